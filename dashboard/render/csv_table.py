@@ -9,6 +9,7 @@ from dashboard.compare import Cell as MatrixCell
 from dashboard.compare import Column as MatrixColumn
 from dashboard.compare import Matrix
 from dashboard.fleet.formatting import FORMULA, csv_cell, one_line
+from dashboard.fleet.pieces import Text
 from dashboard.render.matrix_html import cell_text, is_cohort
 from dashboard.views.blocks import (
     Cell,
@@ -16,7 +17,6 @@ from dashboard.views.blocks import (
     DifferenceTable,
     Entries,
     Entry,
-    Line,
     Table,
     Tone,
     Value,
@@ -87,7 +87,7 @@ def _row(entry: Entry) -> tuple[Cell, ...]:
     return (*cells, list_cell("", entry.snippets))
 
 
-def _text(line: Line) -> str:
+def _text(line: Text) -> str:
     return "".join(piece.text for piece in line)
 
 

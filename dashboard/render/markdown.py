@@ -8,9 +8,9 @@ from typing import NamedTuple, assert_never
 from dashboard.compare.columns import Column
 from dashboard.compare.matrix import Row
 from dashboard.fleet.formatting import count, end_cut, first_of, without_commands
-from dashboard.fleet.pieces import Piece, Style
+from dashboard.fleet.pieces import Piece, Style, Text
 from dashboard.render.matrix_html import cell_text, is_cohort
-from dashboard.render.svg_chart import amount, told
+from dashboard.render.svg_chart import amount, bar_text
 from dashboard.views.blocks import (
     MOST_COLUMNS,
     Cell,
@@ -20,7 +20,6 @@ from dashboard.views.blocks import (
     Entry,
     Figure,
     Figures,
-    Line,
     Paragraph,
     PlainBlock,
     Section,
@@ -34,27 +33,27 @@ from dashboard.views.finding_text import GLYPHS
 
 MOST_CHARACTERS = 60_000  # GitHub refuses comments of more than 65,536
 LONGEST = 1000  # characters of one sentence
-# What means something inside a line of CommonMark or of GitHub's, and only where it does: a backslash takes it away.
-# Underscores within a word do nothing, a bracket that closes needs one that opens, the colon and the dot make links of
-# bare addresses, {+ and {- mark changes at GitLab, and # at the end closes a heading.
+# Markup within a line of CommonMark or GitHub's dialect, escaped by a backslash. Underscores within a word and closing
+# brackets are none; the colon and the dot make links of bare addresses, {+ and {- mark changes at GitLab, and # at the
+# end closes a heading.
 _ACTS = re.compile(
     r"[\\`*\[|$~]|(?<!\w)_++|(?<!_)_++(?![^\W_])|:(?=//)|(?<=www)\.|\{(?=[-+])|#+(?=\s*$)",
     re.IGNORECASE,
 )
 _ENTITIES = re.compile(r"<(?![\s\d=])|&(?=#?\w+;)")
-# What would begin a list, a heading, a quotation, a rule or a table at the beginning of a line.
+# The beginning of a list, a heading, a quotation, a rule or a table.
 _BEGINS = re.compile(r"^(?:(?=#|>|[-+](?:\s|$)|=+\s*$|:?-+:?\s*$)|(\d{1,9})(?=[.)](?:\s|$)))")
-# Forges look for these in the text itself, after Markdown: @name calls somebody, #12, !12 and the like link something,
-# and :name: becomes a picture. Of numbers only two do, so that times of day stay as they are.
+# Forges read these in the text after Markdown: @name notifies a person, #12 and !12 are links, :name: is an emoji. Only
+# two numbers are emoji, so that times of day stay unchanged.
 _CALLS = re.compile(r"([@#!~%$](?=\w)|:(?=(?:\w*[a-z+-][\w+-]*|100|1234):))", re.IGNORECASE)
 _SEPARATOR = "\N{ZERO WIDTH SPACE}"
 _BACKTICKS = re.compile(r"`+")
 MOST_ITEMS = 100  # rows of a table, entries of a list; the rest is counted
 LONG_LIST = 12  # a longer list is folded
-SHARE = 0.75  # of the room that is left: so much a list may take, and something stays for what follows
-MOST_NAMED = 5  # parts without room that the last sentence names
+SHARE = 0.75  # of the remaining room that one list may take
+MOST_NAMED = 5  # sections that the sentence on missing room names
 MOST_APPENDICES = 8
-RESERVE = 1_500  # characters for what closes a part, and for the sentence that says what is left out
+RESERVE = 1_500  # characters for the end of a section, and for the sentence on what is left out
 DEEPEST = 6  # Markdown has no headings below that
 SEVERITIES = frozenset(map(Tone, GLYPHS))
 MARKS = {**{Tone(severity): sign for severity, sign in GLYPHS.items()}, Tone.GOOD: "✓", Tone.UNKNOWN: "?"}
@@ -70,7 +69,7 @@ class _Written(NamedTuple):
     items: Sequence[str] = ()
     joint: str = "\n"
     noun: str = ""
-    nouns: str = ""
+    plural: str = ""
     is_folded: bool = True  # when it is long
 
 
@@ -103,10 +102,10 @@ class _Comment:
         if (written.items and not shown) or not self.fits(written.head):
             return False
         hidden = len(written.items) - len(shown)
-        more = [f"and {count(hidden, f'more {written.noun}', f'more {written.nouns}')}"] if hidden else []
+        more = [f"and {count(hidden, f'more {written.noun}', f'more {written.plural}')}"] if hidden else []
         body = written.joint.join([*([written.head] if written.head else []), *shown])
         folded = written.is_folded and len(written.items) > LONG_LIST
-        summary = f"<details><summary>{count(len(written.items), written.noun, written.nouns)}</summary>"
+        summary = f"<details><summary>{count(len(written.items), written.noun, written.plural)}</summary>"
         for each in [summary, body, *more, "</details>"] if folded else [body, *more]:
             self.add(each)
         return len(shown) == len(written.items[:MOST_ITEMS])
@@ -115,8 +114,7 @@ class _Comment:
 def to_markdown(report: View) -> str:
     """Write a report as one comment of at most MOST_CHARACTERS characters; its last line is its context.
 
-    Appendices are left out: a comment is read, not looked up in. A sentence before the last line names them, and
-    another one what there is no room for.
+    Appendices are left out. A sentence before the last line names them, another one the sections without room.
     """
     head = [f"## {_words(report.title, report.headline)}", *([escaped(report.lead)] if report.lead else [])]
     context = escaped(context_line(report.context))
@@ -137,7 +135,7 @@ def _left_out(titles: Sequence[str]) -> list[str]:
     if not titles:
         return []
     names = first_of((end_cut(title, 40) for title in titles), MOST_NAMED)
-    return [f"**Left out, in whole or in part, for there is no room here: {within(names)}.**"]
+    return [f"**Left out (no room): {within(names)}.**"]
 
 
 def _elsewhere(titles: Sequence[str]) -> list[str]:
@@ -229,15 +227,15 @@ def _value(figure: Figure) -> str:
 
 def _entry(entry: Entry) -> str:
     side = f" ({within(entry.side_text)})" if entry.side_text else ""
-    told_lines = "".join(f"<br>{_line(line)}" for line in entry.lines)
-    head = f"- {_marked(entry.tone, _line(entry.head))}{side}{told_lines}"
+    lines = "".join(f"<br>{_line(line)}" for line in entry.lines)
+    head = f"- {_marked(entry.tone, _line(entry.head))}{side}{lines}"
     pasted = ["\n".join(f"  {line}" for line in fenced(each, "").split("\n")) for each in entry.snippets]
     noted = [f"  > {_line(line)}" for line in entry.notes]
     return "\n\n".join([head, *pasted, *noted]) + ("\n" if pasted or noted else "")
 
 
-def _line(line: Line) -> str:
-    """Write the pieces of a line. Beside a dollar code could become mathematics, so then none is set as code."""
+def _line(line: Text) -> str:
+    """Return the pieces of a line. With a dollar sign in it, code could become mathematics: then there is no code."""
     safe = not any("$" in piece.text for piece in line)
     return "".join(_piece(piece, may_be_code=safe) for piece in line)
 
@@ -282,7 +280,7 @@ def _chart(chart: Chart, under: str) -> _Written:
     median = f"Median: {amount(chart.median)} {chart.unit}." if chart.median is not None else ""
     more = f"{count(chart.more, 'more bar')} left out." if chart.more else ""
     rows = [
-        _row([_cell_of(bar.letter, bar.label), told(bar), _mark(bar.tone, bar.mark) + within(bar.mark)])
+        _row([_cell_of(bar.letter, bar.label), bar_text(bar), _mark(bar.tone, bar.mark) + within(bar.mark)])
         for bar in chart.bars
     ]
     head = _head(["", within(chart.unit), ""], [False, True, False])
@@ -299,19 +297,19 @@ def escaped(text: str) -> str:
 
 
 def within(text: str) -> str:
-    """Write foreign text as a part of a line: what means something only at its beginning stays as it is."""
+    """Return foreign text within a line: markup of the beginning of a line is not escaped."""
     parted = _CALLS.sub(rf"\1{_SEPARATOR}", end_cut(text, LONGEST))
     quiet = _ACTS.sub(lambda found: "".join(f"\\{char}" for char in found.group()), parted)
     return _ENTITIES.sub(lambda found: escape(found.group()), quiet)
 
 
 def begun(markdown: str) -> str:
-    """Keep a line that is written already from beginning a list, a heading, a quotation, a rule or a table."""
+    """Escape the beginning of a line that would begin a list, a heading, a quotation, a rule or a table."""
     return _BEGINS.sub(lambda found: f"{found[1] or ''}\\", markdown.lstrip())
 
 
 def fenced(text: str, language: str) -> str:
-    """Put text into a block of code that it cannot end: the fence is longer than any run of backticks in it."""
+    """Return text as a block of code; the fence is longer than any run of backticks in it."""
     longest = max(map(len, _BACKTICKS.findall(text)), default=0)
     fence = "`" * max(3, longest + 1)
     lines = "\n".join(end_cut(line, LONGEST) for line in text.splitlines())

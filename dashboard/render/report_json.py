@@ -14,6 +14,7 @@ from dashboard.analysis.documents.contract import ADDED, Contract, Extended, Jso
 from dashboard.compare.columns import Column as MatrixColumn
 from dashboard.compare.matrix import Cell as MatrixCell
 from dashboard.compare.matrix import Row as MatrixRow
+from dashboard.fleet.pieces import Text as Line
 from dashboard.views.blocks import (
     Bar,
     Block,
@@ -24,7 +25,6 @@ from dashboard.views.blocks import (
     Entry,
     Figure,
     Figures,
-    Line,
     Paragraph,
     Section,
     Table,

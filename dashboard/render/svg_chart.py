@@ -1,4 +1,4 @@
-"""A chart as SVG, drawn without a browser: horizontal bars from zero, their median, and what stands out."""
+"""A chart as SVG, drawn without a browser: horizontal bars from zero, their median, marks of outliers."""
 
 import math
 import unicodedata
@@ -17,8 +17,8 @@ SHORTEST = 3  # characters: one on each side of the dots
 LONGEST_LABEL = 320.0
 LONGEST_MARK = 200.0
 MOST_DESCRIBED = 30  # bars that the description names; the rest is counted
-FEW = 26  # bars that stand at ease; more stand closer
-MOST_ON_A_PAGE = 40  # bars that stand closer: of a page that lies on its side they leave room for a heading
+FEW = 26  # bars with wide rows; more have narrow ones
+MOST_ON_A_PAGE = 40  # bars of a landscape page, with room for a heading
 TICKS = 4  # at least, if the axis is long enough
 NARROW, BROAD = 0.62, 1.05  # em of a character in a wide sans serif; the second is East Asian or a symbol
 FONTS = "system-ui,'Segoe UI',Roboto,'Helvetica Neue','Noto Sans','Liberation Sans',Arial,sans-serif"
@@ -55,7 +55,7 @@ class _Sizes(NamedTuple):
 
 
 class _Frame(NamedTuple):
-    """Where things stand: bars from `left` to `right`, values end at `values`, marks begin at `marks`."""
+    """Positions: bars from `left` to `right`, values end at `values`, marks begin at `marks`."""
 
     left: float
     right: float
@@ -66,21 +66,21 @@ class _Frame(NamedTuple):
     sizes: _Sizes
 
     def x(self, value: float) -> float:
-        """Return where a value ends."""
+        """Return the horizontal position of a value."""
         return self.left + (self.right - self.left) * value / self.longest
 
 
 def to_svg(chart: Chart, *, context: str = "", standalone: bool = True) -> str:
     """Draw a chart. Standalone it has its title, a white ground, and the line of its context below.
 
-    Inside a page it has neither: its classes (`ink`, `mute`, `rule`, `f0` to `f5`) let the page choose the colours,
-    and stand for nothing where a reader of SVG does not know them. Foreign text is escaped and cut in the middle.
+    Inside a page it has neither; its classes (`ink`, `mute`, `rule`, `f0` to `f5`) let the page set the colours.
+    Foreign text is escaped and cut in the middle.
     """
     return _svg(chart, _frame(chart, 34.0 if standalone else 4.0), context if standalone else None)
 
 
 def to_svgs(chart: Chart) -> tuple[str, ...]:
-    """Draw a chart for a page that may be printed: a long one in pieces of one scale, each of which fits on a sheet."""
+    """Draw a chart for a page that may be printed: parts of one scale, each of which fits on a sheet."""
     frame = _frame(chart, 4.0)
     pieces = [chart.bars[start : start + MOST_ON_A_PAGE] for start in range(0, len(chart.bars), MOST_ON_A_PAGE)]
     last = len(pieces) - 1
@@ -100,7 +100,7 @@ def _svg(chart: Chart, frame: _Frame, context: str | None) -> str:
         *(_bar(bar, frame, frame.top + place * frame.sizes.row) for place, bar in enumerate(chart.bars)),
         *_median(chart, frame, bottom),
         *(
-            _said(each, 8, bottom + 42 + 18 * place, _fit(each, WIDTH - 16, 12), size=12)
+            _label(each, 8, bottom + 42 + 18 * place, _fit(each, WIDTH - 16, 12), size=12)
             for place, each in enumerate(below)
         ),
     ]
@@ -112,17 +112,17 @@ def _svg(chart: Chart, frame: _Frame, context: str | None) -> str:
 
 
 def described(chart: Chart) -> str:
-    """Say in words what the bars show, for those who cannot see them."""
+    """Return the bars as text, for screen readers."""
     median = _known(chart.median)
-    told = [_described(bar) for bar in chart.bars[:MOST_DESCRIBED]]
+    texts = [_described(bar) for bar in chart.bars[:MOST_DESCRIBED]]
     hidden = len(chart.bars) - MOST_DESCRIBED + chart.more if len(chart.bars) > MOST_DESCRIBED else chart.more
-    told += [count(hidden, "more bar")] if hidden else []
+    texts += [count(hidden, "more bar")] if hidden else []
     middle = f", median {amount(median)}" if median is not None else ""
-    return f"{count(len(chart.bars), 'bar')} in {chart.unit}{middle}. {'; '.join(told)}"
+    return f"{count(len(chart.bars), 'bar')} in {chart.unit}{middle}. {'; '.join(texts)}"
 
 
 def amount(value: float) -> str:
-    """Write a value of a bar: `1.6 M`, `131,072`, `46.4`."""
+    """Return a number of a bar: `1.6 M`, `131,072`, `46.4`."""
     if value >= _BEYOND:
         return f"{value:.3g}"
     if value >= _EXACT_BELOW:
@@ -133,8 +133,8 @@ def amount(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0") if value >= 1 else f"{value:.2g}"
 
 
-def told(bar: Bar) -> str:
-    """Write what a bar holds: `1.6 M`, an upper bound as `≤ 1.6 M`, what is not known in words."""
+def bar_text(bar: Bar) -> str:
+    """Return the value of a bar: `1.6 M`, an upper bound as `≤ 1.6 M`, or that it is unknown."""
     value = _known(bar.value)
     return NOT_KNOWN if value is None else f"{'≤ ' if bar.is_at_most else ''}{amount(value)}"
 
@@ -142,7 +142,7 @@ def told(bar: Bar) -> str:
 def _described(bar: Bar) -> str:
     tone = f", {bar.tone}" if bar.tone is not Tone.PLAIN else ""
     letter = f" (cohort {bar.letter})" if bar.letter else ""
-    return f"{middle_cut(bar.label, 60)}{letter}: {told(bar)}{f', {bar.mark}' if bar.mark else ''}{tone}"
+    return f"{middle_cut(bar.label, 60)}{letter}: {bar_text(bar)}{f', {bar.mark}' if bar.mark else ''}{tone}"
 
 
 def _known(value: float | None) -> float | None:
@@ -150,13 +150,13 @@ def _known(value: float | None) -> float | None:
 
 
 def _frame(chart: Chart, above: float) -> _Frame:
-    """Measure what a chart needs; `above` is the room over its bars, and over the name of its median."""
+    """Measure a chart; `above` is the space over its bars and over the name of its median."""
     sizes = _Sizes(24, 15, 13) if len(chart.bars) <= FEW else _Sizes(16, 11, 11)
     labels = min(max((_width(bar.label, sizes.font) for bar in chart.bars), default=0), LONGEST_LABEL)
     letters = 26.0 if any(bar.letter for bar in chart.bars) else 0.0
     marks = min(max((_width(bar.mark, sizes.font) for bar in chart.bars), default=0), LONGEST_MARK)
     signs = 16.0 if any(bar.tone is not Tone.PLAIN for bar in chart.bars) else 0.0
-    values = max((_width(told(bar), sizes.font) for bar in chart.bars), default=0)
+    values = max((_width(bar_text(bar), sizes.font) for bar in chart.bars), default=0)
     begin = WIDTH - 8 - marks - signs
     known = [*map(_known, (*(bar.value for bar in chart.bars), chart.median))]
     return _Frame(
@@ -172,11 +172,11 @@ def _frame(chart: Chart, above: float) -> _Frame:
 
 def _ground(chart: Chart, height: float) -> Iterable[str]:
     yield f'<rect width="{WIDTH}" height="{_n(height)}" fill="{GROUND}"/>'
-    yield _said(chart.title, 8, 22, _fit(chart.title, WIDTH - 16, 16), size=16, weight=True, css="ink")
+    yield _label(chart.title, 8, 22, _fit(chart.title, WIDTH - 16, 16), size=16, weight=True, css="ink")
 
 
 def _below(chart: Chart, context: str) -> Sequence[str]:
-    more = f"and {count(chart.more, 'more bar')}, which are left out" if chart.more else ""
+    more = f"and {count(chart.more, 'more bar')}, not shown" if chart.more else ""
     return [each for each in (more, context) if each]
 
 
@@ -184,8 +184,8 @@ def _axis(chart: Chart, frame: _Frame, bottom: float) -> Iterable[str]:
     for value in _ticks(frame.longest):
         x = frame.x(value)
         yield f'<path class="rule" d="M{_n(x)} {_n(frame.top)}V{_n(bottom + 3)}" stroke="{LINE}"/>'
-        yield _said("", x, bottom + 17, _tick(value, frame.longest), size=12, anchor="middle")
-    yield _said("", frame.left - _GAP, bottom + 17, _fit(chart.unit, frame.left - _GAP, 12), size=12, anchor="end")
+        yield _label("", x, bottom + 17, _tick(value, frame.longest), size=12, anchor="middle")
+    yield _label("", frame.left - _GAP, bottom + 17, _fit(chart.unit, frame.left - _GAP, 12), size=12, anchor="end")
 
 
 def _ticks(longest: float) -> list[float]:
@@ -207,15 +207,15 @@ def _bar(bar: Bar, frame: _Frame, y: float) -> str:
     end = frame.left - _GAP - (26 if bar.letter else 0)
     known = "ink" if value is not None else "mute"
     parts = [
-        _said(bar.label, end, base, _fit(bar.label, LONGEST_LABEL, sizes.font), anchor="end", css="ink"),
+        _label(bar.label, end, base, _fit(bar.label, LONGEST_LABEL, sizes.font), anchor="end", css="ink"),
         _letter(bar.letter, frame.left - _GAP - 20, y + (sizes.row - sizes.bar) / 2, sizes) if bar.letter else "",
         _drawn(bar, frame, y, value) if value is not None else "",
-        _said("", frame.values, base, told(bar), anchor="end", css=known),
+        _label("", frame.values, base, bar_text(bar), anchor="end", css=known),
         _sign(bar.tone, frame.marks, y + sizes.row / 2 - 5),
     ]
     if bar.mark:
         x = frame.marks + (16 if bar.tone is not Tone.PLAIN else 0)
-        parts.append(_said(bar.mark, x, base, _fit(bar.mark, LONGEST_MARK, sizes.font), weight=True, css="ink"))
+        parts.append(_label(bar.mark, x, base, _fit(bar.mark, LONGEST_MARK, sizes.font), weight=True, css="ink"))
     return "".join(parts)
 
 
@@ -252,7 +252,7 @@ def _median(chart: Chart, frame: _Frame, bottom: float) -> Iterable[str]:
         f'<path class="median" d="M{_n(x)} {_n(frame.top - 3)}V{_n(bottom)}" stroke="{INK}" stroke-width="1.2" '
         'stroke-dasharray="5 3"/>'
     )
-    yield _said("", min(max(x, half + 8), WIDTH - half - 8), frame.top - 8, words, size=12, anchor="middle", css="ink")
+    yield _label("", min(max(x, half + 8), WIDTH - half - 8), frame.top - 8, words, size=12, anchor="middle", css="ink")
 
 
 def _letter(letter: str, x: float, y: float, sizes: _Sizes) -> str:
@@ -270,7 +270,7 @@ def _sign(tone: Tone, x: float, y: float) -> str:
     return f'<path class="{tone}" transform="translate({_n(x)} {_n(y)})" d="{_SIGNS[tone]}" fill="{TONES[tone]}"/>'
 
 
-def _said(
+def _label(
     whole: str,
     x: float,
     y: float,
@@ -281,7 +281,7 @@ def _said(
     weight: bool = False,
     css: str = "mute",
 ) -> str:
-    """Write words at a place; what was cut is there whole as the title of the words."""
+    """Return text at a position; text that was cut has the whole of it as its title."""
     more = f"<title>{_text(whole)}</title>" if whole and words != end_cut(whole, LONGEST) else ""
     return (
         f'<text class="{css}" x="{_n(x)}" y="{_n(y)}"'
@@ -307,7 +307,7 @@ def _fit(text: str, room: float, size: float) -> str:
 
 
 def _width(text: str, size: float) -> float:
-    """Return how wide a text is at most. No font is known here, so each character counts as a wide one."""
+    """Return the largest width that a text can have: no font is known here."""
     broad = sum(unicodedata.east_asian_width(char) in "WF" or char in "%@MW…" for char in text[:LONGEST])
     return size * (NARROW * (min(len(text), LONGEST) - broad) + BROAD * broad)
 
@@ -317,5 +317,5 @@ def _text(text: str, longest: int = LONGEST) -> str:
 
 
 def _n(number: float) -> str:
-    """Write a place with one decimal, and without one that is zero."""
+    """Return a coordinate with at most one decimal."""
     return f"{number:.1f}".removesuffix(".0")

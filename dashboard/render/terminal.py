@@ -9,12 +9,12 @@ from rich.text import Text
 
 from dashboard.fleet.formatting import end_cut
 from dashboard.fleet.pieces import Style
+from dashboard.fleet.pieces import Text as Line
 from dashboard.render.console import printed
 from dashboard.views.blocks import (
     Entries,
     Entry,
     Figures,
-    Line,
     Paragraph,
     PlainBlock,
     Section,

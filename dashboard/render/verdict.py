@@ -12,7 +12,7 @@ from dashboard.rules.findings import Finding, Outcome, OutcomeKind, Severity
 from dashboard.views.finding_text import answered, first_names, places, severity_counts
 
 PASSED, FOUND, UNREAD = 0, 1, 3  # 2 is wrong usage
-NOUNS = {Severity.CRITICAL: "critical finding", Severity.WARNING: "warning", Severity.INFO: "info finding"}
+LABELS = {Severity.CRITICAL: "critical finding", Severity.WARNING: "warning", Severity.INFO: "info finding"}
 EVALUATED = frozenset({OutcomeKind.PASSED, OutcomeKind.FAILED})
 BASELINE_RULE = deviates_from_baseline.id
 MOST_NAMED = 5  # of one severity that the sentence names
@@ -129,7 +129,7 @@ def _unread(fleet: Fleet, pool: str) -> int:
 def _listed(failed: Sequence[Finding]) -> str:
     """Return `3 critical findings (RT-01 in chat, RT-05 in chat x2) and 1 warning (CO-02 in chat)`."""
     parts = []
-    for severity, noun in NOUNS.items():
+    for severity, noun in LABELS.items():
         places = Counter(_place(each) for each in failed if each.severity is severity)
         if not places:
             continue

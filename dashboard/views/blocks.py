@@ -1,4 +1,4 @@
-"""What a page and its exports are made of, before anything is drawn. All text here is plain, and foreign."""
+"""The blocks of pages and exports. Every text in them is unescaped and may be foreign."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dashboard.compare import Matrix
 from dashboard.fleet.pieces import Target, Text, to_plain
 from dashboard.views.context import Context
 
-MOST_COLUMNS = 24  # more cohorts than that are no longer compared by eye; CSV holds them all
+MOST_COLUMNS = 24  # of a matrix; CSV has all
 
 
 class Tone(StrEnum):
-    """How a statement stands: a severity, good, unknown, or nothing of the kind."""
+    """The kind of a statement: a severity, good, unknown, or plain."""
 
     CRITICAL = "critical"
     WARNING = "warning"
@@ -26,17 +26,14 @@ class Tone(StrEnum):
     PLAIN = "plain"
 
 
-Line = Text
-
-
 Value = str | int | float | bool | tuple[str, ...]  # what a program reads in a cell
 
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A sentence or more; with a tone other than plain it is framed and marked."""
+    """Text; with a tone other than plain it is framed and marked."""
 
-    line: Line
+    line: Text
     tone: Tone = Tone.PLAIN
 
 
@@ -67,12 +64,12 @@ class Entry:
     """
 
     tone: Tone
-    head: Line
+    head: Text
     side: str | Text = ""
-    lines: tuple[Line, ...] = ()
+    lines: tuple[Text, ...] = ()
     snippets: tuple[str, ...] = ()
     anchor: str = ""
-    notes: tuple[Line, ...] = ()
+    notes: tuple[Text, ...] = ()
     target: Target | None = None
     fold: str = ""
     where: str = ""
@@ -86,7 +83,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """A list of statements, each with its tone. `data` is what a program reads in its place.
+    """A list of statements, each with its tone. `data` is the table for programs.
 
     `is_grid`: a page draws tone, head with the first line, `where` and side of an entry as columns.
     """
@@ -97,10 +94,10 @@ class Entries:
 
 
 class Column(NamedTuple):
-    """The head of a column; numbers stand at the right. `is_code`: its cells are set in monospace.
+    """The head of a column; numbers are right-aligned. `is_code`: its cells are in monospace.
 
-    `unit` is that of the numbers which programs read, where the title does not say it. `term` is the glossary's word
-    that explains the title. `key` is the name of the column for programs, where it is not the title.
+    `unit` is that of numbers for programs, if the title does not have it. `term` is a term of the glossary for the
+    tooltip. `key` is the name of the column for programs, if it is not the title.
     """
 
     title: str
@@ -145,8 +142,8 @@ class Cell(NamedTuple):
 class Table:
     """A table with a caption and, below, a note such as what it leaves out. `name` is for its file: letters, dashes.
 
-    `data` is what a program reads in its place, where people read less, or other columns. `is_large`: a page draws it
-    as a table that scrolls and sorts, and a click on a row opens the target of its first cell.
+    `data` is the table for programs, if it has other rows or columns. `is_large`: a page draws it as a table that
+    scrolls and sorts, and a click on a row opens the target of its first cell.
     """
 
     name: str
@@ -159,27 +156,27 @@ class Table:
 
 
 def number_cell(text: str, value: float | None) -> Cell:
-    """Return a number as people read it, and as it is; None where it is not known, or is no one number."""
+    """Return a cell with a text and a number; None if the number is unknown."""
     return Cell(text, value=value if value is not None and math.isfinite(value) else None)
 
 
 def list_cell(text: str, names: Iterable[str]) -> Cell:
-    """Return a list as people read it, of many names the first ones, and all of it."""
+    """Return a cell with a text, and all names for programs."""
     return Cell(text, value=tuple(names))
 
 
 def data_cell(value: Value | None) -> Cell:
-    """Return a cell that only programs read."""
+    """Return a cell for programs only."""
     return Cell("", value=value)
 
 
 def data_table(name: str, caption: str, columns: tuple[Column, ...], rows: Iterable[Iterable[Value | None]]) -> Table:
-    """Return a table that only programs read."""
+    """Return a table for programs only."""
     return Table(name, caption, columns, tuple(tuple(map(data_cell, row)) for row in rows))
 
 
 def value_of(cell: Cell, column: Column) -> Value | None:
-    """Return what a program reads in a cell: in a column of numbers a number, or None where there is none."""
+    """Return the value of a cell for programs; None if it is unknown."""
     if cell.value is not None:
         return cell.value
     return None if column.is_number else cell.whole_text
@@ -206,7 +203,7 @@ class Bar(NamedTuple):
     """One bar: what it is of, its value (None: unknown), whether that is an upper bound, and a cohort's letter.
 
     `mark` is a short text at its end, such as `−18 %`; `tone` marks it. On a page bars of one `group` stand together
-    above its name and `tick` tells them apart; `hover` are the lines of its tooltip, `whole` is drawn behind the bar,
+    above its name with a `tick` each; `hover` are the lines of its tooltip, `whole` is drawn behind the bar,
     `is_faint` pales a bar that no sum counts.
     """
 
@@ -308,10 +305,10 @@ def _flat(block: PlainBlock | Gauges | Banner) -> PlainBlock:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a report under its own heading. `anchor` is unique in the report: lower case letters, digits, dashes.
+    """A part of a view under its own heading. `anchor` is unique in the view: lower case letters, digits, dashes.
 
-    `is_appendix`: long, for reference; it stands at the end and begins a page. `is_aside`: a page folds it.
-    `is_exported_only`: a page has it in another form, such as the glossary's tooltips.
+    `is_appendix`: for reference, at the end of an export on a new page. `is_aside`: a page folds it.
+    `is_exported_only`: not on the page.
     """
 
     anchor: str
@@ -326,7 +323,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A whole report: one sentence that says what is, one that says more, its parts, and where its data is from."""
+    """The content of a page and of its exports: headline, lead, sections, and the context of its data."""
 
     title: str
     headline: str

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import count
-from dashboard.fleet.pieces import Piece, Style, plain
+from dashboard.fleet.pieces import Piece, Style, Text, plain
 from dashboard.rules.findings import OutcomeKind, Severity
 from dashboard.views import finding_text
-from dashboard.views.blocks import Entries, Entry, Line, Paragraph, Section, Tone, View
+from dashboard.views.blocks import Entries, Entry, Paragraph, Section, Tone, View
 from dashboard.views.context import context_of
 from dashboard.views.finding_entries import EITHER, has_alternatives
 from dashboard.views.finding_text import with_code
@@ -58,7 +58,7 @@ def check_view(fleet: Fleet) -> View:
 
 
 def _entry(described: finding_text.DescribedFinding, same_as: str | None) -> Entry:
-    advice: list[Line] = [
+    advice: list[Text] = [
         _labelled("What to do", described.finding.remedy.sentence),
         *([plain(EITHER)] if has_alternatives(described.finding.remedy) else []),
     ]
@@ -77,7 +77,7 @@ def _entry(described: finding_text.DescribedFinding, same_as: str | None) -> Ent
     )
 
 
-def _labelled(label: str, text: str) -> Line:
+def _labelled(label: str, text: str) -> Text:
     return (Piece(f"{label}: ", Style.STRONG), *with_code(text))
 
 

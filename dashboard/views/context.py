@@ -1,4 +1,4 @@
-"""What every page and every export says of its data: a picture of it can be traced to what it shows."""
+"""The origin of the data on every page and in every export, so that a picture can be traced to its data."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from dashboard.fleet.formatting import iso, short_id
 from dashboard.rules.catalogue import RULE_SET
 
 AS_OF = "data as of "
-IMPORTED = "imported "  # of saved answers, which tell no time
+IMPORTED = "imported "  # of saved answers, which have no time of their own
 SHORT_FORM = 3  # parts: fleet, snapshot, time
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Whose data, of when, how much of it, seen with what. `snapshot` is None where nothing was frozen.
+    """The fleet, the time of its data, coverage, filters, versions. `snapshot` is None for the live fleet.
 
-    `filters` pairs what was chosen with its value, as it stands in the URL. Of a comparison it is the context of the
-    second side, and `before` that of the first. `as_of` stands before the time: AS_OF, or IMPORTED. No clock: the same
-    data gives the same bytes on every day.
+    `filters` are parameters of the URL. Of a comparison it is the context of the second side, and `before` that of the
+    first. `as_of` precedes the time: AS_OF or IMPORTED. Without a clock: the same data gives the same bytes.
     """
 
     fleet: str
@@ -39,7 +38,7 @@ class Context:
 
 
 def context_of(fleet: Fleet, *, name: str = "", filters: Sequence[tuple[str, str]] = ()) -> Context:
-    """Return the context of a fleet; `name` is what its snapshot is called."""
+    """Return the context of a fleet; `name` is that of its snapshot."""
     counts = fleet.coverage
     return Context(
         fleet=fleet.name,
@@ -49,38 +48,38 @@ def context_of(fleet: Fleet, *, name: str = "", filters: Sequence[tuple[str, str
         snapshot=fleet.snapshot,
         name=name,
         filters=tuple(filters),
-        as_of=as_of_words(fleet),
+        as_of=as_of_text(fleet),
     )
 
 
-def as_of_words(fleet: Fleet) -> str:
-    """Return what stands before the time of a fleet's data."""
+def as_of_text(fleet: Fleet) -> str:
+    """Return the text before the time of a fleet's data."""
     return IMPORTED if fleet.is_saved_answers else AS_OF
 
 
 def as_of(fleet: Fleet) -> str:
-    """Write `data as of` or `imported` with the time of a fleet's data; nothing before the first poll."""
-    return f"{as_of_words(fleet)}{iso(fleet.polled_at)}" if fleet.polled_at else ""
+    """Return `data as of` or `imported` with the time of a fleet's data; nothing before the first poll."""
+    return f"{as_of_text(fleet)}{iso(fleet.polled_at)}" if fleet.polled_at else ""
 
 
 def compared(before: Context, after: Context) -> Context:
-    """Return the context of what is said of two sides together."""
+    """Return the context of a comparison."""
     return replace(after, before=before)
 
 
 def context_parts(context: Context) -> tuple[str, ...]:
-    """Write the context as short parts in a fixed order, each foreign text as it is."""
+    """Return the context as parts in a fixed order, unescaped."""
     filters = "filters: " + ", ".join(f"{name}={value}" for name, value in context.filters)
-    return (*_whose(context), *seen_with(context), *([filters] if context.filters else []))
+    return (*_sides(context), *version_parts(context), *([filters] if context.filters else []))
 
 
-def seen_with(context: Context) -> tuple[str, ...]:
-    """Write which program and which rules show it."""
+def version_parts(context: Context) -> tuple[str, ...]:
+    """Return the versions of program and rules."""
     return f"vllm-fleet-dashboard {context.program_version}", f"rule set {context.rule_set}"
 
 
 def short_parts(context: Context) -> tuple[str, ...]:
-    """Write whose data it is and of when, for where there is little room."""
+    """Return fleet, snapshot and time, for the foot of a page."""
     before = context.before
     if before is None:
         return _side(context)[:SHORT_FORM]
@@ -93,18 +92,18 @@ def short_parts(context: Context) -> tuple[str, ...]:
 
 
 def context_line(context: Context) -> str:
-    """Write the context on one line."""
+    """Return the context on one line."""
     return " · ".join(context_parts(context))
 
 
-def _whose(context: Context) -> tuple[str, ...]:
-    """Write whose data it is; of two sides each in one part, after the fleet's name where they share it."""
+def _sides(context: Context) -> tuple[str, ...]:
+    """Return fleet, snapshot, time and coverage; of a comparison a part for each side after a shared fleet."""
     before = context.before
     if before is None:
         return _side(context)
     shared = int(before.fleet == context.fleet)
-    told = (f"{when}: {', '.join(_side(each)[shared:])}" for when, each in (("before", before), ("after", context)))
-    return (*_side(context)[:shared], *told)
+    sides = (f"{when}: {', '.join(_side(each)[shared:])}" for when, each in (("before", before), ("after", context)))
+    return (*_side(context)[:shared], *sides)
 
 
 def _side(context: Context) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dashboard.rules.findings import Finding
 from dashboard.views.blocks import Cell, Column, Table, Value, data_cell
 from dashboard.views.finding_text import cohorts_text, named_cohorts
 
-FINDINGS = "findings"  # the table of all that stand; of the findings of many lists one file is made
+FINDINGS = "findings"  # one file has the findings of all lists
 COLUMNS = (
     Column("severity"),
     Column("rule"),
@@ -38,10 +38,10 @@ def findings_data(
 
 
 def finding_row(finding: Finding, names: Mapping[str, str]) -> tuple[Cell, ...]:
-    """Return the cells of one finding; its replicas and their addresses stand in the order of its cohorts."""
+    """Return the cells of one finding; replicas and addresses are in the order of its cohorts."""
     cohorts = named_cohorts(finding, names)
     rule = BY_ID.get(finding.rule)
-    told: tuple[Value, ...] = (
+    values: tuple[Value, ...] = (
         finding.severity.value,
         finding.rule,
         rule.name if rule else "",
@@ -61,4 +61,4 @@ def finding_row(finding: Finding, names: Mapping[str, str]) -> tuple[Cell, ...]:
         finding.unknown,
         finding.total,
     )
-    return tuple(map(data_cell, told))
+    return tuple(map(data_cell, values))

@@ -1,4 +1,4 @@
-"""Names of replicas and pools as a list shows them: short, on one line, in the order in which people count."""
+"""Names of replicas and pools in lists: short, on one line, in natural order."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -11,12 +11,12 @@ LONGEST_NAME = 40  # characters of a replica's or pool's name in a list
 
 
 def brief(name: str) -> str:
-    """Cut a name for a list; what a list shows stays on its line."""
+    """Return a name on one line, cut to LONGEST_NAME."""
     return middle_cut(one_line(name), LONGEST_NAME)
 
 
 def names_of(replicas: Iterable[str], names: Mapping[str, str]) -> list[str]:
-    """Return the names of replicas in the order in which people count."""
+    """Return the names of replicas in natural order."""
     return sorted((names.get(each, each) for each in replicas), key=natural)
 
 
@@ -31,7 +31,7 @@ def replica_text(
     most: int = MOST_NAMED,
     choices: Callable[[str], tuple[tuple[str, str], ...]] = lambda _: (),
 ) -> Text:
-    """Name replicas by their ids, of many the first ones: `a, b and 12 more`. `choices` are those of their targets."""
+    """Return the names of replicas as links: `a, b and 12 more`. `choices` are parameters of their URLs."""
     ids = sorted(replicas, key=lambda each: natural(names.get(each, each)))
     named = [
         (Piece(brief(names.get(each, each)), target=Target(Kind.REPLICA, each, choices=choices(each))),)

@@ -30,10 +30,10 @@ from dashboard.views.review_new import NEW, new_parts
 from dashboard.views.rule_outcomes import error_blocks, outcome_table
 from dashboard.views.sharing import sharing_verdicts
 
-FINE, FINDINGS, NOT_READ, SUPPRESSED = "fine", "findings", "not-read", "suppressed"
-NOT_JUDGED = "not-judged"
+STATUS, FINDINGS, NOT_READ, SUPPRESSED = "fine", "findings", "not-read", "suppressed"
+SKIPPED = "not-judged"
 AGENDA = {
-    FINE: "Status",
+    STATUS: "Status",
     NEW: "New",
     FINDINGS: "Findings",
     DIFFERENCES: "Differences",
@@ -72,7 +72,7 @@ def review_report(
     new, all_changes = new_parts(fleet, missing if before is None else before, before_notes, noted(NEW))
     context = FindingContext(known.names, fleet.inspection, notes, before_notes)
     agenda = (
-        _status(fleet, now, known, noted(FINE)),
+        _status(fleet, now, known, noted(STATUS)),
         new,
         _findings(fleet, known, context, noted(FINDINGS)),
         differences_part(fleet, differing, noted(DIFFERENCES)),
@@ -137,10 +137,10 @@ def _status(fleet: Fleet, now: FleetSummary, known: FindingList, noted: tuple[Bl
     blocks: list[Block] = [Figures(shown), *noted, *_rollouts(fleet)]
     first = top_findings(known)
     if not first.groups:
-        return Section(FINE, "Status", (*blocks, calm_paragraph(fleet, now)))
+        return Section(STATUS, "Status", (*blocks, calm_paragraph(fleet, now)))
     listed = brief_entries(first.groups, first.names, is_linked=True)
     top = Section("top-findings", "Top findings", (listed,), is_exported_only=True)
-    return Section(FINE, "Status", tuple(blocks), (top,))
+    return Section(STATUS, "Status", tuple(blocks), (top,))
 
 
 def _findings(fleet: Fleet, known: FindingList, context: FindingContext, noted: tuple[Block, ...]) -> Section:
@@ -183,7 +183,7 @@ def _unread(now: FleetSummary, noted: tuple[Block, ...]) -> Section:
     if not now.unread:
         blocks.append(Paragraph(plain("All replicas were read." if now.replicas else "There are no replicas.")))
     if number := now.found.unknown:
-        skipped = page(pages.FINDINGS, NOT_JUDGED, rules="Skipped")
+        skipped = page(pages.FINDINGS, SKIPPED, rules="Skipped")
         text = f"{count(number, 'rule')} skipped somewhere (setting not reported): "
         blocks.append(Paragraph((Piece(text), Piece("reasons", target=skipped), Piece("."))))
     return Section(NOT_READ, "Unreachable or partial", tuple(blocks))
@@ -204,4 +204,4 @@ def _appendices(fleet: Fleet, known: FindingList) -> list[Section]:
 def _skipped(fleet: Fleet) -> tuple[Section, ...]:
     table = outcome_table(fleet.inspection, OutcomeKind.SKIPPED)
     target = page(pages.FINDINGS, rules="Skipped")
-    return (Section(NOT_JUDGED, "Skipped rules", (table,), is_appendix=True, target=target),) if table else ()
+    return (Section(SKIPPED, "Skipped rules", (table,), is_appendix=True, target=target),) if table else ()

@@ -8,14 +8,14 @@ _OTHER = re.compile(r"[^a-z0-9]+")
 
 
 def slug(name: str) -> str:
-    """Write a name so that it can be an anchor or a part of a file's name; two names can give the same."""
+    """Return a name as an anchor or part of a file name; two names can have the same."""
     return _OTHER.sub("-", name.lower()).strip("-")[:LONGEST].strip("-") or "unnamed"
 
 
 def slugs(names: Iterable[str]) -> dict[str, str]:
     """Return a slug for each name, numbered where an earlier name has the same one already."""
     taken: set[str] = set()
-    told: dict[str, str] = {}
+    found: dict[str, str] = {}
     for name in dict.fromkeys(names):
         first = slug(name)
         given, number = first, 1
@@ -23,5 +23,5 @@ def slugs(names: Iterable[str]) -> dict[str, str]:
             number += 1
             given = f"{first}-{number}"
         taken.add(given)
-        told[name] = given
-    return told
+        found[name] = given
+    return found

@@ -14,7 +14,7 @@ from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import tally_fleet
 from dashboard.store import Stored
 from dashboard.views import pages
-from dashboard.views.context import Context, as_of_words, context_of, context_parts, seen_with
+from dashboard.views.context import Context, as_of_text, context_of, context_parts, version_parts
 from dashboard.views.finding_text import answered
 from dashboard.web import links, markup, state
 from dashboard.web.changes_sides import Sides
@@ -63,7 +63,7 @@ def line_html(fleet: Fleet, now: datetime, interval_seconds: float, *, paused: b
     if fleet.snapshot is None:
         as_of = _live_as_of(fleet.polled_at, now, interval_seconds, paused=paused)
     else:
-        as_of = f'<span class="roomy">{as_of_words(fleet)}</span><b>{formatting.iso(fleet.polled_at)}</b>'
+        as_of = f'<span class="roomy">{as_of_text(fleet)}</span><b>{formatting.iso(fleet.polled_at)}</b>'
     tally = markup.tally_glyphs(tally_fleet(fleet.inspection)._replace(info=0))  # info is no reason to act
     found = f'<span class="found">{tally} · </span>' if tally else ""
     return f'<div class="asof">{name}{found}<b>{number}</b> <span class="word">{word}</span> · {as_of}</div>'
@@ -133,7 +133,7 @@ def draw_footer(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
     if sides is None:
         parts = context_parts(page_context(fleet, page))
     else:
-        parts = context_parts(sides.context) if sides.context else ("no comparison", *seen_with(context_of(fleet)))
+        parts = context_parts(sides.context) if sides.context else ("no comparison", *version_parts(context_of(fleet)))
     shown = " · ".join(f"<span>{markup.text(part)}</span>" for part in parts)
     st.html(f'<footer class="context">{shown}</footer>')
 

@@ -21,7 +21,7 @@ from dashboard.views.blocks import Entries, Entry, Paragraph, Section, View
 from dashboard.views.capacity_text import name_of
 from dashboard.views.finding_entries import finding_anchor, note_lines
 from dashboard.views.finding_list import ListedFinding, group_findings, list_findings
-from dashboard.views.review import AGENDA, FINE, agenda_counts, review_report
+from dashboard.views.review import AGENDA, STATUS, agenda_counts, review_report
 from dashboard.views.snapshots import describe_snapshot
 from dashboard.web import audit, draw, links, markup, meeting, review_notes, state
 from dashboard.web.meeting import Item
@@ -228,7 +228,7 @@ def _choose_last(known: Earlier, usual: Stored, last: Last, fleet: Fleet) -> Non
 
 def draw_title(section: AgendaSection, head: str) -> None:
     """Draw the heading of a section; the first one has the head of the page."""
-    st.html(head if section.anchor == FINE else markup.section(section.title))
+    st.html(head if section.anchor == STATUS else markup.section(section.title))
 
 
 def draw_body(section: AgendaSection, snapshot: str | None, notes: Notes) -> None:

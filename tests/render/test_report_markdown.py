@@ -126,7 +126,7 @@ def test_what_there_is_no_room_for_is_named() -> None:
 
     assert len(text) <= MOST_CHARACTERS < FORGES_LIMIT
     assert re.search(r"\n\nand \d+ more entries\n\n</details>\n\n", text)
-    assert "no room here: Long 0, Long 1, Long 2, Long 3, Long 4 and 3 more.**\n\n" in text
+    assert "(no room): Long 0, Long 1, Long 2, Long 3, Long 4 and 3 more.**\n\n" in text
     assert "### Long 7\n\n### Last\n\nshort\n\n" in text, "what is short still finds room"
     assert text.endswith(f"\n\n{escaped(context_line(CONTEXT))}\n")
 

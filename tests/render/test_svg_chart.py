@@ -12,10 +12,10 @@ from dashboard.render.svg_chart import (
     MOST_ON_A_PAGE,
     WIDTH,
     amount,
+    bar_text,
     described,
     to_svg,
     to_svgs,
-    told,
 )
 from dashboard.views.blocks import Bar, Chart, Tone
 from tests.builders import HOSTILE
@@ -97,7 +97,7 @@ def test_alone_it_has_its_title_a_ground_and_its_context_and_in_a_page_neither()
     within = to_svg(chart(Bar("a", 5.0), more=3), context="prod-eu · not frozen", standalone=False)
 
     assert words(alone)[0] == "KV cache tokens"
-    assert words(alone)[-2:] == ["and 3 more bars, which are left out", "prod-eu · not frozen"]
+    assert words(alone)[-2:] == ["and 3 more bars, not shown", "prod-eu · not frozen"]
     assert parsed(alone)[2].get("width") == str(WIDTH)
     assert "KV cache tokens" not in words(within)
     assert "prod-eu" not in within
@@ -149,7 +149,7 @@ def test_a_value_is_written_short(value: float, written: str) -> None:
 
 
 def test_a_bar_tells_its_value_its_bound_or_that_it_is_not_known() -> None:
-    assert [told(Bar("a", 5.0)), told(Bar("a", 5.0, is_at_most=True)), told(Bar("a", None))] == [
+    assert [bar_text(Bar("a", 5.0)), bar_text(Bar("a", 5.0, is_at_most=True)), bar_text(Bar("a", None))] == [
         "5",
         "≤ 5",
         "not known",
