@@ -1,11 +1,11 @@
 """The verdict on prefix sharing: which cohorts of a pool share prefixes, measured by block hashes or from settings."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, starmap
 from typing import NamedTuple
 
 from dashboard.compare.hashes import CohortHashes, cohort_hashes
@@ -107,13 +107,15 @@ class SharingVerdict:
         """Every cohort with itself and with those after it; none where there are more than `MOST_COHORTS`."""
         if len(self.cohorts) > MOST_COHORTS:
             return ()
-        pairs = (between(one, other) for one, other in combinations(self.cohorts, 2))
-        return (*map(within, self.cohorts), *pairs)
+        pairs = [(each, each) for each in self.cohorts] + list(combinations(self.cohorts, 2))
+        return tuple(starmap(compare_cohorts, pairs))
 
     @cached_property
     def share(self) -> Share:
         """Whether all replicas share prefixes: the weakest cell. Of very many cohorts each is compared with two."""
-        found = {cell.share for cell in self.cells or self._neighbours()}
+        pairs = [*zip(self.cohorts, self.cohorts, strict=True), *pairwise(self.cohorts)]
+        pairs += [(self.cohorts[0], each) for each in self.cohorts[1:]]
+        found = {cell.share for cell in self.cells or starmap(compare_cohorts, pairs)}
         if found & {Share.NO, Share.PARTLY} or self.ways > 1:
             return Share.NO
         return Share.YES if found == {Share.YES} and not self.unread else Share.UNKNOWN
@@ -186,11 +188,9 @@ class SharingVerdict:
     @property
     def split(self) -> tuple[str, ...]:
         """The cohorts whose own replicas do not all share prefixes, caching being on."""
-        found = ((each, within(each)) for each in self.cohorts if each.replicas)
+        found = (compare_cohorts(each, each) for each in self.cohorts if each.replicas)
         return tuple(
-            each.letter
-            for each, cell in found
-            if cell.share in {Share.NO, Share.PARTLY} and cell.cause is not Cause.CACHING_OFF
+            cell.one for cell in found if cell.share in {Share.NO, Share.PARTLY} and cell.cause is not Cause.CACHING_OFF
         )
 
     @property
@@ -209,11 +209,6 @@ class SharingVerdict:
         """How many replicas do not report their block hashes."""
         return self.unread + sum(each.silent for each in self.cohorts)
 
-    def _neighbours(self) -> Iterator[SharingCell]:
-        yield from map(within, self.cohorts)
-        yield from (between(self.cohorts[0], each) for each in self.cohorts[1:])
-        yield from (between(one, other) for one, other in pairwise(self.cohorts))
-
 
 def sharing_verdict(pool: Pool, replicas: Mapping[str, Replica], documents: Mapping[str, Document]) -> SharingVerdict:
     """Return the verdict on a pool. `replicas` and `documents` are by id, the pool's or more."""
@@ -224,34 +219,30 @@ def sharing_verdict(pool: Pool, replicas: Mapping[str, Replica], documents: Mapp
     return SharingVerdict(pool, cohorts, unread, unread + _count_incomplete(pool, documents))
 
 
-def within(cohort: CohortHashes) -> SharingCell:
-    """Compare the replicas of a cohort with each other; of one replica, its engines."""
-    is_alone = bool(cohort.silent) and cohort.engines + cohort.off < MEASURABLE
-    if not cohort.is_reporting or is_alone:
-        return _derived(cohort, cohort)
-    if cohort.ways == 1 and cohort.digests:
-        return _equal_hashes(cohort, cohort, cohort.silent)
-    share = Share.NO if cohort.is_each_alone else Share.PARTLY
-    cause = _split_cause(cohort)
-    is_measured = cause is not Cause.CACHING_OFF
-    return SharingCell(
-        cohort.letter, cohort.letter, share, cause, (), is_measured, ways=cohort.ways, silent=cohort.silent
-    )
+def compare_cohorts(one: CohortHashes, other: CohortHashes) -> SharingCell:
+    """Compare two cohorts, or the replicas of one with each other; of one replica, its engines.
 
-
-def between(one: CohortHashes, other: CohortHashes) -> SharingCell:
-    """Compare the replicas of two cohorts. Silent replicas count as those that report only where these differ."""
-    if not (one.is_reporting and other.is_reporting):
-        return _derived(one, other)
+    Silent replicas count as those that report only where these differ.
+    """
+    is_same = one is other
+    both = (one,) if is_same else (one, other)
+    silent = sum(each.silent for each in both)
+    is_alone = is_same and bool(silent) and one.engines + one.off < MEASURABLE
+    if is_alone or not all(each.is_reporting for each in both):
+        return _derived(one, other, silent)
     shared = one.digests.keys() & other.digests.keys()
-    ways = len(one.digests.keys() | other.digests.keys()) + one.off + other.off
-    silent = one.silent + other.silent
+    ways = len(one.digests.keys() | other.digests.keys()) + sum(each.off for each in both)
     if shared and ways == 1:
         return _equal_hashes(one, other, silent)
-    cause, paths = (Cause.VARIANTS, ()) if shared else _cause_of_other_hashes(one, other)
-    share = Share.PARTLY if shared else Share.NO
-    is_measured = cause is not Cause.CACHING_OFF
-    return SharingCell(one.letter, other.letter, share, cause, paths, is_measured, ways=ways, silent=silent)
+    why: tuple[Cause, tuple[str, ...]] = Cause.VARIANTS, ()
+    if is_same:
+        share, why = Share.NO if one.is_each_alone else Share.PARTLY, (_split_cause(one), ())
+    elif shared:
+        share = Share.PARTLY
+    else:
+        share, why = Share.NO, _cause_of_other_hashes(one, other)
+    is_measured = why[0] is not Cause.CACHING_OFF
+    return SharingCell(one.letter, other.letter, share, *why, is_measured, ways=ways, silent=silent)
 
 
 def differing_settings(cohorts: Iterable[CohortHashes]) -> tuple[str, ...]:
@@ -288,10 +279,9 @@ def _equal_hashes(one: CohortHashes, other: CohortHashes, silent: int) -> Sharin
     return cell._replace(cause=Cause.KV_CACHE if share is Share.NO else Cause.KV_UNKNOWN)
 
 
-def _derived(one: CohortHashes, other: CohortHashes) -> SharingCell:
+def _derived(one: CohortHashes, other: CohortHashes, silent: int) -> SharingCell:
     """Compare two cohorts by their settings, where block hashes are not reported: take the first cause that applies."""
-    is_same = one is other
-    is_pair = not (is_same and one.replicas == 1)
+    is_pair = one is not other or one.replicas > 1
     settings = differing_paths(one.values, other.values, [path for path in SHARING_PATHS if path != VERSION_PATH])
     kv_share, kv_paths = same_kv_cache(one, other)
     versions = differing_paths(one.values, other.values, [VERSION_PATH])
@@ -306,7 +296,6 @@ def _derived(one: CohortHashes, other: CohortHashes) -> SharingCell:
         (True, Share.UNKNOWN, Cause.NOT_MEASURED, ()),
     )
     _, share, cause, paths = next(each for each in causes if each[0])
-    silent = one.silent if is_same else one.silent + other.silent
     return SharingCell(one.letter, other.letter, share, cause, paths, silent=silent)
 
 

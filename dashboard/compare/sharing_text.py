@@ -20,15 +20,14 @@ from dashboard.compare.sharing import (
     SharingCell,
     SharingVerdict,
     Verdict,
-    between,
+    compare_cohorts,
     differing_settings,
     same_kv_cache,
     unreported_settings,
-    within,
 )
 from dashboard.fleet import Replica
 from dashboard.fleet.formatting import count, joined, middle_cut, one_line
-from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, replica, setting, value
+from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, plain, replica, setting, value
 from dashboard.fleet.pieces import joined as joined_texts
 from dashboard.vllm.lookahead import UPGRADE
 
@@ -76,10 +75,10 @@ def sharing_text(verdict: SharingVerdict, replicas: Mapping[str, Replica]) -> Te
         off = _sentence(_claim(f"Prefix caching is off on {count(number, 'replica')}"))
         return _joined([off, *_silent(verdict.unread, total)])
     if not verdict.cohorts:
-        return _sentence(_claim("Unknown"), (Piece(f": {count(total, 'replica')} never read"),))
+        return _sentence(_claim("Unknown"), f": {count(total, 'replica')} never read")
     is_alone = number == 1 and sum(each.engines for each in verdict.cohorts) < MEASURABLE
     if is_alone and total == 1:
-        return _joined([_sentence(_claim("One replica"), (Piece(": nothing to compare"),)), *_outdated(verdict)])
+        return _joined([_sentence(_claim("One replica"), ": nothing to compare"), *_outdated(verdict)])
     isolated = _isolated(verdict)
     pairs = list(_pairs_that_differ(verdict, isolated))
     return _joined(
@@ -99,11 +98,8 @@ def _isolated(verdict: SharingVerdict) -> set[str]:
     """Return the cohorts whose replicas share with no other replica of the pool."""
     if len(verdict.cohorts) > MOST_COHORTS:
         return set()
-    return {
-        own.letter
-        for own in verdict.cohorts
-        if own.letter in verdict.split and all(_cell(own, each).share is Share.NO for each in verdict.cohorts)
-    }
+    sharing = {letter for cell in verdict.cells if cell.share is not Share.NO for letter in (cell.one, cell.other)}
+    return set(verdict.split) - sharing
 
 
 def _pairs_that_differ(
@@ -116,7 +112,7 @@ def _pairs_that_differ(
             continue
         others = verdict.cohorts[: verdict.cohorts.index(own)] if len(verdict.cohorts) <= MOST_COHORTS else ()
         for other in (base, *others):
-            cell = _cell(other, own)
+            cell = compare_cohorts(other, own)
             if other.letter not in isolated and cell.share is not Share.UNKNOWN:
                 if cell.share is not Share.YES:
                     yield own, other, cell
@@ -125,21 +121,20 @@ def _pairs_that_differ(
 
 def _split(verdict: SharingVerdict, isolated: Collection[str], replicas: Mapping[str, Replica]) -> Iterator[Text]:
     """Write which cohorts do not share within themselves: the same settings, and other hashes."""
-    groups: dict[tuple[str, Text, bool, bool], list[CohortHashes]] = {}
+    groups: dict[tuple[bool, Share, bool, bool, Text], list[CohortHashes]] = {}
     for each in verdict.cohorts:
-        cell = within(each)
         if each.letter in verdict.split:
-            noun = "Engines" if each.replicas == 1 else "Replicas"
+            cell = compare_cohorts(each, each)
             cause = _variants(each, replicas) if cell.share is Share.PARTLY else _cause(cell, each, each)
-            is_none = cell.share is Share.NO
-            key = (noun, cause, cell.is_measured, each.letter in isolated and len(verdict.cohorts) > 1)
-            groups.setdefault((f"{noun}{'' if is_none else '?'}", *key[1:]), []).append(each)
-    for (noun, cause, is_measured, is_isolated), cohorts in list(groups.items())[:MAX_NAMED]:
-        share = " share prefixes only partly" if noun.endswith("?") else " share no prefixes"
+            is_isolated = each.letter in isolated and len(verdict.cohorts) > 1
+            key = (each.replicas == 1, cell.share, cell.is_measured, is_isolated, cause)
+            groups.setdefault(key, []).append(each)
+    for (is_one, share, is_measured, is_isolated, cause), cohorts in list(groups.items())[:MAX_NAMED]:
+        noun = "Engines of " if is_one else "Replicas of "
+        verb = " share prefixes only partly" if share is Share.PARTLY else " share no prefixes"
         others = " with any other replica" if is_isolated else ""
-        claim = (*_claim(f"{noun.rstrip('?')} of "), *_named(verdict, cohorts), *_claim(f"{share}{others}"))
-        known = _basis("measured", cohorts, ", settings match") if is_measured else _basis("derived from settings")
-        yield _sentence(claim, known, (Piece(": "), *cause))
+        basis = _basis("measured", cohorts, ", settings match") if is_measured else _basis("derived from settings")
+        yield _sentence(_claim(noun), _named(verdict, cohorts), _claim(f"{verb}{others}"), basis, ": ", cause)
     if (more := len(groups) - MAX_NAMED) > 0:
         yield _sentence(_claim(f"{count(more, 'more cohort')} also hash differently within"))
 
@@ -155,15 +150,14 @@ def _not_sharing(
         key = (other.letter, cell.share, cell.is_measured, is_kv, _cause(cell, own, other))
         groups.setdefault(key, []).append(own)
     for (letter, share, is_measured, is_kv, cause), cohorts in list(groups.items())[:MAX_NAMED]:
-        what, basis = ("KV cache", "block hashes match") if is_kv else ("prefixes", "derived from settings")
-        is_one = len(cohorts) == 1
+        base, is_one = bases[letter], len(cohorts) == 1
         if share is Share.PARTLY:
             verb = f" {'shares' if is_one else 'share'} prefixes only partly with "
         else:
-            verb = f" {'does' if is_one else 'do'} not share {what} with "
-        claim = (*_named(verdict, cohorts), *_claim(verb), *_named(verdict, [bases[letter]]))
-        known = _basis("measured", [*cohorts, bases[letter]]) if is_measured else _basis(basis)
-        yield _sentence(claim, known, (Piece(": "), *cause))
+            verb = f" {'does' if is_one else 'do'} not share {'KV cache' if is_kv else 'prefixes'} with "
+        basis = _basis("block hashes match" if is_kv else "derived from settings")
+        basis = _basis("measured", [*cohorts, base]) if is_measured else basis
+        yield _sentence(_named(verdict, cohorts), _claim(verb), _named(verdict, [base]), basis, ": ", cause)
     if (more := sum(map(len, list(groups.values())[MAX_NAMED:]))) > 0:
         yield _sentence(_claim(f"{count(more, 'more cohort')} also {'differs' if more == 1 else 'differ'}"))
 
@@ -174,22 +168,20 @@ def _sharing(verdict: SharingVerdict) -> Iterator[Text]:
     if verdict.ways == 1 and not verdict.silent and classes:
         number = sum(each.replicas for each in verdict.cohorts)
         engines = sum(each.engines for each in verdict.cohorts)
-        who = f"All {number:,} replicas" if number > 1 else f"All {engines:,} engines"
-        yield _sentence(_claim(f"{who} {_verb(classes[0])}"), _basis("measured"), _although(verdict, classes[0]))
+        subject = f"All {number:,} replicas" if number > 1 else f"All {engines:,} engines"
+        yield _sentence(_claim(subject + _verb(classes[0])), _basis("measured"), _although(verdict, classes[0]))
         return
     several = [each for each in classes if len(each) > 1][:MAX_NAMED]
     if not several and len(classes) == 1 and classes[0][0].engines >= MEASURABLE and not verdict.split:
-        yield _sentence(
-            (*_claim("Replicas of "), *_named(verdict, classes[0]), *_claim(f" {_verb(classes[0])}")),
-            _basis("measured", classes[0]),
-        )
+        claim = (*_claim("Replicas of "), *_named(verdict, classes[0]), *_claim(_verb(classes[0])))
+        yield _sentence(claim, _basis("measured", classes[0]))
     for cohorts in several:
-        claim = (*_named(verdict, cohorts), *_claim(f" {_verb(cohorts)}"))
-        yield _sentence(claim, _basis("measured", cohorts), _although(verdict, cohorts))
+        basis = _basis("measured", cohorts)
+        yield _sentence(_named(verdict, cohorts), _claim(_verb(cohorts)), basis, _although(verdict, cohorts))
 
 
 def _probably_random(verdict: SharingVerdict, differing: Collection[str]) -> Iterator[Text]:
-    """Write which cohorts probably use random seeds. One replica that differs for certain needs no doubt."""
+    """Write which cohorts probably use random seeds, except a single replica that is certain not to share."""
     is_several = sum(each.replicas for each in verdict.cohorts) > 1
     found = [
         each
@@ -197,11 +189,11 @@ def _probably_random(verdict: SharingVerdict, differing: Collection[str]) -> Ite
         if each.is_maybe_random and is_several and (each.replicas > 1 or each.letter not in differing)
     ]
     if found:
-        who = _named(verdict, found) if len(found) < len(verdict.cohorts) else _claim("Replicas")
+        subject = _named(verdict, found) if len(found) < len(verdict.cohorts) else _claim("Replicas")
         shares = "shares" if len(found) == 1 and len(verdict.cohorts) > 1 else "share"
         why = joined(sorted({random_seed_cause(each.values) for each in found}))
         seed = f": {why} every engine process uses a random hash seed unless PYTHONHASHSEED is set (not reported)"
-        yield _sentence((*who, *_claim(f" probably {shares} no prefixes")), (Piece(seed),))
+        yield _sentence(subject, _claim(f" probably {shares} no prefixes"), seed)
 
 
 def _other_versions(verdict: SharingVerdict, differing: Collection[str]) -> Iterator[Text]:
@@ -213,7 +205,7 @@ def _other_versions(verdict: SharingVerdict, differing: Collection[str]) -> Iter
             groups.setdefault(_settings((VERSION_PATH,), each, first), []).append(each)
     for cause, cohorts in list(groups.items())[:MAX_NAMED]:
         claim = (*_named(verdict, cohorts), *_claim(" may hash differently from "), *_named(verdict, [first]))
-        yield _sentence(claim, _basis("derived from settings"), (Piece(": "), *cause))
+        yield _sentence(claim, _basis("derived from settings"), ": ", cause)
 
 
 def _kv_unknown(verdict: SharingVerdict) -> Iterator[Text]:
@@ -224,9 +216,8 @@ def _kv_unknown(verdict: SharingVerdict) -> Iterator[Text]:
     unknown = [(each, paths) for each in verdict.cohorts if (paths := same_kv_cache(first, each)[1])]
     for each, paths in unknown[:1]:
         differing = differing_paths(each.values, first.values, paths)
-        names = joined_texts([(setting(path, verdict.pool.name),) for path in paths])
-        cause = _settings(differing, each, first) if differing else (*names, Piece(" not reported"))
-        yield _sentence(_claim("Sharing KV cache is unknown"), (Piece(": "), *cause))
+        cause = _settings(differing, each, first) if differing else (*_names(verdict, paths), Piece(" not reported"))
+        yield _sentence(_claim("Sharing KV cache is unknown"), ": ", cause)
 
 
 def _not_reported(verdict: SharingVerdict) -> Iterator[Text]:
@@ -236,32 +227,29 @@ def _not_reported(verdict: SharingVerdict) -> Iterator[Text]:
     if is_measured:
         yield from _silent(verdict.silent, total)
     elif verdict.is_doubted or verdict.other_versions:
-        yield _sentence((Piece("No replica reports block hashes"),))
+        yield _sentence("No replica reports block hashes")
     elif verdict.share is Share.UNKNOWN:
         agree = "" if verdict.incomplete else "settings match, "
         reason = f"{agree}no replica reports block hashes" if total > 1 else "block hashes not reported"
-        yield _sentence(_claim("Unknown"), (Piece(f": {reason}"),))
+        yield _sentence(_claim("Unknown"), f": {reason}")
     yield from _outdated(verdict)
     if not is_measured and verdict.incomplete:
-        who = f"{verdict.incomplete:,} of {count(total, 'replica')}"
-        yield _sentence((Piece(f"Incomplete settings on {who}"),))
+        yield _sentence(f"Incomplete settings on {verdict.incomplete:,} of {count(total, 'replica')}")
     if not verdict.is_measured and (paths := unreported_settings(verdict)):
-        names = joined_texts([(setting(path, verdict.pool.name),) for path in paths])
-        yield _sentence((Piece("Not reported by any replica: "), *names))
+        yield _sentence("Not reported by any replica: ", _names(verdict, paths))
     if ignored := [path for path in SHARING_PATHS if path in verdict.pool.ignored]:
-        names = joined_texts([(setting(path, verdict.pool.name),) for path in ignored])
-        yield _sentence((Piece("Differs, but ignored by fleet.yaml: "), *names))
+        yield _sentence("Differs, but ignored by fleet.yaml: ", _names(verdict, ignored))
 
 
 def _silent(silent: int, total: int) -> Iterator[Text]:
     if silent:
         verb = "does" if silent == 1 else "do"
-        yield _sentence((Piece(f"{silent:,} of {count(total, 'replica')} {verb} not report block hashes"),))
+        yield _sentence(f"{silent:,} of {count(total, 'replica')} {verb} not report block hashes")
 
 
 def _outdated(verdict: SharingVerdict) -> Iterator[Text]:
     if outdated := sum(each.outdated for each in verdict.cohorts):
-        yield _sentence((Piece(f"{UPGRADE} ({count(outdated, 'replica')})"),))
+        yield _sentence(f"{UPGRADE} ({count(outdated, 'replica')})")
 
 
 def _cause(cell: SharingCell, own: CohortHashes, other: CohortHashes) -> Text:
@@ -269,12 +257,12 @@ def _cause(cell: SharingCell, own: CohortHashes, other: CohortHashes) -> Text:
     if cell.paths:
         cause = _settings(cell.paths, own, other)
     elif cell.cause is Cause.CACHING_OFF:
-        cause = (Piece(f"{CAUSES[cell.cause]}{'' if own.is_off else f' on {other.letter}'}"),)
+        cause = plain(f"{CAUSES[cell.cause]}{'' if own.is_off else f' on {other.letter}'}")
     elif cell.cause is Cause.RANDOM_SEED:
         whys = {random_seed_cause(each.values) for each in (own, other) if each.is_random} - {""}
-        cause = (Piece(" ".join([*sorted(whys)[:1], CAUSES[cell.cause]])),)
+        cause = plain(" ".join([*sorted(whys)[:1], CAUSES[cell.cause]]))
     else:
-        cause = (Piece(cause_text(cell)),)
+        cause = plain(cause_text(cell))
     versions = differing_paths(own.values, other.values, (VERSION_PATH,))
     if versions and cell.is_measured and cell.cause not in {Cause.BLOCK_LENGTH, Cause.VARIANTS}:
         cause = (*cause, Piece(", "), *_settings(versions, own, other))
@@ -296,12 +284,16 @@ def _settings(paths: Iterable[str], own: CohortHashes, other: CohortHashes) -> T
     )
 
 
+def _names(verdict: SharingVerdict, paths: Iterable[str]) -> Text:
+    return joined_texts([(setting(path, verdict.pool.name),) for path in paths])
+
+
 def _variants(cohort: CohortHashes, replicas: Mapping[str, Replica]) -> Text:
     """Name the replicas that hash differently from most of their cohort; of many, count the variants."""
     most, *others = sorted(cohort.digests.values(), key=lambda held: (-len(held), held))
     odd = sorted({key for held in others for key in held}.difference(most))
     if cohort.off or not odd or len(odd) > MAX_NAMED:
-        return (Piece(f"{cohort.ways:,} hash variants on {count(cohort.reporting, 'replica')}"),)
+        return plain(f"{cohort.ways:,} hash variants on {count(cohort.reporting, 'replica')}")
     names = [(replica(middle_cut(one_line(replicas[key].name), LONGEST_NAME), key),) for key in odd]
     verb = "hashes" if len(odd) == 1 else "hash"
     return (*joined_texts(names), Piece(f" {verb} differently from {count(len(most), 'replica')}"))
@@ -309,19 +301,13 @@ def _variants(cohort: CohortHashes, replicas: Mapping[str, Replica]) -> Text:
 
 def _verb(cohorts: Sequence[CohortHashes]) -> str:
     is_same = all(same_kv_cache(cohorts[0], each)[0] is Share.YES for each in cohorts)
-    return "share prefixes" if is_same else "hash alike"
+    return " share prefixes" if is_same else " hash alike"
 
 
 def _although(verdict: SharingVerdict, cohorts: Sequence[CohortHashes]) -> Text:
     paths = differing_settings(cohorts)
-    if not paths:
-        return ()
-    names = joined_texts([(setting(path, verdict.pool.name),) for path in paths])
-    return (Piece(", although "), *names, Piece(f" {'differs' if len(paths) == 1 else 'differ'}"))
-
-
-def _cell(one: CohortHashes, other: CohortHashes) -> SharingCell:
-    return within(one) if one is other else between(one, other)
+    verb = " differs" if len(paths) == 1 else " differ"
+    return (Piece(", although "), *_names(verdict, paths), Piece(verb)) if paths else ()
 
 
 def _named(verdict: SharingVerdict, cohorts: Sequence[CohortHashes]) -> Text:
@@ -340,14 +326,14 @@ def _claim(text: str) -> Text:
 
 
 def _basis(words: str, cohorts: Sequence[CohortHashes] = (), more: str = "") -> Text:
-    """Write how a claim is known; of cohorts with silent replicas, on how many it was measured."""
+    """Write the basis of a claim; where cohorts have silent replicas, on how many it was measured."""
     reporting, total = sum(each.reporting for each in cohorts), sum(each.replicas for each in cohorts)
     some = f" on {reporting:,} of {count(total, 'replica')}" if reporting < total else ""
     return (Piece(f" ({words}{some}{more})", Style.MUTED),)
 
 
-def _sentence(*parts: Text) -> Text:
-    return (*(piece for part in parts for piece in part), Piece("."))
+def _sentence(*parts: str | Text) -> Text:
+    return (*(piece for part in parts for piece in (plain(part) if isinstance(part, str) else part)), Piece("."))
 
 
 def _joined(sentences: Iterable[Text]) -> Text:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dashboard.compare import Matrix, Share, SharingCell, SharingVerdict, cause_text
-from dashboard.compare.sharing import MOST_COHORTS, within
+from dashboard.compare.sharing import MOST_COHORTS, compare_cohorts
 from dashboard.fleet import Cohort, Pool, Replica
 from dashboard.fleet.formatting import count, first_of, setting_text
 from dashboard.fleet.pieces import Kind, Piece, Style, Target
@@ -40,7 +40,8 @@ def _sharing_table(sharing: SharingVerdict, slug: str) -> Table:
     by_pair = {frozenset((cell.one, cell.other)): cell for cell in sharing.cells}
     letters = [each.letter for each in sharing.cohorts]
     is_mixed = len({cell.is_measured for cell in sharing.cells if cell.share is not Share.UNKNOWN}) > 1
-    alone = {each.letter for each in sharing.cohorts if each.replicas == 1 and within(each).share not in SPLIT}
+    single = (compare_cohorts(each, each) for each in sharing.cohorts if each.replicas == 1)
+    alone = {cell.one for cell in single if cell.share not in SPLIT}
 
     def cell(own: str, other: str) -> Cell:
         if own == other and own in alone:

@@ -1,4 +1,4 @@
-"""Pools drawn at random with a fixed seed, and what is concluded of prefix sharing in them, as one line each."""
+"""Pools for tests of prefix sharing: of given cohorts, or drawn at random with a fixed seed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from random import Random
@@ -87,12 +87,12 @@ def _drawn(random: Random) -> DrawnPool:
     unread = random.choice([0, 0, 0, 1, 2])
     members += [Member(f"unread {number}", None, fresh=False, identity=0) for number in range(unread)]
     ignore = random.choice([(), (), (), (), (BLOCK,), ("version",)])
-    pool = compare_pool("chat", Role.BOTH, members, documents, ignore=ignore)
+    pool = compare_pool("chat", Role.BOTH, members, documents, ignore)
     return DrawnPool(pool, documents, replicas)
 
 
-def verdict_line(pool: Pool, documents: Mapping[str, Document], replicas: Mapping[str, Replica]) -> str:
-    """Write the verdict, its basis, the unknown replicas, groups and cells: `differs measured 1 [A]: A yes, A-B no`."""
+def verdict_lines(pool: Pool, documents: Mapping[str, Document], replicas: Mapping[str, Replica]) -> str:
+    """Write the verdict, its basis, the unknown replicas, groups and cells, and on a second line the sentences."""
     verdict = sharing_verdict(pool, replicas, documents)
     cells = [
         f"{'-'.join(dict.fromkeys((cell.one, cell.other)))} {cell.share}"
@@ -102,16 +102,19 @@ def verdict_line(pool: Pool, documents: Mapping[str, Document], replicas: Mappin
     groups = " ".join("+".join(each) for each in verdict.groups)
     known = "measured" if verdict.is_measured else "derived"
     flags = " certain" if verdict.is_certain else " doubted" if verdict.is_doubted else ""
-    return f"{verdict.verdict} {known}{flags} {verdict.not_known} [{groups}]: {', '.join(cells)}"
+    text = to_plain(sharing_text(verdict, replicas))
+    return f"{verdict.verdict} {known}{flags} {verdict.not_known} [{groups}]: {', '.join(cells)}\n    {text}"
 
 
 Mark = str | Fingerprint | None
-Cohort = tuple[Mapping[str, Any], Sequence[Sequence[Mark]]]  # its settings, and per replica its engines' marks
+Cohort = tuple[Mapping[str, Any], Sequence[Sequence[Mark]]]  # its settings, and per replica the marks of its engines
 SILENT: list[Mark] = [None]
 
 
-def hashed(*cohorts: Cohort, unread: int = 0, ignore: Sequence[str] = ()) -> DrawnPool:
-    """A pool of these cohorts, the larger first; a setting of its own keeps each apart from the others."""
+def pool_of_cohorts(
+    *cohorts: Cohort, unread: int = 0, ignore: Sequence[str] = (), stale: Sequence[str] = ()
+) -> DrawnPool:
+    """A pool of these cohorts, the larger first; each has a setting of its own. `stale` are names of replicas."""
     documents = [
         document({"model_config.seed": number, **SAME_KV, **settings}) for number, (settings, _) in enumerate(cohorts)
     ]
@@ -120,20 +123,20 @@ def hashed(*cohorts: Cohort, unread: int = 0, ignore: Sequence[str] = ()) -> Dra
         for number, (each, (_, held)) in enumerate(zip(documents, cohorts, strict=True))
         for place, marks in enumerate(held)
     ]
-    members = [Member(each.id, each.document, fresh=True, identity=0) for each in replicas]
+    members = [Member(each.id, each.document, fresh=each.name not in stale, identity=0) for each in replicas]
     members += [Member(f"unread {number}", None, fresh=False, identity=0) for number in range(unread)]
     known = {each.id: each for each in documents}
-    pool = compare_pool("chat", Role.BOTH, members, known, ignore=ignore)
+    pool = compare_pool("chat", Role.BOTH, members, known, ignore)
     return DrawnPool(pool, known, {each.id: each for each in replicas})
 
 
-def verdict_of(*cohorts: Cohort, unread: int = 0, ignore: Sequence[str] = ()) -> SharingVerdict:
+def verdict_of(*cohorts: Cohort, **more: Any) -> SharingVerdict:
     """The verdict on a pool of these cohorts."""
-    pool, documents, replicas = hashed(*cohorts, unread=unread, ignore=ignore)
+    pool, documents, replicas = pool_of_cohorts(*cohorts, **more)
     return sharing_verdict(pool, replicas, documents)
 
 
-def text_of(*cohorts: Cohort, unread: int = 0, ignore: Sequence[str] = ()) -> str:
+def text_of(*cohorts: Cohort, **more: Any) -> str:
     """The sentences on a pool of these cohorts."""
-    pool, documents, replicas = hashed(*cohorts, unread=unread, ignore=ignore)
+    pool, documents, replicas = pool_of_cohorts(*cohorts, **more)
     return to_plain(sharing_text(sharing_verdict(pool, replicas, documents), replicas))

@@ -1,4 +1,4 @@
-"""The seed of block hashes, as settings decide it, and the digests of a replica."""
+"""The seed of block hashes by the settings, and the digests of a replica."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,7 +28,7 @@ XXHASH, SHA = {ALGORITHM_PATH: "xxhash_cbor"}, {ALGORITHM_PATH: "sha256"}
 
 
 def values(settings: Mapping[str, Any]) -> Values:
-    """Known values of settings; None is an option that is not set."""
+    """The values of the settings; None is an option that is not set."""
     return known_values(document(settings, base={}).settings, [VERSION_PATH, ALGORITHM_PATH, *SEED_PATHS])
 
 
@@ -66,7 +66,7 @@ def test_one_algorithm_and_old_versions_use_a_random_seed(settings: Mapping[str,
         ({"version": "0.32.0", ALGORITHM_PATH: [1]}, None),
     ],
 )
-def test_the_seed_follows_from_what_is_configured_then_version_and_algorithm(
+def test_a_configured_seed_takes_precedence_over_version_and_algorithm(
     settings: Mapping[str, Any], expected: tuple[SeedKind, str, bool] | None
 ) -> None:
     seed = hash_seed(values(settings))
@@ -91,5 +91,5 @@ def test_a_replica_has_digests_only_if_all_its_engines_report_one() -> None:
     assert canonical_digests(()) is None
 
 
-def test_short_names_leave_out_the_section() -> None:
+def test_short_names_omit_the_section() -> None:
     assert [short_name(path) for path in (VERSION_PATH, PREFIX_PATHS[-1])] == ["vLLM version", "prefix_match_unit"]

@@ -1,20 +1,32 @@
 """Which cohorts share prefixes: measured by block hashes, else derived from settings; and the laws of the verdict."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.compare import Share, SharingCell, Verdict, compare_pool, sharing_verdict
+from dashboard.compare import Share, SharingCell, Verdict, sharing_verdict
 from dashboard.compare.hashes import CohortHashes
-from dashboard.compare.pool import Member
-from dashboard.compare.sharing import MOST_COHORTS, Cause, between, within
-from dashboard.fleet import Fingerprint, Role, State
+from dashboard.compare.sharing import MOST_COHORTS, Cause, compare_cohorts
+from dashboard.fleet import Fingerprint, State
 from dashboard.vllm.lookahead import UPGRADE
-from tests.builders import document, hashing, replica, setting
-from tests.compare.sharing_pools import ALGORITHM, BLOCK, CACHING, CONNECTOR, OFF, SILENT, Cohort, Mark, verdict_of
+from tests.builders import setting
+from tests.compare.sharing_pools import (
+    ALGORITHM,
+    BLOCK,
+    CACHING,
+    CONNECTOR,
+    OFF,
+    SILENT,
+    Cohort,
+    Mark,
+    drawn_pools,
+    pool_of_cohorts,
+    verdict_of,
+)
 
 ABSENT = setting(None, State.ABSENT)
 LAYOUT, MODEL, POLICY = "cache_config.kv_cache_layout", "model_config.model", "seed_policy"
@@ -25,14 +37,8 @@ AHEAD = {"version": "0.33.0", "hash_lookahead_tokens": 1}
 YES, NO, PARTLY, UNKNOWN = Share
 
 
-def own(settings: Mapping[str, Any], *held: Sequence[Mark]) -> tuple[Share, Cause]:
-    """How the replicas of one cohort compare."""
-    cell = verdict_of((settings, held)).cells[0]
-    return cell.share, cell.cause
-
-
 def pair(first: Cohort, second: Cohort) -> SharingCell:
-    """How two cohorts compare."""
+    """The cell of two cohorts."""
     return next(each for each in verdict_of(first, second).cells if (each.one, each.other) == ("A", "B"))
 
 
@@ -66,45 +72,46 @@ def pair(first: Cohort, second: Cohort) -> SharingCell:
         ({LAYOUT: ABSENT}, ["a", "a"], (UNKNOWN, Cause.KV_UNKNOWN)),
     ],
 )
-def test_the_replicas_of_a_cohort_share_if_their_hashes_are_equal(
+def test_replicas_of_a_cohort_share_if_their_hashes_are_equal(
     settings: Mapping[str, Any], held: Sequence[Sequence[Mark]], expected: tuple[Share, Cause]
 ) -> None:
-    assert own(settings, *held) == expected
+    cell = verdict_of((settings, held)).cells[0]
+
+    assert (cell.share, cell.cause) == expected
+
+
+MIXED: Sequence[Sequence[Mark]] = [["a"], ["a"], [Fingerprint("c", "b")]]
 
 
 @pytest.mark.parametrize(
-    ("settings", "mark", "cause", "paths"),
+    ("first", "settings", "mark", "cause", "paths"),
     [
-        ({}, "b", Cause.OTHER_SEED, ()),
-        ({ALGORITHM: "xxhash"}, "b", Cause.SETTINGS, (ALGORITHM,)),
-        ({ALGORITHM: None}, "b", Cause.SETTINGS, (ALGORITHM,)),
-        ({"version": "0.31.0", ALGORITHM: "xxhash"}, "b", Cause.SETTINGS, (ALGORITHM,)),
-        ({"version": "0.31.0"}, "b", Cause.OTHER_HASHES, ()),
-        (RANDOM, "b", Cause.RANDOM_SEED, ()),
-        ({BLOCK: 32}, "b", Cause.OTHER_SEED, ()),
-        ({}, Fingerprint(None, "b"), Cause.OTHER_HASHES, ()),
-        ({BLOCK: 32}, Fingerprint("a", "b"), Cause.BLOCK_LENGTH, (BLOCK,)),
+        (({}, ["a", "a"]), {}, "b", Cause.OTHER_SEED, ()),
+        (({}, ["a", "a"]), {ALGORITHM: "xxhash"}, "b", Cause.SETTINGS, (ALGORITHM,)),
+        (({}, ["a", "a"]), {ALGORITHM: None}, "b", Cause.SETTINGS, (ALGORITHM,)),
+        (({}, ["a", "a"]), {"version": "0.31.0", ALGORITHM: "xxhash"}, "b", Cause.SETTINGS, (ALGORITHM,)),
+        (({}, ["a", "a"]), {"version": "0.31.0"}, "b", Cause.OTHER_HASHES, ()),
+        (({}, ["a", "a"]), RANDOM, "b", Cause.RANDOM_SEED, ()),
+        (({}, ["a", "a"]), {BLOCK: 32}, "b", Cause.OTHER_SEED, ()),
+        (({}, ["a", "a"]), {}, Fingerprint(None, "b"), Cause.OTHER_HASHES, ()),
+        (({}, ["a", "a"]), {BLOCK: 32}, Fingerprint("a", "b"), Cause.BLOCK_LENGTH, (BLOCK,)),
+        (({}, MIXED), {BLOCK: 32}, Fingerprint("a", "x"), Cause.SETTINGS, (BLOCK,)),
+        (({}, MIXED), {}, Fingerprint("a", "x"), Cause.OTHER_HASHES, ()),
+        (
+            ({POLICY: "default"}, ["a", "a"]),
+            {POLICY: "environment", "version": "0.31.0"},
+            "b",
+            Cause.OTHER_SEED,
+            (POLICY,),
+        ),
     ],
 )
-def test_two_cohorts_with_other_hashes_do_not_share_and_the_cause_is_named(
-    settings: Mapping[str, Any], mark: Mark, cause: Cause, paths: tuple[str, ...]
+def test_two_cohorts_with_different_hashes_do_not_share_for_a_named_cause(
+    first: Cohort, settings: Mapping[str, Any], mark: Mark, cause: Cause, paths: tuple[str, ...]
 ) -> None:
-    cell = pair(({}, ["a", "a"]), (settings, [[mark]]))
+    cell = pair(first, (settings, [[mark]]))
 
     assert (cell.share, cell.cause, cell.paths, cell.is_measured) == (NO, cause, paths, True)
-
-
-def test_reported_seed_policies_are_the_cause_whatever_the_versions() -> None:
-    cell = pair(({POLICY: "default"}, ["a", "a"]), ({POLICY: "environment", "version": "0.31.0"}, ["b"]))
-
-    assert (cell.cause, cell.paths) == (Cause.OTHER_SEED, (POLICY,))
-
-
-def test_canonical_digests_that_only_overlap_name_the_length_only_where_it_differs() -> None:
-    mixed: Sequence[Sequence[Mark]] = [["a"], ["a"], [Fingerprint("c", "b")]]
-
-    assert pair(({}, mixed), ({BLOCK: 32}, [[Fingerprint("a", "x")]])).paths == (BLOCK,)
-    assert pair(({}, mixed), ({}, [[Fingerprint("a", "x")]])).cause is Cause.OTHER_HASHES
 
 
 @pytest.mark.parametrize(
@@ -129,7 +136,7 @@ def test_canonical_digests_that_only_overlap_name_the_length_only_where_it_diffe
         (({}, [SILENT, SILENT]), ({MODEL: "org/other"}, [SILENT]), (NO, Cause.KV_CACHE, False)),
     ],
 )
-def test_two_cohorts_compare_by_hashes_and_without_them_by_settings(
+def test_two_cohorts_are_compared_by_hashes_else_by_settings(
     first: Cohort, second: Cohort, expected: tuple[Share, Cause, bool]
 ) -> None:
     cell = pair(first, second)
@@ -149,10 +156,10 @@ def test_two_cohorts_compare_by_hashes_and_without_them_by_settings(
         ({LAYOUT: ABSENT}, UNKNOWN, LAYOUT),
     ],
 )
-def test_equal_hashes_are_no_sharing_unless_the_kv_cache_is_known_to_be_the_same(
+def test_cohorts_with_equal_hashes_share_only_with_equal_settings_of_the_kv_cache(
     settings: Mapping[str, Any], share: Share, path: str
 ) -> None:
-    """One model may have two names, where one of them is a folder's."""
+    """A folder may contain the model with another name."""
     verdict = verdict_of(({}, ["a", "a"]), (settings, ["a"]))
     cell = verdict.cells[-1]
 
@@ -160,27 +167,37 @@ def test_equal_hashes_are_no_sharing_unless_the_kv_cache_is_known_to_be_the_same
     assert verdict.verdict is (Verdict.DIFFERS if share is NO else Verdict.UNKNOWN)
 
 
-def test_settings_that_differ_although_hashes_are_equal_are_named() -> None:
+def test_equal_hashes_name_the_settings_that_differ_and_ignored_settings_are_no_cause() -> None:
     seeded = {POLICY: "environment", "version": "0.31.0"}
+    ignored = verdict_of(({BLOCK: 16}, [[]]), ({BLOCK: 32}, [[]]), ignore=[BLOCK])
 
     assert pair(({POLICY: "default"}, ["a", "a"]), (seeded, ["a"])).paths == ("version", POLICY)
-
-
-def test_an_ignored_setting_is_no_cause() -> None:
-    verdict = verdict_of(({BLOCK: 16}, [[]]), ({BLOCK: 32}, [[]]), ignore=[BLOCK])
-
-    assert {cell.cause for cell in verdict.cells} == {Cause.NOT_MEASURED}
+    assert {cell.cause for cell in ignored.cells} == {Cause.NOT_MEASURED}
 
 
 def test_a_second_address_of_a_process_is_not_counted() -> None:
-    shared = document()
-    first, second = (replica(f"r{number}", document=shared, engines=hashing("a")) for number in (1, 2))
-    second = replica("r2", document=shared, engines=hashing("a"), same_process=(first.id,))
-    members = [Member(each.id, each.document, fresh=True, identity=0) for each in (first, second)]
-    pool = compare_pool("chat", Role.BOTH, members, {shared.id: shared})
-    verdict = sharing_verdict(pool, {first.id: first, second.id: second}, {shared.id: shared})
+    pool, documents, replicas = pool_of_cohorts(({}, ["a", "a"]))
+    first, second = replicas.values()
+    same = {first.id: first, second.id: replace(second, same_process=(first.id,))}
 
-    assert verdict.cohorts[0].replicas == 1
+    assert sharing_verdict(pool, same, documents).cohorts[0].replicas == 1
+
+
+def test_a_version_proves_nothing_even_where_only_a_stale_replica_has_it() -> None:
+    """Only a setting or a digest proves that replicas do not share. The pool has no difference: stale has no vote."""
+    stale = verdict_of(({}, [SILENT] * 2), ({"version": "0.31.0"}, [SILENT]), stale=["r1-0"])
+
+    assert stale.pool.differences == ()
+    assert (stale.share, stale.verdict, stale.is_certain) == (UNKNOWN, Verdict.DIFFERS, False)
+
+
+def test_every_certain_verdict_has_a_cell_that_proves_it() -> None:
+    """Law over drawn pools, many of them with stale replicas."""
+    for pool, documents, replicas in drawn_pools(300, seed=2):
+        verdict = sharing_verdict(pool, replicas, documents)
+        proofs = {cell.share for cell in verdict.cells} & {NO, PARTLY}
+        is_off = verdict.verdict is Verdict.OFF
+        assert verdict.is_certain == (bool(proofs) and not is_off) or len(verdict.cohorts) > MOST_COHORTS
 
 
 def test_groups_are_the_cohorts_with_equal_hashes_on_all_engines() -> None:
@@ -189,15 +206,11 @@ def test_groups_are_the_cohorts_with_equal_hashes_on_all_engines() -> None:
     assert verdict.groups == (("A", "C"), ("B",))
     assert [[each.letter for each in group] for group in verdict.classes] == [["A", "C"], ["B", "E"]]
     assert (verdict.ways, verdict.silent) == (4, 1)
+    unread = verdict_of(({}, ["a", "a"]), unread=1)
+    assert (unread.unread, unread.silent, unread.share) == (1, 1, UNKNOWN)
 
 
-def test_replicas_that_were_never_read_are_silent() -> None:
-    verdict = verdict_of(({}, ["a", "a"]), unread=1)
-
-    assert (verdict.unread, verdict.silent, verdict.share) == (1, 1, UNKNOWN)
-
-
-def test_beyond_a_dozen_cohorts_there_are_no_cells_but_a_verdict() -> None:
+def test_more_than_a_dozen_cohorts_have_a_verdict_without_cells() -> None:
     alike: list[Cohort] = [({}, ["a"])] * MOST_COHORTS
 
     assert len(verdict_of(*alike).cells) == MOST_COHORTS * (MOST_COHORTS + 1) // 2
@@ -208,7 +221,7 @@ def test_beyond_a_dozen_cohorts_there_are_no_cells_but_a_verdict() -> None:
 
 
 def test_a_thousand_hashes_within_one_cohort_are_one_cell() -> None:
-    cell = within(verdict_of(({}, [[f"digest {number}"] for number in range(1000)])).cohorts[0])
+    (cell,) = verdict_of(({}, [[f"digest {number}"] for number in range(1000)])).cells
 
     assert (cell.share, cell.cause, cell.ways) == (NO, Cause.RANDOM_SEED, 1000)
 
@@ -226,7 +239,7 @@ def test_a_thousand_hashes_within_one_cohort_are_one_cell() -> None:
         ([({}, [SILENT] * 2), ({BLOCK: ABSENT}, [SILENT])], (Verdict.UNKNOWN, False, False, 3)),
     ],
 )
-def test_the_verdict_says_whether_it_is_certain_and_how_many_replicas_are_unknown(
+def test_the_verdict_counts_unknown_replicas_and_is_certain_only_with_a_proof(
     cohorts: Sequence[Cohort], expected: tuple[Verdict, bool, bool, int]
 ) -> None:
     verdict = verdict_of(*cohorts)
@@ -249,14 +262,14 @@ def test_sharing_is_mutual(
 ) -> None:
     one, other = _cohort(mine, held), _cohort(yours, others)
 
-    assert between(one, other)[2:] == between(other, one)[2:]
+    assert compare_cohorts(one, other)[2:] == compare_cohorts(other, one)[2:]
 
 
 @given(SETTINGS, SETTINGS, st.integers(1, 3), st.integers(1, 3))
 def test_equal_digests_always_share(mine: Mapping[str, Any], yours: Mapping[str, Any], few: int, more: int) -> None:
-    one, other = _cohort(mine, [["a"]] * few), _cohort(yours, [["a", "a"]] * more)
+    both = _cohort(mine, [["a"]] * few), _cohort(yours, [["a", "a"]] * more)
 
-    assert {within(one).share, within(other).share, between(one, other).share} == {YES}
+    assert {compare_cohorts(one, other).share for one in both for other in both} == {YES}
 
 
 @given(SETTINGS, HELD, SETTINGS, HELD, st.lists(MARKS, max_size=3))
@@ -269,19 +282,20 @@ def test_one_more_replica_never_turns_no_into_yes(
 ) -> None:
     one, other, larger = _cohort(mine, held), _cohort(yours, others), _cohort(mine, [*held, more])
 
-    assert (within(one).share, within(larger).share) != (NO, YES)
-    assert (between(one, other).share, between(larger, other).share) != (NO, YES)
+    for before, after in (((one, one), (larger, larger)), ((one, other), (larger, other))):
+        assert (compare_cohorts(*before).share, compare_cohorts(*after).share) != (NO, YES)
 
 
 @given(HELD)
 def test_yes_needs_the_same_digest_from_every_engine_of_every_replica(held: list[list[Mark]]) -> None:
     digests = {mark.engine if isinstance(mark, Fingerprint) else mark for marks in held for mark in marks}
+    share = verdict_of(({}, held)).cells[0].share
 
-    assert (own({}, *held)[0] is YES) == (len(digests) == 1 and None not in digests and all(held))
+    assert (share is YES) == (len(digests) == 1 and None not in digests and all(held))
 
 
 @given(st.lists(st.tuples(SETTINGS, HELD), min_size=1, max_size=4))
-def test_the_pool_is_as_weak_as_its_weakest_cell(cohorts: list[Cohort]) -> None:
+def test_the_verdict_on_a_pool_is_its_weakest_cell(cohorts: list[Cohort]) -> None:
     verdict = verdict_of(*cohorts)
     found = {cell.share for cell in verdict.cells}
     weakest = NO if found & {NO, PARTLY} else UNKNOWN if UNKNOWN in found else YES

@@ -1,13 +1,13 @@
-"""The verdicts on prefix sharing over the demo, all captures, and pools drawn at random, as a table in a file.
+"""The verdicts on prefix sharing, with their sentences: the demo, all captures, and pools drawn at random.
 
-`python -m tests.compare.test_sharing_verdicts` writes the file anew: every line that changes is a changed verdict.
+`python -m tests.compare.test_sharing_verdicts` rewrites the file. A changed line is a changed verdict.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from dashboard.analysis.assembly import Fleet
-from tests.compare.sharing_pools import drawn_pools, verdict_line
+from tests.compare.sharing_pools import drawn_pools, verdict_lines
 from tests.frozen import frozen_fleet
 from tests.saved_fleets import built_of_captures
 
@@ -20,17 +20,17 @@ def lines() -> Iterator[str]:
     for name, fleet in (("demo", frozen_fleet()), ("captures", built_of_captures())):
         yield from _of_fleet(name, fleet)
     for number, (pool, documents, replicas) in enumerate(drawn_pools(DRAWN)):
-        yield f"drawn {number}: {verdict_line(pool, documents, replicas)}"
+        yield f"drawn {number}: {verdict_lines(pool, documents, replicas)}"
 
 
 def _of_fleet(name: str, fleet: Fleet) -> Iterator[str]:
     replicas = {each.id: each for each in fleet.replicas}
     for pool in fleet.pools:
-        yield f"{name} {pool.name}: {verdict_line(pool, fleet.documents, replicas)}"
+        yield f"{name} {pool.name}: {verdict_lines(pool, fleet.documents, replicas)}"
 
 
-def test_every_verdict_on_prefix_sharing_is_the_one_in_the_table() -> None:
-    assert FILE.read_text().splitlines() == list(lines())
+def test_every_verdict_on_prefix_sharing_equals_the_table() -> None:
+    assert FILE.read_text() == "".join(f"{line}\n" for line in lines())
 
 
 if __name__ == "__main__":
