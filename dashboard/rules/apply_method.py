@@ -71,11 +71,8 @@ def paths_after_image(how: Mapping[str, ApplyMethod]) -> AbstractSet[str]:
 
     Another version has other defaults, so some of the rest may need no change. `how` is from `apply_methods`.
     """
-    return (
-        {path for path, method in how.items() if method is not ApplyMethod.IMAGE}
-        if ApplyMethod.IMAGE in how.values()
-        else frozenset()
-    )
+    others = {path for path, method in how.items() if method is not ApplyMethod.IMAGE}
+    return others if len(others) < len(how) else frozenset()
 
 
 def manual_methods(
@@ -153,18 +150,22 @@ def _possible(baseline: Baseline, path: str, values: Collection[SettingValue]) -
 def _method(path: str, wanted: SettingValue, changed: AbstractSet[str], *, derives_sizes: bool) -> ApplyMethod:
     if path == VERSION:
         return ApplyMethod.IMAGE
+    is_set = wanted.state is State.REPORTED and not is_default(path, wanted)
     if path.startswith("env."):
-        is_variable = VARIABLE.fullmatch(path) is not None
-        return (
-            _set_or_remove(path, wanted, ApplyMethod.VARIABLE, ApplyMethod.NO_VARIABLE)
-            if is_variable
-            else ApplyMethod.BY_HAND
-        )
+        if VARIABLE.fullmatch(path) is None:
+            return ApplyMethod.BY_HAND
+        return ApplyMethod.VARIABLE if is_set else ApplyMethod.NO_VARIABLE
     flag = "--served-model-name" if path == SERVED_NAMES else flag_of(path)
-    if flag is None or _is_derived(path, changed, derives_sizes=derives_sizes):
+    follows = not changed.isdisjoint(FOLLOWS_FROM.get(path, ())) and (derives_sizes or path not in {SIZES, LARGEST})
+    if flag is None or follows:
         return ApplyMethod.FOLLOWS
-    is_plain = _FLAG.fullmatch(flag) and not _is_part(path, wanted.value)
-    return _set_or_remove(path, wanted, ApplyMethod.FLAG, ApplyMethod.NO_FLAG) if is_plain else ApplyMethod.BY_HAND
+    # Compared values lack the part that is each replica's own: host, pod or folder.
+    is_part = path in PATHS_OF_FILES and "/" not in wanted.value
+    if path in EVENT_ADDRESSES or path == EVENT_TOPIC:
+        is_part = "{" in wanted.value
+    if is_part or not _FLAG.fullmatch(flag):
+        return ApplyMethod.BY_HAND
+    return ApplyMethod.FLAG if is_set else ApplyMethod.NO_FLAG
 
 
 def snippet_for(path: str, wanted: SettingValue) -> Snippet | None:
@@ -199,19 +200,3 @@ def _kind(value: SettingValue) -> str:
     if value.value.startswith('"'):
         return "text"
     return "other" if value.value.startswith(("[", "{")) else "number"
-
-
-def _set_or_remove(path: str, wanted: SettingValue, is_set: ApplyMethod, is_not_set: ApplyMethod) -> ApplyMethod:
-    return is_not_set if wanted.state is not State.REPORTED or is_default(path, wanted) else is_set
-
-
-def _is_derived(path: str, changed: AbstractSet[str], *, derives_sizes: bool) -> bool:
-    """Return whether vLLM derives a setting from others that change with it."""
-    return not changed.isdisjoint(FOLLOWS_FROM.get(path, ())) and (derives_sizes or path not in {SIZES, LARGEST})
-
-
-def _is_part(path: str, value: str) -> bool:
-    """Return whether a value lacks the part that is each replica's own: host, pod or folder."""
-    if path in EVENT_ADDRESSES or path == EVENT_TOPIC:
-        return "{" in value
-    return path in PATHS_OF_FILES and "/" not in value

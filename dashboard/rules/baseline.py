@@ -8,10 +8,9 @@ from typing import cast
 from dashboard.compare.baseline import Deviation, agreed_paths, deviations, usual_values
 from dashboard.compare.encoding import lookup_setting
 from dashboard.compare.prefix import PREFIX_PATHS
-from dashboard.fleet import Baseline, Setting, SettingValue, Source
+from dashboard.fleet import Baseline, Setting, Source
 from dashboard.fleet.formatting import count, first_of, joined, middle_cut, one_line
 from dashboard.fleet.pieces import Text, value
-from dashboard.fleet.pieces import joined as join_texts
 from dashboard.rules import remedy
 from dashboard.rules.apply_method import (
     IMAGE_FIRST,
@@ -27,9 +26,9 @@ from dashboard.rules.apply_method import (
 )
 from dashboard.rules.capacity.graphs import are_derived_sizes
 from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Draft, Evidence, Remedy, Severity
+from dashboard.rules.findings import Draft, Evidence, Severity
 from dashboard.rules.registry import rule
-from dashboard.rules.sentences import name_piece, setting_name, setting_piece, value_piece, write
+from dashboard.rules.sentences import capital, first_texts, name_piece, setting_name, setting_piece, value_piece, write
 from dashboard.rules.subject import PoolSubject, setting_value
 
 MAX_NAMED = 3  # settings in a sentence before the rest is counted
@@ -38,6 +37,7 @@ NAME_LENGTH = 60  # characters of a baseline's name or file
 MAX_LOOKUPS = 10  # paths of a baseline that are searched for: each is compared with all reported ones
 SIMILARITY = 0.85  # of difflib; one extra letter in a short name is above it
 PATH_LENGTH = 80  # characters of a path or file in a note
+_REMOVED = frozenset({ApplyMethod.NO_FLAG, ApplyMethod.NO_VARIABLE})
 _PASTED = frozenset({ApplyMethod.FLAG, ApplyMethod.VARIABLE, ApplyMethod.NO_VARIABLE, ApplyMethod.IMAGE})
 
 
@@ -120,19 +120,21 @@ def _draft(
     is_hashing: bool,
 ) -> Draft:
     """Return one finding: of settings that all decide block hashes, or of others only."""
-    evidence = [
-        row
-        for each in deviating
-        for row in (
+    evidence = []
+    for each in deviating:
+        reference = each.agreed if each.tolerance is None else setting_value(each.allowed_text)
+        evidence += [
             Evidence(each.path, *each.own, replicas),
-            Evidence(each.path, *_reference(each), holder=baseline.file, is_reference=True, comment=each.comment),
-        )
-    ]
+            Evidence(each.path, *reference, holder=baseline.file, is_reference=True, comment=each.comment),
+        ]
+    later = paths_after_image(methods)
+    pasted = [each for each in deviating if each.path not in later and methods[each.path] in _PASTED]
+    snippets = [snippet_for(each.path, each.wanted) for each in pasted]
     return Draft(
         replicas,
         _text(baseline, deviating),
         tuple(evidence),
-        _remedy(baseline, deviating, methods),
+        remedy.of_snippets(snippets, " ".join(_steps(baseline, deviating, methods))),
         severity=None if is_hashing else Severity.WARNING,
         why=None if is_hashing else deviates_from_baseline.page.why[ImpactContext.MODEL],
     )
@@ -146,67 +148,43 @@ def _text(baseline: Baseline, deviating: Sequence[Deviation]) -> Text:
         own = write(setting_piece(each.path), " is ", value_piece(each.own, each.path))
         kind = "tolerated" if each.tolerance else "expected"
         texts.append(write(own, f", {kind} ", value(each.allowed_text), comment))
-    more = len(texts) - MAX_NAMED
-    shown = [*texts[:MAX_NAMED], *([write(f"{more:,} more")] if more > 0 else [])]
     verb = "deviates" if len(texts) == 1 else "deviate"
     head = f"{count(len(texts), 'setting')} {verb} from the baseline "
-    return write(head, name_piece(baseline.name, NAME_LENGTH), ": ", join_texts(shown, "; ", "; "), ".")
+    values = first_texts(texts, MAX_NAMED, between="; ", last="; ")
+    return write(head, name_piece(baseline.name, NAME_LENGTH), ": ", values, ".")
 
 
-def _reference(deviation: Deviation) -> SettingValue:
-    """Return the expected value, or all tolerated ones in words."""
-    return deviation.agreed if deviation.tolerance is None else setting_value(deviation.allowed_text)
-
-
-def _remedy(baseline: Baseline, deviating: Sequence[Deviation], methods: Mapping[str, ApplyMethod]) -> Remedy:
-    """Return how to set the expected values; what has to wait for another image is not pasted."""
-    later = paths_after_image(methods)
-    first = [each for each in deviating if each.path not in later]
-    misfits = [setting_name(each.path) for each in deviating if methods[each.path] is ApplyMethod.MISFIT]
-    sentences = [
-        _main_step(baseline, deviating, methods),
-        *([IMAGE_FIRST] if len(first) < len(deviating) else []),
-        *_manual_steps(first, methods),
-        *([f"{first_of(misfits, MAX_NAMED)}: the baseline has text instead of a number or switch."] if misfits else []),
-        *_open_steps(baseline, [each.path for each in deviating if methods[each.path] is ApplyMethod.OPEN]),
-    ]
-    snippets = [snippet_for(each.path, each.wanted) for each in first if methods[each.path] in _PASTED]
-    return remedy.of_snippets(snippets, " ".join(filter(None, sentences)))
-
-
-def _main_step(baseline: Baseline, deviating: Sequence[Deviation], methods: Mapping[str, ApplyMethod]) -> str:
-    """Return how to match the baseline, or to change it; empty where neither applies."""
-    kinds = [methods[each.path] for each in deviating]
-    removing = {ApplyMethod.NO_FLAG, ApplyMethod.NO_VARIABLE}
-    unset = [remedy.lever(each.path) for each, kind in zip(deviating, kinds, strict=True) if kind in removing]
-    excluded = removing | {ApplyMethod.MISFIT, ApplyMethod.OPEN}
-    steps = ["set the expected values"] if not excluded.issuperset(kinds) else []
-    steps += [f"remove {first_of(unset, MAX_NAMED)}"] if unset else []
+def _steps(baseline: Baseline, deviating: Sequence[Deviation], methods: Mapping[str, ApplyMethod]) -> Iterator[str]:
+    """Yield how to match the baseline or to change it, then what is not pasted."""
+    paths = {kind: [each.path for each in deviating if methods[each.path] is kind] for kind in ApplyMethod}
     file = middle_cut(one_line(baseline.file), NAME_LENGTH)
-    if not steps:
-        return f"Correct the expected value in {file}." if ApplyMethod.MISFIT in kinds else ""
-    what = " and ".join(steps)
-    return f"{what[:1].upper()}{what[1:]} on these replicas and restart them. Or change the values in {file}."
-
-
-def _manual_steps(deviating: Sequence[Deviation], methods: Mapping[str, ApplyMethod]) -> Iterator[str]:
-    """Yield what is not pasted: derived settings, and ranges."""
-    if flags := removable_flags(each.path for each in deviating if methods[each.path] is ApplyMethod.FOLLOWS):
-        yield removable_text(flags)
-    for each in deviating:
-        if methods[each.path] is ApplyMethod.CHOICE:
-            yield f"Choose a value for {setting_name(each.path)}: {each.allowed_text}."
-
-
-def _open_steps(baseline: Baseline, paths: Sequence[str]) -> Iterator[str]:
-    """Yield what no replica can match: settings that follow from others with several allowed values."""
-    if paths:
-        sources = dict.fromkeys(setting_name(each) for path in paths for each in open_sources(baseline, path))
-        names, file = [setting_name(path) for path in paths], middle_cut(one_line(baseline.file), NAME_LENGTH)
-        verb, them = ("follows", "it") if len(paths) == 1 else ("follow", "them")
+    unset = [remedy.lever(each.path) for each in deviating if methods[each.path] in _REMOVED]
+    is_set = any(paths[kind] for kind in paths.keys() - _REMOVED - {ApplyMethod.MISFIT, ApplyMethod.OPEN})
+    steps = [
+        *(["set the expected values"] if is_set else []),
+        *([f"remove {first_of(unset, MAX_NAMED)}"] if unset else []),
+    ]
+    if steps:
+        yield f"{capital(' and '.join(steps))} on these replicas and restart them. Or change the values in {file}."
+    elif paths[ApplyMethod.MISFIT]:
+        yield f"Correct the expected value in {file}."
+    later = paths_after_image(methods)
+    if any(each.path in later for each in deviating):
+        yield IMAGE_FIRST
+    else:
+        if flags := removable_flags(paths[ApplyMethod.FOLLOWS]):
+            yield removable_text(flags)
+        for each in deviating:
+            if methods[each.path] is ApplyMethod.CHOICE:
+                yield f"Choose a value for {setting_name(each.path)}: {each.allowed_text}."
+    if misfits := [setting_name(path) for path in paths[ApplyMethod.MISFIT]]:
+        yield f"{first_of(misfits, MAX_NAMED)}: the baseline has text instead of a number or switch."
+    if names := [setting_name(path) for path in paths[ApplyMethod.OPEN]]:
+        sources = dict.fromkeys(each for path in paths[ApplyMethod.OPEN] for each in open_sources(baseline, path))
+        verb, them = ("follows", "it") if len(names) == 1 else ("follow", "them")
         yield (
-            f"{first_of(names, MAX_NAMED)} {verb} from {joined(list(sources))}, which may have several values: "
-            f"remove {them} from {file}, or list {them} under `ignored`."
+            f"{first_of(names, MAX_NAMED)} {verb} from {joined([setting_name(each) for each in sources])}, which may "
+            f"have several values: remove {them} from {file}, or list {them} under `ignored`."
         )
 
 

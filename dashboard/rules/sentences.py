@@ -64,12 +64,14 @@ def name_piece(name: str, length: int = NAME_LENGTH) -> Piece:
     return value(middle_cut(one_line(name), length))
 
 
-def first_texts(texts: Iterable[Text], most: int = MAX_VALUES, more: str = "", last: str = " and ") -> Text:
+def first_texts(
+    texts: Iterable[Text], most: int = MAX_VALUES, more: str = "", between: str = ", ", last: str = " and "
+) -> Text:
     """Return the first texts as `a, b and 3 more`; `more` is the noun of those that are only counted."""
     known = list(texts)
     rest = len(known) - most
     noun = f" {more}{'s' if rest > 1 else ''}" if more else ""
-    return joined([*known[:most], *([write(f"{rest:,} more{noun}")] if rest > 0 else [])], last=last)
+    return joined([*known[:most], *([write(f"{rest:,} more{noun}")] if rest > 0 else [])], between, last)
 
 
 def names_text(names: Iterable[str], most: int = MAX_VALUES) -> Text:

@@ -8,11 +8,10 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from dashboard.fleet import Document, Setting, SettingValue, State
+from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules.connector_options import EXTRA, native, option, reports_options
 from dashboard.rules.findings import Draft
-from dashboard.rules.subject import NOT_SET, Holders, Meaning, PoolSubject
-from dashboard.vllm.canonical import canonical_text
+from dashboard.rules.subject import NOT_SET, Holders, Meaning, PoolSubject, setting_value
 
 CACHE_DTYPE, DTYPE = "cache_config.cache_dtype", "model_config.dtype"
 BATCHED_TOKENS = "scheduler_config.max_num_batched_tokens"
@@ -111,17 +110,13 @@ def with_options(pool: PoolSubject, names: Collection[str]) -> PoolSubject:
 
     An option of a connector inside a MultiConnector has the path that it has outside of it.
     """
-    keys = {str(member.document) for member in pool.all_replicas} & pool.documents.keys()
-    return replace(pool, documents={key: _with_options(pool.documents[key], names) for key in keys})
-
-
-def _with_options(document: Document, names: Collection[str]) -> Document:
-    if not reports_options(document.settings):
-        return document
-    source = next(iter(document.settings.values())).source
-    options = {}
-    for name in names:
-        value = option(document.settings, name)
-        state = State.NULL if value is None else State.REPORTED
-        options[f"{EXTRA}.{name}"] = Setting(canonical_text(value), state, source)
-    return replace(document, settings={**document.settings, **options})
+    documents = {}
+    for key in {str(member.document) for member in pool.all_replicas} & pool.documents.keys():
+        documents[key] = pool.documents[key]
+        settings = documents[key].settings
+        if reports_options(settings):
+            source = next(iter(settings.values())).source
+            values = {name: setting_value(option(settings, name)) for name in names}
+            options = {f"{EXTRA}.{name}": Setting(*value, source) for name, value in values.items()}
+            documents[key] = replace(documents[key], settings={**settings, **options})
+    return replace(pool, documents=documents)

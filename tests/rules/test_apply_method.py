@@ -149,6 +149,26 @@ def test_a_value_that_follows_from_a_limit_with_several_allowed_values_is_open(
     assert {path for path, method in methods.items() if method is ApplyMethod.OPEN} == open_paths
 
 
+@pytest.mark.parametrize(
+    ("path", "native", "method"),
+    [
+        ("version", "0.32.0", ApplyMethod.IMAGE),
+        ("cache_config.block_size", 16, ApplyMethod.FLAG),
+        ("cache_config.block_size", None, ApplyMethod.NO_FLAG),
+        ("env.VLLM_X", 1, ApplyMethod.VARIABLE),
+        ("env.VLLM_X", None, ApplyMethod.NO_VARIABLE),
+        ("env.VLLM X", 1, ApplyMethod.BY_HAND),
+        ("kv_events_config.endpoint", "tcp://{host}:5557", ApplyMethod.BY_HAND),
+        ("model_config.model", "llama", ApplyMethod.BY_HAND),
+        ("a.b", 1, ApplyMethod.FOLLOWS),
+    ],
+)
+def test_a_setting_is_changed_by_flag_variable_image_or_hand(path: str, native: Any, method: ApplyMethod) -> None:
+    wanted = UNSET if native is None else value(native)
+
+    assert apply_methods({path: wanted}, derives_sizes=True) == {path: method}
+
+
 def test_a_manual_method_overrides_a_derived_one_for_wanted_paths_only() -> None:
     wanted = {"cache_config.block_size": value(16), "env.VLLM_SERVER_DEV_MODE": value(False)}
     off = {"env.VLLM_SERVER_DEV_MODE": ApplyMethod.NO_VARIABLE}

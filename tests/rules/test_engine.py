@@ -41,6 +41,7 @@ MODEL, HASHES, EVENTS, APPROXIMATE = (
     ImpactContext.APPROXIMATE,
 )
 CRITICAL, WARNING, INFO = Severity
+NOT_APPLICABLE = OutcomeKind.NOT_APPLICABLE
 GUESSED = "If the router is approximate: the router guesses wrong."
 ASSUMED = ("router is approximate",)
 UNSET = ("seed is unset",)
@@ -189,34 +190,17 @@ def test_an_error_in_one_rule_does_not_stop_the_others() -> None:
     assert len(found.outcomes[0].reason) == 200
 
 
+NOTHING_REPORTED = "cache_config.block_size: reported by 0 of 3 replicas."
+
+
 @pytest.mark.parametrize(
     ("declared", "entries", "kind", "reason"),
     [
         (declare(nothing_differs), [blocks(16)], OutcomeKind.PASSED, ""),
-        (
-            declare(blocks_differ),
-            [{"replicas": 2}, {"state": "down"}],
-            OutcomeKind.SKIPPED,
-            "cache_config.block_size: reported by 0 of 3 replicas.",
-        ),
-        (
-            declare(blocks_differ, least=2),
-            [blocks(32)],
-            OutcomeKind.NOT_APPLICABLE,
-            "One replica: nothing to compare.",
-        ),
-        (
-            declare(blocks_differ, {ImpactContext.KV_STORE: INFO}),
-            [blocks(32)],
-            OutcomeKind.NOT_APPLICABLE,
-            "Only for kv-store.",
-        ),
-        (
-            declare(blocks_differ, id_="RT-92"),
-            [blocks(32)],
-            OutcomeKind.NOT_APPLICABLE,
-            "Disabled in fleet.yaml.",
-        ),
+        (declare(blocks_differ), [{"replicas": 2}, {"state": "down"}], OutcomeKind.SKIPPED, NOTHING_REPORTED),
+        (declare(blocks_differ, least=2), [blocks(32)], NOT_APPLICABLE, "One replica: nothing to compare."),
+        (declare(blocks_differ, {ImpactContext.KV_STORE: INFO}), [blocks(32)], NOT_APPLICABLE, "Only for kv-store."),
+        (declare(blocks_differ, id_="RT-92"), [blocks(32)], NOT_APPLICABLE, "Disabled in fleet.yaml."),
     ],
 )
 def test_a_rule_without_a_finding_has_an_outcome_with_a_reason(
