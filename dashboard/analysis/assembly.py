@@ -257,6 +257,6 @@ def _members(replicas: Iterable[Replica]) -> Mapping[str, tuple[Role, tuple[Memb
 
 
 def _role(pool: Iterable[Replica]) -> Role:
-    """Return the role that most replicas of a pool have; on a tie the one that comes first by name."""
+    """Return the role that most replicas of a pool have; on a tie the first by name."""
     counts = Counter(replica.role for replica in pool)
     return min(counts, key=lambda role: (-counts[role], role))

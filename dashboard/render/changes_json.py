@@ -82,7 +82,7 @@ CONTRACT.object(
     changes.OneSidedFinding,
     *(Key(name, of=f"finding.{name}") for name in OF_A_FINDING),
     Key("suppressed", of="is_suppressed"),
-    Key("elsewhere", doc="whether the other side evaluated it; `not judged` is not fixed"),
+    Key("elsewhere", of="other_side", doc="whether the other side evaluated it; `not judged` is not fixed"),
     Key("absent", doc="its replicas that the other side does not have"),
     Key("unread", doc="its replicas that the other side could not read"),
     Key("silent", doc="its replicas that do not report there what it is about"),
@@ -101,7 +101,9 @@ CONTRACT.object(
 )
 CONTRACT.object(
     changes.FindingChanges,
-    "new gone changed",
+    "new",
+    Key("gone", of="no_longer_found"),
+    "changed",
     Key("same", int, lambda each: len(each.persisting) - len(each.changed), "unchanged, suppressed ones too"),
 )
 CONTRACT.object(

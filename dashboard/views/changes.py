@@ -68,7 +68,7 @@ def _worst(found: Iterable[Finding]) -> Tone:
 
 
 def _fixed_tone(found: FindingChanges) -> Tone:
-    statuses = {each.elsewhere for each in found.gone}
+    statuses = {each.other_side for each in found.no_longer_found}
     return Tone.UNKNOWN if OtherSideStatus.NOT_EVALUATED in statuses else Tone.GOOD if statuses else Tone.PLAIN
 
 

@@ -73,7 +73,7 @@ def sides_of(changes: Changes) -> Sides:
 
 def finding_entries(change: str, found: Iterable[OneSidedFinding | PersistingFinding], sides: Sides) -> Entries:
     """List findings that are `new`, `gone` or `changed`, the same one in several pools once; `data` has a row each."""
-    alike: dict[tuple[str, str, Tone, tuple[Text, ...]], list[Finding]] = defaultdict(list)
+    grouped: dict[tuple[str, str, Tone, tuple[Text, ...]], list[Finding]] = defaultdict(list)
     rows: list[tuple[Cell, ...]] = []
     for each in found:
         if isinstance(each, PersistingFinding):
@@ -81,12 +81,12 @@ def finding_entries(change: str, found: Iterable[OneSidedFinding | PersistingFin
             lines = tuple(_persisting(each, sides))
         else:
             finding = each.finding
-            tone = TONES[each.elsewhere] if change == "gone" else Tone(finding.severity)
+            tone = TONES[each.other_side] if change == "gone" else Tone(finding.severity)
             lines = tuple(_one_sided(each, sides, is_new=change == "new"))
-        alike[finding.rule, finding.sentence, tone, lines].append(finding)
+        grouped[finding.rule, finding.sentence, tone, lines].append(finding)
         rows.append((data_cell(change), *finding_row(finding, sides.names), data_cell(tuple(map(to_plain, lines)))))
     items = []
-    for (rule, _, tone, lines), same in alike.items():
+    for (rule, _, tone, lines), same in grouped.items():
         named = Piece(rule_title(rule), Style.MUTED, sides.target(Kind.RULE, rule, is_before=change == "gone"))
         pools = pools_of(same)
         where = [plain(f"In {first_of(map(brief, pools), MOST_LINES)}.")] if len(pools) > MOST_POOLS else []
@@ -98,10 +98,10 @@ def finding_entries(change: str, found: Iterable[OneSidedFinding | PersistingFin
 def _one_sided(found: OneSidedFinding, sides: Sides, *, is_new: bool) -> Iterator[Text]:
     """Yield why only one side has a finding: fixed, not evaluated, replicas added or removed."""
     number = len(found.finding.replicas)
-    if found.elsewhere is OtherSideStatus.NOT_THERE:
+    if found.other_side is OtherSideStatus.NOT_THERE:
         its = "Its replica is" if number == 1 else f"Its {number:,} replicas are"
         yield plain(f"{its} {'new' if is_new else 'removed'}.")
-    elif found.elsewhere is OtherSideStatus.NOT_EVALUATED:
+    elif found.other_side is OtherSideStatus.NOT_EVALUATED:
         start = "Not evaluated before: " if is_new else "No longer evaluated: "
         yield (Piece(start), *_reason(found, sides), Piece("."))
     elif not is_new:
@@ -149,16 +149,16 @@ def _persisting(found: PersistingFinding, sides: Sides) -> Iterator[Text]:
 
 def setting_entries(groups: Iterable[SettingGroup], sides: Sides) -> Entries:
     """List groups of replicas with the same changed settings; the same changes in several pools once."""
-    alike: dict[tuple[SettingChange, ...], list[SettingGroup]] = defaultdict(list)
+    grouped: dict[tuple[SettingChange, ...], list[SettingGroup]] = defaultdict(list)
     for each in groups:
-        alike[each.changes].append(each)
-    return Entries(tuple(_group(same, sides) for same in alike.values()))
+        grouped[each.changes].append(each)
+    return Entries(tuple(_group(same, sides) for same in grouped.values()))
 
 
 def _group(same: Sequence[SettingGroup], sides: Sides) -> Entry:
     first, is_one = same[0], len(same) == 1
     number = sum(len(each.replicas) for each in same)
-    who = text.group_text(first) if is_one else f"{count(number, 'replica')} of {len(same):,} pools"
+    members_text = text.group_text(first) if is_one else f"{count(number, 'replica')} of {len(same):,} pools"
     rest = f" and {count(len(first.changes) - 1, 'more setting')}" if len(first.changes) > 1 else ""
     changes = [_change_line(each, first.pools[1], sides) for each in first.changes]
     members: list[Text] = []
@@ -170,7 +170,7 @@ def _group(same: Sequence[SettingGroup], sides: Sides) -> Entry:
         *_first(changes, MOST_CHANGES, "and {}, in the appendix", "setting"),
         *_first(members, MOST_LINES, "and in {}", "pool"),
     )
-    head = (Piece(who, Style.STRONG), Piece(f": {text.change_text(first.changes[0])}{rest}"))
+    head = (Piece(members_text, Style.STRONG), Piece(f": {text.change_text(first.changes[0])}{rest}"))
     return Entry(Tone.PLAIN, head, text.cohorts_text(first) if is_one else "", lines)
 
 

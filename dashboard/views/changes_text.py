@@ -182,7 +182,7 @@ def _replica_clause(changes: Changes) -> str:
         "changed pool or name": sum(each.differs_in("pool") or each.differs_in("name") for each in replicas.changed),
     }
     parts = [f"{number:,} {verb}" for verb, number in numbers.items() if number]
-    if parts and not changes.settings.groups:  # else the clause before this one says of what
+    if parts and not changes.settings.groups:  # else the clause before names them
         number, _, verb = parts[0].partition(" ")
         parts[0] = f"{number} {'replica' if number == '1' else 'replicas'} {verb}"
     return joined(parts) if parts else ""
@@ -206,5 +206,5 @@ def _shares(shares: Iterable[CohortCount], *, is_one: bool) -> str:
 
 
 def _preference(path: str) -> int:
-    """Order settings: those that decide prefix sharing first, except for the version, which comes after them."""
+    """Order settings: those that decide prefix sharing first, except for the version, which is last of them."""
     return PREFIX_PATHS.index(path) if path in PREFIX_PATHS[1:] else len(PREFIX_PATHS) + (path != PREFIX_PATHS[0])

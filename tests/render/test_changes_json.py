@@ -1,4 +1,4 @@
-"""The JSON document of changes holds what changed, in the shape that its schema promises."""
+"""The JSON document of what changed; that of the simulated fleet is a golden file (diff.json)."""
 
 import json
 from itertools import pairwise
@@ -17,28 +17,25 @@ ODD = [*chat(3), *chat(1, NEW, first=4)]
 
 
 def written(changes: Changes) -> Any:
-    told = json.loads(changes_json(changes))
-    jsonschema.validate(told, changes_schema())
-    return told
+    found = json.loads(changes_json(changes))
+    jsonschema.validate(found, changes_schema())
+    return found
 
 
-def test_any_two_fleets_hold_to_the_schema(demo_fleet: Fleet) -> None:
+def test_the_document_of_any_two_fleets_matches_its_schema_and_is_reproducible(demo_fleet: Fleet) -> None:
     known = [demo_fleet, story(), hostile(), fleet()]
+    one, other = (changes_json(between(ODD, chat(4))) for _ in range(2))
+
+    assert one == other
     for then, now in pairwise([*known, demo_fleet, demo_fleet]):
         assert written(changes_between(then, now))["changed"] == (then is not now)
 
 
-def test_the_same_fleets_give_the_same_bytes() -> None:
-    one, other = (changes_json(between(ODD, chat(4))) for _ in range(2))
+def test_the_capacity_has_both_sides_and_every_changed_rank() -> None:
+    found = written(between(chat(2), chat(2, engines=(engine(600_000),))))["capacity"]
 
-    assert one == other
-
-
-def test_capacity_tells_both_sides_and_every_rank() -> None:
-    told = written(between(chat(2), chat(2, engines=(engine(600_000),))))["capacity"]
-
-    assert (told["total"]["share"], told["pools"][0]["pool"]) == (-0.5, "chat")
-    assert told["ranks"][0] == {
+    assert (found["total"]["share"], found["pools"][0]["pool"]) == (-0.5, "chat")
+    assert found["ranks"][0] == {
         "replica": "http://chat-01:8000",
         "dp_rank": 0,
         "pool": "chat",
@@ -48,9 +45,9 @@ def test_capacity_tells_both_sides_and_every_rank() -> None:
     }
 
 
-def test_what_only_one_side_tells_is_told_with_the_reason() -> None:
+def test_settings_that_only_one_side_reports_have_a_reason() -> None:
     less = document(base={"version": "0.32.0", BLOCK_SIZE: 16})
-    told = written(between(chat(1), chat(1, less), less))["settings"]
+    found = written(between(chat(1), chat(1, less), less))["settings"]
 
-    assert told["groups"] == told["now_told"] == []
-    assert told["no_longer_told"][0]["why"] == "absent"
+    assert found["groups"] == found["now_told"] == []
+    assert found["no_longer_told"][0]["why"] == "absent"

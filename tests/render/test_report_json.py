@@ -1,4 +1,4 @@
-"""A report as JSON holds what the pages show, as values, and is what its schema says."""
+"""A report as JSON has the content of the page as values, and matches its schema."""
 
 import json
 from typing import Any
@@ -25,18 +25,18 @@ from tests.builders import story
 from tests.sample_reports import attack, differences, report
 
 
-def told(of: View) -> dict[str, Any]:
+def written(of: View) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(to_report_json(of))
     jsonschema.validate(found, report_schema())
     return found
 
 
 def block(of: Block) -> dict[str, Any]:
-    (only,) = told(report(of))["parts"][0]["blocks"]
+    (only,) = written(report(of))["parts"][0]["blocks"]
     return dict(only)
 
 
-def test_a_table_is_columns_and_rows_and_what_is_marked() -> None:
+def test_a_table_has_columns_rows_and_marks() -> None:
     columns = (Column("pool"), Column("tokens", is_number=True, unit="%"))
     rows = ((Cell("a"), Cell("−1 %", Tone.WARNING, value=-1)), (Cell("b", letter="B"), Cell("not known")))
     found = block(Table("pools", "Pools", columns, rows, "note"))
@@ -52,31 +52,30 @@ def test_a_table_is_columns_and_rows_and_what_is_marked() -> None:
     ]
 
 
-def test_what_people_are_told_less_of_is_whole() -> None:
-    """The table that programs read stands in the place of the other one, and beside a list."""
-    who = (list_cell("a and 1 more", ("a", "b")), Cell("", value=True), number_cell("½", 0.5))
-    columns = (Column("who"), Column("is_rollout"), Column("share", is_number=True))
-    whole = Table("whole", "Whole", columns, (who,))
-    beside = block(Entries((), whole))
+def test_the_table_for_programs_replaces_a_cut_one_and_is_added_to_a_list() -> None:
+    row = (list_cell("a and 1 more", ("a", "b")), Cell("", value=True), number_cell("½", 0.5))
+    columns = (Column("replicas"), Column("is_rollout"), Column("share", is_number=True))
+    whole = Table("whole", "Whole", columns, (row,))
+    listed = block(Entries((), whole))
 
     assert block(Table("short", "Short", (Column("x"),), (), data=whole))["rows"] == [[["a", "b"], True, 0.5]]
-    assert (beside["table"]["name"], beside["table"]["rows"]) == ("whole", [[["a", "b"], True, 0.5]])
+    assert (listed["table"]["name"], listed["table"]["rows"]) == ("whole", [[["a", "b"], True, 0.5]])
     assert block(Entries(()))["table"] is None
 
 
 def test_differences_are_values_by_path_and_column() -> None:
     found = block(differences(story()))
     row = next(each for each in found["rows"] if each["path"] == "cache_config.block_size")
-    quiet = next(each for each in found["rows"] if each["path"] == "model_config.max_logprobs")
+    other = next(each for each in found["rows"] if each["path"] == "model_config.max_logprobs")
 
     assert [column["key"] for column in found["columns"]] == ["A", "B", "C"]
     assert found["columns"][1]["replicas"] == ["http://chat-70b-17:8000"]
-    assert (row["severity"], quiet["severity"]) == ("critical", None)
+    assert (row["severity"], other["severity"]) == ("critical", None)
     assert row["cells"][:2] == [{"value": 16, "state": "same"}, {"value": 32, "state": "differs"}]
     assert found["notes"] == ["9 equal, 41 identity"]
 
 
-def test_a_chart_is_numbers_and_what_is_not_known_is_null() -> None:
+def test_a_chart_has_numbers_and_unknown_ones_are_null() -> None:
     bars = (Bar("a", 5.0, is_at_most=True, letter="A"), Bar("b", None), Bar("c", float("nan")))
     found = block(Chart("ranks", "Ranks", "GiB", bars, float("inf"), 2))
 
@@ -87,12 +86,12 @@ def test_a_chart_is_numbers_and_what_is_not_known_is_null() -> None:
 
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=30)
 @given(st.text(st.characters(), max_size=40))
-def test_any_text_comes_back_but_for_halves_of_surrogate_pairs(text: str) -> None:
-    found = told(attack(text))
+def test_any_text_is_kept_except_for_halves_of_surrogate_pairs(text: str) -> None:
+    found = written(attack(text))
 
     assert found["title"] == text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     assert to_report_json(attack(text)) == to_report_json(attack(text))
 
 
 def test_half_of_a_surrogate_pair_is_replaced() -> None:
-    assert told(attack("a\ud83db"))["title"] == "a\ufffdb"
+    assert written(attack("a\ud83db"))["title"] == "a\ufffdb"

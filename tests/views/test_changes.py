@@ -232,15 +232,16 @@ RENAMED = [replace(each, pool="talk") for each in chat(4)]
 )
 def test_a_finding_on_one_side_has_a_reason(before: Any, after: Any, now: Any, change: str, line: str) -> None:
     changes = between(before, after, MASKED, now=now)
-    own = [each for each in getattr(changes.findings, change) if each.finding.rule == "RT-01"]
+    found = changes.findings.new if change == "new" else changes.findings.no_longer_found
+    own = [each for each in found if each.finding.rule == "RT-01"]
 
     assert "".join(lines(finding_entries(change, own, sides_of(changes)).items[0])[1:]) == line
 
 
 def test_a_rule_error_on_the_other_side_is_a_reason() -> None:
     changes = between(ODD, STALE)
-    raised = replace(changes.findings.gone[0], outcome=OutcomeKind.ERROR, reason="ValueError: no.")
-    whole = replace(between(ODD, chat(4)).findings.gone[0], finding=findings.finding(replicas=()))
+    raised = replace(changes.findings.no_longer_found[0], outcome=OutcomeKind.ERROR, reason="ValueError: no.")
+    whole = replace(between(ODD, chat(4)).findings.no_longer_found[0], finding=findings.finding(replicas=()))
     shown = [lines(each)[1:] for each in finding_entries("gone", [raised, whole], sides_of(changes)).items]
 
     assert shown == [

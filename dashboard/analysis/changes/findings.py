@@ -64,7 +64,7 @@ def finding_changes(before: Fleet, after: Fleet) -> FindingChanges:
     then, now = _Side(before), _Side(after)
     return FindingChanges(
         new=tuple(_one_sided(each, now, then) for key, each in now.found.items() if key not in then.found),
-        gone=tuple(_one_sided(each, then, now) for key, each in then.found.items() if key not in now.found),
+        no_longer_found=tuple(_one_sided(each, then, now) for key, each in then.found.items() if key not in now.found),
         persisting=tuple(_persisting(key, then, now) for key in now.found if key in then.found),
     )
 
@@ -83,15 +83,15 @@ def _one_sided(found: _Found, own: _Side, other: _Side) -> OneSidedFinding:
     }
     outcome = other.outcomes.get((finding.rule, finding.subject))
     if found.replicas and not there:
-        elsewhere = OtherSideStatus.NOT_THERE
+        other_side = OtherSideStatus.NOT_THERE
     elif unread or silent or outcome is None or outcome.kind not in RAN:
-        elsewhere = OtherSideStatus.NOT_EVALUATED
+        other_side = OtherSideStatus.NOT_EVALUATED
     else:
-        elsewhere = OtherSideStatus.EVALUATED
+        other_side = OtherSideStatus.EVALUATED
     return OneSidedFinding(
         finding=finding,
         is_suppressed=found.is_suppressed,
-        elsewhere=elsewhere,
+        other_side=other_side,
         absent=tuple(sorted(found.replicas - there)),
         unread=tuple(sorted(unread)),
         silent=tuple(sorted(silent)),

@@ -1,4 +1,4 @@
-"""The types of what changed between two fleets. `before` and `after` are the sides, whatever their age."""
+"""The types of what changed between two fleets. `before` and `after` are the sides; either may be the older one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -51,9 +51,9 @@ class PoolCapacity(NamedTuple):
         They can if all or the same ranks are known, and both sums are upper bounds or neither is.
         """
         before, after = self.before, self.after
-        alike = self.same_ranks or (before.is_whole and after.is_whole)
+        same = self.same_ranks or (before.is_whole and after.is_whole)
         bounds = {before.basis is Basis.ASSUMED, after.basis is Basis.ASSUMED}
-        if not alike or len(bounds) > 1 or not before.tokens or after.tokens is None:
+        if not same or len(bounds) > 1 or not before.tokens or after.tokens is None:
             return None
         return after.tokens / before.tokens - 1
 
@@ -106,7 +106,7 @@ class OneSidedFinding:
 
     finding: Finding
     is_suppressed: bool
-    elsewhere: OtherSideStatus
+    other_side: OtherSideStatus
     absent: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     silent: tuple[str, ...] = ()
@@ -160,7 +160,7 @@ class FindingChanges:
     """Findings by their id, including suppressed ones; the worst first."""
 
     new: tuple[OneSidedFinding, ...] = ()
-    gone: tuple[OneSidedFinding, ...] = ()
+    no_longer_found: tuple[OneSidedFinding, ...] = ()
     persisting: tuple[PersistingFinding, ...] = ()
 
     @property
@@ -171,12 +171,12 @@ class FindingChanges:
     @property
     def fixed(self) -> tuple[OneSidedFinding, ...]:
         """Return the findings that are fixed, or whose replicas were removed."""
-        return tuple(each for each in self.gone if each.elsewhere is not OtherSideStatus.NOT_EVALUATED)
+        return tuple(each for each in self.no_longer_found if each.other_side is not OtherSideStatus.NOT_EVALUATED)
 
     @property
     def not_evaluated(self) -> tuple[OneSidedFinding, ...]:
         """Return the findings that are no longer evaluated."""
-        return tuple(each for each in self.gone if each.elsewhere is OtherSideStatus.NOT_EVALUATED)
+        return tuple(each for each in self.no_longer_found if each.other_side is OtherSideStatus.NOT_EVALUATED)
 
     @property
     def spread(self) -> tuple[PersistingFinding, ...]:
@@ -337,6 +337,6 @@ class Changes:
         return not (
             (replicas.added or replicas.removed or replicas.changed)
             or (settings.groups or settings.no_longer_reported or settings.newly_reported)
-            or (found.new or found.gone or found.changed)
+            or (found.new or found.no_longer_found or found.changed)
             or self.capacity.ranks
         )

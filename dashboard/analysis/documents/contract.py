@@ -1,6 +1,6 @@
 """Which keys the JSON objects of a document have: the types of the product, and where JSON differs from them.
 
-A document is declared once. From the declaration come its JSON Schema, the writer, and the reader where there is one.
+A document is declared once: its JSON Schema, its writer and its reader are derived from the declaration.
 """
 
 import json
@@ -46,7 +46,7 @@ ADDED: Any = object()
 
 
 class FirstMistake(FailFast):
-    """Ends reading at the first mistake of a list: a file can hold millions."""
+    """Ends reading at the first mistake of a list: a file can have millions."""
 
     __hash__ = object.__hash__  # so that the list can be optional
 
@@ -157,7 +157,7 @@ class JsonObject:
 
 
 class Contract:
-    """The JSON objects of a document by the type that they are written from; `types` stand in for types in hints.
+    """The JSON objects of a document by the type that they are written from; `types` replaces types in hints.
 
     It begins with what other contracts declare. Without `full`, the keys of --full are left out.
     """

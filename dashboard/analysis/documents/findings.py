@@ -103,19 +103,19 @@ def tally(fleet: Fleet) -> Tally:
 
 
 def _outcomes(fleet: Fleet) -> tuple[OutcomeGroup, ...]:
-    alike: dict[tuple[str, OutcomeKind, str], list[Outcome]] = defaultdict(list)
+    grouped: dict[tuple[str, OutcomeKind, str], list[Outcome]] = defaultdict(list)
     for outcome in fleet.inspection.outcomes:
-        alike[outcome.rule, outcome.kind, outcome.reason].append(outcome)
+        grouped[outcome.rule, outcome.kind, outcome.reason].append(outcome)
     kinds = list(OutcomeKind)
     return tuple(
         OutcomeGroup(
             rule,
             kind,
             reason or None,
-            tuple(each.subject for each in alike[rule, kind, reason]),
-            {each.subject: each.unknown for each in alike[rule, kind, reason] if each.unknown},
+            tuple(each.subject for each in grouped[rule, kind, reason]),
+            {each.subject: each.unknown for each in grouped[rule, kind, reason] if each.unknown},
         )
-        for rule, kind, reason in sorted(alike, key=lambda key: (key[0], kinds.index(key[1]), key[2]))
+        for rule, kind, reason in sorted(grouped, key=lambda key: (key[0], kinds.index(key[1]), key[2]))
     )
 
 

@@ -41,7 +41,6 @@ from dashboard.vllm.schemas.types import Count
 
 SCHEMA_VERSION: Literal[2] = 2
 MOST_KNOWN = 16_384  # settings that are made once: a thousand replicas have mostly equal ones
-COUNT = Count | None
 
 
 def fleet_json(fleet: Fleet, generated_at: datetime, *, full: bool = False, indent: int | None = None) -> bytes:
@@ -68,7 +67,7 @@ def _setting(path: str, value: Any, state: State, source: Source) -> Setting:
     return Setting(canonical_text(tidy(path, value)), state, source)
 
 
-# One object for equal settings, as where they are polled: a thousand replicas say mostly the same. Typed: True is 1.
+# One object for equal settings, as in a poll: a thousand replicas have mostly equal ones. Typed, because True == 1.
 _known_setting = lru_cache(maxsize=MOST_KNOWN, typed=True)(_setting)
 
 
@@ -102,7 +101,7 @@ def _read_replica(values: dict[str, Any]) -> Replica:
 
 
 def _read_probe(values: dict[str, Any]) -> ProbeResult:
-    """Return a result without the reply, of which the document says only that there was one."""
+    """Return a result without the content of its reply, which is not saved."""
     answered = values.pop("answered")
     return ProbeResult(**values, reply=Reply(values["source"]) if answered else None)
 
@@ -142,7 +141,7 @@ def _confidence(found: SharingVerdict | SharingCell) -> Confidence:
 
 
 def _policy() -> Contract:
-    """Return the contract of what fleet.yaml says of pools and rules."""
+    """Return the contract of the options in fleet.yaml on pools and rules."""
     contract = Contract(findings.CONTRACT)
     contract.object(
         Suppression,
@@ -167,8 +166,7 @@ def _declare_replicas(contract: Contract) -> None:
         "path",
         Key("source", Source, lambda result: result.reply.source if result.reply else result.source),
         "observed_at",
-        Key("status", COUNT),
-        Key("size_bytes", Count),
+        "status size_bytes",
         Key("elapsed_seconds", float, lambda result: round(result.elapsed_seconds, 6)),
         Key("answered", bool, lambda result: result.reply is not None),
         "failure",
@@ -208,22 +206,18 @@ def _declare_engines(contract: Contract) -> None:
     contract.object(
         Engine,
         of_replica,
-        Key("dp_rank", Count),
-        Key("num_gpu_blocks block_size kv_cache_size_tokens", COUNT),
-        "max_concurrency",
-        Key("kv_cache_bytes naive_tokens max_model_len", COUNT),
-        "basis",
+        "dp_rank num_gpu_blocks block_size kv_cache_size_tokens max_concurrency kv_cache_bytes naive_tokens",
+        "max_model_len basis",
         Key("fingerprint", doc="null: not reported", default=None),
         Key(
             "shares_sum",
             doc="tokens and concurrency are those of all such engines of the replica together",
             default=False,
         ),
-        Key("kv_cache_bytes_per_device", COUNT, full=True),
+        Key("kv_cache_bytes_per_device", full=True),
         Key("reason", doc="why a number is unknown or assumed", full=True),
         Key(
             "kv_cache_available_bytes",
-            COUNT,
             doc="free for the KV cache on the first device when the engine started",
             default=None,
             full=True,
@@ -233,21 +227,18 @@ def _declare_engines(contract: Contract) -> None:
     contract.object(
         Device,
         of_replica,
-        *(Key("dp_rank", Count), Key("rank", Count), "name", Key("total_memory_bytes", COUNT), "compute_capability"),
-        Key("kv_cache_bytes", COUNT, ADDED),
-        Key("compute_units tensor_parallel_rank pipeline_parallel_rank", COUNT, default=None),
+        "dp_rank rank name total_memory_bytes compute_capability",
+        Key("kv_cache_bytes", int | None, ADDED),
+        Key("compute_units tensor_parallel_rank pipeline_parallel_rank", default=None),
         is_read=True,
     )
     contract.object(
         KVCacheGroup,
         of_replica,
-        *(Key("dp_rank", Count), Key("group_id", Count), "spec_type", Key("block_size", Count)),
-        *(Key("page_size_bytes", COUNT), Key("layers", Count)),
-        Key("sliding_window attention_chunk_size num_kv_heads head_size", COUNT),
-        "dtype",
-        Key("extra_retained_tokens", Count, full=True),
-        Key("mamba_cache_mode", full=True),
-        Key("num_speculative_blocks num_prefill_checkpoint_blocks", COUNT, full=True),
+        "dp_rank group_id spec_type block_size page_size_bytes layers sliding_window attention_chunk_size",
+        "num_kv_heads head_size dtype",
+        Key("extra_retained_tokens mamba_cache_mode", full=True),
+        Key("num_speculative_blocks num_prefill_checkpoint_blocks", full=True),
         is_read=True,
     )
 
@@ -292,9 +283,10 @@ def _declare_pools(contract: Contract) -> None:
 @cache
 def fleet_object(*, full: bool) -> JsonObject:
     """Return the declaration of the document."""
-    contract = Contract(findings.CONTRACT, full=full)
-    _declare_replicas(contract)
-    _declare_engines(contract)
+    replicas = Contract(findings.CONTRACT, types={int: Count}, full=full)
+    _declare_replicas(replicas)
+    _declare_engines(replicas)
+    contract = Contract(replicas, types={int: int}, full=full)
     _declare_pools(contract)
     return contract.object(
         Fleet,

@@ -173,10 +173,10 @@ def _fleet_after(plan: _Plan, ranks: Mapping[str, Sequence[RankForecast]]) -> Fl
 def _groups(plan: _Plan) -> Iterator[Group]:
     """Yield groups of replicas with the same changes, the largest first."""
     letters = cohort_letters([plan.pool])
-    alike: dict[tuple[SettingChange, ...], list[Replica]] = defaultdict(list)
+    grouped: dict[tuple[SettingChange, ...], list[Replica]] = defaultdict(list)
     for each in plan.restarting:
-        alike[plan.changes[str(each.document)]].append(each)
-    for found, replicas in sorted(alike.items(), key=lambda item: (-len(item[1]), [each.id for each in item[1]])):
+        grouped[plan.changes[str(each.document)]].append(each)
+    for found, replicas in sorted(grouped.items(), key=lambda item: (-len(item[1]), [each.id for each in item[1]])):
         derives = are_derived_sizes(plan.documents[str(replicas[0].document)].settings)
         changes = planned_changes(found, derives_sizes=derives, left=_undecided(plan, found))
         cohorts = tuple(dict.fromkeys(letters[each.id] for each in replicas))

@@ -72,10 +72,10 @@ def _helm(content: Paste, changes: Sequence[PlannedChange]) -> str:
         if each.how is ApplyMethod.VARIABLE and (name := _name(each.path)) and (text := _typed(each))
     ]
     entry |= {"env": variables} if variables else {}
-    gone = [name for each in changes if each.how is ApplyMethod.NO_VARIABLE and (name := _name(each.path))]
+    removed = [name for each in changes if each.how is ApplyMethod.NO_VARIABLE and (name := _name(each.path))]
     lines = [f"# Values of {CHART}: put these into the entry of this model."]
     lines += [f"# Remove from its extraArgs: {one_line(' '.join(content.removed))}"] if content.removed else []
-    lines += [f"# Remove from its env: {' '.join(gone)}"] if gone else []
+    lines += [f"# Remove from its env: {' '.join(removed)}"] if removed else []
     if entry:
         values = {"servingEngineSpec": {"modelSpec": [entry]}}
         lines.append(yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=10_000).removesuffix("\n"))

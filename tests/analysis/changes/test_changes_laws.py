@@ -71,7 +71,7 @@ def assert_reversed(there: Changes, back: Changes) -> None:
     assert {each[1:] for each in lost} == {each[1:] for each in new}
     assert there.settings.ignored == back.settings.ignored
     assert there.settings.unread_before == back.settings.unread_after
-    assert (there.findings.new, there.findings.gone) == (back.findings.gone, back.findings.new)
+    assert (there.findings.new, there.findings.no_longer_found) == (back.findings.no_longer_found, back.findings.new)
     assert {(each.before.id, each.joined, each.left) for each in there.findings.persisting} == {
         (each.before.id, each.left, each.joined) for each in back.findings.persisting
     }

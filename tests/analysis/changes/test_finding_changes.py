@@ -36,20 +36,20 @@ def of(rule: str, found: tuple[Any, ...]) -> Any:
 def gone(*after: Any, **more: Any) -> OneSidedFinding:
     """Return the finding on the block size of the fourth replica, which the other side does not have."""
     changes = between(ODD, after, HIDDEN, **more)
-    return of("RT-01", changes.findings.gone)  # type: ignore[no-any-return]
+    return of("RT-01", changes.findings.no_longer_found)  # type: ignore[no-any-return]
 
 
 def test_a_finding_that_only_one_side_has_has_a_status_on_the_other() -> None:
     fixed, hidden, removed = gone(*EVEN), gone(*chat(3), *chat(1, HIDDEN, first=4)), gone(*chat(3))
     disabled, renamed = gone(*EVEN, now=OFF), gone(*[replace(each, pool="talk") for each in EVEN])
 
-    assert (fixed.elsewhere, fixed.outcome, fixed.finding.replicas) == (EVALUATED, OutcomeKind.PASSED, ids("chat-04"))
+    assert (fixed.other_side, fixed.outcome, fixed.finding.replicas) == (EVALUATED, OutcomeKind.PASSED, ids("chat-04"))
     assert (fixed.absent, fixed.unread, fixed.silent) == ((), (), ())
-    assert (hidden.elsewhere, hidden.silent, hidden.unread) == (NOT_EVALUATED, ids("chat-04"), ())
-    assert (removed.elsewhere, removed.absent) == (NOT_THERE, ids("chat-04"))
-    assert (disabled.elsewhere, disabled.outcome) == (NOT_EVALUATED, OutcomeKind.NOT_APPLICABLE)
+    assert (hidden.other_side, hidden.silent, hidden.unread) == (NOT_EVALUATED, ids("chat-04"), ())
+    assert (removed.other_side, removed.absent) == (NOT_THERE, ids("chat-04"))
+    assert (disabled.other_side, disabled.outcome) == (NOT_EVALUATED, OutcomeKind.NOT_APPLICABLE)
     assert disabled.reason == "Disabled in fleet.yaml."
-    assert (renamed.elsewhere, renamed.outcome) == (NOT_EVALUATED, None)
+    assert (renamed.other_side, renamed.outcome) == (NOT_EVALUATED, None)
 
 
 @pytest.mark.parametrize(
@@ -57,42 +57,42 @@ def test_a_finding_that_only_one_side_has_has_a_status_on_the_other() -> None:
 )
 def test_a_finding_on_a_replica_that_is_unreadable_now_is_not_fixed(lost: Any) -> None:
     changes = between(ODD, [*chat(3), lost])
-    found = [each for each in changes.findings.gone if each.finding.rule == "RT-01"]
+    found = [each for each in changes.findings.no_longer_found if each.finding.rule == "RT-01"]
 
-    assert all(each.elsewhere is NOT_EVALUATED and each.unread == ids("chat-04") for each in found)
+    assert all(each.other_side is NOT_EVALUATED and each.unread == ids("chat-04") for each in found)
     assert changes.findings.fixed == ()
 
 
 def test_a_new_finding_was_either_evaluated_before_or_not() -> None:
     new, read = of("RT-01", between(EVEN, ODD).findings.new), of("RT-01", between(LOST, ODD).findings.new)
 
-    assert (new.elsewhere, new.is_suppressed) == (EVALUATED, False)
-    assert (read.elsewhere, read.unread) == (NOT_EVALUATED, ids("chat-04"))
+    assert (new.other_side, new.is_suppressed) == (EVALUATED, False)
+    assert (read.other_side, read.unread) == (NOT_EVALUATED, ids("chat-04"))
 
 
 def test_a_finding_on_an_unreadable_replica_is_fixed_once_it_is_read() -> None:
-    assert of("ID-05", between(LOST, EVEN).findings.gone).elsewhere is EVALUATED
+    assert of("ID-05", between(LOST, EVEN).findings.no_longer_found).other_side is EVALUATED
 
 
 def test_a_capacity_finding_is_not_fixed_by_missing_capacity() -> None:
     short = [*chat(4), *chat(1, first=5, engines=(engine(400_000),))]
     unknown = [*chat(4), *chat(1, first=5, engines=(engine(None),))]
 
-    assert of("CP-01", between(short, unknown).findings.gone).elsewhere is NOT_EVALUATED
-    assert of("CP-01", between(short, chat(5)).findings.gone).elsewhere is EVALUATED
+    assert of("CP-01", between(short, unknown).findings.no_longer_found).other_side is NOT_EVALUATED
+    assert of("CP-01", between(short, chat(5)).findings.no_longer_found).other_side is EVALUATED
 
 
 def test_fingerprints_are_needed_only_by_rules_that_need_them() -> None:
     """RT-06 is based on fingerprints; RT-01 has them as further evidence only."""
     differing = [*chat(3, engines=hashing("a")), *chat(1, first=4, engines=hashing("b"))]
-    found = between(differing, chat(4)).findings.gone
+    found = between(differing, chat(4)).findings.no_longer_found
     evidence = (Evidence(BLOCK_SIZE, "32", State.REPORTED), Evidence(FINGERPRINT, '"a"', State.REPORTED))
     made = findings.finding(replicas=ids("chat-01"), evidence=evidence)
     then = replace(fleet(*chat(4, engines=hashing("a"))), inspection=Inspection((made,)))
 
     assert {each.finding.rule for each in found if each.silent} <= {"RT-06"}
-    assert all(each.elsewhere is NOT_EVALUATED for each in found if each.finding.rule == "RT-06")
-    assert changes_between(then, fleet(*EVEN)).findings.gone[0].elsewhere is EVALUATED
+    assert all(each.other_side is NOT_EVALUATED for each in found if each.finding.rule == "RT-06")
+    assert changes_between(then, fleet(*EVEN)).findings.no_longer_found[0].other_side is EVALUATED
 
 
 def test_a_finding_on_identity_settings_needs_them_on_the_other_side() -> None:
@@ -100,10 +100,10 @@ def test_a_finding_on_identity_settings_needs_them_on_the_other_side() -> None:
     identity = {path: setting("tcp://h:1")}
     made = findings.finding(replicas=ids("chat-01"), evidence=(Evidence(path, '"tcp://h:1"', State.REPORTED),))
     then = replace(fleet(*chat(4, identity=identity)), inspection=Inspection((made,)))
-    (lost,) = changes_between(then, fleet(*EVEN)).findings.gone
-    (fixed,) = changes_between(then, fleet(*chat(4, identity=identity))).findings.gone
+    (lost,) = changes_between(then, fleet(*EVEN)).findings.no_longer_found
+    (fixed,) = changes_between(then, fleet(*chat(4, identity=identity))).findings.no_longer_found
 
-    assert (lost.elsewhere, lost.silent, fixed.elsewhere) == (NOT_EVALUATED, ids("chat-01"), EVALUATED)
+    assert (lost.other_side, lost.silent, fixed.other_side) == (NOT_EVALUATED, ids("chat-01"), EVALUATED)
 
 
 def test_findings_on_devices_need_devices_on_the_other_side() -> None:
@@ -112,21 +112,21 @@ def test_findings_on_devices_need_devices_on_the_other_side() -> None:
     )
     then = replace(fleet(*EVEN), inspection=Inspection((made,)))
 
-    assert changes_between(then, fleet(*chat(4, devices=()))).findings.gone[0].silent == ids("chat-01")
+    assert changes_between(then, fleet(*chat(4, devices=()))).findings.no_longer_found[0].silent == ids("chat-01")
 
 
 def test_a_replica_that_neither_side_read_does_not_prevent_an_evaluation() -> None:
     then = replace(fleet(*LOST), inspection=Inspection((findings.finding(replicas=ids("chat-04")),)))
 
-    assert changes_between(then, fleet(*LOST)).findings.gone[0].unread == ()
+    assert changes_between(then, fleet(*LOST)).findings.no_longer_found[0].unread == ()
 
 
 def test_a_finding_without_replicas_is_evaluated_if_its_rule_ran() -> None:
     then = replace(fleet(*EVEN), inspection=Inspection((finding(),)))
     ran, not_run = fleet(*EVEN), replace(fleet(*EVEN), inspection=Inspection())
 
-    assert changes_between(then, ran).findings.gone[0].elsewhere is EVALUATED
-    assert changes_between(then, not_run).findings.gone[0].elsewhere is NOT_EVALUATED
+    assert changes_between(then, ran).findings.no_longer_found[0].other_side is EVALUATED
+    assert changes_between(then, not_run).findings.no_longer_found[0].other_side is NOT_EVALUATED
 
 
 def compared(before: list[Finding], after: list[Finding], **more: list[Finding]) -> FindingChanges:
@@ -139,7 +139,7 @@ def compared(before: list[Finding], after: list[Finding], **more: list[Finding])
 
 def persisting(before: list[Finding], after: list[Finding], **more: list[Finding]) -> PersistingFinding:
     changes = compared(before, after, **more)
-    assert (changes.new, changes.gone) == ((), ())
+    assert (changes.new, changes.no_longer_found) == ((), ())
     (found,) = changes.persisting
     return found
 
