@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, build_fleet
 from dashboard.config import Options, policy_of
-from dashboard.demo import default_fleet, in_thread, judging, targets
+from dashboard.demo import default_fleet, demo_options, in_thread, targets
 from dashboard.demo.describe import Behaviour, DemoReplica
 from dashboard.fleet import Snapshot, Target
 from dashboard.sources.discovery import Discovery
@@ -39,7 +39,7 @@ def frozen_fleet(port: int = PORT, simulated: Sequence[DemoReplica] | None = Non
     ):
         entries = targets(server.fleet, server.port)
         listed = [{"url": entry["targets"][0], "labels": entry["labels"]} for entry in entries]
-        options = Options.model_validate({"name": "demo", "targets": listed, **judging(at.date())})
+        options = Options.model_validate({"name": "demo", "targets": listed, **demo_options(at.date())})
         slow = {each.address for each in server.fleet if each.behaviour is Behaviour.SLOW}
         polling = _polled(Discovery(options).discover(), service.limits_of(options), slow, at)
         # In a thread: a browser test, and the server that imports frozen_app.py, have an event loop already.

@@ -177,7 +177,7 @@ def test_the_answer_of_an_engine_that_tells_nothing_has_all_fields_too(server: A
     core = server.engines[0].core
     core.vllm_config, core.scheduler = thing("VllmConfig"), thing("Scheduler")
     server.start()
-    answer = server.told("?full=true")
+    answer = server.json("?full=true")
 
     validator().validate(answer)
     assert answer["kv_cache"]["num_gpu_blocks"] is answer["scheduler"]["policy"] is None

@@ -12,7 +12,7 @@ import yaml
 from dashboard import service
 from dashboard.cli.targets import ConfigOption, options_of
 from dashboard.cli.terminal import FAILED, fail, say, wrong
-from dashboard.demo import Restart, default_fleet, in_thread, judging, targets
+from dashboard.demo import Restart, default_fleet, demo_options, in_thread, targets
 from dashboard.web import launch
 
 PORT = 8501  # Streamlit's own
@@ -89,7 +89,7 @@ def _demo_options(folder: Path, targets: list[dict[str, object]]) -> Path:
     (folder / "targets.json").write_text(json.dumps(targets))
     config = folder / "fleet.yaml"
     options = {
-        **judging(service.utc_now().date()),
+        **demo_options(service.utc_now().date()),
         "name": DEMO_NAME,
         "file_sd": [{"files": ["targets.json"]}],
         "poll": {"interval_seconds": DEMO_INTERVAL_SECONDS, "probe_timeout_seconds": DEMO_PROBE_TIMEOUT_SECONDS},

@@ -1,4 +1,4 @@
-"""One process of a simulated replica, and what it answers to a path at a time."""
+"""One process of a simulated replica, and its answers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ UNAUTHORIZED = Answer(401, JSON, b'{"error":"Unauthorized"}')
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A replica since its last start. `slots` is what its pages leave open, but for what grows with time."""
+    """A replica since its last start. `slots` are the values of its pages that do not change with time."""
 
     replica: DemoReplica
     rendered: Rendered
@@ -61,7 +61,7 @@ class Process:
         return cls(replica, rendered, at, identity | held)
 
     def answer(self, method: str, path: str, authorization: str | None, now: float, query: str = "") -> Answer:
-        """Return what is answered to a request without body; `path` without its query."""
+        """Return the answer to a request without body; `path` is without its query."""
         behaviour, key = self.replica.behaviour, self.replica.api_key
         if behaviour is Behaviour.HTML:
             return Answer(200, b"text/html; charset=utf-8", NOT_A_SERVER)
@@ -78,7 +78,7 @@ class Process:
         return Answer(200, page.content_type, body[: len(body) // 2] if behaviour is Behaviour.HALF else body)
 
     def counters(self, now: float) -> dict[str, bytes]:
-        """Return what grows while the process runs, at a steady rate of its own, and what goes up and down."""
+        """Return the counters, which grow at a steady rate, and the gauges."""
         replica, uptime = self.replica, max(now - self.started_at, 0.0)
         requests = int(uptime * (1 + replica.draw("requests", 40)) / 10)
         prompt = requests * (900 + replica.draw("prompt", 600))
@@ -98,7 +98,7 @@ class Process:
 
 
 def _identity(replica: DemoReplica, at: float) -> dict[str, bytes]:
-    """Return what tells this process from every other one, in this fleet and in time."""
+    """Return the values that identify this process in the fleet and over restarts."""
     nanoseconds = int(at * NANOSECONDS) + replica.draw("instance", NANOSECONDS)
     digest = hashlib.sha256(f"{replica.seed} {replica.address} {nanoseconds}".encode()).digest()
     values: dict[str, object] = {
@@ -123,7 +123,7 @@ def _identity(replica: DemoReplica, at: float) -> dict[str, bytes]:
 
 
 def _capacity(replica: DemoReplica, config: Mapping[str, Any]) -> dict[str, bytes]:
-    """Return what the API server says: blocks of all its engines together, tokens and requests of the first one."""
+    """Return what the API server reports: the blocks of all its engines, and tokens and requests of the first."""
     first, *others = capacities(replica, config)
     blocks = first.num_gpu_blocks + sum(other.num_gpu_blocks for other in others)
     naive = blocks * config["cache_config"]["block_size"]
@@ -138,14 +138,14 @@ def _capacity(replica: DemoReplica, config: Mapping[str, Any]) -> dict[str, byte
 
 
 def _engines(replica: DemoReplica, config: Mapping[str, Any], process: str) -> dict[str, bytes]:
-    """Return what each engine says of itself, as JSON: its rank, what it holds, how it hashes."""
+    """Return the rank, capacity and fingerprint of each engine, as JSON."""
     values: dict[str, object] = {}
     digests = set()
     for index, held in enumerate(capacities(replica, config)):
         rank = replica.dp_rank + index
         hashes = fingerprint(config["cache_config"], f"{replica.seed} {replica.address} {process} {rank}")
-        told = held._asdict() | hashes._asdict() | {"rank": rank}
-        values |= {f"engine_{index}_{name}": value for name, value in told.items()}
+        own = held._asdict() | hashes._asdict() | {"rank": rank}
+        values |= {f"engine_{index}_{name}": value for name, value in own.items()}
         digests.add(hashes.engine)
     values["engines_agree"] = None if None in digests else len(digests) == 1
     return {name: json.dumps(value).encode() for name, value in values.items()}

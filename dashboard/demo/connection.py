@@ -1,4 +1,4 @@
-"""HTTP/1.1 for a simulated server: as much as GET needs, fast enough for thousands of replicas."""
+"""HTTP/1.1 for a simulated server: only GET, fast enough for thousands of replicas."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 
 class Connection(asyncio.Protocol):
-    """One connection to one replica. `process` is asked at each request, so that a restart is seen at once."""
+    """One connection to one replica. `process` is called at each request, so that a restart has effect at once."""
 
     def __init__(
         self, process: Callable[[], Process], clock: Callable[[], float], connections: set[Connection]
@@ -51,7 +51,7 @@ class Connection(asyncio.Protocol):
             self.abort()
 
     def abort(self) -> None:
-        """Drop the connection, whatever is still to be sent."""
+        """Drop the connection without sending the rest."""
         if self._transport:
             self._transport.abort()
 

@@ -1,4 +1,4 @@
-"""What a simulated replica is: the values that a fleet is described with."""
+"""The description of a simulated fleet."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ Value: TypeAlias = bool | int | float | str | tuple[int, ...] | None
 
 
 class Speaks(StrEnum):
-    """Configuration endpoints that a replica may answer beside the open ones."""
+    """Configuration endpoints that a replica may answer in addition to the open ones."""
 
     SERVER_INFO = "/server_info"
     INFERENCE_CONFIG = "/inference/v1/config"
@@ -41,10 +41,10 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What decides a model's memory. Weights in bytes over all devices: experts are split over DP ranks too.
+    """The properties of a model that determine its memory. Weights are bytes over all devices.
 
-    Every `full_every`-th layer attends to everything, the others to `sliding_window` tokens; 1: all do.
-    With `mla` a layer keeps one latent head of `head_size`, the same on each device.
+    Every `full_every`-th layer has full attention (1: all), the others attend to `sliding_window` tokens.
+    With `mla` a layer caches one latent head of `head_size`, the same on each device.
     """
 
     path: str
@@ -61,9 +61,9 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What replicas of a pool have in common. `settings` are paths of `VllmConfig`: `cache_config.block_size`.
+    """The common configuration of replicas. `settings` are paths of `VllmConfig`, such as `cache_config.block_size`.
 
-    `ranks_per_server` are the data-parallel engines behind one address; fewer than all: each has an API server.
+    `ranks_per_server` is the number of data-parallel engines behind one address.
     """
 
     served_name: str
@@ -80,10 +80,7 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True)
 class DemoReplica:
-    """One address of the fleet. `dp_rank` is that of its first engine.
-
-    `uptime_seconds` is how long it had been running when the simulation starts.
-    """
+    """One address of the fleet. `dp_rank` is the rank of its first engine, `uptime_seconds` its age at the start."""
 
     address: str
     name: str
@@ -98,13 +95,13 @@ class DemoReplica:
     seed: int = 0
 
     def draw(self, what: str, below: int) -> int:
-        """Return a number from 0 up to `below`, always the same for this seed, address and `what`."""
+        """Return a number in [0, `below`), determined by seed, address and `what`."""
         digest = sha256(f"{self.seed} {self.address} {what}".encode()).digest()
         return int.from_bytes(digest[:8], "big") % below
 
 
 def targets(fleet: Sequence[DemoReplica], port: int) -> list[dict[str, Any]]:
-    """Return the fleet in the shape of Prometheus' `file_sd`, one entry per replica."""
+    """Return the fleet in Prometheus' `file_sd` format, one entry per replica."""
     return [
         {"targets": [f"{replica.address}:{port}"], "labels": {"name": replica.name, **replica.labels}}
         for replica in fleet

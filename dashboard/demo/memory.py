@@ -1,4 +1,4 @@
-"""KV cache of a simulated engine, as vLLM sizes it: groups from the model, blocks from memory, tokens from both.
+"""The KV cache of a simulated engine, sized as in vLLM: groups from the model, blocks from memory, tokens from both.
 
 Sources: vllm/v1/core/kv_cache_utils.py (grouping, concurrency), vllm/v1/kv_cache_interface.py (page sizes, blocks of a
 request), vllm/v1/worker/gpu_worker.py (memory left after profiling).
@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 from dashboard.demo.describe import Configuration, DemoReplica
 
 BYTES_PER_VALUE = 2  # bfloat16
-# What profiling finds beside the weights: CUDA context, graphs, and activations that grow with the batch. Assumed.
+# Memory without weights: CUDA context, graphs, and activations that grow with the batch. Assumed.
 RUNTIME_BYTES = 2 * 1024**3
 ACTIVATION_BYTES_PER_TOKEN = 256 * 1024
 JITTER_BYTES = 48 * 1024**2  # no two devices have the same memory left
 
 
 class Capacity(NamedTuple):
-    """What one engine holds; concurrency in requests of `max_model_len` tokens."""
+    """The KV cache of one engine; concurrency in requests of `max_model_len` tokens."""
 
     num_gpu_blocks: int
     kv_cache_size_tokens: int
@@ -26,9 +26,9 @@ class Capacity(NamedTuple):
 
 
 def kv_cache_groups(configuration: Configuration, block_size: int) -> list[dict[str, Any]]:
-    """Return the KV cache groups in the configuration API's shape, without their type of values.
+    """Return the KV cache groups in the configuration API's shape.
 
-    Layers of one kind are dealt out to groups as large as the rarest kind, so that all groups hold equally many.
+    Layers of one kind are split into groups as large as the rarest kind, so that all groups have equally many layers.
     """
     model = configuration.model
     full = [layer for layer in range(model.layers) if (layer + 1) % model.full_every == 0]
@@ -42,14 +42,14 @@ def kv_cache_groups(configuration: Configuration, block_size: int) -> list[dict[
 
 
 def capacities(replica: DemoReplica, config: Mapping[str, Any]) -> tuple[Capacity, ...]:
-    """Return what each engine of a replica with this `VllmConfig` holds."""
+    """Return the capacity of each engine of a replica with this `VllmConfig`."""
     groups = kv_cache_groups(replica.configuration, config["cache_config"]["block_size"])
     free = (_free_bytes(replica, config, engine) for engine in range(replica.configuration.ranks_per_server))
     return tuple(capacity_of(each // _bytes_per_block(groups), groups, config) for each in free)
 
 
 def capacity_of(num_gpu_blocks: int, groups: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> Capacity:
-    """Return what so many blocks hold: each request takes its blocks from every group."""
+    """Return the capacity of a number of blocks: each request takes blocks from every group."""
     concurrency = num_gpu_blocks / sum(_blocks_of_request(group, config) for group in groups)
     tokens = int(concurrency * config["model_config"]["max_model_len"])
     return Capacity(num_gpu_blocks, tokens, concurrency, num_gpu_blocks * _bytes_per_block(groups))
@@ -80,7 +80,7 @@ def _group(
 
 
 def _bytes_per_block(groups: Sequence[Mapping[str, Any]]) -> int:
-    """Return the bytes of one block on one device: groups share pages, so the largest decides."""
+    """Return the bytes of one block on one device: groups share pages, so the largest counts."""
     pages: int = groups[0]["page_size_bytes"]
     return pages * max(len(group["layer_names"]) for group in groups)
 
@@ -97,7 +97,7 @@ def _free_bytes(replica: DemoReplica, config: Mapping[str, Any], engine: int) ->
 
 
 def _blocks_of_request(group: Mapping[str, Any], config: Mapping[str, Any]) -> int:
-    """Return how many blocks of this group one request of `max_model_len` tokens takes at most."""
+    """Return the maximum of blocks of this group that one request of `max_model_len` tokens takes."""
     block_size: int = group["block_size"]
     length: int = config["model_config"]["max_model_len"]
     window: int | None = group["sliding_window"]

@@ -1,4 +1,4 @@
-"""What the demo says in fleet.yaml: what its pools share, and the findings that somebody answers for."""
+"""The options of the demo: what its pools share, and suppressed findings."""
 
 from datetime import date, timedelta
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 SUPPRESSED_FOR = timedelta(days=30)
 
 
-def judging(today: date) -> dict[str, Any]:
+def demo_options(today: date) -> dict[str, Any]:
     """Return the keys `pools` and `suppress` of the options."""
     return {
         "pools": {
             "*chat-70b": {"router": "prefix-hash", "expects": {"hash_algorithm": "sha256_cbor"}},
             "*gemma-27b": {"router": "approximate"},
             "*deepseek-v3/decode": {"router": "prefix-hash"},
-            "*deepseek-v3/prefill": {"router": "none"},  # a decode rank is chosen by prefix, who prefills by load
+            "*deepseek-v3/prefill": {"router": "none"},  # decode ranks are chosen by prefix, prefill replicas by load
         },
         "suppress": [
             {

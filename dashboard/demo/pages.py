@@ -1,4 +1,4 @@
-"""Answers of a simulated server as byte templates: rendered once per configuration, slots filled in per replica."""
+"""Answers of a simulated server as byte templates: rendered once per configuration, slots filled per replica."""
 
 import json
 import re
@@ -22,14 +22,14 @@ PROVIDER_SINCE = (0, 32)  # endpoint plugins (vllm-project/vllm#47454)
 
 
 class Page(NamedTuple):
-    """A body cut at its slots: `pieces` has one item more than `slots`."""
+    """A body split at its slots: `pieces` has one item more than `slots`."""
 
     content_type: bytes
     pieces: tuple[bytes, ...]
     slots: tuple[str, ...]
 
     def body(self, values: Mapping[str, bytes]) -> bytes:
-        """Return the body with each slot's value in its place."""
+        """Return the body with the values of its slots."""
         parts = [b""] * (2 * len(self.slots) + 1)
         parts[::2] = self.pieces
         parts[1::2] = [values[slot] for slot in self.slots]
@@ -37,14 +37,14 @@ class Page(NamedTuple):
 
 
 class Rendered(NamedTuple):
-    """What replicas of one configuration answer, by path, and their `VllmConfig`."""
+    """The answers of replicas of one configuration, by path, and their `VllmConfig`."""
 
     pages: Mapping[str, Page]
     config: Mapping[str, Any]
 
 
 def render(configuration: Configuration, speaks: frozenset[Speaks]) -> Rendered:
-    """Return every path that a replica of this configuration answers, when it speaks these endpoints too."""
+    """Return the answers of a replica with this configuration and these configuration endpoints."""
     server = server_info(configuration)
     config = server["vllm_config"]
     _open(server.get("vllm_env", {}), speaks)
@@ -75,14 +75,13 @@ def _dump(answer: dict[str, Any]) -> bytes:
 
 
 def _cut(content_type: bytes, body: bytes) -> Page:
-    whole_or_inside = SLOT.split(body)  # literal, name of a whole value, name inside a string, literal, ...
-    names = zip(whole_or_inside[1::3], whole_or_inside[2::3], strict=True)
-    slots = tuple((whole or inside).decode() for whole, inside in names)
-    return Page(content_type, tuple(whole_or_inside[::3]), slots)
+    parts = SLOT.split(body)  # literal, name of a value, name inside a string, literal, ...
+    slots = tuple((value or inside).decode() for value, inside in zip(parts[1::3], parts[2::3], strict=True))
+    return Page(content_type, tuple(parts[::3]), slots)
 
 
 def _open(environment: dict[str, Any], speaks: frozenset[Speaks]) -> None:
-    """Say in vLLM's environment what the operator opened."""
+    """Set the variables of vLLM's environment that open the endpoints."""
     plugins = {Speaks.PLUGIN: (Speaks.PLUGIN.rpartition("/")[2],), Speaks.PROVIDER: PLUGIN_NAMES}
     if named := [name for endpoint, names in plugins.items() if endpoint in speaks for name in names]:
         environment["VLLM_PLUGINS"] = named
@@ -98,7 +97,7 @@ def _metrics(configuration: Configuration, cache_config: dict[str, Any]) -> byte
 
 
 def _of_engines(page: str, engines: int) -> str:
-    """Return a page on which each run of an engine's lines stands once for every engine."""
+    """Return a page with each run of an engine's lines repeated for every engine."""
     lines: list[str] = []
     for is_of_engine, run in groupby(page.splitlines(keepends=True), lambda line: OF_ENGINE in line):
         own = list(run)

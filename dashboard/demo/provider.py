@@ -1,4 +1,4 @@
-"""What our provider inside a simulated vLLM answers: the seed's sections, and `fleet`; what differs is a slot."""
+"""The answers of the provider inside a simulated vLLM, with slots for values that differ between replicas."""
 
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
@@ -18,7 +18,7 @@ YES, NO = frozenset({"true", "1"}), frozenset({"false", "0", ""})
 NO_ENGINE = -1
 DIGEST = 16  # hex digits of the SHA-256 of the chat template
 GONE = {"field": "scheduler.max_num_partial_prefills", "reason": "this vLLM does not have it"}
-# Settings of which each engine has its own value, and the API server the sum or the first one's.
+# Settings with one value per engine; the API server has their sum or the first engine's value.
 OWN_SETTINGS = {
     "cache_config.num_gpu_blocks": "num_gpu_blocks",
     "cache_config.kv_cache_size_tokens": "kv_cache_size_tokens",
@@ -30,10 +30,7 @@ OWN_SETTINGS = {
 
 
 def page_name(path: str, query: str, first_rank: int) -> str:
-    """Return the name of the page that answers a path and a query, on a server whose engines begin with this rank.
-
-    There is no page of this name where a parameter is wrong.
-    """
+    """Return the name of the page for a path and a query; no page has this name if a parameter is wrong."""
     asked = parse_qs(query)
     full = asked.get("full", [""])[-1].lower()
     rank = asked.get("data_parallel_rank", [str(first_rank)])[-1]
@@ -44,17 +41,17 @@ def page_name(path: str, query: str, first_rank: int) -> str:
 def provider_answers(
     configuration: Configuration, server: Mapping[str, Any], seed: Mapping[str, Any]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (name of a page, answer), for each path, engine and both ways of asking.
+    """Yield (name of a page, answer) for each path, engine and value of `full`.
 
-    `server` is what /server_info says, `seed` the sections that other configuration endpoints have too.
+    `server` is the answer of /server_info, `seed` has the sections of other configuration endpoints.
     """
     for engine in range(configuration.ranks_per_server):
         short = _answer(configuration, server, seed, engine)
         asked = {"settings": _settings(server["vllm_config"], engine), "environment": server["vllm_env"]}
-        whole = {**short, "fleet": short["fleet"] | asked}
+        full = {**short, "fleet": short["fleet"] | asked}
         for path in PATHS:
             yield _name(path, engine, full=False), short
-            yield _name(path, engine, full=True), whole
+            yield _name(path, engine, full=True), full
 
 
 def _name(path: str, engine: int, *, full: bool) -> str:
@@ -139,8 +136,9 @@ def _prefix_hashing(cache: Mapping[str, Any]) -> dict[str, Any]:
 def _kv_events(events: Mapping[str, Any] | None) -> dict[str, Any]:
     if events is None:
         return {"enabled": False, "publisher": None, "endpoint": None, "topic": None}
-    told = {name: events[name] for name in ("publisher", "endpoint", "topic")}
-    return {"enabled": events["enable_kv_cache_events"], **told}
+    return {"enabled": events["enable_kv_cache_events"]} | {
+        name: events[name] for name in ("publisher", "endpoint", "topic")
+    }
 
 
 def _kv_transfer(configuration: Configuration, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -178,7 +176,7 @@ def _chat(configuration: Configuration, config: Mapping[str, Any]) -> dict[str, 
 
 
 def _settings(config: Mapping[str, Any], engine: int) -> dict[str, Any]:
-    """Return every setting by its path, as this engine has it."""
+    """Return every setting of an engine by its path."""
     own = {path: _slot(engine, name) for path, name in OWN_SETTINGS.items()}
     return dict(leaves(config)) | own
 

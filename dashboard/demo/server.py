@@ -24,7 +24,7 @@ FILES_PER_REPLICA = 3  # one that listens, and connections
 
 
 class Restart(NamedTuple):
-    """A restart to come, of the replica at an address, with another block size."""
+    """A scheduled restart of the replica at an address with another block size."""
 
     after_seconds: float
     address: str
@@ -47,7 +47,7 @@ class DemoServer:
         }
 
     async def start(self) -> None:
-        """Listen on all addresses; with port 0 choose one that is free on all. OSError when an address is taken."""
+        """Listen on all addresses; port 0 is any port that is free on all. Raises OSError."""
         addresses = [replica.address for replica in self.fleet if replica.behaviour is not Behaviour.DOWN]
         _allow_open_files(FILES_PER_REPLICA * len(addresses) + SPARE_FILES)
         self.port, sockets = _listen(addresses, self.port)
@@ -64,7 +64,7 @@ class DemoServer:
         self._servers.clear()
         for connection in tuple(self._connections):
             connection.abort()
-        await asyncio.sleep(0)  # until the connections know that they are lost
+        await asyncio.sleep(0)  # lets the connections close
 
     def restart(self, address: str, **cache_config: Value) -> None:
         """Start a replica again, as `restart("127.1.0.3", block_size=32)`: options of vLLM's `CacheConfig` change.
@@ -91,7 +91,7 @@ async def running(
     clock: Callable[[], float] = time.time,
     restarts: Sequence[Restart] = (),
 ) -> AsyncIterator[DemoServer]:
-    """Serve a fleet in the running event loop; `restarts` happen so many seconds after it began."""
+    """Serve a fleet in the running event loop, with scheduled restarts."""
     server = DemoServer(fleet, port, clock)
     await server.start()
     loop = asyncio.get_running_loop()
@@ -114,7 +114,7 @@ def in_thread(
     clock: Callable[[], float] = time.time,
     restarts: Sequence[Restart] = (),
 ) -> Iterator[DemoServer]:
-    """Serve a fleet as `running` does, from a thread with an event loop of its own."""
+    """Serve a fleet as `running` does, in a thread with a separate event loop."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="demo fleet", daemon=True)
     thread.start()
@@ -132,7 +132,7 @@ def in_thread(
 
 
 def _listen(addresses: Sequence[str], port: int) -> tuple[int, list[socket.socket]]:
-    """Listen on one port of all addresses; port 0 is one that is free on all of them."""
+    """Listen on one port of all addresses; port 0 is any port that is free on all."""
     if port or not addresses:
         return port, _listen_each(addresses, port)
     for _ in range(PORT_ATTEMPTS):

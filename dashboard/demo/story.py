@@ -1,4 +1,4 @@
-"""The fleet that the simulation shows: five pools, each with something to find."""
+"""The simulated fleet: five pools with findings."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -58,18 +58,18 @@ PROVIDER = frozenset({Speaks.PROVIDER})
 
 
 def default_fleet(replicas: int | None = None, seed: int = 0) -> tuple[DemoReplica, ...]:
-    """Return the fleet of the story, or its first `replicas` with the story told again in further clusters.
+    """Return the simulated fleet, or `replicas` replicas, with further clusters of the same pools if needed.
 
-    Every second cluster allows more requests at once and upgrades from an older version. `seed` decides what
-    has no meaning: ids, ports, start times to the second, traffic, the last bytes of memory.
+    Every second cluster allows more requests at once and upgrades from an older version. `seed` determines the
+    arbitrary values: ids, ports, start times to the second, traffic, the last bytes of memory.
     """
     story = list(_cluster(0))
-    told = story if replicas is None else list(islice((one for n in count() for one in _cluster(n)), replicas))
-    return tuple(_placed(replica, index, seed) for index, replica in enumerate(told))
+    fleet = story if replicas is None else list(islice((one for n in count() for one in _cluster(n)), replicas))
+    return tuple(_placed(replica, index, seed) for index, replica in enumerate(fleet))
 
 
 def _cluster(number: int) -> Iterator[DemoReplica]:
-    """Tell the story once. Addresses come later; the first cluster has no number in its names."""
+    """Yield the replicas of one cluster, without addresses. The first cluster has no number in its names."""
     variant: Settings = {"scheduler_config.max_num_seqs": 512} if number % 2 else {}
     old = "0.12.0.post2" if number % 2 else "0.20.2"
     for one in (*_chat(variant), *_gemma(variant), *_deepseek(variant), *_qwen(variant, old)):
@@ -88,9 +88,9 @@ def _placed(replica: DemoReplica, index: int, seed: int) -> DemoReplica:
 
 
 def _chat(variant: Settings) -> Iterator[DemoReplica]:
-    """Seventeen replicas of a 70B model: number 4 cuts other blocks, number 11 hashes otherwise, number 17 is slow.
+    """Seventeen replicas of a 70B model: 4 has another block size, 11 another hash algorithm, 17 is slow.
 
-    All have the provider; development mode is on where somebody tried another hash.
+    All have the provider; replica 11 also has development mode.
     """
     usual = Configuration(
         "chat-70b",
@@ -115,10 +115,10 @@ def _chat(variant: Settings) -> Iterator[DemoReplica]:
 
 
 def _gemma(variant: Settings) -> Iterator[DemoReplica]:
-    """Eight replicas of a hybrid model: blocks times block size promise four times what they hold. One is down.
+    """Eight replicas of a hybrid model, whose naive estimate is four times the capacity. One is down.
 
-    Three have the provider: number 3 is for experiments (no prefix cache, and a public plugin, which tells the promise
-    beside the truth), number 4 tries the next version, and number 5, of the old one, hashes as number 4 does.
+    Three have the provider: 3 is for experiments (no prefix cache, and a public plugin that reports the naive
+    estimate), 4 has the next version, and 5 has the old version and the same hashes as 4.
     """
     settings = _settings(
         {"model_config.max_model_len": 32_768, "scheduler_config.max_num_batched_tokens": 8192}, variant
@@ -142,9 +142,9 @@ def _gemma(variant: Settings) -> Iterator[DemoReplica]:
 
 
 def _deepseek(variant: Settings) -> Iterator[DemoReplica]:
-    """Two replicas that prefill, two DP ranks each, and eight DP ranks that decode, each behind an address of its own.
+    """Two prefill replicas with two DP ranks each, and eight decode DP ranks with one address each.
 
-    All were started alike and have the provider. With `xxhash` each rank makes up a root, so no two hash alike.
+    All have equal flags and the provider. With `xxhash` each rank uses a random hash seed, so no two hash alike.
     """
     shared: Settings = {
         "model_config.max_model_len": 65_536,
@@ -185,7 +185,7 @@ def _deepseek(variant: Settings) -> Iterator[DemoReplica]:
 
 
 def _qwen(variant: Settings, old_version: str) -> Iterator[DemoReplica]:
-    """Seven replicas in an upgrade, one after the other. One wants a key, and the last is no vLLM at all."""
+    """Seven replicas in a rollout. One requires an API key, and the last is not vLLM."""
     settings = _settings(
         {"model_config.max_model_len": 32_768, "scheduler_config.max_num_batched_tokens": 2048}, variant
     )

@@ -1,4 +1,4 @@
-"""The `VllmConfig` and environment of a simulated server, out of the template of its version."""
+"""The `VllmConfig` and environment of a simulated server, from the template of its version."""
 
 import json
 from functools import cache
@@ -7,7 +7,7 @@ from typing import Any
 
 from dashboard.demo.describe import Configuration
 
-# By the first two numbers of a version: later ones of the same two are taken to answer alike.
+# By minor version: patch releases are assumed to answer alike.
 TEMPLATES = {"0.12": "0.12.0", "0.20": "0.20.2", "0.32": "0.32.0"}
 
 # vLLM's default sizes of CUDA graphs: 1, 2, 4, then in steps of 8 and of 16 up to `max_cudagraph_capture_size`.
@@ -38,13 +38,13 @@ KV_EVENTS: dict[str, Any] = {
 
 @cache
 def template(version: str, name: str) -> str:
-    """Return a template of a version's answers, shipped with the package."""
+    """Return a template of a version's answers."""
     release = ".".join(version.split(".")[:2])
     return (files("dashboard.demo") / "templates" / TEMPLATES[release] / name).read_text(encoding="utf-8")
 
 
 def server_info(configuration: Configuration) -> dict[str, Any]:
-    """Return the answer to `/server_info?config_format=json`; what differs per replica is a slot."""
+    """Return the answer to `/server_info?config_format=json`, with slots for values that differ per replica."""
     answer: dict[str, Any] = json.loads(template(configuration.version, "server_info.json"))
     config = answer["vllm_config"]
     _describe(config, configuration)
@@ -72,7 +72,7 @@ def _describe(config: dict[str, Any], configuration: Configuration) -> None:
     parallel["data_parallel_size_local"] = configuration.ranks_per_server
     parallel["data_parallel_external_lb"] = configuration.data_parallel_size > configuration.ranks_per_server
     if configuration.ranks_per_server > 1:
-        parallel["data_parallel_rank_local"] = None  # the API server stands for all of its engines
+        parallel["data_parallel_rank_local"] = None  # the API server has no rank of its own
     if "is_moe_model" in parallel:
         parallel["is_moe_model"] = configuration.model.expert_bytes > 0
     config["compilation_config"]["cudagraph_capture_sizes"] = list(CAPTURE_SIZES)
@@ -83,7 +83,7 @@ def _describe(config: dict[str, Any], configuration: Configuration) -> None:
 
 
 def _follow(config: dict[str, Any], *, block_size_given: bool) -> None:
-    """Let the settings that vLLM derives follow those they are derived from, where the version has them."""
+    """Set the settings that vLLM derives from others, if the version has them."""
     cache_config, scheduler, compilation = (
         config[section] for section in ("cache_config", "scheduler_config", "compilation_config")
     )

@@ -1,7 +1,6 @@
-"""python -m dashboard.provider: which plugins vLLM has here, and the line that switches the provider on.
+"""python -m dashboard.provider: list vLLM's plugins and print the line that enables the provider.
 
-The line alone goes to standard output, so that a shell can take it. Exit code 1 and no line where there is no vLLM: it
-would leave out what vLLM loads elsewhere.
+Only the line is on standard output. Without vLLM it prints no line, which would omit vLLM's plugins, and exits with 1.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""From what the engines and the API server said to the bytes of one answer, bounded, with its ETag."""
+"""Build the bytes of one answer, bounded, with its ETag, from the descriptions of engines and API server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_ADAPTERS = {"field": "fleet.adapters", "reason": "this vLLM does not have it"
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """All that was asked once. `engines` holds one description per engine, as `engine.describe` gives it, by rank."""
+    """The answers of the engines and the API server. `engines` has one description (`engine.describe`) per rank."""
 
     engines: tuple[Mapping[str, Any], ...]
     served_model_names: Sequence[str] | None
@@ -33,20 +33,20 @@ class Gathered:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """The DP ranks that can be asked for; the first is the one answered for by default."""
+        """The DP ranks that a request may name; the first is the default."""
         return tuple(one["engine"]["data_parallel_rank"] for one in self.engines)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A body and the tag that changes with it."""
+    """A body and its ETag."""
 
     body: bytes
     etag: str
 
 
 def answer(gathered: Gathered, adapters: Sequence[Mapping[str, Any]] | None, rank: int, *, full: bool) -> Answer:
-    """Return the answer for one of `gathered.ranks`. Raises ValueError where even the least would be too large."""
+    """Return the answer for one of `gathered.ranks`. Raises ValueError if the shortest answer is too large."""
     chosen = next(one for one in gathered.engines if one["engine"]["data_parallel_rank"] == rank)
     content = {**_seed(gathered, chosen), "fleet": _fleet(gathered, chosen, adapters)}
     if full:
@@ -97,19 +97,19 @@ def _fleet(
 
 
 def _lacking(gathered: Gathered) -> list[Mapping[str, str]]:
-    """Return what the engines could not have, once each: mostly it is the same for all."""
+    """Return the unavailable fields of all engines without duplicates."""
     found = {(one["field"], one["reason"]): one for engine in gathered.engines for one in engine["unavailable"]}
     return list(found.values())
 
 
 def _agree(engines: Sequence[Mapping[str, Any]]) -> bool | None:
-    """Tell whether all engines of this server hash blocks alike; None where one does not tell."""
+    """Return whether all engines of this server hash blocks alike; None if one has no fingerprint."""
     digests = {one["fingerprint"]["engine"] for one in engines}
     return None if None in digests else len(digests) == 1
 
 
 def _settings(gathered: Gathered, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the engine's settings, with the sizes that the operator asked for, and the block size in force."""
+    """Return the engine's settings with the requested sizes and the effective block size."""
     known = {f"parallel_config.{name}": value for name, value in gathered.parallelism.items()}
     known[BLOCK_SIZE] = gathered.block_size
     own = chosen["settings"]
@@ -117,7 +117,7 @@ def _settings(gathered: Gathered, chosen: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bounded(content: dict[str, Any]) -> bytes:
-    """Return the body, without what makes it too large; what is left out is named. Raises ValueError."""
+    """Return the body. Fields that make it too large are left out and listed as unavailable. Raises ValueError."""
     fleet, body = content["fleet"], _encoded(content)
     for name, nothing in LEFT_OUT.items():
         if len(body) > MAX_BYTES and fleet[name]:

@@ -1,4 +1,4 @@
-"""Asking the engines, once: what each of them and the API server says, put together for the answers."""
+"""Ask every engine once, and collect the descriptions of engines and API server."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ NOT_ASKED = "the engines could not be asked; what stands here is the API server'
 
 
 async def gather(engine_client: Any, state: Any) -> Gathered:
-    """Ask every engine behind this API server, and the server's own state. Whatever fails is null and named."""
+    """Ask every engine of this API server and read the server's state. Unavailable values are null and listed."""
     began = time.monotonic()
     gathering = Gathering()
     engines = await _engines(engine_client, state, gathering)
-    # A chat template may have to be read from disk: the event loop goes on serving meanwhile.
+    # A chat template may be read from disk, which must not block the event loop.
     chat = await asyncio.to_thread(chat_of, state, gathering)
     logger.info("configuration API: %d engine(s) described in %.2f s", len(engines), time.monotonic() - began)
     return Gathered(
@@ -38,17 +38,17 @@ async def gather(engine_client: Any, state: Any) -> Gathered:
 
 
 def count_engines(engine_client: Any) -> int | None:
-    """Return how many engines this API server has; elastic expert parallelism changes it. None: not known."""
+    """Return the number of engines of this API server (elastic expert parallelism changes it). None: unknown."""
     try:
         return len(engine_client.engine_core.core_engines)
-    except Exception:  # noqa: BLE001  a version that keeps them elsewhere has a fixed number
+    except Exception:  # noqa: BLE001  a version without `core_engines` has a fixed number
         return None
 
 
 async def _engines(engine_client: Any, state: Any, gathering: Gathering) -> list[Mapping[str, Any]]:
     try:
         described = [json.loads(text) for text in await _ask(engine_client)]
-    except Exception:  # noqa: BLE001  a version that asks in another way; the configuration still tells much
+    except Exception:  # noqa: BLE001  an unknown client; the API server's configuration is used
         logger.warning("the engines could not be asked", exc_info=True)
         described = []
     known: list[Mapping[str, Any]] = [one for one in described if isinstance(one, dict) and "engine" in one]
@@ -61,7 +61,7 @@ async def _engines(engine_client: Any, state: Any, gathering: Gathering) -> list
 
 
 async def _ask(engine_client: Any) -> list[str]:
-    """Ask all engines that this API server has (vllm/v1/engine/core_client.py)."""
+    """Return the descriptions of all engines of this API server (vllm/v1/engine/core_client.py)."""
     client = engine_client.engine_core
     if hasattr(client, "call_utility_all_async"):
         return list(await client.call_utility_all_async(METHOD))
@@ -72,5 +72,5 @@ async def _ask(engine_client: Any) -> list[str]:
 
 
 def _config(engine_client: Any, state: Any) -> Any:
-    told = found(state, "vllm_config")
-    return found(engine_client, "vllm_config") if told is MISSING else told
+    config = found(state, "vllm_config")
+    return found(engine_client, "vllm_config") if config is MISSING else config

@@ -1,4 +1,4 @@
-"""The devices of an engine: each worker says what it runs on, and where it stands."""
+"""The devices of an engine and their parallel ranks, as its workers report them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ if TYPE_CHECKING:
 
 
 def devices_of(core: Any, gathering: Gathering) -> list[dict[str, Any]]:
-    """Ask the workers of an engine core, by its own executor; an empty list where they do not say.
+    """Return what the workers of an engine core report through its executor; empty if they do not answer.
 
-    Without a timeout: an answer that comes after it would be taken for the answer to the executor's next call
+    There is no timeout: a late answer would be read as the answer to the executor's next call
     (vllm/v1/executor/multiproc_executor.py).
     """
-    told = gathering.take("devices", lambda: core.model_executor.collective_rpc(worker_reader()), list[dict[str, Any]])
+    read = worker_reader()
+    answers = gathering.take("devices", lambda: core.model_executor.collective_rpc(read), list[dict[str, Any]])
     devices = [
-        gathering.take(f"devices[{place}]", partial(_device, one), dict[str, Any])
-        for place, one in enumerate(told or ())
+        gathering.take(f"devices[{number}]", partial(_device, answer), dict[str, Any])
+        for number, answer in enumerate(answers or ())
     ]
     return [device for device in devices if device is not None]
 
@@ -30,8 +31,8 @@ def devices_of(core: Any, gathering: Gathering) -> list[dict[str, Any]]:
 def worker_reader() -> Callable[[Any], dict[str, Any]]:
     """Return the function that each worker runs.
 
-    It is sent by value, because nested functions are; so a worker on another machine needs nothing installed. It never
-    raises: one worker that fails while others answer would leave their answers for the executor's next call.
+    Nested functions are pickled by value, so a worker on another machine needs nothing installed. It never raises: if
+    one worker failed, the answers of the others would be read as answers to the executor's next call.
     """
 
     def read(worker: Any) -> dict[str, Any]:
@@ -66,5 +67,5 @@ def worker_reader() -> Callable[[Any], dict[str, Any]]:
     return read
 
 
-def _device(told: dict[str, Any]) -> dict[str, Any]:
-    return EngineDevice.model_validate(told).model_dump(mode="json")
+def _device(answer: dict[str, Any]) -> dict[str, Any]:
+    return EngineDevice.model_validate(answer).model_dump(mode="json")

@@ -1,4 +1,4 @@
-"""The endpoint plugin: GET /inference/v1/config and /v1/config, behind vLLM's API key like every such path."""
+"""The endpoint plugin: GET /inference/v1/config and /v1/config, both behind vLLM's API key."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 PATHS = ("/inference/v1/config", "/v1/config")
-STARTUP_SECONDS = 10  # that the start of the server waits; the engines are idle then, and answer in one
-ANSWER_SECONDS = 5  # that a request waits for engines that have not answered yet
+STARTUP_SECONDS = 10  # wait of the server's start; idle engines answer within one second
+ANSWER_SECONDS = 5  # wait of a request for engines that have not answered yet
 NO_ENGINE = "this server has no engine, so there is no configuration to tell"
 NOT_YET = "the engines have not answered yet"
 FAILED = "the configuration could not be put together; the server's log says why"
 
 
 class ConfigEndpoint:
-    """What vLLM's `EndpointPlugin` asks for (vllm/plugins/endpoint_plugins/interface.py)."""
+    """Implements vLLM's `EndpointPlugin` (vllm/plugins/endpoint_plugins/interface.py)."""
 
     name = NAME
     required_tasks = None
@@ -43,23 +43,23 @@ class ConfigEndpoint:
         self._has_failed = False
 
     def attach_router(self, app: FastAPI) -> None:
-        """Add the two routes, and nothing else."""
+        """Add the two routes."""
         for path in PATHS:
             app.add_api_route(path, self.respond, methods=["GET"], response_model=None, tags=["configuration"])
 
     async def init_state(self, engine_client: Any, state: Any, _args: Namespace) -> None:
-        """Ask the engines before the server is ready: they are idle then, so that no request ever waits for it."""
+        """Ask the engines before the server is ready: they are idle, and no request waits for them."""
         self._client, self._state = engine_client, state
         if engine_client is not None:
             await asyncio.wait({self._ask()}, timeout=STARTUP_SECONDS)
 
     async def respond(self, request: Request) -> Response:
-        """Answer one GET. Nothing that the request says reaches an engine."""
+        """Answer one GET. No part of the request reaches an engine."""
         try:
             return await self._respond(request)
         except WrongParameterError as error:
             return _error(400, str(error))
-        except Exception:  # noqa: BLE001  said once, and never passed on to vLLM
+        except Exception:  # noqa: BLE001  logged once, never raised into vLLM
             if not self._has_failed:
                 logger.exception("GET %s failed", request.url.path)
             self._has_failed = True
@@ -69,7 +69,7 @@ class ConfigEndpoint:
         if self._gathering is None:
             return _error(503, NO_ENGINE)
         task = self._gathering if self._engines == count_engines(self._client) else self._ask()
-        await asyncio.wait({task}, timeout=ANSWER_SECONDS)  # it goes on when it takes longer
+        await asyncio.wait({task}, timeout=ANSWER_SECONDS)  # a timeout does not cancel the task
         if not task.done():
             return _error(503, NOT_YET)
         gathered = task.result()
@@ -81,7 +81,7 @@ class ConfigEndpoint:
         return Response(found.body, media_type="application/json", headers=headers)
 
     def _ask(self) -> asyncio.Task[Gathered]:
-        """Ask all engines anew; they are as many as now. What it raises is raised where its result is asked for."""
+        """Ask all current engines again. Errors are raised by the task's result."""
         self._engines = count_engines(self._client)
         self._answers.clear()
         self._gathering = asyncio.create_task(gather(self._client, self._state))
@@ -91,14 +91,14 @@ class ConfigEndpoint:
         adapters = adapters_of(self._state)
         key = (rank, full, repr(adapters))
         if key not in self._answers:
-            if len(self._answers) > len(gathered.ranks) * 2:  # adapters came and went
+            if len(self._answers) > len(gathered.ranks) * 2:  # adapters were loaded and unloaded
                 self._answers.clear()
             self._answers[key] = answer(gathered, adapters, rank, full=full)
         return self._answers[key]
 
 
 def _matches(header: str, etag: str) -> bool:
-    """Tell whether the client has it already (RFC 9110, section 13.1.2: weak comparison)."""
+    """Return whether the client already has this answer (RFC 9110, section 13.1.2: weak comparison)."""
     return any(tag.strip().removeprefix("W/") in {etag, "*"} for tag in header.split(","))
 
 

@@ -1,4 +1,4 @@
-"""What one engine says of itself, described once inside its own process and sent to the API server as JSON."""
+"""The description of one engine, made once inside its own process and sent to the API server as JSON."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from dashboard.vllm.schemas.types import MAX_INTEGER, Count, Size
 METHOD = "fleet_config"  # the utility method that the general plugin adds to vLLM's EngineCore
 _KEPT = "_fleet_config"
 CACHE = "vllm_config.cache_config"
-# Ranks of a model without experts run as if alone; then only the index tells.
+# Ranks of a model without experts run as single engines; then only the index has the rank.
 RANK = ("engine_index", "vllm_config.parallel_config.data_parallel_index")
 NOT_ASKED = "the engine could not be asked"
 
 
 def describe(core: Any) -> str:
-    """Describe an engine core, as JSON: {engine, sections, fleet, settings, environment, unavailable}.
+    """Return the description of an engine core as JSON: engine, sections, fleet, settings, environment, unavailable.
 
-    It is done once and kept on the core; the second API server of an engine gets the same text.
+    The text is cached on the core, so that every API server of an engine gets the same.
     """
     kept = getattr(core, _KEPT, None)
     if kept is None:
@@ -42,17 +42,17 @@ def describe(core: Any) -> str:
 def _described(core: Any) -> str:
     try:
         return json.dumps(_description(core), allow_nan=False)
-    except Exception:  # noqa: BLE001  the other engines still answer
+    except Exception:  # noqa: BLE001  the other engines are still described
         logger.exception("this engine could not be described")
         return json.dumps({"unavailable": [{"field": "fleet.engines", "reason": "describing this engine failed"}]})
 
 
 def described_alone(vllm_config: Any) -> dict[str, Any]:
-    """Describe an engine that could not be asked, from the API server's configuration: in the shape of `describe`."""
+    """Return the description of an engine that could not be asked, from the API server's configuration."""
     gathering = Gathering()
 
     def of_one(field: str, name: str, shape: Any) -> Any:
-        # Behind one API server some of them are sums over its engines, and some the first one's.
+        # With several engines some of these are sums over the engines, and some are the first engine's.
         is_one = found(vllm_config, "parallel_config.data_parallel_size") == 1
         read = partial(at, vllm_config, f"cache_config.{name}")
         return gathering.take(f"fleet.engines.{field}", read, shape) if is_one else None
@@ -118,16 +118,16 @@ def _engine(core: Any, gathering: Gathering) -> dict[str, Any]:
 
 
 def _tokens(core: Any) -> Any:
-    """Return the tokens that the KV cache holds, computed where the version logs them and forgets them."""
+    """Return the tokens of the KV cache, computed if this version only logs them."""
     kept = found(core, f"{CACHE}.kv_cache_size_tokens")
     is_kept = kept is not None and kept is not MISSING
     return kept if is_kept else int(_concurrency(core) * core.vllm_config.model_config.max_model_len)
 
 
 def _concurrency(core: Any) -> Any:
-    """Return how many requests of the full length fit, before 0.29 with the function that vLLM logs it with.
+    """Return how many requests of the full length fit.
 
-    It is vllm/v1/core/kv_cache_utils.py, get_max_concurrency_for_kv_cache_config.
+    Before 0.29 vLLM only logs it, with vllm/v1/core/kv_cache_utils.py, get_max_concurrency_for_kv_cache_config.
     """
     kept = found(core, f"{CACHE}.kv_cache_max_concurrency")
     if kept is not None and kept is not MISSING:
@@ -137,7 +137,7 @@ def _concurrency(core: Any) -> Any:
 
 
 def _rank(value: Any, paths: tuple[str, ...], gathering: Gathering) -> int:
-    """Return the DP rank; 0, and named, where it is not known."""
+    """Return the DP rank; if it is unknown, 0, and listed as unavailable."""
     ranks = [number for path in paths if _is_rank(number := found(value, path))]
     if not ranks:
         gathering.lack("fleet.engines.data_parallel_rank", "this vLLM does not tell it")
@@ -149,7 +149,7 @@ def _is_rank(value: Any) -> bool:
 
 
 def _started_at() -> str:
-    """Return when this process started, from the kernel's books (proc(5), /proc/pid/stat, field 22)."""
+    """Return when this process started (proc(5), /proc/pid/stat, field 22)."""
     ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     booted = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
     seconds = int(booted.split()[1]) + ticks / os.sysconf("SC_CLK_TCK")

@@ -1,4 +1,4 @@
-"""Reading foreign objects without ever raising: what cannot be had is null, named, and logged once."""
+"""Read vLLM's objects without raising: an unavailable value is null, listed with a reason, and logged once."""
 
 from __future__ import annotations
 
@@ -15,27 +15,24 @@ from dashboard.vllm.schemas.inference_config import MAX_UNAVAILABLE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# A child of vLLM's own logger, so that its lines look like vLLM's and go where those go.
+# A child of vLLM's logger, with its format and handlers.
 logger = logging.getLogger("vllm.plugins.fleet_config")
 
 MAX_LETTERS = 10_000  # of one value; longer ones are cut
-MISSING = object()  # an attribute that is not there, or that raises; None is a value
+MISSING = object()  # no such attribute, or reading it raised; None is a value
 
 
 class Gathering:
-    """Collects values, and what could not be had: a list of {"field", "reason"}, for `fleet.unavailable`.
+    """Collects values, and `fleet.unavailable`: a list of {"field", "reason"}.
 
-    No reason holds a foreign text: an exception's message could tell a secret.
+    A reason never contains foreign text: the message of an exception may contain a secret.
     """
 
     def __init__(self) -> None:
         self.unavailable: list[dict[str, str]] = []
 
     def take(self, field: str, read: Callable[[], Any], shape: Any) -> Any:
-        """Return what `read` gives, without secrets, if it has the shape, else None.
-
-        `field` is where it stands in the answer.
-        """
+        """Return the result of `read` without secrets if it has the shape, else None. `field` is its path."""
         try:
             return redact(_adapter(shape).validate_python(plain(read()), strict=True))
         except AttributeError as error:
@@ -43,13 +40,13 @@ class Gathering:
             logger.debug("%s: %s", field, error)
         except ValidationError:
             self.lack(field, "its value has another type, or a size that cannot be")
-        except Exception as error:  # whatever vLLM does must never stop the server
+        except Exception as error:  # no error of ours may stop the server
             self.lack(field, f"reading it raised {type(error).__name__}")
             logger.warning("%s could not be read", field, exc_info=True)
         return None
 
     def lack(self, field: str, reason: str) -> None:
-        """Note that a field could not be had."""
+        """Add an unavailable field."""
         if len(self.unavailable) < MAX_UNAVAILABLE:
             self.unavailable.append({"field": field, "reason": reason})
 
@@ -65,19 +62,19 @@ def found(value: Any, path: str) -> Any:
     """Return the attribute below a path, or MISSING; never raises."""
     try:
         return at(value, path)
-    except Exception:  # noqa: BLE001  whoever needs the value itself takes it, and names it
+    except Exception:  # noqa: BLE001  `take` lists the reason where the value is needed
         return MISSING
 
 
 def clean(text: str) -> str:
-    """Return a text without secrets, not too long, and such that UTF-8 can hold it."""
+    """Return a text without secrets, cut to a maximum, and valid in UTF-8."""
     return redact_text(text)[:MAX_LETTERS].encode(errors="replace").decode()
 
 
 def plain(value: Any) -> Any:
-    """Return what JSON can hold for vLLM's enums and torch's dtypes; all else as it is."""
+    """Return vLLM's enums and torch's dtypes as JSON values, and everything else unchanged."""
     if isinstance(value, enum.Enum):
-        # An enum of classes has their paths as values; its names are what vLLM's options are called.
+        # The values of an enum of classes are import paths; its names are the values of vLLM's options.
         return (
             plain(value.value)
             if isinstance(value.value, int | str) and "." not in str(value.value)

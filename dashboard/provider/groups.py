@@ -1,4 +1,4 @@
-"""The KV cache groups of an engine, as its scheduler holds them (vllm/v1/kv_cache_interface.py)."""
+"""The KV cache groups of an engine, from its scheduler (vllm/v1/kv_cache_interface.py)."""
 
 from __future__ import annotations
 
@@ -38,16 +38,15 @@ _SHAPE: TypeAdapter[tuple[Group, ...]] = TypeAdapter(KVCacheGroups)
 
 
 def groups_of(kv_cache_config: Callable[[], Any], gathering: Gathering) -> list[dict[str, Any]]:
-    """Return all KV cache groups of the engine, or none: the capacity of some would be told for that of all."""
-    told = gathering.take("kv_cache.groups", lambda: _checked(_groups(kv_cache_config())), list[dict[str, Any]])
-    return told or []
+    """Return all KV cache groups of the engine, or none: a part of the groups would give a wrong capacity."""
+    return gathering.take("kv_cache.groups", lambda: _groups(kv_cache_config()), list[dict[str, Any]]) or []
 
 
 def bytes_per_device(kv_cache_config: Any) -> int:
-    """Return the bytes that each device of the engine gave to the KV cache; raises AttributeError.
+    """Return the bytes of the KV cache on each device of the engine. Raises AttributeError.
 
-    Tensors with a stride between blocks lie in one allocation, and each tells the size of it: all since vLLM 0.29,
-    before that those of packed layouts. Others are allocations of their own (vllm/v1/core/kv_cache_utils.py).
+    Tensors with a stride between blocks share one allocation, and each has its size: all tensors since vLLM 0.29,
+    before that those of packed layouts. Other tensors are separate allocations (vllm/v1/core/kv_cache_utils.py).
     """
     tensors = [tensor for tensor in kv_cache_config.kv_cache_tensors if not getattr(tensor, "host_resident", False)]
     sizes = [tensor.size for tensor in tensors]
@@ -56,28 +55,25 @@ def bytes_per_device(kv_cache_config: Any) -> int:
 
 
 def _groups(kv_cache_config: Any) -> list[dict[str, Any]]:
-    return [_group(number, group) for number, group in enumerate(kv_cache_config.kv_cache_groups)]
+    """Return the groups in the schema's shape. Raises ValidationError."""
+    groups = [_group(number, group) for number, group in enumerate(kv_cache_config.kv_cache_groups)]
+    return [_dumped(group) for group in _SHAPE.validate_python(groups)]
 
 
 def _group(number: int, group: Any) -> dict[str, Any]:
     spec = group.kv_cache_spec
-    told = {name: plain(getattr(spec, name, None)) for name in FIELDS}
+    values = {name: plain(getattr(spec, name, None)) for name in FIELDS}
     return {
         "group_id": number,
         "layer_names": list(group.layer_names),
         "spec_type": type(spec).__name__,
         "block_size": spec.block_size,
         "page_size_bytes": spec.page_size_bytes,
-        **{name: value for name, value in told.items() if value is not None},
+        **{name: value for name, value in values.items() if value is not None},
     }
 
 
-def _checked(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Bring the groups into the schema's shape, each field of the seed's there; raises ValidationError."""
-    return [_told(group) for group in _SHAPE.validate_python(groups)]
-
-
-def _told(group: Group) -> dict[str, Any]:
-    told = group.model_dump(mode="json", exclude_none=True)
-    first = {name: told[name] for name in FIRST if name in told}
-    return {**first, **(dict.fromkeys(MOSTLY_NULL) if isinstance(group, KeepsAllGroup) else {}), **told}
+def _dumped(group: Group) -> dict[str, Any]:
+    values = group.model_dump(mode="json", exclude_none=True)
+    first = {name: values[name] for name in FIRST if name in values}
+    return {**first, **(dict.fromkeys(MOSTLY_NULL) if isinstance(group, KeepsAllGroup) else {}), **values}

@@ -1,4 +1,4 @@
-"""How an engine hashes blocks, and the fingerprint of it: what it hashes known blocks to, with its own functions."""
+"""How an engine hashes blocks, and its fingerprint: the digest of known blocks by the engine's own functions."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from dashboard.provider.gathering import Gathering
 
-CANONICAL_TOKENS = 16  # tokens of a block where lengths shall not matter: vLLM's default (vllm/config/cache.py)
-MAX_TOKENS = 2**20  # of a block: hashing it takes 0.1 s; a longer one cannot be
-DIGEST = 16  # hex digits: 64 bits, and who knows them does not know the hashes
-DOMAIN = b"vllm-fleet-fingerprint-1"  # another number if the blocks or the way of digesting ever change
+CANONICAL_TOKENS = 16  # tokens of a block, to compare engines of any block size: vLLM's default (vllm/config/cache.py)
+MAX_TOKENS = 2**20  # of a block: hashing it takes 0.1 s
+DIGEST = 16  # hex digits: 64 bits, which do not reveal the hashes
+DOMAIN = b"vllm-fleet-fingerprint-1"  # increase the number if the blocks or the digest change
 SEED = "PYTHONHASHSEED"
 _PLACE = "fleet.prefix_hashing."
 _ENABLED = "vllm_config.cache_config.enable_prefix_caching"
@@ -33,22 +33,22 @@ FOR_CONNECTOR = "prefix caching is off; the KV connector makes this engine hash 
 
 
 def configured_hashing(vllm_config: Any, gathering: Gathering) -> dict[str, Any]:
-    """Return what a configuration tells of `fleet.prefix_hashing`; the rest only the engine knows."""
-    told = {
+    """Return the fields of `fleet.prefix_hashing` that a configuration has; only the engine knows the others."""
+    fields = {
         "enabled": ("enable_prefix_caching", bool),
         "algorithm": ("prefix_caching_hash_algo", Text),
         "match_unit": ("prefix_match_unit", Size | None),
     }
     known = {
         name: gathering.take(_PLACE + name, partial(at, vllm_config, f"cache_config.{path}"), shape)
-        for name, (path, shape) in told.items()
+        for name, (path, shape) in fields.items()
     }
     known["lookahead_tokens"] = gathering.take(_PLACE + "lookahead_tokens", lambda: _lookahead(vllm_config), Count)
     return {**known, **dict.fromkeys(("hash_block_size", "alignment", "seed_policy"))}
 
 
 def hashing_of(core: Any, gathering: Gathering) -> dict[str, Any]:
-    """Return how an engine core hashes blocks, by the names of `fleet.prefix_hashing`."""
+    """Return `fleet.prefix_hashing` of an engine core."""
     own = {
         "hash_block_size": (lambda: _hash_block_size(core), Size | None),
         "alignment": (lambda: core.scheduler.kv_cache_config.cache_hit_alignment_tokens, Size | None),
@@ -59,7 +59,7 @@ def hashing_of(core: Any, gathering: Gathering) -> dict[str, Any]:
 
 
 def fingerprint_of(core: Any, gathering: Gathering) -> dict[str, str | None]:
-    """Return the digests at the canonical and at the engine's own block length; null, with a reason, without hashes."""
+    """Return the digests at the canonical and at the engine's block length; null, with a reason, without hashes."""
     if not _hashes(core):
         return {"canonical": None, "engine": None, "reason": NO_HASHES}
     canonical = gathering.take("fleet.engines.fingerprint.canonical", lambda: _digest(core, CANONICAL_TOKENS), Text)
@@ -74,33 +74,33 @@ def _remark(core: Any, *, is_whole: bool) -> str | None:
 
 
 def _hashes(core: Any) -> bool:
-    """Tell whether the engine hashes blocks at all: only then is there a root (vllm/v1/engine/core.py)."""
+    """Return whether the engine hashes blocks: only then it has a root (vllm/v1/engine/core.py)."""
     hasher = found(core, "request_block_hasher")
-    # A version that keeps it elsewhere has a root where prefix caching is on.
+    # A version without this attribute hashes blocks if prefix caching is on.
     return found(core, _ENABLED) is True if hasher is MISSING else hasher is not None
 
 
 def _hash_block_size(core: Any) -> int:
-    """Return the tokens that one hash covers: which object knows it depends on the version."""
+    """Return the tokens that one hash covers; its place depends on the version."""
     places = ("scheduler.kv_cache_config.hash_block_size", "scheduler.hash_block_size")
-    told = [length for place in places if (length := found(core, place)) is not MISSING and length is not None]
-    return _LENGTH.validate_python(told[0] if told else core.vllm_config.cache_config.block_size, strict=True)
+    lengths = [length for place in places if (length := found(core, place)) is not MISSING and length is not None]
+    return _LENGTH.validate_python(lengths[0] if lengths else core.vllm_config.cache_config.block_size, strict=True)
 
 
 def _lookahead(vllm_config: Any) -> int:
-    """Return how many tokens after a block its hash also covers; 0 of a vLLM that has no such number."""
+    """Return how many tokens after a block its hash also covers; 0 for a vLLM without lookahead."""
     if vllm_config is MISSING:
         raise AttributeError("vllm_config")
-    # Asked of the class too, for an AttributeError inside the property would look like a vLLM without it.
+    # Looked up statically: an AttributeError inside the property would look like a vLLM without it.
     if getattr_static(vllm_config, "num_hash_lookahead_tokens", MISSING) is MISSING:
         return 0
     return _TOKENS.validate_python(vllm_config.num_hash_lookahead_tokens, strict=True)
 
 
 def _digest(core: Any, tokens: int) -> str:
-    """Digest the hashes of tokens 0..n-1 and, on top of it, n..2n-1, of a text request 0, 1, 2, ...
+    """Return the digest of the hashes of the blocks 0..n-1 and n..2n-1 of a text request with the tokens 0, 1, 2, ...
 
-    Extra keys are those of vllm/v1/core/kv_cache_utils.py, get_request_block_hasher: none without lookahead.
+    Extra keys as in vllm/v1/core/kv_cache_utils.py, get_request_block_hasher: none without lookahead.
     """
     hash_tokens = import_module("vllm.v1.core.kv_cache_utils").hash_block_tokens
     function, ahead = _function(core), _lookahead(core.vllm_config)
@@ -117,20 +117,20 @@ def _digest(core: Any, tokens: int) -> str:
 
 
 def _framed(block_hash: Any) -> bytes:
-    """Return a hash behind its length; before vLLM 0.11 it was no bytes."""
+    """Return a hash after its length. Before vLLM 0.11 hashes were not bytes."""
     text = block_hash if isinstance(block_hash, bytes) else repr(block_hash).encode()
     return len(text).to_bytes(8) + text
 
 
 def _function(core: Any) -> Callable[[Any], bytes]:
-    """Return the hash function as the engine core gets it."""
+    """Return the hash function, looked up as the engine core does."""
     engine = import_module("vllm.v1.engine.core")
     found: Callable[[Any], bytes] = engine.get_hash_fn_by_name(core.vllm_config.cache_config.prefix_caching_hash_algo)
     return found
 
 
 def _seed_policy(core: Any) -> str | None:
-    """Say where the root of the hashes comes from (vllm/v1/core/kv_cache_utils.py, resolve_none_hash_seed)."""
+    """Return the source of the hash seed (vllm/v1/core/kv_cache_utils.py, resolve_none_hash_seed)."""
     if not _hashes(core):
         return None
     if SEED in os.environ:

@@ -1,4 +1,4 @@
-"""What a request may ask for: one DP rank, and all settings or not."""
+"""The parameters of a request: `data_parallel_rank` and `full`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ LONGEST = 10  # digits of a rank
 
 
 class WrongParameterError(ValueError):
-    """A parameter that cannot be answered; the text is one sentence for the client, without what the client sent."""
+    """An invalid parameter. The text is one sentence for the client and does not repeat its input."""
 
 
 def asked_of(parameters: Mapping[str, str], ranks: Sequence[int]) -> tuple[int, bool]:
-    """Return (rank, full). Raises WrongParameterError. Other parameters are none of ours."""
+    """Return (rank, full) and ignore other parameters. Raises WrongParameterError."""
     return _rank(parameters.get("data_parallel_rank"), ranks), _full(parameters.get("full", ""))
 
 

@@ -1,4 +1,4 @@
-"""The two entry points by which vLLM loads the provider: one in every process, one in the API server."""
+"""The two entry points of the provider: one that vLLM loads in every process, one for the API server."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ if TYPE_CHECKING:
     from dashboard.provider.endpoint import ConfigEndpoint
 
 CORE = "vllm.v1.engine.core"
-INSPECTION = "vllm.model_executor.models.registry"  # vLLM runs it as a process of its own, to look at a model's class
+INSPECTION = "vllm.model_executor.models.registry"  # vLLM inspects a model's class in a process with this main module
 
 
 def register() -> None:
-    """Give vLLM's `EngineCore` the method that describes it (entry point of `vllm.general_plugins`).
+    """Add the method that describes the engine to vLLM's `EngineCore` (entry point of `vllm.general_plugins`).
 
-    vLLM calls it in every process, and without VLLM_PLUGINS also where nobody named the plugin: then it does nothing.
+    vLLM calls it in every process, also while VLLM_PLUGINS is not set: then it does nothing.
     """
     if not is_named(os.environ):
         return
-    from dashboard.provider.gathering import logger  # noqa: PLC0415  nothing is imported where it is not named
+    from dashboard.provider.gathering import logger  # noqa: PLC0415  nothing is imported unless VLLM_PLUGINS lists it
 
     try:
         if (core := _engine_core()) is not None:
             from dashboard.provider.engine import METHOD, describe  # noqa: PLC0415
 
             setattr(core, METHOD, describe)
-    except Exception:  # noqa: BLE001  the server must start all the same
+    except Exception:  # noqa: BLE001  the server must start anyway
         logger.exception("the engines will not be described")
 
 
 def endpoint() -> ConfigEndpoint:
-    """Return the endpoint plugin (entry point of `vllm.endpoint_plugins`); vLLM asks for it only where it is named."""
+    """Return the endpoint plugin (entry point of `vllm.endpoint_plugins`, loaded only if VLLM_PLUGINS lists it)."""
     from dashboard.provider.endpoint import ConfigEndpoint  # noqa: PLC0415  in the API server only
 
     return ConfigEndpoint()
 
 
 def _engine_core() -> Any:
-    """Return the class `EngineCore`, or None in a process that runs no engine.
+    """Return the class `EngineCore`, or None in a process without an engine.
 
-    The first process imports it: engines that are forked from it load no plugins again. In others it is there if they
-    run an engine.
+    The first process imports it, because engines forked from it do not load plugins again. Other processes have
+    imported it if they run an engine.
     """
     is_first = multiprocessing.parent_process() is None and not _inspects()
     module = import_module(CORE) if is_first else sys.modules.get(CORE)

@@ -1,4 +1,4 @@
-"""The seed's sections of the configuration API, from a `VllmConfig`: which field is which attribute.
+"""The sections of the configuration API as first proposed, read from the attributes of a `VllmConfig`.
 
 Source of the schema: vllm-project/vllm#38147. Attributes: vllm/config/ of 0.32.0.
 """
@@ -22,7 +22,7 @@ Integer = Annotated[int, Field(ge=-MAX_INTEGER, le=MAX_INTEGER)]
 
 
 class _Field(NamedTuple):
-    """A field of a section: its attribute of `VllmConfig`, the shape it must have, and what is made of it."""
+    """A field of a section: its attribute of `VllmConfig`, its type, and a conversion."""
 
     name: str
     path: str
@@ -88,16 +88,16 @@ LORA = (
 HMA = (_Field("enabled", "scheduler_config.disable_hybrid_kv_cache_manager", bool, _is_off),)
 
 ALWAYS = {"model": MODEL, "kv_cache": KV_CACHE, "scheduler": SCHEDULER, "parallelism": PARALLELISM, "hma": HMA}
-# Sections that are null throughout where their part of VllmConfig is None.
+# All fields of these sections are null if their part of VllmConfig is None.
 SWITCHED = {"speculative_decoding": ("speculative_config", SPECULATIVE), "lora": ("lora_config", LORA)}
 
 
 def sections_of(vllm_config: Any, gathering: Gathering) -> dict[str, dict[str, Any]]:
-    """Return the sections by name, without what only the engine or the API server knows."""
+    """Return the sections by name, without the fields that only the engine or the API server knows."""
     sections = {name: section_of(name, fields, vllm_config, gathering) for name, fields in ALWAYS.items()}
     for name, (part, fields) in SWITCHED.items():
         sections[name] = _switched(name, part, fields, vllm_config, gathering)
-    # What is configured for a tier that is off is not in force.
+    # The options of a disabled tier have no effect.
     if not sections["kv_cache"]["kv_offloading_enabled"]:
         sections["kv_cache"]["kv_offloading_backend"] = None
     return sections

@@ -1,4 +1,4 @@
-"""Whether vLLM's VLLM_PLUGINS names the provider, and what to set so that it does while the rest stays as it is.
+"""Whether VLLM_PLUGINS lists the provider, and the value that adds it and keeps all plugins that are loaded now.
 
 Facts from vllm/plugins/__init__.py and vllm/envs.py of vLLM 0.32.0. Needs the standard library only.
 """
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 NAME = "fleet_config"  # of both entry points in pyproject.toml
 VARIABLE = "VLLM_PLUGINS"
-ENDPOINTS = "vllm.endpoint_plugins"  # loaded only when named; all other groups load whole while nothing is named
-# Loads without its name and then does nothing: naming it allows downloads (lora_resolvers/hf_hub_resolver.py).
+ENDPOINTS = "vllm.endpoint_plugins"  # loaded only if named; other groups are loaded while the variable is not set
+# Is loaded without its name but does nothing; naming it allows downloads (lora_resolvers/hf_hub_resolver.py).
 IDLE_UNLESS_NAMED = frozenset({"lora_hf_hub_resolver"})
-_MARKS = re.compile(r"[^a-z0-9]")  # names that differ in these and in capitals alone are taken for one another
+_MARKS = re.compile(r"[^a-z0-9]")  # names that differ only in these and in case are assumed to be misspelt
 MAX_SHOWN = 50  # names of one list
 MAX_LETTERS = 100  # of one name
 
 
 class Suggestion(NamedTuple):
-    """The value that VLLM_PLUGINS needs, and what to know about it, a sentence each."""
+    """The value for VLLM_PLUGINS, and notes on it, one sentence each."""
 
     value: str
     notes: tuple[str, ...]
@@ -37,35 +37,35 @@ class Suggestion(NamedTuple):
 
 
 def named(environ: Mapping[str, str]) -> tuple[str, ...] | None:
-    """Return the names as vLLM reads them: split at commas, spaces kept; None while the variable is not set."""
+    """Return the names as vLLM reads them: split at commas, with spaces. None: the variable is not set."""
     return tuple(environ[VARIABLE].split(",")) if VARIABLE in environ else None
 
 
 def is_named(environ: Mapping[str, str]) -> bool:
-    """Tell whether vLLM was told to load the provider."""
+    """Return whether VLLM_PLUGINS lists the provider."""
     return NAME in (named(environ) or ())
 
 
 def has_vllm() -> bool:
-    """Tell whether vLLM is in this Python, without importing it; a mere folder of that name is not vLLM."""
+    """Return whether vLLM is installed, without importing it; an empty folder of that name does not count."""
     found = find_spec("vllm")
     return found is not None and found.origin is not None
 
 
 def installed() -> dict[str, tuple[str, ...]]:
-    """Return the names of the plugins that VLLM_PLUGINS decides on, by entry point group, both sorted."""
+    """Return the names of the plugins that VLLM_PLUGINS selects, by entry point group, both sorted."""
     found = entry_points()
     groups = sorted(group for group in found.groups if group.startswith("vllm.") and group.endswith("_plugins"))
     return {group: tuple(sorted(found.select(group=group).names)) for group in groups}
 
 
 def listing(plugins: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """Return a line for each group, with the names in it."""
+    """Return one line per group with its names."""
     return [f"  {_shown(group)}: {_few(names)}" for group, names in plugins.items()] or ["  none"]
 
 
 def suggestion(environ: Mapping[str, str], plugins: Mapping[str, tuple[str, ...]]) -> Suggestion:
-    """Return what names the provider and keeps all that is loaded now."""
+    """Return the value that names the provider and keeps all plugins that are loaded now."""
     names = named(environ)
     kept, notes = _from_nothing(plugins) if names is None else _from_names(names, plugins)
     if NAME not in plugins.get(ENDPOINTS, ()):
@@ -74,33 +74,32 @@ def suggestion(environ: Mapping[str, str], plugins: Mapping[str, tuple[str, ...]
 
 
 def _from_nothing(plugins: Mapping[str, tuple[str, ...]]) -> tuple[list[str], list[str]]:
-    """Nothing is named, so that all groups but one load whole; once one is named, only what is named loads."""
+    """Return names and notes while the variable is not set: all groups but one are loaded completely."""
     loaded = {name for group, names in plugins.items() if group != ENDPOINTS for name in names} - {NAME}
     kept = sorted(filter(_can_be_named, loaded - IDLE_UNLESS_NAMED))
     notes = [
-        f"{VARIABLE} is not set: all of them load now, except {ENDPOINTS}, which load only when named.",
-        "Once it is set, only what it names loads, so the line names the others too.",
+        f"{VARIABLE} is not set: all of these are loaded, except {ENDPOINTS}, which are loaded only if named.",
+        "Once it is set, only the named plugins are loaded, so the line names the others too.",
     ]
     if idle := sorted(loaded & IDLE_UNLESS_NAMED):
         notes.append(f"Left out: {_few(idle)}. It does nothing until it is named, and may then download adapters.")
     if odd := sorted(name for name in loaded if not _can_be_named(name)):
-        notes.append(f"Left out, for {VARIABLE} cannot name it: {_few(odd)}.")
+        notes.append(f"Left out because {VARIABLE} cannot contain the name: {_few(odd)}.")
     if opening := sorted(set(kept) & set(plugins.get(ENDPOINTS, ()))):
-        notes.append(f"Adds HTTP routes too once it is named: {_few(opening)}.")
+        notes.append(f"Also adds HTTP routes once it is named: {_few(opening)}.")
     return kept, notes
 
 
 def _from_names(names: tuple[str, ...], plugins: Mapping[str, tuple[str, ...]]) -> tuple[list[str], list[str]]:
-    """Names are given: they stay, and ours comes last unless it is there; what was meant for ours goes."""
+    """Return the given names without misspellings of the provider's, and notes."""
     known = {name for each in plugins.values() for name in each} | {NAME}
     unknown = [name for name in names if name.strip() and name not in known]
     missed = [name for name in unknown if _MARKS.sub("", name.lower()) == _MARKS.sub("", NAME)]
-    told = "names it already" if NAME in names else "is set: the line adds the name to it"
-    notes = [f"{VARIABLE} {told}."]
+    notes = [f"{VARIABLE} already names it." if NAME in names else f"{VARIABLE} is set: the line adds the name to it."]
     if unknown:
         meant = f" Did you mean {NAME}?" if missed else ""
         spaced = " vLLM does not strip spaces around a name." if any(name != name.strip() for name in unknown) else ""
-        notes.append(f"No plugin here is called {_few(unknown)}.{meant}{spaced}")
+        notes.append(f"No installed plugin is named {_few(unknown)}.{meant}{spaced}")
     return [name for name in names if _can_be_named(name) and name not in missed], notes
 
 
@@ -115,6 +114,6 @@ def _few(names: Iterable[str]) -> str:
 
 
 def _shown(name: str) -> str:
-    """Return a name as it is, or quoted where spaces or control characters would not be seen."""
+    """Return a name, quoted if it has invisible characters, cut to a maximum."""
     seen = name if name.isprintable() and name == name.strip() else ascii(name)
     return seen if len(seen) <= MAX_LETTERS else f"{seen[:MAX_LETTERS]}…"

@@ -1,4 +1,4 @@
-"""What an engine is wired to, from a `VllmConfig`: scheduling, KV events, KV transfer, the model's files."""
+"""Scheduling, KV events, KV transfer and the model's files of an engine, from a `VllmConfig`."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ MODEL = {
     "tokenizer": ("model_config.tokenizer", Text | None),
     "tokenizer_revision": ("model_config.tokenizer_revision", Text | None),
 }
-# What a connector refuses to transfer over, beside the versions (vllm/distributed/kv_transfer/kv_connector/v1/nixl/
-# metadata.py, compute_nixl_compatibility_hash). The backend's name is null until the operator names one.
+# A connector transfers only if these and the versions match (vllm/distributed/kv_transfer/kv_connector/v1/nixl/
+# metadata.py, compute_nixl_compatibility_hash). The backend's name is null unless the operator sets it.
 COMPATIBILITY = {
     "model": ("model_config.model", Text),
     "dtype": ("model_config.dtype", Text),
@@ -52,7 +52,7 @@ COUNTED = {
 
 
 def wiring_of(vllm_config: Any, gathering: Gathering) -> dict[str, dict[str, Any]]:
-    """Return the sections of `fleet` that a `VllmConfig` tells."""
+    """Return the sections of `fleet` that a `VllmConfig` has."""
     sections = {
         "scheduling": _section("scheduling", SCHEDULING, vllm_config, gathering),
         "kv_events": _optional("kv_events", "kv_events_config", KV_EVENTS, vllm_config, gathering),
@@ -69,7 +69,7 @@ def wiring_of(vllm_config: Any, gathering: Gathering) -> dict[str, dict[str, Any
 def _optional(
     name: str, part: str, fields: Mapping[str, tuple[str, Any]], vllm_config: Any, gathering: Gathering
 ) -> dict[str, Any]:
-    """Read a section; all null where its part of `VllmConfig` is None."""
+    """Return a section; all null if its part of `VllmConfig` is None."""
     if found(vllm_config, part) is None:
         return dict.fromkeys(fields)
     return _section(name, fields, vllm_config, gathering)
@@ -85,13 +85,13 @@ def _section(
 
 
 def _compatibility(vllm_config: Any, gathering: Gathering) -> dict[str, Any]:
-    told = _section("kv_transfer.compatibility", COMPATIBILITY, vllm_config, gathering)
-    is_off = told["hybrid_kv_cache_manager"]
-    told["hybrid_kv_cache_manager"] = None if is_off is None else not is_off
+    values = _section("kv_transfer.compatibility", COMPATIBILITY, vllm_config, gathering)
+    is_off = values["hybrid_kv_cache_manager"]
+    values["hybrid_kv_cache_manager"] = None if is_off is None else not is_off
     for field, method in COUNTED.items():
         place = f"fleet.kv_transfer.compatibility.{field}"
-        told[field] = gathering.take(place, partial(_call, vllm_config, f"model_config.{method}"), Count)
-    return told
+        values[field] = gathering.take(place, partial(_call, vllm_config, f"model_config.{method}"), Count)
+    return values
 
 
 def _call(vllm_config: Any, path: str) -> Any:

@@ -1,4 +1,4 @@
-"""The default fleet, served once for all tests that only ask."""
+"""The default fleet, served once for all tests that do not change it."""
 
 from collections.abc import Iterator
 

@@ -1,7 +1,7 @@
-"""Makes the templates of the simulated fleet out of the captures: `python tests/demo/make_templates.py`.
+"""Write the templates of the simulated fleet from the captures: `python tests/demo/make_templates.py`.
 
-The captures come from servers on CPU; what a server on GPU says otherwise is listed here. What differs per replica
-becomes a slot: `<<name>>` inside a string, `"<<=name>>"` for a whole value that is no string.
+The captures are of servers on CPU; the values of a server on GPU are listed here. A value that differs per replica
+is a slot: `<<name>>` inside a string, `"<<=name>>"` for a value that is not a string.
 """
 
 import json
@@ -13,7 +13,7 @@ CAPTURES = Path(__file__).parents[1] / "captures"
 TEMPLATES = Path(__file__).parents[2] / "dashboard" / "demo" / "templates"
 VERSIONS = ("0.12.0", "0.20.2", "0.32.0")
 
-# Values of a server on GPU, by path; a version that lacks a path keeps lacking it.
+# Values of a server on GPU, by path, if the version has the path.
 ON_GPU: dict[str, Any] = {
     "vllm_config.model_config.enforce_eager": False,
     "vllm_config.model_config.skip_tokenizer_init": False,
@@ -63,7 +63,7 @@ SLOTS: dict[str, str] = {
 }
 NOT_HERE = ("vllm_env.VLLM_PLUGINS",)
 
-# A metric's line, up to its value, and the slot that takes the value's place.
+# The line of a metric without its value, and the slot of the value.
 COUNTERS = {
     r"process_start_time_seconds": "started_at",
     r"process_cpu_seconds_total": "cpu_seconds",
@@ -79,7 +79,7 @@ COUNTERS = {
 
 
 def server_info(version: str) -> str:
-    """Return the template of `/server_info`, or of what older versions answer there."""
+    """Return the template of `/server_info`."""
     document = json.loads((CAPTURES / version / "llama" / "server_info.json").read_text())
     for path, value in (ON_GPU | SLOTS).items():
         _set(document, path.split("."), value)

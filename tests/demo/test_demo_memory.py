@@ -1,4 +1,4 @@
-"""The simulated engines hold what vLLM would say they hold."""
+"""The capacity of simulated engines equals vLLM's."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The answers have the shape of real ones: the same keys, types and series."""
+"""The simulated answers have the keys, types and series of real ones."""
 
 import json
 import re
@@ -19,7 +19,7 @@ NOW = 1_795_000_000.0
 FLEET = {replica.name: replica for replica in default_fleet()}
 PLUGIN = "/plugins/llm-d-server-introspection"
 
-# A replica, a version in place of its own, the path, the capture that answers alike.
+# A replica, another version for it, the path, the capture with an equal answer.
 JSON_ANSWERS = [
     ("qwen3-8b-01", None, "/server_info", "0.32.0/llama_noprefix/server_info.json"),
     ("chat-70b-01", None, "/server_info", "0.32.0/qwen3_kvevents/server_info.json"),
@@ -55,7 +55,7 @@ def _answer(name: str, version: str | None, path: str) -> bytes:
 
 
 def _unlike(one: Any, other: Any, path: str = "") -> Iterator[str]:
-    """Yield where two values have other keys or types. Null and empty values are like everything."""
+    """Yield the paths with different keys or types. Null and empty values match everything."""
     if one in (None, [], {}) or other in (None, [], {}):
         return
     if type(one) is not type(other):
@@ -69,7 +69,7 @@ def _unlike(one: Any, other: Any, path: str = "") -> Iterator[str]:
 
 
 def _item(values: list[Any]) -> Any:
-    """Return an item that stands for all: objects are put together."""
+    """Return one item with the keys of all."""
     return {key: value for item in values for key, value in item.items()} if isinstance(values[0], dict) else values[0]
 
 
@@ -91,7 +91,7 @@ def test_an_answer_has_the_keys_and_types_of_a_real_one(
     ],
 )
 def test_metrics_have_the_series_of_a_real_server(name: str, version: str | None, capture: str) -> None:
-    """Of `vllm:cache_config_info` every label too."""
+    """And every label of `vllm:cache_config_info`."""
     simulated = _answer(name, version, "/metrics").decode()
     real = (CAPTURES / capture / "metrics.txt").read_text()
     assert _series(simulated) == _series(real)
@@ -112,7 +112,7 @@ def test_no_slot_is_left_open(name: str) -> None:
     assert not [path for path, body in bodies.items() if b"<<" in body]
 
 
-def test_server_info_and_metrics_say_the_same_of_the_cache() -> None:
+def test_server_info_and_metrics_report_the_same_cache_configuration() -> None:
     cache = json.loads(_answer("chat-70b-01", None, "/server_info"))["vllm_config"]["cache_config"]
     page = _answer("chat-70b-01", None, "/metrics").decode()
     line = next(line for line in page.splitlines() if line.startswith("vllm:cache_config_info{"))

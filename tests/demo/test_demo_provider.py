@@ -1,4 +1,4 @@
-"""The simulated provider: it holds to the contract, agrees with what else the replica says, and tells the story."""
+"""The simulated provider has the schema of the real one and agrees with the replica's other endpoints."""
 
 import json
 import re
@@ -18,8 +18,8 @@ from dashboard.vllm.schemas.paths import leaves
 CAPTURES = Path(__file__).parents[1] / "captures" / "0.32.0"
 NOW = 1_795_000_000.0
 FLEET = {replica.name: replica for replica in default_fleet()}
-# Who sends a whole answer, and who would if it were not slow: the slow one only takes longer.
-HAVING = [name for name, replica in FLEET.items() if Speaks.PROVIDER in replica.speaks]
+# Including the slow replica.
+WITH_PROVIDER = [name for name, replica in FLEET.items() if Speaks.PROVIDER in replica.speaks]
 PATH = "/inference/v1/config"
 PREFILL = "deepseek-v3-prefill-1"
 
@@ -34,7 +34,7 @@ def _answer(name: str, query: str = "", path: str = PATH) -> Answer:
     return _process(FLEET[name]).answer("GET", path, None, NOW, query)
 
 
-def _told(name: str, query: str = "", path: str = PATH) -> Any:
+def _json(name: str, query: str = "", path: str = PATH) -> Any:
     answer = _answer(name, query, path)
     assert answer.status == 200
     return json.loads(answer.body)
@@ -48,51 +48,51 @@ def _labels(name: str) -> list[dict[str, str]]:
 
 
 def _shape(value: Any) -> Any:
-    """Return a value's keys and types; null, text and numbers of any type are one: which it is, the models check."""
+    """Return the keys and lists of a value; the models check the types of the rest."""
     if isinstance(value, dict):
         return {key: _shape(item) for key, item in value.items()}
     return [_shape(item) for item in value] if isinstance(value, list) else None
 
 
-@pytest.mark.parametrize("name", HAVING)
+@pytest.mark.parametrize("name", WITH_PROVIDER)
 @pytest.mark.parametrize("query", ["", "full=true"])
-def test_fleet_has_every_field_of_the_contract_and_no_other(name: str, query: str) -> None:
-    """Groups apart: these have only the fields of their kind."""
-    told = _told(name, query)
-    read = InferenceConfigReply.model_validate(told).model_dump(mode="json")
-    for answer in (told, read):
-        for engine in answer["fleet"]["engines"]:
+def test_fleet_has_exactly_the_fields_of_the_schema(name: str, query: str) -> None:
+    """Except groups, which have only the fields of their kind."""
+    answer = _json(name, query)
+    read = InferenceConfigReply.model_validate(answer).model_dump(mode="json")
+    for each in (answer, read):
+        for engine in each["fleet"]["engines"]:
             engine["groups"] = len(engine["groups"])
-    assert _shape(read["fleet"]) == _shape(told["fleet"])
-    assert read["fleet"]["engines"] == told["fleet"]["engines"]
+    assert _shape(read["fleet"]) == _shape(answer["fleet"])
+    assert read["fleet"]["engines"] == answer["fleet"]["engines"]
 
 
 @pytest.mark.parametrize(
     ("name", "case"), [("chat-70b-01", "llama_tp2"), ("gemma-27b-05", "gemma3"), (PREFILL, "deepseek_mla")]
 )
-def test_beside_fleet_the_answer_has_the_fields_of_the_seed(name: str, case: str) -> None:
+def test_the_other_sections_have_the_fields_of_a_real_answer(name: str, case: str) -> None:
     real = json.loads((CAPTURES / case / "inference_config.json").read_text())
-    told = _told(name)
-    assert told.keys() - real.keys() == {"fleet"}
+    answer = _json(name)
+    assert answer.keys() - real.keys() == {"fleet"}
     for section in real.keys() - {"devices"}:
-        assert told[section].keys() == real[section].keys()
-    assert told["devices"][0].keys() == real["devices"][0].keys()
+        assert answer[section].keys() == real[section].keys()
+    assert answer["devices"][0].keys() == real["devices"][0].keys()
     for kinds in (
-        {group["spec_type"]: group.keys() for group in answer["kv_cache"]["groups"]} for answer in (told, real)
+        {group["spec_type"]: group.keys() for group in each["kv_cache"]["groups"]} for each in (answer, real)
     ):
         assert kinds == {group["spec_type"]: group.keys() for group in real["kv_cache"]["groups"]}
 
 
-def test_a_field_that_this_vllm_lacks_is_null_and_named() -> None:
-    told = _told("chat-70b-01")
-    assert told["scheduler"]["max_num_partial_prefills"] is None
-    assert [one["field"] for one in told["fleet"]["unavailable"]] == ["scheduler.max_num_partial_prefills"]
+def test_a_field_that_this_vllm_lacks_is_null_and_listed() -> None:
+    answer = _json("chat-70b-01")
+    assert answer["scheduler"]["max_num_partial_prefills"] is None
+    assert [one["field"] for one in answer["fleet"]["unavailable"]] == ["scheduler.max_num_partial_prefills"]
 
 
 @pytest.mark.parametrize("name", ["chat-70b-11", "gemma-27b-03", PREFILL])
 def test_all_settings_are_those_of_server_info(name: str) -> None:
-    """Where two engines are behind it, /server_info has their blocks' sum, and no local rank."""
-    server, fleet = _told(name, path="/server_info"), _told(name, "full=true")["fleet"]
+    """With two engines /server_info has the sum of their blocks, and no local rank."""
+    server, fleet = _json(name, path="/server_info"), _json(name, "full=true")["fleet"]
     flat = dict(leaves(server["vllm_config"]))
     differ = {path for path, value in flat.items() if fleet["settings"][path] != value}
     own = {"cache_config.num_gpu_blocks", "parallel_config.data_parallel_rank_local"}
@@ -101,10 +101,10 @@ def test_all_settings_are_those_of_server_info(name: str) -> None:
     assert fleet["environment"] == server["vllm_env"]
 
 
-@pytest.mark.parametrize("name", HAVING)
-def test_what_the_open_endpoints_say_is_what_the_provider_says(name: str) -> None:
-    told, labels = _told(name), _labels(name)
-    engines, hashing = told["fleet"]["engines"], told["fleet"]["prefix_hashing"]
+@pytest.mark.parametrize("name", WITH_PROVIDER)
+def test_the_open_endpoints_and_the_provider_agree(name: str) -> None:
+    answer, labels = _json(name), _labels(name)
+    engines, hashing = answer["fleet"]["engines"], answer["fleet"]["prefix_hashing"]
     assert [label["engine"] for label in labels] == [str(engine["data_parallel_rank"]) for engine in engines]
     for label in labels:
         assert int(label["num_gpu_blocks"]) == sum(engine["num_gpu_blocks"] for engine in engines)
@@ -112,23 +112,25 @@ def test_what_the_open_endpoints_say_is_what_the_provider_says(name: str) -> Non
         assert label["enable_prefix_caching"] == str(hashing["enabled"])
         assert label["prefix_caching_hash_algo"] == hashing["algorithm"]
         assert int(label["block_size"]) == hashing["hash_block_size"]
-    model = _told(name, path="/v1/models")["data"][0]
-    assert told["model"]["served_model_names"] == [model["id"]]
-    assert (told["fleet"]["model"]["tokenizer"], told["model"]["max_model_len"]) == (
+    model = _json(name, path="/v1/models")["data"][0]
+    assert answer["model"]["served_model_names"] == [model["id"]]
+    assert (answer["fleet"]["model"]["tokenizer"], answer["model"]["max_model_len"]) == (
         model["root"],
         model["max_model_len"],
     )
-    assert told["fleet"]["vllm_version"] == _told(name, path="/version")["version"]
+    assert answer["fleet"]["vllm_version"] == _json(name, path="/version")["version"]
 
 
-def test_each_rank_of_a_server_is_answered_for_and_its_blocks_are_its_own() -> None:
-    """The first one by default; the settings are those of the engine, where the API server has the sum."""
-    engines = _told(PREFILL)["fleet"]["engines"]
+def test_each_rank_has_an_answer_with_its_own_blocks() -> None:
+    """The first rank is the default. The settings are the engine's, not the API server's sum."""
+    engines = _json(PREFILL)["fleet"]["engines"]
     assert engines[0]["num_gpu_blocks"] != engines[1]["num_gpu_blocks"]
-    assert _told(PREFILL) == _told(PREFILL, "data_parallel_rank=0")
+    assert _json(PREFILL) == _json(PREFILL, "data_parallel_rank=0")
     for rank in (0, 1):
-        told = _told(PREFILL, f"full=true&data_parallel_rank={rank}")
+        answer = _json(PREFILL, f"full=true&data_parallel_rank={rank}")
         blocks = engines[rank]["num_gpu_blocks"]
-        assert told["fleet"]["data_parallel_rank"] == told["parallelism"]["data_parallel_rank"] == rank
-        assert told["kv_cache"]["num_gpu_blocks"] == told["fleet"]["settings"]["cache_config.num_gpu_blocks"] == blocks
-        assert told["fleet"]["engines"] == engines
+        assert answer["fleet"]["data_parallel_rank"] == answer["parallelism"]["data_parallel_rank"] == rank
+        assert (
+            answer["kv_cache"]["num_gpu_blocks"] == answer["fleet"]["settings"]["cache_config.num_gpu_blocks"] == blocks
+        )
+        assert answer["fleet"]["engines"] == engines

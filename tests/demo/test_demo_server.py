@@ -52,8 +52,8 @@ def _metric(server: DemoServer, address: str, name: str) -> float:
     return float(found[1])
 
 
-def _is_alone(replica: DemoReplica) -> bool:
-    """Whether what the API server says is what its only engine says, and the engine's groups are told."""
+def _has_one_engine_with_groups(replica: DemoReplica) -> bool:
+    """Return whether the replica has one engine and reports its KV cache groups."""
     return replica.configuration.ranks_per_server == 1 and bool(replica.speaks & CONFIGURATION_API)
 
 
@@ -62,7 +62,7 @@ def _statuses(server: DemoServer, address: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    ("name", "beside"),
+    ("name", "endpoints"),
     [
         ("qwen3-8b-01", {"/server_info"}),
         ("gemma-27b-01", {"/inference/v1/config"}),
@@ -72,24 +72,24 @@ def _statuses(server: DemoServer, address: str) -> dict[str, int]:
         ("chat-70b-11", set(CONFIGURATION)),
     ],
 )
-def test_a_replica_speaks_what_it_is_described_to_speak(
-    served: DemoServer, by_name: dict[str, DemoReplica], name: str, beside: set[str]
+def test_a_replica_answers_the_endpoints_of_its_description(
+    served: DemoServer, by_name: dict[str, DemoReplica], name: str, endpoints: set[str]
 ) -> None:
     statuses = _statuses(served, by_name[name].address)
-    assert {path for path, status in statuses.items() if status == 200} == {*OPEN, *beside}
+    assert {path for path, status in statuses.items() if status == 200} == {*OPEN, *endpoints}
 
 
-def test_an_unknown_path_is_vllms_404(served: DemoServer) -> None:
+def test_an_unknown_path_has_vllms_404(served: DemoServer) -> None:
     status, _, body = _get(served, "127.1.0.1", "/nowhere")
     assert (status, body) == (404, b'{"detail":"Not Found"}')
 
 
-def test_nothing_listens_where_a_replica_is_down(served: DemoServer, by_name: dict[str, DemoReplica]) -> None:
+def test_a_down_replica_refuses_connections(served: DemoServer, by_name: dict[str, DemoReplica]) -> None:
     with pytest.raises(ConnectionRefusedError):
         _get(served, by_name["gemma-27b-08"].address, "/metrics")
 
 
-def test_the_slow_replica_sends_its_head_and_then_keeps_one_waiting(
+def test_the_slow_replica_sends_its_head_at_once_and_its_body_slowly(
     served: DemoServer, by_name: dict[str, DemoReplica]
 ) -> None:
     address = by_name["chat-70b-17"].address
@@ -103,20 +103,20 @@ def test_the_slow_replica_sends_its_head_and_then_keeps_one_waiting(
 
 
 def test_derived_and_reported_capacity_agree(served: DemoServer) -> None:
-    """The formula over the groups that one endpoint tells gives the tokens that another one reports."""
+    """The formula over the groups of one endpoint gives the tokens that another endpoint reports."""
     for replica in served.fleet:
-        if replica.behaviour is not Behaviour.NORMAL or not _is_alone(replica):
+        if replica.behaviour is not Behaviour.NORMAL or not _has_one_engine_with_groups(replica):
             continue
-        told = _json(served, replica.address, "/inference/v1/config")
-        length, batch = told["model"]["max_model_len"], 2 * told["scheduler"]["max_num_batched_tokens"]
+        answer = _json(served, replica.address, "/inference/v1/config")
+        length, batch = answer["model"]["max_model_len"], 2 * answer["scheduler"]["max_num_batched_tokens"]
         request = 0
-        for group in told["kv_cache"]["groups"]:
+        for group in answer["kv_cache"]["groups"]:
             window = group["sliding_window"]
             tokens = min(window - 1 + batch, length) if window else length
             request += -(-tokens // group["block_size"]) + bool(window)
         page = _get(served, replica.address, "/metrics")[2].decode()
         labels = dict(re.findall(r'(\w+)="([^"]*)"', page[page.index("\nvllm:cache_config_info{") :]))
-        blocks = told["kv_cache"]["num_gpu_blocks"]
+        blocks = answer["kv_cache"]["num_gpu_blocks"]
         assert int(labels["num_gpu_blocks"]) == blocks
         assert int(labels["kv_cache_size_tokens"]) == blocks * length // request
 
@@ -162,7 +162,7 @@ def test_restarts_happen_while_the_fleet_is_served() -> None:
     assert b',block_size="64",' in asyncio.run(scenario())
 
 
-def test_a_connection_carries_many_requests_also_at_once(served: DemoServer) -> None:
+def test_a_connection_answers_pipelined_requests(served: DemoServer) -> None:
     with socket.create_connection(("127.1.0.1", served.port), timeout=5) as connection:
         connection.sendall(b"GET /version HTTP/1.1\r\n\r\n" * 2 + b"GET /load HTTP/1.0\r\n\r\n")
         answer = b"".join(iter(lambda: connection.recv(65_536), b""))
@@ -178,20 +178,20 @@ def _is_dropped(connection: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize("head", [b"nonsense\r\n\r\n", b"GET /" + b"x" * 70_000], ids=["no request", "too long"])
-def test_what_is_no_request_closes_the_connection(served: DemoServer, head: bytes) -> None:
+def test_an_invalid_request_closes_the_connection(served: DemoServer, head: bytes) -> None:
     with socket.create_connection(("127.1.0.1", served.port), timeout=5) as connection:
         connection.sendall(head)
         assert _is_dropped(connection)
 
 
-def test_a_port_that_is_taken_is_named() -> None:
+def test_a_port_that_is_in_use_is_an_error_with_its_address() -> None:
     with in_thread(default_fleet(2)[1:]) as server:
         message = rf"cannot listen on 127\.1\.0\.2:{server.port}: "
         with pytest.raises(OSError, match=message), in_thread(default_fleet(2), port=server.port):
             raise AssertionError("it listens")
 
 
-def test_after_the_end_nothing_listens_and_connections_are_dropped() -> None:
+def test_a_stopped_fleet_drops_connections_and_refuses_new_ones() -> None:
     with in_thread(default_fleet(1)) as server:
         connection = socket.create_connection(("127.1.0.1", server.port), timeout=5)
         connection.sendall(b"GET /health HTTP/1.1\r\n\r\n")

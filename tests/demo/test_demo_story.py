@@ -1,4 +1,4 @@
-"""The default fleet tells the story that it is meant to tell."""
+"""The default fleet: pools, names, addresses, seed."""
 
 import json
 from collections import Counter
@@ -32,11 +32,11 @@ def test_addresses_and_names_are_unique_at_any_size() -> None:
         assert len({replica.name for replica in fleet}) == len(fleet)
 
 
-def test_fewer_replicas_are_the_beginning_of_the_story() -> None:
+def test_fewer_replicas_are_the_first_of_the_fleet() -> None:
     assert default_fleet(5) == FLEET[:5]
 
 
-def test_a_thousand_replicas_hold_some_thirty_documents() -> None:
+def test_a_thousand_replicas_have_some_thirty_documents() -> None:
     fleet = default_fleet(1000)
     assert len(fleet) == 1000
 
@@ -46,7 +46,7 @@ def test_a_thousand_replicas_hold_some_thirty_documents() -> None:
     assert len({replica.labels.get("pool") for replica in fleet}) > 100
 
 
-def test_the_seed_decides_identity_and_nothing_else() -> None:
+def test_the_seed_changes_only_identities() -> None:
     other = default_fleet(seed=1)
     assert default_fleet() == FLEET
     assert [one.configuration for one in other] == [one.configuration for one in FLEET]
@@ -55,7 +55,7 @@ def test_the_seed_decides_identity_and_nothing_else() -> None:
     )
 
 
-def test_targets_are_in_the_shape_of_file_sd() -> None:
+def test_targets_are_in_the_format_of_file_sd() -> None:
     found = targets(FLEET, 8000)
     assert found[0] == {"targets": ["127.1.0.1:8000"], "labels": {"name": "chat-70b-01", "pool": "chat-70b"}}
     assert found[27]["labels"] == {"name": "deepseek-v3-decode-0", "role": "decode"}

@@ -1,4 +1,4 @@
-"""The shipped templates are what the captures give."""
+"""The committed templates equal those made from the captures."""
 
 import importlib.util
 from pathlib import Path

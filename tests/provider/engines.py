@@ -1,4 +1,4 @@
-"""Stand-ins for vLLM's objects, made of what real servers told: engine processes, their workers, the API server."""
+"""Stand-ins for vLLM's objects, built from captures: engine processes, their workers, the API server."""
 
 import asyncio
 import json
@@ -28,12 +28,12 @@ SERVING = {"VLLM_PLUGINS": "fleet_config"}
 
 
 def thing(name: str, /, **attributes: Any) -> Any:
-    """An object of a class of its own, whose attributes can be deleted, and made to raise, without touching others."""
+    """An object of a separate class, so that its attributes can be deleted or made to raise."""
     return type(name, (SimpleNamespace,), {})(**attributes)
 
 
 def broken(owner: Any, name: str) -> None:
-    """Make reading an attribute raise something that nobody expects, with a secret in its message."""
+    """Make reading an attribute raise an unexpected error with a secret in its message."""
 
     def read(_: Any) -> Any:
         raise RuntimeError("SESAME")
@@ -42,13 +42,13 @@ def broken(owner: Any, name: str) -> None:
 
 
 def vllm_config_of(server: Capture) -> Any:
-    """The `VllmConfig` that a server told, as pydantic dataclasses, as vLLM's are."""
+    """The captured `VllmConfig` of a server as pydantic dataclasses, like vLLM's."""
     config = _section("VllmConfig", server.json(SERVER_INFO)["vllm_config"], "")
     is_async, stages = config.scheduler_config.async_scheduling, config.parallel_config.pipeline_parallel_size
     config.max_concurrent_batches = stages + 1 if is_async else stages
     if server.version == "0.33.0":
         config.num_hash_lookahead_tokens = lookahead(server)
-    model, groups = config.model_config, groups_told(server)
+    model, groups = config.model_config, captured_groups(server)
     model.get_total_num_kv_heads = lambda: groups[0].get("num_kv_heads", 0)
     model.get_head_size = lambda: groups[0].get("head_size", 0)
     model.get_total_num_hidden_layers = lambda: sum(len(group["layer_names"]) for group in groups)
@@ -57,7 +57,7 @@ def vllm_config_of(server: Capture) -> Any:
 
 def kv_cache_config_of(server: Capture) -> Any:
     """The `KVCacheConfig` of one engine: one allocation, in which every layer has its offset."""
-    groups, blocks = groups_told(server), blocks_of(server)
+    groups, blocks = captured_groups(server), blocks_of(server)
     size = blocks * max(group["page_size_bytes"] * len(group["layer_names"]) for group in groups)
     return thing(
         "KVCacheConfig",
@@ -71,19 +71,19 @@ def kv_cache_config_of(server: Capture) -> Any:
     )
 
 
-def groups_told(server: Capture) -> list[dict[str, Any]]:
-    """The KV cache groups that a server told; those of the same model where it was not asked."""
+def captured_groups(server: Capture) -> list[dict[str, Any]]:
+    """The captured KV cache groups of a server, or those of another capture of its model."""
     asked = server if INFERENCE_CONFIG in server.answers else capture(OF_ITS_MODEL[server.launch["command"][2]])
     return list(asked.json(INFERENCE_CONFIG)["kv_cache"]["groups"])
 
 
-def devices_told(server: Capture) -> list[dict[str, Any]]:
-    """The devices that a server told."""
+def captured_devices(server: Capture) -> list[dict[str, Any]]:
+    """The captured devices of a server."""
     return server.json(INFERENCE_CONFIG)["devices"] if INFERENCE_CONFIG in server.answers else [CPU]
 
 
 def blocks_of(server: Capture) -> int:
-    """One engine's blocks: /server_info tells the sum of all."""
+    """The blocks of one engine: /server_info reports the sum of all engines."""
     config = server.json(SERVER_INFO)["vllm_config"]
     return int(config["cache_config"]["num_gpu_blocks"]) // int(config["parallel_config"]["data_parallel_size"])
 
@@ -100,7 +100,7 @@ class EngineProcess:
         self.config.cache_config.num_gpu_blocks = blocks_of(server)
         if algorithm:
             self.config.cache_config.prefix_caching_hash_algo = algorithm
-        workers = [_worker(device) for device in devices_told(server)]
+        workers = [_worker(device) for device in captured_devices(server)]
         self.core = self.modules["vllm.v1.engine.core"].EngineCore()
         self.core.vllm_config = self.config
         self.core.engine_index = rank
@@ -114,7 +114,7 @@ class EngineProcess:
             self.begin_hashing()
 
     def begin_hashing(self, *, for_connector: bool = False) -> None:
-        """What `EngineCore.__init__` does where prefix caching is on, or a KV connector wants hashes."""
+        """Do what `EngineCore.__init__` does if prefix caching is on or a KV connector needs hashes."""
         self.core.request_block_hasher = None
         if self.config.cache_config.enable_prefix_caching or for_connector:
             function = self.modules["vllm.v1.engine.core"].get_hash_fn_by_name(
@@ -125,7 +125,7 @@ class EngineProcess:
 
     @property
     def kv_cache_config(self) -> Any:
-        """What the scheduler holds."""
+        """The `KVCacheConfig` of the scheduler."""
         return self.core.scheduler.kv_cache_config
 
     def call(self, method: str) -> str:
@@ -135,12 +135,12 @@ class EngineProcess:
             return str(getattr(self.core, method)())
 
     def description(self) -> dict[str, Any]:
-        """What the engine says of itself, parsed as strict JSON."""
+        """The description of the engine, parsed as strict JSON."""
         return dict(strictly(self.call("fleet_config")))
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """Be in this process: its modules, its environment."""
+        """Run in this process: its modules, its environment."""
         before = {name: sys.modules.get(name) for name in self.modules}
         outer = {name: os.environ.get(name) for name in ("PYTHONHASHSEED", "VLLM_PLUGINS")}
         sys.modules.update(self.modules)
@@ -152,14 +152,14 @@ class EngineProcess:
             _set(os.environ, outer)
 
     def _at(self, worker: Any, read: Any) -> Any:
-        """Run what an engine sends to a worker in a process that is that worker's."""
-        self.modules["vllm.platforms"].current_platform.told = worker.told
+        """Run a function that an engine sends to a worker, in the worker's process."""
+        self.modules["vllm.platforms"].current_platform.device = worker.captured
         self.modules["vllm.distributed.parallel_state"].tensor_rank = worker.rank  # type: ignore[attr-defined]
         return read(worker)
 
 
 class ApiServer:
-    """vLLM's API server in front of engines: the application with our plugin in it, and one event loop."""
+    """vLLM's API server in front of engines: an application with the plugin, and one event loop."""
 
     def __init__(self, server: Capture, engines: Sequence[EngineProcess], client: Any = None) -> None:
         self.engines = list(engines)
@@ -202,11 +202,11 @@ class ApiServer:
         """One GET, headers named with underscores."""
         return self.runner.run(self._get(path + query, headers))
 
-    def told(self, query: str = "") -> dict[str, Any]:
-        """The answer's body, parsed as strict JSON."""
-        found = self.get(query)
-        assert found.status_code == 200, found.text
-        return dict(strictly(found.text))
+    def json(self, query: str = "") -> dict[str, Any]:
+        """The answer to one GET, parsed as strict JSON."""
+        answer = self.get(query)
+        assert answer.status_code == 200, answer.text
+        return dict(strictly(answer.text))
 
     def load(self, name: str, path: str) -> None:
         """Load a LoRA adapter, as POST /v1/load_lora_adapter does."""
@@ -227,7 +227,7 @@ class ApiServer:
 
 
 class EngineClient:
-    """The API server's way to its engines, as vLLM 0.32.0 has it."""
+    """The API server's client of its engines in vLLM 0.32.0."""
 
     def __init__(self, engines: Sequence[EngineProcess]) -> None:
         self.core_engines = engines
@@ -246,8 +246,8 @@ def strictly(text: str) -> Any:
     return json.loads(text, parse_constant=refuse)
 
 
-def _section(name: str, told: Mapping[str, Any], path: str) -> Any:
-    values = {key: _value(item, f"{path}.{key}".lstrip(".")) for key, item in told.items()}
+def _section(name: str, settings: Mapping[str, Any], path: str) -> Any:
+    values = {key: _value(item, f"{path}.{key}".lstrip(".")) for key, item in settings.items()}
     return _class(name, tuple(values))(**values)
 
 
@@ -256,29 +256,29 @@ def _class(name: str, fields: tuple[str, ...]) -> Any:
     return pydantic_dataclass(make_dataclass(name, [(field, Any) for field in fields]))
 
 
-def _value(told: Any, path: str) -> Any:
-    if isinstance(told, str) and told.startswith("torch."):
-        return Dtype(told)
-    is_section = isinstance(told, dict) and told and path not in OBJECTS
-    return _section(path.replace(".", "_"), told, path) if is_section else told
+def _value(value: Any, path: str) -> Any:
+    if isinstance(value, str) and value.startswith("torch."):
+        return Dtype(value)
+    is_section = isinstance(value, dict) and value and path not in OBJECTS
+    return _section(path.replace(".", "_"), value, path) if is_section else value
 
 
 def _spec(group: Mapping[str, Any]) -> Any:
-    told = {key: item for key, item in group.items() if key not in {"group_id", "layer_names", "spec_type"}}
-    if "dtype" in told:
-        told["dtype"] = Dtype(f"torch.{told['dtype']}")
-    if "dtypes" in told:
-        told["dtypes"] = tuple(Dtype(f"torch.{one}") for one in told["dtypes"])
-        told["mamba_type"] = MambaAttentionBackendEnum.MAMBA2
-    return thing(group["spec_type"], **told)
+    fields = {key: item for key, item in group.items() if key not in {"group_id", "layer_names", "spec_type"}}
+    if "dtype" in fields:
+        fields["dtype"] = Dtype(f"torch.{fields['dtype']}")
+    if "dtypes" in fields:
+        fields["dtypes"] = tuple(Dtype(f"torch.{one}") for one in fields["dtypes"])
+        fields["mamba_type"] = MambaAttentionBackendEnum.MAMBA2
+    return thing(group["spec_type"], **fields)
 
 
 def _worker(device: Mapping[str, Any]) -> Any:
-    return thing("Worker", rank=device["rank"], device=thing("device", index=None), told=device)
+    return thing("Worker", rank=device["rank"], device=thing("device", index=None), captured=device)
 
 
 def _set(mapping: Any, values: Mapping[str, Any]) -> None:
-    """Set what is given, and take away what is None."""
+    """Set the values, and remove those that are None."""
     for name, value in values.items():
         if value is None:
             mapping.pop(name, None)

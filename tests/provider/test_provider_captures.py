@@ -1,5 +1,6 @@
-"""What the provider answers on stand-ins of the captured servers: the seed's schema, field by field, and `fleet`."""
+"""The provider's answers for stand-ins of the captured servers: all proposed sections, and `fleet`."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,197 +10,177 @@ from dashboard.vllm.schemas.inference_config import FleetExtension, InferenceCon
 from dashboard.vllm.schemas.paths import leaves
 from tests.captured import INFERENCE_CONFIG, SERVER_INFO, Capture, capture, captures, has_python_api
 from tests.provider.conftest import Serve
-from tests.provider.engines import EngineProcess, broken, thing
+from tests.provider.engines import ApiServer, EngineProcess, broken, thing
 from tests.provider.seed_schema import DEVICE, GROUP, SEED
 from tests.provider.vllm_modules import Dtype
 
 IS_NEW = captures(lambda server: server.version in {"0.32.0", "0.33.0"} and has_python_api(server))
-ASKED = captures(lambda server: INFERENCE_CONFIG in server.answers and has_python_api(server))
-LATER = [("TrailingWindowSpec", {"dtype": "bfloat16"}), ("FullAttentionSpec", {"sliding_window": 64})]
+HAS_CONFIG = captures(lambda server: INFERENCE_CONFIG in server.answers and has_python_api(server))
+LLAMA = capture("llama")
 
 
-@pytest.mark.parametrize("server", ASKED)
-def test_every_field_of_the_seed_is_what_the_server_itself_told(server: Capture, serve: Serve) -> None:
+@pytest.mark.parametrize("server", HAS_CONFIG)
+def test_the_proposed_sections_equal_those_that_the_server_answered(server: Capture, serve: Serve) -> None:
     expected = server.json(INFERENCE_CONFIG)
     expected["scheduler"]["max_num_partial_prefills"] = None  # vLLM 0.32.0 has no such setting
     for group in expected["kv_cache"]["groups"]:
         if "mamba_type" in group:
             group["mamba_type"] = "mamba2"
 
-    told = serve(server).told()
-    told.pop("fleet")
+    answer = serve(server).json()
+    answer.pop("fleet")
 
-    assert told == expected
+    assert answer == expected
 
 
 @pytest.mark.parametrize("server", IS_NEW)
-def test_the_answer_has_the_seeds_names_and_types_and_nothing_else_but_fleet(server: Capture, serve: Serve) -> None:
-    told = serve(server).told()
+def test_an_answer_has_the_fields_and_types_of_the_schema(server: Capture, serve: Serve) -> None:
+    api = serve(server)
+    answer, full = api.json(), api.json("?full=true")
 
-    assert set(told) == {*SEED, "devices", "fleet"}
+    assert set(answer) == {*SEED, "devices", "fleet"}
     for section, fields in SEED.items():
-        has_only(told[section], fields)
-    for device in told["devices"]:
-        has_only(device, DEVICE)
-    for group in told["kv_cache"]["groups"]:
-        has_only({name: group[name] for name in GROUP}, GROUP)
+        assert_fields(answer[section], fields)
+    for device in answer["devices"]:
+        assert_fields(device, DEVICE)
+    for group in answer["kv_cache"]["groups"]:
+        assert_fields({name: group[name] for name in GROUP}, GROUP)
+    for query in ("", "?full=true"):
+        read = InferenceConfigReply.model_validate_json(api.get(query).content, strict=True)
+        assert read.fleet is not None
+        assert read.fleet.schema_version == "1.1"
+    assert set(answer["fleet"]) == set(FleetExtension.model_fields)
+    assert_sections(answer["fleet"], FleetExtension)
+    assert [one["field"] for one in full["fleet"]["unavailable"]] == ["scheduler.max_num_partial_prefills"]
 
 
-def has_only(told: dict[str, Any], fields: dict[str, tuple[type, ...]]) -> None:
-    assert list(told) == list(fields)
-    for name, value in told.items():
+def assert_fields(values: dict[str, Any], fields: dict[str, tuple[type, ...]]) -> None:
+    assert list(values) == list(fields)
+    for name, value in values.items():
         assert type(value) in fields[name], f"{name} is {value!r}"
 
 
-@pytest.mark.parametrize("query", ["", "?full=true"])
-@pytest.mark.parametrize("server", IS_NEW)
-def test_the_answer_is_what_our_own_schema_reads(server: Capture, query: str, serve: Serve) -> None:
-    body = serve(server).get(query).content
-    read = InferenceConfigReply.model_validate_json(body, strict=True)
-
-    assert read.fleet is not None
-    assert read.fleet.schema_version == "1.1"
-
-
-@pytest.mark.parametrize("server", IS_NEW)
-def test_the_extension_has_every_field_that_it_is_described_with_and_no_other(server: Capture, serve: Serve) -> None:
-    told = serve(server).told()["fleet"]
-
-    assert set(told) == set(FleetExtension.model_fields)
-    has_all(told, FleetExtension)
-
-
-def has_all(told: dict[str, Any], model: type[BaseModel]) -> None:
+def assert_sections(values: dict[str, Any], model: type[BaseModel]) -> None:
     for name, field in model.model_fields.items():
-        if isinstance(told[name], dict) and isinstance(field.default_factory, type):
-            assert set(told[name]) == set(field.default_factory.model_fields), name  # type: ignore[attr-defined]
+        if isinstance(values[name], dict) and isinstance(field.default_factory, type):
+            assert set(values[name]) == set(field.default_factory.model_fields), name  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("server", IS_NEW)
-def test_tokens_and_concurrency_are_those_of_vllms_own_log(server: Capture, serve: Serve) -> None:
-    engine = serve(server).told()["fleet"]["engines"][0]
+def test_tokens_concurrency_and_settings_equal_vllms_log_and_server_info(server: Capture, serve: Serve) -> None:
+    reported = server.json(SERVER_INFO)
+    fleet = serve(server).json("?full=true")["fleet"]
+    engine = fleet["engines"][0]
+    settings = dict(leaves(reported["vllm_config"])) | {"cache_config.num_gpu_blocks": engine["num_gpu_blocks"]}
 
     assert engine["kv_cache_size_tokens"] == server.logged["kv_cache_size_tokens"][0]
     assert round(engine["max_concurrency"], 2) == server.logged["max_concurrency"][0]
     assert engine["max_model_len"] == server.logged["max_model_len"][0]
+    assert (fleet["settings"], fleet["environment"]) == (settings, reported["vllm_env"])
 
 
-@pytest.mark.parametrize("server", IS_NEW)
-def test_nothing_is_missing_on_the_version_that_it_is_made_for_but_what_that_version_lacks(
-    server: Capture, serve: Serve
-) -> None:
-    assert [one["field"] for one in serve(server).told("?full=true")["fleet"]["unavailable"]] == [
-        "scheduler.max_num_partial_prefills"
-    ]
+def test_devices_have_their_parallel_ranks_capability_and_compute_units(serve: Serve) -> None:
+    engine = EngineProcess(LLAMA)
+    platform = engine.modules["vllm.platforms"].current_platform
+    platform.get_device_capability = lambda _: thing("DeviceCapability", major=9, minor=0)
+    platform.num_compute_units = lambda _: 132
+    (device,) = serve(LLAMA, engine).json()["devices"]
+    pair = serve(capture("llama_tp2")).json()["fleet"]["engines"][0]["devices"]
 
-
-@pytest.mark.parametrize("server", IS_NEW)
-def test_the_settings_are_all_that_server_info_tells_by_path(server: Capture, serve: Serve) -> None:
-    expected = server.json(SERVER_INFO)
-    told = serve(server, *[EngineProcess(server)]).told("?full=true")["fleet"]
-    settings = dict(leaves(expected["vllm_config"]))
-    settings["cache_config.num_gpu_blocks"] = told["engines"][0]["num_gpu_blocks"]
-
-    assert told["settings"] == settings
-    assert told["environment"] == expected["vllm_env"]
-
-
-def test_without_full_there_are_no_settings_and_no_environment(serve: Serve) -> None:
-    told = serve(capture("llama")).told()["fleet"]
-
-    assert (told["settings"], told["environment"]) == (None, None)
-
-
-def test_an_engine_of_two_devices_tells_where_each_of_them_stands(serve: Serve) -> None:
-    devices = serve(capture("llama_tp2")).told()["fleet"]["engines"][0]["devices"]
-
-    assert [(one["rank"], one["tensor_parallel_rank"], one["pipeline_parallel_rank"]) for one in devices] == [
+    assert (device["compute_capability"], device["num_compute_units"]) == ({"major": 9, "minor": 0}, 132)
+    assert [(one["rank"], one["tensor_parallel_rank"], one["pipeline_parallel_rank"]) for one in pair] == [
         (0, 0, 0),
         (1, 1, 0),
     ]
 
 
-def test_a_gpu_tells_its_capability_and_its_compute_units(serve: Serve) -> None:
-    process = EngineProcess(capture("llama"))
-    platform = process.modules["vllm.platforms"].current_platform
-    platform.get_device_capability = lambda _: thing("DeviceCapability", major=9, minor=0)
-    platform.num_compute_units = lambda _: 132
+@pytest.mark.parametrize(
+    ("kind", "more"), [("TrailingWindowSpec", {"dtype": "bfloat16"}), ("FullAttentionSpec", {"sliding_window": 64})]
+)
+def test_an_unknown_kind_of_kv_cache_group_keeps_its_name_and_fields(
+    kind: str, more: dict[str, Any], serve: Serve
+) -> None:
+    engine = EngineProcess(LLAMA)
+    engine.kv_cache_config.kv_cache_groups[0].kv_cache_spec = thing(kind, block_size=16, page_size_bytes=64, **more)
 
-    device = serve(capture("llama"), process).told()["devices"][0]
-
-    assert device["compute_capability"] == {"major": 9, "minor": 0}
-    assert device["num_compute_units"] == 132
-
-
-@pytest.mark.parametrize(("kind", "more"), LATER)
-def test_a_kind_of_group_that_came_later_goes_by_its_own_name(kind: str, more: dict[str, Any], serve: Serve) -> None:
-    process = EngineProcess(capture("llama"))
-    process.kv_cache_config.kv_cache_groups[0].kv_cache_spec = thing(kind, block_size=16, page_size_bytes=64, **more)
-
-    group = serve(capture("llama"), process).told()["kv_cache"]["groups"][0]
+    group = serve(LLAMA, engine).json()["kv_cache"]["groups"][0]
 
     assert group["spec_type"] == kind
     assert {name: group[name] for name in more} == more
 
 
-def test_a_group_that_cannot_be_read_takes_all_of_them_along(serve: Serve) -> None:
-    process = EngineProcess(capture("gemma3"))
-    process.kv_cache_config.kv_cache_groups[5].kv_cache_spec.block_size = 0
-    told = serve(capture("gemma3"), process).told()
+def test_if_one_group_is_invalid_no_groups_are_reported(serve: Serve) -> None:
+    engine = EngineProcess(capture("gemma3"))
+    engine.kv_cache_config.kv_cache_groups[5].kv_cache_spec.block_size = 0
+    answer = serve(capture("gemma3"), engine).json()
+    reason = "its value has another type, or a size that cannot be"
 
-    assert told["kv_cache"]["groups"] == []
-    assert {"field": "kv_cache.groups", "reason": "its value has another type, or a size that cannot be"} in told[
-        "fleet"
-    ]["unavailable"]
+    assert answer["kv_cache"]["groups"] == []
+    assert {"field": "kv_cache.groups", "reason": reason} in answer["fleet"]["unavailable"]
 
 
-def test_memory_is_one_allocation_where_blocks_have_a_stride_and_a_sum_before() -> None:
-    newer, older = EngineProcess(capture("llama")), EngineProcess(capture("llama"))
-    older.kv_cache_config.kv_cache_tensors = [thing("KVCacheTensor", size=100), thing("KVCacheTensor", size=50)]
-    newer.kv_cache_config.kv_cache_tensors = [
-        thing("KVCacheTensor", size=100, block_stride=64, host_resident=False),
-        thing("KVCacheTensor", size=100, block_stride=64, host_resident=False),
-        thing("KVCacheTensor", size=7000, block_stride=64, host_resident=True),
+def older_tensors(engine: EngineProcess) -> None:
+    sizes = (100, 50)
+    engine.kv_cache_config.kv_cache_tensors = [thing("KVCacheTensor", size=size) for size in sizes]
+
+
+def strided_tensors(engine: EngineProcess) -> None:
+    tensors = ((100, False), (100, False), (7000, True))
+    engine.kv_cache_config.kv_cache_tensors = [
+        thing("KVCacheTensor", size=size, block_stride=64, host_resident=on_host) for size, on_host in tensors
     ]
 
-    assert older.description()["engine"]["kv_cache_bytes_per_device"] == 150
-    assert newer.description()["engine"]["kv_cache_bytes_per_device"] == 100
+
+def unmeasured(engine: EngineProcess) -> None:
+    engine.core.available_gpu_memory_for_kv_cache = -1  # vLLM's value before it measures
 
 
-def test_memory_that_was_available_at_the_start_is_null_where_the_engine_did_not_measure_it() -> None:
-    measured, unmeasured = EngineProcess(capture("llama")), EngineProcess(capture("llama"))
-    unmeasured.core.available_gpu_memory_for_kv_cache = -1  # vLLM's value before it measures
+@pytest.mark.parametrize(
+    ("change", "field", "expected"),
+    [
+        (older_tensors, "kv_cache_bytes_per_device", 150),
+        (strided_tensors, "kv_cache_bytes_per_device", 100),
+        (lambda _: None, "kv_cache_available_bytes", 2**31),
+        (unmeasured, "kv_cache_available_bytes", None),
+    ],
+    ids=["one allocation per tensor", "one allocation", "measured", "not measured"],
+)
+def test_memory_depends_on_the_allocations_of_the_version(
+    change: Callable[[EngineProcess], None], field: str, expected: int | None
+) -> None:
+    engine = EngineProcess(LLAMA)
+    change(engine)
 
-    assert measured.description()["engine"]["kv_cache_available_bytes"] == 2**31
-    assert unmeasured.description()["engine"]["kv_cache_available_bytes"] is None
+    assert engine.description()["engine"][field] == expected
 
 
-def test_a_version_that_forgets_its_capacity_has_it_computed_by_its_own_function() -> None:
-    older = EngineProcess(capture("llama"))
-    cache = older.config.cache_config
+def test_a_version_that_does_not_keep_its_capacity_computes_it_with_its_own_function() -> None:
+    engine = EngineProcess(LLAMA)
+    cache = engine.config.cache_config
     cache.kv_cache_size_tokens = cache.kv_cache_max_concurrency = None
-    older.modules["vllm.v1.core.kv_cache_utils"].get_max_concurrency_for_kv_cache_config = (  # type: ignore[attr-defined]
-        lambda config, held: held.num_blocks * 128 / config.model_config.max_model_len
+    engine.modules["vllm.v1.core.kv_cache_utils"].get_max_concurrency_for_kv_cache_config = (  # type: ignore[attr-defined]
+        lambda config, kv_cache: kv_cache.num_blocks * 128 / config.model_config.max_model_len
     )
-    told = older.description()
+    description = engine.description()
 
-    assert (told["engine"]["kv_cache_size_tokens"], told["engine"]["max_concurrency"]) == (1_048_576, 512.0)
-    assert not [one for one in told["unavailable"] if one["field"].startswith("fleet.engines")]
+    reported = description["engine"]["kv_cache_size_tokens"], description["engine"]["max_concurrency"]
+    assert reported == (1_048_576, 512.0)
+    assert not [one for one in description["unavailable"] if one["field"].startswith("fleet.engines")]
 
 
-def test_what_the_engine_is_wired_to_is_told(serve: Serve) -> None:
+def test_kv_events_and_kv_transfer_are_reported_if_enabled_and_null_otherwise(serve: Serve) -> None:
     server = capture("qwen3_kvevents")
-    process = EngineProcess(server)
-    process.config.kv_transfer_config = thing("KVTransferConfig", kv_connector="N", kv_role="kv_both", engine_id="e")
-    told = serve(server, process).told()["fleet"]
+    engine = EngineProcess(server)
+    engine.config.kv_transfer_config = thing("KVTransferConfig", kv_connector="N", kv_role="kv_both", engine_id="e")
+    on, off = serve(server, engine).json()["fleet"], serve(LLAMA).json()["fleet"]
 
-    assert told["kv_events"] == {
+    assert on["kv_events"] == {
         "enabled": True,
         "publisher": "zmq",
         "endpoint": "tcp://*:5557",
         "topic": "kv@pod-1@qwen3",
     }
-    assert told["kv_transfer"] == {
+    assert on["kv_transfer"] == {
         "connector": "N",
         "role": "kv_both",
         "engine_id": "e",
@@ -215,82 +196,77 @@ def test_what_the_engine_is_wired_to_is_told(serve: Serve) -> None:
             "num_hidden_layers": 4,
         },
     }
+    assert off["kv_events"] == {"enabled": False, "publisher": None, "endpoint": None, "topic": None}
+    assert off["kv_transfer"] == {"connector": None, "role": None, "engine_id": None, "compatibility": None}
 
 
-def test_what_is_off_is_null_throughout_and_named_nowhere(serve: Serve) -> None:
-    told = serve(capture("llama")).told()["fleet"]
+@pytest.mark.parametrize(
+    ("case", "setting", "value", "field", "expected"),
+    [
+        ("llama", "cache_config.kv_offloading_size", 2.5, "kv_cache.kv_offloading_enabled", True),
+        ("llama", "cache_config.kv_offloading_size", 2.5, "kv_cache.kv_offloading_backend", "native"),
+        ("llama", "cache_config.kv_offloading_size", 2.5, "kv_cache.kv_offloading_size_gib", 2.5),
+        ("llama", "model_config.dtype", object(), "model.dtype", None),
+        ("llama_lora", "lora_config.lora_dtype", Dtype("torch.float16"), "lora.lora_dtype", "float16"),
+    ],
+)
+def test_a_section_reports_the_setting(
+    case: str, setting: str, value: Any, field: str, expected: Any, serve: Serve
+) -> None:
+    engine = EngineProcess(capture(case))
+    above, name = setting.split(".")
+    setattr(getattr(engine.config, above), name, value)
+    section, reported = field.split(".")
 
-    assert told["kv_events"] == {"enabled": False, "publisher": None, "endpoint": None, "topic": None}
-    assert told["kv_transfer"] == {"connector": None, "role": None, "engine_id": None, "compatibility": None}
-
-
-def test_a_backend_of_offloading_is_told_where_offloading_is_on(serve: Serve) -> None:
-    process = EngineProcess(capture("llama"))
-    process.config.cache_config.kv_offloading_size = 2.5
-    told = serve(capture("llama"), process).told()["kv_cache"]
-
-    assert (told["kv_offloading_enabled"], told["kv_offloading_backend"], told["kv_offloading_size_gib"]) == (
-        True,
-        "native",
-        2.5,
-    )
-
-
-def test_the_type_of_the_model_is_never_an_objects_text(serve: Serve) -> None:
-    process = EngineProcess(capture("llama"))
-    process.config.model_config.dtype = object()
-
-    assert serve(capture("llama"), process).told()["model"]["dtype"] is None
+    assert serve(capture(case), engine).json()[section][reported] == expected
 
 
-def test_the_types_of_a_draft_and_of_adapters_are_told_as_the_models_is(serve: Serve) -> None:
-    process = EngineProcess(capture("llama_lora"))
-    process.config.lora_config.lora_dtype = Dtype("torch.float16")
-
-    assert serve(capture("llama_lora"), process).told()["lora"]["lora_dtype"] == "float16"
+def given_template(server: ApiServer) -> None:
+    server.state.args.chat_template = "{{ other }}"
 
 
-def test_the_digest_of_the_chat_template_is_of_the_text_that_conversations_go_through(serve: Serve) -> None:
-    usual, same, given = (serve(capture("llama"), started=False) for _ in range(3))
-    given.state.args.chat_template = "{{ other }}"
-    for server in (usual, same, given):
-        server.start()
-    digests = [server.told()["fleet"]["chat"]["template_digest"] for server in (usual, same, given)]
-
-    assert digests[0] == digests[1] != digests[2]
-    assert all(len(digest) == 16 for digest in digests)
+def older_modules(server: ApiServer) -> None:
+    given_template(server)
+    server.modules["vllm.entrypoints.chat_utils"] = server.modules.pop("vllm.renderers.chat_utils")
 
 
-@pytest.mark.parametrize("template", [None, "{{ given }}"])
-def test_without_a_tokenizer_only_the_given_template_counts(template: str | None, serve: Serve) -> None:
-    server = serve(capture("llama"), started=False)
+def no_tokenizer(server: ApiServer) -> None:
     server.client.renderer.tokenizer = None
-    server.state.args.chat_template = template
-    server.start()
-
-    assert (server.told()["fleet"]["chat"]["template_digest"] is None) is (template is None)
 
 
-def test_a_version_that_keeps_templates_elsewhere_is_asked_there(serve: Serve) -> None:
-    newer, older = serve(capture("llama"), started=False), serve(capture("llama"), started=False)
-    older.modules["vllm.entrypoints.chat_utils"] = older.modules.pop("vllm.renderers.chat_utils")
-    for server in (newer, older):
-        server.state.args.chat_template = "{{ given }}"
+def only_given_template(server: ApiServer) -> None:
+    given_template(server)
+    no_tokenizer(server)
+
+
+def test_the_chat_template_digest_is_of_the_template_that_conversations_use(serve: Serve) -> None:
+    def digest(change: Callable[[ApiServer], None]) -> Any:
+        server = serve(LLAMA, started=False)
+        change(server)
         server.start()
+        return server.json()["fleet"]["chat"]["template_digest"]
 
-    assert newer.told()["fleet"]["chat"] == older.told()["fleet"]["chat"]
+    usual, given = digest(lambda _: None), digest(given_template)
+
+    assert len(usual) == len(given) == 16
+    assert usual != given
+    assert digest(older_modules) == digest(only_given_template) == given
+    assert digest(no_tokenizer) is None
 
 
-def test_a_server_whose_state_tells_nothing_still_answers_with_its_engines(serve: Serve) -> None:
-    server = serve(capture("llama"), started=False)
-    server.state = thing("State", args=None)
-    server.start()
-    told = server.told("?full=true")
+def test_a_server_whose_state_is_empty_or_raises_answers_with_its_engines(serve: Serve) -> None:
+    empty, raising = serve(LLAMA, started=False), serve(LLAMA, started=False)
+    empty.state = thing("State", args=None)
+    empty.start()
+    for name in ("vllm_config", "openai_serving_models", "args"):
+        broken(raising.state, name)
+    raising.runner.run(raising.plugin.init_state(raising.client, raising.state, raising.client))
+    answer = empty.json("?full=true")
 
-    assert told["kv_cache"]["num_gpu_blocks"] == 8192
-    assert told["model"]["served_model_names"] is None
-    assert told["fleet"]["adapters"] == []
-    assert {one["field"] for one in told["fleet"]["unavailable"]} >= {
+    assert answer["kv_cache"]["num_gpu_blocks"] == raising.json()["kv_cache"]["num_gpu_blocks"] == 8192
+    assert answer["model"]["served_model_names"] is None
+    assert answer["fleet"]["adapters"] == []
+    assert {one["field"] for one in answer["fleet"]["unavailable"]} >= {
         "model.served_model_names",
         "fleet.chat.template_digest",
         "fleet.chat.tool_call_parser",
@@ -298,17 +274,8 @@ def test_a_server_whose_state_tells_nothing_still_answers_with_its_engines(serve
     }
 
 
-def test_a_state_that_raises_is_like_one_that_tells_nothing(serve: Serve) -> None:
-    server = serve(capture("llama"), started=False)
-    for name in ("vllm_config", "openai_serving_models", "args"):
-        broken(server.state, name)
-    server.runner.run(server.plugin.init_state(server.client, server.state, server.client))
+def test_the_start_time_is_that_of_the_engines_process(serve: Serve) -> None:
+    fleet = serve(LLAMA).json()["fleet"]
 
-    assert server.told()["kv_cache"]["num_gpu_blocks"] == 8192
-
-
-def test_the_time_of_the_start_is_that_of_the_engines_process(serve: Serve) -> None:
-    told = serve(capture("llama")).told()["fleet"]
-
-    assert told["started_at"] == told["engines"][0]["started_at"]
-    assert FleetExtension.model_validate(told).started_at is not None
+    assert fleet["started_at"] == fleet["engines"][0]["started_at"]
+    assert FleetExtension.model_validate(fleet).started_at is not None

@@ -1,4 +1,4 @@
-"""Of an engine where something is missing, raises or has another type, the rest is told, and that is named."""
+"""If an attribute of an engine is missing, raises or has another type, it is listed and the rest is reported."""
 
 import logging
 import math
@@ -16,7 +16,7 @@ from dashboard.vllm.schemas.inference_config import InferenceConfigReply
 from tests.captured import capture
 from tests.provider.engines import EngineProcess, broken, strictly, thing
 
-# Fields that are told twice, and those that are made of another: where the answer says why they are null.
+# Copied and derived fields, and the field whose reason explains why they are null.
 SAME = {
     "fleet.engines.groups": "kv_cache.groups",
     "fleet.engines.devices": "devices",
@@ -28,8 +28,21 @@ SAME = {
     "fleet.data_parallel_rank": "fleet.engines.data_parallel_rank",
     "parallelism.data_parallel_rank": "fleet.engines.data_parallel_rank",
 }
-OF_A_KIND = re.compile(r"(kv_cache|fleet\.engines)\.groups\.(?!block_size|page_size|layer_names)")  # a kind may lack it
+OF_A_KIND = re.compile(
+    r"(kv_cache|fleet\.engines)\.groups\.(?!block_size|page_size|layer_names)"
+)  # optional for some kinds
 REASON = "fleet.engines.fingerprint.reason"
+
+
+UNREAD_SECTIONS = (
+    "compilation_config",
+    "device_config",
+    "kernel_config",
+    "load_config",
+    "observability_config",
+    "structured_outputs_config",
+    "profiler_config",
+)
 
 
 def recursive() -> list[Any]:
@@ -68,15 +81,20 @@ OTHER_TYPES: dict[str, Callable[[], Any]] = {
 
 @pytest.fixture(autouse=True)
 def no_log(caplog: pytest.LogCaptureFixture) -> None:
-    """Thousands of tracebacks would take most of the time."""
+    """Formatting thousands of tracebacks would take most of the time."""
     caplog.set_level(logging.CRITICAL, "vllm.plugins.fleet_config")
 
 
 @cache
 def process() -> EngineProcess:
-    """An engine with everything switched on."""
+    """An engine with every feature enabled, and few other settings: it is described thousands of times."""
     found = EngineProcess(capture("llama_spec"))
     config = found.config
+    for section in UNREAD_SECTIONS:
+        setattr(config, section, None)
+    environment = vars(found.modules["vllm.envs"])
+    for name in [each for each in environment if each.startswith("VLLM_")][5:]:
+        del environment[name]
     config.lora_config = thing("LoRAConfig", max_lora_rank=16, max_loras=2, max_cpu_loras=4, lora_dtype="bfloat16")
     config.kv_events_config = thing(
         "KVEventsConfig", enable_kv_cache_events=True, publisher="zmq", endpoint="tcp://*:5557", topic="kv"
@@ -86,7 +104,7 @@ def process() -> EngineProcess:
 
 
 def places(found: EngineProcess) -> dict[str, tuple[Any, str]]:
-    """Every attribute that the provider could read: by its path, the object and the name."""
+    """Every attribute that the provider may read: object and name by path."""
     config, held = found.config, found.kv_cache_config
     owners = {
         "core": found.core,
@@ -141,7 +159,7 @@ def holding(owner: Any, name: str, value: Any) -> Iterator[None]:
         setattr(owner, name, kept)
 
 
-def told(found: EngineProcess) -> dict[str, Any]:
+def answered(found: EngineProcess) -> dict[str, Any]:
     """The full answer of a server with this one engine."""
     vars(found.core).pop("_fleet_config", None)
     gathered = Gathered((found.description(),), ["m"], {}, {})
@@ -151,12 +169,12 @@ def told(found: EngineProcess) -> dict[str, Any]:
 
 
 @cache
-def whole() -> dict[str, Any]:
-    return dict(fields(told(process())))
+def undamaged() -> dict[str, Any]:
+    return dict(fields(answered(process())))
 
 
 def fields(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value of an answer by its path, without the number in a list, apart from what is told by path already."""
+    """Every value of an answer by its path without list indexes, except settings, environment and `unavailable`."""
     if path in {"fleet.settings", "fleet.environment", "fleet.unavailable"}:
         return
     if isinstance(value, dict):
@@ -168,48 +186,48 @@ def fields(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def is_named(path: str, answered: dict[str, Any]) -> bool:
+def is_listed(path: str, answer: dict[str, Any]) -> bool:
     paths = [path, *(path.replace(same, original) for same, original in SAME.items() if path.startswith(same))]
-    named = [re.sub(r"\[\d+\]", "", one["field"]) for one in answered["fleet"]["unavailable"]]
+    named = [re.sub(r"\[\d+\]", "", one["field"]) for one in answer["fleet"]["unavailable"]]
     return any(f"{one}.".startswith(f"{name}.") or f"{name}.".startswith(f"{one}.") for name in named for one in paths)
 
 
-def test_an_engine_with_everything_switched_on_tells_everything() -> None:
-    assert told(process())["fleet"]["unavailable"] == [
+def test_an_engine_with_every_feature_reports_every_field() -> None:
+    assert answered(process())["fleet"]["unavailable"] == [
         {"field": "scheduler.max_num_partial_prefills", "reason": "this vLLM does not have it"}
     ]
 
 
 @pytest.mark.parametrize("damage", [without, raising])
-def test_what_cannot_be_read_is_null_and_named_and_the_rest_is_told(damage: Any) -> None:
+def test_an_unreadable_attribute_is_null_and_listed_and_the_rest_is_reported(damage: Any) -> None:
     for place in PLACES:
         owner, name = places(process())[place]
         with damage(owner, name):
-            answered = told(process())
-        left = dict(fields(answered))
-        for path, value in whole().items():
+            damaged = answered(process())
+        left = dict(fields(damaged))
+        for path, value in undamaged().items():
             if left.get(path) != value and path != REASON and not OF_A_KIND.match(path):
                 assert left.get(path) in (None, []) or path == "fleet.data_parallel_rank", f"{place}: {path}"
-                assert is_named(path, answered), f"{place}: {path}"
-        assert "SESAME" not in str(answered)
+                assert is_listed(path, damaged), f"{place}: {path}"
+        assert "SESAME" not in str(damaged)
 
 
 @cache
-def places_that_matter() -> list[str]:
-    """Those without which more than one setting is missing: what the provider reads by name."""
+def places_with_effect() -> list[str]:
+    """The attributes that the provider reads by name: without them the answer changes."""
     found = []
     for place in PLACES:
         owner, name = places(process())[place]
         with without(owner, name):
-            changed = dict(fields(told(process()))) != whole()
+            changed = dict(fields(answered(process()))) != undamaged()
         found += [place] * changed
     return found
 
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("kind", OTHER_TYPES)
-def test_values_of_other_types_never_make_an_answer_that_the_schema_refuses(kind: str) -> None:
-    for place in places_that_matter():
+def test_values_of_other_types_never_give_an_invalid_answer(kind: str) -> None:
+    for place in places_with_effect():
         owner, name = places(process())[place]
         with holding(owner, name, OTHER_TYPES[kind]()):
-            assert told(process())["fleet"]["engines"], place
+            assert answered(process())["fleet"]["engines"], place

@@ -1,4 +1,4 @@
-"""Reading foreign objects: what cannot be had is null and named; what JSON cannot hold becomes what it can."""
+"""Reading vLLM's objects: unavailable values are null and listed, and every value can be represented in JSON."""
 
 import enum
 import logging
@@ -39,24 +39,39 @@ class Mode(enum.Enum):
     ],
     ids=range(9),
 )
-def test_values_of_vllm_become_what_json_can_hold(value: Any, expected: Any) -> None:
+def test_vllms_values_are_converted_to_json(value: Any, expected: Any) -> None:
     assert plain(value) == expected
 
 
 @given(json_values)
-def test_what_json_can_hold_stays(value: Any) -> None:
+def test_json_values_are_unchanged(value: Any) -> None:
     assert plain(value) == value
 
 
-def test_an_attribute_that_is_not_there_is_named_without_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    gathering = Gathering()
+NOT_THERE = "this vLLM does not have it"
+WRONG_TYPE = "its value has another type, or a size that cannot be"
 
-    assert gathering.take("a.b", lambda: at(thing("Config"), "section.option"), int) is None
-    assert gathering.unavailable == [{"field": "a.b", "reason": "this vLLM does not have it"}]
+
+@pytest.mark.parametrize(
+    ("value", "shape", "reason"),
+    [
+        *((value, int, WRONG_TYPE) for value in ("16", 16.0, True, None, float("nan"), b"16")),
+        *((value, float | None, WRONG_TYPE) for value in (float("nan"), float("inf"), -float("inf"))),
+        (MISSING, int, NOT_THERE),
+    ],
+    ids=range(10),
+)
+def test_a_missing_value_or_one_of_another_type_is_null_and_listed(
+    value: Any, shape: Any, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    gathering, config = Gathering(), thing("Config", **({} if value is MISSING else {"option": value}))
+
+    assert gathering.take("a.b", lambda: at(config, "option"), shape) is None
+    assert gathering.unavailable == [{"field": "a.b", "reason": reason}]
     assert not caplog.records
 
 
-def test_what_raises_is_named_by_the_kind_of_error_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_is_listed_by_its_type_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     gathering, config = Gathering(), thing("Config")
     broken(config, "option")
 
@@ -67,24 +82,11 @@ def test_what_raises_is_named_by_the_kind_of_error_and_logged(caplog: pytest.Log
     ]
 
 
-@pytest.mark.parametrize("value", ["16", 16.0, True, None, float("nan"), b"16"], ids=range(6))
-def test_a_value_of_another_type_is_null_and_named(value: Any) -> None:
-    gathering = Gathering()
-
-    assert gathering.take("a.b", lambda: value, int) is None
-    assert gathering.unavailable == [{"field": "a.b", "reason": "its value has another type, or a size that cannot be"}]
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")], ids=str)
-def test_a_number_that_json_has_no_word_for_is_null(value: float) -> None:
-    assert Gathering().take("a.b", lambda: value, float | None) is None
-
-
-def test_what_is_taken_holds_no_secret() -> None:
+def test_values_are_redacted() -> None:
     assert Gathering().take("a.b", lambda: "tcp://bob:SESAME@kv", Text) == "tcp://[redacted]@kv"
 
 
-def test_however_much_is_missing_the_list_ends() -> None:
+def test_the_list_of_unavailable_fields_is_bounded() -> None:
     gathering = Gathering()
     for number in range(MAX_UNAVAILABLE + 5):
         gathering.lack(f"field {number}", "because")
@@ -92,7 +94,7 @@ def test_however_much_is_missing_the_list_ends() -> None:
     assert len(gathering.unavailable) == MAX_UNAVAILABLE
 
 
-def test_what_cannot_be_found_is_missing_and_none_is_a_value() -> None:
+def test_an_attribute_that_is_absent_or_raises_is_missing_and_none_is_a_value() -> None:
     config = thing("Config", option=None, section=thing("Section", option=3))
     broken(config, "bad")
 
@@ -102,8 +104,8 @@ def test_what_cannot_be_found_is_missing_and_none_is_a_value() -> None:
 
 
 @given(st.text())
-def test_a_clean_text_can_be_sent(text: str) -> None:
-    told = clean(text)
+def test_a_clean_text_is_valid_utf8(text: str) -> None:
+    cleaned = clean(text)
 
-    assert told.encode().decode() == told
-    assert clean(told) == told
+    assert cleaned.encode().decode() == cleaned
+    assert clean(cleaned) == cleaned

@@ -1,25 +1,21 @@
-"""What VLLM_PLUGINS must be so that the provider is loaded and nothing else changes."""
+"""The value of VLLM_PLUGINS that loads the provider and changes nothing else."""
 
 import runpy
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from dashboard.provider.switch import IDLE_UNLESS_NAMED, has_vllm, installed, is_named, listing, named, suggestion
+from dashboard.provider.switch import has_vllm, installed, is_named, listing, named, suggestion
 
 GENERAL, ENDPOINTS, PLATFORM = "vllm.general_plugins", "vllm.endpoint_plugins", "vllm.platform_plugins"
 OURS = {GENERAL: ("fleet_config",), ENDPOINTS: ("fleet_config",)}
 VLLMS_OWN = ("lora_filesystem_resolver", "lora_hf_hub_resolver")
 STOCK = {**OURS, GENERAL: ("fleet_config", *VLLMS_OWN)}
-
-
-@pytest.fixture
-def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A Python environment that holds nothing but what a test installs into it."""
-    monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    monkeypatch.delenv("VLLM_PLUGINS", raising=False)
-    return tmp_path
+IS_SET = "VLLM_PLUGINS is set: the line adds the name to it."
+SPACES = "vLLM does not strip spaces around a name."
+MEANT = "Did you mean fleet_config?"
 
 
 def install(environment: Path, project: str, text: str) -> None:
@@ -29,11 +25,12 @@ def install(environment: Path, project: str, text: str) -> None:
     (folder / "entry_points.txt").write_text(text)
 
 
-def put_vllm(environment: Path) -> None:
-    """vLLM as far as the switch sees it; importing it fails."""
-    (environment / "vllm").mkdir()
-    (environment / "vllm" / "__init__.py").write_text("raise RuntimeError('vLLM was imported')\n")
-    install(environment, "vllm", f"[{GENERAL}]\nlora_filesystem_resolver = m:f\n")
+@pytest.fixture
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Python environment without packages."""
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    monkeypatch.delenv("VLLM_PLUGINS", raising=False)
+    return tmp_path
 
 
 @pytest.mark.parametrize(
@@ -50,134 +47,111 @@ def put_vllm(environment: Path) -> None:
         ("fleet_config;other", False),
     ],
 )
-def test_the_provider_is_named_where_vllm_would_load_it(value: str, *, expected: bool) -> None:
+def test_the_provider_is_named_if_vllm_would_load_it(value: str, *, expected: bool) -> None:
     assert is_named({"VLLM_PLUGINS": value}) is expected
 
 
-def test_without_the_variable_nothing_is_named() -> None:
+def test_an_unset_variable_names_nothing_and_an_empty_one_names_an_empty_plugin_as_in_vllm() -> None:
     assert named({"PATH": "fleet_config"}) is None
     assert not is_named({"PATH": "fleet_config"})
-
-
-def test_an_empty_variable_names_one_plugin_without_a_name_as_in_vllm() -> None:
     assert named({"VLLM_PLUGINS": ""}) == ("",)
 
 
-def test_where_nothing_is_named_the_line_names_what_loads_by_installation_too() -> None:
-    plugins = {**STOCK, PLATFORM: ("tpu_of_ours",)}
-
-    assert suggestion({}, plugins).line == "export VLLM_PLUGINS=lora_filesystem_resolver,tpu_of_ours,fleet_config"
-
-
-def test_another_plugins_routes_are_not_opened_along_the_way() -> None:
-    plugins = {**OURS, ENDPOINTS: ("fleet_config", "other_routes")}
-
-    assert suggestion({}, plugins).value == "fleet_config"
-
-
-def test_a_plugin_that_loads_now_and_would_add_routes_once_named_is_told() -> None:
-    plugins = {GENERAL: ("both",), ENDPOINTS: ("both", "fleet_config")}
+@pytest.mark.parametrize(
+    ("plugins", "value", "note"),
+    [
+        ({**STOCK, PLATFORM: ("our_tpu",)}, "lora_filesystem_resolver,our_tpu,fleet_config", None),
+        ({**OURS, ENDPOINTS: ("fleet_config", "other_routes")}, "fleet_config", None),
+        (
+            {GENERAL: ("both",), ENDPOINTS: ("both", "fleet_config")},
+            "both,fleet_config",
+            "Also adds HTTP routes once it is named: both.",
+        ),
+        (
+            STOCK,
+            "lora_filesystem_resolver,fleet_config",
+            "Left out: lora_hf_hub_resolver. It does nothing until it is named, and may then download adapters.",
+        ),
+        ({**OURS, GENERAL: ("a,b",)}, "fleet_config", "Left out because VLLM_PLUGINS cannot contain the name: a,b."),
+        (
+            {**OURS, GENERAL: ("a\x1b[31mb", "a\nb")},
+            "fleet_config",
+            r"Left out because VLLM_PLUGINS cannot contain the name: 'a\nb', 'a\x1b[31mb'.",
+        ),
+        (
+            {GENERAL: VLLMS_OWN},
+            "lora_filesystem_resolver,fleet_config",
+            "fleet_config is not among them: install the wheel here first, with pip install --no-deps.",
+        ),
+    ],
+)
+def test_while_the_variable_is_not_set_the_line_keeps_the_plugins_that_are_loaded(
+    plugins: Mapping[str, tuple[str, ...]], value: str, note: str | None
+) -> None:
     found = suggestion({}, plugins)
 
-    assert found.value == "both,fleet_config"
-    assert "Adds HTTP routes too once it is named: both." in found.notes
+    assert found.line == f"export VLLM_PLUGINS={value}"
+    assert (found.notes[-1] if note else None) == note
+    assert len(found.notes) == (3 if note else 2) or "lora_hf_hub_resolver" in str(plugins)
 
 
-def test_what_does_nothing_until_it_is_named_stays_unnamed_and_is_told() -> None:
-    found = suggestion({}, STOCK)
+@pytest.mark.parametrize(
+    ("variable", "plugins", "value", "notes"),
+    [
+        ("lora_hf_hub_resolver", STOCK, "lora_hf_hub_resolver,fleet_config", [IS_SET]),
+        (
+            "fleet_config,lora_filesystem_resolver",
+            STOCK,
+            "fleet_config,lora_filesystem_resolver",
+            ["VLLM_PLUGINS already names it."],
+        ),
+        ("fleet-config", {**OURS, PLATFORM: ("fleet-config",)}, "fleet-config,fleet_config", [IS_SET]),
+        ("another", STOCK, "another,fleet_config", [IS_SET, "No installed plugin is named another."]),
+        (
+            "fleet_config ",
+            STOCK,
+            "fleet_config",
+            [IS_SET, f"No installed plugin is named 'fleet_config '. {MEANT} {SPACES}"],
+        ),
+        (
+            "a, b, fleet_config",
+            {**STOCK, PLATFORM: ("a",)},
+            "a, b,fleet_config",
+            [IS_SET, f"No installed plugin is named ' b', ' fleet_config'. {MEANT} {SPACES}"],
+        ),
+        *(
+            (
+                f"lora_filesystem_resolver,{typo}",
+                STOCK,
+                "lora_filesystem_resolver,fleet_config",
+                [IS_SET, f"No installed plugin is named {typo}. {MEANT}"],
+            )
+            for typo in ("fleet-config", "Fleet_Config", "fleetconfig")
+        ),
+    ],
+)
+def test_if_the_variable_is_set_only_the_provider_is_added_or_its_misspelling_replaced(
+    variable: str, plugins: Mapping[str, tuple[str, ...]], value: str, notes: list[str]
+) -> None:
+    found = suggestion({"VLLM_PLUGINS": variable}, plugins)
 
-    assert not IDLE_UNLESS_NAMED & set(found.value.split(","))
-    assert [note for note in found.notes if note.startswith("Left out: lora_hf_hub_resolver. It does nothing until")]
-
-
-@pytest.mark.parametrize("odd", ["a,b", "a\x1b[31mb", "a\nb"])
-def test_a_name_that_the_variable_cannot_hold_is_left_out_and_shown_harmlessly(odd: str) -> None:
-    found = suggestion({}, {**OURS, GENERAL: (odd,)})
-
-    assert found.value == "fleet_config"
-    assert f"cannot name it: {odd if odd.isprintable() else ascii(odd)}." in found.notes[-1]
-
-
-def test_where_names_are_given_ours_comes_last_and_no_other_joins() -> None:
-    found = suggestion({"VLLM_PLUGINS": "lora_hf_hub_resolver"}, STOCK)
-
-    assert found.value == "lora_hf_hub_resolver,fleet_config"
-    assert found.notes == ("VLLM_PLUGINS is set: the line adds the name to it.",)
-
-
-def test_where_the_provider_is_named_already_nothing_changes() -> None:
-    found = suggestion({"VLLM_PLUGINS": "fleet_config,lora_filesystem_resolver"}, STOCK)
-
-    assert found.value == "fleet_config,lora_filesystem_resolver"
-    assert found.notes == ("VLLM_PLUGINS names it already.",)
-
-
-def test_the_providers_name_with_a_space_is_mended_and_a_foreign_one_is_told_but_left() -> None:
-    found = suggestion({"VLLM_PLUGINS": "a, lora_filesystem_resolver, fleet_config"}, {**STOCK, PLATFORM: ("a",)})
-
-    assert found.line == "export VLLM_PLUGINS='a, lora_filesystem_resolver,fleet_config'"
-    assert found.notes[-1] == (
-        "No plugin here is called ' lora_filesystem_resolver', ' fleet_config'. Did you mean fleet_config? "
-        "vLLM does not strip spaces around a name."
-    )
-
-
-@pytest.mark.parametrize("value", ["fleet-config", "Fleet_Config", "fleetconfig"])
-def test_a_name_that_was_meant_for_the_providers_gives_way_to_it(value: str) -> None:
-    found = suggestion({"VLLM_PLUGINS": f"lora_filesystem_resolver,{value}"}, STOCK)
-
-    assert found.value == "lora_filesystem_resolver,fleet_config"
-    assert found.notes[-1] == f"No plugin here is called {value}. Did you mean fleet_config?"
+    assert (found.value, list(found.notes)) == (value, notes)
 
 
-def test_a_space_is_told_only_where_there_is_one() -> None:
-    near = suggestion({"VLLM_PLUGINS": "fleet_config "}, STOCK)
-    other = suggestion({"VLLM_PLUGINS": "another"}, STOCK)
-
-    assert near.value == "fleet_config"
-    assert near.notes[-1] == (
-        "No plugin here is called 'fleet_config '. Did you mean fleet_config? vLLM does not strip spaces around a name."
-    )
-    assert other.value == "another,fleet_config"
-    assert other.notes[-1] == "No plugin here is called another."
-
-
-def test_another_plugin_that_is_called_almost_like_the_provider_stays() -> None:
-    found = suggestion({"VLLM_PLUGINS": "fleet-config"}, {**OURS, PLATFORM: ("fleet-config",)})
-
-    assert found.value == "fleet-config,fleet_config"
-    assert found.notes == ("VLLM_PLUGINS is set: the line adds the name to it.",)
-
-
-@pytest.mark.parametrize("value", ["", ",", " ", " , ,", "\x1b[0m", "\udcff"])
-def test_a_variable_that_names_nothing_becomes_the_name_alone(value: str) -> None:
-    found = suggestion({"VLLM_PLUGINS": value}, OURS)
+@pytest.mark.parametrize("variable", ["", ",", " ", " , ,", "\x1b[0m", "\udcff"])
+def test_a_variable_without_a_valid_name_becomes_the_name_alone(variable: str) -> None:
+    found = suggestion({"VLLM_PLUGINS": variable}, OURS)
 
     assert found.line == "export VLLM_PLUGINS=fleet_config"
     assert all(note.isprintable() for note in found.notes)
-
-
-@pytest.mark.parametrize("value", ["", ",", " ", "fleet_config,", "lora_filesystem_resolver"])
-def test_only_names_that_name_nothing_are_told_as_such(value: str) -> None:
-    without_the_wheel = suggestion({"VLLM_PLUGINS": value}, {GENERAL: VLLMS_OWN})
-
-    assert not [note for note in without_the_wheel.notes if note.startswith("No plugin here is called")]
+    assert "No installed plugin" not in " ".join(suggestion({"VLLM_PLUGINS": "fleet_config, ,"}, STOCK).notes)
 
 
 def test_a_value_that_a_shell_would_run_is_quoted() -> None:
     assert suggestion({"VLLM_PLUGINS": "$(reboot)"}, OURS).line == "export VLLM_PLUGINS='$(reboot),fleet_config'"
 
 
-def test_where_the_wheel_is_missing_it_is_said() -> None:
-    found = suggestion({}, {GENERAL: VLLMS_OWN})
-
-    assert found.notes[-1] == (
-        "fleet_config is not among them: install the wheel here first, with pip install --no-deps."
-    )
-    assert suggestion({}, STOCK).notes == suggestion({}, {**STOCK, PLATFORM: ()}).notes
-
-
-def test_long_lists_and_long_names_are_cut_where_people_read_them_but_not_in_the_line() -> None:
+def test_long_lists_and_names_are_cut_in_the_list_but_not_in_the_line() -> None:
     many = tuple(f"plugin_{number:03}" for number in range(60))
     plugins = {**OURS, GENERAL: ("x" * 500, *many)}
 
@@ -188,7 +162,8 @@ def test_long_lists_and_long_names_are_cut_where_people_read_them_but_not_in_the
     assert len(suggestion({}, plugins).value.split(",")) == 62
 
 
-def test_the_groups_are_those_that_the_variable_decides_on(environment: Path) -> None:
+def test_the_listed_groups_are_those_that_the_variable_selects(environment: Path) -> None:
+    assert listing(installed()) == ["  none"]
     install(environment, "one", f"[{GENERAL}]\nb = m:f\na = m:f\n[vllm.logits_processors]\nl = m:f\n")
     install(environment, "two", f"[{PLATFORM}]\np = m:f\n[console_scripts]\nvllm = m:f\n[pytest11]\nx = m:f\n")
     install(environment, "same", f"[{GENERAL}]\na = m:f\n")
@@ -196,30 +171,28 @@ def test_the_groups_are_those_that_the_variable_decides_on(environment: Path) ->
     assert installed() == {GENERAL: ("a", "b"), PLATFORM: ("p",)}
 
 
-def test_the_line_alone_goes_to_standard_output(environment: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    put_vllm(environment)
+def test_only_the_line_is_on_standard_output_and_vllm_is_not_imported(
+    environment: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (environment / "vllm").mkdir()
+    assert not has_vllm(), "an empty folder of that name"
+    (environment / "vllm" / "__init__.py").write_text("raise RuntimeError('vLLM was imported')\n")
+    install(environment, "vllm", f"[{GENERAL}]\nlora_filesystem_resolver = m:f\n")
     install(environment, "ours", f"[{ENDPOINTS}]\nfleet_config = m:f\n")
 
     runpy.run_module("dashboard.provider", run_name="__main__")
 
-    said = capsys.readouterr()
-    assert said.out == "export VLLM_PLUGINS=lora_filesystem_resolver,fleet_config\n"
-    assert said.err.splitlines()[:3] == [
+    printed = capsys.readouterr()
+    assert printed.out == "export VLLM_PLUGINS=lora_filesystem_resolver,fleet_config\n"
+    assert printed.err.splitlines()[:3] == [
         "Plugins of vLLM that are installed here:",
         "  vllm.endpoint_plugins: fleet_config",
         "  vllm.general_plugins: lora_filesystem_resolver",
     ]
 
 
-def test_an_environment_without_plugins_is_told_as_such(environment: Path) -> None:
-    assert installed() == {}, f"nothing is installed in {environment}"
-    assert listing(installed()) == ["  none"]
-
-
-def test_a_python_without_vllm_gives_a_shell_nothing_to_run(
-    environment: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The line would leave out what vLLM's own Python has."""
+def test_a_python_without_vllm_prints_no_line(environment: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The line would omit the plugins of vLLM's Python."""
     install(environment, "ours", f"[{ENDPOINTS}]\nfleet_config = m:f\n")
 
     with pytest.raises(SystemExit) as ended:
@@ -227,17 +200,5 @@ def test_a_python_without_vllm_gives_a_shell_nothing_to_run(
 
     assert ended.value.code == (
         f"exit 1: there is no vLLM in this Python ({sys.executable}): run it with the Python that runs vLLM."
-    ), "Python writes a text to standard error, and ends with 1"
+    ), "Python writes a text to standard error and exits with 1"
     assert capsys.readouterr().out == ""
-
-
-def test_a_folder_that_is_called_vllm_is_not_vllm(environment: Path) -> None:
-    (environment / "vllm").mkdir()
-
-    assert not has_vllm()
-
-
-def test_vllm_is_found_without_being_imported(environment: Path) -> None:
-    put_vllm(environment)
-
-    assert has_vllm()

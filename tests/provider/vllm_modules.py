@@ -64,12 +64,12 @@ def sha256(value: Any) -> bytes:
 
 
 def sha256_cbor(value: Any) -> bytes:
-    """Another serialization than pickle's; CBOR itself would be one more package."""
+    """A serialization other than pickle's, without the CBOR package."""
     return hashlib.sha256(repr(value).encode()).digest()
 
 
 def xxhash(value: Any) -> bytes:
-    """Sixteen bytes of another function than SHA-256; xxhash itself would be one more package."""
+    """Sixteen bytes of a function other than SHA-256, without the xxhash package."""
     return hashlib.blake2b(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL), digest_size=16).digest()
 
 
@@ -77,7 +77,7 @@ HASH_FUNCTIONS: dict[str, Callable[[Any], bytes]] = {"sha256": sha256, "sha256_c
 
 
 def _kv_cache_utils() -> ModuleType:
-    """vllm/v1/core/kv_cache_utils.py: the root of the hashes is a global of the process, not there before it is set."""
+    """vllm/v1/core/kv_cache_utils.py: the root of the hashes is a global of the process that is set at its start."""
     utils = module("vllm.v1.core.kv_cache_utils", DEFAULT_NONE_HASH_SEED="vllm-none-hash")
 
     def init_none_hash(function: Callable[[Any], bytes]) -> None:
@@ -103,22 +103,22 @@ def _parallel_state() -> tuple[ModuleType, ModuleType]:
 
 
 class _Platform:
-    """vLLM's platform, which tells of the devices of one process."""
+    """vLLM's platform, with the device of one process."""
 
-    told: dict[str, Any]
+    device: dict[str, Any]
 
     def get_device_capability(self, _index: int) -> Any:
-        told = self.told["compute_capability"]
-        return told and SimpleNamespace(**told)
+        capability = self.device["compute_capability"]
+        return capability and SimpleNamespace(**capability)
 
     def get_device_name(self, _index: int) -> str:
-        return str(self.told["name"])
+        return str(self.device["name"])
 
     def get_device_total_memory(self, _index: int) -> int:
-        return int(self.told["total_memory_bytes"])
+        return int(self.device["total_memory_bytes"])
 
     def num_compute_units(self, _index: int) -> int:
-        return int(self.told["num_compute_units"])
+        return int(self.device["num_compute_units"])
 
 
 def _resolve_chat_template(tokenizer: Any, given: str | None, tools: None, *, model_config: Any) -> str | None:
