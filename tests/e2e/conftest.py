@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -16,20 +15,7 @@ from tests.serving import ROOT, free_port, started, wait_until_healthy
 
 @pytest.fixture(scope="session")
 def frozen_url() -> Iterator[str]:
-    """Serve the frozen simulated fleet."""
-    with _frozen_app() as url:
-        yield url
-
-
-@pytest.fixture(scope="module")
-def changing_url() -> Iterator[str]:
-    """Serve frozen fleets one after the other, for the tests of one module."""
-    with _frozen_app() as url:
-        yield url
-
-
-@contextmanager
-def _frozen_app() -> Iterator[str]:
+    """Serve the frozen simulated fleet. A test that switches to another fleet switches back."""
     port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", "tests/e2e/frozen_app.py", "--server.headless=true"]
     with (

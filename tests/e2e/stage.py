@@ -28,7 +28,7 @@ class Stage:
 
     def take(self, state: State, look: Look, is_expected: Callable[[bytes], bool] | None = None) -> bytes:
         """Show a state and return a PNG of the whole page."""
-        self._show(state.fleet)
+        self.show(state.fleet)
         page = self._tab(look.theme)
         page.set_viewport_size({"width": look.width, "height": HEIGHT})
         if self._seen.get(look.theme) != state:  # else only the width changes
@@ -44,7 +44,8 @@ class Stage:
             state.do(page)
             page.mouse.move(0, 0)
 
-    def _show(self, fleet: str) -> None:
+    def show(self, fleet: str) -> None:
+        """Switch the server to a fleet."""
         if fleet != self._fleet:
             shown = httpx.get(f"{self._url}/frozen/{fleet}", timeout=PATIENCE_SECONDS, trust_env=False)
             shown.raise_for_status()

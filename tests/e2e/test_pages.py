@@ -1,4 +1,4 @@
-"""Overview and the header in Chromium, also on a phone."""
+"""Pages in Chromium: the header, and what opens by click and keyboard. One module, because each starts a browser."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from dashboard.analysis.assembly import Fleet
-from tests.browser import settle, tab, url_has, visit
+from tests.browser import Theme, settle, tab, url_has, visit
 
 pytestmark = pytest.mark.browser
 
+HASH = "cache_config.prefix_caching_hash_algo"
 
-def test_the_overview_names_every_pool_and_every_replica_that_is_not_up(
+
+def test_the_overview_links_every_pool_and_every_replica_that_is_not_up(
     page: Page, frozen_url: str, demo_fleet: Fleet
 ) -> None:
     visit(page, frozen_url)
@@ -23,12 +25,7 @@ def test_the_overview_names_every_pool_and_every_replica_that_is_not_up(
     for replica in demo_fleet.replicas:
         if replica.state != "up":
             assert page.get_by_role("link", name=replica.name, exact=True).count() >= 1
-
-
-def test_a_pool_of_the_overview_opens_on_compare(page: Page, frozen_url: str) -> None:
-    visit(page, frozen_url)
     page.get_by_role("link", name="qwen3-8b", exact=True).first.click()
-
     url_has(page, "compare?pool=qwen3-8b")
     expect(page.get_by_role("heading", name="qwen3-8b")).to_be_visible()
 
@@ -47,7 +44,7 @@ def test_the_header_has_room_for_a_long_name_on_a_narrow_page(browser: Browser, 
 
 
 def test_on_a_phone_overview_is_one_column(browser: Browser, frozen_url: str) -> None:
-    """The header covers nothing, cards are in pairs, and a pool shows all of its columns."""
+    """The header covers nothing, counts findings and has no pause; cards are in pairs; a pool shows all columns."""
     with tab(browser, width=390, height=844) as page:
         visit(page, frozen_url)
         overflow = "e => e.scrollWidth - e.clientWidth"
@@ -63,13 +60,7 @@ def test_on_a_phone_overview_is_one_column(browser: Browser, frozen_url: str) ->
         assert cards[0] == cards[1] < cards[2]
         assert len(right) == 7
         assert max(right) <= 390
-
-
-def test_on_a_phone_the_header_counts_findings_and_has_no_pause_button(browser: Browser, frozen_url: str) -> None:
-    with tab(browser, width=390, height=844) as page:
-        visit(page, frozen_url)
         share = page.get_by_role("button", name="Share").bounding_box()
-
         expect(page.locator(".asof .found")).to_be_visible()
         expect(page.locator(".st-key-paused")).not_to_be_visible()
         assert share is not None
@@ -86,3 +77,204 @@ def test_an_unknown_page_is_not_found_and_stays_so(page: Page, frozen_url: str) 
 
     page.locator(".empty").get_by_role("link", name="Overview").click()
     expect(page).to_have_title(re.compile("^Overview"))
+
+
+def test_opening_a_finding_by_keyboard_keeps_the_focus_in_the_list(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/findings")
+    entry = page.get_by_role("link", name="prefix_caching_hash_algo is xxhash")
+    entry.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Why it matters here")).to_be_visible()
+
+    expect(page.locator(".findings [aria-current] a")).to_be_focused()
+
+
+def test_closing_a_finding_by_keyboard_returns_the_focus_to_its_entry(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/findings")
+    entry = page.get_by_role("link", name="max_logprobs is")
+    entry.focus()
+    page.keyboard.press("Enter")
+    close = page.get_by_role("link", name="Close")
+    close.focus()
+    page.keyboard.press("Enter")
+    expect(close).to_have_count(0)
+
+    expect(entry).to_be_focused()
+    expect(entry).to_be_in_viewport()
+
+
+def test_a_finding_links_to_its_setting_and_back_returns_to_it(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/findings?severity=critical")
+    page.get_by_role("link", name="prefix_caching_hash_algo is xxhash").click()
+    expect(page.get_by_role("heading", name="Why it matters here")).to_be_visible()
+    settle(page)
+    assert "severity=critical" in page.url
+    assert "finding=" in page.url
+    opened = page.url
+
+    page.get_by_role("link", name="cache_config.prefix_caching_hash_algo").first.click()
+    expect(page.get_by_role("dialog")).to_contain_text("RT-05 hash-algorithm-differs")
+
+    page.go_back()
+    expect(page).to_have_url(opened)
+    expect(page.get_by_role("heading", name="Why it matters here")).to_be_visible()
+
+
+def test_the_counts_in_the_header_link_to_the_findings(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/capacity")
+    page.get_by_role("link", name="critical findings").first.click()
+    expect(page).to_have_url(f"{frozen_url}/findings?severity=critical")
+    expect(page.get_by_text("block_size is 32")).to_be_visible()
+
+
+def test_compare_shows_the_prefix_band_and_every_difference_and_on_request_equal_settings(
+    page: Page, frozen_url: str, demo_fleet: Fleet
+) -> None:
+    visit(page, f"{frozen_url}/compare?pool=chat-70b")
+    pool = next(pool for pool in demo_fleet.pools if pool.name == "chat-70b")
+    rows = page.locator("tr[data-path]")
+    shown = rows.evaluate_all("rows => rows.map(row => row.dataset.path)")
+
+    expect(page.get_by_text("does not share prefixes with")).to_have_count(2)  # B and C
+    expect(page.locator(f'tr[data-path="{HASH}"] td', has_text="xxhash").first).to_be_visible()
+    assert {difference.path for difference in pool.differences} <= set(shown)
+    page.get_by_text("All settings", exact=True).click()
+    settle(page)
+    assert rows.count() > 10 * len(shown)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_cell_has_the_tint_of_its_finding_and_is_grey_without_one(
+    browser: Browser, frozen_url: str, theme: Theme
+) -> None:
+    with tab(browser, theme=theme) as page:
+        visit(page, f"{frozen_url}/compare?pool=chat-70b")
+
+        def tint(path: str) -> str:
+            cell = page.locator(f'tr[data-path="{path}"] td.differs').first
+            return str(cell.evaluate("cell => getComputedStyle(cell).backgroundColor"))
+
+        def shade(name: str) -> str:
+            """Return the colour of a variable of the style sheet in this theme."""
+            make = """(page, name) => {
+              const probe = page.appendChild(document.createElement("i"));
+              probe.style.background = `var(${name})`;
+              const found = getComputedStyle(probe).backgroundColor;
+              probe.remove();
+              return found;
+            }"""
+            return str(page.locator("[data-testid=stMain]").evaluate(make, name))
+
+        assert tint("cache_config.block_size") == shade("--critical-tint")
+        assert tint("scheduler_config.max_num_seqs") == shade("--warning-tint")
+        assert tint("model_config.max_logprobs") == shade("--info-tint")
+        assert tint("cache_config.effective_attention_block_size") == shade("--chip")
+        mark = page.locator('tr[data-path="model_config.max_logprobs"] .glyph')
+        assert mark.evaluate("mark => getComputedStyle(mark).backgroundColor") == shade("--info")
+
+
+def fades(page: Page) -> list[bool]:
+    """Return for each setting table whether its right edge fades."""
+    seen = "tables => tables.map(each => getComputedStyle(each, '::after').content !== 'none')"
+    return list(page.locator(".matrix").evaluate_all(seen))
+
+
+@pytest.mark.parametrize("still", ["", "&screenshot=1"])
+def test_the_right_edge_fades_while_columns_are_out_of_view(browser: Browser, frozen_url: str, still: str) -> None:
+    with tab(browser, width=1280) as page:
+        visit(page, f"{frozen_url}/compare?pool=gemma-27b&columns=Replicas{still}")
+        assert fades(page) == [True, True]
+
+        page.locator(".matrix").last.evaluate("each => each.scrollTo(each.scrollWidth, 0)")
+        settle(page)
+        assert fades(page) == [True, False]
+
+        visit(page, f"{frozen_url}/compare?pool=chat-70b{still}")
+        assert fades(page) == [False, False], "all columns are visible"
+
+
+@pytest.mark.parametrize("by", ["click", "keyboard"])
+def test_a_cell_opens_the_values_and_replicas_of_its_setting(page: Page, frozen_url: str, by: str) -> None:
+    visit(page, f"{frozen_url}/compare?pool=chat-70b")
+    cells = page.locator(f'tr[data-path="{HASH}"] td[tabindex]')
+    if by == "click":
+        cells.last.click()
+    else:
+        cells.first.focus()
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("Enter")
+
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("xxhash")
+    expect(dialog).to_contain_text("chat-70b-11")
+    url_has(page, "path=cache_config.prefix_caching_hash_algo")
+
+
+def test_search_filters_the_matrix_and_is_in_the_url(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/compare?pool=chat-70b")
+    page.get_by_label("Search").fill("logprobs")
+    page.get_by_label("Search").press("Enter")
+
+    url_has(page, "search=logprobs")
+    expect(page.locator('tr[data-path="model_config.max_logprobs"]')).to_be_visible()
+    expect(page.locator('tr[data-path="scheduler_config.max_num_seqs"]')).to_have_count(0)
+
+
+def test_a_permalink_restores_search_and_dialog(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/compare?pool=chat-70b&search=logprobs&path=model_config.max_logprobs")
+
+    expect(page.get_by_role("dialog")).to_contain_text("max_logprobs")
+    expect(page.get_by_label("Search")).to_have_value("logprobs")
+
+
+def test_capacity_shows_the_tokens_and_the_naive_estimate(page: Page, frozen_url: str, demo_fleet: Fleet) -> None:
+    visit(page, f"{frozen_url}/capacity")
+    engines = [engine for each in demo_fleet.replicas if each.pool == "gemma-27b" for engine in each.engines]
+
+    expect(page.get_by_text(f"{sum(each.kv_cache_size_tokens or 0 for each in engines):,}").first).to_be_visible()
+    expect(page.get_by_text(f"{sum(each.naive_tokens or 0 for each in engines):,}").first).to_be_visible()
+
+
+def test_the_bar_of_an_outlier_opens_its_replica_and_back_restores_the_page(page: Page, frozen_url: str) -> None:
+    """The text above the bar is its deviation: the sixth bar of the pool."""
+    visit(page, f"{frozen_url}/capacity?pool=deepseek-v3%2Fdecode&length=32k")
+    expect(page.get_by_role("link", name="deepseek-v3-decode-5", exact=True).first).to_be_visible()
+    bar = page.locator(".js-plotly-plot .bars .point", has_text="−18 %").locator("path").bounding_box()
+    assert bar is not None
+    page.mouse.move(bar["x"] + bar["width"] / 2, bar["y"] + bar["height"] / 2)
+    page.mouse.click(bar["x"] + bar["width"] / 2, bar["y"] + bar["height"] / 2)
+    url_has(page, "/replica?replica=")
+    expect(page.get_by_role("heading", name=re.compile("deepseek-v3-decode-5"))).to_be_visible()
+
+    page.go_back()
+    expect(page).to_have_url(f"{frozen_url}/capacity?pool=deepseek-v3%2Fdecode&length=32k")
+    expect(page.get_by_text("Requests at 32 k")).to_be_visible()
+
+
+def test_back_from_a_replica_restores_the_search(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/replicas?search=gemma&state=up")
+    table = page.locator("[data-testid=stDataFrame] canvas").first.bounding_box()
+    assert table is not None
+    page.mouse.click(table["x"] + 200, table["y"] + 55)  # the first row
+    expect(page.get_by_role("heading", name=re.compile("gemma-27b-"))).to_be_visible()
+    settle(page)
+    assert "gemma" not in page.url.partition("?")[2]
+    expect(page.get_by_placeholder("setting or value")).to_have_value("")
+
+    page.go_back()
+    expect(page).to_have_url(f"{frozen_url}/replicas?search=gemma&state=up")
+    expect(page.get_by_text("7 of 42 replicas shown")).to_be_visible()
+
+
+def test_the_detail_page_shows_settings_probes_and_the_raw_answer(page: Page, frozen_url: str) -> None:
+    visit(page, frozen_url)
+    page.get_by_role("link", name="chat-70b-11", exact=True).first.click()
+    expect(page.get_by_role("heading", name="chat-70b-11")).to_be_visible()
+    page.get_by_role("tab", name="Probes").click()
+    settle(page)
+    expect(page.get_by_role("gridcell", name="/metrics", include_hidden=True)).to_have_count(1)
+
+    page.get_by_role("combobox", name="Raw answer").click()
+    page.get_by_role("option", name="/metrics").click()
+
+    expect(page.locator("[data-testid=stCode]").first).to_contain_text("vllm:cache_config_info")

@@ -1,4 +1,4 @@
-"""README's proxy configuration in nginx: page, websocket, audit log, and the error without the option."""
+"""README's proxy configuration in nginx: page, websocket, audit log, and the error for other host names."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from dashboard.web import launch
 from tests.browser import chromium, settle
 from tests.serving import free_port, started, wait_until_healthy
 
-NAME = "fleet.example.com"
+NAME, OTHER = "fleet.example.com", "other.example.com"
 USER, WORD = "ann", "word"
 PATIENCE_SECONDS = 30
 NGINX = """
@@ -47,7 +47,7 @@ def block(readme: str, language: str) -> str:
 
 @contextmanager
 def nginx(folder: Path, readme: str, upstream: int) -> Iterator[int]:
-    """Start nginx with README's location, of which only the port and the place of the passwords are others."""
+    """Start nginx with README's location, with another port and another password file."""
     location = block(readme, "nginx")
     for ours, tested in (("127.0.0.1:8501", f"127.0.0.1:{upstream}"), ("/etc/nginx/", f"{folder}/")):
         assert location.count(ours) == 1
@@ -88,14 +88,24 @@ def logged(process: subprocess.Popen[str], mark: str) -> str:
 
 
 @pytest.mark.browser
-def test_the_proxy_of_the_readme_serves_the_page_and_the_audit_log_has_the_user(tmp_path: Path, readme: str) -> None:
+def test_the_proxy_of_the_readme_serves_the_page_logs_the_user_and_refuses_other_names(
+    tmp_path: Path, readme: str
+) -> None:
+    option = f"set {block(readme, 'yaml').partition('  ')[0]} in fleet.yaml (FLEET_ALLOWED_HOSTS={NAME}) and restart"
+    sentence = f"Host {NAME} is not allowed. If {NAME} is a name of this dashboard, {option}."
+    assert sentence in " ".join(readme.split())
     with (
         dashboard(tmp_path, block(readme, "yaml") + "targets: ['127.0.0.1:9']\n") as (upstream, process),
         nginx(tmp_path, readme, upstream) as port,
         chromium(f"--host-resolver-rules=MAP {NAME} 127.0.0.1") as browser,
     ):
         url = f"http://{NAME}:{port}"
-        assert httpx.get(f"http://127.0.0.1:{port}", trust_env=False).status_code == 401
+        local = f"http://127.0.0.1:{port}"
+        assert httpx.get(local, trust_env=False).status_code == 401
+        refused = httpx.get(local, headers={"Host": OTHER}, auth=(USER, WORD), trust_env=False, timeout=30)
+        other = sentence.replace(NAME, OTHER)
+        assert (refused.status_code, refused.text) == (403, f"{other}\n")
+        assert logged(process, "403") == f"403: {other}"
         page = browser.new_page(http_credentials={"username": USER, "password": WORD})
         sockets: list[str] = []
         page.on("websocket", lambda opened: sockets.append(opened.url))
@@ -107,21 +117,5 @@ def test_the_proxy_of_the_readme_serves_the_page_and_the_audit_log_has_the_user(
         expect(page.get_by_text("Frozen as")).to_be_visible()
         entry: dict[str, Any] = json.loads(logged(process, '"audit"'))
 
-    assert (entry["audit"], entry["remote"], entry["forwarded_for"], entry["user"]) == (
-        "freeze",
-        "127.0.0.1",
-        "127.0.0.1",
-        USER,
-    )
-
-
-def test_without_the_option_the_answer_and_one_log_line_name_it(tmp_path: Path, readme: str) -> None:
-    option = f"set {block(readme, 'yaml').partition('  ')[0]} in fleet.yaml (FLEET_ALLOWED_HOSTS={NAME}) and restart"
-    sentence = f"Host {NAME} is not allowed. If {NAME} is a name of this dashboard, {option}."
-    assert sentence in " ".join(readme.split())
-    with dashboard(tmp_path, "name: closed\n") as (upstream, process), nginx(tmp_path, readme, upstream) as port:
-        answer = httpx.get(
-            f"http://127.0.0.1:{port}/", headers={"Host": NAME}, auth=(USER, WORD), trust_env=False, timeout=30
-        )
-        assert (answer.status_code, answer.text) == (403, f"{sentence}\n")
-        assert logged(process, "403") == f"403: {sentence}"
+    line = (entry["audit"], entry["remote"], entry["forwarded_for"], entry["user"])
+    assert line == ("freeze", "127.0.0.1", "127.0.0.1", USER)

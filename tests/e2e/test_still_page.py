@@ -30,13 +30,14 @@ class Polled(NamedTuple):
     listed: Path
     entries: list[dict[str, object]]
 
-    def forget_one(self) -> None:
-        """Take the last target out of the list: the next poll finds another fleet."""
-        self.listed.write_text(json.dumps(self.entries[:-1]))
+    def list_targets(self, number: int) -> None:
+        """List the first targets: the next poll has another fleet."""
+        self.listed.write_text(json.dumps(self.entries[:number]))
 
 
-@pytest.fixture
-def polled(tmp_path: Path) -> Iterator[Polled]:
+@pytest.fixture(scope="module")
+def polled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Polled]:
+    tmp_path = tmp_path_factory.mktemp("polled")
     with in_thread(default_fleet(REPLICAS)) as server:
         entries = targets(server.fleet, server.port)
         listed, config = tmp_path / "targets.json", tmp_path / "fleet.yaml"
@@ -54,10 +55,12 @@ def test_a_still_page_looks_the_same_after_the_fleet_has_changed(browser: Browse
         visit(live, polled.url)
         is_as_before = looks_like(photograph(still))
         expect(live.locator(".asof")).to_contain_text(f"{REPLICAS} of {REPLICAS} answered")
-        polled.forget_one()
+        polled.list_targets(REPLICAS - 1)
         expect(live.locator(".asof")).to_contain_text(f"{REPLICAS - 1} of {REPLICAS - 1} answered")
 
         assert is_as_before(photograph(still, is_as_before))
+        polled.list_targets(REPLICAS)
+        expect(live.locator(".asof")).to_contain_text(f"{REPLICAS} of {REPLICAS} answered")
 
 
 def test_a_still_page_sends_nothing_and_has_no_animation(browser: Browser, polled: Polled) -> None:
@@ -81,15 +84,10 @@ def test_a_still_page_sends_nothing_and_has_no_animation(browser: Browser, polle
         assert still.evaluate(MOVING) == 0
 
 
-def test_the_clock_of_a_still_page_shows_the_data_time(browser: Browser, polled: Polled) -> None:
+def test_a_still_page_shows_the_data_time_and_its_links_keep_the_parameter(browser: Browser, polled: Polled) -> None:
     with tab(browser) as page:
         visit(page, f"{polled.url}/?screenshot=1")
         expect(page.locator(".asof .age")).to_have_text("(0 s ago)")
-
-
-def test_links_of_a_still_page_keep_the_parameter(browser: Browser, polled: Polled) -> None:
-    with tab(browser) as page:
-        visit(page, f"{polled.url}/?screenshot=1")
         page.get_by_role("link", name="Capacity", exact=True).first.click()
         expect(page).to_have_title(re.compile("^Capacity"))
         expect(page).to_have_url(re.compile("screenshot=1"))

@@ -1,0 +1,158 @@
+"""Keyboard, screen reader, paper and clipboard in Chromium. test_every_page.py tests Tab."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser import at_rest, visit
+from tests.e2e.states import CHAT, at
+
+pytestmark = pytest.mark.browser
+
+PAPER_WIDTH = 1030  # CSS pixels of A4 without margins
+# A page on plain http has no navigator.clipboard; the tests keep it to read what was copied.
+PLAIN_HTTP = """
+window.clipboardOfTests = navigator.clipboard;
+Object.defineProperty(navigator, "clipboard", { value: undefined });
+"""
+
+
+def test_the_first_tab_stop_skips_the_header(page: Page, frozen_url: str) -> None:
+    show(page, frozen_url)
+    page.keyboard.press("Tab")
+
+    assert page.evaluate("document.activeElement.textContent") == "Skip to main content"
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.querySelector('[data-testid=stMain]').contains(document.activeElement)")
+
+
+def test_focus_shows_the_explanation_of_a_term_and_escape_hides_it(page: Page, frozen_url: str) -> None:
+    show(page, frozen_url)
+    word = page.locator("dfn.term", has_text="Cohorts")
+    explanation = page.locator("#term-cohort")
+    expect(explanation).to_be_hidden()
+    word.focus()
+
+    expect(explanation).to_be_visible()
+    expect(word).to_have_accessible_description(explanation.text_content() or "missing")
+    page.keyboard.press("Escape")
+    expect(explanation).to_be_hidden()
+
+
+def test_escape_closes_a_dialog_and_returns_the_focus_to_its_cell(page: Page, frozen_url: str) -> None:
+    show(page, f"{frozen_url}/compare?pool={CHAT}")
+    cell = page.locator('.matrix tr[data-path="cache_config.block_size"] td[tabindex]').last
+    cell.focus()
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+
+    expect(page.locator(".matrix td:focus")).to_have_count(1)
+
+
+def test_closing_the_guide_moves_the_focus_to_the_page(page: Page, frozen_url: str) -> None:
+    show(page, frozen_url)
+    page.get_by_role("button", name="Got it").press("Enter")
+
+    expect(page.locator("[data-testid=stMain]")).to_be_focused()
+
+
+def show(page: Page, url: str) -> None:
+    """Open a URL and wait until the page is drawn."""
+    page.goto(url)
+    at_rest(page)
+
+
+def test_the_matrix_reads_row_by_row(page: Page, frozen_url: str) -> None:
+    """Setting, state, and the value of each cohort; a value that differs is read as such."""
+    page.goto(frozen_url + at("compare", pool=CHAT))
+    at_rest(page)
+
+    expect(page.locator('.matrix tr[data-path="cache_config.block_size"]').last).to_match_aria_snapshot("""
+- row:
+  - rowheader "cache_config.block_size"
+  - 'gridcell "differs: critical finding"'
+  - gridcell "16"
+  - gridcell "16"
+  - gridcell "32 differs"
+""")
+
+
+def test_the_header_is_silent_until_the_data_is_stale(page: Page, frozen_url: str) -> None:
+    """The header is drawn every few seconds; only a change to stale is announced."""
+    page.goto(frozen_url)
+    at_rest(page)
+    status = page.get_by_role("status").and_(page.locator("body > .said"))
+    expect(status).to_have_text("")
+    page.locator(".asof").evaluate(
+        "line => line.insertAdjacentHTML('beforeend', '<span class=late data-status=\"The data is stale.\"></span>')"
+    )
+
+    expect(status).to_have_text("The data is stale.")
+    assert page.locator(".asof").evaluate("line => line.closest('[aria-live]')") is None
+
+
+def test_a_chart_is_scaled_to_the_paper_and_back(page: Page, frozen_url: str) -> None:
+    page.goto(frozen_url + at("capacity"))
+    at_rest(page)
+    drawing = page.locator("[data-testid=stPlotlyChart] .main-svg").first
+    drawn = drawing.get_attribute("width")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+
+    assert (drawing.get_attribute("viewBox") or "").split()[2] == drawn
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert drawing.get_attribute("viewBox") is None
+
+
+def test_collapsed_text_is_open_on_paper(page: Page, frozen_url: str) -> None:
+    page.set_viewport_size({"width": PAPER_WIDTH, "height": 1000})
+    page.goto(frozen_url + at("review"))
+    at_rest(page)
+    advice = page.locator(".entries details b", has_text="What to do").first
+    expect(advice).to_be_hidden()
+    page.emulate_media(media="print")
+
+    expect(advice).to_be_visible()
+
+
+@pytest.fixture
+def plain_http(page: Page) -> Iterator[Page]:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.add_init_script(PLAIN_HTTP)
+    yield page
+    page.context.close()  # the init script must not run in other tests
+
+
+def copied(page: Page) -> str:
+    return str(page.evaluate("window.clipboardOfTests.readText()"))
+
+
+def test_the_button_copies_the_text_next_to_it_and_confirms(frozen_url: str, plain_http: Page) -> None:
+    visit(plain_http, f"{frozen_url}/compare?pool=chat-70b&converge=A")
+    button = plain_http.locator(".paste .copy").first
+
+    button.click()
+
+    expect(button).to_have_text("Copied")
+    assert copied(plain_http) == plain_http.locator(".paste code").first.inner_text()
+
+
+def test_the_table_is_copied_as_rows_and_columns_without_a_selection(frozen_url: str, plain_http: Page) -> None:
+    visit(plain_http, f"{frozen_url}/compare?pool=chat-70b")
+    button = plain_http.get_by_role("button", name="Copy table")
+
+    button.click()
+    button.click()  # again, while it still confirms
+
+    expect(plain_http.get_by_role("button", name="Copied")).to_have_count(1)
+    rows = [line.split("\t") for line in copied(plain_http).splitlines()]
+    assert len({len(row) for row in rows if len(row) > 1}) == 1
+    assert any(row[0] == "cache_config.block_size" and {"16", "32"} <= set(row) for row in rows)
+    assert plain_http.evaluate("window.getSelection().toString()") == ""
+    expect(button).to_have_text("Copy table")
