@@ -1,4 +1,4 @@
-# One command for each thing. `make demo` shows the dashboard; `make check` is what CI runs.
+# `make demo` starts the dashboard on a simulated fleet; `make check` is what CI runs.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -15,11 +15,10 @@ PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile
 WHOLLY_COVERED := dashboard/vllm/*,dashboard/vllm/*/*,dashboard/compare/*,dashboard/capacity/*,dashboard/rules/*,dashboard/provider/*
 ARGS := --port $(PORT) --address $(ADDRESS)
 
-# With compiled modules pytest finds the tests in half the time, and each process that they start begins sooner.
+# With compiled modules pytest collects in half the time, and each process of a test starts sooner.
 unexport PYTHONDONTWRITEBYTECODE
 
-# pip compiles one module after the other, on one core: half of the time that it takes. A file that no Python can
-# compile, as some packages hold, is no reason to stop.
+# pip compiles modules on one core, which takes half of its time. Some packages contain files that cannot be compiled.
 define INSTALL
 @$(PIP) install --no-compile -r $(1)
 @-$(BIN)/python -m compileall -q --workers 0 $(VENV)/lib
@@ -52,7 +51,7 @@ test: $(VENV)/dev.stamp  ## All tests, in Chromium too
 	@$(BIN)/coverage report --fail-under=100 --include='$(WHOLLY_COVERED)'
 	$(PYTEST) -m "not vllm and no_cover"
 
-fix: $(VENV)/dev.stamp  ## Format, and mend what the linter can
+fix: $(VENV)/dev.stamp  ## Format, and fix what the linter can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -70,17 +69,17 @@ bench-vllm: $(VENV)/dev.stamp  ## What the provider costs a live vLLM server, as
 	@tests/live/make-venv $(VLLM)-0.32.0
 	@VLLM_VENV=$(abspath $(VLLM))-0.32.0 $(BIN)/python -m tests.benchmarks.bench_provider
 
-screenshots: $(VENV)/dev.stamp  ## Take the committed screenshots anew, and show what changed (ONLY=)
+screenshots: $(VENV)/dev.stamp  ## Take the committed screenshots again, and show what changed (ONLY=)
 	@tests/tools/install-chromium $(BIN)/python
 	@$(BIN)/python -m tests.tools.screenshots $(if $(ONLY),-k "$(ONLY)")
 
-golden: $(VENV)/dev.stamp  ## Write the committed outputs in tests/golden anew
+golden: $(VENV)/dev.stamp  ## Write the committed outputs in tests/golden again
 	@$(BIN)/python -m tests.tools.golden
 
-docs: $(VENV)/run.stamp  ## Write docs/*.schema.json and docs/rules anew
+docs: $(VENV)/run.stamp  ## Write docs/*.schema.json and docs/rules again
 	@$(BIN)/python -m tests.tools.write_docs
 
-lock:  ## Write requirements.lock anew: the newest releases in the ranges of requirements*.txt, with hashes
+lock:  ## Write requirements.lock again: the newest releases in the ranges of requirements*.txt, with hashes
 	@set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; $(PYTHON) -m venv "$$folder"; \
 	"$$folder/bin/python" -m pip --disable-pip-version-check --quiet install uv==$(UV); \
 	"$$folder/bin/uv" pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header \
@@ -101,11 +100,11 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/run.stamp: requirements.txt | $(BIN)/python
-	@echo "Installing what the dashboard needs (once, about a minute) ..." >&2
+	@echo "Installing the dashboard's dependencies (once, about a minute) ..." >&2
 	$(call INSTALL,requirements.txt)
 	@touch $@
 
 $(VENV)/dev.stamp: requirements.txt requirements-pdf.txt requirements-dev.txt | $(BIN)/python
-	@echo "Installing what the checks need (once, about a minute) ..." >&2
+	@echo "Installing the dependencies of the checks (once, about a minute) ..." >&2
 	$(call INSTALL,requirements-dev.txt)
 	@touch $@ $(VENV)/run.stamp

@@ -106,7 +106,7 @@ def test_no_answer_holds_a_secret(server: Server) -> None:
     assert MARKER in said
 
 
-def test_what_is_no_secret_of_the_places_that_hold_some_is_told(server: Server) -> None:
+def test_values_next_to_secrets_are_reported(server: Server) -> None:
     fleet = server.json(f"{CONFIG}?full=true", **AUTHORIZED)["fleet"]
 
     assert fleet["prefix_hashing"]["seed_policy"] == "environment"

@@ -82,7 +82,7 @@ JSON_TYPES = {bool: "bool", int: "int", float: "float", str: "str", list: "list"
 
 
 def is_leaf(path: str) -> bool:
-    """Tell whether what stands below `path` is no setting of vLLM's own."""
+    """Return whether the values below `path` are not settings of vLLM."""
     return path.rpartition(".")[2] in FREE_FORM or COPY.fullmatch(path) is not None
 
 

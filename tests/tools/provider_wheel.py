@@ -19,7 +19,7 @@ KEPT = (
 )
 KEPT_OF_METADATA = ("WHEEL", "entry_points.txt", "licenses/LICENSE")
 PLUGINS = "[vllm."  # the groups of entry points that vLLM reads
-SUMMARY = "Tells a vLLM fleet dashboard the configuration that this server resolved"
+SUMMARY = "Reports the resolved configuration of this vLLM server to a fleet dashboard"
 
 
 def cut(whole: Path) -> Path:

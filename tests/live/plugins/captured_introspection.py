@@ -21,13 +21,13 @@ class CapturedIntrospection:
     def attach_router(self, app: FastAPI) -> None:
         """Add the routes, each with its captured answer."""
         for path, file in FILES.items():
-            app.add_api_route(f"{BASE}/{path}", _told(json.loads((ANSWERS / file).read_text())), methods=["GET"])
+            app.add_api_route(f"{BASE}/{path}", _endpoint(json.loads((ANSWERS / file).read_text())), methods=["GET"])
 
     async def init_state(self, _engine_client: Any, _state: Any, _args: Namespace) -> None:
         """Need nothing: the real one reads the same numbers here."""
 
 
-def _told(answer: Any) -> Any:
+def _endpoint(answer: Any) -> Any:
     async def respond() -> Any:
         return answer
 

@@ -1,6 +1,6 @@
-"""A second plugin beside ours, for the tests: what an engine is and how it hashes a real request, into its own log.
+"""A second plugin, for the tests: logs the configuration of an engine and how it hashes a real request.
 
-It runs inside vLLM and shares no code with the provider, so that what both say can be compared.
+It runs inside vLLM and shares no code with the provider, so that the two can be compared.
 """
 
 import dataclasses
