@@ -9,7 +9,7 @@ from typing import Any
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import State, cohort_letters
 from dashboard.fleet.pieces import plain
-from dashboard.rules.domain import Basis, Domain, ImpactContext, Router, Store
+from dashboard.rules.domain import Domain, ImpactContext, Origin, Router, Store
 from dashboard.rules.findings import (
     CohortShare,
     Confidence,
@@ -28,11 +28,11 @@ from tests.builders import NOW, story
 
 DOMAIN = Domain(
     Router.PREFIX_HASH,
-    Basis.DECLARED,
+    Origin.DECLARED,
     Store.NONE,
-    Basis.ASSUMED,
+    Origin.ASSUMED,
     disaggregated=False,
-    disaggregated_basis=Basis.ASSUMED,
+    disaggregated_basis=Origin.ASSUMED,
 )
 BLOCK_SIZE = "cache_config.block_size"
 

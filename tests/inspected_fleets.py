@@ -7,7 +7,7 @@ from typing import Any
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import State
 from dashboard.fleet.pieces import plain
-from dashboard.rules.domain import Basis, Domain, Router, Store
+from dashboard.rules.domain import Domain, Origin, Router, Store
 from dashboard.rules.findings import (
     CohortShare,
     Confidence,
@@ -63,9 +63,9 @@ def suppression(**more: Any) -> Suppression:
     return Suppression(**{**given, **more})
 
 
-def domain(router: Router = Router.PREFIX_HASH, basis: Basis = Basis.DECLARED, store: Store = Store.NONE) -> Domain:
+def domain(router: Router = Router.PREFIX_HASH, basis: Origin = Origin.DECLARED, store: Store = Store.NONE) -> Domain:
     """What a pool shares: a router, and how that is known."""
-    return Domain(router, basis, store, Basis.INFERRED, disaggregated=False, disaggregated_basis=Basis.ASSUMED)
+    return Domain(router, basis, store, Origin.INFERRED, disaggregated=False, disaggregated_basis=Origin.ASSUMED)
 
 
 def outcome(rule: str = "RT-01", kind: OutcomeKind = OutcomeKind.PASSED, reason: str = "", **more: Any) -> Outcome:

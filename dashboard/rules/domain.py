@@ -49,7 +49,7 @@ class ImpactContext(StrEnum):
     DISAGGREGATED = "disaggregated"
 
 
-class Basis(StrEnum):
+class Origin(StrEnum):
     """How a part of a domain is known."""
 
     DECLARED = "declared"  # in fleet.yaml
@@ -82,11 +82,11 @@ class Domain:
     """What the replicas of one pool share, with the basis of each part."""
 
     router: Router
-    router_basis: Basis
+    router_basis: Origin
     kv_store: Store
-    kv_store_basis: Basis
+    kv_store_basis: Origin
     disaggregated: bool
-    disaggregated_basis: Basis
+    disaggregated_basis: Origin
     expects: Expectations = Expectations()
 
     @property
@@ -104,13 +104,13 @@ class Domain:
     @property
     def known_contexts(self) -> frozenset[ImpactContext]:
         """Return the contexts that are declared or inferred: only a router is ever assumed."""
-        assumed = self.router.value if self.router_basis is Basis.ASSUMED else None
+        assumed = self.router.value if self.router_basis is Origin.ASSUMED else None
         return frozenset(each for each in self.contexts if each.value != assumed)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
         """Return the assumptions about a pool, as findings list them."""
-        return (assumed_router(self.router),) if self.router_basis is Basis.ASSUMED else ()
+        return (assumed_router(self.router),) if self.router_basis is Origin.ASSUMED else ()
 
 
 EVENTS = "kv_events_config.enable_kv_cache_events"
@@ -149,10 +149,10 @@ def assumed_router(router: Router | ImpactContext) -> str:
     return f"router is {router}"
 
 
-def _first(declared: T | None, inferred: T | None, other: T) -> tuple[T, Basis]:
+def _first(declared: T | None, inferred: T | None, other: T) -> tuple[T, Origin]:
     if declared is not None:
-        return declared, Basis.DECLARED
-    return (inferred, Basis.INFERRED) if inferred is not None else (other, Basis.ASSUMED)
+        return declared, Origin.DECLARED
+    return (inferred, Origin.INFERRED) if inferred is not None else (other, Origin.ASSUMED)
 
 
 def _router(documents: Iterable[Mapping[str, Setting]]) -> Router | None:

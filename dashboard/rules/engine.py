@@ -11,7 +11,7 @@ from dashboard.compare.baseline import agreed_paths
 from dashboard.fleet import Document, Pool, Replica, Role, cohort_letters
 from dashboard.fleet.formatting import count, first_of, uncapitalized
 from dashboard.rules.baseline import unknown_paths
-from dashboard.rules.domain import Basis, ImpactContext, assumed_router, domain_of
+from dashboard.rules.domain import ImpactContext, Origin, assumed_router, domain_of
 from dashboard.rules.findings import (
     CohortShare,
     Confidence,
@@ -250,7 +250,7 @@ def _severity_behind(
     rule: Rule, severity: Severity, subject: Subject, *, is_rollout: bool
 ) -> tuple[tuple[ImpactContext, Severity], ...]:
     """Return the routers behind which a finding would be worse; empty where the pool's router is declared."""
-    if not isinstance(subject, PoolSubject) or subject.domain.router_basis is Basis.DECLARED:
+    if not isinstance(subject, PoolSubject) or subject.domain.router_basis is Origin.DECLARED:
         return ()
     known = [(each, rule.severity.get(each, severity)) for each in (ImpactContext.PREFIX_HASH, ImpactContext.KV_EVENTS)]
     behind = [(router, other.milder if is_rollout else other) for router, other in known]

@@ -42,7 +42,7 @@ def setting_piece(path: str) -> Piece:
     return Piece(setting_name(path), style, Target(Kind.SETTING, path))
 
 
-def say(setting: SettingValue, path: str = "") -> str:
+def to_text(setting: SettingValue, path: str = "") -> str:
     """Return a value as text, with the unit of its path; `unset` for null."""
     if setting.state is State.NULL:
         return "unset"
@@ -51,7 +51,7 @@ def say(setting: SettingValue, path: str = "") -> str:
 
 def value_piece(setting: SettingValue, path: str = "") -> Piece:
     """Return a value as a piece; `unset` is plain."""
-    return Piece(say(setting, path)) if setting.state is State.NULL else value(say(setting, path))
+    return Piece(to_text(setting, path)) if setting.state is State.NULL else value(to_text(setting, path))
 
 
 def values_text(values: Iterable[SettingValue], path: str = "", last: str = " or ") -> Text:

@@ -1,11 +1,11 @@
 """The router, the KV store and the rollout of a pool as text, with how they are known."""
 
 from dashboard.fleet.formatting import count, iso
-from dashboard.rules.domain import Basis, Domain, ImpactContext, Store
+from dashboard.rules.domain import Domain, ImpactContext, Origin, Store
 from dashboard.rules.findings import Finding, Inspection, Rollout
 from dashboard.rules.sentences import capital
 
-SOURCES = {Basis.DECLARED: "fleet.yaml", Basis.INFERRED: "detected", Basis.ASSUMED: "assumed"}
+SOURCES = {Origin.DECLARED: "fleet.yaml", Origin.INFERRED: "detected", Origin.ASSUMED: "assumed"}
 
 
 def context_text(finding: Finding, inspection: Inspection) -> str:
@@ -22,10 +22,10 @@ def domain_text(domain: Domain, context: ImpactContext) -> str:
     if context is ImpactContext.KV_STORE:
         text, basis = _store(domain), domain.kv_store_basis
     elif context is ImpactContext.DISAGGREGATED:
-        text, basis = f"prefill and decode: separate ({SOURCES[domain.disaggregated_basis]})", Basis.DECLARED
+        text, basis = f"prefill and decode: separate ({SOURCES[domain.disaggregated_basis]})", Origin.DECLARED
     else:
         text, basis = _router(domain), domain.router_basis
-    return f"{capital(text)}{'; if not, declare it under pools in fleet.yaml' if basis is Basis.ASSUMED else ''}."
+    return f"{capital(text)}{'; if not, declare it under pools in fleet.yaml' if basis is Origin.ASSUMED else ''}."
 
 
 def shared_texts(domain: Domain) -> list[str]:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dashboard.fleet import Role
-from dashboard.rules.domain import Basis, Declared, Domain, Expectations, ImpactContext, Router, Store, domain_of
+from dashboard.rules.domain import Declared, Domain, Expectations, ImpactContext, Origin, Router, Store, domain_of
 from tests.builders import document
 
 Settings = dict[str, Any]
@@ -46,9 +46,9 @@ def connector(name: str, **extra: object) -> Settings:
 def test_without_any_evidence_the_router_is_assumed_to_be_approximate() -> None:
     domain = inferred({})
 
-    assert (domain.router, domain.router_basis) == (Router.APPROXIMATE, Basis.ASSUMED)
-    assert (domain.kv_store, domain.kv_store_basis) == (Store.NONE, Basis.ASSUMED)
-    assert (domain.disaggregated, domain.disaggregated_basis) == (False, Basis.ASSUMED)
+    assert (domain.router, domain.router_basis) == (Router.APPROXIMATE, Origin.ASSUMED)
+    assert (domain.kv_store, domain.kv_store_basis) == (Store.NONE, Origin.ASSUMED)
+    assert (domain.disaggregated, domain.disaggregated_basis) == (False, Origin.ASSUMED)
     assert domain.contexts == {ImpactContext.MODEL, ImpactContext.APPROXIMATE}
     assert domain.known_contexts == {ImpactContext.MODEL}
     assert domain.assumptions == ("router is approximate",)
@@ -61,7 +61,7 @@ def test_declared_parts_override_inferred_ones() -> None:
     every = inferred({}, declared=Declared(Router.APPROXIMATE, Store.FILE, disaggregated=True))
 
     assert (domain.router, domain.kv_store, domain.disaggregated) == (Router.NONE, Store.NONE, False)
-    assert {domain.router_basis, domain.kv_store_basis, domain.disaggregated_basis} == {Basis.DECLARED}
+    assert {domain.router_basis, domain.kv_store_basis, domain.disaggregated_basis} == {Origin.DECLARED}
     assert domain.expects.block_size == 16
     assert domain.contexts == domain.known_contexts == {ImpactContext.MODEL}
     assert domain.assumptions == ()
@@ -88,7 +88,7 @@ def test_a_replica_that_publishes_events_implies_a_router_on_kv_events(settings:
     domain = inferred({}, settings)
 
     assert domain.router is router
-    assert domain.router_basis is (Basis.INFERRED if router is Router.KV_EVENTS else Basis.ASSUMED)
+    assert domain.router_basis is (Origin.INFERRED if router is Router.KV_EVENTS else Origin.ASSUMED)
 
 
 @pytest.mark.parametrize(("name", "store"), CONNECTORS.items())
@@ -97,7 +97,7 @@ def test_a_connector_implies_its_store_alone_and_inside_a_multi_connector(name: 
 
     assert inferred(connector(name)).kv_store is store
     assert inferred(multi).kv_store is store
-    assert inferred(multi).kv_store_basis is (Basis.ASSUMED if store is Store.NONE else Basis.INFERRED)
+    assert inferred(multi).kv_store_basis is (Origin.ASSUMED if store is Store.NONE else Origin.INFERRED)
 
 
 @pytest.mark.parametrize(
@@ -140,4 +140,4 @@ def test_a_role_implies_disaggregation(roles: tuple[Role, ...], settings: Settin
     domain = inferred(settings, roles=roles)
 
     assert domain.disaggregated is disaggregated
-    assert domain.disaggregated_basis is (Basis.INFERRED if disaggregated else Basis.ASSUMED)
+    assert domain.disaggregated_basis is (Origin.INFERRED if disaggregated else Origin.ASSUMED)

@@ -7,7 +7,7 @@ import pytest
 from dashboard.fleet.formatting import HIDDEN
 from dashboard.render.markdown import MOST_CHARACTERS, to_markdown
 from dashboard.render.terminal import to_terminal
-from dashboard.rules.domain import Basis, Router
+from dashboard.rules.domain import Origin, Router
 from dashboard.rules.findings import CohortShare, OutcomeKind, Remedy, Snippet
 from dashboard.views.check import check_view
 from tests.inspected_fleets import EVIL, domain, evil, finding, fleet, outcome, suppression
@@ -59,7 +59,7 @@ def test_what_was_suppressed_skipped_raised_or_unreachable_has_a_section() -> No
         suppressed=[finding(suppression=suppression())],
         outcomes=[*outcomes, outcome("CO-02", OutcomeKind.ERROR, "KeyError: 1")],
         down=1,
-        inspected={"notes": ("Unused.",), "domains": {"chat": domain(Router.APPROXIMATE, Basis.ASSUMED)}},
+        inspected={"notes": ("Unused.",), "domains": {"chat": domain(Router.APPROXIMATE, Origin.ASSUMED)}},
     )
 
     for title, line in (

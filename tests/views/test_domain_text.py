@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from dashboard.rules.domain import Basis, ImpactContext, Router, Store
+from dashboard.rules.domain import ImpactContext, Origin, Router, Store
 from dashboard.rules.findings import Rollout
 from dashboard.views import domain_text
 from tests.builders import NOW
@@ -16,27 +16,27 @@ from tests.findings_builder import DOMAIN
     ("change", "context", "words"),
     [
         (
-            {"router": Router.APPROXIMATE, "router_basis": Basis.ASSUMED},
+            {"router": Router.APPROXIMATE, "router_basis": Origin.ASSUMED},
             ImpactContext.APPROXIMATE,
             "Router: approximate (assumed); if not, declare it under pools in fleet.yaml.",
         ),
         (
-            {"router": Router.KV_EVENTS, "router_basis": Basis.INFERRED},
+            {"router": Router.KV_EVENTS, "router_basis": Origin.INFERRED},
             ImpactContext.KV_EVENTS,
             "Router: kv-events (detected).",
         ),
         (
-            {"router": Router.APPROXIMATE, "router_basis": Basis.DECLARED},
+            {"router": Router.APPROXIMATE, "router_basis": Origin.DECLARED},
             ImpactContext.APPROXIMATE,
             "Router: approximate (fleet.yaml).",
         ),
         (
-            {"kv_store": Store.LMCACHE, "kv_store_basis": Basis.INFERRED},
+            {"kv_store": Store.LMCACHE, "kv_store_basis": Origin.INFERRED},
             ImpactContext.KV_STORE,
             "KV store: lmcache (detected).",
         ),
         (
-            {"disaggregated": True, "disaggregated_basis": Basis.DECLARED},
+            {"disaggregated": True, "disaggregated_basis": Origin.DECLARED},
             ImpactContext.DISAGGREGATED,
             "Prefill and decode: separate (fleet.yaml).",
         ),
@@ -52,7 +52,7 @@ def test_how_the_deciding_part_of_a_domain_is_known_is_said(
 
 def test_what_a_pool_shares_is_said_with_how_that_is_known() -> None:
     """A store that nobody speaks of is only assumed not to be there."""
-    stored = replace(DOMAIN, kv_store=Store.LMCACHE, kv_store_basis=Basis.INFERRED, router_basis=Basis.ASSUMED)
+    stored = replace(DOMAIN, kv_store=Store.LMCACHE, kv_store_basis=Origin.INFERRED, router_basis=Origin.ASSUMED)
 
     assert domain_text.shared_texts(DOMAIN) == ["router: prefix-hash (fleet.yaml)"]
     assert domain_text.shared_texts(stored) == [

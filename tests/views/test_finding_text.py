@@ -7,7 +7,7 @@ import pytest
 
 from dashboard.fleet.pieces import Piece, Style, to_plain
 from dashboard.render.terminal import to_terminal
-from dashboard.rules.domain import Basis, ImpactContext, Router
+from dashboard.rules.domain import ImpactContext, Origin, Router
 from dashboard.rules.findings import CohortShare, Confidence, Finding, OutcomeKind, Severity
 from dashboard.views import finding_text
 from dashboard.views.blocks import Table
@@ -160,9 +160,9 @@ def test_an_assumed_router_is_listed_once_for_each_pool_whose_findings_depend_on
     found += [finding("CO-02", pools=("other",)), finding(pools=("seed",), assumptions=("PYTHONHASHSEED is unset",))]
     found.append(finding(pools=("b", "removed"), **depends))
     found.append(finding("RT-05", pools=("shown",), severity_behind=BOTH[:1]))
-    assumed = domain(Router.APPROXIMATE, Basis.ASSUMED)
+    assumed = domain(Router.APPROXIMATE, Origin.ASSUMED)
     domains = {"chat": assumed, "known": domain(Router.APPROXIMATE), "other": assumed, "seed": assumed, "b": assumed}
-    domains["shown"] = domain(Router.KV_EVENTS, Basis.INFERRED)
+    domains["shown"] = domain(Router.KV_EVENTS, Origin.INFERRED)
 
     assert finding_text.assumptions(fleet(*found, inspected={"domains": domains}).inspection) == [
         "b: router is approximate (assumed); declare it under pools in fleet.yaml.",

@@ -16,7 +16,7 @@ from dashboard.rules.differences import Contrast, code, contrast_evidence, major
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
-from dashboard.rules.sentences import name_piece, say, setting_name, sides_text, value_piece, write
+from dashboard.rules.sentences import name_piece, setting_name, sides_text, to_text, value_piece, write
 from dashboard.rules.subject import PoolSubject, group_by_value
 
 TOKENS = "engines.kv_cache_size_tokens"
@@ -264,7 +264,8 @@ def _remedy(pool: PoolSubject, kind: _Kind, causes: Sequence[Contrast], replicas
     if causes:
         rest = use_majority(causes)
         texts = [
-            f"{code(setting_name(each.path))} is {say(each.own)} (others: {say(each.reference)})" for each in causes
+            f"{code(setting_name(each.path))} is {to_text(each.own)} (others: {to_text(each.reference)})"
+            for each in causes
         ]
         return rest._replace(sentence=f"Likely cause: {joined(texts)}. {rest.sentence}")
     if not set(replicas) <= {each for ids in pool.values(TP).values() for each in ids}:

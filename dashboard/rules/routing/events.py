@@ -11,7 +11,7 @@ from dashboard.fleet import Replica, Setting, SettingValue, Source, State
 from dashboard.fleet.formatting import LONG_TEXT, count
 from dashboard.rules import remedy
 from dashboard.rules.differences import pool_differences
-from dashboard.rules.domain import EVENTS, PUBLISHER, Basis, ImpactContext, Router
+from dashboard.rules.domain import EVENTS, PUBLISHER, ImpactContext, Origin, Router
 from dashboard.rules.findings import Confidence, Draft, Evidence, NotEvaluated, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.selection import VERSION, evidence_of, expectation, most_used_version, publication, publishing
@@ -19,8 +19,8 @@ from dashboard.rules.sentences import (
     MAX_VALUES,
     name_piece,
     names_text,
-    say,
     setting_piece,
+    to_text,
     value_piece,
     values_text,
     write,
@@ -109,7 +109,7 @@ def event_format_differs(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
         rows,
         remedy.set_to(
             [(VERSION, newer)],
-            f"Update these replicas to vLLM {say(newer)} like the others (ID-08), or make the router's reader of "
+            f"Update these replicas to vLLM {to_text(newer)} like the others (ID-08), or make the router's reader of "
             "events support both formats.",
         ),
         Confidence.DERIVED,
@@ -120,7 +120,7 @@ def event_format_differs(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
 def _possible_senders(pool: PoolSubject) -> PoolSubject:
     """Return the publishing replicas; where fleet.yaml declares kv-events, all except those that report not to."""
     known = pool.values(EVENTS, publication)
-    if pool.domain.router is Router.KV_EVENTS and pool.domain.router_basis is Basis.DECLARED:
+    if pool.domain.router is Router.KV_EVENTS and pool.domain.router_basis is Origin.DECLARED:
         return pool.without(known.get(NO, ()))
     return pool.only(known.get(YES, ()))
 
@@ -163,7 +163,7 @@ def events_not_published(pool: PoolSubject) -> Iterator[Draft]:
     """
     known = pool.values(EVENTS, publication)
     on, off = known.get(YES, ()), known.get(NO, ())
-    is_read = pool.domain.router is Router.KV_EVENTS and pool.domain.router_basis is not Basis.ASSUMED
+    is_read = pool.domain.router is Router.KV_EVENTS and pool.domain.router_basis is not Origin.ASSUMED
     if not off or not (on or is_read) or pool.is_ignored(EVENTS):
         return
     others = f"; {len(on):,} of {len(on) + len(off):,} replicas publish them."

@@ -22,7 +22,7 @@ from dashboard.rules.domain import SeedPolicy
 from dashboard.rules.findings import Evidence, Remedy, Snippet
 from dashboard.rules.routing.hashes import HASH_ALGORITHM, group_by_hashes, wanted_algorithm
 from dashboard.rules.selection import VERSION, evidence_of, most_used_version
-from dashboard.rules.sentences import MAX_VALUES, say
+from dashboard.rules.sentences import MAX_VALUES, to_text
 from dashboard.rules.subject import PoolSubject
 
 SEED, SEED_POLICY = SEED_PATH, SEED_POLICY_PATH  # the provider reports the policy in place of the seed
@@ -106,7 +106,7 @@ def causes_of(seeds: Iterable[HashSeed]) -> str:
     known = sorted(set(seeds))
     causes = []
     for path, form in ((VERSION, "before vLLM 0.29 ({})"), (HASH_ALGORITHM, "with {}")):
-        if values := dict.fromkeys(say(seed.value) for seed in known if seed.path == path):
+        if values := dict.fromkeys(to_text(seed.value) for seed in known if seed.path == path):
             causes.append(form.format(first_of(values, MAX_VALUES)))
     return " and ".join(causes)
 
@@ -115,7 +115,7 @@ def same_seed(seed: SettingValue) -> Remedy:
     """Return how to set the seed of the other replicas, or none."""
     if seed.state is State.NULL:
         return unset_seed()
-    sentence = f"Set `{VARIABLE}` to {say(seed)} on these replicas before Python starts, as on the others."
+    sentence = f"Set `{VARIABLE}` to {to_text(seed)} on these replicas before Python starts, as on the others."
     return remedy.set_to([(SEED, seed)], sentence)
 
 
@@ -139,12 +139,12 @@ def like_the_fixed(pool: PoolSubject, seeds: Seeds, fixed: Seeds, *, is_certain:
     seed_everywhere = uncapitalized(SET_EVERYWHERE)
     if own.path == VERSION:
         version = most_used_version(part)
-        sentence = f"Update these replicas to vLLM {say(version)} like the others (ID-08). Or {seed_everywhere}."
+        sentence = f"Update these replicas to vLLM {to_text(version)} like the others (ID-08). Or {seed_everywhere}."
         return _alternatives(pool, sentence, [(VERSION, version), (SEED, ZERO)], is_certain=is_certain)
     algorithm = next(iter(part.values(HASH_ALGORITHM)))
     sentence = (
-        f"Set {say(algorithm)}, whose seed is fixed, on these replicas: this also fixes RT-05. "
-        f"Or run {say(own.value)} on every replica and {seed_everywhere}."
+        f"Set {to_text(algorithm)}, whose seed is fixed, on these replicas: this also fixes RT-05. "
+        f"Or run {to_text(own.value)} on every replica and {seed_everywhere}."
     )
     return _alternatives(pool, sentence, [(HASH_ALGORITHM, algorithm), (SEED, ZERO)], is_certain=is_certain)
 
@@ -153,7 +153,7 @@ def end_random_seeds(pool: PoolSubject, seeds: Seeds, *, is_certain: bool) -> Re
     """Return how to set one seed, or where that is enough and the router has no algorithm, another algorithm."""
     sentence, ways = SET_EVERYWHERE, [(SEED, ZERO)]
     if VERSION not in {seed.path for seed in seeds.values()} and pool.domain.expects.hash_algorithm is None:
-        sentence += f", or use {say(REPRODUCIBLE)}, whose seed is fixed, on every replica"
+        sentence += f", or use {to_text(REPRODUCIBLE)}, whose seed is fixed, on every replica"
         ways.append((HASH_ALGORITHM, REPRODUCIBLE))
     return _alternatives(pool, f"{sentence}.", ways, is_certain=is_certain)
 
@@ -163,14 +163,14 @@ def routers_fixed_seed(pool: PoolSubject, seed: HashSeed, fixed: Seeds) -> Remed
     part, wanted = pool.only(fixed), wanted_algorithm(pool)
     if seed.path == VERSION:
         path, value = VERSION, most_used_version(part) if fixed else FIRST_FIXED
-        target = f"{say(value)} like the others (ID-08)" if fixed else "0.29 or later"
+        target = f"{to_text(value)} like the others (ID-08)" if fixed else "0.29 or later"
         sentence = f"Update these replicas to vLLM {target}."
     else:
         is_wanted_fixed = wanted is not None and is_fixed(wanted)
         path = HASH_ALGORITHM
         value = wanted if wanted and is_wanted_fixed else next(iter(part.values(HASH_ALGORITHM)), REPRODUCIBLE)
         also = ": this also fixes RT-05" if is_wanted_fixed else ""
-        sentence = f"Set {say(value)}, whose seed is fixed, on these replicas{also}."
+        sentence = f"Set {to_text(value)}, whose seed is fixed, on these replicas{also}."
     other = f"Or, where the router and all replicas have one `{VARIABLE}`, {DECLARE}."
     return _with_declaration(pool, remedy.set_to([(path, value)], f"{sentence} {other}"))
 

@@ -13,7 +13,7 @@ from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Draft, Evidence, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.selection import caching, expectation
-from dashboard.rules.sentences import say, setting_name, setting_piece, value_piece, write
+from dashboard.rules.sentences import setting_name, setting_piece, to_text, value_piece, write
 from dashboard.rules.subject import FINGERPRINT, Holders, PoolSubject, group_by_value, setting_value
 
 Digests = frozenset[str]
@@ -153,6 +153,6 @@ def _unlike_router(algorithms: Holders, wanted: SettingValue) -> Iterator[Draft]
                 f"Set {code(setting_name(HASH_ALGORITHM))} to the router's value and restart these replicas.",
             ),
             severity=Severity.CRITICAL,
-            why=f"The router computes hashes with {say(wanted)}. Another algorithm makes other hashes of the same "
+            why=f"The router computes hashes with {to_text(wanted)}. Another algorithm makes other hashes of the same "
             "tokens, so the router never finds a prefix there.",
         )

@@ -11,7 +11,7 @@ from dashboard.fleet.pieces import joined, value
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, connectors, native
 from dashboard.rules.differences import pool_differences
-from dashboard.rules.domain import Basis, ImpactContext, Router
+from dashboard.rules.domain import ImpactContext, Origin, Router
 from dashboard.rules.findings import Confidence, Draft, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.blocks import BLOCK_SIZE, is_size
@@ -99,7 +99,7 @@ def _partly(pool: PoolSubject, odd: tuple[str, ...], rest: tuple[str, ...], want
 
 def _off_everywhere(pool: PoolSubject, off: tuple[str, ...]) -> Draft:
     """Return a pool without prefix caching; where the router is assumed, the remedy also offers to declare none."""
-    is_assumed = pool.domain.router_basis is Basis.ASSUMED
+    is_assumed = pool.domain.router_basis is Origin.ASSUMED
     behind = "" if is_assumed else "; the router sends prompts by prefix"
     fix = remedy.set_to([(PREFIX_CACHING, YES)], "Switch prefix caching on and restart the replicas.")
     if is_assumed:

@@ -17,10 +17,10 @@ from dashboard.rules.selection import first_engine_groups
 from dashboard.rules.sentences import (
     MAX_VALUES,
     name_piece,
-    say,
     setting_name,
     setting_piece,
     sides_text,
+    to_text,
     value_piece,
     write,
 )
@@ -150,7 +150,7 @@ def _collision(key: str, path: str, holders: Holders, fleet: FleetSubject) -> It
     pools = [pool for pool in fleet.subjects if any(each.id in concerned for each in pool.members)]
     reference, *odd = holders
     # A prefix for each value: the key and the value, of characters that are safe in a shell.
-    prefixes = (re.sub(r"[^\w.-]+", "-", f"{key}-{say(value)}").strip("-") for value in list(holders)[:MAX_VALUES])
+    prefixes = (re.sub(r"[^\w.-]+", "-", f"{key}-{to_text(value)}").strip("-") for value in list(holders)[:MAX_VALUES])
     sides = sides_text((write(value_piece(value, path)), len(replicas)) for value, replicas in holders.items())
     common = (f" on {count(len(concerned), 'replica')} with the Mooncake key prefix ", name_piece(key), ": ")
     yield Draft(
