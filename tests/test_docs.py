@@ -12,6 +12,7 @@ import yaml
 from dashboard import __version__
 from dashboard.cli import COMMANDS, cli
 from dashboard.config import load_options
+from dashboard.config.baselines import read_baseline
 from dashboard.provider.switch import ENDPOINTS, NAME, is_named, suggestion
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.rollout import STUCK_AFTER, TOGETHER
@@ -189,6 +190,15 @@ def test_the_readme_says_how_far_apart_the_starts_of_a_rollout_are(readme: str) 
 
 def test_the_changelog_counts_the_rules() -> None:
     assert f"- {len(ALL_RULES)} rules with a page each" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_examples_of_baselines_are_valid() -> None:
+    examples = [
+        each for each in YAML.findall((ROOT / "docs" / "baselines.md").read_text()) if each.startswith("version:")
+    ]
+
+    assert examples
+    assert [read_baseline(each.encode(), "a.yaml")[1] for each in examples] == [()] * len(examples)
 
 
 def _containers(pod: dict[str, Any]) -> list[dict[str, Any]]:

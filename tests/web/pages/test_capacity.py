@@ -1,12 +1,11 @@
-"""Capacity shows how much KV cache each DP rank, each GPU and each pool really holds."""
-
-from __future__ import annotations
+"""Capacity: the KV cache of each DP rank, GPU and pool, with its controls."""
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Basis
@@ -16,151 +15,148 @@ from dashboard.web.charts import DARK, LIGHT
 from tests.builders import alike, document, down, engine, fleet, hostile, replica, story
 from tests.page_runner import html, open_page, opened, rerun
 
-if TYPE_CHECKING:
-    from streamlit.testing.v1 import AppTest
-
 DOCUMENT = document()
+UNKNOWN = engine(None, basis=Basis.UNKNOWN, kv_cache_bytes=None, naive_tokens=None, reason="Blocks not reported.")
+SECOND_ADDRESS = replica("z", fresh=False, same_process=("http://chat-00:8000",))
+WITHOUT_ENGINES = (down("gone"), replica("old", fresh=False), replica("mute", engines=()))
 
 
 def uneven() -> Fleet:
-    """A calm pool first by name, and one in which a rank is short."""
+    """An even pool, and one with a short rank."""
     short = replica("embed-09", pool="embed", document=DOCUMENT, engines=(engine(900_000),))
     return fleet([*alike("chat", 4, DOCUMENT), *alike("embed", 4, DOCUMENT), short], [DOCUMENT])
 
 
 def figure(app: AppTest) -> dict[str, Any]:
-    """The one chart, as Plotly's own JSON."""
+    """The chart, as Plotly's JSON."""
     (chart,) = app.get("plotly_chart")
     drawn: dict[str, Any] = json.loads(chart.proto.spec)
     return drawn
 
 
 def bars(app: AppTest) -> int:
-    """How many bars carry a value."""
+    """The number of bars with a value."""
     return sum(value is not None for trace in figure(app)["data"] if "name" in trace for value in trace["y"])
 
 
-def test_the_pool_whose_ranks_are_short_is_shown_first() -> None:
-    app = open_page(uneven(), "capacity")
+@pytest.mark.parametrize(
+    ("shown", "url", "number", "text"),
+    [
+        pytest.param(
+            uneven(),
+            {},
+            5,
+            "<b>embed-09</b></a>: 900,000 tokens, 25 % less than the median (1,200,000)",
+            id="the first pool has the short rank",
+        ),
+        pytest.param(
+            fleet(alike("chat", 4, DOCUMENT), [DOCUMENT]),
+            {},
+            4,
+            "<h1>All ranks are close to the median of their peers</h1>",
+            id="no outlier",
+        ),
+        pytest.param(
+            uneven(), {"pool": "chat", "measure": "requests", "length": "32k"}, 4, "Requests at 32 k", id="a URL"
+        ),
+        pytest.param(uneven(), {"length": "50,000"}, 5, "Requests at 50,000", id="a typed length"),
+        pytest.param(
+            uneven(),
+            {"length": "<b>long</b>"},
+            5,
+            "<code>&lt;b&gt;long&lt;/b&gt;</code> is not a length in tokens, such as 32768 or 32k. ",
+            id="an invalid length",
+        ),
+        pytest.param(
+            uneven(),
+            {"measure": "requests", "length": "256k"},
+            0,
+            "No requests to draw.",
+            id="a length that no rank serves",
+        ),
+        pytest.param(
+            fleet([*alike("chat", 4, DOCUMENT), SECOND_ADDRESS, *WITHOUT_ENGINES], [DOCUMENT]),
+            {},
+            6,
+            "4 ranks known; 3 replicas without engine data.",
+            id="replicas without engine data",
+        ),
+        pytest.param(fleet([replica(devices=())]), {"per": "GPU"}, 0, NO_DEVICES, id="devices not reported"),
+        pytest.param(
+            fleet([replica(engines=(UNKNOWN,), devices=())]),
+            {},
+            0,
+            "<b>No tokens to draw. </b>Blocks not reported.",
+            id="capacity not reported",
+        ),
+        pytest.param(
+            fleet([replica(engines=(UNKNOWN,))]),
+            {"per": "pool"},
+            0,
+            "No pool reports its tokens.",
+            id="no pool reports",
+        ),
+        pytest.param(
+            fleet([replica(engines=(engine(kv_cache_bytes=None, kv_cache_bytes_per_device=None),), devices=())]),
+            {"measure": "GiB"},
+            0,
+            NO_BYTES,
+            id="stock vLLM reports no bytes",
+        ),
+        pytest.param(fleet([down("gone", pool="chat")]), {}, 0, "<h1>No engine data</h1>", id="all unreachable"),
+        pytest.param(fleet([down(pool=None)]), {}, 0, "No pools to compare", id="no pool"),
+        pytest.param(story(), {"pool": "embed-8b"}, 9, "1 rank unknown (", id="an unknown rank"),
+    ],
+)
+def test_capacity_shows(shown: Fleet, url: dict[str, str], number: int, text: str) -> None:
+    app = open_page(shown, "capacity", **url)
 
-    assert "<h1>One rank has less KV cache than its peers</h1>" in html(app)
-    assert app.selectbox(key="pool").value == "embed"
-    assert bars(app) == 5
-    assert "<b>embed-09</b></a>: 900,000 tokens, 25 % less than the median (1,200,000)" in html(app)
+    assert text in html(app)
+    assert (bars(app) if app.get("plotly_chart") else 0) == number
 
 
-def test_a_calm_fleet_has_no_outlier() -> None:
-    app = open_page(fleet(alike("chat", 4, DOCUMENT), [DOCUMENT]), "capacity")
-
-    assert "<h1>All ranks are close to the median of their peers</h1>" in html(app)
-    assert '<ul class="entries">' not in html(app)
-
-
-def test_the_url_holds_every_choice() -> None:
+def test_requests_of_a_common_length_are_drawn() -> None:
     app = open_page(uneven(), "capacity", pool="chat", measure="requests", length="32k")
 
-    assert bars(app) == 4
     assert figure(app)["data"][0]["y"] == pytest.approx([1_200_000 / 32_768] * 4)
-    assert "Requests at 32 k" in html(app)
 
 
-def test_a_length_can_be_typed() -> None:
-    app = open_page(uneven(), "capacity", length="50,000")
+def test_assumed_values_are_hatched() -> None:
+    app = open_page(story(), "capacity", pool="embed-8b")
 
-    assert "Requests at 50,000" in html(app)
-
-
-def test_what_is_no_length_is_said_to_be_none() -> None:
-    app = open_page(uneven(), "capacity", length="<b>long</b>")
-
-    assert "<code>&lt;b&gt;long&lt;/b&gt;</code> is not a length in tokens, such as 32768 or 32k. " in html(app)
-    assert "Requests at own length" in html(app)
+    assert "/" in figure(app)["data"][0]["marker"]["pattern"]["shape"]
+    assert "9 of 10 known" in html(app)
 
 
-def test_a_length_above_its_own_is_not_served() -> None:
-    app = open_page(uneven(), "capacity", measure="requests", length="256k")
-
-    assert "not served" in html(app)
-    assert "No requests to draw." in html(app)
-    assert not app.get("plotly_chart")
-
-
-def test_replicas_without_engine_data_are_counted() -> None:
-    """One is down, one was last read too long ago, one tells no engine; a second address is no replica of its own."""
-    second = replica("z", fresh=False, same_process=("http://chat-00:8000",))
-    silent = (down("gone"), replica("old", fresh=False), replica("mute", engines=()))
-    app = open_page(fleet([*alike("chat", 4, DOCUMENT), second, *silent], [DOCUMENT]), "capacity")
-
-    assert "4 ranks known; 3 replicas without engine data." in html(app)
-
-
-def test_per_gpu_shows_kv_cache_inside_memory() -> None:
-    app = open_page(uneven(), "capacity", per="GPU", pool="chat")
-
+def test_per_gpu_the_kv_cache_is_drawn_within_the_memory_in_gib() -> None:
+    """The measure is not offered, and stays in the links to other bars."""
+    app = open_page(uneven(), "capacity", per="GPU", pool="chat", measure="requests")
     wholes, held = figure(app)["data"]
-    assert (set(wholes["y"]), set(held["y"])) == ({80}, {46})
-    assert len(held["y"]) == 16
+
+    assert (set(wholes["y"]), set(held["y"]), len(held["y"])) == ({80}, {46}, 16)
+    assert "One bar per device" in html(app)
+    assert [each.key for each in app.segmented_control if each.key in {"per", "measure"}] == ["per"]
+    assert "measure=requests&amp;per=GPU" in html(app)
 
 
-def test_per_gpu_says_why_devices_are_not_known() -> None:
-    app = open_page(fleet([replica(devices=())]), "capacity", per="GPU")
-
-    assert NO_DEVICES in html(app)
-    assert not app.get("plotly_chart")
-
-
-def test_per_pool_shows_one_bar_a_pool() -> None:
+def test_per_pool_each_pool_is_a_bar() -> None:
     app = open_page(uneven(), "capacity", per="pool")
 
     assert figure(app)["data"][0]["y"] == [4_800_000, 5_700_000]
+    assert [each.key for each in app.selectbox] == ["length"]
+    assert not app.dataframe
 
 
-def test_a_pool_of_which_nothing_is_known_says_why() -> None:
-    bare = engine(None, basis=Basis.UNKNOWN, kv_cache_bytes=None, naive_tokens=None, reason="No reply tells blocks.")
-    app = open_page(fleet([replica(engines=(bare,), devices=())]), "capacity")
+def test_one_rank_has_no_median_and_many_have_few_labels() -> None:
+    one, many = (open_page(fleet(alike("chat", number, DOCUMENT), [DOCUMENT]), "capacity") for number in (1, 200))
 
-    assert "<h1>KV cache capacity: not reported</h1>" in html(app)
-    assert "<b>No tokens to draw. </b>No reply tells blocks." in html(app)
-    assert "No pool reports its tokens." in html(open_page(fleet([replica(engines=(bare,))]), "capacity", per="pool"))
-
-
-def test_a_stock_server_tells_no_bytes() -> None:
-    stock = engine(kv_cache_bytes=None, kv_cache_bytes_per_device=None)
-    app = open_page(fleet([replica(engines=(stock,), devices=())]), "capacity", measure="GiB")
-
-    assert NO_BYTES in html(app)
-
-
-def test_a_pool_that_is_down_has_no_engines() -> None:
-    app = open_page(fleet([down("gone", pool="chat")]), "capacity")
-
-    assert "<h1>No engine data</h1>" in html(app)
-    assert "No engine data: " in html(app)
-
-
-def test_without_any_pool_there_is_an_empty_state() -> None:
-    app = open_page(fleet([down(pool=None)]), "capacity")
-
-    assert "No pools to compare" in html(app)
-    assert not app.selectbox
-
-
-def test_one_replica_is_drawn_without_a_median() -> None:
-    app = open_page(fleet([replica(document=DOCUMENT)], [DOCUMENT]), "capacity")
-
-    assert bars(app) == 1
-    assert "shapes" not in figure(app)["layout"]
-
-
-def test_two_hundred_ranks_are_drawn_with_few_labels() -> None:
-    app = open_page(fleet(alike("chat", 200, DOCUMENT), [DOCUMENT]), "capacity")
-
-    assert bars(app) == 200
-    assert len(figure(app)["layout"]["xaxis"]["ticktext"]) <= 25
+    assert "shapes" not in figure(one)["layout"]
+    assert bars(many) == 200
+    assert len(figure(many)["layout"]["xaxis"]["ticktext"]) <= 25
 
 
 def clicked(app: AppTest, key: str, selection: dict[str, Any]) -> list[str]:
-    """The addresses that the browser is sent to after something was selected in the element of this key."""
+    """The URLs that the browser opens after a selection in the element `key`."""
     app.session_state[key] = {"selection": selection}
     return opened(rerun(app))
 
@@ -172,28 +168,11 @@ def test_a_click_on_a_bar_opens_its_replica() -> None:
     assert clicked(app, "capacity_1_0_0", selection) == ["replica?replica=http%3A%2F%2Fembed-09%3A8000"]
 
 
-def test_a_row_of_the_table_opens_its_replica() -> None:
+def test_a_click_on_a_row_opens_its_replica() -> None:
     app = open_page(uneven(), "capacity")
 
     selection = {"rows": [1], "columns": [], "cells": []}
     assert clicked(app, "capacity_3_0", selection) == ["replica?replica=http%3A%2F%2Fembed-02%3A8000"]
-
-
-def test_per_gpu_is_told_in_gib_whatever_is_chosen_elsewhere() -> None:
-    """The choice is not asked for, and is kept for the other bars."""
-    app = open_page(uneven(), "capacity", per="GPU", measure="requests")
-
-    assert "One bar per device" in html(app)
-    assert "per" in [each.key for each in app.segmented_control]
-    assert "measure" not in [each.key for each in app.segmented_control]
-    assert "measure=requests&amp;per=GPU" in html(app)
-
-
-def test_where_bars_are_pools_no_pool_is_chosen() -> None:
-    app = open_page(uneven(), "capacity", per="pool")
-
-    assert [each.key for each in app.selectbox] == ["length"]
-    assert not app.dataframe
 
 
 @pytest.mark.parametrize(("theme", "colours"), [("light", LIGHT), ("dark", DARK)])
@@ -205,7 +184,7 @@ def test_charts_follow_the_theme(theme: str, colours: Any) -> None:
     assert figure(app)["layout"]["font"]["color"] == colours.ink
 
 
-def test_foreign_text_is_never_markup() -> None:
+def test_hostile_names_stay_text() -> None:
     for per in ("DP rank", "GPU", "pool"):
         app = open_page(hostile(), "capacity", per=per)
         assert "<script" not in html(app)
@@ -213,16 +192,7 @@ def test_foreign_text_is_never_markup() -> None:
         assert "<script" not in json.dumps(figure(app)["layout"])
 
 
-def test_the_story_is_told() -> None:
-    """Assumed values are hatched and the unknown rank is named with its reason."""
-    app = open_page(story(), "capacity", pool="embed-8b")
-
-    assert "/" in figure(app)["data"][0]["marker"]["pattern"]["shape"]
-    assert "9 of 10 known" in html(app)
-    assert "1 rank unknown (" in html(app)
-
-
-def test_a_second_address_of_one_process_is_drawn_pale_and_not_added() -> None:
+def test_a_second_address_of_one_process_is_pale_and_not_counted() -> None:
     first, second = alike("chat", 2, DOCUMENT)
     pair = [replace(first, same_process=(second.id,)), replace(second, same_process=(first.id,))]
     app = open_page(fleet(pair, [DOCUMENT]), "capacity")

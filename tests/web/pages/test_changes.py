@@ -1,15 +1,14 @@
-"""The page of changes says what is different between two fleets, and leads into both."""
-
-from __future__ import annotations
+"""Changes: what differs between two fleets, and links into both."""
 
 import re
 from collections.abc import Mapping
 from datetime import timedelta
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, empty_fleet
@@ -20,76 +19,83 @@ from tests import builders
 from tests.builders import HOSTILE, NOW
 from tests.page_runner import address, html, rerun, show_with_snapshots, visit
 
-if TYPE_CHECKING:
-    from streamlit.testing.v1 import AppTest
-
 BLOCK_SIZE = "cache_config.block_size"
 
 
 class Kept(NamedTuple):
-    """A week ago and today."""
+    """The id of last week's snapshot, and today's fleet."""
 
     before: str
     live: Fleet
 
+    def visit(self, **url: str) -> AppTest:
+        """Open last week's snapshot compared with the live fleet."""
+        return visit("changes", **{"from": self.before, "to": "live", **url})
 
-def a_fleet(
+
+def built(
     number: int = 4, *, days: int = 0, name: str = "prod-eu", settings: Mapping[str, object] | None = None
 ) -> Fleet:
-    told = builders.document(settings)
-    started = NOW - timedelta(days=days + 1)
-    members = builders.alike("chat", number, told, started_at=started)
-    return builders.fleet(members, [told], name=name, polled_at=NOW - timedelta(days=days))
+    own = builders.document(settings)
+    members = builders.alike("chat", number, own, started_at=NOW - timedelta(days=days + 1))
+    return builders.fleet(members, [own], name=name, polled_at=NOW - timedelta(days=days))
+
+
+def freeze(fleet: Fleet, name: str) -> str:
+    return service.snapshots().freeze(fleet, name, NOW).id
+
+
+def text_of(part: str) -> str:
+    return re.sub("<[^>]*>", "", part)
+
+
+def footer(app: AppTest) -> str:
+    return text_of(html(app).rpartition('<footer class="context">')[2])
+
+
+def header(app: AppTest) -> str:
+    return text_of(next(part for part in html(app).split("\n") if 'class="asof' in part))
+
+
+def is_updating(app: AppTest) -> bool:
+    return bool(app.get("auto_refresh")) or "Pause" in [toggle.label for toggle in app.toggle]
 
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Kept:
-    """A fleet in which, since last week, block_size became 32 everywhere and one replica went."""
-    live = a_fleet(settings={BLOCK_SIZE: 32})
+    """Since last week `block_size` changed to 32 everywhere and one replica was removed."""
+    live = built(settings={BLOCK_SIZE: 32})
     show_with_snapshots(live, tmp_path)
-    return Kept(service.snapshots().freeze(a_fleet(5, days=7), "last week", NOW).id, live)
+    return Kept(freeze(built(5, days=7), "last week"), live)
 
 
-def test_it_says_first_what_changed_since_the_newest_snapshot(kept: Kept) -> None:
-    """Without anything in the address the newest poll is held against the snapshot before it."""
+def test_by_default_the_newest_poll_is_compared_with_the_snapshot_before_it(kept: Kept) -> None:
     page = html(visit("changes"))
+    texts = ("block_size", "16", "32", kept.before, "chat-05", f"changes?from=live&amp;to={kept.before}")
 
-    assert "block_size" in page
-    assert "16" in page
-    assert "32" in page
-    assert kept.before in page
-    assert "chat-05" in page
+    assert [text for text in texts if text not in page] == []
 
 
-def test_a_setting_that_changed_leads_to_all_its_values_where_it_changed_to(kept: Kept) -> None:
-    page = html(visit("changes"))
+def test_a_changed_setting_links_to_its_values_after_the_change(kept: Kept) -> None:
+    url = f"compare?pool=chat&amp;path={BLOCK_SIZE}"
 
-    assert f"compare?pool=chat&amp;path={BLOCK_SIZE}" in page
-    swapped = html(visit("changes", **{"from": "live", "to": kept.before}))
-    assert f"compare?pool=chat&amp;path={BLOCK_SIZE}&amp;snapshot={kept.before}" in swapped
-
-
-def test_a_finding_that_is_gone_leads_to_the_fleet_that_had_it(tmp_path: Path) -> None:
-    worse = builders.document({BLOCK_SIZE: 32})
-    good = builders.document()
-    members = [*builders.alike("chat", 3, good), builders.replica("chat-04", pool="chat", document=worse)]
-    show_with_snapshots(a_fleet(), tmp_path)
-    bad = builders.fleet(members, [good, worse], polled_at=NOW - timedelta(days=1))
-    key = service.snapshots().freeze(bad, "bad", NOW).id
-
-    assert f"findings?rule=RT-01&amp;snapshot={key}" in html(visit("changes"))
-    assert f"findings?rule=RT-01&amp;snapshot={key}" in html(visit("changes", **{"from": "live", "to": key}))
+    assert url in html(visit("changes"))
+    assert f"{url}&amp;snapshot={kept.before}" in html(visit("changes", **{"from": "live", "to": kept.before}))
 
 
-def test_both_sides_can_be_swapped(kept: Kept) -> None:
-    page = html(visit("changes", **{"from": kept.before, "to": "live"}))
+def test_a_fixed_finding_links_to_the_fleet_that_had_it(tmp_path: Path) -> None:
+    odd, usual = builders.document({BLOCK_SIZE: 32}), builders.document()
+    members = [*builders.alike("chat", 3, usual), builders.replica("chat-04", pool="chat", document=odd)]
+    show_with_snapshots(built(), tmp_path)
+    key = freeze(builders.fleet(members, [usual, odd], polled_at=NOW - timedelta(days=1)), "bad")
 
-    assert f"changes?from=live&amp;to={kept.before}" in page
+    for url in ({}, {"from": "live", "to": key}):
+        assert f"findings?rule=RT-01&amp;snapshot={key}" in html(visit("changes", **url))
 
 
-def test_a_side_that_is_chosen_stands_in_the_address(kept: Kept) -> None:
-    other = service.snapshots().freeze(a_fleet(3, days=3), "three days ago", NOW).id
-    app = visit("changes", **{"from": kept.before, "to": "live"})
+def test_a_selected_side_is_in_the_url(kept: Kept) -> None:
+    other = freeze(built(3, days=3), "three days ago")
+    app = kept.visit()
     app.selectbox(key="changes_side_to").set_value(other)
     rerun(app)
 
@@ -98,8 +104,8 @@ def test_a_side_that_is_chosen_stands_in_the_address(kept: Kept) -> None:
 
 
 @pytest.mark.parametrize("page", ["changes", "snapshots"])
-def test_both_choices_stand_as_the_address_says_after_a_snapshot_was_renamed(kept: Kept, page: str) -> None:
-    """A choice whose words change begins anew."""
+def test_both_selections_follow_the_url_after_a_rename(kept: Kept, page: str) -> None:
+    """Streamlit takes an option with a new label for a new option."""
     app = visit(page, **{"from": kept.before, "to": "live"})
     service.snapshots().rename(kept.before, "Monday")
     rerun(app)
@@ -108,152 +114,117 @@ def test_both_choices_stand_as_the_address_says_after_a_snapshot_was_renamed(kep
     assert shown == [(True, f"Monday · 2026-02-23T11:42:13Z · {kept.before[:10]}"), (True, "prod-eu now")]
 
 
-def test_first_digits_of_an_id_are_enough(kept: Kept) -> None:
-    app = visit("changes", **{"from": kept.before[:5].upper(), "to": "live"})
+def test_the_first_digits_of_an_id_select_a_snapshot(kept: Kept) -> None:
+    app = kept.visit(**{"from": kept.before[:5].upper()})
 
     assert "block_size" in html(app)
     assert app.selectbox(key="changes_side_from").value == kept.before
 
 
-def test_the_same_fleet_on_both_sides_says_so(kept: Kept) -> None:
-    page = html(visit("changes", **{"from": kept.before, "to": kept.before}))
-
-    assert "Both sides are the same fleet" in page
+def test_one_fleet_on_both_sides_is_an_empty_state(kept: Kept) -> None:
+    assert "Both sides are the same fleet" in html(kept.visit(to=kept.before))
 
 
-def test_nothing_changed_is_said_as_such(tmp_path: Path) -> None:
-    show_with_snapshots(a_fleet(), tmp_path)
-    told = builders.document()
-    same = builders.fleet(
-        builders.alike("chat", 4, told, started_at=NOW - timedelta(days=1)),
-        [told],
-        polled_at=NOW - timedelta(hours=1),
-    )
-    before = service.snapshots().freeze(same, "an hour ago", NOW).id
-    after = service.snapshots().freeze(a_fleet(), "now", NOW).id
+def test_equal_fleets_have_no_changes(tmp_path: Path) -> None:
+    own = builders.document()
+    members = builders.alike("chat", 4, own, started_at=NOW - timedelta(days=1))
+    show_with_snapshots(built(), tmp_path)
+    before = freeze(builders.fleet(members, [own], polled_at=NOW - timedelta(hours=1)), "an hour ago")
 
-    assert "<h1>Nothing changed</h1>" in html(visit("changes", **{"from": before, "to": after}))
+    assert "<h1>Nothing changed</h1>" in html(visit("changes", **{"from": before, "to": freeze(built(), "now")}))
 
 
 @pytest.mark.parametrize("name", ["from", "to"])
 @pytest.mark.parametrize("key", ["0000000000", "zz", HOSTILE, "../../x"])
-def test_an_id_that_nobody_has_says_so_and_another_can_be_chosen(kept: Kept, name: str, key: str) -> None:
-    app = visit("changes", **{"from": kept.before, "to": "live", name: key})
-    page = html(app)
+def test_an_unknown_id_is_an_error_and_another_one_can_be_selected(kept: Kept, name: str, key: str) -> None:
+    app = kept.visit(**{name: key})
 
-    assert "There is no snapshot" in page
-    assert "<script>" not in page
+    assert "There is no snapshot" in html(app)
+    assert "<script>" not in html(app)
     assert app.selectbox(key=f"changes_side_{name}").value is None
     assert len(app.selectbox(key=f"changes_side_{name}").options) == 2
 
 
 @pytest.mark.parametrize("live", [empty_fleet("prod"), builders.fleet(polled_at=NOW)], ids=["unpolled", "no target"])
-def test_without_a_live_fleet_two_snapshots_are_compared(live: Fleet, tmp_path: Path) -> None:
+def test_two_snapshots_are_compared_without_a_live_fleet(live: Fleet, tmp_path: Path) -> None:
     show_with_snapshots(live, tmp_path)
     assert "There is no live fleet to compare with" in html(visit("changes"))
 
-    service.snapshots().freeze(a_fleet(5, days=7), "last week", NOW)
-    service.snapshots().freeze(a_fleet(4, days=1, settings={BLOCK_SIZE: 32}), "yesterday", NOW)
+    freeze(built(5, days=7), "last week")
+    freeze(built(days=1, settings={BLOCK_SIZE: 32}), "yesterday")
+
     assert "block_size" in html(visit("changes"))
 
 
-def test_a_frozen_page_compares_with_the_live_fleet(kept: Kept) -> None:
-    """`live` is the newest poll also where the reader stands in a snapshot."""
-    page = html(visit("changes", **{"from": kept.before, "to": "live", "snapshot": kept.before}))
+@pytest.mark.parametrize("more", [{}, {"screenshot": "1"}], ids=["as usual", "screenshot"])
+def test_a_comparison_of_snapshots_has_both_contexts_and_no_clock(kept: Kept, more: dict[str, str]) -> None:
+    other = freeze(built(3, days=3), "three days ago")
+    app = kept.visit(to=other, **more)
 
-    assert "block_size" in page
-    assert "Both sides are the same fleet" not in page
-
-
-def foot(app: AppTest) -> str:
-    return re.sub("<[^>]*>", "", html(app).rpartition('<footer class="context">')[2])
-
-
-def head(app: AppTest) -> str:
-    return re.sub("<[^>]*>", "", next(part for part in html(app).split("\n") if 'class="asof' in part))
-
-
-def looks_for_newer(app: AppTest) -> bool:
-    return bool(app.get("auto_refresh")) or "Pause" in [toggle.label for toggle in app.toggle]
-
-
-@pytest.mark.parametrize("more", [{}, {"screenshot": "1"}], ids=["as usual", "still"])
-def test_two_snapshots_are_told_as_what_they_are_and_nothing_of_the_live_fleet(
-    kept: Kept, more: dict[str, str]
-) -> None:
-    """A picture of the page carries both ids, names, times and how many answered, and no clock."""
-    other = service.snapshots().freeze(a_fleet(3, days=3), "three days ago", NOW).id
-    app = visit("changes", **{"from": kept.before, "to": other}, **more)
-
-    assert foot(app).startswith(
+    assert footer(app).startswith(
         f"prod-eu · before: snapshot {kept.before[:10]} “last week”, data as of 2026-02-23T11:42:13Z, 5 of 5 answered"
         f" · after: snapshot {other[:10]} “three days ago”, data as of 2026-02-27T11:42:13Z, 3 of 3 answered · vllm"
     )
-    assert "filters" not in foot(app)
-    assert head(app) == (
+    assert "filters" not in footer(app)
+    assert header(app) == (
         f"Compared: {kept.before[:10]} · 5 of 5 · 2026-02-23T11:42:13Z → {other[:10]} · 3 of 3 · 2026-02-27T11:42:13Z"
     )
-    assert not looks_for_newer(app)
+    assert not is_updating(app)
 
 
-def test_a_live_side_is_called_so_and_has_a_clock(kept: Kept) -> None:
-    app = visit("changes", **{"from": kept.before, "to": "live"})
+def test_a_live_side_has_a_clock_and_updates(kept: Kept) -> None:
+    app = kept.visit()
 
-    assert " · after: not frozen, data as of 2026-03-02T11:42:13Z, 4 of 4 answered · " in foot(app)
-    assert head(app).endswith("→ live · 4 of 4 · data as of 11:42:13 UTC (0 s ago)")
-    assert looks_for_newer(app)
-
-
-def test_beside_an_open_snapshot_both_sides_are_told_and_not_that_one(kept: Kept) -> None:
-    third = service.snapshots().freeze(a_fleet(2, days=9), "the third", NOW).id
-    page = html(app := visit("changes", **{"from": kept.before, "to": "live", "snapshot": third}))
-
-    assert "nothing is polled" not in page
-    assert "the third" not in foot(app)
-    assert "live · 4 of 4 · data as of 11:42:13 UTC" in head(app)
+    assert " · after: not frozen, data as of 2026-03-02T11:42:13Z, 4 of 4 answered · " in footer(app)
+    assert header(app).endswith("→ live · 4 of 4 · data as of 11:42:13 UTC (0 s ago)")
+    assert is_updating(app)
 
 
-def test_where_a_side_cannot_be_opened_nothing_is_said_to_be_compared(kept: Kept) -> None:
-    app = visit("changes", **{"from": kept.before, "to": "zzzz"})
+def test_an_open_snapshot_does_not_replace_a_side(kept: Kept) -> None:
+    """`live` is the newest poll, and the banner of the open snapshot is not drawn."""
+    app = kept.visit(snapshot=freeze(built(2, days=9), "the third"))
 
-    assert head(app) == "no comparison"
-    assert foot(app).startswith("no comparison · vllm-fleet-dashboard")
+    assert "block_size" in html(kept.visit(snapshot=kept.before))
+    assert "nothing is polled" not in html(app)
+    assert "the third" not in footer(app)
+    assert "live · 4 of 4 · data as of 11:42:13 UTC" in header(app)
+
+
+def test_an_unknown_side_is_no_comparison(kept: Kept) -> None:
+    app = kept.visit(to="zzzz")
+
+    assert header(app) == "no comparison"
+    assert footer(app).startswith("no comparison · vllm-fleet-dashboard")
     assert "Share" not in [each.proto.popover.label for each in app.get("popover")]
 
 
-def test_two_snapshots_are_shared_by_their_link_and_there_is_nothing_to_freeze(kept: Kept) -> None:
-    other = service.snapshots().freeze(a_fleet(3, days=3), "three days ago", NOW).id
-    app = visit("changes", **{"from": kept.before[:5], "to": other})
+def test_a_link_has_whole_ids_and_the_snapshot_of_a_live_side_once_frozen(kept: Kept) -> None:
+    """A link with `live` would compare another poll each time."""
+    other = freeze(built(3, days=3), "three days ago")
+    frozen, live = kept.visit(**{"from": kept.before[:5], "to": other}), kept.visit()
+    assert frozen.code[0].value.endswith(f"/changes?from={kept.before}&to={other}")
+    assert "freeze" not in [button.key for button in frozen.button]
 
-    assert app.code[0].value.endswith(f"/changes?from={kept.before}&to={other}")
-    assert "freeze" not in [button.key for button in app.button]
+    live.button(key="freeze").click()
+    rerun(live)
+    (made,) = {each.id for each in service.snapshots().all()} - {kept.before, other}
 
-
-def test_a_live_side_that_is_frozen_takes_its_place_in_the_link(kept: Kept) -> None:
-    """With `live` in it the link would compare another poll every time."""
-    app = visit("changes", **{"from": kept.before, "to": "live"})
-    app.button(key="freeze").click()
-    rerun(app)
-    (made,) = (each.id for each in service.snapshots().all() if each.id != kept.before)
-
-    assert app.code[0].value.endswith(f"/changes?from={kept.before}&to={made}")
+    assert live.code[0].value.endswith(f"/changes?from={kept.before}&to={made}")
 
 
-def test_names_that_attack_stay_text(tmp_path: Path) -> None:
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
     show_with_snapshots(builders.hostile(), tmp_path)
-    service.snapshots().freeze(a_fleet(days=1, name=HOSTILE), HOSTILE, NOW)
+    freeze(built(days=1, name=HOSTILE), HOSTILE)
     page = html(visit("changes"))
 
     assert "<script>" not in page
     assert "<img" not in page
 
 
-def test_what_is_shown_can_be_taken_away_as_it_is_shown(kept: Kept) -> None:
-    """The exported report has the headline of the page, and both sides."""
+@pytest.mark.usefixtures("kept")
+def test_the_export_has_the_headline_and_the_context_of_the_page() -> None:
     app = visit("changes")
-    report = app.session_state[share.OFFERED].view()
-    taken = written(report, Format.HTML).decode()
+    view = app.session_state[share.OFFERED].view()
 
-    assert escape(report.headline) in taken
-    assert kept.before[:10] in taken
-    assert context_line(report.context) == foot(app).strip()
+    assert escape(view.headline) in written(view, Format.HTML).decode()
+    assert context_line(view.context) == footer(app).strip()

@@ -1,10 +1,24 @@
-"""Compare shows how the replicas of one pool differ, setting by setting."""
+"""Compare: the prefix sharing band, the difference matrix, its filters and references, and its dialogs."""
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 
-from dashboard.analysis.assembly import empty_fleet
-from tests.builders import HASHING, alike, document, down, fleet, hashing, hostile, replica, story
-from tests.page_runner import html, open_page, rerun, tables
+import pytest
+
+from dashboard import service
+from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
+from dashboard.compare import BASELINE, build_matrix
+from dashboard.fleet import Baseline
+from dashboard.render.csv_table import matrix_csv
+from dashboard.rules.policy import Policy
+from tests.builders import HASHING, HOSTILE, NOW, alike, document, down, fleet, hashing, hostile, replica, story
+from tests.page_runner import address, html, open_page, rerun, tables
+
+BLOCK_SIZE = "cache_config.block_size"
+DOCUMENT = document()
+XXHASH = {"cache_config.prefix_caching_hash_algo": "xxhash"}
+AGREED = Baseline("agreed", "chat-*", {BLOCK_SIZE: "64"}, file="agreed.yaml")
 
 
 def rows(table: str) -> list[str]:
@@ -12,89 +26,86 @@ def rows(table: str) -> list[str]:
     return re.findall(r'<tr data-path="([^"]+)"', table)
 
 
-def test_the_pool_that_needs_a_look_most_is_shown_first() -> None:
-    """Without a choice in the URL, Compare opens where prefixes are not shared."""
+def row(table: str, path: str) -> str:
+    found = re.search(rf'<tr data-path="{re.escape(path)}".*?</tr>', table, re.DOTALL)
+    assert found
+    return found[0]
+
+
+def split_by_hashes(**settings: object) -> Fleet:
+    """Three replicas with equal settings, each with its own random hash root."""
+    own = document({**XXHASH, **settings})
+    members = [replica(f"chat-{index}", document=own, engines=hashing(f"root {index}")) for index in range(3)]
+    return fleet(members, [own], policy=HASHING)
+
+
+def with_baseline(built: Fleet, baseline: Baseline = AGREED) -> Fleet:
+    return inspected(replace(built, policy=Policy(baselines=(baseline,))), NOW)
+
+
+def test_the_first_pool_is_the_one_without_common_prefixes() -> None:
     app = open_page(story(), "compare")
+    band, settings = tables(app)
 
     assert app.selectbox(key="pool").value == "chat-70b"
-    assert "<h1>chat-70b</h1>" in html(app)
-    assert "18 replicas in 3 cohorts · H100 ×4 · router: prefix-hash (fleet.yaml)" in html(app)
+    assert rows(band)[:2] == ["version", "cache_config.enable_prefix_caching"]
+    assert (len(rows(band)), len(rows(settings))) == (6, 7)
+    for text in (
+        "<h1>chat-70b</h1>",
+        "18 replicas in 3 cohorts · H100 ×4 · router: prefix-hash (fleet.yaml)",
+        "does not share prefixes with",
+        "7 of 17 settings differ. Hidden: 10 equal.",
+        "Not compared (unreachable): chat-70b-18.",
+    ):
+        assert text in html(app)
 
 
-def test_the_url_chooses_the_pool() -> None:
-    """A link to a pool opens that pool."""
-    app = open_page(story(), "compare", pool="embed-8b")
+@pytest.mark.parametrize(
+    ("url", "number", "text"),
+    [
+        pytest.param({"show": "All settings"}, 17, "17 settings", id="all settings"),
+        pytest.param(
+            {"section": "cache_config", "search": "util 0.88"},
+            1,
+            "Hidden: 6 filtered out, 10 equal.",
+            id="section and search",
+        ),
+        pytest.param({"path": BLOCK_SIZE}, 7, "<pre><code>32</code></pre>", id="all values of a setting"),
+        pytest.param(
+            {"path": BLOCK_SIZE},
+            7,
+            'href="replica?replica=http%3A%2F%2Fchat-70b-17%3A8000">chat-70b-17</a>',
+            id="the replicas of a value",
+        ),
+        pytest.param({"cohort": "C"}, 7, ">chat-70b-16</a>", id="the replicas of a cohort"),
+        pytest.param(
+            {"cohort": "C"},
+            7,
+            "<code>cache_config.prefix_caching_hash_algo = xxhash</code>",
+            id="the settings that identify a cohort",
+        ),
+        pytest.param(
+            {"cohort": "C"},
+            7,
+            '<a href="compare?pool=chat-70b&amp;reference=C">Compare with C</a>',
+            id="the cohort as the reference",
+        ),
+        pytest.param(
+            {"cohort": "C"},
+            7,
+            '<a href="compare?pool=chat-70b&amp;converge=C">What if all were like C</a>',
+            id="the cohort as the target of a what-if",
+        ),
+    ],
+)
+def test_a_url_opens(url: dict[str, str], number: int, text: str) -> None:
+    app = open_page(story(), "compare", pool="chat-70b", **url)
 
-    assert "<h1>embed-8b</h1>" in html(app)
-
-
-def test_the_band_on_prefix_sharing_stands_on_top_with_a_plain_sentence() -> None:
-    """All that decides prefix sharing is in the band, equal or not, and the sentence names who stands apart."""
-    app = open_page(story(), "compare", pool="chat-70b")
-
-    assert "does not share prefixes with" in html(app)
-    assert rows(tables(app)[0])[:2] == ["version", "cache_config.enable_prefix_caching"]
-    assert len(rows(tables(app)[0])) == 6
-
-
-def test_equal_settings_with_other_block_hashes_are_said_first_and_shown() -> None:
-    """What engines measured stands above the settings that show nothing: the sentence, then a table of cohorts."""
-    told = document({"cache_config.prefix_caching_hash_algo": "xxhash"})
-    members = [replica(f"chat-{index}", document=told, engines=hashing(f"root {index}")) for index in range(3)]
-    shown = html(open_page(fleet(members, [told]), "compare"))
-
-    assert "<b> share no prefixes</b>" in shown
-    assert (
-        shown.index("(measured, settings match)")
-        < shown.index("Which cohorts can share prefixes")
-        < shown.index("No setting differs:")
-    )
-    assert "every engine process uses a random hash seed" in shown
-    assert '<div class="notice good">' not in shown
-
-
-def test_the_row_that_decides_stands_beside_the_settings_and_is_as_bad_as_its_finding() -> None:
-    """Settings that are all equal do not hide that hashes are not: the seed policy and the hashes are rows, too."""
-    told = document({"cache_config.prefix_caching_hash_algo": "xxhash", "seed_policy": "random"})
-    members = [replica(f"chat-{index}", document=told, engines=hashing(f"root {index}")) for index in range(3)]
-    app = open_page(fleet(members, [told], policy=HASHING), "compare")
-    table = tables(app)[0]
-
-    assert rows(table)[-2:] == ["seed_policy", "replicas.fingerprint"]
-    assert re.findall(r'data-path="replicas.fingerprint".*?class="glyph (\w+)"', table) == ["critical"]
-    assert ">3 different<" in table
-
-    opened = html(open_page(fleet(members, [told]), "compare", path="replicas.fingerprint"))
-    assert "Each engine computes these digests" in opened
+    assert len(rows(tables(app)[1])) == number
+    assert text in html(app)
 
 
-def test_the_matrix_lists_only_what_differs_and_says_what_it_hides() -> None:
-    """Seven settings differ; the ten equal ones and the silent replica are named below."""
-    app = open_page(story(), "compare", pool="chat-70b")
-
-    assert len(rows(tables(app)[1])) == 7
-    assert "7 of 17 settings differ. Hidden: 10 equal." in html(app)
-    assert "Not compared (unreachable): chat-70b-18." in html(app)
-
-
-def test_all_settings_can_be_shown() -> None:
-    """Equal settings appear when asked for, and are then no longer called hidden."""
-    app = open_page(story(), "compare", pool="chat-70b", show="All settings")
-
-    assert len(rows(tables(app)[1])) == 17
-    assert "Hidden" not in html(app)
-
-
-def test_section_and_search_narrow_the_matrix() -> None:
-    """Both stand in the URL; what they hide is counted."""
-    app = open_page(story(), "compare", pool="chat-70b", section="cache_config", search="util 0.88")
-
-    assert rows(tables(app)[1]) == ["cache_config.gpu_memory_utilization"]
-    assert "Hidden: 6 filtered out, 10 equal." in html(app)
-
-
-def test_filters_that_hide_all_say_so_and_offer_the_way_back() -> None:
-    """An empty table is explained, and one link removes the filters."""
+def test_filters_without_a_match_are_an_empty_state_with_a_way_back() -> None:
     app = open_page(story(), "compare", pool="chat-70b", search="no such thing")
 
     assert len(tables(app)) == 1
@@ -103,143 +114,175 @@ def test_filters_that_hide_all_say_so_and_offer_the_way_back() -> None:
     assert '<a href="compare?pool=chat-70b">Clear filters</a>' in html(app)
 
 
-def test_a_pool_without_differences_says_that_all_agree() -> None:
-    """Nothing to show is good news here, and does not look like a failure."""
-    app = open_page(story(), "compare", pool="gemma-27b")
-
-    assert "<b>No setting differs:</b> 17 settings compared." in html(app)
-
-
-def test_a_pool_that_does_not_exist_is_said_and_another_can_be_chosen() -> None:
-    """No other pool is shown in its place."""
+def test_an_unknown_pool_is_not_replaced_by_another() -> None:
     app = open_page(story(), "compare", pool="nope")
-
     assert "Pool “nope” not found" in html(app)
     assert "chat-70b" not in html(app)
     assert not tables(app)
 
     app.selectbox(key="other_pool").set_value("embed-8b")
+
     assert "<h1>embed-8b</h1>" in html(rerun(app))
-    assert app.query_params["pool"] in ("embed-8b", ["embed-8b"])
+    assert address(app, "pool") == "embed-8b"
 
 
-def test_references_are_named_and_stand_in_the_order_in_which_people_count() -> None:
-    """The address keeps the id; the reader sees the name."""
-    told = document()
-    app = open_page(fleet([replica(name, pool="chat", document=told) for name in ("c-10", "c-2")], [told]), "compare")
+def test_equal_settings_with_different_block_hashes_are_a_measured_split() -> None:
+    """The verdict and its table are above the settings, and nothing looks like good news."""
+    shown = html(open_page(split_by_hashes(), "compare"))
+    order = ("(measured, settings match)", "Which cohorts can share prefixes", "No setting differs:")
 
+    assert "<b> share no prefixes</b>" in shown
+    assert "every engine process uses a random hash seed" in shown
+    assert [shown.index(text) for text in order] == sorted(shown.index(text) for text in order)
+    assert '<div class="notice good">' not in shown
+
+
+def test_seed_policy_and_hashes_are_rows_of_the_band() -> None:
+    split = split_by_hashes(seed_policy="random")
+    band = tables(open_page(split, "compare"))[0]
+
+    assert rows(band)[-2:] == ["seed_policy", "replicas.fingerprint"]
+    assert re.findall(r'class="glyph (\w+)"', row(band, "replicas.fingerprint")) == ["critical"]
+    assert ">3 different<" in band
+    assert "Each engine computes these digests" in html(open_page(split, "compare", path="replicas.fingerprint"))
+
+
+def test_a_reference_has_its_name_in_the_control_and_its_id_in_the_url() -> None:
+    members = [replica(name, pool="chat", document=DOCUMENT) for name in ("c-10", "c-2")]
+    app = open_page(fleet(members, [DOCUMENT]), "compare")
     assert app.selectbox(key="reference").options == ["majority", "cohort A", "c-2", "c-10"]
+
     app.selectbox(key="reference").set_value("http://c-10:8000")
-    assert app.query_params.get("reference") is None
-    assert rerun(app).query_params["reference"] in ("http://c-10:8000", ["http://c-10:8000"])
+
+    assert address(rerun(app), "reference") == "http://c-10:8000"
 
 
-def test_a_reference_that_there_is_not_says_so() -> None:
-    """One against one: no majority."""
-    told = [document({"model_config.seed": seed}) for seed in (7, 8)]
-    members = [replica(f"chat-{index}", document=each) for index, each in enumerate(told)]
-    app = open_page(fleet(members, told), "compare")
+def test_a_tie_has_no_majority() -> None:
+    own = [document({"model_config.seed": seed}) for seed in (7, 8)]
+    app = open_page(fleet([replica(f"chat-{index}", document=each) for index, each in enumerate(own)], own), "compare")
 
     assert app.selectbox(key="reference").options[0] == "majority (none)"
 
 
-def test_a_cohort_can_be_the_reference() -> None:
-    """Against B, the others are marked and B is not."""
+def test_cells_that_differ_from_the_reference_are_marked() -> None:
     table = tables(open_page(story(), "compare", pool="chat-70b", reference="B"))[1]
+    cells = re.findall(r"<td( class=\"differs\")?[^>]*>", row(table, BLOCK_SIZE))
 
-    row = table[table.index('data-path="cache_config.block_size"') :].split("</tr>")[0]
-    assert [cell.startswith(' class="differs"') for cell in re.findall(r"<td( class=\"differs\")?[^>]*>", row)[1:]] == [
-        True,
-        False,
-        True,
-    ]
+    assert [bool(each) for each in cells[1:]] == [True, False, True]
 
 
-def test_a_small_pool_can_show_replicas_as_columns() -> None:
-    """Ten replicas fit beside each other under their names; eighteen are compared by cohort only."""
-    small = open_page(story(), "compare", pool="embed-8b", columns="Replicas")
-    large = open_page(story(), "compare", pool="chat-70b", columns="Replicas")
+def test_only_a_small_pool_has_a_column_per_replica() -> None:
+    small = tables(open_page(story(), "compare", pool="embed-8b", columns="Replicas"))[1]
+    large = tables(open_page(story(), "compare", pool="chat-70b", columns="Replicas"))[1]
 
-    assert tables(small)[1].count('scope="col"') == 11
-    assert "embed-8b-07" in tables(small)[1]
-    assert tables(large)[1].count('scope="col"') == 4
+    assert (small.count('scope="col"'), large.count('scope="col"')) == (11, 4)
+    assert "embed-8b-07" in small
 
 
-def test_a_path_in_the_url_opens_all_its_values() -> None:
-    """The dialog shows every value with who has it and who said it, and can be linked to."""
-    app = open_page(story(), "compare", pool="chat-70b", path="cache_config.block_size")
-
-    assert "<pre><code>32</code></pre>" in html(app)
-    assert 'href="replica?replica=http%3A%2F%2Fchat-70b-17%3A8000">chat-70b-17</a>' in html(app)
-
-
-def test_a_cohort_in_the_url_opens_its_replicas() -> None:
-    """One click on a column's head leads to who is in it and what tells it apart."""
-    app = open_page(story(), "compare", pool="chat-70b", cohort="C")
-
-    assert "<code>cache_config.prefix_caching_hash_algo = xxhash</code>" in html(app)
-    assert ">chat-70b-16</a>" in html(app)
-    assert '<a href="compare?pool=chat-70b&amp;reference=C">Compare with C</a>' in html(app)
-    assert '<a href="compare?pool=chat-70b&amp;converge=C">What if all were like C</a>' in html(app)
-
-
-def test_the_page_keeps_its_fleet_while_paused_and_follows_again_after() -> None:
-    """Pause stops this session only from following; nothing moves until it is released."""
+def test_a_paused_page_keeps_its_fleet() -> None:
     app = open_page(story(), "compare")
     app.toggle(key="paused").set_value(True).run()
-    told = document()
-    from dashboard import service
-
-    service.put(fleet(alike("other", 3, told), [told], name="next"))
+    service.put(fleet(alike("other", 3, DOCUMENT), [DOCUMENT], name="next"))
     assert "<h1>chat-70b</h1>" in html(rerun(app))
 
     app.toggle(key="paused").set_value(False).run()
     assert "<h1>other</h1>" in html(rerun(app))
 
 
-def test_a_fleet_without_any_pool_is_explained() -> None:
-    """When nobody told a model, there is nothing to compare, and the page says where to look."""
-    app = open_page(fleet([down("chat-1", pool=None)]), "compare")
-
-    assert "No pools to compare" in html(app)
+MANY = [document({"model_config.seed": index}) for index in range(30)]
 
 
-def test_before_the_first_poll_the_page_says_that_it_waits() -> None:
-    """The same empty state as on every page."""
-    assert "Waiting for the first poll" in html(open_page(empty_fleet("prod-eu"), "compare"))
+@pytest.mark.parametrize(
+    ("compared", "present", "absent"),
+    [
+        pytest.param(fleet([down("chat-1", pool=None)]), ("No pools to compare",), (), id="no pool"),
+        pytest.param(empty_fleet("prod-eu"), ("Waiting for the first poll",), (), id="before the first poll"),
+        pytest.param(
+            fleet(alike("chat", 3, DOCUMENT), [DOCUMENT]),
+            ("<b>No setting differs:</b> 17 settings compared.",),
+            (),
+            id="all equal",
+        ),
+        pytest.param(
+            fleet([down("chat-1"), down("chat-2")]),
+            ("Not compared (unreachable): chat-1 and chat-2.",),
+            ("No difference:",),
+            id="unknown is not equal",
+        ),
+        pytest.param(
+            fleet([replica("chat-1", pool="chat"), replica("chat-2", pool="chat")]),
+            ("No replica of this pool reports its settings", 'href="replicas"'),
+            ("0 of 0 settings",),
+            id="no settings reported",
+        ),
+        pytest.param(
+            fleet([replica(f"chat-{index}", document=each) for index, each in enumerate(MANY)], MANY),
+            ("6 more columns only in the CSV.",),
+            (),
+            id="many cohorts",
+        ),
+        pytest.param(hostile(), ("&lt;script&gt;",), ("<script>", "<img"), id="hostile names and values"),
+    ],
+)
+def test_compare_of_an_unusual_fleet(compared: Fleet, present: Sequence[str], absent: Sequence[str]) -> None:
+    shown = html(open_page(compared, "compare", show="All settings", path="model_config.tokenizer"))
+    shown += html(open_page(compared, "compare"))
+
+    assert [text for text in present if text not in shown] == []
+    assert [text for text in absent if text in shown] == []
 
 
-def test_a_pool_of_which_nothing_was_read_shows_no_columns_and_does_not_claim_agreement() -> None:
-    """A labelled pool whose replicas are all down has no cohorts: unknown is not equal."""
-    app = open_page(fleet([down("chat-1"), down("chat-2"), replica("other-1", pool="other")]), "compare", pool="chat")
+def test_a_baseline_is_a_reference_with_a_column_of_its_own() -> None:
+    app = open_page(with_baseline(story()), "compare", pool="chat-70b", reference="baseline")
+    band, settings = tables(app)
 
-    assert "No difference:" not in html(app)
-    assert "Not compared (unreachable): chat-1 and chat-2." in html(app)
-
-
-def test_a_pool_that_answers_but_tells_no_settings_says_what_helps() -> None:
-    """It is no list of zeros, and leads to where the provider is offered."""
-    shown = html(open_page(fleet([replica("chat-1", pool="chat"), replica("chat-2", pool="chat")]), "compare"))
-
-    assert "No replica of this pool reports its settings" in shown
-    assert "0 of 0 settings" not in shown
-    assert 'href="replicas"' in shown
+    assert "baseline agreed" in app.selectbox(key="reference").options
+    assert app.selectbox(key="reference").value == "baseline"
+    for table in (band, settings):
+        assert re.search(r'<th scope="col">baseline agreed<small>reference</small></th>', table)
+    assert re.findall(r"<td[^>]*>(\d+)", row(settings, BLOCK_SIZE)) == ["64", "16", "32", "16"]
+    assert re.search(r'<td class="none"[^>]*>not agreed</td>', band)
 
 
-def test_hostile_values_and_names_stay_text() -> None:
-    """Values, paths, names and pools are escaped in the table, the dialog and the line below."""
-    shown = html(open_page(hostile(), "compare", show="All settings", path="model_config.tokenizer"))
+def test_the_csv_has_the_column_of_the_baseline() -> None:
+    built = story()
+    pool = next(each for each in built.pools if each.name == "chat-70b")
+    found = build_matrix(pool, built.documents, BASELINE, baseline=AGREED, band=[BLOCK_SIZE]).band
 
-    assert "<script>" not in shown
-    assert "<img" not in shown
-    assert "&lt;script&gt;" in shown
+    assert matrix_csv(found).splitlines() == [
+        "path,baseline agreed,A x15,B x1 http://chat-70b-17:8000,C x1 http://chat-70b-16:8000",
+        "cache_config.block_size,64,16,32,16",
+    ]
 
 
-def test_more_cohorts_than_can_be_compared_by_eye_are_said_to_be_in_the_csv() -> None:
-    """Nothing is hidden silently."""
-    told = [document({"model_config.seed": index}) for index in range(30)]
-    shown = html(
-        open_page(fleet([replica(f"chat-{index}", document=each) for index, each in enumerate(told)], told), "compare")
-    )
+@pytest.mark.parametrize("url", [{"pool": "embed-8b", "reference": "baseline"}, {"pool": "chat-70b"}])
+def test_the_majority_is_the_reference_by_default_and_without_a_baseline(url: dict[str, str]) -> None:
+    app = open_page(with_baseline(story()), "compare", **url)
 
-    assert "6 more columns only in the CSV." in shown
+    assert app.selectbox(key="reference").value == "majority"
+    assert "baseline agreed" not in "".join(tables(app))
+
+
+def test_a_uniform_pool_shows_its_deviations_from_the_baseline() -> None:
+    pool = with_baseline(fleet(alike("chat-1", 3, DOCUMENT), [DOCUMENT]))
+    app = open_page(pool, "compare", pool="chat-1", reference="baseline")
+
+    assert rows(tables(app)[1]) == [BLOCK_SIZE]
+    assert "1 deviation from the baseline agreed." in html(app)
+
+
+@pytest.mark.parametrize(("compared", "is_offered"), [(story(), True), (fleet([down("chat-1")]), False)])
+def test_a_pool_with_settings_is_offered_as_a_baseline(compared: Fleet, *, is_offered: bool) -> None:
+    labels = [each.proto.label for each in open_page(compared, "compare").get("download_button")]
+
+    assert ("Baseline" in labels) is is_offered
+
+
+def test_a_hostile_baseline_stays_text() -> None:
+    agreed = Baseline(HOSTILE, HOSTILE, {HOSTILE: f'"{0}"'}, comments={HOSTILE: HOSTILE}, file=HOSTILE)
+    pages = [
+        open_page(with_baseline(hostile(), agreed), "compare", reference="baseline"),
+        open_page(with_baseline(hostile(), agreed), "findings"),
+    ]
+
+    assert [page for page in pages if "<script>alert" in html(page)] == []
