@@ -25,7 +25,7 @@ FONT = '"Source Sans", sans-serif'
 
 
 # A chart is as wide as its page; labels are laid out for the narrowest one that has to be readable (1024 px).
-NARROWEST, NARROWEST_ALONE = 640, 900  # px of the plot, where something stands beside it and where nothing does
+NARROWEST, NARROWEST_ALONE = 640, 900  # px of the plot, next to another block and alone
 LETTER = 7.5  # px of one letter of a label
 LINE = 15  # px that a label at an angle takes of the axis
 LONGEST_LABEL = 20  # characters under a bar

@@ -43,14 +43,14 @@ def draw(*bars: Bar, median: float | None = None, label: str = "") -> dict[str, 
 @pytest.mark.parametrize(("colours", "theme"), [(LIGHT, "light"), (DARK, "dark")])
 def test_charts_have_the_colours_of_the_theme(colours: Palette, theme: str) -> None:
     """Colours are written twice, for Streamlit and for Plotly, and are the same."""
-    told = CONFIG["theme"][theme]
-    assert list(colours.cohorts) == told["chartCategoricalColors"]
+    theme_options = CONFIG["theme"][theme]
+    assert list(colours.cohorts) == theme_options["chartCategoricalColors"]
     assert (colours.ink, colours.line, colours.ground) == (
-        told["textColor"],
-        told["borderColor"],
-        told["backgroundColor"],
+        theme_options["textColor"],
+        theme_options["borderColor"],
+        theme_options["backgroundColor"],
     )
-    assert (colours.critical, colours.unknown) == (told["redColor"], told["grayColor"])
+    assert (colours.critical, colours.unknown) == (theme_options["redColor"], theme_options["grayColor"])
 
 
 @pytest.mark.parametrize(("theme", "colours"), [("dark", DARK), ("light", LIGHT), (None, LIGHT)])
@@ -162,28 +162,28 @@ def axis(*bars: Bar) -> Any:
 
 
 def test_ranks_are_numbered_above_the_names_of_their_replicas() -> None:
-    told = axis(*[bar(name, str(rank)) for name in ("decode-0", "prefill-0") for rank in range(8)])
-    assert told.texts[:9] == ("0", "1", "2", "3", "4", "5", "6", "7", "0")
-    assert [name for _, name in told.names] == ["decode-0", "prefill-0"]
+    labels = axis(*[bar(name, str(rank)) for name in ("decode-0", "prefill-0") for rank in range(8)])
+    assert labels.texts[:9] == ("0", "1", "2", "3", "4", "5", "6", "7", "0")
+    assert [name for _, name in labels.names] == ["decode-0", "prefill-0"]
 
 
 def test_two_replicas_of_one_name_are_two_groups() -> None:
-    told = axis(bar("a", "0"), bar("a", "1"), bar("a", "0", key="http://other:8000"))
-    assert [name for _, name in told.names] == ["a", "a"]
+    labels = axis(bar("a", "0"), bar("a", "1"), bar("a", "0", key="http://other:8000"))
+    assert [name for _, name in labels.names] == ["a", "a"]
 
 
 def test_single_ranks_are_named_by_their_replica() -> None:
-    told = axis(bar("chat-01"), bar("chat-02"), bar("chat-03"))
-    assert (told.texts, told.angle, told.names) == (("01", "02", "03"), 0, ())
+    labels = axis(bar("chat-01"), bar("chat-02"), bar("chat-03"))
+    assert (labels.texts, labels.angle, labels.names) == (("01", "02", "03"), 0, ())
 
 
 def test_long_names_are_tilted() -> None:
-    told = axis(*[bar(f"{index}-" + "long-name-of-a-replica") for index in range(20)])
-    assert told.angle == -45
-    assert len(told.texts) == 20
+    labels = axis(*[bar(f"{index}-" + "long-name-of-a-replica") for index in range(20)])
+    assert labels.angle == -45
+    assert len(labels.texts) == 20
 
 
-def test_a_chart_with_nothing_beside_it_has_room_for_longer_names() -> None:
+def test_a_chart_on_its_own_has_room_for_longer_names() -> None:
     """Five pools by their whole names, level."""
     pools = [bar(name) for name in ("chat-70b", "deepseek-v3/decode", "deepseek-v3/prefill", "gemma-27b", "qwen3-8b")]
     alone = axis_of(pools, positions([each.target.key for each in pools if each.target]), NARROWEST_ALONE)
@@ -194,31 +194,31 @@ def test_a_chart_with_nothing_beside_it_has_room_for_longer_names() -> None:
 
 def test_several_cohorts_are_told_apart_by_letters_too() -> None:
     """To some eyes two of the colours are one; a bar without a cohort or value has no letter."""
-    told = (bar("a"), bar("b", letter="B"), bar("c", letter=""), bar("d", letter="C", value=None))
+    bars = (bar("a"), bar("b", letter="B"), bar("c", letter=""), bar("d", letter="C", value=None))
 
-    letters = [each["text"] for each in draw(*told)["layout"]["annotations"]]
+    letters = [each["text"] for each in draw(*bars)["layout"]["annotations"]]
     assert letters == ["<b>A</b>", "<b>B</b>"]
 
 
 def test_one_cohort_or_bars_too_thin_for_letters_have_none() -> None:
     thin = [bar(str(index), letter="AB"[index % 2]) for index in range(LETTERED + 1)]
 
-    for told in ((bar("a"), bar("b")), thin):
-        assert "annotations" not in draw(*told)["layout"]
+    for bars in ((bar("a"), bar("b")), thin):
+        assert "annotations" not in draw(*bars)["layout"]
 
 
 def test_of_two_hundred_bars_some_are_named() -> None:
     """No label touches its neighbour."""
-    told = axis(*[bar(f"chat-{index:03}") for index in range(200)])
-    assert 10 <= len(told.texts) <= 25
-    assert told.angle == 0
+    labels = axis(*[bar(f"chat-{index:03}") for index in range(200)])
+    assert 10 <= len(labels.texts) <= 25
+    assert labels.angle == 0
 
 
 def test_of_many_ranks_only_replicas_are_named() -> None:
-    told = axis(*[bar(f"replica-{index}", str(rank)) for index in range(25) for rank in range(8)])
-    assert told.names == ()
-    assert "0" in told.texts
-    assert len(told.texts) <= 25
+    labels = axis(*[bar(f"replica-{index}", str(rank)) for index in range(25) for rank in range(8)])
+    assert labels.names == ()
+    assert "0" in labels.texts
+    assert len(labels.texts) <= 25
 
 
 @pytest.mark.parametrize(

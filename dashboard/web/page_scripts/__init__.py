@@ -1,1 +1,1 @@
-"""Page scripts: run by Streamlit, imported by nobody."""
+"""Page scripts, run by Streamlit and imported by no module."""

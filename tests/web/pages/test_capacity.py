@@ -108,7 +108,7 @@ def bars(app: AppTest) -> int:
         pytest.param(story(), {"pool": "embed-8b"}, 9, "1 rank unknown (", id="an unknown rank"),
     ],
 )
-def test_capacity_shows(shown: Fleet, url: dict[str, str], number: int, text: str) -> None:
+def test_capacity_shows(shown: Fleet, url: dict[str, Any], number: int, text: str) -> None:
     app = open_page(shown, "capacity", **url)
 
     assert text in html(app)

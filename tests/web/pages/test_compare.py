@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -98,7 +99,7 @@ def test_the_first_pool_is_the_one_without_common_prefixes() -> None:
         ),
     ],
 )
-def test_a_url_opens(url: dict[str, str], number: int, text: str) -> None:
+def test_a_url_opens(url: dict[str, Any], number: int, text: str) -> None:
     app = open_page(story(), "compare", pool="chat-70b", **url)
 
     assert len(rows(tables(app)[1])) == number
@@ -256,7 +257,7 @@ def test_the_csv_has_the_column_of_the_baseline() -> None:
 
 
 @pytest.mark.parametrize("url", [{"pool": "embed-8b", "reference": "baseline"}, {"pool": "chat-70b"}])
-def test_the_majority_is_the_reference_by_default_and_without_a_baseline(url: dict[str, str]) -> None:
+def test_the_majority_is_the_reference_by_default_and_without_a_baseline(url: dict[str, Any]) -> None:
     app = open_page(with_baseline(story()), "compare", **url)
 
     assert app.selectbox(key="reference").value == "majority"
