@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -25,7 +24,6 @@ from dashboard.compare.prefix import PREFIX_PATHS
 from dashboard.fleet import (
     Cohort,
     Difference,
-    Distinction,
     Document,
     Pool,
     Role,
@@ -50,27 +48,24 @@ class Member(NamedTuple):
     identity: int
 
 
-@dataclass(frozen=True, slots=True)
-class ValueHolders:
-    """One value of a path: its replicas, their cohorts, and the sources that reported it.
+class ValueHolders(NamedTuple):
+    """A value of a path, or a state without one: its replicas, their cohorts, and the sources that reported it.
 
-    `value` is canonical JSON text, `null` where there is none. Stale replicas count with their last value.
+    Stale replicas count with their last value.
     """
 
-    value: str
-    state: State
-    count: int
+    value: SettingValue
     replicas: tuple[str, ...]
     cohorts: tuple[str, ...]
     sources: tuple[Source, ...]
 
 
 class _Documents(NamedTuple):
-    """The documents of a pool in the order of their ids, with their replicas and settings."""
+    """The documents of a pool in the order of their ids: per document its replicas and the number of fresh ones."""
 
     documents: tuple[Document, ...]
-    replicas: tuple[tuple[str, ...], ...]  # per document the ids of its replicas
-    fresh: NDArray[np.int64]  # per document how many of them are fresh
+    replicas: tuple[tuple[str, ...], ...]
+    fresh: NDArray[np.int64]
     table: Table
 
 
@@ -90,8 +85,8 @@ def compare_pool(
     """
     read = _read(members, documents)
     active = read.fresh > 0 if read.fresh.any() else np.ones(len(read.documents), dtype=bool)
-    contradicted = np.flatnonzero(has_contradiction(read.table.codes)).tolist()
-    matching = [path for path in (read.table.paths[column] for column in contradicted) if _matches(path, ignore)]
+    contradicted = (read.table.paths[column] for column in np.flatnonzero(has_contradiction(read.table.codes)))
+    matching = [path for path in contradicted if any(fnmatchcase(path, glob) for glob in ignore)]
     ignored = np.isin(read.table.paths, matching)
     differing = has_contradiction(read.table.codes[active]) & ~ignored
     cohorts, places = _cohorts(read, ~ignored)
@@ -119,26 +114,23 @@ def group_by_value(pool: Pool, documents: Mapping[str, Document], path: str) -> 
 
     Every replica that was ever read is in exactly one of them.
     """
-    found: dict[SettingValue, list[tuple[str, str, Setting | None]]] = {}  # cohort, document, setting
-    replicas: dict[str, list[str]] = {}
+    found: dict[SettingValue, list[tuple[str, str, Source | None]]] = {}  # replica, cohort, source
     for cohort in pool.cohorts:
         for replica, key in cohort.held.items():
-            replicas.setdefault(key, []).append(replica)
-        for key in cohort.documents:
             setting = lookup_setting(documents[key].settings, path)
             if setting is None:
                 value = SettingValue("null", VALUELESS[missing_code(documents[key].version, path)])
             else:
                 value = SettingValue(setting.value, setting.state)
-            found.setdefault(value, []).append((cohort.letter, key, setting))
+            found.setdefault(value, []).append((replica, cohort.letter, setting.source if setting else None))
     groups = []
     for value, holders in found.items():
-        members = sorted(replica for _, key, _ in holders for replica in replicas[key])
-        letters = tuple(dict.fromkeys(name for name, _, _ in holders))
-        known = {setting.source for _, _, setting in holders if setting}
+        replicas, letters, known = zip(*holders, strict=True)
         sources = tuple(source for source in Source if source in known)
-        groups.append(ValueHolders(value.value, value.state, len(members), tuple(members), letters, sources))
-    return tuple(sorted(groups, key=lambda each: (not is_comparable(each.state), -each.count, each.value, each.state)))
+        groups.append(ValueHolders(value, tuple(sorted(replicas)), tuple(dict.fromkeys(letters)), sources))
+    return tuple(
+        sorted(groups, key=lambda each: (not is_comparable(each.value.state), -len(each.replicas), each.value))
+    )
 
 
 def _read(members: Sequence[Member], documents: Mapping[str, Document]) -> _Documents:
@@ -157,10 +149,6 @@ def _read(members: Sequence[Member], documents: Mapping[str, Document]) -> _Docu
     )
 
 
-def _matches(path: str, globs: Sequence[str]) -> bool:
-    return any(fnmatchcase(path, glob) for glob in globs)
-
-
 def _count_equal(read: _Documents, active: NDArray[np.bool_], excluded: NDArray[np.bool_]) -> int:
     all_replicas = np.array([len(replicas) for replicas in read.replicas], dtype=np.int64)
     replicas = read.fresh if read.fresh.any() else all_replicas
@@ -169,9 +157,11 @@ def _count_equal(read: _Documents, active: NDArray[np.bool_], excluded: NDArray[
 
 
 def _majority_document(read: _Documents) -> str | None:
-    most = int(read.fresh.argmax()) if read.documents else 0
-    has_most = bool(read.documents) and is_majority(int(read.fresh[most]), int(read.fresh.sum()))
-    return read.documents[most].id if has_most else None
+    counts = read.fresh.tolist()
+    found = (
+        document.id for document, fresh in zip(read.documents, counts, strict=True) if is_majority(fresh, sum(counts))
+    )
+    return next(found, None)
 
 
 def _cohorts(read: _Documents, compared: NDArray[np.bool_]) -> tuple[list[Cohort], NDArray[np.int64]]:
@@ -192,7 +182,11 @@ def _cohorts(read: _Documents, compared: NDArray[np.bool_]) -> tuple[list[Cohort
 
 
 def _cohort(
-    read: _Documents, name: str, rows: Sequence[int], incomplete: Sequence[int], distinguishing: tuple[Distinction, ...]
+    read: _Documents,
+    name: str,
+    rows: Sequence[int],
+    incomplete: Sequence[int],
+    distinguishing: Mapping[str, SettingValue],
 ) -> Cohort:
     held = {replica: read.documents[row].id for row in rows for replica in read.replicas[row]}
     return Cohort(
@@ -223,7 +217,7 @@ def _union(documents: Sequence[Mapping[str, Setting]]) -> Mapping[str, Setting]:
     return union
 
 
-def _distinctions(unions: Codes, paths: Sequence[str], values: Sequence[SettingValue]) -> list[tuple[Distinction, ...]]:
+def _distinctions(unions: Codes, paths: Sequence[str], values: Sequence[SettingValue]) -> list[dict[str, SettingValue]]:
     """Return for every cohort the fewest settings that distinguish it from all others, the best known first."""
 
     def preference(column: int) -> tuple[int, int, str]:
@@ -234,10 +228,9 @@ def _distinctions(unions: Codes, paths: Sequence[str], values: Sequence[SettingV
     masks = [contradicting_rows(unions[:, column].tolist()) for column in candidates]
     all_cohorts = (1 << len(unions)) - 1
     distinctions = []
-    for place, codes in enumerate(unions):
-        cover = minimal_cover([mask[place] for mask in masks], all_cohorts & ~(1 << place))
-        columns = [candidates[index] for index in cover]
-        distinctions.append(tuple(Distinction(paths[column], *values[codes[column]]) for column in columns))
+    for cohort, codes in enumerate(unions):
+        cover = minimal_cover([mask[cohort] for mask in masks], all_cohorts & ~(1 << cohort))
+        distinctions.append({paths[column]: values[codes[column]] for column in (candidates[place] for place in cover)})
     return distinctions
 
 

@@ -163,14 +163,6 @@ class SettingChange(NamedTuple):
     after: SettingValue
 
 
-class Distinction(NamedTuple):
-    """A setting that distinguishes a cohort from the others."""
-
-    path: str
-    value: JsonText
-    state: State
-
-
 @dataclass(frozen=True, slots=True)
 class Cohort:
     """Replicas of a pool whose documents do not contradict each other.
@@ -185,7 +177,7 @@ class Cohort:
     replicas: tuple[str, ...]
     settings: Mapping[str, Setting]
     read_in_part: tuple[str, ...] = ()
-    distinguishing: tuple[Distinction, ...] = ()
+    distinguishing: Mapping[str, SettingValue] = field(default_factory=dict)  # the fewest settings, by path
     held: Mapping[str, str] = field(default_factory=dict)  # replica id -> id of its own document
 
 

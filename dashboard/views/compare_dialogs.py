@@ -43,7 +43,7 @@ def cohort_blocks(fleet: Fleet, pool: Pool, own: Cohort) -> tuple[Block, ...]:
         Paragraph((cohort(own.letter, pool.name), Piece(" "), number, Piece(" of "), Piece(pool.name, Style.STRONG)))
     ]
     if own.distinguishing:
-        settings = "\n".join(f"{each.path} = {whole_text(each.value, each.state)}" for each in own.distinguishing)
+        settings = "\n".join(f"{path} = {whole_text(*value)}" for path, value in own.distinguishing.items())
         label = plain("Fewest settings that distinguish it from all other cohorts")
         blocks.append(Entries((Entry(Tone.PLAIN, label, snippets=(settings,)),)))
     blocks.append(Paragraph(replica_text(own.replicas, names, MOST_NAMES)))
@@ -58,18 +58,18 @@ def _finding(finding: Finding) -> Entry:
     return Entry(Tone(finding.severity), head, lines=(rule,), target=Target(Kind.FINDING, finding.id))
 
 
-def _value(value: ValueHolders, path: str, pool: Pool, replicas: dict[str, Replica]) -> Entry:
-    letters = [piece for letter in value.cohorts for piece in (cohort(letter, pool.name), Piece(" "))]
-    head: Text = (*letters, Piece(count(value.count, "replica"), Style.STRONG))
-    if value.sources:
-        sources = joined([SOURCES[source] for source in value.sources])
+def _value(holders: ValueHolders, path: str, pool: Pool, replicas: dict[str, Replica]) -> Entry:
+    letters = [piece for letter in holders.cohorts for piece in (cohort(letter, pool.name), Piece(" "))]
+    head: Text = (*letters, Piece(count(len(holders.replicas), "replica"), Style.STRONG))
+    if holders.sources:
+        sources = joined([SOURCES[source] for source in holders.sources])
         head = (*head, Piece(f" · reported by {sources}", Style.MUTED))
     names = {each.id: each.name for each in replicas.values()}
-    lines = [replica_text(value.replicas, names, MOST_NAMES)]
-    if state := STATE_WORDS.get(value.state):
+    lines = [replica_text(holders.replicas, names, MOST_NAMES)]
+    if state := STATE_WORDS.get(holders.value.state):
         return Entry(Tone.PLAIN, head, lines=(plain(state), *lines))
-    snippets = [whole_text(value.value, value.state)]
-    identities = [replicas[each].identity for each in value.replicas]
+    snippets = [whole_text(*holders.value)]
+    identities = [replicas[each].identity for each in holders.replicas]
     if reported := sorted({each[path].value for each in identities if path in each}):
         snippets.append("\n".join(whole_text(text, State.REPORTED) for text in reported[:MOST_TEXTS]))
         lines.append(plain("Only the part shown first is compared; the second is as reported."))

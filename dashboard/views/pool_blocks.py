@@ -78,7 +78,7 @@ def cohorts_table(pool: Pool, replicas: Mapping[str, Replica], slug: str) -> Tab
 
 
 def _cohort_row(cohort: Cohort, pool: Pool, replicas: Mapping[str, Replica]) -> tuple[Cell, ...]:
-    settings = [f"{each.path} = {setting_text(each.value, each.state)}" for each in cohort.distinguishing]
+    settings = [f"{path} = {setting_text(*value)}" for path, value in cohort.distinguishing.items()]
     names = names_of(cohort.replicas, {each: replicas[each].name for each in cohort.replicas})
     incomplete = f"; {len(cohort.read_in_part):,} with incomplete data" if cohort.read_in_part else ""
     none = "the only cohort" if len(pool.cohorts) == 1 else "no single setting"

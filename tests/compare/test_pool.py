@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.compare import PREFIX_PATHS, Member, ValueHolders, compare_pool, group_by_value
-from dashboard.compare.encoding import encode, is_comparable, lookup_setting
-from dashboard.fleet import Difference, Distinction, Document, Pool, Role, SettingValue, Source, State, ValueCount
+from dashboard.compare.encoding import encode, is_comparable, lookup_setting, lookup_value
+from dashboard.fleet import Difference, Document, Pool, Role, SettingValue, Source, State, ValueCount
 from tests.compare.pools import PATHS, compared, document, fleets, pool_of, pool_of_documents, setting
 
 Fleet = tuple[list[Member], dict[str, Document]]
@@ -24,6 +24,10 @@ EXAMPLE: tuple[tuple[int, dict[str, Any]], ...] = (
 )
 
 
+def reported(value: str) -> SettingValue:
+    return SettingValue(value, State.REPORTED)
+
+
 def only(pool: Pool) -> Difference:
     (difference,) = pool.differences
     return difference
@@ -34,9 +38,9 @@ def test_cohorts_have_letters_by_size_and_the_settings_that_distinguish_them() -
 
     assert [(cohort.letter, len(cohort.replicas)) for cohort in pool.cohorts] == [("A", 15), ("B", 2), ("C", 1)]
     assert [cohort.distinguishing for cohort in pool.cohorts] == [
-        (Distinction(HASH, '"sha256_cbor"', State.REPORTED), Distinction(BLOCK, "16", State.REPORTED)),
-        (Distinction(BLOCK, "32", State.REPORTED),),
-        (Distinction(HASH, '"xxhash"', State.REPORTED),),
+        {HASH: reported('"sha256_cbor"'), BLOCK: reported("16")},
+        {BLOCK: reported("32")},
+        {HASH: reported('"xxhash"')},
     ]
 
 
@@ -46,7 +50,7 @@ def test_a_difference_has_the_majority_and_every_value_with_its_cohorts() -> Non
     assert [difference.path for difference in pool.differences] == [HASH, BLOCK]
     assert pool.differences[1] == Difference(
         BLOCK,
-        SettingValue("16", State.REPORTED),
+        reported("16"),
         (ValueCount("16", State.REPORTED, 16, ("A", "C")), ValueCount("32", State.REPORTED, 2, ("B",))),
     )
     assert (pool.equal, pool.identity, pool.fresh, pool.majority_document) == (2, 41, 18, "d0")
@@ -176,9 +180,9 @@ def test_values_of_a_setting_have_their_replicas_cohorts_and_sources() -> None:
     info = (Source.SERVER_INFO,)
 
     assert group_by_value(pool, documents, UNIT) == (
-        ValueHolders("1", State.REPORTED, 2, ("http://0-0:80", "http://3-0:80"), ("B",), info),
-        ValueHolders("2", State.REPORTED, 2, ("http://1-0:80", "http://1-1:80"), ("A",), info),
-        ValueHolders("null", State.UNSUPPORTED, 1, ("http://2-0:80",), ("A",), ()),
+        ValueHolders(reported("1"), ("http://0-0:80", "http://3-0:80"), ("B",), info),
+        ValueHolders(reported("2"), ("http://1-0:80", "http://1-1:80"), ("A",), info),
+        ValueHolders(SettingValue("null", State.UNSUPPORTED), ("http://2-0:80",), ("A",), ()),
     )
 
 
@@ -189,7 +193,7 @@ def test_a_value_has_its_sources_in_the_order_of_trust_and_null_from_its_section
     }
     (value,) = group_by_value(pool_of_documents(documents), documents, "lora.rank")
 
-    assert (value.state, value.sources) == (State.NULL, (Source.CONFIG_API, Source.METRICS))
+    assert (value.value.state, value.sources) == (State.NULL, (Source.CONFIG_API, Source.METRICS))
     assert (value.replicas, value.cohorts) == (("a", "b"), ("A",))
 
 
@@ -199,7 +203,7 @@ def test_every_replica_with_a_document_has_exactly_one_value(fleet: Fleet, path:
     placed = sorted(replica for value in found for replica in value.replicas)
 
     assert placed == sorted(member.id for member in fleet[0] if member.document)
-    assert len({(value.value, value.state) for value in found}) == len(found)
+    assert len({value.value for value in found}) == len(found)
 
 
 @given(fleets(), st.randoms(use_true_random=False))
@@ -246,12 +250,8 @@ def test_distinguishing_settings_separate_a_cohort_from_every_other(fleet: Fleet
 
     for cohort in pool.cohorts:
         for other in pool.cohorts:
-            found = {path: lookup_setting(other.settings, path) for path, *_ in cohort.distinguishing}
-            differing = [
-                path
-                for path, *value in cohort.distinguishing
-                if (setting := found[path]) and is_comparable(setting.state) and [*setting[:2]] != value
-            ]
+            others = {path: lookup_value(other.settings, path) for path in cohort.distinguishing}
+            differing = [path for path, value in cohort.distinguishing.items() if others[path] not in {None, value}]
             assert bool(differing) == (other is not cohort)
 
 

@@ -20,7 +20,6 @@ from dashboard.fleet import (
     Cohort,
     Contradiction,
     Device,
-    Distinction,
     Engine,
     Fingerprint,
     KVCacheGroup,
@@ -29,6 +28,7 @@ from dashboard.fleet import (
     Replica,
     Reply,
     Setting,
+    SettingValue,
     Source,
     State,
     cohort_letters,
@@ -243,6 +243,10 @@ def _declare_engines(contract: Contract) -> None:
     )
 
 
+def _distinctions(cohort: Cohort) -> tuple[Extended, ...]:
+    return tuple(Extended(value, {"path": path}) for path, value in cohort.distinguishing.items())
+
+
 def _declare_pools(contract: Contract) -> None:
     contract.object(
         SharingCell,
@@ -270,8 +274,13 @@ def _declare_pools(contract: Contract) -> None:
         Key("cells", tuple[SharingCell, ...], "cells", "empty where there are too many cohorts", default=()),
         name="PrefixSharing",
     )
-    contract.object(Distinction, "value", "state", "path")
-    contract.object(Cohort, Key("cohort", of="letter"), "document", "replicas", "distinguishing")
+    distinction = Contract().object(SettingValue, "value", "state", Key("path", str, ADDED), name="Distinction")
+    contract.object(
+        Cohort,
+        Key("cohort", of="letter"),
+        "document replicas",
+        Key("distinguishing", tuple[Annotated[Any, distinction], ...], _distinctions),
+    )
     contract.object(
         Pool,
         *findings.POOL_KEYS,
