@@ -1,7 +1,9 @@
-"""The normal form: one spelling for one value, and the state that it stands in."""
+"""The normal form of values, and caches of equal settings."""
 
+import gc
 import json
 import tracemalloc
+import weakref
 from typing import Any
 
 import pytest
@@ -10,14 +12,15 @@ from hypothesis import given
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Source, State
 from dashboard.vllm import canonical
-from dashboard.vllm.canonical import FILLED_IN_LATER, SETS, canonical_text, setting, shared, tidy
+from dashboard.vllm.canonical import FILLED_IN_LATER, SETS, Recent, canonical_text, setting, shared, tidy
+from dashboard.vllm.fields import flatten_config
 from dashboard.vllm.versions import is_unsupported
 from tests.strategies import json_values
 
 FROM = Source.SERVER_INFO
 
 
-def told(value: Any, path: str = "cache_config.x") -> tuple[str, State]:
+def normal(value: Any, path: str = "cache_config.x") -> tuple[str, State]:
     read = setting(path, value, FROM)
     return read.value, read.state
 
@@ -45,23 +48,23 @@ def told(value: Any, path: str = "cache_config.x") -> tuple[str, State]:
     ],
 )
 def test_a_value_has_one_spelling(value: Any, text: str) -> None:
-    assert told(value) == (text, State.REPORTED)
+    assert normal(value) == (text, State.REPORTED)
 
 
 @pytest.mark.parametrize("path", sorted(SETS))
-def test_a_list_that_is_a_set_is_sorted(path: str) -> None:
-    assert told(["b", "a"], path) == ('["a","b"]', State.REPORTED)
+def test_a_set_is_sorted(path: str) -> None:
+    assert normal(["b", "a"], path) == ('["a","b"]', State.REPORTED)
 
 
-def test_null_is_a_value_but_for_what_the_engine_fills_in_later() -> None:
-    assert told(None) == ("null", State.NULL)
-    assert {told(None, path)[1] for path in FILLED_IN_LATER} == {State.UNKNOWN}
-    assert told(16, "cache_config.hash_block_size") == ("16", State.REPORTED)
+def test_null_is_a_value_unless_the_engine_sets_it_later() -> None:
+    assert normal(None) == ("null", State.NULL)
+    assert {normal(None, path)[1] for path in FILLED_IN_LATER} == {State.UNKNOWN}
+    assert normal(16, "cache_config.hash_block_size") == ("16", State.REPORTED)
 
 
-def test_what_holds_a_marker_is_redacted() -> None:
-    assert told("[redacted]")[1] is State.REDACTED
-    assert told(["a", "redis://[redacted]@b"])[1] is State.REDACTED
+def test_a_value_with_the_marker_is_redacted() -> None:
+    assert normal("[redacted]")[1] is State.REDACTED
+    assert normal(["a", "redis://[redacted]@b"])[1] is State.REDACTED
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), [float("-inf")], {"a": [float("nan")]}])
@@ -73,7 +76,7 @@ def test_a_number_that_is_not_finite_is_refused(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [2**64 + 1, 2**70, -(2**70), 1e30, [2**70]])
-def test_a_number_that_no_server_can_mean_is_refused(value: Any) -> None:
+def test_an_impossible_number_is_refused(value: Any) -> None:
     with pytest.raises(UnreadableError, match=r"holds a number beyond 2\^64"):
         setting("cache_config.x", value, FROM)
 
@@ -86,7 +89,7 @@ def test_equal_settings_are_one_object_and_one_mapping() -> None:
 
 
 @given(json_values)
-def test_tidying_a_tidy_value_changes_nothing_and_the_text_reads_back(value: Any) -> None:
+def test_the_normal_form_is_stable_and_reads_back(value: Any) -> None:
     try:
         once = tidy("a", value)
     except UnreadableError:
@@ -97,8 +100,7 @@ def test_tidying_a_tidy_value_changes_nothing_and_the_text_reads_back(value: Any
 
 
 @pytest.mark.parametrize("longest", [200, 400])
-def test_what_replicas_send_takes_a_bounded_memory_once_it_is_gone(longest: int) -> None:
-    """Each setting is new, and as long as a path or value may be that is remembered, or longer."""
+def test_caches_of_foreign_text_are_bounded(longest: int) -> None:
     tracemalloc.start()
     try:
         for number in range(20_000):
@@ -112,3 +114,35 @@ def test_what_replicas_send_takes_a_bounded_memory_once_it_is_gone(longest: int)
         canonical._cached.cache_clear()
 
     assert held < 40 * 2**20
+
+
+def test_a_result_is_cached_until_a_poll_does_not_use_it() -> None:
+    known: Recent[object] = Recent()
+    first = known.get("a", object)
+    assert known.get("a", object) is first
+    canonical.forget_unused()
+    assert known.get("a", object) is first
+    canonical.forget_unused()
+    canonical.forget_unused()
+    assert known.get("a", object) is not first
+
+
+def test_the_number_of_cached_results_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(canonical, "MOST", 2)
+    known: Recent[object] = Recent()
+    first = known.get(0, object)
+    for number in range(1, 6):
+        known.get(number, object)
+    assert known.get(0, object) is not first
+
+
+def test_a_shared_configuration_is_freed_with_its_last_reply() -> None:
+    config = {"model_config": {"dtype": "x", "nonce": 12345}}
+    settings, _ = flatten_config(config, {}, Source.SERVER_INFO)
+    same, _ = flatten_config(config, {}, Source.SERVER_INFO)
+    assert same is settings
+    assert isinstance(settings, canonical.Settings)
+    gone = weakref.ref(settings)
+    del settings, same
+    gc.collect()
+    assert gone() is None

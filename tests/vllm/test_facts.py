@@ -1,4 +1,4 @@
-"""What is known of a replica from one snapshot: its state, name, pool and role, and its merged engines."""
+"""The facts of a replica: state, name, pool, role, and merged engines."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -29,9 +29,9 @@ from dashboard.vllm.canonical import setting
 from dashboard.vllm.facts import NO_CACHE, RUST_FRONTEND, Facts, facts_of
 from tests.captured import AT, INFERENCE_CONFIG, METRICS, MODELS, PLUGIN, SERVER_INFO, VERSION, capture, snapshot
 
-REFUSED = Failure(FailureKind.REFUSED, "Nothing listens there.")
-KEY = Failure(FailureKind.UNAUTHORIZED, "It wants a key.")
-BROKEN = Failure(FailureKind.SCHEMA, "It says nonsense.")
+REFUSED = Failure(FailureKind.REFUSED, "refused")
+KEY = Failure(FailureKind.UNAUTHORIZED, "no key")
+BROKEN = Failure(FailureKind.SCHEMA, "another shape")
 
 
 def probe(path: str, reply: Reply | None = None, failure: Failure | None = None, at: datetime = AT) -> ProbeResult:
@@ -53,24 +53,21 @@ def settings(source: Source, **values: Any) -> dict[str, Setting]:
     }
 
 
-# State
-
-
-def test_a_stock_server_that_answers_metrics_version_and_models_is_up() -> None:
+def test_a_stock_server_is_up() -> None:
     facts = facts_of(snapshot(capture("llama").answers, [METRICS, VERSION, MODELS]))
 
     assert (facts.state, facts.failure) == (ReplicaState.UP, None)
 
 
-def test_a_probe_that_failed_otherwise_makes_it_partial_with_the_reason() -> None:
+def test_a_failed_probe_is_partial_with_its_failure() -> None:
     facts = seen(probe(METRICS, metrics()), probe(MODELS, failure=KEY))
 
     assert (facts.state, facts.failure) == (ReplicaState.PARTIAL, KEY)
 
 
 @pytest.mark.parametrize("path", [VERSION, MODELS, f"{PLUGIN}/config"])
-def test_without_any_cache_configuration_it_is_partial(path: str) -> None:
-    """A plugin's blocks do not tell the cache configuration."""
+def test_no_cache_configuration_is_partial(path: str) -> None:
+    """Blocks of a plugin are not the cache configuration."""
     facts = seen(probe(path, Reply(BY_PATH[path].source, engines=(EngineReport(0, 5),))))
 
     assert (facts.state, facts.failure) == (ReplicaState.PARTIAL, NO_CACHE)
@@ -80,7 +77,7 @@ RUST = capture("llama_rust", "0.33.0").answers
 
 
 @pytest.mark.parametrize("paths", [(METRICS, VERSION, MODELS), (METRICS, VERSION, MODELS, SERVER_INFO), (VERSION,)])
-def test_a_replica_behind_the_rust_frontend_is_partial_and_the_reason_says_what_to_do(paths: tuple[str, ...]) -> None:
+def test_the_rust_frontend_is_partial_with_the_next_step(paths: tuple[str, ...]) -> None:
     facts = facts_of(snapshot(RUST, paths))
 
     assert (facts.state, facts.failure) == (ReplicaState.PARTIAL, RUST_FRONTEND)
@@ -88,11 +85,11 @@ def test_a_replica_behind_the_rust_frontend_is_partial_and_the_reason_says_what_
     assert facts.version == "0.33.0+cpu"
 
 
-def test_the_rust_frontend_is_no_fault_where_another_source_reports_the_engine() -> None:
+def test_the_rust_frontend_is_up_where_another_source_reports_the_engine() -> None:
     assert facts_of(snapshot(RUST)).state is ReplicaState.UP
 
 
-def test_metrics_without_the_cache_series_is_partial_unless_another_source_tells_it() -> None:
+def test_metrics_without_cache_series_are_partial_unless_another_source_has_it() -> None:
     empty = probe(METRICS, Reply(Source.METRICS))
 
     assert seen(empty).failure == NO_CACHE
@@ -102,14 +99,14 @@ def test_metrics_without_the_cache_series_is_partial_unless_another_source_tells
     )
 
 
-def test_no_usable_reply_is_down_and_the_reason_is_what_became_of_metrics() -> None:
+def test_no_reply_is_down_with_the_failure_of_metrics() -> None:
     facts = seen(probe(VERSION, failure=KEY), probe(METRICS, failure=REFUSED))
 
     assert (facts.state, facts.failure) == (ReplicaState.DOWN, REFUSED)
     assert (facts.document, facts.observed_at, facts.pool, facts.engines) == (None, None, None, ())
 
 
-def test_earlier_replies_beside_failures_keep_what_is_known_of_a_replica_that_is_down() -> None:
+def test_a_replica_that_is_down_keeps_its_earlier_replies() -> None:
     earlier = AT - timedelta(minutes=9)
     reply = metrics(served_model_names=("chat",), settings=settings(Source.METRICS, cache_config__block_size=16))
 
@@ -119,9 +116,6 @@ def test_earlier_replies_beside_failures_keep_what_is_known_of_a_replica_that_is
     assert (facts.pool, facts.observed_at) == ("chat", earlier)
     assert facts.document is not None
     assert facts.sources == (Source.METRICS,)
-
-
-# Name, pool, role
 
 
 @pytest.mark.parametrize(
@@ -139,9 +133,7 @@ def test_earlier_replies_beside_failures_keep_what_is_known_of_a_replica_that_is
         ({"pool": "mine", "role": "decode"}, None, "mine", Role.DECODE),
     ],
 )
-def test_labels_decide_pool_and_role_before_what_the_replica_says(
-    labels: dict[str, str], kv_role: Any, pool: str, role: Role
-) -> None:
+def test_labels_win_over_reported_pool_and_role(labels: dict[str, str], kv_role: Any, pool: str, role: Role) -> None:
     reply = metrics(
         served_model_names=("chat", "alias"), settings=settings(Source.METRICS, kv_transfer_config__kv_role=kv_role)
     )
@@ -151,11 +143,8 @@ def test_labels_decide_pool_and_role_before_what_the_replica_says(
     assert (facts.pool, facts.role) == (pool, role)
 
 
-# What replies say together
-
-
-def test_metrics_tell_the_start_at_every_poll_and_the_provider_where_they_have_none() -> None:
-    """Several API processes behind one address have a start each: /metrics then tells none."""
+def test_the_start_time_is_that_of_metrics_else_of_the_provider() -> None:
+    """With several API processes /metrics has no start time."""
     early, late = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC)
     provider = probe(INFERENCE_CONFIG, Reply(Source.PROVIDER, started_at=early))
 
@@ -164,7 +153,7 @@ def test_metrics_tell_the_start_at_every_poll_and_the_provider_where_they_have_n
     assert seen(probe(METRICS, metrics())).started_at is None
 
 
-def test_models_tell_the_adapters_at_every_poll_and_the_provider_where_they_cannot_be_read() -> None:
+def test_adapters_are_those_of_models_else_of_the_provider() -> None:
     provider = probe(INFERENCE_CONFIG, Reply(Source.PROVIDER, adapters={"sql": None, "old": None}))
     unloaded = probe(MODELS, Reply(Source.MODELS, adapters={"sql": "/mnt/sql"}))
 
@@ -174,8 +163,8 @@ def test_models_tell_the_adapters_at_every_poll_and_the_provider_where_they_cann
     assert seen(probe(METRICS, metrics())).adapters == {}
 
 
-def test_whoever_answers_on_a_path_decides_its_trust() -> None:
-    """Our provider and the configuration endpoints of others share the path: only ours stands above /server_info."""
+def test_the_answer_on_a_path_decides_its_trust() -> None:
+    """Only our provider is trusted above /server_info; other servers share its path."""
     info = probe(SERVER_INFO, Reply(Source.SERVER_INFO, settings=settings(Source.SERVER_INFO, a=1)))
     ours, others = (
         seen(info, probe(INFERENCE_CONFIG, Reply(source, settings=settings(source, a=2))))
@@ -187,7 +176,7 @@ def test_whoever_answers_on_a_path_decides_its_trust() -> None:
     assert [(each.kept.value, each.other.value) for each in others.contradictions] == [("1", "2")]
 
 
-def test_devices_and_groups_of_all_ranks_stay_where_the_provider_puts_them() -> None:
+def test_devices_and_groups_keep_the_ranks_of_the_provider() -> None:
     group = KVCacheGroup(0, 0, "FullAttentionSpec", 16, 4096, 2)
     provider = Reply(
         Source.PROVIDER,
@@ -203,7 +192,7 @@ def test_devices_and_groups_of_all_ranks_stay_where_the_provider_puts_them() -> 
     assert facts.kv_cache_groups == provider.kv_cache_groups
 
 
-def test_a_source_that_knows_one_engine_means_the_first_whatever_rank_it_names() -> None:
+def test_a_source_with_one_engine_describes_the_first() -> None:
     """With external load balancing the API server's engine is rank 5, where another source says 0."""
     group = KVCacheGroup(0, 0, "FullAttentionSpec", 16, 4096, 2)
     api = Reply(
@@ -224,7 +213,7 @@ def test_devices_without_any_engine_keep_their_rank() -> None:
 
 
 @given(st.randoms(use_true_random=False), st.sampled_from(["gemma3", "gemma3_plugin", "llama_dp2"]))
-def test_the_order_in_which_probes_were_asked_changes_nothing(random: Any, case: str) -> None:
+def test_the_order_of_probes_does_not_change_the_facts(random: Any, case: str) -> None:
     whole = snapshot(capture(case).answers)
     whole = replace(
         whole,

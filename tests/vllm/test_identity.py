@@ -1,4 +1,4 @@
-"""What identifies a replica and is never compared: each path of the list, and what stays beside it."""
+"""Identity settings are never compared."""
 
 import json
 from typing import Any
@@ -9,124 +9,64 @@ from dashboard.fleet import Source
 from dashboard.vllm.fields import flatten_config
 from dashboard.vllm.identity import comparable_part, is_folder, is_identity_path
 
-PARALLEL = [
-    "data_parallel_rank",
-    "data_parallel_rank_local",
-    "data_parallel_size_local",
-    "data_parallel_index",
-    "data_parallel_backend",
-    "data_parallel_external_lb",
-    "data_parallel_hybrid_lb",
-    "data_parallel_master_ip",
-    "data_parallel_master_port",
-    "_data_parallel_master_port_list",
-    "_coord_store_port",
-    "data_parallel_rpc_port",
-    "rank",
-    "master_addr",
-    "master_port",
-    "node_rank",
-    "nnodes",
-    "max_parallel_loading_workers",
-    "disable_custom_all_reduce",
-    "enable_shm_tensor_arena",
-    "ray_workers_use_nsight",
-    "ray_runtime_env",
-    "placement_group",
-    "distributed_executor_backend",
-    "worker_cls",
-    "worker_extension_cls",
-    "_api_process_count",
-    "_api_process_rank",
-    "numa_bind",
-    "numa_bind_nodes",
-    "numa_bind_cpus",
-    "assigned_physical_gpu_ids",
-]
-OTHERS = [
-    "instance_id",
-    "kv_transfer_config.engine_id",
-    "ec_transfer_config.engine_id",
-    "kv_transfer_config.kv_port",
-    "kv_transfer_config.kv_ip",
-    "ec_transfer_config.ec_ip",
-    "ec_transfer_config.ec_port",
-    "cache_config.user_specified_block_size",
-    "cache_config._block_size_resolved",
-    "cache_config.block_size_resolved",
-    "model_config.hf_token",
-    "model_config.allowed_local_media_path",
-    "load_config.download_dir",
-    "load_config.use_tqdm_on_load",
-    "compilation_config.cache_dir",
-    "compilation_config.local_cache_dir",
-    "compilation_config.static_forward_context",
-    "observability_config.otlp_traces_endpoint",
-    "cache_config.num_gpu_blocks",
-    "cache_config.kv_cache_size_tokens",
-    "cache_config.kv_cache_max_concurrency",
-    "cache_config.num_cpu_blocks",
-]
-VARIABLES = [
-    "VLLM_HOST_IP",
-    "VLLM_PORT",
-    "VLLM_NIXL_SIDE_CHANNEL_HOST",
-    "VLLM_NIXL_SIDE_CHANNEL_PORT",
-    "VLLM_P2P_SIDE_CHANNEL_HOST",
-    "VLLM_P2P_SIDE_CHANNEL_PORT",
-    "VLLM_EC_SIDE_CHANNEL_HOST",
-    "VLLM_EC_SIDE_CHANNEL_PORT",
-    "VLLM_MOONCAKE_BOOTSTRAP_PORT",
-    "VLLM_DP_RANK",
-    "VLLM_DP_RANK_LOCAL",
-    "VLLM_DP_MASTER_IP",
-    "VLLM_DP_MASTER_PORT",
-    "VLLM_RPC_BASE_PATH",
-    "VLLM_CACHE_ROOT",
-    "VLLM_CONFIG_ROOT",
-    "VLLM_ASSETS_CACHE",
-    "VLLM_OBJECT_STORAGE_SHM_BUFFER_NAME",
-    "VLLM_LOGGING_LEVEL",
-    "VLLM_LOGGING_PREFIX",
-    "CUDA_VISIBLE_DEVICES",
-    "LOCAL_RANK",
-]
+
+def names(text: str) -> list[str]:
+    """Return the words of a text."""
+    return text.split()
+
+
+PARALLEL = names(
+    """
+    data_parallel_rank data_parallel_rank_local data_parallel_size_local data_parallel_index
+    data_parallel_backend data_parallel_external_lb data_parallel_hybrid_lb data_parallel_master_ip
+    data_parallel_master_port _data_parallel_master_port_list _coord_store_port data_parallel_rpc_port rank
+    master_addr master_port node_rank nnodes max_parallel_loading_workers disable_custom_all_reduce
+    enable_shm_tensor_arena ray_workers_use_nsight ray_runtime_env placement_group distributed_executor_backend
+    worker_cls worker_extension_cls _api_process_count _api_process_rank numa_bind numa_bind_nodes
+    numa_bind_cpus assigned_physical_gpu_ids
+    """
+)
+OTHERS = names(
+    """
+    instance_id kv_transfer_config.engine_id ec_transfer_config.engine_id kv_transfer_config.kv_port
+    kv_transfer_config.kv_ip ec_transfer_config.ec_ip ec_transfer_config.ec_port
+    cache_config.user_specified_block_size cache_config._block_size_resolved cache_config.block_size_resolved
+    model_config.hf_token model_config.allowed_local_media_path load_config.download_dir
+    load_config.use_tqdm_on_load compilation_config.cache_dir compilation_config.local_cache_dir
+    compilation_config.static_forward_context observability_config.otlp_traces_endpoint
+    cache_config.num_gpu_blocks cache_config.kv_cache_size_tokens cache_config.kv_cache_max_concurrency
+    cache_config.num_cpu_blocks
+    """
+)
+VARIABLES = names(
+    """
+    VLLM_HOST_IP VLLM_PORT VLLM_NIXL_SIDE_CHANNEL_HOST VLLM_NIXL_SIDE_CHANNEL_PORT VLLM_P2P_SIDE_CHANNEL_HOST
+    VLLM_P2P_SIDE_CHANNEL_PORT VLLM_EC_SIDE_CHANNEL_HOST VLLM_EC_SIDE_CHANNEL_PORT VLLM_MOONCAKE_BOOTSTRAP_PORT
+    VLLM_DP_RANK VLLM_DP_RANK_LOCAL VLLM_DP_MASTER_IP VLLM_DP_MASTER_PORT VLLM_RPC_BASE_PATH VLLM_CACHE_ROOT
+    VLLM_CONFIG_ROOT VLLM_ASSETS_CACHE VLLM_OBJECT_STORAGE_SHM_BUFFER_NAME VLLM_LOGGING_LEVEL
+    VLLM_LOGGING_PREFIX CUDA_VISIBLE_DEVICES LOCAL_RANK
+    """
+)
 EXTRA = "kv_transfer_config.kv_connector_extra_config"
-CONNECTOR = [
-    "host",
-    "port",
-    "nixl_host",
-    "nixl_port",
-    "remote_addr",
-    "remote_addrs",
-    "proxy_ip",
-    "proxy_port",
-    "http_port",
-    "lmcache_instance_id",
-    "lmcache_rpc_port",
-    "bootstrap_port",
-    "bootstrap",
-    "local_hostname",
-]
+CONNECTOR = names(
+    """
+    host port nixl_host nixl_port remote_addr remote_addrs proxy_ip proxy_port http_port lmcache_instance_id
+    lmcache_rpc_port bootstrap_port bootstrap local_hostname
+    """
+)
 PATHS = [*OTHERS, *(f"parallel_config.{field}" for field in PARALLEL), *(f"env.{name}" for name in VARIABLES)]
-COMPARED = [
-    "cache_config.block_size",
-    "cache_config.gpu_memory_utilization",
-    "parallel_config.tensor_parallel_size",
-    "parallel_config.data_parallel_size",
-    "model_config.dtype",
-    "env.VLLM_USE_V1",
-    "env.PYTHONHASHSEED",
-    "kv_transfer_config.kv_role",
-    "kv_events_config.publisher",
-    "load_config.load_format",
-    "compilation_config.mode",
-    "observability_config.collect_detailed_traces",
-]
+COMPARED = names(
+    """
+    cache_config.block_size cache_config.gpu_memory_utilization parallel_config.tensor_parallel_size
+    parallel_config.data_parallel_size model_config.dtype env.VLLM_USE_V1 env.PYTHONHASHSEED
+    kv_transfer_config.kv_role kv_events_config.publisher load_config.load_format compilation_config.mode
+    observability_config.collect_detailed_traces
+    """
+)
 
 
-def apart(path: str, value: Any = 7) -> tuple[set[str], set[str]]:
-    """Flatten a configuration that holds one path: the paths that are compared, the paths that identify."""
+def flat_paths(path: str, value: Any = 7) -> tuple[set[str], set[str]]:
+    """Flatten a configuration with one path; return the compared and the identity paths."""
     section, *below = path.split(".")
     if section == "env":
         settings, identity = flatten_config({}, {below[0]: value}, Source.SERVER_INFO)
@@ -139,32 +79,32 @@ def apart(path: str, value: Any = 7) -> tuple[set[str], set[str]]:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_this_identifies_a_replica_in_every_source(path: str) -> None:
+def test_identity_settings_are_split_off(path: str) -> None:
     assert is_identity_path(path)
-    assert path in apart(path)[1]
-    assert path not in apart(path)[0]
+    assert path in flat_paths(path)[1]
+    assert path not in flat_paths(path)[0]
 
 
 @pytest.mark.parametrize("path", COMPARED)
-def test_this_is_compared(path: str) -> None:
+def test_other_settings_are_compared(path: str) -> None:
     assert not is_identity_path(path)
-    assert apart(path) == ({path}, set())
+    assert flat_paths(path) == ({path}, set())
 
 
 @pytest.mark.parametrize("section", ["profiler_config", "logging_config"])
-def test_where_to_log_and_profile_identifies_as_a_whole_section(section: str) -> None:
+def test_sections_on_logging_and_profiling_are_identity(section: str) -> None:
     assert is_identity_path(section)
     assert is_identity_path(f"{section}.a.b")
-    assert apart(f"{section}.torch_profiler_dir") == (set(), {f"{section}.torch_profiler_dir"})
+    assert flat_paths(f"{section}.torch_profiler_dir") == (set(), {f"{section}.torch_profiler_dir"})
 
 
 @pytest.mark.parametrize("key", CONNECTOR)
-def test_addresses_in_a_connector_s_options_identify_at_any_depth(key: str) -> None:
-    assert f"{EXTRA}.{key}" in apart(f"{EXTRA}.{key}")[1]
-    assert f"{EXTRA}.child.{key}" in apart(f"{EXTRA}.child.{key}")[1]
+def test_addresses_in_connector_options_are_identity_at_any_depth(key: str) -> None:
+    assert f"{EXTRA}.{key}" in flat_paths(f"{EXTRA}.{key}")[1]
+    assert f"{EXTRA}.child.{key}" in flat_paths(f"{EXTRA}.child.{key}")[1]
 
 
-def test_addresses_in_lists_of_a_connector_s_options_identify_too() -> None:
+def test_addresses_in_lists_of_connector_options_are_identity() -> None:
     tiers = [{"host": "10.0.0.1", "port": 1, "kind": "redis"}, {"port": 2, "kind": "disk"}, "plain"]
     extra = {"secondary_tiers": tiers, "report": 5, "portable": True}
 
@@ -174,7 +114,7 @@ def test_addresses_in_lists_of_a_connector_s_options_identify_too() -> None:
 
     assert settings[f"{EXTRA}.secondary_tiers"].value == '[{"kind":"redis"},{"kind":"disk"},"plain"]'
     assert {f"{EXTRA}.report", f"{EXTRA}.portable"} <= set(settings)
-    assert {path: told.value for path, told in identity.items()} == {
+    assert {path: each.value for path, each in identity.items()} == {
         f"{EXTRA}.secondary_tiers.0.host": '"10.0.0.1"',
         f"{EXTRA}.secondary_tiers.0.port": "1",
         f"{EXTRA}.secondary_tiers.1.port": "2",
@@ -193,7 +133,7 @@ def test_addresses_in_lists_of_a_connector_s_options_identify_too() -> None:
         ("llama", "llama"),
     ],
 )
-def test_of_a_model_s_folder_only_the_name_is_compared(path: str, whole: str, part: str) -> None:
+def test_only_the_name_of_a_model_s_folder_is_compared(path: str, whole: str, part: str) -> None:
     assert comparable_part(path, whole) == part
 
 
@@ -212,11 +152,11 @@ def test_of_a_model_s_folder_only_the_name_is_compared(path: str, whole: str, pa
         ("cache_config.cache_dtype", "/auto", "/auto"),
     ],
 )
-def test_of_event_addresses_and_topics_all_but_the_pod_is_compared(path: str, whole: Any, part: Any) -> None:
+def test_hosts_and_pods_in_kv_event_settings_are_not_compared(path: str, whole: Any, part: Any) -> None:
     assert comparable_part(path, whole) == part
 
 
-def test_the_whole_value_of_a_split_setting_identifies() -> None:
+def test_the_whole_value_of_a_split_setting_is_identity() -> None:
     settings, identity = flatten_config(
         {"model_config": {"model": "/mnt/7/llama"}, "kv_events_config": None}, {}, Source.SERVER_INFO
     )
@@ -237,7 +177,7 @@ SNAPSHOT = "/root/.cache/huggingface/hub/models--org--llama-3/snapshots/0e9e39f2
         ("/cache/models--org--a--b/snapshots/607a30d", "org/a--b"),
     ],
 )
-def test_a_snapshot_of_the_hub_is_its_repository_and_its_commit(folder: str, repository: str) -> None:
+def test_a_hub_snapshot_is_its_repository_and_commit(folder: str, repository: str) -> None:
     config: dict[str, Any] = {"model_config": {"model": folder, "tokenizer": folder}}
 
     settings, identity = flatten_config(config, {}, Source.SERVER_INFO)

@@ -1,4 +1,4 @@
-"""A replica that is read through our provider, beside the same one read through /server_info, on all captures."""
+"""Every captured server has the same settings through our provider as through /server_info."""
 
 from collections.abc import Mapping
 
@@ -11,12 +11,12 @@ from dashboard.vllm.merging import TOKENS
 from tests.captured import INFERENCE_CONFIG, SERVER_INFO, Capture, captures, has_python_api, snapshot
 from tests.provider_answers import PROVIDER_ONLY, provider_body, with_provider
 
-# What only engines know: null in the API server's own configuration; and what mostly follows from other settings.
+# Set by the engine: null in the API server's configuration. And the lookahead, mostly derived.
 FILLED_IN = {"cache_config.hash_block_size", "cache_config.cache_hit_alignment_tokens", LOOKAHEAD}
 
 
 def shared(settings: Mapping[str, Setting]) -> dict[str, tuple[str, State]]:
-    """What both ways of reading can tell, whoever told it."""
+    """Return the values and states that both ways report."""
     return {path: (each.value, each.state) for path, each in settings.items() if path not in PROVIDER_ONLY | FILLED_IN}
 
 
@@ -34,8 +34,7 @@ def contradicted(found: Facts) -> list[str]:
 
 
 @pytest.mark.parametrize("server", captures(has_python_api))
-def test_a_replica_says_the_same_through_the_provider_as_through_server_info(server: Capture) -> None:
-    """The provider's own settings set apart, and what the engine fills in where the API server does not look."""
+def test_settings_through_the_provider_equal_those_of_server_info(server: Capture) -> None:
     ours, info = facts(with_provider(server)), facts(server.answers)
 
     assert shared(documented(ours)) == shared(documented(info))
@@ -50,8 +49,8 @@ def test_a_replica_says_the_same_through_the_provider_as_through_server_info(ser
 
 @pytest.mark.parametrize("full", [True, False], ids=["full", "brief"])
 @pytest.mark.parametrize("server", captures(has_python_api))
-def test_the_provider_contradicts_nothing_that_the_same_server_says_elsewhere(server: Capture, *, full: bool) -> None:
-    """But the public plugin, which multiplies the blocks of a hybrid model."""
+def test_the_provider_does_not_contradict_other_sources(server: Capture, *, full: bool) -> None:
+    """Except the public plugin, which multiplies the blocks of a hybrid model."""
     together = facts({**server.answers, **with_provider(server, full=full), SERVER_INFO: server.answers[SERVER_INFO]})
 
     assert contradicted(together) == ([TOKENS] if server.case == "gemma3_plugin" else [])
@@ -60,12 +59,12 @@ def test_the_provider_contradicts_nothing_that_the_same_server_says_elsewhere(se
 
 
 @pytest.mark.parametrize("server", captures(has_python_api))
-def test_without_the_whole_configuration_it_says_less_and_nothing_else(server: Capture) -> None:
+def test_the_brief_answer_has_a_part_of_the_same_settings(server: Capture) -> None:
     alone = facts({INFERENCE_CONFIG: provider_body(server, full=False)})
     whole = shared(documented(facts(server.answers)))
 
     known = {path: each for path, each in shared(documented(alone)).items() if path in whole}
     assert known == {path: whole[path] for path in known}
-    # The rest is what this version's configuration lacks: such fields of the seed are null.
+    # This version's configuration lacks the rest: such fields are null.
     assert {value for path, (value, _) in shared(documented(alone)).items() if path not in whole} <= {"null"}
     assert len(known) > 30

@@ -1,4 +1,4 @@
-"""What our provider's answer says of a server, for every rank, and what is no answer of it."""
+"""Our provider's answer: settings, engines, devices and groups of every rank."""
 
 import json
 from typing import Any
@@ -17,12 +17,12 @@ from tests.strategies import json_values
 LLAMA = capture("llama")
 
 
-def told(answer: Any) -> Reply:
+def read_answer(answer: Any) -> Reply:
     return read(INFERENCE_CONFIG, json.dumps(answer).encode()).reply
 
 
 def planted(case: str = "llama", *, full: bool = True, **fleet: Any) -> dict[str, Any]:
-    """An answer of which some of the extension is replaced; a section in part, an Ellipsis is left out."""
+    """Return an answer with changes in the extension; an Ellipsis removes a section."""
     answer = provider_answer(capture(case), full=full)
     for name, value in fleet.items():
         if value is ...:
@@ -37,28 +37,27 @@ def values(reply: Reply) -> dict[str, str]:
     return {path: each.value for path, each in reply.settings.items()}
 
 
-def test_equal_replicas_share_one_settings_mapping_whatever_identifies_them() -> None:
-    """Their documents are then merged once for all of them."""
+def test_equal_replicas_share_one_settings_mapping() -> None:
     first, second = provider_answer(LLAMA), provider_answer(LLAMA, fingerprints=("another root",))
     second["fleet"]["settings"]["instance_id"] = "another"
     second["fleet"]["started_at"] = "2026-03-02T09:30:00Z"
 
-    one, two = told(first), told(second)
+    one, two = read_answer(first), read_answer(second)
 
     assert one.settings is two.settings
     assert one.identity["instance_id"] != two.identity["instance_id"]
-    assert told(provider_answer(LLAMA, full=False)).settings is told(provider_answer(LLAMA, full=False)).settings
-
-
-# What it tells
+    assert (
+        read_answer(provider_answer(LLAMA, full=False)).settings
+        is read_answer(provider_answer(LLAMA, full=False)).settings
+    )
 
 
 @pytest.mark.parametrize("full", [True, False], ids=["full", "brief"])
-def test_what_no_configuration_holds_is_a_setting_where_it_is_told_and_none_where_it_is_null(*, full: bool) -> None:
+def test_the_provider_s_own_fields_are_settings_unless_null(*, full: bool) -> None:
     chat = {"template_digest": "ab12", "tool_call_parser": "hermes", "enable_auto_tool_choice": True}
 
-    everything = values(told(planted(full=full, chat=chat, scheduling={"concurrent_batches": 2})))
-    nothing = told(
+    everything = values(read_answer(planted(full=full, chat=chat, scheduling={"concurrent_batches": 2})))
+    nothing = read_answer(
         planted(full=full, chat=..., prefix_hashing={"seed_policy": None}, scheduling={"concurrent_batches": None})
     )
 
@@ -73,35 +72,32 @@ def test_what_no_configuration_holds_is_a_setting_where_it_is_told_and_none_wher
     assert not PROVIDER_ONLY & nothing.settings.keys()
 
 
-def test_what_the_engine_filled_in_stands_where_the_configuration_has_null_and_nowhere_else() -> None:
-    filled = values(told(planted(prefix_hashing={"hash_block_size": 64, "alignment": 256})))
-    given_ = planted(prefix_hashing={"hash_block_size": 64, "alignment": 256})
-    given_["fleet"]["settings"] |= {"cache_config.hash_block_size": 32}
-    del given_["fleet"]["settings"]["cache_config.cache_hit_alignment_tokens"]
+def test_values_of_the_engine_replace_null_only() -> None:
+    filled = values(read_answer(planted(prefix_hashing={"hash_block_size": 64, "alignment": 256})))
+    filled_in = planted(prefix_hashing={"hash_block_size": 64, "alignment": 256})
+    filled_in["fleet"]["settings"] |= {"cache_config.hash_block_size": 32}
+    del filled_in["fleet"]["settings"]["cache_config.cache_hit_alignment_tokens"]
 
     assert filled["cache_config.hash_block_size"] == "64"
     assert filled["cache_config.cache_hit_alignment_tokens"] == "256"
-    assert values(told(given_))["cache_config.hash_block_size"] == "32"
-    assert "cache_config.cache_hit_alignment_tokens" not in told(given_).settings
+    assert values(read_answer(filled_in))["cache_config.hash_block_size"] == "32"
+    assert "cache_config.cache_hit_alignment_tokens" not in read_answer(filled_in).settings
 
 
-def test_a_field_that_could_not_be_had_is_no_setting() -> None:
-    """Its null says nothing; the null of a revision that nobody asked for is a value."""
+def test_an_unavailable_field_is_no_setting() -> None:
+    """Its null is unknown; the null of another field is a value."""
     reason = {"reason": "This version has no such attribute."}
     fields = ["fleet.model.revision", "kv_cache.cache_dtype", "fleet.kv_transfer", "no.such.field", "model.dtype.more"]
     answer = planted(full=False, model={"revision": None}, unavailable=[{"field": field, **reason} for field in fields])
 
-    reply = told(answer)
+    reply = read_answer(answer)
 
     assert not {"model_config.revision", "cache_config.cache_dtype", "kv_transfer_config"} & reply.settings.keys()
     assert reply.settings["model_config.code_revision"].state is State.NULL
     assert reply.settings["model_config.dtype"].state is State.REPORTED
 
 
-# Engines
-
-
-def test_every_rank_tells_its_own_numbers_devices_and_groups() -> None:
+def test_every_rank_has_its_own_numbers_devices_and_groups() -> None:
     answer = planted("gemma3")
     (first,) = answer["fleet"]["engines"]
     first["kv_cache_available_bytes"] = 2**31
@@ -109,7 +105,7 @@ def test_every_rank_tells_its_own_numbers_devices_and_groups() -> None:
     second["fingerprint"] = {"canonical": "c2", "engine": "e2"}
     answer["fleet"]["engines"] = [first, second]
 
-    reply = told(answer)
+    reply = read_answer(answer)
 
     one, two = reply.engines
     assert (one.num_gpu_blocks, one.kv_cache_size_tokens, one.max_model_len) == (32768, 664_444, 2048)
@@ -127,7 +123,7 @@ def test_every_rank_tells_its_own_numbers_devices_and_groups() -> None:
     ]
 
 
-def test_an_engine_without_digests_says_why_and_one_that_says_nothing_has_no_fingerprint() -> None:
+def test_an_engine_without_digests_has_a_reason_or_no_fingerprint() -> None:
     reason = {"canonical": None, "engine": None, "reason": "Prefix caching is off."}
     engines = [
         {"data_parallel_rank": 0, "fingerprint": reason},
@@ -135,7 +131,7 @@ def test_an_engine_without_digests_says_why_and_one_that_says_nothing_has_no_fin
         {"data_parallel_rank": 2},
     ]
 
-    reply = told(planted(engines=engines))
+    reply = read_answer(planted(engines=engines))
 
     assert [engine.fingerprint for engine in reply.engines] == [
         Fingerprint(reason="Prefix caching is off."),
@@ -144,27 +140,24 @@ def test_an_engine_without_digests_says_why_and_one_that_says_nothing_has_no_fin
     ]
 
 
-def test_without_engines_the_answer_itself_tells_one_where_there_is_only_one() -> None:
-    """Of several engines its blocks may be the sum."""
+def test_without_engines_the_answer_describes_a_single_one() -> None:
+    """The blocks of several engines may be a sum."""
     alone, several = planted(engines=[], data_parallel_rank=3), planted(engines=[])
     several["parallelism"]["data_parallel_size"] = 2
 
-    assert told(alone).engines == (EngineReport(3, 8192),)
-    assert [device.dp_rank for device in told(alone).devices] == [3]
-    assert [group.dp_rank for group in told(alone).kv_cache_groups] == [3]
-    assert told(several).engines == ()
-    assert [device.dp_rank for device in told(several).devices] == [0]
+    assert read_answer(alone).engines == (EngineReport(3, 8192),)
+    assert [device.dp_rank for device in read_answer(alone).devices] == [3]
+    assert [group.dp_rank for group in read_answer(alone).kv_cache_groups] == [3]
+    assert read_answer(several).engines == ()
+    assert [device.dp_rank for device in read_answer(several).devices] == [0]
 
 
-def test_a_kind_of_group_that_is_not_known_is_named_whichever_engine_has_it() -> None:
+def test_an_unknown_kind_of_group_is_listed() -> None:
     group = {"group_id": 0, "spec_type": "RSWASpec", "block_size": 16}
 
-    assert told(planted(engines=[{"data_parallel_rank": 1, "groups": [group]}])).not_understood == (
+    assert read_answer(planted(engines=[{"data_parallel_rank": 1, "groups": [group]}])).not_understood == (
         "KV cache group kind RSWASpec",
     )
-
-
-# What nobody can mean
 
 
 @pytest.mark.parametrize(
@@ -184,9 +177,9 @@ def test_a_kind_of_group_that_is_not_known_is_named_whichever_engine_has_it() ->
         ({"settings": []}, "valid dictionary"),
     ],
 )
-def test_hostile_answers_are_no_reply_and_say_why(fleet: dict[str, Any], sentence: str) -> None:
+def test_a_hostile_answer_is_refused_with_a_sentence(fleet: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UnreadableError) as refused:
-        told(planted(**fleet))
+        read_answer(planted(**fleet))
 
     assert refused.value.kind == "schema"
     assert sentence in refused.value.detail
@@ -194,16 +187,16 @@ def test_hostile_answers_are_no_reply_and_say_why(fleet: dict[str, Any], sentenc
 
 
 @given(st.dictionaries(st.text("ab.", max_size=6), json_values, max_size=6))
-def test_whatever_stands_in_the_settings_is_read_or_refused_with_a_sentence(settings: dict[str, Any]) -> None:
+def test_any_settings_are_read_or_refused_with_a_sentence(settings: dict[str, Any]) -> None:
     try:
-        reply = told(planted(settings=settings))
+        reply = read_answer(planted(settings=settings))
     except UnreadableError as error:
         assert error.detail  # noqa: PT017
     else:
         assert reply.source is Source.PROVIDER
 
 
-def test_a_secret_in_the_settings_is_replaced_before_anything_is_kept() -> None:
+def test_secrets_in_settings_and_environment_are_redacted() -> None:
     answer = planted()
     answer["fleet"]["settings"] |= {"model_config.hf_token": "hf-very-secret", "additional_config": {"password": "pw1"}}
     answer["fleet"]["environment"] = {"VLLM_API_KEY": "sk-very-secret"}
@@ -220,6 +213,6 @@ def test_an_answer_without_names_and_version_has_no_such_settings() -> None:
     answer["model"]["served_model_names"] = None
 
     for full in (answer, {**answer, "fleet": {**answer["fleet"], "settings": None}}):
-        reply = told(full)
+        reply = read_answer(full)
         assert not {"version", "served_model_names"} & reply.settings.keys()
         assert (reply.version, reply.served_model_names) == (None, ())

@@ -1,4 +1,4 @@
-"""The edge: whatever the body is, a reply comes out or one plain sentence, and no secret with either."""
+"""The edge: any body gives a reply or one sentence, both without secrets."""
 
 import json
 import re
@@ -85,9 +85,7 @@ def test_nothing_and_html_are_refused_on_every_path(path: str, body: bytes, kind
     ],
     ids=str,
 )
-def test_what_is_no_answer_of_the_path_is_refused_with_its_kind(
-    path: str, body: bytes, kind: str, sentence: str
-) -> None:
+def test_another_answer_is_refused_with_its_kind(path: str, body: bytes, kind: str, sentence: str) -> None:
     error = refusal(path, body)
 
     assert error.kind == kind
@@ -95,28 +93,28 @@ def test_what_is_no_answer_of_the_path_is_refused_with_its_kind(
     assert sentence in error.detail
 
 
-def test_the_sentence_names_where_the_first_mistake_is_and_counts_the_others() -> None:
-    told = capture("llama").json(INFERENCE_CONFIG)
-    told["kv_cache"]["num_gpu_blocks"] = "many"
-    told["kv_cache"]["groups"][0]["block_size"] = 0
+def test_the_sentence_has_the_place_of_the_first_error_and_their_number() -> None:
+    answer = capture("llama").json(INFERENCE_CONFIG)
+    answer["kv_cache"]["num_gpu_blocks"] = "many"
+    answer["kv_cache"]["groups"][0]["block_size"] = 0
 
-    detail = refusal(INFERENCE_CONFIG, json.dumps(told).encode()).detail
+    detail = refusal(INFERENCE_CONFIG, json.dumps(answer).encode()).detail
 
     assert "at kv_cache.num_gpu_blocks: Input should be a valid integer" in detail
     assert detail.endswith("(2 mistakes in all)")
 
 
 @pytest.mark.parametrize("number", ["0", "-16", "1e19", str(2**70), "1e999", '"many"', "16.5", "null", "[]"])
-def test_a_block_size_that_no_server_can_mean_is_refused(number: str) -> None:
-    told = capture("llama").answers[INFERENCE_CONFIG]
-    body = re.sub(rb'"block_size": \d+', b'"block_size": ' + number.encode(), told)
+def test_an_impossible_block_size_is_refused(number: str) -> None:
+    answer = capture("llama").answers[INFERENCE_CONFIG]
+    body = re.sub(rb'"block_size": \d+', b'"block_size": ' + number.encode(), answer)
 
     assert "kv_cache.groups.0" in refusal(INFERENCE_CONFIG, body).detail
 
 
 @pytest.mark.parametrize("name", ["num_gpu_blocks", "kv_cache_size_tokens", "kv_cache_max_concurrency"])
 @pytest.mark.parametrize("number", ["-1", str(2**63), str(2**70), "1e999"])
-def test_a_capacity_in_server_info_that_no_server_can_mean_is_refused(name: str, number: str) -> None:
+def test_an_impossible_capacity_in_server_info_is_refused(name: str, number: str) -> None:
     body = (
         f'{{"vllm_config": {{"cache_config": {{"{name}": {number}}}, "parallel_config": {{"data_parallel_size": 1}}}}}}'
     )
@@ -125,15 +123,15 @@ def test_a_capacity_in_server_info_that_no_server_can_mean_is_refused(name: str,
 
 
 @pytest.mark.parametrize("field", ["rank", "group_id"])
-def test_two_of_one_rank_or_group_id_are_refused(field: str) -> None:
-    told = capture("llama").json(INFERENCE_CONFIG)
-    told["devices"] *= 2 if field == "rank" else 1
-    told["kv_cache"]["groups"] *= 2 if field == "group_id" else 1
+def test_duplicate_ranks_and_group_ids_are_refused(field: str) -> None:
+    answer = capture("llama").json(INFERENCE_CONFIG)
+    answer["devices"] *= 2 if field == "rank" else 1
+    answer["kv_cache"]["groups"] *= 2 if field == "group_id" else 1
 
-    assert f"have the same {field}" in refusal(INFERENCE_CONFIG, json.dumps(told).encode()).detail
+    assert f"have the same {field}" in refusal(INFERENCE_CONFIG, json.dumps(answer).encode()).detail
 
 
-def test_a_sentence_never_repeats_control_characters_or_secrets_and_is_bounded() -> None:
+def test_a_sentence_has_no_control_characters_and_secrets() -> None:
     name = f"\x00\x1b[31m\u202e{HF_TOKEN} redis://bob:sesame@h " + "x" * 300
     bodies = [
         json.dumps({"vllm_config": {name[:390]: [10**30]}}).encode(),
@@ -147,24 +145,21 @@ def test_a_sentence_never_repeats_control_characters_or_secrets_and_is_bounded()
         assert HF_TOKEN not in detail
 
 
-def test_a_key_that_is_no_rank_is_named_without_control_characters() -> None:
+def test_a_key_in_place_of_a_rank_is_shown_without_control_characters() -> None:
     body = json.dumps({"\x1b[31m" + "x" * 999: {}}).encode()
 
     assert "\ufffd[31mxxx" in refusal("/kv_event_sources", body).detail
 
 
-# Secrets
-
-
 def plant(value: Any) -> Any:
-    """Put a secret under every name of secrets, and by shape beside every text."""
+    """Add a secret by name and by shape to every object and list."""
     if isinstance(value, dict):
         planted = {key: plant(item) for key, item in value.items()}
         return {**planted, "x_api_key": "sesame", "hf_token": "sesame", "S3_KEY": "sesame", "note": "a://b:sesame@c"}
     return [*map(plant, value), {"password": ["sesame"]}] if isinstance(value, list) and value else value
 
 
-def test_planted_secrets_are_gone_from_raw_settings_and_identity() -> None:
+def test_secrets_are_redacted_in_raw_answer_settings_and_identity() -> None:
     info = capture("llama").json(SERVER_INFO)
     body = json.dumps({key: plant(info[key]) for key in ("vllm_config", "vllm_env")}).encode()
 
@@ -177,17 +172,17 @@ def test_planted_secrets_are_gone_from_raw_settings_and_identity() -> None:
 
 
 @pytest.mark.parametrize("path", [VERSION, MODELS, f"{PLUGIN}/config", INFERENCE_CONFIG])
-def test_planted_secrets_are_gone_from_every_endpoint(path: str) -> None:
-    told = (capture("gemma3_plugin") if PLUGIN in path else capture("llama")).json(path)
+def test_secrets_are_redacted_on_every_endpoint(path: str) -> None:
+    answer = (capture("gemma3_plugin") if PLUGIN in path else capture("llama")).json(path)
 
-    reading = read(path, json.dumps({**plant(told), **told, "more": plant({})}).encode())
+    reading = read(path, json.dumps({**plant(answer), **answer, "more": plant({})}).encode())
 
     assert b"sesame" not in reading.raw
     assert MARKER.encode() in reading.raw
     assert "sesame" not in str(reading.reply)
 
 
-def test_planted_secrets_are_gone_from_metrics() -> None:
+def test_secrets_are_redacted_in_metrics() -> None:
     labels = {"cache_dtype": "a://b:sesame@c", "api_key": "sesame", "engine": "0"}
 
     reading = read(METRICS, f"vllm:cache_config_info{{{rendered(labels)}}} 1.0\n".encode())
@@ -197,7 +192,7 @@ def test_planted_secrets_are_gone_from_metrics() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32", "utf-16-be"])
-def test_planted_secrets_are_gone_from_an_answer_that_could_not_be_read(encoding: str) -> None:
+def test_secrets_are_redacted_in_unreadable_answers(encoding: str) -> None:
     body = f'{{"api_key": "sesame", "x": {{"token": "{HF_TOKEN}", "hf_token": "sesame'.encode(encoding)
 
     kept = excerpt(body)
@@ -209,24 +204,20 @@ def test_planted_secrets_are_gone_from_an_answer_that_could_not_be_read(encoding
 
 @pytest.mark.parametrize("server", captures())
 def test_nothing_in_the_captures_is_redacted(server: Capture) -> None:
-    """No captured server was given a secret that its answers repeat."""
     for path, body in server.answers.items():
         reading = read(path, body)
         assert MARKER.encode() not in reading.raw
-        told = [*reading.reply.settings.values(), *reading.reply.identity.values()]
-        assert not [each for each in told if each.state is State.REDACTED]
+        settings = [*reading.reply.settings.values(), *reading.reply.identity.values()]
+        assert not [each for each in settings if each.state is State.REDACTED]
 
 
-# Bounds
-
-
-def test_a_large_answer_is_kept_in_part() -> None:
+def test_the_kept_part_of_an_answer_is_limited() -> None:
     body = json.dumps({"version": "0.32.0", "more": "x" * 500_000}).encode()
 
     assert len(read(VERSION, body).raw) == RAW_LIMIT
 
 
-def test_an_excerpt_is_bounded_and_holds_no_control_characters() -> None:
+def test_an_excerpt_is_limited_and_has_no_control_characters() -> None:
     kept = excerpt(b"\x1b[31m\x07\xff<script>" * 100_000)
 
     assert len(kept) == EXCERPT_LIMIT
@@ -243,7 +234,7 @@ def test_reading_any_bytes_gives_a_reply_or_an_unreadable_error(path: str, body:
     assert len(excerpt(body)) <= EXCERPT_LIMIT
 
 
-def _mutated(told: Any, place: int, value: Any) -> Any:
+def _mutated(answer: Any, place: int, value: Any) -> Any:
     """Replace the part of a JSON value at one place, counted in depth first."""
     left = [place]
 
@@ -255,7 +246,7 @@ def _mutated(told: Any, place: int, value: Any) -> Any:
             return {key: walk(item) for key, item in part.items()}
         return [walk(item) for item in part] if isinstance(part, list) else part
 
-    return walk(told)
+    return walk(answer)
 
 
 SMALL = {
@@ -323,7 +314,7 @@ def test_the_same_body_gives_an_equal_reply_and_shares_its_settings() -> None:
         assert first.settings is second.settings or not first.settings
 
 
-def test_the_key_that_was_sent_is_gone_from_an_answer_however_it_is_spelt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sent_key_is_redacted_in_any_spelling(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redaction, "_also", redaction._Also())
     redaction.redact_keys(["our-key-4Zq8"])
     reading = read("/version", rb'{"version": "0.32.0", "note": "our-k\u0065y-4Zq8"}')
@@ -332,7 +323,7 @@ def test_the_key_that_was_sent_is_gone_from_an_answer_however_it_is_spelt(monkey
     assert b"our-key" not in excerpt(rb'{"note": "our-k\u0065y-4Zq8", "x')
 
 
-def test_the_text_form_of_server_info_is_refused_with_its_own_sentence() -> None:
+def test_the_text_form_of_server_info_is_refused() -> None:
     body = b'{"vllm_config": "model=\'./llama\', dtype=torch.bfloat16", "vllm_env": {}}'
 
     assert "this version answers with text; only the JSON form is read" in refusal(SERVER_INFO, body).detail

@@ -1,4 +1,4 @@
-"""Secrets are gone at the edge, whatever they hide in; what is no secret stays as it is."""
+"""Secrets are redacted by name, shape and known key; other text is unchanged."""
 
 import base64
 import html
@@ -34,17 +34,17 @@ NAMES, SHAPES, SETTINGS = listed("names"), listed("shapes"), listed("settings")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_text_under_a_name_of_secrets_is_redacted(name: str) -> None:
+def test_a_text_under_a_secret_name_is_redacted(name: str) -> None:
     assert redact({"a": {name: "plain words"}}) == {"a": {name: MARKER}}
 
 
 @pytest.mark.parametrize("name", [*SETTINGS, ""])
-def test_other_names_hold_no_secrets(name: str) -> None:
+def test_other_names_are_not_secret(name: str) -> None:
     assert not is_secret(name)
     assert redact({name: "sha256"}) == {name: "sha256"}
 
 
-def test_lists_and_objects_below_such_a_name_are_redacted_too() -> None:
+def test_lists_and_objects_below_a_secret_name_are_redacted() -> None:
     content = {"credentials": {"user": "bob", "tries": 3, "more": [{"pin": "1234"}]}, "api_key": ["one", "two", 3]}
 
     assert redact(content) == {
@@ -55,7 +55,7 @@ def test_lists_and_objects_below_such_a_name_are_redacted_too() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("place", [*ARGUMENTS, *NESTED])
-def test_a_secret_behind_its_name_is_found_wherever_a_value_has_it(name: str, place: str) -> None:
+def test_a_secret_after_its_name_is_redacted_in_every_value(name: str, place: str) -> None:
     content = {"content": {**ARGUMENTS, **NESTED}[place](name, SECRET)}
 
     assert SECRET in json.dumps(content)
@@ -64,7 +64,7 @@ def test_a_secret_behind_its_name_is_found_wherever_a_value_has_it(name: str, pl
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("place", [*HEADERS, *BROKEN])
-def test_a_secret_behind_its_name_is_found_in_what_is_no_json(name: str, place: str) -> None:
+def test_a_secret_after_its_name_is_redacted_in_other_text(name: str, place: str) -> None:
     content = {**HEADERS, **BROKEN}[place](name, SECRET)
 
     assert SECRET in content
@@ -72,7 +72,7 @@ def test_a_secret_behind_its_name_is_found_in_what_is_no_json(name: str, place: 
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_secret_is_found_by_its_shape_wherever_it_is(shape: str) -> None:
+def test_a_secret_is_redacted_by_its_shape_everywhere(shape: str) -> None:
     content = SHAPES[shape].replace("{}", SECRET)
 
     for value in (
@@ -81,7 +81,7 @@ def test_a_secret_is_found_by_its_shape_wherever_it_is(shape: str) -> None:
         {"note": content},
         {content: 1},
         json.dumps({"a": [content]}),
-        f"it says: {content}",
+        f"error: {content}",
     ):
         assert SECRET not in json.dumps(redact({"x": value}))
     for text in (content, json.dumps({"a": content})[:-1], json.dumps(json.dumps([content])), f"<p>{content}</p>"):
@@ -92,8 +92,8 @@ CAPTURES = [pytest.param(each, id=f"{each.parent.name}-{each.name}") for each in
 
 
 @pytest.mark.parametrize("folder", CAPTURES)
-def test_nothing_that_a_real_server_answers_is_taken_for_a_secret(folder: Path) -> None:
-    """But the key of the one that was started with a key, on its command line."""
+def test_no_value_of_a_captured_answer_is_redacted(folder: Path) -> None:
+    """Except the key on the command line of one server."""
     for file in folder.glob("*.json"):
         content = json.loads(file.read_bytes())
         with_key = file.name == "launch.json" and "--api-key" in json.dumps(content)
@@ -103,13 +103,13 @@ def test_nothing_that_a_real_server_answers_is_taken_for_a_secret(folder: Path) 
 
 
 @pytest.mark.parametrize("folder", CAPTURES)
-def test_no_text_of_a_real_server_is_taken_for_a_secret(folder: Path) -> None:
+def test_no_text_of_a_captured_server_is_redacted(folder: Path) -> None:
     for file in (*folder.glob("metrics.txt"), *folder.glob("*info*.json")):
         assert redact_prose(file.read_text()) == file.read_text(), file.name
 
 
 @pytest.mark.parametrize("file", ["versions.json", "../rules/flags.json"])
-def test_no_setting_or_flag_of_vllm_but_these_is_called_as_a_secret(file: str) -> None:
+def test_no_other_setting_or_flag_of_vllm_has_a_secret_name(file: str) -> None:
     names = set(re.findall(r"[A-Za-z_][\w.-]*", (FOLDER.parents[1] / "dashboard/vllm" / file).read_text()))
 
     assert {name.rpartition(".")[2] for name in names if is_secret(name)} <= {"hf_token", "hf-token"}
@@ -125,7 +125,7 @@ def test_no_setting_or_flag_of_vllm_but_these_is_called_as_a_secret(file: str) -
         (f"--hf {HF_TOKEN}!", f"--hf {MARKER}!"),
     ],
 )
-def test_secrets_are_known_by_their_shape_under_any_name(text: str, left: str) -> None:
+def test_urls_and_tokens_are_redacted_by_shape(text: str, left: str) -> None:
     assert redact_text(text) == left
     assert redact([{"note": text}]) == [{"note": left}]
     assert redact({text: 1}) == {left: 1}
@@ -134,11 +134,11 @@ def test_secrets_are_known_by_their_shape_under_any_name(text: str, left: str) -
 @pytest.mark.parametrize(
     "text", ["http://10.0.0.1:8000/v1", "tcp://*:5557", "kv@pod-1@qwen3", "hf_overrides", "the bearer of news", "a@b.c"]
 )
-def test_what_only_looks_similar_stays(text: str) -> None:
+def test_similar_texts_are_unchanged(text: str) -> None:
     assert redact_text(text) == text
 
 
-def test_a_very_long_name_is_judged_like_any_other() -> None:
+def test_a_very_long_secret_name_is_secret() -> None:
     name = "x" * 500 + "_password"
 
     assert redact({name: "p"}) == {name: MARKER}
@@ -172,7 +172,7 @@ def test_a_very_long_name_is_judged_like_any_other() -> None:
         "hf_" + "SECRET" * 4,
     ],
 )
-def test_secrets_in_a_text_that_is_no_json_are_gone(text: str) -> None:
+def test_secrets_in_prose_are_redacted(text: str) -> None:
     left = redact_prose(text)
 
     assert "SECRET" not in left
@@ -189,7 +189,7 @@ def test_secrets_in_a_text_that_is_no_json_are_gone(text: str) -> None:
         'vllm:cache_config_info{block_size="16"} 1.0',
     ],
 )
-def test_prose_without_secrets_stays(text: str) -> None:
+def test_prose_without_secrets_is_unchanged(text: str) -> None:
     assert redact_prose(text) == text
 
 
@@ -211,15 +211,14 @@ def test_prose_without_secrets_stays(text: str) -> None:
         "hf_",
     ],
 )
-def test_redacting_takes_time_in_proportion_to_the_text(word: str) -> None:
-    """Else this test would not end today."""
+def test_redaction_takes_linear_time(word: str) -> None:
     text = word * (200_000 // len(word))
 
     assert len(redact_prose(text)) <= 3 * len(text)
 
 
 @given(json_named(st.one_of(texts, st.sampled_from(NAMES))))
-def test_redacting_twice_is_redacting_once(value: Any) -> None:
+def test_redaction_is_idempotent(value: Any) -> None:
     assert redact(redact(value)) == redact(value)
 
 
@@ -240,14 +239,14 @@ def test_no_nesting_hides_a_secret(value: Any, name: str) -> None:
 
 
 @given(st.text(alphabet="abc:/@\"'=[]{}, \\\n\thf_Bearpiky01"))
-def test_redacting_prose_twice_is_redacting_it_once(text: str) -> None:
+def test_redaction_of_prose_is_idempotent(text: str) -> None:
     once = redact_prose(text)
 
     assert redact_prose(once) == once
 
 
 @pytest.mark.parametrize("key", ["our-own-key-4Zq8x", 'our/own"key<4Zq8>\\+x'])
-def test_a_key_that_is_sent_is_found_in_every_form(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sent_key_is_redacted_in_every_form(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redaction, "_also", redaction._Also())
     pairs = [base64.b64encode(f"{user}:{key}".encode()).decode() for user in ("", "a", "ab", "abc")]
     content = [key, quote(key, safe=""), html.escape(key), f"Basic {pairs[1]}", {f"x {key} y": [1, None, key]}, *pairs]
@@ -266,7 +265,7 @@ def test_a_key_that_is_sent_is_found_in_every_form(key: str, monkeypatch: pytest
     redact_keys([key])
 
 
-def test_no_more_keys_are_known_than_can_be_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_known_keys_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redaction, "_also", redaction._Also())
     redact_keys(f"key-number-{number:04}" for number in range(redaction.MOST_KNOWN + 1))
 
@@ -274,7 +273,7 @@ def test_no_more_keys_are_known_than_can_be_looked_for(monkeypatch: pytest.Monke
     assert holds_known("key-number-0001")
 
 
-def test_names_and_texts_that_are_remembered_are_bounded() -> None:
+def test_caches_of_names_and_texts_are_limited() -> None:
     for number in range(2 * redaction.MAX_REMEMBERED):
         redact({f"field {number}": f"text {number}"})
 
@@ -294,11 +293,11 @@ def test_names_and_texts_that_are_remembered_are_bounded() -> None:
         "password:",
     ],
 )
-def test_a_text_of_a_setting_without_secrets_stays(text: str) -> None:
+def test_a_setting_without_secrets_is_unchanged(text: str) -> None:
     assert redact_text(text) == text
 
 
-def test_another_process_redacts_what_this_one_does_once_it_adopts_it() -> None:
+def test_another_process_can_adopt_the_additions() -> None:
     nothing = redaction.in_force()
     also_redact(["licence"], [])
     ours = redaction.in_force()
@@ -308,14 +307,3 @@ def test_another_process_redacts_what_this_one_does_once_it_adopts_it() -> None:
     redaction.adopt(ours)
     assert redact({"licence": "x"}) == {"licence": MARKER}
     redaction.adopt(nothing)
-
-
-def test_further_names_and_patterns_are_redacted_until_there_are_others() -> None:
-    also_redact(["licence"], ["ACME-[0-9]{4}"])
-    content = redact({"the_licence": "x", "note": "ACME-1234"})
-    text = redact_text("licence=x")
-    also_redact([], [])
-
-    assert content == {"the_licence": MARKER, "note": MARKER}
-    assert text == f"licence={MARKER}"
-    assert redact({"the_licence": "x", "note": "ACME-1234"}) == {"the_licence": "x", "note": "ACME-1234"}

@@ -1,4 +1,4 @@
-"""What each endpoint's reply says in our words, and what it does not say."""
+"""The reply of each endpoint."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ from dashboard.vllm.reading import read
 from tests.captured import INFERENCE_CONFIG, KV_EVENTS, MODELS, PLUGIN, SERVER_INFO, VERSION, capture
 
 
-def told(path: str, value: Any) -> Reply:
+def read_json(path: str, value: Any) -> Reply:
     return read(path, json.dumps(value).encode()).reply
 
 
@@ -22,15 +22,14 @@ def values(reply: Reply) -> dict[str, str]:
 def test_the_rust_frontend_is_reported_by_its_own_version() -> None:
     server = capture("llama_rust", "0.33.0")
 
-    assert values(told(VERSION, server.json(VERSION))) == {
+    assert values(read_json(VERSION, server.json(VERSION))) == {
         "version": '"0.33.0+cpu"',
         "rust_frontend_version": '"0.33.0"',
     }
 
 
-def test_of_the_rust_frontend_s_server_info_only_what_means_the_same_is_read() -> None:
-    """Its environment is text, its parsers and its backends have names of their own, and a null is a default."""
-    reply = told(SERVER_INFO, capture("llama_rust", "0.33.0").json(SERVER_INFO))
+def test_server_info_of_the_rust_frontend_has_few_comparable_fields() -> None:
+    reply = read_json(SERVER_INFO, capture("llama_rust", "0.33.0").json(SERVER_INFO))
 
     assert values(reply) == {
         "model_config.model": '"llama_tokenizer"',
@@ -43,7 +42,7 @@ def test_of_the_rust_frontend_s_server_info_only_what_means_the_same_is_read() -
     assert reply.engines == ()
 
 
-def test_models_tell_names_folder_length_and_adapters() -> None:
+def test_models_have_names_folder_length_and_adapters() -> None:
     cards = [
         {"id": "chat", "root": "/mnt/7/llama", "max_model_len": 2048},
         {"id": "chat-alias", "root": "/mnt/7/llama"},
@@ -51,7 +50,7 @@ def test_models_tell_names_folder_length_and_adapters() -> None:
         {"id": "law-adapter", "parent": "chat"},
     ]
 
-    reply = told(MODELS, {"data": cards})
+    reply = read_json(MODELS, {"data": cards})
 
     assert reply.served_model_names == ("chat", "chat-alias")
     assert reply.adapters == {"sql-adapter": "/adapters/sql", "law-adapter": None}
@@ -68,14 +67,14 @@ def test_loading_an_adapter_changes_no_setting() -> None:
     base = {"id": "chat", "root": "org/llama", "max_model_len": 2048}
 
     assert (
-        told(MODELS, {"data": [base]}).settings
-        is told(MODELS, {"data": [base, {"id": "a", "parent": "chat"}]}).settings
+        read_json(MODELS, {"data": [base]}).settings
+        is read_json(MODELS, {"data": [base, {"id": "a", "parent": "chat"}]}).settings
     )
 
 
-def test_kv_events_are_told_by_the_first_rank_without_its_addresses() -> None:
+def test_kv_events_are_those_of_the_first_rank_without_addresses() -> None:
     source = {"enable_kv_cache_events": True, "publisher": "zmq", "topic": "kv@pod-1@qwen3"}
-    reply = told(KV_EVENTS, {"1": {**source, "endpoint": "tcp://b:2"}, "0": {**source, "endpoint": "tcp://a:1"}})
+    reply = read_json(KV_EVENTS, {"1": {**source, "endpoint": "tcp://b:2"}, "0": {**source, "endpoint": "tcp://a:1"}})
 
     assert values(reply) == {
         "kv_events_config.enable_kv_cache_events": "true",
@@ -83,11 +82,11 @@ def test_kv_events_are_told_by_the_first_rank_without_its_addresses() -> None:
         "kv_events_config.topic": '"kv@{pod}@qwen3"',
     }
     assert reply.identity["kv_events_config.topic"].value == '"kv@pod-1@qwen3"'
-    assert values(told(KV_EVENTS, {})) == {"kv_events_config": "null"}
+    assert values(read_json(KV_EVENTS, {})) == {"kv_events_config": "null"}
 
 
-def test_the_configuration_api_tells_settings_engine_devices_and_groups() -> None:
-    reply = told(INFERENCE_CONFIG, capture("gemma3").json(INFERENCE_CONFIG))
+def test_the_configuration_api_has_settings_engine_devices_and_groups() -> None:
+    reply = read_json(INFERENCE_CONFIG, capture("gemma3").json(INFERENCE_CONFIG))
 
     assert reply.engines == (EngineReport(0, 32768),)
     assert reply.devices == (Device(0, 0, "cpu", 25276510208, None, compute_units=1),)
@@ -103,7 +102,7 @@ def test_the_configuration_api_tells_settings_engine_devices_and_groups() -> Non
     assert reply.identity["parallel_config.data_parallel_rank"].value == "0"
 
 
-def test_a_device_tells_its_capability_as_text_and_groups_count_layers() -> None:
+def test_devices_have_a_capability_and_groups_count_layers() -> None:
     config = {
         "model": {},
         "parallelism": {"data_parallel_rank": 4},
@@ -118,23 +117,23 @@ def test_a_device_tells_its_capability_as_text_and_groups_count_layers() -> None
         },
     }
 
-    reply = told(INFERENCE_CONFIG, config)
+    reply = read_json(INFERENCE_CONFIG, config)
 
     assert reply.devices == (Device(4, 0, "H100", None, "9.0"),)
     assert [(group.dp_rank, group.layers) for group in reply.kv_cache_groups] == [(4, 7), (4, 0), (4, 0), (4, 0)]
     assert reply.not_understood == ("KV cache group kind x", f"KV cache group kind {'y' * 100}")
 
 
-def test_a_plugin_s_tokens_are_read_under_its_own_name() -> None:
-    """They are blocks x block_size: 4,194,304 where 664,444 fit. Its requests follow from them, and are not read."""
-    reply = told(f"{PLUGIN}/kv-cache", capture("gemma3_plugin").json(f"{PLUGIN}/kv-cache"))
+def test_tokens_of_a_plugin_have_its_source() -> None:
+    """Blocks x block_size: 4,194,304 where 664,444 fit."""
+    reply = read_json(f"{PLUGIN}/kv-cache", capture("gemma3_plugin").json(f"{PLUGIN}/kv-cache"))
 
     assert reply.engines == (EngineReport(0, 32768, 4_194_304),)
     assert reply.source is Source.PLUGIN
 
 
 @pytest.mark.parametrize("source", FIELDS)
-def test_a_foreign_field_stands_once_in_the_table_and_only_where_it_means_the_same_it_is_a_setting(
+def test_a_foreign_field_is_a_setting_only_with_the_same_meaning(
     source: Source,
 ) -> None:
     names = [field.name for field in FIELDS[source]]
@@ -169,9 +168,9 @@ def test_a_foreign_field_stands_once_in_the_table_and_only_where_it_means_the_sa
         ({}, [0]),
     ],
 )
-def test_server_info_tells_how_many_engines_its_api_server_has(parallel: dict[str, Any], ranks: list[int]) -> None:
+def test_server_info_has_the_engines_of_its_api_server(parallel: dict[str, Any], ranks: list[int]) -> None:
     config = {"parallel_config": parallel, "cache_config": {"num_gpu_blocks": 100, "kv_cache_size_tokens": 800}}
-    reply = told(SERVER_INFO, {"vllm_config": config, "vllm_env": {}})
+    reply = read_json(SERVER_INFO, {"vllm_config": config, "vllm_env": {}})
 
     assert [each.dp_rank for each in reply.engines] == ranks
     assert [each.kv_cache_size_tokens for each in reply.engines] == [800] + [None] * (len(ranks) - 1)
@@ -179,20 +178,20 @@ def test_server_info_tells_how_many_engines_its_api_server_has(parallel: dict[st
         assert {(each.num_gpu_blocks, each.blocks_of_all) for each in reply.engines} == {(None, 100)}
 
 
-def test_models_without_a_card_or_its_details_tell_less() -> None:
-    assert told(MODELS, {"data": []}) == Reply(Source.MODELS)
-    assert set(values(told(MODELS, {"data": [{"id": "x"}]}))) == {
+def test_models_without_cards_or_details_have_no_such_settings() -> None:
+    assert read_json(MODELS, {"data": []}) == Reply(Source.MODELS)
+    assert set(values(read_json(MODELS, {"data": [{"id": "x"}]}))) == {
         "served_model_names",
         "model_config.served_model_name",
     }
 
 
-def test_server_info_without_capacity_is_an_engine_of_which_nothing_is_told() -> None:
-    assert told(SERVER_INFO, {"vllm_config": {}}).engines == (EngineReport(0),)
-    assert told(SERVER_INFO, {"vllm_config": {"cache_config": {"kv_cache_size_tokens": "16"}}}).engines == (
+def test_server_info_without_capacity_is_an_engine_of_which_nothing_is_read_json() -> None:
+    assert read_json(SERVER_INFO, {"vllm_config": {}}).engines == (EngineReport(0),)
+    assert read_json(SERVER_INFO, {"vllm_config": {"cache_config": {"kv_cache_size_tokens": "16"}}}).engines == (
         EngineReport(0),
     )
 
 
-def test_a_section_that_is_no_object_tells_nothing() -> None:
+def test_a_section_of_another_type_has_no_settings() -> None:
     assert settings_of({"model": None, "kv_cache": 5}, Source.CONFIG_API) == ({}, {})

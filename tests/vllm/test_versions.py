@@ -1,4 +1,4 @@
-"""Facts about vLLM versions that the data has to know, and what it must not claim."""
+"""Settings of vLLM versions: known facts, and no claims beyond them."""
 
 import json
 import re
@@ -15,43 +15,6 @@ CAPTURES = Path(__file__).parents[1] / "captures"
 SERVERS = [pytest.param(folder, id=f"{folder.parent.name}-{folder.name}") for folder in sorted(CAPTURES.glob("*/*"))]
 PYTHON_SERVERS = [each for each in SERVERS if "rust" not in str(each.id)]
 LABEL = re.compile(r'(\w+)="')
-
-PAGE = '''
-Source code in vllm/config/cache.py
-@config
-class CacheConfig:
-    """Text."""
-
-    DEFAULT: ClassVar[int] = 16
-    block_size: int = Field(default=None, gt=0)  # type: ignore[assignment]
-    """Text, after: a colon."""
-    mode: InitVar[str] = "x"
-    _resolved: bool = field(default=False, init=False)
-
-    def method(self) -> int:
-        local: int = 1
-        return local
-
-block_size = None class-attribute
-
-@config(config=ConfigDict(arbitrary_types_allowed=True))
-class VllmConfig:
-    """Text."""
-
-    cache_config: CacheConfig = Field(default_factory=CacheConfig)
-    lora_config: LoRAConfig | None = None
-    speculative_config: SpeculativeConfig | None = None
-
-OtherSideStatus
-@config
-class SpeculativeConfig:
-    target_cache_config: CacheConfig = None
-    extra: CacheConfig | None = None
-    hf_overrides: CacheConfig = None
-
-class Mode(enum.Enum):
-    NONE = 0
-'''
 
 
 def every_path(section: dict[str, Any], prefix: str = "") -> Iterator[str]:
@@ -74,7 +37,7 @@ def every_path(section: dict[str, Any], prefix: str = "") -> Iterator[str]:
         ("attention_config", {"0.20.2", "0.32.0"}),
         ("attention_config.backend", {"0.20.2", "0.32.0"}),
         ("parallel_config.fault_tolerance_config.engine_recovery_timeout_sec", {"0.32.0"}),
-        ("cache_config.not_thought_of_yet", set()),
+        ("cache_config.not_invented_yet", set()),
     ],
 )
 def test_a_setting_is_unsupported_exactly_in_the_versions_without_it(path: str, versions: set[str]) -> None:
@@ -87,22 +50,24 @@ def test_a_setting_is_unsupported_exactly_in_the_versions_without_it(path: str, 
     [
         ("0.25.0", "cache_config.swap_space", True),
         ("0.15.1", "cache_config.prefix_match_unit", True),
-        ("0.25.0", "cache_config.prefix_match_unit", False),  # came after 0.20.2, nobody says when
-        ("0.25.0", "scheduler_config.max_num_partial_prefills", False),  # went before 0.32.0
-        ("0.28.0", "attention_config.use_cudnn_prefill", True),  # gone in the documentation of code before 0.26.0
+        ("0.25.0", "cache_config.prefix_match_unit", False),  # added after 0.20.2, in an unknown version
+        ("0.25.0", "scheduler_config.max_num_partial_prefills", False),  # removed before 0.32.0
+        ("0.28.0", "attention_config.use_cudnn_prefill", True),  # removed in the documentation of code before 0.26.0
         ("0.26.0", "attention_config.use_cudnn_prefill", True),
         ("0.24.0", "attention_config.use_cudnn_prefill", False),
-        ("0.28.0", "attention_config.use_prefill_decode_attention", False),  # still there in that documentation
+        ("0.28.0", "attention_config.use_prefill_decode_attention", False),  # in that documentation
         ("0.28.0", "kv_transfer_config.kv_role", False),
         ("0.25.0", "kv_transfer_config.kv_role", False),
         ("0.32.0rc2", "cache_config.swap_space", True),
-        ("0.32.0rc2", "scheduler_config.max_num_partial_prefills", False),  # went in 0.32.0, or before
+        ("0.32.0rc2", "scheduler_config.max_num_partial_prefills", False),  # removed in 0.32.0, or before
         ("0.20.3.dev5+gabc", "cache_config.swap_space", True),
         ("0.20.3.dev5+gabc", "cache_config.prefix_match_unit", False),
-        ("0.33.1.dev5+gabc", "cache_config.not_thought_of_yet", False),  # may be 0.34.0
+        ("0.33.1.dev5+gabc", "cache_config.not_invented_yet", False),  # may be 0.34.0
     ],
 )
-def test_a_version_between_lacks_only_what_all_around_it_lack(version: str, path: str, unsupported: bool) -> None:  # noqa: FBT001
+def test_a_version_between_lacks_only_paths_that_both_neighbours_lack(
+    version: str, path: str, unsupported: bool
+) -> None:
     assert is_unsupported(version, path) is unsupported
 
 
@@ -110,8 +75,8 @@ def test_a_version_between_lacks_only_what_all_around_it_lack(version: str, path
 @pytest.mark.parametrize(
     "path",
     [
-        "env.VLLM_KV_CACHE_LAYOUT",  # exists in 0.32.0, is not listed where it is not set
-        "env.VLLM_NOT_THOUGHT_OF_YET",
+        "env.VLLM_KV_CACHE_LAYOUT",  # not listed where it is not set
+        "env.VLLM_NOT_INVENTED_YET",
         "env.PYTHONHASHSEED",
         "version",
         "",
@@ -124,15 +89,15 @@ def test_a_version_between_lacks_only_what_all_around_it_lack(version: str, path
         "model_config.hf_overrides.rope.theta",
         "compilation_config.inductor_compile_config.anything",
         "speculative_config.target_model_config.anything",
-        "not_thought_of_yet_config.anything",
+        "not_invented_yet_config.anything",
     ],
 )
-def test_what_no_capture_can_tell_is_never_unsupported(version: str, path: str) -> None:
+def test_paths_outside_of_captured_sections_are_never_unsupported(version: str, path: str) -> None:
     assert not is_unsupported(version, path)
 
 
 @pytest.mark.parametrize("server", PYTHON_SERVERS)
-def test_what_a_server_reports_is_not_unsupported_in_its_version(server: Path) -> None:
+def test_reported_settings_are_supported_in_their_version(server: Path) -> None:
     version = json.loads((server / "version.json").read_bytes())["version"]
     reported = set(every_path(json.loads((server / "server_info.json").read_bytes())["vllm_config"]))
     assert {"cache_config.block_size", "instance_id"} <= reported
@@ -191,7 +156,7 @@ def test_release_part_of_a_version(version: str, wanted: str | None) -> None:
         ("0.23.0.dev4", False),
         ("0.24.0rc1", None),
         ("0.24.0.dev12+gabc", None),
-        ("0.23.1.dev12+gabc", None),  # made after 0.23.0, of what became 0.24.0 or of 0.23.1
+        ("0.23.1.dev12+gabc", None),  # code of 0.24.0 or of 0.23.1
         ("1.0.0rc1", True),
         ("0.22.1.dev12", False),
         ("dev", None),
@@ -201,33 +166,15 @@ def test_release_part_of_a_version(version: str, wanted: str | None) -> None:
         (None, None),
     ],
 )
-def test_what_came_with_0_24_is_unknown_of_builds_made_between_0_23_and_0_24(
+def test_a_change_of_0_24_is_unknown_for_builds_between_0_23_and_0_24(
     version: str | None,
     wanted: bool | None,  # noqa: FBT001
 ) -> None:
     assert has_change(version, (0, 24, 0)) is wanted
 
 
-def test_the_data_is_what_the_captures_say() -> None:
-    """When this fails, run `python tests/tools/make_versions.py` and read the difference."""
+def test_the_data_matches_the_captures() -> None:
+    """If it fails, run `python tests/tools/make_versions.py`."""
     committed = make_versions.DATA.read_text(encoding="utf-8")
     kept = make_versions.kept_paths(committed)
     assert make_versions.render(make_versions.read_captures(CAPTURES), kept) == committed
-
-
-def test_the_documentation_is_read_from_the_source_of_the_classes() -> None:
-    classes = make_versions.documented_classes(PAGE)
-    assert set(make_versions.documented_paths(classes, "VllmConfig")) == {
-        "cache_config.block_size",
-        "cache_config._resolved",
-        "lora_config",
-        "speculative_config.target_cache_config",
-        "speculative_config.extra.block_size",
-        "speculative_config.extra._resolved",
-        "speculative_config.hf_overrides",
-    }
-
-
-def test_a_field_of_two_types_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"cache_config\.block_size is int and str"):
-        make_versions.cache_types([{"cache_config": {"block_size": 16}}, {"cache_config": {"block_size": "16"}}])

@@ -1,4 +1,4 @@
-"""Paths of settings: from sections to paths and back, and what is no configuration."""
+"""Paths of settings: from sections to paths and back."""
 
 from typing import Any
 
@@ -17,14 +17,14 @@ configurations = st.dictionaries(
 
 
 @pytest.mark.parametrize("server", captures())
-def test_the_paths_of_every_captured_configuration_lead_back_to_it(server: Capture) -> None:
+def test_paths_of_every_captured_configuration_are_reversible(server: Capture) -> None:
     config = server.json(SERVER_INFO)["vllm_config"]
 
     assert dict(leaves(nested(dict(leaves(config))))) == dict(leaves(config))
 
 
 @given(configurations)
-def test_sections_to_paths_and_back_give_the_same(config: dict[str, Any]) -> None:
+def test_paths_are_reversible(config: dict[str, Any]) -> None:
     assert nested(dict(leaves(config))) == config
 
 
@@ -45,19 +45,18 @@ def test_an_empty_section_and_a_free_form_option_are_values() -> None:
         {"a.b.c.d": 1, "a.b": 2},
     ],
 )
-def test_a_path_below_a_value_is_no_configuration_and_the_value_is_not_changed(flat: dict[str, Any]) -> None:
+def test_a_path_below_a_value_is_refused(flat: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="has a value and settings below it"):
         nested(flat)
     assert flat.get("a") in (None, 1, {})
 
 
-def test_a_path_of_dots_makes_no_tower_of_sections() -> None:
+def test_a_path_of_dots_is_refused() -> None:
     with pytest.raises(ValueError, match=f"more than {MAX_PATH} characters"):
         nested({"." * 100_000: 1})
 
 
-def test_a_path_that_is_too_long_is_not_followed() -> None:
-    """What stands below it would multiply it."""
+def test_values_below_a_too_long_path_are_not_flattened() -> None:
     long = "x" * (MAX_PATH + 1)
 
     assert list(leaves({long: {"a": 1, "b": 2}})) == [(long, {"a": 1, "b": 2})]

@@ -1,4 +1,4 @@
-"""From the nested VllmConfig to paths: what is compared, what identifies, what is left out."""
+"""From foreign fields and the nested VllmConfig to settings."""
 
 import json
 from typing import Any
@@ -14,10 +14,10 @@ from tests.captured import SERVER_INFO, Capture, capture, captures, has_python_a
 
 def flat(config: dict[str, Any], environment: dict[str, Any] | None = None) -> tuple[dict[str, str], dict[str, str]]:
     settings, identity = flatten_config(config, environment or {}, Source.SERVER_INFO)
-    return {path: told.value for path, told in settings.items()}, {path: told.value for path, told in identity.items()}
+    return {path: each.value for path, each in settings.items()}, {path: each.value for path, each in identity.items()}
 
 
-def test_environment_variables_are_settings_and_some_identify() -> None:
+def test_environment_variables_are_settings_or_identity() -> None:
     settings, identity = flat(
         {}, {"VLLM_USE_V1": "1", "VLLM_PORT": 5, "VLLM_LOGGING_LEVEL": "INFO", "PYTHONHASHSEED": None}
     )
@@ -42,31 +42,30 @@ def test_copies_inside_the_speculative_section_are_left_out() -> None:
     assert identity == {}
 
 
-def test_replicas_that_say_the_same_share_one_mapping() -> None:
-    def told(instance: str) -> Any:
+def test_equal_replicas_share_one_mapping() -> None:
+    def replica(instance: str) -> Any:
         return flatten_config({"instance_id": instance, "cache_config": {"block_size": 16}}, {}, Source.SERVER_INFO)
 
-    assert told("1")[0] is told("2")[0]
-    assert told("1")[1] != told("2")[1]
+    assert replica("1")[0] is replica("2")[0]
+    assert replica("1")[1] != replica("2")[1]
 
 
 @pytest.mark.parametrize(
     "config",
     [{"a": dict.fromkeys(map(str, range(MAX_SETTINGS + 1)))}, {"_a": dict.fromkeys(map(str, range(MAX_SETTINGS + 1)))}],
 )
-def test_more_settings_than_any_version_has_are_refused(config: dict[str, Any]) -> None:
+def test_the_number_of_settings_is_limited(config: dict[str, Any]) -> None:
     with pytest.raises(UnreadableError, match="more than the 20,000 settings"):
         flat(config)
 
 
 @pytest.mark.parametrize("config", [{"a" * MAX_PATH: {"b": 1}}, {"a": {"_" * (MAX_PATH + 1): 1}}])
-def test_a_path_longer_than_any_version_has_is_refused(config: dict[str, Any]) -> None:
-    """Else a long name above many short ones would take their product in memory."""
+def test_the_length_of_a_path_is_limited(config: dict[str, Any]) -> None:
     with pytest.raises(UnreadableError, match="a setting's path has more than 400 characters"):
         flat(config)
 
 
-def test_two_starts_of_one_command_differ_in_no_setting() -> None:
+def test_memory_addresses_are_not_compared() -> None:
     """vLLM 0.33 reports a function as the draft model's `hf_overrides`: with its memory address."""
     first = capture("llama_eagle", "0.33.0").json(SERVER_INFO)["vllm_config"]
     second = json.loads(json.dumps(first).replace("0x7f1319a9ede0", "0x7fd401aa6f20"))
@@ -81,8 +80,8 @@ def test_two_starts_of_one_command_differ_in_no_setting() -> None:
 
 
 @pytest.mark.parametrize("server", captures(has_python_api))
-def test_nothing_of_a_captured_configuration_is_lost(server: Capture) -> None:
-    """Every leaf is a setting or identity, copies inside the speculative section and free-form options apart."""
+def test_every_leaf_of_a_captured_configuration_is_a_setting_or_identity(server: Capture) -> None:
+    """Except for copies inside the speculative section and free-form options."""
     config = server.json(SERVER_INFO)["vllm_config"]
     settings, identity = flatten_config(config, {}, Source.SERVER_INFO)
 
@@ -94,10 +93,10 @@ def test_nothing_of_a_captured_configuration_is_lost(server: Capture) -> None:
     copies = ("speculative_config.target_", "speculative_config.draft_")
     expected = {path for path in leaves("", config) if not path.startswith(copies)}
     assert expected - settings.keys() - identity.keys() == set()
-    assert not [path for path, told in settings.items() if told.state is State.REDACTED]
+    assert not [path for path, each in settings.items() if each.state is State.REDACTED]
 
 
-def test_a_tokenizer_in_a_folder_of_the_hub_also_names_its_commit() -> None:
+def test_a_tokenizer_in_a_hub_snapshot_has_its_commit() -> None:
     folder = "/hub/models--org--name/snapshots/abc"
     settings, _ = settings_of({"fleet": {"model": {"tokenizer": folder}}}, Source.PROVIDER)
 

@@ -1,4 +1,4 @@
-"""Nodes are counted before objects are built, whatever stands in strings."""
+"""JSON is limited before objects are built, and its errors have a place."""
 
 import json
 from pathlib import Path
@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic_core import from_json
 
 from dashboard.errors import UnreadableError
-from dashboard.vllm.reading import ANSWER, node_count, read
+from dashboard.vllm.reading import ANSWER, json_fault, node_count, read
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 JSON = st.recursive(
@@ -19,7 +20,7 @@ JSON = st.recursive(
 
 
 def nodes(value: Any) -> int:
-    """Count as a reader would: each value, and each name of a field."""
+    """Count each value and each name of a field."""
     if isinstance(value, list):
         return 1 + sum(map(nodes, value))
     if isinstance(value, dict):
@@ -28,7 +29,7 @@ def nodes(value: Any) -> int:
 
 
 @given(JSON)
-def test_more_nodes_than_the_limit_are_seen_and_half_the_limit_always_passes(value: Any) -> None:
+def test_more_nodes_than_the_limit_are_found_and_half_the_limit_passes(value: Any) -> None:
     there = nodes(value)
     for text in (json.dumps(value), json.dumps(value, ensure_ascii=False, indent=1)):
         content = text.encode(errors="replace")
@@ -37,21 +38,42 @@ def test_more_nodes_than_the_limit_are_seen_and_half_the_limit_always_passes(val
 
 
 @pytest.mark.parametrize("text", ['",:{[,,,,,,"', r'"\",', r'"a\\\",,,"', r'"\\",1', '"', "", ",,,"])
-def test_what_is_in_strings_is_no_structure(text: str) -> None:
+def test_strings_are_not_counted_as_structure(text: str) -> None:
     assert node_count(f"[{text}]".encode(), 0) <= 5
 
 
-def test_every_recorded_answer_has_a_tenth_of_its_budget() -> None:
+def test_every_capture_takes_less_than_a_tenth_of_its_budget() -> None:
     for file in CAPTURES.glob("*/*/*.json"):
         content = file.read_bytes()
         assert node_count(content, 0) < ANSWER.max_nodes / 10, file
         assert len(content) < ANSWER.max_bytes / 10, file
 
 
-def test_an_answer_of_too_many_nodes_is_refused_with_path_number_and_what_to_do() -> None:
+def test_an_answer_with_too_many_nodes_is_refused() -> None:
     with pytest.raises(UnreadableError) as refused:
         read("/v1/config", b"[" + b'{"":{}},' * 20_000 + b"1]")
     assert refused.value.kind == "too_large"
     assert refused.value.detail == (
         "/v1/config answers with more than 50,000 JSON nodes; check that a vLLM server answers there"
     )
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (b"", "is cut off"),
+        (b"[1,", "is cut off"),
+        (b'{"a": "b', "is cut off"),
+        (b"[" * 100_000, "is JSON that is nested too deep"),
+        (b"hello", "is not JSON"),
+        (b"{}\n{}", "is not JSON (line 2, column 1)"),
+        (b'{"a":\n 1 2}', "is not JSON (line 2, column 4)"),
+        (b'{"a": NaN}', "is not JSON (line 1, column 7)"),
+        (b'{"a": "\xff"}', "is not JSON (line 1, column 8)"),
+    ],
+)
+def test_an_error_of_the_parser_is_a_predicate_with_its_place(raw: bytes, why: str) -> None:
+    with pytest.raises(ValueError, match="line") as raised:
+        from_json(raw, allow_inf_nan=False)
+
+    assert json_fault(raised.value) == why

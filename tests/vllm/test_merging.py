@@ -1,0 +1,263 @@
+"""Merging the sources of one replica: documents, reports of engines, contradictions."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard.fleet import Contradiction, EngineReport, Fingerprint, Setting, Source, State
+from dashboard.vllm import canonical
+from dashboard.vllm.canonical import setting
+from dashboard.vllm.fields import flatten_config, settings_of
+from dashboard.vllm.merging import TOKENS, MergedEngines, document_id, merge, merge_engines
+from tests.captured import (
+    INFERENCE_CONFIG,
+    METRICS,
+    VERSION,
+    Capture,
+    capture,
+    captures,
+    has_python_api,
+    replies,
+)
+
+
+def reported(source: Source, **values: Any) -> dict[str, Setting]:
+    """Return settings by path, `__` for a dot."""
+    paths = {name.replace("__", "."): value for name, value in values.items()}
+    return {path: setting(path, value, source) for path, value in paths.items()}
+
+
+def kept(*replies_: dict[str, Setting]) -> dict[str, Setting]:
+    return dict(merge(replies_).document.settings)
+
+
+@pytest.mark.parametrize("server", captures(has_python_api))
+def test_sources_of_a_captured_server_do_not_contradict_each_other(server: Capture) -> None:
+    merged = merge([reply.settings for reply in replies(server.answers)])
+
+    assert merged.contradictions == ()
+    assert len(merged.document.settings) > 150
+    assert merged.document.version == json.loads(server.answers[VERSION])["version"]
+
+
+@pytest.mark.parametrize("path", [METRICS, INFERENCE_CONFIG])
+def test_a_planted_contradiction_is_kept_and_the_more_trusted_source_wins(path: str) -> None:
+    server = capture("llama")
+    changed = server.answers[path].replace(b"sha256", b"sha512")
+
+    merged = merge([reply.settings for reply in replies({**server.answers, path: changed})])
+
+    assert len(merged.contradictions) == 1
+    found = merged.contradictions[0]
+    assert found.path == "cache_config.prefix_caching_hash_algo"
+    assert (found.kept.value, found.kept.source) == ('"sha256"', Source.SERVER_INFO)
+    assert found.other.value == '"sha512"'
+    assert merged.document.settings[found.path] == found.kept
+
+
+def test_a_null_and_a_value_contradict_each_other() -> None:
+    merged = merge([reported(Source.SERVER_INFO, a__b=None), reported(Source.METRICS, a__b=64)])
+
+    assert [(found.path, found.kept.value, found.other.value) for found in merged.contradictions] == [
+        ("a.b", "null", "64")
+    ]
+
+
+def test_unknown_and_redacted_values_contradict_nothing() -> None:
+    path = "cache_config__hash_block_size"
+    merged = merge(
+        [reported(Source.SERVER_INFO, **{path: None}, x="[redacted]"), reported(Source.METRICS, **{path: 16}, x="y")]
+    )
+
+    assert merged.contradictions == ()
+    assert merged.document.settings["cache_config.hash_block_size"] == Setting("16", State.REPORTED, Source.METRICS)
+    assert merged.document.settings["x"].state is State.REDACTED
+
+
+def test_a_null_section_contradicts_values_below_it() -> None:
+    null = reported(Source.SERVER_INFO, lora_config=None)
+
+    assert kept(null, reported(Source.CONFIG_API, lora_config__max_loras=None)) == kept(null)
+    contradiction = merge([null, reported(Source.CONFIG_API, lora_config__max_loras=2)]).contradictions[0]
+    assert (contradiction.path, contradiction.kept.value) == ("lora_config.max_loras", "null")
+
+
+def test_a_section_with_reported_leaves_is_no_setting() -> None:
+    leaves = reported(Source.SERVER_INFO, lora_config__max_loras=2)
+
+    merged = merge([leaves, reported(Source.PLUGIN, lora_config=None)])
+
+    assert merged.document.settings == leaves
+    assert merged.contradictions == ()
+
+
+def test_fields_of_the_configuration_api_that_a_version_lacks_are_left_out() -> None:
+    api = reported(Source.CONFIG_API, scheduler_config__max_num_partial_prefills=1)
+    new, unknown = reported(Source.VERSION, version="0.32.0"), reported(Source.VERSION, version="99.0.0")
+
+    assert set(kept(api, new)) == {"version"}
+    assert len(kept(api, unknown)) == 2
+    assert len(kept(api)) == 1
+    assert len(kept(reported(Source.SERVER_INFO, scheduler_config__max_num_partial_prefills=1), new)) == 2
+
+
+def test_the_id_of_a_document_is_stable() -> None:
+    """The first 12 hex digits of the SHA-256 of {"a":["1","reported"]}."""
+    assert document_id(reported(Source.METRICS, a=1)) == "d1d006b482a1"
+
+
+def test_replicas_with_equal_settings_share_a_document() -> None:
+    first, second = (
+        merge([reply.settings for reply in replies(capture(case).answers)]).document
+        for case in ("qwen3_xxhash", "qwen3_xxhash_again")
+    )
+
+    assert first.id == second.id
+    assert first.settings == second.settings
+
+
+def test_a_merged_document_is_cached_until_a_poll_does_not_use_it() -> None:
+    settings = reported(Source.METRICS, a=1)
+    merged = merge([settings])
+    canonical.forget_unused()
+    assert merge([settings]) is merged
+    canonical.forget_unused()
+    canonical.forget_unused()
+    assert merge([settings]) is not merged
+    assert merge([settings]) == merged
+
+
+@given(st.permutations(range(6)))
+def test_the_order_of_replies_does_not_change_the_document(order: list[int]) -> None:
+    answers = [reply.settings for reply in replies(capture("gemma3").answers)]
+
+    first, second = merge(answers), merge([answers[place] for place in order if place < len(answers)])
+
+    assert first.document == second.document
+    assert first.contradictions == second.contradictions
+
+
+@given(
+    st.lists(
+        st.dictionaries(
+            st.sampled_from(["a", "a.b", "a.b.c", "d", "cache_config.hash_block_size"]),
+            st.sampled_from([None, 1, 2, "x"]),
+            max_size=4,
+        ),
+        max_size=4,
+    )
+)
+def test_every_reported_path_is_in_the_document_or_above_or_below_one(documents: list[dict[str, Any]]) -> None:
+    sources = [Source.SERVER_INFO, Source.CONFIG_API, Source.METRICS, Source.MODELS]
+    replies_ = [
+        {path: setting(path, value, source) for path, value in each.items()}
+        for each, source in zip(documents, sources, strict=False)
+    ]
+
+    settings = merge(replies_).document.settings
+
+    for path in {path for each in replies_ for path in each}:
+        assert any(path == other or path.startswith(f"{other}.") or other.startswith(f"{path}.") for other in settings)
+
+
+@pytest.mark.parametrize(
+    ("folder", "root"),
+    [
+        ("/root/.cache/huggingface/hub/models--org--llama/snapshots/0e9e39f", "org/llama"),
+        ("/var/cache/1f2e3d", "s3://bucket/llama"),
+    ],
+)
+def test_a_local_copy_does_not_contradict_the_requested_model(folder: str, root: str) -> None:
+    """vLLM reports its local copy; /v1/models reports the requested name."""
+    config = {"model_config": {"model": folder}}
+    info, _ = flatten_config(config, {}, Source.SERVER_INFO)
+    models = settings_of({}, Source.MODELS, [("model_config.model", root)])[0]
+
+    assert merge([info, models]).contradictions == ()
+
+
+def merge_reports(**by_source: tuple[EngineReport, ...] | EngineReport) -> MergedEngines:
+    """Merge the reports of sources in the order of trust."""
+    given = [(Source(name), reports) for name, reports in by_source.items()]
+    by_trust = sorted(given, key=lambda each: list(Source).index(each[0]))
+    return merge_engines(
+        tuple((source, (reports,) if isinstance(reports, EngineReport) else reports) for source, reports in by_trust)
+    )
+
+
+def contradiction(kept: int, trusted: Source, other: int, source: Source) -> Contradiction:
+    settings = (Setting(str(kept), State.REPORTED, trusted), Setting(str(other), State.REPORTED, source))
+    return Contradiction(TOKENS, *settings)
+
+
+def test_reports_of_one_rank_are_merged_by_trust() -> None:
+    found = merge_reports(server_info=EngineReport(0, 100, 1600), metrics=EngineReport(0, 99, 1599, 2.5))
+
+    assert found.engines == (EngineReport(0, 100, 1600, 2.5),)
+
+
+def test_without_provider_and_metrics_the_first_report_has_the_rank() -> None:
+    assert merge_reports(server_info=EngineReport(3, 8), config_api=EngineReport(3, 8)).engines == (EngineReport(3, 8),)
+
+
+def test_ranks_and_numbers_of_the_provider_win_over_sums_of_metrics() -> None:
+    print_, other = Fingerprint("c", "e1"), Fingerprint("c", "e2")
+    ours = (
+        EngineReport(4, 50, 800, 1.5, kv_cache_bytes_per_device=9, fingerprint=print_, max_model_len=512),
+        EngineReport(5, 51, 816, 1.6, kv_cache_bytes_per_device=9, fingerprint=other, max_model_len=256),
+    )
+    summed = (EngineReport(0, None, 800, 1.5, blocks_of_all=21), EngineReport(1, blocks_of_all=21))
+
+    assert merge_reports(provider=ours, metrics=summed) == MergedEngines(ours, ())
+
+
+def test_numbers_that_the_provider_lacks_are_those_of_other_sources() -> None:
+    found = merge_reports(
+        provider=(EngineReport(0), EngineReport(1, fingerprint=Fingerprint("c", "e"))),
+        metrics=(EngineReport(0, 50, 800), EngineReport(1, 50)),
+    )
+
+    assert found.engines == (EngineReport(0, 50, 800), EngineReport(1, 50, fingerprint=Fingerprint("c", "e")))
+
+
+def test_for_several_engines_only_provider_and_metrics_report_blocks() -> None:
+    """Another source's number may be one engine's or the sum."""
+    found = merge_reports(
+        config_api=EngineReport(0, 16384), metrics=(EngineReport(0, blocks_of_all=5), EngineReport(1, blocks_of_all=5))
+    )
+
+    assert found.engines == (EngineReport(0, blocks_of_all=5), EngineReport(1, blocks_of_all=5))
+
+
+def test_tokens_of_a_plugin_contradict_vllm_s_own() -> None:
+    multiplied = EngineReport(0, 32768, 4_194_304)
+    own = EngineReport(0, 32768, 664_444)
+
+    for trusted in (Source.PROVIDER, Source.SERVER_INFO, Source.METRICS):
+        found = merge_reports(**{str(trusted): own, "plugin": multiplied})
+
+        assert found.contradictions == (contradiction(664_444, trusted, 4_194_304, Source.PLUGIN),)
+        assert found.engines == (own,)
+
+
+def test_metrics_and_server_info_may_report_any_of_the_provider_s_engines() -> None:
+    """They report the number of the engine that answered first."""
+    ours = (EngineReport(0, 50, 800), EngineReport(1, 51, 816))
+
+    for tokens in (800, 816):
+        merged = merge_reports(
+            provider=ours, server_info=EngineReport(0, None, tokens), metrics=(EngineReport(0, 50, tokens),)
+        )
+        assert merged.contradictions == ()
+    assert merge_reports(provider=ours, metrics=(EngineReport(0, 50, 999),)).contradictions == (
+        contradiction(800, Source.PROVIDER, 999, Source.METRICS),
+    )
+
+
+def test_a_product_is_not_compared_where_its_blocks_may_be_a_sum() -> None:
+    two = (EngineReport(0, 50, 800), EngineReport(1, 50))
+
+    assert merge_reports(plugin=EngineReport(0, 100, 1600), metrics=two).contradictions == ()

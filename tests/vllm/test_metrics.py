@@ -1,0 +1,222 @@
+"""GET /metrics: lines, labels and engines."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard.errors import UnreadableError
+from dashboard.fleet import EngineReport, Reply, State
+from dashboard.vllm.metrics import parse_labels, parse_metrics, read_metrics
+from tests.captured import METRICS, SERVER_INFO, Capture, captures, has_python_api, replies
+from tests.strategies import label_names, label_texts, rendered
+
+INFO = b'vllm:cache_config_info{block_size="16",engine="0"} 1.0\n'
+START = b"process_start_time_seconds 1.7700000001e+09\n"
+
+
+@given(st.dictionaries(label_names, label_texts, max_size=8))
+def test_rendered_labels_are_read_back(labels: dict[str, str]) -> None:
+    assert parse_labels(rendered(labels)) == labels
+
+
+@pytest.mark.parametrize("text", ["a=1", 'a="1', 'a="1" b="2"', '"x"="1"', 'a="1",,', "x" * 50, 'ü="1"', ',a="1"'])
+def test_labels_of_another_form_are_refused(text: str) -> None:
+    with pytest.raises(UnreadableError, match="a label that cannot be read") as caught:
+        parse_labels(text)
+
+    assert caught.value.kind == "decode"
+
+
+def test_labels_are_parsed_in_linear_time() -> None:
+    with pytest.raises(UnreadableError, match="after 0 characters"):
+        parse_labels("a" * 1_000_000)
+
+
+@pytest.mark.parametrize("server", captures(has_python_api))
+def test_every_captured_page_has_a_start_time_a_model_and_a_series_per_engine(server: Capture) -> None:
+    page = parse_metrics(server.answers[METRICS])
+
+    engines = len(server.logged["kv_cache_size_tokens"])
+    assert [labels["engine"] for labels in page.cache_config] == [str(rank) for rank in range(engines)]
+    assert page.model_name
+    one_process = server.case != "llama_dp2"  # with several API processes the page is put together without start times
+    assert (page.started_at_seconds is not None) is one_process
+    assert (page.counters is None) is one_process
+    assert len(page.lines) == engines + one_process
+
+
+def test_a_page_without_vllm_metrics_is_refused() -> None:
+    with pytest.raises(UnreadableError, match="Is this a vLLM server") as caught:
+        parse_metrics(b"# HELP go_goroutines\ngo_goroutines 5\n")
+
+    assert caught.value.kind == "schema"
+
+
+def test_a_page_without_cache_series_has_model_name_and_counters() -> None:
+    page = parse_metrics(b'vllm:prompt_tokens_total{model_name="chat"} 5.0\nvllm:x_total 1.5e+1\nvllm:y 3\n')
+
+    assert page.cache_config == ()
+    assert page.started_at_seconds is None
+    assert page.model_name == "chat"
+    assert page.counters == 20
+
+
+def test_a_model_name_may_contain_quotes_newlines_and_markup() -> None:
+    page = parse_metrics(rb'vllm:x{engine="0",model_name="a\"b\\c\n**d**<script>"} 1' + b"\n")
+
+    assert page.model_name == 'a"b\\c\n**d**<script>'
+
+
+def test_only_used_lines_of_a_large_page_are_kept() -> None:
+    noise = b"".join(b'vllm:e2e_bucket{le="%d",model_name="m"} 1.0\n' % number for number in range(20_000))
+
+    page = parse_metrics(noise + INFO + START + noise)
+
+    assert page.lines == (INFO.decode().strip(), START.decode().strip())
+
+
+@pytest.mark.parametrize("text", [b"NaN", b"-1", b"+Inf", b"1e300", b"soon", b"8589934592", b""])
+def test_an_impossible_start_time_is_refused(text: bytes) -> None:
+    with pytest.raises(UnreadableError, match="which is no time"):
+        parse_metrics(INFO + b"process_start_time_seconds " + text + b"\n")
+
+
+@pytest.mark.parametrize(
+    ("page", "kind", "why"),
+    [
+        (INFO * 1025, "schema", "more than 1,024 series of vllm:cache_config_info"),
+        (b'vllm:cache_config_info{a="' + b"x" * 40_000 + b'"} 1.0\n', "schema", "a line of"),
+        ('vllm:cache_config_info{a="ü"} 1.0\n'.encode("latin-1"), "decode", "is not UTF-8"),
+    ],
+    ids=["engines", "line", "charset"],
+)
+def test_a_page_beyond_a_limit_or_in_another_charset_is_refused(page: bytes, kind: str, why: str) -> None:
+    with pytest.raises(UnreadableError, match=why) as caught:
+        parse_metrics(page)
+
+    assert caught.value.kind == kind
+
+
+def page(*series: dict[str, str], more: bytes = b"") -> Reply:
+    lines = [f"vllm:cache_config_info{{{rendered(labels)}}} 1.0\n" for labels in series]
+    return read_metrics("".join(lines).encode() + b"vllm:x 1\n" + more)[0]
+
+
+def value(label: str, text: str) -> tuple[str, State]:
+    reply = page({label: text})
+    found = {**reply.settings, **reply.identity}[f"cache_config.{label}"]
+    return found.value, found.state
+
+
+@pytest.mark.parametrize(
+    ("label", "text", "expected"),
+    [
+        ("enable_prefix_caching", "True", "true"),
+        ("enable_prefix_caching", "False", "false"),
+        ("block_size", "16", "16"),
+        ("gpu_memory_utilization", "0.92", "0.92"),
+        ("gpu_memory_utilization", "1.0", "1"),
+        ("kv_cache_dtype_skip_layers", "[]", "[]"),
+        ("kv_cache_dtype_skip_layers", "['b', 'a']", '["a","b"]'),
+        ("cache_dtype", "auto", '"auto"'),
+        ("cache_dtype", "True", '"True"'),
+        ("prefix_caching_hash_algo", 'a"b\n<script>', '"a\\"b\\n<script>"'),
+        ("num_gpu_blocks", "8192", "8192"),
+    ],
+)
+def test_a_label_has_the_type_of_its_setting(label: str, text: str, expected: str) -> None:
+    assert value(label, text) == (expected, State.REPORTED)
+
+
+def test_none_is_null_or_unknown_where_the_engine_sets_it_later() -> None:
+    assert value("kv_offloading_size", "None") == ("null", State.NULL)
+    assert value("hash_block_size", "None") == ("null", State.UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("label", "text"),
+    [
+        ("enable_prefix_caching", "yes"),
+        ("block_size", "sixteen"),
+        ("block_size", "0"),
+        ("block_size", "-16"),
+        ("block_size", str(2**70)),
+        ("block_size", "9" * 5000),
+        ("num_gpu_blocks", "-1"),
+        ("kv_cache_size_tokens", "-1"),
+        ("kv_cache_max_concurrency", "-0.5"),
+        ("gpu_memory_utilization", "nan"),
+        ("gpu_memory_utilization", "inf"),
+        ("gpu_memory_utilization", "1e400"),
+        ("kv_cache_dtype_skip_layers", "[1j]"),
+        ("kv_cache_dtype_skip_layers", "['\\ud800']"),
+        ("kv_cache_dtype_skip_layers", "[1e999]"),
+        ("kv_cache_dtype_skip_layers", "__import__('os')"),
+        ("kv_cache_dtype_skip_layers", "[" * 5000),
+        ("kv_cache_dtype_skip_layers", "(" * 90 + ")" * 90 + "+" + "1" * 6000),
+    ],
+)
+def test_an_impossible_label_is_refused(label: str, text: str) -> None:
+    with pytest.raises(UnreadableError) as caught:
+        page({label: text})
+
+    assert caught.value.kind == "schema"
+    assert len(caught.value.detail) < 200
+
+
+def test_unknown_labels_are_listed_and_cut() -> None:
+    reply = page({"block_size": "16", "brand_new": "1", "x" * 500: "2"})
+
+    assert reply.not_understood == (
+        "label brand_new of vllm:cache_config_info",
+        f"label {'x' * 100} of vllm:cache_config_info",
+    )
+    assert set(reply.settings) == {"cache_config.block_size"}
+
+
+def test_blocks_are_a_sum_and_tokens_are_the_first_engine_s() -> None:
+    labels = {"num_gpu_blocks": "16384", "kv_cache_size_tokens": "1048576", "kv_cache_max_concurrency": "512.0"}
+
+    reply = page({**labels, "engine": "1"}, {**labels, "engine": "0"})
+
+    assert reply.engines == (
+        EngineReport(0, None, 1048576, 512.0, blocks_of_all=16384),
+        EngineReport(1, blocks_of_all=16384),
+    )
+
+
+@given(st.integers(0, 2**40), st.integers(1, 9))
+def test_several_engines_report_their_sum_only(total: int, count: int) -> None:
+    reply = page(*({"num_gpu_blocks": str(total), "engine": str(rank)} for rank in range(count)))
+
+    blocks = {(engine.num_gpu_blocks, engine.blocks_of_all) for engine in reply.engines}
+    assert blocks == {(total, None) if count == 1 else (None, total)}
+
+
+@pytest.mark.parametrize("text", ["-1", "one", "1" * 30, "²", ""])
+def test_an_engine_label_must_be_a_rank(text: str) -> None:
+    with pytest.raises(UnreadableError, match="which is no DP rank"):
+        page({"engine": text})
+
+
+def test_secrets_in_labels_are_redacted_in_settings() -> None:
+    reply = page({"cache_dtype": "redis://bob:sesame@h", "kv_offloading_backend": "Bearer sesame12345"})
+
+    assert {each.state for each in reply.settings.values()} == {State.REDACTED}
+    assert "sesame" not in str(reply)
+
+
+@pytest.mark.parametrize("server", captures(has_python_api))
+def test_labels_equal_the_json_of_the_same_server(server: Capture) -> None:
+    """Except for values that the engine sets later."""
+    metrics, info = (replies(server.answers, [path])[0] for path in (METRICS, SERVER_INFO))
+    labels, config = ({**each.settings, **each.identity} for each in (metrics, info))
+    both = {path for path in labels if path in config}
+    later = {path for path in both if State.UNKNOWN in {labels[path].state, config[path].state}}
+
+    assert metrics.not_understood == ()
+    assert len(both) > 15
+    assert {path: labels[path].value for path in both - later} == {path: config[path].value for path in both - later}
+    assert all(json.loads(labels[path].value) is None or config[path].value == "null" for path in later)
