@@ -172,7 +172,9 @@ def inspected_story() -> Fleet:
     rules = [f"CO-{number:02}" for number in range(2, 12)]
     more = [outcome(rule, pool) for rule in rules for pool in names]
     more += [
-        outcome("RT-06", pool, OutcomeKind.SKIPPED, reason=f"env.PYTHONHASHSEED: told by 0 of {len(held)} replicas.")
+        outcome(
+            "RT-06", pool, OutcomeKind.SKIPPED, reason=f"env.PYTHONHASHSEED: reported by 0 of {len(held)} replicas."
+        )
         for pool, held in names.items()
     ]
     more.append(outcome("SH-01", "gemma-27b", OutcomeKind.NOT_APPLICABLE, reason="Only for: kv-store."))

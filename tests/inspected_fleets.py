@@ -82,14 +82,14 @@ def fleet(
     **more: Any,
 ) -> Fleet:
     """Four replicas chat-1 to chat-4, some more that are down, and what the rules say of them."""
-    told = builders.document()
-    members = [builders.replica(f"chat-{number}", document=told) for number in range(1, 5)]
+    document = builders.document()
+    members = [builders.replica(f"chat-{number}", document=document) for number in range(1, 5)]
     members += [builders.down(f"lost-{number}") for number in range(1, down + 1)]
     hidden = tuple(suppressed)
     failed = {each.rule for each in (*found, *hidden)}
     whole = [outcome(rule, OutcomeKind.FAILED) for rule in sorted(failed)] if outcomes is None else outcomes
     inspection = Inspection(findings=found, suppressed=hidden, outcomes=tuple(whole), **more.pop("inspected", {}))
-    return builders.fleet(members, [told], inspection=inspection, **more)
+    return builders.fleet(members, [document], inspection=inspection, **more)
 
 
 def evil() -> Fleet:

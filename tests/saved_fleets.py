@@ -15,9 +15,9 @@ def saved(fleet: Fleet, indent: int | None = None) -> bytes:
 
 def built_of_captures(*given: Capture, **more: Any) -> Fleet:
     """Every capture read in full and on the open endpoints only, in one pool each, some in a common one."""
-    told: list[Capture] = list(given) or [each.values[0] for each in captures()]
+    servers: list[Capture] = list(given) or [each.values[0] for each in captures()]
     snapshots = []
-    for number, each in enumerate(told):
+    for number, each in enumerate(servers):
         labels = {"pool": "mixed"} if number % 3 == 0 else {}
         for address, paths in enumerate((None, OPEN)):
             target = f"http://10.{address}.0.{number}:8000"

@@ -1,4 +1,4 @@
-"""The description of the configuration API is that of the schema, and its example was really answered."""
+"""The description of the configuration API matches the schema and answers of live servers."""
 
 import json
 import re
@@ -17,24 +17,24 @@ from tests.captured import capture
 from tests.provider.engines import CONFIG, ApiServer, EngineProcess, thing
 from tests.tools import config_api
 
-ANSWERS = Path(__file__).parent / "provider" / "answers"  # what the provider said inside live servers, by version
+ANSWERS = Path(__file__).parent / "provider" / "answers"  # the provider's answers in live servers, by version
 FILES = sorted(ANSWERS.glob("*/*.json"))
 EVERY_ANSWER = pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
-# Older ones lack the fields that a minor version has added since: they are read, and do not fit.
+# Older answers lack fields of later minor versions.
 NEWEST = [file for file in FILES if json.loads(file.read_bytes())["fleet"]["schema_version"] == SCHEMA_VERSION]
 NEWEST_ANSWERS = pytest.mark.parametrize("file", NEWEST, ids=lambda file: f"{file.parent.name}-{file.stem}")
 OPEN = {"settings", "environment", "compatibility"}  # objects whose names are vLLM's
 
 
 def validator() -> Draft202012Validator:
-    """Holds a body against the answer of status 200."""
+    """Return the validator of an answer with status 200."""
     document = config_api.openapi()
     schema = {"$ref": "#/components/schemas/InferenceConfigResponse", "components": document["components"]}
     return Draft202012Validator(schema)
 
 
 def objects(value: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """All objects of an answer whose fields the schema names, with their places."""
+    """Yield the objects of an answer with named fields, with their places."""
     if isinstance(value, dict):
         yield path, value
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -43,7 +43,7 @@ def objects(value: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
             yield from objects(item, f"{path}/{name}")
 
 
-def test_the_openapi_document_is_the_one_of_the_schema() -> None:
+def test_the_openapi_document_matches_the_schema() -> None:
     assert config_api.OPENAPI.read_text() == config_api.openapi_text(), "write it anew: make docs"
 
 
@@ -52,7 +52,7 @@ def test_the_page_shows_the_example_and_the_fields_of_the_schema() -> None:
     assert config_api.page_text(page) == page, "write it anew: make docs"
 
 
-def test_every_field_says_what_it_means() -> None:
+def test_every_field_has_a_description() -> None:
     models = config_api.openapi()["components"]["schemas"]
     silent = [
         f"{name}.{field}"
@@ -64,22 +64,22 @@ def test_every_field_says_what_it_means() -> None:
 
 
 @NEWEST_ANSWERS
-def test_what_live_servers_answered_fits_the_openapi_document(file: Path) -> None:
+def test_answers_of_live_servers_match_the_openapi_document(file: Path) -> None:
     validator().validate(json.loads(file.read_text()))
 
 
 @EVERY_ANSWER
-def test_what_live_servers_answered_is_read_whatever_the_minor_version(file: Path) -> None:
+def test_answers_of_live_servers_are_read_in_every_minor_version(file: Path) -> None:
     assert InferenceConfigReply.model_validate_json(file.read_bytes()).fleet is not None
 
 
-def test_a_live_server_of_the_newest_version_was_asked() -> None:
+def test_there_are_answers_of_the_newest_version() -> None:
     assert {file.stem for file in NEWEST} == {"llama_dp2_xxhash", "llama_eagle"}
 
 
 @NEWEST_ANSWERS
-def test_an_answer_that_lacks_a_field_does_not_fit(file: Path) -> None:
-    """But for those of a KV cache group that may be left out; each field of each object, one by one."""
+def test_an_answer_without_a_field_does_not_match(file: Path) -> None:
+    """Except for optional fields of a KV cache group."""
     answer, fits = json.loads(file.read_text()), validator()
     unnoticed = set()
     for place, found in objects(answer):
@@ -90,31 +90,30 @@ def test_an_answer_that_lacks_a_field_does_not_fit(file: Path) -> None:
             found[name] = value
 
     assert {place for place, _ in unnoticed} == {"groups"}
-    told = {"group_id", "layer_names", "spec_type", "block_size"}
-    assert told.isdisjoint(name for _, name in unnoticed)
+    required = {"group_id", "layer_names", "spec_type", "block_size"}
+    assert required.isdisjoint(name for _, name in unnoticed)
 
 
-def test_full_attention_always_says_whether_it_has_a_window() -> None:
+def test_full_attention_always_has_the_fields_of_a_window() -> None:
     models = config_api.openapi()["components"]["schemas"]
     always = {name for name, model in models.items() if set(MOSTLY_NULL) <= set(model.get("required", ()))}
 
     assert always == {"FullAttentionGroup", "MLAAttentionGroup", "SinkFullAttentionGroup"}
 
 
-def test_a_field_that_is_always_there_has_no_default() -> None:
+def test_a_required_field_has_no_default() -> None:
     models = config_api.openapi()["components"]["schemas"]
-    told = [
+    with_default = [
         f"{name}.{field}"
         for name, model in models.items()
         for field in model["required"]
         if "default" in model["properties"][field]
     ]
 
-    assert told == []
+    assert with_default == []
 
 
-def test_the_verifier_on_the_page_gives_the_digests_on_the_page(tmp_path: Path) -> None:
-    """It is CBOR without a package, so that this holds the table's rows of sha256_cbor too."""
+def test_the_verifier_on_the_page_computes_its_digests(tmp_path: Path) -> None:
     page = config_api.PAGE.read_text()
     code = tmp_path / "verifier.py"
     code.write_text(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0])
@@ -127,19 +126,21 @@ def test_the_verifier_on_the_page_gives_the_digests_on_the_page(tmp_path: Path) 
         assert {length: fingerprint(length, *seed) for length in row.digests} == row.digests
 
 
-def test_live_servers_gave_the_digests_on_the_page() -> None:
+def test_live_servers_have_the_digests_on_the_page() -> None:
     rows = config_api.vectors(config_api.PAGE.read_text())
     default = next(row for row in rows if (row.algorithm, row.seed) == ("sha256", None))
-    told = [json.loads((ANSWERS / "0.32.0" / f"{name}.json").read_text())["fleet"] for name in ("gemma3", "llama_tp2")]
+    fleets = [
+        json.loads((ANSWERS / "0.32.0" / f"{name}.json").read_text())["fleet"] for name in ("gemma3", "llama_tp2")
+    ]
 
-    for fleet in told:
+    for fleet in fleets:
         assert (fleet["prefix_hashing"]["algorithm"], fleet["prefix_hashing"]["seed_policy"]) == ("sha256", "default")
         length, found = fleet["prefix_hashing"]["hash_block_size"], fleet["engines"][0]["fingerprint"]
         assert (found["canonical"], found["engine"]) == (default.digests[16], default.digests[length])
 
 
-def asked(server: ApiServer, method: str, path: str) -> httpx.Response:
-    """One request of any method."""
+def send(server: ApiServer, method: str, path: str) -> httpx.Response:
+    """Send one request."""
 
     async def ask() -> httpx.Response:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(server.app), base_url="http://vllm") as client:
@@ -150,30 +151,30 @@ def asked(server: ApiServer, method: str, path: str) -> httpx.Response:
 
 @pytest.fixture
 def server() -> Iterator[ApiServer]:
-    """A server that has not asked its engine yet."""
+    """Return a server before its first request to the engine."""
     captured = capture("llama")
     made = ApiServer(captured, [EngineProcess(captured)])
     yield made
     made.runner.close()
 
 
-def test_an_error_has_the_body_that_the_document_says(server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [asked(server, "GET", CONFIG)]
+def test_errors_match_the_openapi_document(server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [send(server, "GET", CONFIG)]
     server.start()
-    found += [asked(server, "GET", f"{CONFIG}?full=maybe"), asked(server, "GET", f"{CONFIG}s")]
-    found += [asked(server, method, CONFIG) for method in ("POST", "OPTIONS")]
+    found += [send(server, "GET", f"{CONFIG}?full=maybe"), send(server, "GET", f"{CONFIG}s")]
+    found += [send(server, method, CONFIG) for method in ("POST", "OPTIONS")]
     monkeypatch.setattr("dashboard.provider.answer.MAX_BYTES", 1)
-    found.append(asked(server, "GET", f"{CONFIG}?full=true"))
+    found.append(send(server, "GET", f"{CONFIG}?full=true"))
 
     assert [one.status_code for one in found] == [503, 400, 404, 405, 405, 500]
     document = config_api.openapi()
     for one in found:
-        said = document["paths"][CONFIG]["get"]["responses"][str(one.status_code)]
-        schema = said["content"]["application/json"]["schema"] | {"components": document["components"]}
+        described = document["paths"][CONFIG]["get"]["responses"][str(one.status_code)]
+        schema = described["content"]["application/json"]["schema"] | {"components": document["components"]}
         Draft202012Validator(schema).validate(one.json())
 
 
-def test_the_answer_of_an_engine_that_tells_nothing_has_all_fields_too(server: ApiServer) -> None:
+def test_the_answer_of_an_empty_engine_has_every_field(server: ApiServer) -> None:
     core = server.engines[0].core
     core.vllm_config, core.scheduler = thing("VllmConfig"), thing("Scheduler")
     server.start()
@@ -183,13 +184,13 @@ def test_the_answer_of_an_engine_that_tells_nothing_has_all_fields_too(server: A
     assert answer["kv_cache"]["num_gpu_blocks"] is answer["scheduler"]["policy"] is None
 
 
-def test_only_get_without_a_slash_is_answered_and_the_client_is_to_ask_each_time(server: ApiServer) -> None:
+def test_only_get_without_a_slash_is_answered_and_not_cached(server: ApiServer) -> None:
     server.start()
-    found = asked(server, "GET", CONFIG)
+    found = send(server, "GET", CONFIG)
 
-    assert asked(server, "HEAD", CONFIG).status_code == 405
-    assert asked(server, "GET", f"{CONFIG}/").status_code == 307
-    assert asked(server, "GET", f"{CONFIG}?full=&other=1").content == found.content
+    assert send(server, "HEAD", CONFIG).status_code == 405
+    assert send(server, "GET", f"{CONFIG}/").status_code == 307
+    assert send(server, "GET", f"{CONFIG}?full=&other=1").content == found.content
     headers = config_api.openapi()["paths"][CONFIG]["get"]["responses"]["200"]["headers"]
     assert found.headers["cache-control"] == headers["Cache-Control"]["schema"]["const"]
     assert found.headers["etag"]

@@ -1,4 +1,4 @@
-"""The program contacts its targets and nobody else: every look-up and connection of its processes is recorded.
+"""The program contacts only its targets: every look-up and connection of its processes is recorded.
 
 Where the system allows it the commands also run in a network namespace that has loopback alone.
 """
@@ -19,23 +19,23 @@ from dashboard.demo import default_fleet, in_thread, targets
 from tests.browser import at_rest, chromium, tab
 from tests.serving import ROOT, dashboard_on
 
-# Python tells its audit hooks of each, whatever library asks.
+# Python's audit hooks see each of them, in every library.
 RECORDER = """
 import json, os, sys
 
 def record(event, arguments):
     if event in {"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"}:
-        told = arguments[0]
+        address = arguments[0]
     elif event in {"socket.connect", "socket.sendto", "socket.sendmsg"}:
-        told = arguments[1]
+        address = arguments[1]
     else:
         return
     with open(os.environ["CONTACTS"], "a") as file:
-        file.write(json.dumps([event, told[0] if isinstance(told, (tuple, list)) else str(told)]) + "\\n")
+        file.write(json.dumps([event, address[0] if isinstance(address, (tuple, list)) else str(address)]) + "\\n")
 
 sys.addaudithook(record)
 """
-# Serves a fleet, brings loopback up where there is nothing yet, and runs a command on the fleet's addresses.
+# Serves a fleet, starts loopback if needed, and runs a command on the fleet's addresses.
 COMMAND = """
 import fcntl, socket, struct, subprocess, sys
 from dashboard.demo import default_fleet, in_thread, targets
@@ -54,7 +54,7 @@ LOOPBACK = "127.1.0."  # where the simulated replicas are
 
 @pytest.fixture
 def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Record every process that is started from now on; return the file that it."""
+    """Record every process started from now on; return the file of the records."""
     (tmp_path / "sitecustomize.py").write_text(RECORDER)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(ROOT)]))
     monkeypatch.setenv("CONTACTS", str(tmp_path / "contacts"))
@@ -67,7 +67,7 @@ def hosts(recorded: Path) -> set[str]:
 
 
 def namespace() -> list[str]:
-    """Return what runs a command in a namespace of its own, where this user may."""
+    """Return the prefix that runs a command in its own namespace, if this user may."""
     alone = ["unshare", "--map-root-user", "--net"]
     try:
         return alone if subprocess.run([*alone, "true"], check=False, capture_output=True).returncode == 0 else []
@@ -81,7 +81,7 @@ def namespace() -> list[str]:
     ids=" ".join,
 )
 @pytest.mark.parametrize("alone", [True, False], ids=["in a namespace where there are any", "on this network"])
-def test_a_command_contacts_its_targets_and_nobody_else(
+def test_a_command_contacts_only_its_targets(
     tmp_path: Path, recorded: Path, arguments: tuple[str, ...], *, alone: bool
 ) -> None:
     command = [*(namespace() if alone else []), sys.executable, "-c", COMMAND, *arguments]
@@ -94,7 +94,6 @@ def test_a_command_contacts_its_targets_and_nobody_else(
 
 
 def test_a_look_up_and_a_connection_are_recorded(recorded: Path) -> None:
-    """Else the other tests would pass whatever happens."""
     asking = "import socket\nsocket.getaddrinfo('localhost', 80)\nsocket.socket().connect_ex(('127.0.0.9', 9))"
     subprocess.run([sys.executable, "-c", asking], check=True)
 
@@ -102,8 +101,7 @@ def test_a_look_up_and_a_connection_are_recorded(recorded: Path) -> None:
 
 
 @pytest.mark.browser
-def test_the_server_contacts_its_targets_alone_and_the_browser_the_server_alone(tmp_path: Path, recorded: Path) -> None:
-    """From its start through every page, opened in Chromium."""
+def test_the_server_contacts_only_targets_and_the_browser_only_the_server(tmp_path: Path, recorded: Path) -> None:
     with _served(tmp_path) as url, chromium() as browser, tab(browser) as page:
         handshake = {
             "Connection": "Upgrade",
@@ -121,7 +119,7 @@ def test_the_server_contacts_its_targets_alone_and_the_browser_the_server_alone(
             at_rest(page)
         found = hosts(recorded)
 
-    assert foreign.status_code == httpx.codes.FORBIDDEN  # else Streamlit looks up its own address on the internet
+    assert foreign.status_code == httpx.codes.FORBIDDEN  # otherwise Streamlit looks up its address on the internet
     outside = [each for each in asked if not each.startswith((url, url.replace("http", "ws"), "data:", "blob:"))]
     assert len(asked) > 20
     assert not outside

@@ -1,4 +1,4 @@
-"""The whole program on a fleet in which every bad answer occurs: each has a kind and a sentence, every page opens."""
+"""The program on a fleet with every bad answer: each is a failure, and every page opens."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ CLOSING_TAG = re.compile(r"<script|<img|onerror=", re.IGNORECASE)
 
 @pytest.fixture(scope="module")
 def fleet() -> Iterator[Fleet]:
-    """Three good replicas, one per bad answer, and some that say strange things in good form."""
+    """Yield three good replicas, one per bad answer, and some with hostile values."""
     with HostileServer() as server:
         listed = [server.replica(name) for name in GOOD]
         for number, (behaviour, _) in enumerate(BAD_ANSWERS.values()):
@@ -53,12 +53,12 @@ def replica(fleet: Fleet, name: str) -> Replica:
     return next(each for each in fleet.replicas if each.name == name)
 
 
-def test_the_good_neighbours_are_unharmed(fleet: Fleet) -> None:
+def test_good_replicas_are_up(fleet: Fleet) -> None:
     assert [replica(fleet, name).state for name in GOOD] == [ReplicaState.UP] * 3
 
 
 @pytest.mark.parametrize("number", range(len(BAD_ANSWERS)), ids=list(BAD_ANSWERS))
-def test_each_bad_answer_takes_its_replica_down_with_a_kind_and_a_sentence(fleet: Fleet, number: int) -> None:
+def test_each_bad_answer_is_a_failure_with_a_sentence(fleet: Fleet, number: int) -> None:
     bad = replica(fleet, f"bad-{number}")
 
     assert bad.state is ReplicaState.DOWN
@@ -68,20 +68,20 @@ def test_each_bad_answer_takes_its_replica_down_with_a_kind_and_a_sentence(fleet
     assert "\n" not in bad.failure.detail
 
 
-def test_sizes_that_no_server_can_mean_are_a_failure_and_large_ones_are_not(fleet: Fleet) -> None:
+def test_impossible_sizes_are_a_failure_and_large_ones_are_not(fleet: Fleet) -> None:
     assert replica(fleet, "odd-0").state is ReplicaState.PARTIAL
     assert replica(fleet, "odd-1").state is ReplicaState.PARTIAL
     assert replica(fleet, "odd-2").engines[0].num_gpu_blocks == 10**9
 
 
 @pytest.mark.parametrize("page", ["overview", "compare", "capacity", "replicas"])
-def test_every_page_opens_and_escapes_what_strangers_say(fleet: Fleet, page: str) -> None:
+def test_every_page_opens_and_escapes_foreign_text(fleet: Fleet, page: str) -> None:
     shown = html(open_page(fleet, page, at=AT))
 
     assert not CLOSING_TAG.search(shown)
 
 
-def test_the_page_of_the_pool_with_the_hostile_name_opens(fleet: Fleet) -> None:
+def test_the_page_of_a_pool_with_a_hostile_name_opens(fleet: Fleet) -> None:
     shown = html(open_page(fleet, "compare", at=AT, pool=PAYLOAD))
 
     assert not CLOSING_TAG.search(shown)
@@ -93,7 +93,7 @@ def test_the_detail_page_of_every_replica_opens(fleet: Fleet) -> None:
         assert not CLOSING_TAG.search(shown), each.name
 
 
-def test_the_document_and_the_table_hold_it_all(fleet: Fleet) -> None:
+def test_document_and_table_have_every_replica(fleet: Fleet) -> None:
     document = json.loads(fleet_json(fleet, AT, full=True))
     table = to_terminal(poll_view(fleet), width=200, colour=False)
 

@@ -1,4 +1,4 @@
-"""Foreign text in everything that is shown or written: no command to a CI system, nothing hidden, nothing moved."""
+"""Foreign text in all output: no command of a CI system, no hidden characters, no formulas."""
 
 import csv
 import io
@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
-from dashboard.cli import cli
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import HIDDEN, csv_cell
 from dashboard.render.csv_table import to_table_csv
@@ -21,6 +20,7 @@ from dashboard.views.changes import changes_report
 from dashboard.views.context import context_of
 from dashboard.views.review import review_report
 from tests.builders import devices, document, down, fleet, replica
+from tests.commands import run as run_command
 from tests.fleet.test_text import RUN, UNSEEN
 from tests.page_runner import open_page
 from tests.saved_fleets import saved
@@ -31,16 +31,16 @@ COMMANDS = (
     "\x85::error::owned"
     "\n##[error]owned\n##[add-path]/owned\n##vso[task.setvariable variable=a]owned\n##TeamCity[owned]"
 )
-FOLDED = " ::error::owned" * 12  # wherever a line is folded, a command begins the next one
+FOLDED = " ::error::owned" * 12  # a command after every fold
 SEARCHED = "\u202e\u2066\u200e\u061c\u200b\u200d\ufeff\x9b\u00ad\u2060\u3164\u180e"  # no byte of a length or a number
 FORMULAS = "x;=cmd|' /C calc'!A0"
 ATTACKS = {"commands": COMMANDS, "folded": FOLDED, "unseen": UNSEEN}
 ANNOTATION = re.compile(r"::(?:error|warning|notice) title=[^:\r\n]*::[^\r\n]*")
-OURS = "\u200b"  # parts what a forge would link, in Markdown alone
+OURS = "\u200b"  # prevents links of a forge, in Markdown only
 
 
 def attacked(text: str, *, majority: bool = True) -> Fleet:
-    """A fleet in which all that a server or an operator can name is an attack, in findings and what they paste."""
+    """Return a fleet in which every name and value is an attack."""
     settings = {
         "model_config.tokenizer": text,
         "model_config.served_model_name": text,
@@ -72,19 +72,19 @@ def attacked(text: str, *, majority: bool = True) -> Fleet:
 
 
 @pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _narrow_terminal(working_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("COLUMNS", "90")
+    return working_folder
 
 
 def run(*arguments: str) -> Result:
-    done = CliRunner().invoke(cli, arguments)
+    done = run_command(*arguments)
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return done
 
 
-def harmless(done: Result, *, markdown: bool = False) -> None:
-    """Fail where a line of the log is a command that the program did not mean, or where text is hidden."""
+def assert_harmless(done: Result, *, markdown: bool = False) -> None:
+    """Fail for a foreign command in the log, and for hidden characters."""
     for text in (done.stdout, done.stderr):
         for line in re.split(r"[\r\n]", ANNOTATION.sub("", text)):
             assert not RUN.search(line), line
@@ -95,42 +95,41 @@ def harmless(done: Result, *, markdown: bool = False) -> None:
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("majority", [True, False])
 @pytest.mark.parametrize("form", ["table", "json", "markdown", "junit", "sarif", "github"])
-def test_no_value_is_a_command_in_what_check_prints(tmp_path: Path, attack: str, form: str, *, majority: bool) -> None:
-    """`::error::` on a line of its own is run by GitHub, and `##[error]` anywhere in one."""
+def test_no_value_is_a_command_in_check(tmp_path: Path, attack: str, form: str, *, majority: bool) -> None:
+    """GitHub runs `::error::` at the start of a line, and `##[error]` anywhere."""
     (tmp_path / "a.json").write_bytes(saved(attacked(ATTACKS[attack], majority=majority)))
     done = run("check", "--snapshot", "a.json", "--format", form)
 
     assert "owned" in done.stdout or attack == "unseen"
-    harmless(done, markdown=form == "markdown")
+    assert_harmless(done, markdown=form == "markdown")
     if form == "github":
         assert all(ANNOTATION.fullmatch(line) for line in done.stdout.splitlines())
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("form", ["table", "json", "markdown"])
-def test_no_value_is_a_command_in_what_diff_prints(tmp_path: Path, attack: str, form: str) -> None:
+def test_no_value_is_a_command_in_diff(tmp_path: Path, attack: str, form: str) -> None:
     for name, majority in (("a.json", True), ("b.json", False)):
         (tmp_path / name).write_bytes(saved(attacked(ATTACKS[attack], majority=majority)))
 
-    harmless(run("diff", "a.json", "b.json", "--format", form), markdown=form == "markdown")
+    assert_harmless(run("diff", "a.json", "b.json", "--format", form), markdown=form == "markdown")
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("form", ["html", "json", "markdown"])
-def test_no_value_is_a_command_in_a_report_on_standard_output(tmp_path: Path, attack: str, form: str) -> None:
+def test_no_value_is_a_command_in_a_report(tmp_path: Path, attack: str, form: str) -> None:
     (tmp_path / "a.json").write_bytes(saved(attacked(ATTACKS[attack])))
 
-    harmless(run("report", "--snapshot", "a.json", "--format", form), markdown=form == "markdown")
+    assert_harmless(run("report", "--snapshot", "a.json", "--format", form), markdown=form == "markdown")
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_no_value_is_a_command_in_a_baseline_and_it_says_the_same(tmp_path: Path, attack: str) -> None:
-    """YAML has escapes, so the value stays what it is."""
+def test_no_value_is_a_command_in_a_baseline_and_none_is_changed(tmp_path: Path, attack: str) -> None:
     text = ATTACKS[attack]
     (tmp_path / "a.json").write_bytes(saved(attacked(text)))
     done = run("baseline", text, "--snapshot", "a.json")
 
-    harmless(done)
+    assert_harmless(done)
     (tmp_path / "b.yaml").write_text(done.stdout)
     again = run("check", "--snapshot", "a.json", "--baseline", "b.yaml", "--format", "json")
     deviating = [each for each in json.loads(again.stdout)["findings"] if each["rule"] == "BL-01"]
@@ -139,7 +138,7 @@ def test_no_value_is_a_command_in_a_baseline_and_it_says_the_same(tmp_path: Path
 
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("form", ["table", "json"])
-def test_no_value_is_a_command_in_what_poll_prints(attack: str, form: str) -> None:
+def test_no_value_is_a_command_in_poll(attack: str, form: str) -> None:
     text = ATTACKS[attack]
     with HostileServer() as server:
         target = server.replica("strange")
@@ -147,7 +146,7 @@ def test_no_value_is_a_command_in_what_poll_prints(attack: str, form: str) -> No
         server.routes["/strange/metrics"] = answers(changed_metrics(cache_dtype=text))
         server.routes["/strange/v1/models"] = answers(json.dumps({"data": [card]}).encode())
         server.routes["/strange/version"] = answers(json.dumps({"version": text}).encode())
-        harmless(run("poll", target.id, "--format", form))
+        assert_harmless(run("poll", target.id, "--format", form))
 
 
 @pytest.mark.parametrize(
@@ -169,11 +168,11 @@ def test_no_value_is_a_command_in_what_poll_prints(attack: str, form: str) -> No
 )
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_no_argument_is_a_command_in_an_error(arguments: tuple[str, ...], attack: str) -> None:
-    """A CI job may take them from a pull request."""
+    """A CI job may get them from a pull request."""
     done = run(*(each.format(ATTACKS[attack]) for each in arguments))
 
     assert done.exit_code == 2
-    harmless(done)
+    assert_harmless(done)
 
 
 def test_no_line_of_a_fleet_yaml_is_a_command_in_an_error(tmp_path: Path) -> None:
@@ -182,30 +181,29 @@ def test_no_line_of_a_fleet_yaml_is_a_command_in_an_error(tmp_path: Path) -> Non
     done = run("check")
 
     assert done.exit_code == 2
-    harmless(done)
+    assert_harmless(done)
 
 
 PAGES = ["overview", "findings", "compare", "capacity", "replicas", "review"]
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_shows_nothing_that_is_hidden_or_moves_its_neighbours(page: str) -> None:
-    """All that goes to the browser is searched: HTML, tables, charts, options of widgets."""
-    searched(attacked(UNSEEN), page)
+def test_no_page_has_hidden_characters(page: str) -> None:
+    assert_nothing_hidden(attacked(UNSEEN), page)
 
 
-def test_the_page_of_a_replica_shows_nothing_that_is_hidden() -> None:
-    told = attacked(UNSEEN)
-    for each in (told.replicas[0], told.replicas[-1]):
-        searched(told, "replica", replica=each.id)
+def test_the_page_of_a_replica_has_no_hidden_characters() -> None:
+    fleet_ = attacked(UNSEEN)
+    for each in (fleet_.replicas[0], fleet_.replicas[-1]):
+        assert_nothing_hidden(fleet_, "replica", replica=each.id)
 
 
-def test_a_cell_that_is_opened_shows_nothing_that_is_hidden() -> None:
-    searched(attacked(UNSEEN), "compare", cell="model_config.tokenizer")
+def test_an_open_cell_has_no_hidden_characters() -> None:
+    assert_nothing_hidden(attacked(UNSEEN), "compare", cell="model_config.tokenizer")
 
 
-def searched(told: Fleet, page: str, **url: Any) -> None:
-    app = open_page(told, page, **url)
+def assert_nothing_hidden(attacked_: Fleet, page: str, **url: Any) -> None:
+    app = open_page(attacked_, page, **url)
     nodes = [each for root in (app.main, app.sidebar) for each in walked(root)]
     protos = [proto for each in nodes if (proto := getattr(each, "proto", None)) is not None]
     texts = [(type(each).__name__, each.SerializeToString().decode(errors="ignore")) for each in protos]
@@ -239,12 +237,12 @@ def walked(node: object) -> list[object]:
         ("a;b", "a;b"),
     ],
 )
-def test_a_cell_that_a_spreadsheet_would_run_is_quoted_and_a_negative_number_stays_one(text: str, cell: str) -> None:
+def test_formulas_in_csv_cells_are_quoted_and_negative_numbers_are_not(text: str, cell: str) -> None:
     """Where `;` separates cells, a spreadsheet splits `x;=cmd` into two."""
     assert csv_cell(text) == cell
 
 
-def test_no_cell_of_any_table_is_a_formula_whatever_separates_the_cells() -> None:
+def test_no_table_has_a_formula_for_any_separator() -> None:
     now, before = attacked(FORMULAS), attacked(f"＝1{FORMULAS}", majority=False)
     reports = [
         review_report(now, before=before, notes={"a": Note(FORMULAS)}, before_notes={}),

@@ -1,4 +1,4 @@
-"""The wheel holds all that runs, and says what it needs; the dashboard in it works outside the checkout."""
+"""The wheel is complete, lists its requirements, and runs outside of the checkout."""
 
 import os
 import re
@@ -29,7 +29,7 @@ BARE = {"PATH": "/usr/bin:/bin"}
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel of the files that git has, in a folder of its own, as `make wheel` does in the checkout."""
+    """Build the wheel of git's files in a separate folder, as `make wheel` does."""
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
     for name in [*tracked(), *PROJECT]:
         (source / name).parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel as `pip install --no-deps --target` puts it there."""
+    """Return the folder of `pip install --no-deps --target`."""
     folder = tmp_path_factory.mktemp("site")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
@@ -52,7 +52,7 @@ def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def provider(wheel: Path) -> Path:
-    """The wheel for vLLM, as `make wheel` cuts it out of the whole one."""
+    """Return the provider's wheel, a part of the whole one."""
     return cut(wheel)
 
 
@@ -71,7 +71,7 @@ def metadata(wheel: Path) -> Message:
 
 
 def tracked() -> list[str]:
-    """Return the files of the package that git has, or would take."""
+    """Return the files of the package, tracked or not ignored."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "dashboard"]
     names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
     return [name for name in names if name and (ROOT / name).exists()]
@@ -88,7 +88,7 @@ def python(*arguments: str, path: Path, cwd: Path, environment: dict[str, str]) 
     )
 
 
-def test_every_file_of_the_package_is_in_the_wheel_and_nothing_else(wheel: Path) -> None:
+def test_the_wheel_has_exactly_the_files_of_the_package(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
 
@@ -96,12 +96,12 @@ def test_every_file_of_the_package_is_in_the_wheel_and_nothing_else(wheel: Path)
     assert "dashboard/web/.streamlit/config.toml" in held
 
 
-def test_the_providers_wheel_fits_into_a_config_map_that_kubectl_applies(provider: Path) -> None:
-    """`kubectl apply` keeps a copy in an annotation, which may hold less than a ConfigMap."""
+def test_the_provider_wheel_fits_into_a_config_map(provider: Path) -> None:
+    """`kubectl apply` keeps a copy in an annotation, whose limit is lower."""
     assert len(b64encode(provider.read_bytes())) < ANNOTATION_BYTES
 
 
-def test_the_providers_wheel_holds_what_it_says_and_only_what_it_imports(provider: Path) -> None:
+def test_the_provider_wheel_has_exactly_its_imports(provider: Path) -> None:
     with zipfile.ZipFile(provider) as archive:
         names = archive.namelist()
         record = archive.read(next(name for name in names if name.endswith("/RECORD"))).decode()
@@ -115,27 +115,27 @@ def test_the_providers_wheel_holds_what_it_says_and_only_what_it_imports(provide
     assert cut(provider.with_name(provider.name.replace(CUT, WHOLE))).read_bytes() == provider.read_bytes()
 
 
-def test_the_wheel_is_named_versioned_and_licensed(metadata: Message) -> None:
+def test_the_wheel_has_name_version_and_license(metadata: Message) -> None:
     assert metadata["Name"] == "vllm-fleet-dashboard"
     assert metadata["Version"] == dashboard.__version__
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == ">=3.11"
 
 
-def test_the_provider_needs_nothing_and_the_dashboard_what_requirements_txt_says(metadata: Message) -> None:
+def test_the_provider_has_no_requirements_and_the_dashboard_those_of_its_file(metadata: Message) -> None:
     required = metadata.get_all("Requires-Dist", [])
 
     assert metadata.get_all("Provides-Extra") == ["dashboard", "pdf"]
     by_extra = {"dashboard": "requirements.txt", "pdf": "requirements-pdf.txt"}
-    told = {extra: [each for each in required if each.endswith(f'; extra == "{extra}"')] for extra in by_extra}
-    assert [each for each in required if not any(each in some for some in told.values())] == []
+    found = {extra: [each for each in required if each.endswith(f'; extra == "{extra}"')] for extra in by_extra}
+    assert [each for each in required if not any(each in some for some in found.values())] == []
     for extra, file in by_extra.items():
-        names = [match.group() for each in told[extra] if (match := REQUIREMENT.match(each))]
+        names = [match.group() for each in found[extra] if (match := REQUIREMENT.match(each))]
         assert names == REQUIREMENT.findall((ROOT / file).read_text())
 
 
 @pytest.mark.parametrize("where", ["site", "provider_site"])
-def test_vllm_finds_both_entry_points_under_the_name_that_is_switched_on(
+def test_vllm_finds_both_entry_points(
     where: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", [str(request.getfixturevalue(where))])
@@ -147,7 +147,7 @@ def test_vllm_finds_both_entry_points_under_the_name_that_is_switched_on(
 
 
 @pytest.mark.parametrize("where", ["site", "provider_site"])
-def test_the_provider_tells_its_switch_where_nothing_but_vllm_is_installed(
+def test_the_provider_prints_its_switch_with_vllm_only(
     where: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     (tmp_path / "vllm").mkdir()
@@ -159,14 +159,14 @@ def test_the_provider_tells_its_switch_where_nothing_but_vllm_is_installed(
     assert "install the wheel" not in done.stderr
 
 
-def test_without_vllm_the_provider_tells_no_switch(site: Path, tmp_path: Path) -> None:
+def test_without_vllm_the_provider_prints_no_switch(site: Path, tmp_path: Path) -> None:
     done = python("-S", "-m", "dashboard.provider", path=site, cwd=tmp_path, environment=BARE)
 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("exit 1: there is no vLLM in this Python (")
 
 
-def test_the_dashboard_says_in_one_sentence_what_it_lacks(site: Path, tmp_path: Path) -> None:
+def test_missing_packages_are_one_sentence(site: Path, tmp_path: Path) -> None:
     done = python("-S", "-m", "dashboard", "poll", path=site, cwd=tmp_path, environment=BARE)
 
     assert done.returncode == 2
@@ -176,9 +176,7 @@ def test_the_dashboard_says_in_one_sentence_what_it_lacks(site: Path, tmp_path: 
     assert f"vllm_fleet_dashboard-{dashboard.__version__}-py3-none-any.whl[dashboard]" in sentence
 
 
-def test_the_command_vllm_fleet_is_the_same_program(
-    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_vllm_fleet_is_the_same_program(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [str(site)])
     (command,) = entry_points(group="console_scripts")
     module, _, function = command.value.partition(":")
@@ -193,7 +191,7 @@ def test_the_command_vllm_fleet_is_the_same_program(
     assert full.stdout == f"vllm-fleet-dashboard {dashboard.__version__}\n"
 
 
-def test_what_is_looked_for_is_what_requirements_txt_installs(site: Path, tmp_path: Path) -> None:
+def test_the_checked_packages_are_those_of_requirements_txt(site: Path, tmp_path: Path) -> None:
     done = python("-S", "-m", "dashboard", path=site, cwd=tmp_path, environment=BARE)
     lacking = done.stderr.partition("lacks ")[2].partition(";")[0].split(", ")
 
@@ -220,7 +218,7 @@ def test_streamlit_run_app_py_serves_the_wheels_own_script_and_settings() -> Non
     assert (ROOT / ".streamlit" / "config.toml").resolve() == ROOT / "dashboard" / "web" / ".streamlit" / "config.toml"
 
 
-def test_the_checks_build_with_a_setuptools_that_the_project_takes() -> None:
+def test_the_installed_setuptools_is_supported() -> None:
     needed = re.search(r"setuptools>=(\d+)", (ROOT / "pyproject.toml").read_text())
 
     assert needed

@@ -1,7 +1,4 @@
-"""requirements.lock is what requirements.txt and requirements-pdf.txt ask for, each file of it known by its hash.
-
-The tools of requirements-dev.txt are pinned there: nobody who runs the dashboard installs them.
-"""
+"""requirements.lock is within requirements.txt and requirements-pdf.txt, with the hash of each file."""
 
 import re
 from pathlib import Path
@@ -18,29 +15,31 @@ ENTRY = re.compile(
 PINNED = {canonicalize_name(name): version for name, version, _ in ENTRY.findall(LOCK)}
 
 
-def asked(name: str) -> list[Requirement]:
+def requirements(name: str) -> list[Requirement]:
     lines = (line.partition("#")[0].strip() for line in (ROOT / name).read_text().splitlines())
     return [Requirement(line) for line in lines if line]
 
 
 @pytest.mark.parametrize("name", ["requirements.txt", "requirements-pdf.txt"])
 def test_the_lock_is_within_the_ranges(name: str) -> None:
-    """`make lock` renews it."""
     wrong = [
-        str(each) for each in asked(name) if not each.specifier.contains(PINNED.get(canonicalize_name(each.name), "0"))
+        str(each)
+        for each in requirements(name)
+        if not each.specifier.contains(PINNED.get(canonicalize_name(each.name), "0"))
     ]
 
-    assert asked(name)
+    assert requirements(name)
     assert not wrong, "run make lock"
 
 
-def test_every_entry_has_hashes_and_none_names_an_index_or_a_host() -> None:
+def test_every_entry_has_hashes_and_no_index_or_host() -> None:
     assert ENTRY.sub("", LOCK) == ""
     assert "://" not in LOCK
 
 
 def test_every_requirement_has_a_range() -> None:
-    """Without one any release would be within it."""
     assert not [
-        str(each) for each in (*asked("requirements.txt"), *asked("requirements-pdf.txt")) if not each.specifier
+        str(each)
+        for each in (*requirements("requirements.txt"), *requirements("requirements-pdf.txt"))
+        if not each.specifier
     ]

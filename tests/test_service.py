@@ -1,4 +1,4 @@
-"""The collector polls a real server, keeps what it knows, and changes the generation only when something changed."""
+"""The collector polls a real server; the generation changes only with the pages."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ def options_for(server: DemoServer, **more: Any) -> Options:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait until the collector's thread has got there."""
+    """Wait until the collector's thread fulfils a condition."""
     ticks = threading.Event()
     for _ in range(int(PATIENCE_SECONDS / 0.02)):
         if condition():
@@ -45,16 +45,16 @@ def wait_for(condition: Callable[[], bool]) -> None:
     pytest.fail("the collector did not get there")
 
 
-def test_a_started_collector_brings_the_fleet(demo: DemoServer) -> None:
+def test_a_started_collector_has_the_fleet(demo: DemoServer) -> None:
     service.start(options_for(demo))
-    wait_for(lambda: service.progress().polls >= 1)  # counted when the fleet is there
+    wait_for(lambda: service.progress().polls >= 1)
 
     assert service.current().polled_at is not None
     assert [replica.state for replica in service.current().replicas] == ["up", "up", "up"]
     assert service.interval_seconds() == 1
 
 
-def test_polls_that_find_nothing_new_keep_the_generation_and_move_the_time(demo: DemoServer) -> None:
+def test_polls_without_changes_keep_the_generation(demo: DemoServer) -> None:
     service.start(options_for(demo))
     wait_for(lambda: service.progress().polls >= 1)
     first = service.current()
@@ -65,7 +65,7 @@ def test_polls_that_find_nothing_new_keep_the_generation_and_move_the_time(demo:
     assert first.polled_at is not None
     assert later.polled_at is not None
     assert later.polled_at > first.polled_at
-    assert later.since == first.since == first.polled_at  # what pages without times are remembered by
+    assert later.since == first.since == first.polled_at
 
 
 def test_a_restart_with_another_block_size_is_a_new_generation(demo: DemoServer) -> None:
@@ -84,7 +84,7 @@ def test_a_restart_with_another_block_size_is_a_new_generation(demo: DemoServer)
     )
 
 
-def test_a_stop_that_follows_at_once_ends_the_thread_too() -> None:
+def test_an_immediate_stop_ends_the_thread() -> None:
     for _ in range(5):
         service.start(Options())
         service.stop()
@@ -92,17 +92,19 @@ def test_a_stop_that_follows_at_once_ends_the_thread_too() -> None:
     assert "collector" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_one_poll_from_the_command_line_hears_how_far_it_is(demo: DemoServer) -> None:
+def test_poll_once_reports_its_progress(demo: DemoServer) -> None:
     options = options_for(demo)
-    heard: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
 
-    fleet = service.poll_once(options, Discovery(options).discover(), lambda done, total: heard.append((done, total)))
+    fleet = service.poll_once(
+        options, Discovery(options).discover(), lambda done, total: reported.append((done, total))
+    )
 
-    assert heard[-1] == (3, 3)
+    assert reported[-1] == (3, 3)
     assert len(fleet.replicas) == 3
 
 
-def test_a_mistake_of_ours_is_counted_and_polling_goes_on(
+def test_an_internal_error_is_counted_and_polling_continues(
     demo: DemoServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     real = Discovery.discover
@@ -123,7 +125,7 @@ def test_a_mistake_of_ours_is_counted_and_polling_goes_on(
 
 
 class Clock:
-    """A clock that moves when it is told to."""
+    """A manual clock."""
 
     def __init__(self, at: datetime) -> None:
         self.at = at
@@ -134,7 +136,7 @@ class Clock:
 
 @contextmanager
 def collecting(options: Options, clock: Clock) -> Iterator[service.Collector]:
-    """A collector that has polled at least twice, so that what follows is no news of the first polls."""
+    """Yield a collector after two polls."""
     collector = service.Collector(options, clock)
     collector.start()
     try:
@@ -144,11 +146,11 @@ def collecting(options: Options, clock: Clock) -> Iterator[service.Collector]:
         collector.stop()
 
 
-A_MOMENT = timedelta(seconds=2)  # too short for what was read before it to grow old
+A_MOMENT = timedelta(seconds=2)  # too short for stale data
 SUPPRESSED = {"rule": "RT-01", "owner": "kv-team", "reason": "known", "until": "2026-12-31"}
 
 
-def test_a_suppression_that_ends_at_midnight_changes_what_pages_show(demo: DemoServer) -> None:
+def test_an_expired_suppression_is_a_new_generation(demo: DemoServer) -> None:
     demo.restart(demo.fleet[0].address, block_size=64)
     clock = Clock(datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC))
 
@@ -165,7 +167,7 @@ def test_a_suppression_that_ends_at_midnight_changes_what_pages_show(demo: DemoS
     assert collector.fleet.inspection.suppressed == ()
 
 
-def test_a_rollout_that_no_longer_goes_on_changes_what_pages_show() -> None:
+def test_the_end_of_a_rollout_is_a_new_generation() -> None:
     with in_thread(upgrading()) as server:
         clock = Clock(datetime.now(UTC))
         with collecting(options_for(server), clock) as collector:
@@ -184,7 +186,7 @@ def upgrading() -> list[DemoReplica]:
     return [*new[:2], *old[:2]]
 
 
-def test_time_that_passes_without_such_an_end_is_no_new_generation(demo: DemoServer) -> None:
+def test_time_alone_is_no_new_generation(demo: DemoServer) -> None:
     demo.restart(demo.fleet[0].address, block_size=64)
     clock = Clock(datetime(2026, 12, 30, 23, 59, 59, tzinfo=UTC))
 

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and the lock of a folder that several processes write to."""
+"""Atomic writes, and the lock of a folder that several processes write to."""
 
 import errno
 import fcntl
@@ -10,17 +10,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 LOCK = ".lock"
-LOCK_SECONDS = 10.0  # that a change waits for the others: each takes milliseconds
+LOCK_SECONDS = 10.0  # the longest wait; a change takes milliseconds
 TRY_SECONDS = 0.005
 PRIVATE = 0o600
 PRIVATE_FOLDER = 0o700
 
 
 def write_whole(file: Path, content: bytes, mode: int | None = None) -> None:
-    """Write a file in one step: who reads it meanwhile finds the old one. Raises OSError, and then nothing is left.
+    """Replace a file atomically and durably. Raise OSError without leaving a partial file.
 
-    It gets `mode`, else the mode of the file that it replaces, else PRIVATE. A power failure afterwards loses nothing.
-    What is no plain file, such as /dev/stdout, stays what it is; a link leads to the file that is written.
+    The mode is `mode`, else that of the replaced file, else PRIVATE. A device such as /dev/stdout is written to
+    directly; a link is followed.
     """
     if file.exists() and not file.is_file():
         file.write_bytes(content)
@@ -43,7 +43,7 @@ def write_whole(file: Path, content: bytes, mode: int | None = None) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the disk keep which files a folder holds; some network file systems cannot, and need not."""
+    """Sync the entries of a folder; some network file systems cannot, and need not."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -54,10 +54,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep all other threads and processes from changing a folder meanwhile; the system frees it when one is killed.
-
-    Raises OSError where the folder cannot be locked.
-    """
+    """Hold the folder's lock against other threads and processes; raise OSError where that fails."""
     descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
     try:
         _wait_for(descriptor)

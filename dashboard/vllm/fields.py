@@ -1,7 +1,7 @@
 """From foreign fields to settings: which field is which path, and whether both mean the same.
 
 Configuration endpoints have field names of their own. Only a field with the meaning of vLLM's own setting becomes a
-setting and is compared with other sources; the others are listed too, so that nobody adds them by mistake.
+setting and is compared with other sources; the others are listed with their meaning, and are not compared.
 `/server_info` and our provider's full answer have vLLM's own paths: `flatten_config` reads these.
 """
 

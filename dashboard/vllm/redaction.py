@@ -238,12 +238,12 @@ class _Names(dict[str, tuple[str, bool]]):
     """Field name -> its text without secrets, and whether it is secret; cached, for a thousand equal replicas."""
 
     def __missing__(self, name: str) -> tuple[str, bool]:
-        judged = redact_text(name), is_secret(name)
+        result = redact_text(name), is_secret(name)
         if len(name) <= LONGEST_REMEMBERED:
             if len(self) >= MAX_REMEMBERED:
                 self.clear()
-            self[name] = judged
-        return judged
+            self[name] = result
+        return result
 
 
 _NAMES = _Names()

@@ -1,4 +1,4 @@
-"""All targets together: each once, in the order as written, with credentials that are only named."""
+"""Discovery: each target once, in the order of the options, with its credentials."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ def options(folder: Path, *targets: object, **more: object) -> Options:
     return Options.model_validate({"targets": targets, "file_sd": file_sd})
 
 
-def test_two_spellings_are_one_target_and_the_first_one_wins(tmp_path: Path) -> None:
+def test_two_spellings_are_one_target_with_the_first_one_s_labels(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('[{"targets": ["a:80"], "labels": {"pool": "file", "rack": "7"}}]')
     first = {"url": "HTTP://A", "labels": {"pool": "list"}, "credentials": {"token_env": "FIRST"}}
     second = {"url": "a", "labels": {"pool": "second", "name": "a"}, "credentials": {"token_env": "SECOND"}}
@@ -24,7 +24,7 @@ def test_two_spellings_are_one_target_and_the_first_one_wins(tmp_path: Path) -> 
     )
 
 
-def test_a_target_that_one_source_still_names_is_not_stale(tmp_path: Path) -> None:
+def test_a_target_is_stale_only_without_a_fresh_source(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text('[{"targets": ["a", "b"]}]')
     discovery = Discovery(options(tmp_path, "a"))
@@ -40,7 +40,7 @@ def test_a_target_that_one_source_still_names_is_not_stale(tmp_path: Path) -> No
     assert not discovery.failures
 
 
-def test_own_credentials_replace_those_for_all() -> None:
+def test_own_credentials_replace_the_common_ones() -> None:
     for_all = CredentialsOptions(token_env="ALL")
     targets = (
         TargetOptions(url="a"),
@@ -56,7 +56,7 @@ def test_own_credentials_replace_those_for_all() -> None:
 
 
 @pytest.mark.parametrize(("own", "expected"), [(None, "ALL"), (CredentialsOptions(token_env="OWN"), "OWN")])
-def test_files_have_their_own_credentials_else_those_for_all(
+def test_files_have_own_credentials_else_the_common_ones(
     tmp_path: Path, own: CredentialsOptions | None, expected: str
 ) -> None:
     (tmp_path / "a.json").write_text(json.dumps([{"targets": ["a"]}]))

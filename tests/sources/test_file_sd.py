@@ -1,14 +1,19 @@
-"""Targets from file_sd files: read again when they change, kept as stale when they fail."""
+"""Targets from file_sd files: reread on change, kept as stale on failure."""
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dashboard.config import FileSdOptions
+from dashboard.config.document import MAX_DOCUMENT_BYTES
+from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials, FailureKind, Target
-from dashboard.sources.file_sd import FileSd
+from dashboard.sources.file_sd import MAX_TARGETS, FileSd, Group, read_groups
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +47,7 @@ def test_globs_are_read_in_order_of_glob_and_name() -> None:
     assert failures == []
 
 
-def test_a_target_has_its_labels_over_those_of_the_options_and_the_credentials() -> None:
+def test_labels_in_a_file_win_over_those_of_the_options() -> None:
     write("a.json", group("a", pool="chat", __scheme__="https"), group("http://b:1", __scheme__="https"))
     targets, _ = file_sd("a.json", pool="other", site="north").read()
     assert ids(targets) == ["https://a:443", "http://b:1"]
@@ -53,7 +58,7 @@ def test_a_target_has_its_labels_over_those_of_the_options_and_the_credentials()
     assert targets[0].credentials == Credentials(token_env="TOKEN")
 
 
-def test_an_entry_that_is_no_address_is_shown_and_harms_no_other() -> None:
+def test_an_invalid_entry_is_a_failed_target() -> None:
     write("a.json", group("a", "not an address", None, "http://u:hunter2@b", "c"))
     targets, failures = file_sd("a.json").read()
     assert ids(targets) == [
@@ -69,7 +74,7 @@ def test_an_entry_that_is_no_address_is_shown_and_harms_no_other() -> None:
     assert failures == []
 
 
-def test_a_file_replaced_by_one_of_the_same_size_and_time_is_read_again() -> None:
+def test_a_replaced_file_of_the_same_size_and_time_is_read_again() -> None:
     write("a.json", group("a"))
     os.utime("a.json", ns=(1, 1))
     found = file_sd("a.json")
@@ -81,7 +86,7 @@ def test_a_file_replaced_by_one_of_the_same_size_and_time_is_read_again() -> Non
 
 
 @pytest.mark.parametrize("half", [b'[{"targets": ["a"', b"", b'{"targets": []}', b"\xff"])
-def test_a_file_that_is_half_written_keeps_its_targets_as_stale_until_it_is_whole(half: bytes) -> None:
+def test_an_unreadable_file_keeps_its_targets_as_stale(half: bytes) -> None:
     write("a.json", group("a", "b"))
     write("other.json", group("c"))
     found = file_sd("*.json")
@@ -103,7 +108,7 @@ def test_a_file_that_is_half_written_keeps_its_targets_as_stale_until_it_is_whol
     assert failures == []
 
 
-def test_a_file_that_is_gone_keeps_its_targets_as_stale_until_it_is_back() -> None:
+def test_a_missing_file_keeps_its_targets_as_stale() -> None:
     write("a.json", group("a"))
     found = file_sd("*.json")
     found.read()
@@ -117,8 +122,69 @@ def test_a_file_that_is_gone_keeps_its_targets_as_stale_until_it_is_back() -> No
     assert failures == []
 
 
-def test_what_is_no_regular_file_is_not_opened(folder: Path) -> None:
+def test_only_regular_files_are_opened(folder: Path) -> None:
     os.mkfifo("pipe.json")
     (folder / "folder.json").mkdir()
     _, failures = file_sd("*.json").read()
     assert failures == ["folder.json: not a regular file", "pipe.json: not a regular file"]
+
+
+def test_json_and_yaml_give_the_same_groups() -> None:
+    as_json = b'\xef\xbb\xbf[{"targets": ["a:1", "b"], "labels": {"rack": 1.10, "spare": true, "none": null, "x": ""}}]'
+    as_yaml = b"- targets: ['a:1', b]\n  labels:\n    rack: 1.10\n    spare: true\n    none:\n    x: ''\n"
+    expected = [Group(("a:1", "b"), {"rack": "1.10", "spare": "true"}, None)]
+    assert read_groups(as_json, is_json=True) == read_groups(as_yaml, is_json=False) == expected
+
+
+def test_half_a_surrogate_pair_is_replaced() -> None:
+    group = read_groups(b'[{"targets": [], "labels": {"\\ud800": "\\udfff!"}}]', is_json=True)[0]
+    assert group.labels == {"?": "?!"}
+
+
+@pytest.mark.parametrize(
+    ("raw", "is_json", "sentence"),
+    [
+        (b"", True, "line 1: not JSON: Expecting value"),
+        (b'[{"targets": ["a"],\n', True, "line 2: not JSON: Expecting property name enclosed in double quotes"),
+        (b"[" * 100_000, True, "not JSON of this shape: nested too deep"),
+        (b'["\xff"]', True, "not UTF-8"),
+        (b" " * (MAX_DOCUMENT_BYTES + 1), True, "larger than 8 MiB"),
+        (b"", False, "not a list of groups {targets: [...], labels: {...}}"),
+        (b"a: [", False, "line 1: not YAML: did not find expected node content"),
+        (b"- targets: [a]\n  targets: [b]", False, "line 2: [0].targets: duplicate of line 1; keep one"),
+        (b"targets: [a]", False, "not a list of groups {targets: [...], labels: {...}}"),
+        (b"- a", False, "group 1 is not a mapping with a list of targets"),
+        (b"- targets: []\n- targets: a", False, "group 2 is not a mapping with a list of targets"),
+        (b"- labels: {}", False, "group 1 is not a mapping with a list of targets"),
+        (b"- targets: []\n  labels: [a]", False, "group 1 has labels that are not a mapping"),
+        (b"- targets: []\n  labels: {a: [b]}", False, "group 1, label 'a' is not a string"),
+        (
+            b"- targets: []\n  labels: {a: " + b"x" * 1001 + b"}",
+            False,
+            "group 1, label 'a' is longer than 1000 characters",
+        ),
+        (b"[{targets: [" + b"a," * (MAX_TARGETS + 1) + b"]}]", False, "more than 50,000 targets"),
+    ],
+)
+def test_another_shape_is_refused_with_a_sentence(raw: bytes, is_json: bool, sentence: str) -> None:  # noqa: FBT001
+    with pytest.raises(UnreadableError) as caught:
+        read_groups(raw, is_json=is_json)
+    assert caught.value.detail == sentence
+
+
+foreign = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["targets", "labels", "__scheme__", "x"]), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@given(foreign)
+def test_any_json_is_refused_or_gives_text_labels(value: object) -> None:
+    groups: list[Group] = []
+    with suppress(UnreadableError):
+        groups = read_groups(json.dumps([{"targets": ["a"], "labels": value}, value]).encode(), is_json=True)
+    labels = [pair for group in groups for pair in group.labels.items()]
+    assert all(not name.startswith("__") and f"{name}={text}".encode() for name, text in labels)

@@ -10,13 +10,15 @@ from tests import builders
 
 
 def a_fleet(**more: Any) -> Fleet:
-    told = builders.document()
-    return builders.fleet([builders.replica(document=told), builders.down()], [told], **{"name": "prod", **more})
+    document = builders.document()
+    return builders.fleet(
+        [builders.replica(document=document), builders.down()], [document], **{"name": "prod", **more}
+    )
 
 
 @contextmanager
 def full_disk(most: int) -> Iterator[None]:
-    """A disk on which a file can have so many bytes; only for as long as pytest itself writes nothing."""
+    """Limit the size of files; pytest must not write meanwhile."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, limits[1]))
     try:

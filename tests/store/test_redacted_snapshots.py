@@ -1,4 +1,4 @@
-"""A snapshot of a version that knew fewer secrets shows none of them, and keeps its id when they are taken out."""
+"""Snapshots of earlier versions show no secrets, and keep their id without them."""
 
 import gzip
 import json
@@ -29,7 +29,7 @@ SETTINGS = {
 
 
 def written_before(fleet: Fleet) -> bytes:
-    """Return what an earlier version froze of a fleet whose settings hold secrets that it did not know."""
+    """Return the content of an earlier version, with secrets that it did not know."""
     saved = json.loads(content_of(fleet))
     part = {"state": "reported", "source": "server_info"}
     for path, value in SETTINGS.items():
@@ -44,22 +44,22 @@ def written_before(fleet: Fleet) -> bytes:
 
 @pytest.fixture
 def old(store: Snapshots) -> str:
-    """The id of a snapshot of an earlier version: ten digits, readable for all, with a note that holds a secret."""
+    """Return the id of an earlier version: ten digits, public files, a note with a secret."""
     content = written_before(built_of_captures())
     key = id_of(content)[:10]
     made = store.freeze(built_of_captures(), "x", NOW).id
-    beside = json.loads((store.folder / f"{made}.notes.json").read_bytes())
-    beside["notes"] = {"finding": {"text": f"try https://ana:{SECRET}@host", "owner": f"token={SECRET}"}}
+    notes = json.loads((store.folder / f"{made}.notes.json").read_bytes())
+    notes["notes"] = {"finding": {"text": f"try https://ana:{SECRET}@host", "owner": f"token={SECRET}"}}
     store.delete(made)
     (store.folder / f"{key}.json.gz").write_bytes(packed(content))
-    (store.folder / f"{key}.notes.json").write_text(json.dumps(beside))
+    (store.folder / f"{key}.notes.json").write_text(json.dumps(notes))
     for each in (store.folder, *store.folder.iterdir()):
         each.chmod(0o777 if each.is_dir() else 0o644)
     return key
 
 
-def said_of(store: Snapshots, key: str) -> bytes:
-    """Everything that is saved of a snapshot, as bytes."""
+def output_of(store: Snapshots, key: str) -> bytes:
+    """Return all output of a snapshot."""
     fleet = store.fleet(key)
     export = store.export(key)
     saved = (fleet_json(fleet, NOW, full=True), findings_json(fleet, NOW), unpacked(export))
@@ -68,14 +68,12 @@ def said_of(store: Snapshots, key: str) -> bytes:
     )
 
 
-def test_nothing_that_is_told_of_an_earlier_snapshot_holds_a_secret(store: Snapshots, old: str) -> None:
-    assert SECRET.encode() not in said_of(store, old)
-    assert MARKER.encode() in said_of(store, old)
+def test_no_output_of_an_earlier_snapshot_has_a_secret(store: Snapshots, old: str) -> None:
+    assert SECRET.encode() not in output_of(store, old)
+    assert MARKER.encode() in output_of(store, old)
 
 
-def test_an_earlier_snapshot_keeps_its_id_and_is_found_by_it_and_by_its_first_digits(
-    store: Snapshots, old: str
-) -> None:
+def test_an_earlier_snapshot_keeps_its_id(store: Snapshots, old: str) -> None:
     newer = store.freeze(a_fleet(), "newer", NOW).id
 
     assert len(newer) == 32
@@ -84,7 +82,7 @@ def test_an_earlier_snapshot_keeps_its_id_and_is_found_by_it_and_by_its_first_di
     assert store.fleet(old).snapshot == old
 
 
-def test_a_fleet_that_was_frozen_under_a_short_id_is_still_that_snapshot(store: Snapshots) -> None:
+def test_a_fleet_with_a_short_id_keeps_it(store: Snapshots) -> None:
     key = store.freeze(a_fleet(), "before", NOW).id
     for kind in (".json.gz", ".notes.json"):
         (store.folder / f"{key}{kind}").rename(store.folder / f"{key[:10]}{kind}")
@@ -98,7 +96,7 @@ def test_secrets_are_taken_out_of_the_files_under_the_same_id_after_a_backup(
 ) -> None:
     clean = store.freeze(a_fleet(), "clean", NOW).id
     before = {each.name: each.read_bytes() for each in store.folder.iterdir()}
-    exported, judged = store.export(old), store.fleet(old).inspection
+    exported, inspection = store.export(old), store.fleet(old).inspection
 
     assert store.redact(tmp_path / "backup") == (old,)
 
@@ -111,17 +109,15 @@ def test_secrets_are_taken_out_of_the_files_under_the_same_id_after_a_backup(
     )
     assert SECRET.encode() not in kept
     assert (store.folder / f"{clean}.json.gz").read_bytes() == before[f"{clean}.json.gz"]
-    assert (store.export(old), store.fleet(old).inspection) == (exported, judged)
-    assert SECRET.encode() not in said_of(store, old)
+    assert (store.export(old), store.fleet(old).inspection) == (exported, inspection)
+    assert SECRET.encode() not in output_of(store, old)
     assert store.redact(tmp_path / "second") == ()
     assert not (tmp_path / "second").exists()
     for folder in (tmp_path / "backup", store.folder):
         assert stat.S_IMODE(next(folder.glob(f"{old}.json.gz")).stat().st_mode) == 0o600
 
 
-def test_a_rewritten_snapshot_that_is_edited_or_damaged_does_not_open(
-    store: Snapshots, old: str, tmp_path: Path
-) -> None:
+def test_an_edited_or_damaged_rewritten_snapshot_does_not_open(store: Snapshots, old: str, tmp_path: Path) -> None:
     store.redact(tmp_path / "backup")
     file = store.folder / f"{old}.json.gz"
     whole = file.read_bytes()
@@ -150,7 +146,7 @@ def test_a_damaged_snapshot_and_damaged_notes_are_not_rewritten(store: Snapshots
     assert (store.folder / "0123456789.json.gz").read_bytes() == b"damaged"
 
 
-def test_files_are_private_from_the_start_of_a_program_on(store: Snapshots, old: str) -> None:
+def test_tidy_makes_files_private(store: Snapshots, old: str) -> None:
     theirs = store.folder / "README"
     theirs.write_text("not ours")
     theirs.chmod(0o644)
@@ -170,7 +166,7 @@ def test_new_files_and_their_folder_are_private(store: Snapshots) -> None:
     assert {stat.S_IMODE(each.stat().st_mode) for each in store.folder.iterdir()} == {0o600}
 
 
-def test_what_holds_no_secret_comes_back_byte_by_byte(demo_fleet: Fleet) -> None:
+def test_content_without_secrets_is_unchanged(demo_fleet: Fleet) -> None:
     for fleet in (demo_fleet, built_of_captures(), a_fleet()):
         assert clean_content(content_of(fleet)) == content_of(fleet)
 
@@ -186,5 +182,5 @@ def test_what_holds_no_secret_comes_back_byte_by_byte(demo_fleet: Fleet) -> None
         {"replicas": [{"identity": [f"api_key={SECRET}"]}, f"api_key={SECRET}"]},
     ],
 )
-def test_a_file_of_another_shape_is_redacted_as_it_is(saved: object) -> None:
+def test_content_of_another_shape_is_redacted(saved: object) -> None:
     assert SECRET.encode() not in without_secrets(json.dumps(saved).encode())

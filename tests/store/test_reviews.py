@@ -1,4 +1,4 @@
-"""Which earlier snapshot is taken for the last review, and what is said where it cannot be read."""
+"""The last review: which earlier snapshot it is, and the problem where it is unreadable."""
 
 from datetime import timedelta
 
@@ -13,8 +13,8 @@ SHOWN = builders.fleet(polled_at=NOW)
 
 
 def frozen(store: Snapshots, ago: timedelta, note: str = "", name: str = "prod-eu") -> str:
-    told = builders.fleet([builders.replica()], polled_at=NOW - ago, name=name)
-    key = store.freeze(told, "", NOW).id
+    fleet = builders.fleet([builders.replica()], polled_at=NOW - ago, name=name)
+    key = store.freeze(fleet, "", NOW).id
     if note:
         store.note(key, "x", Note(note))
     return key
@@ -25,7 +25,7 @@ def last(store: Snapshots) -> Last:
     return opened(known, last_review(known, SHOWN), store.fleet)
 
 
-def test_it_is_the_newest_with_notes_for_that_one_was_reviewed(store: Snapshots) -> None:
+def test_the_last_review_is_the_newest_snapshot_with_notes(store: Snapshots) -> None:
     frozen(store, MINUTE)
     reviewed = frozen(store, WEEK, "Ana restarts it.")
     frozen(store, 2 * WEEK, "Older.")
@@ -33,8 +33,7 @@ def test_it_is_the_newest_with_notes_for_that_one_was_reviewed(store: Snapshots)
     assert last(store).id == reviewed
 
 
-def test_without_notes_what_was_frozen_just_before_is_none(store: Snapshots) -> None:
-    """It was frozen for the same meeting."""
+def test_without_notes_a_snapshot_of_just_before_is_skipped(store: Snapshots) -> None:
     frozen(store, MINUTE)
     before = frozen(store, APART)
     frozen(store, WEEK)
@@ -43,7 +42,6 @@ def test_without_notes_what_was_frozen_just_before_is_none(store: Snapshots) -> 
 
 
 def test_only_older_data_of_the_same_fleet_is_earlier(store: Snapshots) -> None:
-    """Not the data that is shown, nothing newer, nothing of another fleet."""
     for ago in (timedelta(0), -MINUTE):
         frozen(store, ago)
     frozen(store, WEEK, name="another")
@@ -52,7 +50,7 @@ def test_only_older_data_of_the_same_fleet_is_earlier(store: Snapshots) -> None:
     assert [each.id for each in earlier(store, SHOWN).snapshots] == older
 
 
-def test_it_is_opened_with_what_was_written_then(store: Snapshots) -> None:
+def test_the_last_review_has_its_notes(store: Snapshots) -> None:
     frozen(store, WEEK, "Ana restarts it.")
     found = last(store)
 
@@ -62,7 +60,7 @@ def test_it_is_opened_with_what_was_written_then(store: Snapshots) -> None:
     assert found.problem == ""
 
 
-def test_one_that_is_damaged_is_told_and_not_taken_for_none(store: Snapshots) -> None:
+def test_a_damaged_last_review_is_a_problem(store: Snapshots) -> None:
     key = frozen(store, WEEK)
     (store.folder / f"{key}.json.gz").write_bytes(b"\x1f\x8b")
     found = last(store)

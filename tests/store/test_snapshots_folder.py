@@ -1,4 +1,4 @@
-"""A folder of snapshots is found, changed and damaged by people and programs: nothing of that is a traceback."""
+"""The folder of snapshots: listed, changed, damaged."""
 
 import gzip
 import threading
@@ -22,16 +22,16 @@ def test_the_newest_data_is_listed_first(store: Snapshots) -> None:
     assert [each.metadata.name for each in store.all()] == ["0 days ago", "1 days ago", "2 days ago"]
 
 
-@pytest.mark.parametrize("spoken", ["{}", " {} ", "{:.4}", "{:.9}", "{:.10}", "{:.31}"])
-def test_an_id_is_found_as_people_type_it(store: Snapshots, key: str, spoken: str) -> None:
-    assert store.beginning(spoken.format(key)) == (key,)
-    assert store.beginning(spoken.format(key).upper()) == (key,)
+@pytest.mark.parametrize("typed", ["{}", " {} ", "{:.4}", "{:.9}", "{:.10}", "{:.31}"])
+def test_a_typed_id_is_found(store: Snapshots, key: str, typed: str) -> None:
+    assert store.beginning(typed.format(key)) == (key,)
+    assert store.beginning(typed.format(key).upper()) == (key,)
     assert store.beginning("-".join((key[:5], key[5:]))) == (key,)
     assert store.beginning(" ".join(key)) == (key,)
 
 
 @pytest.mark.parametrize("content", [b"", b"\x1f\x8b", b"\x1f\x8bnonsense", b"{}", b"[" * 100_000, b"\xff\xfe"])
-def test_a_damaged_file_is_told_and_hides_no_other(store: Snapshots, key: str, content: bytes) -> None:
+def test_a_damaged_file_is_listed_and_hides_no_other(store: Snapshots, key: str, content: bytes) -> None:
     (store.folder / "0123456789.json.gz").write_bytes(content)
 
     listed = store.listed()
@@ -41,8 +41,7 @@ def test_a_damaged_file_is_told_and_hides_no_other(store: Snapshots, key: str, c
     assert "0123456789" in listed.damaged[0]
 
 
-def test_a_file_that_was_changed_after_freezing_does_not_open(store: Snapshots, key: str) -> None:
-    """The id promises what was seen: a number that somebody mended by hand is not that."""
+def test_a_changed_file_does_not_open(store: Snapshots, key: str) -> None:
     file = store.folder / f"{key}.json.gz"
     file.write_bytes(gzip.compress(gzip.decompress(file.read_bytes()).replace(b'"block_size":16', b'"block_size":32')))
 
@@ -52,7 +51,7 @@ def test_a_file_that_was_changed_after_freezing_does_not_open(store: Snapshots, 
         store.export(key)
 
 
-def test_a_file_cut_short_says_so_and_freezing_again_mends_it(store: Snapshots, key: str) -> None:
+def test_freezing_again_repairs_a_cut_file(store: Snapshots, key: str) -> None:
     file = store.folder / f"{key}.json.gz"
     file.write_bytes(file.read_bytes()[:-20])
 
@@ -62,8 +61,7 @@ def test_a_file_cut_short_says_so_and_freezing_again_mends_it(store: Snapshots, 
     assert store.fleet(key).inspection == store_fleet.inspection
 
 
-def test_a_bomb_is_not_unpacked_whole(store: Snapshots, key: str) -> None:
-    """A file of half a megabyte that would be 512 MiB: reading ends at the limit."""
+def test_a_bomb_is_not_unpacked(store: Snapshots, key: str) -> None:
     (store.folder / "0123456789.json.gz").write_bytes(gzip.compress(bytes(2**29), 9))
     (store.folder / "0123456789.notes.json").write_bytes((store.folder / f"{key}.notes.json").read_bytes())
 
@@ -71,7 +69,7 @@ def test_a_bomb_is_not_unpacked_whole(store: Snapshots, key: str) -> None:
         store.fleet("0123456789")
 
 
-def test_a_snapshot_that_somebody_deleted_says_so_in_each_way(store: Snapshots, key: str) -> None:
+def test_a_deleted_snapshot_is_missing_for_every_call(store: Snapshots, key: str) -> None:
     store.delete(key)
 
     assert store.all() == ()
@@ -81,7 +79,7 @@ def test_a_snapshot_that_somebody_deleted_says_so_in_each_way(store: Snapshots, 
             ask(key)
 
 
-def test_a_name_may_be_anything_and_becomes_one_line(store: Snapshots, key: str) -> None:
+def test_any_name_becomes_one_line(store: Snapshots, key: str) -> None:
     store.rename(key, HOSTILE * 20)
     name = store.get(key).metadata.name
 
@@ -89,7 +87,7 @@ def test_a_name_may_be_anything_and_becomes_one_line(store: Snapshots, key: str)
     assert name.isprintable()
 
 
-def test_an_id_that_is_a_path_reaches_no_file(store: Snapshots, tmp_path: Path) -> None:
+def test_a_path_in_place_of_an_id_opens_no_file(store: Snapshots, tmp_path: Path) -> None:
     (tmp_path / "secret.json.gz").write_bytes(b"{}")
 
     for name in ("../secret", "/etc/passwd", "a" * 10_000, "\0"):
@@ -97,7 +95,7 @@ def test_an_id_that_is_a_path_reaches_no_file(store: Snapshots, tmp_path: Path) 
             store.fleet(name)
 
 
-def test_a_full_disk_leaves_neither_half_a_snapshot_nor_a_traceback(store: Snapshots) -> None:
+def test_a_full_disk_leaves_no_partial_snapshot(store: Snapshots) -> None:
     with full_disk(200), pytest.raises(SnapshotError, match=r"cannot be written in .*snapshots_folder"):
         store.freeze(a_fleet(), "x", NOW)
 

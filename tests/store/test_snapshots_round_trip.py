@@ -1,4 +1,4 @@
-"""A fleet that is frozen opens as it was: the same fleet is the same snapshot, at any time and on any disk."""
+"""A frozen fleet opens unchanged; the same fleet is the same snapshot."""
 
 import gzip
 from dataclasses import replace
@@ -12,7 +12,7 @@ from dashboard.store import Snapshots
 from dashboard.store.packing import content_of
 from tests import builders
 from tests.captured import AT, METRICS, capture, captures
-from tests.captured import snapshot as said
+from tests.captured import snapshot as captured_snapshot
 from tests.polled_fleets import built
 from tests.provider_answers import with_provider
 from tests.saved_fleets import built_of_captures
@@ -26,9 +26,9 @@ POLICY = Policy(
 
 
 def of_providers() -> Fleet:
-    """Replicas of which our provider tells everything, fingerprints of several ranks included."""
-    told = [with_provider(each.values[0], fingerprints=("a", "b")) for each in captures() if "dp2" in each.id]
-    return built(*[said(each, target=f"http://10.0.0.{n}:8000") for n, each in enumerate(told)])
+    """Return replicas with our provider, with fingerprints of several ranks."""
+    answers = [with_provider(each.values[0], fingerprints=("a", "b")) for each in captures() if "dp2" in each.id]
+    return built(*[captured_snapshot(each, target=f"http://10.0.0.{n}:8000") for n, each in enumerate(answers)])
 
 
 def opened(folder: Path, fleet: Fleet) -> Fleet:
@@ -45,30 +45,29 @@ def assert_same(back: Fleet, fleet: Fleet) -> None:
     assert [replace(each, probes=()) for each in back.replicas] == [replace(each, probes=()) for each in fleet.replicas]
 
 
-def test_the_simulated_fleet_opens_as_it_was_judged(demo_fleet: Fleet, tmp_path: Path) -> None:
-    """Its policy has suppressions and declared domains: the snapshot holds them too."""
+def test_the_simulated_fleet_opens_with_its_policy(demo_fleet: Fleet, tmp_path: Path) -> None:
     assert demo_fleet.policy != Policy()
     assert_same(opened(tmp_path, demo_fleet), demo_fleet)
 
 
-def test_captured_servers_open_as_they_answered(tmp_path: Path) -> None:
+def test_captured_servers_open_unchanged(tmp_path: Path) -> None:
     fleet = built_of_captures()
 
     assert_same(opened(tmp_path, fleet), fleet)
 
 
-def test_what_the_provider_tells_opens_too(tmp_path: Path) -> None:
+def test_provider_answers_open_unchanged(tmp_path: Path) -> None:
     fleet = of_providers()
 
     assert any(engine.fingerprint for each in fleet.replicas for engine in each.engines)
     assert_same(opened(tmp_path, fleet), fleet)
 
 
-def test_a_thousand_replicas_take_a_few_megabytes_and_open_as_they_were(tmp_path: Path) -> None:
+def test_a_thousand_replicas_take_a_few_megabytes(tmp_path: Path) -> None:
     answers = capture("llama").answers
     fleet = built(
         *[
-            said(
+            captured_snapshot(
                 {**answers, METRICS: changed_metrics(num_gpu_blocks=1000 + n % 7)},
                 target=f"http://10.0.{n // 250}.{n % 250}:8000",
             )
@@ -81,8 +80,7 @@ def test_a_thousand_replicas_take_a_few_megabytes_and_open_as_they_were(tmp_path
     assert_same(Snapshots(tmp_path).fleet(stored.id), fleet)
 
 
-def test_a_fleet_says_which_snapshot_it_was_opened_from(tmp_path: Path) -> None:
-    """Its generation is no poll's, and its own: what is drawn once for all sessions never mixes two fleets."""
+def test_an_opened_fleet_has_its_id_and_a_generation(tmp_path: Path) -> None:
     store = Snapshots(tmp_path)
     first = store.freeze(built_of_captures(), "a", LATER).id
     second = store.freeze(builders.fleet([builders.replica()]), "b", LATER).id
@@ -101,7 +99,7 @@ def test_the_same_fleet_frozen_twice_is_one_snapshot_with_its_first_name(tmp_pat
     assert [each.metadata.name for each in store.all()] == ["before the rollout"]
 
 
-def test_an_export_is_the_same_bytes_each_time_and_holds_the_whole_fleet(tmp_path: Path) -> None:
+def test_an_export_has_the_same_bytes_each_time(tmp_path: Path) -> None:
     store, fleet = Snapshots(tmp_path), built_of_captures()
     key = store.freeze(fleet, "x", LATER).id
 

@@ -54,7 +54,7 @@ def test_two_processes_that_write_120_notes_lose_none(store: Snapshots, key: str
     assert sorted(store.get(key).notes) == sorted(acknowledged)
 
 
-def test_the_lock_is_free_again_when_its_process_is_killed(store: Snapshots, key: str) -> None:
+def test_the_lock_of_a_killed_process_is_free(store: Snapshots, key: str) -> None:
     holding = f"import fcntl, os; fd = os.open({str(store.folder / writing.LOCK)!r}, os.O_RDWR); "
     holding += "fcntl.flock(fd, fcntl.LOCK_EX); print('held', flush=True); os.kill(os.getpid(), 9)"
     killed = subprocess.run([sys.executable, "-c", holding], check=False, capture_output=True, text=True)
@@ -64,23 +64,21 @@ def test_the_lock_is_free_again_when_its_process_is_killed(store: Snapshots, key
     assert store.get(key).notes == {"a": Note("written")}
 
 
-def test_a_lock_that_another_process_never_gives_back_is_a_sentence(
-    store: Snapshots, key: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_that_is_never_released_is_an_error(store: Snapshots, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "LOCK_SECONDS", 0.0)
-    said = (
+    sentence = (
         "A snapshot cannot be written in its folder: another process has locked it for more than 0 seconds; "
         "see snapshots_folder in fleet.yaml."
     )
     with (store.folder / writing.LOCK).open() as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        with pytest.raises(SnapshotError, match=re.escape(said)):
+        with pytest.raises(SnapshotError, match=re.escape(sentence)):
             store.note(key, "a", Note("new"))
     assert store.get(key).notes == {}
 
 
 @pytest.mark.parametrize("change", ["rename", "note", "delete"])
-def test_a_snapshot_that_is_not_there_makes_no_folder(tmp_path: Path, change: str) -> None:
+def test_changing_a_missing_snapshot_makes_no_folder(tmp_path: Path, change: str) -> None:
     store = Snapshots(tmp_path / "none")
     changes = {
         "rename": lambda: store.rename("0123456789", "a"),
@@ -93,7 +91,7 @@ def test_a_snapshot_that_is_not_there_makes_no_folder(tmp_path: Path, change: st
     assert not store.folder.exists()
 
 
-def test_what_a_killed_process_left_half_written_is_removed_at_the_start(store: Snapshots, key: str) -> None:
+def test_partial_files_of_killed_processes_are_removed(store: Snapshots, key: str) -> None:
     left = [store.folder / f".{key}{kind}.4711-1.part" for kind in (".json.gz", ".notes.json")]
     foreign = store.folder / ".report.html.4711-1.part"
     for file in (*left, foreign):

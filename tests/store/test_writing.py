@@ -8,8 +8,7 @@ import pytest
 from dashboard.store.writing import write_whole
 
 
-def test_a_new_file_is_its_owners_alone_whatever_the_umask(tmp_path: Path) -> None:
-    """Reports and snapshots name hosts, models and paths."""
+def test_a_new_file_is_private_for_every_umask(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     before = os.umask(0)
     try:
@@ -21,10 +20,7 @@ def test_a_new_file_is_its_owners_alone_whatever_the_umask(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("mode", "after"), [(None, 0o640), (0o600, 0o600)])
-def test_a_file_that_is_replaced_keeps_its_mode_unless_another_is_wanted(
-    tmp_path: Path, mode: int | None, after: int
-) -> None:
-    """A report that somebody opened to a web server with chmod stays open to it."""
+def test_a_replaced_file_keeps_its_mode_unless_given(tmp_path: Path, mode: int | None, after: int) -> None:
     file = tmp_path / "a.json"
     file.write_bytes(b"old")
     file.chmod(0o640)
@@ -33,10 +29,8 @@ def test_a_file_that_is_replaced_keeps_its_mode_unless_another_is_wanted(
     assert file.stat().st_mode & 0o777 == after
 
 
-def test_the_disk_has_the_content_before_the_name_and_then_the_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else a power failure can leave an empty file under the name of a whole one."""
+def test_content_is_synced_before_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a power failure can leave an empty file."""
     synced: list[tuple[str, bool]] = []
     file, sync = tmp_path / "a.json", os.fsync
 
@@ -50,8 +44,7 @@ def test_the_disk_has_the_content_before_the_name_and_then_the_name(
     assert synced == [(".part", False), (tmp_path.suffix, True)]
 
 
-def test_what_is_no_plain_file_stays_what_it_is(tmp_path: Path) -> None:
-    """Else a device or a pipe would be replaced by a file."""
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -64,7 +57,7 @@ def test_what_is_no_plain_file_stays_what_it_is(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
-def test_where_it_cannot_be_written_nothing_is_left_behind(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "a.json"
     (folder / "b").mkdir(parents=True)
 

@@ -66,7 +66,9 @@ def test_a_setting_is_unsupported_exactly_in_the_versions_without_it(path: str, 
     ],
 )
 def test_a_version_between_lacks_only_paths_that_both_neighbours_lack(
-    version: str, path: str, unsupported: bool
+    version: str,
+    path: str,
+    unsupported: bool,  # noqa: FBT001
 ) -> None:
     assert is_unsupported(version, path) is unsupported
 

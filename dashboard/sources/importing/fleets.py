@@ -82,13 +82,10 @@ def import_files(
     line, _, rest = answered.partition(b"\n")
     head = json.loads(line)
     fleets: list[Checked] = []
-    for file, size, beside, carried in head["fleets"]:
+    for file, size, metadata, export in head["fleets"]:
         content, rest = rest[:size], rest[size:]
-        fleets.append(
-            Checked(
-                file, content, SnapshotMetadata.model_validate_json(beside), ExportMetadata.model_validate_json(carried)
-            )
-        )
+        parts = SnapshotMetadata.model_validate_json(metadata), ExportMetadata.model_validate_json(export)
+        fleets.append(Checked(file, content, *parts))
     return Import(tuple(fleets), tuple(Refused(*each) for each in head["refused"]))
 
 

@@ -1,4 +1,4 @@
-"""API keys: found in an environment variable or a file at every poll, kept in memory only while it lasts."""
+"""API keys: read from an environment variable or a file at every poll, and kept in memory for one poll."""
 
 import os
 from collections.abc import Iterable
@@ -12,12 +12,12 @@ from dashboard.fleet.formatting import first_of, one_line
 
 MOST_NAMED = 3  # targets of a sentence
 
-# Longer than any API key or JWT; keeps a wrong file (a log, a device) from being read whole.
+# Longer than any API key or JWT; limits the reading of a wrong file (a log, a device).
 MAX_KEY_BYTES = 8192
 
 
 class Key(NamedTuple):
-    """The API key of a target, or why there is none: the end of a sentence for people."""
+    """The API key of a target, or the reason why it is missing, as the end of a sentence."""
 
     token: str | None = None
     missing: str = (
@@ -25,12 +25,12 @@ class Key(NamedTuple):
     )
 
     def __repr__(self) -> str:
-        """Say whether there is a key, never the key: this may be printed in a traceback."""
+        """Hide the key: tracebacks print this."""
         return f"Key(token={'...' if self.token else None})"
 
 
 def find(credentials: Credentials | None) -> Key:
-    """Return the key that `credentials` point to; a file wins over an environment variable."""
+    """Return the key of `credentials`; a file wins over an environment variable."""
     if credentials is None:
         return Key()
     if credentials.token_file is not None:

@@ -1,4 +1,4 @@
-"""What can go wrong with one GET, as a kind and a sentence for people. Nothing that the other side said is repeated."""
+"""The failures of one GET: kind and sentence, without text of the other side."""
 
 import errno
 from typing import NamedTuple
@@ -9,62 +9,62 @@ from dashboard.fleet import Failure, FailureKind
 from dashboard.fleet.formatting import one_line
 from dashboard.sources.polling.credentials import Key
 
-# More of an address or a path would fill a table cell without telling more.
+# Longer addresses and paths fill a table cell.
 MAX_SHOWN = 120
 UNREACHABLE = {
     errno.EHOSTUNREACH: "there is no route to that host",
     errno.ENETUNREACH: "there is no route to that network",
     errno.EMFILE: "this machine has too many files open; raise its limit (ulimit -n)",
 }
-# aiohttp 3.14 tells these only in words; should they change, the failure is called "protocol".
+# aiohttp 3.14 reports these only as text; if it changes, the kind is "protocol".
 HEADERS_TOO_LARGE = ("Too many headers", "Got more than")
 OK, UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 200, 401, 403, 404
 MOVED = range(300, 400)
 
 
 class Asked(NamedTuple):
-    """Who was asked for what: the subject of every sentence."""
+    """The replica and the path of a request: the subject of every sentence."""
 
     replica: str  # its id, scheme://host:port
     path: str
 
     @property
     def where(self) -> str:
-        """The address without its scheme, safe to show."""
+        """Return the address without its scheme, safe to show."""
         return plain(self.replica.partition("://")[2] or self.replica)
 
 
 def plain(text: str) -> str:
-    """Cut `text` to one short line without control characters."""
+    """Return one short line without control characters."""
     return one_line(text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…")
 
 
 def timed_out(asked: Asked, seconds: float, *, began: bool) -> Failure:
-    """Return that no answer came within `seconds`, or not all of it."""
+    """Return that no complete answer arrived within `seconds`."""
     did = f"began to answer {asked.path} but was not done" if began else f"did not answer {asked.path}"
     return Failure(FailureKind.TIMEOUT, f"{asked.where} {did} within {seconds:.3g} s.")
 
 
 def no_time(asked: Asked) -> Failure:
-    """Return that the time for this replica was used up before this probe."""
+    """Return that the time of the replica was used up before this probe."""
     said = f"There was no time left to ask {asked.where} for {asked.path}: what was asked before took too long."
     return Failure(FailureKind.TIMEOUT, said)
 
 
 def poll_over(asked: Asked) -> Failure:
-    """Return that the time for the whole poll was used up before this probe."""
+    """Return that the time of the poll was used up before this probe."""
     said = f"The poll ended before {asked.where} was asked for {asked.path}; raise poll.poll_timeout_seconds."
     return Failure(FailureKind.TIMEOUT, said)
 
 
 def too_large(asked: Asked, limit: int) -> Failure:
-    """Return that a body has more than `limit` bytes once decoded."""
+    """Return that a body has more than `limit` bytes after decompression."""
     said = f"{asked.where} answered {asked.path} with more than {limit / 2**20:.3g} MiB; the rest was not read."
     return Failure(FailureKind.TOO_LARGE, said)
 
 
 def too_costly(asked: Asked, seconds: float) -> Failure:
-    """Return that the earlier answers of a replica took all the processor time that one replica gets."""
+    """Return that earlier answers used up the processor time of the replica."""
     said = f"{asked.where}: its answers took more than {seconds:.3g} s to parse; {asked.path} was not asked for."
     return Failure(FailureKind.TOO_LARGE, f"{said} Check what answers there.")
 
@@ -75,24 +75,24 @@ def badly_encoded(asked: Asked, how: str) -> Failure:
 
 
 def unread(asked: Asked, mistake: Exception) -> Failure:
-    """Return that reading a body failed in a way that this program did not foresee."""
+    """Return that an internal error occurred while reading a body."""
     said = f"could not be read ({type(mistake).__name__}); this is a mistake of the dashboard, please report it"
     return Failure(FailureKind.DECODE, f"The answer of {asked.where} to {asked.path} {said}.")
 
 
 def ca_unreadable(asked: Asked, ca_file: object) -> Failure:
-    """Return that the operator's CA file is missing or holds no certificate."""
+    """Return that the CA file is missing or has no certificate."""
     said = f"was not asked: the CA file {plain(str(ca_file))} cannot be read as certificates in PEM form"
     return Failure(FailureKind.TLS, f"{asked.where} {said}.")
 
 
 def no_address(asked: Asked) -> Failure:
-    """Return that the target's id is no URL that can be opened."""
+    """Return that the target's id is not a valid URL."""
     return Failure(FailureKind.TARGET, f"{asked.where} is no address that can be asked; correct it where it is listed.")
 
 
 def of_status(asked: Asked, status: int, key: Key) -> Failure | None:
-    """Return what a status code other than 200 means."""
+    """Return the failure of a status code other than 200."""
     if status == OK:
         return None
     if status in {UNAUTHORIZED, FORBIDDEN}:
@@ -112,7 +112,7 @@ def _refused_key(asked: Asked, status: int, key: Key) -> str:
 
 
 def of_error(asked: Asked, error: BaseException) -> Failure:
-    """Return what an exception of aiohttp, or of what lies below it, means."""
+    """Return the failure of an exception of aiohttp or below it."""
     if isinstance(error, (aiohttp.InvalidURL, UnicodeError)):
         return no_address(asked)
     if isinstance(error, aiohttp.ClientConnectorError):

@@ -1,4 +1,4 @@
-"""Files that somebody drops: the fleets they make, or what is said of a file that is refused."""
+"""Imports of files: their fleets, or the reason of a refused file."""
 
 from datetime import UTC, datetime
 
@@ -15,7 +15,7 @@ def drop(*files: tuple[str, bytes]) -> Imported:
 
 
 def fleet_of(*files: tuple[str, bytes]) -> Fleet:
-    """The one fleet that these files make, none of them refused."""
+    """Return the one fleet of these files; none may be refused."""
     found = drop(*files)
     assert found.refused == ()
     (brought,) = found.fleets
@@ -23,7 +23,7 @@ def fleet_of(*files: tuple[str, bytes]) -> Fleet:
 
 
 def why(content: bytes, name: str = "chat-1.json") -> str:
-    """What is said of one file that is refused."""
+    """Return the reason why a file is refused."""
     found = drop((name, content))
     assert found.fleets == ()
     (refused,) = found.refused

@@ -1,4 +1,4 @@
-"""Files that somebody drops become fleets, without their secrets."""
+"""Imported files are fleets, without their secrets."""
 
 import json
 from pathlib import Path
@@ -15,8 +15,7 @@ from tests.saved_fleets import built_of_captures, saved
 from tests.sources.importing.dropped import AT, LLAMA, drop, fleet_of
 
 
-def test_an_exported_snapshot_comes_back_under_its_id(tmp_path: Path) -> None:
-    """The same fleet is the same snapshot on every machine."""
+def test_an_exported_snapshot_keeps_its_id(tmp_path: Path) -> None:
     here = Snapshots(tmp_path / "here")
     key = here.freeze(built_of_captures(), "x", AT).id
 
@@ -25,7 +24,7 @@ def test_an_exported_snapshot_comes_back_under_its_id(tmp_path: Path) -> None:
     assert Snapshots(tmp_path / "there").freeze(fleet, "y", AT).id == key
 
 
-def test_two_saved_fleets_are_two_each_with_the_name_of_its_file(demo_fleet: Fleet) -> None:
+def test_each_saved_fleet_has_the_name_of_its_file(demo_fleet: Fleet) -> None:
     found = drop(("monday.json", saved(demo_fleet)), ("tuesday.json", saved(built_of_captures())))
 
     assert [(each.file, each.fleet.name) for each in found.fleets] == [
@@ -34,7 +33,7 @@ def test_two_saved_fleets_are_two_each_with_the_name_of_its_file(demo_fleet: Fle
     ]
 
 
-def test_data_counts_as_of_the_import_for_a_file_tells_no_time() -> None:
+def test_answers_have_the_time_of_the_import() -> None:
     fleet = fleet_of(("chat-1.json", LLAMA.answers[SERVER_INFO]))
 
     assert fleet.polled_at == AT
@@ -42,7 +41,7 @@ def test_data_counts_as_of_the_import_for_a_file_tells_no_time() -> None:
     assert all(each.fresh for each in fleet.replicas)
 
 
-def test_answers_are_judged_under_the_policy_that_is_given() -> None:
+def test_answers_are_evaluated_with_the_given_policy() -> None:
     policy = Policy(rules={"RT-01": RuleChange(severity=Severity.INFO)})
     found = imported([File("a.json", LLAMA.answers[SERVER_INFO])], AT, "x", policy=policy, ignore=("a.*",))
 
@@ -50,13 +49,12 @@ def test_answers_are_judged_under_the_policy_that_is_given() -> None:
     assert found.fleets[0].fleet.ignored == ("a.*",)
 
 
-def test_secrets_of_answers_and_of_saved_fleets_are_gone() -> None:
-    """Also from the raw answer, and from the names of files."""
+def test_secrets_in_answers_file_names_and_saved_fleets_are_redacted() -> None:
     secret = "hf_" + "a" * 34
-    told = json.loads(LLAMA.answers[SERVER_INFO])
-    told["vllm_env"]["HF_TOKEN"] = secret
-    told["vllm_config"]["model_config"]["hf_token"] = "short"
-    fleet = fleet_of((f"{secret}.json", json.dumps(told).encode()))
+    info = json.loads(LLAMA.answers[SERVER_INFO])
+    info["vllm_env"]["HF_TOKEN"] = secret
+    info["vllm_config"]["model_config"]["hf_token"] = "short"
+    fleet = fleet_of((f"{secret}.json", json.dumps(info).encode()))
     assert MARKER in saved(fleet).decode()
     assert secret not in saved(fleet).decode()
     assert '"short"' not in saved(fleet).decode()
@@ -72,8 +70,7 @@ def test_secrets_of_answers_and_of_saved_fleets_are_gone() -> None:
     assert secret not in saved(back).decode()
 
 
-def test_what_a_file_is_called_never_becomes_markup_or_a_path() -> None:
-    """It is a name like any other: one line, cut, shown escaped; no file is ever written under it."""
+def test_a_file_name_is_one_short_line() -> None:
     fleet = fleet_of((f"../../{HOSTILE}.json", LLAMA.answers[SERVER_INFO]))
 
     (replica,) = fleet.replicas

@@ -34,7 +34,7 @@ def bomb() -> bytes:
     return gzip.compress(b"[" + b'{"":{}},' * (7 * 2**20) + b"{}]")
 
 
-def test_a_bomb_of_tiny_objects_is_refused_by_its_nodes_and_the_server_does_not_grow() -> None:
+def test_a_bomb_of_tiny_objects_is_refused_without_memory_of_this_process() -> None:
     raw = bomb()
     assert len(raw) < 90_000
     before = most_memory()
@@ -48,7 +48,7 @@ def test_a_bomb_of_tiny_objects_is_refused_by_its_nodes_and_the_server_does_not_
     )
 
 
-def test_the_process_that_reads_redacts_what_this_one_does() -> None:
+def test_the_limited_process_has_the_same_additional_secrets() -> None:
     answer = ANSWER.replace(b'"runner"', b'"licence": "ACME-4711-X", "echo": "our-key-7Qz2", "runner"', 1)
     assert answer != ANSWER
     before = in_force()
@@ -76,7 +76,7 @@ def test_a_process_that_takes_more_memory_ends_with_a_sentence() -> None:
     )
 
 
-def test_what_the_process_makes_is_what_the_same_files_make_here() -> None:
+def test_the_limited_process_gives_the_same_result() -> None:
     files = [
         File("chat-1.json", ANSWER),
         File("broken.json", b"{"),
@@ -92,7 +92,7 @@ def test_what_the_process_makes_is_what_the_same_files_make_here() -> None:
     assert [each.metadata for each in there.fleets] == [describe_fleet(fleet, "", AT) for _, fleet, _ in here.fleets]
 
 
-def test_a_snapshot_of_too_many_nodes_does_not_open(tmp_path: Path) -> None:
+def test_the_nodes_of_a_snapshot_are_limited(tmp_path: Path) -> None:
     content = b"[" + b'{"":{}},' * 1_300_000 + b"1]"
     (tmp_path / f"{id_of(content)}.json.gz").write_bytes(packed(content))
     with pytest.raises(SnapshotError, match="more than 5,000,000 JSON nodes; save one pool at a time"):

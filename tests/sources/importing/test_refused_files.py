@@ -1,4 +1,4 @@
-"""A file that cannot be used says why, costs no more than the limits, and raises nothing."""
+"""Unusable files are refused with a reason, within limits."""
 
 import gzip
 import io
@@ -58,17 +58,16 @@ def zipped() -> bytes:
         (b'{"data": 3}', "JSON of another shape"),
     ],
 )
-def test_a_file_that_cannot_be_used_says_what_it_is_and_what_to_do(content: bytes, words: str) -> None:
-    said = why(content)
+def test_an_unusable_file_is_refused_with_its_kind_and_the_next_step(content: bytes, words: str) -> None:
+    reason = why(content)
 
-    assert words in said
-    assert said.endswith(".")
-    assert "\n" not in said
+    assert words in reason
+    assert reason.endswith(".")
+    assert "\n" not in reason
 
 
 @pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"])
-def test_a_byte_order_mark_is_understood(mark: bytes) -> None:
-    """PowerShell's > writes UTF-16 with one; what is so marked is read as what it says."""
+def test_encodings_with_a_byte_order_mark_are_read(mark: bytes) -> None:
     encoding = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}[mark]
     answer = LLAMA.answers[SERVER_INFO].decode()
     marked, plain = (
@@ -79,14 +78,14 @@ def test_a_byte_order_mark_is_understood(mark: bytes) -> None:
     assert [each.state for each in marked.replicas] == [each.state for each in plain.replicas]
 
 
-def test_a_bomb_is_unpacked_no_further_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unpacking_ends_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_FILE_BYTES", 2**20)
 
     assert "larger than 1 MiB" in why(gzip.compress(bytes(2**27)))
     assert "larger than 1 MiB" in why(b" " * (2**20 + 1))
 
 
-def test_the_good_files_are_used_beside_the_bad_ones() -> None:
+def test_usable_files_are_imported_with_unusable_ones() -> None:
     found = drop(
         ("a.json", b"nonsense"), ("chat-1.json", LLAMA.answers[SERVER_INFO]), ("b.json", b"<html>"), ("c.json", b"{}")
     )
@@ -95,7 +94,7 @@ def test_the_good_files_are_used_beside_the_bad_ones() -> None:
     assert [each.name for each in found.fleets[0].fleet.replicas] == ["chat-1"]
 
 
-def test_no_more_files_and_bytes_than_the_limits_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_and_bytes_of_an_import_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     from dashboard.sources.importing import fleets
 
     monkeypatch.setattr(fleets, "MAX_FILES", 3)
@@ -110,22 +109,21 @@ def test_no_more_files_and_bytes_than_the_limits_are_read(monkeypatch: pytest.Mo
 
 
 @given(st.binary(max_size=200), st.text(max_size=20))
-def test_no_bytes_under_any_name_raise(content: bytes, name: str) -> None:
+def test_any_bytes_under_any_name_are_imported_or_refused(content: bytes, name: str) -> None:
     found = drop((name, content))
 
     assert len(found.fleets) + len(found.refused) == 1
 
 
 @given(st.sampled_from(sorted(KINDS)), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists))
-def test_no_json_under_the_name_of_any_path_raises(kind: str, content: object) -> None:
+def test_any_json_under_any_path_is_imported_or_refused(kind: str, content: object) -> None:
     found = drop((f"chat-1.{kind}.json", json.dumps(content).encode()))
 
     assert len(found.fleets) + len(found.refused) >= 1
 
 
 @given(st.data())
-def test_a_saved_fleet_with_anything_in_it_raises_nothing(data: st.DataObject) -> None:
-    """One value anywhere in the file is something else."""
+def test_a_saved_fleet_with_any_value_is_imported_or_refused(data: st.DataObject) -> None:
     document = json.loads(SAVED)
     place, key = document, ""
     while isinstance(place, dict | list) and place:

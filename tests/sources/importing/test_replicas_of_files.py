@@ -1,4 +1,4 @@
-"""Answers in files become replicas: by their names and by what they say."""
+"""Answers in files become replicas, by name and by content."""
 
 import json
 
@@ -15,8 +15,7 @@ from tests.sources.importing.dropped import AT, LLAMA, drop, fleet_of
 
 
 @pytest.mark.parametrize("server", captures())
-def test_the_answers_of_a_real_server_say_what_a_poll_of_it_says(server: Capture) -> None:
-    """Its files, named by replica and path, lose nothing that the same answers over a network say."""
+def test_imported_answers_equal_a_poll_of_the_same_server(server: Capture) -> None:
     files = [
         (f"chat-1.{'plugin' + FILES[path][3:] if 'plg' in FILES[path] else FILES[path]}", body)
         for path, body in server.answers.items()
@@ -38,17 +37,16 @@ def test_the_answers_of_a_real_server_say_what_a_poll_of_it_says(server: Capture
 
 
 @pytest.mark.parametrize("server", captures())
-def test_every_answer_is_recognised_by_what_it_says(server: Capture) -> None:
-    """No path in the name: the content tells which one it is, and reading it gives the same settings."""
+def test_every_answer_is_recognized_by_its_content(server: Capture) -> None:
     for path, body in server.answers.items():
         if body.strip() == b"{}":
-            continue  # says nothing, so nothing can be recognised
+            continue  # not recognizable
         fleet = fleet_of(("one.json", body))
         (probe,) = fleet.replicas[0].probes
         assert probe.path == path
 
 
-def test_replicas_that_are_dropped_one_file_each_are_compared() -> None:
+def test_replicas_with_one_file_each_are_compared() -> None:
     other = LLAMA.answers[SERVER_INFO].replace(b'"block_size":16', b'"block_size":32')
     fleet = fleet_of(
         ("chat-1.json", LLAMA.answers[SERVER_INFO]),
@@ -82,12 +80,11 @@ def test_replicas_that_are_dropped_one_file_each_are_compared() -> None:
         ("v1.models.json", "replica", MODELS),
     ],
 )
-def test_a_name_is_the_replica_and_then_the_path_with_dots_for_slashes(name: str, replica: str, path: str) -> None:
+def test_a_file_name_is_replica_and_path_with_dots(name: str, replica: str, path: str) -> None:
     assert answer_of(name, b"") == (replica, path)
 
 
-def test_answers_of_one_replica_stay_together_whichever_way_their_paths_are_written() -> None:
-    """As two they would be reported as replicas that share one address."""
+def test_every_spelling_of_a_path_belongs_to_the_same_replica() -> None:
     fleet = fleet_of(
         ("chat-1.inference.v1.config.json", provider_body(LLAMA)),
         ("chat-1.server_info.json", LLAMA.answers[SERVER_INFO]),
@@ -99,8 +96,8 @@ def test_answers_of_one_replica_stay_together_whichever_way_their_paths_are_writ
     assert not {each.rule for each in fleet.inspection.findings} & {"ID-03", "ID-07"}
 
 
-def test_a_name_without_a_path_goes_with_the_replica_that_it_continues() -> None:
-    """Whatever the order of the files; where no other file names one, the whole name is the replica."""
+def test_a_name_without_path_belongs_to_the_replica_that_it_begins_with() -> None:
+    """Without such a replica, the whole name is the replica."""
     fleet = fleet_of(
         ("chat-1.monday.json", LLAMA.answers[SERVER_INFO]),
         ("chat-1.metrics.txt", LLAMA.answers[METRICS]),
@@ -115,29 +112,27 @@ def test_a_name_without_a_path_goes_with_the_replica_that_it_continues() -> None
     }
 
 
-def test_one_process_under_two_names_is_told_as_one_and_never_as_a_shared_address() -> None:
-    """The id that it made for itself at start is in both answers."""
-    told = json.loads(LLAMA.answers[SERVER_INFO])
-    told["vllm_config"]["kv_events_config"] = {
+def test_one_process_under_two_names_is_not_a_shared_address() -> None:
+    info = json.loads(LLAMA.answers[SERVER_INFO])
+    info["vllm_config"]["kv_events_config"] = {
         "enable_kv_cache_events": True,
         "publisher": "zmq",
         "endpoint": "tcp://*:5557",
         "topic": "kv@10.20.0.11@./llama",
     }
-    one = json.dumps(told).encode()
-    told["vllm_config"]["instance_id"] = "another"
-    apart = json.dumps(told).encode()
+    one = json.dumps(info).encode()
+    info["vllm_config"]["instance_id"] = "another"
+    apart = json.dumps(info).encode()
 
     same = fleet_of(("chat-1.json", one), ("also-chat-1.json", one))
     two = fleet_of(("chat-1.json", one), ("chat-2.json", apart))
 
     assert "ID-07" in {each.rule for each in same.inspection.findings}
     assert not [each for each in same.inspection.findings if each.severity is Severity.CRITICAL]
-    assert "ID-03" in {each.rule for each in two.inspection.findings}, "else the topic of the one would prove nothing"
+    assert "ID-03" in {each.rule for each in two.inspection.findings}, "the topic of two replicas"
 
 
-def test_an_answer_that_cannot_be_read_makes_its_replica_read_in_part() -> None:
-    """The other answers stand, and the page says why one is missing."""
+def test_an_unreadable_answer_makes_its_replica_partial() -> None:
     found = drop(("chat-1.server_info.json", LLAMA.answers[SERVER_INFO]), ("chat-1.metrics.txt", b"no metrics"))
 
     (replica,) = found.fleets[0].fleet.replicas
@@ -147,7 +142,7 @@ def test_an_answer_that_cannot_be_read_makes_its_replica_read_in_part() -> None:
     assert found.refused[0].name == "chat-1.metrics.txt"
 
 
-def test_the_same_answer_twice_is_used_once_and_says_how_to_name_files() -> None:
+def test_a_duplicate_answer_is_refused_with_the_naming_of_files() -> None:
     found = drop(("server_info.json", LLAMA.answers[SERVER_INFO]), ("server_info.json", b"{}"))
 
     assert len(found.fleets[0].fleet.replicas) == 1

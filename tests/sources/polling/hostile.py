@@ -1,6 +1,6 @@
-"""A real server on loopback that answers as badly as it is told: raw bytes, path by path, in a thread of its own.
+"""A real server on loopback with raw answers by path, in its own thread.
 
-`certificate.pem` beside this file is a key and a self-signed certificate for 127.0.0.1, made for these tests alone.
+`certificate.pem` is a key and a self-signed certificate for 127.0.0.1, for these tests only.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from dashboard.sources.polling.probes import PROBES
 CERTIFICATE = Path(__file__).with_name("certificate.pem")
 CAPTURE = Path(__file__).parents[2] / "captures" / "0.32.0" / "llama"
 MIB = 2**20
-STOCK = {  # what a stock vLLM answers, and the file of the capture that says it
+STOCK = {  # the paths of a stock vLLM, and the files of a capture
     "/metrics": "metrics.txt",
     "/version": "version.json",
     "/kv_event_sources": "kv_event_sources.json",
@@ -47,13 +47,13 @@ class Exchange:
         self._writer = writer
 
     async def send(self, data: bytes) -> None:
-        """Send raw bytes; return once the other side takes them."""
+        """Send raw bytes; return when the other side has read them."""
         self._writer.write(data)
         await self._writer.drain()
 
     async def reply(self, body: bytes, status: int = 200, headers: Iterable[str] = ()) -> None:
-        """Send a whole and regular answer."""
-        lines = [f"HTTP/1.1 {status} SettingValue", f"Content-Length: {len(body)}", *headers]
+        """Send a complete regular answer."""
+        lines = [f"HTTP/1.1 {status} Status", f"Content-Length: {len(body)}", *headers]
         await self.send("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body)
 
     async def until_gone(self) -> None:
@@ -61,7 +61,7 @@ class Exchange:
         await self._reader.read()
 
     def close(self) -> None:
-        """Close the connection, whatever was promised."""
+        """Close the connection."""
         self._writer.close()
 
 
@@ -96,13 +96,13 @@ class HostileServer:
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
 
     def replica(self, name: str, files: Mapping[str, str] = STOCK) -> Target:
-        """Serve the capture below `/name`, and return the target that asks there."""
+        """Serve the capture below `/name`; return its target."""
         for path, file in files.items():
             self.routes[f"/{name}{path}"] = answers((CAPTURE / file).read_bytes())
         return Target(f"{self.address}/{name}")
 
     def paths(self, name: str) -> list[str]:
-        """Return what the replica of that name was asked for, in order, without query."""
+        """Return the requested paths of a replica, in order, without query."""
         begin = f"/{name}/"
         return [asked.path.partition("?")[0][len(begin) - 1 :] for asked in self.asked if asked.path.startswith(begin)]
 
@@ -162,23 +162,23 @@ missing = answers(b'{"detail":"Not Found"}', 404)
 
 
 async def silent(exchange: Exchange) -> None:
-    """Take the question and say nothing."""
+    """Read the request and send nothing."""
     await exchange.until_gone()
 
 
 async def hangs_up(exchange: Exchange) -> None:
-    """Close the connection without a word."""
+    """Close the connection without an answer."""
     exchange.close()
 
 
 async def closes_mid_answer(exchange: Exchange) -> None:
-    """Promise more than is sent."""
+    """Send less than the Content-Length."""
     await exchange.send(b'HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{"version"')
     exchange.close()
 
 
 async def trickles(exchange: Exchange) -> None:
-    """Send a byte now and then, for ever: no single wait is long."""
+    """Send single bytes forever."""
     await exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
     while True:
         await exchange.send(b" ")
@@ -186,14 +186,14 @@ async def trickles(exchange: Exchange) -> None:
 
 
 async def is_large(exchange: Exchange) -> None:
-    """Send 100 MB, as promised."""
+    """Send 100 MB."""
     await exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (100 * MIB))
     for _ in range(1600):
         await exchange.send(b" " * (MIB // 16))
 
 
 async def is_endless(exchange: Exchange) -> None:
-    """Send chunks for ever, without saying how many will come."""
+    """Send chunks forever."""
     await exchange.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
     while True:
         await exchange.send(b"10000\r\n" + b" " * 0x10000 + b"\r\n")

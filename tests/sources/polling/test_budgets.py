@@ -1,4 +1,4 @@
-"""What one hostile replica costs the others: nothing. Real servers on loopback."""
+"""A hostile replica does not affect others. Real servers on loopback."""
 
 import asyncio
 import time
@@ -49,7 +49,7 @@ def poll(targets: Sequence[Target], limits: Limits = LIMITS) -> list[Snapshot]:
     return list(asyncio.run(Poller(limits).poll(targets, lambda: AT)))
 
 
-def test_forty_slow_replicas_are_up_beside_one_that_sends_tiny_objects_and_drips(server: HostileServer) -> None:
+def test_forty_slow_replicas_are_up_with_a_hostile_one(server: HostileServer) -> None:
     targets = [Target(f"{server.address}/good-{number}") for number in range(GOOD)]
     for number in range(GOOD):
         for path, file in STOCK.items():
@@ -65,7 +65,7 @@ def test_forty_slow_replicas_are_up_beside_one_that_sends_tiny_objects_and_drips
     assert list(states.values()) == [ReplicaState.UP] * GOOD
 
 
-def test_configuration_of_more_than_a_mebibyte_is_refused_with_the_limit(server: HostileServer) -> None:
+def test_the_size_of_a_configuration_is_limited(server: HostileServer) -> None:
     target = server.replica("a")
     server.routes["/a/v1/config"] = answers(tiny_objects())
     (snapshot,) = poll([target])
@@ -75,9 +75,7 @@ def test_configuration_of_more_than_a_mebibyte_is_refused_with_the_limit(server:
     assert failure.detail.endswith("/v1/config with more than 1 MiB; the rest was not read.")
 
 
-def test_a_replica_whose_answers_take_all_its_processor_time_is_asked_no_further(
-    server: HostileServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_processor_time_of_a_replica_is_limited(server: HostileServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dashboard.sources.polling.poller.READ_SECONDS", 0.0)
     target = server.replica("a")
     (snapshot,) = poll([target])
@@ -88,10 +86,10 @@ def test_a_replica_whose_answers_take_all_its_processor_time_is_asked_no_further
     assert "took more than 0 s to parse" in str(failures["/version"])
 
 
-def test_seconds_in_which_this_process_is_busy_do_not_count_against_a_replica(server: HostileServer) -> None:
+def test_a_timeout_pauses_while_this_process_is_busy(server: HostileServer) -> None:
     async def ask() -> FailureKind | None:
         async with Client(connections=1, max_answer_bytes=2**20, max_headers=100, max_header_bytes=4000) as client:
-            asyncio.get_running_loop().call_later(0.1, time.sleep, 1.2)  # as a long step of the interpreter would
+            asyncio.get_running_loop().call_later(0.1, time.sleep, 1.2)
             answer = await client.get(Target(f"{server.address}/a"), "/version", seconds=1.0)
             return answer.failure.kind if answer.failure else None
 
@@ -99,7 +97,7 @@ def test_seconds_in_which_this_process_is_busy_do_not_count_against_a_replica(se
     assert asyncio.run(ask()) is None
 
 
-def test_the_poll_that_ran_out_of_time_is_not_the_replicas_fault(server: HostileServer) -> None:
+def test_the_end_of_the_poll_is_named_as_the_cause(server: HostileServer) -> None:
     (snapshot,) = poll([server.replica("a")], replace(LIMITS, poll_timeout_seconds=0.0))
     failure = snapshot.probes["/metrics"].failure
     assert failure is not None
@@ -107,7 +105,7 @@ def test_the_poll_that_ran_out_of_time_is_not_the_replicas_fault(server: Hostile
     assert "poll.poll_timeout_seconds" in failure.detail
 
 
-def test_a_clock_that_is_set_back_does_not_put_off_the_poll_of_everything(server: HostileServer) -> None:
+def test_full_polls_do_not_depend_on_the_wall_clock(server: HostileServer) -> None:
     seconds, now = [0.0], [AT]
     poller = Poller(LIMITS, lambda: seconds[0])
     target = server.replica("a")

@@ -23,7 +23,7 @@ from tests.sources.polling.hostile import (
     trickles,
 )
 
-PLENTY = 20.0  # seconds; nothing here takes so long, however busy the machine
+PLENTY = 20.0  # seconds; longer than any answer here
 SOON = 0.2
 OF_THE_BODY = {FailureKind.DECODE, FailureKind.SCHEMA}
 PACKED_WRONG = {"no gzip", "half a gzip", "unknown packing"}
@@ -49,7 +49,7 @@ def kind_of(answer: Answer) -> FailureKind | None:
     return answer.failure.kind if answer.failure else None
 
 
-def test_the_client_says_who_it_is_and_wants_nothing_packed(server: HostileServer) -> None:
+def test_a_request_names_the_client_and_asks_for_no_compression(server: HostileServer) -> None:
     ask(Target(server.address), "/version")
     headers = server.asked[0].headers
     assert headers["user-agent"] == f"vllm-fleet-dashboard/{__version__}"
@@ -59,20 +59,20 @@ def test_the_client_says_who_it_is_and_wants_nothing_packed(server: HostileServe
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_an_answer_that_is_packed_all_the_same_is_unpacked(server: HostileServer, *, packed: bool) -> None:
+def test_a_compressed_answer_is_unpacked(server: HostileServer, *, packed: bool) -> None:
     body = gzip.compress(b"{}") if packed else b"{}"
     server.routes["/version"] = answers(body, headers=("Content-Encoding: gzip",) if packed else ())
     assert ask(Target(server.address), "/version") == [Answer(200, b"{}")]
 
 
-def test_probes_share_a_connection_until_the_last_one_closes_it(server: HostileServer) -> None:
+def test_the_last_probe_closes_the_shared_connection(server: HostileServer) -> None:
     ask(Target(server.address), "/a", "/b")
     ask(Target(server.address), "/c", "/d", last=True)
     assert [asked.connection for asked in server.asked] == [1, 1, 2, 3]
 
 
 @pytest.mark.parametrize("name", sorted(BAD_ANSWERS))
-def test_each_bad_answer_is_a_failure_of_its_kind_or_left_to_the_reader(server: HostileServer, name: str) -> None:
+def test_each_bad_answer_is_a_failure_of_its_kind_or_read_later(server: HostileServer, name: str) -> None:
     behaviour, kinds = BAD_ANSWERS[name]
     server.routes["/version"] = behaviour
     (answer,) = ask(Target(server.address), "/version", seconds=SOON if FailureKind.TIMEOUT in kinds else PLENTY)
@@ -87,7 +87,7 @@ def test_each_bad_answer_is_a_failure_of_its_kind_or_left_to_the_reader(server: 
     assert len(answer.body) <= MIB + 1
 
 
-def test_of_an_error_page_only_the_beginning_is_read(server: HostileServer) -> None:
+def test_only_the_beginning_of_an_error_page_is_read(server: HostileServer) -> None:
     server.routes["/version"] = answers(b"e" * MIB, 500)
     (answer,) = ask(Target(server.address), "/version")
     assert answer.status == 500
@@ -95,7 +95,7 @@ def test_of_an_error_page_only_the_beginning_is_read(server: HostileServer) -> N
     assert len(answer.body) == MAX_ERROR_PAGE_BYTES + 1
 
 
-def test_a_timeout_says_whether_an_answer_began(server: HostileServer) -> None:
+def test_a_timeout_reports_whether_the_answer_began(server: HostileServer) -> None:
     server.routes["/a"] = silent
     server.routes["/b"] = trickles
     never, slow = ask(Target(server.address), "/a", "/b", seconds=SOON)
@@ -109,14 +109,14 @@ def test_a_timeout_says_whether_an_answer_began(server: HostileServer) -> None:
 @pytest.mark.parametrize(
     "address", ["http://a..b:80", "http://h\x00st:80", "http://" + "x" * 64 + ".y:80", "http://h:x"]
 )
-def test_an_address_that_is_none_is_a_failure_of_the_target(address: str) -> None:
+def test_an_invalid_address_is_a_failure_of_the_target(address: str) -> None:
     (answer,) = ask(Target(address), "/version")
     assert answer.failure is not None
     assert answer.failure.kind is FailureKind.TARGET
     assert answer.failure.detail.isprintable()
 
 
-def test_a_redirect_is_reported_and_the_other_host_never_contacted(server: HostileServer) -> None:
+def test_a_redirect_is_a_failure_and_not_followed(server: HostileServer) -> None:
     with HostileServer() as other:
         for place in (f"{other.address}/version", "http://[", "//" + other.address.partition("//")[2]):
             server.routes["/version"] = answers(b"", 307, headers=(f"Location: {place}",))
@@ -126,7 +126,7 @@ def test_a_redirect_is_reported_and_the_other_host_never_contacted(server: Hosti
         assert other.connections == 0
 
 
-def test_a_key_goes_to_the_target_that_it_is_for_and_stands_in_no_sentence(server: HostileServer) -> None:
+def test_a_refused_key_is_sent_and_not_shown(server: HostileServer) -> None:
     server.routes["/v1/models"] = answers(b"", 401)
     (answer,) = ask(Target(server.address), "/v1/models", key=Key("hush"))
     assert server.asked[0].headers["authorization"] == "Bearer hush"
@@ -135,13 +135,13 @@ def test_a_key_goes_to_the_target_that_it_is_for_and_stands_in_no_sentence(serve
     assert "refuses the given API key" in answer.failure.detail
 
 
-def test_a_cookie_that_a_replica_sets_is_not_sent_back(server: HostileServer) -> None:
+def test_cookies_are_not_sent_back(server: HostileServer) -> None:
     server.routes["/a"] = answers(b"{}", headers=("Set-Cookie: id=1; Path=/",))
     ask(Target(server.address), "/a", "/a")
     assert [asked.headers.get("cookie") for asked in server.asked] == [None, None]
 
 
-def test_the_environment_sends_nobody_to_a_proxy(server: HostileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxies_of_the_environment_are_ignored(server: HostileServer, monkeypatch: pytest.MonkeyPatch) -> None:
     with HostileServer() as proxy:
         for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy"):
             monkeypatch.setenv(name, proxy.address)
@@ -151,7 +151,7 @@ def test_the_environment_sends_nobody_to_a_proxy(server: HostileServer, monkeypa
     assert server.connections == 1
 
 
-def test_a_server_that_hangs_up_before_the_second_answer_is_a_protocol_failure(server: HostileServer) -> None:
+def test_a_connection_closed_before_the_answer_is_a_protocol_failure(server: HostileServer) -> None:
     server.routes["/a"] = answers(b"{}")
     server.routes["/b"] = hangs_up
     first, second = ask(Target(server.address), "/a", "/b")
@@ -160,12 +160,12 @@ def test_a_server_that_hangs_up_before_the_second_answer_is_a_protocol_failure(s
 
 
 @pytest.mark.parametrize(("headers", "kind"), [(90, None), (110, FailureKind.TOO_LARGE)])
-def test_headers_are_read_up_to_their_limit(server: HostileServer, headers: int, kind: FailureKind | None) -> None:
+def test_the_number_of_headers_is_limited(server: HostileServer, headers: int, kind: FailureKind | None) -> None:
     server.routes["/a"] = answers(b"{}", headers=[f"X-{number}: 1" for number in range(headers)])
     assert kind_of(ask(Target(server.address), "/a")[0]) is kind
 
 
-def test_ten_thousand_interim_answers_do_no_harm(server: HostileServer) -> None:
+def test_interim_answers_are_skipped(server: HostileServer) -> None:
     async def stalls(exchange: Exchange) -> None:
         await exchange.send(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 10_000)
         await exchange.reply(b"{}")
@@ -181,7 +181,7 @@ class TestTls:
             running.routes["/version"] = answers(b"{}")
             yield running
 
-    def test_a_certificate_of_an_unknown_ca_is_not_trusted(self, secure: HostileServer) -> None:
+    def test_an_unknown_ca_is_not_trusted(self, secure: HostileServer) -> None:
         (answer,) = ask(Target(secure.address), "/version", key=Key("hush"))
         assert answer.failure is not None
         assert answer.failure.kind is FailureKind.TLS
@@ -191,11 +191,11 @@ class TestTls:
         )
         assert secure.asked == []
 
-    def test_with_its_ca_file_the_same_server_answers(self, secure: HostileServer) -> None:
+    def test_a_ca_file_is_trusted(self, secure: HostileServer) -> None:
         target = Target(secure.address, credentials=Credentials(ca_file=CERTIFICATE))
         assert ask(target, "/version", "/version") == [Answer(200, b"{}")] * 2
 
-    def test_a_certificate_for_another_name_is_not_trusted(self, secure: HostileServer) -> None:
+    def test_a_certificate_of_another_name_is_not_trusted(self, secure: HostileServer) -> None:
         address = f"https://localhost:{secure.port}"
         (answer,) = ask(Target(address, credentials=Credentials(ca_file=CERTIFICATE)), "/version")
         assert answer.failure is not None
@@ -203,7 +203,7 @@ class TestTls:
         assert "mismatch" in answer.failure.detail
 
     @pytest.mark.parametrize("name", ["missing.pem", "test_client.py"])
-    def test_a_ca_file_that_cannot_be_read_is_named_and_nothing_is_sent(self, secure: HostileServer, name: str) -> None:
+    def test_an_unreadable_ca_file_is_named_and_nothing_is_sent(self, secure: HostileServer, name: str) -> None:
         ca_file = Path(__file__).with_name(name)
         (answer,) = ask(Target(secure.address, credentials=Credentials(ca_file=ca_file)), "/version")
         assert answer.failure is not None
@@ -211,7 +211,7 @@ class TestTls:
         assert answer.failure.detail.startswith(f"127.0.0.1:{secure.port} was not asked: the CA file ")
         assert secure.connections == 0
 
-    def test_https_to_a_plain_port_says_that_http_may_be_meant(self, server: HostileServer) -> None:
+    def test_https_to_a_plain_port_suggests_http(self, server: HostileServer) -> None:
         (answer,) = ask(Target(f"https://127.0.0.1:{server.port}"), "/version")
         assert answer.failure is not None
         assert answer.failure.kind is FailureKind.TLS

@@ -1,4 +1,4 @@
-"""What failures are called, and what people read about them."""
+"""Failures: kind and sentence."""
 
 import errno
 
@@ -17,7 +17,7 @@ SOMEWHERE = ConnectionKey(
 
 
 def not_connected(number: int) -> aiohttp.ClientConnectorError:
-    return aiohttp.ClientConnectorError(SOMEWHERE, OSError(number, "said by the system"))
+    return aiohttp.ClientConnectorError(SOMEWHERE, OSError(number, "text of the system"))
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def not_connected(number: int) -> aiohttp.ClientConnectorError:
     ],
     ids=lambda value: value if isinstance(value, FailureKind) else None,
 )
-def test_what_the_system_reports_gets_a_kind_and_a_sentence(error: Exception, kind: FailureKind, sentence: str) -> None:
+def test_an_error_of_the_system_has_a_kind_and_a_sentence(error: Exception, kind: FailureKind, sentence: str) -> None:
     failure = of_error(ASKED, error)
     assert (failure.kind, failure.detail) == (kind, sentence)
 
@@ -94,13 +94,13 @@ def test_what_the_system_reports_gets_a_kind_and_a_sentence(error: Exception, ki
         (503, Key(), FailureKind.STATUS, "10.0.0.7:8000 answered /v1/models with status 503."),
     ],
 )
-def test_a_status_gets_a_kind_and_a_sentence(status: int, key: Key, kind: FailureKind, sentence: str) -> None:
+def test_a_status_has_a_kind_and_a_sentence(status: int, key: Key, kind: FailureKind, sentence: str) -> None:
     failure = of_status(ASKED, status, key)
     assert failure is not None
     assert (failure.kind, failure.detail) == (kind, sentence)
 
 
-def test_a_mistake_of_ours_is_called_one_and_repeats_nothing_of_the_answer() -> None:
+def test_an_internal_error_is_named_without_the_answer() -> None:
     failure = unread(ASKED, KeyError("api_key=hush"))
     assert failure.kind is FailureKind.DECODE
     assert "KeyError" in failure.detail

@@ -1,4 +1,4 @@
-"""Which probes a visit asks, and what is known afterwards: against a real server whose requests are counted."""
+"""The probes of a visit and the state afterwards, with a real server."""
 
 import asyncio
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ FULL = timedelta(seconds=300)
 PLUGIN = "/plugins/vllm-server-introspection"
 SERVER_INFO = "/server_info?config_format=json"
 LIGHT = ["/metrics", "/v1/models"]
-ON_STOCK = [  # what a stock vLLM is asked at first contact
+ON_STOCK = [  # the probes of a stock vLLM at first contact
     "/metrics",
     "/version",
     "/kv_event_sources",
@@ -40,7 +40,7 @@ ON_STOCK = [  # what a stock vLLM is asked at first contact
 
 
 class Clocked:
-    """A poller with a clock that is moved by hand, and one replica, `/a`, on a server of its own."""
+    """A poller with a manual clock, and one replica, `/a`, on its own server."""
 
     def __init__(self, server: HostileServer) -> None:
         self.server = server
@@ -72,7 +72,7 @@ class Clocked:
             self.server.routes[f"/a{probe.path.partition('?')[0]}"] = answers(b"", 500)
 
     def poll(self, after: timedelta = INTERVAL, target: Target | None = None) -> tuple[Snapshot, list[str]]:
-        """Return the snapshot, and the paths that were asked for."""
+        """Return the snapshot and the requested paths."""
         self.now += after
         self.seconds += after.total_seconds()
         self.server.asked.clear()
@@ -94,7 +94,7 @@ def replied(snapshot: Snapshot) -> set[str]:
     return {path for path, result in snapshot.probes.items() if result.reply}
 
 
-def test_first_contact_asks_everything_and_a_404_only_means_not_here(clocked: Clocked) -> None:
+def test_first_contact_sends_every_probe_and_a_404_is_no_failure(clocked: Clocked) -> None:
     clocked.drop("/server_info")
     snapshot, paths = clocked.poll()
     assert paths == ON_STOCK
@@ -104,7 +104,7 @@ def test_first_contact_asks_everything_and_a_404_only_means_not_here(clocked: Cl
     assert (gone.reply, gone.failure, gone.status) == (None, None, 404)
 
 
-def test_a_plugin_is_asked_for_the_rest_only_when_its_configuration_answered(clocked: Clocked) -> None:
+def test_other_paths_of_a_plugin_need_its_configuration(clocked: Clocked) -> None:
     captures = CAPTURE.parent / "gemma3_plugin"
     clocked.answer(f"{PLUGIN}/config", (captures / "plg_config.json").read_bytes())
     clocked.answer(f"{PLUGIN}/devices", (captures / "plg_devices.json").read_bytes())
@@ -116,14 +116,14 @@ def test_a_plugin_is_asked_for_the_rest_only_when_its_configuration_answered(clo
     assert {f"{PLUGIN}/config", f"{PLUGIN}/devices", f"{PLUGIN}/kv-cache"} <= replied(snapshot)
 
 
-def test_the_older_path_of_the_configuration_is_not_asked_when_the_newer_one_answers(clocked: Clocked) -> None:
+def test_the_older_configuration_path_is_a_fallback(clocked: Clocked) -> None:
     clocked.answer("/inference/v1/config", (CAPTURE / "inference_config.json").read_bytes())
     _, paths = clocked.poll()
     assert "/inference/v1/config" in paths
     assert "/v1/config" not in paths
 
 
-def test_the_next_poll_asks_little_and_keeps_the_rest(clocked: Clocked) -> None:
+def test_later_polls_send_light_probes_and_keep_other_replies(clocked: Clocked) -> None:
     first, _ = clocked.poll()
     second, paths = clocked.poll()
     assert paths == LIGHT
@@ -134,7 +134,7 @@ def test_the_next_poll_asks_little_and_keeps_the_rest(clocked: Clocked) -> None:
 
 
 class TestRestart:
-    def test_another_start_time_asks_everything_and_keeps_nothing(self, clocked: Clocked) -> None:
+    def test_another_start_time_clears_the_state(self, clocked: Clocked) -> None:
         clocked.poll()
         page = (CAPTURE / "metrics.txt").read_bytes()
         value = page.split(b"\nprocess_start_time_seconds ")[1].split(b"\n")[0]
@@ -142,21 +142,21 @@ class TestRestart:
         clocked.server.routes["/a/server_info"] = answers(b"", 500)
         snapshot, paths = clocked.poll()
         assert paths == ON_STOCK
-        assert snapshot.probes[SERVER_INFO].reply is None, "what another process said is not carried over"
+        assert snapshot.probes[SERVER_INFO].reply is None, "replies of another process are dropped"
         assert clocked.poll()[1] == LIGHT
 
-    def test_a_start_time_that_vanishes_is_another_process(self, clocked: Clocked) -> None:
+    def test_a_missing_start_time_is_a_restart(self, clocked: Clocked) -> None:
         clocked.poll()
         clocked.answer("/metrics", without_start_time((CAPTURE / "metrics.txt").read_bytes()))
         assert clocked.poll()[1] == ON_STOCK
 
-    def test_without_a_start_time_counters_that_fall_tell_it(self, clocked: Clocked) -> None:
+    def test_without_a_start_time_lower_counters_are_a_restart(self, clocked: Clocked) -> None:
         page = without_start_time((CAPTURE / "metrics.txt").read_bytes())
         for total, asked in ((5.0, ON_STOCK), (9.0, LIGHT), (9.0, LIGHT), (2.0, ON_STOCK)):
             clocked.answer("/metrics", page + b'vllm:prompt_tokens_total{engine="0"} %f\n' % (1e6 * total))
             assert clocked.poll()[1] == asked, total
 
-    def test_without_a_start_time_other_settings_tell_it(self, clocked: Clocked) -> None:
+    def test_without_a_start_time_other_settings_are_a_restart(self, clocked: Clocked) -> None:
         clocked.answer("/metrics", without_start_time(changed_metrics(block_size=16)))
         clocked.poll()
         assert clocked.poll()[1] == LIGHT
@@ -165,7 +165,7 @@ class TestRestart:
 
 
 class TestDown:
-    def test_a_replica_that_goes_down_keeps_what_it_said_beside_the_failure(self, clocked: Clocked) -> None:
+    def test_a_replica_that_is_down_keeps_its_replies_with_the_failure(self, clocked: Clocked) -> None:
         first, _ = clocked.poll()
         said_at = clocked.now
         clocked.all_break()
@@ -176,7 +176,7 @@ class TestDown:
         assert {result.observed_at for result in second.probes.values() if result.reply} == {said_at}
         assert second.observed_at == clocked.now
 
-    def test_a_replica_that_was_down_is_asked_everything_when_it_is_back(self, clocked: Clocked) -> None:
+    def test_a_replica_that_was_down_gets_every_probe_again(self, clocked: Clocked) -> None:
         clocked.poll()
         clocked.all_break()
         clocked.poll()
@@ -187,20 +187,20 @@ class TestDown:
         assert paths == ON_STOCK
         assert failed_kinds(snapshot) == {}
 
-    def test_an_address_out_of_reach_is_asked_once_and_only_metrics_fail(self, clocked: Clocked) -> None:
+    def test_an_unreachable_address_gets_one_probe(self, clocked: Clocked) -> None:
         target = Target("http://127.0.0.1:1")
         snapshot, _ = clocked.poll(target=target)
         assert failed_kinds(snapshot) == {"/metrics": FailureKind.REFUSED}
         assert set(snapshot.probes) == {"/metrics"}
 
-    def test_a_target_that_is_no_url_is_not_asked(self, clocked: Clocked) -> None:
+    def test_an_invalid_target_is_not_contacted(self, clocked: Clocked) -> None:
         failure = Failure(FailureKind.TARGET, "'ht!tp' is no address.")
         snapshot, paths = clocked.poll(target=Target(clocked.target.id, failure=failure))
         assert paths == []
         assert clocked.server.connections == 0
         assert {path: result.failure for path, result in snapshot.probes.items()} == {"/metrics": failure}
 
-    def test_metrics_that_fail_alone_do_not_take_the_others_along(self, clocked: Clocked) -> None:
+    def test_a_failure_of_metrics_alone_is_its_own(self, clocked: Clocked) -> None:
         clocked.poll()
         clocked.server.routes["/a/metrics"] = answers(b"", 500)
         snapshot, paths = clocked.poll()
@@ -211,7 +211,7 @@ class TestDown:
 
 
 class TestPartlyFailed:
-    def test_a_probe_that_fails_later_keeps_its_reply_beside_the_failure(self, clocked: Clocked) -> None:
+    def test_a_later_failure_keeps_the_reply(self, clocked: Clocked) -> None:
         clocked.poll()
         said_at = clocked.now
         clocked.server.routes["/a/server_info"] = answers(b"<html>", 200)
@@ -221,7 +221,7 @@ class TestPartlyFailed:
         assert result.reply is not None
         assert (result.observed_at, result.raw) == (said_at, b"<html>")
 
-    def test_a_later_good_answer_replaces_the_failure(self, clocked: Clocked) -> None:
+    def test_a_later_answer_replaces_the_failure(self, clocked: Clocked) -> None:
         body = (CAPTURE / "models.json").read_bytes()
         clocked.poll()
         clocked.server.routes["/a/v1/models"] = answers(b"", 503)
@@ -229,7 +229,7 @@ class TestPartlyFailed:
         clocked.answer("/v1/models", body)
         assert failed_kinds(clocked.poll()[0]) == {}
 
-    def test_what_waits_for_a_probe_that_fails_is_kept_beside_that_failure(self, clocked: Clocked) -> None:
+    def test_replies_that_need_a_failed_probe_are_kept_with_its_failure(self, clocked: Clocked) -> None:
         captures = CAPTURE.parent / "gemma3_plugin"
         clocked.answer(f"{PLUGIN}/config", (captures / "plg_config.json").read_bytes())
         clocked.answer(f"{PLUGIN}/devices", (captures / "plg_devices.json").read_bytes())
@@ -240,7 +240,7 @@ class TestPartlyFailed:
         assert snapshot.probes[f"{PLUGIN}/devices"].reply is not None
         assert failed_kinds(snapshot) == dict.fromkeys((f"{PLUGIN}/config", f"{PLUGIN}/devices"), FailureKind.STATUS)
 
-    def test_what_was_asked_tells_status_size_duration_and_the_redacted_answer(self, clocked: Clocked) -> None:
+    def test_a_result_has_status_size_duration_and_redacted_answer(self, clocked: Clocked) -> None:
         clocked.server.routes["/a/version"] = answers(b'{"error": "hf_abcdefghijklmnopqrstuvwxyz0123456789"}', 500)
         snapshot, _ = clocked.poll()
         failed, good = snapshot.probes["/version"], snapshot.probes["/v1/models"]
@@ -252,5 +252,5 @@ class TestPartlyFailed:
 
 
 def without_start_time(page: bytes) -> bytes:
-    """Return the page as several API processes write it together."""
+    """Return the page of several API processes."""
     return b"\n".join(line for line in page.split(b"\n") if b"process_start_time_seconds" not in line)

@@ -50,6 +50,7 @@ SCHEMAS: dict[str, type[BaseModel]] = {
     f"{PLUGIN}/devices": PluginDevicesReply,
     f"{PLUGIN}/kv-cache": KVCacheReply,
 }
+BAD_COUNTS: list[Any] = [-1, 2**63, 2**70, float("nan"), 0.5, "many", {}]
 OTHER_SHAPES: list[Any] = [None, 5, "text", [], {"detail": "Not Found"}, {"error": {"message": "no"}}, [[]]]
 
 
@@ -86,7 +87,7 @@ def test_the_schema_has_every_field_of_the_captures(server: Capture) -> None:
 @pytest.mark.parametrize(
     ("section", "fields"),
     [
-        *(("kv_cache", {"num_gpu_blocks": n}) for n in (-1, 2**63, 2**70, float("nan"), 0.5, "many", {})),
+        *(("kv_cache", {"num_gpu_blocks": n}) for n in BAD_COUNTS),
         ("model", {"dtype": "x" * 100_001}),
         ("devices", [{"rank": 0, "name": "x"}] * 4097),
     ],

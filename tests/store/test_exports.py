@@ -1,4 +1,4 @@
-"""An exported snapshot is one file that carries its name and notes, and is still the frozen bytes to everybody else."""
+"""An export is one file with name and notes; unpacked it is the frozen content."""
 
 import gzip
 import subprocess
@@ -27,28 +27,26 @@ def export(tmp_path: Path) -> bytes:
     return store.export(key)
 
 
-def test_a_snapshot_that_is_imported_was_frozen_when_it_was_frozen(tmp_path: Path) -> None:
-    """Both dashboards tell the same of the same id; the other one says when it was brought."""
+def test_an_imported_snapshot_keeps_its_time_of_freezing(tmp_path: Path) -> None:
     here, there, later = Snapshots(tmp_path / "here"), Snapshots(tmp_path / "there"), NOW + timedelta(days=3)
     key = here.freeze(built_of_captures(), "Ops review", NOW).id
-    beside = there.freeze(here.fleet(key), "Ops review", later, read_export_metadata(here.export(key))).metadata
+    imported = there.freeze(here.fleet(key), "Ops review", later, read_export_metadata(here.export(key))).metadata
 
-    assert (beside.frozen_at, beside.imported_at) == (NOW, later)
+    assert (imported.frozen_at, imported.imported_at) == (NOW, later)
     assert here.get(key).metadata.imported_at is None
     assert there.export(key) == here.export(key)
 
 
-@pytest.mark.parametrize("told", [None, POLLED_AT - timedelta(seconds=1), NOW + timedelta(days=3, seconds=1)])
-def test_a_time_of_freezing_that_cannot_be_is_not_believed(tmp_path: Path, told: datetime | None) -> None:
-    """Older exports tell none; nobody freezes data that is not there yet, and nothing comes from the future."""
+@pytest.mark.parametrize("frozen_at", [None, POLLED_AT - timedelta(seconds=1), NOW + timedelta(days=3, seconds=1)])
+def test_an_impossible_time_of_freezing_is_ignored(tmp_path: Path, frozen_at: datetime | None) -> None:
+    """Older exports have none; before the data and after the import are impossible."""
     later = NOW + timedelta(days=3)
-    beside = Snapshots(tmp_path).freeze(builders.story(), "x", later, ExportMetadata(frozen_at=told)).metadata
+    imported = Snapshots(tmp_path).freeze(builders.story(), "x", later, ExportMetadata(frozen_at=frozen_at)).metadata
 
-    assert (beside.frozen_at, beside.imported_at) == (later, None)
+    assert (imported.frozen_at, imported.imported_at) == (later, None)
 
 
-def test_what_is_in_the_file_is_what_was_frozen_whatever_unpacks_it(export: bytes, tmp_path: Path) -> None:
-    """Its hash is the id, and programs that know nothing of notes read it."""
+def test_unpacking_an_export_gives_the_frozen_content(export: bytes, tmp_path: Path) -> None:
     (key,) = (each.id for each in Snapshots(tmp_path).all())
     by_gzip = subprocess.run(["gzip", "-dc"], input=export, capture_output=True, check=True, timeout=30).stdout
 
@@ -86,12 +84,12 @@ def test_the_same_name_and_notes_give_the_same_bytes(export: bytes, tmp_path: Pa
     ],
     ids=range(15),
 )
-def test_a_file_that_no_export_wrote_carries_nothing(raw: bytes) -> None:
+def test_another_file_has_no_export_metadata(raw: bytes) -> None:
     assert read_export_metadata(raw) == ExportMetadata()
 
 
-def test_secrets_in_a_note_that_somebody_brings_are_taken_out() -> None:
-    told = read_export_metadata(commented(SIMPLE, b'{"notes":{"x":{"text":"curl https://ana:hunter2secret@host/"}}}'))
+def test_secrets_in_imported_notes_are_redacted() -> None:
+    export = read_export_metadata(commented(SIMPLE, b'{"notes":{"x":{"text":"curl https://ana:hunter2secret@host/"}}}'))
 
-    assert "hunter2secret" not in told.notes["x"].text
-    assert "curl" in told.notes["x"].text
+    assert "hunter2secret" not in export.notes["x"].text
+    assert "curl" in export.notes["x"].text
