@@ -24,15 +24,18 @@ MOST_NAMES = 8  # replicas that a sentence names
 def changes_report(changes: Changes, before: Context, after: Context) -> View:
     """Return what changed; `before` and `after` are the contexts of both sides."""
     sides = sides_of(changes)
+    settings = tables.settings_table(changes.settings.groups, sides)
+    replicas, ranks = tables.replicas_table(changes, sides), tables.ranks_table(changes.capacity.ranks, sides)
     findings = tuple(_findings(changes, sides))
     unchanged = () if findings else (Paragraph(plain(f"{text.unchanged_findings(changes)}.")),)
+    titles = {"Changed settings": settings, "Changed replicas": replicas, "Changed ranks": ranks}
     parts = (
         Section("at-a-glance", "At a glance", tuple(_glance(changes, before, after))),
         Section("findings", "Findings", unchanged, findings),
-        Section("settings", "Settings", tuple(_settings(changes, sides)), tuple(_one_sided(changes, sides))),
-        Section("replicas", "Replicas", tuple(_replicas(changes, sides))),
-        Section("capacity", "Capacity", tuple(_capacity(changes, sides))),
-        *_appendices(changes, sides),
+        Section("settings", "Settings", tuple(_settings(changes, sides, settings)), tuple(_one_sided(changes, sides))),
+        Section("replicas", "Replicas", tuple(_replicas(changes, sides, replicas))),
+        Section("capacity", "Capacity", tuple(_capacity(changes, sides, ranks))),
+        *(Section(each.name, title, (each,), is_appendix=True) for title, each in titles.items() if each.rows),
     )
     return View("What changed", text.headline(changes), text.lead(changes), compared(before, after), parts)
 
@@ -93,11 +96,11 @@ def _cut(listed: Entries, where: str) -> tuple[Block, ...]:
     return (shown, Paragraph(plain(f"{more:,} more {where}."))) if more > 0 else (shown,)
 
 
-def _settings(changes: Changes, sides: Sides) -> Iterator[Block]:
+def _settings(changes: Changes, sides: Sides, table: Table) -> Iterator[Block]:
     settings = changes.settings
     if settings.groups:
-        data = _whole(tables.settings_table(settings.groups, sides))
-        yield from _cut(replace(entries.setting_entries(settings.groups, sides), data=data), "in the appendix")
+        listed = replace(entries.setting_entries(settings.groups, sides), data=table.data or table)
+        yield from _cut(listed, "in the appendix")
     else:
         yield Paragraph(plain(f"No settings changed on {count(settings.compared, 'replica')}."))
     if settings.ignored:
@@ -125,10 +128,10 @@ def _one_sided(changes: Changes, sides: Sides) -> Iterator[Section]:
         yield Section("one-sided", "Reported on one side only", (block,), is_aside=True)
 
 
-def _replicas(changes: Changes, sides: Sides) -> Iterator[Block]:
+def _replicas(changes: Changes, sides: Sides, table: Table) -> Iterator[Block]:
     listed = entries.replica_entries(changes, sides)
     if listed.items:
-        yield replace(listed, data=_whole(tables.replicas_table(changes, sides)))
+        yield replace(listed, data=table.data or table)
     else:
         yield Paragraph(plain("No replica was added, removed or known to have restarted."))
     if unknown := changes.replicas.start_unknown:
@@ -136,27 +139,11 @@ def _replicas(changes: Changes, sides: Sides) -> Iterator[Block]:
         yield Paragraph((Piece(start), *sides.replicas(unknown, MOST_NAMES), Piece(").")))
 
 
-def _capacity(changes: Changes, sides: Sides) -> Iterator[Block]:
+def _capacity(changes: Changes, sides: Sides, table: Table) -> Iterator[Block]:
     capacity = changes.capacity
     yield tables.capacity_table(changes, sides)
     if capacity.ranks:
-        data = _whole(tables.ranks_table(capacity.ranks, sides))
-        yield replace(entries.rank_entries(capacity.ranks, sides), data=data)
+        yield replace(entries.rank_entries(capacity.ranks, sides), data=table.data or table)
     else:
         ranks = count(capacity.compared, "compared rank")
         yield Paragraph(plain(f"No change above {TOLERANCE * 100:.0f} % on {ranks}."))
-
-
-def _whole(table: Table) -> Table:
-    """Return a table with all its rows."""
-    return table.data or table
-
-
-def _appendices(changes: Changes, sides: Sides) -> Iterator[Section]:
-    for anchor, title, table in (
-        ("setting-changes", "Changed settings", tables.settings_table(changes.settings.groups, sides)),
-        ("replica-changes", "Changed replicas", tables.replicas_table(changes, sides)),
-        ("rank-changes", "Changed ranks", tables.ranks_table(changes.capacity.ranks, sides)),
-    ):
-        if table.rows:
-            yield Section(anchor, title, (table,), is_appendix=True)
