@@ -31,10 +31,14 @@ NOT_SET = SettingValue("null", State.NULL)
 def group_by_value(values: Mapping[str, SettingValue]) -> Holders:
     """Turn replica -> value into value -> replicas, the most frequent first, then by value."""
     holders: dict[SettingValue, list[str]] = defaultdict(list)
-    for replica in sorted(values):
-        holders[values[replica]].append(replica)
-    order = sorted(holders, key=lambda each: (-len(holders[each]), each))
-    return {each: tuple(holders[each]) for each in order}
+    for replica, value in values.items():
+        holders[value].append(replica)
+    return _ordered(holders)
+
+
+def _ordered(holders: Mapping[SettingValue, list[str]]) -> Holders:
+    order = sorted(holders, key=lambda each: (-len(holders[each]), _place(each)))
+    return {each: tuple(sorted(holders[each])) for each in order}
 
 
 def group_by_native(values: Mapping[str, Any]) -> Holders:
@@ -176,8 +180,11 @@ class PoolSubject:
 
     def conclude(self, conclude: Callable[[Mapping[str, Setting]], SettingValue | None]) -> Holders:
         """Group members by what is concluded from their settings; None is left out."""
-        values = self.of_documents(conclude)
-        return group_by_value({replica: value for replica, value in values.items() if value is not None})
+        holders: dict[SettingValue, list[str]] = defaultdict(list)
+        for key, ids in self._by_document.items():
+            if (value := conclude(self.documents[key].settings)) is not None:
+                holders[value].extend(ids)
+        return _ordered(holders)
 
     def identity(self, path: str) -> Mapping[str, Any]:
         """Return per member the whole value of an identity setting, or of a compared one, as native JSON.
@@ -250,13 +257,11 @@ class PoolSubject:
         return _Reporters(need, frozenset(identities), len(identities), by_document=not identities)
 
     def _grouped(self, path: str, meaning: Meaning | None) -> Holders:
-        holders: dict[SettingValue, list[str]] = defaultdict(list)
-        for key, ids in self._by_document.items():
-            settings = self.documents[key].settings
-            if (value := reported(settings, path)) is not None:
-                holders[meaning(value, settings) if meaning else value].extend(ids)
-        order = sorted(holders, key=lambda value: (-len(holders[value]), _place(value)))
-        return {value: tuple(sorted(holders[value])) for value in order}
+        def read(settings: Mapping[str, Setting]) -> SettingValue | None:
+            value = reported(settings, path)
+            return meaning(value, settings) if meaning is not None and value is not None else value
+
+        return self.conclude(read)
 
 
 @dataclass(frozen=True, slots=True)
