@@ -1,39 +1,219 @@
-"""What the page Replicas says, as a report: all replicas that the filters leave, what is wrong first."""
+"""The page Replicas: every replica in one table, the worst first, and its CSV."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import pandas as pd
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.fleet.formatting import count
-from dashboard.fleet.pieces import plain
-from dashboard.report.replicas import table as replica_table
-from dashboard.views import fleet_summary
-from dashboard.views.blocks import Block, Paragraph, Section, View
+from dashboard.fleet import Replica, ReplicaState, Role, Source, formatting
+from dashboard.fleet.formatting import count, middle_cut, one_line
+from dashboard.fleet.frames import STALE_TARGET
+from dashboard.fleet.pieces import Kind, Target, plain
+from dashboard.rules.findings import Severity, tally_replicas
+from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Table, Tone, View, data_table, number_cell
 from dashboard.views.context import context_of
-from dashboard.views.excluded import unread_entries
+from dashboard.views.excluded import state_tone, unread_entries
 from dashboard.views.glossary import COHORT, POOL, glossary
-from dashboard.views.replica_rows import replicas_table
+from dashboard.views.replica_settings import pool_differences
+from dashboard.vllm.merging import TRUST
+
+TABLE = "replicas"  # anchor of the section with the table
+MOST_ROWS = 5_000
+LONGEST = 200  # characters of a foreign text in a cell
+SEVERITIES = tuple(map(str, Severity))
+SHORT = ("Replica", "Cohort", "State", "Pool", "vLLM", "Findings", "Differs in")  # columns of the short table
+NOTE = (
+    "Findings: worst severity, number of findings with it (×), number of milder ones (+). "
+    "Differs in: settings that differ from the majority of the pool."
+)
+CSV_COLUMNS = (
+    *("id", "name", "pool", "role", "state", "reason", "version", "started_at", "observed_at", "document", "cohort"),
+    *("best_answer", "differences", "worst", *SEVERITIES, "labels"),
+)
+
+
+class Choice(NamedTuple):
+    """The filters of a reader: pool and state (None: all), and words of a name, an address or a label."""
+
+    pool: str | None = None
+    state: str | None = None
+    search: str = ""
 
 
 def replicas_report(
-    fleet: Fleet, *, pool: str | None = None, state: str | None = None, search: str = "", name: str = ""
+    fleet: Fleet,
+    choice: Choice = Choice(),
+    *,
+    rows: pd.DataFrame | None = None,
+    now: datetime | None = None,
+    name: str = "",
 ) -> View:
-    """Report the replicas of a pool, in a state, that hold every word of a search. `name` is the snapshot's."""
-    now = fleet_summary.summarize(fleet)
-    rows = replica_table.filtered(replica_table.rows_of(fleet), pool=pool, state=state, search=search)
-    filters = {"pool": pool, "state": state, "search": search}
+    """Return the replicas that match the filters.
+
+    `rows` are those of `replica_rows`, where they are known. Ages count from `now`; without it times are shown.
+    """
+    counts = fleet.coverage
+    rows = filtered(replica_rows(fleet) if rows is None else rows, choice)
     shown = set(rows["id"])
-    unread = unread_entries(each for each in now.unread if each.id in shown)
-    told: Block = replicas_table(rows) if len(rows) else Paragraph(plain("The filters leave no replica."))
+    unread = unread_entries(each for each in fleet.replicas if each.state is not ReplicaState.UP and each.id in shown)
+    table: Block = replicas_table(rows, now) if len(rows) else Paragraph(plain("No replica matches the filters."))
+    problems = [f"{number:,} {state}" for number, state in ((counts.down, "down"), (counts.partial, "partial")) if number]
+    total = count(len(fleet.replicas), "replica")
     return View(
         title="Replicas",
-        headline=fleet_summary.replicas_title(now),
-        lead=f"{_number(len(rows), now.replicas)} in {count(now.pools, 'pool')}.",
-        context=context_of(fleet, name=name, filters=[(key, value) for key, value in filters.items() if value]),
+        headline=f"{total}: {', '.join(problems)}" if problems else f"{total}, all up",
+        lead=f"{len(rows):,} of {total} shown, {count(len(fleet.pools), 'pool')}.",
+        context=context_of(fleet, name=name, filters=[(key, text) for key, text in choice._asdict().items() if text]),
         parts=(
-            *([Section("not-read", "Not read whole", unread)] if unread else []),
-            Section("replicas", "Replicas", (told,)),
+            *([Section("not-read", "Unreachable or partial", unread, is_exported_only=True)] if unread else []),
+            Section(TABLE, "Replicas", (table,)),
             glossary((POOL, COHORT)),
         ),
     )
 
 
-def _number(shown: int, total: int) -> str:
-    return f"{shown:,} of {count(total, 'replica')}" if shown < total else count(total, "replica")
+def replica_rows(fleet: Fleet) -> pd.DataFrame:
+    """Return the frame `replicas` with findings and differences, and `text` to search in.
+
+    Unreachable replicas are first, then the worst findings, partial replicas, most differences, names.
+    """
+    frame = fleet.frames.replicas.rename(columns={"replica": "id"})
+    by_id = {each.id: each for each in fleet.replicas}
+    replicas = [by_id[key] for key in frame["id"]]
+    tallies = tally_replicas(fleet.inspection, replicas)
+    differ = pool_differences(fleet.pools, fleet.documents)
+    table = frame.assign(
+        failure=_texts(map(_failure, replicas)),
+        detail=_texts(map(_detail, replicas)),
+        best_answer=_texts(best_source(each.sources) for each in replicas),
+        differences=pd.Series([differ.get((each.pool, each.document)) for each in replicas], dtype="Int64"),
+        worst=_texts(tallies[each.id].worst or "" for each in replicas),
+        labels=_texts(" ".join(f"{key}={text}" for key, text in sorted(each.labels.items())) for each in replicas),
+        **{name: pd.Series([getattr(tallies[each.id], name) for each in replicas], dtype="int64") for name in SEVERITIES},
+    )
+    table["text"] = (table["name"] + " " + table["id"] + " " + table["labels"]).str.lower()
+    order = pd.DataFrame(
+        {
+            "up": table["state"] != "down",
+            "rank": table["worst"].map({name: rank for rank, name in enumerate(SEVERITIES)}).fillna(len(SEVERITIES)),
+            "whole": table["state"] != "partial",
+            "differ": -table["differences"].fillna(0).astype("int64"),
+            "name": table["name"],
+            "id": table["id"],
+        }
+    )
+    return table.loc[order.sort_values(list(order.columns)).index].reset_index(drop=True)
+
+
+def filtered(rows: pd.DataFrame, choice: Choice) -> pd.DataFrame:
+    """Return the rows of a pool and a state whose name, address or labels contain every word of the search."""
+    kept = pd.Series(data=True, index=rows.index)
+    if choice.pool is not None:
+        kept &= (rows["pool"] == choice.pool).fillna(value=False).astype(bool)
+    if choice.state is not None:
+        kept &= (rows["state"] == choice.state).astype(bool)
+    for word in choice.search.lower().split():
+        kept &= rows["text"].str.contains(word, regex=False).astype(bool)
+    return rows[kept]
+
+
+def replicas_table(rows: pd.DataFrame, now: datetime | None = None, *, is_short: bool = False) -> Table:
+    """Return the table of these rows; `is_short` leaves out reasons, sources, times and addresses."""
+    hidden = len(rows) - MOST_ROWS
+    first = rows.head(MOST_ROWS)
+    columns = _columns(first, now)
+    if is_short:
+        columns = {column: cells for column, cells in columns.items() if column.title in SHORT}
+    return Table(
+        name="replicas",
+        caption="Replicas",
+        columns=tuple(columns),
+        rows=tuple(zip(*columns.values(), strict=True)),
+        note=f"{NOTE} {hidden:,} more are not listed." if hidden > 0 else NOTE,
+        is_large=not is_short,
+    )
+
+
+def replicas_data(rows: pd.DataFrame) -> Table:
+    """Return these rows for programs: times in ISO 8601, severities as numbers of findings."""
+    values = rows[list(CSV_COLUMNS)].astype(object)
+    columns = tuple(Column(name, is_number=name in {"differences", *SEVERITIES}) for name in CSV_COLUMNS)
+    return data_table("replicas", "Replicas", columns, (map(_plain, row) for row in values.itertuples(index=False)))
+
+
+def best_source(sources: Sequence[Source]) -> str | None:
+    """Return the most trusted source that answered; None without any."""
+    best = min(sources, key=TRUST.__getitem__, default=None)
+    return formatting.SOURCE_WORDS[best] if best is not None else None
+
+
+def _columns(rows: pd.DataFrame, now: datetime | None) -> dict[Column, list[Cell]]:
+    """Return the cells by column. Reasons and roles are left out where no replica has one to show."""
+    columns = {
+        Column("Replica"): [
+            Cell(_cut(name), target=Target(Kind.REPLICA, key))
+            for name, key in zip(rows["name"], rows["id"], strict=True)
+        ],
+        Column("Cohort"): [Cell("", letter=_cut(letter)) for letter in rows["cohort"]],
+        Column("State"): [
+            Cell(f"{state}, {failure}" if failure else state, state_tone(ReplicaState(state)))
+            for state, failure in zip(rows["state"], rows["failure"], strict=True)
+        ],
+        Column("Findings"): [
+            _findings(worst, counts) for worst, *counts in rows[["worst", *SEVERITIES]].itertuples(index=False)
+        ],
+        Column("Pool"): _cells(rows["pool"]),
+        Column("Differs in", is_number=True): [
+            Cell("") if pd.isna(number) else number_cell(f"{number:,}", int(number)) for number in rows["differences"]
+        ],
+        Column("vLLM"): _cells(rows["version"]),
+        Column("Reason"): _cells(rows["detail"]),
+        Column("Source", key="Best answer"): _cells(rows["best_answer"]),
+        Column("Read"): [Cell("never" if pd.isna(each) else formatting.when(each, now)) for each in rows["observed_at"]],
+        Column("Role"): _cells(rows["role"]),
+        Column("Started"): [Cell("" if pd.isna(each) else formatting.iso(each)) for each in rows["started_at"]],
+        Column("Address", is_code=True): _cells(rows["id"]),
+    }
+    unused = {"Role"} if rows["role"].eq(Role.BOTH).all() else set()
+    unused |= set() if rows["detail"].ne("").any() else {"Reason"}
+    return {column: cells for column, cells in columns.items() if column.title not in unused}
+
+
+def _findings(worst: str, counts: Sequence[int]) -> Cell:
+    """Return the worst severity, how many findings have it, and how many are milder: `critical ×2 +5`."""
+    if not worst:
+        return Cell("")
+    number = counts[SEVERITIES.index(worst)]
+    milder = sum(counts) - number
+    return Cell(f"{worst}{f' ×{number:,}' if number > 1 else ''}{f' +{milder:,}' if milder else ''}", Tone(worst))
+
+
+def _failure(replica: Replica) -> str:
+    if replica.failure:
+        return formatting.FAILURE_WORDS[replica.failure.kind]
+    return "stale target" if replica.target_stale else ""
+
+
+def _detail(replica: Replica) -> str:
+    details = [replica.failure.detail] if replica.failure else []
+    return " ".join([*details, *([STALE_TARGET] if replica.target_stale else [])])
+
+
+def _texts(values: Any) -> "pd.Series[Any]":
+    return pd.Series(list(values), dtype="string")
+
+
+def _cells(texts: "pd.Series[Any]") -> list[Cell]:
+    return [Cell(_cut(text)) for text in texts]
+
+
+def _cut(text: Any) -> str:
+    return "" if pd.isna(text) else middle_cut(one_line(text), LONGEST)
+
+
+def _plain(value: Any) -> str | int | None:
+    if pd.isna(value):
+        return None
+    return formatting.iso(value) if isinstance(value, pd.Timestamp) else value
