@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from datetime import datetime
 
-from dashboard.fleet import Basis, FailureKind, State
+from dashboard.fleet import Basis, FailureKind, Source, State
 
 # Azure Pipelines, TeamCity and the older form of GitHub find these anywhere in a line of a log.
 COMMAND_MARK = r"#(?=#(?i:\[|vso\[|teamcity\[))"
@@ -65,6 +65,16 @@ FAILURE_WORDS = {
     FailureKind.SCHEMA: "answer of unknown shape",
     FailureKind.TARGET: "no usable address",
     FailureKind.FRONTEND: "Rust frontend",
+}
+SOURCE_WORDS = {
+    Source.PROVIDER: "the provider",
+    Source.SERVER_INFO: "/server_info",
+    Source.CONFIG_API: "config API",
+    Source.PLUGIN: "plugin API",
+    Source.METRICS: "/metrics",
+    Source.MODELS: "/v1/models",
+    Source.VERSION: "/version",
+    Source.KV_EVENT_SOURCES: "/kv_event_sources",
 }
 STALE_TARGET = "Its source of targets cannot be read, so it may be gone."
 SHORT_ID = 10  # digits of a snapshot's id that are shown: unique, and short enough to type from a slide

@@ -94,7 +94,7 @@ class Entries:
 
 
 class Column(NamedTuple):
-    """The head of a column; numbers are right-aligned. `is_code`: its cells are in monospace.
+    """The head of a column; numbers are right-aligned. `is_code`: monospace; `is_hash`: a page shortens it, to copy.
 
     `unit` is that of numbers for programs, if the title does not have it. `term` is a term of the glossary for the
     tooltip. `key` is the name of the column for programs, if it is not the title.
@@ -106,6 +106,7 @@ class Column(NamedTuple):
     unit: str = ""
     term: str = ""
     key: str = ""
+    is_hash: bool = False
 
     @property
     def key_or_title(self) -> str:

@@ -18,10 +18,10 @@ from dashboard.compare.prefix import short_name
 from dashboard.fleet import ReplicaState, SettingChange
 from dashboard.fleet.formatting import STATE_WORDS, count, first_of, middle_cut, one_line, setting_text
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, plain, to_plain
-from dashboard.report.replicas.standing import mark
 from dashboard.rules.findings import Finding, OutcomeKind
 from dashboard.views import changes_text as text
 from dashboard.views.blocks import Cell, Column, Entries, Entry, Table, Tone, data_cell
+from dashboard.views.excluded import state_tone
 from dashboard.views.finding_data import COLUMNS, finding_row
 from dashboard.views.finding_entries import MOST_POOLS, head_of, side_of
 from dashboard.views.finding_text import pools_of, rule_title, suppressions
@@ -215,7 +215,7 @@ def replica_entries(changes: Changes, sides: Sides) -> Entries:
                 ways[tuple(text.pool_name(getattr(side.replica, field)) for side in pair)].append(pair.after)
         for (before, after), same in sorted(ways.items(), key=lambda item: (-len(item[1]), item[0])):
             state = same[0].replica.state
-            tone = Tone.GOOD if state is ReplicaState.UP else mark(state)
+            tone = Tone.GOOD if state is ReplicaState.UP else state_tone(state)
             entries.append(
                 _replicas(f"{verb}: {before} -> {after}", tone if field == "state" else Tone.PLAIN, same, sides)
             )

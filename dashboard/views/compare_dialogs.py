@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare import ValueHolders, group_by_value
 from dashboard.fleet import Cohort, Pool, Replica, State
-from dashboard.fleet.formatting import STATE_WORDS, count, joined, whole_text
+from dashboard.fleet.formatting import SOURCE_WORDS, STATE_WORDS, count, joined, whole_text
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, cohort, page, plain
-from dashboard.report.replicas.sources import SOURCES
 from dashboard.rules.findings import Finding
 from dashboard.rules.subject import FINGERPRINT
 from dashboard.views.blocks import Block, Entries, Entry, Paragraph, Tone
@@ -62,7 +61,7 @@ def _value(holders: ValueHolders, path: str, pool: Pool, replicas: dict[str, Rep
     letters = [piece for letter in holders.cohorts for piece in (cohort(letter, pool.name), Piece(" "))]
     head: Text = (*letters, Piece(count(len(holders.replicas), "replica"), Style.STRONG))
     if holders.sources:
-        sources = joined([SOURCES[source] for source in holders.sources])
+        sources = joined([SOURCE_WORDS[source] for source in holders.sources])
         head = (*head, Piece(f" · reported by {sources}", Style.MUTED))
     names = {each.id: each.name for each in replicas.values()}
     lines = [replica_text(holders.replicas, names, MOST_NAMES)]

@@ -7,7 +7,6 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Replica, ReplicaState
 from dashboard.fleet.formatting import FAILURE_WORDS, count, first_of, iso, one_line
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, joined, page, plain, to_plain
-from dashboard.report.replicas.standing import mark, reason
 from dashboard.rules.findings import Finding
 from dashboard.views import pages
 from dashboard.views.blocks import (
@@ -33,7 +32,18 @@ MOST_GROUPS = 24  # of replicas that are unreadable for the same reason
 MOST_NAMED = 12  # replicas that one entry names
 MOST_ROWS = 100  # of a table
 MOST_PATHS = 8  # ignored settings that a cell names
+PARTIAL_REASON = "Answers, but its cache configuration could not be read."
 _SUPPRESSED = (Column("Finding"), Column("Where"), Column("Suppressed by"), Column("Until"), Column("Reason"))
+
+
+def state_tone(state: ReplicaState) -> Tone:
+    """Return the tone of a state. A state is no severity: findings have one."""
+    return Tone.PLAIN if state is ReplicaState.UP else Tone.UNKNOWN
+
+
+def reason(replica: Replica) -> str:
+    """Return why a replica is down or partial."""
+    return replica.failure.detail if replica.failure else PARTIAL_REASON
 
 
 def unread_entries(replicas: Iterable[Replica], most: int = MOST_GROUPS) -> tuple[Entries, ...]:
@@ -115,7 +125,7 @@ def _unread(state: ReplicaState, kind: str, why: str, members: Sequence[Replica]
     lines: list[Text] = [plain(one_line(why))]
     if state is ReplicaState.DOWN and len(members) == 1 and members[0].observed_at is not None:
         lines.append(plain(f"Last read {iso(members[0].observed_at)} (values kept, marked stale)."))
-    return Entry(mark(state), head, side, tuple(lines))
+    return Entry(state_tone(state), head, side, tuple(lines))
 
 
 def _suppressed(listed: ListedFinding, names: Mapping[str, str]) -> tuple[Cell, ...]:

@@ -1,176 +1,315 @@
-"""What the page of one replica says, as a report: how it stands, what is wrong with it, what it holds, all it tells."""
+"""The page of one replica: state, findings, settings, engines, identity, probes."""
 
-from __future__ import annotations
-
+import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from datetime import datetime
+from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.fleet import Pool, Replica, formatting
-from dashboard.fleet.pieces import plain
-from dashboard.report.replicas.beside import beside_its_pool
-from dashboard.report.replicas.differences import Apart, from_majority
-from dashboard.report.replicas.settings import POOL_HAS, ReadCoverage, identity_table
-from dashboard.report.replicas.sources import SOURCES
-from dashboard.report.replicas.standing import standing_words
-from dashboard.views.blocks import Cell, Column, Figure, Figures, Paragraph, Section, Table, Tone, View
-from dashboard.views.capacity_blocks import PoolRanks
-from dashboard.views.capacity_data import ranks_of, total
-from dashboard.views.capacity_tables import ranks_table
+from dashboard.fleet import ProbeResult, Replica, ReplicaState, Setting, Source, formatting
+from dashboard.fleet.formatting import count, middle_cut, one_line, setting_text, when
+from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, joined, page, plain, section
+from dashboard.rules.findings import tally_replicas
+from dashboard.rules.sentences import capital
+from dashboard.views import pages
+from dashboard.views.blocks import (
+    Block,
+    Cell,
+    Column,
+    Figure,
+    Figures,
+    Paragraph,
+    Section,
+    Table,
+    Tone,
+    View,
+    number_cell,
+)
+from dashboard.views.capacity_data import total
 from dashboard.views.context import context_of
 from dashboard.views.domain_text import shared_texts
-from dashboard.views.finding_entries import FindingContext, full_entries
+from dashboard.views.excluded import reason
+from dashboard.views.finding_entries import FindingContext, bundled, full_entries
 from dashboard.views.finding_list import group_findings, list_findings
+from dashboard.views.findings_summary import tally_text
 from dashboard.views.glossary import BASIS, COHORT, REFERENCE, glossary
-from dashboard.views.names import brief, replica_names
-from dashboard.views.slugs import slug
-
-if TYPE_CHECKING:
-    import pandas as pd
+from dashboard.views.names import brief, replica_names, replica_text
+from dashboard.views.replica_engines import engines_section
+from dashboard.views.replica_provider import provider_sections
+from dashboard.views.replica_settings import (
+    EVERY_SETTING,
+    Comparison,
+    SettingChoice,
+    compare_with_pool,
+    count_differences,
+    identity_blocks,
+    settings_blocks,
+)
+from dashboard.views.replicas import best_source
 
 LONGEST_NAME = 60  # characters
-_NO_POOL = "no reply tells its model"
+LONGEST_RESULT = 300
+LONGEST_RAW = 60_000  # characters of a raw answer, which a browser highlights at once
+UNKNOWN = "?"
+MOST_UNKNOWN = 6  # unrecognized parts of replies that are named
+# Anchors: above the tabs of the page, and the tabs.
+HEAD = ("numbers", "findings", "contradictions")
+SETTINGS, ENGINES, IDENTITY, PROBES, PROVIDER = "settings", "engines", "identity", "probes", "provider"
+_CONTRADICTIONS = (
+    Column("Setting", is_code=True),
+    Column("Used", is_code=True, key="Kept"),
+    Column("Source", key="said by"),
+    Column("Not used", is_code=True, key="Not kept"),
+    Column("Its source", key="said by"),
+)
+_PROBES = (
+    Column("Outcome"),
+    Column("Path", is_code=True),
+    Column("Status", is_number=True),
+    Column("Bytes", is_number=True),
+    Column("Duration, ms", is_number=True),
+    Column("Time"),
+    Column("Result"),
+)
 
 
-def replica_report(fleet: Fleet, replica_id: str, *, name: str = "") -> View:
-    """Report one replica; raise KeyError where the fleet has none of this id. `name` is the snapshot's."""
+class ReplicaData(NamedTuple):
+    """One replica of a fleet, and its parts that take long to derive: sessions share them."""
+
+    replica: Replica
+    settings: dict[str, Setting]
+    comparison: Comparison
+    findings: tuple[Section, ...]
+    engines: Section
+
+
+class RawAnswer(NamedTuple):
+    """A raw answer to show: indented JSON, or text. `note` is about what is left out."""
+
+    text: str
+    language: str | None
+    note: str
+
+
+def replica_data(fleet: Fleet, replica_id: str) -> ReplicaData:
+    """Return what is derived of one replica. Raises KeyError where the fleet has none with this id."""
     replica = {each.id: each for each in fleet.replicas}[replica_id]
-    pool, apart, rows, far = beside_its_pool(fleet, replica)
+    document = fleet.documents.get(replica.document or "")
+    settings = dict(document.settings) if document else {}
+    return ReplicaData(
+        replica,
+        settings,
+        compare_with_pool(fleet, replica),
+        _findings(fleet, replica),
+        engines_section(fleet, replica, settings),
+    )
+
+
+def replica_report(
+    fleet: Fleet,
+    replica_id: str,
+    choice: SettingChoice = EVERY_SETTING,
+    *,
+    data: ReplicaData | None = None,
+    now: datetime | None = None,
+    name: str = "",
+) -> View:
+    """Return all that is known of one replica. Raises KeyError where the fleet has none with this id.
+
+    `data` is that of `replica_data`, where it is known. Ages count from `now`; without it times are shown.
+    """
+    data = data or replica_data(fleet, replica_id)
+    replica, comparison = data.replica, data.comparison
+    figures = _figures(fleet, replica, comparison, now)
+    shown = settings_blocks(replica, comparison, choice)
+    title = f"All {count(len(comparison.rows), 'setting')}" if len(comparison.rows) else "Settings"
     return View(
         title="Replica",
-        headline=formatting.middle_cut(formatting.one_line(replica.name), LONGEST_NAME),
-        lead=standing_words(replica, far if far.read else None),
+        headline=middle_cut(one_line(replica.name), LONGEST_NAME),
+        lead=" · ".join([middle_cut(one_line(replica.id), LONGEST_NAME), _state_text(replica, comparison)]),
         context=context_of(fleet, name=name, filters=[("replica", replica.id)]),
         parts=(
-            Section("numbers", "In numbers", (_figures(replica, pool, apart, far), *_warnings(fleet, replica))),
-            *_findings(fleet, replica),
+            Section("numbers", "Summary", (figures, *_notices(fleet, replica, now))),
+            *data.findings,
             *_contradictions(replica),
-            *_capacity(fleet, replica),
-            *_identity(replica),
+            data.engines,
+            Section(IDENTITY, "Identity", identity_blocks(replica)),
+            Section(PROBES, "Probes", _probes(replica)),
+            *provider_sections(replica, data.settings),
             glossary((COHORT, REFERENCE, BASIS)),
-            *_settings(rows, replica),
+            Section(SETTINGS, title, shown, is_appendix=True),
         ),
     )
 
 
-def _figures(replica: Replica, pool: Pool | None, apart: Sequence[Apart], far: ReadCoverage) -> Figures:
-    held = total([replica])
+def raw_answer(probe: ProbeResult) -> RawAnswer:
+    """Return a redacted answer to show: JSON is indented, undecodable bytes are replaced."""
+    text = probe.raw.decode("utf-8", errors="replace")
+    language = None
+    try:
+        text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+        language = "json"
+    except (ValueError, RecursionError):
+        pass
+    notes = []
+    if probe.source is Source.METRICS and len(probe.raw) < probe.size_bytes:
+        lines = count(len(probe.raw.splitlines()), "line")
+        notes.append(f"Only used lines are kept: {lines} of an answer of {probe.size_bytes:,} bytes.")
+    if len(text) > LONGEST_RAW:
+        notes.append(f"The first {LONGEST_RAW:,} of {len(text):,} characters.")
+    return RawAnswer(text[:LONGEST_RAW], language, " ".join(notes))
+
+
+def in_order(probes: Sequence[ProbeResult]) -> list[ProbeResult]:
+    """Return probes in order: failed, read, not found."""
+    return sorted(probes, key=lambda probe: (probe.failure is None, probe.reply is None, probe.path))
+
+
+def _state_text(replica: Replica, comparison: Comparison) -> str:
+    names = {ReplicaState.PARTIAL: "Partial", ReplicaState.DOWN: "Down"}
+    text = "Up." if replica.state is ReplicaState.UP else f"{names[replica.state]}: {reason(replica)}"
+    if 0 < len(comparison.rows) < comparison.of_pool:
+        text += f" Reports {len(comparison.rows):,} of the {comparison.of_pool:,} settings of its pool."
+    text += f" {formatting.STALE_TARGET}" if replica.target_stale else ""
+    source = best_source(replica.sources)
+    return text + (f" Source: {source}." if source else "")
+
+
+def _figures(fleet: Fleet, replica: Replica, comparison: Comparison, now: datetime | None) -> Figures:
+    pool = comparison.pool
     cohort = next((each for each in pool.cohorts if replica.id in each.replicas), None) if pool else None
-    where = f"cohort {cohort.letter} of {len(pool.cohorts):,}" if cohort and pool else "in no cohort"
-    ranks = formatting.count(len(replica.engines), "DP rank") if replica.engines else "no engine is known"
-    sizes = [formatting.size(held.bytes)] if held.bytes is not None else []
-    basis = [f"{held.basis}"] if held.tokens is not None else []
+    where = f"cohort {cohort.letter} of {len(pool.cohorts):,}" if cohort and pool else "no cohort"
+    where = where if replica.role == "both" else f"{replica.role} · {where}"
+    started = f"started {when(replica.started_at, now)}" if replica.started_at else "start time not reported"
+    read, note = "never", "no probe succeeded"
+    if replica.observed_at:
+        read, note = when(replica.observed_at, now), formatting.iso(replica.observed_at) if now else ""
+    target = Target(Kind.POOL, pool.name) if pool else None
     return Figures(
         (
-            Figure("Pool", brief(replica.pool or "none"), where if pool else _NO_POOL),
-            _differences(replica, apart, far),
-            Figure("vLLM", brief(replica.version or formatting.NOT_KNOWN), _started(replica)),
-            Figure("KV cache tokens", formatting.short(held.tokens, held.basis), " · ".join([ranks, *sizes, *basis])),
-            Figure("Read", formatting.iso(replica.observed_at) if replica.observed_at else "never"),
+            _finding_figure(fleet, replica),
+            Figure("Pool", brief(replica.pool or "none"), where if pool else "model not reported", target=target),
+            _difference_figure(replica, comparison),
+            Figure("vLLM", brief(replica.version or formatting.NOT_KNOWN), started),
+            _capacity_figure(replica),
+            Figure("Read", read, note),
         )
     )
 
 
-def _differences(replica: Replica, apart: Sequence[Apart], far: ReadCoverage) -> Figure:
+def _finding_figure(fleet: Fleet, replica: Replica) -> Figure:
+    tally = tally_replicas(fleet.inspection, [replica])[replica.id]
+    if tally.worst is None:
+        return Figure("Findings", "0")
+    number = tally.critical + tally.warning + tally.info
+    return Figure("Findings", f"{number:,}", tally_text(tally), Tone(tally.worst), section("findings"))
+
+
+def _capacity_figure(replica: Replica) -> Figure:
+    capacity = total([replica])
+    notes = [count(len(replica.engines), "DP rank")] if replica.engines else ["no engine data"]
+    notes += [formatting.size(capacity.bytes)] if capacity.bytes is not None else []
+    notes += [f"{capacity.unknown:,} not known"] if capacity.unknown and capacity.tokens is not None else []
+    notes += [f"{capacity.basis}"] if capacity.tokens is not None else []
+    return Figure("KV cache tokens", formatting.short(capacity.tokens, capacity.basis), " · ".join(notes))
+
+
+def _difference_figure(replica: Replica, comparison: Comparison) -> Figure:
     label = "Differs from its pool in"
-    if replica.document is None or not far.compared:
-        why = "its settings were never read" if replica.document is None else "no other replica tells its settings"
-        return Figure(label, "?", why, Tone.UNKNOWN)
-    number = from_majority(apart)
-    ties = len(apart) - number
-    note = f"of {formatting.count(far.compared, 'setting')} compared"
-    note += f"; {ties:,} {'has' if ties == 1 else 'have'} no majority" if ties else ""
-    return Figure(label, f"{number:,}", note)
+    if replica.document is None or not comparison.compared:
+        why = "settings never read" if replica.document is None else "no other replica reports its settings"
+        return Figure(label, UNKNOWN, why, Tone.UNKNOWN)
+    number = count_differences(comparison.differences)
+    ties = len(comparison.differences) - number
+    note = f"of {count(comparison.compared, 'setting')} compared" + (f"; {ties:,} without a majority" if ties else "")
+    is_complete = len(comparison.rows) >= comparison.of_pool
+    tone = Tone.GOOD if is_complete and not comparison.differences else Tone.PLAIN
+    pool = comparison.pool.name if comparison.pool else ""
+    target = page(pages.COMPARE, pool=pool, reference=replica.id) if comparison.differences else None
+    return Figure(label, f"{number:,}", note, tone, target)
 
 
-def _started(replica: Replica) -> str:
-    return f"started {formatting.iso(replica.started_at)}" if replica.started_at else "start not known"
-
-
-def _warnings(fleet: Fleet, replica: Replica) -> list[Paragraph]:
-    """Say what a reader must know before believing the rest."""
-    said = []
+def _notices(fleet: Fleet, replica: Replica, now: datetime | None) -> list[Block]:
+    """Return what limits the data below, and what the pool shares."""
+    notices: list[Block] = []
     if not replica.fresh and replica.observed_at is not None and (replica.document or replica.engines):
-        said.append(f"Old values. They were last read {formatting.iso(replica.observed_at)} and are not counted.")
+        stale = f" Last read {when(replica.observed_at, now)}. Not counted."
+        notices.append(Paragraph((Piece("Stale values.", Style.STRONG), Piece(stale)), Tone.WARNING))
     if replica.same_process:
-        names = replica_names(fleet)
-        others = formatting.joined([brief(names.get(each, each)) for each in replica.same_process])
-        many = formatting.in_words(len(replica.same_process) + 1)
-        answer = "answers" if len(replica.same_process) == 1 else "answer"
-        said.append(
-            f"One process behind {many} addresses. {others} {answer} with the same instance_id. "
-            "Its capacity is counted once."
-        )
+        title = f"One process behind {formatting.in_words(len(replica.same_process) + 1)} addresses."
+        others = replica_text(replica.same_process, replica_names(fleet), len(replica.same_process))
+        text = (Piece(title, Style.STRONG), Piece(" Same instance_id: "), *others, Piece(". Capacity is counted once."))
+        notices.append(Paragraph(text, Tone.WARNING))
+    if unknown := sorted({what for probe in replica.probes if probe.reply for what in probe.reply.not_understood}):
+        notices.append(Paragraph(_unrecognized(unknown), Tone.INFO))
     domain = fleet.inspection.domains.get(replica.pool or "")
-    shared = [Paragraph(plain(f"Its pool: {', '.join(shared_texts(domain))}."))] if domain else []
-    return [*(Paragraph(plain(each), Tone.WARNING) for each in said), *shared]
+    return [*notices, *([Paragraph(plain(f"{capital(', '.join(shared_texts(domain)))}."))] if domain else [])]
 
 
-def _findings(fleet: Fleet, replica: Replica) -> list[Section]:
+def _unrecognized(parts: Sequence[str]) -> Text:
+    named = [(Piece(middle_cut(one_line(each), LONGEST_NAME), Style.CODE),) for each in parts[:MOST_UNKNOWN]]
+    hidden = len(parts) - MOST_UNKNOWN
+    title = Piece(f"{count(len(parts), 'part')} of its replies not recognized: ", Style.STRONG)
+    return (title, *joined([*named, *([plain(f"{hidden:,} more")] if hidden > 0 else [])]), Piece("."))
+
+
+def _findings(fleet: Fleet, replica: Replica) -> tuple[Section, ...]:
     known = list_findings(fleet)
-    own = [each for each in known.active if replica.id in each.finding.replicas]
-    entries = full_entries(group_findings(own), FindingContext(known.names, fleet.inspection))
-    return [Section("findings", formatting.count(len(own), "finding"), (entries,))] if own else []
+    groups = group_findings(each for each in known.active if replica.id in each.finding.replicas)
+    if not groups:
+        return ()
+    entries = full_entries(groups, FindingContext(known.names, fleet.inspection))
+    items = tuple(
+        replace(entry, fold="Cause and fix", target=Target(Kind.FINDING, bundle[0][0].key))
+        for entry, bundle in zip(entries.items, bundled(groups), strict=True)
+    )
+    number = count(sum(map(len, groups)), "finding")
+    return (Section("findings", number, (replace(entries, items=items),)),)
 
 
 def _contradictions(replica: Replica) -> list[Section]:
     if not replica.contradictions:
         return []
-    rows = [
+    rows = tuple(
         (
-            Cell(formatting.middle_cut(each.path, LONGEST_NAME)),
-            Cell(formatting.setting_text(each.kept.value, each.kept.state)),
-            Cell(SOURCES[each.kept.source]),
-            Cell(formatting.setting_text(each.other.value, each.other.state)),
-            Cell(SOURCES[each.other.source]),
+            Cell(middle_cut(each.path, LONGEST_NAME)),
+            Cell(setting_text(each.kept.value, each.kept.state)),
+            Cell(formatting.SOURCE_WORDS[each.kept.source]),
+            Cell(setting_text(each.other.value, each.other.state)),
+            Cell(formatting.SOURCE_WORDS[each.other.source]),
         )
         for each in replica.contradictions
-    ]
-    columns = (
-        Column("Setting", is_code=True),
-        Column("Kept", is_code=True),
-        Column("said by"),
-        Column("Not kept", is_code=True),
-        Column("said by"),
     )
-    title = f"Its sources contradict each other in {formatting.count(len(rows), 'setting')}"
-    note = "Kept is what the more trusted source says."
-    return [Section("contradictions", title, (Table("contradictions", title, columns, tuple(rows), note),))]
+    title = f"Sources disagree on {count(len(rows), 'setting')}"
+    note = "The value of the more trusted source is used."
+    return [Section("contradictions", title, (Table("contradictions", title, _CONTRADICTIONS, rows, note),))]
 
 
-def _capacity(fleet: Fleet, replica: Replica) -> list[Section]:
-    ranks = tuple(rank for rank in ranks_of(fleet, None) if rank.replica.id == replica.id)
-    if not ranks:
-        said = Paragraph(plain("No engine is known: no reply tells its blocks."), Tone.UNKNOWN)
-        return [Section("engines", "Engines", (said,))]
-    table = ranks_table([PoolRanks("", "", ranks, {})], f"engines-{slug(replica.name)}", "Engines")
-    reasons = dict.fromkeys(rank.engine.reason for rank in ranks if rank.engine.reason)
-    return [Section("engines", "Engines", (table, *(Paragraph(plain(each)) for each in reasons)))]
+def _probes(replica: Replica) -> tuple[Block, ...]:
+    if not replica.probes:
+        return (Paragraph((Piece("Never polled.", Style.MUTED),)),)
+    rows = tuple(map(_probe, in_order(replica.probes)))
+    return (Table("probes", "Probes", _PROBES, rows, is_large=True),)
 
 
-def _identity(replica: Replica) -> list[Section]:
-    labels = [("label " + key, value, "fleet.yaml") for key, value in sorted(replica.labels.items())]
-    told = [tuple(row) for row in identity_table(replica.identity).itertuples(index=False)]
-    rows = [tuple(Cell(formatting.one_line(str(each))) for each in row) for row in (*labels, *told)]
-    if not rows:
-        return []
-    columns = (Column("Setting", is_code=True), Column("Value", is_code=True), Column("Told by"))
-    note = "These must or may differ from replica to replica; they are never compared."
-    return [Section("identity", "Identity", (Table("identity", "Identity", columns, tuple(rows), note),))]
-
-
-def _settings(rows: pd.DataFrame, replica: Replica) -> list[Section]:
-    if rows.empty:
-        said = Paragraph(plain("Its settings were never read."), Tone.UNKNOWN)
-        return [Section("settings", "Settings", (said,), is_appendix=True)]
-    columns = (
-        Column("Setting", is_code=True),
-        Column("Value", is_code=True),
-        Column(POOL_HAS, is_code=True),
-        Column("State"),
-        Column("Told by"),
+def _probe(probe: ProbeResult) -> tuple[Cell, ...]:
+    if probe.failure is not None:
+        outcome = f"✕ {formatting.FAILURE_WORDS[probe.failure.kind]}"
+        result = middle_cut(one_line(probe.failure.detail), LONGEST_RESULT)
+    elif probe.reply is None:
+        outcome, result = "– not found", "This vLLM has no such path."
+    else:
+        parts = len(probe.reply.not_understood)
+        outcome, result = "✓ read", f"{count(parts, 'part')} not recognized." if parts else ""
+    size = probe.size_bytes if probe.status is not None else None
+    duration = probe.elapsed_seconds * 1000
+    return (
+        Cell(outcome),
+        Cell(probe.path),
+        number_cell("" if probe.status is None else f"{probe.status}", probe.status),
+        number_cell("" if size is None else f"{size:,}", size),
+        number_cell(f"{duration:,.1f}", duration),
+        Cell(formatting.iso(probe.observed_at)),
+        Cell(result),
     )
-    told = rows[["path", "Value", POOL_HAS, "State", "Told by"]].itertuples(index=False)
-    cells = tuple(tuple(Cell(formatting.one_line(str(each))) for each in row) for row in told)
-    table = Table(f"settings-{slug(replica.name)}", "Settings", columns, cells)
-    return [Section("settings", f"All {formatting.count(len(cells), 'setting')}", (table,), is_appendix=True)]

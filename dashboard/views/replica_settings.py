@@ -9,7 +9,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.compare.encoding import is_comparable, lookup_setting
 from dashboard.fleet import Document, Pool, Replica, Setting, SettingValue, State, formatting
 from dashboard.fleet.formatting import count, middle_cut, one_line, setting_text
-from dashboard.fleet.pieces import Kind, Target, plain
+from dashboard.fleet.pieces import Kind, Piece, Style, Target, plain
 from dashboard.views.blocks import Block, Cell, Column, Paragraph, Table, Tone
 from dashboard.views.slugs import slug
 
@@ -47,6 +47,9 @@ class SettingChoice(NamedTuple):
     section: str | None = None
     search: str = ""
     only_differences: bool = False
+
+
+EVERY_SETTING = SettingChoice()
 
 
 def compare_with_pool(fleet: Fleet, replica: Replica) -> Comparison:
@@ -148,9 +151,7 @@ def settings_blocks(replica: Replica, comparison: Comparison, choice: SettingCho
         Column("Source", key="Told by"),
     )
     shown = rows[["path", "value", "majority", "state", "source"]].itertuples(index=False)
-    cells = tuple(
-        tuple(Cell(one_line(text), target=Target(Kind.SETTING, row[0])) for text in row) for row in shown
-    )
+    cells = tuple(tuple(Cell(one_line(text), target=Target(Kind.SETTING, row[0])) for text in row) for row in shown)
     note = f"{len(rows):,} of {count(total, 'setting')}."
     return (Table(f"settings-{slug(replica.name)}", "Settings", columns, cells, note, is_large=True),)
 
@@ -163,7 +164,7 @@ def identity_blocks(replica: Replica) -> tuple[Block, ...]:
         for path, setting in sorted(replica.identity.items())
     ]
     if not rows:
-        return (Paragraph(plain("No labels, and no identity settings reported."), Tone.UNKNOWN),)
+        return (Paragraph((Piece("No labels, and no identity settings reported.", Style.MUTED),)),)
     columns = (Column("Setting", is_code=True), Column("Value", is_code=True), Column("Source", key="Told by"))
     cells = tuple(tuple(Cell(one_line(text)) for text in row) for row in rows)
     return (Table("identity", "Identity", columns, cells, IDENTITY_NOTE, is_large=True),)

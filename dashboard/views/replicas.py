@@ -8,13 +8,14 @@ import pandas as pd
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Replica, ReplicaState, Role, Source, formatting
-from dashboard.fleet.formatting import count, middle_cut, one_line
-from dashboard.fleet.frames import STALE_TARGET
+from dashboard.fleet.formatting import STALE_TARGET, count, middle_cut, one_line
+from dashboard.fleet.frames import replicas_frame
 from dashboard.fleet.pieces import Kind, Target, plain
 from dashboard.rules.findings import Severity, tally_replicas
 from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Table, Tone, View, data_table, number_cell
 from dashboard.views.context import context_of
 from dashboard.views.excluded import state_tone, unread_entries
+from dashboard.views.fleet_summary import replicas_title, summarize
 from dashboard.views.glossary import COHORT, POOL, glossary
 from dashboard.views.replica_settings import pool_differences
 from dashboard.vllm.merging import TRUST
@@ -23,7 +24,7 @@ TABLE = "replicas"  # anchor of the section with the table
 MOST_ROWS = 5_000
 LONGEST = 200  # characters of a foreign text in a cell
 SEVERITIES = tuple(map(str, Severity))
-SHORT = ("Replica", "Cohort", "State", "Pool", "vLLM", "Findings", "Differs in")  # columns of the short table
+SHORT = ("Replica", "State", "Pool", "vLLM", "Findings", "Differs in")  # columns of the short table
 NOTE = (
     "Findings: worst severity, number of findings with it (×), number of milder ones (+). "
     "Differs in: settings that differ from the majority of the pool."
@@ -42,9 +43,12 @@ class Choice(NamedTuple):
     search: str = ""
 
 
+EVERY_REPLICA = Choice()
+
+
 def replicas_report(
     fleet: Fleet,
-    choice: Choice = Choice(),
+    choice: Choice = EVERY_REPLICA,
     *,
     rows: pd.DataFrame | None = None,
     now: datetime | None = None,
@@ -54,17 +58,15 @@ def replicas_report(
 
     `rows` are those of `replica_rows`, where they are known. Ages count from `now`; without it times are shown.
     """
-    counts = fleet.coverage
+    summary = summarize(fleet)
     rows = filtered(replica_rows(fleet) if rows is None else rows, choice)
     shown = set(rows["id"])
-    unread = unread_entries(each for each in fleet.replicas if each.state is not ReplicaState.UP and each.id in shown)
+    unread = unread_entries(each for each in summary.unread if each.id in shown)
     table: Block = replicas_table(rows, now) if len(rows) else Paragraph(plain("No replica matches the filters."))
-    problems = [f"{number:,} {state}" for number, state in ((counts.down, "down"), (counts.partial, "partial")) if number]
-    total = count(len(fleet.replicas), "replica")
     return View(
         title="Replicas",
-        headline=f"{total}: {', '.join(problems)}" if problems else f"{total}, all up",
-        lead=f"{len(rows):,} of {total} shown, {count(len(fleet.pools), 'pool')}.",
+        headline=replicas_title(summary),
+        lead=f"{len(rows):,} of {count(summary.replicas, 'replica')} shown, {count(summary.pools, 'pool')}.",
         context=context_of(fleet, name=name, filters=[(key, text) for key, text in choice._asdict().items() if text]),
         parts=(
             *([Section("not-read", "Unreachable or partial", unread, is_exported_only=True)] if unread else []),
@@ -79,19 +81,21 @@ def replica_rows(fleet: Fleet) -> pd.DataFrame:
 
     Unreachable replicas are first, then the worst findings, partial replicas, most differences, names.
     """
-    frame = fleet.frames.replicas.rename(columns={"replica": "id"})
-    by_id = {each.id: each for each in fleet.replicas}
-    replicas = [by_id[key] for key in frame["id"]]
+    replicas = fleet.replicas
     tallies = tally_replicas(fleet.inspection, replicas)
     differ = pool_differences(fleet.pools, fleet.documents)
-    table = frame.assign(
+    table = replicas_frame(replicas, fleet.pools).rename(columns={"replica": "id"})
+    table = table.assign(
         failure=_texts(map(_failure, replicas)),
         detail=_texts(map(_detail, replicas)),
         best_answer=_texts(best_source(each.sources) for each in replicas),
         differences=pd.Series([differ.get((each.pool, each.document)) for each in replicas], dtype="Int64"),
         worst=_texts(tallies[each.id].worst or "" for each in replicas),
         labels=_texts(" ".join(f"{key}={text}" for key, text in sorted(each.labels.items())) for each in replicas),
-        **{name: pd.Series([getattr(tallies[each.id], name) for each in replicas], dtype="int64") for name in SEVERITIES},
+        **{
+            name: pd.Series([getattr(tallies[each.id], name) for each in replicas], dtype="int64")
+            for name in SEVERITIES
+        },
     )
     table["text"] = (table["name"] + " " + table["id"] + " " + table["labels"]).str.lower()
     order = pd.DataFrame(
@@ -153,25 +157,26 @@ def _columns(rows: pd.DataFrame, now: datetime | None) -> dict[Column, list[Cell
     """Return the cells by column. Reasons and roles are left out where no replica has one to show."""
     columns = {
         Column("Replica"): [
-            Cell(_cut(name), target=Target(Kind.REPLICA, key))
-            for name, key in zip(rows["name"], rows["id"], strict=True)
+            Cell(_cut(name), letter=_cut(letter), target=Target(Kind.REPLICA, key))
+            for name, letter, key in zip(rows["name"], rows["cohort"], rows["id"], strict=True)
         ],
-        Column("Cohort"): [Cell("", letter=_cut(letter)) for letter in rows["cohort"]],
         Column("State"): [
             Cell(f"{state}, {failure}" if failure else state, state_tone(ReplicaState(state)))
             for state, failure in zip(rows["state"], rows["failure"], strict=True)
         ],
+        Column("Pool"): _cells(rows["pool"]),
+        Column("vLLM"): _cells(rows["version"]),
         Column("Findings"): [
             _findings(worst, counts) for worst, *counts in rows[["worst", *SEVERITIES]].itertuples(index=False)
         ],
-        Column("Pool"): _cells(rows["pool"]),
         Column("Differs in", is_number=True): [
             Cell("") if pd.isna(number) else number_cell(f"{number:,}", int(number)) for number in rows["differences"]
         ],
-        Column("vLLM"): _cells(rows["version"]),
         Column("Reason"): _cells(rows["detail"]),
         Column("Source", key="Best answer"): _cells(rows["best_answer"]),
-        Column("Read"): [Cell("never" if pd.isna(each) else formatting.when(each, now)) for each in rows["observed_at"]],
+        Column("Read"): [
+            Cell("never" if pd.isna(each) else formatting.when(each, now)) for each in rows["observed_at"]
+        ],
         Column("Role"): _cells(rows["role"]),
         Column("Started"): [Cell("" if pd.isna(each) else formatting.iso(each)) for each in rows["started_at"]],
         Column("Address", is_code=True): _cells(rows["id"]),

@@ -7,7 +7,6 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Note, ReplicaState
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, page, plain
-from dashboard.report.replicas import table as replica_table
 from dashboard.rules.findings import OutcomeKind, Severity
 from dashboard.store.reviews import NoLastReview
 from dashboard.views import fleet_summary, pages
@@ -22,7 +21,7 @@ from dashboard.views.findings_summary import rules_text
 from dashboard.views.fleet_summary import FleetSummary
 from dashboard.views.glossary import ALL_TERMS, glossary
 from dashboard.views.overview import calm_paragraph, more_words, overview_figures
-from dashboard.views.replica_rows import replicas_table
+from dashboard.views.replicas import replica_rows, replicas_table
 from dashboard.views.review_agreed import agreed_part, noted_data
 from dashboard.views.review_capacity import CAPACITY, capacity_parts
 from dashboard.views.review_differences import DIFFERENCES, differences_part, differing_pools, full_differences
@@ -195,7 +194,7 @@ def _appendices(fleet: Fleet, known: FindingList) -> list[Section]:
     if len(bundled(group_findings(known.active))) < len(known.active):
         sections.append(Section("all-findings", "All findings", (findings_table(known),), is_appendix=True))
     if fleet.replicas:
-        table = replicas_table(replica_table.rows_of(fleet), is_short=True)
+        table = replicas_table(replica_rows(fleet), is_short=True)
         target = page(pages.REPLICAS)
         sections.append(Section("all-replicas", "All replicas", (table,), is_appendix=True, target=target))
     return sections

@@ -10,11 +10,26 @@ import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
 from dashboard.fleet.pieces import Kind, Target
+from dashboard.render.csv_table import LETTERS
 from dashboard.render.html import HtmlWriter
-from dashboard.views.blocks import Block, Cell, Chart, Column, Columns, DifferenceTable, Section, Table, View, value_of
+from dashboard.views.blocks import (
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Columns,
+    DifferenceTable,
+    Section,
+    Table,
+    Tone,
+    View,
+    value_of,
+)
 from dashboard.web import charts, links, markup, matrix
 
 ROW, HEAD, TALLEST = 35, 37, 702  # px of a large table
+SIGNS = {Tone.CRITICAL: "!", Tone.WARNING: "▲", Tone.INFO: "i", Tone.UNKNOWN: "?", Tone.GOOD: "✓"}  # of its cells
+HINTS = {Kind.REPLICA: "Click a name to open the replica.", Kind.SETTING: "Click a setting to see its whole value."}
 
 
 def html_of(blocks: Iterable[Block]) -> str:
@@ -156,34 +171,43 @@ def _draw_chart(chart: Chart, key: str) -> Target | None:
 
 
 def _draw_large_table(table: Table, key: str) -> Target | None:
-    """Draw a table that scrolls and sorts, and return the target of the row that was chosen."""
+    """Draw a table that scrolls and sorts. Return the target of the selected cell, or of the selected row."""
     event = st.dataframe(
         _frame_of(table),
         key=key,
         hide_index=True,
         on_select="rerun",
-        selection_mode="single-row",
+        selection_mode=["single-row", "single-cell"],
         placeholder="–",
         height=min(HEAD + ROW * max(len(table.rows), 1), TALLEST),
         column_config={each.title: _format_of(each, table) for each in table.columns if each.is_number},
     )
-    rows = [row for row in event["selection"]["rows"] if row < len(table.rows)]
-    return table.rows[rows[0]][0].target if rows else None
+    first = table.rows[0][0].target if table.rows else None
+    if foot := " ".join(filter(None, (table.note, HINTS.get(first.kind, "") if first else ""))):
+        st.html(f'<div class="foot">{markup.text(foot)}</div>')
+    places = {column.title: place for place, column in enumerate(table.columns)}
+    selection = event["selection"]
+    selected = [(row, 0) for row in selection["rows"]]
+    selected += [(row, places[title]) for row, title in selection["cells"] if title in places]
+    targets = [table.rows[row][place].target for row, place in selected if row < len(table.rows)]
+    return next(filter(None, targets), None)
 
 
 def _frame_of(table: Table) -> pd.DataFrame:
-    """Return the rows of a table: numbers as numbers, the rest as people read it."""
-    data = {
-        column.title: pd.Series([_shown(row[place], column) for row in table.rows], dtype=_type_of(column))
-        for place, column in enumerate(table.columns)
-    }
+    """Return the rows of a table: numbers as numbers, the rest as text; letters of cohorts have their own column."""
+    data = {}
+    for place, column in enumerate(table.columns):
+        cells = [row[place] for row in table.rows]
+        data[column.title] = pd.Series([_shown(each, column) for each in cells], dtype=_type_of(column))
+        if any(each.letter for each in cells):
+            data[LETTERS] = pd.Series([each.letter for each in cells], dtype="string")
     return pd.DataFrame(data)
 
 
 def _shown(cell: Cell, column: Column) -> object:
     if column.is_number:
         return value_of(cell, column)
-    return " ".join(filter(None, (cell.letter, cell.text)))
+    return " ".join(filter(None, (SIGNS.get(cell.tone), cell.text)))
 
 
 def _type_of(column: Column) -> str:

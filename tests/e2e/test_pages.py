@@ -255,7 +255,7 @@ def test_back_from_a_replica_restores_the_search(page: Page, frozen_url: str) ->
     visit(page, f"{frozen_url}/replicas?search=gemma&state=up")
     table = page.locator("[data-testid=stDataFrame] canvas").first.bounding_box()
     assert table is not None
-    page.mouse.click(table["x"] + 200, table["y"] + 55)  # the first row
+    page.mouse.click(table["x"] + 100, table["y"] + 55)  # the first name
     expect(page.get_by_role("heading", name=re.compile("gemma-27b-"))).to_be_visible()
     settle(page)
     assert "gemma" not in page.url.partition("?")[2]

@@ -1,28 +1,40 @@
-"""Replica: all that is known of one replica, and how it is known."""
+"""Replica: all that is known of one replica, and where it comes from."""
+
+from functools import partial
 
 import streamlit as st
 
+from dashboard.fleet.pieces import Kind
 from dashboard.views import pages
-from dashboard.views.replica import replica_report
-from dashboard.web import replica_view, share, state
+from dashboard.views.replica import ENGINES, HEAD, IDENTITY, PROBES, PROVIDER, SETTINGS, replica_report
+from dashboard.web import draw, links, replica_page, share, state
 
 fleet = state.fleet()
 asked = st.query_params.get(pages.REPLICA)
-found = replica_view.known(fleet.generation, fleet.polled_at, asked, fleet) if asked else None
-if found is None:
-    replica_view.draw_unknown(asked)
+data = replica_page.known_data(fleet.generation, fleet.polled_at, asked, fleet) if asked else None
+if data is None:
+    replica_page.draw_unknown(asked)
     st.stop()
 
-replica_view.draw_head(found, fleet, state.age_reference())
-settings, engines, identity, probes = replica_view.tabs()
-with settings:
-    replica_view.draw_settings(found)
-with engines:
-    replica_view.draw_engines(found)
-with identity:
-    replica_view.draw_identity(found.replica)
-with probes:
-    replica_view.draw_probes(found.replica)
-replica_view.draw_offer(found)
-called = state.snapshot_name()
-share.offer(lambda: replica_report(fleet, str(asked), name=called))
+head = st.container()
+tabs = st.tabs(replica_page.TABS, **links.bind(pages.TAB, replica_page.TABS))
+with tabs[0]:
+    choice = replica_page.choose_settings(data.comparison)
+name = state.snapshot_name()
+view = replica_report(fleet, data.replica.id, choice, data=data, now=state.age_reference(), name=name)
+sections = {each.anchor: each for each in view.parts}
+with head:
+    replica_page.draw_head(view)
+    draw.draw_blocks(sections[HEAD[0]].blocks, HEAD[0])
+    draw.draw_sections([sections[each] for each in HEAD[1:] if each in sections], "head")
+for tab, anchor in zip(tabs, (SETTINGS, ENGINES, IDENTITY, PROBES), strict=True):
+    with tab:
+        clicked = draw.draw_blocks(sections[anchor].blocks, anchor)
+        draw.draw_sections(sections[anchor].parts, f"{anchor}_parts")
+        if clicked and clicked.kind is Kind.SETTING:
+            replica_page.draw_setting(clicked.key, data.settings[clicked.key])
+with tabs[-1]:
+    replica_page.draw_raw_answer(data.replica)
+if PROVIDER in sections:
+    draw.draw_sections([sections[PROVIDER]], PROVIDER)
+share.offer(partial(replica_report, fleet, data.replica.id, data=data, name=name))

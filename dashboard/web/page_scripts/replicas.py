@@ -1,28 +1,34 @@
-"""Replicas: all of them in one table, to find one and to take the list away."""
+"""Replicas: every replica in one table."""
 
 import streamlit as st
 
+from dashboard.fleet.formatting import count
+from dashboard.render.csv_table import to_table_csv
 from dashboard.views import pages
-from dashboard.views.replicas import replicas_report
-from dashboard.web import empty, links, replicas_view, share, state
+from dashboard.views.replicas import TABLE, filtered, replicas_data, replicas_report
+from dashboard.web import draw, empty, links, replicas_page, share, state
 
 fleet = state.fleet()
-rows = replicas_view.rows(fleet.generation, fleet.polled_at, fleet)
-replicas_view.draw_head(fleet)
-controls = replicas_view.controls()
-choice = replicas_view.choose(fleet, controls)
-kept = replicas_view.kept(rows, choice)
-if kept.empty:
-    empty.filter_hides_all(
-        f"They hide all {len(rows):,} replicas." if len(rows) > 1 else "They hide the only replica.",
-        links.to(pages.REPLICAS),
+head = st.container()
+rows = replicas_page.rows(fleet.generation, fleet.polled_at, fleet)
+with st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small"):
+    choice = replicas_page.choose(fleet)
+    name = state.snapshot_name()
+    view = replicas_report(fleet, choice, rows=rows, now=state.age_reference(), name=name)
+    st.download_button(
+        "CSV",
+        lambda: to_table_csv(replicas_data(filtered(rows, choice)), view.context),
+        file_name="replicas.csv",
+        mime="text/csv",
+        on_click="ignore",
     )
+with head:
+    draw.draw_head(view)
+if filtered(rows, choice).empty:
+    empty.filter_hides_all(f"{count(len(rows), 'replica')} hidden.", links.to(pages.REPLICAS))
     st.stop()
-number = replicas_view.number_words(len(kept), len(rows))
-replicas_view.offer_csv(fleet, kept, number, controls)
-chosen = replicas_view.draw_table(kept, state.age_reference())
-replicas_view.draw_foot(kept, number)
-if chosen:
-    links.open_url(links.to(pages.REPLICA_PAGE, replica=chosen))
-called = state.snapshot_name()
-share.offer(lambda: replicas_report(fleet, pool=choice.pool, state=choice.state, search=choice.search, name=called))
+(table,) = (each for each in view.parts if each.anchor == TABLE)
+clicked = draw.draw_blocks(table.blocks, "replicas")
+share.offer(lambda: replicas_report(fleet, choice, rows=rows, name=name))
+if clicked:
+    draw.open_target(clicked)

@@ -1,1 +1,0 @@
-"""A fleet on paper: JSON, tables, HTML, CSV, and how values are written. Pure."""

@@ -1,1 +1,0 @@
-"""Replicas in rows, and one with its settings. Pure."""

@@ -1,0 +1,90 @@
+"""The page of one replica: its controls, and its data, shared by all sessions."""
+
+from datetime import datetime
+
+import streamlit as st
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet import Replica, Setting
+from dashboard.fleet.formatting import middle_cut, one_line, visible, whole_text
+from dashboard.views import pages
+from dashboard.views.blocks import View
+from dashboard.views.replica import ReplicaData, in_order, raw_answer, replica_data
+from dashboard.views.replica_settings import Comparison, SettingChoice
+from dashboard.web import links, markup, state
+from dashboard.web.state import shared
+
+TABS = ("Settings", "Engines and devices", "Identity", "Probes")
+ALL_SECTIONS = "all sections"
+RAW_HEIGHT, RAW_LINES = 520, 24  # px of a raw answer, and the lines that fill them
+NOT_KEPT = "Snapshots do not keep raw answers."
+NO_ANSWER = "No answer to show."
+
+
+@shared(max_entries=16)
+def known_data(generation: int, polled_at: datetime | None, replica: str, _fleet: Fleet) -> ReplicaData | None:  # noqa: ARG001  # the cache's key
+    """Return what is derived of one replica; None where the fleet has none with this id."""
+    try:
+        return replica_data(_fleet, replica)
+    except KeyError:
+        return None
+
+
+def draw_unknown(replica: str | None) -> None:
+    """Draw that the URL names no replica of this fleet."""
+    title = "Replica not found" if replica else "No replica selected"
+    name = markup.code(middle_cut(one_line(replica), 80)) if replica else ""
+    sentence = f"This fleet has no target {name}." if replica else "Select one from the list."
+    back = markup.link(links.to(pages.REPLICAS), "All replicas")
+    st.html(f'<div class="empty"><h2>{title}</h2><p>{sentence}</p>{back}</div>')
+
+
+def draw_head(view: View) -> None:
+    """Draw the name, and a link to all replicas before the lead."""
+    back = markup.link(links.to(pages.REPLICAS), "All replicas")
+    st.html(markup.heading(markup.text(view.headline), f"{back} · {markup.text(view.lead)}"))
+
+
+def choose_settings(comparison: Comparison) -> SettingChoice:
+    """Draw the filters of the settings and return their choice."""
+    if comparison.rows.empty:
+        return SettingChoice()
+    with st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small"):
+        search = st.text_input(
+            "Search", **links.bind(pages.SETTING), placeholder="setting or value", width=260, live=True
+        )
+        sections = [ALL_SECTIONS, *sorted(comparison.rows["section"].unique())]
+        section = st.selectbox("Section", sections, **links.bind(pages.SECTION, sections), width=230)
+        has_differences = bool(comparison.differences)
+        only = st.toggle("Only differences", **links.bind(pages.SHOW, default=False), disabled=not has_differences)
+    return SettingChoice(
+        None if section in {None, ALL_SECTIONS} else section, search or "", bool(only and has_differences)
+    )
+
+
+def draw_setting(path: str, setting: Setting) -> None:
+    """Draw the whole value of one setting."""
+    st.html(markup.code(path))
+    st.code(visible(whole_text(setting.value, setting.state)), language="json", wrap_lines=True, height="content")
+
+
+def draw_raw_answer(replica: Replica) -> None:
+    """Draw the raw answer of the probe that the reader selects."""
+    if not replica.probes:
+        return
+    answers = {probe.path: probe for probe in in_order(replica.probes) if probe.raw}
+    if not answers:
+        st.html(f'<div class="foot">{NOT_KEPT if state.is_frozen() else NO_ANSWER}</div>')
+        return
+    selected = st.selectbox(
+        "Raw answer, secrets removed", list(answers), index=None, key="raw", placeholder="select a path", width=420
+    )
+    if selected not in answers:
+        return
+    answer = raw_answer(answers[selected])
+    if answer.note:
+        st.html(f'<div class="foot">{markup.text(answer.note)}</div>')
+    is_long = answer.text.count("\n") >= RAW_LINES
+    st.code(
+        visible(answer.text), language=answer.language, wrap_lines=True, height=RAW_HEIGHT if is_long else "content"
+    )

@@ -1,0 +1,499 @@
+"""The page of one replica as a view."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from dashboard.fleet import (
+    Basis,
+    Contradiction,
+    Failure,
+    FailureKind,
+    Fingerprint,
+    KVCacheGroup,
+    ProbeResult,
+    Replica,
+    ReplicaState,
+    Reply,
+    Role,
+    Setting,
+    Source,
+    State,
+)
+from dashboard.rules.behaviour.development_mode import PROVIDER_COMMAND
+from dashboard.rules.findings import Severity
+from dashboard.sources.polling.probes import INFERENCE_CONFIG
+from dashboard.views.blocks import Figure, Table, Tone, View
+from dashboard.views.replica import LONGEST_RAW, raw_answer, replica_report
+from dashboard.views.replica_engines import (
+    NO_ENGINES,
+    NO_GROUPS,
+    NO_HASHES,
+    SEEDS,
+    comparable_replicas,
+    hash_comparison,
+)
+from dashboard.views.replica_provider import (
+    INSTALL,
+    KEPT,
+    KUBERNETES,
+    NAMED,
+    NO_ANSWER,
+    OLDER,
+    UNKNOWN,
+    UNSET,
+    install_instructions,
+)
+from tests.builders import (
+    HOSTILE,
+    NOW,
+    POLLED_AT,
+    alike,
+    devices,
+    document,
+    down,
+    engine,
+    fleet,
+    probe,
+    replica,
+    setting,
+    story,
+)
+from tests.findings_builder import finding, with_findings
+from tests.views.walking import entries_of, figures_of, part, tables_of, text_of
+
+ROOT = Path(__file__).parents[2]
+DOCUMENT = document()
+OFF = Fingerprint(None, None, "Prefix caching is off.")
+A, B, LONGER, OTHER = (Fingerprint(*each) for each in (("c", "a"), ("c", "b"), ("c", "x"), ("y", "z")))
+
+
+def report(member: Replica, *others: Replica, live: bool = False) -> View:
+    """Return the report of a replica among others."""
+    documents = [DOCUMENT, *POOR]
+    return replica_report(fleet([member, *others], documents), member.id, now=NOW if live else None)
+
+
+POOR = [document({"cache_config.block_size": 16}, base={})]
+
+
+def figures(view: View) -> dict[str, Figure]:
+    """Return the figures of a report by label."""
+    return {each.label: each for each in figures_of([part(view, "numbers")])}
+
+
+def table(view: View, anchor: str) -> Table:
+    """Return the table of a section."""
+    return tables_of([part(view, anchor)])[0]
+
+
+def texts(shown: Table) -> list[list[str]]:
+    """Return the texts of a table."""
+    return [[cell.text for cell in row] for row in shown.rows]
+
+
+def test_the_summary_has_pool_differences_findings_and_the_settings_are_an_appendix() -> None:
+    built = with_findings(story(), finding(story()))
+    view = replica_report(built, "http://chat-70b-17:8000")
+
+    assert view.headline == "chat-70b-17"
+    assert figures(view)["Pool"].note == "cohort B of 3"
+    assert figures(view)["Differs from its pool in"].value == "5"
+    assert (figures(view)["Findings"].tone, figures(view)["Findings"].note) == (Tone.CRITICAL, "1 critical")
+    assert len(entries_of([part(view, "findings")])) == 1
+    assert table(view, "settings").rows[0][0].text == "cache_config.block_size"
+    assert part(view, "settings").is_appendix
+    with pytest.raises(KeyError):
+        replica_report(story(), "http://unknown")
+
+
+@pytest.mark.parametrize(
+    ("member", "text"),
+    [
+        (replica(document=DOCUMENT), "Up. Source: /server_info."),
+        (replica(document=DOCUMENT, sources=(Source.METRICS, Source.PROVIDER)), "Up. Source: the provider."),
+        (down(), "Down: Nothing listens there."),
+        (
+            replica(document=DOCUMENT, state=ReplicaState.PARTIAL),
+            "Partial: Answers, but its cache configuration could not be read. Source: /server_info.",
+        ),
+        (
+            replica("poor", document=POOR[0]),
+            f"Up. Reports 1 of the {len(DOCUMENT.settings)} settings of its pool. Source: /server_info.",
+        ),
+    ],
+)
+def test_the_lead_has_state_completeness_and_source(member: Replica, text: str) -> None:
+    assert report(member, *alike("chat", 3, DOCUMENT)).lead == f"{member.id} · {text}"
+
+
+@pytest.mark.parametrize(
+    ("member", "label", "value", "note", "tone"),
+    [
+        (down(pool=None, started_at=None), "Pool", "none", "model not reported", Tone.PLAIN),
+        (down(pool=None), "Differs from its pool in", "?", "settings never read", Tone.UNKNOWN),
+        (down(pool=None, started_at=None), "vLLM", "not known", "start time not reported", Tone.PLAIN),
+        (down(pool=None), "KV cache tokens", "not known", "no engine data", Tone.PLAIN),
+        (down(pool=None), "Read", "never", "no probe succeeded", Tone.PLAIN),
+        (down("gone", pool="chat-2"), "Pool", "chat-2", "no cohort", Tone.PLAIN),
+        (replica("x", document=DOCUMENT, role=Role.DECODE), "Pool", "chat", "decode · cohort A of 1", Tone.PLAIN),
+        (replica("x", document=DOCUMENT), "Differs from its pool in", "0", "of 17 settings compared", Tone.GOOD),
+        (replica("x", document=POOR[0]), "Differs from its pool in", "0", "of 1 setting compared", Tone.PLAIN),
+        (
+            replica("x", engines=(engine(), engine(None, dp_rank=1))),
+            "KV cache tokens",
+            "1.2 M",
+            "2 DP ranks · 368.0 GiB · 1 not known · reported",
+            Tone.PLAIN,
+        ),
+    ],
+)
+def test_a_figure_has_its_value_or_why_it_is_missing(
+    member: Replica, label: str, value: str, note: str, tone: Tone
+) -> None:
+    found = figures(report(member, *alike("chat", 3, DOCUMENT)))[label]
+
+    assert (found.value, found.note, found.tone) == (value, note, tone)
+
+
+def test_settings_that_no_other_replica_reports_are_not_compared() -> None:
+    found = figures(report(replica(document=DOCUMENT)))["Differs from its pool in"]
+
+    assert (found.value, found.note) == ("?", "no other replica reports its settings")
+
+
+def test_differences_without_a_majority_are_counted_apart_and_link_to_compare() -> None:
+    tied = [replica("a", document=DOCUMENT), replica("b", document=POOR[0])]
+    other = document({"cache_config.block_size": 32})
+    built = fleet([tied[0], replica("b", document=other)], [DOCUMENT, other])
+    found = figures(replica_report(built, tied[0].id))["Differs from its pool in"]
+
+    assert (found.value, found.note) == ("0", "of 17 settings compared; 1 without a majority")
+    assert found.target
+    assert dict(found.target.choices) == {"pool": "chat", "reference": tied[0].id}
+
+
+def test_a_live_page_shows_ages_and_an_export_times() -> None:
+    member = replica(document=DOCUMENT)
+
+    assert (figures(report(member, live=True))["Read"].value, figures(report(member, live=True))["vLLM"].note) == (
+        "8 s ago",
+        "started 2 d ago",
+    )
+    assert figures(report(member))["Read"].value == f"{POLLED_AT:%Y-%m-%dT%H:%M:%SZ}"
+
+
+@pytest.mark.parametrize(
+    ("member", "text"),
+    [
+        (
+            replica(document=DOCUMENT, fresh=False, observed_at=NOW - timedelta(minutes=14)),
+            "Stale values. Last read 14 min ago. Not counted.",
+        ),
+        (
+            replica("a", document=DOCUMENT, same_process=("http://chat-01:8000",)),
+            "One process behind two addresses. Same instance_id: chat-01. Capacity is counted once.",
+        ),
+        (
+            replica(probes=(probe(reply=Reply(Source.METRICS, not_understood=tuple("abcdefghi"))),)),
+            "9 parts of its replies not recognized: a, b, c, d, e, f and 3 more.",
+        ),
+    ],
+)
+def test_what_limits_the_data_is_above_it(member: Replica, text: str) -> None:
+    assert text in text_of(part(report(member, *alike("chat", 1, DOCUMENT), live=True), "numbers"))
+
+
+def test_contradicting_sources_are_shown_with_both_values() -> None:
+    path = "cache_config.block_size"
+    clash = Contradiction(path, setting(16), setting(32, source=Source.METRICS))
+    view = report(replica("a", document=DOCUMENT, contradictions=(clash,)))
+
+    assert part(view, "contradictions").title == "Sources disagree on 1 setting"
+    assert texts(table(view, "contradictions")) == [[path, "16", "/server_info", "32", "/metrics"]]
+
+
+def test_a_replica_that_was_never_read_has_a_reason_in_every_section() -> None:
+    view = report(down("a", labels={}, probes=()))
+
+    assert "Settings never read. The probes show the reason." in text_of(part(view, "settings"))
+    assert "Never polled." in text_of(part(view, "probes"))
+    assert "No labels, and no identity settings reported." in text_of(part(view, "identity"))
+    for text in (NO_ENGINES, NO_HASHES, NO_GROUPS):
+        assert text in text_of(part(view, "engines"))
+
+
+def test_identity_has_labels_and_reported_settings() -> None:
+    view = report(replica(identity={"b.port": setting(8000), "a.id": setting("x")}, labels={"zone": "eu"}))
+
+    assert [row[:2] for row in texts(table(view, "identity"))] == [
+        ["label zone", "eu"],
+        ["a.id", "x"],
+        ["b.port", "8000"],
+    ]
+
+
+def test_engines_have_numbers_basis_and_reason_and_missing_numbers_a_question_mark() -> None:
+    bare = engine(None, dp_rank=1, kv_cache_bytes=None, kv_cache_bytes_per_device=None, basis=Basis.UNKNOWN)
+    rows = texts(table(report(replica(engines=(engine(basis=Basis.ASSUMED, reason="A bound."), bare))), "ranks"))
+
+    assert rows[0] == [
+        *("0", "75,000", "16", "≤ 1,200,000", "1,200,000", "131,072", "≤ 9.16", "184.0", "46.0"),
+        *("assumed", "A bound."),
+    ]
+    assert rows[1].count("?") == 6
+    many = report(replica(engines=tuple(engine(dp_rank=rank) for rank in range(500))))
+    assert len(table(many, "ranks").rows) == 64
+    assert table(many, "ranks").note == "436 more are not shown."
+
+
+def test_devices_have_memory_and_share_and_the_columns_that_are_reported() -> None:
+    (device,) = devices(1)
+    view = report(replica(devices=(device,), engines=(engine(),)))
+    bare = device._replace(
+        total_memory_bytes=None, compute_capability=None, compute_units=132, pipeline_parallel_rank=3
+    )
+    less = table(report(replica(devices=(bare,), engines=())), "devices")
+
+    assert texts(table(view, "devices")) == [["0", "0", "NVIDIA H100 80GB HBM3", "80.0", "46.0", "57 %", "9.0"]]
+    assert [each.title for each in less.columns][-2:] == ["Compute units", "PP rank"]
+    assert texts(less) == [["0", "0", "NVIDIA H100 80GB HBM3", "?", "?", "?", "?", "132", "3"]]
+
+
+def test_kv_cache_groups_have_kind_page_and_window() -> None:
+    groups = (
+        KVCacheGroup(0, 0, "sliding_window", 16, 65_536, 5, sliding_window=1024, num_kv_heads=8, dtype="bfloat16"),
+        KVCacheGroup(0, 1, "chunked_local", 16, None, 5, attention_chunk_size=8192),
+        KVCacheGroup(0, 2, "full", 16, None, 5),
+    )
+    rows = texts(table(report(replica(kv_cache_groups=groups)), "kv-cache-groups"))
+
+    assert rows[0] == ["0", "0", "sliding_window", "16", "64.0 KiB", "5", "1,024", "8", "?", "bfloat16"]
+    assert [row[6] for row in rows] == ["1,024", "8,192", "–"]
+
+
+def test_served_names_and_adapters_are_counted_beyond_the_first() -> None:
+    view = report(replica(served_model_names=tuple(f"m{index}" for index in range(40)), adapters={"sql": None}))
+
+    assert "m10, m11 and 28 more. LoRA adapters: sql." in text_of(part(view, "engines"))
+    assert "LoRA adapters: none." in text_of(part(report(replica()), "engines"))
+
+
+def hashing(*fingerprints: Fingerprint | None, name: str = "chat-0", **fields: object) -> Replica:
+    """Return a replica with an engine for each fingerprint."""
+    engines = tuple(engine(dp_rank=rank, fingerprint=each) for rank, each in enumerate(fingerprints))
+    return replica(name, engines=engines, **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("others", "tone", "text"),
+    [
+        ([], Tone.UNKNOWN, "No other replica in the pool to share prefixes with."),
+        ([(None,), (OFF,)], Tone.UNKNOWN, "No other replica of the pool reports block hashes."),
+        ([(A,), (A, A)], Tone.GOOD, "Same block hashes as 2 of 2 other replicas of the pool."),
+        ([(A,), (None,)], Tone.GOOD, "Same block hashes as 1 of 1 other replica of the pool (1 not reported)."),
+        ([(A,), (OTHER,)], Tone.INFO, "Same block hashes as 1 of 2 other replicas of the pool."),
+        ([(A, OTHER)], Tone.INFO, "Same block hashes as 0 of 1 other replica of the pool."),
+        (
+            [(LONGER,), (A,)],
+            Tone.INFO,
+            "Same block hashes as 1 of 2 other replicas of the pool; 1 differs only in block size.",
+        ),
+        (
+            [(LONGER,), (B,)],
+            Tone.INFO,
+            "Same block hashes as 0 of 2 other replicas of the pool; 2 differ only in block size.",
+        ),
+    ],
+)
+def test_block_hashes_are_compared_with_the_other_replicas_of_the_pool(
+    others: list[tuple[Fingerprint | None, ...]], tone: Tone, text: str
+) -> None:
+    found = hash_comparison(hashing(A).engines, [hashing(*each) for each in others])
+
+    assert (found.tone, text_of(found.line)) == (tone, text)
+
+
+@pytest.mark.parametrize(
+    ("own", "seed", "text"),
+    [
+        ((A, B), "random", "Ranks have different block hashes: each engine process has its own hash seed."),
+        ((A, B), None, "Ranks have different block hashes: each engine process has its own hash seed."),
+        ((A, B), "environment", "Ranks have different block hashes: they share no prefixes."),
+        ((OFF, OFF), None, "No fingerprint: Prefix caching is off."),
+        ((A, OFF), None, "No fingerprint on rank 1: Prefix caching is off."),
+        ((A, OFF, None), None, "No fingerprint on rank 1 and 2: Prefix caching is off."),
+        ((A, None), None, "No fingerprint on rank 1: reason not reported."),
+    ],
+)
+def test_without_one_digest_for_all_ranks_the_cause_is_named(
+    own: tuple[Fingerprint | None, ...], seed: str | None, text: str
+) -> None:
+    assert text_of(hash_comparison(hashing(*own).engines, [hashing(A)], seed).line) == text
+
+
+def test_only_fresh_replicas_of_the_pool_are_compared_each_process_once() -> None:
+    one = replica("chat-1", same_process=("http://chat-8:8000",))
+    twin = replica("chat-8", same_process=("http://chat-1:8000",))
+    second = replica("chat-5", same_process=("http://chat-4:8000",))
+    near, old, far = replica("chat-2"), replica("chat-3", fresh=False), replica("embed-1", pool="embed")
+
+    assert comparable_replicas(one, [one, twin, second, near, old, far]) == (near,)
+    assert comparable_replicas(twin, [one, twin, near]) == (near,)
+
+
+@pytest.mark.parametrize(
+    ("policy", "seed"),
+    [
+        *((setting(each), each) for each in SEEDS),
+        *((each, None) for each in (None, setting(None), setting(7), setting(["random"]), setting("custom"))),
+        (Setting('"random"', State.REDACTED, Source.PROVIDER), None),
+    ],
+)
+def test_a_known_seed_policy_is_explained(policy: Setting | None, seed: str | None) -> None:
+    seeded = document({"seed_policy": policy} if policy else {})
+    member = hashing(A, document=seeded)
+    text = text_of(part(replica_report(fleet([member], [seeded]), member.id), "block-hashes"))
+
+    assert [each for each in SEEDS if SEEDS[each] in text] == ([seed] if seed else [])
+
+
+def test_digests_are_shown_whole_with_a_column_of_reasons_only_if_one_has_a_reason() -> None:
+    digest = "9f8b7a6c5d4e3f2a1b0c9f8b7a6c5d4e"
+    with_reason = table(report(hashing(Fingerprint("0" * 32, digest), OFF, None)), "block-hashes")
+
+    assert texts(with_reason) == [
+        ["0", digest, "0" * 32, ""],
+        ["1", "", "", "Prefix caching is off."],
+        ["2", "", "", "not reported"],
+    ]
+    assert [each.is_hash for each in with_reason.columns] == [False, True, True, False]
+    assert "Reason" not in [each.title for each in table(report(hashing(A)), "block-hashes").columns]
+    assert not tables_of([part(report(hashing(OFF)), "block-hashes")])
+
+
+def test_foreign_digests_and_reasons_are_cut() -> None:
+    view = report(hashing(Fingerprint(HOSTILE, None, HOSTILE), Fingerprint("x" * 9_999, "y", "z" * 9_999)))
+
+    assert len(text_of(part(view, "block-hashes"))) < 3_000
+
+
+READ = probe("/metrics", reply=Reply(Source.METRICS))
+STRANGE = probe("/version", reply=Reply(Source.VERSION, not_understood=("a", "b")))
+MISSING = probe("/v1/config", status=404)
+FAILED = probe("/server_info", status=None, size_bytes=0, failure=Failure(FailureKind.TIMEOUT, "x\n" * 5000))
+
+
+def test_probes_have_outcome_and_result_failures_first() -> None:
+    rows = texts(table(report(replica(probes=(MISSING, READ, FAILED, STRANGE))), "probes"))
+
+    assert [row[0] for row in rows] == ["✕ timeout", "✓ read", "✓ read", "– not found"]
+    assert [row[-1] for row in rows][1:] == ["", "2 parts not recognized.", "This vLLM has no such path."]
+    assert [row[2:5] for row in rows][:2] == [["", "", "12.0"], ["200", "2,048", "12.0"]]
+    assert len(rows[0][-1]) == 300
+
+
+@pytest.mark.parametrize(
+    ("result", "text", "language", "note"),
+    [
+        (
+            probe("/v1/config", source=Source.SERVER_INFO, raw=b'{"b":1,"a":["\xc3\xa4"]}'),
+            '{\n  "b": 1,\n  "a": [\n    "ä"\n  ]\n}',
+            "json",
+            "",
+        ),
+        (probe(raw=HOSTILE.encode(), size_bytes=0), HOSTILE, None, ""),
+        (probe(raw=b"\xff\xfe", size_bytes=2), "��", None, ""),
+        (probe(raw=b"[" * 20_000, size_bytes=0), "[" * 20_000, None, ""),
+        (
+            probe(raw=b"x" * (LONGEST_RAW + 1), size_bytes=0),
+            "x" * LONGEST_RAW,
+            None,
+            "The first 60,000 of 60,001 characters.",
+        ),
+        (
+            probe("/metrics", raw=b"a 1.0\nb 2.0\n", size_bytes=49_911),
+            "a 1.0\nb 2.0\n",
+            None,
+            "Only used lines are kept: 2 lines of an answer of 49,911 bytes.",
+        ),
+        (probe("/metrics", raw=b"a 1.0\n", size_bytes=6), "a 1.0\n", None, ""),
+        (probe("/version", source=Source.VERSION, raw=b"{}", size_bytes=20), "{}", "json", ""),
+    ],
+)
+def test_a_raw_answer_is_readable_and_says_what_is_left_out(
+    result: ProbeResult, text: str, language: str | None, note: str
+) -> None:
+    assert raw_answer(result) == (text, language, note)
+
+
+REMARKS = (NO_ANSWER, KUBERNETES)
+
+
+@pytest.mark.parametrize(
+    ("plugins", "lines", "remarks"),
+    [
+        (
+            setting(["lora_resolver", "mine"]),
+            [INSTALL, "export VLLM_PLUGINS=lora_resolver,mine,fleet_config"],
+            (KEPT, *REMARKS),
+        ),
+        (setting("mine"), [INSTALL, "export VLLM_PLUGINS=mine,fleet_config"], (KEPT, *REMARKS)),
+        (setting(["mine", "fleet_config"]), [INSTALL], (NAMED,)),
+        (setting(None), [INSTALL, PROVIDER_COMMAND], (UNSET, *REMARKS)),
+        *(
+            (each, [INSTALL, PROVIDER_COMMAND], (UNKNOWN, *REMARKS))
+            for each in (
+                None,
+                Setting('"x"', State.REDACTED, Source.SERVER_INFO),
+                *map(setting, ([""], [], {"a": 1}, "$(touch gone)", ["mine; touch gone"], ["mine\ntouch gone"])),
+                setting(HOSTILE),
+                setting(",".join("x" * 101 for _ in range(3))),
+            )
+        ),
+    ],
+)
+def test_instructions_keep_the_plugins_and_never_run_reported_text(
+    plugins: Setting | None, lines: list[str], remarks: tuple[str, ...]
+) -> None:
+    found = install_instructions(replica(), {"env.VLLM_PLUGINS": plugins} if plugins else {})
+
+    assert found
+    assert (found.lines.splitlines(), found.remarks) == (lines, remarks)
+
+
+@pytest.mark.parametrize(("version", "is_old"), [("0.20.2", True), ("0.33.1", False), ("custom", False)])
+def test_an_old_vllm_gets_a_remark(version: str, is_old: bool) -> None:  # noqa: FBT001
+    found = install_instructions(replica(version=version), {})
+
+    assert found
+    assert (OLDER in found.remarks) is is_old
+
+
+def test_instructions_are_left_out_where_the_provider_answers_or_may_be_locked() -> None:
+    locked = probe(INFERENCE_CONFIG, status=401, failure=Failure(FailureKind.UNAUTHORIZED, "Unauthorized."))
+    other = probe(failure=Failure(FailureKind.TIMEOUT, "No answer within 5 s."))
+
+    assert install_instructions(replica(sources=(Source.PROVIDER, Source.METRICS)), {}) is None
+    assert install_instructions(down(), {}) is None
+    assert install_instructions(replica(probes=(locked,)), {}) is None
+    assert install_instructions(replica(probes=(probe(INFERENCE_CONFIG, status=404), other)), {})
+    assert install_instructions(replica(state=ReplicaState.PARTIAL), {})
+
+
+def test_the_readme_has_the_same_commands() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+
+    assert f"    {INSTALL}\n" in readme
+    assert f"    {PROVIDER_COMMAND}\n" in readme
+    assert ",fleet_config\n" in readme
+
+
+def test_several_findings_have_the_worst_tone() -> None:
+    built = fleet([replica("bad", document=DOCUMENT)], [DOCUMENT])
+    found = [finding(built, ["bad"], id=each, severity=each) for each in (Severity.WARNING, Severity.CRITICAL)]
+    view = replica_report(with_findings(built, *found), "http://bad:8000")
+
+    assert figures(view)["Findings"][1:4] == ("2", "1 critical, 1 warning", Tone.CRITICAL)
+    assert part(view, "findings").title == "2 findings"

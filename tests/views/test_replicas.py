@@ -1,0 +1,186 @@
+"""The page Replicas as a view: order, filters, table and CSV."""
+
+import csv
+import io
+from datetime import timedelta
+
+import pytest
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet import FailureKind, ReplicaState, Role, Source
+from dashboard.render.csv_table import to_table_csv
+from dashboard.rules.findings import Severity
+from dashboard.views.blocks import Table, Tone
+from dashboard.views.context import context_of
+from dashboard.views.replicas import (
+    CSV_COLUMNS,
+    EVERY_REPLICA,
+    Choice,
+    best_source,
+    filtered,
+    replica_rows,
+    replicas_data,
+    replicas_report,
+)
+from tests.builders import HASHING, HOSTILE, NOW, POLLED_AT, alike, document, down, fleet, replica, story
+from tests.findings_builder import finding, with_findings
+from tests.views.walking import part, tables_of, text_of
+
+USUAL = document()
+OTHER = document({"cache_config.block_size": 32})
+
+
+def mixed() -> Fleet:
+    """Return a fleet with four equal replicas, one that differs, one that is down."""
+    members = [
+        *alike("chat", 4, USUAL),
+        replica("odd", document=OTHER, labels={"zone": "eu-1", "pool": "chat"}),
+        down("gone", pool="embed", detail="Nothing listens there."),
+    ]
+    return fleet(members, [USUAL, OTHER])
+
+
+def table(built: Fleet, choice: Choice = EVERY_REPLICA, *, live: bool = False) -> Table:
+    """Return the table of a fleet; ages are shown in a live one."""
+    return tables_of([part(replicas_report(built, choice, now=NOW if live else None), "replicas")])[0]
+
+
+def column(shown: Table, title: str) -> list[str]:
+    """Return the texts of one column."""
+    place = [each.title for each in shown.columns].index(title)
+    return [row[place].text for row in shown.rows]
+
+
+def test_unreachable_replicas_are_first_then_findings_partial_ones_differences_and_names() -> None:
+    two = document({"cache_config.block_size": 32, "cache_config.gpu_memory_utilization": 0.5})
+    members = [
+        *alike("chat", 3, USUAL),
+        replica("a-one", document=OTHER),
+        replica("b-two", document=two),
+        replica("part", document=USUAL, state=ReplicaState.PARTIAL),
+        down("gone"),
+    ]
+    built = fleet(members, [USUAL, OTHER, two], policy=HASHING)
+
+    assert column(table(built), "Replica") == ["gone", "b-two", "a-one", "part", "chat-01", "chat-02", "chat-03"]
+
+
+def test_differences_count_only_against_a_majority() -> None:
+    tied = fleet([replica("a", document=USUAL), replica("b", document=OTHER)], [USUAL, OTHER])
+
+    assert column(table(mixed()), "Differs in") == ["", "1", "0", "0", "0", "0"]
+    assert column(table(tied), "Differs in") == ["0", "0"]
+
+
+@pytest.mark.parametrize(
+    ("choice", "names"),
+    [
+        (Choice(pool="embed"), ["gone"]),
+        (Choice(state="down"), ["gone"]),
+        (Choice(pool="chat", state="down"), []),
+        (Choice(search="ZONE=eu"), ["odd"]),
+        (Choice(search="http://odd:8000"), ["odd"]),
+        (Choice(search="chat 03"), ["chat-03"]),
+        (Choice(search="chat-.*"), []),
+        (Choice(pool="unknown"), []),
+    ],
+)
+def test_filters_combine_and_a_search_is_words_not_a_pattern(choice: Choice, names: list[str]) -> None:
+    assert filtered(replica_rows(mixed()), choice)["name"].to_list() == names
+
+
+def test_a_replica_without_a_pool_matches_no_pool() -> None:
+    assert filtered(replica_rows(fleet([replica(pool=None)])), Choice(pool="chat")).empty
+
+
+def test_the_report_names_its_filters_and_counts_what_matches() -> None:
+    report = replicas_report(story(), Choice("chat-70b", "up", "chat-70b-17"))
+
+    assert report.lead == "1 of 40 replicas shown, 5 pools."
+    assert report.context.filters == (("pool", "chat-70b"), ("state", "up"), ("search", "chat-70b-17"))
+    assert "not-read" not in {each.anchor for each in report.parts}
+    assert "No replica matches the filters." in text_of(replicas_report(story(), Choice(search="nowhere")))
+
+
+@pytest.mark.parametrize(
+    ("severities", "text", "tone"),
+    [
+        ([], "", Tone.PLAIN),
+        ([Severity.INFO], "info", Tone.INFO),
+        ([Severity.CRITICAL] * 2, "critical ×2", Tone.CRITICAL),
+        ([Severity.CRITICAL, Severity.WARNING, Severity.INFO, Severity.INFO], "critical +3", Tone.CRITICAL),
+        ([Severity.WARNING] * 2 + [Severity.INFO], "warning ×2 +1", Tone.WARNING),
+    ],
+)
+def test_findings_are_the_worst_severity_and_the_numbers(severities: list[Severity], text: str, tone: Tone) -> None:
+    built = fleet([replica("chat-1", document=USUAL)], [USUAL])
+    found = (finding(built, ["chat-1"], id=str(number), severity=each) for number, each in enumerate(severities))
+    shown = table(with_findings(built, *found))
+    cell = shown.rows[0][[each.title for each in shown.columns].index("Findings")]
+
+    assert (cell.text, cell.tone) == (text, tone)
+
+
+def test_a_state_has_the_kind_of_failure_and_no_severity() -> None:
+    one = down("a", role=Role.DECODE, kind=FailureKind.DECODE, detail="It is no JSON: at 1.")
+    stale = replica("b", target_stale=True)
+    shown = table(fleet([one, stale]))
+
+    assert column(shown, "State") == ["down, unreadable answer", "up, stale target"]
+    assert [row[1].tone for row in shown.rows] == [Tone.UNKNOWN, Tone.PLAIN]
+    assert column(shown, "Reason")[0] == "It is no JSON: at 1."
+    assert column(shown, "Role") == ["decode", "both"]
+
+
+def test_columns_without_any_content_are_left_out() -> None:
+    titles = {each.title for each in table(fleet(alike("chat", 2, USUAL), [USUAL])).columns}
+
+    assert {"Reason", "Role"}.isdisjoint(titles)
+
+
+def test_a_live_page_shows_ages_and_an_export_times() -> None:
+    old = replica(fresh=False, observed_at=NOW - timedelta(minutes=14))
+
+    assert column(table(fleet([old, down("b")]), live=True), "Read") == ["never", "14 min ago"]
+    assert column(table(fleet([old])), "Read") == [f"{NOW - timedelta(minutes=14):%Y-%m-%dT%H:%M:%SZ}"]
+
+
+def test_the_most_trusted_source_is_named() -> None:
+    assert best_source((Source.METRICS, Source.PROVIDER, Source.SERVER_INFO)) == "the provider"
+    assert best_source((Source.VERSION, Source.METRICS)) == "/metrics"
+    assert best_source(()) is None
+
+
+def test_foreign_text_is_cut_to_one_line() -> None:
+    name = column(table(fleet([replica("a\nb" + "x" * 999), down(detail=HOSTILE)])), "Replica")[1]
+
+    assert name.startswith("a bxxx")
+    assert len(name) == 200
+
+
+def csv_rows(built: Fleet, choice: Choice = EVERY_REPLICA) -> list[dict[str, str]]:
+    """Return the rows of the CSV of a fleet."""
+    text = to_table_csv(replicas_data(filtered(replica_rows(built), choice)), context_of(built))
+    return list(csv.DictReader(io.StringIO("".join(each for each in text.splitlines(True) if each[0] != "#"))))
+
+
+def test_the_csv_has_all_columns_whole_times_and_plain_numbers() -> None:
+    (row,) = csv_rows(mixed(), Choice(search="odd"))
+
+    assert tuple(row) == CSV_COLUMNS
+    assert (row["id"], row["state"], row["differences"], row["critical"]) == ("http://odd:8000", "up", "1", "0")
+    assert row["observed_at"] == f"{POLLED_AT:%Y-%m-%dT%H:%M:%SZ}"
+    assert (row["reason"], row["best_answer"], row["labels"]) == ("", "/server_info", "pool=chat zone=eu-1")
+    assert csv_rows(mixed())[0]["reason"] == "refused: Nothing listens there."
+
+
+@pytest.mark.parametrize("name", ["=cmd|' /C calc'!A0", "+1", "-1+1", "@x", " =1"])
+def test_the_csv_has_no_formula(name: str) -> None:
+    assert csv_rows(fleet([replica(name)]))[0]["name"] == "'" + name
+
+
+def test_a_long_list_is_cut_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dashboard.views.replicas.MOST_ROWS", 4)
+
+    assert len(table(mixed()).rows) == 4
+    assert table(mixed()).note.endswith("2 more are not listed.")
