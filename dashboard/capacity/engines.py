@@ -270,7 +270,7 @@ def _bytes_per_device(blocks: int | None, groups: Sequence[KVCacheGroup]) -> int
 
 
 def _product(*factors: int | None) -> int | None:
-    """Multiply; None when a factor is not known, or when the product is more than a column of integers holds."""
+    """Return the product; None when a factor is unknown, or when the product exceeds MAX_INTEGER."""
     product = 1
     for factor in factors:
         if factor is None:

@@ -57,7 +57,7 @@ def replica_columns(
             replicas=(replica,),
             note="reference" if (ReferenceKind.REPLICA, replica) == reference else f"cohort {cohort.letter}",
             read_in_part=int(replica in cohort.read_in_part),
-            version=documents[cohort.held[replica]].version,
+            version=documents[cohort.documents_by_replica[replica]].version,
             cohort="" if (ReferenceKind.REPLICA, replica) == reference else cohort.letter,
         )
         for replica in replicas

@@ -245,7 +245,7 @@ def _incomplete(pool: Pool) -> list[tuple[int, str, int]]:
     return [
         (place, key, number)
         for place, cohort in enumerate(pool.cohorts)
-        for key, number in Counter(cohort.held[replica] for replica in cohort.read_in_part).items()
+        for key, number in Counter(cohort.documents_by_replica[replica] for replica in cohort.read_in_part).items()
     ]
 
 

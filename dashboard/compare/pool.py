@@ -78,8 +78,8 @@ def compare_pool(
 ) -> Pool:
     """Compare the replicas of one pool. The order of `members` and `documents` has no meaning.
 
-    `ignore` holds globs over paths (`*` also matches dots): a path that would differ and matches one is listed in
-    `Pool.ignored` instead. Stale members are in cohorts, but values count fresh ones only. Without fresh members the
+    `ignore` has globs over paths (`*` also matches dots): a matching path that would differ is in `Pool.ignored`
+    instead. Stale members are in cohorts, but values count fresh ones only. Without fresh members the
     last documents are compared and nothing has a majority. `Pool.equal` counts paths that at least two replicas
     report, all with one value.
     """
@@ -116,7 +116,7 @@ def group_by_value(pool: Pool, documents: Mapping[str, Document], path: str) -> 
     """
     found: dict[SettingValue, list[tuple[str, str, Source | None]]] = {}  # replica, cohort, source
     for cohort in pool.cohorts:
-        for replica, key in cohort.held.items():
+        for replica, key in cohort.documents_by_replica.items():
             setting = lookup_setting(documents[key].settings, path)
             if setting is None:
                 value = SettingValue("null", VALUELESS[missing_code(documents[key].version, path)])
@@ -188,16 +188,16 @@ def _cohort(
     incomplete: Sequence[int],
     distinguishing: Mapping[str, SettingValue],
 ) -> Cohort:
-    held = {replica: read.documents[row].id for row in rows for replica in read.replicas[row]}
+    by_replica = {replica: read.documents[row].id for row in rows for replica in read.replicas[row]}
     return Cohort(
         letter=name,
         document=read.documents[rows[0]].id,
         documents=tuple(read.documents[row].id for row in rows),
-        replicas=tuple(sorted(held)),
+        replicas=tuple(sorted(by_replica)),
         settings=_union([read.documents[row].settings for row in rows]),
         read_in_part=tuple(sorted(replica for row in incomplete for replica in read.replicas[row])),
         distinguishing=distinguishing,
-        held=held,
+        documents_by_replica=by_replica,
     )
 
 

@@ -40,7 +40,7 @@ def parse_reference(text: str | None, pool: Pool, baseline: Baseline | None = No
         return BASELINE
     if text is not None and text in {cohort.letter for cohort in pool.cohorts}:
         return Reference(ReferenceKind.COHORT, text)
-    if text is not None and any(text in cohort.held for cohort in pool.cohorts):
+    if text is not None and any(text in cohort.documents_by_replica for cohort in pool.cohorts):
         return Reference(ReferenceKind.REPLICA, text)
     return MAJORITY
 
@@ -69,7 +69,11 @@ def reference_settings(
 
 def settings_of(pool: Pool, documents: Mapping[str, Document], replica: str) -> Mapping[str, Setting]:
     """Return the settings of a replica's own document. The replica must be in a cohort."""
-    return next(documents[cohort.held[replica]].settings for cohort in pool.cohorts if replica in cohort.held)
+    return next(
+        documents[cohort.documents_by_replica[replica]].settings
+        for cohort in pool.cohorts
+        if replica in cohort.documents_by_replica
+    )
 
 
 def _majority_values(pool: Pool, table: Table) -> Mapping[str, SettingValue]:

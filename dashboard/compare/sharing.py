@@ -348,7 +348,7 @@ def _count_incomplete(pool: Pool, documents: Mapping[str, Document]) -> int:
         for key, values in own.items()
         if any(path not in values and not is_unsupported(documents[key].version, path) for path in reported)
     }
-    return sum(key in lacking for each in pool.cohorts for key in each.held.values())
+    return sum(key in lacking for each in pool.cohorts for key in each.documents_by_replica.values())
 
 
 def unreported_settings(verdict: SharingVerdict) -> tuple[str, ...]:

@@ -290,8 +290,8 @@ def _names(verdict: SharingVerdict, paths: Iterable[str]) -> Text:
 
 def _variants(cohort: CohortHashes, replicas: Mapping[str, Replica]) -> Text:
     """Name the replicas that hash differently from most of their cohort; of many, count the variants."""
-    most, *others = sorted(cohort.digests.values(), key=lambda held: (-len(held), held))
-    odd = sorted({key for held in others for key in held}.difference(most))
+    most, *others = sorted(cohort.digests.values(), key=lambda own: (-len(own), own))
+    odd = sorted({key for own in others for key in own}.difference(most))
     if cohort.off or not odd or len(odd) > MAX_NAMED:
         return plain(f"{cohort.ways:,} hash variants on {count(cohort.reporting, 'replica')}")
     names = [(replica(middle_cut(one_line(replicas[key].name), LONGEST_NAME), key),) for key in odd]

@@ -103,7 +103,7 @@ def find_source(fleet: Fleet, pool: Pool, chosen: str) -> BaselineSource | None:
     for cohort in pool.cohorts:
         if cohort.letter == chosen:
             return BaselineSource(cohort.settings, f"cohort {chosen}, {count(len(cohort.replicas), 'replica')}")
-    members = {member for cohort in pool.cohorts for member in cohort.held}
+    members = {member for cohort in pool.cohorts for member in cohort.documents_by_replica}
     for replica in fleet.replicas:
         if replica.id in members and chosen in {replica.id, replica.name}:
             return BaselineSource(settings_of(pool, fleet.documents, replica.id), f"replica {replica.name}")

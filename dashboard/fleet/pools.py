@@ -178,7 +178,7 @@ class Cohort:
     settings: Mapping[str, Setting]
     read_in_part: tuple[str, ...] = ()
     distinguishing: Mapping[str, SettingValue] = field(default_factory=dict)  # the fewest settings, by path
-    held: Mapping[str, str] = field(default_factory=dict)  # replica id -> id of its own document
+    documents_by_replica: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

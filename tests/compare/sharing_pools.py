@@ -120,8 +120,8 @@ def pool_of_cohorts(
     ]
     replicas = [
         replica(f"r{number}-{place}", document=each, engines=hashing(*marks))
-        for number, (each, (_, held)) in enumerate(zip(documents, cohorts, strict=True))
-        for place, marks in enumerate(held)
+        for number, (each, (_, own)) in enumerate(zip(documents, cohorts, strict=True))
+        for place, marks in enumerate(own)
     ]
     members = [Member(each.id, each.document, fresh=each.name not in stale, identity=0) for each in replicas]
     members += [Member(f"unread {number}", None, fresh=False, identity=0) for number in range(unread)]

@@ -10,7 +10,7 @@ from dashboard.fleet import Baseline, Cohort, Fingerprint, Pool, Role
 from tests.builders import hashing, replica
 
 Mark = str | Fingerprint | None
-Held = Sequence[Sequence[Mark]]  # of one column: its replicas' engines
+ReplicaMarks = Sequence[Sequence[Mark]]  # of one column: its replicas' engines
 CellValues = list[tuple[CellState, str, int | None]]  # state, value, reporting replicas
 
 SAME, DIFFERS, UNKNOWN, ABSENT = CellState.SAME, CellState.DIFFERS, CellState.UNKNOWN, CellState.ABSENT
@@ -19,19 +19,19 @@ REPLICA_B = Reference(ReferenceKind.REPLICA, replica("r1-0").id)
 OFF = Fingerprint(reason="prefix caching is off")
 
 
-def row(columns: Sequence[Held], reference: Reference = MAJORITY) -> Row | None:
+def row(columns: Sequence[ReplicaMarks], reference: Reference = MAJORITY) -> Row | None:
     """The row of these columns, cohorts A, B and so on, compared with a reference."""
     members = [
-        [replica(f"r{number}-{place}", engines=hashing(*marks)) for place, marks in enumerate(held)]
-        for number, held in enumerate(columns)
+        [replica(f"r{number}-{place}", engines=hashing(*marks)) for place, marks in enumerate(own)]
+        for number, own in enumerate(columns)
     ]
     drawn = [
-        Column(chr(ord("A") + number), "", len(held), tuple(each.id for each in held), "", 0, None)
-        for number, held in enumerate(members)
+        Column(chr(ord("A") + number), "", len(own), tuple(each.id for each in own), "", 0, None)
+        for number, own in enumerate(members)
     ]
     agreed = (baseline_column(Baseline("agreed", "*", {})),) if reference == BASELINE else ()
     cohorts = tuple(Cohort(each.key, "", (), each.replicas, {}) for each in drawn)
-    replicas = {each.id: each for held in members for each in held}
+    replicas = {each.id: each for own in members for each in own}
     pool = Pool("chat", Role.BOTH, tuple(replicas), len(replicas), None, cohorts, (), 0, 0, ())
     return hash_row("the path", pool, reference, (*agreed, *drawn), replicas)
 
@@ -63,7 +63,7 @@ def row(columns: Sequence[Held], reference: Reference = MAJORITY) -> Row | None:
     ],
 )
 def test_a_column_differs_where_its_hashes_are_not_those_of_the_reference(
-    columns: Sequence[Held], reference: Reference, cells: CellValues
+    columns: Sequence[ReplicaMarks], reference: Reference, cells: CellValues
 ) -> None:
     found = row(columns, reference)
 
@@ -76,5 +76,5 @@ def test_a_column_differs_where_its_hashes_are_not_those_of_the_reference(
 
 
 @pytest.mark.parametrize("columns", [[], [[[None], [OFF]]]])
-def test_there_is_no_row_where_no_engine_reports_a_digest(columns: Sequence[Held]) -> None:
+def test_there_is_no_row_where_no_engine_reports_a_digest(columns: Sequence[ReplicaMarks]) -> None:
     assert row(columns) is None

@@ -279,7 +279,7 @@ def test_a_cell_counts_exactly_the_replicas_whose_own_document_has_a_value(fleet
     pool, documents = compared(fleet), fleet[1]
     for row in build_matrix(pool, documents, MAJORITY, only_differences=False).table.rows:
         for cell, cohort in zip(row.cells, pool.cohorts, strict=True):
-            own = [lookup_setting(documents[key].settings, row.path) for key in cohort.held.values()]
+            own = [lookup_setting(documents[key].settings, row.path) for key in cohort.documents_by_replica.values()]
             number = sum(setting is not None and is_comparable(setting.state) for setting in own)
             assert (len(own) if cell.tellers is None else cell.tellers) == (number if cell.value else len(own))
 

@@ -120,7 +120,7 @@ def test_a_cohort_has_all_settings_of_its_members_and_names_incomplete_ones() ->
     assert {path: setting.value for path, setting in cohort.settings.items()} == {"a": "1", "b": "1", "c": "3"}
     assert (cohort.document, cohort.documents) == ("d2", ("d2", "d0", "d1"))
     assert cohort.read_in_part == ("http://0-0:80", "http://1-0:80")
-    assert cohort.held["http://1-0:80"] == "d1"
+    assert cohort.documents_by_replica["http://1-0:80"] == "d1"
 
 
 def test_the_most_complete_document_names_the_source_of_a_shared_value() -> None:
@@ -219,11 +219,11 @@ def test_the_order_of_members_and_documents_changes_nothing(fleet: Fleet, random
 @given(fleets())
 def test_every_replica_with_a_document_is_in_exactly_one_cohort(fleet: Fleet) -> None:
     pool = compared(fleet)
-    placed = [(replica, key) for cohort in pool.cohorts for replica, key in cohort.held.items()]
+    placed = [(replica, key) for cohort in pool.cohorts for replica, key in cohort.documents_by_replica.items()]
 
     assert sorted(placed) == sorted((member.id, member.document) for member in fleet[0] if member.document)
-    assert all(cohort.replicas == tuple(sorted(cohort.held)) for cohort in pool.cohorts)
-    assert all(set(cohort.documents) == set(cohort.held.values()) for cohort in pool.cohorts)
+    assert all(cohort.replicas == tuple(sorted(cohort.documents_by_replica)) for cohort in pool.cohorts)
+    assert all(set(cohort.documents) == set(cohort.documents_by_replica.values()) for cohort in pool.cohorts)
 
 
 def contradict(one: Document, other: Document, paths: tuple[str, ...]) -> bool:

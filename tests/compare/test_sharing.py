@@ -43,7 +43,7 @@ def pair(first: Cohort, second: Cohort) -> SharingCell:
 
 
 @pytest.mark.parametrize(
-    ("settings", "held", "expected"),
+    ("settings", "replicas", "expected"),
     [
         ({}, ["a", "a", "a"], (YES, Cause.EQUAL_HASHES)),
         ({}, ["a", "b", "c"], (NO, Cause.RANDOM_SEED)),
@@ -73,9 +73,9 @@ def pair(first: Cohort, second: Cohort) -> SharingCell:
     ],
 )
 def test_replicas_of_a_cohort_share_if_their_hashes_are_equal(
-    settings: Mapping[str, Any], held: Sequence[Sequence[Mark]], expected: tuple[Share, Cause]
+    settings: Mapping[str, Any], replicas: Sequence[Sequence[Mark]], expected: tuple[Share, Cause]
 ) -> None:
-    cell = verdict_of((settings, held)).cells[0]
+    cell = verdict_of((settings, replicas)).cells[0]
 
     assert (cell.share, cell.cause) == expected
 
@@ -248,19 +248,19 @@ def test_the_verdict_counts_unknown_replicas_and_is_certain_only_with_a_proof(
 
 
 MARKS = st.sampled_from([None, "a", "b", "c", Fingerprint("a", "d"), Fingerprint(None, "e"), OFF])
-HELD = st.lists(st.lists(MARKS, max_size=3), min_size=1, max_size=4)
+REPLICA_MARKS = st.lists(st.lists(MARKS, max_size=3), min_size=1, max_size=4)
 SETTINGS = st.sampled_from([{}, {BLOCK: 32}, {"version": "0.31.0"}, {CACHING: False}, RANDOM])
 
 
-def _cohort(settings: Mapping[str, Any], held: Sequence[Sequence[Mark]]) -> CohortHashes:
-    return verdict_of((settings, held)).cohorts[0]
+def _cohort(settings: Mapping[str, Any], replicas: Sequence[Sequence[Mark]]) -> CohortHashes:
+    return verdict_of((settings, replicas)).cohorts[0]
 
 
-@given(SETTINGS, HELD, SETTINGS, HELD)
+@given(SETTINGS, REPLICA_MARKS, SETTINGS, REPLICA_MARKS)
 def test_sharing_is_mutual(
-    mine: Mapping[str, Any], held: list[list[Mark]], yours: Mapping[str, Any], others: list[list[Mark]]
+    mine: Mapping[str, Any], replicas: list[list[Mark]], yours: Mapping[str, Any], others: list[list[Mark]]
 ) -> None:
-    one, other = _cohort(mine, held), _cohort(yours, others)
+    one, other = _cohort(mine, replicas), _cohort(yours, others)
 
     assert compare_cohorts(one, other)[2:] == compare_cohorts(other, one)[2:]
 
@@ -272,29 +272,29 @@ def test_equal_digests_always_share(mine: Mapping[str, Any], yours: Mapping[str,
     assert {compare_cohorts(one, other).share for one in both for other in both} == {YES}
 
 
-@given(SETTINGS, HELD, SETTINGS, HELD, st.lists(MARKS, max_size=3))
+@given(SETTINGS, REPLICA_MARKS, SETTINGS, REPLICA_MARKS, st.lists(MARKS, max_size=3))
 def test_one_more_replica_never_turns_no_into_yes(
     mine: Mapping[str, Any],
-    held: list[list[Mark]],
+    replicas: list[list[Mark]],
     yours: Mapping[str, Any],
     others: list[list[Mark]],
     more: list[Mark],
 ) -> None:
-    one, other, larger = _cohort(mine, held), _cohort(yours, others), _cohort(mine, [*held, more])
+    one, other, larger = _cohort(mine, replicas), _cohort(yours, others), _cohort(mine, [*replicas, more])
 
     for before, after in (((one, one), (larger, larger)), ((one, other), (larger, other))):
         assert (compare_cohorts(*before).share, compare_cohorts(*after).share) != (NO, YES)
 
 
-@given(HELD)
-def test_yes_needs_the_same_digest_from_every_engine_of_every_replica(held: list[list[Mark]]) -> None:
-    digests = {mark.engine if isinstance(mark, Fingerprint) else mark for marks in held for mark in marks}
-    share = verdict_of(({}, held)).cells[0].share
+@given(REPLICA_MARKS)
+def test_yes_needs_the_same_digest_from_every_engine_of_every_replica(replicas: list[list[Mark]]) -> None:
+    digests = {mark.engine if isinstance(mark, Fingerprint) else mark for marks in replicas for mark in marks}
+    share = verdict_of(({}, replicas)).cells[0].share
 
-    assert (share is YES) == (len(digests) == 1 and None not in digests and all(held))
+    assert (share is YES) == (len(digests) == 1 and None not in digests and all(replicas))
 
 
-@given(st.lists(st.tuples(SETTINGS, HELD), min_size=1, max_size=4))
+@given(st.lists(st.tuples(SETTINGS, REPLICA_MARKS), min_size=1, max_size=4))
 def test_the_verdict_on_a_pool_is_its_weakest_cell(cohorts: list[Cohort]) -> None:
     verdict = verdict_of(*cohorts)
     found = {cell.share for cell in verdict.cells}
