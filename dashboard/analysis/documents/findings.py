@@ -97,11 +97,6 @@ def finding_rows(kind: Literal["findings", "suppressed"]) -> Callable[[Fleet], t
     return rows
 
 
-def tally(fleet: Fleet) -> Tally:
-    """Count the findings of the whole fleet."""
-    return tally_fleet(fleet.inspection)
-
-
 def _outcomes(fleet: Fleet) -> tuple[OutcomeGroup, ...]:
     grouped: dict[tuple[str, OutcomeKind, str], list[Outcome]] = defaultdict(list)
     for outcome in fleet.inspection.outcomes:
@@ -203,18 +198,24 @@ POOL_KEYS = (
     ),
 )
 CONTRACT.object(Pool, *POOL_KEYS)
-FINDINGS = CONTRACT.object(
-    Fleet,
-    Key("schema_version", int, lambda _: SCHEMA_VERSION),
+HEAD_KEYS = (
     Key("program_version", str, lambda _: __version__),
     Key("generated_at", Time, ADDED),
     Key("data_as_of", Time, "polled_at", "when the poll ended"),
     Key("fleet", of="name"),
-    "coverage",
-    Key("tally", Tally, tally),
+    Key("coverage"),
+    Key("tally", Tally, lambda fleet: tally_fleet(fleet.inspection)),
+)
+FINDING_KEYS = (
     Key("pools", tuple[Pool, ...], pool_rows),
     Key("findings", tuple[Finding, ...], finding_rows("findings")),
     Key("suppressed", tuple[Finding, ...], finding_rows("suppressed")),
+)
+FINDINGS = CONTRACT.object(
+    Fleet,
+    Key("schema_version", int, lambda _: SCHEMA_VERSION),
+    *HEAD_KEYS,
+    *FINDING_KEYS,
     Key("outcomes", tuple[OutcomeGroup, ...], _outcomes),
     Key("notes", of="inspection.notes", doc="options and baselines that match nothing"),
     name="FindingsDocument",

@@ -11,10 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator
 
-from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.documents import findings
-from dashboard.analysis.documents.contract import ADDED, Contract, Extended, JsonObject, Key, Time, native
+from dashboard.analysis.documents.contract import ADDED, Contract, Extended, JsonObject, Key, native
 from dashboard.compare import SharingCell, SharingVerdict, Verdict, cause_text
 from dashboard.fleet import (
     Cohort,
@@ -34,7 +33,7 @@ from dashboard.fleet import (
     cohort_letters,
 )
 from dashboard.rules.catalogue import RULE_SET
-from dashboard.rules.findings import Confidence, Finding, Suppression, Tally
+from dashboard.rules.findings import Confidence, Suppression
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.vllm.canonical import SHORT, canonical_text, is_short, tidy
 from dashboard.vllm.schemas.types import Count
@@ -155,7 +154,7 @@ def _policy() -> Contract:
     return contract
 
 
-def _declare_replicas(contract: Contract) -> None:
+def _declare_settings(contract: Contract) -> None:
     contract.object(Setting, Key("value", Any, doc="native JSON"), "state", "source", read=dict, write=_setting_object)
     contract.types[Mapping[str, Setting]] = Annotated[
         contract.resolve(Mapping[str, Setting]), AfterValidator(_read_settings)
@@ -172,6 +171,9 @@ def _declare_replicas(contract: Contract) -> None:
         "failure",
         read=_read_probe,
     )
+
+
+def _declare_replicas(contract: Contract) -> None:
     contract.object(
         Replica,
         Key("replica", of="id", doc="scheme://host:port"),
@@ -193,9 +195,7 @@ def _declare_replicas(contract: Contract) -> None:
             full=True,
         ),
         Key("same_process", doc="other addresses of the same process", full=True),
-        Key("contradictions", full=True),
-        Key("identity", full=True),
-        Key("probes", full=True),
+        Key("contradictions identity probes", full=True),
         read=_read_replica,
     )
 
@@ -209,11 +209,7 @@ def _declare_engines(contract: Contract) -> None:
         "dp_rank num_gpu_blocks block_size kv_cache_size_tokens max_concurrency kv_cache_bytes naive_tokens",
         "max_model_len basis",
         Key("fingerprint", doc="null: not reported", default=None),
-        Key(
-            "shares_sum",
-            doc="tokens and concurrency are those of all such engines of the replica together",
-            default=False,
-        ),
+        Key("shares_sum", doc="tokens and concurrency are the sum of all such engines of the replica", default=False),
         Key("kv_cache_bytes_per_device", full=True),
         Key("reason", doc="why a number is unknown or assumed", full=True),
         Key(
@@ -293,6 +289,7 @@ def _declare_pools(contract: Contract) -> None:
 def fleet_object(*, full: bool) -> JsonObject:
     """Return the declaration of the document."""
     replicas = Contract(findings.CONTRACT, types={int: Count}, full=full)
+    _declare_settings(replicas)
     _declare_replicas(replicas)
     _declare_engines(replicas)
     contract = Contract(replicas, types={int: int}, full=full)
@@ -300,12 +297,7 @@ def fleet_object(*, full: bool) -> JsonObject:
     return contract.object(
         Fleet,
         Key("schema_version", Literal[2], lambda _: SCHEMA_VERSION),
-        Key("program_version", str, lambda _: __version__),
-        Key("generated_at", Time, ADDED),
-        Key("data_as_of", Time, "polled_at", "when the poll ended"),
-        Key("fleet", of="name"),
-        "coverage",
-        Key("tally", Tally, findings.tally),
+        *findings.HEAD_KEYS,
         Key("ignored", doc="paths, or globs, that are not compared"),
         Key("notes", of="inspection.notes", doc="options and baselines that match nothing, keys over plain http"),
         Key("discovery_errors", doc="sources of targets that cannot be read, and why", default=()),
@@ -313,9 +305,7 @@ def fleet_object(*, full: bool) -> JsonObject:
         Key("engines", tuple[Engine, ...], _rows("engines")),
         Key("devices", tuple[Device, ...], _device_rows),
         Key("kv_cache_groups", tuple[KVCacheGroup, ...], _rows("kv_cache_groups")),
-        Key("pools", tuple[Pool, ...], findings.pool_rows),
-        Key("findings", tuple[Finding, ...], findings.finding_rows("findings")),
-        Key("suppressed", tuple[Finding, ...], findings.finding_rows("suppressed")),
+        *findings.FINDING_KEYS,
         Key(
             "documents",
             dict[str, Mapping[str, Setting]],
