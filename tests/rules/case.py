@@ -192,7 +192,7 @@ def _contradiction(fields: Mapping[str, Any]) -> Contradiction:
 _READERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "role": lambda value: {"role": Role(value)},
     "labels": lambda value: {"labels": value},
-    "identity": lambda value: {"identity": {path: builders.setting(each) for path, each in value.items()}},
+    "identity": lambda value: {"identity": {path: _setting(each) for path, each in value.items()}},
     "engines": lambda value: {"engines": tuple(map(_engine, value))},
     "hashes": _hashes,
     "devices": lambda value: {"devices": tuple(Device(**{"dp_rank": 0, "rank": 0, **each}) for each in value)},

@@ -1,4 +1,4 @@
-"""Connectors and their options are read from a document, nested or not; hostile values are ignored."""
+"""Connectors and their options are read from any nesting, and hostile values are left out."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,54 +18,47 @@ from dashboard.rules.connector_options import (
 )
 from tests.builders import document, setting
 
+PATHS = {"name": CONNECTOR, "role": ROLE, "extra": EXTRA, "connectors": f"{EXTRA}.connectors", "section": SECTION}
+REDACTED = setting(None, State.REDACTED)
 HOSTILE: list[Any] = [
-    None,
-    0,
-    True,
-    "",
-    "null",
-    [],
-    {},
-    [[]],
-    [{}],
-    [None, 1, {"kv_connector": None}],
-    {"a": {"b": [1]}},
-    "\x00<b>",
+    *(None, 0, True, "", "null", [], {}, [[]], [{}]),
+    *([None, 1, {"kv_connector": None}], {"a": {"b": [1]}}, "\x00<b>"),
+]
+CHILDREN = [
+    {"kv_connector": "NixlConnector", "kv_role": "kv_both"},
+    {"kv_connector": "LMCacheMPConnector", "kv_connector_extra_config": {"mp.port": 1, "a": {"b": False, "c": {}}}},
 ]
 
 
-def settings_of(**settings: object) -> Mapping[str, Setting]:
-    paths = {"name": CONNECTOR, "role": ROLE, "extra": EXTRA, "connectors": f"{EXTRA}.connectors", "section": SECTION}
-    return dict(
-        document({paths.get(key, f"{EXTRA}.{key}"): value for key, value in settings.items()}, base={}).settings
-    )
+def read(**values: object) -> Mapping[str, Setting]:
+    """Return settings of a connector: its name, role, section or options."""
+    return document({PATHS.get(key, f"{EXTRA}.{key}"): value for key, value in values.items()}, base={}).settings
 
 
-def test_a_connector_has_its_role_and_its_options() -> None:
-    settings = settings_of(name="NixlConnector", role="kv_producer", backends=["UCX"])
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (read(name="A", role="kv_producer", x=["UCX"]), (Connector("A", "kv_producer", {"x": ["UCX"]}),)),
+        (
+            read(name="MultiConnector", role="kv_both", connectors=CHILDREN),
+            (
+                Connector("NixlConnector", "kv_both", {}),
+                Connector("LMCacheMPConnector", None, {"mp.port": 1, "a.b": False, "a.c": {}}),
+            ),
+        ),
+    ],
+    ids=["one connector", "a MultiConnector"],
+)
+def test_connectors_have_their_role_and_options(
+    settings: Mapping[str, Setting], expected: tuple[Connector, ...]
+) -> None:
+    assert connectors(settings) == expected
 
-    assert connectors(settings) == (Connector("NixlConnector", "kv_producer", {"backends": ["UCX"]}),)
 
-
-def test_the_connectors_inside_a_multi_connector_replace_it() -> None:
-    options = {"lmcache.mp.port": 1, "a": {"b": 2, "c": {}}}
-    children = [
-        {"kv_connector": "NixlConnector", "kv_role": "kv_both"},
-        {"kv_connector": "LMCacheMPConnector", "kv_connector_extra_config": options},
-    ]
-    found = connectors(settings_of(name="MultiConnector", role="kv_both", connectors=children))
-
-    assert [each.name for each in found] == ["NixlConnector", "LMCacheMPConnector"]
-    assert [each.role for each in found] == ["kv_both", None]
-    assert found[1].options == {"lmcache.mp.port": 1, "a.b": 2, "a.c": {}}
-
-
-def test_an_option_is_that_of_the_first_connector_with_it() -> None:
-    children = [{"kv_connector": "A"}, {"kv_connector": "B", "kv_connector_extra_config": {"x": False}}]
-
-    assert option(settings_of(name="MultiConnector", connectors=children), "x") is False
-    assert option(settings_of(name="A", x=1), "x") == 1
-    assert option(settings_of(name="A", x=1), "y") is None
+def test_an_option_is_that_of_the_first_connector_that_has_it() -> None:
+    assert option(read(name="MultiConnector", connectors=CHILDREN), "a.b") is False
+    assert option(read(name="A", x=1), "x") == 1
+    assert option(read(name="A", x=1), "y") is None
 
 
 @pytest.mark.parametrize(
@@ -75,27 +68,26 @@ def test_an_option_is_that_of_the_first_connector_with_it() -> None:
         ({"name": "A", "extra": {}}, True),
         ({"name": "A", "x": 1}, True),
         ({"name": "A"}, False),
-        ({"name": "A", "x": 1, "y": setting(None, State.REDACTED)}, False),
-        ({"section": setting(None, State.REDACTED)}, False),
+        ({"name": "A", "x": 1, "y": REDACTED}, False),
+        ({"section": REDACTED}, False),
         ({}, False),
     ],
 )
-def test_options_are_known_only_where_all_are_reported(settings: dict[str, Any], *, expected: bool) -> None:
-    assert reports_options(settings_of(**settings)) is expected
+def test_options_are_reported_if_none_of_them_is_missing(settings: dict[str, Any], *, expected: bool) -> None:
+    assert reports_options(read(**settings)) is expected
 
 
 @pytest.mark.parametrize("value", HOSTILE, ids=repr)
-def test_hostile_values_are_no_connectors(value: object) -> None:
-    found = connectors(settings_of(name=value, role=value, x=value))
+def test_hostile_names_roles_and_options_are_left_out(value: object) -> None:
+    names = [each.name for each in connectors(read(name=value, role=value, x=value))]
+    (child,) = connectors(
+        read(
+            name="MultiConnector",
+            connectors=[{"kv_connector": "A", "kv_role": value, "kv_connector_extra_config": value}],
+        )
+    )
 
-    assert [each.name for each in found] == ([value] if isinstance(value, str) else [])
-    assert connectors(settings_of(name="MultiConnector", role=value, connectors=value)) == ()
-
-
-@pytest.mark.parametrize("value", HOSTILE, ids=repr)
-def test_hostile_roles_and_options_are_excluded(value: object) -> None:
-    children = [{"kv_connector": "A", "kv_role": value, "kv_connector_extra_config": value}]
-    (found,) = connectors(settings_of(name="MultiConnector", connectors=children))
-
-    assert found.role == (value if isinstance(value, str) else None)
-    assert found.options == ({"a.b": [1]} if value == {"a": {"b": [1]}} else {})
+    assert names == ([value] if isinstance(value, str) else [])
+    assert connectors(read(name="MultiConnector", role=value, connectors=value)) == ()
+    assert child.role == (value if isinstance(value, str) else None)
+    assert child.options == ({"a.b": [1]} if value == {"a": {"b": [1]}} else {})

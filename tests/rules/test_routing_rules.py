@@ -1,232 +1,280 @@
-"""Routing rules: what YAML cases cannot show: foreign types, real answers, where a value was told."""
+"""Routing rules: captured servers, evidence, sources and hostile values, which YAML cases cannot express."""
 
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from dashboard.fleet import Source, State
-from dashboard.rules.catalogue import ALL_RULES
+from dashboard.analysis.assembly import Fleet, build_fleet
+from dashboard.compare.prefix import SeedKind
+from dashboard.fleet import Fingerprint, Source
+from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy
-from dashboard.rules.findings import Family, Finding, OutcomeKind
-from tests import builders
-from tests.rules.routing_pools import ALGORITHM, SEED, judged, pool_of, said
+from dashboard.rules.engine import inspect_fleet
+from dashboard.rules.findings import Confidence, Family, Finding, Inspection, OutcomeKind, Severity
+from dashboard.rules.policy import Policy
+from dashboard.rules.routing.hash_seed import seed_of
+from dashboard.rules.routing.hashes import MAX_GROUPS, group_by_hashes, same_hashes
+from dashboard.rules.subject import FINGERPRINT
+from tests import builders, captured
+from tests.captured import Capture
+from tests.provider_answers import with_provider
 
-ROUTING = tuple(each for each in ALL_RULES if each.family is Family.ROUTING)
-
+ROUTING = [each for each in ALL_RULES if each.family is Family.ROUTING]
+ALGORITHM = "cache_config.prefix_caching_hash_algo"
+BLOCK = "cache_config.block_size"
 EVENTS = "kv_events_config.enable_kv_cache_events"
 ENDPOINT = "kv_events_config.endpoint"
 TOPIC = "kv_events_config.topic"
-BLOCK = "cache_config.block_size"
-DCP = "parallel_config.decode_context_parallel_size"
-EXPECTING = Expectations(16, "sha256_cbor", SeedPolicy.ENVIRONMENT, "kv@{host}:{port}@{model}")
-FOREIGN = [
-    pytest.param(value, id=name)
-    for name, value in {
-        "text": "16",
-        "markup": builders.HOSTILE,
-        "control characters": "\x00\x1b[31m\u202e",
-        "list": [1, ["2", None]],
-        "object": {"a": {"b": []}},
-        "huge": 10**400,
-        "tiny": 1e-300,
-        "negative": -5,
-        "boolean": True,
-        "null": None,
-        "zero": 0,
-        "long": "9" * 5000,
-    }.items()
-]
+SEED, POLICY = "env.PYTHONHASHSEED", "seed_policy"
+XXHASH, SHA256 = {ALGORITHM: "xxhash", POLICY: "random"}, {ALGORITHM: "sha256", POLICY: "default"}
+ENVIRONMENT = {**SHA256, POLICY: "environment"}
+HASHING = Declared(router=Router.PREFIX_HASH)
+EXPECTING = Declared(expects=Expectations(16, "sha256_cbor", SeedPolicy.ENVIRONMENT, "kv@{host}:{port}@{model}"))
+
+Hashing = tuple[Mapping[str, Any], Sequence[str]]  # settings of a replica, and the digests of its engines
+
+
+def pool_of(*entries: Hashing, base: Mapping[str, Any] | None = None) -> Fleet:
+    """Return a pool `chat` with a replica per entry."""
+    documents = [builders.document({"version": "0.32.0", **(base or {}), **own}, base={}) for own, _ in entries]
+    members = []
+    for number, (document, (_, digests)) in enumerate(zip(documents, entries, strict=True), 1):
+        prints = [Fingerprint(each, each) for each in digests]
+        engines = tuple(builders.engine(dp_rank=rank, fingerprint=each) for rank, each in enumerate(prints))
+        members.append(builders.replica(f"chat-{number}", document=document, engines=engines))
+    return builders.fleet(members, documents)
+
+
+def captured_pool(*answers: Mapping[str, bytes]) -> Fleet:
+    """Return a pool `chat` of servers with these answers."""
+    snapshots = [
+        captured.snapshot(each, target=f"http://10.0.0.{number}:8000", labels={"pool": "chat"})
+        for number, each in enumerate(answers, 1)
+    ]
+    return build_fleet("test", snapshots, polled_at=captured.AT, interval=timedelta(seconds=15))
+
+
+def providers(case: str, *fingerprints: Sequence[str]) -> Fleet:
+    """Return servers like this capture, each with the provider and these hashes, one per DP rank."""
+    capture = captured.capture(case)
+    return captured_pool(*(with_provider(capture, full=False, fingerprints=each) for each in fingerprints))
+
+
+def inspected(fleet: Fleet, *ids: str, declared: Declared = HASHING) -> Inspection:
+    """Inspect a fleet by some rules, or by all routing rules."""
+    rules = [BY_ID[each] for each in ids] or ROUTING
+    policy = Policy(pools={"chat": declared})
+    return inspect_fleet(rules, fleet.pools, fleet.replicas, fleet.documents, policy, builders.NOW)
+
+
+def digest_rows(finding: Finding) -> list[tuple[Any, int, bool]]:
+    rows = (each for each in finding.evidence if each.path == FINGERPRINT)
+    return [(json.loads(row.value), len(row.replicas), row.is_reference) for row in rows]
+
+
+def expected_findings(capture: Capture, number: int) -> list[tuple[str, Confidence]]:
+    """Return the findings of a pool of servers like this one behind a prefix-hash router."""
+    if number == 1:
+        return []
+    if capture.case in {"llama_noprefix", "mamba2", "deepseek_mla"}:  # prefix caching is off
+        return [("RT-13", Confidence.REPORTED)]
+    has_random_seed = capture.version in {"0.12.0", "0.20.2"} or "xxhash" in capture.case
+    return [("RT-06", Confidence.ASSUMED)] if has_random_seed else []
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("router", Router)
-@pytest.mark.parametrize("value", FOREIGN)
-def test_no_value_makes_a_rule_raise(value: Any, router: Router) -> None:
-    paths = {need for rule in ROUTING for need in rule.needs} | {
-        "cache_config.effective_attention_block_size",
-        "cache_config.enable_prefix_caching",
-        "kv_events_config.publisher",
-        "kv_events_config.replay_endpoint",
-    }
-    odd = dict.fromkeys(paths, value) | {
-        "version": value if isinstance(value, str) else "0.32.0"
-    }  # checked at the edge
-    usual = {EVENTS: True, "cache_config.block_size": 16, ALGORITHM: "sha256", TOPIC: "kv", ENDPOINT: "tcp://*:5557"}
-    fleet = pool_of(odd, {**odd, EVENTS: True}, usual, usual, usual)
+@pytest.mark.parametrize("capture", captured.captures())
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_equal_servers_only_differ_in_random_hash_seeds(capture: Capture, number: int) -> None:
+    found = inspected(captured_pool(*[capture.answers] * number)).findings
 
-    outcomes = [
-        outcome
-        for expects in (EXPECTING, Expectations(), Expectations(seed_policy=SeedPolicy.DEFAULT))
-        for outcome in judged(fleet, chat=Declared(router=router, expects=expects)).outcomes
+    assert [(each.rule, each.confidence) for each in found] == expected_findings(capture, number)
+
+
+def test_a_declared_seed_replaces_the_assumption_of_random_seeds() -> None:
+    one, again = (captured.capture(case) for case in ("qwen3_xxhash", "qwen3_xxhash_again"))
+    fleet = captured_pool(one.answers, again.answers)
+    (finding,) = inspected(fleet).findings
+
+    assert one.launch["first_block_hash"] != again.launch["first_block_hash"]
+    assert (finding.rule, finding.severity, finding.confidence) == ("RT-06", Severity.WARNING, Confidence.ASSUMED)
+    assert 'pools:\n  "chat":\n    expects:\n      seed_policy: environment' in [
+        each.text for each in finding.remedy.snippets
     ]
-
-    assert [each.reason for each in outcomes if each.kind is OutcomeKind.ERROR] == []
-    assert len(outcomes) == 3 * len(ROUTING)
-
-
-def test_a_bound_endpoint_says_nothing_of_what_was_asked_for() -> None:
-    """vLLM tells host and port that the system chose for `tcp://*:0`; they differ on every replica."""
-    told = [
-        {EVENTS: True, ENDPOINT: builders.setting(f"tcp://{{host}}:{port}", source=Source.KV_EVENT_SOURCES)}
-        for port in (41234, 38111, 40002)
-    ]
-
-    assert said(judged(pool_of(*told), "RT-11")) == []
+    declared = Declared(expects=Expectations(seed_policy=SeedPolicy.ENVIRONMENT))
+    assert not inspected(fleet, declared=declared).findings
 
 
-def test_a_bound_wildcard_is_of_the_kind_that_was_asked_for_but_its_port_is_not() -> None:
-    bound = [
-        {EVENTS: True, ENDPOINT: builders.setting(f"tcp://*:{port}", source=Source.KV_EVENT_SOURCES)}
-        for port in (5557, 5558)
-    ]
-    asked = {EVENTS: True, ENDPOINT: "tcp://{host}:5557"}
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [
+        ({"version": "0.28.9", ALGORITHM: "sha256"}, SeedKind.RANDOM),
+        ({"version": "0.29.0", ALGORITHM: "sha256"}, SeedKind.FIXED),
+        ({"version": "0.29.0", ALGORITHM: "sha256_cbor"}, SeedKind.FIXED),
+        ({"version": "0.29.0", ALGORITHM: "xxhash"}, SeedKind.RANDOM),
+        ({"version": "0.12.0"}, SeedKind.RANDOM),
+        ({"version": "0.12.0", SEED: "0"}, SeedKind.SEED),
+        ({"version": "nightly", ALGORITHM: "xxhash_cbor"}, SeedKind.RANDOM),
+        ({"version": "nightly", ALGORITHM: "sha256"}, None),
+        ({"version": "0.32.0"}, None),
+        ({"version": "0.32.0", ALGORITHM: "builtin"}, None),
+    ],
+)
+def test_the_hash_seed_follows_from_version_algorithm_and_variable(
+    settings: dict[str, Any], kind: SeedKind | None
+) -> None:
+    seed = seed_of(builders.document(settings, base={}).settings)
 
-    assert said(judged(pool_of(*bound), "RT-11")) == []
-    assert len(judged(pool_of(*bound, asked), "RT-11").findings) == 1
+    assert (seed.kind if seed else None) == kind
 
 
-def test_replicas_on_one_host_need_ports_of_their_own() -> None:
-    fleet = pool_of({EVENTS: True, ENDPOINT: "tcp://*:5557"}, {EVENTS: True, ENDPOINT: "tcp://*:5600"})
-    here = builders.fleet(
-        [replace(each, id=f"http://one:800{number}") for number, each in enumerate(fleet.replicas)],
-        fleet.documents.values(),
+@pytest.mark.parametrize(
+    ("case", "fingerprints", "sentence"),
+    [
+        ("qwen3_xxhash", (["one"], ["other"]), "2 replicas hash the same tokens differently"),
+        ("qwen3_xxhash", (["one seed"], ["one seed"]), None),
+        ("llama_dp2", (["rank 0", "rank 1"],), "Data-parallel ranks of this replica hash the same tokens differently"),
+    ],
+)
+def test_hashes_of_captured_servers_decide_whether_they_share(
+    case: str, fingerprints: tuple[list[str], ...], sentence: str | None
+) -> None:
+    found = providers(case, *fingerprints).inspection.findings
+
+    assert [(each.rule, each.severity, each.confidence) for each in found] == (
+        [("RT-06", Severity.INFO, Confidence.REPORTED)] if sentence else []
+    )
+    assert all(each.sentence.startswith(sentence or "") for each in found)
+
+
+@pytest.mark.parametrize(
+    ("entries", "algorithm", "rule", "rows"),
+    [
+        ([(SHA256, ["a1"])] * 3 + [(ENVIRONMENT, ["b2"])], None, "RT-06", [("b2", 1, False), ("a1", 3, True)]),
+        ([(XXHASH, ["b2", "a1"])], None, "RT-06", [(["a1", "b2"], 1, False)]),
+        ([(SHA256, ["a1"])] * 3 + [(XXHASH, ["b2"])], None, "RT-05", [("b2", 1, False), ("a1", 3, True)]),
+        ([(SHA256, ["a1"])] * 3 + [(XXHASH, ["b2"])], "sha256", "RT-05", [("b2", 1, False), ("a1", 3, True)]),
+    ],
+    ids=["one replica", "ranks of a replica", "another algorithm", "another algorithm than the router"],
+)
+def test_the_evidence_has_the_digests_of_each_group(
+    entries: list[Hashing], algorithm: str | None, rule: str, rows: list[tuple[Any, int, bool]]
+) -> None:
+    declared = Declared(Router.PREFIX_HASH, expects=Expectations(hash_algorithm=algorithm))
+    (finding,) = inspected(pool_of(*entries), declared=declared).findings
+
+    assert finding.rule == rule
+    assert digest_rows(finding) == rows
+
+
+def test_the_evidence_is_limited_to_the_first_groups_and_the_sentence_counts_all() -> None:
+    fleet = pool_of(*[(XXHASH, [f"{number:04}"]) for number in range(MAX_GROUPS + 30)])
+    (finding,) = inspected(fleet, "RT-06").findings
+
+    assert len(digest_rows(finding)) == MAX_GROUPS
+    assert len(finding.replicas) == MAX_GROUPS + 30
+    assert finding.sentence.startswith(f"{MAX_GROUPS + 30} replicas hash the same tokens differently")
+
+
+def test_a_restart_with_other_random_seeds_keeps_the_id_of_the_finding() -> None:
+    before, after = (
+        inspected(pool_of((XXHASH, [one]), (XXHASH, [other])), "RT-06").findings[0]
+        for one, other in (("a1", "b2"), ("c3", "d4"))
     )
 
-    assert len(judged(fleet, "RT-11").findings) == 1
-    assert said(judged(here, "RT-11")) == []
+    assert before.id == after.id
+    assert before.evidence != after.evidence
 
 
-def test_a_topic_of_which_the_address_is_hidden_is_not_held_against_the_router() -> None:
-    hidden = {TOPIC: builders.setting("kv", State.REDACTED)}
-    fleet = pool_of({EVENTS: True, TOPIC: "kv@{pod}@llama"}, identity=hidden)
+def test_versions_and_algorithms_are_compared_row_by_row_in_the_evidence() -> None:
+    old = {"version": "0.28.0", ALGORITHM: "sha256_cbor"}
+    (finding,) = inspected(pool_of(*[({ALGORITHM: "sha256"}, [])] * 2, (old, [])), "RT-06").findings
 
-    assert said(judged(fleet, "RT-10", chat=Declared(expects=EXPECTING))) == []
-
-
-def test_a_hostile_model_name_cannot_run_in_the_shell_that_a_topic_is_pasted_into() -> None:
-    fleet = pool_of({EVENTS: True, TOPIC: ""}, served_model_names=("$(reboot)",))
-
-    (finding,) = judged(fleet, "RT-10", chat=Declared(expects=EXPECTING)).findings
-
-    assert finding.remedy.snippets[0].text.endswith("@'$(reboot)'")
+    assert [(row.path, row.value, row.is_reference) for row in finding.evidence] == [
+        ("version", '"0.28.0"', False),
+        ("version", '"0.32.0"', True),
+        (ALGORITHM, '"sha256_cbor"', False),
+        (ALGORITHM, '"sha256"', True),
+    ]
 
 
-def test_a_long_hostile_topic_is_matched_in_no_time_to_speak_of() -> None:
-    fleet = pool_of({EVENTS: True, TOPIC: "kv@" + "a:" * 50_000})
+def test_another_block_length_alone_is_only_a_finding_of_rt_01() -> None:
+    sizes = (16, 16, 16, 32)
+    fleet = pool_of(*[({**SHA256, BLOCK: size, "cache_config.hash_block_size": size}, []) for size in sizes])
+    prints = (Fingerprint("a1", str(size)) for size in sizes)
+    members = [
+        replace(each, engines=(builders.engine(fingerprint=own),))
+        for each, own in zip(fleet.replicas, prints, strict=True)
+    ]
 
-    (finding,) = judged(fleet, "RT-10", chat=Declared(expects=EXPECTING)).findings
+    found = inspected(builders.fleet(members, fleet.documents.values())).findings
+    assert {each.rule for each in found} == {"RT-01"}
+
+
+@pytest.mark.parametrize("digest", ["", builders.HOSTILE, "\x00\x1b[31m\u202e", "9" * 5000, "null", '"'])
+def test_hostile_digests_raise_no_error_and_are_in_no_sentence(digest: str) -> None:
+    fleet = pool_of((XXHASH, [digest, "a1"]), (XXHASH, ["b2"]), ({POLICY: digest, ALGORITHM: "sha256"}, [digest]))
+    inspection = inspected(fleet, *BY_ID)
+    found = [each for each in inspection.findings if FINGERPRINT in each.paths]
+
+    assert [each.reason for each in inspection.outcomes if each.kind is OutcomeKind.ERROR] == []
+    assert found
+    assert all(digest not in each.sentence for each in found if len(digest) > 1)
+
+
+def test_groups_have_equal_digests_and_the_largest_is_first() -> None:
+    hashes = {"c": frozenset({"x"}), "a": frozenset({"y"}), "b": frozenset({"x"}), "d": frozenset({"x", "y"})}
+
+    assert [each.replicas for each in group_by_hashes(hashes, "abcde")] == [("b", "c"), ("d",), ("a",)]
+    assert same_hashes(hashes, ["b", "e"]) == {"b", "c"}
+
+
+def bound(endpoint: str) -> Hashing:
+    """Return a replica that reports the endpoint that it bound, in `/kv_event_sources`."""
+    return {ENDPOINT: builders.setting(endpoint, source=Source.KV_EVENT_SOURCES)}, ()
+
+
+@pytest.mark.parametrize(
+    ("entries", "number"),
+    [
+        ([bound(f"tcp://{{host}}:{port}") for port in (41234, 38111, 40002)], 0),
+        ([bound("tcp://*:5557"), bound("tcp://*:5558")], 0),
+        ([bound("tcp://*:5557"), bound("tcp://*:5558"), ({ENDPOINT: "tcp://{host}:5557"}, ())], 1),
+    ],
+    ids=["ports chosen by the system", "ports of wildcards", "another kind of endpoint"],
+)
+def test_of_bound_endpoints_only_the_kind_is_compared(entries: list[Hashing], number: int) -> None:
+    assert len(inspected(pool_of(*entries, base={EVENTS: True}), "RT-11", declared=Declared()).findings) == number
+
+
+def test_ports_of_replicas_on_one_host_may_differ() -> None:
+    fleet = pool_of(({ENDPOINT: "tcp://*:5557"}, ()), ({ENDPOINT: "tcp://*:5600"}, ()), base={EVENTS: True})
+    members = [replace(each, id=f"http://one:800{number}") for number, each in enumerate(fleet.replicas)]
+
+    assert len(inspected(fleet, "RT-11", declared=Declared()).findings) == 1
+    assert not inspected(builders.fleet(members, fleet.documents.values()), "RT-11", declared=Declared()).findings
+
+
+def test_a_long_hostile_topic_is_matched_quickly_and_cut() -> None:
+    fleet = pool_of(({EVENTS: True, TOPIC: "kv@" + "a:" * 50_000}, ()))
+    (finding,) = inspected(fleet, "RT-10", declared=EXPECTING).findings
 
     assert len(finding.sentence) < 300
 
 
-def test_one_odd_replica_is_restarted_and_the_router_is_not_touched() -> None:
-    fleet = pool_of(*[{BLOCK: 16}] * 3, {BLOCK: 32})
-    declared = Declared(router=Router.KV_EVENTS, expects=Expectations(block_size=16))
+def test_the_routers_expectation_is_the_reference_in_the_evidence() -> None:
+    fleet = pool_of(({BLOCK: 64, ALGORITHM: "sha256", SEED: None, EVENTS: True, TOPIC: "kv"}, ()))
+    found = inspected(fleet, "RT-02", "RT-05", "RT-06", "RT-10", declared=EXPECTING).findings
+    rows = {each.rule: next(row for row in each.evidence if row.holder == "router") for each in found}
 
-    (finding,) = judged(fleet, "RT-02", chat=declared).findings
-
-    assert finding.remedy.sentence.startswith("Restart these replicas with 16 tokens per block")
-    assert [each.text for each in finding.remedy.snippets] == ["--block-size 16"]
-    assert not finding.remedy.any_of
-    assert "discards every event" in finding.why
-
-
-def test_where_most_replicas_are_alike_the_router_may_be_changed_instead() -> None:
-    fleet = pool_of({BLOCK: 16}, *[{BLOCK: 32}] * 3)
-    declared = Declared(router=Router.KV_EVENTS, expects=Expectations(block_size=16))
-
-    (finding,) = judged(fleet, "RT-02", chat=declared).findings
-
-    assert finding.remedy.sentence.startswith(
-        "Set the router's block size and `expects.block_size` in fleet.yaml to 32, as on 3 of 4 replicas"
-    )
-    assert finding.remedy.any_of
-    assert [each.kind for each in finding.remedy.snippets] == ["yaml", "env", "flag"]
-
-
-def test_no_block_size_is_offered_to_replicas_of_which_it_alone_does_not_decide() -> None:
-    fleet = pool_of({BLOCK: 16, DCP: 2}, {BLOCK: 48})
-
-    found = judged(fleet, "RT-02", chat=Declared(expects=Expectations(block_size=16))).findings
-
-    assert {each.sentence: [snippet.text for snippet in each.remedy.snippets] for each in found} == {
-        "A block has 32 tokens; the router expects 16.": [],
-        "A block has 48 tokens; the router expects 16.": ["--block-size 16"],
-    }
-
-
-def test_switching_prefix_caching_on_and_saying_that_no_router_needs_it_are_alternatives() -> None:
-    (finding,) = judged(pool_of(*[{"cache_config.enable_prefix_caching": False}] * 3), "RT-13").findings
-
-    assert finding.remedy.any_of
-    assert [each.text for each in finding.remedy.snippets] == [
-        "--enable-prefix-caching",
-        'pools:\n  "chat":\n    router: none',
-    ]
-
-
-def test_what_is_to_be_chosen_is_offered_as_alternatives() -> None:
-    topics = pool_of({EVENTS: True, TOPIC: "kv"}, {EVENTS: True, TOPIC: "events"})
-    endpoints = pool_of({EVENTS: True, ENDPOINT: "tcp://*:5557"}, {EVENTS: True, ENDPOINT: "tcp://*:5558"})
-    units = pool_of({"cache_config.hash_block_size": 16}, {"cache_config.hash_block_size": 32})
-
-    found = [
-        judged(fleet, rule).findings[0] for fleet, rule in ((topics, "RT-10"), (endpoints, "RT-11"), (units, "RT-03"))
-    ]
-
-    assert [(each.remedy.any_of, len(each.remedy.snippets)) for each in found] == [(True, 2)] * 3
-
-
-def test_a_topic_for_replicas_that_share_no_model_name_says_what_to_put_there() -> None:
-    fleet = pool_of(*[{EVENTS: True, TOPIC: "kv"}] * 2)
-    fleet = builders.fleet(
-        [replace(each, served_model_names=(f"model-{number}",)) for number, each in enumerate(fleet.replicas)],
-        fleet.documents.values(),
-    )
-
-    (finding,) = judged(fleet, "RT-10", chat=Declared(expects=EXPECTING)).findings
-
-    assert finding.remedy.snippets[0].text.endswith("@MODEL")
-    assert "`MODEL` is a name that the replica serves." in finding.remedy.sentence
-    assert "`$POD_IP` and `$PORT` are the replica's address" in finding.remedy.sentence
-
-
-def test_an_endpoint_of_which_the_host_is_hidden_is_not_offered() -> None:
-    hidden = {ENDPOINT: builders.setting("tcp://host:5557", State.REDACTED)}
-    fleet = pool_of(*[{EVENTS: True, ENDPOINT: "tcp://{host}:5557"}] * 3, identity=hidden)
-    odd = pool_of({EVENTS: True, ENDPOINT: "tcp://*:5557"})
-    moved = [replace(each, id="http://chat-9:8000") for each in odd.replicas]
-    whole = builders.fleet([*fleet.replicas, *moved], [*fleet.documents.values(), *odd.documents.values()])
-
-    (finding,) = judged(whole, "RT-11").findings
-
-    assert finding.remedy.snippets == ()
-
-
-def test_capacity_is_not_guessed_where_one_engine_of_a_replica_does_not_tell_its_own() -> None:
-    engines = (builders.engine(1_600_000), builders.engine(None, dp_rank=1))
-    fleet = pool_of({BLOCK: 16, "cache_config.kv_offloading_size": 184}, engines=engines)
-
-    (finding,) = judged(fleet, "RT-16", chat=Declared(router=Router.APPROXIMATE)).findings
-
-    assert finding.remedy.snippets == ()
-
-
-def test_the_router_stands_in_the_evidence_as_what_the_replicas_are_held_against() -> None:
-    fleet = pool_of({"cache_config.block_size": 64, ALGORITHM: "sha256", SEED: None, EVENTS: True, TOPIC: "kv"})
-
-    found = judged(fleet, "RT-02", "RT-05", "RT-06", "RT-10", chat=Declared(expects=EXPECTING)).findings
-
-    assert {each.rule: _router_side(each) for each in found} == {
-        "RT-02": ("cache_config.block_size", "16"),
+    assert all(row.is_reference for row in rows.values())
+    assert {rule: (row.path, row.value) for rule, row in rows.items()} == {
+        "RT-02": (BLOCK, "16"),
         "RT-05": (ALGORITHM, '"sha256_cbor"'),
         "RT-06": (SEED, '"environment"'),
         "RT-10": (TOPIC, '"kv@{host}:{port}@{model}"'),
     }
-
-
-def _router_side(finding: Finding) -> tuple[str, str]:
-    (row,) = [each for each in finding.evidence if each.holder == "router"]
-    assert row.is_reference
-    return row.path, row.value

@@ -32,9 +32,10 @@ def _compare(finding: Finding, expected: dict[str, Any]) -> None:
         "assumptions": list(finding.assumptions),
         "paths": list(finding.paths),
         "snippets": len(finding.remedy.snippets),
+        "any_of": finding.remedy.any_of,
     }
     pasted = " ".join(each.text for each in finding.remedy.snippets)
-    texts = {"says": finding.sentence, "paste": pasted, "remedy": finding.remedy.sentence}
+    texts = {"says": finding.sentence, "paste": pasted, "remedy": finding.remedy.sentence, "why": finding.why}
     for key, value in expected.items():
         if key in texts:
             assert value in texts[key]

@@ -58,6 +58,7 @@ MORE = (
 PROCESSES = "nvidia-smi --query-compute-apps=pid,used_memory --format=csv"
 USED, AVAILABLE = "engines.kv_cache_bytes_per_device", "engines.kv_cache_available_bytes"
 GIB = 2**30
+MAX_BYTES = 2**63  # a larger number is no size
 
 
 class _Key(NamedTuple):
@@ -375,6 +376,8 @@ def _stranded(pool: PoolSubject, share: float) -> dict[tuple[str, int, int], set
         if engine.kv_cache_available_bytes:
             source, available = AVAILABLE, engine.kv_cache_available_bytes
         used = engine.kv_cache_bytes_per_device
-        if isinstance(available, int) and used and override is None and available - used > share * available:
+        if not isinstance(available, int) or available > MAX_BYTES or not used or override is not None:
+            continue
+        if available - used > share * available:
             found[source, available, used].add(member.id)
     return found
