@@ -21,7 +21,7 @@ from dashboard.fleet import Snapshot, Target
 from dashboard.rules.policy import Policy
 from dashboard.sources.discovery import Discovery
 from dashboard.sources.polling.credentials import exposed_keys
-from dashboard.sources.polling.poller import Limits, Poller
+from dashboard.sources.polling.poller import Poller
 from dashboard.store import Snapshots
 from dashboard.vllm.redaction import also_redact
 
@@ -45,20 +45,6 @@ class Progress:
     seconds_sum: float = 0.0
 
 
-def limits_of(options: Options) -> Limits:
-    """Return the options of the poll as the collector's plain values."""
-    poll = options.poll
-    return Limits(
-        probe_timeout_seconds=poll.probe_timeout_seconds,
-        replica_timeout_seconds=poll.replica_timeout_seconds,
-        poll_timeout_seconds=poll.poll_timeout_seconds,
-        full_poll_interval_seconds=poll.full_poll_interval_seconds,
-        connections=poll.connections,
-        max_answer_bytes=poll.max_answer_bytes,
-        max_headers=poll.max_headers,
-    )
-
-
 def utc_now() -> datetime:
     """Return the time of the wall clock."""
     return datetime.now(UTC)
@@ -74,7 +60,7 @@ def poll_once(
 
     `on_done` gets the number of finished and of all replicas; `failures` are the unreadable lists of targets.
     """
-    poller = Poller(limits_of(options))
+    poller = Poller(options.poll)
     snapshots = asyncio.run(poller.poll(targets, utc_now, on_done))
     return _derive(options, policy_of(options), snapshots, utc_now(), failures=failures)
 
@@ -93,7 +79,7 @@ class Collector:
         self._policy = policy_of(options)
         self._discovery = Discovery(options)
         self._exposed = ""
-        self._poller = Poller(limits_of(options))
+        self._poller = Poller(options.poll)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._running = threading.Event()

@@ -11,14 +11,13 @@ from pathlib import Path
 from tempfile import gettempdir
 from urllib.parse import urlsplit
 
-from dashboard import service
 from dashboard.analysis.assembly import Fleet, build_fleet
-from dashboard.config import Options, policy_of
+from dashboard.config import Options, PollOptions, policy_of
 from dashboard.demo import default_fleet, demo_options, in_thread, targets
 from dashboard.demo.describe import Behaviour, DemoReplica
 from dashboard.fleet import Snapshot, Target
 from dashboard.sources.discovery import Discovery
-from dashboard.sources.polling.poller import Limits, Poller
+from dashboard.sources.polling.poller import Poller
 
 AT = datetime(2026, 11, 20, 11, 42, 5, tzinfo=UTC)
 ANSWER_SECONDS = 0.012  # recorded duration of every answer
@@ -41,20 +40,20 @@ def frozen_fleet(port: int = PORT, simulated: Sequence[DemoReplica] | None = Non
         listed = [{"url": entry["targets"][0], "labels": entry["labels"]} for entry in entries]
         options = Options.model_validate({"name": "demo", "targets": listed, **demo_options(at.date())})
         slow = {each.address for each in server.fleet if each.behaviour is Behaviour.SLOW}
-        polling = _polled(Discovery(options).discover(), service.limits_of(options), slow, at)
+        polling = _polled(Discovery(options).discover(), options.poll, slow, at)
         # In a thread: a browser test, and the server that imports frozen_app.py, have an event loop already.
         snapshots = [_timeless(each) for each in pool.submit(asyncio.run, polling).result()]
     policy = policy_of(options)
     return build_fleet(options.name, snapshots, polled_at=at, interval=timedelta(seconds=15), policy=policy)
 
 
-async def _polled(targets: Sequence[Target], usual: Limits, slow: set[str], at: datetime) -> list[Snapshot]:
+async def _polled(targets: Sequence[Target], usual: PollOptions, slow: set[str], at: datetime) -> list[Snapshot]:
     """Poll slow hosts separately with a short timeout: only they are expected to time out."""
-    patient = replace(usual, replica_timeout_seconds=PATIENCE_SECONDS, poll_timeout_seconds=PATIENCE_SECONDS)
+    patient = {"replica_timeout_seconds": PATIENCE_SECONDS, "poll_timeout_seconds": PATIENCE_SECONDS}
     found: dict[str, Snapshot] = {}
     for seconds, wanted in ((SLOW_TIMEOUT_SECONDS, True), (PATIENCE_SECONDS, False)):
         asked = [each for each in targets if (urlsplit(each.id).hostname in slow) is wanted]
-        poller = Poller(replace(patient, probe_timeout_seconds=seconds))
+        poller = Poller(usual.model_copy(update={**patient, "probe_timeout_seconds": seconds}))
         found |= {each.target.id: each for each in await poller.poll(asked, lambda: at)}
     return [found[each.id] for each in targets]
 

@@ -12,7 +12,7 @@ import pytest
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, build_fleet
 from dashboard.analysis.documents.fleet import fleet_json
-from dashboard.config import Options
+from dashboard.config import PollOptions
 from dashboard.fleet import Replica, ReplicaState
 from dashboard.render.terminal import to_terminal
 from dashboard.sources.polling.poller import Poller
@@ -43,7 +43,7 @@ def fleet() -> Iterator[Fleet]:
         server.routes["/strange/v1/models"] = answers(json.dumps({"data": [card]}).encode())
         server.routes["/strange/version"] = answers(json.dumps({"version": PAYLOAD}).encode())
         labelled = [replace(each, labels={"name": each.id.rpartition("/")[2]}) for each in listed]
-        limits = replace(service.limits_of(Options()), probe_timeout_seconds=3.0, replica_timeout_seconds=6.0)
+        limits = PollOptions(probe_timeout_seconds=3, replica_timeout_seconds=6)
         snapshots = asyncio.run(Poller(limits).poll(labelled, lambda: AT))
     yield build_fleet("hostile", snapshots, polled_at=AT, interval=timedelta(seconds=15))
     service.stop()

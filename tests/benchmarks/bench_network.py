@@ -26,9 +26,10 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from dashboard.analysis.assembly import Fleet, build_fleet  # noqa: E402
+from dashboard.config import PollOptions  # noqa: E402
 from dashboard.fleet import Target  # noqa: E402
 from dashboard.sources.polling.client import Client  # noqa: E402
-from dashboard.sources.polling.poller import Limits, Poller  # noqa: E402
+from dashboard.sources.polling.poller import Poller  # noqa: E402
 from dashboard.sources.polling.probes import PROBES  # noqa: E402
 
 CAPTURE = ROOT / "tests" / "captures" / "0.32.0" / "llama"
@@ -56,7 +57,7 @@ http {{
   server {{ listen 0.0.0.0:{port} backlog=4096; {locations} location / {{ return 404 '{{"detail":"Not Found"}}'; }} }}
 }}
 """
-LIMITS = Limits(
+LIMITS = PollOptions(
     probe_timeout_seconds=60,
     replica_timeout_seconds=60,
     poll_timeout_seconds=600,
@@ -148,7 +149,6 @@ async def our_client(targets: Sequence[Target]) -> None:
         connections=CONNECTIONS,
         max_answer_bytes=LIMITS.max_answer_bytes,
         max_headers=LIMITS.max_headers,
-        max_header_bytes=LIMITS.max_header_bytes,
     ) as client:
 
         async def ask(target: Target) -> None:

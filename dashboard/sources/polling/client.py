@@ -31,6 +31,7 @@ MAX_ERROR_PAGE_BYTES = 16 * 2**10  # an error page is only shown, never parsed
 # zlib: 32 added to the largest window accepts gzip's header and that of zlib ("deflate" in HTTP).
 GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 COMPRESSED = frozenset({"gzip", "x-gzip", "deflate"})
+MAX_HEADER_BYTES = 8190  # per header; aiohttp's own default
 BEAT_SECONDS = 0.05  # a later beat shows that the event loop was busy
 
 
@@ -133,11 +134,12 @@ class Client:
     and a request costs a third less.
     """
 
-    def __init__(self, *, connections: int, max_answer_bytes: int, max_headers: int, max_header_bytes: int) -> None:
+    def __init__(
+        self, *, connections: int, max_answer_bytes: int, max_headers: int, max_header_bytes: int = 8190
+    ) -> None:
         self._connections = connections
         self._max_answer_bytes = max_answer_bytes
         self._max_headers = max_headers
-        self._max_header_bytes = max_header_bytes
         self._patience = Patience()
         self._opened = AsyncExitStack()
         self._transports: dict[tuple[bool, Path | None], httpx.AsyncBaseTransport] = {}
@@ -192,8 +194,8 @@ class Client:
             connector=aiohttp.TCPConnector(limit=self._connections, ssl=trust),
             cookie_jar=aiohttp.DummyCookieJar(),
             max_headers=self._max_headers,
-            max_line_size=self._max_header_bytes,
-            max_field_size=self._max_header_bytes,
+            max_line_size=MAX_HEADER_BYTES,
+            max_field_size=MAX_HEADER_BYTES,
         )
 
 

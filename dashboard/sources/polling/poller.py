@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from dashboard.config import PollOptions
 from dashboard.fleet import Failure, FailureKind, ProbeResult, Snapshot, Target
 from dashboard.sources.polling import credentials, failures
 from dashboard.sources.polling.client import Answer, Client
@@ -23,20 +24,6 @@ OUT_OF_REACH = frozenset(
 )
 # Processor time for the answers of one replica in one poll; the largest captures take 0.01 s together.
 READ_SECONDS = 1.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Limits of a poll. `connections` is also the number of replicas in parallel."""
-
-    probe_timeout_seconds: float
-    replica_timeout_seconds: float
-    poll_timeout_seconds: float
-    full_poll_interval_seconds: float
-    connections: int
-    max_answer_bytes: int
-    max_headers: int
-    max_header_bytes: int = 8190  # per header; aiohttp's own default
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +42,8 @@ class Known:
 class Poller:
     """Polls all targets repeatedly. Between polls it keeps each replica's replies, and no connection."""
 
-    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` is monotonic, in seconds."""
+    def __init__(self, limits: PollOptions, clock: Callable[[], float] = time.monotonic) -> None:
+        """Poll within `limits`; `connections` is also the number of replicas in parallel. `clock` is monotonic."""
         self._limits = limits
         self._clock = clock
         self._reader = Reader()
@@ -115,7 +102,6 @@ class Poller:
             connections=limits.connections,
             max_answer_bytes=limits.max_answer_bytes,
             max_headers=limits.max_headers,
-            max_header_bytes=limits.max_header_bytes,
         )
         with _reading() as pool:
             async with client, asyncio.TaskGroup() as group:
@@ -150,7 +136,7 @@ class Visit:
     known: Known
     now: Callable[[], datetime]
     clock: Callable[[], float]
-    limits: Limits
+    limits: PollOptions
     ends_at: float
     waited_seconds: float = 0.0  # for the replica
     read_seconds: float = 0.0  # processor time for its answers

@@ -3,17 +3,15 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dashboard import service
 from dashboard.analysis.assembly import build_fleet
-from dashboard.config import Options
+from dashboard.config import PollOptions
 from dashboard.fleet import FailureKind, ReplicaState, Snapshot, Target
 from dashboard.sources.polling.client import Client
-from dashboard.sources.polling.poller import Limits, Poller
+from dashboard.sources.polling.poller import Poller
 from tests.sources.polling.hostile import (
     CAPTURE,
     STOCK,
@@ -28,7 +26,7 @@ from tests.sources.polling.hostile import (
 AT = datetime(2026, 3, 2, 11, 42, tzinfo=UTC)
 GOOD = 40
 LATENCY_SECONDS = 0.6
-LIMITS = service.limits_of(Options())
+LIMITS = PollOptions()
 
 
 @pytest.fixture
@@ -45,7 +43,7 @@ def late(body: bytes) -> Callable[[Exchange], Awaitable[None]]:
     return behave
 
 
-def poll(targets: Sequence[Target], limits: Limits = LIMITS) -> list[Snapshot]:
+def poll(targets: Sequence[Target], limits: PollOptions = LIMITS) -> list[Snapshot]:
     return list(asyncio.run(Poller(limits).poll(targets, lambda: AT)))
 
 
@@ -88,7 +86,7 @@ def test_the_processor_time_of_a_replica_is_limited(server: HostileServer, monke
 
 def test_a_timeout_pauses_while_this_process_is_busy(server: HostileServer) -> None:
     async def ask() -> FailureKind | None:
-        async with Client(connections=1, max_answer_bytes=2**20, max_headers=100, max_header_bytes=4000) as client:
+        async with Client(connections=1, max_answer_bytes=2**20, max_headers=100) as client:
             asyncio.get_running_loop().call_later(0.1, time.sleep, 1.2)
             answer = await client.get(Target(f"{server.address}/a"), "/version", seconds=1.0)
             return answer.failure.kind if answer.failure else None
@@ -98,7 +96,7 @@ def test_a_timeout_pauses_while_this_process_is_busy(server: HostileServer) -> N
 
 
 def test_the_end_of_the_poll_is_named_as_the_cause(server: HostileServer) -> None:
-    (snapshot,) = poll([server.replica("a")], replace(LIMITS, poll_timeout_seconds=0.0))
+    (snapshot,) = poll([server.replica("a")], LIMITS.model_copy(update={"poll_timeout_seconds": 0.0}))
     failure = snapshot.probes["/metrics"].failure
     assert failure is not None
     assert failure.detail.startswith("The poll ended before ")

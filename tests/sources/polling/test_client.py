@@ -39,7 +39,7 @@ def ask(
     target: Target, *paths: str, seconds: float = PLENTY, key: Key | None = None, last: bool = False
 ) -> list[Answer]:
     async def run() -> list[Answer]:
-        async with Client(connections=10, max_answer_bytes=MIB, max_headers=100, max_header_bytes=4000) as client:
+        async with Client(connections=10, max_answer_bytes=MIB, max_headers=100) as client:
             return [await client.get(target, path, seconds, key=key or Key(), last=last) for path in paths]
 
     return asyncio.run(run())

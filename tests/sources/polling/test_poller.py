@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from dashboard.config import PollOptions
 from dashboard.fleet import Credentials, FailureKind, Snapshot, Target
-from dashboard.sources.polling.poller import Limits, Poller
+from dashboard.sources.polling.poller import Poller
 from dashboard.sources.polling.probes import PROBES, Probe
 from tests.sources.polling.hostile import (
     BAD_ANSWERS,
@@ -29,7 +30,7 @@ from tests.sources.polling.hostile import (
 )
 
 NOW = datetime(2026, 3, 2, 11, 42, tzinfo=UTC)
-LIMITS = Limits(
+LIMITS = PollOptions(
     probe_timeout_seconds=20,
     replica_timeout_seconds=60,
     poll_timeout_seconds=60,
@@ -38,7 +39,7 @@ LIMITS = Limits(
     max_answer_bytes=4 * MIB,
     max_headers=100,
 )
-SHORT_LIMITS = replace(LIMITS, probe_timeout_seconds=0.2)
+SHORT_LIMITS = LIMITS.model_copy(update={"probe_timeout_seconds": 0.2})
 SLOW = {name for name, (_, kinds) in BAD_ANSWERS.items() if FailureKind.TIMEOUT in kinds}
 FAST = sorted(set(BAD_ANSWERS) - SLOW)
 NEEDED = {  # configurations, for probes that are sent only after one
@@ -54,7 +55,7 @@ def server() -> Iterator[HostileServer]:
         yield running
 
 
-def poll(targets: Sequence[Target], limits: Limits = LIMITS) -> dict[str, Snapshot]:
+def poll(targets: Sequence[Target], limits: PollOptions = LIMITS) -> dict[str, Snapshot]:
     snapshots = asyncio.run(Poller(limits).poll(targets, lambda: NOW))
     return {snapshot.target.id.rpartition("/")[2]: snapshot for snapshot in snapshots}
 
@@ -98,7 +99,7 @@ def test_a_bad_answer_fails_its_own_probe_only(server: HostileServer, probe: Pro
             server.routes[f"/bad{number}{probe.needs}"] = answers(NEEDED[probe.needs])
         server.routes[f"/bad{number}{path}"] = BAD_ANSWERS[name][0]
     # One address has one pool of connections: two replicas at a time could share a dead one.
-    snapshots = poll(targets, replace(LIMITS, connections=1))
+    snapshots = poll(targets, LIMITS.model_copy(update={"connections": 1}))
     for number, name in enumerate(FAST):
         snapshot = snapshots[f"bad{number}"]
         check_failure(snapshot, probe.path, name)
@@ -123,7 +124,7 @@ def test_memory_is_limited_for_any_answer(server: HostileServer) -> None:
     ]
     tracemalloc.start()
     try:
-        snapshots = poll(targets, replace(LIMITS, max_answer_bytes=MIB))
+        snapshots = poll(targets, LIMITS.model_copy(update={"max_answer_bytes": MIB}))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -192,7 +193,7 @@ class TestLimits:
         target = server.replica("slow")
         for path in ("/version", "/kv_event_sources", "/server_info"):
             server.routes[f"/slow{path}"] = silent
-        limits = replace(LIMITS, probe_timeout_seconds=1.0, replica_timeout_seconds=1.9)  # half of it is slack
+        limits = LIMITS.model_copy(update={"probe_timeout_seconds": 1.0, "replica_timeout_seconds": 1.9})
         snapshot = poll([target], limits)["slow"]
         assert snapshot.probes["/metrics"].reply is not None
         late = snapshot.probes["/v1/models"].failure
@@ -203,7 +204,7 @@ class TestLimits:
 
     def test_replicas_after_the_end_of_the_poll_are_not_contacted(self, server: HostileServer) -> None:
         targets = [everywhere(server, f"slow{number}", silent) for number in range(5)]
-        limits = replace(LIMITS, connections=1, poll_timeout_seconds=0.2)
+        limits = LIMITS.model_copy(update={"connections": 1, "poll_timeout_seconds": 0.2})
         snapshots = poll(targets, limits)
         kinds = [s.probes["/metrics"].failure.kind for s in snapshots.values() if s.probes["/metrics"].failure]
         assert kinds == [FailureKind.TIMEOUT] * 5
@@ -221,12 +222,12 @@ class TestLimits:
             open_now -= 1
 
         targets = [everywhere(server, f"one{number}", counting) for number in range(12)]
-        poll(targets, replace(LIMITS, connections=3))
+        poll(targets, LIMITS.model_copy(update={"connections": 3}))
         assert len(at_once) >= 12
         assert max(at_once) <= 3
 
     def test_a_connection_is_closed_after_its_replica(self, server: HostileServer) -> None:
-        poll([server.replica("one"), server.replica("two")], replace(LIMITS, connections=1))
+        poll([server.replica("one"), server.replica("two")], LIMITS.model_copy(update={"connections": 1}))
         assert server.connections == 2
         assert [asked.headers.get("connection") for asked in server.asked if "models" in asked.path] == ["close"] * 2
 

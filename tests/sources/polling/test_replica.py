@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from dashboard.config import PollOptions
 from dashboard.fleet import Failure, FailureKind, Snapshot, Target
-from dashboard.sources.polling.poller import Limits, Poller
+from dashboard.sources.polling.poller import Poller
 from dashboard.sources.polling.probes import PROBES
 from tests.sources.polling.hostile import (
     CAPTURE,
@@ -48,7 +49,7 @@ class Clocked:
         self.seconds = 0.0
         self.target = server.replica("a", DEV_MODE)
         self._poller = Poller(
-            Limits(
+            PollOptions(
                 probe_timeout_seconds=20,
                 replica_timeout_seconds=60,
                 poll_timeout_seconds=60,
