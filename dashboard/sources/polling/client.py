@@ -134,9 +134,7 @@ class Client:
     and a request costs a third less.
     """
 
-    def __init__(
-        self, *, connections: int, max_answer_bytes: int, max_headers: int, max_header_bytes: int = 8190
-    ) -> None:
+    def __init__(self, *, connections: int, max_answer_bytes: int, max_headers: int) -> None:
         self._connections = connections
         self._max_answer_bytes = max_answer_bytes
         self._max_headers = max_headers
