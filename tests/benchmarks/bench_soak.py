@@ -144,7 +144,7 @@ def _server_info(extra: dict[str, object]) -> bytes:
 
 
 def _restarts(server: HostileServer, name: str, pool: int) -> None:
-    """Let a replica start anew before each poll, so that everything is asked, and in a pool of its own."""
+    """Restart a replica before each poll, so that every endpoint is polled, in a separate pool."""
     page = (CAPTURE / "metrics.txt").read_bytes()
     starts = itertools.count(1_700_000_000)
 

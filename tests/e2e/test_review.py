@@ -65,7 +65,7 @@ def current(page: Page) -> Locator:
 
 
 def is_at(page: Page, title: str) -> None:
-    """Wait until the agenda marks a section; then its heading has the focus, and stands below the agenda."""
+    """Wait until the agenda marks a section whose heading has the focus and is visible below the agenda."""
     expect(current(page)).to_contain_text(title)
     heading = page.locator(":is(h1, h2):focus")
     expect(heading).to_be_in_viewport()
@@ -79,38 +79,22 @@ def first_note(page: Page) -> Locator:
     return page.locator("[class*=st-key-topic_] textarea").first
 
 
-def test_keys_lead_through_the_agenda_in_both_directions(page: Page, url: str) -> None:
+def test_keys_of_a_meeting_move_through_the_agenda(page: Page, url: str) -> None:
+    """j and k in both directions, digits directly; the title is announced, and a short scroll changes nothing."""
     visit(page, url + MEETING)
     expect(current(page)).to_contain_text(AGENDA[0])
-
     for title in AGENDA[1:]:
         page.keyboard.press("j")
         is_at(page, title)
     for title in reversed(AGENDA[:-1]):
         page.keyboard.press("k")
         is_at(page, title)
+    page.keyboard.press("5")
+    is_at(page, "Capacity")
+    expect(page.locator("[aria-live=polite]").filter(has_text="Capacity")).to_have_count(1)
 
-
-def test_a_high_window_marks_the_first_section_and_a_key_leads_to_the_next(browser: Browser, url: str) -> None:
-    """Several sections are in sight: the current one is where the keys led to, until the reader scrolls on."""
-    with tab(browser, width=1600, height=2600) as page:
-        visit(page, url + MEETING)
-        expect(current(page)).to_contain_text(AGENDA[0])
-
-        page.keyboard.press("j")
-        is_at(page, AGENDA[1])
-        page.keyboard.press("7")
-        settle(page)
-        is_at(page, AGENDA[6])
-        page.locator("[data-testid=stMain]").evaluate("e => e.scrollTo(0, 0)")
-        expect(current(page)).to_contain_text(AGENDA[0])
-
-
-def test_a_section_stays_the_current_one_when_the_reader_scrolls_a_little(page: Page, url: str) -> None:
-    visit(page, url + MEETING)
     page.keyboard.press("3")
     is_at(page, "Findings")
-
     page.locator("[data-testid=stMain]").evaluate("e => e.scrollBy(0, 20)")
     settle(page)
     expect(current(page)).to_contain_text("Findings")
@@ -118,47 +102,8 @@ def test_a_section_stays_the_current_one_when_the_reader_scrolls_a_little(page: 
     expect(current(page)).to_contain_text("New")
 
 
-def test_digits_jump_and_the_title_is_read_aloud(page: Page, url: str) -> None:
-    visit(page, url + MEETING)
-
-    page.keyboard.press("5")
-
-    is_at(page, "Capacity")
-    expect(page.locator("[aria-live=polite]").filter(has_text="Capacity")).to_have_count(1)
-
-
-def test_the_keys_are_shown_on_demand_by_key_and_by_click(page: Page, url: str) -> None:
-    visit(page, url + MEETING)
-    keys, button = page.locator(".agenda .keys"), page.get_by_role("button", name="? keys")
-    expect(button).to_have_attribute("aria-expanded", "false")
-    expect(keys).to_be_hidden()
-
-    page.keyboard.press("?")
-    expect(keys).to_contain_text("next and previous section")
-    expect(button).to_have_attribute("aria-expanded", "true")
-
-    button.click()
-    expect(keys).to_be_hidden()
-
-
-@pytest.mark.parametrize("width", [760, 1024, 1400])
-def test_a_meeting_has_its_agenda_on_one_line(browser: Browser, url: str, width: int) -> None:
-    """Also where the window is narrow, from 1,024 pixels on whole; Share stays, on the line of the pages."""
-    with tab(browser, width=width, height=900) as page:
-        visit(page, url + MEETING)
-        agenda = page.locator("nav.agenda").bounding_box()
-        share = page.get_by_role("button", name="Share").bounding_box()
-        cut = page.locator(".agenda ol").evaluate("e => e.scrollWidth - e.clientWidth")
-
-    assert agenda
-    assert share
-    assert agenda["height"] < 60
-    assert cut <= 0 or width < 1024
-    assert share["y"] + share["height"] < 61
-
-
-def test_page_down_goes_through_a_long_section_and_then_to_the_next(page: Page, url: str) -> None:
-    """The button of a presenter sends Page Down: nothing of the findings is skipped."""
+def test_page_down_scrolls_through_a_long_section_before_the_next(page: Page, url: str) -> None:
+    """A presenter's button sends Page Down: no finding is skipped."""
     visit(page, url + MEETING)
     page.keyboard.press("3")
     is_at(page, "Findings")
@@ -174,9 +119,78 @@ def test_page_down_goes_through_a_long_section_and_then_to_the_next(page: Page, 
     expect(current(page)).to_contain_text("Findings")
 
 
+def test_the_keys_are_listed_on_request_are_off_in_fields_and_escape_ends_the_meeting(page: Page, url: str) -> None:
+    visit(page, url + MEETING)
+    keys, button = page.locator(".agenda .keys"), page.get_by_role("button", name="? keys")
+    expect(button).to_have_attribute("aria-expanded", "false")
+    expect(keys).to_be_hidden()
+    page.keyboard.press("?")
+    expect(keys).to_contain_text("next and previous section")
+    expect(button).to_have_attribute("aria-expanded", "true")
+    button.click()
+    expect(keys).to_be_hidden()
+
+    page.keyboard.press("3")
+    is_at(page, "Findings")
+    first_note(page).click()
+    page.keyboard.type("jk 5?")
+    expect(first_note(page)).to_have_value("jk 5?")
+    expect(current(page)).to_contain_text("Findings")
+    first_note(page).fill("")
+    page.keyboard.press("Escape")
+    settle(page)
+    assert "meeting=1" in page.url
+
+    page.keyboard.press("Escape")
+    expect(page).not_to_have_url(re.compile("meeting"))
+    expect(page).to_have_url(re.compile("snapshot="))
+    expect(page.get_by_role("button", name="Meeting mode")).to_be_visible()
+
+
+def test_outside_of_a_meeting_the_agenda_opens_a_section_by_click_and_not_by_key(page: Page, url: str) -> None:
+    visit(page, url)
+    page.keyboard.press("5")
+    page.keyboard.press("j")
+    expect(current(page)).to_contain_text(AGENDA[0])
+
+    page.get_by_role("button", name="Differences").click()
+    is_at(page, "Differences")
+
+
+def test_in_a_high_window_the_current_section_is_the_one_of_the_last_key(browser: Browser, url: str) -> None:
+    """Several sections are visible. Scrolling selects by position again."""
+    with tab(browser, width=1600, height=2600) as page:
+        visit(page, url + MEETING)
+        expect(current(page)).to_contain_text(AGENDA[0])
+
+        page.keyboard.press("j")
+        is_at(page, AGENDA[1])
+        page.keyboard.press("7")
+        settle(page)
+        is_at(page, AGENDA[6])
+        page.locator("[data-testid=stMain]").evaluate("e => e.scrollTo(0, 0)")
+        expect(current(page)).to_contain_text(AGENDA[0])
+
+
+@pytest.mark.parametrize("width", [760, 1024, 1400])
+def test_a_meeting_has_its_agenda_on_one_line(browser: Browser, url: str, width: int) -> None:
+    """Completely from 1,024 pixels; Share stays on the line of the pages."""
+    with tab(browser, width=width, height=900) as page:
+        visit(page, url + MEETING)
+        agenda = page.locator("nav.agenda").bounding_box()
+        share = page.get_by_role("button", name="Share").bounding_box()
+        cut = page.locator(".agenda ol").evaluate("e => e.scrollWidth - e.clientWidth")
+
+    assert agenda
+    assert share
+    assert agenda["height"] < 60
+    assert cut <= 0 or width < 1024
+    assert share["y"] + share["height"] < 61
+
+
 @pytest.mark.parametrize("key", ["Space", "PageDown"])
-def test_the_last_section_ends_with_its_last_content_in_sight(page: Page, url: str, key: str) -> None:
-    """No blank screen follows, the head of the meeting stays, and a further key moves nothing."""
+def test_the_last_section_ends_with_its_last_content_visible(page: Page, url: str, key: str) -> None:
+    """Without a blank screen, and another key scrolls no further."""
     visit(page, url + MEETING)
     page.keyboard.press("7")
     is_at(page, "Suppressed")
@@ -198,35 +212,9 @@ def test_the_last_section_ends_with_its_last_content_in_sight(page: Page, url: s
     expect(current(page)).to_contain_text("Suppressed")
 
 
-def test_keys_never_fire_in_a_field(page: Page, url: str) -> None:
-    visit(page, url + MEETING)
-    page.keyboard.press("3")
-    is_at(page, "Findings")
-
-    first_note(page).click()
-    page.keyboard.type("jk 5?")
-
-    expect(first_note(page)).to_have_value("jk 5?")
-    expect(current(page)).to_contain_text("Findings")
-    first_note(page).fill("")
-    page.keyboard.press("Escape")
-    settle(page)
-    assert "meeting=1" in page.url
-
-
-def test_escape_leaves_the_meeting_and_stays_on_the_page(page: Page, url: str) -> None:
-    visit(page, url + MEETING)
-
-    page.keyboard.press("Escape")
-
-    expect(page).not_to_have_url(re.compile("meeting"))
-    expect(page).to_have_url(re.compile("snapshot="))
-    expect(page.get_by_role("button", name="Meeting mode")).to_be_visible()
-
-
 @pytest.mark.parametrize("ends", ["Escape", "click"])
 def test_the_current_section_stays_when_a_meeting_begins_and_ends(page: Page, url: str, ends: str) -> None:
-    """The type grows and shrinks with it, and everything moves. The agenda remembers it: there is only one."""
+    """The size of the type changes, and all positions with it. There is only one agenda."""
     visit(page, url)
     page.evaluate(COUNT_AGENDAS)
     page.get_by_role("button", name="Differences").click()
@@ -260,25 +248,8 @@ def test_an_edited_note_is_not_marked_as_saved(page: Page, url: str) -> None:
     expect(saved).to_be_visible()
 
 
-def test_keys_do_nothing_outside_of_a_meeting(page: Page, url: str) -> None:
-    visit(page, url)
-
-    page.keyboard.press("5")
-    page.keyboard.press("j")
-
-    expect(current(page)).to_contain_text(AGENDA[0])
-
-
-def test_the_agenda_leads_to_a_section_by_click(page: Page, url: str) -> None:
-    visit(page, url)
-
-    page.get_by_role("button", name="Differences").click()
-
-    is_at(page, "Differences")
-
-
-def test_a_meeting_is_larger_on_every_page_and_goes_on_there(page: Page, url: str) -> None:
-    """The type grows by a third, a link keeps the meeting, and from there a link leads back."""
+def test_a_meeting_has_larger_type_on_every_page_and_a_link_back(page: Page, url: str) -> None:
+    """Links keep the meeting."""
     visit(page, url)
     before = page.evaluate("parseFloat(getComputedStyle(document.documentElement).fontSize)")
     page.get_by_role("button", name="Meeting mode").click()
@@ -298,7 +269,7 @@ def test_a_meeting_is_larger_on_every_page_and_goes_on_there(page: Page, url: st
 
 @pytest.mark.parametrize("keeps", ["Control+Enter", "Escape", "Tab"])
 def test_a_note_of_two_lines_is_there_after_a_reload(page: Page, url: str, store: Snapshots, keeps: str) -> None:
-    """In a meeting, letters and digits are keys outside of a field only, and Enter begins a line."""
+    """In a field, letters and digits are text, and Enter starts a line."""
     visit(page, url + MEETING)
     page.keyboard.press("3")
     is_at(page, "Findings")
@@ -341,7 +312,7 @@ def test_leaving_with_an_unsaved_note_asks_and_saves_it(page: Page, url: str, pl
 
 
 def test_saving_by_key_keeps_focus_and_caret(page: Page, url: str) -> None:
-    """Saving leaves the focus, the caret, and the line that was just begun."""
+    """And the line that was just started."""
     visit(page, url + MEETING)
     field = page.locator("[class*=st-key-topic_] textarea").nth(2)
     field.click()
@@ -357,7 +328,7 @@ def test_saving_by_key_keeps_focus_and_caret(page: Page, url: str) -> None:
 
 
 def test_typed_text_survives_the_saving_of_the_previous_field(page: Page, url: str) -> None:
-    """Leaving the owner saves and draws the page again while the note is being typed: not a letter is lost."""
+    """Leaving the owner saves and draws the page again while the note is being typed."""
     visit(page, url)
     topic = page.locator("[class*=st-key-topic_]").nth(1)
     topic.get_by_placeholder("Owner").fill("bo")

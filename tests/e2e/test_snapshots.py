@@ -72,7 +72,7 @@ def test_the_navigation_and_back_stay_in_the_snapshot(page: Page, served: Served
         assert served.key[:10] in band(page)
 
 
-def test_links_and_what_a_click_opens_stay_in_the_snapshot(page: Page, served: Served) -> None:
+def test_links_and_dialogs_stay_in_the_snapshot(page: Page, served: Served) -> None:
     visit(page, f"{served.url}/?snapshot={served.key}")
     page.get_by_role("link", name="chat-70b", exact=True).first.click()
     expect(page.get_by_role("heading", name="chat-70b")).to_be_visible()
@@ -84,7 +84,7 @@ def test_links_and_what_a_click_opens_stay_in_the_snapshot(page: Page, served: S
 
 
 @pytest.mark.parametrize("name", ["Findings", "chat-70b"])
-def test_a_link_opens_in_a_tab_of_its_own_with_what_holds_on_every_page(page: Page, served: Served, name: str) -> None:
+def test_a_link_opens_in_another_tab_with_the_parameters_of_every_page(page: Page, served: Served, name: str) -> None:
     visit(page, f"{served.url}/?snapshot={served.key}&screenshot=1")
     with page.context.expect_page() as opened:
         page.get_by_role("link", name=name, exact=True).first.click(modifiers=["ControlOrMeta"])
@@ -95,7 +95,7 @@ def test_a_link_opens_in_a_tab_of_its_own_with_what_holds_on_every_page(page: Pa
     opened.value.close()
 
 
-def test_the_navigation_leads_out_of_a_snapshot_that_was_left(page: Page, served: Served) -> None:
+def test_after_leaving_a_snapshot_the_navigation_is_live(page: Page, served: Served) -> None:
     visit(page, f"{served.url}/?snapshot={served.key}")
     page.locator("[data-testid=stTopNavLink]", has_text="Findings").hover()
     page.get_by_role("link", name="Back to the live fleet").click()
@@ -127,7 +127,7 @@ def test_the_banner_links_to_the_same_page_of_the_live_fleet(page: Page, served:
     expect(page.locator(".asof")).to_contain_text("0 of 1")
 
 
-def test_a_page_that_is_opened_in_a_tab_of_its_own_shows_the_same_snapshot(page: Page, served: Served) -> None:
+def test_navigation_links_have_the_snapshot(page: Page, served: Served) -> None:
     visit(page, f"{served.url}/?snapshot={served.key}&screenshot=1")
     link = page.locator("[data-testid=stTopNavLink]", has_text="Capacity")
     link.hover()
@@ -144,7 +144,7 @@ def test_a_snapshot_page_sends_no_requests(page: Page, served: Served) -> None:
         """() => { window.asked = 0; const send = WebSocket.prototype.send;
         WebSocket.prototype.send = function (...values) { window.asked += 1; return send.apply(this, values); } }"""
     )
-    page.wait_for_timeout(6_500)  # a live page asks every five seconds
+    page.wait_for_timeout(6_500)  # a live page sends every five seconds
 
     assert page.evaluate("window.asked") == 0
     assert sent == []
@@ -166,8 +166,8 @@ def test_a_snapshot_made_by_share_opens_by_its_link(page: Page, served: Served) 
     assert "severity=warning" in page.url
 
 
-@pytest.mark.parametrize("path", ["", "/", "/findings?severity=critical", "/snapshots"])
-def test_the_link_to_copy_is_the_address_of_the_page_itself(page: Page, served: Served, path: str) -> None:
+@pytest.mark.parametrize("path", ["", "/findings?severity=critical", "/snapshots"])
+def test_the_link_to_copy_is_the_url_of_the_page(page: Page, served: Served, path: str) -> None:
     joined = "&" if "?" in path else "?"
     visit(page, f"{served.url}{path}{joined}snapshot={served.key}")
     page.get_by_role("button", name="Share").click()
@@ -175,23 +175,18 @@ def test_the_link_to_copy_is_the_address_of_the_page_itself(page: Page, served: 
     expect(page.locator("[data-testid=stPopoverBody] [data-testid=stCode] code")).to_have_text(page.url)
 
 
-def test_behind_a_path_prefix_the_link_to_copy_has_it(browser: Browser, served: Served, tmp_path: Path) -> None:
-    (tmp_path / "fleet.yaml").write_text(f"{UNREACHABLE.rpartition('kept')[0]}{served.store.folder}\n")
-    prefix = {"STREAMLIT_SERVER_BASE_URL_PATH": "ops/fleet"}
-    with dashboard_on(tmp_path / "fleet.yaml", environment=prefix, path="/ops/fleet") as url, tab(browser) as page:
-        for path in ("/", "/findings"):
-            visit(page, f"{url}{path}?snapshot={served.key}")
-            page.get_by_role("button", name="Share").click()
-            expect(page.locator("[data-testid=stPopoverBody] [data-testid=stCode] code")).to_have_text(page.url)
-
-
-def test_what_changed_since_the_last_review_names_both_sides(
+def test_behind_a_path_prefix_links_have_it_and_changes_compare_with_the_last_review(
     browser: Browser, demo_fleet: Fleet, tmp_path: Path
 ) -> None:
     (tmp_path / "fleet.yaml").write_text(f"{UNREACHABLE}poll: {{interval_seconds: 1}}\n")
     older = replace(demo_fleet, name="prod", polled_at=AT - timedelta(days=7))
     key = Snapshots(tmp_path / "kept").freeze(older, "Last week", AT).id
-    with dashboard_on(tmp_path / "fleet.yaml") as url, tab(browser) as page:
+    prefix = {"STREAMLIT_SERVER_BASE_URL_PATH": "ops/fleet"}
+    with dashboard_on(tmp_path / "fleet.yaml", environment=prefix, path="/ops/fleet") as url, tab(browser) as page:
+        for path in ("/", "/findings"):
+            visit(page, f"{url}{path}?snapshot={key}")
+            page.get_by_role("button", name="Share").click()
+            expect(page.locator("[data-testid=stPopoverBody] [data-testid=stCode] code")).to_have_text(page.url)
         visit(page, f"{url}/snapshots")
         before, after = (page.get_by_role("combobox", name=name) for name in ("Before", "After"))
         expect(before).to_have_value(re.compile(key[:10]))
@@ -203,7 +198,7 @@ def test_what_changed_since_the_last_review_names_both_sides(
         expect(before).to_have_value(re.compile(key[:10]))
 
 
-def test_a_file_that_is_dropped_opens_as_a_fleet(page: Page, served: Served) -> None:
+def test_imported_files_open_as_a_fleet(page: Page, served: Served) -> None:
     visit(page, f"{served.url}/snapshots")
     answer = capture("llama").answers[SERVER_INFO]
     files = [{"name": f"chat-{n}.json", "mimeType": "application/json", "buffer": answer} for n in (1, 2)]
@@ -217,30 +212,28 @@ def test_a_file_that_is_dropped_opens_as_a_fleet(page: Page, served: Served) -> 
     expect(page.locator(".asof")).to_contain_text("2 of 2")
 
 
-def test_a_snapshot_is_renamed_and_deleted_after_a_second_question(
-    page: Page, served: Served, demo_fleet: Fleet
-) -> None:
+def test_a_snapshot_is_renamed_and_deleted_after_confirmation(page: Page, served: Served, demo_fleet: Fleet) -> None:
     key = served.store.freeze(replace(demo_fleet, name="other"), "To be deleted", AT).id
     visit(page, f"{served.url}/snapshots")
-    row = page.locator(".snapshots tr", has_text="To be deleted")
+    row = page.locator(".st-key-snapshots_list tr", has_text="To be deleted")
     row.get_by_role("link", name="Manage").click()
     page.get_by_label("Name").fill("Old")
     page.get_by_label("Name").press("Enter")
     page.get_by_role("button", name="Rename").click()
-    expect(page.locator(".snapshots")).to_contain_text("Old")
+    expect(page.locator(".st-key-snapshots_list")).to_contain_text("Old")
     expect(page.get_by_role("dialog")).to_have_count(0)
 
-    page.locator(".snapshots tr", has_text="Old").get_by_role("link", name="Manage").click()
+    page.locator(".st-key-snapshots_list tr", has_text="Old").get_by_role("link", name="Manage").click()
     page.get_by_role("button", name="Delete …").click()
     page.get_by_label("Type its name to confirm").fill("Old")
     page.get_by_role("button", name="Delete permanently").click()
-    expect(page.locator(".snapshots")).not_to_contain_text("Old")
+    expect(page.locator(".st-key-snapshots_list")).not_to_contain_text("Old")
     assert served.store.beginning(key) == ()
     settle(page)
     assert "manage" not in page.url
 
 
-def test_figures_of_what_changed_lead_to_their_part_of_the_page(page: Page, served: Served) -> None:
+def test_the_figures_of_changes_link_to_their_sections(page: Page, served: Served) -> None:
     visit(page, f"{served.url}/changes?from={served.key}&to=live")
     page.locator("a.card", has_text="Removed").click()
     settle(page)

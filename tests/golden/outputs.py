@@ -1,4 +1,4 @@
-"""Everything that the program writes about a fleet, by the name of the file that keeps it."""
+"""All outputs of the program for a fleet, by file name."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ OF_THE_RUN = {"generated_at", "program_version"}
 
 
 def outputs(name: str) -> Iterator[tuple[str, str]]:
-    """Yield the name and the text of each output about the fleet of this name."""
+    """Yield name and text of each output for the fleet of this name."""
     if name == "captures":
         fleet = built_of_captures(*(capture(*each) for each in CAPTURES))
         yield from _documents(fleet)
@@ -79,7 +79,7 @@ def _changes(before: Fleet, after: Fleet) -> Iterator[tuple[str, str]]:
 
 
 def _addresses(fleet: Fleet) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield pages with the choices in their addresses: each page, each pool, one finding, one replica."""
+    """Yield pages with the choices in their URLs: each page, each pool, one finding, one replica."""
     pool = fleet.pools[0].name
     yield from ((page, {}) for page in ("overview", "findings", "capacity", "replicas", "review", "snapshots"))
     yield "findings", {"finding": fleet.inspection.findings[0].id}
@@ -93,7 +93,7 @@ def _addresses(fleet: Fleet) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def _page(fleet: Fleet, page: str, choices: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield a page as Streamlit draws it and the report that it offers; that of a pool or the review in each format."""
+    """Yield the elements of a page and its export; of a pool and of the review in every format."""
     app = open_page(fleet, page, at=fleet.polled_at, screenshot="1", **choices)
     name = "-".join([page, *(each.rpartition("/")[2].replace(":", "_") for each in choices.values())])
     yield f"{name}.page.txt", "\n".join(_drawn(app))
@@ -103,7 +103,7 @@ def _page(fleet: Fleet, page: str, choices: dict[str, str]) -> Iterator[tuple[st
     yield f"{name}.json", _json(written(report, Format.JSON))
     if page in {"review", "compare"} and choices.keys() <= {"pool"}:
         yield f"{name}.md", written(report, Format.MARKDOWN).decode()
-        if page == "review":  # it has every kind of block
+        if page == "review":  # has every kind of block
             yield f"{name}.html", written(report, Format.HTML).decode()
         for output in (Format.CSV, Format.SVG):
             with zipfile.ZipFile(io.BytesIO(written(report, output))) as archive:
@@ -111,7 +111,7 @@ def _page(fleet: Fleet, page: str, choices: dict[str, str]) -> Iterator[tuple[st
 
 
 def _drawn(app: AppTest) -> Iterator[str]:
-    """Yield what stands on a page, element by element, in the order in which it is drawn."""
+    """Yield the elements of a page in order."""
     for element in app.main:
         yield f"[{element.type}] {_text(element)}"
 
@@ -122,7 +122,7 @@ def _text(element: Any) -> str:
 
 
 def _json(content: str | bytes) -> str:
-    """Return JSON with one value a line, without values that change with every run."""
+    """Return JSON with one value per line, without values that change with every run."""
     document = json.loads(content)
     return (
         json.dumps({key: document[key] for key in document if key not in OF_THE_RUN}, indent=1, ensure_ascii=False)

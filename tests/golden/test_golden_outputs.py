@@ -1,6 +1,6 @@
-"""Whole outputs of the simulated fleet and of captures: every change of a word, a value or an order is seen here.
+"""Complete outputs of the simulated fleet and of captures: every change of text, value or order fails here.
 
-`make golden` writes them anew; the difference is then read in the commit.
+`make golden` writes them again. Read the difference before you commit it.
 """
 
 import subprocess
@@ -15,7 +15,7 @@ from tests.serving import ROOT
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The outputs as a process of its own writes them: pages share what other tests of a process leave behind."""
+    """The outputs of a new process, because other tests leave cached pages."""
     folder = tmp_path_factory.mktemp("golden")
     subprocess.run([sys.executable, "-m", "tests.tools.golden", str(folder)], check=True, cwd=ROOT)
     return folder
@@ -29,4 +29,4 @@ def test_every_output_is_the_committed_one(written: Path, fleet: str) -> None:
 
     assert sorted(found) == sorted(committed)
     for name, text in found.items():
-        assert text.splitlines() == committed[name].splitlines(), f"{name} changed; `make golden` if that is wanted"
+        assert text.splitlines() == committed[name].splitlines(), f"{name} changed; `make golden` if intended"

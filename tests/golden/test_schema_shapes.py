@@ -1,4 +1,4 @@
-"""Programs read the JSON documents: the shape of their schemas stays."""
+"""The shape of the published schemas does not change, because programs read the documents."""
 
 import json
 

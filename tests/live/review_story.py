@@ -1,4 +1,4 @@
-"""An ops review on two live servers as an operator goes through it: browser, terminal, and how servers start."""
+"""An ops review on two live servers: browser, terminal, and restarts of servers."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def freeze(page: Page, url: str) -> str:
 
 
 def take_note(page: Page, review: str) -> tuple[str, str]:
-    """Type who does what about the first finding; return what stands there after a reload."""
+    """Write owner and note of the first finding; return both after a reload."""
     visit(page, review)
     topic = page.locator("[class*=st-key-topic_]").first
     topic.get_by_placeholder("Owner").fill(OWNER)

@@ -78,7 +78,7 @@ def openapi_text() -> str:
 
 
 def page_text(page: str) -> str:
-    """Return a page with its example and its tables of fields written anew between their marks."""
+    """Return a page with its example and its tables of fields between their marks replaced."""
     return _between(_between(page, EXAMPLE, _example()), FIELDS, _tables())
 
 

@@ -1,4 +1,4 @@
-"""Write the golden outputs anew, or with `python -m tests.tools.golden FOLDER` into another folder."""
+"""Write the golden outputs again, or with `python -m tests.tools.golden FOLDER` into another folder."""
 
 import shutil
 import sys

@@ -1,7 +1,7 @@
 """Writes dashboard/vllm/versions.json: which setting paths exist in which vLLM version.
 
     python tests/tools/make_versions.py            from the captures, keeping the values of the documentation
-    python tests/tools/make_versions.py PAGE.txt   the same, reading the documentation anew
+    python tests/tools/make_versions.py PAGE.txt   the same, with a new page of the documentation
 
 PAGE.txt is the text of vLLM's API page `vllm.config`, with the source of the configuration classes.
 """
@@ -177,7 +177,7 @@ def lines(table: Mapping[str, object]) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Write the data anew."""
+    """Write the data again."""
     if arguments:
         classes = documented_classes(Path(arguments[0]).read_text(encoding="utf-8"))
         documented = set(documented_paths(classes, "VllmConfig"))

@@ -1,6 +1,6 @@
 """The verdicts of the rules as text: of every YAML case, the simulated fleet and captures.
 
-`python -m tests.tools.rule_set` writes the committed file anew. It holds no sentence: only a new verdict changes it.
+`python -m tests.tools.rule_set` writes the committed file again. It has no sentences: only a new verdict changes it.
 Raise RULE_SET where an existing line changes.
 """
 

@@ -1,6 +1,6 @@
 """The shape of the published JSON schemas: what a document must satisfy, without the names and words that describe it.
 
-`python -m tests.tools.schema_shape` writes the shapes anew. A changed shape is a changed contract.
+`python -m tests.tools.schema_shape` writes the shapes again. A changed shape breaks programs.
 """
 
 import json

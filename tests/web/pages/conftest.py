@@ -1,4 +1,4 @@
-"""Every test draws its page from the beginning: fleets made by hand share their generation and their time."""
+"""Clear cached pages before each test: fleets built by hand have equal generations and times."""
 
 from pathlib import Path
 
@@ -11,8 +11,8 @@ from tests.page_runner import show_with_snapshots
 
 
 @pytest.fixture(autouse=True)
-def drawn_from_the_beginning() -> None:
-    """Forget what sessions share."""
+def no_cached_pages() -> None:
+    """Clear what sessions share."""
     st.cache_resource.clear()
 
 

@@ -281,7 +281,7 @@ def test_the_lists_of_rules_have_their_counts_and_the_filters_apply() -> None:
     assert options == ["Passed 10", "Skipped 1", f"Not applicable {idle}", "Suppressed 1", "Ignored 0"]
     assert "CO-02 served-names-differ" in shown["Passed"]
     assert "RT-06 hash-root-differs" in shown["Skipped"]
-    assert "env.PYTHONHASHSEED: told by 0 of 2 replicas (×2); told by 0 of 18" in shown["Skipped"]
+    assert "env.PYTHONHASHSEED: reported by 0 of 2 replicas (×2); reported by 0 of 18" in shown["Skipped"]
     assert "Only for: kv-store." in shown["Not applicable"]
     assert NO_PAIR in shown["Not applicable"]
     assert ">gemma-27b</td>" in html(open_page(built, "findings", pool="gemma-27b", rules="Passed"))

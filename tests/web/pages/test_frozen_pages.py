@@ -1,4 +1,4 @@
-"""With ?snapshot=ID every page shows that snapshot, has its banner, keeps it in every link, and polls nothing."""
+"""With ?snapshot=ID every page shows the snapshot and its banner, keeps it in every link, and does not poll."""
 
 import re
 from dataclasses import replace

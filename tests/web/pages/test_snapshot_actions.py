@@ -137,51 +137,44 @@ def test_saved_answers_are_frozen_and_opened_with_their_import_time() -> None:
     assert f'<span class="roomy">imported </span><b>{iso(NOW)}</b>' in replicas
     assert f"<span>imported {iso(NOW)}</span>" in replicas
     assert "data as of" not in replicas
-    assert f">imported {iso(NOW)}</span>" in html(visit("snapshots"))
+    assert f"imported {iso(NOW)}" in html(visit("snapshots"))
     assert f"</code> · imported {iso(NOW)} · " in html(visit("snapshots", manage=stored.id))
 
 
-def test_an_export_has_the_same_id_name_and_times_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    key, file = exported(built_of_captures(), tmp_path)
+def test_an_imported_export_has_the_same_id_name_times_and_notes_and_keeps_newer_notes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    note = Note("Ana restarts it.", "ana", NOW)
+    key, file = exported(built_of_captures(), tmp_path, note)
     later = NOW + timedelta(days=1)
     show_with_snapshots(builders.fleet(polled_at=later), tmp_path / "there", later)
     app = drop(visit("snapshots"), ("fleet.json.gz", file))
 
     assert opened(app) == [f"./?snapshot={key}"]
+    assert service.snapshots().get(key).notes == {"x": note}
     assert f"frozen {iso(NOW)} · imported {iso(later)}" in html(visit("snapshots", manage=key))
     assert logged(capsys) == [
         {"audit": "import", "remote": "unknown", "name": "Ops review", "file": "fleet.json.gz", "snapshot": key}
     ]
-
-
-def test_an_export_brings_its_notes_and_keeps_existing_ones(tmp_path: Path) -> None:
-    note = Note("Ana restarts it.", "ana", NOW)
-    key, file = exported(built_of_captures(), tmp_path, note)
-    drop(visit("snapshots"), ("fleet.json.gz", file))
-    assert service.snapshots().get(key).notes == {"x": note}
-
     service.snapshots().note(key, "x", Note("Mine."))
     drop(visit("snapshots"), ("fleet.json.gz", file))
     assert service.snapshots().get(key).notes == {"x": Note("Mine.")}
 
 
-def test_an_import_without_a_name_has_the_name_of_its_file(live: Fleet, tmp_path: Path) -> None:
+def test_each_refused_file_has_its_reason_and_the_others_are_frozen(live: Fleet, tmp_path: Path) -> None:
+    """A file without a name of a snapshot gets the name of the file."""
     show_with_snapshots(builders.fleet(polled_at=NOW), tmp_path / "there")
-    drop(visit("snapshots"), ("prod-eu-ops-review.json.gz", packed(content_of(live))))
-
-    assert [each.metadata.name for each in service.snapshots().all()] == ["prod-eu-ops-review"]
-
-
-@pytest.mark.usefixtures("live")
-def test_each_refused_file_has_its_reason_and_the_others_are_frozen() -> None:
-    app = drop(visit("snapshots"), (f"{HOSTILE}.json", b"<html>"), ("chat-1.json", LLAMA), ("chat-2.json", b"{"))
+    unnamed = ("prod-eu-ops-review.json.gz", packed(content_of(live)))
+    app = drop(visit("snapshots"), (f"{HOSTILE}.json", b"<html>"), unnamed, ("chat-2.json", b"{"))
     page = html(app)
+    (stored,) = service.snapshots().all()
 
+    assert stored.metadata.name == "prod-eu-ops-review"
     assert "web page or XML" in page
     assert page.count("<small>") == 2
     assert "<script>" not in page
     assert "<h2>2 files refused</h2>" in page
-    assert f"./?snapshot={service.snapshots().all()[0].id}" in page
+    assert f"./?snapshot={stored.id}" in page
     assert opened(app) == []
 
 
