@@ -57,7 +57,7 @@ def test_an_entry_links_its_finding_its_cohort_and_its_replica() -> None:
     assert list(map(to_plain, entry.lines)) == ["Prefixes are not found.", "Assumed: router is approximate."]
 
 
-def test_findings_beyond_the_first_are_counted_and_info_only_if_nothing_else_was_found() -> None:
+def test_findings_beyond_the_first_are_counted_and_info_is_shown_only_alone() -> None:
     info = finding(99, severity=Severity.INFO)
     many = [finding(number) for number in range(MOST_TOP + 3)]
 
@@ -66,7 +66,7 @@ def test_findings_beyond_the_first_are_counted_and_info_only_if_nothing_else_was
     assert len(entries(info).items) == 1
 
 
-def test_replicas_with_incomplete_data_are_counted_only_for_they_have_their_own_list() -> None:
+def test_unreachable_replicas_have_their_own_list_and_are_only_counted() -> None:
     unread = finding(7, rule="ID-05", severity=Severity.WARNING)
 
     assert len(entries(finding(), unread).items) == 1

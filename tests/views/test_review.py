@@ -1,57 +1,60 @@
-"""The whole review: in the order of the meeting, true, and fit for somebody who was not there."""
+"""The view Review: agenda, what is new, findings, differences, capacity, missing data, notes, many equal pools."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
-from dashboard.analysis.assembly import empty_fleet
-from dashboard.rules.findings import Rollout, Severity
-from dashboard.store.reviews import NoLastReview
+from dashboard.analysis.assembly import Fleet, empty_fleet
+from dashboard.fleet import Note
+from dashboard.render.html_page import to_html
+from dashboard.render.markdown import to_markdown
+from dashboard.rules.findings import Finding, Rollout, Severity
 from dashboard.views.blocks import Chart, DifferenceTable, Tone
 from dashboard.views.review import AGENDA, review_report
+from dashboard.views.review_new import NoLastReview
 from tests.builders import SAME_KV, alike, document, down, engine, fleet, hashing, replica, story
 from tests.findings_builder import finding, suppression, with_findings
+from tests.views.large_fleets import large
 from tests.views.walking import (
+    anchors_led_to,
     blocks_of,
     entries_of,
     figures_of,
     part,
     parts_of,
+    places_of,
     tables_of,
     text_of,
 )
 
 STORY = story()
 AT = datetime(2026, 3, 2, 12, tzinfo=UTC)
+DRAIN = Note("drain it", "ann")
 
 
-def test_the_agenda_is_the_order_of_the_parts() -> None:
-    """Is it fine, what is new, findings, differences, capacity, what was not read, what is suppressed."""
-    anchors = [each.anchor for each in review_report(STORY).parts]
-
-    assert tuple(anchors[: len(AGENDA)]) == tuple(AGENDA)
-    assert anchors[len(AGENDA)] == "words"
-
-
-def test_appendices_stand_at_the_end() -> None:
-    """What is for reference never stands between two points of the agenda."""
-    appendix = [each.is_appendix for each in review_report(STORY).parts]
-
-    assert True in appendix
-    assert appendix == sorted(appendix)
+def one_a_pool(number: int) -> tuple[Fleet, list[Finding]]:
+    """Equal pools, each with a finding of one rule with another value."""
+    built = fleet(*large(number))
+    found = [
+        finding(built, [f"pool-{place:03}-05"], id=f"{place:010}", sentence=f"Block size is {place}.")
+        for place in range(number)
+    ]
+    return built, found
 
 
-def test_the_lead_introduces_the_fleet_to_who_was_not_there() -> None:
-    """How many, in which pools, how much of it was read, what was found."""
+def test_the_agenda_comes_first_and_appendices_last() -> None:
     report = review_report(STORY)
+    anchors, appendices = [each.anchor for each in report.parts], [each.is_appendix for each in report.parts]
 
+    assert anchors[: len(AGENDA) + 1] == [*AGENDA, "words"]
+    assert True in appendices
+    assert appendices == sorted(appendices)
     assert report.title == "Review of prod-eu"
     assert report.lead.startswith("Fleet prod-eu: 40 vLLM replicas in 5 pools (2 split, 3 uniform); 39 of 40 answered.")
 
 
-def test_numbers_lead_to_the_part_that_explains_them() -> None:
-    """And the parts are there."""
+def test_figures_are_links_to_sections_that_exist() -> None:
     report = review_report(STORY)
     anchors = {each.label: each.target and each.target.anchor for each in figures_of(report.parts[:1])}
 
@@ -61,32 +64,31 @@ def test_numbers_lead_to_the_part_that_explains_them() -> None:
 
 
 @pytest.mark.parametrize("missing", [NoLastReview.UNREAD, NoLastReview.CHOSEN])
-def test_a_review_that_is_held_against_no_other_is_not_called_the_first(missing: NoLastReview) -> None:
-    """The last one may be damaged, or nobody asked for it."""
+def test_only_a_first_review_is_called_the_first(missing: NoLastReview) -> None:
     shown = text_of(part(review_report(STORY, missing=missing), "new"))
 
     assert missing in shown
     assert "first review" not in shown
 
 
-def test_what_is_new_since_the_last_review_is_told() -> None:
-    """The last one stands there with its time; the appendices of the comparison are no parts of it."""
-    calm = fleet(alike("chat", 3, document()), [document()])
+def test_changes_since_the_last_review_are_without_their_appendices() -> None:
+    before = fleet(alike("chat", 3, document()), [document()])
     other = document({"cache_config.block_size": 32})
     now = fleet([*alike("chat", 3, document()), replica("chat-new", document=other)], [document(), other])
-    new = part(review_report(now, before=calm), "new")
+    new, same = (part(review_report(each, before=past), "new") for each, past in ((now, before), (STORY, STORY)))
 
     assert "Data of the last review: 2026-03-02T11:42:05Z." in text_of(new)
     assert "chat-new" in text_of(new)
     assert not any(each.is_appendix for each in parts_of(new.parts))
+    assert "Nothing changed" in text_of(same)
+    assert same.parts == ()
 
 
-def test_what_the_part_on_changes_cuts_stands_in_the_appendix() -> None:
-    """It points there: all settings that changed, under a title that says so far from the part."""
-    now, told = document(), document({f"cache_config.x{number}": number for number in range(9)})
+def test_changed_settings_that_are_cut_are_in_an_appendix() -> None:
+    now, changed = document(), document({f"cache_config.x{number}": number for number in range(9)})
     zeros = document({f"cache_config.x{number}": 0 for number in range(9)})
-    calm = fleet(alike("chat", 3, zeros), [now, zeros])
-    report = review_report(fleet(alike("chat", 3, told), [now, told]), before=calm)
+    before = fleet(alike("chat", 3, zeros), [now, zeros])
+    report = review_report(fleet(alike("chat", 3, changed), [now, changed]), before=before)
     (appendix,) = (each for each in report.parts if each.anchor == "new-setting-changes")
 
     assert "and 2 more settings, in the appendix" in text_of(part(report, "new"))
@@ -95,8 +97,7 @@ def test_what_the_part_on_changes_cuts_stands_in_the_appendix() -> None:
     assert not any(each.anchor == "new-replica-changes" for each in report.parts)
 
 
-def test_a_rollout_is_told_with_its_day() -> None:
-    """Whoever reads it next week has to place it."""
+def test_a_rollout_has_its_day() -> None:
     began = datetime(2026, 3, 2, 0, 35, 15, tzinfo=UTC)
     rollout = Rollout("chat-70b", "0.31.0", "0.32.0", (STORY.replicas[0].id,), 16, began, began)
     rolling = replace(STORY, inspection=replace(STORY.inspection, rollouts={"chat-70b": rollout}))
@@ -104,62 +105,43 @@ def test_a_rollout_is_told_with_its_day() -> None:
     assert "(1/16) since 2026-03-02T00:35:15Z" in text_of(part(review_report(rolling), "fine"))
 
 
-def test_a_review_of_the_same_data_says_only_that_nothing_changed() -> None:
-    """No tables of nothing."""
-    new = part(review_report(STORY, before=STORY), "new")
-
-    assert "Nothing changed" in text_of(new)
-    assert new.parts == ()
-
-
-def test_every_finding_is_told_with_why_who_and_what_to_do() -> None:
-    """The whole of it, with what can be pasted."""
-    told = finding(STORY)
-    report = review_report(with_findings(STORY, told))
-    entry = next(each for each in entries_of([part(report, "severity-critical")]))
-
-    assert entry.head[0].text == "chat-70b"
-    assert entry.side_text == "B chat-70b-17"
-    assert told.why in text_of(entry.lines)
-    assert told.remedy.sentence in text_of(entry.lines)
-    assert entry.snippets == ("--block-size 16",)
-
-
-def test_what_is_wrong_first_is_a_line_each_that_leads_to_the_whole_of_it() -> None:
-    """The reasons stand there; twice would be too long."""
+def test_a_finding_has_cause_replicas_and_fix_and_top_findings_are_links_to_it() -> None:
+    only = finding(STORY)
+    (entry,) = entries_of([part(review_report(with_findings(STORY, only)), "severity-critical")])
     first = entries_of([part(review_report(STORY), "fine")])
 
+    assert (entry.head[0].text, entry.side_text, entry.snippets) == ("chat-70b", "B chat-70b-17", ("--block-size 16",))
+    assert only.why in text_of(entry.lines)
+    assert only.remedy.sentence in text_of(entry.lines)
     assert first
     assert {each.lines for each in first} == {()}
     assert all(str(each.head[0].target and each.head[0].target.anchor).startswith("finding-") for each in first)
 
 
-def test_only_rows_that_matter_stand_among_the_differences_and_the_rest_in_the_appendix() -> None:
-    """What a finding names is always there, however much it is."""
+def test_differences_have_the_rows_of_findings_and_the_appendix_has_all() -> None:
     changes = {f"model_config.made_up_{number:02}": number for number in range(20)}
-    told = [document(dict.fromkeys(changes, "x")), document({"cache_config.block_size": 32, **changes})]
-    members = [*alike("chat", 3, told[0]), replica("odd", document=told[1])]
-    report = review_report(fleet(members, told))
-    shown = next(each for each in blocks_of([part(report, "pool-chat")]) if isinstance(each, DifferenceTable))
-    whole = next(each for each in blocks_of([part(report, "all-differences")]) if isinstance(each, DifferenceTable))
+    documents = [document(dict.fromkeys(changes, "x")), document({"cache_config.block_size": 32, **changes})]
+    report = review_report(fleet([*alike("chat", 3, documents[0]), replica("odd", document=documents[1])], documents))
+    shown, whole = (
+        next(each for each in blocks_of([part(report, anchor)]) if isinstance(each, DifferenceTable))
+        for anchor in ("pool-chat", "all-differences")
+    )
 
     assert "cache_config.block_size" in [row.path for row in shown.matrix.rows]
-    assert len(shown.matrix.rows) == 8
-    assert len(whole.matrix.rows) == 21
+    assert (len(shown.matrix.rows), len(whole.matrix.rows)) == (8, 21)
     assert "13 more settings: see the appendix." in shown.notes
 
 
-def test_a_pool_that_shares_prefixes_has_no_word_on_it_among_its_differences() -> None:
-    """There a band would hide what differs."""
-    told = [document(SAME_KV), document({**SAME_KV, "model_config.max_logprobs": 5})]
+def test_differences_mention_prefix_sharing_only_where_it_is_limited() -> None:
+    documents = [document(SAME_KV), document({**SAME_KV, "model_config.max_logprobs": 5})]
     hashes = hashing("one root")
-    members = [*alike("chat", 3, told[0], engines=hashes), replica("odd", document=told[1], engines=hashes)]
+    odd = replica("odd", document=documents[1], engines=hashes)
+    report = review_report(fleet([*alike("chat", 3, documents[0], engines=hashes), odd], documents))
 
-    assert "hare prefixes" not in text_of(part(review_report(fleet(members, told)), "pool-chat"))
+    assert "hare prefixes" not in text_of(part(report, "pool-chat"))
 
 
-def test_a_uniform_pool_with_findings_is_said_to_have_them() -> None:
-    """Whoever reads only this part would take it to be in order; what is only for information misleads nobody."""
+def test_uniform_pools_with_critical_findings_or_warnings_are_named_among_the_differences() -> None:
     decode = finding(STORY, ["deepseek-v3-decode-01"], id="one")
     found = [
         decode,
@@ -167,58 +149,147 @@ def test_a_uniform_pool_with_findings_is_said_to_have_them() -> None:
         replace(decode, id="three", severity=Severity.INFO),
         finding(STORY, ["gemma-27b-01"], id="four", severity=Severity.INFO),
     ]
-    told = text_of(part(review_report(with_findings(STORY, *found)), "differences"))
 
-    assert "Uniform pools with findings: deepseek-v3/decode (1 critical, 1 warning)." in told
+    assert "Uniform pools with findings: deepseek-v3/decode (1 critical, 1 warning)." in text_of(
+        part(review_report(with_findings(STORY, *found)), "differences")
+    )
     assert "with findings" not in text_of(part(review_report(with_findings(STORY)), "differences"))
 
 
-def test_who_holds_less_is_named_and_drawn() -> None:
-    """A pool whose ranks hold the same has no bars, and that is said."""
-    members = [*alike("chat", 4, document()), *alike("calm", 3, document())]
+def test_pools_with_uneven_ranks_have_a_chart() -> None:
+    members = [*alike("chat", 4, document()), *alike("even", 3, document())]
     members[0] = replace(members[0], engines=(engine(600_000),))
     capacity = part(review_report(fleet(members, [document()])), "capacity")
-    charts = [each for each in blocks_of(capacity.parts) if isinstance(each, Chart)]
+    (chart,) = (each for each in blocks_of(capacity.parts) if isinstance(each, Chart))
 
     assert "chat-01 (chat): 600,000 tokens, 50 % less than the median (1,200,000)" in text_of(capacity)
-    assert [chart.title for chart in charts] == ["chat: KV cache by DP rank, H100"]
-    assert charts[0].median == 1_200_000
-    assert [bar.mark for bar in charts[0].bars] == ["−50 %", "", "", ""]
-    assert "Even ranks, no chart: calm." in text_of(capacity)
+    assert (chart.title, chart.median) == ("chat: KV cache by DP rank, H100", 1_200_000)
+    assert [bar.mark for bar in chart.bars] == ["−50 %", "", "", ""]
+    assert "Even ranks, no chart: even." in text_of(capacity)
 
 
-def test_what_could_not_be_read_says_why() -> None:
-    """It is unknown, not critical: nobody knows what it would have said."""
+def test_unreachable_replicas_have_a_cause_and_suppressed_findings_an_owner() -> None:
     entries = entries_of([part(review_report(STORY), "not-read")])
+    by = suppression()
+    built = with_findings(STORY, suppressed=(finding(STORY, suppression=by),))
+    row = tables_of([part(review_report(built), "suppressed")])[0].rows[0]
 
     assert {entry.tone for entry in entries} == {Tone.UNKNOWN}
     assert "No answer within 5 s." in text_of(entries[0].lines)
+    assert [cell.text for cell in row][2:] == [by.owner, str(by.until), by.reason]
 
 
-def test_what_is_suppressed_says_by_whom_and_until_when() -> None:
-    """Nothing is left out silently."""
-    built = with_findings(STORY, suppressed=(finding(STORY, suppression=suppression()),))
-    row = tables_of([part(review_report(built), "suppressed")])[0].rows[0]
+def test_a_fleet_without_data_is_not_called_clean() -> None:
+    empty, silent = review_report(empty_fleet("prod")), review_report(fleet([down("a")], []))
 
-    told = [cell.text for cell in row]
-    by = suppression()
-    assert told[2:] == [by.owner, str(by.until), by.reason]
-
-
-def test_an_empty_fleet_and_one_that_is_down_are_told_truly() -> None:
-    """No calm sentence where nothing was read."""
-    empty, silent = review_report(empty_fleet("nobody")), review_report(fleet([down("a")], []))
-
-    assert "Fleet nobody has no replicas." in empty.lead
+    assert "Fleet prod has no replicas." in empty.lead
     assert silent.headline == "No replica answered"
     for report in (empty, silent):
         assert "No pool reports its settings, so no rule was evaluated." in text_of(part(report, "fine"))
-        assert "found nothing" not in text_of(report)
+        assert "No findings from" not in text_of(report)
 
 
-def test_terms_are_explained_once() -> None:
-    """A reader of the PDF may know none of them."""
-    words = text_of(part(review_report(STORY), "words"))
+@pytest.mark.no_cover
+def test_a_thousand_replicas_stay_readable_and_below_two_megabytes() -> None:
+    report = review_report(fleet(*large()))
 
-    for term in ("Cohort.", "Basis.", "Reference.", "Pool."):
-        assert words.count(term) == 1
+    assert len(entries_of(report.parts[: len(AGENDA) + 1])) < 60
+    assert len(part(report, "capacity").parts) == 1
+    assert [each.title for each in part(report, "differences").parts] == ["pool-000 and 199 more like it"]
+    assert len(tables_of([part(report, "all-replicas")])[0].rows) == 1_000
+    assert len(to_html(report).encode()) < 2_000_000
+
+
+@pytest.mark.no_cover
+def test_a_thousand_replicas_fit_into_a_comment_of_github() -> None:
+    usual, members = fleet(*large()), large()[0]
+    found = [finding(usual, [each.name], id=each.name, sentence=f"{each.name} differs.") for each in members]
+    text = to_markdown(review_report(with_findings(usual, *found), before=usual))
+
+    assert len(text) < 65_536
+    assert "\n\nAppendices, in the HTML, PDF and JSON of this report: All findings, All replicas" in text
+
+
+@pytest.mark.parametrize(("number", "entries", "rest"), [(1, 1, ""), (3, 3, ""), (4, 1, ""), (6, 1, "pool-004")])
+def test_more_than_three_findings_of_one_rule_are_one_entry(number: int, entries: int, rest: str) -> None:
+    built, found = one_a_pool(number)
+    report = review_report(with_findings(built, *found))
+    critical = part(report, "severity-critical")
+
+    assert len(entries_of([critical])) == entries
+    assert (f"Also: {number - 1} more findings of this rule" in text_of(critical)) == (entries < number)
+    assert (f"And in {rest} and " in text_of(critical)) == bool(rest)
+    assert ("all-findings" in {each.anchor for each in report.parts}) == (entries < number)
+
+
+def test_a_fix_that_is_not_the_same_in_all_pools_names_its_pool() -> None:
+    built = fleet(*large(3))
+    found = [finding(built, [f"pool-{place:03}-05"], id=f"{place:010}", sentence="S.") for place in range(3)]
+    found[1] = replace(found[1], remedy=found[1].remedy._replace(sentence="Restart it."))
+    lines = text_of(part(review_report(with_findings(built, *found)), "severity-critical"))
+
+    assert "What to do in pool-000: " in lines
+    assert "Why it matters: " in lines
+
+
+def test_notes_are_shown_with_their_finding_or_section() -> None:
+    built = with_findings(STORY, finding(STORY))
+    notes = {"0123456789": Note("drain it", "ann", AT), "capacity": Note("order", "bob"), "fine": Note("", "cyd")}
+    report = review_report(built, notes=notes, before_notes={"0123456789": Note("look at it", "bob")})
+    kept = review_report(built, notes={"0123456789": DRAIN}, before_notes={"0123456789": DRAIN})
+    lines = text_of(entries_of([part(report, "severity-critical")])[0].notes)
+
+    assert "Note, ann: drain it (2026-03-02T12:00:00Z)" in lines
+    assert "At the last review, bob: look at it" in lines
+    assert "Note, bob: order" in text_of(part(report, "capacity"))
+    assert "Note, cyd: owner assigned, no text" in text_of(part(report, "fine"))
+    assert text_of(part(kept, "findings")).count("drain it") == 1
+
+
+def test_all_notes_are_listed_first_with_links_to_what_they_are_about() -> None:
+    """Findings, the worst first, then suppressed ones, then sections, then findings that no longer exist."""
+    warning = finding(STORY, id="warning", severity=Severity.WARNING, sentence="Block size may differ.")
+    hidden = finding(STORY, id="hidden", sentence="Known.", suppression=suppression())
+    built = with_findings(STORY, finding(STORY), warning, suppressed=(hidden,))
+    texts = {
+        "0123456789": "drain",
+        "warning": "watch",
+        "hidden": "leave",
+        "capacity": "order",
+        "fine": "ok",
+        "old": "?",
+    }
+    report = review_report(built, notes={about: Note(text, "ann") for about, text in reversed(texts.items())})
+    noted = report.parts[0]
+    items = entries_of([noted])
+    shown = {each.anchor: each for each in entries_of([part(report, "severity-critical")])}
+
+    assert (noted.anchor, noted.title) == ("agreed", "Notes")
+    assert [text_of(each.notes) for each in items] == [
+        f"Note, ann: {text}" for text in ("drain", "watch", "leave", "ok", "order", "?")
+    ]
+    anchors = [each.head[0].target and each.head[0].target.anchor for each in items]
+    assert anchors == ["finding-0123456789", "finding-warning", "suppressed", "fine", "capacity", None]
+    assert anchors_led_to(noted) <= places_of(report)
+    assert items[0].side == shown["finding-0123456789"].side
+    assert "RT-01" in text_of(items[0].lines)
+    assert next(iter(AGENDA)) == review_report(built).parts[0].anchor, "without notes there is no such section"
+
+
+def test_a_note_on_one_of_many_findings_links_to_their_common_entry() -> None:
+    built, found = one_a_pool(8)
+    report = review_report(with_findings(built, *found), notes={f"{5:010}": DRAIN})
+    (entry,) = entries_of([report.parts[0]])
+
+    assert entry.head[0].text == "pool-005"
+    assert (target := entry.head[0].target)
+    assert target.anchor == f"finding-{0:010}"
+
+
+def test_a_note_on_a_finding_that_is_fixed_is_listed_as_no_longer_found() -> None:
+    before = with_findings(STORY, finding(STORY, sentence="Block size is 32."))
+    report = review_report(with_findings(STORY), before=before, before_notes={"0123456789": DRAIN})
+    settled = text_of(part(report, "settled"))
+
+    assert "chat-70b Block size is 32." in settled
+    assert "At the last review, ann: drain it" in settled

@@ -1,4 +1,4 @@
-"""Walks through a report: its parts, blocks and texts, whatever they are nested in."""
+"""Finds sections, blocks and text in a view at any depth."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
@@ -58,37 +58,37 @@ def files_of(parts: Iterable[Section]) -> list[str]:
     return [block.name for block in blocks_of(parts) if isinstance(block, Table | DifferenceTable | Chart)]
 
 
-def text_of(told: Any) -> str:
-    """All words of a part, a block or a report, in their order, those of one line together."""
-    return "\n".join(_lines(told))
+def text_of(content: Any) -> str:
+    """All text of a section, a block or a view, in order, a line each."""
+    return "\n".join(_lines(content))
 
 
-def anchors_led_to(told: Any) -> set[str]:
+def anchors_led_to(content: Any) -> set[str]:
     """Every anchor that a piece or a figure leads to."""
-    if is_dataclass(told):
-        return {anchor for each in fields(told) for anchor in anchors_led_to(getattr(told, each.name))}
-    if hasattr(told, "_fields"):
-        own = {told.anchor} - {""} if hasattr(told, "anchor") else set()
-        return own.union(*(anchors_led_to(each) for each in told))
-    if isinstance(told, tuple | list):
-        return set().union(*map(anchors_led_to, told))
+    if is_dataclass(content):
+        return {anchor for each in fields(content) for anchor in anchors_led_to(getattr(content, each.name))}
+    if hasattr(content, "_fields"):
+        own = {content.anchor} - {""} if hasattr(content, "anchor") else set()
+        return own.union(*(anchors_led_to(each) for each in content))
+    if isinstance(content, tuple | list):
+        return set().union(*map(anchors_led_to, content))
     return set()
 
 
-def _lines(told: Any) -> Iterator[str]:
-    if isinstance(told, Enum) or told is None:
+def _lines(content: Any) -> Iterator[str]:
+    if isinstance(content, Enum) or content is None:
         return
-    if isinstance(told, str):
-        yield told
-    elif isinstance(told, DifferenceTable):
-        yield from (told.caption, *(row.label for row in told.matrix.rows), *told.notes)
-    elif is_dataclass(told):
-        for each in fields(told):
-            yield from _lines(getattr(told, each.name))
-    elif isinstance(told, tuple) and told and all(hasattr(each, "style") for each in told):
-        yield "".join(each.text for each in told)
-    elif isinstance(told, tuple | list):
-        for each in told:
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, DifferenceTable):
+        yield from (content.caption, *(row.label for row in content.matrix.rows), *content.notes)
+    elif is_dataclass(content):
+        for each in fields(content):
+            yield from _lines(getattr(content, each.name))
+    elif isinstance(content, tuple) and content and all(hasattr(each, "style") for each in content):
+        yield "".join(each.text for each in content)
+    elif isinstance(content, tuple | list):
+        for each in content:
             yield from _lines(each)
 
 
