@@ -126,7 +126,7 @@ def _numbers() -> Figures:
             Figure("Pools", "5", "2 split, 3 uniform", target=section("pools")),
             Figure("Critical", "3", "in 2 pools", Tone.CRITICAL, section("findings")),
             Figure("Warnings", "4", "1 suppressed until 2026-12-01", Tone.WARNING, section("findings")),
-            Figure("Not judged", "2", "replicas", Tone.UNKNOWN),
+            Figure("Unknown", "2", "replicas", Tone.UNKNOWN),
             Figure("KV cache", "67.0 M", "tokens · 3.4 TiB · 118 GPUs", Tone.GOOD, section("capacity")),
         )
     )

@@ -18,7 +18,7 @@ def test_an_attack_stays_text_everywhere() -> None:
 
     assert "<script" not in html
     assert "<img" not in html
-    assert reader.text.count("<script>alert(1)</script>") > 30, "told, and not run"
+    assert reader.text.count("<script>alert(1)</script>") > 30, "shown as text"
 
 
 def test_a_style_sheet_cannot_be_ended_from_the_foot_of_a_page() -> None:

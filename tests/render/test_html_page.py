@@ -1,4 +1,4 @@
-"""A report as one HTML file: it stands alone, is read in order, and is the same twice."""
+"""A view as one HTML file: headings in order, context, nothing fetched, the same bytes, enough contrast."""
 
 import re
 from itertools import pairwise
@@ -14,74 +14,54 @@ from tests.render.html_reader import Reader, harmless, page
 from tests.sample_reports import CONTEXT, attack, large, meeting, report
 
 
-def test_a_report_of_a_meeting_is_read_in_order() -> None:
+def test_headings_have_an_order_and_the_contents_have_every_section() -> None:
     reader = harmless(to_html(meeting()))
     levels = [int(tag[1]) for tag, _ in reader.elements if re.fullmatch(r"h[1-6]", tag)]
+    names = [each["id"] for tag, each in reader.elements if "id" in each and tag.startswith("h")]
+    landmarks = [tag for tag, _ in reader.elements if tag in {"header", "nav", "main", "footer"}]
 
-    assert levels.count(1) == 1
-    assert levels[0] == 1
+    assert (levels[0], levels.count(1)) == (1, 1)
     assert all(below <= above + 1 for above, below in pairwise(levels))
-    assert [tag for tag, _ in reader.elements if tag in {"header", "nav", "main", "footer"}] == [
-        "header",
-        "nav",
-        "main",
-        "footer",
-    ]
+    assert landmarks == ["header", "nav", "main", "footer"]
     assert reader.all("html") == [{"lang": "en", "dir": "ltr"}]
     assert all(each.get("scope") in {"row", "col"} for each in reader.all("th"))
     assert len(reader.all("caption")) == len(reader.all("table"))
+    assert [each["href"] for each in reader.all("a")][: len(names)] == [f"#{name}" for name in names]
+    assert len(names) == len(set(names)) == 7
 
 
-def test_the_headline_stands_first_under_the_name_of_the_report() -> None:
+def test_the_head_has_headline_title_program_and_time() -> None:
     html = to_html(meeting())
 
     assert '<p class="eyebrow">Ops review</p><h1>Two pools need attention: ' in html
     assert "<title>Ops review · prod-eu</title>" in html
+    assert '<meta name="generator" content="vllm-fleet-dashboard 1.2.3">' in html
+    assert '<meta name="dcterms.created" content="2026-03-02T11:42:05Z">' in html
+    assert '<h1>Review</h1><p class="lead">x</p>' in to_html(report(headline="", lead="x"))
+    assert "dcterms" not in to_html(report(context=Context("x", None, 0, 0)))
+    assert "<nav" not in to_html(report(Paragraph(plain("x"))))
 
 
-def test_without_a_headline_the_name_of_the_report_stands_there() -> None:
-    html = to_html(report(headline="", lead="x"))
-
-    assert '<h1>Review</h1><p class="lead">x</p>' in html
-
-
-def test_the_context_stands_in_the_head_and_in_the_foot_and_short_on_every_printed_page() -> None:
+def test_the_context_is_in_head_and_foot_and_on_every_printed_page() -> None:
     html = to_html(meeting())
 
     assert html.count(f'<p class="context">{context_line(CONTEXT)}</p>') == 2
     assert '@bottom-left { content: "prod-eu \\b7  snapshot 4f2a91c0de \\201c before the upgrade' in html
     assert "counter(page)" in html
+    assert '<section class="appendix" aria-labelledby="replicas">' in html
+    assert re.search(r"\.appendix { break-before: page; }", html)
 
 
-def test_it_says_which_program_wrote_it_and_of_when_the_data_is() -> None:
-    assert '<meta name="generator" content="vllm-fleet-dashboard 1.2.3">' in to_html(report())
-    assert '<meta name="dcterms.created" content="2026-03-02T11:42:05Z">' in to_html(report())
-    assert "dcterms" not in to_html(report(context=Context("x", None, 0, 0)))
-
-
-def test_nothing_may_be_fetched_or_run() -> None:
+def test_nothing_is_fetched_or_run() -> None:
     html = to_html(meeting())
 
     assert f'<meta http-equiv="Content-Security-Policy" content="{escape(POLICY)}">' in html
     assert "default-src 'none'" in POLICY
     assert "script" not in POLICY
-    assert "http://" not in html.replace('xmlns="http://www.w3.org/2000/svg"', "")
-    assert "https://" not in html
+    assert not re.search("https?://", html.replace('xmlns="http://www.w3.org/2000/svg"', ""))
 
 
-def test_the_contents_lead_to_every_part() -> None:
-    reader = Reader(to_html(meeting()))
-    names = [each["id"] for tag, each in reader.elements if "id" in each and tag.startswith("h")]
-
-    assert [each["href"] for each in reader.all("a")][: len(names)] == [f"#{name}" for name in names]
-    assert len(names) == len(set(names)) == 7
-
-
-def test_one_part_needs_no_contents() -> None:
-    assert "<nav" not in to_html(report(Paragraph(plain("x"))))
-
-
-def test_parts_below_the_sixth_level_keep_the_last_heading() -> None:
+def test_deeper_sections_have_the_last_heading() -> None:
     part = Section("deepest", "Deepest", ())
     for depth in range(7):
         part = Section(f"d{depth}", "Deep", (), (part,))
@@ -89,30 +69,14 @@ def test_parts_below_the_sixth_level_keep_the_last_heading() -> None:
     assert to_html(report(parts=(part,))).count("<h6 ") == 4
 
 
-def test_an_appendix_begins_a_page() -> None:
-    html = to_html(meeting())
-
-    assert '<section class="appendix" aria-labelledby="replicas">' in html
-    assert re.search(r"\.appendix { break-before: page; }", html)
-
-
-def test_the_same_report_is_the_same_bytes() -> None:
-    assert to_html(meeting()).encode() == to_html(meeting()).encode()
-    assert to_html(attack()).encode() == to_html(attack()).encode()
-
-
-def test_a_report_of_a_thousand_replicas_is_small() -> None:
+def test_the_same_view_is_the_same_bytes_and_a_thousand_replicas_are_small() -> None:
     html = to_html(large(1_000))
 
+    assert to_html(meeting()) == to_html(meeting())
+    assert to_html(attack()) == to_html(attack())
     assert len(html.encode()) < 2_000_000
     assert html.count("<tr>") > 1_000
     harmless(html)
-
-
-def contrast(one: str, other: str) -> float:
-    """The ratio of WCAG 2.2, 1.4.3."""
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
 
 
 def luminance(colour: str) -> float:
@@ -122,12 +86,14 @@ def luminance(colour: str) -> float:
 
 
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
-def test_words_stand_out_from_every_ground(theme: int) -> None:
+def test_text_has_enough_contrast_on_every_ground(theme: int) -> None:
+    """WCAG 2.2, 1.4.3."""
     roots = re.findall(r":root \{(.*?)\n ? ?\}", Reader(page()).style, re.DOTALL)
     colours = dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6});", roots[theme]))
     grounds = ["ground", "panel", "head", "chip", *(f"{tone}-tint" for tone in ("critical", "warning", "info", "good"))]
 
     assert len(colours) > 15
-    for words in ("ink", "mute", "link"):
-        for ground in grounds[: None if words == "ink" else 4]:
-            assert contrast(colours[words], colours[ground]) >= 4.5, (words, ground)
+    for text in ("ink", "mute", "link"):
+        for ground in grounds[: None if text == "ink" else 4]:
+            dark, light = sorted((luminance(colours[text]), luminance(colours[ground])))
+            assert (light + 0.05) / (dark + 0.05) >= 4.5, (text, ground)

@@ -76,9 +76,9 @@ def test_to_a_reader_of_markdown_any_text_is_only_text(text: str) -> None:
 @given(FOREIGN)
 def test_what_forges_link_by_themselves_is_never_left_whole(text: str) -> None:
     """They look for addresses, names and codes of pictures, before or after they read Markdown."""
-    told = escaped(text)
+    shown = escaped(text)
 
-    assert not re.search(r"[a-z]://|www\.|[@#!~%$]\w|:[a-z+-][\w+-]*:", told, re.IGNORECASE)
+    assert not re.search(r"[a-z]://|www\.|[@#!~%$]\w|:[a-z+-][\w+-]*:", shown, re.IGNORECASE)
 
 
 def test_code_cannot_end_its_own_block() -> None:

@@ -21,10 +21,10 @@ def parsed(text: str) -> list[list[str]]:
 
 def test_a_row_per_path_and_a_column_per_cohort_with_values_uncut() -> None:
     """Values are the JSON text, so that a list is whole and a string has its quotes."""
-    told = story()
+    built = story()
     lines = parsed(
         matrix_csv(
-            build_matrix(told.pools[0], told.documents, MAJORITY).table,
+            build_matrix(built.pools[0], built.documents, MAJORITY).table,
             ["39 of 40, as of now"],
             {"http://chat-70b-17:8000": "chat-70b-17"},
         )
@@ -38,9 +38,9 @@ def test_a_row_per_path_and_a_column_per_cohort_with_values_uncut() -> None:
 
 def test_columns_of_replicas_are_named() -> None:
     """A name where there is one, else the address."""
-    told = story()
-    pool = told.pools[0]
-    shown = build_matrix(pool, told.documents, MAJORITY, as_replicas=pool.replicas[:2]).table
+    built = story()
+    pool = built.pools[0]
+    shown = build_matrix(pool, built.documents, MAJORITY, as_replicas=pool.replicas[:2]).table
 
     assert parsed(matrix_csv(shown, (), {pool.replicas[0]: "first"}))[0] == ["path", "first", pool.replicas[1]]
 
@@ -62,7 +62,7 @@ def test_no_text_begins_like_a_formula_or_breaks_a_row(text: str) -> None:
 
 def test_a_hostile_fleet_keeps_its_rows() -> None:
     """As many fields in every row as there are columns."""
-    told = hostile()
-    lines = parsed(matrix_csv(build_matrix(told.pools[0], told.documents, MAJORITY, only_differences=False).table))
+    built = hostile()
+    lines = parsed(matrix_csv(build_matrix(built.pools[0], built.documents, MAJORITY, only_differences=False).table))
 
     assert {len(line) for line in lines} == {3}

@@ -78,11 +78,11 @@ def test_only_what_differs_from_the_reference_is_marked_by_class_and_by_word() -
 def test_a_cell_that_not_all_of_a_cohort_tell_says_how_many_do() -> None:
     """A quiet number for the eye, whole words for the ear."""
     more, less, other = document({"a.b": 1}), document(), document({"a.b": 2})
-    told = fleet(
+    built = fleet(
         [*alike("chat", 3, more), *alike("chat", 2, less, first=4), replica("chat-9", document=other)],
         [more, less, other],
     )
-    html = drawn(told)
+    html = drawn(built)
 
     assert '<small class="mute" aria-hidden="true"> 3 of 5</small>' in row(html, "a.b")
     assert '<span class="said"> reported by 3 of 5 replicas</span>' in row(html, "a.b")
@@ -101,18 +101,18 @@ def test_a_long_value_breaks_between_its_items_and_a_short_one_nowhere() -> None
 
 def test_rows_that_a_finding_names_have_its_mark() -> None:
     """What a finding names has the mark of its severity; what none names is only different."""
-    told = story()
-    matrix = build_matrix(told.pools[0], told.documents, MAJORITY).table
+    built = story()
+    matrix = build_matrix(built.pools[0], built.documents, MAJORITY).table
     html = matrix_html(matrix, {}, caption="", corner="", kinds={"cache_config.block_size": "critical"})
 
     assert html.count('<td class="mark" title="differs (critical finding)"><span class="glyph critical"') == 1
 
 
 def test_a_tie_marks_every_value_and_says_why() -> None:
-    """Without a majority nobody is the odd one out."""
-    told = [document({"model_config.seed": index}) for index in range(2)]
+    """Without a majority no value is the usual one."""
+    built = [document({"model_config.seed": index}) for index in range(2)]
     html = row(
-        drawn(fleet([replica(f"chat-{index}", document=each) for index, each in enumerate(told)], told)),
+        drawn(fleet([replica(f"chat-{index}", document=each) for index, each in enumerate(built)], built)),
         "model_config.seed",
     )
 
@@ -123,9 +123,9 @@ def test_a_tie_marks_every_value_and_says_why() -> None:
 
 def test_the_own_name_of_a_setting_stands_out_from_its_section() -> None:
     """The section is quiet, and may be broken after; a path without one is its own name."""
-    told = [document({"seed_policy": policy}) for policy in ("default", "random")]
+    built = [document({"seed_policy": policy}) for policy in ("default", "random")]
     html = drawn(story()) + drawn(
-        fleet([replica(f"chat-{index}", document=each) for index, each in enumerate(told)], told)
+        fleet([replica(f"chat-{index}", document=each) for index, each in enumerate(built)], built)
     )
 
     assert '<span class="mute">cache_config.<wbr></span>block_size</th>' in html
@@ -133,9 +133,9 @@ def test_the_own_name_of_a_setting_stands_out_from_its_section() -> None:
 
 
 def test_a_replicas_column_shows_its_cohort_by_the_letter_on_its_colour() -> None:
-    told = story()
-    pool = told.pools[0]
-    matrix = build_matrix(pool, told.documents, MAJORITY, as_replicas=pool.replicas).table
+    built = story()
+    pool = built.pools[0]
+    matrix = build_matrix(pool, built.documents, MAJORITY, as_replicas=pool.replicas).table
     html = matrix_html(matrix, {}, caption="", corner="")
 
     assert '<small>cohort <span class="letter c1">B</span></small>' in html
@@ -151,9 +151,9 @@ def test_equal_rows_have_their_own_sign() -> None:
 def test_a_row_that_nobody_contradicts_but_not_all_tell_is_not_called_equal() -> None:
     """Unknown is not equal."""
     more, less = document({"a.b": 1}), document()
-    told = fleet([*alike("chat", 3, more), replica("x", document=less)], [more, less])
+    built = fleet([*alike("chat", 3, more), replica("x", document=less)], [more, less])
     matrix = build_matrix(
-        told.pools[0], told.documents, MAJORITY, only_differences=False, as_replicas=told.pools[0].replicas
+        built.pools[0], built.documents, MAJORITY, only_differences=False, as_replicas=built.pools[0].replicas
     ).table
     html = row(matrix_html(matrix, {}, caption="", corner=""), "a.b")
 
@@ -206,17 +206,17 @@ def test_hostile_names_paths_and_values_stay_text() -> None:
 @given(st.text(min_size=1), st.text())
 def test_any_value_and_path_is_escaped(path: str, value: str) -> None:
     """The table's own tags are all that a parser finds."""
-    told = document({path: value})
+    built = document({path: value})
     other = document({path: value + "x"})
-    html = drawn(fleet([replica("a", document=told), replica("b", document=other)], [told, other]), interactive=True)
+    html = drawn(fleet([replica("a", document=built), replica("b", document=other)], [built, other]), interactive=True)
 
     assert {tag for tag, _ in read(html).tags} <= ALLOWED
 
 
 def test_columns_beyond_the_most_are_left_to_the_csv() -> None:
     """Sixty cohorts are not compared by eye."""
-    told = [document({"model_config.seed": index}) for index in range(60)]
-    html = drawn(fleet([replica(f"chat-{index}", document=each) for index, each in enumerate(told)], told))
+    built = [document({"model_config.seed": index}) for index in range(60)]
+    html = drawn(fleet([replica(f"chat-{index}", document=each) for index, each in enumerate(built)], built))
 
     assert html.count('<th scope="col"') == 1 + MOST_COLUMNS
 

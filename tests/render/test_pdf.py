@@ -1,4 +1,4 @@
-"""A report as PDF: pages that lie on their side, nothing fetched, the same bytes, a sentence where it cannot be."""
+"""A view as PDF: landscape pages, nothing fetched, the same bytes, a cause if there is none."""
 
 import io
 import re
@@ -22,7 +22,7 @@ from tests.sample_reports import attack, meeting, replica_table, report
 
 
 def streams(pdf: bytes) -> bytes:
-    """Whatever is compressed in a PDF, and what is not."""
+    """Return a PDF with its streams decompressed."""
     packed = re.findall(rb"/FlateDecode[^\n]*\nstream\n(.*?)\nendstream", pdf, re.DOTALL)
     return pdf + b"".join(zlib.decompressobj().decompress(each) for each in packed)
 
@@ -32,8 +32,9 @@ def pdf() -> bytes:
     return to_pdf(to_html(meeting()))
 
 
-def test_it_is_a_pdf_of_the_data_s_time_with_pages_an_outline_and_tags(pdf: bytes) -> None:
+def test_a_pdf_has_the_time_of_its_data_landscape_pages_an_outline_and_tags(pdf: bytes) -> None:
     whole = streams(pdf)
+    boxes = {tuple(map(float, each.split())) for each in re.findall(rb"/MediaBox \[([\d. ]+)\]", whole)}
 
     assert pdf.startswith(b"%PDF-1.")
     assert whole.count(b"/Type /Page/") >= 4
@@ -42,21 +43,10 @@ def test_it_is_a_pdf_of_the_data_s_time_with_pages_an_outline_and_tags(pdf: byte
     assert b"/StructTreeRoot" in whole
     assert b"/Title (Two pools need attention: prefixes are not shared in chat-70b)" in whole
     assert b"/Title (Contents)" not in whole
+    assert {(round(width), round(height)) for _, _, width, height in boxes} == {(842, 595)}
 
 
-def test_pages_lie_on_their_side(pdf: bytes) -> None:
-    boxes = {tuple(map(float, each.split())) for each in re.findall(rb"/MediaBox \[([\d. ]+)\]", streams(pdf))}
-
-    assert len(boxes) == 1
-    _, _, width, height = boxes.pop()
-    assert (round(width), round(height)) == (842, 595)
-
-
-def test_the_same_report_is_the_same_bytes(pdf: bytes) -> None:
-    assert to_pdf(to_html(meeting())) == pdf
-
-
-def test_the_export_as_pdf_is_that_of_the_html(pdf: bytes) -> None:
+def test_the_export_is_the_pdf_of_the_html_and_the_same_bytes(pdf: bytes) -> None:
     assert written(meeting(), Format.PDF) == pdf
 
 
@@ -69,25 +59,25 @@ def test_the_process_reads_html_and_writes_pages(monkeypatch: pytest.MonkeyPatch
     assert pages.buffer.getvalue().startswith(b"%PDF-1.")
 
 
-def test_without_weasyprint_the_process_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_weasyprint_the_process_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "weasyprint", None)
     with pytest.raises(SystemExit, match=r"pip install -r requirements-pdf\.txt"):
         pdf_pages.main()
 
 
 def pages_of_entries(*entries: Entry) -> list[set[int]]:
-    """The pages on which each entry stands, by their numbers."""
-    told = replace(report(), parts=(Section("p", "P", (Entries(entries),)),))
+    """Return the numbers of the pages that each entry is on."""
+    view = replace(report(), parts=(Section("p", "P", (Entries(entries),)),))
     found: dict[Any, set[int]] = {}
-    for number, page in enumerate(HTML(string=to_html(told)).render().pages):
+    for number, page in enumerate(HTML(string=to_html(view)).render().pages):
         for box in page._page_box.descendants():
             if box.element is not None and box.element.tag == "li":
                 found.setdefault(box.element, set()).add(number)
     return list(found.values())
 
 
-def test_an_entry_stands_on_one_page_unless_it_is_longer_than_that() -> None:
-    """Of whatever height: somewhere one of them meets the end of a page."""
+def test_an_entry_is_on_one_page_unless_it_is_longer() -> None:
+    """Entries of many heights: some of them meet the end of a page."""
     entries = [
         Entry(tone, plain("head"), side, (plain("line"),) * height, ("pasted",))
         for height in range(1, 12)
@@ -103,15 +93,14 @@ def test_an_entry_stands_on_one_page_unless_it_is_longer_than_that() -> None:
 
 
 def test_short_appendices_share_a_page() -> None:
-    """Only the first of them begins one: a page for each row of a table is paper."""
     short = [Section(f"a{number}", f"Appendix {number}", (replica_table(3),), is_appendix=True) for number in range(3)]
-    told = replace(report(), parts=(Section("p", "P", (Entries((Entry(Tone.INFO, plain("head")),)),)), *short))
+    view = replace(report(), parts=(Section("p", "P", (Entries((Entry(Tone.INFO, plain("head")),)),)), *short))
 
-    assert len(HTML(string=to_html(told)).render().pages) == 2
+    assert len(HTML(string=to_html(view)).render().pages) == 2
 
 
 @pytest.mark.no_cover
-def test_an_attack_becomes_pages() -> None:
+def test_foreign_text_becomes_pages() -> None:
     assert to_pdf(to_html(attack())).startswith(b"%PDF-1.")
 
 
@@ -122,10 +111,10 @@ def test_nothing_is_fetched() -> None:
 
 
 @pytest.mark.parametrize("error", ["ImportError", "OSError"])
-def test_without_weasyprint_a_sentence_says_what_to_install(
+def test_without_weasyprint_the_error_names_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: str
 ) -> None:
-    """OSError: it is there, and the libraries that it loads are not."""
+    """OSError: its libraries are missing."""
     (tmp_path / "weasyprint.py").write_text(f"raise {error}")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
@@ -133,7 +122,7 @@ def test_without_weasyprint_a_sentence_says_what_to_install(
         to_pdf(to_html(report()))
 
 
-def test_what_else_goes_wrong_in_making_pages_is_its_last_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_any_other_error_is_the_last_line_of_the_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "weasyprint.py").write_text("raise ValueError('no pages')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
@@ -141,7 +130,7 @@ def test_what_else_goes_wrong_in_making_pages_is_its_last_line(monkeypatch: pyte
         to_pdf(to_html(report()))
 
 
-def test_pages_that_do_not_come_to_an_end_are_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_process_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "weasyprint.py").write_text("import threading\nthreading.Event().wait()")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr("dashboard.render.pdf.SECONDS", 1)

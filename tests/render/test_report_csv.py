@@ -67,8 +67,8 @@ def test_pandas_reads_it() -> None:
 @given(st.text(max_size=30))
 def test_no_cell_begins_like_a_formula_or_breaks_its_row(text: str) -> None:
     columns = (Column("pool"), Column("replicas"))
-    told = ((Cell(text), list_cell("", (HOSTILE, text))), (Cell("=1+1"), Cell(text, letter=text)))
-    written = to_table_csv(Table("t", "T", columns, told), CONTEXT)
+    rows_of_both = ((Cell(text), list_cell("", (HOSTILE, text))), (Cell("=1+1"), Cell(text, letter=text)))
+    written = to_table_csv(Table("t", "T", columns, rows_of_both), CONTEXT)
     rows = list(csv.reader(io.StringIO(written.partition(",replicas\n")[2])))
 
     assert [len(row) for row in rows] == [3 if text else 2] * 2

@@ -1,4 +1,4 @@
-"""A report as a comment: all kinds of blocks, nothing foreign as markup, never longer than a forge takes."""
+"""A view as Markdown: every block, foreign text escaped, never longer than a comment may be."""
 
 import re
 
@@ -26,62 +26,56 @@ from tests.sample_reports import CONTEXT, attack, meeting, ranks, replica_table,
 
 FORGES_LIMIT = 65_536  # characters of a comment on GitHub
 FENCED = re.compile(r"^( *)(`{3,})\n.*?\n\1\2$", re.DOTALL | re.MULTILINE)
+TAGS = {"<details>", "<summary>", "</summary>", "</details>", "<br>"}
+ENTRY = Entry(Tone.CRITICAL, plain("head"), "side", (plain("line"),), ("--a 1\n--b 2",))
+NOTED = Entry(
+    Tone.CRITICAL, plain("head"), snippets=("--a 1",), notes=((Piece("Note, ann: ", Style.STRONG), Piece("x")),)
+)
 
 
 def written(*blocks: Block) -> str:
-    """The Markdown of the blocks, without what stands around them."""
+    """The Markdown of the blocks without title and context."""
     text = to_markdown(report(*blocks))
     return text.removeprefix("## Review: All is well\n\n### Part\n\n").removesuffix(
         f"\n\n{escaped(context_line(CONTEXT))}\n"
     )
 
 
-def test_spaces_stay_outside_of_what_is_strong() -> None:
-    assert written(Paragraph((Piece("a"), Piece(" b ", Style.STRONG), Piece("c")))) == "a **b** c"
-    assert written(Paragraph((Piece("a"), Piece("  ", Style.STRONG), Piece("c")))) == "a c"
-
-
 @pytest.mark.parametrize(
-    ("text", "shown"),
-    [("a`b", "a\\`b"), ("a\nb", "a<br>b"), ("$x$", "\\$\u200bx\\$"), ("a|b", "`a|b`")],
+    ("block", "text"),
+    [
+        (Paragraph((Piece("a"), Piece(" b ", Style.STRONG), Piece("c"))), "a **b** c"),
+        (Paragraph((Piece("a"), Piece("  ", Style.STRONG), Piece("c"))), "a c"),
+        (Paragraph((Piece("is "), Piece("a`b", Style.CODE))), "is a\\`b"),
+        (Paragraph((Piece("is "), Piece("a\nb", Style.CODE))), "is a<br>b"),
+        (Paragraph((Piece("is "), Piece("$x$", Style.CODE))), "is \\$\u200bx\\$"),
+        (Paragraph((Piece("is "), Piece("a|b", Style.CODE))), "is `a|b`"),
+        (Paragraph(plain("- a")), "\\- a"),
+        (Paragraph(plain("+ a")), "\\+ a"),
+        (Paragraph(plain("===")), "\\==="),
+        (Paragraph(plain("1) a")), "1\\) a"),
+        (Paragraph(plain("    a")), "a"),
+        (Paragraph(plain("a - b")), "a - b"),
+        (Paragraph(plain("x"), Tone.WARNING), "▲ warning: x"),
+        (Paragraph(plain("A warning"), Tone.WARNING), "▲ A warning"),
+        (
+            Entries((ENTRY, Entry(Tone.PLAIN, plain("- next")))),
+            "- ✖ critical: head (side)<br>line\n\n  ```\n  --a 1\n  --b 2\n  ```\n\n- \\- next",
+        ),
+        (
+            Entries((NOTED, Entry(Tone.PLAIN, plain("next")))),
+            "- ✖ critical: head\n\n  ```\n  --a 1\n  ```\n\n  > **Note, ann:** x\n\n- next",
+        ),
+    ],
 )
-def test_code_is_code_only_where_it_cannot_become_anything_else(text: str, shown: str) -> None:
-    assert written(Paragraph((Piece("is "), Piece(text, Style.CODE)))) == f"is {shown}"
+def test_a_block_is_written_with_its_styles_and_begins_no_other_markup(block: Block, text: str) -> None:
+    assert written(block) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [("- a", "\\- a"), ("+ a", "\\+ a"), ("===", "\\==="), ("1) a", "1\\) a"), ("    a", "a"), ("a - b", "a - b")],
-)
-def test_a_paragraph_begins_no_list_and_no_heading(text: str, shown: str) -> None:
-    assert written(Paragraph(plain(text))) == shown
-
-
-def test_a_tone_is_a_sign_and_a_word_once() -> None:
-    assert written(Paragraph(plain("x"), Tone.WARNING)) == "▲ warning: x"
-    assert written(Paragraph(plain("A warning"), Tone.WARNING)) == "▲ A warning"
-
-
-def test_entries_are_a_list_with_what_can_be_pasted_below() -> None:
-    full = Entry(Tone.CRITICAL, plain("head"), "side", (plain("line"),), ("--a 1\n--b 2",))
-
-    assert written(Entries((full, Entry(Tone.PLAIN, plain("- next"))))) == (
-        "- ✖ critical: head (side)<br>line\n\n  ```\n  --a 1\n  --b 2\n  ```\n\n- \\- next"
-    )
-
-
-def test_a_note_stands_last_as_what_somebody_said() -> None:
-    noted = Entry(Tone.CRITICAL, plain("head"), snippets=("--a 1",), notes=((Piece("Note, ann: ", Style.STRONG),),))
-
-    assert written(Entries((noted, Entry(Tone.PLAIN, plain("next"))))) == (
-        "- ✖ critical: head\n\n  ```\n  --a 1\n  ```\n\n  > **Note, ann:** \n\n- next"
-    )
-
-
-def test_columns_of_replicas_have_their_names_and_too_many_are_counted() -> None:
-    told = story()
-    pool = told.pools[0]
-    shown = build_matrix(pool, told.documents, MAJORITY, as_replicas=pool.replicas[:2]).table
+def test_columns_of_a_matrix_have_names_and_too_many_are_counted() -> None:
+    built = story()
+    pool = built.pools[0]
+    shown = build_matrix(pool, built.documents, MAJORITY, as_replicas=pool.replicas[:2]).table
     documents = [document({"cache_config.block_size": 16 + number}) for number in range(MOST_COLUMNS + 2)]
     wide = fleet([replica(f"chat-{place}", document=each) for place, each in enumerate(documents)], documents)
 
@@ -91,32 +85,18 @@ def test_columns_of_replicas_have_their_names_and_too_many_are_counted() -> None
     assert text.startswith("2 more columns left out.\n\n| setting |")
 
 
-def test_a_long_list_is_folded_and_a_short_one_is_not() -> None:
-    assert written(replica_table(LONG_LIST + 1)).startswith(
-        "<details><summary>13 rows</summary>\n\n**All 13 replicas**\n\n| "
-    )
-    assert written(replica_table(LONG_LIST + 1)).endswith("|\n\n</details>")
+def test_a_long_list_is_folded_and_its_last_rows_are_counted() -> None:
+    folded, cut = written(replica_table(LONG_LIST + 1)), written(replica_table(1_000))
+
+    assert folded.startswith("<details><summary>13 rows</summary>\n\n**All 13 replicas**\n\n| ")
+    assert folded.endswith("|\n\n</details>")
     assert "<details>" not in written(replica_table(LONG_LIST))
+    assert f"\n\nand {1_000 - MOST_ITEMS} more rows\n\n</details>" in cut
+    assert "Left out" not in cut
+    assert len(cut) < MOST_CHARACTERS
 
 
-def test_appendices_are_left_out_and_it_says_where_they_are() -> None:
-    """Nobody looks up a replica in a chat."""
-    text = to_markdown(meeting())
-
-    assert "All 60 replicas" not in text
-    assert "\n\nAppendices, in the HTML, PDF and JSON of this report: All replicas.\n\n" in text
-    assert "Appendices" not in written(Paragraph(plain("x")))
-
-
-def test_rows_beyond_the_first_ones_are_counted() -> None:
-    text = written(replica_table(1_000))
-
-    assert f"\n\nand {1_000 - MOST_ITEMS} more rows\n\n</details>" in text
-    assert "Left out" not in text
-    assert len(text) < MOST_CHARACTERS
-
-
-def test_what_there_is_no_room_for_is_named() -> None:
+def test_appendices_and_sections_without_room_are_named() -> None:
     long = Entries(tuple(Entry(Tone.PLAIN, plain("x" * 900)) for _ in range(90)))
     parts = (
         *(Section(f"long-{number}", f"Long {number}", (long,)) for number in range(8)),
@@ -124,40 +104,39 @@ def test_what_there_is_no_room_for_is_named() -> None:
     )
     text = to_markdown(report(parts=parts))
 
+    assert "All 60 replicas" not in to_markdown(meeting())
+    assert "\n\nAppendices, in the HTML, PDF and JSON of this report: All replicas.\n\n" in to_markdown(meeting())
     assert len(text) <= MOST_CHARACTERS < FORGES_LIMIT
     assert re.search(r"\n\nand \d+ more entries\n\n</details>\n\n", text)
     assert "(no room): Long 0, Long 1, Long 2, Long 3, Long 4 and 3 more.**\n\n" in text
-    assert "### Long 7\n\n### Last\n\nshort\n\n" in text, "what is short still finds room"
+    assert "### Long 7\n\n### Last\n\nshort\n\n" in text, "a short section still fits"
     assert text.endswith(f"\n\n{escaped(context_line(CONTEXT))}\n")
 
 
-def test_an_attack_stays_text_everywhere() -> None:
-    outside = FENCED.sub("", to_markdown(attack()))
-
-    assert set(re.findall(r"</?\w+>", outside)) <= {"<details>", "<summary>", "</summary>", "</details>", "<br>"}
-    assert not re.search(r"(?<!\\)[`\[$~]|@\w", outside.replace("**", ""))
-    assert "://" not in outside.replace("\\://", "")
-
-
-@given(st.text(max_size=80))
-def test_no_text_opens_markup_and_the_same_report_is_the_same_text(text: str) -> None:
-    told = to_markdown(attack(text))
-    outside = re.sub(r"(?<![\\`])`[^`\n]+`", "", FENCED.sub("", told))
-
-    assert set(re.findall(r"<[^>]*>", outside)) <= {"<details>", "<summary>", "</summary>", "</details>", "<br>"}
-    assert not re.search(r"(?<!\\)(?:\\\\)*[\[$~]", outside)
-    assert len(told) <= FORGES_LIMIT
-    assert told == to_markdown(attack(text))
-
-
-def test_the_longest_texts_there_can_be_still_fit() -> None:
-    assert len(to_markdown(attack("&" * 100_000))) <= FORGES_LIMIT
-
-
-def test_a_heading_without_room_is_left_out_with_its_part() -> None:
+def test_a_heading_without_room_is_left_out_with_its_section() -> None:
     parts = tuple(Section(f"p{number}", "y" * 900, (Chart("c", "", "", ranks().bars),)) for number in range(80))
     text = to_markdown(report(parts=parts))
 
     assert len(text) <= MOST_CHARACTERS
     assert text.count("### y") < 80
     assert "Left out" in text
+    assert len(to_markdown(attack("&" * 100_000))) <= FORGES_LIMIT
+
+
+def test_foreign_text_is_never_markup() -> None:
+    outside = FENCED.sub("", to_markdown(attack()))
+
+    assert set(re.findall(r"</?\w+>", outside)) <= TAGS
+    assert not re.search(r"(?<!\\)[`\[$~]|@\w", outside.replace("**", ""))
+    assert "://" not in outside.replace("\\://", "")
+
+
+@given(st.text(max_size=80))
+def test_no_text_opens_markup_and_the_same_view_is_the_same_text(text: str) -> None:
+    markdown = to_markdown(attack(text))
+    outside = re.sub(r"(?<![\\`])`[^`\n]+`", "", FENCED.sub("", markdown))
+
+    assert set(re.findall(r"<[^>]*>", outside)) <= TAGS
+    assert not re.search(r"(?<!\\)(?:\\\\)*[\[$~]", outside)
+    assert len(markdown) <= FORGES_LIMIT
+    assert markdown == to_markdown(attack(text))

@@ -1,4 +1,4 @@
-"""The context of a comparison tells both sides, each with all that belongs to it."""
+"""The context of a comparison has both sides."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ BEFORE = Context("prod", POLLED_AT, 39, 40, snapshot="3fa9c01b2e", name="Monday"
 LIVE = Context("prod", NOW, 38, 40, rule_set=2, program_version="1")
 
 
-def test_both_sides_stand_after_the_name_that_they_share() -> None:
+def test_a_shared_fleet_name_is_written_once() -> None:
     assert context_parts(compared(BEFORE, LIVE)) == (
         "prod",
         "before: snapshot 3fa9c01b2e “Monday”, data as of 2026-03-02T11:42:05Z, 39 of 40 answered",
@@ -19,14 +19,14 @@ def test_both_sides_stand_after_the_name_that_they_share() -> None:
     )
 
 
-def test_fleets_of_two_names_are_named_each() -> None:
-    told = context_parts(compared(replace(BEFORE, fleet="old"), LIVE))
+def test_each_side_has_its_own_fleet_name() -> None:
+    parts = context_parts(compared(replace(BEFORE, fleet="old"), LIVE))
 
-    assert told[0].startswith("before: old, snapshot 3fa9c01b2e")
-    assert told[1].startswith("after: prod, not frozen, ")
+    assert parts[0].startswith("before: old, snapshot 3fa9c01b2e")
+    assert parts[1].startswith("after: prod, not frozen, ")
 
 
-def test_the_short_form_has_room_for_both() -> None:
+def test_the_short_form_has_both_sides() -> None:
     both = compared(BEFORE, replace(LIVE, snapshot="0123456789"))
 
     assert short_parts(both) == (
@@ -38,7 +38,7 @@ def test_the_short_form_has_room_for_both() -> None:
     assert short_parts(BEFORE) == ("prod", "snapshot 3fa9c01b2e “Monday”", "data as of 2026-03-02T11:42:05Z")
 
 
-def test_saved_answers_tell_no_time_so_the_import_is_named() -> None:
+def test_saved_answers_have_the_time_of_their_import() -> None:
     """Where only some of the replicas are such, the others were polled at that time."""
     imported, polled = replica(id="file://chat-1"), replica(id="http://host:8000")
 

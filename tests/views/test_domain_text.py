@@ -1,4 +1,4 @@
-"""What a pool shares, in words, and how that is known."""
+"""Router, KV store and rollout of a pool as text."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -43,16 +43,18 @@ from tests.findings_builder import DOMAIN
         ({}, ImpactContext.MODEL, ""),
     ],
 )
-def test_how_the_deciding_part_of_a_domain_is_known_is_said(
-    change: dict[str, object], context: ImpactContext, words: str
-) -> None:
-    """Declared, inferred, or assumed and then how to say otherwise; of what hurts in any pool, nothing."""
+def test_an_impact_context_has_its_source(change: dict[str, object], context: ImpactContext, words: str) -> None:
     assert domain_text.domain_text(replace(DOMAIN, **change), context) == words  # type: ignore[arg-type]
 
 
+<<<<<<< HEAD
 def test_what_a_pool_shares_is_said_with_how_that_is_known() -> None:
     """A store that nobody speaks of is only assumed not to be there."""
     stored = replace(DOMAIN, kv_store=Store.LMCACHE, kv_store_basis=Origin.INFERRED, router_basis=Origin.ASSUMED)
+=======
+def test_router_and_store_have_their_source() -> None:
+    stored = replace(DOMAIN, kv_store=Store.LMCACHE, kv_store_basis=Basis.INFERRED, router_basis=Basis.ASSUMED)
+>>>>>>> 1fca9bd1 (State the expectations on formats in fewer, plainer tests)
 
     assert domain_text.shared_texts(DOMAIN) == ["router: prefix-hash (fleet.yaml)"]
     assert domain_text.shared_texts(stored) == [
@@ -61,7 +63,7 @@ def test_what_a_pool_shares_is_said_with_how_that_is_known() -> None:
     ]
 
 
-def test_a_rollout_is_told_with_how_far_it_is_and_what_it_changes() -> None:
+def test_a_rollout_has_its_progress_and_effect() -> None:
     began = NOW - timedelta(hours=2)
 
     assert domain_text.rollout_text(Rollout("chat", "0.31.0", "0.32.0", ("a", "b"), 1200, began, NOW)) == (

@@ -15,11 +15,11 @@ def test_a_term_is_one_sentence_that_does_not_begin_with_itself(term: str, sente
     assert not sentence.lower().startswith(term.lower())
 
 
-def test_a_report_explains_its_words_as_the_pages_do() -> None:
+def test_an_export_explains_the_same_terms() -> None:
     paragraphs = [block for block in glossary(ALL_TERMS).blocks if isinstance(block, Paragraph)]
-    told = [block.line[1].text for block in paragraphs]
+    sentences = [block.line[1].text for block in paragraphs]
 
-    assert told == [TERMS[term] for term in ALL_TERMS]
+    assert sentences == [TERMS[term] for term in ALL_TERMS]
 
 
 def test_every_basis_of_a_capacity_is_explained() -> None:
