@@ -82,23 +82,14 @@ def fleet(
     **more: Any,
 ) -> Fleet:
     """Four replicas chat-1 to chat-4, some more that are down, and what the rules say of them."""
-<<<<<<< HEAD
     document = builders.document()
     members = [builders.replica(f"chat-{number}", document=document) for number in range(1, 5)]
-=======
-    shared = builders.document()
-    members = [builders.replica(f"chat-{number}", document=shared) for number in range(1, 5)]
->>>>>>> 2895d311 (State the expectations on formats in fewer, plainer tests)
     members += [builders.down(f"lost-{number}") for number in range(1, down + 1)]
     hidden = tuple(suppressed)
     failed = {each.rule for each in (*found, *hidden)}
     whole = [outcome(rule, OutcomeKind.FAILED) for rule in sorted(failed)] if outcomes is None else outcomes
     inspection = Inspection(findings=found, suppressed=hidden, outcomes=tuple(whole), **more.pop("inspected", {}))
-<<<<<<< HEAD
     return builders.fleet(members, [document], inspection=inspection, **more)
-=======
-    return builders.fleet(members, [shared], inspection=inspection, **more)
->>>>>>> 2895d311 (State the expectations on formats in fewer, plainer tests)
 
 
 def evil() -> Fleet:

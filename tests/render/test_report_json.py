@@ -25,22 +25,14 @@ from tests.builders import story
 from tests.sample_reports import attack, differences, report
 
 
-<<<<<<< HEAD
-def written(of: View) -> dict[str, Any]:
-=======
 def document(of: View) -> dict[str, Any]:
->>>>>>> 1fca9bd1 (State the expectations on formats in fewer, plainer tests)
     found: dict[str, Any] = json.loads(to_report_json(of))
     jsonschema.validate(found, report_schema())
     return found
 
 
 def block(of: Block) -> dict[str, Any]:
-<<<<<<< HEAD
-    (only,) = written(report(of))["parts"][0]["blocks"]
-=======
     (only,) = document(report(of))["parts"][0]["blocks"]
->>>>>>> 1fca9bd1 (State the expectations on formats in fewer, plainer tests)
     return dict(only)
 
 
@@ -60,18 +52,11 @@ def test_a_table_has_columns_rows_and_marks() -> None:
     ]
 
 
-<<<<<<< HEAD
-def test_the_table_for_programs_replaces_a_cut_one_and_is_added_to_a_list() -> None:
-    row = (list_cell("a and 1 more", ("a", "b")), Cell("", value=True), number_cell("½", 0.5))
-    columns = (Column("replicas"), Column("is_rollout"), Column("share", is_number=True))
-    whole = Table("whole", "Whole", columns, (row,))
-=======
 def test_what_people_are_told_less_of_is_whole() -> None:
     """The table that programs read stands in the place of the other one, and listed a list."""
     who = (list_cell("a and 1 more", ("a", "b")), Cell("", value=True), number_cell("½", 0.5))
     columns = (Column("who"), Column("is_rollout"), Column("share", is_number=True))
     whole = Table("whole", "Whole", columns, (who,))
->>>>>>> 1fca9bd1 (State the expectations on formats in fewer, plainer tests)
     listed = block(Entries((), whole))
 
     assert block(Table("short", "Short", (Column("x"),), (), data=whole))["rows"] == [[["a", "b"], True, 0.5]]
@@ -102,21 +87,12 @@ def test_a_chart_has_numbers_and_unknown_ones_are_null() -> None:
 
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=30)
 @given(st.text(st.characters(), max_size=40))
-<<<<<<< HEAD
-def test_any_text_is_kept_except_for_halves_of_surrogate_pairs(text: str) -> None:
-    found = written(attack(text))
-=======
 def test_any_text_comes_back_but_for_halves_of_surrogate_pairs(text: str) -> None:
     found = document(attack(text))
->>>>>>> 1fca9bd1 (State the expectations on formats in fewer, plainer tests)
 
     assert found["title"] == text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     assert to_report_json(attack(text)) == to_report_json(attack(text))
 
 
 def test_half_of_a_surrogate_pair_is_replaced() -> None:
-<<<<<<< HEAD
-    assert written(attack("a\ud83db"))["title"] == "a\ufffdb"
-=======
     assert document(attack("a\ud83db"))["title"] == "a\ufffdb"
->>>>>>> 1fca9bd1 (State the expectations on formats in fewer, plainer tests)

@@ -47,14 +47,8 @@ def test_an_impact_context_has_its_source(change: dict[str, object], context: Im
     assert domain_text.domain_text(replace(DOMAIN, **change), context) == words  # type: ignore[arg-type]
 
 
-<<<<<<< HEAD
-def test_what_a_pool_shares_is_said_with_how_that_is_known() -> None:
-    """A store that nobody speaks of is only assumed not to be there."""
-    stored = replace(DOMAIN, kv_store=Store.LMCACHE, kv_store_basis=Origin.INFERRED, router_basis=Origin.ASSUMED)
-=======
 def test_router_and_store_have_their_source() -> None:
-    stored = replace(DOMAIN, kv_store=Store.LMCACHE, kv_store_basis=Basis.INFERRED, router_basis=Basis.ASSUMED)
->>>>>>> 1fca9bd1 (State the expectations on formats in fewer, plainer tests)
+    stored = replace(DOMAIN, kv_store=Store.LMCACHE, kv_store_basis=Origin.INFERRED, router_basis=Origin.ASSUMED)
 
     assert domain_text.shared_texts(DOMAIN) == ["router: prefix-hash (fleet.yaml)"]
     assert domain_text.shared_texts(stored) == [

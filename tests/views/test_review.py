@@ -10,9 +10,9 @@ from dashboard.fleet import Note
 from dashboard.render.html_page import to_html
 from dashboard.render.markdown import to_markdown
 from dashboard.rules.findings import Finding, Rollout, Severity
+from dashboard.store.reviews import NoLastReview
 from dashboard.views.blocks import Chart, DifferenceTable, Tone
 from dashboard.views.review import AGENDA, review_report
-from dashboard.views.review_new import NoLastReview
 from tests.builders import SAME_KV, alike, document, down, engine, fleet, hashing, replica, story
 from tests.findings_builder import finding, suppression, with_findings
 from tests.views.large_fleets import large
