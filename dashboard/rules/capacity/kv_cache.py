@@ -328,7 +328,7 @@ def kv_cache_memory_stranded(pool: PoolSubject, *, share: float = 0.05) -> Itera
 
     Why it matters:
         - any pool: All devices of an engine get as many blocks as the smallest one. The rest of their memory is unused,
-          and the engine preempts requests beside idle memory.
+          and the engine preempts requests while memory is idle.
 
     How to fix:
         Free the smallest device (another process, a larger share of the weights), so that all have as much room. With
