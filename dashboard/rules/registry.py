@@ -112,9 +112,10 @@ def page_of(docstring: str) -> Page:
     """
     head, *rest = _HEAD.split(docstring)
     sections = {name: dedent(text).strip("\n") for name, text in zip(rest[::2], rest[1::2], strict=True)}
+    reasons = (entry.partition(": ") for entry in _entries(sections.get(WHY, "")))
     return Page(
         problem=flowing(head),
-        why=dict(_reason(entry) for entry in _entries(sections.get(WHY, ""))),
+        why={ImpactContext(context): sentence for context, _, sentence in reasons},
         fix=flowing(sections.get(FIX, "")),
         exceptions=flowing(sections.get(EXCEPTIONS, "")),
         evidence=tuple(_entries(sections.get(EVIDENCE, ""))),
@@ -129,8 +130,3 @@ def flowing(text: str) -> str:
 
 def _entries(text: str) -> list[str]:
     return [flowing(entry) for entry in _ENTRY.split(text) if entry.strip()]
-
-
-def _reason(entry: str) -> tuple[ImpactContext, str]:
-    context, _, sentence = entry.partition(": ")
-    return ImpactContext(context), sentence

@@ -1,6 +1,6 @@
 """The rules of simple_rules.yaml: each compares settings of a pool, or of a prefill/decode pair."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
@@ -70,19 +70,16 @@ class _SimpleRule(_Group):
     def as_rule(self) -> Rule:
         """Return the row as a rule."""
         groups = (self, *self.also)
+        why = {context: each.why for context, each in self.impact.items()}
         return Rule(
             self.id,
             self.name,
             {context: each.severity for context, each in self.impact.items()},
             self.needs or tuple(path for group in groups for path in group.compare),
             partial(_check_pair if self.scope is Scope.PAIR else _check_pool, self, groups),
-            self._page(),
+            Page(flowing(self.problem), why, self.fix, self.exceptions, self.evidence, self.example),
             self.scope,
         )
-
-    def _page(self) -> Page:
-        why = {context: each.why for context, each in self.impact.items()}
-        return Page(flowing(self.problem), why, self.fix, self.exceptions, self.evidence, self.example)
 
 
 def simple_rules() -> list[Rule]:
@@ -97,22 +94,15 @@ def _check_pool(row: _SimpleRule, groups: tuple[_Group, ...], pool: PoolSubject)
         return
     part = {"caching": caching, "publishing": publishing}.get(row.replicas, lambda whole: whole)(pool)
     for group in groups:
-        for draft in pool_differences(part, group.compare, _meaning(group)):
-            yield _with_remedy(draft, row.remedy)
+        for draft in pool_differences(part, group.compare, MEANINGS.get(group.meaning or "")):
+            if own := row.remedy:
+                wanted = [(path, setting_value(native)) for path, native in own.set.items()]
+                yield replace(draft, remedy=remedy.set_to(wanted, own.sentence))
+            else:
+                yield draft
 
 
 def _check_pair(row: _SimpleRule, groups: tuple[_Group, ...], pair: PairSubject) -> Iterator[Draft]:
     for group in groups:
-        drafts = pair_differences(pair, group.compare, _meaning(group))
+        drafts = pair_differences(pair, group.compare, MEANINGS.get(group.meaning or ""))
         yield from warn_unless_nixl(pair, drafts) if row.nixl else drafts
-
-
-def _meaning(group: _Group) -> Any:
-    return MEANINGS[group.meaning] if group.meaning else None
-
-
-def _with_remedy(draft: Draft, own: _Remedy | None) -> Draft:
-    if own is None:
-        return draft
-    wanted: Mapping[str, Any] = own.set
-    return replace(draft, remedy=remedy.set_to([(path, setting_value(v)) for path, v in wanted.items()], own.sentence))
