@@ -184,7 +184,8 @@ def _figures(fleet: Fleet, replica: Replica, comparison: Comparison, now: dateti
     started = f"started {when(replica.started_at, now)}" if replica.started_at else "start time not reported"
     read, note = "never", "no probe succeeded"
     if replica.observed_at:
-        read, note = when(replica.observed_at, now), formatting.iso(replica.observed_at) if now else ""
+        time = replica.observed_at
+        read, note = when(time, now) if now else f"{time:%H:%M:%S}", formatting.iso(time)
     target = Target(Kind.POOL, pool.name) if pool else None
     return Figures(
         (
@@ -244,7 +245,10 @@ def _notices(fleet: Fleet, replica: Replica, now: datetime | None) -> list[Block
     if unknown := sorted({what for probe in replica.probes if probe.reply for what in probe.reply.not_understood}):
         notices.append(Paragraph(_unrecognized(unknown), Tone.INFO))
     domain = fleet.inspection.domains.get(replica.pool or "")
-    return [*notices, *([Paragraph(plain(f"{capital(', '.join(shared_texts(domain)))}."))] if domain else [])]
+    return [
+        *notices,
+        *([Paragraph((Piece(f"{capital(', '.join(shared_texts(domain)))}.", Style.MUTED),))] if domain else []),
+    ]
 
 
 def _unrecognized(parts: Sequence[str]) -> Text:

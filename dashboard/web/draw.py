@@ -28,6 +28,8 @@ from dashboard.views.blocks import (
 from dashboard.web import charts, links, markup, matrix
 
 ROW, HEAD, TALLEST = 35, 37, 702  # px of a large table
+TALLEST_SETTINGS = 460  # px: the value of the selected setting is visible below
+LETTER, PADDING, WIDEST = 6.6, 24, 300  # px of a column: of a character, of its edges, at most
 SIGNS = {Tone.CRITICAL: "!", Tone.WARNING: "▲", Tone.INFO: "i", Tone.UNKNOWN: "?", Tone.GOOD: "✓"}  # of its cells
 HINTS = {Kind.REPLICA: "Click a name to open the replica.", Kind.SETTING: "Click a setting to see its whole value."}
 
@@ -172,6 +174,8 @@ def _draw_chart(chart: Chart, key: str) -> Target | None:
 
 def _draw_large_table(table: Table, key: str) -> Target | None:
     """Draw a table that scrolls and sorts. Return the target of the selected cell, or of the selected row."""
+    first = table.rows[0][0].target if table.rows else None
+    tallest = TALLEST_SETTINGS if first and first.kind is Kind.SETTING else TALLEST
     event = st.dataframe(
         _frame_of(table),
         key=key,
@@ -179,10 +183,9 @@ def _draw_large_table(table: Table, key: str) -> Target | None:
         on_select="rerun",
         selection_mode=["single-row", "single-cell"],
         placeholder="–",
-        height=min(HEAD + ROW * max(len(table.rows), 1), TALLEST),
-        column_config={each.title: _format_of(each, table) for each in table.columns if each.is_number},
+        height=min(HEAD + ROW * max(len(table.rows), 1), tallest),
+        column_config={each.title: _format_of(each, table) for each in table.columns},
     )
-    first = table.rows[0][0].target if table.rows else None
     if foot := " ".join(filter(None, (table.note, HINTS.get(first.kind, "") if first else ""))):
         st.html(f'<div class="foot">{markup.text(foot)}</div>')
     places = {column.title: place for place, column in enumerate(table.columns)}
@@ -215,7 +218,11 @@ def _type_of(column: Column) -> str:
 
 
 def _format_of(column: Column, table: Table) -> ColumnConfig:
+    """Return the format of numbers, and the width of text: Streamlit would measure the first rows only."""
     place = table.columns.index(column)
+    if not column.is_number:
+        longest = max([len(column.title), *(len(str(_shown(row[place], column))) for row in table.rows)])
+        return st.column_config.TextColumn(width=int(min(longest * LETTER + PADDING, WIDEST)))
     numbers = [number for row in table.rows if isinstance(number := value_of(row[place], column), int | float)]
     is_whole = all(float(number).is_integer() for number in numbers)
     return st.column_config.NumberColumn(format="localized" if is_whole else "%.1f")

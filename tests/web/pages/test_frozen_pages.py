@@ -20,7 +20,7 @@ REPLICA = "http://chat-70b-16:8000"
 REPLICA_QUOTED = "http%3A%2F%2Fchat-70b-16%3A8000"
 WITH_BANNER = [page for page in EVERY_PAGE if page != "changes"]  # where each side has its own name
 OF_ONE_FLEET = [page for page in WITH_BANNER if page != "snapshots"]
-SHARE = re.compile("Freeze|Link to this page|Export this page|Saves all data|open it</a>|Notes |keeps no raw")
+SHARE = re.compile("Freeze|Link to this page|Export this page|Saves all data|open it</a>|Notes |do not keep raw")
 LINK = re.compile(r'href="([^"#]*)"')
 BANNER = re.compile(r'<div class="snapshot-banner">.*?</div>')
 FOOTER = re.compile(r"<footer.*?</footer>", re.DOTALL)
@@ -160,7 +160,7 @@ def test_the_banner_has_what_an_earlier_rule_set_found(frozen: str) -> None:
 
 
 def test_raw_answers_are_not_part_of_a_snapshot(frozen: str) -> None:
-    assert "A snapshot keeps no raw answers" in html(on("replica", snapshot=frozen, tab="Probes"))
+    assert "Snapshots do not keep raw answers" in html(on("replica", snapshot=frozen, tab="Probes"))
 
 
 def test_neither_time_nor_a_newer_poll_changes_the_page_of_a_snapshot(frozen: str) -> None:
