@@ -307,3 +307,13 @@ def test_another_process_can_adopt_the_additions() -> None:
     redaction.adopt(ours)
     assert redact({"licence": "x"}) == {"licence": MARKER}
     redaction.adopt(nothing)
+
+
+def test_additional_names_and_patterns_are_redacted() -> None:
+    before = redaction.in_force()
+    also_redact(["licence"], ["ACME-[0-9]{4}"])
+    clean = redact({"the_licence": "x", "note": "ACME-1234"}), redact_text("licence=x")
+    redaction.adopt(before)
+
+    assert clean == ({"the_licence": MARKER, "note": MARKER}, f"licence={MARKER}")
+    assert redact({"the_licence": "x", "note": "ACME-1234"}) == {"the_licence": "x", "note": "ACME-1234"}
