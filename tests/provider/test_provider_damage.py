@@ -70,7 +70,7 @@ OTHER_TYPES: dict[str, Callable[[], Any]] = {
     "infinity": lambda: math.inf,
     "bytes": lambda: b"\xff\x00",
     "not unicode": lambda: "\ud800",
-    "long text": lambda: "x" * 30_000,
+    "long text": lambda: "x" * 12_000,
     "anything": MagicMock,
     "nothing": object,
     "itself": recursive,
