@@ -1,14 +1,19 @@
-"""The dataframe of replicas, which the table and the CSV of replicas are made of."""
+"""The dataframes of a fleet: its public tables. Pages and exports make their tables from them.
 
-from collections.abc import Iterable, Sequence
+Each function takes the core types and returns one row per object, in their order, with the columns and types of its
+table. Bytes and tokens are as the names end; a missing value is NA.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
 from typing import Any
 
 import pandas as pd
 
-from dashboard.fleet import Pool, Replica, cohort_letters
+from dashboard.fleet import Document, Pool, Replica, cohort_letters
 from dashboard.fleet.formatting import STALE_TARGET
 
-TEXT, TIME, OBJECT = "string", "datetime64[ns, UTC]", "object"
+TEXT, INTEGER, NUMBER, TIME, OBJECT = "string", "Int64", "Float64", "datetime64[ns, UTC]", "object"
 REPLICAS = {
     "replica": TEXT,  # the id: scheme://host:port
     "name": TEXT,
@@ -26,13 +31,111 @@ REPLICAS = {
 }
 
 
-def replicas_frame(replicas: Sequence[Replica], pools: Iterable[Pool]) -> pd.DataFrame:
-    """Return one row per replica, in the order given, with the columns and types of REPLICAS."""
+SETTINGS = {
+    "document": TEXT,  # id, key of `replicas`
+    "path": TEXT,
+    "value": TEXT,  # canonical JSON
+    "state": TEXT,
+    "source": TEXT,
+}
+RANK = {"replica": TEXT, "dp_rank": INTEGER}
+ENGINES = {
+    **RANK,
+    "num_gpu_blocks": INTEGER,
+    "block_size": INTEGER,  # tokens
+    "kv_cache_size_tokens": INTEGER,
+    "max_concurrency": NUMBER,  # requests of max_model_len tokens
+    "kv_cache_bytes": INTEGER,  # of all its devices
+    "kv_cache_bytes_per_device": INTEGER,
+    "naive_tokens": INTEGER,  # blocks x block_size
+    "max_model_len": INTEGER,  # tokens
+    "basis": TEXT,  # reported, derived, assumed (upper bound), unknown
+    "reason": TEXT,  # why a number is unknown or assumed
+    "fingerprint_canonical": TEXT,
+    "fingerprint_engine": TEXT,
+    "fingerprint_reason": TEXT,  # why a digest is missing
+}
+DEVICES = {
+    **RANK,
+    "rank": INTEGER,  # in the engine
+    "name": TEXT,
+    "total_memory_bytes": INTEGER,
+    "kv_cache_bytes": INTEGER,  # of this device
+    "compute_capability": TEXT,
+    "compute_units": INTEGER,
+    "tensor_parallel_rank": INTEGER,
+    "pipeline_parallel_rank": INTEGER,
+}
+KV_CACHE_GROUPS = {
+    **RANK,
+    "group_id": INTEGER,
+    "spec_type": TEXT,
+    "block_size": INTEGER,  # tokens
+    "page_size_bytes": INTEGER,
+    "layers": INTEGER,
+    "sliding_window": INTEGER,  # tokens
+    "attention_chunk_size": INTEGER,  # tokens
+    "num_kv_heads": INTEGER,
+    "head_size": INTEGER,
+    "dtype": TEXT,
+}
+
+
+def replicas_frame(replicas: Iterable[Replica], pools: Iterable[Pool]) -> pd.DataFrame:
+    """Return one row per replica."""
     letters = cohort_letters(pools)
-    rows = [_row(replica, letters.get(replica.id)) for replica in replicas]
-    columns = zip(*rows, strict=True) if rows else ([] for _ in REPLICAS)
+    return _frame(REPLICAS, (_row(replica, letters.get(replica.id)) for replica in replicas))
+
+
+def settings_frame(documents: Iterable[Document]) -> pd.DataFrame:
+    """Return one row per document and setting."""
+    rows = (
+        (document.id, path, setting.value, str(setting.state), str(setting.source))
+        for document in documents
+        for path, setting in document.settings.items()
+    )
+    return _frame(SETTINGS, rows)
+
+
+def engines_frame(replicas: Iterable[Replica]) -> pd.DataFrame:
+    """Return one row per DP rank."""
+    rows = []
+    for replica in replicas:
+        for engine in replica.engines:
+            digests = engine.fingerprint or (None, None, None)
+            rows.append((replica.id, *_fields(engine, ENGINES, skip=3), *digests))
+    return _frame(ENGINES, rows)
+
+
+def devices_frame(replicas: Iterable[Replica]) -> pd.DataFrame:
+    """Return one row per device of a DP rank."""
+    rows = []
+    for replica in replicas:
+        on_each = {engine.dp_rank: engine.kv_cache_bytes_per_device for engine in replica.engines}
+        for device in replica.devices:
+            known = {**device._asdict(), "kv_cache_bytes": on_each.get(device.dp_rank)}
+            rows.append((replica.id, *(known[name] for name in list(DEVICES)[1:])))
+    return _frame(DEVICES, rows)
+
+
+def kv_cache_groups_frame(replicas: Iterable[Replica]) -> pd.DataFrame:
+    """Return one row per KV cache group of a DP rank."""
+    rows = (
+        (replica.id, *_fields(group, KV_CACHE_GROUPS)) for replica in replicas for group in replica.kv_cache_groups
+    )
+    return _frame(KV_CACHE_GROUPS, rows)
+
+
+def _fields(row: object, columns: Mapping[str, str], skip: int = 0) -> list[Any]:
+    """Return the attributes that columns after `replica` are named by; `skip` leaves out the last ones."""
+    names = list(columns)[1 : len(columns) - skip]
+    return [str(value) if isinstance(value := getattr(row, name), StrEnum) else value for name in names]
+
+
+def _frame(columns: Mapping[str, str], rows: Iterable[Sequence[Any]]) -> pd.DataFrame:
+    values = list(zip(*rows, strict=True)) or [()] * len(columns)
     return pd.DataFrame(
-        {name: _series([*values], dtype) for (name, dtype), values in zip(REPLICAS.items(), columns, strict=True)}
+        {name: _series(list(column), dtype) for (name, dtype), column in zip(columns.items(), values, strict=True)}
     )
 
 
