@@ -120,9 +120,7 @@ def devices_frame(replicas: Iterable[Replica]) -> pd.DataFrame:
 
 def kv_cache_groups_frame(replicas: Iterable[Replica]) -> pd.DataFrame:
     """Return one row per KV cache group of a DP rank."""
-    rows = (
-        (replica.id, *_fields(group, KV_CACHE_GROUPS)) for replica in replicas for group in replica.kv_cache_groups
-    )
+    rows = ((replica.id, *_fields(group, KV_CACHE_GROUPS)) for replica in replicas for group in replica.kv_cache_groups)
     return _frame(KV_CACHE_GROUPS, rows)
 
 

@@ -1,12 +1,16 @@
 """The engines of one replica: capacity, block hashes, devices, KV cache groups."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare.prefix import canonical_digests, digests
-from dashboard.fleet import Basis, Device, Engine, KVCacheGroup, Replica, Setting, State, formatting
-from dashboard.fleet.formatting import at_most, count, exact, first_of, middle_cut, one_line, size
+from dashboard.fleet import Basis, Engine, Replica, Setting, State, formatting
+from dashboard.fleet.formatting import at_most, count, first_of, middle_cut, one_line, size
+from dashboard.fleet.frames import devices_frame, engines_frame, kv_cache_groups_frame
 from dashboard.fleet.pieces import Piece, Style, Text, joined, plain
 from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Table, Tone, number_cell
 from dashboard.views.capacity_blocks import NO_DEVICES, PoolRanks
@@ -39,31 +43,6 @@ PROVIDER_COLUMNS = {  # of devices, reported by the provider only
     "TP rank": "tensor_parallel_rank",
     "PP rank": "pipeline_parallel_rank",
 }
-ENGINE_COLUMNS = (
-    Column("DP rank"),
-    Column("Blocks", is_number=True),
-    Column("Block size", is_number=True, term="block size"),
-    Column("KV tokens", is_number=True),
-    Column("Naive estimate", is_number=True, term="naive tokens"),
-    Column("max_model_len", is_number=True),
-    Column("Requests of max_model_len", is_number=True),
-    Column("KV GiB", is_number=True),
-    Column("KV GiB per device", is_number=True),
-    Column("Basis", term="basis"),
-    Column("Reason"),
-)
-GROUP_COLUMNS = (
-    Column("DP rank"),
-    Column("Group", is_number=True, term="KV cache group"),
-    Column("Kind", is_code=True),
-    Column("Block size", is_number=True),
-    Column("Page", is_number=True),
-    Column("Layers", is_number=True),
-    Column("Window", is_number=True),
-    Column("KV heads", is_number=True),
-    Column("Head size", is_number=True),
-    Column("dtype", is_code=True),
-)
 
 
 def engines_section(fleet: Fleet, replica: Replica, settings: Mapping[str, Setting]) -> Section:
@@ -72,7 +51,7 @@ def engines_section(fleet: Fleet, replica: Replica, settings: Mapping[str, Setti
         ("ranks", "Engines", _engines(fleet, replica)),
         ("block-hashes", "Block hashes", _hashes(replica, comparable_replicas(replica, fleet.replicas), settings)),
         ("devices", "Devices", _devices(replica)),
-        ("kv-cache-groups", "KV cache groups", _groups(replica.kv_cache_groups)),
+        ("kv-cache-groups", "KV cache groups", _groups(replica)),
     )
     served = (Piece("Served as "), *_names(replica.served_model_names, formatting.NOT_KNOWN))
     adapters = (Piece(". LoRA adapters: "), *_names(tuple(replica.adapters), "none"), Piece("."))
@@ -128,132 +107,94 @@ def _engines(fleet: Fleet, replica: Replica) -> tuple[Block, ...]:
     ranks = tuple(rank for rank in ranks_of(fleet, None) if rank.replica.id == replica.id)
     if not ranks:
         return (_quiet(NO_ENGINES),)
+    rows = engines_frame([replica])
+    columns = {
+        Column("DP rank"): _texts(rows["dp_rank"]),
+        Column("Blocks", is_number=True): _numbers(rows["num_gpu_blocks"]),
+        Column("Block size", is_number=True, term="block size"): _numbers(rows["block_size"]),
+        Column("KV tokens", is_number=True): _bounded(rows["kv_cache_size_tokens"], rows["basis"], ","),
+        Column("Naive estimate", is_number=True, term="naive tokens"): _numbers(rows["naive_tokens"]),
+        Column("max_model_len", is_number=True): _numbers(rows["max_model_len"]),
+        Column("Requests of max_model_len", is_number=True): _bounded(rows["max_concurrency"], rows["basis"], ",.2f"),
+        Column("KV GiB", is_number=True): _gib(rows["kv_cache_bytes"]),
+        Column("KV GiB per device", is_number=True): _gib(rows["kv_cache_bytes_per_device"]),
+        Column("Basis", term="basis"): _texts(rows["basis"]),
+        Column("Reason"): [Cell(each) for each in rows["reason"].fillna("")],
+    }
     data = ranks_table([PoolRanks("", "", ranks, {})], f"engines-{slug(replica.name)}", "Engines")
-    return (_table(data.name, "Engines", ENGINE_COLUMNS, list(map(_engine, replica.engines)), data=data),)
+    return (_table(data.name, "Engines", columns, data=data),)
 
 
 def _hashes(replica: Replica, others: Sequence[Replica], settings: Mapping[str, Setting]) -> tuple[Block, ...]:
-    known = [engine.fingerprint for engine in replica.engines if engine.fingerprint is not None]
-    if not known:
+    if all(engine.fingerprint is None for engine in replica.engines):
         return (_quiet(NO_HASHES),)
     seed = seed_policy(settings)
     comparison = hash_comparison(replica.engines, others, seed)
-    if not any(each.engine or each.canonical for each in known):
+    rows = engines_frame([replica])
+    digests = rows[["fingerprint_engine", "fingerprint_canonical"]]
+    if digests.isna().to_numpy().all():
         return (comparison,)  # without block hashes there is no seed
-    columns = [
-        Column("DP rank", term="DP rank"),
-        Column("Engine digest", is_hash=True),
-        Column("Canonical digest", is_hash=True),
-        Column("Reason"),
-    ]
-    rows = [_digests(engine) for engine in replica.engines]
-    if not any(row[-1].text for row in rows):
-        columns, rows = columns[:-1], [row[:-1] for row in rows]
+    is_silent = pd.Series([engine.fingerprint is None for engine in replica.engines])
+    reasons = rows["fingerprint_reason"].mask(is_silent, "not reported")
+    columns = {
+        Column("DP rank", term="DP rank"): _texts(rows["dp_rank"]),
+        Column("Engine digest", is_hash=True): _texts(rows["fingerprint_engine"], "", LONGEST_DIGEST),
+        Column("Canonical digest", is_hash=True): _texts(rows["fingerprint_canonical"], "", LONGEST_DIGEST),
+        Column("Reason"): _texts(reasons, "", LONGEST_REASON),
+    }
+    if reasons.isna().all():
+        del columns[Column("Reason")]
     seed_text = (Paragraph(plain(SEEDS[seed])),) if seed in SEEDS else ()
-    return (comparison, *seed_text, _table("block-hashes", "Block hashes", columns, rows, DIGESTS_NOTE))
+    return (comparison, *seed_text, _table("block-hashes", "Block hashes", columns, DIGESTS_NOTE))
 
 
 def _devices(replica: Replica) -> tuple[Block, ...]:
     if not replica.devices:
         return (_quiet(NO_DEVICES),)
-    on_each = {engine.dp_rank: engine.kv_cache_bytes_per_device for engine in replica.engines}
-    fields = {
-        title: field
-        for title, field in PROVIDER_COLUMNS.items()
-        if any(getattr(each, field) is not None for each in replica.devices)
+    rows = devices_frame([replica])
+    shares = rows["kv_cache_bytes"] / rows["total_memory_bytes"].replace(0, pd.NA) * 100
+    columns = {
+        Column("DP rank"): _texts(rows["dp_rank"]),
+        Column("Device", is_number=True): _numbers(rows["rank"]),
+        Column("Name"): _texts(rows["name"]),
+        Column("Memory GiB", is_number=True): _gib(rows["total_memory_bytes"]),
+        Column("KV GiB", is_number=True): _gib(rows["kv_cache_bytes"]),
+        Column("KV share", is_number=True, unit="%"): _numbers(shares, lambda share: f"{share:.0f} %"),
+        Column("Capability"): _texts(rows["compute_capability"]),
     }
-    columns = (
-        Column("DP rank"),
-        Column("Device", is_number=True),
-        Column("Name"),
-        Column("Memory GiB", is_number=True),
-        Column("KV GiB", is_number=True),
-        Column("KV share", is_number=True, unit="%"),
-        Column("Capability"),
-        *(Column(title, is_number=True) for title in fields),
-    )
-    rows = [
-        (*_device(each, on_each.get(each.dp_rank)), *(_number(getattr(each, field)) for field in fields.values()))
-        for each in replica.devices
-    ]
-    return (_table("devices", "Devices", columns, rows),)
+    reported = {title: rows[name] for title, name in PROVIDER_COLUMNS.items() if rows[name].notna().any()}
+    columns |= {Column(title, is_number=True): _numbers(values) for title, values in reported.items()}
+    return (_table("devices", "Devices", columns),)
 
 
-def _groups(groups: Sequence[KVCacheGroup]) -> tuple[Block, ...]:
-    if not groups:
+def _groups(replica: Replica) -> tuple[Block, ...]:
+    if not replica.kv_cache_groups:
         return (_quiet(NO_GROUPS),)
-    return (_table("kv-cache-groups", "KV cache groups", GROUP_COLUMNS, list(map(_group, groups))),)
+    rows = kv_cache_groups_frame([replica])
+    windows = rows["sliding_window"].replace(0, pd.NA).fillna(rows["attention_chunk_size"]).replace(0, pd.NA)
+    columns = {
+        Column("DP rank"): _texts(rows["dp_rank"]),
+        Column("Group", is_number=True, term="KV cache group"): _numbers(rows["group_id"]),
+        Column("Kind", is_code=True): _texts(rows["spec_type"]),
+        Column("Block size", is_number=True): _numbers(rows["block_size"]),
+        Column("Page", is_number=True): _numbers(rows["page_size_bytes"], size),
+        Column("Layers", is_number=True): _numbers(rows["layers"]),
+        Column("Window", is_number=True): _numbers(windows, missing="–"),
+        Column("KV heads", is_number=True): _numbers(rows["num_kv_heads"]),
+        Column("Head size", is_number=True): _numbers(rows["head_size"]),
+        Column("dtype", is_code=True): _texts(rows["dtype"]),
+    }
+    return (_table("kv-cache-groups", "KV cache groups", columns),)
 
 
 def _table(
-    name: str,
-    caption: str,
-    columns: Sequence[Column],
-    rows: Sequence[tuple[Cell, ...]],
-    note: str = "",
-    data: Table | None = None,
+    name: str, caption: str, columns: Mapping[Column, Sequence[Cell]], note: str = "", data: Table | None = None
 ) -> Table:
+    """Return a table of columns; rows beyond MOST_ROWS are counted in its note."""
+    rows = tuple(zip(*columns.values(), strict=True))
     hidden = len(rows) - MOST_ROWS
-    notes = [note] if note else []
-    notes += [f"{hidden:,} more are not shown."] if hidden > 0 else []
-    return Table(name, caption, tuple(columns), tuple(rows[:MOST_ROWS]), " ".join(notes), data)
-
-
-def _engine(engine: Engine) -> tuple[Cell, ...]:
-    bound = Basis.ASSUMED if engine.basis is Basis.ASSUMED else Basis.REPORTED
-    requests = engine.max_concurrency
-    return (
-        Cell(f"{engine.dp_rank}"),
-        _number(engine.num_gpu_blocks),
-        _number(engine.block_size),
-        _number(engine.kv_cache_size_tokens, bound),
-        _number(engine.naive_tokens),
-        _number(engine.max_model_len),
-        number_cell(UNKNOWN if requests is None else at_most(f"{requests:,.2f}", bound), requests),
-        _gib(engine.kv_cache_bytes),
-        _gib(engine.kv_cache_bytes_per_device),
-        Cell(f"{engine.basis}"),
-        Cell(engine.reason or ""),
-    )
-
-
-def _digests(engine: Engine) -> tuple[Cell, ...]:
-    found = engine.fingerprint
-    values = (found.engine, found.canonical) if found else (None, None)
-    reason = middle_cut(one_line(found.reason or ""), LONGEST_REASON) if found else "not reported"
-    cells = [Cell(middle_cut(one_line(each), LONGEST_DIGEST)) if each else Cell("") for each in values]
-    return (Cell(f"{engine.dp_rank}"), *cells, Cell(reason))
-
-
-def _device(device: Device, kv_bytes: int | None) -> tuple[Cell, ...]:
-    total = device.total_memory_bytes
-    share = kv_bytes / total * 100 if kv_bytes is not None and total else None
-    return (
-        Cell(f"{device.dp_rank}"),
-        number_cell(f"{device.rank}", device.rank),
-        Cell(_cut(device.name)),
-        _gib(total),
-        _gib(kv_bytes),
-        number_cell(UNKNOWN if share is None else f"{share:.0f} %", share),
-        Cell(_cut(device.compute_capability) if device.compute_capability else UNKNOWN),
-    )
-
-
-def _group(group: KVCacheGroup) -> tuple[Cell, ...]:
-    window = group.sliding_window or group.attention_chunk_size
-    page = group.page_size_bytes
-    return (
-        Cell(f"{group.dp_rank}"),
-        number_cell(f"{group.group_id}", group.group_id),
-        Cell(_cut(group.spec_type)),
-        _number(group.block_size),
-        number_cell(UNKNOWN if page is None else size(page), page),
-        _number(group.layers),
-        number_cell(f"{window:,}" if window else "–", window),
-        _number(group.num_kv_heads),
-        _number(group.head_size),
-        Cell(_cut(group.dtype) if group.dtype else UNKNOWN),
-    )
+    more = f"{hidden:,} more are not shown." if hidden > 0 else ""
+    return Table(name, caption, tuple(columns), rows[:MOST_ROWS], " ".join(filter(None, (note, more))), data)
 
 
 def _no_fingerprint(engines: Sequence[Engine]) -> str:
@@ -267,12 +208,26 @@ def _no_fingerprint(engines: Sequence[Engine]) -> str:
     return f"No fingerprint on rank {ranks}: {why}."
 
 
-def _number(number: int | None, basis: Basis = Basis.REPORTED) -> Cell:
-    return number_cell(UNKNOWN if number is None else exact(number, basis), number)
+def _texts(values: "pd.Series[Any]", missing: str = UNKNOWN, longest: int = LONGEST) -> list[Cell]:
+    return [Cell(missing if pd.isna(each) else middle_cut(one_line(str(each)), longest)) for each in values]
 
 
-def _gib(number: int | None) -> Cell:
-    return number_cell(UNKNOWN if number is None else f"{number / GIB:,.1f}", None if number is None else number / GIB)
+def _numbers(
+    values: "pd.Series[Any]", write: Callable[[Any], str] = "{:,}".format, missing: str = UNKNOWN
+) -> list[Cell]:
+    return [number_cell(missing, None) if pd.isna(each) else number_cell(write(each), each) for each in values]
+
+
+def _bounded(values: "pd.Series[Any]", bases: "pd.Series[Any]", form: str) -> list[Cell]:
+    """Return numbers, as upper bounds where their basis is assumed."""
+    return [
+        cell if value is pd.NA or basis != Basis.ASSUMED else cell._replace(text=at_most(cell.text, Basis.ASSUMED))
+        for cell, value, basis in zip(_numbers(values, f"{{:{form}}}".format), values, bases, strict=True)
+    ]
+
+
+def _gib(values: "pd.Series[Any]") -> list[Cell]:
+    return _numbers(values / GIB, "{:,.1f}".format)
 
 
 def _names(names: Sequence[str], nothing: str) -> Text:

@@ -7,8 +7,9 @@ import pandas as pd
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare.encoding import is_comparable, lookup_setting
-from dashboard.fleet import Document, Pool, Replica, Setting, SettingValue, State, formatting
+from dashboard.fleet import Document, Pool, Replica, SettingValue, Source, State, formatting
 from dashboard.fleet.formatting import count, middle_cut, one_line, setting_text
+from dashboard.fleet.frames import settings_frame
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, plain
 from dashboard.views.blocks import Block, Cell, Column, Paragraph, Table, Tone
 from dashboard.views.slugs import slug
@@ -63,7 +64,7 @@ def compare_with_pool(fleet: Fleet, replica: Replica) -> Comparison:
     reported = {
         path for other in others for path, setting in other.settings.items() if is_comparable(setting.state)
     }.difference(pool.ignored if pool else ())
-    rows = setting_rows(settings, differences, reported if pool else ())
+    rows = setting_rows(document, differences, reported if pool else ())
     compared = int((~rows["majority"].isin([NOT_COMPARED, formatting.NOT_KNOWN])).sum())
     of_pool = {*settings, *(path for other in others for path in other.settings)}
     return Comparison(pool, differences, rows, compared, len(of_pool))
@@ -103,24 +104,30 @@ def pool_differences(
 
 
 def setting_rows(
-    settings: Mapping[str, Setting], differences: Sequence[MajorityDifference], reported: Collection[str] = ()
+    document: Document | None, differences: Sequence[MajorityDifference], reported: Collection[str] = ()
 ) -> pd.DataFrame:
-    """Return a row per setting, differences first. `reported` are the paths that other replicas of the pool report."""
-    majority = {each.path: each.majority for each in differences}
-    rows = [
-        (
-            path,
-            path.partition(".")[0] if "." in path else TOP,
-            _one_line(setting),
-            _majority(majority[path]) if path in majority else _comparison(setting, is_reported=path in reported),
-            STATES[setting.state],
-            formatting.SOURCE_WORDS[setting.source],
-            f"{path} {formatting.whole_text(setting.value, setting.state)}".lower(),
-        )
-        for path, setting in sorted(settings.items(), key=lambda item: (item[0] not in majority, item[0]))
-    ]
-    columns = ("path", "section", "value", "majority", "state", "source", "text")
-    return pd.DataFrame(rows, columns=pd.Index(columns), dtype="string")
+    """Return the frame `settings` of a document, differences first, with section, majority and `text` to search in.
+
+    `reported` are the paths that other replicas of the pool report.
+    """
+    rows = settings_frame([document] if document else [])
+    states = [State(each) for each in rows["state"]]
+    texts = [formatting.whole_text(value, state) for value, state in zip(rows["value"], states, strict=True)]
+    majority = {each.path: _majority(each.majority) for each in differences}
+    others = {
+        path: formatting.NOT_KNOWN if not is_comparable(state) else SAME if path in reported else NOT_COMPARED
+        for path, state in zip(rows["path"], states, strict=True)
+    }
+    rows = rows.assign(
+        section=rows["path"].str.extract(r"^([^.]*)\.", expand=False).fillna(TOP),
+        text=(rows["path"] + " " + pd.Series(texts, dtype="string")).str.lower(),
+        value=[_one_line(*each) for each in zip(texts, rows["value"], states, strict=True)],
+        majority=rows["path"].map({**others, **majority}).astype("string"),
+        state=[STATES[each] for each in states],
+        source=[formatting.SOURCE_WORDS[Source(each)] for each in rows["source"]],
+        is_equal=~rows["path"].isin(majority.keys()),
+    )
+    return rows.sort_values(["is_equal", "path"], ignore_index=True).astype({"state": "string", "source": "string"})
 
 
 def filter_settings(rows: pd.DataFrame, choice: SettingChoice) -> pd.DataFrame:
@@ -160,8 +167,9 @@ def identity_blocks(replica: Replica) -> tuple[Block, ...]:
     """Return the labels and the identity settings of a replica."""
     rows = [(f"label {key}", text, "fleet.yaml") for key, text in sorted(replica.labels.items())]
     rows += [
-        (path, _one_line(setting), formatting.SOURCE_WORDS[setting.source])
+        (path, _one_line(text, setting.value, setting.state), formatting.SOURCE_WORDS[setting.source])
         for path, setting in sorted(replica.identity.items())
+        for text in [formatting.whole_text(setting.value, setting.state)]
     ]
     if not rows:
         return (Paragraph((Piece("No labels, and no identity settings reported.", Style.MUTED),)),)
@@ -170,17 +178,9 @@ def identity_blocks(replica: Replica) -> tuple[Block, ...]:
     return (Table("identity", "Identity", columns, cells, IDENTITY_NOTE, is_large=True),)
 
 
-def _one_line(setting: Setting) -> str:
-    text = formatting.whole_text(setting.value, setting.state)
-    if "\n" in text and setting.state is State.REPORTED:
-        text = setting.value
-    return middle_cut(one_line(text), LONGEST)
-
-
-def _comparison(setting: Setting, *, is_reported: bool) -> str:
-    if not is_comparable(setting.state):
-        return formatting.NOT_KNOWN
-    return SAME if is_reported else NOT_COMPARED
+def _one_line(text: str, value: str, state: State) -> str:
+    """Return a value on one line; objects as compact JSON."""
+    return middle_cut(one_line(value if "\n" in text and state is State.REPORTED else text), LONGEST)
 
 
 def _majority(majority: SettingValue | None) -> str:
