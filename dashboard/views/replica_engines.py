@@ -215,7 +215,7 @@ def _texts(values: "pd.Series[Any]", missing: str = UNKNOWN, longest: int = LONG
 def _numbers(
     values: "pd.Series[Any]", write: Callable[[Any], str] = "{:,}".format, missing: str = UNKNOWN
 ) -> list[Cell]:
-    return [number_cell(missing, None) if pd.isna(each) else number_cell(write(each), each) for each in values]
+    return [number_cell(missing, None) if pd.isna(each) else number_cell(write(each), each) for each in values.tolist()]
 
 
 def _bounded(values: "pd.Series[Any]", bases: "pd.Series[Any]", form: str) -> list[Cell]:
