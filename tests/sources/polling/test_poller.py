@@ -68,13 +68,11 @@ def is_complete(snapshot: Snapshot) -> bool:
 
 def check_failure(snapshot: Snapshot, path: str, name: str) -> None:
     result = snapshot.probes[path]
-    kinds = BAD_ANSWERS[name][1]
     assert result.reply is None, (path, name)
     assert result.failure is not None, (path, name)
-    assert result.failure.kind in kinds, (path, name, result.failure)
-    assert result.failure.detail, (path, name)
+    assert result.failure.kind in BAD_ANSWERS[name][1], (path, name, result.failure)
     assert result.failure.detail.isprintable(), (path, name)
-    assert len(result.failure.detail) < 400, (path, name)
+    assert 0 < len(result.failure.detail) < 400, (path, name)
 
 
 def test_bad_answers_fail_with_their_kind_and_do_not_affect_neighbours(server: HostileServer) -> None:
@@ -132,16 +130,6 @@ def test_memory_is_limited_for_any_answer(server: HostileServer) -> None:
     assert {failure.kind for failure in failures if failure} == {FailureKind.TOO_LARGE}
     # The body, its copy, one unpacked chunk, and the server in this process.
     assert peak < 3 * 6 * MIB
-
-
-def test_a_redirect_is_not_followed(server: HostileServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FLEET_TEST_KEY", "hush")
-    with HostileServer() as other:
-        target = everywhere(server, "moved", answers(b"", 302, headers=(f"Location: {other.address}/metrics",)))
-        snapshots = poll([replace(target, credentials=Credentials(token_env="FLEET_TEST_KEY"))])
-        assert other.connections == 0
-    assert {r.failure.kind for r in snapshots["moved"].probes.values() if r.failure} == {FailureKind.STATUS}
-    assert all(asked.headers["authorization"] == "Bearer hush" for asked in server.asked)
 
 
 def test_each_target_gets_its_own_key_only(
