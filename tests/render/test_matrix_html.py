@@ -1,9 +1,10 @@
-"""The matrix is a real table: escaped, readable aloud, reachable by keyboard."""
+"""The matrix as an HTML table: escaped, readable by screen readers and by keyboard."""
 
-import json
 import re
 from html.parser import HTMLParser
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,15 +15,17 @@ from dashboard.views.blocks import MOST_COLUMNS
 from tests.builders import HOSTILE, alike, document, fleet, hostile, replica, story
 
 ALLOWED = {"div", "table", "caption", "colgroup", "col", "thead", "tbody", "tr", "th", "td", "span", "small", "wbr"}
+SIZE = "cache_config.block_size"
 
 
 class Reader(HTMLParser):
     """Collects tags, and the text of cells."""
 
-    def __init__(self) -> None:
+    def __init__(self, html: str) -> None:
         super().__init__()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.text = ""
+        self.feed(html)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
@@ -31,158 +34,123 @@ class Reader(HTMLParser):
         self.text += data
 
 
-def drawn(of: Fleet, *, interactive: bool = False, show_all: bool = False) -> str:
+def drawn(of: Fleet, *, show_all: bool = False, as_replicas: bool = False, **more: Any) -> str:
     """Draw the first pool of a fleet."""
-    names = {each.id: each.name for each in of.replicas}
-    matrix = build_matrix(of.pools[0], of.documents, MAJORITY, only_differences=not show_all).table
-    return matrix_html(matrix, names, caption="Settings", corner="Setting", interactive=interactive)
+    (pool, *_), names = of.pools, {each.id: each.name for each in of.replicas}
+    columns = {"as_replicas": pool.replicas} if as_replicas else {}
+    matrix = build_matrix(pool, of.documents, MAJORITY, only_differences=not show_all, **columns).table
+    return matrix_html(matrix, names, **{"caption": "Settings", "corner": "Setting", **more})
 
 
-def read(html: str) -> Reader:
-    """Parse as a browser would."""
-    reader = Reader()
-    reader.feed(html)
-    return reader
+def one_each(path: str, *values: Any) -> Fleet:
+    """Return a pool with a replica per value of one setting."""
+    documents = [document({path: value}) for value in values]
+    return fleet([replica(f"chat-{number}", document=each) for number, each in enumerate(documents)], documents)
+
+
+def partly(more: int, less: int, *others: Any) -> Fleet:
+    """Return a pool in which some replicas report `a.b`, some do not, and some report other values."""
+    documents = [document({"a.b": 1}), document(), *(document({"a.b": each}) for each in others)]
+    members = [*alike("chat", more, documents[0]), *alike("chat", less, documents[1], first=more + 1)]
+    return fleet([*members, *(replica("chat-9", document=each) for each in documents[2:])], documents)
 
 
 def row(html: str, path: str) -> str:
-    """The HTML of one row."""
+    """Return the HTML of one row."""
     return html[html.index(f'title="{path}"') :].split("</tr>", maxsplit=1)[0]
 
 
-def test_heads_and_paths_name_their_column_and_row() -> None:
-    """A screen reader says path and cohort with every cell."""
-    reader = read(drawn(story()))
+def test_each_cell_has_a_column_head_and_a_row_head_and_each_column_its_size() -> None:
+    reader = Reader(drawn(story()))
 
-    scopes = [attributes.get("scope") for tag, attributes in reader.tags if tag == "th"]
-    assert scopes == ["col"] * 4 + ["row"] * 7
+    assert [attributes.get("scope") for tag, attributes in reader.tags if tag == "th"] == ["col"] * 4 + ["row"] * 7
     assert "caption" in {tag for tag, _ in reader.tags}
-
-
-def test_a_cohort_of_one_is_named_and_a_larger_one_counted() -> None:
-    """A x15, B x1 with its replica."""
-    reader = read(drawn(story()))
-
     assert "A ×15reference: the majority" in reader.text
     assert "B ×1 chat-70b-17block_size" in reader.text
 
 
-def test_only_what_differs_from_the_reference_is_marked_by_class_and_by_word() -> None:
-    """Colour is never alone: the cell also says `differs`, and the row has a sign with a word."""
-    html = row(drawn(story()), "cache_config.block_size")
+@pytest.mark.parametrize(
+    ("html", "path", "parts"),
+    [
+        pytest.param(
+            drawn(story()),
+            SIZE,
+            [
+                '<td>16</td><td class="differs">32<span class="said"> differs</span></td><td>16</td>',
+                '<span class="glyph differs" aria-hidden="true">≠</span><span class="said">differs</span>',
+                '<span class="mute">cache_config.<wbr></span>block_size</th>',
+            ],
+            id="a difference has a class, a sign and a word",
+        ),
+        pytest.param(
+            drawn(partly(3, 2, 2)),
+            "a.b",
+            [
+                '<small class="mute" aria-hidden="true"> 3 of 5</small>',
+                '<span class="said"> reported by 3 of 5 replicas</span>',
+            ],
+            id="a setting that a part of a cohort reports",
+        ),
+        pytest.param(
+            drawn(
+                fleet(
+                    [*alike("chat", 3, long := document({"a.b": ["lora_resolver", "fleet_config"]}))],
+                    [long],
+                ),
+                show_all=True,
+            ),
+            "a.b",
+            ["&quot;lora_<wbr>resolver&quot;,<wbr> &quot;fleet_<wbr>config&quot;"],
+            id="a long value breaks between its items",
+        ),
+        pytest.param(
+            drawn(one_each("a.b", ["a_b", "c"], 1)), "a.b", ["&quot;a_b&quot;, &quot;c&quot;"], id="a short value"
+        ),
+        pytest.param(
+            drawn(one_each("model_config.seed", 0, 1)),
+            "model_config.seed",
+            ['class="differs"', '<span class="said"> no majority</span>', 'class="mark" title="no majority"'],
+            id="without a majority every value is marked",
+        ),
+        pytest.param(
+            drawn(one_each("seed_policy", "default", "random")),
+            "seed_policy",
+            ['title="seed_policy">seed_policy</th>'],
+            id="a path without a section",
+        ),
+        pytest.param(
+            drawn(story(), show_all=True),
+            "model_config.dtype",
+            ['<span class="glyph same" aria-hidden="true">=</span><span class="said">all equal</span>'],
+            id="an equal setting has a sign and a word",
+        ),
+        pytest.param(
+            drawn(partly(3, 1), as_replicas=True, show_all=True),
+            "a.b",
+            ['class="glyph unknown"', '<td class="none">not reported</td>'],
+            id="a setting that some replicas do not report is not equal",
+        ),
+    ],
+)
+def test_a_row_has_its_values_and_signs(html: str, path: str, parts: list[str]) -> None:
+    assert [each for each in parts if each not in row(html, path)] == []
 
-    assert '<td>16</td><td class="differs">32<span class="said"> differs</span></td><td>16</td>' in html
-    assert '<span class="glyph differs" aria-hidden="true">≠</span><span class="said">differs</span>' in html
+
+def test_an_unreported_setting_is_not_a_difference() -> None:
+    assert 'class="differs"' not in row(drawn(partly(3, 1), show_all=True), "a.b")
 
 
-def test_a_cell_that_not_all_of_a_cohort_tell_says_how_many_do() -> None:
-    """A quiet number for the eye, whole words for the ear."""
-    more, less, other = document({"a.b": 1}), document(), document({"a.b": 2})
-    built = fleet(
-        [*alike("chat", 3, more), *alike("chat", 2, less, first=4), replica("chat-9", document=other)],
-        [more, less, other],
-    )
-    html = drawn(built)
-
-    assert '<small class="mute" aria-hidden="true"> 3 of 5</small>' in row(html, "a.b")
-    assert '<span class="said"> reported by 3 of 5 replicas</span>' in row(html, "a.b")
-    assert "<small>2 incomplete</small>" in html
-    assert "of 1<" not in html
-
-
-def test_a_long_value_breaks_between_its_items_and_a_short_one_nowhere() -> None:
-    """What is copied from the cell is the value: places to break are no text."""
-    long, short = document({"a.b": ["lora_resolver", "fleet_config"]}), document({"a.b": ["a_b", "c"]})
-    html = drawn(fleet([*alike("chat", 3, long), replica("chat-9", document=short)], [long, short]))
-
-    assert "&quot;lora_<wbr>resolver&quot;,<wbr> &quot;fleet_<wbr>config&quot;" in row(html, "a.b")
-    assert "&quot;a_b&quot;, &quot;c&quot;" in row(html, "a.b")
-
-
-def test_rows_that_a_finding_names_have_its_mark() -> None:
-    """What a finding names has the mark of its severity; what none names is only different."""
-    built = story()
-    matrix = build_matrix(built.pools[0], built.documents, MAJORITY).table
-    html = matrix_html(matrix, {}, caption="", corner="", kinds={"cache_config.block_size": "critical"})
+def test_a_setting_of_a_finding_has_the_mark_of_its_severity() -> None:
+    html = drawn(story(), kinds={SIZE: "critical"})
 
     assert html.count('<td class="mark" title="differs (critical finding)"><span class="glyph critical"') == 1
 
 
-def test_a_tie_marks_every_value_and_says_why() -> None:
-    """Without a majority no value is the usual one."""
-    built = [document({"model_config.seed": index}) for index in range(2)]
-    html = row(
-        drawn(fleet([replica(f"chat-{index}", document=each) for index, each in enumerate(built)], built)),
-        "model_config.seed",
-    )
-
-    assert html.count('class="differs"') == 2
-    assert html.count('<span class="said"> no majority</span>') == 2
-    assert 'class="mark" title="no majority"' in html
+def test_a_column_of_a_replica_has_the_letter_and_colour_of_its_cohort() -> None:
+    assert '<small>cohort <span class="letter c1">B</span></small>' in drawn(story(), as_replicas=True)
 
 
-def test_the_own_name_of_a_setting_stands_out_from_its_section() -> None:
-    """The section is quiet, and may be broken after; a path without one is its own name."""
-    built = [document({"seed_policy": policy}) for policy in ("default", "random")]
-    html = drawn(story()) + drawn(
-        fleet([replica(f"chat-{index}", document=each) for index, each in enumerate(built)], built)
-    )
-
-    assert '<span class="mute">cache_config.<wbr></span>block_size</th>' in html
-    assert 'title="seed_policy">seed_policy</th>' in html
-
-
-def test_a_replicas_column_shows_its_cohort_by_the_letter_on_its_colour() -> None:
-    built = story()
-    pool = built.pools[0]
-    matrix = build_matrix(pool, built.documents, MAJORITY, as_replicas=pool.replicas).table
-    html = matrix_html(matrix, {}, caption="", corner="")
-
-    assert '<small>cohort <span class="letter c1">B</span></small>' in html
-
-
-def test_equal_rows_have_their_own_sign() -> None:
-    """All equal is said, not only shown by the absence of colour."""
-    html = row(drawn(story(), show_all=True), "model_config.dtype")
-
-    assert '<span class="glyph same" aria-hidden="true">=</span><span class="said">all equal</span>' in html
-
-
-def test_a_row_that_nobody_contradicts_but_not_all_tell_is_not_called_equal() -> None:
-    """Unknown is not equal."""
-    more, less = document({"a.b": 1}), document()
-    built = fleet([*alike("chat", 3, more), replica("x", document=less)], [more, less])
-    matrix = build_matrix(
-        built.pools[0], built.documents, MAJORITY, only_differences=False, as_replicas=built.pools[0].replicas
-    ).table
-    html = row(matrix_html(matrix, {}, caption="", corner=""), "a.b")
-
-    assert 'class="glyph unknown"' in html
-    assert '<td class="none">not reported</td>' in html
-
-
-def test_what_is_not_told_is_in_words_and_never_marked_as_a_difference() -> None:
-    """Absent is not different."""
-    more, less = document({"cache_config.told_by_some": 1}), document()
-    html = row(
-        drawn(fleet([*alike("chat", 3, more), replica("chat-9", document=less)], [more, less]), show_all=True),
-        "cache_config.told_by_some",
-    )
-
-    assert 'class="differs"' not in html
-
-
-def test_without_interaction_nothing_takes_the_focus() -> None:
-    """A report is paper."""
-    html = drawn(story())
-
-    assert "tabindex" not in html
-    assert "data-path" not in html
-    assert "role" not in html
-
-
-def test_the_keyboard_has_one_stop_in_the_body_and_one_per_head() -> None:
-    """Tab does not walk through a thousand cells; arrow keys do."""
+def test_only_an_interactive_table_is_focusable_with_one_stop_in_its_body_and_one_per_head() -> None:
     html = drawn(story(), interactive=True)
     head, body = html.split("<tbody>")
 
@@ -190,12 +158,12 @@ def test_the_keyboard_has_one_stop_in_the_body_and_one_per_head() -> None:
     assert body.count('tabindex="0"') == 1
     assert body.count('tabindex="-1"') == 7 * 4 - 1
     assert re.findall(r'data-column="(\w)" tabindex="0"', head) == ["A", "B", "C"]
-    assert 'data-path="cache_config.block_size"' in body
+    assert f'data-path="{SIZE}"' in body
+    assert not re.search("tabindex|data-path|role", drawn(story()))
 
 
 def test_hostile_names_paths_and_values_stay_text() -> None:
-    """Only our own tags and attributes come out, and the attack is readable as text."""
-    reader = read(drawn(hostile(), interactive=True, show_all=True))
+    reader = Reader(drawn(hostile(), interactive=True, show_all=True))
 
     assert {tag for tag, _ in reader.tags} <= ALLOWED
     assert not [name for _, attributes in reader.tags for name in attributes if name.startswith("on")]
@@ -205,32 +173,21 @@ def test_hostile_names_paths_and_values_stay_text() -> None:
 
 @given(st.text(min_size=1), st.text())
 def test_any_value_and_path_is_escaped(path: str, value: str) -> None:
-    """The table's own tags are all that a parser finds."""
-    built = document({path: value})
-    other = document({path: value + "x"})
-    html = drawn(fleet([replica("a", document=built), replica("b", document=other)], [built, other]), interactive=True)
+    html = drawn(one_each(path, value, value + "x"), interactive=True)
 
-    assert {tag for tag, _ in read(html).tags} <= ALLOWED
+    assert {tag for tag, _ in Reader(html).tags} <= ALLOWED
 
 
-def test_columns_beyond_the_most_are_left_to_the_csv() -> None:
-    """Sixty cohorts are not compared by eye."""
-    built = [document({"model_config.seed": index}) for index in range(60)]
-    html = drawn(fleet([replica(f"chat-{index}", document=each) for index, each in enumerate(built)], built))
-
-    assert html.count('<th scope="col"') == 1 + MOST_COLUMNS
+def test_the_number_of_columns_is_limited() -> None:
+    assert drawn(one_each("model_config.seed", *range(60))).count('<th scope="col"') == 1 + MOST_COLUMNS
 
 
-def test_letters_repeat_their_colours_in_order() -> None:
-    """A to F differ; the seventh begins again, and after Z comes AA."""
-    assert [colour(letter) for letter in "ABCDEF"] == list(range(COHORT_COLOURS))
-    assert colour("G") == 0
+def test_the_colours_of_letters_repeat() -> None:
+    assert [colour(letter) for letter in "ABCDEFG"] == [*range(COHORT_COLOURS), 0]
     assert colour("AA") == 26 % COHORT_COLOURS
 
 
-def test_a_matrix_without_rows_is_still_a_table() -> None:
-    """No columns, no rows, no crash."""
+def test_a_matrix_without_rows_is_a_table_without_rows() -> None:
     empty = Matrix(columns=(), rows=(), sections=(), equal=0, uncompared=0, identity=0, ignored=0, filtered=0)
 
-    assert json.dumps(matrix_html(empty, {}, caption="none", corner="Setting"))
     assert "<tbody></tbody>" in matrix_html(empty, {}, caption="none", corner="Setting")

@@ -1,7 +1,7 @@
 """Cases of rules in YAML: a small fleet and the expected outcome of one rule. cases/README.md explains the fields."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
@@ -29,6 +29,7 @@ from dashboard.fleet import (
     Source,
     State,
 )
+from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy, Store
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import Inspection, Outcome, OutcomeKind
@@ -66,15 +67,25 @@ class Case:
 
     def inspected(self, rule: Rule) -> Inspection:
         """Inspect the case's fleet by one rule."""
-        replicas, documents = built(self.fleet)
-        known = {each.id: each for each in documents}
-        pools = builders.compared(replicas, known, tuple(self.ignore))
         policy = Policy(
             pools={pool: declared(options) for pool, options in self.domain.items()},
             rules={rule.id: RuleChange(parameters=self.parameters)},
             baselines=tuple(_baselines(self.baseline)),
         )
-        return inspect_fleet([rule], pools, replicas, known, policy, builders.NOW, tuple(self.ignore))
+        return inspected(*built(self.fleet), [rule], policy, tuple(self.ignore))
+
+
+def inspected(
+    replicas: Sequence[Replica],
+    documents: Iterable[Document],
+    rules: Sequence[Rule] = ALL_RULES,
+    policy: Policy | None = None,
+    ignore: tuple[str, ...] = (),
+) -> Inspection:
+    """Inspect these replicas, by all rules or some."""
+    known = {each.id: each for each in documents}
+    pools = builders.compared(replicas, known, ignore)
+    return inspect_fleet(rules, pools, replicas, known, policy or Policy(), builders.NOW, ignore)
 
 
 def cases() -> Iterator[Case]:
@@ -122,7 +133,7 @@ def _baselines(text: str) -> Iterator[Baseline]:
         yield baseline
 
 
-def built(fleet: list[dict[str, Any]]) -> tuple[list[Replica], list[Document]]:
+def built(fleet: Iterable[dict[str, Any]]) -> tuple[list[Replica], list[Document]]:
     """Build the replicas of a case, numbered per pool: chat-1, chat-2."""
     replicas: list[Replica] = []
     documents: list[Document] = []

@@ -13,7 +13,7 @@ from dashboard.render.verdict import failing
 from dashboard.rules.apply_method import IMAGE_FIRST
 from dashboard.rules.domain import Declared, Router
 from dashboard.rules.findings import Evidence, Finding, Severity
-from dashboard.rules.policy import Policy, RuleChange
+from dashboard.rules.policy import Policy
 from dashboard.views.finding_detail import Members, evidence_blocks
 from dashboard.vllm.canonical import canonical_text
 from dashboard.web import draw
@@ -189,12 +189,6 @@ def test_where_the_image_deviates_it_is_changed_first(
         ([each.text for each in finding.remedy.snippets], finding.remedy.sentence.endswith(IMAGE_FIRST))
         for finding in findings
     ] == snippets
-
-
-def test_fleet_yaml_sets_the_severity_of_deviations() -> None:
-    (finding,) = found(compared(AGREED, rules={"BL-01": RuleChange(severity=Severity.INFO)}))
-
-    assert finding.severity is Severity.INFO
 
 
 def test_deviations_from_a_named_baseline_fail_a_check_of_any_severity() -> None:

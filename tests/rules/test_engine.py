@@ -10,7 +10,6 @@ import pytest
 from dashboard.fleet import State
 from dashboard.fleet.pieces import plain
 from dashboard.rules.domain import Declared, ImpactContext, Router
-from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import (
     CohortShare,
     Confidence,
@@ -31,7 +30,7 @@ from dashboard.rules.policy import Policy, RuleChange
 from dashboard.rules.registry import Rule, Scope, rule
 from dashboard.rules.subject import FleetSubject, PairSubject, PoolSubject
 from tests import builders
-from tests.rules.case import built
+from tests.rules import case
 
 BLOCKS = "cache_config.block_size"
 MODEL, HASHES, EVENTS, APPROXIMATE = (
@@ -76,10 +75,7 @@ def draft_of(*replicas: str, **more: Any) -> Draft:
 
 
 def inspected(rules: Rule | list[Rule], *entries: dict[str, Any], policy: Policy | None = None) -> Inspection:
-    replicas, documents = built(list(entries))
-    fleet = builders.fleet(replicas, documents)
-    every = rules if isinstance(rules, list) else [rules]
-    return inspect_fleet(every, fleet.pools, fleet.replicas, fleet.documents, policy or Policy(), builders.NOW)
+    return case.inspected(*case.built(entries), rules if isinstance(rules, list) else [rules], policy)
 
 
 def blocks(size: int, **more: Any) -> dict[str, Any]:
@@ -376,7 +372,7 @@ def test_findings_and_unknowns_are_counted_per_replica_per_pool_and_for_the_flee
         {"state": "down"},
         {"pool": "unreported", "replicas": 2},
     ]
-    replicas, _ = built(entries)
+    replicas, _ = case.built(entries)
     found = inspected(declare(blocks_differ), *entries, policy=Policy({"*": Declared(router=Router.KV_EVENTS)}))
     by_replica = tally_replicas(found, replicas)
 

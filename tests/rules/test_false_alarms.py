@@ -195,18 +195,6 @@ def test_the_provider_the_server_info_and_the_open_endpoints_of_one_server_do_no
     assert {each.rule for each in found.findings} <= justified(server)
 
 
-def test_equal_servers_with_random_hash_seeds_are_a_finding_where_the_router_compares_hashes() -> None:
-    """Their recorded first block hashes differ."""
-    both = [capture("qwen3_xxhash"), capture("qwen3_xxhash_again")]
-    snapshots = [one for place, server in enumerate(both) for one in replicas(server, 1, [OPEN], first=place + 1)]
-    (finding,) = inspected(snapshots, Router.PREFIX_HASH).findings
-
-    assert len({server.launch["first_block_hash"] for server in both}) == 2
-    assert finding.rule == "RT-06"
-    assert finding.assumptions == ("PYTHONHASHSEED is unset",)
-    assert inspected(snapshots).findings == (), "the router is only assumed"
-
-
 def test_servers_with_the_fixed_seed_of_sha256_have_equal_hashes() -> None:
     both = [capture("llama"), capture("gemma3")]
 

@@ -1,4 +1,4 @@
-"""Rules on routing, disaggregation, stores and capacity do not fail on hostile settings."""
+"""No rule fails on hostile settings."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -7,11 +7,10 @@ import pytest
 
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy, Store
-from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import Inspection, OutcomeKind
 from dashboard.rules.policy import Policy
 from tests import builders
-from tests.rules.case import built
+from tests.rules import case
 
 HOSTILE: list[Any] = [
     *(None, 0, -1, 2**64, 10**400, 0.5, 1e-300, True, False),
@@ -19,10 +18,20 @@ HOSTILE: list[Any] = [
     *([], {}, [None], [[1]], ["NixlConnector"], [{"kv_connector": 1}], {"a": {"b": []}}),
 ]
 CONNECTOR, EXTRA = "kv_transfer_config.kv_connector", "kv_transfer_config.kv_connector_extra_config"
-SIDE_CHANNEL = "env.VLLM_NIXL_SIDE_CHANNEL_HOST"
 EVENTS = "kv_events_config.enable_kv_cache_events"
+IDENTITY = (
+    *(f"kv_events_config.{name}" for name in ("endpoint", "replay_endpoint", "topic")),
+    *(f"parallel_config.data_parallel_{name}" for name in ("master_ip", "rpc_port", "rank")),
+    *(f"env.VLLM_{kind}_SIDE_CHANNEL_{part}" for kind in ("NIXL", "P2P") for part in ("HOST", "PORT")),
+    *("kv_transfer_config.engine_id", "instance_id"),
+)
 # Settings that rules read besides those that they need.
 FURTHER = {
+    "ID": (EVENTS, CONNECTOR, f"{EXTRA}.secondary_tiers", "parallel_config.data_parallel_size"),
+    "CO": (
+        *(f"env.VLLM_{name}" for name in ("PLUGINS", "SERVER_DEV_MODE", "BATCH_INVARIANT")),
+        *("parallel_config.data_parallel_size", "lora_config.target_modules"),
+    ),
     "RT": (
         "cache_config.effective_attention_block_size",
         "kv_events_config.publisher",
@@ -63,7 +72,7 @@ class Scene(NamedTuple):
     @property
     def paths(self) -> list[str]:
         needs = {need for rule in ALL_RULES if rule.id.startswith(self.prefix) for need in rule.needs}
-        return sorted({*FURTHER[self.prefix], *(need for need in needs if "." in need)})
+        return sorted({*FURTHER[self.prefix], *(need for need in needs if "." in need or "_" in need)})
 
 
 EXPECTING = Expectations(16, "sha256_cbor", SeedPolicy.ENVIRONMENT, "kv@{host}:{port}@{model}")
@@ -83,33 +92,36 @@ STORED = [
     for store, name in CONNECTORS.items()
 ]
 SPECULATING = {CONNECTOR: "NixlConnector", f"{EXTRA}.x": 1, "speculative_config.method": "eagle"}
+IDENTIFIED = [
+    Scene("identity", "ID", Declared(), {}),
+    Scene("side channels", "ID", Declared(), {EVENTS: True, CONNECTOR: "NixlConnector"}),
+]
 PAIRED = [Scene("prefill, decode", "PD", Declared(), {}), Scene("speculation", "PD", Declared(), SPECULATING)]
 SIZED = [Scene("capacity", "CP", Declared(), {})]
+SCENES = [*ROUTED, *STORED, *PAIRED, *SIZED, *IDENTIFIED, Scene("behaviour", "CO", Declared(), {})]
 
 each_hostile = pytest.mark.parametrize("value", HOSTILE, ids=lambda value: repr(value)[:20])
 
 
 def inspected(scene: Scene, odd: Sequence[Mapping[str, Any]], **more: Any) -> Inspection:
     """Inspect a pool of three usual and some odd replicas, or a pair of pools with the odd ones on prefill."""
-    entries: list[dict[str, Any]] = [{"replicas": 3, "settings": scene.usual}, *({"settings": each} for each in odd)]
+    usual: dict[str, Any] = {"replicas": 3, "settings": scene.usual}
     if scene.prefix == "PD":
-        entries = [{"pool": "m/decode", "role": "decode", **entries[0], **more}]
-        entries += [{"pool": "m/prefill", "role": "prefill", "settings": each, **more} for each in odd]
-    replicas, documents = built(entries)
-    known = {each.id: each for each in documents}
+        usual |= {"pool": "m/decode", "role": "decode", **more}
+        more |= {"pool": "m/prefill", "role": "prefill"}
+    entries = [usual, *({"settings": each, **more} for each in odd)]
     rules = [each for each in ALL_RULES if each.id.startswith(scene.prefix)]
-    policy = Policy({"chat": scene.declared})
-    return inspect_fleet(rules, builders.compared(replicas, known), replicas, known, policy, builders.NOW)
+    return case.inspected(*case.built(entries), rules, Policy({"chat": scene.declared}))
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("scene", [*ROUTED, *STORED, *PAIRED, *SIZED], ids=lambda scene: scene.name)
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
 @each_hostile
 def test_no_hostile_value_makes_a_rule_raise_or_a_sentence_unprintable(value: Any, scene: Scene) -> None:
     one_each = [{**scene.usual, path: value} for path in scene.paths]
     version = value if isinstance(value, str) else "0.32.0"  # other types are refused on import
     for odd in (one_each, [{**dict.fromkeys(scene.paths, value), EVENTS: True, "version": version}]):
-        inspection = inspected(scene, odd, labels={"role": "<b>"}, identity={SIDE_CHANNEL: value})
+        inspection = inspected(scene, odd, labels={"role": "<b>"}, identity=dict.fromkeys(IDENTITY, value))
 
         assert [each.reason for each in inspection.outcomes if each.kind is OutcomeKind.ERROR] == []
         assert all(each.sentence.isprintable() and len(each.sentence) < 600 for each in inspection.findings)

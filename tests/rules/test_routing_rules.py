@@ -107,6 +107,7 @@ def test_a_declared_seed_replaces_the_assumption_of_random_seeds() -> None:
     ]
     declared = Declared(expects=Expectations(seed_policy=SeedPolicy.ENVIRONMENT))
     assert not inspected(fleet, declared=declared).findings
+    assert not inspected(fleet, declared=Declared()).findings, "the router is only assumed"
 
 
 @pytest.mark.parametrize(

@@ -7,27 +7,16 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.fleet import Document, Replica
 from dashboard.rules.behaviour.development_mode import PLUGINS
 from dashboard.rules.catalogue import ALL_RULES
-from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import Inspection, OutcomeKind
-from dashboard.rules.policy import Policy
-from dashboard.rules.registry import Rule
 from tests import builders
-from tests.rules.case import built, cases
+from tests.rules.case import built, cases, inspected
 
 ENTRIES = [entry for case in cases() for entry in case.fleet]
 # Rules that evaluate each replica by itself.
 ABSOLUTE = frozenset({"CO-14", "ID-05", "ID-06"})
 entries = st.lists(st.sampled_from(ENTRIES), min_size=1, max_size=6)
-
-
-def inspected(
-    replicas: Sequence[Replica], documents: Sequence[Document], rules: Sequence[Rule] = ALL_RULES
-) -> Inspection:
-    known = {each.id: each for each in documents}
-    return inspect_fleet(rules, builders.compared(replicas, known), replicas, known, Policy(), builders.NOW)
 
 
 def without(fleet: Sequence[dict[str, Any]], *keys: str) -> list[dict[str, Any]]:
