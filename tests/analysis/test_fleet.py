@@ -165,23 +165,14 @@ def test_the_order_of_replicas_and_probes_does_not_matter(numbers: list[int], ra
 
 @settings(max_examples=25)
 @given(st.lists(st.integers(0, 40), unique=True, max_size=9))
-def test_a_fleet_has_every_replica_and_is_reproducible(numbers: list[int]) -> None:
+def test_a_fleet_has_every_replica_each_document_is_used_and_each_member_is_in_one_cohort(numbers: list[int]) -> None:
     snapshots = some(numbers)
-
-    first, second = built(*snapshots), built(*snapshots)
-
-    assert len(first.replicas) == len(numbers)
-    assert {replica.id for replica in first.replicas} == {each.target.id for each in snapshots}
-    assert (first.replicas, first.documents, first.pools) == (second.replicas, second.documents, second.pools)
-
-
-@settings(max_examples=25)
-@given(st.lists(st.integers(0, 40), unique=True, min_size=1, max_size=9))
-def test_every_document_is_used_and_every_read_replica_of_a_pool_is_in_one_cohort(numbers: list[int]) -> None:
-    fleet = built(*some(numbers))
-
-    assert {replica.document for replica in fleet.replicas if replica.document} == set(fleet.documents)
+    fleet = built(*snapshots)
     members = [member for pool in fleet.pools for cohort in pool.cohorts for member in cohort.replicas]
+
+    assert content(built(*snapshots)) == content(fleet), "it is reproducible"
+    assert sorted(replica.id for replica in fleet.replicas) == sorted(each.target.id for each in snapshots)
+    assert {replica.document for replica in fleet.replicas if replica.document} == set(fleet.documents)
     assert sorted(members) == sorted(replica.id for replica in fleet.replicas if replica.pool and replica.document)
 
 
@@ -204,14 +195,9 @@ def test_a_fleet_does_not_depend_on_the_fleet_before(later: list[Snapshot], more
     assert content(built(*later, before=first, **more)) == content(built(*later, **more))
 
 
-def test_equal_pools_of_the_fleet_before_are_reused() -> None:
-    first = built(*LISTED)
+def test_the_first_poll_has_findings_and_equal_pools_of_the_fleet_before_are_reused() -> None:
+    first = built(*LISTED, before=empty_fleet("prod"))
 
+    assert first.inspection == built(*LISTED).inspection
+    assert first.inspection.outcomes
     assert built(*LISTED, before=first).pools[0] is first.pools[0]
-
-
-def test_the_first_poll_has_findings() -> None:
-    fleet = built(at(1), before=empty_fleet("prod"))
-
-    assert fleet.inspection == built(at(1)).inspection
-    assert fleet.inspection.outcomes

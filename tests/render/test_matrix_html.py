@@ -37,8 +37,8 @@ class Reader(HTMLParser):
 def drawn(of: Fleet, *, show_all: bool = False, as_replicas: bool = False, **more: Any) -> str:
     """Draw the first pool of a fleet."""
     (pool, *_), names = of.pools, {each.id: each.name for each in of.replicas}
-    columns = {"as_replicas": pool.replicas} if as_replicas else {}
-    matrix = build_matrix(pool, of.documents, MAJORITY, only_differences=not show_all, **columns).table
+    columns = pool.replicas if as_replicas else None
+    matrix = build_matrix(pool, of.documents, MAJORITY, only_differences=not show_all, as_replicas=columns).table
     return matrix_html(matrix, names, **{"caption": "Settings", "corner": "Setting", **more})
 
 

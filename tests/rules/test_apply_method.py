@@ -13,6 +13,7 @@ from dashboard.rules.apply_method import (
     derived_paths,
     is_misfit,
     manual_methods,
+    snippet_for,
 )
 from dashboard.rules.findings import Remedy, Snippet
 from dashboard.vllm.canonical import canonical_text
@@ -73,6 +74,12 @@ def test_flags_are_one_snippet_and_variables_are_their_own() -> None:
     assert remedy.set_to(wanted.items(), "Do it.") == Remedy(
         "Do it.", (Snippet("flag", "--block-size 16 --max-num-seqs 64"), Snippet("env", "export A=1"))
     )
+
+
+def test_a_cuda_graph_mode_is_pasted_by_name() -> None:
+    snippet = snippet_for("compilation_config.cudagraph_mode", value([2, 1]))
+
+    assert snippet == Snippet("flag", "--compilation-config.cudagraph_mode FULL_AND_PIECEWISE")
 
 
 def test_the_lever_of_a_path_is_its_flag_its_variable_or_the_path() -> None:

@@ -1,5 +1,6 @@
 """Findings that are new, fixed or persisting; one that was not evaluated is never fixed."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -68,9 +69,6 @@ def test_a_new_finding_was_either_evaluated_before_or_not() -> None:
 
     assert (new.other_side, new.is_suppressed) == (EVALUATED, False)
     assert (read.other_side, read.unread) == (NOT_EVALUATED, ids("chat-04"))
-
-
-def test_a_finding_on_an_unreadable_replica_is_fixed_once_it_is_read() -> None:
     assert of("ID-05", between(LOST, EVEN).findings.no_longer_found).other_side is EVALUATED
 
 
@@ -82,51 +80,42 @@ def test_a_capacity_finding_is_not_fixed_by_missing_capacity() -> None:
     assert of("CP-01", between(short, chat(5)).findings.no_longer_found).other_side is EVALUATED
 
 
-def test_fingerprints_are_needed_only_by_rules_that_need_them() -> None:
-    """RT-06 is based on fingerprints; RT-01 has them as further evidence only."""
+def test_a_finding_on_fingerprints_is_not_fixed_where_they_are_no_longer_reported() -> None:
     differing = [*chat(3, engines=hashing("a")), *chat(1, first=4, engines=hashing("b"))]
     found = between(differing, chat(4)).findings.no_longer_found
-    evidence = (Evidence(BLOCK_SIZE, "32", State.REPORTED), Evidence(FINGERPRINT, '"a"', State.REPORTED))
-    made = findings.finding(replicas=ids("chat-01"), evidence=evidence)
-    then = replace(fleet(*chat(4, engines=hashing("a"))), inspection=Inspection((made,)))
 
     assert {each.finding.rule for each in found if each.silent} <= {"RT-06"}
     assert all(each.other_side is NOT_EVALUATED for each in found if each.finding.rule == "RT-06")
-    assert changes_between(then, fleet(*EVEN)).findings.no_longer_found[0].other_side is EVALUATED
 
 
-def test_a_finding_on_identity_settings_needs_them_on_the_other_side() -> None:
-    path = "kv_events_config.endpoint"
-    identity = {path: setting("tcp://h:1")}
-    made = findings.finding(replicas=ids("chat-01"), evidence=(Evidence(path, '"tcp://h:1"', State.REPORTED),))
-    then = replace(fleet(*chat(4, identity=identity)), inspection=Inspection((made,)))
-    (lost,) = changes_between(then, fleet(*EVEN)).findings.no_longer_found
-    (fixed,) = changes_between(then, fleet(*chat(4, identity=identity))).findings.no_longer_found
-
-    assert (lost.other_side, lost.silent, fixed.other_side) == (NOT_EVALUATED, ids("chat-01"), EVALUATED)
+ENDPOINT = {"kv_events_config.endpoint": setting("tcp://h:1")}
 
 
-def test_findings_on_devices_need_devices_on_the_other_side() -> None:
-    made = findings.finding(
-        replicas=ids("chat-01"), evidence=(Evidence("devices.name", '"NVIDIA H100"', State.REPORTED),)
-    )
-    then = replace(fleet(*EVEN), inspection=Inspection((made,)))
+@pytest.mark.parametrize(
+    ("paths", "before", "after", "status", "silent"),
+    [
+        ((BLOCK_SIZE, FINGERPRINT), chat(4, engines=hashing("a")), EVEN, EVALUATED, ()),  # RT-01 needs no fingerprint
+        (ENDPOINT, chat(4, identity=ENDPOINT), EVEN, NOT_EVALUATED, ids("chat-01")),
+        (ENDPOINT, chat(4, identity=ENDPOINT), chat(4, identity=ENDPOINT), EVALUATED, ()),
+        (("devices.name",), EVEN, chat(4, devices=()), NOT_EVALUATED, ids("chat-01")),
+        ((), [down("chat-01"), *EVEN[1:]], [down("chat-01"), *EVEN[1:]], EVALUATED, ()),  # neither side read it
+    ],
+)
+def test_a_finding_is_evaluated_where_all_that_it_needs_is_reported(
+    paths: Iterable[str], before: Any, after: Any, status: OtherSideStatus, silent: tuple[str, ...]
+) -> None:
+    made = finding("chat-01", evidence=tuple(Evidence(path, '"x"', State.REPORTED) for path in paths))
+    then = replace(fleet(*before), inspection=Inspection((made,)))
+    (found,) = changes_between(then, fleet(*after)).findings.no_longer_found
 
-    assert changes_between(then, fleet(*chat(4, devices=()))).findings.no_longer_found[0].silent == ids("chat-01")
-
-
-def test_a_replica_that_neither_side_read_does_not_prevent_an_evaluation() -> None:
-    then = replace(fleet(*LOST), inspection=Inspection((findings.finding(replicas=ids("chat-04")),)))
-
-    assert changes_between(then, fleet(*LOST)).findings.no_longer_found[0].unread == ()
+    assert (found.other_side, found.silent, found.unread) == (status, silent, ())
 
 
 def test_a_finding_without_replicas_is_evaluated_if_its_rule_ran() -> None:
-    then = replace(fleet(*EVEN), inspection=Inspection((finding(),)))
-    ran, not_run = fleet(*EVEN), replace(fleet(*EVEN), inspection=Inspection())
+    then, ran = replace(fleet(*EVEN), inspection=Inspection((finding(),))), fleet(*EVEN)
+    found = (changes_between(then, now) for now in (ran, replace(ran, inspection=Inspection())))
 
-    assert changes_between(then, ran).findings.no_longer_found[0].other_side is EVALUATED
-    assert changes_between(then, not_run).findings.no_longer_found[0].other_side is NOT_EVALUATED
+    assert [each.findings.no_longer_found[0].other_side for each in found] == [EVALUATED, NOT_EVALUATED]
 
 
 def compared(before: list[Finding], after: list[Finding], **more: list[Finding]) -> FindingChanges:
