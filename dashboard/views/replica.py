@@ -264,12 +264,14 @@ def _findings(fleet: Fleet, replica: Replica) -> tuple[Section, ...]:
     if not groups:
         return ()
     entries = full_entries(groups, FindingContext(known.names, fleet.inspection))
-    items = tuple(
-        replace(entry, fold="Cause and fix", target=Target(Kind.FINDING, bundle[0][0].key))
-        for entry, bundle in zip(entries.items, bundled(groups), strict=True)
-    )
+    items = []
+    for entry, bundle in zip(entries.items, bundled(groups), strict=True):
+        first = bundle[0][0]
+        side = "" if first.finding.replicas == (replica.id,) else entry.side  # the page is about this replica
+        target = Target(Kind.FINDING, first.key)
+        items.append(replace(entry, head=first.finding.text, side=side, fold="Cause and fix", target=target))
     number = count(sum(map(len, groups)), "finding")
-    return (Section("findings", number, (replace(entries, items=items),)),)
+    return (Section("findings", number, (replace(entries, items=tuple(items)),)),)
 
 
 def _contradictions(replica: Replica) -> list[Section]:

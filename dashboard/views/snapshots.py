@@ -17,7 +17,7 @@ UNNAMED = "unnamed"
 MOST_LISTED = 100  # search finds the others
 _COLUMNS = (
     Column("Snapshot"),
-    Column("Id", is_code=True),
+    Column("Id"),
     Column("Data as of"),
     Column("Fleet"),
     Column("Answered", is_number=True, term="coverage"),
@@ -77,7 +77,7 @@ def _row(stored: Stored, *, is_shown: bool) -> tuple[Cell, ...]:
     tag = (Piece(" "), Piece("open now", Style.TAG)) if is_shown else ()
     return (
         Cell("", pieces=(opened, *tag)),
-        Cell(short_id(stored.id)),
+        Cell("", pieces=(Piece(short_id(stored.id), Style.CODE),)),
         Cell(data_time(metadata).removeprefix(AS_OF), hint=freeze_times(metadata)),
         Cell(metadata.fleet),
         number_cell(f"{metadata.answered:,} of {metadata.targets:,}", metadata.answered),

@@ -175,22 +175,23 @@ def _draw_chart(chart: Chart, key: str) -> Target | None:
 def _draw_large_table(table: Table, key: str) -> Target | None:
     """Draw a table that scrolls and sorts. Return the target of the selected cell, or of the selected row."""
     first = table.rows[0][0].target if table.rows else None
-    tallest = TALLEST_SETTINGS if first and first.kind is Kind.SETTING else TALLEST
+    is_settings = first is not None and first.kind is Kind.SETTING
+    opens_page = first is not None and not is_settings  # a row is then easier to hit than a cell
     event = st.dataframe(
         _frame_of(table),
         key=key,
         hide_index=True,
         on_select="rerun",
-        selection_mode=["single-row", "single-cell"],
+        selection_mode=["single-row", "single-cell"] if opens_page else "single-cell",
         placeholder="–",
-        height=min(HEAD + ROW * max(len(table.rows), 1), tallest),
+        height=min(HEAD + ROW * max(len(table.rows), 1), TALLEST_SETTINGS if is_settings else TALLEST),
         column_config={each.title: _format_of(each, table) for each in table.columns},
     )
     if foot := " ".join(filter(None, (table.note, HINTS.get(first.kind, "") if first else ""))):
         st.html(f'<div class="foot">{markup.text(foot)}</div>')
     places = {column.title: place for place, column in enumerate(table.columns)}
     selection = event["selection"]
-    selected = [(row, 0) for row in selection["rows"]]
+    selected = [(row, 0) for row in selection.get("rows", ())]
     selected += [(row, places[title]) for row, title in selection["cells"] if title in places]
     targets = [table.rows[row][place].target for row, place in selected if row < len(table.rows)]
     return next(filter(None, targets), None)

@@ -69,7 +69,9 @@ def _unfold(page: Page) -> None:
 
 
 def _choose_raw_answer(page: Page) -> None:
-    page.get_by_role("combobox", name=re.compile("Raw answer")).click()
+    answers = page.get_by_role("combobox", name=re.compile("Raw answer"))
+    answers.scroll_into_view_if_needed()  # the list of options closes when the page scrolls
+    answers.click()
     page.get_by_role("option", name="/version").click()
 
 
