@@ -8,7 +8,7 @@ import pytest
 from dashboard.analysis.assembly import FRESH_INTERVALS
 from dashboard.fleet import Basis, ReplicaState, Source
 from dashboard.vllm.merging import TOKENS
-from tests.captured import AT, METRICS, SERVER_INFO, Capture, capture, captures, has_python_api, snapshot
+from tests.captured import AT, SERVER_INFO, Capture, capture, captures, has_python_api, snapshot
 from tests.polled_fleets import INTERVAL, REFUSED, at, built, unreachable
 from tests.provider_answers import with_provider
 
@@ -99,17 +99,6 @@ def test_replicas_that_differ_in_fingerprints_only_have_their_own() -> None:
     assert one.document == two.document
     assert [each._replace(fingerprint=None) for each in one.engines] == [
         each._replace(fingerprint=None) for each in two.engines
-    ]
-
-
-def test_a_contradiction_is_listed_at_its_replica() -> None:
-    answers = capture("llama").answers
-    planted = {**answers, METRICS: answers[METRICS].replace(b',block_size="128"', b',block_size="64"')}
-
-    (replica,) = built(snapshot(planted)).replicas
-
-    assert [(each.path, each.kept.value, each.other.value) for each in replica.contradictions] == [
-        ("cache_config.block_size", "128", "64")
     ]
 
 

@@ -9,10 +9,9 @@ import pytest
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.analysis.documents.findings import findings_json
 from dashboard.fleet import Baseline, State, Tolerance
-from dashboard.render.verdict import failing
 from dashboard.rules.apply_method import IMAGE_FIRST
 from dashboard.rules.domain import Declared, Router
-from dashboard.rules.findings import Evidence, Finding, Severity
+from dashboard.rules.findings import Evidence, Finding
 from dashboard.rules.policy import Policy
 from dashboard.views.finding_detail import Members, evidence_blocks
 from dashboard.vllm.canonical import canonical_text
@@ -189,15 +188,6 @@ def test_where_the_image_deviates_it_is_changed_first(
         ([each.text for each in finding.remedy.snippets], finding.remedy.sentence.endswith(IMAGE_FIRST))
         for finding in findings
     ] == snippets
-
-
-def test_deviations_from_a_named_baseline_fail_a_check_of_any_severity() -> None:
-    findings = compared(AGREED).inspection.findings
-
-    assert failing(findings, Severity.CRITICAL) == []
-    assert [each.rule for each in failing(findings, Severity.CRITICAL, (FILE,))] == ["BL-01"]
-    assert failing(findings, Severity.CRITICAL, ("other.yaml",)) == []
-    assert failing(findings, None, (FILE,)) == []
 
 
 def test_a_baseline_for_no_pool_and_a_misspelled_path_have_a_note() -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from dashboard.fleet.pieces import Kind, Style
 from dashboard.rules.differences import pair_differences, pool_differences
-from dashboard.rules.value_equivalence import unset_is_false
 from tests.rules.subjects import pair, pool
 
 BLOCKS, SEQS = "cache_config.block_size", "scheduler_config.max_num_seqs"
@@ -37,12 +36,6 @@ def test_replicas_with_the_same_difference_share_a_draft() -> None:
     assert draft.remedy.snippets[0].text == "--block-size 16 --max-num-seqs 256"
 
 
-def test_replicas_with_other_differences_have_other_drafts() -> None:
-    found = pool_differences(pool({"replicas": 4, **settings(16)}, settings(32), settings(16, 128)), BOTH)
-
-    assert [draft.replicas for draft in found] == [("http://chat-5:8000",), ("http://chat-6:8000",)]
-
-
 def test_a_setting_that_the_majority_does_not_set_is_removed() -> None:
     (draft,) = pool_differences(pool({"replicas": 3, **settings(None)}, settings(32, 128)), BOTH)
     (only,) = pool_differences(pool({"replicas": 3, **settings(None, None)}, settings(32, 128)), BOTH)
@@ -63,12 +56,6 @@ def test_a_tie_offers_every_value_and_counts_those_that_it_does_not_name() -> No
     assert [each.text for each in draft.remedy.snippets] == ["--block-size 16", "--block-size 32"]
     assert not any(each.is_reference for each in draft.evidence)
     assert "16 on 1, 32 on 1, 64 on 1, 128 on 1 and 2 more values (no majority)" in many.sentence
-
-
-def test_values_with_the_same_meaning_are_equal() -> None:
-    same = pool({"replicas": 3, **settings(False)}, settings(None))
-
-    assert not list(pool_differences(same, [BLOCKS], unset_is_false))
 
 
 @pytest.mark.parametrize(

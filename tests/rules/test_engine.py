@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from dashboard.fleet import State
 from dashboard.fleet.pieces import plain
 from dashboard.rules.domain import Declared, ImpactContext, Router
 from dashboard.rules.findings import (
@@ -80,16 +79,6 @@ def inspected(rules: Rule | list[Rule], *entries: dict[str, Any], policy: Policy
 
 def blocks(size: int, **more: Any) -> dict[str, Any]:
     return {"settings": {BLOCKS: size}, **more}
-
-
-def test_a_finding_names_its_pool_replicas_and_cohorts() -> None:
-    found = inspected(declare(blocks_differ), blocks(16, replicas=3), blocks(32))
-    (finding,) = found.findings
-
-    assert [(each.kind, each.findings, each.total) for each in found.outcomes] == [(OutcomeKind.FAILED, 1, 4)]
-    assert finding.pools == ("chat",)
-    assert finding.replicas == ("http://chat-4:8000",)
-    assert finding.cohorts == (CohortShare("chat", "B", ("http://chat-4:8000",)),)
 
 
 @pytest.mark.parametrize(
@@ -216,13 +205,6 @@ def test_replicas_that_do_not_report_a_setting_are_unknown_unless_their_version_
     assert (outcome.unknown, outcome.total) == (1, 3)
 
 
-@pytest.mark.parametrize("state", [State.REDACTED, State.UNKNOWN])
-def test_a_redacted_or_unknown_setting_has_no_value(state: State) -> None:
-    entries = [blocks(16), {"settings": {BLOCKS: {"state": str(state)}}}]
-
-    assert not inspected(declare(blocks_differ), *entries).findings
-
-
 def test_a_rule_counts_replicas_that_it_cannot_evaluate_and_is_skipped_where_it_evaluates_none() -> None:
     def unsure(subject: PoolSubject) -> Iterator[Draft | NotEvaluated]:
         yield NotEvaluated(tuple(each.id for each in subject.members), "seed: reported by 0 of 2 replicas.")
@@ -239,16 +221,6 @@ def test_a_rule_counts_replicas_that_it_cannot_evaluate_and_is_skipped_where_it_
     assert (skipped.unknown, skipped.total) == (2, 2)
     assert (passed.kind, passed.unknown) == (OutcomeKind.PASSED, 1)
     assert (failed.kind, failed.unknown) == (OutcomeKind.FAILED, 1)
-
-
-def test_fleet_yaml_sets_the_parameters_of_a_rule() -> None:
-    def with_parameter(subject: PoolSubject, *, wrong: int = 32) -> Iterator[Draft]:
-        yield from (draft_of(each.id) for each in subject.members if subject.value(each.id, BLOCKS) == wrong)
-
-    policy = Policy(rules={"RT-91": RuleChange(parameters={"wrong": 16})})
-
-    assert not inspected(declare(with_parameter), blocks(16)).findings
-    assert inspected(declare(with_parameter), blocks(16), policy=policy).findings
 
 
 def name_the_pair(pair: PairSubject) -> tuple[Draft, ...]:
@@ -273,16 +245,6 @@ def test_a_pool_declared_not_disaggregated_is_in_no_pair() -> None:
     policy = Policy(pools={"a/decode": Declared(disaggregated=False)})
 
     assert not inspected(declare(name_the_pair, scope=Scope.PAIR), *entries, policy=policy).outcomes
-
-
-def test_a_rule_on_the_fleet_includes_replicas_without_a_pool() -> None:
-    def unread(fleet: FleetSubject) -> tuple[Draft, ...]:
-        return (draft_of(*(each.id for each in fleet.all_replicas if each.document is None)),)
-
-    of_fleet = declare(unread, scope=Scope.FLEET)
-    (finding,) = inspected(of_fleet, blocks(16), {"state": "down"}, {"state": "down", "pool": None}).findings
-
-    assert (len(finding.replicas), finding.pools, finding.unknown) == (2, ("chat",), 2)
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,13 @@ from functools import cache
 import pytest
 
 from dashboard.analysis.assembly import Fleet, empty_fleet
+from dashboard.analysis.changes import changes_between
 from dashboard.render.html_page import to_html
 from dashboard.render.markdown import to_markdown
 from dashboard.render.report_json import to_report_json
 from dashboard.views.blocks import Table, View, value_of
 from dashboard.views.capacity import capacity_report
+from dashboard.views.changes import changes_report
 from dashboard.views.compare import compare_report
 from dashboard.views.context import context_of
 from dashboard.views.findings import findings_report
@@ -45,6 +47,9 @@ VIEWS: dict[str, Callable[[Fleet], View]] = {
     "replicas": replicas_report,
     "replica": lambda built: replica_report(built, built.replicas[0].id),
     "review": review_report,
+    "changes": lambda built: changes_report(
+        changes_between(hostile(), built), context_of(hostile()), context_of(built)
+    ),
     "second review": lambda built: review_report(built, before=story()),
 }
 CASES = [

@@ -8,7 +8,7 @@ from dashboard.fleet import Baseline
 from dashboard.fleet.pieces import Kind, Style, to_plain
 from dashboard.views.blocks import Block, Cell, Entries, Paragraph, Table, Tone
 from dashboard.views.compare_dialogs import cohort_blocks, setting_blocks
-from dashboard.views.pool_blocks import cohorts_table, sharing_band, sharing_blocks
+from dashboard.views.pool_blocks import sharing_band, sharing_blocks
 from dashboard.views.pool_comparison import (
     MatrixChoice,
     compare_chosen,
@@ -106,16 +106,6 @@ def test_very_many_cohorts_are_lines_of_groups() -> None:
 
     assert all(isinstance(each, Paragraph) for each in blocks)
     assert len(blocks) > 1
-
-
-def test_a_cohort_lists_its_replicas_and_distinguishing_settings_under_the_heads_of_earlier_files() -> None:
-    shown = story()
-    table = cohorts_table(shown.pools[0], {each.id: each for each in shown.replicas}, "chat")
-
-    assert [row[0].letter for row in table.rows] == ["A", "B", "C"]
-    assert table.note == "1 replica never read, in no cohort."
-    assert table.data is not None
-    assert [each.title for each in table.data.columns] == ["Cohort", "Replicas", "Told from the others by", "Who"]
 
 
 def entries(blocks: tuple[Block, ...]) -> list[tuple[str, list[str], tuple[str, ...]]]:
