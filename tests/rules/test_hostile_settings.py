@@ -98,7 +98,9 @@ IDENTIFIED = [
 ]
 PAIRED = [Scene("prefill, decode", "PD", Declared(), {}), Scene("speculation", "PD", Declared(), SPECULATING)]
 SIZED = [Scene("capacity", "CP", Declared(), {})]
-SCENES = [*ROUTED, *STORED, *PAIRED, *SIZED, *IDENTIFIED, Scene("behaviour", "CO", Declared(), {})]
+BEHAVING = Scene("behaviour", "CO", Declared(), {})
+COMPARED = BEHAVING._replace(name="compared behaviour", usual=dict.fromkeys(BEHAVING.paths, 16))
+SCENES = [*ROUTED, *STORED, *PAIRED, *SIZED, *IDENTIFIED, BEHAVING, COMPARED]
 
 each_hostile = pytest.mark.parametrize("value", HOSTILE, ids=lambda value: repr(value)[:20])
 
