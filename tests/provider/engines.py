@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import make_dataclass
 from functools import cache
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
 
@@ -39,6 +40,12 @@ def broken(owner: Any, name: str) -> None:
         raise RuntimeError("SESAME")
 
     setattr(type(owner), name, property(read))
+
+
+def put(owner: Any, path: str, value: Any) -> None:
+    """Set the attribute at a path below an object."""
+    above, _, name = path.rpartition(".")
+    setattr(attrgetter(above)(owner) if above else owner, name, value)
 
 
 def vllm_config_of(server: Capture) -> Any:

@@ -1,13 +1,12 @@
 """No answer of the provider contains a secret, wherever vLLM accepts one."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.captured import capture
 from tests.provider.conftest import Serve
-from tests.provider.engines import ApiServer, EngineProcess, thing
+from tests.provider.engines import EngineProcess, put, thing
 
 LLAMA = capture("llama")
 SECRET = "SESAME-b3c4d5"
@@ -23,103 +22,73 @@ NAMES = (
 NAMED = dict.fromkeys(NAMES, SECRET)
 
 
-def setting(path: str, value: Any) -> Callable[[EngineProcess, ApiServer], None]:
-    """Set an option, on the engine and on the API server."""
-
-    def apply(engine: EngineProcess, server: ApiServer) -> None:
-        section, _, name = path.rpartition(".")
-        for config in (engine.config, server.config):
-            setattr(getattr(config, section) if section else config, name, value)
-
-    return apply
+def raising_the_secret(_: Any) -> Any:
+    raise RuntimeError(SECRET)
 
 
-def environment(name: str) -> Callable[[EngineProcess, ApiServer], None]:
-    """Set one of vLLM's variables."""
-
-    def apply(engine: EngineProcess, server: ApiServer) -> None:
-        for modules in (engine.modules, server.modules):
-            setattr(modules["vllm.envs"], name, SECRET)
-
-    return apply
-
-
-def connector(engine: EngineProcess, _: ApiServer) -> None:
-    engine.config.kv_transfer_config = {
-        "kv_connector": URL,
-        "kv_connector_extra_config": {"nested": [{"deeper": NAMED}]},
-    }
-    engine.config.kv_transfer_config = thing("KVTransferConfig", **engine.config.kv_transfer_config)
-
-
-def adapters(_: EngineProcess, server: ApiServer) -> None:
-    server.load(URL, URL)
-
-
-def served_names(_: EngineProcess, server: ApiServer) -> None:
-    server.state.openai_serving_models.base_model_paths = [thing("BaseModelPath", name=URL)]
-
-
-def events(engine: EngineProcess, _: ApiServer) -> None:
-    engine.config.kv_events_config = thing(
-        "KVEventsConfig", enable_kv_cache_events=True, publisher="zmq", endpoint=URL, topic=f"Bearer {SECRET}"
-    )
-
-
-def draft(engine: EngineProcess, _: ApiServer) -> None:
-    engine.config.speculative_config = thing("SpeculativeConfig", method="eagle", model=URL, num_speculative_tokens=1)
-
-
-def arguments(_: EngineProcess, server: ApiServer) -> None:
-    server.state.args = thing(
-        "Namespace", api_key=[SECRET], chat_template=None, tool_call_parser=URL, ssl_keyfile=SECRET
-    )
-
-
-def devices(engine: EngineProcess, _: ApiServer) -> None:
-    engine.core.model_executor.collective_rpc = lambda _: [{"rank": 0, "name": URL}]
+# The object, the path of an attribute below it, the attribute's value.
+PLACES: list[tuple[str, str, Any]] = [
+    ("config", "model_config.hf_token", SECRET),
+    ("config", "model_config.hf_overrides", {"auth": NAMED}),
+    ("config", "model_config.model", URL),
+    ("config", "model_config.tokenizer", URL),
+    ("config", "model_config.revision", URL),
+    ("config", "cache_config.cache_dtype", URL),
+    ("config", "load_config.model_loader_extra_config", NAMED),
+    ("config", "load_config.download_dir", URL),
+    ("config", "observability_config.otlp_traces_endpoint", URL),
+    ("config", "additional_config", {"list": [NAMED], **NAMED}),
+    ("config", "parallel_config.ray_runtime_env", {"env_vars": NAMED}),
+    ("config", "quant_config", {"credentials": {"user": SECRET}}),
+    (
+        "config",
+        "kv_transfer_config",
+        thing("KVTransferConfig", kv_connector=URL, kv_connector_extra_config={"nested": [{"deeper": NAMED}]}),
+    ),
+    (
+        "config",
+        "kv_events_config",
+        thing("Events", enable_kv_cache_events=True, publisher="zmq", endpoint=URL, topic=f"Bearer {SECRET}"),
+    ),
+    ("config", "speculative_config", thing("Draft", method="eagle", model=URL, num_speculative_tokens=1)),
+    ("environment", "VLLM_SOME_TOKEN", SECRET),
+    ("environment", "VLLM_SOME_PASSWORD", SECRET),
+    ("environment", "VLLM_KEY_OF_OURS", SECRET),
+    ("environment", "VLLM_API_KEY", SECRET),
+    ("server", "openai_serving_models.lora_requests", {URL: thing("LoRARequest", lora_name=URL, lora_path=URL)}),
+    ("server", "openai_serving_models.base_model_paths", [thing("BaseModelPath", name=URL)]),
+    (
+        "server",
+        "args",
+        thing("Namespace", api_key=[SECRET], chat_template=None, tool_call_parser=URL, ssl_keyfile=SECRET),
+    ),
+    ("engine", "model_executor.collective_rpc", lambda _: [{"rank": 0, "name": URL}]),
+    ("engine", "model_executor.collective_rpc", raising_the_secret),
+    ("group", "layer_names", [URL]),
+]
 
 
-def layers(engine: EngineProcess, _: ApiServer) -> None:
-    engine.kv_cache_config.kv_cache_groups[0].layer_names = [URL]
-
-
-PLACES: dict[str, Callable[[EngineProcess, ApiServer], None]] = {
-    "the token for the hub": setting("model_config.hf_token", SECRET),
-    "overrides of the model": setting("model_config.hf_overrides", {"auth": NAMED}),
-    "the model's address": setting("model_config.model", URL),
-    "the tokenizer's address": setting("model_config.tokenizer", URL),
-    "the model's revision": setting("model_config.revision", URL),
-    "the type of the cache": setting("cache_config.cache_dtype", URL),
-    "the loader's options": setting("load_config.model_loader_extra_config", NAMED),
-    "the folder of downloads": setting("load_config.download_dir", URL),
-    "where traces go": setting("observability_config.otlp_traces_endpoint", URL),
-    "the operator's own options": setting("additional_config", {"list": [NAMED], **NAMED}),
-    "the environment of workers": setting("parallel_config.ray_runtime_env", {"env_vars": NAMED}),
-    "options of a connector": connector,
-    "a variable that is a token": environment("VLLM_SOME_TOKEN"),
-    "a variable that is a password": environment("VLLM_SOME_PASSWORD"),
-    "a variable of a key": environment("VLLM_KEY_OF_OURS"),
-    "a field of credentials": setting("quant_config", {"credentials": {"user": SECRET}}),
-    "vLLM's own key": environment("VLLM_API_KEY"),
-    "adapters": adapters,
-    "served names": served_names,
-    "events": events,
-    "the draft model": draft,
-    "arguments of the server": arguments,
-    "names of devices": devices,
-    "names of layers": layers,
-}
-
-
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("is_asked", [True, False])
-def test_a_secret_in_any_place_is_in_no_answer(place: str, is_asked: bool, serve: Serve) -> None:  # noqa: FBT001
-    """Neither if the engine is described nor if it cannot be asked."""
+@pytest.mark.parametrize(("place", "path", "value"), PLACES)
+@pytest.mark.parametrize("engine_answers", [True, False])
+def test_a_secret_in_any_place_is_in_no_answer(
+    place: str,
+    path: str,
+    value: Any,
+    engine_answers: bool,  # noqa: FBT001
+    serve: Serve,
+) -> None:
     engine = EngineProcess(LLAMA)
-    client = None if is_asked else thing("AsyncLLM", engine_core=None)
+    client = None if engine_answers else thing("AsyncLLM", engine_core=None)
     server = serve(LLAMA, engine, started=False, client=client)
-    PLACES[place](engine, server)
+    owners = {
+        "config": [engine.config, server.config],
+        "environment": [engine.modules["vllm.envs"], server.modules["vllm.envs"]],
+        "server": [server.state],
+        "engine": [engine.core],
+        "group": engine.kv_cache_config.kv_cache_groups,
+    }
+    for owner in owners[place]:
+        put(owner, path, value)
     server.start()
 
     for query in ("", "?full=true"):
@@ -137,7 +106,10 @@ def test_secrets_are_recognized_by_name(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["sha256", "xxhash"])
-def test_neither_the_seed_nor_the_root_of_the_hashes_is_in_an_answer(algorithm: str, serve: Serve) -> None:
+def test_the_hash_seed_the_root_hash_and_variables_other_than_vllms_are_in_no_answer(
+    algorithm: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", SECRET)
     engine = EngineProcess(LLAMA, environ={"PYTHONHASHSEED": SECRET}, algorithm=algorithm)
     root = engine.modules["vllm.v1.core.kv_cache_utils"].NONE_HASH.hex()
     server = serve(LLAMA, engine)
@@ -145,20 +117,3 @@ def test_neither_the_seed_nor_the_root_of_the_hashes_is_in_an_answer(algorithm: 
     assert server.json()["fleet"]["prefix_hashing"]["seed_policy"] == "environment"
     assert SECRET not in server.get("?full=true").text
     assert root not in server.get("?full=true").text
-
-
-def test_the_message_of_an_error_is_in_no_answer(serve: Serve) -> None:
-    engine = EngineProcess(LLAMA)
-
-    def fail(_: Any) -> Any:
-        raise RuntimeError(SECRET)
-
-    engine.core.model_executor.collective_rpc = fail
-
-    assert SECRET not in serve(LLAMA, engine).get("?full=true").text
-
-
-def test_variables_other_than_vllms_are_in_no_answer(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_TOKEN", SECRET)
-
-    assert SECRET not in serve(LLAMA).get("?full=true").text
