@@ -2,21 +2,16 @@
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from dashboard.demo.answers import Process
 from dashboard.demo.describe import Speaks
-from dashboard.demo.pages import render
-from dashboard.demo.story import default_fleet
+from tests.demo.conftest import FLEET, NOW, answer_of, process_of
+from tests.shapes import unlike
 
 CAPTURES = Path(__file__).parents[1] / "captures"
-NOW = 1_795_000_000.0
-FLEET = {replica.name: replica for replica in default_fleet()}
 PLUGIN = "/plugins/llm-d-server-introspection"
 
 # A replica, another version for it, the path, the capture with an equal answer.
@@ -48,29 +43,7 @@ def _answer(name: str, version: str | None, path: str) -> bytes:
     if version:
         replica = replace(replica, configuration=replace(replica.configuration, version=version))
     speaks = frozenset(endpoint for endpoint in Speaks if path.startswith(endpoint))
-    process = Process.start(replica, render(replica.configuration, speaks), NOW - replica.uptime_seconds)
-    answer = process.answer("GET", path, None, NOW)
-    assert answer.status == 200
-    return answer.body
-
-
-def _unlike(one: Any, other: Any, path: str = "") -> Iterator[str]:
-    """Yield the paths with different keys or types. Null and empty values match everything."""
-    if one in (None, [], {}) or other in (None, [], {}):
-        return
-    if type(one) is not type(other):
-        yield path
-    elif isinstance(one, dict):
-        yield from (f"{path}.{key}" for key in one.keys() ^ other.keys())
-        for key in one.keys() & other.keys():
-            yield from _unlike(one[key], other[key], f"{path}.{key}")
-    elif isinstance(one, list):
-        yield from _unlike(_item(one), _item(other), f"{path}[]")
-
-
-def _item(values: list[Any]) -> Any:
-    """Return one item with the keys of all."""
-    return {key: value for item in values for key, value in item.items()} if isinstance(values[0], dict) else values[0]
+    return answer_of(process_of(replica, speaks), path).body
 
 
 @pytest.mark.parametrize(("name", "version", "path", "capture"), JSON_ANSWERS)
@@ -78,7 +51,7 @@ def test_an_answer_has_the_keys_and_types_of_a_real_one(
     name: str, version: str | None, path: str, capture: str
 ) -> None:
     real = json.loads((CAPTURES / capture).read_text())
-    assert list(_unlike(json.loads(_answer(name, version, path)), real)) == []
+    assert list(unlike(json.loads(_answer(name, version, path)), real)) == []
 
 
 @pytest.mark.parametrize(
@@ -105,10 +78,9 @@ def _series(page: str) -> list[tuple[str, list[str]]]:
 
 @pytest.mark.parametrize("name", sorted(FLEET))
 def test_no_slot_is_left_open(name: str) -> None:
-    replica = FLEET[name]
-    rendered = render(replica.configuration, replica.speaks)
-    process = Process.start(replica, rendered, NOW - replica.uptime_seconds)
-    bodies = {path: page.body({**process.slots, **process.counters(NOW)}) for path, page in rendered.pages.items()}
+    process = process_of(FLEET[name])
+    slots = {**process.slots, **process.counters(NOW)}
+    bodies = {path: page.body(slots) for path, page in process.rendered.pages.items()}
     assert not [path for path, body in bodies.items() if b"<<" in body]
 
 

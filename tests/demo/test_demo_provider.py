@@ -2,47 +2,30 @@
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dashboard.demo.answers import Answer, Process
-from dashboard.demo.describe import Behaviour, DemoReplica, Speaks
-from dashboard.demo.pages import render
-from dashboard.demo.story import default_fleet
+from dashboard.demo.describe import Speaks
 from dashboard.vllm.schemas.inference_config import InferenceConfigReply
 from dashboard.vllm.schemas.paths import leaves
+from tests.demo.conftest import FLEET, answer_of, process_of
 
 CAPTURES = Path(__file__).parents[1] / "captures" / "0.32.0"
-NOW = 1_795_000_000.0
-FLEET = {replica.name: replica for replica in default_fleet()}
 # Including the slow replica.
 WITH_PROVIDER = [name for name, replica in FLEET.items() if Speaks.PROVIDER in replica.speaks]
 PATH = "/inference/v1/config"
 PREFILL = "deepseek-v3-prefill-1"
 
 
-def _process(replica: DemoReplica, at: float | None = None) -> Process:
-    replica = replace(replica, behaviour=Behaviour.NORMAL)
-    started = NOW - replica.uptime_seconds if at is None else at
-    return Process.start(replica, render(replica.configuration, replica.speaks), started)
-
-
-def _answer(name: str, query: str = "", path: str = PATH) -> Answer:
-    return _process(FLEET[name]).answer("GET", path, None, NOW, query)
-
-
 def _json(name: str, query: str = "", path: str = PATH) -> Any:
-    answer = _answer(name, query, path)
-    assert answer.status == 200
-    return json.loads(answer.body)
+    return json.loads(answer_of(process_of(FLEET[name]), path, query).body)
 
 
 def _labels(name: str) -> list[dict[str, str]]:
     """Return the labels of the series of `vllm:cache_config_info`."""
-    page = _answer(name, path="/metrics").body.decode()
+    page = answer_of(process_of(FLEET[name]), "/metrics").body.decode()
     lines = [line for line in page.splitlines() if line.startswith("vllm:cache_config_info{")]
     return [dict(re.findall(r'(\w+)="([^"]*)"', line)) for line in lines]
 

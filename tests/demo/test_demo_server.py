@@ -14,21 +14,13 @@ from typing import Any
 import pytest
 
 from dashboard.demo import DemoServer, Restart, default_fleet, in_thread, running
-from dashboard.demo.describe import Behaviour, DemoReplica, Speaks
+from dashboard.demo.describe import Behaviour, Speaks
+from tests.demo.conftest import FLEET, NOW
 
-NOW = 1_795_000_000.0
 OPEN = ("/metrics", "/version", "/v1/models", "/kv_event_sources", "/health", "/load")
 CONFIGURATION = ("/server_info", "/inference/v1/config", "/v1/config")
-ALL = (
-    *OPEN,
-    *CONFIGURATION,
-    f"{Speaks.PLUGIN}/config",
-    f"{Speaks.PLUGIN}/devices",
-    f"{Speaks.PLUGIN}/kv-cache",
-    "/docs",
-)
-
-
+PLUGIN = tuple(f"{Speaks.PLUGIN}/{name}" for name in ("config", "devices", "kv-cache"))
+ALL = (*OPEN, *CONFIGURATION, *PLUGIN, "/docs")
 CONFIGURATION_API = frozenset({Speaks.INFERENCE_CONFIG, Speaks.PROVIDER})
 
 
@@ -52,47 +44,31 @@ def _metric(server: DemoServer, address: str, name: str) -> float:
     return float(found[1])
 
 
-def _has_one_engine_with_groups(replica: DemoReplica) -> bool:
-    """Return whether the replica has one engine and reports its KV cache groups."""
-    return replica.configuration.ranks_per_server == 1 and bool(replica.speaks & CONFIGURATION_API)
-
-
-def _statuses(server: DemoServer, address: str) -> dict[str, int]:
-    return {path: _get(server, address, path)[0] for path in ALL}
-
-
 @pytest.mark.parametrize(
     ("name", "endpoints"),
     [
         ("qwen3-8b-01", {"/server_info"}),
         ("gemma-27b-01", {"/inference/v1/config"}),
         ("gemma-27b-06", {"/v1/config"}),
-        ("qwen3-8b-04", {f"{Speaks.PLUGIN}/{name}" for name in ("config", "devices", "kv-cache")}),
+        ("qwen3-8b-04", set(PLUGIN)),
         ("chat-70b-01", {"/inference/v1/config", "/v1/config"}),
         ("chat-70b-11", set(CONFIGURATION)),
     ],
 )
-def test_a_replica_answers_the_endpoints_of_its_description(
-    served: DemoServer, by_name: dict[str, DemoReplica], name: str, endpoints: set[str]
-) -> None:
-    statuses = _statuses(served, by_name[name].address)
-    assert {path for path, status in statuses.items() if status == 200} == {*OPEN, *endpoints}
+def test_a_replica_answers_the_endpoints_of_its_description(served: DemoServer, name: str, endpoints: set[str]) -> None:
+    address = FLEET[name].address
+    assert {path for path in ALL if _get(served, address, path)[0] == 200} == {*OPEN, *endpoints}
 
 
-def test_an_unknown_path_has_vllms_404(served: DemoServer) -> None:
+def test_an_unknown_path_has_vllms_404_and_a_down_replica_refuses_connections(served: DemoServer) -> None:
     status, _, body = _get(served, "127.1.0.1", "/nowhere")
     assert (status, body) == (404, b'{"detail":"Not Found"}')
-
-
-def test_a_down_replica_refuses_connections(served: DemoServer, by_name: dict[str, DemoReplica]) -> None:
     with pytest.raises(ConnectionRefusedError):
-        _get(served, by_name["gemma-27b-08"].address, "/metrics")
+        _get(served, FLEET["gemma-27b-08"].address, "/metrics")
 
 
-def test_the_slow_replica_sends_its_head_at_once_and_its_body_slowly(
-    served: DemoServer, by_name: dict[str, DemoReplica]
-) -> None:
-    address = by_name["chat-70b-17"].address
+def test_the_slow_replica_sends_its_head_at_once_and_its_body_slowly(served: DemoServer) -> None:
+    address = FLEET["chat-70b-17"].address
     with closing(http.client.HTTPConnection(address, served.port, timeout=0.2)) as connection:
         connection.request("GET", "/version")
         response = connection.getresponse()
@@ -105,7 +81,8 @@ def test_the_slow_replica_sends_its_head_at_once_and_its_body_slowly(
 def test_derived_and_reported_capacity_agree(served: DemoServer) -> None:
     """The formula over the groups of one endpoint gives the tokens that another endpoint reports."""
     for replica in served.fleet:
-        if replica.behaviour is not Behaviour.NORMAL or not _has_one_engine_with_groups(replica):
+        has_groups = replica.configuration.ranks_per_server == 1 and replica.speaks & CONFIGURATION_API
+        if replica.behaviour is not Behaviour.NORMAL or not has_groups:
             continue
         answer = _json(served, replica.address, "/inference/v1/config")
         length, batch = answer["model"]["max_model_len"], 2 * answer["scheduler"]["max_num_batched_tokens"]
@@ -145,19 +122,10 @@ def test_a_restart_changes_block_size_identity_start_and_counters() -> None:
         assert _get(server, "127.1.0.2", "/metrics")[2] == other[2]
 
 
-async def _ask(server: DemoServer, address: str, path: str) -> bytes:
-    reader, writer = await asyncio.open_connection(address, server.port)
-    writer.write(f"GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n".encode())
-    answer = await reader.read()
-    writer.close()
-    await writer.wait_closed()
-    return answer
-
-
 def test_restarts_happen_while_the_fleet_is_served() -> None:
     async def scenario() -> bytes:
         async with running(default_fleet(1), port=0, restarts=[Restart(0, "127.1.0.1", 64)]) as server:
-            return await _ask(server, "127.1.0.1", "/metrics")
+            return (await asyncio.to_thread(_get, server, "127.1.0.1", "/metrics"))[2]
 
     assert b',block_size="64",' in asyncio.run(scenario())
 

@@ -2,23 +2,17 @@
 
 import json
 from collections import Counter
-from dataclasses import replace
-from typing import Any
 
 from dashboard.demo import default_fleet, targets
-from dashboard.demo.answers import Process
-from dashboard.demo.describe import Behaviour, DemoReplica, Speaks
-from dashboard.demo.pages import render
+from dashboard.demo.describe import DemoReplica, Speaks
+from tests.demo.conftest import answer_of, process_of
 
 FLEET = default_fleet()
-NOW = 1_795_000_000.0
 
 
-def _config(replica: DemoReplica) -> dict[str, Any]:
-    replica = replace(replica, behaviour=Behaviour.NORMAL)
-    process = Process.start(replica, render(replica.configuration, frozenset(Speaks)), NOW - replica.uptime_seconds)
-    config: dict[str, Any] = json.loads(process.answer("GET", "/server_info", None, NOW).body)["vllm_config"]
-    return config
+def _instance_id(replica: DemoReplica) -> str:
+    answer = answer_of(process_of(replica, frozenset(Speaks)), "/server_info")
+    return str(json.loads(answer.body)["vllm_config"]["instance_id"])
 
 
 def test_forty_two_replicas_in_five_pools() -> None:
@@ -26,14 +20,11 @@ def test_forty_two_replicas_in_five_pools() -> None:
     assert pools == {"chat-70b": 17, "gemma-27b": 8, "prefill": 2, "decode": 8, "qwen3-8b": 7}
 
 
-def test_addresses_and_names_are_unique_at_any_size() -> None:
+def test_addresses_and_names_are_unique_and_fewer_replicas_are_the_first_of_the_fleet() -> None:
+    assert default_fleet(5) == FLEET[:5]
     for fleet in (FLEET, default_fleet(1000)):
         assert len({replica.address for replica in fleet}) == len(fleet)
         assert len({replica.name for replica in fleet}) == len(fleet)
-
-
-def test_fewer_replicas_are_the_first_of_the_fleet() -> None:
-    assert default_fleet(5) == FLEET[:5]
 
 
 def test_a_thousand_replicas_have_some_thirty_documents() -> None:
@@ -50,9 +41,7 @@ def test_the_seed_changes_only_identities() -> None:
     other = default_fleet(seed=1)
     assert default_fleet() == FLEET
     assert [one.configuration for one in other] == [one.configuration for one in FLEET]
-    assert all(
-        _config(one)["instance_id"] != _config(two)["instance_id"] for one, two in zip(other, FLEET, strict=True)
-    )
+    assert all(_instance_id(one) != _instance_id(two) for one, two in zip(other, FLEET, strict=True))
 
 
 def test_targets_are_in_the_format_of_file_sd() -> None:

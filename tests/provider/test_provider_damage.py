@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, reduce
+from functools import cache
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -44,6 +44,13 @@ def recursive() -> list[Any]:
     return found
 
 
+def deep() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for _ in range(5000):
+        found = {"below": found}
+    return found
+
+
 OTHER_TYPES: dict[str, Callable[[], Any]] = {
     "text": lambda: "16",
     "number": lambda: 16,
@@ -60,7 +67,7 @@ OTHER_TYPES: dict[str, Callable[[], Any]] = {
     "anything": MagicMock,
     "nothing": object,
     "itself": recursive,
-    "deep": lambda: reduce(lambda below, _: {"below": below}, range(5000), {}),
+    "deep": deep,
     "function": lambda: lambda: 1,
 }
 
