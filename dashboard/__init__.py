@@ -2,14 +2,14 @@
 
 The rooms, from the bottom to the top; each imports only rooms below it:
 
-- `errors`: what the program raises. `fleet`: the core types and the frame of replicas.
+- `errors`: what the program raises. `fleet`: the core types and their dataframes.
 - `vllm`: everything that knows vLLM's answers. `provider`: the plugin that runs inside vLLM; nothing imports it.
 - `compare`, `capacity`, `rules`: what differs, how much KV cache there is, what a difference breaks.
 - `analysis`: a fleet from its answers, what changed between two, what would change.
-- `report`: pages and documents as data, and every format that they are written in.
 - `config`: fleet.yaml and the environment. `store`: frozen snapshots and their notes.
+- `views`: pages and reports as data, one module each. `render`: the formats that they are written in.
 - `sources`: lists of targets, polls, files of answers. `demo`: a simulated fleet.
-- `service`: the poll that never ends, and the current fleet.
+- `service`: the polling loop and the current fleet.
 - `web`: pages, HTTP routes and what guards them. `cli`: the commands.
 """
 

@@ -32,7 +32,9 @@ def check(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help=("A baseline in addition to those of the options; any deviation fails, of any severity. Repeatable."),
+            help=(
+                "Another baseline than those of the options; a deviation fails unless --fail-on is never. Repeatable."
+            ),
         ),
     ] = None,
     fail_on: Annotated[

@@ -29,7 +29,7 @@ AddressOption = Annotated[str, typer.Option(help="Address to bind. There is no l
 def serve(config: ConfigOption = None, port: PortOption = PORT, address: AddressOption = ADDRESS) -> None:
     """Show the fleet of fleet.yaml in the browser."""
     options = options_of(config)
-    if not options.targets and not options.file_sd:
+    if not options.has_target_sources:
         say(f"No targets configured: list replicas under targets or file_sd in {options.file}.")
     _need(address, port)
     say(f"Dashboard on {_url(address, port)} (Ctrl-C to stop)")

@@ -49,7 +49,7 @@ def options_of(config: Path | None, targets: Iterable[str] | None = None, *, sna
         wrong_options(error.mistakes)
     also_redact(options.redact.names, options.redact.patterns)
     given = tuple(map(_target, targets or ()))
-    return options.model_copy(update={"targets": given, "file_sd": ()}) if given else options
+    return options.with_targets(given) if given else options
 
 
 def polled(options: Options, *, takes_addresses: bool = True) -> Polled:

@@ -185,6 +185,9 @@ class RedactOptions(Part):
     patterns: tuple[Annotated[str, AfterValidator(check_pattern)], ...] = ()
 
 
+TARGET_SOURCES = ("targets", "file_sd")  # options that list targets
+
+
 class Options(Part):
     """All options of the operator."""
 
@@ -205,6 +208,15 @@ class Options(Part):
     frame_ancestors: Annotated[tuple[FramingSite, ...], *_FromText] = ()
     _file: str = PrivateAttr(DEFAULT_FILE)
     _agreed: tuple[Baseline, ...] = PrivateAttr(())
+
+    @property
+    def has_target_sources(self) -> bool:
+        """Return whether an option lists targets."""
+        return any(getattr(self, name) for name in TARGET_SOURCES)
+
+    def with_targets(self, targets: tuple[TargetOptions, ...]) -> Self:
+        """Return the options with these targets only."""
+        return self.model_copy(update={**dict.fromkeys(TARGET_SOURCES, ()), "targets": targets})
 
     @property
     def file(self) -> str:

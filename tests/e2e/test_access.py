@@ -77,7 +77,7 @@ def test_the_matrix_reads_row_by_row(page: Page, frozen_url: str) -> None:
     expect(page.locator('.matrix tr[data-path="cache_config.block_size"]').last).to_match_aria_snapshot("""
 - row:
   - rowheader "cache_config.block_size"
-  - 'gridcell "differs: critical finding"'
+  - gridcell "differs (critical finding)"
   - gridcell "16"
   - gridcell "16"
   - gridcell "32 differs"

@@ -274,7 +274,9 @@ def test_the_detail_page_shows_settings_probes_and_the_raw_answer(page: Page, fr
     settle(page)
     expect(page.get_by_role("gridcell", name="/metrics", include_hidden=True)).to_have_count(1)
 
-    page.get_by_role("combobox", name="Raw answer").click()
+    answers = page.get_by_role("combobox", name="Raw answer")
+    answers.scroll_into_view_if_needed()  # the list of options closes when the page scrolls
+    answers.click()
     page.get_by_role("option", name="/metrics").click()
 
     expect(page.locator("[data-testid=stCode]").first).to_contain_text("vllm:cache_config_info")

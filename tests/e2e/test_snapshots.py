@@ -109,7 +109,7 @@ def test_a_row_of_the_table_opens_its_replica_in_the_snapshot(page: Page, served
     visit(page, f"{served.url}/replicas?snapshot={served.key}&screenshot=1")
     table = page.locator("[data-testid=stDataFrame] canvas").first.bounding_box()
     assert table is not None
-    page.mouse.click(table["x"] + 300, table["y"] + 55)
+    page.mouse.click(table["x"] + 100, table["y"] + 55)
 
     expect(page).to_have_url(re.compile("/replica\\?"))
     assert f"snapshot={served.key}" in page.url

@@ -94,9 +94,9 @@ class _Kind(NamedTuple):
 def kv_cache_capacity_differs(pool: PoolSubject, *, tolerance: float = TOLERANCE) -> Iterator[Draft]:
     """Engines of one pool have much more or less KV cache than the others on the same devices.
 
-    Compared are tokens of engines of one kind: same device, parallelism, quantization and speculative decoding. Engines
-    with unreported devices are one kind. `tolerance` is a share of the median. Where fewer than half of the engines are
-    near the median it is a tie: one finding for all of them.
+    The rule compares the tokens of engines of one kind: same device, parallelism, quantization and speculative
+    decoding. Engines with unreported devices are one kind. `tolerance` is a share of the median. Where fewer than half
+    of the engines are near the median it is a tie: one finding for all of them.
 
     Why it matters:
         - any pool: Under even load the smaller engine evicts prefixes and preempts requests while the others have room.
