@@ -25,12 +25,15 @@ def last(store: Snapshots) -> Last:
     return opened(known, last_review(known, SHOWN), store.fleet)
 
 
-def test_the_last_review_is_the_newest_snapshot_with_notes(store: Snapshots) -> None:
+def test_the_last_review_is_the_newest_snapshot_with_notes_and_has_them(store: Snapshots) -> None:
     frozen(store, MINUTE)
     reviewed = frozen(store, WEEK, "Ana restarts it.")
     frozen(store, 2 * WEEK, "Older.")
+    found = last(store)
 
-    assert last(store).id == reviewed
+    assert (found.id, found.notes, found.problem) == (reviewed, {"x": Note("Ana restarts it.")}, "")
+    assert found.fleet is not None
+    assert found.fleet.polled_at == NOW - WEEK
 
 
 def test_without_notes_a_snapshot_of_just_before_is_skipped(store: Snapshots) -> None:
@@ -48,16 +51,6 @@ def test_only_older_data_of_the_same_fleet_is_earlier(store: Snapshots) -> None:
     older = [frozen(store, ago) for ago in (WEEK, 2 * WEEK)]
 
     assert [each.id for each in earlier(store, SHOWN).snapshots] == older
-
-
-def test_the_last_review_has_its_notes(store: Snapshots) -> None:
-    frozen(store, WEEK, "Ana restarts it.")
-    found = last(store)
-
-    assert found.fleet is not None
-    assert found.fleet.polled_at == NOW - WEEK
-    assert found.notes == {"x": Note("Ana restarts it.")}
-    assert found.problem == ""
 
 
 def test_a_damaged_last_review_is_a_problem(store: Snapshots) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
-from dashboard.store import Snapshots, Stored, writing
+from dashboard.store import Snapshots, writing
 
 ROOT = Path(__file__).parents[2]
 EACH = 60
@@ -99,8 +99,4 @@ def test_partial_files_of_killed_processes_are_removed(store: Snapshots, key: st
 
     Snapshots(store.folder).tidy()
     assert [file.exists() for file in (*left, foreign)] == [False, False, True]
-    assert _ids(store.all()) == [key]
-
-
-def _ids(stored: tuple[Stored, ...]) -> list[str]:
-    return [each.id for each in stored]
+    assert [each.id for each in store.all()] == [key]
