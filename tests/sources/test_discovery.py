@@ -1,6 +1,5 @@
 """Discovery: each target once, in the order of the options, with its credentials."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -40,26 +39,22 @@ def test_a_target_is_stale_only_without_a_fresh_source(tmp_path: Path) -> None:
     assert not discovery.failures
 
 
-def test_own_credentials_replace_the_common_ones() -> None:
-    for_all = CredentialsOptions(token_env="ALL")
-    targets = (
-        TargetOptions(url="a"),
-        TargetOptions(url="b", credentials=CredentialsOptions(token_env="OWN")),
-        TargetOptions(url="c", credentials=CredentialsOptions()),
-    )
-    found = Discovery(Options(targets=targets, credentials=for_all)).discover()
-    assert [target.credentials for target in found] == [
-        Credentials(token_env="ALL"),
-        Credentials(token_env="OWN"),
-        Credentials(),
-    ]
+ALL, OWN = CredentialsOptions(token_env="ALL"), CredentialsOptions(token_env="OWN")
 
 
-@pytest.mark.parametrize(("own", "expected"), [(None, "ALL"), (CredentialsOptions(token_env="OWN"), "OWN")])
-def test_files_have_own_credentials_else_the_common_ones(
-    tmp_path: Path, own: CredentialsOptions | None, expected: str
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        (None, Credentials(token_env="ALL")),
+        (OWN, Credentials(token_env="OWN")),
+        (CredentialsOptions(), Credentials()),
+    ],
+)
+def test_own_credentials_of_targets_and_files_replace_the_common_ones(
+    tmp_path: Path, own: CredentialsOptions | None, expected: Credentials
 ) -> None:
-    (tmp_path / "a.json").write_text(json.dumps([{"targets": ["a"]}]))
+    (tmp_path / "a.json").write_text('[{"targets": ["a"]}]')
     file_sd = FileSdOptions(files=(str(tmp_path / "a.json"),), credentials=own)
-    found = Discovery(Options(file_sd=(file_sd,), credentials=CredentialsOptions(token_env="ALL"))).discover()
-    assert found[0].credentials == Credentials(token_env=expected)
+    target = TargetOptions(url="b", credentials=own)
+    found = Discovery(Options(targets=(target,), file_sd=(file_sd,), credentials=ALL)).discover()
+    assert [each.credentials for each in found] == [expected] * 2

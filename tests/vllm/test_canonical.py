@@ -56,29 +56,34 @@ def test_a_set_is_sorted(path: str) -> None:
     assert normal(["b", "a"], path) == ('["a","b"]', State.REPORTED)
 
 
-def test_null_is_a_value_unless_the_engine_sets_it_later() -> None:
-    assert normal(None) == ("null", State.NULL)
-    assert {normal(None, path)[1] for path in FILLED_IN_LATER} == {State.UNKNOWN}
-    assert normal(16, "cache_config.hash_block_size") == ("16", State.REPORTED)
+@pytest.mark.parametrize(
+    ("path", "value", "state"),
+    [
+        ("cache_config.x", None, State.NULL),
+        *((path, None, State.UNKNOWN) for path in sorted(FILLED_IN_LATER)),
+        ("cache_config.hash_block_size", 16, State.REPORTED),
+        ("cache_config.x", "[redacted]", State.REDACTED),
+        ("cache_config.x", ["a", "redis://[redacted]@b"], State.REDACTED),
+    ],
+)
+def test_a_null_that_the_engine_sets_later_is_unknown(path: str, value: Any, state: State) -> None:
+    assert normal(value, path)[1] is state
 
 
-def test_a_value_with_the_marker_is_redacted() -> None:
-    assert normal("[redacted]")[1] is State.REDACTED
-    assert normal(["a", "redis://[redacted]@b"])[1] is State.REDACTED
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), [float("-inf")], {"a": [float("nan")]}])
-def test_a_number_that_is_not_finite_is_refused(value: Any) -> None:
-    with pytest.raises(UnreadableError, match="holds a number that is not finite") as caught:
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (float("nan"), "that is not finite"),
+        ([float("-inf")], "that is not finite"),
+        ({"a": [float("inf")]}, "that is not finite"),
+        *((value, r"beyond 2\^64") for value in (2**64 + 1, 2**70, -(2**70), 1e30, [2**70])),
+    ],
+)
+def test_an_impossible_number_is_refused(value: Any, reason: str) -> None:
+    with pytest.raises(UnreadableError, match=f"holds a number {reason}") as caught:
         setting("cache_config.x", value, FROM)
 
     assert caught.value.kind == "schema"
-
-
-@pytest.mark.parametrize("value", [2**64 + 1, 2**70, -(2**70), 1e30, [2**70]])
-def test_an_impossible_number_is_refused(value: Any) -> None:
-    with pytest.raises(UnreadableError, match=r"holds a number beyond 2\^64"):
-        setting("cache_config.x", value, FROM)
 
 
 def test_equal_settings_are_one_object_and_one_mapping() -> None:

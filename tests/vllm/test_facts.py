@@ -1,6 +1,6 @@
 """The facts of a replica: state, name, pool, role, and merged engines."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -53,24 +53,29 @@ def settings(source: Source, **values: Any) -> dict[str, Setting]:
     }
 
 
-def test_a_stock_server_is_up() -> None:
-    facts = facts_of(snapshot(capture("llama").answers, [METRICS, VERSION, MODELS]))
-
-    assert (facts.state, facts.failure) == (ReplicaState.UP, None)
+ENGINE = (EngineReport(0, 5),)
+EMPTY = probe(METRICS, Reply(Source.METRICS))
 
 
-def test_a_failed_probe_is_partial_with_its_failure() -> None:
-    facts = seen(probe(METRICS, metrics()), probe(MODELS, failure=KEY))
+@pytest.mark.parametrize(
+    ("probes", "state", "failure"),
+    [
+        (snapshot(capture("llama").answers, [METRICS, VERSION, MODELS]).probes.values(), ReplicaState.UP, None),
+        ([EMPTY, probe(INFERENCE_CONFIG, Reply(Source.CONFIG_API, engines=ENGINE))], ReplicaState.UP, None),
+        ([probe(METRICS, metrics()), probe(MODELS, failure=KEY)], ReplicaState.PARTIAL, KEY),
+        ([EMPTY], ReplicaState.PARTIAL, NO_CACHE),
+        ([probe(VERSION, Reply(Source.VERSION, engines=ENGINE))], ReplicaState.PARTIAL, NO_CACHE),
+        ([probe(MODELS, Reply(Source.MODELS, engines=ENGINE))], ReplicaState.PARTIAL, NO_CACHE),
+        # Blocks of a plugin are not the cache configuration.
+        ([probe(f"{PLUGIN}/config", Reply(Source.PLUGIN, engines=ENGINE))], ReplicaState.PARTIAL, NO_CACHE),
+    ],
+)
+def test_a_replica_without_failure_and_with_its_cache_configuration_is_up(
+    probes: Iterable[ProbeResult], state: ReplicaState, failure: Failure | None
+) -> None:
+    facts = seen(*probes)
 
-    assert (facts.state, facts.failure) == (ReplicaState.PARTIAL, KEY)
-
-
-@pytest.mark.parametrize("path", [VERSION, MODELS, f"{PLUGIN}/config"])
-def test_no_cache_configuration_is_partial(path: str) -> None:
-    """Blocks of a plugin are not the cache configuration."""
-    facts = seen(probe(path, Reply(BY_PATH[path].source, engines=(EngineReport(0, 5),))))
-
-    assert (facts.state, facts.failure) == (ReplicaState.PARTIAL, NO_CACHE)
+    assert (facts.state, facts.failure) == (state, failure)
 
 
 RUST = capture("llama_rust", "0.33.0").answers
@@ -87,16 +92,6 @@ def test_the_rust_frontend_is_partial_with_the_next_step(paths: tuple[str, ...])
 
 def test_the_rust_frontend_is_up_where_another_source_reports_the_engine() -> None:
     assert facts_of(snapshot(RUST)).state is ReplicaState.UP
-
-
-def test_metrics_without_cache_series_are_partial_unless_another_source_has_it() -> None:
-    empty = probe(METRICS, Reply(Source.METRICS))
-
-    assert seen(empty).failure == NO_CACHE
-    assert (
-        seen(empty, probe(INFERENCE_CONFIG, Reply(Source.CONFIG_API, engines=(EngineReport(0, 5),)))).state
-        is ReplicaState.UP
-    )
 
 
 def test_no_reply_is_down_with_the_failure_of_metrics() -> None:
@@ -192,24 +187,25 @@ def test_devices_and_groups_keep_the_ranks_of_the_provider() -> None:
     assert facts.kv_cache_groups == provider.kv_cache_groups
 
 
-def test_a_source_with_one_engine_describes_the_first() -> None:
-    """With external load balancing the API server's engine is rank 5, where another source says 0."""
+@pytest.mark.parametrize(
+    ("engines", "rank"),
+    [
+        # With external load balancing the API server's engine is rank 5, where another source says 0.
+        ((EngineReport(5, 8, 128),), 5),
+        ((), 0),
+    ],
+)
+def test_devices_and_groups_of_another_source_have_the_rank_of_a_single_engine(
+    engines: tuple[EngineReport, ...], rank: int
+) -> None:
     group = KVCacheGroup(0, 0, "FullAttentionSpec", 16, 4096, 2)
-    api = Reply(
-        Source.CONFIG_API, engines=(EngineReport(0, 8),), devices=(Device(0, 0, "H100"),), kv_cache_groups=(group,)
-    )
+    api = Reply(Source.PLUGIN, devices=(Device(0, 0, "H100"),), kv_cache_groups=(group,))
 
-    facts = seen(probe(METRICS, metrics(EngineReport(5, 8, 128))), probe(INFERENCE_CONFIG, api))
+    facts = seen(probe(METRICS, Reply(Source.METRICS, engines=engines)), probe(f"{PLUGIN}/devices", api))
 
-    assert facts.engines == (EngineReport(5, 8, 128),)
-    assert facts.devices == (Device(5, 0, "H100"),)
-    assert facts.kv_cache_groups == (group._replace(dp_rank=5),)
-
-
-def test_devices_without_any_engine_keep_their_rank() -> None:
-    facts = seen(probe(f"{PLUGIN}/devices", Reply(Source.PLUGIN, devices=(Device(2, 0, "x"),))))
-
-    assert facts.devices == (Device(2, 0, "x"),)
+    assert facts.engines == engines
+    assert facts.devices == (Device(rank, 0, "H100"),)
+    assert facts.kv_cache_groups == (group._replace(dp_rank=rank),)
 
 
 @given(st.randoms(use_true_random=False), st.sampled_from(["gemma3", "gemma3_plugin", "llama_dp2"]))

@@ -78,24 +78,19 @@ def flat_paths(path: str, value: Any = 7) -> tuple[set[str], set[str]]:
     return set(settings), set(identity)
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", [*PATHS, "profiler_config.torch_profiler_dir", "logging_config.a.b"])
 def test_identity_settings_are_split_off(path: str) -> None:
+    settings, identity = flat_paths(path)
+
     assert is_identity_path(path)
-    assert path in flat_paths(path)[1]
-    assert path not in flat_paths(path)[0]
+    assert path in identity
+    assert path not in settings
 
 
 @pytest.mark.parametrize("path", COMPARED)
 def test_other_settings_are_compared(path: str) -> None:
     assert not is_identity_path(path)
     assert flat_paths(path) == ({path}, set())
-
-
-@pytest.mark.parametrize("section", ["profiler_config", "logging_config"])
-def test_sections_on_logging_and_profiling_are_identity(section: str) -> None:
-    assert is_identity_path(section)
-    assert is_identity_path(f"{section}.a.b")
-    assert flat_paths(f"{section}.torch_profiler_dir") == (set(), {f"{section}.torch_profiler_dir"})
 
 
 @pytest.mark.parametrize("key", CONNECTOR)

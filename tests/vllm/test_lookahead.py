@@ -33,37 +33,30 @@ def derived(**changes: Any) -> str | None:
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("expected", "changes"),
     [
-        {"version": "0.32.0"},
-        {"version": "0.20.2", "speculative_config__method": ...},
-        {"speculative_config__method": "dflash"},
-        {"speculative_config__method": "dspark"},
-        {"speculative_config__method": "ngram", "version": ...},
-        {"speculative_config__method": ..., "speculative_config": None},
-        {"speculative_config__disable_lookahead_block_hashes": True},
-        {"speculative_config__disable_eagle_block_drop": True, "kv_transfer_config": ...},
-        {"cache_config__enable_prefix_caching": False, "speculative_config__method": ...},
-        {"kv_transfer_config": ..., "kv_transfer_config__kv_connector": "NixlConnector"},
+        ("0", {"version": "0.32.0"}),
+        ("0", {"version": "0.20.2", "speculative_config__method": ...}),
+        ("0", {"speculative_config__method": "dflash"}),
+        ("0", {"speculative_config__method": "dspark"}),
+        ("0", {"speculative_config__method": "ngram", "version": ...}),
+        ("0", {"speculative_config__method": ..., "speculative_config": None}),
+        ("0", {"speculative_config__disable_lookahead_block_hashes": True}),
+        ("0", {"speculative_config__disable_eagle_block_drop": True, "kv_transfer_config": ...}),
+        ("0", {"cache_config__enable_prefix_caching": False, "speculative_config__method": ...}),
+        ("0", {"kv_transfer_config": ..., "kv_transfer_config__kv_connector": "NixlConnector"}),
+        # A build before or after 0.33.
+        (None, {"version": "0.32.1rc1"}),
+        (None, {"version": "dev"}),
+        (None, {"version": "nightly"}),
+        # For MTP it depends on the number of drafted tokens.
+        ("1", {"speculative_config__method": "mtp", "speculative_config__num_speculative_tokens": 1}),
+        (None, {"speculative_config__method": "mtp"}),
+        (None, {"speculative_config__method": "mtp", "speculative_config__num_speculative_tokens": ...}),
     ],
 )
-def test_it_is_0_without_such_speculation_whatever_else_is_unknown(
-    changes: dict[str, Any],
-) -> None:
-    assert derived(**changes) == "0"
-
-
-@pytest.mark.parametrize("version", ["0.32.1rc1", "dev", "nightly"])
-def test_it_is_unknown_for_a_build_before_or_after_0_33(version: str) -> None:
-    assert derived(version=version) is None
-
-
-def test_for_mtp_it_is_known_for_one_drafted_token_only() -> None:
-    mtp = {"speculative_config__method": "mtp"}
-
-    assert derived(**mtp, speculative_config__num_speculative_tokens=1) == "1"
-    assert derived(**mtp) is None
-    assert derived(**mtp, speculative_config__num_speculative_tokens=...) is None
+def test_the_lookahead_is_derived_or_unknown(expected: str | None, changes: dict[str, Any]) -> None:
+    assert derived(**changes) == expected
 
 
 @pytest.mark.parametrize("server", captures(lambda each: each.version == "0.33.0" and "rust" not in each.case))

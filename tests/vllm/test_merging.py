@@ -1,6 +1,7 @@
 """Merging the sources of one replica: documents, reports of engines, contradictions."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -58,14 +59,6 @@ def test_a_planted_contradiction_is_kept_and_the_more_trusted_source_wins(path: 
     assert merged.document.settings[found.path] == found.kept
 
 
-def test_a_null_and_a_value_contradict_each_other() -> None:
-    merged = merge([reported(Source.SERVER_INFO, a__b=None), reported(Source.METRICS, a__b=64)])
-
-    assert [(found.path, found.kept.value, found.other.value) for found in merged.contradictions] == [
-        ("a.b", "null", "64")
-    ]
-
-
 def test_unknown_and_redacted_values_contradict_nothing() -> None:
     path = "cache_config__hash_block_size"
     merged = merge(
@@ -77,21 +70,23 @@ def test_unknown_and_redacted_values_contradict_nothing() -> None:
     assert merged.document.settings["x"].state is State.REDACTED
 
 
-def test_a_null_section_contradicts_values_below_it() -> None:
-    null = reported(Source.SERVER_INFO, lora_config=None)
+@pytest.mark.parametrize(
+    ("trusted", "other", "contradicted"),
+    [
+        ({"a__b": None}, {"a__b": 64}, {"a.b": ("null", "64")}),
+        ({"lora_config": None}, {"lora_config__max_loras": 2}, {"lora_config.max_loras": ("null", "2")}),
+        ({"lora_config": None}, {"lora_config__max_loras": None}, {}),
+        ({"lora_config__max_loras": 2}, {"lora_config": None}, {}),
+    ],
+)
+def test_a_null_contradicts_a_less_trusted_value_at_or_below_its_path(
+    trusted: dict[str, Any], other: dict[str, Any], contradicted: dict[str, tuple[str, str]]
+) -> None:
+    first = reported(Source.SERVER_INFO, **trusted)
+    merged = merge([first, reported(Source.METRICS, **other)])
 
-    assert kept(null, reported(Source.CONFIG_API, lora_config__max_loras=None)) == kept(null)
-    contradiction = merge([null, reported(Source.CONFIG_API, lora_config__max_loras=2)]).contradictions[0]
-    assert (contradiction.path, contradiction.kept.value) == ("lora_config.max_loras", "null")
-
-
-def test_a_section_with_reported_leaves_is_no_setting() -> None:
-    leaves = reported(Source.SERVER_INFO, lora_config__max_loras=2)
-
-    merged = merge([leaves, reported(Source.PLUGIN, lora_config=None)])
-
-    assert merged.document.settings == leaves
-    assert merged.contradictions == ()
+    assert {each.path: (each.kept.value, each.other.value) for each in merged.contradictions} == contradicted
+    assert merged.document.settings == first
 
 
 def test_fields_of_the_configuration_api_that_a_version_lacks_are_left_out() -> None:
@@ -188,19 +183,31 @@ def merge_reports(**by_source: tuple[EngineReport, ...] | EngineReport) -> Merge
     )
 
 
-def contradiction(kept: int, trusted: Source, other: int, source: Source) -> Contradiction:
-    settings = (Setting(str(kept), State.REPORTED, trusted), Setting(str(other), State.REPORTED, source))
-    return Contradiction(TOKENS, *settings)
+PRINT = Fingerprint("c", "e")
+SUMS = (EngineReport(0, blocks_of_all=5), EngineReport(1, blocks_of_all=5))
 
 
-def test_reports_of_one_rank_are_merged_by_trust() -> None:
-    found = merge_reports(server_info=EngineReport(0, 100, 1600), metrics=EngineReport(0, 99, 1599, 2.5))
+@pytest.mark.parametrize(
+    ("reports", "engines"),
+    [
+        ({"server_info": EngineReport(0, 100, 1600), "metrics": EngineReport(0, 99, 1599, 2.5)}, [(0, 100, 1600, 2.5)]),
+        ({"server_info": EngineReport(3, 8), "config_api": EngineReport(3, 8)}, [(3, 8)]),
+        (
+            {
+                "provider": (EngineReport(0), EngineReport(1, fingerprint=PRINT)),
+                "metrics": (EngineReport(0, 50, 800), EngineReport(1, 50)),
+            },
+            [(0, 50, 800), EngineReport(1, 50, fingerprint=PRINT)],
+        ),
+        # Of several engines, another source's blocks may be one engine's or the sum.
+        ({"config_api": EngineReport(0, 16384), "metrics": SUMS}, SUMS),
+    ],
+    ids=["by trust", "rank of the first report", "numbers that the provider lacks", "blocks of several engines"],
+)
+def test_reports_of_one_rank_are_merged_by_trust(reports: dict[str, Any], engines: Sequence[Any]) -> None:
+    expected = [EngineReport(*each) if len(each) < len(EngineReport._fields) else each for each in engines]
 
-    assert found.engines == (EngineReport(0, 100, 1600, 2.5),)
-
-
-def test_without_provider_and_metrics_the_first_report_has_the_rank() -> None:
-    assert merge_reports(server_info=EngineReport(3, 8), config_api=EngineReport(3, 8)).engines == (EngineReport(3, 8),)
+    assert list(merge_reports(**reports).engines) == expected
 
 
 def test_ranks_and_numbers_of_the_provider_win_over_sums_of_metrics() -> None:
@@ -214,46 +221,33 @@ def test_ranks_and_numbers_of_the_provider_win_over_sums_of_metrics() -> None:
     assert merge_reports(provider=ours, metrics=summed) == MergedEngines(ours, ())
 
 
-def test_numbers_that_the_provider_lacks_are_those_of_other_sources() -> None:
-    found = merge_reports(
-        provider=(EngineReport(0), EngineReport(1, fingerprint=Fingerprint("c", "e"))),
-        metrics=(EngineReport(0, 50, 800), EngineReport(1, 50)),
-    )
-
-    assert found.engines == (EngineReport(0, 50, 800), EngineReport(1, 50, fingerprint=Fingerprint("c", "e")))
-
-
-def test_for_several_engines_only_provider_and_metrics_report_blocks() -> None:
-    """Another source's number may be one engine's or the sum."""
-    found = merge_reports(
-        config_api=EngineReport(0, 16384), metrics=(EngineReport(0, blocks_of_all=5), EngineReport(1, blocks_of_all=5))
-    )
-
-    assert found.engines == (EngineReport(0, blocks_of_all=5), EngineReport(1, blocks_of_all=5))
-
-
-def test_tokens_of_a_plugin_contradict_vllm_s_own() -> None:
-    multiplied = EngineReport(0, 32768, 4_194_304)
+@pytest.mark.parametrize("trusted", [Source.PROVIDER, Source.SERVER_INFO, Source.METRICS])
+def test_tokens_of_a_plugin_contradict_vllm_s_own(trusted: Source) -> None:
     own = EngineReport(0, 32768, 664_444)
 
-    for trusted in (Source.PROVIDER, Source.SERVER_INFO, Source.METRICS):
-        found = merge_reports(**{str(trusted): own, "plugin": multiplied})
+    found = merge_reports(**{str(trusted): own, "plugin": EngineReport(0, 32768, 4_194_304)})
 
-        assert found.contradictions == (contradiction(664_444, trusted, 4_194_304, Source.PLUGIN),)
-        assert found.engines == (own,)
+    assert found.engines == (own,)
+    assert found.contradictions == (
+        Contradiction(
+            TOKENS,
+            Setting("664444", State.REPORTED, trusted),
+            Setting("4194304", State.REPORTED, Source.PLUGIN),
+        ),
+    )
 
 
-def test_metrics_and_server_info_may_report_any_of_the_provider_s_engines() -> None:
+@pytest.mark.parametrize(("tokens", "contradicts"), [(800, False), (816, False), (999, True)])
+def test_metrics_and_server_info_may_report_any_of_the_provider_s_engines(*, tokens: int, contradicts: bool) -> None:
     """They report the number of the engine that answered first."""
     ours = (EngineReport(0, 50, 800), EngineReport(1, 51, 816))
 
-    for tokens in (800, 816):
-        merged = merge_reports(
-            provider=ours, server_info=EngineReport(0, None, tokens), metrics=(EngineReport(0, 50, tokens),)
-        )
-        assert merged.contradictions == ()
-    assert merge_reports(provider=ours, metrics=(EngineReport(0, 50, 999),)).contradictions == (
-        contradiction(800, Source.PROVIDER, 999, Source.METRICS),
+    merged = merge_reports(
+        provider=ours, server_info=EngineReport(0, None, tokens), metrics=EngineReport(0, 50, tokens)
+    )
+
+    assert {(each.kept.value, each.other.value) for each in merged.contradictions} == (
+        {("800", "999")} if contradicts else set()
     )
 
 

@@ -75,18 +75,6 @@ def check_failure(snapshot: Snapshot, path: str, name: str) -> None:
     assert 0 < len(result.failure.detail) < 400, (path, name)
 
 
-def test_bad_answers_fail_with_their_kind_and_do_not_affect_neighbours(server: HostileServer) -> None:
-    targets = [server.replica("first")]
-    targets += [everywhere(server, f"bad{number}", BAD_ANSWERS[name][0]) for number, name in enumerate(FAST)]
-    targets += [server.replica("last")]
-    snapshots = poll(targets)
-    assert is_complete(snapshots["first"])
-    assert is_complete(snapshots["last"])
-    for number, name in enumerate(FAST):
-        for path in ("/metrics", "/version", "/v1/models", "/inference/v1/config?full=true"):
-            check_failure(snapshots[f"bad{number}"], path, name)
-
-
 @pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.path)
 def test_a_bad_answer_fails_its_own_probe_only(server: HostileServer, probe: Probe) -> None:
     path = probe.path.partition("?")[0]
