@@ -32,7 +32,7 @@ def replica_id(text: str) -> str:
                 f"{shown(text)!r} has several colons; write an IPv6 address in brackets: http://[::1]:8000"
             )
         is_without_host = not url["authority"] or url["authority"].startswith(":")
-        what = "names no host" if is_without_host else "is no address"
+        what = "has no host" if is_without_host else "is no address"
         raise ValueError(f"{shown(text)!r} {what}; write http://host:port")
     if (url["path"] or "").startswith("//"):
         raise ValueError(f"{shown(text)!r} is no address; write http://host:port")
@@ -85,5 +85,5 @@ def _host(text: str, name: str) -> str:
     except UnicodeError:
         host = ""
     if not _HOST.fullmatch(host):
-        raise ValueError(f"{shown(text)!r} names no host; write http://host:port")
+        raise ValueError(f"{shown(text)!r} has no host; write http://host:port")
     return host

@@ -19,7 +19,7 @@ from dashboard.rules.apply_method import derived_paths
 from dashboard.vllm.canonical import canonical_text
 
 LONGEST_KEY = 1000  # characters as written: readers look for the colon within 1,024 (YAML 1.1, 7.4.2)
-DEEPEST = 15  # levels of a value; the reader of options goes 20 deep, and a baseline's values begin two deep
+DEEPEST = 15  # levels of a value; the options parser allows 20, and values of a baseline start at the second
 # Strings that need no quotes: words, paths, releases, except the words that YAML 1.1 reads as other types.
 _PLAIN = re.compile(r"[A-Za-z_][\w./+-]*|[0-9]+(\.[0-9]+){2}[\w.+-]*", re.ASCII)
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})

@@ -41,7 +41,7 @@ def check_pattern(pattern: str) -> str:
     try:
         compiled = re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
-        raise ValueError(f"not a regular expression of Python ({error})") from None
+        raise ValueError(f"invalid Python regular expression ({error})") from None
     if any((found := compiled.search(text)) and not found[0].strip() for text in ("", "a 1")):
         raise ValueError("matches an empty text or a blank; write a pattern of the secret")
     parts = list(_PART.finditer(pattern))

@@ -58,7 +58,7 @@ class HtmlWriter:
         )
 
     def blocks(self, blocks: Iterable[Block], under: str = "") -> Markup:
-        """Write blocks. A caption that repeats the heading `under` which they stand is only read aloud."""
+        """Write blocks. A caption equal to the heading above (`under`) is for screen readers only."""
         shown = blocks if self._is_page else flat_blocks(blocks)
         return Markup("\n").join(self._block(block, under) for block in shown)
 

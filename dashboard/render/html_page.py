@@ -1,4 +1,4 @@
-"""A view as one HTML file that stands alone: no script, nothing fetched, the same bytes for the same view."""
+"""A view as one self-contained HTML file: no script, no requests, equal bytes for equal views."""
 
 from functools import cache
 from pathlib import Path

@@ -15,9 +15,9 @@ _PACKAGES = Path(__file__).parents[2]
 
 
 def to_pdf(html: str) -> bytes:
-    """Make pages of a report that `to_html` wrote; the same HTML gives the same bytes.
+    """Return the HTML of `to_html` as a PDF; equal HTML gives equal bytes.
 
-    Raises ReportError where WeasyPrint cannot be loaded, or does not come to an end.
+    Raises ReportError where WeasyPrint cannot be loaded or exceeds its time limit.
     """
     path = os.pathsep.join(filter(None, (str(_PACKAGES), os.environ.get("PYTHONPATH", ""))))
     try:

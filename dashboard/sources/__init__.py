@@ -1,1 +1,1 @@
-"""Where a fleet comes from: lists of targets, polls of them, and files that hold answers."""
+"""The sources of a fleet: lists of targets, polls, and files of saved answers."""

@@ -1,1 +1,1 @@
-"""What each page says of a fleet, and the review that puts them together, as reports: a module each."""
+"""The content of every page and of the review, one module each: from a fleet and choices to a view."""

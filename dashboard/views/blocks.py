@@ -143,7 +143,7 @@ class Cell(NamedTuple):
 class Table:
     """A table with a caption and, below, a note such as what it leaves out. `name` is for its file: letters, dashes.
 
-    `data` is the table for programs, if it has other rows or columns. `is_large`: a page draws it as a table that
+    `data` is the machine-readable table, if it has other rows or columns. `is_large`: a page draws it as a table that
     scrolls and sorts, and a click on a row opens the target of its first cell.
     """
 

@@ -6,7 +6,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import middle_cut, natural, one_line
 from dashboard.fleet.pieces import Kind, Piece, Target, Text, joined, plain
 
-MOST_NAMED = 3  # replicas whose names stand in a list; more are counted
+MOST_NAMED = 3  # replicas named in a list; more are counted
 LONGEST_NAME = 40  # characters of a replica's or pool's name in a list
 
 

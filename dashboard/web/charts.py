@@ -14,7 +14,7 @@ from dashboard.web.markup import text as escape
 
 LABEL_SIZE, TEXT_SIZE = 12, 13  # px
 HEIGHT = 340  # px
-HEADROOM = 1.14  # of the largest bar, so that a label stands above it
+HEADROOM = 1.14  # of the largest bar, room for a label above it
 GROUP_GAP = 0.7  # bars
 FAINT, QUIET = 0.4, 0.88  # opacity of what does not count, and of what is as it should be
 FEW = 14  # bars up to which they need not be as wide as their place

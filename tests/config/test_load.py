@@ -103,7 +103,7 @@ def test_environment_variables_override_the_file_unless_empty(monkeypatch: pytes
         ("targets: [{labels: {}}]", "targets[0].url: missing"),
         ("targets: [{url: a, labels: [b]}]", f"targets[0].labels: {NOT_A_MAPPING}"),
         ("targets: [{url: a, labels: {b: {}}}]", "targets[0].labels.b: expected a string"),
-        ("targets: [a, 'x y']", "targets[1].url: 'x y' names no host; write http://host:port"),
+        ("targets: [a, 'x y']", "targets[1].url: 'x y' has no host; write http://host:port"),
         (
             "targets: ['http://u:hunter2@h']",
             "targets[0].url: '***@h' contains credentials; use token_env or token_file, and write http://host:port",
@@ -294,7 +294,7 @@ def test_names_and_patterns_under_redact_are_secret() -> None:
 @pytest.mark.parametrize(
     ("pattern", "why"),
     [
-        ("(", "not a regular expression of Python (missing ), unterminated subpattern at position 0)"),
+        ("(", "invalid Python regular expression (missing ), unterminated subpattern at position 0)"),
         ("x" * 201, "longer than 200 characters"),
         ("", "matches an empty text"),
         ("a{0,3}", "matches an empty text"),

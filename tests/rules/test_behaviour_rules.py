@@ -34,10 +34,10 @@ def test_hostile_names_of_models_adapters_and_devices_are_cut_and_on_one_line(ru
 @pytest.mark.parametrize(
     ("versions", "snippets", "sentence"),
     [
-        (["0.32.0", "0.26.0"], [TURN_OFF, PROVIDER], "adds it to VLLM_PLUGINS. Where the mode"),
+        (["0.32.0", "0.26.0"], [TURN_OFF, PROVIDER], "that it prints. Where the mode"),
         (["0.32.0", "0.20.2"], [TURN_OFF, PROVIDER], "older ones may not load it. Where the mode"),
         (["0.20.2", "0.12.0"], [TURN_OFF], "these run an older version. Where the mode"),
-        ([None, "dev"], [TURN_OFF, PROVIDER], "adds it to VLLM_PLUGINS. Where the mode"),
+        ([None, "dev"], [TURN_OFF, PROVIDER], "that it prints. Where the mode"),
     ],
 )
 def test_the_provider_replaces_development_mode_where_some_vllm_can_load_it(
@@ -50,7 +50,7 @@ def test_the_provider_replaces_development_mode_where_some_vllm_can_load_it(
     assert [each.text for each in finding.remedy.snippets] == snippets
     assert sentence in finding.remedy.sentence
     assert "close the API port to everyone except known clients" in finding.remedy.sentence
-    assert ("install the provider" in finding.remedy.sentence) == (PROVIDER in snippets)
+    assert ("Install the provider" in finding.remedy.sentence) == (PROVIDER in snippets)
 
 
 @pytest.mark.parametrize(

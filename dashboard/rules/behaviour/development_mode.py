@@ -27,10 +27,10 @@ TURN_OFF = Snippet("env", "unset VLLM_SERVER_DEV_MODE")
 RUN_PROVIDER = Snippet("shell", PROVIDER_COMMAND)
 UNSET = "Unset `VLLM_SERVER_DEV_MODE` and restart these replicas"
 CLOSE = "Where the mode is needed otherwise, close the API port to everyone except known clients."
-REPORTED = f"{UNSET}: the provider reports their configuration. {CLOSE}"
+REPORTED = f"{UNSET}; the provider still reports their configuration. {CLOSE}"
 INSTALL = (
-    f"{UNSET}. To keep reading their configuration, first install the provider there: `{PROVIDER_COMMAND}`, run with "
-    "vLLM's Python, prints the line that adds it to VLLM_PLUGINS."
+    f"{UNSET}. Install the provider first to keep their configuration readable: run `{PROVIDER_COMMAND}` with vLLM's "
+    "Python, and set the VLLM_PLUGINS line that it prints."
 )
 SOME_OLDER = f"{INSTALL} The provider was tested with vLLM 0.26 and newer; older ones may not load it."
 ALL_OLDER = (

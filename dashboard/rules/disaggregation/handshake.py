@@ -204,7 +204,7 @@ def prefill_decode_speculation_differs(pair: PairSubject) -> Iterator[Draft]:
     Methods that use the prompt alone (ngram, suffix) transfer no state: a difference between them is info.
 
     Why it matters:
-        - disaggregated: Draft heads such as EAGLE and MTP have KV cache that must come from prefill. NIXL refuses the
+        - disaggregated: Draft heads such as EAGLE and MTP need KV cache from prefill. NIXL refuses the
           transfer; before it compared this, decode crashed on long prompts.
 
     How to fix:

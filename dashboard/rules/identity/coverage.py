@@ -93,8 +93,7 @@ def replicas_not_read(fleet: FleetSubject) -> Iterator[Draft]:
     """Replicas are unreachable, stale or partially read, so their configuration is unknown.
 
     Why it matters:
-        - any pool: Unknown is not equal. A replica with another configuration is hidden behind a timeout or a missing
-          key.
+        - any pool: The configuration of an unread replica is unknown. Behind a timeout or a missing key it may differ.
 
     How to fix:
         Each kind of failure has its own remedy. The evidence lists the reason of each replica.

@@ -1,1 +1,1 @@
-"""What replicas say: ask every target, within limits, and turn each answer or failure into a snapshot."""
+"""Polling: probe every target within limits, and turn each answer or failure into a snapshot."""

@@ -30,7 +30,7 @@ OBJECTS = frozenset(
 
 
 def leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield (path, value). A path that is too long is not followed: what stands below would multiply it."""
+    """Yield (path, value). Settings below a path that is too long are not split: each would repeat the path."""
     if isinstance(value, dict) and (value or not prefix) and prefix not in OBJECTS and len(prefix) <= MAX_PATH:
         for key, item in value.items():
             yield from leaves(item, f"{prefix}.{key}" if prefix else key)
@@ -45,7 +45,7 @@ def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
     name, section = "", tree
     for path, value in flat.items():
         above, _, last = path.rpartition(".")
-        if above != name:  # mostly the settings of a section stand together
+        if above != name:  # settings of one section are usually adjacent
             name, section = above, sections[above] if above in sections else _section(above, sections)
         if last in section:
             raise ValueError(f"{path} has a value and settings below it")
@@ -54,7 +54,7 @@ def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _section(path: str, sections: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Make a section, and those that it stands in."""
+    """Create a section and its parents."""
     if len(path) > MAX_PATH:  # else a path of dots would be a section per dot
         raise ValueError(f"a path has more than {MAX_PATH} characters: {path[:40]}")
     above, _, name = path.rpartition(".")

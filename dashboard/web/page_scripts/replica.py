@@ -1,4 +1,4 @@
-"""Replica: all that is known of one replica, and where it comes from."""
+"""Replica: everything known about one replica, with its sources."""
 
 from functools import partial
 
