@@ -85,10 +85,17 @@ def rules_text(inspection: Inspection) -> str:
 
 def tally_text(tally: Tally) -> str:
     """Return the counts by severity, the worst first: `2 critical, 3 warnings`; empty without findings."""
-    parts = [f"{tally.critical:,} critical"] if tally.critical else []
-    parts += [count(tally.warning, "warning")] if tally.warning else []
-    parts += [f"{tally.info:,} info"] if tally.info else []
-    return ", ".join(parts)
+    return ", ".join(tally_texts(tally).values())
+
+
+def tally_texts(tally: Tally) -> dict[Severity, str]:
+    """Return the counts of the severities with findings, the worst first: `2 critical`, `3 warnings`."""
+    texts = {
+        Severity.CRITICAL: f"{tally.critical:,} critical",
+        Severity.WARNING: count(tally.warning, "warning"),
+        Severity.INFO: f"{tally.info:,} info",
+    }
+    return {severity: text for severity, text in texts.items() if getattr(tally, severity)}
 
 
 def findings_title(inspection: Inspection) -> str:

@@ -11,7 +11,7 @@ from dashboard.store.notes_file import SnapshotMetadata
 from dashboard.views import pages
 from dashboard.views.blocks import Cell, Column, Table, number_cell
 from dashboard.views.context import AS_OF, IMPORTED
-from dashboard.views.findings_summary import SEVERITY_TERMS
+from dashboard.views.findings_summary import tally_texts
 
 UNNAMED = "unnamed"
 MOST_LISTED = 100  # search finds the others
@@ -92,10 +92,8 @@ def _findings(stored: Stored) -> Text:
     """Return the findings by severity, each with a link to them in the snapshot."""
     metadata = stored.metadata
     tally = Tally(metadata.critical, metadata.warning, metadata.info)
-    counts = [(severity, getattr(tally, severity)) for severity in Severity if getattr(tally, severity)]
     found: list[Text] = [
-        (Piece(count(number, *SEVERITY_TERMS[severity]), target=_findings_page(stored.id, severity)),)
-        for severity, number in counts
+        (Piece(text, target=_findings_page(stored.id, severity)),) for severity, text in tally_texts(tally).items()
     ]
     return joined(found, last=", ") if found else plain("none")
 
