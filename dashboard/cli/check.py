@@ -66,9 +66,8 @@ def check(
     verdict = verdict_of(fleet, level, min_coverage, unread_lists, tuple(each.file for each in given))
     checked = Checked(fleet, verdict, level, service.utc_now(), _options_path(config), width(), is_terminal())
     put(CHECK_WRITERS[output](checked))
-    for hint in _hints(fleet, given):
-        say(hint)
-    say(verdict.sentence)
+    for sentence in (*_hints(fleet, given), verdict.sentence):
+        say(sentence)
     raise typer.Exit(verdict.code)
 
 

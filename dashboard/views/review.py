@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Note, ReplicaState
@@ -59,17 +60,12 @@ def review_report(
     Notes are by what they are about: a finding's id, or an anchor of `AGENDA`. `name` is the snapshot's.
     """
     now, sentences = fleet_summary.summarize(fleet), sharing_verdicts(fleet)
-
-    def noted(anchor: str) -> tuple[Block, ...]:
-        lines = note_lines(notes.get(anchor), before_notes.get(anchor))
-        head = (Piece("Notes on this section", Style.MUTED),)
-        return (Entries((Entry(Tone.PLAIN, head, notes=lines),), noted_data((), {})),) if lines else ()
-
     known = list_findings(fleet)
+    context = FindingContext(known.names, fleet.inspection, notes, before_notes)
+    noted = partial(_notes_on, context)
     differing = differing_pools(fleet, sentences)
     capacity, all_ranks = capacity_parts(fleet, noted(CAPACITY))
     new, all_changes = new_parts(fleet, missing if before is None else before, before_notes, noted(NEW))
-    context = FindingContext(known.names, fleet.inspection, notes, before_notes)
     agenda = (
         _status(fleet, now, known, noted(STATUS)),
         new,
@@ -77,9 +73,7 @@ def review_report(
         differences_part(fleet, differing, noted(DIFFERENCES)),
         capacity,
         _unread(now, noted(NOT_READ)),
-        Section(
-            SUPPRESSED, "Suppressed", (*noted(SUPPRESSED), *suppressed_blocks(fleet, known), *ignored_blocks(fleet))
-        ),
+        _suppressed(fleet, known, noted(SUPPRESSED)),
     )
     return View(
         title=f"Review of {fleet.name}",
@@ -97,6 +91,16 @@ def review_report(
             *_skipped(fleet),
         ),
     )
+
+
+def _notes_on(context: FindingContext, anchor: str) -> tuple[Block, ...]:
+    lines = note_lines(context.notes.get(anchor), context.before_notes.get(anchor))
+    head = (Piece("Notes on this section", Style.MUTED),)
+    return (Entries((Entry(Tone.PLAIN, head, notes=lines),), noted_data((), {})),) if lines else ()
+
+
+def _suppressed(fleet: Fleet, known: FindingList, notes: tuple[Block, ...]) -> Section:
+    return Section(SUPPRESSED, "Suppressed", (*notes, *suppressed_blocks(fleet, known), *ignored_blocks(fleet)))
 
 
 def agenda_counts(fleet: Fleet) -> Mapping[str, int]:

@@ -251,6 +251,7 @@ def _letters(bars: Sequence[Bar], places: Sequence[float], colours: Palette) -> 
 
 def _layout(axis: Axis, colours: Palette, last: float) -> dict[str, Any]:
     below = 46 if axis.names else 92 if axis.angle else 30
+    tick_font = {"size": LABEL_SIZE, "color": colours.mute}
     return {
         "height": HEIGHT,
         "margin": {"l": 62, "r": 8, "t": 30, "b": below + 18 * bool(axis.common)},
@@ -272,11 +273,11 @@ def _layout(axis: Axis, colours: Palette, last: float) -> dict[str, Any]:
             "ticktext": list(axis.texts),
             "title": {
                 "text": f"{axis.common}…" if axis.common else "",
-                "font": {"size": LABEL_SIZE, "color": colours.mute},
+                "font": tick_font,
                 "standoff": below - 24,
             },
             "tickangle": axis.angle,
-            "tickfont": {"size": LABEL_SIZE, "color": colours.mute},
+            "tickfont": tick_font,
             "range": [-0.7, last + 0.7],
             "showgrid": False,
             "zeroline": False,
@@ -284,12 +285,7 @@ def _layout(axis: Axis, colours: Palette, last: float) -> dict[str, Any]:
             "linecolor": colours.line,
             "showline": True,
         },
-        "yaxis": {
-            "tickfont": {"size": LABEL_SIZE, "color": colours.mute},
-            "gridcolor": colours.line,
-            "zeroline": False,
-            "fixedrange": True,
-        },
+        "yaxis": {"tickfont": tick_font, "gridcolor": colours.line, "zeroline": False, "fixedrange": True},
     }
 
 
