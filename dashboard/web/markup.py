@@ -4,21 +4,12 @@ from collections.abc import Iterable
 from html import escape
 
 from dashboard.fleet.formatting import count, visible
+from dashboard.render.html import GLYPHS
 from dashboard.rules.findings import Severity, Tally
 from dashboard.views import pages
+from dashboard.views.blocks import Tone
 from dashboard.views.findings_summary import SEVERITY_TERMS
 from dashboard.web import links
-
-_GLYPHS = {
-    "good": "✓",
-    "critical": "!",
-    "warning": "!",
-    "info": "i",
-    "unknown": "?",
-    "differs": "≠",
-    "same": "=",
-    "partly": "≈",
-}
 
 
 def text(value: object) -> str:
@@ -50,7 +41,7 @@ def link(address: str, content: str, *, title: str = "", css: str = "") -> str:
 
 def glyph(kind: str, word: str) -> str:
     """Return the shape of a state or severity, with its word for screen readers."""
-    return f'<span class="glyph {kind}" aria-hidden="true">{_GLYPHS[kind]}</span>{said(word)}'
+    return f'<span class="glyph {kind}" aria-hidden="true">{GLYPHS[Tone(kind)]}</span>{said(word)}'
 
 
 def heading(title: str, sentence: str = "") -> str:
@@ -78,12 +69,12 @@ def notice(kind: str, content: str) -> str:
     return f'<div class="notice {kind}">{content}</div>'
 
 
-def tally_glyphs(tally: Tally, **choices: str) -> str:
-    """Return the counts by severity as HTML, each a link to these findings with more URL choices; empty without any."""
+def tally_glyphs(tally: Tally) -> str:
+    """Return the counts by severity as HTML, each a link to these findings; empty without any."""
     counts = [(severity, getattr(tally, severity)) for severity in Severity if getattr(tally, severity)]
     return " ".join(
         link(
-            links.to(pages.FINDINGS, severity=severity, **choices),
+            links.to(pages.FINDINGS, severity=severity),
             f"{glyph(severity, '')}{bold(f'{number:,}')}{said(count(number, *SEVERITY_TERMS[severity]))}",
             title=count(number, *SEVERITY_TERMS[severity]),
             css="count",
