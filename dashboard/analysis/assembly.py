@@ -86,14 +86,15 @@ def build_fleet(
 
     What the fleet `before` derived from equal input is reused: the result is the same without it.
     """
-    known = [(snapshot, facts_of(snapshot)) for snapshot in snapshots]
-    found = {facts.document.id: facts.document for _, facts in known if facts.document}
-    documents = {key: found[key] for key in sorted(found)}
     since = polled_at - FRESH_INTERVALS * interval
-    same = _same_process(known)
+    known = [facts_of(snapshot, since) for snapshot in snapshots]
+    found = {facts.document.id: facts.document for facts in known if facts.document}
+    documents = {key: found[key] for key in sorted(found)}
+    same = _same_process([facts.replica for facts in known])
     engines = _Engines()
     replicas = [
-        _replica(snapshot, facts, since, same.get(snapshot.target.id, ()), engines) for snapshot, facts in known
+        replace(facts.replica, engines=engines.of(facts), same_process=same.get(facts.replica.id, ()))
+        for facts in known
     ]
     fleet = assembled(
         name, replicas, documents, polled_at=polled_at, ignore=ignore, generation=generation, before=before
@@ -172,54 +173,24 @@ class _Engines:
 
     def of(self, facts: Facts) -> tuple[Engine, ...]:
         """Return the capacity of a replica's engines. It does not depend on their fingerprints."""
-        document = facts.document
-        reports = tuple(report._replace(fingerprint=None) for report in facts.engines)
-        key = (document.id if document else None, reports, facts.kv_cache_groups)
+        document, groups = facts.document, facts.replica.kv_cache_groups
+        reports = tuple(report._replace(fingerprint=None) for report in facts.reports)
+        key = (document.id if document else None, reports, groups)
         if (known := self._known.get(key)) is None:
-            settings = document.settings if document else {}
-            known = self._known[key] = engines_of(reports, facts.kv_cache_groups, settings)
-        if reports == facts.engines:
+            known = self._known[key] = engines_of(reports, groups, document.settings if document else {})
+        if reports == facts.reports:
             return known
-        pairs = zip(known, facts.engines, strict=True)
+        pairs = zip(known, facts.reports, strict=True)
         return tuple(engine._replace(fingerprint=report.fingerprint) for engine, report in pairs)
 
 
-def _replica(snapshot: Snapshot, facts: Facts, since: datetime, same: tuple[str, ...], engines: _Engines) -> Replica:
-    document = facts.document
-    return Replica(
-        id=snapshot.target.id,
-        name=facts.name,
-        labels=snapshot.target.labels,
-        pool=facts.pool,
-        role=facts.role,
-        state=facts.state,
-        failure=facts.failure,
-        fresh=facts.observed_at is not None and facts.observed_at >= since,
-        version=facts.version,
-        started_at=facts.started_at,
-        observed_at=facts.observed_at,
-        document=document.id if document else None,
-        identity=facts.identity,
-        sources=facts.sources,
-        contradictions=facts.contradictions,
-        served_model_names=facts.served_model_names,
-        adapters=facts.adapters,
-        engines=engines.of(facts),
-        devices=facts.devices,
-        kv_cache_groups=facts.kv_cache_groups,
-        probes=tuple(snapshot.probes.values()),
-        same_process=same,
-        target_stale=snapshot.target.stale,
-    )
-
-
-def _same_process(known: Iterable[tuple[Snapshot, Facts]]) -> Mapping[str, tuple[str, ...]]:
+def _same_process(replicas: Iterable[Replica]) -> Mapping[str, tuple[str, ...]]:
     """Return, per replica, the other addresses with its `instance_id`: one process behind several addresses."""
     addresses: dict[str, list[str]] = defaultdict(list)
-    for snapshot, facts in known:
-        instance = facts.identity.get("instance_id")
+    for replica in replicas:
+        instance = replica.identity.get("instance_id")
         if instance is not None and instance.state is State.REPORTED and instance.value != '""':
-            addresses[instance.value].append(snapshot.target.id)
+            addresses[instance.value].append(replica.id)
     return {
         address: tuple(other for other in sharing if other != address)
         for sharing in addresses.values()

@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import NamedTuple, TypeVar
 
 from dashboard.fleet import (
-    Contradiction,
     Device,
     Document,
     EngineReport,
@@ -14,6 +13,7 @@ from dashboard.fleet import (
     FailureKind,
     KVCacheGroup,
     ProbeResult,
+    Replica,
     ReplicaState,
     Reply,
     Role,
@@ -40,61 +40,54 @@ REPORTS_CACHE = frozenset({Source.PROVIDER, Source.METRICS, Source.SERVER_INFO, 
 
 
 class Facts(NamedTuple):
-    """One snapshot, merged. `engines` has one report per DP rank."""
+    """One snapshot, merged: its replica without engines, its document, and one report per DP rank."""
 
-    name: str
-    pool: str | None
-    role: Role
-    state: ReplicaState
-    failure: Failure | None
-    version: str | None
-    started_at: datetime | None
-    observed_at: datetime | None
+    replica: Replica
     document: Document | None
-    contradictions: tuple[Contradiction, ...]
-    identity: Mapping[str, Setting]
-    sources: tuple[Source, ...]
-    served_model_names: tuple[str, ...]
-    adapters: Mapping[str, str | None]
-    engines: tuple[EngineReport, ...]
-    devices: tuple[Device, ...]
-    kv_cache_groups: tuple[KVCacheGroup, ...]
+    reports: tuple[EngineReport, ...]
 
 
-def facts_of(snapshot: Snapshot) -> Facts:
-    """Merge the replies of one replica."""
+def facts_of(snapshot: Snapshot, since: datetime | None = None) -> Facts:
+    """Merge the replies of one replica, which is fresh where it was read at `since` or later."""
     results = sorted(snapshot.probes.values(), key=_trust)
     replies = [result.reply for result in results if result.reply]
     merged = merge([reply.settings for reply in replies]) if replies else None
     document = merged.document if merged and merged.document.settings else None
-    labels = snapshot.target.labels
+    target = snapshot.target
     names = _served_names(replies)
-    role = _role(labels, document)
+    role = _role(target.labels, document)
     state, failure = _state(snapshot, results)
-    engines, token_contradictions = merge_engines(
+    reports, token_contradictions = merge_engines(
         tuple((reply.source, reply.engines) for reply in replies if reply.engines)
     )
-    return Facts(
-        name=labels.get("name") or snapshot.target.id.partition("://")[2] or snapshot.target.id,
-        pool=labels.get("pool") or _pool(names, role),
+    devices = next((reply.devices for reply in replies if reply.devices), ())
+    groups = next((reply.kv_cache_groups for reply in replies if reply.kv_cache_groups), ())
+    observed_at = max((result.observed_at for result in results if result.reply), default=None)
+    replica = Replica(
+        id=target.id,
+        name=target.labels.get("name") or target.id.partition("://")[2] or target.id,
+        labels=target.labels,
+        pool=target.labels.get("pool") or _pool(names, role),
         role=role,
         state=state,
         failure=failure,
+        fresh=observed_at is not None and (since is None or observed_at >= since),
         version=next((reply.version for reply in replies if reply.version), None),
         started_at=_started_at(replies),
-        observed_at=max((result.observed_at for result in results if result.reply), default=None),
-        document=document,
-        contradictions=(*merged.contradictions, *token_contradictions) if merged else (),
+        observed_at=observed_at,
+        document=document.id if document else None,
         identity=_identity(replies),
         sources=tuple(dict.fromkeys(reply.source for reply in replies)),
+        contradictions=(*merged.contradictions, *token_contradictions) if merged else (),
         served_model_names=names,
         adapters=_adapters(replies),
-        engines=engines,
-        devices=_on_engines(next((reply.devices for reply in replies if reply.devices), ()), engines),
-        kv_cache_groups=_on_engines(
-            next((reply.kv_cache_groups for reply in replies if reply.kv_cache_groups), ()), engines
-        ),
+        engines=(),
+        devices=_on_engines(devices, reports),
+        kv_cache_groups=_on_engines(groups, reports),
+        probes=tuple(snapshot.probes.values()),
+        target_stale=target.stale,
     )
+    return Facts(replica, document, reports)
 
 
 def _trust(result: ProbeResult) -> tuple[int, str]:

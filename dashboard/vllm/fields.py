@@ -200,8 +200,12 @@ def flatten_config(
             if isinstance(speculative[key], dict):
                 del speculative[key]
     identity = dict(take_identity(config))
-    identity |= {f"env.{name}": value for name, value in environment.items() if is_identity_variable(name)}
-    kept = {name: value for name, value in environment.items() if not is_identity_variable(name)}
+    kept = {}
+    for name, value in environment.items():
+        if is_identity_variable(name):
+            identity[f"env.{name}"] = value
+        else:
+            kept[name] = value
     key = (blake2b(to_json((config, kept)), digest_size=DIGEST_BYTES).digest(), source)
     settings = _shared.get(key)
     if settings is None:

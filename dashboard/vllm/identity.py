@@ -5,7 +5,7 @@ of variables that do not matter (vllm/envs.py), and the fields it writes at run 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 
@@ -71,9 +71,10 @@ ADDRESS = re.compile(r"^(?P<scheme>[a-z]+://)(?P<host>\[[^\]]*\]|[^:/*]+)(?P<por
 TOPIC = re.compile(r"^(?P<kind>[^@]*)@(?P<pod>[^@]*)@(?P<model>.*)$", re.DOTALL)
 
 
-def is_identity(section: str, field: str) -> bool:
-    """Return whether `section.field` is identity, as private fields and `*_resolved` guards are."""
-    return field in FIELDS.get(section, ()) or field.startswith("_") or field.endswith("_resolved")
+def identity_fields(section: str, fields: Iterable[str]) -> list[str]:
+    """Return the fields of a section that are identity, as private fields and `*_resolved` guards are."""
+    own = FIELDS.get(section, frozenset())
+    return [each for each in fields if each in own or each.startswith("_") or each.endswith("_resolved")]
 
 
 def is_identity_variable(name: str) -> bool:
@@ -87,7 +88,7 @@ def is_identity_path(path: str) -> bool:
     if section == "env":
         return is_identity_variable(field)
     top = section.partition(".")[0]
-    return top in SECTIONS or path in SECTIONS or is_identity(section, field)
+    return top in SECTIONS or path in SECTIONS or bool(identity_fields(section, [field]))
 
 
 def comparable_part(path: str, value: Any) -> Any:
@@ -123,11 +124,12 @@ def is_folder(name: object) -> bool:
 
 def take_identity(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Move identity out of a `VllmConfig`, yielding (path, value); `config` is changed."""
+    whole = SECTIONS | set(identity_fields("", config))
     for section, fields in list(config.items()):
-        if section in SECTIONS or is_identity("", section):
+        if section in whole:
             yield section, config.pop(section)
         elif isinstance(fields, dict):
-            for field in [field for field in fields if is_identity(section, field)]:
+            for field in identity_fields(section, fields):
                 yield f"{section}.{field}", fields.pop(field)
             if isinstance(extra := fields.get(EXTRA), dict):
                 fields[EXTRA], addresses = _split_addresses(f"{section}.{EXTRA}", extra)

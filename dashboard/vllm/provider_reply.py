@@ -5,6 +5,7 @@ Also devices and KV cache groups, which every configuration endpoint reports in 
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC
+from itertools import chain, starmap
 from typing import Any
 
 from dashboard.errors import UnreadableError
@@ -30,7 +31,9 @@ def read_provider(answer: InferenceConfigReply, fleet: FleetExtension) -> Reply:
     """Read an answer with its extension, which may lack `settings`. Raises UnreadableError for impossible values."""
     names = answer.model.served_model_names or ()
     settings, identity = _read_settings(answer, fleet, names)
-    groups = [*answer.kv_cache.groups, *(group for engine in fleet.engines for group in engine.groups)]
+    rank = _rank(answer, fleet)
+    devices = [(engine.data_parallel_rank, engine.devices) for engine in fleet.engines if engine.devices]
+    groups = [(engine.data_parallel_rank, engine.groups) for engine in fleet.engines if engine.groups]
     return Reply(
         Source.PROVIDER,
         settings,
@@ -40,9 +43,10 @@ def read_provider(answer: InferenceConfigReply, fleet: FleetExtension) -> Reply:
         served_model_names=names,
         adapters={adapter.name: adapter.path for adapter in fleet.adapters},
         engines=_read_engines(answer, fleet, is_usable=_covers_lookahead(fleet, settings)),
-        devices=_read_devices(answer, fleet),
-        kv_cache_groups=_read_groups(answer, fleet),
-        not_understood=unknown_kinds(groups),
+        # If no engine reports its own: those of the answering engine.
+        devices=tuple(chain.from_iterable(starmap(devices_of, devices or [(rank, answer.devices)]))),
+        kv_cache_groups=tuple(chain.from_iterable(starmap(groups_of, groups or [(rank, answer.kv_cache.groups)]))),
+        not_understood=unknown_kinds([*answer.kv_cache.groups, *(each for _, own in groups for each in own)]),
     )
 
 
@@ -118,18 +122,6 @@ def _read_engines(answer: InferenceConfigReply, fleet: FleetExtension, *, is_usa
     if not fleet.engines and answer.parallelism.data_parallel_size == 1:
         return (EngineReport(_rank(answer, fleet), answer.kv_cache.num_gpu_blocks),)
     return tuple(_report(engine, is_usable=is_usable) for engine in fleet.engines)
-
-
-def _read_devices(answer: InferenceConfigReply, fleet: FleetExtension) -> tuple[Device, ...]:
-    """Return the devices of all ranks; if no engine reports its own, those of the answering engine."""
-    devices = tuple(each for engine in fleet.engines for each in devices_of(engine.data_parallel_rank, engine.devices))
-    return devices or devices_of(_rank(answer, fleet), answer.devices)
-
-
-def _read_groups(answer: InferenceConfigReply, fleet: FleetExtension) -> tuple[KVCacheGroup, ...]:
-    """Return the KV cache groups of all ranks; if no engine reports its own, those of the answering engine."""
-    groups = tuple(each for engine in fleet.engines for each in groups_of(engine.data_parallel_rank, engine.groups))
-    return groups or groups_of(_rank(answer, fleet), answer.kv_cache.groups)
 
 
 def _rank(answer: InferenceConfigReply, fleet: FleetExtension) -> int:

@@ -44,4 +44,4 @@ def engines_of_answers(
     facts = facts_of(snapshot(answers, paths))
     assert facts.document is not None
     settings = {**facts.document.settings, **(more or {})}
-    return engines_of(facts.engines, facts.kv_cache_groups, settings), facts, settings
+    return engines_of(facts.reports, facts.replica.kv_cache_groups, settings), facts, settings

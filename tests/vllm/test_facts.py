@@ -16,6 +16,7 @@ from dashboard.fleet import (
     FailureKind,
     KVCacheGroup,
     ProbeResult,
+    Replica,
     ReplicaState,
     Reply,
     Role,
@@ -38,8 +39,12 @@ def probe(path: str, reply: Reply | None = None, failure: Failure | None = None,
     return ProbeResult(path, BY_PATH[path].source, at, 0.01, 200, reply=reply, failure=failure)
 
 
-def seen(*probes: ProbeResult, labels: Mapping[str, str] | None = None, target: str = "http://10.0.0.1:8000") -> Facts:
-    return facts_of(Snapshot(Target(target, labels or {}), AT, {each.path: each for each in probes}))
+def merged(*probes: ProbeResult, labels: Mapping[str, str] | None = None) -> Facts:
+    return facts_of(Snapshot(Target("http://10.0.0.1:8000", labels or {}), AT, {each.path: each for each in probes}))
+
+
+def seen(*probes: ProbeResult, labels: Mapping[str, str] | None = None) -> Replica:
+    return merged(*probes, labels=labels).replica
 
 
 def metrics(*engines: EngineReport, **more: Any) -> Reply:
@@ -83,7 +88,7 @@ RUST = capture("llama_rust", "0.33.0").answers
 
 @pytest.mark.parametrize("paths", [(METRICS, VERSION, MODELS), (METRICS, VERSION, MODELS, SERVER_INFO), (VERSION,)])
 def test_the_rust_frontend_is_partial_with_the_next_step(paths: tuple[str, ...]) -> None:
-    facts = facts_of(snapshot(RUST, paths))
+    facts = facts_of(snapshot(RUST, paths)).replica
 
     assert (facts.state, facts.failure) == (ReplicaState.PARTIAL, RUST_FRONTEND)
     assert "Start the Python API server" in RUST_FRONTEND.detail
@@ -91,14 +96,14 @@ def test_the_rust_frontend_is_partial_with_the_next_step(paths: tuple[str, ...])
 
 
 def test_the_rust_frontend_is_up_where_another_source_reports_the_engine() -> None:
-    assert facts_of(snapshot(RUST)).state is ReplicaState.UP
+    assert facts_of(snapshot(RUST)).replica.state is ReplicaState.UP
 
 
 def test_no_reply_is_down_with_the_failure_of_metrics() -> None:
     facts = seen(probe(VERSION, failure=KEY), probe(METRICS, failure=REFUSED))
 
     assert (facts.state, facts.failure) == (ReplicaState.DOWN, REFUSED)
-    assert (facts.document, facts.observed_at, facts.pool, facts.engines) == (None, None, None, ())
+    assert (facts.document, facts.observed_at, facts.pool, facts.fresh) == (None, None, None, False)
 
 
 def test_a_replica_that_is_down_keeps_its_earlier_replies() -> None:
@@ -180,11 +185,11 @@ def test_devices_and_groups_keep_the_ranks_of_the_provider() -> None:
         kv_cache_groups=(group._replace(dp_rank=2), group._replace(dp_rank=3)),
     )
 
-    facts = seen(probe(METRICS, metrics(EngineReport(0, 8))), probe(INFERENCE_CONFIG, provider))
+    facts = merged(probe(METRICS, metrics(EngineReport(0, 8))), probe(INFERENCE_CONFIG, provider))
 
-    assert [engine.dp_rank for engine in facts.engines] == [2, 3]
-    assert facts.devices == provider.devices
-    assert facts.kv_cache_groups == provider.kv_cache_groups
+    assert [report.dp_rank for report in facts.reports] == [2, 3]
+    assert facts.replica.devices == provider.devices
+    assert facts.replica.kv_cache_groups == provider.kv_cache_groups
 
 
 @pytest.mark.parametrize(
@@ -201,11 +206,11 @@ def test_devices_and_groups_of_another_source_have_the_rank_of_a_single_engine(
     group = KVCacheGroup(0, 0, "FullAttentionSpec", 16, 4096, 2)
     api = Reply(Source.PLUGIN, devices=(Device(0, 0, "H100"),), kv_cache_groups=(group,))
 
-    facts = seen(probe(METRICS, Reply(Source.METRICS, engines=engines)), probe(f"{PLUGIN}/devices", api))
+    facts = merged(probe(METRICS, Reply(Source.METRICS, engines=engines)), probe(f"{PLUGIN}/devices", api))
 
-    assert facts.engines == engines
-    assert facts.devices == (Device(rank, 0, "H100"),)
-    assert facts.kv_cache_groups == (group._replace(dp_rank=rank),)
+    assert facts.reports == engines
+    assert facts.replica.devices == (Device(rank, 0, "H100"),)
+    assert facts.replica.kv_cache_groups == (group._replace(dp_rank=rank),)
 
 
 @given(st.randoms(use_true_random=False), st.sampled_from(["gemma3", "gemma3_plugin", "llama_dp2"]))
@@ -224,4 +229,5 @@ def test_the_order_of_probes_does_not_change_the_facts(random: Any, case: str) -
 
     shuffled = replace(whole, probes={path: whole.probes[path] for path in paths})
 
-    assert facts_of(shuffled) == facts_of(whole)
+    assert replace(facts_of(shuffled).replica, probes=()) == replace(facts_of(whole).replica, probes=())
+    assert facts_of(shuffled)[1:] == facts_of(whole)[1:]

@@ -30,15 +30,16 @@ def documented(found: Facts) -> Mapping[str, Setting]:
 
 
 def contradicted(found: Facts) -> list[str]:
-    return [each.path for each in found.contradictions]
+    return [each.path for each in found.replica.contradictions]
 
 
 @pytest.mark.parametrize("server", captures(has_python_api))
 def test_settings_through_the_provider_equal_those_of_server_info(server: Capture) -> None:
-    ours, info = facts(with_provider(server)), facts(server.answers)
+    one, other = facts(with_provider(server)), facts(server.answers)
+    ours, info = one.replica, other.replica
 
-    assert shared(documented(ours)) == shared(documented(info))
-    assert documented(ours).keys() - documented(info).keys() <= PROVIDER_ONLY
+    assert shared(documented(one)) == shared(documented(other))
+    assert documented(one).keys() - documented(other).keys() <= PROVIDER_ONLY
     assert {path: each.value for path, each in ours.identity.items()} == {
         path: each.value for path, each in info.identity.items()
     }
@@ -55,7 +56,7 @@ def test_the_provider_does_not_contradict_other_sources(server: Capture, *, full
 
     assert contradicted(together) == ([TOKENS] if server.case == "gemma3_plugin" else [])
     assert shared(documented(together)) == shared(documented(facts(server.answers)))
-    assert together.sources[0] is Source.PROVIDER
+    assert together.replica.sources[0] is Source.PROVIDER
 
 
 @pytest.mark.parametrize("server", captures(has_python_api))
