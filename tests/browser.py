@@ -15,6 +15,7 @@ T = TypeVar("T")
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE_MILLISECONDS = 30_000
+expect.set_options(timeout=PATIENCE_MILLISECONDS)
 MOMENT_MILLISECONDS = 150  # between two looks at a page; equal looks mean that it is drawn
 LATE_LOOKS, LATE_MILLISECONDS = 3, 1_000
 HEIGHT = 1000  # pixels of a window before it grows to the height of its page

@@ -94,7 +94,6 @@ class PoolSubject:
     members: tuple[Replica, ...] = field(init=False)
     # Caches: many rules ask for the same, and a subject exists as long as one fleet is evaluated.
     _values: dict[str, Holders] = field(init=False, default_factory=dict)
-    _identity_paths: set[str] = field(init=False, default_factory=set)
     _identities: dict[str, dict[str, Any]] = field(init=False, default_factory=dict)
     _reporters: dict[str, _Reporters] = field(init=False, default_factory=dict)
     _unread: dict[str | None, int] = field(init=False, default_factory=dict)  # replicas not evaluated, by version
@@ -108,7 +107,6 @@ class PoolSubject:
         object.__setattr__(self, "members", members)
         known = {each.id for each in members}
         self._unread.update(Counter(each.version for each in self.all_replicas if each.id not in known))
-        self._identity_paths.update(*(each.identity for each in members))
         grouped: dict[str, list[str]] = defaultdict(list)
         for member in members:
             grouped[str(member.document)].append(member.id)
@@ -201,7 +199,7 @@ class PoolSubject:
     def _whole(self, path: str) -> Iterable[tuple[str, Setting | None]]:
         """Return what each member reports; per document where the path is in no identity."""
         compared = {key: lookup_setting(self.documents[key].settings, path) for key in self._by_document}
-        if path in self._identity_paths:
+        if any(path in each.identity for each in self.members):
             return ((each.id, each.identity.get(path) or compared[str(each.document)]) for each in self.members)
         known = ((key, setting) for key, setting in compared.items() if setting is not None)
         return ((each, setting) for key, setting in known for each in self._by_document[key])
