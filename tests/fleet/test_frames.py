@@ -30,14 +30,6 @@ def frame(built: Fleet) -> pd.DataFrame:
     return replicas_frame(built.replicas, built.pools)
 
 
-@pytest.mark.parametrize("built", [empty_fleet("prod"), story()], ids=["empty", "story"])
-def test_the_frame_has_its_columns_and_types_also_without_rows(built: Fleet) -> None:
-    found = frame(built)
-
-    assert {column: str(dtype) for column, dtype in found.dtypes.items()} == dict(REPLICAS)
-    assert found["replica"].to_list() == [each.id for each in built.replicas]
-
-
 def test_a_replica_is_a_row_with_its_cohort() -> None:
     usual, other = document(), document({"cache_config.block_size": 32})
     failure = Failure(FailureKind.SCHEMA, HOSTILE)
@@ -67,6 +59,7 @@ def test_a_replica_is_a_row_with_its_cohort() -> None:
 @pytest.mark.parametrize(
     ("columns", "build", "number"),
     [
+        (REPLICAS, frame, 40),
         (SETTINGS, lambda built: settings_frame(built.documents.values()), 136),
         (ENGINES, lambda built: engines_frame(built.replicas), 39),
         (DEVICES, lambda built: devices_frame(built.replicas), 117),
