@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from dashboard.errors import UnreadableError
@@ -137,17 +138,11 @@ def read_inference_config(payload: Any) -> Reply:
     )
 
 
-def read_kv_cache(payload: Any) -> Reply:
-    """GET /v1/server/kv-cache: runtime numbers of one engine."""
-    return _read_kv_cache(payload, Source.CONFIG_API)
+def read_kv_cache(payload: Any, source: Source = Source.CONFIG_API) -> Reply:
+    """GET /v1/server/kv-cache, and .../kv-cache of the public plugins: runtime numbers of one engine.
 
-
-def read_plugin_kv_cache(payload: Any) -> Reply:
-    """GET .../kv-cache of the public plugins: their tokens are blocks x block_size, and never used as capacity."""
-    return _read_kv_cache(payload, Source.PLUGIN)
-
-
-def _read_kv_cache(payload: Any, source: Source) -> Reply:
+    The plugins' tokens are blocks x block_size, and never used as capacity.
+    """
     reply = KVCacheReply.model_validate(payload)
     return Reply(
         source,
@@ -170,7 +165,11 @@ def read_plugin_devices(payload: Any) -> Reply:
     return Reply(Source.PLUGIN, devices=devices_of(0, PluginDevicesReply.model_validate(payload).devices))
 
 
-_PLUGIN_READERS = {"config": read_plugin_config, "devices": read_plugin_devices, "kv-cache": read_plugin_kv_cache}
+_PLUGIN_READERS: Mapping[str, Callable[[Any], Reply]] = {
+    "config": read_plugin_config,
+    "devices": read_plugin_devices,
+    "kv-cache": partial(read_kv_cache, source=Source.PLUGIN),
+}
 READERS: Mapping[str, Callable[[Any], Reply]] = {
     "/version": read_version,
     "/v1/models": read_models,
