@@ -161,8 +161,14 @@ class _Source:
         """Return the rows of the differences, then the other rows; with `is_hiding` only those that differ."""
         differing = [difference.path for difference in self.pool.differences]
         others = sorted(set(self.table.paths).difference(differing, self.pool.ignored))
-        rows = [self.row(path, path) for path in others]
-        return [self.row(path, path) for path in differing] + [row for row in rows if row.differs or not is_hiding]
+        shown = [path for path in others if not is_hiding or self._differs(path)]
+        return [self.row(path, path) for path in (*differing, *shown)]
+
+    def _differs(self, path: str) -> bool:
+        """Return whether a value of a path differs from the reference, or is marked because of a tie."""
+        values = {self.table.values[code] for code in self.codes[path] if code >= NULL}
+        same = {self.is_same(path, value) for value in values}
+        return False in same or (self.marks_ties and None in same)
 
     def row(self, path: str, label: str) -> Row:
         """Return the row of a path."""

@@ -4,9 +4,11 @@ import json
 import re
 from collections.abc import Iterable
 from datetime import datetime
+from functools import lru_cache
 
 from dashboard.fleet import Basis, FailureKind, Source, State
 
+MAX_NAMES = 20_000  # of replicas whose sorting keys are kept
 # Azure Pipelines, TeamCity and the older form of GitHub find these anywhere in a line of a log.
 COMMAND_MARK = r"#(?=#(?i:\[|vso\[|teamcity\[))"
 # Controls except tab and line feed, directions, joiners, fillers, invisible characters, those invalid in UTF-8 or XML.
@@ -124,6 +126,8 @@ def whole_text(value: str, state: State) -> str:
 
 def one_line(text: str) -> str:
     """Return foreign text on one line: white space becomes spaces, characters that hide or move text are replaced."""
+    if text.isascii() and text.isprintable():  # most texts: nothing to replace
+        return text
     if not text.isprintable():
         text = "".join(each if each.isprintable() else " " if each.isspace() else "\ufffd" for each in text)
     return visible(text)
@@ -225,10 +229,11 @@ def iso(time: datetime) -> str:
     return f"{time:%Y-%m-%dT%H:%M:%S}Z"
 
 
-def natural(name: str) -> list[tuple[bool, int, str]]:
+@lru_cache(maxsize=MAX_NAMES)
+def natural(name: str) -> tuple[tuple[bool, int, str], ...]:
     """Return the key of natural sorting: `chat-2` before `chat-10`."""
     parts = re.split(r"([0-9]{1,18})", name)
-    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts if part]
+    return tuple((part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts if part)
 
 
 def _scaled(number: float, scales: tuple[tuple[int, str], ...]) -> str:

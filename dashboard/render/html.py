@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from jinja2.runtime import Macro
 from markupsafe import Markup, escape
 
-from dashboard.fleet.formatting import count, end_cut, one_line, visible
+from dashboard.fleet.formatting import count, end_cut, visible
 from dashboard.fleet.pieces import Kind, Target, Text, to_plain
 from dashboard.render.matrix_html import breakable, colour, matrix_html
 from dashboard.render.svg_chart import to_svgs
@@ -172,7 +172,7 @@ def _finalize(value: object) -> object:
 
 def _clean(text: str) -> str:
     """Return a text on one line, with nothing hidden in it."""
-    return end_cut(one_line(text), LONGEST)
+    return end_cut(text, LONGEST)
 
 
 def _parts(text: str) -> Markup:
