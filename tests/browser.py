@@ -31,6 +31,7 @@ ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
     "--no-first-run",
+    "--disable-gpu",
 )
 
 # Streamlit's own signs of a page that is drawn.
