@@ -64,24 +64,24 @@ def _findings(inspection: Inspection, names: Mapping[str, str]) -> Iterator[tupl
     for each in inspection.findings:
         alike.setdefault((each.rule, each.severity, each.why, each.remedy), []).append(each)
     shown: set[Snippet] = set()
-    for (_, severity, why, remedy), same in alike.items():
+    for (rule, severity, why, remedy), same in alike.items():
         fresh = tuple(each for each in remedy.snippets if each.kind != YAML or each not in shown)
         shown.update(fresh)
-        described = [finding_text.describe(each, names) for each in same]
         lines = [
-            *(_where(each, is_only=len(same) == 1) for each in described),
+            *(_where(each, names, is_only=len(same) == 1) for each in same),
             *([f"Why: {why}"] if why else []),
             f"Do: {remedy.sentence}",
             *finding_text.paste_lines(remedy._replace(snippets=fresh)),
         ]
         places = dict.fromkeys(place for each in same for place in finding_text.places(each))
-        title = f"{described[0].rule} in {finding_text.first_names(places)}"
+        title = f"{finding_text.rule_title(rule)} in {finding_text.first_names(places)}"
         yield LEVELS[severity], command(LEVELS[severity], title, "\n".join(lines))
 
 
-def _where(described: finding_text.DescribedFinding, *, is_only: bool) -> str:
-    place = "" if is_only else f"{described.where}, "
-    return " ".join([f"{place}{described.replicas}: {described.finding.sentence}", *described.remarks])
+def _where(finding: Finding, names: Mapping[str, str], *, is_only: bool) -> str:
+    place = "" if is_only else f"{finding_text.where(finding)}, "
+    found = f"{place}{finding_text.replicas_text(finding, names)}: {finding.sentence}"
+    return " ".join([found, *finding_text.remarks(finding)])
 
 
 def _escaped(text: str, rules: dict[str, str]) -> str:

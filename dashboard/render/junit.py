@@ -97,18 +97,18 @@ def _result(case: ET.Element, tag: str, kind: str, message: str, text: str = "")
 
 def _texts(findings: Sequence[Finding], names: Mapping[str, str]) -> str:
     """Return findings in full, a paragraph each."""
-    return "\n\n".join("\n".join(_text(finding_text.describe(each, names))) for each in findings)
+    return "\n\n".join("\n".join(_text(each, names)) for each in findings)
 
 
-def _text(described: finding_text.DescribedFinding) -> list[str]:
-    suppressed = finding_text.suppressions([described.finding])
+def _text(finding: Finding, names: Mapping[str, str]) -> list[str]:
+    suppressed = finding_text.suppressions([finding])
     return [
-        f"{described.finding.severity}: {described.finding.sentence}",
-        f"Where: {described.where}, {described.replicas}",
-        f"Why: {described.finding.why}",
-        f"Do: {described.finding.remedy.sentence}",
-        *described.paste,
-        *described.remarks,
+        f"{finding.severity}: {finding.sentence}",
+        f"Where: {finding_text.where(finding)}, {finding_text.replicas_text(finding, names)}",
+        f"Why: {finding.why}",
+        f"Do: {finding.remedy.sentence}",
+        *finding_text.paste_lines(finding.remedy),
+        *finding_text.remarks(finding),
         *([f"{suppressed[:1].upper()}{suppressed[1:]}."] if suppressed else []),
     ]
 

@@ -97,13 +97,13 @@ def _notification(outcome: Outcome) -> Json:
 
 
 def _result(finding: Finding, names: Mapping[str, str], file: str) -> Json:
-    described = finding_text.describe(finding, names)
+    replicas = finding_text.replicas_text(finding, names)
     lines = [
-        f"{described.where}, {described.replicas}: {described.finding.sentence}",
-        described.finding.why,
-        described.finding.remedy.sentence,
-        *(line for text in described.paste for line in text.splitlines()),
-        *described.remarks,
+        f"{finding_text.where(finding)}, {replicas}: {finding.sentence}",
+        finding.why,
+        finding.remedy.sentence,
+        *(line for text in finding_text.paste_lines(finding.remedy) for line in text.splitlines()),
+        *finding_text.remarks(finding),
     ]
     return {
         "ruleId": finding.rule,
@@ -119,7 +119,7 @@ def _result(finding: Finding, names: Mapping[str, str], file: str) -> Json:
         ],
         "partialFingerprints": {FINGERPRINT: f"{finding.id}:1"},
         "suppressions": _suppressions(finding),
-        "properties": _properties(finding, described.replicas),
+        "properties": _properties(finding, replicas),
     }
 
 

@@ -1,11 +1,11 @@
 """What `check` prints: findings by severity with cause and fix, then what limits them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import Piece, Style, Text, plain
-from dashboard.rules.findings import OutcomeKind, Severity
+from dashboard.rules.findings import Finding, OutcomeKind, Severity
 from dashboard.views import finding_text
 from dashboard.views.blocks import Entries, Entry, Paragraph, Section, Tone, View
 from dashboard.views.context import context_of
@@ -24,10 +24,7 @@ def check_view(fleet: Fleet) -> View:
     entries = [
         (
             finding.severity,
-            _entry(
-                finding_text.describe(finding, names),
-                finding_text.same_as(finding, earlier, names) if earlier else None,
-            ),
+            _entry(finding, names, finding_text.same_as(finding, earlier, names) if earlier else None),
         )
         for finding, earlier in finding_text.with_earlier(inspection.findings)
     ]
@@ -57,23 +54,23 @@ def check_view(fleet: Fleet) -> View:
     )
 
 
-def _entry(described: finding_text.DescribedFinding, same_as: str | None) -> Entry:
+def _entry(finding: Finding, names: Mapping[str, str], same_as: str | None) -> Entry:
     advice: list[Text] = [
-        _labelled("What to do", described.finding.remedy.sentence),
-        *([plain(EITHER)] if has_alternatives(described.finding.remedy) else []),
+        _labelled("What to do", finding.remedy.sentence),
+        *([plain(EITHER)] if has_alternatives(finding.remedy) else []),
     ]
-    if described.finding.why:
-        advice.insert(0, _labelled("Why it matters", described.finding.why))
+    if finding.why:
+        advice.insert(0, _labelled("Why it matters", finding.why))
     return Entry(
-        tone=Tone(described.finding.severity),
-        head=(Piece(described.rule, Style.STRONG), Piece(f" in {described.where}")),
-        side=described.replicas,
+        tone=Tone(finding.severity),
+        head=(Piece(finding_text.rule_title(finding.rule), Style.STRONG), Piece(f" in {finding_text.where(finding)}")),
+        side=finding_text.replicas_text(finding, names),
         lines=(
-            plain(described.finding.sentence),
+            plain(finding.sentence),
             *([plain(same_as)] if same_as else advice),
-            *map(plain, described.remarks),
+            *map(plain, finding_text.remarks(finding)),
         ),
-        snippets=() if same_as else tuple(each.text for each in described.finding.remedy.snippets),
+        snippets=() if same_as else tuple(each.text for each in finding.remedy.snippets),
     )
 
 

@@ -30,29 +30,6 @@ class NamedCohort(NamedTuple):
     names: tuple[str, ...]
 
 
-class DescribedFinding(NamedTuple):
-    """A finding as text: rule, pools, replicas, cause, what to paste, and remarks."""
-
-    finding: Finding
-    rule: str
-    where: str
-    replicas: str
-    paste: tuple[str, ...]
-    remarks: tuple[str, ...]
-
-
-def describe(finding: Finding, names: Mapping[str, str]) -> DescribedFinding:
-    """Return a finding as text. `names` is by replica id."""
-    return DescribedFinding(
-        finding=finding,
-        rule=rule_title(finding.rule),
-        where=where(finding),
-        replicas=replicas_text(finding, names),
-        paste=paste_lines(finding.remedy),
-        remarks=tuple(remarks(finding)),
-    )
-
-
 def rule_title(rule: str) -> str:
     """Return id and name of a rule; of an unknown rule its id."""
     return f"{rule} {BY_ID[rule].name}" if rule in BY_ID else rule
