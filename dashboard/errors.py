@@ -38,4 +38,4 @@ class SnapshotError(DashboardError):
 
 
 class ReportError(DashboardError):
-    """A report cannot be written; one sentence has cause and action."""
+    """A report cannot be written. The message has cause and action."""

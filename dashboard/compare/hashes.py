@@ -62,7 +62,7 @@ class CohortHashes(NamedTuple):
 
     @property
     def is_each_alone(self) -> bool:
-        """Whether no two replicas hash alike; of one replica, no two engines."""
+        """Whether no two replicas hash alike, or no two engines of a single replica."""
         most = max(map(len, self.digests.values()), default=1)
         return most == 1 and (self.reporting > 1 or self.ways == self.engines + self.off)
 

@@ -220,7 +220,7 @@ def sharing_verdict(pool: Pool, replicas: Mapping[str, Replica], documents: Mapp
 
 
 def compare_cohorts(one: CohortHashes, other: CohortHashes) -> SharingCell:
-    """Compare two cohorts, or the replicas of one with each other; of one replica, its engines.
+    """Compare two cohorts, the replicas of one cohort, or the engines of one replica.
 
     Silent replicas count as those that report only where these differ.
     """

@@ -67,7 +67,7 @@ def worded(error: ErrorDetails, example: Callable[[], object]) -> str:
 
 
 def _unknown(place: Place, options: type[BaseModel]) -> str:
-    """Return that a key is unknown: a rule, a parameter of a rule, or another."""
+    """Return the mistake for an unknown key: a rule, a parameter of a rule, or another."""
     match place:
         case ("rules", str(rule)):
             return f"duplicate {rule_id(rule)}; keep one" if rule_id(rule) != rule else unknown_rule(rule)
@@ -122,7 +122,7 @@ def is_option_name(key: str, known: list[str]) -> bool:
 
 
 def unknown_key(key: str, known: list[str]) -> str:
-    """Return that a key is unknown, with the likely one."""
+    """Return the mistake for an unknown key, with the likely key."""
     if key.lower() in _SECRET_KEYS:
         return "no secrets in clear text; use token_env or token_file"
     close = get_close_matches(key, known, n=1)
@@ -130,7 +130,7 @@ def unknown_key(key: str, known: list[str]) -> str:
 
 
 def unknown_rule(text: str) -> str:
-    """Return that no rule has this id, with the likely one; for a wrong number, the ids of its family."""
+    """Return the mistake for an unknown rule id, with the likely id, or with the ids of its family."""
     if (form := _ID.fullmatch(text)) and (there := _numbers(form["family"].upper())):
         meant = likely_rule_id(text)
         return f"unknown rule; did you mean {meant}?" if meant in BY_ID else f"unknown rule; there are {there}"

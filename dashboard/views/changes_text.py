@@ -70,7 +70,7 @@ def change_text(change: SettingChange) -> str:
 
 
 def group_text(group: SettingGroup) -> str:
-    """Return whose settings changed: `37 of 40 replicas of chat`."""
+    """Return the share of replicas whose settings changed: `37 of 40 replicas of chat`."""
     before, after = group.pools
     number = len(group.replicas)
     if before != after:

@@ -97,7 +97,7 @@ def context_line(context: Context) -> str:
 
 
 def _sides(context: Context) -> tuple[str, ...]:
-    """Return fleet, snapshot, time and coverage; of a comparison a part for each side after a shared fleet."""
+    """Return fleet, snapshot, time and coverage. A comparison has a part for each side, after a shared fleet."""
     before = context.before
     if before is None:
         return _side(context)

@@ -70,7 +70,7 @@ def finding_section(fleet: Fleet, known: FindingList, listed: ListedFinding, cho
 
 
 def missing_finding(choices: Choices) -> Paragraph:
-    """Return that the finding of the URL does not exist."""
+    """Return the message that the finding of the URL does not exist."""
     close = Piece("Close", target=Target(Kind.PAGE, pages.FINDINGS, choices=choices))
     text = (Piece("Finding not found.", Style.STRONG), Piece(" Fixed, or the configuration changed. "), close)
     return Paragraph(text, Tone.INFO)

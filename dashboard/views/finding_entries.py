@@ -142,7 +142,7 @@ def head_of(findings: Sequence[Finding], target: Target | None = None) -> Text:
 
 
 def side_of(findings: Sequence[Finding], names: Mapping[str, str]) -> Text:
-    """Return the cohorts of a finding, with their replicas if these are few; of several findings the number."""
+    """Return the cohorts of a finding, with their replicas if these are few, or the number of several findings."""
     first = findings[0]
     if len(findings) > 1:
         return plain(count(len(_replicas(findings)), "replica"))

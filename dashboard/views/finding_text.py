@@ -31,7 +31,7 @@ class NamedCohort(NamedTuple):
 
 
 def rule_title(rule: str) -> str:
-    """Return id and name of a rule; of an unknown rule its id."""
+    """Return the id and name of a rule, or only the id of an unknown rule."""
     return f"{rule} {BY_ID[rule].name}" if rule in BY_ID else rule
 
 
@@ -58,7 +58,7 @@ def first_names(names: Iterable[str]) -> str:
 
 
 def places(finding: Finding) -> tuple[str, ...]:
-    """Return the pool or pair of a finding; of a rule on the whole fleet its pools."""
+    """Return the pool or pair of a finding. A rule on the whole fleet has several pools."""
     is_fleet_wide = finding.rule in BY_ID and BY_ID[finding.rule].scope is Scope.FLEET
     return finding.pools if is_fleet_wide and finding.pools else (finding.subject,)
 
@@ -88,7 +88,7 @@ def has_several_pools(cohorts: Iterable[CohortShare]) -> bool:
 
 
 def cohorts_text(finding: Finding) -> str:
-    """Return the cohorts of a finding: `A x3, B x1`; of several pools with the pool's name."""
+    """Return the cohorts of a finding: `A x3, B x1`. With several pools, each has its pool's name."""
     several = has_several_pools(finding.cohorts)
     return ", ".join(_cohort(share, several=several) for share in finding.cohorts)
 

@@ -148,7 +148,7 @@ def equal_text(pool: Pool, matrix: Matrix, members: Sequence[Replica]) -> str:
 
 
 def unmatched_text(matrix: Matrix, choice: MatrixChoice) -> str:
-    """Return that the filters hide all settings, and how many."""
+    """Return the message that the filters hide all settings, and how many."""
     kind = "differing " if choice.only_differences else ""
     filters = [f"section {choice.section}"] if choice.section else []
     filters += [f"“{choice.search}”"] if choice.search else []

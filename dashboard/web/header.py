@@ -129,7 +129,7 @@ def draw_ignored_choices() -> None:
 
 
 def draw_footer(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
-    """Draw the context by which a picture of this page can be traced; of a comparison that of both sides."""
+    """Draw fleet, data time and filters, so that a screenshot can be traced. A comparison has both sides."""
     if sides is None:
         parts = context_parts(page_context(fleet, page))
     else:

@@ -255,7 +255,7 @@ def _draw_topics(topics: Topics, snapshot: str | None, notes: Notes) -> None:
 
 
 def _draw_topic(topic: Topic, snapshot: str, notes: Notes) -> None:
-    """Draw one entry with its fields; of several notes, the first one can be edited."""
+    """Draw one entry with its fields. If it has several notes, the first one can be edited."""
     noted = [each for each in topic.ids if each in notes] or [topic.ids[0]]
     with st.container(key=f"topic_{noted[0]}"):
         st.html(topic.html)

@@ -97,7 +97,7 @@ def _differences(table: Table, rows: tuple[int, int], versions: tuple[str | None
 
 
 def _grouped(found: Iterable[tuple[_Kind, _Any]]) -> Iterator[tuple[Sequence[_Kind], list[_Any]]]:
-    """Yield the differences of exactly the same replicas of the same pools; of one side also for the same reason."""
+    """Yield the differences that have the same replicas and pools, and if one side lacks the value, the same reason."""
     kinds: dict[tuple[Pools, _Any], list[_Kind]] = defaultdict(list)
     for kind, each in found:
         kinds[kind.pools, each].append(kind)

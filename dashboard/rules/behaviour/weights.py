@@ -203,7 +203,7 @@ def _where_mamba(dtype: SettingValue, settings: Mapping[str, Setting]) -> Settin
 def numerics_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool add numbers in a different order, so answers may differ.
 
-    Compared are accelerators, attention backend and tensor parallelism. Not evaluated where batch invariance is on
+    The rule compares accelerators, attention backend and tensor parallelism. Not evaluated where batch invariance is on
     everywhere.
 
     Why it matters:
@@ -264,8 +264,8 @@ def _different_devices(devices: Holders) -> Draft:
 def model_setup_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool set the model up differently.
 
-    Compared are overrides of the model's configuration (`hf_overrides`), the runner, conversion and pooler. The runner
-    counts as vLLM resolved it. `skip_tokenizer_init` is a warning.
+    The rule compares overrides of the model's configuration (`hf_overrides`), the runner, conversion and pooler. The
+    runner counts as vLLM resolved it. `skip_tokenizer_init` is a warning.
 
     Why it matters:
         - any pool: Another rope scaling, runner or pooler computes other results from the same weights. Requests

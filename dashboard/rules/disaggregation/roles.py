@@ -306,7 +306,7 @@ def is_local(host: str) -> bool:
 def encoder_settings_differ(fleet: FleetSubject) -> Iterator[Draft]:
     """Multimodal encoders and their readers have different settings.
 
-    Compared are the connector of the encoder cache, the vLLM version, the model's path and its dtype.
+    The rule compares the connector of the encoder cache, the vLLM version, the model's path and its dtype.
 
     Why it matters:
         - disaggregated: The encoder refuses each transfer with NACK_INCOMPAT. Every replica encodes each image itself,

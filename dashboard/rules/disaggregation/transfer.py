@@ -219,8 +219,8 @@ def _refusal(pair: PairSubject) -> str:
 def prefill_decode_kv_cache_groups_differ(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode have different KV cache groups.
 
-    Compared are kinds, layers, windows and head sizes of the first engine's groups: they do not depend on the number of
-    GPUs.
+    The rule compares kinds, layers, windows and head sizes of the first engine's groups: they do not depend on the
+    number of GPUs.
 
     Why it matters:
         - disaggregated: The memory regions of both sides cannot be mapped. The connector ends the handshake with an

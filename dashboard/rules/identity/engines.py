@@ -166,7 +166,8 @@ def _shared_value(path: str, name: str, replicas: tuple[str, ...], fix: Remedy) 
 def address_shared(fleet: FleetSubject) -> Iterator[Draft]:
     """Replicas report the same address.
 
-    Compared are the side channels of NIXL and of the P2P tier, the endpoints of KV events, and the pod in their topics.
+    The rule compares the side channels of NIXL and of the P2P tier, the endpoints of KV events, and the pod in their
+    topics.
     Addresses such as `*` and `localhost` are compared between replicas on the same host only.
 
     Why it matters:

@@ -54,7 +54,7 @@ WHY_MULTIPLES = {
 def block_size_not_the_routers(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas use another block size than the router.
 
-    Compared are the tokens of a block: with decode context parallelism the block size times its degree. The router's
+    The rule compares the tokens of a block: the block size times the degree of decode context parallelism. The router's
     size is `expects.block_size` in fleet.yaml.
 
     Why it matters:

@@ -171,8 +171,8 @@ def _with_connector(pool: PoolSubject, draft: Draft) -> Remedy:
 def lmcache_settings_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool use LMCache differently.
 
-    Compared are the connector and the LMCache options of its extra config. LMCache's own file and variables are not
-    reported.
+    The rule compares the connector and the LMCache options of its extra config. LMCache's own file and variables are
+    not reported.
 
     Why it matters:
         - kv-store: LMCache's keys are hashes of chunks. Replicas with another chunk size, hash algorithm or store share

@@ -40,54 +40,54 @@ def plain(text: str) -> str:
 
 
 def timed_out(asked: Asked, seconds: float, *, began: bool) -> Failure:
-    """Return that no complete answer arrived within `seconds`."""
+    """Return the failure: no complete answer arrived within `seconds`."""
     did = f"began to answer {asked.path} but was not done" if began else f"did not answer {asked.path}"
     return Failure(FailureKind.TIMEOUT, f"{asked.where} {did} within {seconds:.3g} s.")
 
 
 def no_time(asked: Asked) -> Failure:
-    """Return that the time of the replica was used up before this probe."""
+    """Return the failure: the time of the replica was used up before this probe."""
     said = f"There was no time left to ask {asked.where} for {asked.path}: what was asked before took too long."
     return Failure(FailureKind.TIMEOUT, said)
 
 
 def poll_over(asked: Asked) -> Failure:
-    """Return that the time of the poll was used up before this probe."""
+    """Return the failure: the time of the poll was used up before this probe."""
     said = f"The poll ended before {asked.where} was asked for {asked.path}; raise poll.poll_timeout_seconds."
     return Failure(FailureKind.TIMEOUT, said)
 
 
 def too_large(asked: Asked, limit: int) -> Failure:
-    """Return that a body has more than `limit` bytes after decompression."""
+    """Return the failure: a body has more than `limit` bytes after decompression."""
     said = f"{asked.where} answered {asked.path} with more than {limit / 2**20:.3g} MiB; the rest was not read."
     return Failure(FailureKind.TOO_LARGE, said)
 
 
 def too_costly(asked: Asked, seconds: float) -> Failure:
-    """Return that earlier answers used up the processor time of the replica."""
+    """Return the failure: earlier answers used up the processor time of the replica."""
     said = f"{asked.where}: its answers took more than {seconds:.3g} s to parse; {asked.path} was not asked for."
     return Failure(FailureKind.TOO_LARGE, f"{said} Check what answers there.")
 
 
 def badly_encoded(asked: Asked, how: str) -> Failure:
-    """Return that a body cannot be unpacked."""
+    """Return the failure: a body cannot be unpacked."""
     return Failure(FailureKind.DECODE, f"{asked.where} answered {asked.path} with {how}.")
 
 
 def unread(asked: Asked, mistake: Exception) -> Failure:
-    """Return that an internal error occurred while reading a body."""
+    """Return the failure: an internal error occurred while reading a body."""
     said = f"could not be read ({type(mistake).__name__}); this is a mistake of the dashboard, please report it"
     return Failure(FailureKind.DECODE, f"The answer of {asked.where} to {asked.path} {said}.")
 
 
 def ca_unreadable(asked: Asked, ca_file: object) -> Failure:
-    """Return that the CA file is missing or has no certificate."""
+    """Return the failure: the CA file is missing or has no certificate."""
     said = f"was not asked: the CA file {plain(str(ca_file))} cannot be read as certificates in PEM form"
     return Failure(FailureKind.TLS, f"{asked.where} {said}.")
 
 
 def no_address(asked: Asked) -> Failure:
-    """Return that the target's id is not a valid URL."""
+    """Return the failure: the target's id is not a valid URL."""
     return Failure(FailureKind.TARGET, f"{asked.where} is no address that can be asked; correct it where it is listed.")
 
 
