@@ -77,7 +77,7 @@ class Expected:
         read = [each for each in staying if each.document is not None and not each.is_second_address]
         self._staying = [each for each in read if each.fresh] or read
         self._documents = documents
-        self._peers: dict[tuple[str, tuple[str, ...]], tuple[int, ...]] = {}
+        self._peers: dict[tuple[str, tuple[str, ...], bool], tuple[int, ...]] = {}
 
     def ranks(self, replica: Replica, after: Document, changes: Sequence[SettingChange]) -> tuple[RankForecast, ...]:
         """Return the forecast of each rank of a replica; none if no setting that decides capacity changes."""
@@ -91,15 +91,21 @@ class Expected:
     def _rank(self, replica: Replica, engine: Engine, after: Document, *, has_other_ranks: bool) -> RankForecast:
         names = devices_of(replica, engine.dp_rank)
         rank = RankForecast(
-            replica.id, engine.dp_rank, engine.kv_cache_size_tokens, engine.basis, "Device not reported."
+            replica.id,
+            engine.dp_rank,
+            engine.kv_cache_size_tokens,
+            engine.basis,
+            "Device not reported.",
+            shares_sum=engine.shares_sum,
         )
         if has_other_ranks:
             return rank._replace(reason="The number of DP ranks changes.")
         if not names:
             return rank
-        if (after.id, names) not in self._peers:
-            self._peers[after.id, names] = self._tokens(after, names)
-        tokens = self._peers[after.id, names]
+        key = (after.id, names, engine.shares_sum)
+        if key not in self._peers:
+            self._peers[key] = self._tokens(after, names, shares_sum=engine.shares_sum)
+        tokens = self._peers[key]
         shown = joined([middle_cut(one_line(name), LONGEST_NAME) for name in names])
         if not tokens:
             return rank._replace(reason=f"No identical engine on {shown} reports its tokens.")
@@ -112,16 +118,21 @@ class Expected:
             reason=f"Based on {count(len(tokens), 'identical engine')} on {shown}.",
         )
 
-    def _tokens(self, after: Document, names: tuple[str, ...]) -> tuple[int, ...]:
-        """Return the tokens of engines with such a document on these devices; upper bounds only if all are."""
+    def _tokens(self, after: Document, names: tuple[str, ...], *, shares_sum: bool) -> tuple[int, ...]:
+        """Return the tokens of engines with such a document on these devices; upper bounds only if all are.
+
+        With `shares_sum`: those of engines that report one sum per replica.
+        """
         keys = {str(each.document) for each in self._staying}
         same = {key for key in keys if not contradict(after.settings, self._documents[key].settings)}
         known = [
             (engine.kv_cache_size_tokens, engine.basis)
             for replica in self._staying
             if replica.document in same
-            for engine in replica.engines
-            if engine.kv_cache_size_tokens is not None and devices_of(replica, engine.dp_rank) == names
+            for engine in replica.adding_engines
+            if engine.kv_cache_size_tokens is not None
+            and engine.shares_sum is shares_sum
+            and devices_of(replica, engine.dp_rank) == names
         ]
         sure = [each for each in known if each[1] is not Basis.ASSUMED] or known
         return tuple(tokens for tokens, _ in sure)
@@ -164,6 +175,7 @@ def engines_after(replica: Replica, ranks: Sequence[RankForecast], after: Docume
             max_model_len=load.max_model_len if load else None,
             basis=rank.after_basis,
             reason=rank.reason,
+            shares_sum=rank.shares_sum,
         )
         for rank in ranks
     )
@@ -172,18 +184,20 @@ def engines_after(replica: Replica, ranks: Sequence[RankForecast], after: Docume
 def summed(members: Iterable[Replica], changed: Mapping[str, Sequence[RankForecast]]) -> CapacityForecast:
     """Add up a pool before and after. `changed` is by replica; each process counts once."""
     counted = [each for each in members if not each.is_second_address]
-    ranks = [rank for each in counted for rank in changed.get(each.id, ())]
+    forecasts = [changed.get(each.id, ()) for each in counted]
+    ranks = [rank for own in forecasts for rank in own]
+    adding = [rank for own in forecasts for rank in (own[:1] if any(each.shares_sum for each in own) else own)]
     unchanged = [each for each in counted if not changed.get(each.id)]
     same = [engine for each in unchanged for engine in each.engines]
     tokens = sum(engine.kv_cache_size_tokens or 0 for each in unchanged for engine in each.adding_engines)
     unknown = sum(engine.kv_cache_size_tokens is None for engine in same)
     is_bound = any(engine.basis is Basis.ASSUMED for engine in same)
-    known = [rank for rank in ranks if rank.before is not None and rank.after is not None]
+    known = [rank for rank in adding if rank.before is not None and rank.after is not None]
     return CapacityForecast(
         ranks=tuple(ranks),
         unchanged=len(same),
-        before=tokens + sum(rank.before or 0 for rank in ranks),
-        after=tokens + sum(rank.after or 0 for rank in ranks),
+        before=tokens + sum(rank.before or 0 for rank in adding),
+        after=tokens + sum(rank.after or 0 for rank in adding),
         unknown_before=unknown + sum(rank.before is None for rank in ranks),
         unknown_after=unknown + sum(rank.after is None for rank in ranks),
         least=sum((rank.least or 0) - (rank.before or 0) for rank in known),

@@ -7,7 +7,7 @@ import pytest
 from dashboard.analysis.whatif.capacity import decides
 from dashboard.analysis.whatif.converge import converge
 from dashboard.analysis.whatif.models import CapacityForecast
-from dashboard.fleet import Baseline, Basis
+from dashboard.fleet import Baseline, Basis, Engine
 from tests.analysis.whatif.pools import LARGER, pool_of
 from tests.builders import alike, devices, document, engine, fleet, replica
 
@@ -44,6 +44,22 @@ def test_the_forecast_is_the_median_of_identical_engines_on_the_same_device() ->
     assert (rank.least, rank.most, found.least, found.most) == (1_000, 1_200, 300, 500)
     assert (found.before, found.after, found.unchanged) == (9_000, 9_400, 4)
     assert "3 identical engines on NVIDIA H100" in rank.reason
+
+
+def test_a_sum_that_ranks_share_counts_once_per_replica() -> None:
+    def sharing(tokens: int) -> tuple[Engine, ...]:
+        return tuple(engine(tokens, basis=Basis.ASSUMED, dp_rank=rank, shares_sum=True) for rank in (0, 1))
+
+    members = [replica(f"chat-{each}", document=USUAL, engines=sharing(1_000)) for each in range(3)]
+    per_rank = replica("chat-8", document=USUAL, engines=(engine(500), engine(500, dp_rank=1)))
+    odd = replica("chat-9", document=ODD, engines=sharing(700))
+    what = converge(fleet([*members, per_rank, odd], [USUAL, ODD]), "chat", "A")
+    after = next(each for each in what.fleet.replicas if each.name == "chat-9")
+
+    assert (what.capacity.before, what.capacity.after) == (4_700, 5_000)
+    assert (what.capacity.least, what.capacity.most) == (300, 300)
+    assert [(each.after, each.peers) for each in what.capacity.ranks] == [(1_000, 3), (1_000, 3)]
+    assert sum(each.kv_cache_size_tokens or 0 for each in after.adding_engines) == 1_000
 
 
 @pytest.mark.parametrize(
