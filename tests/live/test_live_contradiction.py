@@ -36,11 +36,11 @@ def test_the_provider_reports_the_logged_tokens_and_the_other_plugin_does_not(se
 
 def test_the_finding_names_the_contradiction_and_the_right_value(server: Server, tmp_path: Path) -> None:
     finding = check(options([server], tmp_path)).of("ID-06")
-    right, wrong = finding["sentence"].split("according to the provider")
+    right, wrong = finding["sentence"].replace(",", "").split(" in the provider ")
 
     assert str(TRUE) in right
     assert str(FALSE) in wrong
-    assert "the first is right" in wrong
+    assert "vLLM's number is right" in wrong
     assert finding["confidence"] == "reported"
 
 

@@ -146,7 +146,7 @@ def _link(page: Page, url: str, key: str) -> str:
     return shown(page, f"{url}/compare?pool=chat&snapshot={key}")
 
 
-def test_a_baseline_is_made_of_both_and_holds_all_that_development_mode_tells(story: Story) -> None:
+def test_a_baseline_of_both_has_all_settings_that_development_mode_reports(story: Story) -> None:
     words = story.calm.made.last.split()
 
     assert story.calm.made.code == 0, story.calm.made.last
@@ -167,20 +167,20 @@ def test_the_snapshot_is_reported_in_every_format(story: Story) -> None:
     assert f"snapshot {short_id(story.calm.key)} “{MEETING}”" in reports["html"].decode()
 
 
-def test_the_check_fails_once_a_replica_deviates_and_its_last_line_says_so(story: Story) -> None:
+def test_the_check_fails_once_a_replica_deviates_and_its_last_line_has_the_reason(story: Story) -> None:
     assert story.split.checked.code == 1
     assert story.split.checked.last.startswith("exit 1: ")
     assert "BL-01 in chat" in story.split.checked.last
-    assert f"block_size 32, agreed {DEFAULT_BLOCK_SIZE}" in story.split.checked.out
+    assert f"block_size is 32, expected {DEFAULT_BLOCK_SIZE}" in " ".join(story.split.checked.out.split())
 
 
 def test_what_changed_since_the_snapshot_names_the_replica_its_restart_and_the_settings(story: Story) -> None:
     compared = story.split.compared
 
     assert compared.code == 1
-    assert f"1 of 2 replicas of chat: block_size {DEFAULT_BLOCK_SIZE} to 32" in compared.out
-    assert f"{ALGORITHM} sha256 to sha256_cbor" in compared.out
-    assert f"It restarted. {SECOND}" in compared.out
+    assert f"1 of 2 replicas of chat: block_size {DEFAULT_BLOCK_SIZE} -> 32" in compared.out
+    assert f"{ALGORITHM} sha256 -> sha256_cbor" in compared.out
+    assert f"Restarted. {SECOND}" in compared.out
     assert "RT-01 block-size-differs" in compared.out
     assert compared.last.startswith("exit 1: 2 new findings; 1 replica changed")
 
@@ -201,17 +201,17 @@ def test_a_note_survives_and_the_next_review_shows_it(story: Story) -> None:
     assert f"At the last review, {OWNER}: {AGREED}" in story.split.review
 
 
-def test_the_review_says_what_is_new_since_the_last_one(story: Story) -> None:
-    new = story.split.review.partition("What is new since the last review")[2]
+def test_the_review_lists_what_is_new_since_the_last_one(story: Story) -> None:
+    new = story.split.review.partition("New since the last review")[2]
 
     assert MEETING in new
     assert "2 new findings; 1 replica changed" in new, new
     assert "RT-05 hash-algorithm-differs" in new
 
 
-def test_what_if_says_that_the_odd_one_would_restart_and_what_to_paste(story: Story) -> None:
-    assert "1 of 2 replicas would restart; 1 of 2 has the settings of cohort" in story.split.what_if
-    assert "; 1 warning and 1 for information would go, none would come" in story.split.what_if
+def test_what_if_shows_that_the_odd_one_would_restart_and_what_to_paste(story: Story) -> None:
+    assert "1 of 2 replicas would restart; 1 of 2 already match cohort" in story.split.what_if
+    assert "; 1 warning and 1 info finding fixed, none new" in story.split.what_if
     assert SECOND in story.split.what_if
     assert story.split.flags == ("--block-size", DEFAULT_BLOCK_SIZE, "--prefix-caching-hash-algo", "sha256")
 
@@ -219,7 +219,7 @@ def test_what_if_says_that_the_odd_one_would_restart_and_what_to_paste(story: St
 def test_what_was_pasted_takes_the_difference_away(story: Story) -> None:
     compared = story.mended.compared
 
-    assert "No setting has another value on the 2 replicas that were compared." in compared.out
+    assert "No settings changed on 2 replicas." in compared.out
     assert "New findings 0" in compared.out
     assert SECOND in compared.out.partition("1 replica restarted")[2]
     assert story.mended.checked.code == 0, story.mended.checked.last
