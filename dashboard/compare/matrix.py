@@ -166,7 +166,7 @@ class _Source:
 
     def _differs(self, path: str) -> bool:
         """Return whether a value of a path differs from the reference, or is marked because of a tie."""
-        values = {self.table.values[code] for code in self.codes[path] if code >= NULL}
+        values = {self.table.values[code] for code in self.codes.get(path, ()) if code >= NULL}
         same = {self.is_same(path, value) for value in values}
         return False in same or (self.marks_ties and None in same)
 
@@ -181,8 +181,7 @@ class _Source:
         for code, column, missing in zip(codes, self.pool_columns, silent, strict=True):
             cell = self._cell(code or missing_code(column.version, path), path, is_tie=tie)
             cells.append(cell._replace(tellers=column.count - missing if missing and code >= NULL else None))
-        differs = any(cell.state is CellState.DIFFERS for cell in cells)
-        return Row(path, label, tuple(cells), differs=differs, tie=tie, comparable=tie or is_comparable)
+        return Row(path, label, tuple(cells), differs=self._differs(path), tie=tie, comparable=tie or is_comparable)
 
     def _cell(self, code: int, path: str, *, is_tie: bool) -> Cell:
         if code < NULL:

@@ -7,7 +7,6 @@ vLLM hashes each block together with its parent; the first parent is made from a
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from functools import lru_cache
 from typing import NamedTuple
 
 from dashboard.compare.encoding import lookup_value
@@ -127,7 +126,6 @@ def _unseeded(values: Values, policy: str | None, *, is_certain: bool) -> HashSe
     return None
 
 
-@lru_cache(maxsize=1024)
 def seed_number(seed: SettingValue) -> SettingValue:
     """Return a seed in one spelling: `0` and `00` are the same seed."""
     value = json.loads(seed.value)

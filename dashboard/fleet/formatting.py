@@ -29,6 +29,8 @@ _COMMAND = re.compile(rf"^[^\S\n]*:(?=:)|{COMMAND_MARK}", re.MULTILINE)
 
 def visible(text: str) -> str:
     """Return text with its line breaks and tabs; characters that hide or move text are replaced by a visible one."""
+    if text.isascii() and text.isprintable():  # most texts: nothing to search for
+        return text
     return HIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
@@ -126,8 +128,6 @@ def whole_text(value: str, state: State) -> str:
 
 def one_line(text: str) -> str:
     """Return foreign text on one line: white space becomes spaces, characters that hide or move text are replaced."""
-    if text.isascii() and text.isprintable():  # most texts: nothing to replace
-        return text
     if not text.isprintable():
         text = "".join(each if each.isprintable() else " " if each.isspace() else "\ufffd" for each in text)
     return visible(text)

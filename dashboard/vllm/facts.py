@@ -47,7 +47,7 @@ class Facts(NamedTuple):
     reports: tuple[EngineReport, ...]
 
 
-def facts_of(snapshot: Snapshot, since: datetime | None = None) -> Facts:
+def facts_of(snapshot: Snapshot, since: datetime) -> Facts:
     """Merge the replies of one replica, which is fresh where it was read at `since` or later."""
     results = sorted(snapshot.probes.values(), key=_trust)
     replies = [result.reply for result in results if result.reply]
@@ -71,7 +71,7 @@ def facts_of(snapshot: Snapshot, since: datetime | None = None) -> Facts:
         role=role,
         state=state,
         failure=failure,
-        fresh=observed_at is not None and (since is None or observed_at >= since),
+        fresh=observed_at is not None and observed_at >= since,
         version=next((reply.version for reply in replies if reply.version), None),
         started_at=_started_at(replies),
         observed_at=observed_at,

@@ -126,6 +126,12 @@ def test_a_pool_has_the_role_of_most_replicas_or_on_a_tie_the_first_by_name(role
     assert fleet.pools[0].role is role
 
 
+def test_prefill_and_decode_of_one_model_are_two_pools() -> None:
+    fleet = built(*(at(number, labels={"role": role}) for number, role in enumerate(("prefill", "decode", "prefill"))))
+
+    assert [(pool.name, len(pool.replicas)) for pool in fleet.pools] == [("./llama/decode", 1), ("./llama/prefill", 2)]
+
+
 def some(numbers: Sequence[int]) -> list[Snapshot]:
     cases = ["llama", "gemma3", "llama_dp2", "gemma3_plugin", "qwen3_xxhash", "llama_apikey", "llama_noprefix"]
     ways = [OPEN, None, (METRICS,), (INFERENCE_CONFIG, VERSION), (SERVER_INFO, MODELS)]

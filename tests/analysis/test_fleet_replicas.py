@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from dashboard.analysis.assembly import FRESH_INTERVALS
-from dashboard.fleet import Basis, ReplicaState
+from dashboard.fleet import Basis, ReplicaState, Source
 from dashboard.vllm.merging import TOKENS
 from tests.captured import AT, SERVER_INFO, Capture, capture, captures, has_python_api, snapshot
 from tests.polled_fleets import INTERVAL, REFUSED, at, built, unreachable
@@ -74,6 +74,15 @@ def test_a_real_server_is_up_without_contradictions_and_has_the_engines_that_it_
     assert len(replica.probes) == len(server.answers)
 
 
+def test_tokens_of_the_plugin_are_a_contradiction_and_vllm_s_own_are_the_capacity() -> None:
+    (replica,) = built(snapshot(capture("gemma3_plugin").answers)).replicas
+
+    ((path, kept, other),) = replica.contradictions
+    assert (path, kept.value, other.value) == (TOKENS, "664444", "4194304")
+    assert (kept.source, other.source) == (Source.SERVER_INFO, Source.PLUGIN)
+    assert [engine.kv_cache_size_tokens for engine in replica.engines] == [664_444]
+
+
 def test_replicas_that_differ_in_fingerprints_only_have_their_own() -> None:
     snapshots = [
         snapshot(
@@ -91,3 +100,11 @@ def test_replicas_that_differ_in_fingerprints_only_have_their_own() -> None:
     assert [each._replace(fingerprint=None) for each in one.engines] == [
         each._replace(fingerprint=None) for each in two.engines
     ]
+
+
+def test_ranks_at_their_own_addresses_are_not_added_twice() -> None:
+    """The two engines of one API server have 8192 blocks each."""
+    fleet = built(at(1, "llama_dp2", None))
+
+    engines = fleet.replicas[0].engines
+    assert [(each.num_gpu_blocks, each.naive_tokens) for each in engines] == [(8192, 8192 * 128)] * 2

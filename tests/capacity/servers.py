@@ -7,7 +7,7 @@ from dashboard.capacity.engines import engines_of
 from dashboard.fleet import Engine, EngineReport, KVCacheGroup, Setting, Source
 from dashboard.vllm.canonical import setting
 from dashboard.vllm.facts import Facts, facts_of
-from tests.captured import snapshot
+from tests.captured import AT, snapshot
 
 BLOCK, LENGTH, BATCHED = (
     "cache_config.block_size",
@@ -41,7 +41,7 @@ def engines_of_answers(
     answers: Mapping[str, bytes], paths: Collection[str] | None = None, more: Mapping[str, Setting] | None = None
 ) -> tuple[tuple[Engine, ...], Facts, Mapping[str, Setting]]:
     """The engines of a captured server that answers only on `paths`, its facts and its settings."""
-    facts = facts_of(snapshot(answers, paths))
+    facts = facts_of(snapshot(answers, paths), AT)
     assert facts.document is not None
     settings = {**facts.document.settings, **(more or {})}
     return engines_of(facts.reports, facts.replica.kv_cache_groups, settings), facts, settings

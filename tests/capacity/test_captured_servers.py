@@ -112,6 +112,13 @@ def test_every_rank_that_the_provider_reports_equals_the_log(server: Capture) ->
     assert {(each.basis, each.reason) for each in found} == {(Basis.REPORTED, None)}
 
 
+def test_the_provider_reports_blocks_and_hashes_per_rank() -> None:
+    found, *_ = engines_of_answers(with_provider(capture("llama_dp2"), fingerprints=("a", "b")))
+
+    assert [(each.dp_rank, each.num_gpu_blocks) for each in found] == [(0, 8192), (1, 8192)]
+    assert len({each.fingerprint for each in found} - {None}) == 2
+
+
 def at(case: str, length: int, paths: Any = None, spec_type: str = "") -> AtLength:
     (found,), facts, settings = engines_of_answers(capture(case).answers, paths)
     groups = [each._replace(spec_type=spec_type or each.spec_type) for each in facts.replica.kv_cache_groups]

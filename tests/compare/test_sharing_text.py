@@ -7,8 +7,9 @@ import pytest
 
 from dashboard.compare import cause_text, sharing_text, sharing_verdict
 from dashboard.compare.sharing_text import MAX_NAMED
-from dashboard.fleet import State
+from dashboard.fleet import Fingerprint, State
 from dashboard.fleet.pieces import Kind, Style, Text, to_plain
+from dashboard.vllm.lookahead import UPGRADE
 from tests.builders import setting
 from tests.compare.sharing_pools import (
     ALGORITHM,
@@ -26,11 +27,32 @@ XXHASH = {ALGORITHM: "xxhash"}
 LAYOUT, DTYPE, MODEL = "cache_config.kv_cache_layout", "cache_config.cache_dtype", "model_config.model"
 
 
-def test_equal_hashes_with_another_model_name_leave_sharing_unknown() -> None:
+@pytest.mark.parametrize(
+    ("cohorts", "text"),
+    [
+        (
+            [({}, ["a"] * 5), (XXHASH, ["b"] * 2), ({"version": "0.31.0"}, ["a"])],
+            (
+                "B does not share prefixes with A (measured): prefix_caching_hash_algo is xxhash (A: sha256_cbor). "
+                "A and C share prefixes (measured), although version differs."
+            ),
+        ),
+        (
+            [({}, ["a", "a"]), ({MODEL: "llama"}, ["a"])],
+            "All 3 replicas hash alike (measured). Sharing KV cache is unknown: model is llama (A: org/llama).",
+        ),
+        (
+            [({"version": "0.33.0"}, [[Fingerprint(reason=UPGRADE)]] * 2)],
+            (
+                f"Unknown: settings match, no replica reports block hashes. {UPGRADE} (2 replicas). "
+                "Not reported by any replica: hash_lookahead_tokens."
+            ),
+        ),
+    ],
+)
+def test_each_claim_has_a_basis_and_a_cause(cohorts: Sequence[Cohort], text: str) -> None:
     """The table of verdicts has the other sentences."""
-    assert text_of(({}, ["a", "a"]), ({MODEL: "llama"}, ["a"])) == (
-        "All 3 replicas hash alike (measured). Sharing KV cache is unknown: model is llama (A: org/llama)."
-    )
+    assert text_of(*cohorts) == text
 
 
 def test_unread_replicas_and_ignored_settings_are_named() -> None:

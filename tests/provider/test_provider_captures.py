@@ -11,6 +11,7 @@ from dashboard.vllm.schemas.paths import leaves
 from tests.captured import INFERENCE_CONFIG, SERVER_INFO, Capture, capture, captures, has_python_api
 from tests.provider.conftest import Serve
 from tests.provider.engines import ApiServer, EngineProcess, broken, thing
+from tests.provider.seed_schema import DEVICE, GROUP, SEED
 from tests.provider.vllm_modules import Dtype
 
 IS_NEW = captures(lambda server: server.version in {"0.32.0", "0.33.0"} and has_python_api(server))
@@ -37,8 +38,13 @@ def test_an_answer_has_the_fields_and_types_of_the_schema(server: Capture, serve
     api = serve(server)
     answer, full = api.json(), api.json("?full=true")
 
-    assert set(answer) == set(InferenceConfigReply.model_fields)
-    assert_sections(answer, InferenceConfigReply)
+    assert set(answer) == {*SEED, "devices", "fleet"}
+    for section, fields in SEED.items():
+        assert_fields(answer[section], fields)
+    for device in answer["devices"]:
+        assert_fields(device, DEVICE)
+    for group in answer["kv_cache"]["groups"]:
+        assert_fields({name: group[name] for name in GROUP}, GROUP)
     for query in ("", "?full=true"):
         read = InferenceConfigReply.model_validate_json(api.get(query).content, strict=True)
         assert read.fleet is not None
@@ -46,6 +52,12 @@ def test_an_answer_has_the_fields_and_types_of_the_schema(server: Capture, serve
     assert set(answer["fleet"]) == set(FleetExtension.model_fields)
     assert_sections(answer["fleet"], FleetExtension)
     assert [one["field"] for one in full["fleet"]["unavailable"]] == ["scheduler.max_num_partial_prefills"]
+
+
+def assert_fields(values: dict[str, Any], fields: dict[str, tuple[type, ...]]) -> None:
+    assert list(values) == list(fields)
+    for name, value in values.items():
+        assert type(value) in fields[name], f"{name} is {value!r}"
 
 
 def assert_sections(values: dict[str, Any], model: type[BaseModel]) -> None:

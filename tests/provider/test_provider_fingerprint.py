@@ -175,6 +175,12 @@ def test_a_version_with_another_hash_function_differs() -> None:
     assert fingerprint(newer)["canonical"] != fingerprint(engine())["canonical"]
 
 
+def test_the_block_size_changes_only_the_engines_digest() -> None:
+    short, long = fingerprint(engine(length=16)), fingerprint(engine(length=128))
+
+    assert short["canonical"] == short["engine"] == long["canonical"] != long["engine"]
+
+
 @pytest.mark.parametrize(
     ("algorithm", "seed", "policy"),
     [

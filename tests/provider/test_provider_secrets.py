@@ -97,6 +97,14 @@ def test_a_secret_in_any_place_is_in_no_answer(
         assert SECRET not in answer.text
 
 
+def test_secrets_are_recognized_by_name(serve: Serve) -> None:
+    engine = EngineProcess(LLAMA)
+    engine.config.additional_config = {f"{n}": {name: SECRET, "limit": 5} for n, name in enumerate(NAMES)}
+    settings = serve(LLAMA, engine).json("?full=true")["fleet"]["settings"]["additional_config"]
+
+    assert list(settings.values()) == [{name: "[redacted]", "limit": 5} for name in NAMES]
+
+
 @pytest.mark.parametrize("algorithm", ["sha256", "xxhash"])
 def test_the_hash_seed_the_root_hash_and_variables_other_than_vllms_are_in_no_answer(
     algorithm: str, serve: Serve, monkeypatch: pytest.MonkeyPatch

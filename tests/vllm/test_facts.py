@@ -40,7 +40,9 @@ def probe(path: str, reply: Reply | None = None, failure: Failure | None = None,
 
 
 def merged(*probes: ProbeResult, labels: Mapping[str, str] | None = None) -> Facts:
-    return facts_of(Snapshot(Target("http://10.0.0.1:8000", labels or {}), AT, {each.path: each for each in probes}))
+    return facts_of(
+        Snapshot(Target("http://10.0.0.1:8000", labels or {}), AT, {each.path: each for each in probes}), AT
+    )
 
 
 def seen(*probes: ProbeResult, labels: Mapping[str, str] | None = None) -> Replica:
@@ -88,7 +90,7 @@ RUST = capture("llama_rust", "0.33.0").answers
 
 @pytest.mark.parametrize("paths", [(METRICS, VERSION, MODELS), (METRICS, VERSION, MODELS, SERVER_INFO), (VERSION,)])
 def test_the_rust_frontend_is_partial_with_the_next_step(paths: tuple[str, ...]) -> None:
-    facts = facts_of(snapshot(RUST, paths)).replica
+    facts = facts_of(snapshot(RUST, paths), AT).replica
 
     assert (facts.state, facts.failure) == (ReplicaState.PARTIAL, RUST_FRONTEND)
     assert "Start the Python API server" in RUST_FRONTEND.detail
@@ -96,7 +98,7 @@ def test_the_rust_frontend_is_partial_with_the_next_step(paths: tuple[str, ...])
 
 
 def test_the_rust_frontend_is_up_where_another_source_reports_the_engine() -> None:
-    assert facts_of(snapshot(RUST)).replica.state is ReplicaState.UP
+    assert facts_of(snapshot(RUST), AT).replica.state is ReplicaState.UP
 
 
 def test_no_reply_is_down_with_the_failure_of_metrics() -> None:
@@ -229,5 +231,5 @@ def test_the_order_of_probes_does_not_change_the_facts(random: Any, case: str) -
 
     shuffled = replace(whole, probes={path: whole.probes[path] for path in paths})
 
-    assert replace(facts_of(shuffled).replica, probes=()) == replace(facts_of(whole).replica, probes=())
-    assert facts_of(shuffled)[1:] == facts_of(whole)[1:]
+    assert replace(facts_of(shuffled, AT).replica, probes=()) == replace(facts_of(whole, AT).replica, probes=())
+    assert facts_of(shuffled, AT)[1:] == facts_of(whole, AT)[1:]

@@ -17,6 +17,15 @@ def flat(config: dict[str, Any], environment: dict[str, Any] | None = None) -> t
     return {path: each.value for path, each in settings.items()}, {path: each.value for path, each in identity.items()}
 
 
+def test_environment_variables_are_settings_or_identity() -> None:
+    settings, identity = flat(
+        {}, {"VLLM_USE_V1": "1", "VLLM_PORT": 5, "VLLM_LOGGING_LEVEL": "INFO", "PYTHONHASHSEED": None}
+    )
+
+    assert settings == {"env.VLLM_USE_V1": '"1"', "env.PYTHONHASHSEED": "null"}
+    assert identity == {"env.VLLM_PORT": "5", "env.VLLM_LOGGING_LEVEL": '"INFO"'}
+
+
 def test_copies_inside_the_speculative_section_are_left_out() -> None:
     config = {
         "speculative_config": {
@@ -31,6 +40,14 @@ def test_copies_inside_the_speculative_section_are_left_out() -> None:
 
     assert settings == {"speculative_config.method": '"eagle"', "speculative_config.draft_tensor_parallel_size": "2"}
     assert identity == {}
+
+
+def test_equal_replicas_share_one_mapping() -> None:
+    def replica(instance: str) -> Any:
+        return flatten_config({"instance_id": instance, "cache_config": {"block_size": 16}}, {}, Source.SERVER_INFO)
+
+    assert replica("1")[0] is replica("2")[0]
+    assert replica("1")[1] != replica("2")[1]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Merging the sources of one replica: documents, reports of engines, contradictions."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,13 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.fleet import Contradiction, EngineReport, Fingerprint, Setting, Source, State
+from dashboard.vllm import canonical
 from dashboard.vllm.canonical import setting
 from dashboard.vllm.fields import flatten_config, settings_of
 from dashboard.vllm.merging import TOKENS, MergedEngines, document_id, merge, merge_engines
 from tests.captured import (
     INFERENCE_CONFIG,
     METRICS,
+    VERSION,
+    Capture,
     capture,
+    captures,
+    has_python_api,
     replies,
 )
 
@@ -27,6 +33,15 @@ def reported(source: Source, **values: Any) -> dict[str, Setting]:
 
 def kept(*replies_: dict[str, Setting]) -> dict[str, Setting]:
     return dict(merge(replies_).document.settings)
+
+
+@pytest.mark.parametrize("server", captures(has_python_api))
+def test_sources_of_a_captured_server_do_not_contradict_each_other(server: Capture) -> None:
+    merged = merge([reply.settings for reply in replies(server.answers)])
+
+    assert merged.contradictions == ()
+    assert len(merged.document.settings) > 150
+    assert merged.document.version == json.loads(server.answers[VERSION])["version"]
 
 
 @pytest.mark.parametrize("path", [METRICS, INFERENCE_CONFIG])
@@ -87,6 +102,27 @@ def test_fields_of_the_configuration_api_that_a_version_lacks_are_left_out() -> 
 def test_the_id_of_a_document_is_stable() -> None:
     """The first 12 hex digits of the SHA-256 of {"a":["1","reported"]}."""
     assert document_id(reported(Source.METRICS, a=1)) == "d1d006b482a1"
+
+
+def test_replicas_with_equal_settings_share_a_document() -> None:
+    first, second = (
+        merge([reply.settings for reply in replies(capture(case).answers)]).document
+        for case in ("qwen3_xxhash", "qwen3_xxhash_again")
+    )
+
+    assert first.id == second.id
+    assert first.settings == second.settings
+
+
+def test_a_merged_document_is_cached_until_a_poll_does_not_use_it() -> None:
+    settings = reported(Source.METRICS, a=1)
+    merged = merge([settings])
+    canonical.forget_unused()
+    assert merge([settings]) is merged
+    canonical.forget_unused()
+    canonical.forget_unused()
+    assert merge([settings]) is not merged
+    assert merge([settings]) == merged
 
 
 @given(st.permutations(range(6)))

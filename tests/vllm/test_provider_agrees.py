@@ -8,7 +8,7 @@ from dashboard.fleet import Setting, Source, State
 from dashboard.vllm.facts import Facts, facts_of
 from dashboard.vllm.lookahead import LOOKAHEAD
 from dashboard.vllm.merging import TOKENS
-from tests.captured import INFERENCE_CONFIG, SERVER_INFO, Capture, captures, has_python_api, snapshot
+from tests.captured import AT, INFERENCE_CONFIG, SERVER_INFO, Capture, captures, has_python_api, snapshot
 from tests.provider_answers import PROVIDER_ONLY, provider_body, with_provider
 
 # Set by the engine: null in the API server's configuration. And the lookahead, mostly derived.
@@ -21,7 +21,7 @@ def shared(settings: Mapping[str, Setting]) -> dict[str, tuple[str, State]]:
 
 
 def facts(answers: Mapping[str, bytes]) -> Facts:
-    return facts_of(snapshot(answers))
+    return facts_of(snapshot(answers), AT)
 
 
 def documented(found: Facts) -> Mapping[str, Setting]:

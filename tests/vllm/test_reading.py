@@ -285,6 +285,15 @@ def test_a_real_answer_with_any_part_replaced_is_read_or_refused(path: str, plac
         assert first == second
 
 
+@given(st.sampled_from(sorted(SMALL)), json_values)
+def test_reading_any_json_gives_a_reply_or_an_unreadable_error(path: str, value: Any) -> None:
+    body = json.dumps(value).encode()
+    try:
+        assert read(path, body).raw
+    except UnreadableError:
+        refusal(path, body)
+
+
 @given(
     st.dictionaries(
         st.sampled_from(["engine", "block_size", "num_gpu_blocks", "cache_dtype", "kv_cache_dtype_skip_layers", "x"]),

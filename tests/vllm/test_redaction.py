@@ -283,13 +283,23 @@ def test_a_setting_without_secrets_is_unchanged(text: str) -> None:
     assert redact_text(text) == text
 
 
-def test_another_process_can_adopt_the_additional_names_and_patterns() -> None:
-    nothing, content = redaction.in_force(), {"the_licence": "x", "note": "ACME-1234"}
-    also_redact(["licence"], ["ACME-[0-9]{4}"])
+def test_another_process_can_adopt_the_additions() -> None:
+    nothing = redaction.in_force()
+    also_redact(["licence"], [])
     ours = redaction.in_force()
     redaction.adopt(nothing)
-    assert redact(content) == content
+    assert redact({"licence": "x"}) == {"licence": "x"}
 
     redaction.adopt(ours)
-    assert redact(content) == {"the_licence": MARKER, "note": MARKER}
+    assert redact({"licence": "x"}) == {"licence": MARKER}
     redaction.adopt(nothing)
+
+
+def test_additional_names_and_patterns_are_redacted() -> None:
+    before = redaction.in_force()
+    also_redact(["licence"], ["ACME-[0-9]{4}"])
+    clean = redact({"the_licence": "x", "note": "ACME-1234"}), redact_text("licence=x")
+    redaction.adopt(before)
+
+    assert clean == ({"the_licence": MARKER, "note": MARKER}, f"licence={MARKER}")
+    assert redact({"the_licence": "x", "note": "ACME-1234"}) == {"the_licence": "x", "note": "ACME-1234"}

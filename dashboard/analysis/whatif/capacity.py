@@ -91,12 +91,7 @@ class Expected:
     def _rank(self, replica: Replica, engine: Engine, after: Document, *, has_other_ranks: bool) -> RankForecast:
         names = devices_of(replica, engine.dp_rank)
         rank = RankForecast(
-            replica.id,
-            engine.dp_rank,
-            engine.kv_cache_size_tokens,
-            engine.basis,
-            "Device not reported.",
-            shares_sum=engine.shares_sum,
+            replica.id, engine.dp_rank, engine.kv_cache_size_tokens, engine.basis, "Device not reported."
         )
         if has_other_ranks:
             return rank._replace(reason="The number of DP ranks changes.")
@@ -175,18 +170,17 @@ def engines_after(replica: Replica, ranks: Sequence[RankForecast], after: Docume
             max_model_len=load.max_model_len if load else None,
             basis=rank.after_basis,
             reason=rank.reason,
-            shares_sum=rank.shares_sum,
+            shares_sum=engine.shares_sum,
         )
-        for rank in ranks
+        for engine, rank in zip(replica.engines, ranks, strict=True)
     )
 
 
 def summed(members: Iterable[Replica], changed: Mapping[str, Sequence[RankForecast]]) -> CapacityForecast:
     """Add up a pool before and after. `changed` is by replica; each process counts once."""
     counted = [each for each in members if not each.is_second_address]
-    forecasts = [changed.get(each.id, ()) for each in counted]
-    ranks = [rank for own in forecasts for rank in own]
-    adding = [rank for own in forecasts for rank in (own[:1] if any(each.shares_sum for each in own) else own)]
+    ranks = [rank for each in counted for rank in changed.get(each.id, ())]
+    adding = [rank for each in counted for rank in changed.get(each.id, ())[: len(each.adding_engines)]]
     unchanged = [each for each in counted if not changed.get(each.id)]
     same = [engine for each in unchanged for engine in each.engines]
     tokens = sum(engine.kv_cache_size_tokens or 0 for each in unchanged for engine in each.adding_engines)

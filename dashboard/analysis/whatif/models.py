@@ -68,7 +68,6 @@ class RankForecast(NamedTuple):
     peers: int = 0
     least: int | None = None
     most: int | None = None
-    shares_sum: bool = False  # before and after are sums over all such ranks of the replica
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,8 +167,7 @@ def address_shared(fleet: FleetSubject) -> Iterator[Draft]:
     """Replicas report the same address.
 
     The rule compares the side channels of NIXL and of the P2P tier, the endpoints of KV events, and the pod in their
-    topics.
-    Addresses such as `*` and `localhost` are compared between replicas on the same host only.
+    topics. Addresses such as `*` and `localhost` are compared between replicas on the same host only.
 
     Why it matters:
         - any pool: Requests for one replica reach the other.

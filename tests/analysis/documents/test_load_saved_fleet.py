@@ -14,7 +14,7 @@ from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy, S
 from dashboard.rules.findings import Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange
 from tests import builders
-from tests.captured import AT, INFERENCE_CONFIG, METRICS, capture, snapshot
+from tests.captured import AT, INFERENCE_CONFIG, METRICS, Capture, capture, captures, snapshot
 from tests.polled_fleets import INTERVAL
 from tests.provider_answers import with_provider
 from tests.saved_fleets import built_of_captures, saved
@@ -103,6 +103,12 @@ def test_a_policy_finds_the_same_in_a_saved_fleet_as_in_the_poll(demo_fleet: Fle
     assert expected.inspection.suppressed
     assert back.inspection == expected.inspection
     assert back.policy is POLICY
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("captured", captures())
+def test_a_real_server_is_restored(captured: Capture) -> None:
+    restored(built_of_captures(captured))
 
 
 @pytest.mark.parametrize("ignore", [(), ("cache_config.*",)])
