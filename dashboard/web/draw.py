@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pandas as pd
 import streamlit as st
-from streamlit.elements.lib.column_types import ColumnConfig
+from streamlit.elements.lib.column_types import ButtonColumnResult, ColumnConfig
 
 from dashboard.fleet.pieces import Kind, Target
 from dashboard.render.csv_table import LETTERS
@@ -31,7 +31,11 @@ ROW, HEAD, TALLEST = 35, 37, 702  # px of a large table
 TALLEST_SETTINGS = 460  # px: the value of the selected setting is visible below
 LETTER, PADDING, WIDEST = 6.6, 24, 300  # px of a column: of a character, of its edges, at most
 SIGNS = {Tone.CRITICAL: "!", Tone.WARNING: "▲", Tone.INFO: "i", Tone.UNKNOWN: "?", Tone.GOOD: "✓"}  # of its cells
-HINTS = {Kind.REPLICA: "Click a name to open the replica.", Kind.SETTING: "Click a setting to see its whole value."}
+HINTS = {
+    Kind.REPLICA: "Click a name, or press Shift+Space in a row, to open the replica.",
+    Kind.SETTING: "Click a setting to see its whole value.",
+}
+NO_COMMAND = "\N{WORD JOINER}"  # before a label: `[a, b]` would be a menu, `:material/edit:` an icon
 
 
 def html_of(blocks: Iterable[Block]) -> str:
@@ -173,28 +177,39 @@ def _draw_chart(chart: Chart, key: str) -> Target | None:
 
 
 def _draw_large_table(table: Table, key: str) -> Target | None:
-    """Draw a table that scrolls and sorts. Return the target of the selected cell, or of the selected row."""
+    """Draw a table that scrolls and sorts. Return the target of the clicked name, or of the selected row or setting.
+
+    A name is a button: the grid selects its first cell when it gets the focus, so a selected cell opens no page.
+    """
     first = table.rows[0][0].target if table.rows else None
     is_settings = first is not None and first.kind is Kind.SETTING
-    opens_page = first is not None and not is_settings  # a row is then easier to hit than a cell
+    opens_page = first is not None and not is_settings
+    formats: dict[str, ColumnConfig | ButtonColumnResult] = {
+        each.title: _format_of(each, table) for each in table.columns
+    }
+    frame = _frame_of(table)
+    if opens_page:
+        title = table.columns[0].title
+        frame[title] = frame[title].str.replace(r"^(?=\s*[\[:])", NO_COMMAND, regex=True)
+        formats[title] = st.column_config.ButtonColumn(
+            type="tertiary", alignment="left", width=_width_of(table.columns[0], table), key=f"{key}_name"
+        )
     event = st.dataframe(
-        _frame_of(table),
+        frame,
         key=key,
         hide_index=True,
         on_select="rerun",
-        selection_mode=["single-row", "single-cell"] if opens_page else "single-cell",
+        selection_mode="single-row" if opens_page else "single-cell",
         placeholder="–",
         height=min(HEAD + ROW * max(len(table.rows), 1), TALLEST_SETTINGS if is_settings else TALLEST),
-        column_config={each.title: _format_of(each, table) for each in table.columns},
+        column_config=formats,
     )
     if foot := " ".join(filter(None, (table.note, HINTS.get(first.kind, "") if first else ""))):
         st.html(f'<div class="foot">{markup.text(foot)}</div>')
-    places = {column.title: place for place, column in enumerate(table.columns)}
+    name = st.session_state.get(f"{key}_name")
     selection = event["selection"]
-    selected = [(row, 0) for row in selection.get("rows", ())]
-    selected += [(row, places[title]) for row, title in selection["cells"] if title in places]
-    targets = [table.rows[row][place].target for row, place in selected if row < len(table.rows)]
-    return next(filter(None, targets), None)
+    rows = [name["row"]] if name else [*selection["rows"], *(row for row, _ in selection["cells"])]
+    return next((table.rows[row][0].target for row in rows if row < len(table.rows)), None)
 
 
 def _frame_of(table: Table) -> pd.DataFrame:
@@ -219,14 +234,19 @@ def _type_of(column: Column) -> str:
 
 
 def _format_of(column: Column, table: Table) -> ColumnConfig:
-    """Return the format of numbers, and the width of text: Streamlit would measure the first rows only."""
-    place = table.columns.index(column)
     if not column.is_number:
-        longest = max([len(column.title), *(len(str(_shown(row[place], column))) for row in table.rows)])
-        return st.column_config.TextColumn(width=int(min(longest * LETTER + PADDING, WIDEST)))
+        return st.column_config.TextColumn(width=_width_of(column, table))
+    place = table.columns.index(column)
     numbers = [number for row in table.rows if isinstance(number := value_of(row[place], column), int | float)]
     is_whole = all(float(number).is_integer() for number in numbers)
     return st.column_config.NumberColumn(format="localized" if is_whole else "%.1f")
+
+
+def _width_of(column: Column, table: Table) -> int:
+    """Return the width of text in px: Streamlit would measure the first rows only."""
+    place = table.columns.index(column)
+    longest = max([len(column.title), *(len(str(_shown(row[place], column))) for row in table.rows)])
+    return int(min(longest * LETTER + PADDING, WIDEST))
 
 
 def _writer() -> HtmlWriter:

@@ -135,7 +135,7 @@ def test_each_term_is_explained_once_and_its_explanation_is_not_covered(shown: P
     assert len(set(ids)) == len(ids)
     for term in terms:
         term.focus()
-        assert term.locator(".tooltip").evaluate(IS_UNCOVERED)
+        shown.wait_for_function(IS_UNCOVERED, arg=term.locator(".tooltip").element_handle())
     shown.evaluate("document.activeElement.blur()")
 
 

@@ -266,6 +266,29 @@ def test_back_from_a_replica_restores_the_search(page: Page, frozen_url: str) ->
     expect(page.get_by_text("7 of 42 replicas shown")).to_be_visible()
 
 
+def test_the_focus_on_the_table_opens_nothing_and_the_keyboard_opens_a_row(page: Page, frozen_url: str) -> None:
+    """The grid selects its first cell when it gets the focus."""
+    visit(page, f"{frozen_url}/replicas?search=gemma&state=up")
+    page.locator("[data-testid=stDataFrame] canvas").first.focus()
+    settle(page)
+    expect(page).to_have_url(f"{frozen_url}/replicas?search=gemma&state=up")
+
+    page.keyboard.press("Shift+Space")
+    expect(page.get_by_role("heading", name=re.compile("gemma-27b-"))).to_be_visible()
+
+
+def test_a_name_in_a_sorted_table_opens_its_own_replica(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/replicas?search=gemma&state=up")
+    table = page.locator("[data-testid=stDataFrame] canvas").first.bounding_box()
+    assert table is not None
+    for _ in range(2):  # ascending, descending
+        page.mouse.click(table["x"] + 100, table["y"] + 15)
+        settle(page)
+    page.mouse.click(table["x"] + 80, table["y"] + 55)
+
+    expect(page.get_by_role("heading", name=re.compile("gemma-27b-07"))).to_be_visible()
+
+
 def test_the_detail_page_shows_settings_probes_and_the_raw_answer(page: Page, frozen_url: str) -> None:
     visit(page, frozen_url)
     page.get_by_role("link", name="chat-70b-11", exact=True).first.click()

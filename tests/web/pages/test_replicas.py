@@ -3,7 +3,7 @@
 import pytest
 
 from dashboard.web.draw import SIGNS
-from tests.builders import alike, document, fleet, hostile, story
+from tests.builders import alike, document, fleet, hostile, replica, story
 from tests.page_runner import html, open_page, opened, rerun
 
 TABLE = "replicas_0"  # key of the table
@@ -48,19 +48,20 @@ def test_filters_that_match_nothing_can_be_cleared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("selection", "row"),
+    ("clicked", "rows", "row"),
     [
-        ({"rows": [], "columns": [], "cells": [(2, "Replica")]}, 2),
-        ({"rows": [0], "columns": [], "cells": []}, 0),
-        ({"rows": [], "columns": [], "cells": [(2, "Pool")]}, None),  # a value is selected to be copied
-        ({"rows": [], "columns": [], "cells": [(2, "Cohort")]}, None),
-        ({"rows": [99], "columns": [], "cells": []}, None),  # filters removed it
+        (2, [], 2),
+        (None, [0], 0),
+        (2, [0], 2),  # the row is selected since before
+        (None, [99], None),  # filters removed it
     ],
 )
-def test_a_selected_name_or_row_opens_the_replica(selection: dict[str, object], row: int | None) -> None:
+def test_a_name_or_selected_row_opens_the_replica(clicked: int | None, rows: list[int], row: int | None) -> None:
     app = open_page(story(), "replicas", pool="gemma-27b")
-    app.session_state[TABLE] = {"selection": selection}
+    app.session_state[TABLE] = {"selection": {"rows": rows, "columns": [], "cells": []}}
     names = app.dataframe[0].value["Replica"]
+    if clicked is not None:
+        app.session_state[f"{TABLE}_name"] = {"row": clicked, "label": names.iloc[clicked]}
 
     expected = [] if row is None else [f"replica?replica=http%3A%2F%2F{names.iloc[row]}%3A8000"]
     assert opened(rerun(app)) == expected
@@ -72,6 +73,14 @@ def test_foreign_text_is_never_markup() -> None:
     assert "<script" not in html(app)
     assert "<img" not in html(app)
     assert len(app.dataframe[0].value) == 3
+
+
+@pytest.mark.parametrize("name", ["[delete, edit]", ":material/delete: chat"])
+def test_a_name_is_neither_a_menu_nor_an_icon(name: str) -> None:
+    """Streamlit reads both in the label of a button."""
+    app = open_page(fleet([replica(name, document=document())], [document()]), "replicas")
+
+    assert app.dataframe[0].value["Replica"].to_list() == [f"\N{WORD JOINER}{name}"]
 
 
 def test_a_small_healthy_fleet_has_one_row_a_replica() -> None:
