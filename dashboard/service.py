@@ -14,10 +14,10 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 
-from dashboard.analysis.assembly import Fleet, build_fleet, empty_fleet, has_same_content
+from dashboard.analysis.assembly import Fleet, build_fleet, empty_fleet
 from dashboard.config import Options, policy_of
 from dashboard.errors import SnapshotError
-from dashboard.fleet import Snapshot, Target
+from dashboard.fleet import Snapshot, Target, has_same_content
 from dashboard.rules.policy import Policy
 from dashboard.sources.discovery import Discovery
 from dashboard.sources.polling.credentials import exposed_keys
@@ -179,7 +179,7 @@ def _derive(
 def _shows_the_same(fleet: Fleet, before: Fleet) -> bool:
     """Return whether no page changes. Findings may change by the clock alone: a suppression expires."""
     known = (before.inspection, before.discovery_errors)
-    return known == (fleet.inspection, fleet.discovery_errors) and has_same_content(fleet, before)
+    return known == (fleet.inspection, fleet.discovery_errors) and has_same_content(fleet.replicas, before.replicas)
 
 
 @dataclass(slots=True)

@@ -2,9 +2,8 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
-from operator import attrgetter
 
 from dashboard.capacity.engines import engines_of
 from dashboard.compare.pool import Member, compare_pool
@@ -18,6 +17,7 @@ from dashboard.fleet import (
     Role,
     Snapshot,
     State,
+    has_same_content,
 )
 from dashboard.fleet.replies import FILE_SCHEME
 from dashboard.rules.catalogue import ALL_RULES
@@ -26,8 +26,6 @@ from dashboard.rules.findings import Inspection
 from dashboard.rules.policy import Policy
 from dashboard.vllm.facts import Facts, facts_of
 
-# What pages and rules use of a replica: all but the time of its answers and the raw answers.
-_CONTENT = attrgetter(*(each.name for each in fields(Replica) if each.name not in {"observed_at", "probes"}))
 FRESH_INTERVALS = 3  # a replica that was not read within three polls is stale
 
 
@@ -102,14 +100,7 @@ def build_fleet(
     fleet = replace(fleet, policy=policy or Policy())
     if before is not None and _has_same_findings(fleet, before):
         return replace(fleet, inspection=before.inspection)
-    return inspected(fleet, polled_at)
-
-
-def has_same_content(fleet: Fleet, before: Fleet) -> bool:
-    """Return whether all replicas are equal apart from the times of their answers."""
-    return len(fleet.replicas) == len(before.replicas) and all(
-        _CONTENT(now) == _CONTENT(then) for now, then in zip(fleet.replicas, before.replicas, strict=True)
-    )
+    return inspected(fleet, polled_at, before=before)
 
 
 def _has_same_findings(fleet: Fleet, before: Fleet) -> bool:
@@ -118,7 +109,7 @@ def _has_same_findings(fleet: Fleet, before: Fleet) -> bool:
         return False
     same_day = before.polled_at.date() == fleet.polled_at.date()
     same_options = (before.policy, before.ignored) == (fleet.policy, fleet.ignored)
-    return same_day and same_options and has_same_content(fleet, before)
+    return same_day and same_options and has_same_content(fleet.replicas, before.replicas)
 
 
 def assembled(
@@ -149,18 +140,20 @@ def only_pool(fleet: Fleet, name: str) -> Fleet:
     part = replace(fleet, replicas=replicas, documents=documents, pools=pools)
     if fleet.polled_at is None:
         return part
-    part = inspected(part, fleet.polled_at)
+    part = inspected(part, fleet.polled_at, before=fleet)
     return replace(part, inspection=replace(part.inspection, notes=fleet.inspection.notes))
 
 
-def inspected(fleet: Fleet, at: datetime, today: date | None = None) -> Fleet:
+def inspected(fleet: Fleet, at: datetime, today: date | None = None, before: Fleet | None = None) -> Fleet:
     """Return the fleet with the findings of all rules.
 
     `at` decides whether a rollout is still in progress, `today` which suppressions are expired: by default the day of
-    `at`.
+    `at`. What the fleet `before` found in equal pools is reused: the result is the same without it.
     """
+    same_policy = before is not None and before.policy == fleet.policy
+    known = before.inspection.evaluated if before is not None and same_policy else {}
     inspection = inspect_fleet(
-        ALL_RULES, fleet.pools, fleet.replicas, fleet.documents, fleet.policy, at, fleet.ignored, today
+        ALL_RULES, fleet.pools, fleet.replicas, fleet.documents, fleet.policy, at, fleet.ignored, today, known
     )
     return replace(fleet, inspection=inspection)
 

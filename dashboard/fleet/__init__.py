@@ -16,6 +16,7 @@ from dashboard.fleet.pools import (
     Tolerance,
     ValueCount,
     cohort_letters,
+    has_same_content,
 )
 from dashboard.fleet.replies import (
     Basis,
@@ -72,4 +73,5 @@ __all__ = [
     "Tolerance",
     "ValueCount",
     "cohort_letters",
+    "has_same_content",
 ]

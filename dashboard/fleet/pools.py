@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import datetime
+from operator import attrgetter
 from typing import NamedTuple
 
 from dashboard.fleet.replies import (
@@ -146,6 +147,17 @@ class Replica:
     def is_second_address(self) -> bool:
         """Whether another address of the same process is earlier: only the first address is counted."""
         return any(other < self.id for other in self.same_process)
+
+
+# What pages and rules use of a replica: all but the time of its answers and the raw answers.
+_CONTENT = attrgetter(*(each.name for each in fields(Replica) if each.name not in {"observed_at", "probes"}))
+
+
+def has_same_content(replicas: Sequence[Replica], before: Sequence[Replica]) -> bool:
+    """Return whether all replicas are equal apart from the times of their answers."""
+    return len(replicas) == len(before) and all(
+        now is then or _CONTENT(now) == _CONTENT(then) for now, then in zip(replicas, before, strict=True)
+    )
 
 
 class SettingValue(NamedTuple):

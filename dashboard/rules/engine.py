@@ -8,7 +8,7 @@ from datetime import date, datetime
 from typing import NamedTuple
 
 from dashboard.compare.baseline import agreed_paths
-from dashboard.fleet import Document, Pool, Replica, Role, cohort_letters
+from dashboard.fleet import Document, Pool, Replica, Role, cohort_letters, has_same_content
 from dashboard.fleet.formatting import count, first_of, uncapitalized
 from dashboard.rules.baseline import unknown_paths
 from dashboard.rules.domain import ImpactContext, Origin, assumed_router, domain_of
@@ -16,6 +16,7 @@ from dashboard.rules.findings import (
     CohortShare,
     Confidence,
     Draft,
+    Evaluated,
     Family,
     Finding,
     Inspection,
@@ -24,6 +25,7 @@ from dashboard.rules.findings import (
     OutcomeKind,
     Rollout,
     Severity,
+    SubjectKey,
     Suppression,
 )
 from dashboard.rules.policy import Policy, RuleChange, matches_any, suppress
@@ -63,14 +65,18 @@ def inspect_fleet(
     now: datetime,
     ignore: Sequence[str] = (),
     today: date | None = None,
+    before: Mapping[SubjectKey, Evaluated] | None = None,
 ) -> Inspection:
     """Run rules over a fleet. The order of rules, pools, replicas and documents does not matter.
 
     `now` decides which rollouts are in progress, `today` (default: the day of `now`) which suppressions expired.
+    `before` is what the same rules found with the same policy: unchanged pools and pairs are not evaluated again.
     """
     subjects = _pool_subjects(pools, replicas, documents, policy, now, ignore)
     fleet = _FleetData({each.id: each for each in replicas}, cohort_letters(pools))
-    outcomes, findings = _run(rules, subjects, fleet, policy)
+    evaluated = _run(rules, subjects, fleet, policy, before or {})
+    outcomes = [each for one in evaluated.values() for each in one.outcomes]
+    findings = [each for one in evaluated.values() for each in one.findings]
     fleet_wide = {each.id for each in rules if each.scope is Scope.FLEET}
 
     def narrowed(finding: Finding, part: tuple[str, ...]) -> Finding:
@@ -85,6 +91,7 @@ def inspect_fleet(
         domains={each.name: each.domain for each in subjects},
         rollouts={each.name: each.rollout for each in subjects if each.rollout is not None},
         notes=tuple(_notes(policy, result.unused, subjects)),
+        evaluated=evaluated,
     )
 
 
@@ -120,29 +127,48 @@ def _pairs(subjects: Sequence[PoolSubject]) -> Iterator[PairSubject]:
 
 
 def _run(
-    rules: Sequence[Rule], subjects: Sequence[PoolSubject], fleet: _FleetData, policy: Policy
-) -> tuple[list[Outcome], list[Finding]]:
+    rules: Sequence[Rule],
+    subjects: Sequence[PoolSubject],
+    fleet: _FleetData,
+    policy: Policy,
+    before: Mapping[SubjectKey, Evaluated],
+) -> Mapping[SubjectKey, Evaluated]:
     """Evaluate every rule on each of its subjects."""
     everything = tuple(sorted(fleet.replicas.values(), key=lambda each: each.id))
-    by_scope: dict[Scope, Sequence[Subject]] = {
+    by_scope: Mapping[Scope, Sequence[Subject]] = {
         Scope.POOL: subjects,
         Scope.PAIR: list(_pairs(subjects)),
         Scope.FLEET: [FleetSubject(tuple(subjects), everything)],
     }
+    return {
+        (scope, each.name): _run_on(
+            each, [rule for rule in rules if rule.scope is scope], fleet, policy, before.get((scope, each.name))
+        )
+        for scope, same_scope in by_scope.items()
+        for each in same_scope
+    }
+
+
+def _run_on(
+    subject: Subject, rules: Sequence[Rule], fleet: _FleetData, policy: Policy, known: Evaluated | None
+) -> Evaluated:
+    """Evaluate rules on a subject, unless nothing that they use of it changed."""
+    inputs, replicas = subject.inputs, subject.all_replicas
+    if known is not None and known.inputs == inputs and has_same_content(known.replicas, replicas):
+        return known._replace(replicas=replicas)
     outcomes, findings = [], []
     for rule in rules:
         change = policy.rules.get(rule.id, RuleChange())
-        for subject in by_scope[rule.scope]:
-            worst = rule.severity_in(subject.contexts, subject.known_contexts)
-            reason = _inapplicable(rule, change, subject, policy.file)
-            if worst is None or reason:
-                reason = reason or f"Only for {' or '.join(rule.severity)}."
-                outcomes.append(_outcome(rule, subject, OutcomeKind.NOT_APPLICABLE, reason=reason))
-                continue
-            outcome, drafts = _evaluate(rule, change, subject)
-            outcomes.append(outcome)
-            findings += [_finding(each, rule, outcome, worst, change.severity, subject, fleet) for each in drafts]
-    return outcomes, findings
+        worst = rule.severity_in(subject.contexts, subject.known_contexts)
+        reason = _inapplicable(rule, change, subject, policy.file)
+        if worst is None or reason:
+            reason = reason or f"Only for {' or '.join(rule.severity)}."
+            outcomes.append(_outcome(rule, subject, OutcomeKind.NOT_APPLICABLE, reason=reason))
+            continue
+        outcome, drafts = _evaluate(rule, change, subject)
+        outcomes.append(outcome)
+        findings += [_finding(each, rule, outcome, worst, change.severity, subject, fleet) for each in drafts]
+    return Evaluated(inputs, replicas, tuple(outcomes), tuple(findings))
 
 
 def _outcome(rule: Rule, subject: Subject, kind: OutcomeKind, reason: str = "", unknown: int = 0) -> Outcome:

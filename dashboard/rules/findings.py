@@ -244,6 +244,18 @@ class Tally(NamedTuple):
         return next((severity for severity in Severity if getattr(self, severity)), None)
 
 
+SubjectKey = tuple[str, str]  # scope and name of what rules evaluate
+
+
+class Evaluated(NamedTuple):
+    """The results of all rules for one subject, and what they depend on."""
+
+    inputs: tuple[object, ...]
+    replicas: tuple[Replica, ...]
+    outcomes: tuple[Outcome, ...]
+    findings: tuple[Finding, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Inspection:
     """The results of all rules for one fleet. Findings are sorted, the worst first.
@@ -257,6 +269,7 @@ class Inspection:
     domains: Mapping[str, Domain] = field(default_factory=dict)
     rollouts: Mapping[str, Rollout] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    evaluated: Mapping[SubjectKey, Evaluated] = field(default_factory=dict, compare=False, repr=False)
 
 
 def tally_fleet(inspection: Inspection) -> Tally:

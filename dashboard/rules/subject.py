@@ -113,6 +113,11 @@ class PoolSubject:
         self._by_document.update({key: tuple(ids) for key, ids in grouped.items()})
 
     @property
+    def inputs(self) -> tuple[object, ...]:
+        """Return what rules use of the pool besides its replicas. Equal ids of documents have equal settings."""
+        return self.pool, self.domain, self.ignore, self.rollout, self.baseline
+
+    @property
     def name(self) -> str:
         """Return the pool's name."""
         return self.pool.name
@@ -273,6 +278,11 @@ class FleetSubject:
     all_replicas: tuple[Replica, ...]
     name: str = "fleet"
     pools: tuple[str, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[object, ...]:
+        """Return what rules use of the pools besides their replicas."""
+        return tuple(each.inputs for each in self.subjects)
 
     @property
     def contexts(self) -> frozenset[ImpactContext]:

@@ -19,7 +19,7 @@ from tests.sources.polling.hostile import changed_metrics
 
 def content(fleet: Fleet) -> tuple[Any, ...]:
     """Return all that does not depend on the fleet before or on the order of the replicas."""
-    return fleet.replicas, dict(fleet.documents), fleet.pools
+    return fleet.replicas, dict(fleet.documents), fleet.pools, fleet.inspection
 
 
 def test_a_fleet_can_be_empty() -> None:

@@ -54,6 +54,18 @@ def test_converging_to_the_largest_cohort_restarts_the_others_and_changes_no_oth
     assert fleet_json(demo_fleet, NOW, full=True) == saved, "the fleet is not modified"
 
 
+@pytest.mark.parametrize(("pool", "letter"), [("chat-70b", "A"), ("chat-70b", "B"), ("gemma-27b", "A")])
+def test_findings_of_unchanged_pools_are_reused_and_are_those_of_all_rules(
+    demo_fleet: Fleet, pool: str, letter: str
+) -> None:
+    after = converge(demo_fleet, pool, letter).fleet
+    known = {key: each.findings for key, each in demo_fleet.inspection.evaluated.items()}
+    same = {key for key, each in after.inspection.evaluated.items() if each.findings is known.get(key)}
+
+    assert {name for _, name in known.keys() - same} == {pool, "fleet"}
+    assert after.inspection == inspected(after, NOW).inspection
+
+
 def test_converging_to_the_wrong_cohort_spreads_its_findings(demo_fleet: Fleet) -> None:
     what = converge(demo_fleet, "chat-70b", "B")
 
