@@ -41,17 +41,7 @@ _REMOVED = frozenset({ApplyMethod.NO_FLAG, ApplyMethod.NO_VARIABLE})
 _PASTED = frozenset({ApplyMethod.FLAG, ApplyMethod.VARIABLE, ApplyMethod.NO_VARIABLE, ApplyMethod.IMAGE})
 
 
-@rule(
-    "BL-01",
-    {
-        ImpactContext.MODEL: Severity.WARNING,
-        ImpactContext.PREFIX_HASH: Severity.CRITICAL,
-        ImpactContext.KV_EVENTS: Severity.CRITICAL,
-        ImpactContext.KV_STORE: Severity.CRITICAL,
-    },
-    least=1,
-    needs_baseline=True,
-)
+@rule("BL-01", least=1, needs_baseline=True)
 def deviates_from_baseline(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas deviate from the pool's baseline.
 
@@ -60,13 +50,14 @@ def deviates_from_baseline(pool: PoolSubject) -> Iterator[Draft]:
     Settings that decide block hashes are a finding of their own; other deviations are a warning.
 
     Why it matters:
-        - any pool: A replica with other values behaves in a way that was not planned. The next review starts from wrong
-          facts.
-        - prefix-hash: Settings that decide block hashes deviate, so the router never matches these replicas.
-        - kv-events: Settings that decide block hashes deviate, so events of these replicas do not match the router's
-          index.
-        - kv-store: Settings that decide block hashes deviate, so these replicas share nothing with replicas that match
-          the baseline.
+        - any pool (warning): A replica with other values behaves in a way that was not planned. The next review starts
+          from wrong facts.
+        - prefix-hash (critical): Settings that decide block hashes deviate, so the router never matches these
+          replicas.
+        - kv-events (critical): Settings that decide block hashes deviate, so events of these replicas do not match the
+          router's index.
+        - kv-store (critical): Settings that decide block hashes deviate, so these replicas share nothing with replicas
+          that match the baseline.
 
     How to fix:
         Restart the replicas with the expected values. Where the new value is better, change the baseline's file, by

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from textwrap import dedent
@@ -14,6 +14,7 @@ from dashboard.rules.findings import FAMILIES, Family, Severity
 WHY, FIX, EXCEPTIONS, EVIDENCE, EXAMPLE = "Why it matters", "How to fix", "Exceptions", "Evidence", "Example"
 _HEAD = re.compile(rf"^({WHY}|{FIX}|{EXCEPTIONS}|{EVIDENCE}|{EXAMPLE}):[ \t]*$", re.MULTILINE)
 _ENTRY = re.compile(r"^- ", re.MULTILINE)
+_IMPACT = re.compile(rf"({'|'.join(ImpactContext)}) \(({'|'.join(Severity)})\): (.+)", re.DOTALL)
 
 
 class Scope(StrEnum):
@@ -82,7 +83,6 @@ class Rule:
 
 def rule(
     id_: str,
-    severity: Mapping[ImpactContext, Severity],
     *,
     needs: tuple[str, ...] = (),
     scope: Scope = Scope.POOL,
@@ -90,7 +90,7 @@ def rule(
     expects: str | None = None,
     needs_baseline: bool = False,
 ) -> Callable[[Check], Rule]:
-    """Declare a rule: its name is that of its function.
+    """Declare a rule: its name is that of its function, its page and severities are in the docstring.
 
     The function takes its subject, and parameters by keyword, each with a default.
     """
@@ -99,7 +99,8 @@ def rule(
         keywords = list(inspect.signature(check).parameters.values())[1:]
         parameters = {each.name: each.default for each in keywords}
         name = check.__name__.replace("_", "-")
-        page = page_of(inspect.getdoc(check) or "")
+        docstring = inspect.getdoc(check) or ""
+        page, severity = page_of(docstring), severity_of(docstring)
         return Rule(id_, name, severity, needs, check, page, scope, least, parameters, expects, needs_baseline)
 
     return declared
@@ -108,19 +109,35 @@ def rule(
 def page_of(docstring: str) -> Page:
     """Return a docstring as a page; missing sections are empty.
 
-    "Why it matters" is a list of `- context: sentence`, one for each impact context that has a severity.
+    "Why it matters" is a list of `- context (severity): sentence`.
     """
-    head, *rest = _HEAD.split(docstring)
-    sections = {name: dedent(text).strip("\n") for name, text in zip(rest[::2], rest[1::2], strict=True)}
-    reasons = (entry.partition(": ") for entry in _entries(sections.get(WHY, "")))
+    sections = _sections(docstring)
     return Page(
-        problem=flowing(head),
-        why={ImpactContext(context): sentence for context, _, sentence in reasons},
+        problem=flowing(sections[""]),
+        why={context: why for context, _, why in _impacts(sections)},
         fix=flowing(sections.get(FIX, "")),
         exceptions=flowing(sections.get(EXCEPTIONS, "")),
         evidence=tuple(_entries(sections.get(EVIDENCE, ""))),
         example=sections.get(EXAMPLE, "").rstrip(),
     )
+
+
+def severity_of(docstring: str) -> Mapping[ImpactContext, Severity]:
+    """Return the severity by impact context. Of equally severe contexts the first counts."""
+    return {context: severity for context, severity, _ in _impacts(_sections(docstring))}
+
+
+def _sections(docstring: str) -> Mapping[str, str]:
+    """Return the sections by their heads; the problem has none."""
+    problem, *rest = _HEAD.split(docstring)
+    return {"": problem} | {name: dedent(text).strip("\n") for name, text in zip(rest[::2], rest[1::2], strict=True)}
+
+
+def _impacts(sections: Mapping[str, str]) -> Iterator[tuple[ImpactContext, Severity, str]]:
+    for entry in _entries(sections.get(WHY, "")):
+        if (found := _IMPACT.fullmatch(entry)) is None:
+            raise ValueError(f"expected `context (severity): sentence`: {entry}")
+        yield ImpactContext(found[1]), Severity(found[2]), found[3]
 
 
 def flowing(text: str) -> str:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from dashboard.config import Options, load_options, policy_of
 from dashboard.config.rules import options_of
 from dashboard.rules.catalogue import ALL_RULES
-from dashboard.rules.domain import Declared, Expectations, ImpactContext, Router, SeedPolicy, Store
+from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy, Store
 from dashboard.rules.findings import Draft, Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.rules.registry import Rule, rule
@@ -99,7 +99,7 @@ def rule_with_a_parameter_of_each_type() -> Rule:
     ) -> tuple[Draft, ...]:
         raise AssertionError(tolerance, least, strict, unit)
 
-    return rule("CP-99", {ImpactContext.MODEL: Severity.INFO})(check)
+    return rule("CP-99")(check)
 
 
 def test_parameters_have_the_types_of_their_defaults_and_only_written_ones_are_kept() -> None:

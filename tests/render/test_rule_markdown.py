@@ -9,23 +9,16 @@ import yaml
 from dashboard.render.console import to_rule_table
 from dashboard.render.rule_markdown import headline, rule_index, rule_page, severities, worst
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
-from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Draft, Severity
+from dashboard.rules.findings import Draft
 from dashboard.rules.registry import Rule, Scope, rule
 
 
-@rule(
-    "CP-99",
-    {ImpactContext.MODEL: Severity.INFO},
-    needs=("engines",),
-    scope=Scope.FLEET,
-    least=1,
-)
+@rule("CP-99", needs=("engines",), scope=Scope.FLEET, least=1)
 def made_up(_fleet: object, *, tolerance: float = 0.2, word: str = "big") -> Iterator[Draft]:  # noqa: ARG001  its page names them
     """Something is too small.
 
     Why it matters:
-        - any pool: a | b.
+        - any pool (info): a | b.
 
     Evidence:
         - vllm/a.py
@@ -59,7 +52,7 @@ def test_a_page_has_parameters_and_escaped_cells() -> None:
 
 
 def test_a_rule_needs_one_replica_or_nothing() -> None:
-    needless = rule("CP-98", {ImpactContext.MODEL: Severity.WARNING})(made_up.check)
+    needless = rule("CP-98")(made_up.check)
 
     assert "Skipped unless at least one replica reports one of these:\n\n- `engines`" in rule_page(made_up)
     assert "Never skipped." in rule_page(needless)

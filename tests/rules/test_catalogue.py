@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import FAMILIES, OutcomeKind, Severity
-from dashboard.rules.registry import Rule, page_of
+from dashboard.rules.registry import Rule, page_of, severity_of
 from dashboard.rules.simple import _Group
 from tests.rules.case import FOLDER, cases_of, rule_of
 from tests.tools.rule_set import COMMITTED, text, verdict_of
@@ -21,9 +21,9 @@ More of the problem
 on two lines.
 
 Why it matters:
-    - any pool: One thing
+    - any pool (warning): One thing
       on two lines.
-    - kv-events: Another: with a colon.
+    - kv-events (critical): Another: with a colon.
 
 How to fix:
     Do this
@@ -64,7 +64,7 @@ def test_a_rule_has_an_id_a_name_and_a_complete_page(rule: Rule) -> None:
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", rule.name)
     assert page.problem.endswith(".")
     assert "\n" not in page.problem.split("\n\n")[0]
-    assert page.why.keys() == rule.severity.keys(), "a reason for each context that has a severity"
+    assert rule.severity
     assert all(re.match(r"[A-Z`0-9]", sentence) and sentence.endswith(".") for sentence in page.why.values())
     assert page.fix.endswith(".")
     assert page.exceptions.endswith(".")
@@ -96,6 +96,7 @@ def test_a_docstring_is_a_page_of_sections() -> None:
         ImpactContext.MODEL: "One thing on two lines.",
         ImpactContext.KV_EVENTS: "Another: with a colon.",
     }
+    assert severity_of(WHOLE) == {ImpactContext.MODEL: Severity.WARNING, ImpactContext.KV_EVENTS: Severity.CRITICAL}
     assert page.fix == "Do this and that.\n\nThen rest."
     assert page.exceptions == "None."
     assert page.evidence == ("vllm/config/cache.py", "owner/repo#1")
@@ -103,9 +104,13 @@ def test_a_docstring_is_a_page_of_sections() -> None:
     assert (brief.problem, brief.why, brief.fix, brief.evidence, brief.example) == ("Blocks differ.", {}, "", (), "")
 
 
-def test_unknown_impact_contexts_and_meanings_are_rejected() -> None:
-    with pytest.raises(ValueError, match="no such context"):
-        page_of("Blocks differ.\n\nWhy it matters:\n    - no such context: A sentence.\n")
+@pytest.mark.parametrize("head", ["no such context (info)", "any pool (bad)", "any pool"])
+def test_unknown_impact_contexts_and_severities_are_rejected(head: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(head)):
+        page_of(f"Blocks differ.\n\nWhy it matters:\n    - {head}: A sentence.\n")
+
+
+def test_an_unknown_meaning_is_rejected() -> None:
     with pytest.raises(ValidationError, match="no such function in value_equivalence"):
         _Group(compare=("cache_config.block_size",), meaning="nope")
 

@@ -47,17 +47,17 @@ UNSET = ("seed is unset",)
 
 def declare(check: Any, severity: Mapping[ImpactContext, Severity] | None = None, **more: Any) -> Rule:
     """Declare a rule of these tests."""
-    given = {"id_": "RT-91", "severity": severity or {MODEL: WARNING, EVENTS: CRITICAL}, "needs": (BLOCKS,), "least": 1}
-    return rule(**{**given, **more})(check)
+    declared = rule(**{"id_": "RT-91", "needs": (BLOCKS,), "least": 1, **more})(check)
+    return replace(declared, severity=severity or {MODEL: WARNING, EVENTS: CRITICAL})
 
 
 def blocks_differ(subject: PoolSubject) -> Iterator[Draft]:
     """Block sizes differ from 16.
 
     Why it matters:
-        - any pool: Clients notice.
-        - kv-events: The index notices.
-        - approximate: The router guesses wrong.
+        - any pool (warning): Clients notice.
+        - kv-events (critical): The index notices.
+        - approximate (critical): The router guesses wrong.
     """
     for value, replicas in subject.values(BLOCKS).items():
         if value.value != "16":

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from dashboard.fleet import State
 from dashboard.fleet.pieces import plain
-from dashboard.rules.domain import ImpactContext
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import (
     Confidence,
@@ -173,10 +172,15 @@ def test_a_finding_without_replicas_is_matched_by_rule_and_pool(limits: dict[str
 
 def test_a_finding_on_the_fleet_is_suppressed_in_one_of_its_pools() -> None:
     def shared(fleet: FleetSubject) -> Iterator[Draft]:
+        """Replicas share something.
+
+        Why it matters:
+            - any pool (warning): They collide.
+        """
         ids = tuple(each.id for each in fleet.all_replicas)
         yield Draft(ids, plain("Shared."), (Evidence("x", '"y"', State.REPORTED, ids),), Remedy("Separate them."))
 
-    declared = rule("ID-99", {ImpactContext.MODEL: Severity.WARNING}, scope=Scope.FLEET, least=1)(shared)
+    declared = rule("ID-99", scope=Scope.FLEET, least=1)(shared)
     document = builders.document()
     members = [builders.replica(f"{pool}-1", pool=pool, document=document) for pool in ("a", "b")]
     fleet = builders.fleet(members, [document])

@@ -28,8 +28,8 @@ POOLS = {each.id: each.pool for each in FLEET.replicas if each.pool}
 WORDS = """Something is <wrong>.
 
 Why it matters:
-    - any pool: It hurts `--a < b`.
-    - kv-store: It hurts more.
+    - any pool (warning): It hurts `--a < b`.
+    - kv-store (critical): It hurts more.
 
 How to fix:
     Do this.

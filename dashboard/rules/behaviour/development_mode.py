@@ -8,7 +8,6 @@ from dashboard.fleet import Setting, SettingValue, Source, State
 from dashboard.fleet.pieces import Text, joined
 from dashboard.rules.behaviour.weights import is_on
 from dashboard.rules.differences import pool_differences
-from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.sentences import names_text, setting_piece, write
@@ -45,7 +44,7 @@ def is_older(version: str | None) -> bool:
     return has_change(version, TESTED_SINCE) is False
 
 
-@rule("CO-14", {ImpactContext.MODEL: Severity.WARNING}, needs=("sources",), least=1)
+@rule("CO-14", needs=("sources",), least=1)
 def development_routes_open(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas run in development mode, whose routes let anyone stop or change them.
 
@@ -54,9 +53,9 @@ def development_routes_open(pool: PoolSubject) -> Iterator[Draft]:
     `--api-key`.
 
     Why it matters:
-        - any pool: Development routes let anyone who reaches the port empty caches, put the engine to sleep and call
-          worker methods (`/reset_prefix_cache`, `/sleep`, `/collective_rpc`). `--api-key` guards neither them nor
-          routes below `/plugins`, only paths such as `/v1`.
+        - any pool (warning): Development routes let anyone who reaches the port empty caches, put the engine to sleep
+          and call worker methods (`/reset_prefix_cache`, `/sleep`, `/collective_rpc`). `--api-key` guards neither them
+          nor routes below `/plugins`, only paths such as `/v1`.
 
     How to fix:
         Unset `VLLM_SERVER_DEV_MODE` and restart. The mode is not needed to read configurations: the dashboard's

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from dashboard.rules.connector_options import native
 from dashboard.rules.differences import pool_differences
-from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Draft, Remedy, Severity, Snippet
+from dashboard.rules.findings import Draft, Remedy, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.subject import Holders, PoolSubject, group_by_value
 from dashboard.rules.value_equivalence import AUTO, assume_if_auto, empty_is_unset
@@ -28,15 +27,15 @@ SAME_FILE = (
 )
 
 
-@rule("CO-05", {ImpactContext.MODEL: Severity.WARNING}, needs=(GENERATION_CONFIG, OVERRIDE))
+@rule("CO-05", needs=(GENERATION_CONFIG, OVERRIDE))
 def sampling_defaults_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool have different sampling defaults.
 
     An empty override equals none. `auto` equals the model's own folder or id.
 
     Why it matters:
-        - any pool: A request without temperature, top_p, penalties or token limit uses the replica's defaults, so the
-          same prompt gets answers of another style or length.
+        - any pool (warning): A request without temperature, top_p, penalties or token limit uses the replica's
+          defaults, so the same prompt gets answers of another style or length.
 
     How to fix:
         Set the same `--generation-config` and `--override-generation-config` on every replica of the pool.
@@ -69,26 +68,18 @@ def _sources(pool: PoolSubject) -> Holders:
     )
 
 
-@rule(
-    "CO-06",
-    {
-        ImpactContext.PREFIX_HASH: Severity.CRITICAL,
-        ImpactContext.KV_EVENTS: Severity.CRITICAL,
-        ImpactContext.MODEL: Severity.CRITICAL,
-    },
-    needs=(DIGEST, CONTENT_FORMAT),
-)
+@rule("CO-06", needs=(DIGEST, CONTENT_FORMAT))
 def chat_template_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool have different chat templates.
 
     Compared is the digest of the template's text. Only the dashboard's provider reports it.
 
     Why it matters:
-        - prefix-hash: The router renders chats with one template. It never matches replicas with another one, which
-          also answer differently.
-        - kv-events: The same chat has other tokens on each side, so blocks are never found for prompts that another
-          replica rendered. Answers depend on the replica.
-        - any pool: The same chat becomes another prompt, so answers depend on the replica.
+        - prefix-hash (critical): The router renders chats with one template. It never matches replicas with another
+          one, which also answer differently.
+        - kv-events (critical): The same chat has other tokens on each side, so blocks are never found for prompts that
+          another replica rendered. Answers depend on the replica.
+        - any pool (critical): The same chat becomes another prompt, so answers depend on the replica.
 
     How to fix:
         Mount one template file into every replica of the pool, from one ConfigMap, and set it with `--chat-template`;

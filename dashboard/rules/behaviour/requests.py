@@ -9,7 +9,6 @@ from dataclasses import replace
 from dashboard.fleet import Replica, Setting, SettingValue, Source, State
 from dashboard.fleet.pieces import joined, value
 from dashboard.rules.differences import extended, pool_differences
-from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.selection import evidence_of
@@ -40,15 +39,15 @@ SCALE_LIMITS = Remedy(
 QUEUE_LIMITS = ("scheduler_config.max_num_queued_reqs", "scheduler_config.max_num_queued_tokens")
 
 
-@rule("CO-01", {ImpactContext.MODEL: Severity.CRITICAL}, needs=(MAX_MODEL_LEN,))
+@rule("CO-01", needs=(MAX_MODEL_LEN,))
 def context_length_differs(pool: PoolSubject, *, length_aware: bool = False) -> Iterator[Draft]:
     """Replicas of one pool accept requests of different lengths.
 
     The effective length is compared. It counts the tokens of prompt and answer together.
 
     Why it matters:
-        - any pool: One replica answers a long request, another refuses it with 400, so clients see intermittent
-          errors. A router that reads one replica's limit is wrong about the others.
+        - any pool (critical): One replica answers a long request, another refuses it with 400, so clients see
+          intermittent errors. A router that reads one replica's limit is wrong about the others.
 
     How to fix:
         Set the same `--max-model-len` on every replica. With `-1` or `auto` vLLM reduces the length to what fits into
@@ -79,15 +78,15 @@ def context_length_differs(pool: PoolSubject, *, length_aware: bool = False) -> 
         )
 
 
-@rule("CO-02", {ImpactContext.MODEL: Severity.CRITICAL}, needs=(NAMES,))
+@rule("CO-02", needs=(NAMES,))
 def served_names_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool serve different model names.
 
     The first name is compared on its own: it is in answers and labels all metrics. The order of the others is ignored.
 
     Why it matters:
-        - any pool: Replicas without a name refuse requests for it with 404. With another first name, metrics have
-          another label, and dashboards and autoscalers see only some replicas.
+        - any pool (critical): Replicas without a name refuse requests for it with 404. With another first name,
+          metrics have another label, and dashboards and autoscalers see only some replicas.
 
     How to fix:
         Set the same `--served-model-name` list on every replica, the name for metrics first.
@@ -128,15 +127,15 @@ def _names(names: object) -> set[str]:
     return {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
 
 
-@rule("CO-09", {ImpactContext.MODEL: Severity.CRITICAL}, needs=(NAMES,))
+@rule("CO-09", needs=(NAMES,))
 def adapters_differ(pool: PoolSubject, *, lora_aware: bool = False) -> Iterator[Draft]:
     """Replicas of one pool have different LoRA adapters loaded.
 
     Adapters are read from `/v1/models` in every poll, because they change at runtime. SH-05 compares their paths.
 
     Why it matters:
-        - any pool: Replicas without an adapter refuse requests for it with 404. Loading it through the API reaches only
-          the replica that receives the call.
+        - any pool (critical): Replicas without an adapter refuse requests for it with 404. Loading it through the API
+          reaches only the replica that receives the call.
 
     How to fix:
         Load adapters on every replica: list them with `--lora-modules` at start, or let a controller call
@@ -205,15 +204,15 @@ def _adapter_evidence(replicas: Sequence[Replica], asked: Sequence[Replica]) -> 
         yield Evidence(ADAPTERS, *setting_value(list(names)), tuple(ids), is_reference=is_other)
 
 
-@rule("CO-10", {ImpactContext.MODEL: Severity.WARNING}, needs=(MAX_RANK,))
+@rule("CO-10", needs=(MAX_RANK,))
 def lora_limits_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool have different LoRA limits.
 
     Where only some replicas enable LoRA, that is reported first, without the limits.
 
     Why it matters:
-        - any pool: One replica loads an adapter that another refuses because of its rank, or requests queue because
-          fewer adapters fit into a batch.
+        - any pool (warning): One replica loads an adapter that another refuses because of its rank, or requests queue
+          because fewer adapters fit into a batch.
 
     How to fix:
         Set the same `--enable-lora`, `--max-lora-rank`, `--max-loras`, `--max-cpu-loras`, `--lora-dtype` and
@@ -248,15 +247,15 @@ def _enabled(rank: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
     return setting_value("disabled" if rank.state is State.NULL else "enabled")
 
 
-@rule("CO-11", {ImpactContext.MODEL: Severity.WARNING}, needs=QUEUE_LIMITS)
+@rule("CO-11", needs=QUEUE_LIMITS)
 def queue_limits_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool refuse requests at different loads.
 
     Without a limit nothing is refused. vLLM has these limits since 0.29.
 
     Why it matters:
-        - any pool: Under the same load one replica answers 503 while the others accept requests, or one queues without
-          limit while the others protect their latency.
+        - any pool (warning): Under the same load one replica answers 503 while the others accept requests, or one
+          queues without limit while the others protect their latency.
 
     How to fix:
         Set the same `--max-num-queued-reqs` and `--max-num-queued-tokens` on every replica of the pool. They apply to

@@ -75,11 +75,7 @@ POOLER = tuple(
 SKIP_TOKENIZER = "model_config.skip_tokenizer_init"
 
 
-@rule(
-    "CO-03",
-    {ImpactContext.KV_STORE: Severity.CRITICAL, ImpactContext.MODEL: Severity.CRITICAL},
-    needs=(REVISION, CODE_REVISION, MODEL, LOAD_FORMAT),
-)
+@rule("CO-03", needs=(REVISION, CODE_REVISION, MODEL, LOAD_FORMAT))
 def weights_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool loaded different models or revisions, or random weights.
 
@@ -87,9 +83,9 @@ def weights_differ(pool: PoolSubject) -> Iterator[Draft]:
     compared. A snapshot in the hub's cache, which vLLM loads offline, counts as its id and commit.
 
     Why it matters:
-        - kv-store: Store keys do not include the revision. A replica can read KV cache of other weights and answer from
-          it without an error.
-        - any pool: Other weights give other answers without an error, so answers depend on the replica.
+        - kv-store (critical): Store keys do not include the revision. A replica can read KV cache of other weights and
+          answer from it without an error.
+        - any pool (critical): Other weights give other answers without an error, so answers depend on the replica.
 
     How to fix:
         Pin a commit with `--revision` (and `--code-revision` for the model's code) on every replica of the pool. A
@@ -156,7 +152,7 @@ def _without_owner(model: SettingValue, _: Mapping[str, Setting]) -> SettingValu
     return SettingValue(json.dumps(name.rstrip("/").rpartition("/")[2], ensure_ascii=False), model.state)
 
 
-@rule("CO-04", {ImpactContext.MODEL: Severity.WARNING}, needs=(QUANTIZATION, DTYPE, CACHE_DTYPE))
+@rule("CO-04", needs=(QUANTIZATION, DTYPE, CACHE_DTYPE))
 def precision_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool use different quantization or dtypes.
 
@@ -164,7 +160,7 @@ def precision_differs(pool: PoolSubject) -> Iterator[Draft]:
     left out of its quantization count too. The dtype of Mamba state is info.
 
     Why it matters:
-        - any pool: Answer quality depends on the replica, as does the memory that is left for the KV cache.
+        - any pool (warning): Answer quality depends on the replica, as does the memory that is left for the KV cache.
 
     How to fix:
         Set the same `--quantization`, `--dtype` and `--kv-cache-dtype` on every replica of the pool, with the same
@@ -199,7 +195,7 @@ def _where_mamba(dtype: SettingValue, settings: Mapping[str, Setting]) -> Settin
     return NOT_SET if block is not None and block.state is State.NULL else dtype
 
 
-@rule("CO-13", {ImpactContext.MODEL: Severity.INFO}, needs=(TP, BACKEND, DEVICES))
+@rule("CO-13", needs=(TP, BACKEND, DEVICES))
 def numerics_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool add numbers in a different order, so answers may differ.
 
@@ -207,8 +203,8 @@ def numerics_differ(pool: PoolSubject) -> Iterator[Draft]:
     everywhere.
 
     Why it matters:
-        - any pool: Even with temperature 0 the same request can get different words on different replicas. This is
-          harmless for chats, but breaks tests and evaluations that expect one answer.
+        - any pool (info): Even with temperature 0 the same request can get different words on different replicas. This
+          is harmless for chats, but breaks tests and evaluations that expect one answer.
 
     How to fix:
         Where answers must be equal, use one accelerator type, the same `--tensor-parallel-size` and
@@ -260,7 +256,7 @@ def _different_devices(devices: Holders) -> Draft:
     )
 
 
-@rule("CO-15", {ImpactContext.MODEL: Severity.CRITICAL}, needs=(*OVERRIDES, RUNNER, CONVERT, SKIP_TOKENIZER))
+@rule("CO-15", needs=(*OVERRIDES, RUNNER, CONVERT, SKIP_TOKENIZER))
 def model_setup_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool set the model up differently.
 
@@ -268,8 +264,8 @@ def model_setup_differs(pool: PoolSubject) -> Iterator[Draft]:
     runner counts as vLLM resolved it. `skip_tokenizer_init` is a warning.
 
     Why it matters:
-        - any pool: Another rope scaling, runner or pooler computes other results from the same weights. Requests
-          succeed, and the answer depends on the replica.
+        - any pool (critical): Another rope scaling, runner or pooler computes other results from the same weights.
+          Requests succeed, and the answer depends on the replica.
 
     How to fix:
         Set the same `--hf-overrides`, `--runner`, `--convert` and `--pooler-config` on every replica of the pool.

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules.connector_options import native
 from dashboard.rules.differences import pool_differences
-from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Draft, Severity
+from dashboard.rules.findings import Draft
 from dashboard.rules.registry import rule
 from dashboard.rules.sentences import write
 from dashboard.rules.subject import NOT_SET, PoolSubject
@@ -37,7 +36,7 @@ STEP, LARGER_STEP, LARGER_FROM = 8, 16, 256  # batches between two graphs
 MIN_SHARE = 0.5  # some options remove sizes, such as those that tensor parallel ranks cannot share evenly
 
 
-@rule("CP-05", {ImpactContext.MODEL: Severity.WARNING}, needs=(EAGER, GRAPH_MODE, *COMPILED, LARGEST, SIZES))
+@rule("CP-05", needs=(EAGER, GRAPH_MODE, *COMPILED, LARGEST, SIZES))
 def compilation_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool are compiled differently, or one of them runs in eager mode.
 
@@ -46,8 +45,8 @@ def compilation_differs(pool: PoolSubject) -> Iterator[Draft]:
     requests.
 
     Why it matters:
-        - any pool: Without compilation, or a CUDA graph for its batch size, every step starts from Python. Small
-          batches decode more slowly there.
+        - any pool (warning): Without compilation, or a CUDA graph for its batch size, every step starts from Python.
+          Small batches decode more slowly there.
 
     How to fix:
         Remove `--enforce-eager` where it was left from debugging. Set the same `--compilation-config` and

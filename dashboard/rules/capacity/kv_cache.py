@@ -13,8 +13,7 @@ from dashboard.fleet.pieces import Text, value
 from dashboard.fleet.pieces import joined as join_texts
 from dashboard.rules.connector_options import native
 from dashboard.rules.differences import Contrast, code, contrast_evidence, majority, use_majority, value_evidence
-from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
+from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.sentences import name_piece, setting_name, sides_text, to_text, value_piece, write
 from dashboard.rules.subject import PoolSubject, group_by_value
@@ -90,7 +89,7 @@ class _Kind(NamedTuple):
     is_tie: bool  # `odd` are all engines of the kind
 
 
-@rule("CP-01", {ImpactContext.MODEL: Severity.WARNING}, needs=("engines",), least=1)
+@rule("CP-01", needs=("engines",), least=1)
 def kv_cache_capacity_differs(pool: PoolSubject, *, tolerance: float = TOLERANCE) -> Iterator[Draft]:
     """Engines of one pool have much more or less KV cache than the others on the same devices.
 
@@ -99,8 +98,8 @@ def kv_cache_capacity_differs(pool: PoolSubject, *, tolerance: float = TOLERANCE
     of the engines are near the median it is a tie: one finding for all of them.
 
     Why it matters:
-        - any pool: Under even load the smaller engine evicts prefixes and preempts requests while the others have room.
-          Routers that read the share in use do not see its size.
+        - any pool (warning): Under even load the smaller engine evicts prefixes and preempts requests while the others
+          have room. Routers that read the share in use do not see its size.
 
     How to fix:
         Look for another process on the GPU with `nvidia-smi` on the replica's host, such as one left after a crash.
@@ -274,13 +273,13 @@ def _remedy(pool: PoolSubject, kind: _Kind, causes: Sequence[Contrast], replicas
     return Remedy(LESS if kind.odd[0].share < 0 else MORE, (Snippet("shell", PROCESSES),))
 
 
-@rule("CP-07", {ImpactContext.MODEL: Severity.INFO}, needs=("devices",))
+@rule("CP-07", needs=("devices",))
 def devices_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool run on different device types.
 
     Why it matters:
-        - any pool: Speed, KV cache and vLLM's defaults depend on the device, so equal command lines give unequal
-          replicas. Results differ in the last digits.
+        - any pool (info): Speed, KV cache and vLLM's defaults depend on the device, so equal command lines give
+          unequal replicas. Results differ in the last digits.
 
     How to fix:
         Use one pool per device type: set the label `pool` on the targets.
@@ -318,7 +317,7 @@ def _device_type(replica: Replica) -> SettingValue:
     return SettingValue(json.dumps(names[0] if len(names) == 1 else names, ensure_ascii=False), State.REPORTED)
 
 
-@rule("CP-12", {ImpactContext.MODEL: Severity.WARNING}, needs=("engines",), least=1)
+@rule("CP-12", needs=("engines",), least=1)
 def kv_cache_memory_stranded(pool: PoolSubject, *, share: float = 0.05) -> Iterator[Draft]:
     """Memory is reserved for the KV cache on a device, but no block uses it.
 
@@ -327,8 +326,8 @@ def kv_cache_memory_stranded(pool: PoolSubject, *, share: float = 0.05) -> Itera
     unused.
 
     Why it matters:
-        - any pool: All devices of an engine get as many blocks as the smallest one. The rest of their memory is unused,
-          and the engine preempts requests while memory is idle.
+        - any pool (warning): All devices of an engine get as many blocks as the smallest one. The rest of their memory
+          is unused, and the engine preempts requests while memory is idle.
 
     How to fix:
         Free the smallest device (another process, a larger share of the weights), so that all have as much room. With

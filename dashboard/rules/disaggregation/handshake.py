@@ -11,7 +11,6 @@ from dashboard.fleet.pieces import value
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, SECTION, connectors, native, option
 from dashboard.rules.differences import are_unequal, pair_difference, pair_differences
-from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import setting_piece, write
@@ -62,15 +61,15 @@ def has_group(pair: PairSubject, kind: str) -> bool:
     return any(kind in group.spec_type.lower() for member in members for group in member.kv_cache_groups)
 
 
-@rule("PD-02", {ImpactContext.DISAGGREGATED: Severity.CRITICAL}, needs=(MODEL,), scope=Scope.PAIR)
+@rule("PD-02", needs=(MODEL,), scope=Scope.PAIR)
 def prefill_decode_model_path_differs(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode have different model paths.
 
     The whole text of `--model` is compared.
 
     Why it matters:
-        - disaggregated: NIXL compares this text at the handshake. `/mnt/a/llama` and `meta-llama/llama` are refused,
-          even with identical weights.
+        - disaggregated (critical): NIXL compares this text at the handshake. `/mnt/a/llama` and `meta-llama/llama` are
+          refused, even with identical weights.
 
     How to fix:
         Mount the model at the same path in both pools, or use the same repository in both. With `HF_HUB_OFFLINE=1` vLLM
@@ -93,15 +92,15 @@ def prefill_decode_model_path_differs(pair: PairSubject) -> Iterator[Draft]:
         yield from warn_unless_nixl(pair, [pair_difference(pair, MODEL, sides)])
 
 
-@rule("PD-05", {ImpactContext.DISAGGREGATED: Severity.CRITICAL}, needs=(CACHE_DTYPE,), scope=Scope.PAIR)
+@rule("PD-05", needs=(CACHE_DTYPE,), scope=Scope.PAIR)
 def prefill_decode_kv_cache_dtype_differs(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode use different KV cache dtypes.
 
     With NIXL the option is compared as written: `auto` differs from `bfloat16`, even where both mean the same.
 
     Why it matters:
-        - disaggregated: NIXL compares the option at the handshake and refuses the transfer. With other connectors
-          decode misreads the KV cache.
+        - disaggregated (critical): NIXL compares the option at the handshake and refuses the transfer. With other
+          connectors decode misreads the KV cache.
 
     How to fix:
         Set the same `--kv-cache-dtype` on both sides, in the same spelling.
@@ -124,15 +123,15 @@ def prefill_decode_kv_cache_dtype_differs(pair: PairSubject) -> Iterator[Draft]:
         yield replace(draft, confidence=Confidence.DERIVED) if is_same else draft
 
 
-@rule("PD-06", {ImpactContext.DISAGGREGATED: Severity.CRITICAL}, needs=(BACKEND, BACKEND_VARIABLE), scope=Scope.PAIR)
+@rule("PD-06", needs=(BACKEND, BACKEND_VARIABLE), scope=Scope.PAIR)
 def prefill_decode_attention_backend_differs(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode use different attention backends.
 
     No replica reports a backend that vLLM chose. Where neither side sets one, their GPU generations are compared.
 
     Why it matters:
-        - disaggregated: NIXL compares the backend at the handshake, because it decides the layout of the KV cache, and
-          refuses the transfer.
+        - disaggregated (critical): NIXL compares the backend at the handshake, because it decides the layout of the KV
+          cache, and refuses the transfer.
 
     How to fix:
         Set one `--attention-backend` in both pools that runs on the GPUs of both.
@@ -197,14 +196,14 @@ def _gpus(side: PoolSubject) -> dict[tuple[str, str], set[str]]:
     return found
 
 
-@rule("PD-08", {ImpactContext.DISAGGREGATED: Severity.CRITICAL}, needs=(METHOD,), scope=Scope.PAIR)
+@rule("PD-08", needs=(METHOD,), scope=Scope.PAIR)
 def prefill_decode_speculation_differs(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode use different speculative decoding.
 
     Methods that use the prompt alone (ngram, suffix) transfer no state: a difference between them is info.
 
     Why it matters:
-        - disaggregated: Draft heads such as EAGLE and MTP need KV cache from prefill. NIXL refuses the
+        - disaggregated (critical): Draft heads such as EAGLE and MTP need KV cache from prefill. NIXL refuses the
           transfer; before it compared this, decode crashed on long prompts.
 
     How to fix:
@@ -242,20 +241,15 @@ def _inherited_dtype(dtype: SettingValue, settings: Mapping[str, Setting]) -> Se
     return dtype
 
 
-@rule(
-    "PD-13",
-    {ImpactContext.DISAGGREGATED: Severity.CRITICAL},
-    needs=(LAYOUT, LAYOUT_VARIABLE, "version"),
-    scope=Scope.PAIR,
-)
+@rule("PD-13", needs=(LAYOUT, LAYOUT_VARIABLE, "version"), scope=Scope.PAIR)
 def prefill_decode_layout_differs(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode use different KV cache layouts.
 
     The effective layout is compared, else the variable that requests one. NIXL's default without the variable is HND.
 
     Why it matters:
-        - disaggregated: Heads and tokens have another order in memory, so blocks cannot be copied. NIXL ends the
-          handshake with an error and no KV cache is transferred.
+        - disaggregated (critical): Heads and tokens have another order in memory, so blocks cannot be copied. NIXL
+          ends the handshake with an error and no KV cache is transferred.
 
     How to fix:
         Unset `VLLM_KV_CACHE_LAYOUT` in both pools: NIXL then chooses HND, which also supports different numbers of
@@ -302,13 +296,13 @@ def _requested_layout(settings: Mapping[str, Setting]) -> SettingValue | None:
     return HND if is_nixl and any(path.startswith("env.VLLM_") for path in settings) else None
 
 
-@rule("PD-15", {ImpactContext.DISAGGREGATED: Severity.WARNING}, needs=(CONNECTOR,), least=1)
+@rule("PD-15", needs=(CONNECTOR,), least=1)
 def handshake_check_is_off(pool: PoolSubject) -> Iterator[Draft]:
     """NIXL's compatibility check of prefill and decode is off.
 
     Why it matters:
-        - disaggregated: A mismatch that the check would refuse with a clear error crashes a worker or decodes to
-          garbage, long after the change that caused it.
+        - disaggregated (warning): A mismatch that the check would refuse with a clear error crashes a worker or
+          decodes to garbage, long after the change that caused it.
 
     How to fix:
         Remove `enforce_handshake_compat` from the connector's extra config in both pools.

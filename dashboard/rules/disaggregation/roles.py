@@ -12,7 +12,7 @@ from dashboard.fleet.pieces import value
 from dashboard.rules.connector_options import ROLE, connectors, native
 from dashboard.rules.differences import are_unequal, two_sided, value_evidence
 from dashboard.rules.disaggregation.handshake import NIXL
-from dashboard.rules.domain import ENCODER_ROLE, ImpactContext
+from dashboard.rules.domain import ENCODER_ROLE
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.remedy import set_to
@@ -93,7 +93,7 @@ def _model_names(subject: PoolSubject) -> set[str]:
     return {stem} | {name for each in subject.all_replicas for name in each.served_model_names}
 
 
-@rule("PD-10", {ImpactContext.DISAGGREGATED: Severity.CRITICAL}, needs=(ROLE,), scope=Scope.FLEET, least=1)
+@rule("PD-10", needs=(ROLE,), scope=Scope.FLEET, least=1)
 def prefill_decode_roles_do_not_fit(fleet: FleetSubject) -> Iterator[Draft]:
     """Prefill and decode replicas have roles that do not fit together.
 
@@ -101,8 +101,8 @@ def prefill_decode_roles_do_not_fit(fleet: FleetSubject) -> Iterator[Draft]:
     other; or replicas report no role, while others of their model prefill or decode.
 
     Why it matters:
-        - disaggregated: A prompt that is sent to a replica with another role fails, or is computed by one replica
-          alone. Disaggregation has no effect.
+        - disaggregated (critical): A prompt that is sent to a replica with another role fails, or is computed by one
+          replica alone. Disaggregation has no effect.
 
     How to fix:
         Set `kv_producer` on prefill replicas and `kv_consumer` on decode replicas, label them `prefill` and `decode`,
@@ -235,15 +235,15 @@ def _without_partner(fleet: FleetSubject, pools: Sequence[PoolSubject], members:
     )
 
 
-@rule("PD-17", {ImpactContext.DISAGGREGATED: Severity.CRITICAL}, needs=(HOST,), scope=Scope.FLEET, least=1)
+@rule("PD-17", needs=(HOST,), scope=Scope.FLEET, least=1)
 def side_channel_on_loopback(fleet: FleetSubject) -> Iterator[Draft]:
     """NIXL's side channel is not reachable from other hosts.
 
     Each replica announces this address for the handshake. vLLM's default is `localhost`.
 
     Why it matters:
-        - disaggregated: A replica on another host connects to itself or to nothing. The handshake fails, and decode
-          computes every prompt a second time.
+        - disaggregated (critical): A replica on another host connects to itself or to nothing. The handshake fails,
+          and decode computes every prompt a second time.
 
     How to fix:
         Set `VLLM_NIXL_SIDE_CHANNEL_HOST` to the address of the pod or host that others can reach.
@@ -302,15 +302,15 @@ def is_local(host: str) -> bool:
     return address.is_loopback or address.is_unspecified
 
 
-@rule("PD-19", {ImpactContext.DISAGGREGATED: Severity.CRITICAL}, needs=(ENCODER_ROLE,), scope=Scope.FLEET)
+@rule("PD-19", needs=(ENCODER_ROLE,), scope=Scope.FLEET)
 def encoder_settings_differ(fleet: FleetSubject) -> Iterator[Draft]:
     """Multimodal encoders and their readers have different settings.
 
     The rule compares the connector of the encoder cache, the vLLM version, the model's path and its dtype.
 
     Why it matters:
-        - disaggregated: The encoder refuses each transfer with NACK_INCOMPAT. Every replica encodes each image itself,
-          and the encoder pool is wasted.
+        - disaggregated (critical): The encoder refuses each transfer with NACK_INCOMPAT. Every replica encodes each
+          image itself, and the encoder pool is wasted.
 
     How to fix:
         Use the same connector, version, `--model` and `--dtype` for encoders and readers.

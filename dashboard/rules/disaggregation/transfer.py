@@ -12,7 +12,7 @@ from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, SECTION, connectors, reports_options
 from dashboard.rules.differences import are_unequal, extended, pair_difference, pair_differences
 from dashboard.rules.disaggregation.handshake import has_group, has_nixl
-from dashboard.rules.domain import OFFLOADING, ImpactContext, tiers_of
+from dashboard.rules.domain import OFFLOADING, tiers_of
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.routing.blocks import is_size
@@ -44,7 +44,7 @@ CAUSES = (
 BLOCKS = "engines.num_gpu_blocks"
 
 
-@rule("PD-09", {ImpactContext.DISAGGREGATED: Severity.CRITICAL}, needs=(CONNECTOR,), scope=Scope.PAIR)
+@rule("PD-09", needs=(CONNECTOR,), scope=Scope.PAIR)
 def prefill_decode_connector_differs(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode have no common connector.
 
@@ -52,8 +52,8 @@ def prefill_decode_connector_differs(pair: PairSubject) -> Iterator[Draft]:
     pull are two protocols.
 
     Why it matters:
-        - disaggregated: Without a common protocol no KV cache is transferred. Requests fail, or decode computes each
-          prompt a second time.
+        - disaggregated (critical): Without a common protocol no KV cache is transferred. Requests fail, or decode
+          computes each prompt a second time.
 
     How to fix:
         Use the same connector in both pools, and its counterpart in the router's sidecar.
@@ -100,15 +100,15 @@ def _names(connector: SettingValue) -> list[str]:
     return [names] if isinstance(names, str) else names
 
 
-@rule("PD-11", {ImpactContext.DISAGGREGATED: Severity.CRITICAL}, needs=(TP, DCP), scope=Scope.PAIR)
+@rule("PD-11", needs=(TP, DCP), scope=Scope.PAIR)
 def prefill_decode_parallel_sizes_clash(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode have incompatible parallel sizes.
 
     Different sizes are supported as long as one is a multiple of the other.
 
     Why it matters:
-        - disaggregated: The ranks of both sides cannot be mapped to each other, so every transfer fails with an
-          assertion.
+        - disaggregated (critical): The ranks of both sides cannot be mapped to each other, so every transfer fails
+          with an assertion.
 
     How to fix:
         Choose sizes of which the larger is a multiple of the smaller. Where prefill has more ranks than the model has
@@ -166,15 +166,15 @@ def _total_heads(side: PoolSubject) -> Iterator[int]:
                 yield group.num_kv_heads * size
 
 
-@rule("PD-12", {ImpactContext.DISAGGREGATED: Severity.WARNING}, needs=(BLOCK_SIZE,), scope=Scope.PAIR)
+@rule("PD-12", needs=(BLOCK_SIZE,), scope=Scope.PAIR)
 def prefill_decode_block_size_differs(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode use different block sizes.
 
     NIXL can copy blocks into larger ones, but not in every configuration: where it cannot, the finding is critical.
 
     Why it matters:
-        - disaggregated: Each transfer copies blocks and wastes the rest of the last one. In some configurations the
-          connector refuses it, and no KV cache is transferred.
+        - disaggregated (warning): Each transfer copies blocks and wastes the rest of the last one. In some
+          configurations the connector refuses it, and no KV cache is transferred.
 
     How to fix:
         Set the same `--block-size` in both pools.
@@ -215,7 +215,7 @@ def _refusal(pair: PairSubject) -> str:
     return ""
 
 
-@rule("PD-14", {ImpactContext.DISAGGREGATED: Severity.CRITICAL}, needs=(GROUPS,), scope=Scope.PAIR)
+@rule("PD-14", needs=(GROUPS,), scope=Scope.PAIR)
 def prefill_decode_kv_cache_groups_differ(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode have different KV cache groups.
 
@@ -223,8 +223,8 @@ def prefill_decode_kv_cache_groups_differ(pair: PairSubject) -> Iterator[Draft]:
     number of GPUs.
 
     Why it matters:
-        - disaggregated: The memory regions of both sides cannot be mapped. The connector ends the handshake with an
-          error about their number or length, and no KV cache is transferred.
+        - disaggregated (critical): The memory regions of both sides cannot be mapped. The connector ends the handshake
+          with an error about their number or length, and no KV cache is transferred.
 
     How to fix:
         Load the same model code with the same version and model options in both pools.
@@ -277,13 +277,13 @@ def _groups_text(holders: Holders) -> Text:
     return joined((value(f"{count(each['layers'], 'layer')} {each['spec_type']}"),) for each in groups)
 
 
-@rule("PD-18", {ImpactContext.DISAGGREGATED: Severity.WARNING}, needs=(LENGTH,), scope=Scope.PAIR)
+@rule("PD-18", needs=(LENGTH,), scope=Scope.PAIR)
 def prefill_accepts_longer_requests(pair: PairSubject) -> Iterator[Draft]:
     """Prefill accepts longer requests than decode.
 
     Why it matters:
-        - disaggregated: A prompt between the two lengths is computed by prefill and refused by decode with 400. The
-          work is wasted.
+        - disaggregated (warning): A prompt between the two lengths is computed by prefill and refused by decode with
+          400. The work is wasted.
 
     How to fix:
         Set the same `--max-model-len` in both pools.
@@ -301,15 +301,15 @@ def prefill_accepts_longer_requests(pair: PairSubject) -> Iterator[Draft]:
         yield pair_difference(pair, LENGTH, [side.values(LENGTH) for side in pair.sides])
 
 
-@rule("PD-20", {ImpactContext.DISAGGREGATED: Severity.WARNING}, needs=("engines",), least=1)
+@rule("PD-20", needs=("engines",), least=1)
 def rank_blocks_differ(pool: PoolSubject, *, blocks: int = 1000) -> Iterator[Draft]:
     """DP ranks of one replica have very different numbers of blocks.
 
     Each rank measures its free memory at start. `blocks` is the tolerated difference.
 
     Why it matters:
-        - disaggregated: A decode rank reads KV cache by block id from a prefill rank. An id beyond the smaller rank's
-          blocks is outside its registered memory, and transfers fail under load.
+        - disaggregated (warning): A decode rank reads KV cache by block id from a prefill rank. An id beyond the
+          smaller rank's blocks is outside its registered memory, and transfers fail under load.
 
     How to fix:
         Set the same number of blocks on all ranks with `--num-gpu-blocks-override`, or free the same memory on all

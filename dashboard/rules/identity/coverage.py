@@ -10,7 +10,6 @@ from dashboard.fleet.formatting import FAILURE_WORDS, count, joined, middle_cut,
 from dashboard.fleet.pieces import value
 from dashboard.rules import remedy
 from dashboard.rules.differences import pool_differences
-from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Draft, Evidence, Remedy, Rollout, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import setting_piece, value_piece, write
@@ -88,12 +87,13 @@ EQUAL_HASHES = (
 )
 
 
-@rule("ID-05", {ImpactContext.MODEL: Severity.WARNING}, scope=Scope.FLEET, least=1)
+@rule("ID-05", scope=Scope.FLEET, least=1)
 def replicas_not_read(fleet: FleetSubject) -> Iterator[Draft]:
     """Replicas are unreachable, stale or partially read, so their configuration is unknown.
 
     Why it matters:
-        - any pool: The configuration of an unread replica is unknown. Behind a timeout or a missing key it may differ.
+        - any pool (warning): The configuration of an unread replica is unknown. Behind a timeout or a missing key it
+          may differ.
 
     How to fix:
         Each kind of failure has its own remedy. The evidence lists the reason of each replica.
@@ -171,7 +171,7 @@ def _options(kind: FailureKind | None, ids: Sequence[str]) -> Iterator[str]:
         yield "\n".join(["targets:", *entries])
 
 
-@rule("ID-06", {ImpactContext.MODEL: Severity.WARNING}, needs=("sources",), least=1)
+@rule("ID-06", needs=("sources",), least=1)
 def sources_contradict(pool: PoolSubject) -> Iterator[Draft]:
     """Two sources of one replica report different values of one setting.
 
@@ -180,8 +180,8 @@ def sources_contradict(pool: PoolSubject) -> Iterator[Draft]:
     model.
 
     Why it matters:
-        - any pool: One address may belong to two servers with different configurations, or one source is wrong. Until
-          this is known, no value of this replica is reliable.
+        - any pool (warning): One address may belong to two servers with different configurations, or one source is
+          wrong. Until this is known, no value of this replica is reliable.
 
     How to fix:
         If the target is a load balancer or service, list the addresses of its servers instead. Otherwise restart the
@@ -252,15 +252,15 @@ def _contradiction_evidence(found: Mapping[Contradiction, Sequence[str]]) -> Ite
             yield Evidence(path, each.value, each.state, tuple(replicas), each.source)
 
 
-@rule("ID-07", {ImpactContext.MODEL: Severity.WARNING}, needs=(INSTANCE,), scope=Scope.FLEET)
+@rule("ID-07", needs=(INSTANCE,), scope=Scope.FLEET)
 def process_listed_twice(fleet: FleetSubject) -> Iterator[Draft]:
     """One vLLM process has two addresses in the targets.
 
     Processes are identified by the instance id that each creates at start. Capacity is counted once.
 
     Why it matters:
-        - any pool: The process counts twice in the pool's majority, and the second replica does not exist. If an
-          address is a load balancer's, other replicas behind it are not seen.
+        - any pool (warning): The process counts twice in the pool's majority, and the second replica does not exist.
+          If an address is a load balancer's, other replicas behind it are not seen.
 
     How to fix:
         List every process once, by the address of its own pod or host.
@@ -293,7 +293,7 @@ def process_listed_twice(fleet: FleetSubject) -> Iterator[Draft]:
         )
 
 
-@rule("ID-08", {ImpactContext.MODEL: Severity.WARNING}, needs=(VERSION,))
+@rule("ID-08", needs=(VERSION,))
 def vllm_version_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool run different vLLM versions.
 
@@ -302,8 +302,8 @@ def vllm_version_differs(pool: PoolSubject) -> Iterator[Draft]:
     most replicas, a rollout is in progress.
 
     Why it matters:
-        - any pool: Defaults, formats and bugs change with every release, so equal command lines answer, hash and cache
-          differently.
+        - any pool (warning): Defaults, formats and bugs change with every release, so equal command lines answer, hash
+          and cache differently.
 
     How to fix:
         Wait for a rollout to finish; else run the same image on every replica of the pool.

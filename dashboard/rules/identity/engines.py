@@ -8,7 +8,6 @@ from dataclasses import replace
 from dashboard.fleet import State
 from dashboard.fleet.formatting import count, joined
 from dashboard.rules.differences import pool_differences
-from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.identity.addresses import (
     DP_RANK,
@@ -50,15 +49,15 @@ EVENT_FLAGS = {ENDPOINT: "--kv-events-config.endpoint", REPLAY: "--kv-events-con
 Claims = dict[tuple[str, int], list[Socket]]  # by host and port
 
 
-@rule("ID-01", {ImpactContext.MODEL: Severity.CRITICAL}, needs=(MASTER, DP_RANK))
+@rule("ID-01", needs=(MASTER, DP_RANK))
 def ranks_of_one_engine_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Ranks of one data-parallel engine have different parallel settings.
 
     Ranks belong to one engine when they have the same master and port, and different ranks.
 
     Why it matters:
-        - any pool: Ranks synchronize in every step. One with other settings waits for a step that the others never
-          take, and all of them hang.
+        - any pool (critical): Ranks synchronize in every step. One with other settings waits for a step that the
+          others never take, and all of them hang.
 
     How to fix:
         Start every rank with the same command line, except for its rank and addresses.
@@ -102,13 +101,13 @@ def _engines(pool: PoolSubject) -> dict[tuple[str, str], tuple[str, ...]]:
     }
 
 
-@rule("ID-02", {ImpactContext.MODEL: Severity.CRITICAL}, needs=(ENGINE_ID,), scope=Scope.FLEET)
+@rule("ID-02", needs=(ENGINE_ID,), scope=Scope.FLEET)
 def engine_id_shared(fleet: FleetSubject) -> Iterator[Draft]:
     """Engines that exchange KV cache have the same engine id.
 
     Why it matters:
-        - any pool: Peers distinguish engines by this id. With a duplicate they reuse the connection of the first for
-          the second, and the transfer fails or returns wrong blocks.
+        - any pool (critical): Peers distinguish engines by this id. With a duplicate they reuse the connection of the
+          first for the second, and the transfer fails or returns wrong blocks.
 
     How to fix:
         Remove `engine_id` from `--kv-transfer-config`: vLLM then chooses a random one. Where it must be known, derive
@@ -152,17 +151,7 @@ def _shared_value(path: str, name: str, replicas: tuple[str, ...], fix: Remedy) 
     return Draft(replicas, text, (Evidence(path, *value, replicas),), fix)
 
 
-@rule(
-    "ID-03",
-    {
-        ImpactContext.MODEL: Severity.WARNING,
-        ImpactContext.KV_EVENTS: Severity.CRITICAL,
-        ImpactContext.KV_STORE: Severity.CRITICAL,
-        ImpactContext.DISAGGREGATED: Severity.CRITICAL,
-    },
-    needs=(NIXL_HOST, ENDPOINT, EVENT_TOPIC),
-    scope=Scope.FLEET,
-)
+@rule("ID-03", needs=(NIXL_HOST, ENDPOINT, EVENT_TOPIC), scope=Scope.FLEET)
 def address_shared(fleet: FleetSubject) -> Iterator[Draft]:
     """Replicas report the same address.
 
@@ -170,11 +159,12 @@ def address_shared(fleet: FleetSubject) -> Iterator[Draft]:
     topics. Addresses such as `*` and `localhost` are compared between replicas on the same host only.
 
     Why it matters:
-        - any pool: Requests for one replica reach the other.
-        - kv-events: The router assigns the blocks of both replicas to one of them, and sends requests to a replica
-          without their prefix.
-        - kv-store: A peer requests blocks of one replica from the other, which refuses.
-        - disaggregated: Decode replicas fetch from the wrong prefill replica. Requests fail or are computed twice.
+        - any pool (warning): Requests for one replica reach the other.
+        - kv-events (critical): The router assigns the blocks of both replicas to one of them, and sends requests to a
+          replica without their prefix.
+        - kv-store (critical): A peer requests blocks of one replica from the other, which refuses.
+        - disaggregated (critical): Decode replicas fetch from the wrong prefill replica. Requests fail or are computed
+          twice.
 
     How to fix:
         Derive hosts from the pod's address, and use one port per replica on a shared host. vLLM adds the rank to the

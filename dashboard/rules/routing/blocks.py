@@ -13,7 +13,7 @@ from dashboard.fleet.pieces import value
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import native
 from dashboard.rules.differences import pool_differences
-from dashboard.rules.domain import ImpactContext, Router
+from dashboard.rules.domain import Router
 from dashboard.rules.findings import Confidence, Draft, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.hashes import count_equal_hashes_as_one
@@ -40,17 +40,7 @@ WHY_MULTIPLES = {
 }
 
 
-@rule(
-    "RT-02",
-    {
-        ImpactContext.PREFIX_HASH: Severity.CRITICAL,
-        ImpactContext.KV_EVENTS: Severity.CRITICAL,
-        ImpactContext.APPROXIMATE: Severity.WARNING,
-    },
-    needs=(BLOCK_SIZE,),
-    least=1,
-    expects="block_size",
-)
+@rule("RT-02", needs=(BLOCK_SIZE,), least=1, expects="block_size")
 def block_size_not_the_routers(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas use another block size than the router.
 
@@ -58,10 +48,12 @@ def block_size_not_the_routers(pool: PoolSubject) -> Iterator[Draft]:
     size is `expects.block_size` in fleet.yaml.
 
     Why it matters:
-        - prefix-hash: The router hashes blocks of its own size. It never matches the blocks of these replicas.
-        - kv-events: Some routers discard every event of another block size. Others cannot use blocks that are shorter
-          than theirs, and lose all blocks that follow.
-        - approximate: The router estimates cached prefixes in blocks of another size, so its estimates are wrong.
+        - prefix-hash (critical): The router hashes blocks of its own size. It never matches the blocks of these
+          replicas.
+        - kv-events (critical): Some routers discard every event of another block size. Others cannot use blocks that
+          are shorter than theirs, and lose all blocks that follow.
+        - approximate (warning): The router estimates cached prefixes in blocks of another size, so its estimates are
+          wrong.
 
     How to fix:
         Restart the replicas with the router's size. Where most of the pool has another size, set the router's size to
@@ -152,15 +144,7 @@ def _block_flags(
     return remedy.set_to([(path, size) for path, size in wanted if tuple(odd.values(path)) != (size,)], "").snippets
 
 
-@rule(
-    "RT-03",
-    {
-        ImpactContext.MODEL: Severity.WARNING,
-        ImpactContext.PREFIX_HASH: Severity.CRITICAL,
-        ImpactContext.KV_STORE: Severity.CRITICAL,
-    },
-    needs=(MATCH_UNIT, HASH_BLOCK, ALIGNMENT),
-)
+@rule("RT-03", needs=(MATCH_UNIT, HASH_BLOCK, ALIGNMENT))
 def match_unit_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool compute block hashes over different numbers of tokens.
 
@@ -168,9 +152,11 @@ def match_unit_differs(pool: PoolSubject) -> Iterator[Draft]:
     all KV cache groups.
 
     Why it matters:
-        - any pool: Another unit makes other hashes of the same tokens, and cache hits end at other positions.
-        - prefix-hash: The router hashes with one unit. It never matches replicas with another unit.
-        - kv-store: Store keys are hashes per unit. Replicas with another unit share nothing with the others.
+        - any pool (warning): Another unit makes other hashes of the same tokens, and cache hits end at other
+          positions.
+        - prefix-hash (critical): The router hashes with one unit. It never matches replicas with another unit.
+        - kv-store (critical): Store keys are hashes per unit. Replicas with another unit share nothing with the
+          others.
 
     How to fix:
         Set the same `--prefix-match-unit` on every replica of the pool, or none.
@@ -220,7 +206,7 @@ def _effective_unit(unit: SettingValue, settings: Mapping[str, Setting]) -> Sett
     return NOT_SET if block is not None and unit.value == block.value else unit
 
 
-@rule("RT-17", {ImpactContext.MODEL: Severity.WARNING}, needs=(BLOCK_SIZE, ALIGNMENT), least=1)
+@rule("RT-17", needs=(BLOCK_SIZE, ALIGNMENT), least=1)
 def reusable_prefix_too_long(pool: PoolSubject, *, prompt_tokens: int = 512) -> Iterator[Draft]:
     """Typical prompts are shorter than the smallest reusable prefix.
 
@@ -229,7 +215,8 @@ def reusable_prefix_too_long(pool: PoolSubject, *, prompt_tokens: int = 512) -> 
     typical prompt.
 
     Why it matters:
-        - any pool: Shorter prompts never hit the prefix cache. No log and no metric reports why the hit rate is zero.
+        - any pool (warning): Shorter prompts never hit the prefix cache. No log and no metric reports why the hit rate
+          is zero.
 
     How to fix:
         Use a smaller `--block-size`. For a hybrid model, whose block size vLLM raises itself, set a finer

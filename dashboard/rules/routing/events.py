@@ -11,8 +11,8 @@ from dashboard.fleet import Replica, Setting, SettingValue, Source, State
 from dashboard.fleet.formatting import LONG_TEXT, count
 from dashboard.rules import remedy
 from dashboard.rules.differences import pool_differences
-from dashboard.rules.domain import EVENTS, PUBLISHER, ImpactContext, Origin, Router
-from dashboard.rules.findings import Confidence, Draft, Evidence, NotEvaluated, Remedy, Severity, Snippet
+from dashboard.rules.domain import EVENTS, PUBLISHER, Origin, Router
+from dashboard.rules.findings import Confidence, Draft, Evidence, NotEvaluated, Remedy, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.selection import VERSION, evidence_of, expectation, most_used_version, publication, publishing
 from dashboard.rules.sentences import (
@@ -55,7 +55,7 @@ ONE_FORM = "Choose one form of topic for the pool, the one that the router reads
 SERVED = "Set a topic with a served model name on these replicas and restart them."
 
 
-@rule("RT-08", {ImpactContext.KV_EVENTS: Severity.CRITICAL}, needs=(VERSION,))
+@rule("RT-08", needs=(VERSION,))
 def event_format_differs(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
     """Replicas of one pool run vLLM versions with different KV event formats.
 
@@ -63,8 +63,8 @@ def event_format_differs(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
     the two, such as 0.24.0rc1, is unknown: such a replica is counted as unknown.
 
     Why it matters:
-        - kv-events: Readers of one format drop every event of the other, mostly without a log line. These replicas look
-          cold to the router.
+        - kv-events (critical): Readers of one format drop every event of the other, mostly without a log line. These
+          replicas look cold to the router.
 
     How to fix:
         Run one vLLM version in the pool, or make sure that every reader of events supports both formats before the
@@ -131,9 +131,7 @@ def _sends_maps(version: SettingValue, _: Mapping[str, Setting]) -> SettingValue
     return version if has_maps is None else YES if has_maps else NO
 
 
-@rule(
-    "RT-09", {ImpactContext.MODEL: Severity.INFO, ImpactContext.KV_EVENTS: Severity.CRITICAL}, needs=(EVENTS,), least=1
-)
+@rule("RT-09", needs=(EVENTS,), least=1)
 def events_not_published(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas publish no KV events while others do, or while the router reads them.
 
@@ -141,9 +139,9 @@ def events_not_published(pool: PoolSubject) -> Iterator[Draft]:
     `/kv_event_sources` publishes nothing.
 
     Why it matters:
-        - any pool: Readers of events see only some replicas. The router is not known to read them.
-        - kv-events: A replica without events always looks cold, so no prompt is routed to its cache. Where none
-          publishes, the router only balances load, without an error.
+        - any pool (info): Readers of events see only some replicas. The router is not known to read them.
+        - kv-events (critical): A replica without events always looks cold, so no prompt is routed to its cache. Where
+          none publishes, the router only balances load, without an error.
 
     How to fix:
         Enable KV events on every replica of the pool. The router's own setting does not enable them on the replicas.
@@ -176,7 +174,7 @@ def events_not_published(pool: PoolSubject) -> Iterator[Draft]:
     )
 
 
-@rule("RT-10", {ImpactContext.KV_EVENTS: Severity.CRITICAL}, needs=(TOPIC_PATH,), least=1)
+@rule("RT-10", needs=(TOPIC_PATH,), least=1)
 def event_topic_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas publish KV events under topics of different form, or not in the router's form.
 
@@ -184,8 +182,8 @@ def event_topic_differs(pool: PoolSubject) -> Iterator[Draft]:
     `kv@{host}:{port}@{model}`.
 
     Why it matters:
-        - kv-events: The router reads replica and model of an event from the topic. Events in another form are stored
-          under a name that it never looks up.
+        - kv-events (critical): The router reads replica and model of an event from the topic. Events in another form
+          are stored under a name that it never looks up.
 
     How to fix:
         Use one form of topic on all replicas: the address by which the router knows the replica, and a served model
@@ -288,7 +286,7 @@ def _filled(form: str, known: Mapping[str, str], escape: Callable[[str], str]) -
     return "".join(known[piece] if index % 2 else piece and escape(piece) for index, piece in pieces)
 
 
-@rule("RT-11", {ImpactContext.KV_EVENTS: Severity.WARNING}, needs=(ENDPOINT,))
+@rule("RT-11", needs=(ENDPOINT,))
 def event_endpoint_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool publish KV events at different kinds of endpoints.
 
@@ -297,8 +295,9 @@ def event_endpoint_differs(pool: PoolSubject) -> Iterator[Draft]:
     and all have one data-parallel rank, because vLLM adds the rank to the port.
 
     Why it matters:
-        - kv-events: A router collects events at one address, or connects to every replica on one port. It gets nothing
-          from replicas of the other kind or with another port, and without a replay endpoint it cannot catch up.
+        - kv-events (warning): A router collects events at one address, or connects to every replica on one port. It
+          gets nothing from replicas of the other kind or with another port, and without a replay endpoint it cannot
+          catch up.
 
     How to fix:
         Use one kind of endpoint and one port on all replicas of the pool.

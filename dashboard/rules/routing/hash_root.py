@@ -36,17 +36,7 @@ FIXED_SEED = "vLLM's fixed hash seed"
 
 
 # kv-events is before any pool: of equal severities the first reason counts.
-@rule(
-    "RT-06",
-    {
-        ImpactContext.PREFIX_HASH: Severity.CRITICAL,
-        ImpactContext.KV_STORE: Severity.CRITICAL,
-        ImpactContext.KV_EVENTS: Severity.INFO,
-        ImpactContext.MODEL: Severity.INFO,
-    },
-    needs=(FINGERPRINT, SEED_POLICY, SEED, VERSION, HASH_ALGORITHM),
-    least=1,
-)
+@rule("RT-06", needs=(FINGERPRINT, SEED_POLICY, SEED, VERSION, HASH_ALGORITHM), least=1)
 def hash_root_differs(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
     """Replicas have different hash seeds, so the same tokens have different hashes.
 
@@ -57,13 +47,13 @@ def hash_root_differs(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
     fleet.yaml: `default`, `environment` or `random`.
 
     Why it matters:
-        - prefix-hash: The router computes hashes from one seed. It never matches replicas with another seed, although
-          their own caches work.
-        - kv-store: Every store key depends on the seed. Replicas with different seeds share nothing.
-        - kv-events: An index that computes its own keys from the tokens in events is not affected. One that compares
-          the replicas' hashes treats every prefix as new on each replica.
-        - any pool: The same tokens have different hashes on each replica. Nothing configured here compares them, but a
-          shared store would never match.
+        - prefix-hash (critical): The router computes hashes from one seed. It never matches replicas with another
+          seed, although their own caches work.
+        - kv-store (critical): Every store key depends on the seed. Replicas with different seeds share nothing.
+        - kv-events (info): An index that computes its own keys from the tokens in events is not affected. One that
+          compares the replicas' hashes treats every prefix as new on each replica.
+        - any pool (info): The same tokens have different hashes on each replica. Nothing configured here compares
+          them, but a shared store would never match.
 
     How to fix:
         Set `PYTHONHASHSEED` to the same value on every replica before Python starts, and on LMCache servers and routers

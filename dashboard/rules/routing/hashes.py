@@ -9,7 +9,6 @@ from typing import NamedTuple
 from dashboard.fleet import SettingValue, State
 from dashboard.rules import remedy
 from dashboard.rules.differences import code, differences, majority
-from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Draft, Evidence, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.selection import caching, expectation
@@ -67,30 +66,21 @@ def digest_evidence(hashes: Hashes, replicas: Collection[str], *, is_reference: 
 
 
 # kv-events is before any pool: of equal severities the first reason counts.
-@rule(
-    "RT-05",
-    {
-        ImpactContext.PREFIX_HASH: Severity.CRITICAL,
-        ImpactContext.KV_STORE: Severity.CRITICAL,
-        ImpactContext.KV_EVENTS: Severity.INFO,
-        ImpactContext.MODEL: Severity.INFO,
-    },
-    needs=(HASH_ALGORITHM,),
-    least=1,
-)
+@rule("RT-05", needs=(HASH_ALGORITHM,), least=1)
 def hash_algorithm_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas use different hash algorithms, or another one than the router.
 
     The router's algorithm is `expects.hash_algorithm` in fleet.yaml. Replicas without prefix caching are excluded.
 
     Why it matters:
-        - prefix-hash: The router computes hashes with one algorithm. It never matches replicas with another one.
-        - kv-store: Store keys are block hashes. Replicas with another algorithm share nothing and store everything
-          twice.
-        - kv-events: An index that computes its own keys from the tokens in events, such as llm-d's, is not affected.
-          An older one that looks up the replicas' hashes finds nothing on the other replicas.
-        - any pool: Hashes of the same tokens differ between replicas. A router or store that compares hashes never
-          matches these replicas.
+        - prefix-hash (critical): The router computes hashes with one algorithm. It never matches replicas with another
+          one.
+        - kv-store (critical): Store keys are block hashes. Replicas with another algorithm share nothing and store
+          everything twice.
+        - kv-events (info): An index that computes its own keys from the tokens in events, such as llm-d's, is not
+          affected. An older one that looks up the replicas' hashes finds nothing on the other replicas.
+        - any pool (info): Hashes of the same tokens differ between replicas. A router or store that compares hashes
+          never matches these replicas.
 
     How to fix:
         Set one `--prefix-caching-hash-algo` on every replica. Use `sha256_cbor` where something outside vLLM computes

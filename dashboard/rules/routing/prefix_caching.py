@@ -11,7 +11,7 @@ from dashboard.fleet.pieces import joined, value
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, connectors, native
 from dashboard.rules.differences import pool_differences
-from dashboard.rules.domain import ImpactContext, Origin, Router
+from dashboard.rules.domain import Origin, Router
 from dashboard.rules.findings import Confidence, Draft, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.blocks import BLOCK_SIZE, is_size
@@ -32,28 +32,20 @@ GIB = 2**30  # the unit of the size (vllm/config/cache.py)
 MAX_GIB = 2**20  # a larger number is no size
 
 
-@rule(
-    "RT-13",
-    {
-        ImpactContext.MODEL: Severity.WARNING,
-        ImpactContext.PREFIX_HASH: Severity.CRITICAL,
-        ImpactContext.KV_EVENTS: Severity.CRITICAL,
-        ImpactContext.APPROXIMATE: Severity.CRITICAL,
-    },
-    needs=(PREFIX_CACHING,),
-)
+@rule("RT-13", needs=(PREFIX_CACHING,))
 def prefix_caching_off(pool: PoolSubject) -> Iterator[Draft]:
     """Prefix caching is on for some replicas only, or off for all behind a prefix-aware router.
 
     Where the router is only assumed, a pool with prefix caching off everywhere is info.
 
     Why it matters:
-        - any pool: Time to first token depends on the replica: those without the cache compute every prompt in full.
-        - prefix-hash: The router sends prompts with known prefixes to replicas that cache none. They are computed in
-          full each time.
-        - kv-events: Without prefix caching there are no block events, and nothing to reuse.
-        - approximate: The router assumes that a replica caches what it was sent, and keeps sending similar prompts to
-          one that caches nothing.
+        - any pool (warning): Time to first token depends on the replica: those without the cache compute every prompt
+          in full.
+        - prefix-hash (critical): The router sends prompts with known prefixes to replicas that cache none. They are
+          computed in full each time.
+        - kv-events (critical): Without prefix caching there are no block events, and nothing to reuse.
+        - approximate (critical): The router assumes that a replica caches what it was sent, and keeps sending similar
+          prompts to one that caches nothing.
 
     How to fix:
         Start every replica of the pool with `--enable-prefix-caching`, vLLM's default for most models.
@@ -118,15 +110,7 @@ def _off_everywhere(pool: PoolSubject, off: tuple[str, ...]) -> Draft:
     )
 
 
-@rule(
-    "RT-14",
-    {
-        ImpactContext.PREFIX_HASH: Severity.CRITICAL,
-        ImpactContext.KV_EVENTS: Severity.CRITICAL,
-        ImpactContext.MODEL: Severity.CRITICAL,
-    },
-    needs=(TOKENIZER, TOKENIZER_MODE, TOKENIZER_REVISION),
-)
+@rule("RT-14", needs=(TOKENIZER, TOKENIZER_MODE, TOKENIZER_REVISION))
 def tokenizer_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool use different tokenizers, or another mode or revision of one.
 
@@ -134,10 +118,12 @@ def tokenizer_differs(pool: PoolSubject) -> Iterator[Draft]:
     in the hub's cache, which vLLM loads offline, counts as its id and commit.
 
     Why it matters:
-        - prefix-hash: Hashes depend on token ids. Where router and replica tokenize differently, no prefix is found.
-        - kv-events: Events contain token ids. Where router and replica tokenize differently, no block is found.
-        - any pool: The same text has other tokens, so answers, token counts, costs and length limits depend on the
-          replica.
+        - prefix-hash (critical): Hashes depend on token ids. Where router and replica tokenize differently, no prefix
+          is found.
+        - kv-events (critical): Events contain token ids. Where router and replica tokenize differently, no block is
+          found.
+        - any pool (critical): The same text has other tokens, so answers, token counts, costs and length limits depend
+          on the replica.
 
     How to fix:
         Use one `--tokenizer`, one `--tokenizer-mode` and one pinned `--tokenizer-revision` on every replica. Let the
@@ -180,15 +166,15 @@ def _without_organisation(pool: PoolSubject) -> Meaning:
     return meaning
 
 
-@rule("RT-16", {ImpactContext.APPROXIMATE: Severity.WARNING}, needs=(SIZE, CONNECTOR), least=1)
+@rule("RT-16", needs=(SIZE, CONNECTOR), least=1)
 def offloaded_cache_not_counted(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas offload KV cache to CPU memory or disk, but the router's index only counts GPU blocks.
 
     vLLM reports the number of GPU blocks, not what it offloaded. Info where the router is only assumed.
 
     Why it matters:
-        - approximate: The router's index has the size of the GPU cache. It forgets prefixes that a replica still has
-          and routes such prompts to other replicas.
+        - approximate (warning): The router's index has the size of the GPU cache. It forgets prefixes that a replica
+          still has and routes such prompts to other replicas.
 
     How to fix:
         Configure the router with all blocks of a replica: in llm-d `lruCapacityPerServer`.

@@ -10,7 +10,6 @@ from dashboard.fleet import KVCacheGroup, Setting, SettingValue
 from dashboard.fleet.formatting import count
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, connectors, reports_options
 from dashboard.rules.differences import code, pool_differences, value_evidence
-from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Draft, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.selection import first_engine_groups
@@ -56,7 +55,7 @@ class _Writer:
         return f"{self.prefix}@{name}" if self.prefix else name
 
 
-@rule("SH-03", {ImpactContext.KV_STORE: Severity.CRITICAL}, needs=(CONNECTOR,), scope=Scope.FLEET)
+@rule("SH-03", needs=(CONNECTOR,), scope=Scope.FLEET)
 def mooncake_keys_collide(fleet: FleetSubject) -> Iterator[Draft]:
     """Replicas with different KV cache have the same keys in Mooncake's store.
 
@@ -65,8 +64,8 @@ def mooncake_keys_collide(fleet: FleetSubject) -> Iterator[Draft]:
     prefixes, or without the connector, share nothing: warning.
 
     Why it matters:
-        - kv-store: A replica reads KV cache of other weights, another dtype or another number of ranks. Nothing fails,
-          and answers are wrong.
+        - kv-store (critical): A replica reads KV cache of other weights, another dtype or another number of ranks.
+          Nothing fails, and answers are wrong.
 
     How to fix:
         Set one `cache_prefix` per model, revision, dtype and number of ranks, the same on all replicas that should

@@ -9,7 +9,7 @@ from dashboard.fleet import KVCacheGroup, Setting, SettingValue, State
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, ROLE, connectors, native
 from dashboard.rules.differences import differences, pool_differences
-from dashboard.rules.domain import OFFLOADING, ImpactContext, Store
+from dashboard.rules.domain import OFFLOADING, Store
 from dashboard.rules.findings import Draft, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.selection import first_engine_groups
@@ -54,11 +54,7 @@ def is_mla(groups: Sequence[KVCacheGroup]) -> bool:
     return any("mla" in group.spec_type.lower() for group in groups)
 
 
-@rule(
-    "SH-01",
-    {ImpactContext.KV_STORE: Severity.WARNING},
-    needs=(MODEL, CACHE_DTYPE, TP, REVISION, QUANTIZATION, CONNECTOR),
-)
+@rule("SH-01", needs=(MODEL, CACHE_DTYPE, TP, REVISION, QUANTIZATION, CONNECTOR))
 def store_namespace_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool do not share their entries in the store.
 
@@ -66,8 +62,9 @@ def store_namespace_differs(pool: PoolSubject) -> Iterator[Draft]:
     Revision and quantization are in no key: a difference in them is critical.
 
     Why it matters:
-        - kv-store: Each namespace is used by its own replicas only, so entries are stored twice and half of the hits
-          are lost; peers refuse each other. Where only the weights differ, answers use KV cache of another model.
+        - kv-store (warning): Each namespace is used by its own replicas only, so entries are stored twice and half of
+          the hits are lost; peers refuse each other. Where only the weights differ, answers use KV cache of another
+          model.
 
     How to fix:
         Start all replicas of a store with the same model path, revision, quantization, `--kv-cache-dtype` and numbers
@@ -113,13 +110,13 @@ def _separates_ranks(pool: PoolSubject, known: Mapping[str, Sequence[KVCacheGrou
     return any(len(groups) > 1 or groups[0].spec_type not in FULL for groups in known.values())
 
 
-@rule("SH-02", {ImpactContext.MODEL: Severity.WARNING}, needs=(SIZE, CONNECTOR))
+@rule("SH-02", needs=(SIZE, CONNECTOR))
 def offloading_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool offload KV cache differently.
 
     Why it matters:
-        - any pool: Replicas with less room evict prompts earlier, but the router still sends them requests for these.
-          Prompt-only offloading does not share generated tokens.
+        - any pool (warning): Replicas with less room evict prompts earlier, but the router still sends them requests
+          for these. Prompt-only offloading does not share generated tokens.
 
     How to fix:
         Use the same size, backend and tiers on all replicas of the pool.
@@ -167,7 +164,7 @@ def _with_connector(pool: PoolSubject, draft: Draft) -> Remedy:
     return remedy.of_snippets([*connector, *draft.remedy.snippets], draft.remedy.sentence)
 
 
-@rule("SH-04", {ImpactContext.KV_STORE: Severity.CRITICAL}, needs=(CONNECTOR,))
+@rule("SH-04", needs=(CONNECTOR,))
 def lmcache_settings_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool use LMCache differently.
 
@@ -175,8 +172,8 @@ def lmcache_settings_differ(pool: PoolSubject) -> Iterator[Draft]:
     not reported.
 
     Why it matters:
-        - kv-store: LMCache's keys are hashes of chunks. Replicas with another chunk size, hash algorithm or store share
-          nothing with the others.
+        - kv-store (critical): LMCache's keys are hashes of chunks. Replicas with another chunk size, hash algorithm or
+          store share nothing with the others.
 
     How to fix:
         Use the same LMCache version, connector and options on all replicas, best from one file.
@@ -211,17 +208,17 @@ def _lmcache_snippets(draft: Draft) -> tuple[Snippet, ...]:
     return (Snippet("flag", " ".join(flags)),) if flags else ()
 
 
-@rule("SH-05", {ImpactContext.KV_STORE: Severity.CRITICAL, ImpactContext.MODEL: Severity.CRITICAL}, needs=(ADAPTERS,))
+@rule("SH-05", needs=(ADAPTERS,))
 def adapter_paths_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool loaded a LoRA adapter of one name from different paths.
 
     The path is `root` of the adapter's card in `/v1/models`. The whole path is compared.
 
     Why it matters:
-        - kv-store: Since vLLM 0.32 the block hash includes the adapter's name and path, so other paths share no KV
-          cache. Another path may have other weights, which give other answers.
-        - any pool: Another path may have another adapter, so answers depend on the replica. Since vLLM 0.32 the path is
-          in the block hash, so a router that knows only the name finds no prefix.
+        - kv-store (critical): Since vLLM 0.32 the block hash includes the adapter's name and path, so other paths
+          share no KV cache. Another path may have other weights, which give other answers.
+        - any pool (critical): Another path may have another adapter, so answers depend on the replica. Since vLLM 0.32
+          the path is in the block hash, so a router that knows only the name finds no prefix.
 
     How to fix:
         Mount the adapter at one path on every replica and load it from there: `--lora-modules NAME=PATH`, or a call of
