@@ -1,11 +1,11 @@
 """What a rule evaluates: a pool, a prefill/decode pair, or the whole fleet."""
 
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from dashboard.compare.encoding import is_comparable, lookup_setting
 from dashboard.compare.prefix import canonical_digests
@@ -57,25 +57,6 @@ def reported(settings: Mapping[str, Setting], path: str) -> SettingValue | None:
     return SettingValue(setting.value, setting.state) if setting is not None and is_comparable(setting.state) else None
 
 
-class _Reporters(NamedTuple):
-    """The keys of the documents that report a need, or of the replicas; and how many replicas that are."""
-
-    need: str
-    keys: frozenset[str]
-    number: int
-    by_document: bool
-
-    def is_possible(self, version: str | None) -> bool:
-        """Return whether a replica of this version may have it."""
-        return not is_unsupported(version, self.need)
-
-    def missing(self, document: str, replicas: Sequence[str]) -> Iterable[str]:
-        """Return those replicas of a document that do not report it."""
-        if self.by_document:
-            return () if document in self.keys else replicas
-        return () if self.keys.issuperset(replicas) else set(replicas) - self.keys
-
-
 @dataclass(frozen=True, slots=True)
 class PoolSubject:
     """One pool as rules see it.
@@ -95,8 +76,8 @@ class PoolSubject:
     # Caches: many rules ask for the same, and a subject exists as long as one fleet is evaluated.
     _values: dict[str, Holders] = field(init=False, default_factory=dict)
     _identities: dict[str, dict[str, Any]] = field(init=False, default_factory=dict)
-    _reporters: dict[str, _Reporters] = field(init=False, default_factory=dict)
-    _unread: dict[str | None, int] = field(init=False, default_factory=dict)  # replicas not evaluated, by version
+    _needs: dict[str, tuple[int, frozenset[str]]] = field(init=False, default_factory=dict)
+    _by_version: dict[str | None, frozenset[str]] = field(init=False, default_factory=dict)
     _by_document: dict[str, tuple[str, ...]] = field(init=False, default_factory=dict)
     _digests: dict[Digests, dict[str, frozenset[str]]] = field(init=False, default_factory=dict)
 
@@ -105,12 +86,15 @@ class PoolSubject:
         read = [each for each in self.all_replicas if each.document is not None]
         members = tuple(each for each in read if each.fresh) or tuple(read)
         object.__setattr__(self, "members", members)
-        known = {each.id for each in members}
-        self._unread.update(Counter(each.version for each in self.all_replicas if each.id not in known))
-        grouped: dict[str, list[str]] = defaultdict(list)
+        documents: dict[str, list[str]] = defaultdict(list)
         for member in members:
-            grouped[str(member.document)].append(member.id)
-        self._by_document.update({key: tuple(ids) for key, ids in grouped.items()})
+            documents[str(member.document)].append(member.id)
+        self._by_document.update({key: tuple(ids) for key, ids in documents.items()})
+        known = {each.id: self.documents[str(each.document)].version for each in members}
+        versions: dict[str | None, set[str]] = defaultdict(set)
+        for replica in self.all_replicas:
+            versions[known.get(replica.id, replica.version)].add(replica.id)
+        self._by_version.update({version: frozenset(ids) for version, ids in versions.items()})
 
     @property
     def inputs(self) -> tuple[object, ...]:
@@ -227,37 +211,30 @@ class PoolSubject:
 
     def reporting(self, need: str) -> int:
         """Count the members that report a need: a setting's path, one of PARTS, or FINGERPRINT."""
-        return self._reporters_of(need).number
+        return self._reporters_and_silent(need)[0]
 
     def missing(self, needs: Sequence[str]) -> int:
         """Count the replicas, unreachable ones included, that do not report one of these needs though they could.
 
         Needs that no replica reports are left out, unless that leaves none.
         """
-        needed = [each for need in needs if (each := self._reporters_of(need)).number]
-        needed = needed or [*map(self._reporters_of, needs)]
-        silent: set[str] = set()
-        for key, ids in self._by_document.items():
-            for each in needed:
-                if each.is_possible(self.documents[key].version):
-                    silent.update(each.missing(key, ids))
-        unread = (number for version, number in self._unread.items() if any(e.is_possible(version) for e in needed))
-        return len(silent) + sum(unread)
+        needed = [need for need in needs if self.reporting(need)] or needs
+        return len(frozenset().union(*(self._reporters_and_silent(need)[1] for need in needed)))
 
-    def _reporters_of(self, need: str) -> _Reporters:
-        if need not in self._reporters:
-            self._reporters[need] = self._find_reporters(need)
-        return self._reporters[need]
+    def _reporters_and_silent(self, need: str) -> tuple[int, frozenset[str]]:
+        """Return how many members report a need, and which replicas do not though their version has it."""
+        if need not in self._needs:
+            reporters = self._reporters(need)
+            versions = [ids for version, ids in self._by_version.items() if not is_unsupported(version, need)]
+            self._needs[need] = len(reporters), frozenset().union(*versions) - reporters
+        return self._needs[need]
 
-    def _find_reporters(self, need: str) -> _Reporters:
-        if need in PARTS or need == FINGERPRINT:
-            part = self.fingerprints() if need == FINGERPRINT else {m.id for m in self.members if getattr(m, need)}
-            return _Reporters(need, frozenset(part), len(part), by_document=False)
-        if holders := self.values(need):
-            keys = frozenset(key for key in self._by_document if reported(self.documents[key].settings, need))
-            return _Reporters(need, keys, sum(map(len, holders.values())), by_document=True)
-        identities = self.identity(need)
-        return _Reporters(need, frozenset(identities), len(identities), by_document=not identities)
+    def _reporters(self, need: str) -> frozenset[str]:
+        if need == FINGERPRINT:
+            return frozenset(self.fingerprints())
+        if need in PARTS:
+            return frozenset(member.id for member in self.members if getattr(member, need))
+        return frozenset().union(*self.values(need).values()) or frozenset(self.identity(need))
 
     def _grouped(self, path: str, meaning: Meaning | None) -> Holders:
         def read(settings: Mapping[str, Setting]) -> SettingValue | None:
