@@ -10,7 +10,7 @@ from dashboard.compare import Column as MatrixColumn
 from dashboard.compare import Matrix
 from dashboard.fleet.formatting import FORMULA, csv_cell, one_line
 from dashboard.fleet.pieces import Text
-from dashboard.render.matrix_html import cell_text, is_cohort
+from dashboard.render.matrix import cell_text, is_cohort
 from dashboard.views.blocks import (
     Cell,
     Column,

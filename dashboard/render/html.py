@@ -10,9 +10,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from jinja2.runtime import Macro
 from markupsafe import Markup, escape
 
-from dashboard.fleet.formatting import count, end_cut, visible
+from dashboard.compare import Row
+from dashboard.fleet.formatting import HIDDEN, count, end_cut, visible
 from dashboard.fleet.pieces import Kind, Target, Text, to_plain
-from dashboard.render.matrix_html import breakable, colour, matrix_html
+from dashboard.render.matrix import cell_text, colour, is_cohort, row_mark
 from dashboard.render.svg_chart import to_svgs
 from dashboard.views.blocks import (
     MOST_COLUMNS,
@@ -37,6 +38,13 @@ NARROWEST, PADDING = 4, 7  # characters of a column of a printed page; bold ones
 DENSE_FROM = 9  # columns of a difference table that are set smaller in print
 FIRST_ROWS, FEW = 15, 3  # rows of a table on a page before the rest is folded, and rows that are not worth folding
 GLYPHS = {Tone.CRITICAL: "!", Tone.WARNING: "!", Tone.INFO: "i", Tone.GOOD: "✓", Tone.UNKNOWN: "?"}
+UNBROKEN = 20  # characters of a value that has no places to break
+_MARKS = {
+    "tie": ("≠", "no majority"),
+    "same": ("=", "all equal"),
+    "differs": ("≠", "differs"),
+    "unknown": ("?", "unknown on some"),
+}
 _BREAKS = re.compile(r"(?<=\d) (?=[^\W\d])|(?<=[≤≥~]) (?=\d)")  # between a number and its unit, and after a sign
 
 Link = Callable[[Target], str]
@@ -97,23 +105,13 @@ class HtmlWriter:
         return self._call(type(block).__name__.lower(), block)
 
     def _differences(self, table: DifferenceTable, under: str) -> Markup:
-        addresses = {}
-        if self._is_page:
-            targets = (Target(Kind.SETTING, row.path, table.pool) for row in table.matrix.rows)
-            addresses = {each.key: self._link(each) for each in targets}
-        drawn = matrix_html(
-            table.matrix,
-            table.names,
-            caption=table.caption,
-            corner="Setting",
-            kinds=table.kinds,
-            interactive=table.is_interactive and self._is_page,
-            addresses={} if table.is_interactive else addresses,
-        )
+        is_interactive = table.is_interactive and self._is_page  # its rows open by a click, other ones have links
+        paths = [row.path for row in table.matrix.rows] if self._is_page and not table.is_interactive else []
+        addresses = {path: self._link(Target(Kind.SETTING, path, table.pool)) for path in paths}
+        inside = self._call("matrix", table, addresses, is_interactive)
         hidden = len(table.matrix.columns) - MOST_COLUMNS
         notes = [*table.notes, *([f"{count(hidden, 'more column')}, in the CSV of this table."] if hidden > 0 else [])]
         below = Markup().join(Markup('<p class="foot">{}</p>').format(_clean(note)) for note in notes)
-        inside = Markup(visible(drawn))  # noqa: S704  # every value in it is escaped
         if self._is_page:
             return inside + below
         dense = " dense" if len(table.matrix.columns) >= DENSE_FROM else ""
@@ -148,13 +146,19 @@ def _environment() -> Environment:
         finalize=_finalize,
     )
     environment.globals.update(glyphs=GLYPHS, colour=colour)
+    environment.tests["cohort"] = is_cohort
     environment.tests["text_only"] = lambda cell: cell == (cell.text, Tone.PLAIN, "", cell.value, None, "", (), "", ())
     environment.filters.update(
-        breakable=lambda text: Markup(breakable(str(escape(_clean(text))))),  # noqa: S704  # escaped before
+        breakable=_breakable,
+        cell_text=cell_text,
         classes=_classes,
+        exact=_exact,
         first_rows=lambda rows: rows if len(rows) <= FIRST_ROWS + FEW else rows[:FIRST_ROWS],
+        first_columns=lambda matrix: matrix.columns[:MOST_COLUMNS],
         lines=lambda text: Markup("<br>").join(_clean(line) for line in text.split("\n")),
+        mark=_mark,
         parts=_parts,
+        path=_path,
         plain=lambda text: text if isinstance(text, str) else to_plain(text),
         quiet=lambda line: all(piece.style == "muted" for piece in line),
         slug=lambda text: "-".join(text.lower().split()),
@@ -173,6 +177,35 @@ def _finalize(value: object) -> object:
 def _clean(text: str) -> str:
     """Return a text on one line, with nothing hidden in it."""
     return end_cut(text, LONGEST)
+
+
+def _breakable(text: str) -> Markup:
+    """Let a long value break after a comma or an underscore."""
+    shown = _clean(text)
+    if len(shown) <= UNBROKEN:
+        return escape(shown)
+    return escape(shown).replace(",", Markup(",<wbr>")).replace("_", Markup("_<wbr>"))
+
+
+def _exact(key: str) -> Markup:
+    """Escape a key that a script reads back: hidden characters as their number."""
+    return Markup(HIDDEN.sub(lambda found: f"&#{ord(found.group())};", str(escape(key))))  # noqa: S704  # escaped
+
+
+def _path(path: str) -> Markup:
+    """Let a path break after its dots, and mute its section."""
+    section, dot, name = _clean(path).rpartition(".")
+    within = escape(section + dot).replace(".", Markup(".<wbr>"))
+    return Markup('<span class="mute">{}</span>{}').format(within, name) if dot else escape(name)
+
+
+def _mark(row: Row, severity: str) -> tuple[str, str, str]:
+    """Return class, sign and word of a row: those of a severity if a finding is about its difference."""
+    mark = row_mark(row)
+    sign, word = _MARKS["tie" if row.tie and row.differs else mark]
+    if severity and row.differs:
+        return severity, GLYPHS[Tone(severity)], f"{word} ({severity} finding)"
+    return mark, sign, word
 
 
 def _parts(text: str) -> Markup:

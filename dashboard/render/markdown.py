@@ -9,7 +9,7 @@ from dashboard.compare.columns import Column
 from dashboard.compare.matrix import Row
 from dashboard.fleet.formatting import count, end_cut, first_of, without_commands
 from dashboard.fleet.pieces import Piece, Style, Text
-from dashboard.render.matrix_html import cell_text, is_cohort
+from dashboard.render.matrix import cell_text, is_cohort
 from dashboard.render.svg_chart import amount, bar_text
 from dashboard.views.blocks import (
     MOST_COLUMNS,

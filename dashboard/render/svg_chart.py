@@ -8,7 +8,7 @@ from html import escape
 from typing import NamedTuple
 
 from dashboard.fleet.formatting import NOT_KNOWN, count, end_cut, middle_cut
-from dashboard.render.matrix_html import COHORT_COLOURS, colour
+from dashboard.render.matrix import COHORT_COLOURS, colour
 from dashboard.views.blocks import Bar, Chart, Tone
 
 WIDTH = 1200  # of the drawing, in its own units; a page scales it

@@ -185,7 +185,7 @@ def value_of(cell: Cell, column: Column) -> Value | None:
 
 @dataclass(frozen=True, slots=True)
 class DifferenceTable:
-    """A difference matrix: what `matrix_html` and `matrix_csv` draw. `kinds` is path -> severity, `names` by id.
+    """A difference matrix: the macro `matrix` and `matrix_csv` draw it. `kinds` is path -> severity, `names` by id.
 
     On a page its settings are links to the page Compare of `pool`; where it `is_interactive`, its cells are clicked.
     """

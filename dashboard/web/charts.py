@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
-from dashboard.render.matrix_html import colour
+from dashboard.render.matrix import colour
 from dashboard.render.svg_chart import amount, described
 from dashboard.views.blocks import Bar, Chart, Tone
 from dashboard.web.markup import text as escape

@@ -17,7 +17,7 @@ _component = st.components.v2.component(
 
 
 def draw_matrix(html: str, pool: str, key: str) -> Target | None:
-    """Draw a table of `matrix_html` and return the setting, cohort or replica that was opened since the last run."""
+    """Draw the HTML of a matrix and return the setting, cohort or replica that was opened since the last run."""
     result = _component(key=key, data={"html": html}, on_cell_change=_nothing)
     return opened(result.get("cell"), pool)
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare import MAJORITY, Matrix, build_matrix
-from dashboard.render.matrix_html import COHORT_COLOURS, colour, matrix_html
-from dashboard.views.blocks import MOST_COLUMNS
+from dashboard.render.html import HtmlWriter
+from dashboard.render.matrix import COHORT_COLOURS, colour
+from dashboard.views.blocks import MOST_COLUMNS, DifferenceTable
 from tests.builders import HOSTILE, alike, document, fleet, hostile, replica, story
 
 ALLOWED = {"div", "table", "caption", "colgroup", "col", "thead", "tbody", "tr", "th", "td", "span", "small", "wbr"}
@@ -39,7 +40,12 @@ def drawn(of: Fleet, *, show_all: bool = False, as_replicas: bool = False, **mor
     (pool, *_), names = of.pools, {each.id: each.name for each in of.replicas}
     columns = pool.replicas if as_replicas else None
     matrix = build_matrix(pool, of.documents, MAJORITY, only_differences=not show_all, as_replicas=columns).table
-    return matrix_html(matrix, names, **{"caption": "Settings", "corner": "Setting", **more})
+    return written(DifferenceTable("settings", "Settings", matrix, names, **more))
+
+
+def written(table: DifferenceTable) -> str:
+    """Return a table as a page has it."""
+    return str(HtmlWriter(lambda _: "", is_page=True).blocks([table]))
 
 
 def one_each(path: str, *values: Any) -> Fleet:
@@ -100,11 +106,11 @@ def test_each_cell_has_a_column_head_and_a_row_head_and_each_column_its_size() -
                 show_all=True,
             ),
             "a.b",
-            ["&quot;lora_<wbr>resolver&quot;,<wbr> &quot;fleet_<wbr>config&quot;"],
+            ["&#34;lora_<wbr>resolver&#34;,<wbr> &#34;fleet_<wbr>config&#34;"],
             id="a long value breaks between its items",
         ),
         pytest.param(
-            drawn(one_each("a.b", ["a_b", "c"], 1)), "a.b", ["&quot;a_b&quot;, &quot;c&quot;"], id="a short value"
+            drawn(one_each("a.b", ["a_b", "c"], 1)), "a.b", ["&#34;a_b&#34;, &#34;c&#34;"], id="a short value"
         ),
         pytest.param(
             drawn(one_each("model_config.seed", 0, 1)),
@@ -151,7 +157,7 @@ def test_a_column_of_a_replica_has_the_letter_and_colour_of_its_cohort() -> None
 
 
 def test_only_an_interactive_table_is_focusable_with_one_stop_in_its_body_and_one_per_head() -> None:
-    html = drawn(story(), interactive=True)
+    html = drawn(story(), is_interactive=True)
     head, body = html.split("<tbody>")
 
     assert html.count('role="grid"') == 1
@@ -163,7 +169,7 @@ def test_only_an_interactive_table_is_focusable_with_one_stop_in_its_body_and_on
 
 
 def test_hostile_names_paths_and_values_stay_text() -> None:
-    reader = Reader(drawn(hostile(), interactive=True, show_all=True))
+    reader = Reader(drawn(hostile(), is_interactive=True, show_all=True))
 
     assert {tag for tag, _ in reader.tags} <= ALLOWED
     assert not [name for _, attributes in reader.tags for name in attributes if name.startswith("on")]
@@ -173,7 +179,7 @@ def test_hostile_names_paths_and_values_stay_text() -> None:
 
 @given(st.text(min_size=1), st.text())
 def test_any_value_and_path_is_escaped(path: str, value: str) -> None:
-    html = drawn(one_each(path, value, value + "x"), interactive=True)
+    html = drawn(one_each(path, value, value + "x"), is_interactive=True)
 
     assert {tag for tag, _ in Reader(html).tags} <= ALLOWED
 
@@ -190,4 +196,4 @@ def test_the_colours_of_letters_repeat() -> None:
 def test_a_matrix_without_rows_is_a_table_without_rows() -> None:
     empty = Matrix(columns=(), rows=(), sections=(), equal=0, uncompared=0, identity=0, ignored=0, filtered=0)
 
-    assert "<tbody></tbody>" in matrix_html(empty, {}, caption="none", corner="Setting")
+    assert "<tbody></tbody>" in written(DifferenceTable("none", "none", empty, {}))
