@@ -5,23 +5,12 @@ from dataclasses import replace
 import pytest
 
 from dashboard.rules.catalogue import BY_ID
-from dashboard.rules.disaggregation.roles import is_local, partners
+from dashboard.rules.disaggregation.roles import partners
 from dashboard.rules.domain import Declared
 from dashboard.rules.subject import PoolSubject
 from tests.rules.subjects import pool, whole
 
 SIDE_CHANNEL = "env.VLLM_NIXL_SIDE_CHANNEL_HOST"
-
-
-@pytest.mark.parametrize(
-    ("host", "expected"),
-    [
-        *((host, True) for host in ("localhost", "LOCALHOST", "127.0.0.1", "127.8.9.1", "0.0.0.0", "::1", "[::]")),
-        *((host, False) for host in ("10.0.0.1", "pod-3.decode", "", "2001:db8::1", "localhost.example", "\x00")),
-    ],
-)
-def test_loopback_and_wildcard_addresses_are_local(*, host: str, expected: bool) -> None:
-    assert is_local(host) is expected
 
 
 def nixl_pool(name: str, first: int, *, is_local: bool) -> PoolSubject:

@@ -12,7 +12,7 @@ from dashboard.fleet import FailureKind, Replica, ReplicaState
 from dashboard.fleet.formatting import FAILURE_WORDS
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Draft, Severity
-from dashboard.rules.identity.addresses import endpoint_of, host_of, is_own, port_of, processes, ranks_of
+from dashboard.rules.identity.addresses import endpoint_of, host_of, is_local, is_own, port_of, processes, ranks_of
 from dashboard.rules.identity.coverage import MAX_ROWS, STEPS
 from dashboard.rules.registry import Scope
 from dashboard.rules.subject import FleetSubject, PoolSubject
@@ -58,9 +58,14 @@ def test_the_host_of_a_replica_is_in_its_id(replica: str, host: str) -> None:
     assert host_of(replica) == host
 
 
-def test_wildcards_and_loopbacks_are_the_reporting_machine() -> None:
-    assert all(map(is_own, ["*", "", "0.0.0.0", "::", "[::]", "localhost", "127.0.0.1", "127.8.9.1", "::1", "[::1]"]))
-    assert not any(map(is_own, ["10.0.0.5", "localhost.example.com", "router", "1270.0.0.1", "fd00::1"]))
+LOCAL = ("localhost", "LOCALHOST", "127.0.0.1", "127.8.9.1", "::1", "[::1]", "0:0:0:0:0:0:0:1", "0.0.0.0", "::", "[::]")
+REMOTE = ("10.0.0.5", "pod-3.decode", "localhost.example.com", "1270.0.0.1", "fd00::1", "\x00")
+
+
+def test_loopback_and_unspecified_addresses_are_local_and_a_wildcard_is_the_reporting_machine() -> None:
+    assert all(is_local(each) and is_own(each) for each in LOCAL)
+    assert not any(is_local(each) or is_own(each) for each in REMOTE)
+    assert [(is_own(each), is_local(each)) for each in ("", "*")] == [(True, False)] * 2
 
 
 def test_endpoints_ports_and_ranks_of_another_form_are_none() -> None:

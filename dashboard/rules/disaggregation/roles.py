@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from dashboard.fleet import Replica, Role, Setting, State
@@ -14,6 +13,7 @@ from dashboard.rules.differences import are_unequal, two_sided, value_evidence
 from dashboard.rules.disaggregation.handshake import NIXL
 from dashboard.rules.domain import ENCODER_ROLE
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
+from dashboard.rules.identity.addresses import NIXL_HOST, is_local
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.remedy import set_to
 from dashboard.rules.sentences import setting_piece, values_text, write
@@ -42,10 +42,10 @@ COMPARED_AS_EQUAL = (
     "These replicas are compared as if they were interchangeable, so other findings may ask prefill and decode replicas"
     " to become equal. Prefill and decode settings are not compared."
 )
-HOST = "env.VLLM_NIXL_SIDE_CHANNEL_HOST"
 # Kubernetes' downward API gives a pod its own address.
 POD_ADDRESS = """- name: VLLM_NIXL_SIDE_CHANNEL_HOST
   valueFrom: {fieldRef: {fieldPath: status.podIP}}"""
+REACHABLE = "Set `VLLM_NIXL_SIDE_CHANNEL_HOST` to an address that other hosts can reach and restart these replicas."
 OWN_ADDRESS = "export VLLM_NIXL_SIDE_CHANNEL_HOST=$(hostname -i)"
 ENCODERS, READERS = ("ec_producer", "ec_both"), ("ec_consumer", "ec_both")
 ENCODER_SETTINGS = ("ec_transfer_config.ec_connector", "version", "model_config.model", "model_config.dtype")
@@ -235,7 +235,7 @@ def _without_partner(fleet: FleetSubject, pools: Sequence[PoolSubject], members:
     )
 
 
-@rule("PD-17", needs=(HOST,), scope=Scope.FLEET, least=1)
+@rule("PD-17", needs=(NIXL_HOST,), scope=Scope.FLEET, least=1)
 def side_channel_on_loopback(fleet: FleetSubject) -> Iterator[Draft]:
     """NIXL's side channel is not reachable from other hosts.
 
@@ -270,11 +270,10 @@ def side_channel_on_loopback(fleet: FleetSubject) -> Iterator[Draft]:
             others = f"the replicas of this model are on {count(number, 'host')}"
             yield Draft(
                 tuple(sorted(channels)),
-                write(setting_piece(HOST), " is ", values_text(holders, last=" and "), f"; {others}."),
-                value_evidence(HOST, holders),
+                write(setting_piece(NIXL_HOST), " is ", values_text(holders, last=" and "), f"; {others}."),
+                value_evidence(NIXL_HOST, holders),
                 Remedy(
-                    f"Set `{HOST.removeprefix('env.')}` to an address that other hosts can reach and restart these "
-                    "replicas.",
+                    REACHABLE,
                     (Snippet("env", OWN_ADDRESS), Snippet("yaml", POD_ADDRESS)),
                     any_of=True,
                 ),
@@ -286,20 +285,8 @@ def _local_channels(pool: PoolSubject) -> Mapping[str, str]:
     """Return by replica the side channels that only its own host can reach."""
     known = pool.of_documents(connectors)
     nixl = {replica for replica, found in known.items() if any(each.name in NIXL for each in found)}
-    hosts = pool.identity(HOST).items()
+    hosts = pool.identity(NIXL_HOST).items()
     return {replica: host for replica, host in hosts if replica in nixl and isinstance(host, str) and is_local(host)}
-
-
-def is_local(host: str) -> bool:
-    """Return whether an address is that of the connecting machine: `localhost`, 127.0.0.1, 0.0.0.0, ::1."""
-    name = host.strip().strip("[]").lower()
-    if name == "localhost":
-        return True
-    try:
-        address = ip_address(name)
-    except ValueError:
-        return False
-    return address.is_loopback or address.is_unspecified
 
 
 @rule("PD-19", needs=(ENCODER_ROLE,), scope=Scope.FLEET)

@@ -4,6 +4,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from ipaddress import ip_address
 from typing import Any, NamedTuple
 
 from dashboard.compare.encoding import is_comparable
@@ -28,8 +29,6 @@ ENDPOINT, REPLAY, EVENT_TOPIC = (
 
 _ID = re.compile(r"[a-z]+://(\[[^\]]*\]|[^:/]*)")
 _ENDPOINT = re.compile(r"tcp://(?P<host>\[[^\]]*\]|[^\s:]*|::):(?P<port>\d{1,5})", re.ASCII)
-_WILDCARDS = frozenset({"", "*", "0.0.0.0", "::", "[::]"})  # noqa: S104  reported by replicas, nothing binds here
-_LOOPBACK = re.compile(r"localhost|127\.[\d.]+|\[?::1\]?", re.ASCII)
 
 
 class Socket(NamedTuple):
@@ -117,13 +116,18 @@ def host_of(replica: str) -> str:
 
 
 def is_own(host: str) -> bool:
-    """Return whether a host is that of the reporting machine: a wildcard or the loopback."""
-    return host in _WILDCARDS or is_loopback(host)
+    """Return whether a replica listens at a host of its own machine: any, `*`, or a local one."""
+    return host in {"", "*"} or is_local(host)
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether a host is the loopback."""
-    return _LOOPBACK.fullmatch(host) is not None
+def is_local(host: str) -> bool:
+    """Return whether a host is the machine that uses it: `localhost`, 127.0.0.1, ::1, 0.0.0.0."""
+    name = host.strip().strip("[]").lower()
+    try:
+        address = ip_address(name)
+    except ValueError:
+        return name == "localhost"
+    return address.is_loopback or address.is_unspecified
 
 
 def endpoint_of(value: Any) -> tuple[str, int] | None:

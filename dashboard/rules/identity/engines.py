@@ -20,7 +20,7 @@ from dashboard.rules.identity.addresses import (
     Socket,
     event_sockets,
     host_of,
-    is_loopback,
+    is_local,
     is_own,
     port_of,
     processes,
@@ -93,7 +93,7 @@ def _engines(pool: PoolSubject) -> dict[tuple[str, str], tuple[str, ...]]:
     for replica, rank in ranks_of(pool).items():
         master, port = masters.get(replica), port_of(ports.get(replica))
         if port is not None and isinstance(master, str):
-            members[f"{master}:{port}", host_of(replica) if is_loopback(master) else ""][replica] = rank
+            members[f"{master}:{port}", host_of(replica) if is_local(master) else ""][replica] = rank
     return {
         engine: tuple(sorted(found))
         for engine, found in members.items()
@@ -189,7 +189,7 @@ def address_shared(fleet: FleetSubject) -> Iterator[Draft]:
         host = host_of(socket.replica)
         if not is_own(socket.host):
             named[socket.host, socket.port].append(socket)
-        elif not is_loopback(host):  # a tunnel to anywhere may begin at this machine's own address
+        elif not is_local(host):  # a tunnel to anywhere may begin at this machine's own address
             local[host, socket.port].append(socket)
     yield from (_same_address(shared, host, port) for (host, port), shared in _shared(fleet, named))
     yield from (_same_port(shared, host, port) for (host, port), shared in _shared(fleet, local))
