@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from dashboard.compare.pool import MAJORITY_OF, is_majority
@@ -10,10 +11,12 @@ from dashboard.fleet.formatting import joined
 from dashboard.fleet.pieces import Piece, Text
 from dashboard.fleet.pieces import joined as join_texts
 from dashboard.rules import remedy
-from dashboard.rules.findings import Draft, Evidence, Remedy
+from dashboard.rules.findings import Draft, Evidence, Remedy, Severity
 from dashboard.rules.sentences import (
     MAX_VALUES,
     capital,
+    names_of,
+    setting_label,
     setting_name,
     setting_piece,
     sides_text,
@@ -23,6 +26,7 @@ from dashboard.rules.sentences import (
 )
 from dashboard.rules.subject import Holders, Meaning, PairSubject, PoolSubject
 
+DEVICES = "devices"  # its values are lists of names
 Compared = Mapping[str, Holders]  # path -> its values with their replicas
 
 
@@ -35,22 +39,25 @@ class Contrast(NamedTuple):
 
 
 def pool_differences(
-    pool: PoolSubject, paths: Iterable[str] | Compared, meaning: Meaning | None = None, consequence: str = ""
+    pool: PoolSubject,
+    paths: Iterable[str] | Compared,
+    meaning: Meaning | None = None,
+    consequence: str = "",
+    severity: Severity | None = None,
 ) -> Iterator[Draft]:
     """Yield the differences of settings within a pool, as `differences` does, without those that fleet.yaml ignores.
 
-    `paths` may have values that are already grouped.
+    `paths` may have values that are already grouped. `severity` replaces that of the rule.
     """
     grouped = paths if isinstance(paths, Mapping) else {path: pool.values(path, meaning) for path in paths}
     compared = {path: holders for path, holders in grouped.items() if not pool.is_ignored(path)}
-    return differences(compared, consequence)
+    return (replace(each, severity=severity) for each in differences(compared, consequence))
 
 
-def differences(compared: Compared, consequence: str = "", names: Mapping[str, Text] | None = None) -> Iterator[Draft]:
+def differences(compared: Compared, consequence: str = "") -> Iterator[Draft]:
     """Yield a draft for all replicas that differ from the majority in the same way.
 
     A setting without a majority has its own draft for all replicas that report it. `consequence` is a second sentence.
-    `names` replaces the names of settings.
     """
     odd: dict[str, list[Contrast]] = defaultdict(list)
     for path, holders in compared.items():
@@ -58,7 +65,7 @@ def differences(compared: Compared, consequence: str = "", names: Mapping[str, T
             continue
         reference = majority(holders)
         if reference is None:
-            yield tie(path, holders, (names or {}).get(path))
+            yield tie(path, holders)
             continue
         for own, replicas in holders.items():
             for replica in replicas if own != reference else ():
@@ -67,7 +74,7 @@ def differences(compared: Compared, consequence: str = "", names: Mapping[str, T
     for replica in sorted(odd):
         alike[tuple(odd[replica])].append(replica)
     for contrasts, odd_ones in alike.items():
-        yield deviation(compared, contrasts, tuple(odd_ones), consequence, names)
+        yield deviation(compared, contrasts, tuple(odd_ones), consequence)
 
 
 def majority(holders: Holders) -> SettingValue | None:
@@ -77,14 +84,10 @@ def majority(holders: Holders) -> SettingValue | None:
 
 
 def deviation(
-    compared: Compared,
-    contrasts: Sequence[Contrast],
-    replicas: tuple[str, ...],
-    consequence: str = "",
-    names: Mapping[str, Text] | None = None,
+    compared: Compared, contrasts: Sequence[Contrast], replicas: tuple[str, ...], consequence: str = ""
 ) -> Draft:
     """Return replicas that differ from the majority."""
-    text = write(_contrasts_text(compared, contrasts, names or {}), f". {consequence}" if consequence else "", ".")
+    text = write(_contrasts_text(compared, contrasts), f". {consequence}" if consequence else "", ".")
     return Draft(replicas, text, contrast_evidence(compared, contrasts, replicas), use_majority(contrasts))
 
 
@@ -102,7 +105,7 @@ def contrast_evidence(
     )
 
 
-def _contrasts_text(compared: Compared, contrasts: Sequence[Contrast], names: Mapping[str, Text]) -> Text:
+def _contrasts_text(compared: Compared, contrasts: Sequence[Contrast]) -> Text:
     """Return `block_size is 32; 15 of 16 replicas use 16. kv_offloading_size is 64 GiB; unset on 15 of 16 replicas`."""
     set_elsewhere, unset_elsewhere = (
         [each for each in contrasts if (each.reference.state is State.REPORTED) is is_set] for is_set in (True, False)
@@ -111,18 +114,15 @@ def _contrasts_text(compared: Compared, contrasts: Sequence[Contrast], names: Ma
     if set_elsewhere:
         references = join_texts((value_piece(each.reference, each.path),) for each in set_elsewhere)
         share = _share(compared, set_elsewhere)
-        parts.append(write(_own_values(set_elsewhere, names), f"; {share} use ", references))
+        parts.append(write(_own_values(set_elsewhere), f"; {share} use ", references))
     if unset_elsewhere:
         share = _share(compared, unset_elsewhere)
-        parts.append(write(_own_values(unset_elsewhere, names), f"; unset on {share}"))
+        parts.append(write(_own_values(unset_elsewhere), f"; unset on {share}"))
     return join_texts(parts, last=". ")
 
 
-def _own_values(contrasts: Iterable[Contrast], names: Mapping[str, Text]) -> Text:
-    return join_texts(
-        write(names.get(each.path) or setting_piece(each.path), " is ", value_piece(each.own, each.path))
-        for each in contrasts
-    )
+def _own_values(contrasts: Iterable[Contrast]) -> Text:
+    return join_texts(write(setting_label(path), " is ", value_piece(own, path)) for path, own, _ in contrasts)
 
 
 def _share(compared: Compared, contrasts: Iterable[Contrast]) -> str:
@@ -147,16 +147,35 @@ def use_majority(contrasts: Sequence[Contrast]) -> Remedy:
     return remedy.set_to([(each.path, each.reference) for each in contrasts], sentence)
 
 
-def tie(path: str, holders: Holders, name: Text | None = None) -> Draft:
+def tie(path: str, holders: Holders) -> Draft:
     """Draft a setting of which no value has a majority, for all replicas that report it."""
-    everyone = tuple(sorted(replica for replicas in holders.values() for replica in replicas))
-    why = "too few replicas for a majority" if len(everyone) < MAJORITY_OF else "no majority"
-    sides = sides_text((write(value_piece(value, path)), len(replicas)) for value, replicas in holders.items())
-    text = write(name or setting_piece(path), " differs: ", sides, f" ({why}).")
+    is_small = sum(map(len, holders.values())) < MAJORITY_OF
+    why = "too few replicas for a majority" if is_small else "no majority"
     choices = list(holders)[:MAX_VALUES]
     snippets = tuple(snippet for value in choices if (snippet := remedy.pasteable(path, value)))
     sentence = f"Choose one {code(setting_name(path))} for the pool and restart the other replicas."
-    return Draft(everyone, text, value_evidence(path, holders), Remedy(sentence, snippets, any_of=True))
+    fix = Remedy(sentence, snippets, any_of=True)
+    return split(path, holders, None, write(setting_label(path), " differs: "), fix, tail=f" ({why}).")
+
+
+def split(
+    path: str,
+    holders: Holders,
+    reference: SettingValue | None,
+    head: Text,
+    fix: Remedy,
+    *,
+    tail: str = ".",
+    noun: str = "value",
+) -> Draft:
+    """Draft all values with their numbers of replicas, for the replicas that do not have the reference."""
+    sides = sides_text(((_label(value, path), len(replicas)) for value, replicas in holders.items()), noun)
+    odd = sorted(replica for value, replicas in holders.items() if value != reference for replica in replicas)
+    return Draft(tuple(odd), write(head, sides, tail), value_evidence(path, holders, reference), fix)
+
+
+def _label(value: SettingValue, path: str) -> Text:
+    return names_of(value) if path == DEVICES else write(value_piece(value, path))
 
 
 def pair_differences(pair: PairSubject, paths: Iterable[str], meaning: Meaning | None = None) -> Iterator[Draft]:

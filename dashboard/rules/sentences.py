@@ -9,6 +9,7 @@ from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, joined, val
 from dashboard.rules.connector_options import EXTRA
 
 MAX_VALUES = 4  # values that a sentence names before it counts the rest
+ADAPTERS = "adapters"
 NAME_LENGTH = 60  # characters of a foreign name
 MAIN_SECTIONS = ("cache_config.", "model_config.", "scheduler_config.", "parallel_config.", f"{EXTRA}.", "env.")
 UNITS = {
@@ -40,6 +41,12 @@ def setting_piece(path: str) -> Piece:
     """Return a setting's name as a piece that leads to it."""
     style = Style.PLAIN if path == "version" else Style.CODE
     return Piece(setting_name(path), style, Target(Kind.SETTING, path))
+
+
+def setting_label(path: str) -> Text:
+    """Return a setting's name as text; `adapters.NAME` is the path of a LoRA adapter."""
+    section, _, name = path.partition(".")
+    return write("Path of LoRA adapter ", name_piece(name)) if section == ADAPTERS else write(setting_piece(path))
 
 
 def to_text(setting: SettingValue, path: str = "") -> str:

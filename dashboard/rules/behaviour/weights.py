@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules.connector_options import native
-from dashboard.rules.differences import pool_differences
+from dashboard.rules.differences import DEVICES, pool_differences, split
 from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
+from dashboard.rules.findings import Confidence, Draft, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.selection import evidence_of
-from dashboard.rules.sentences import names_of, sides_text, write
-from dashboard.rules.subject import NOT_SET, Holders, PoolSubject, group_by_native, reported, setting_value
+from dashboard.rules.sentences import write
+from dashboard.rules.subject import NOT_SET, PoolSubject, group_by_native, reported, setting_value
 from dashboard.rules.value_equivalence import (
     AUTO,
     CACHE_DTYPE,
@@ -47,7 +47,10 @@ MODEL_FILES = "Where no flag sets it, it is from the model's files: then use the
 BACKEND = "attention_config.backend"
 TP = "parallel_config.tensor_parallel_size"
 BATCH_INVARIANT = "env.VLLM_BATCH_INVARIANT"
-DEVICES = "devices"
+ONE_TYPE = Remedy(
+    "If answers must be equal, use one pool per accelerator type and enable batch invariance on every replica.",
+    (Snippet("env", "export VLLM_BATCH_INVARIANT=1"),),
+)
 EFFECT = " Answers may differ slightly."
 ON = ("true", "1", '"1"', '"true"', '"True"')  # canonical JSON of a switch; vllm/envs.py reads 1, replies have true
 OVERRIDES = ("model_config.hf_overrides", "model_config.model_class_overrides", "model_config.hf_config_path")
@@ -185,8 +188,7 @@ def precision_differs(pool: PoolSubject) -> Iterator[Draft]:
     if len(pool.values(CACHE_DTYPE)) > 1 and pool.contexts.isdisjoint(OTHER_RULES):
         yield from pool_differences(pool, [CACHE_DTYPE], resolved_kv_dtype)
     yield from pool_differences(pool, [SKIPPED_LAYERS])
-    for draft in pool_differences(pool, MAMBA, _where_mamba):
-        yield replace(draft, severity=Severity.INFO)
+    yield from pool_differences(pool, MAMBA, _where_mamba, severity=Severity.INFO)
 
 
 def _where_mamba(dtype: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
@@ -226,34 +228,20 @@ def numerics_differ(pool: PoolSubject) -> Iterator[Draft]:
     switches = pool.values(BATCH_INVARIANT)
     if switches and all(is_on(each) for each in switches):
         return
-    for draft in pool_differences(pool, (BACKEND, TP)):
-        yield replace(draft, text=write(draft.text, EFFECT), confidence=Confidence.DERIVED)
+    drafts = list(pool_differences(pool, (BACKEND, TP)))
     names = {each.id: sorted({device.name for device in each.devices}) for each in pool.members if each.devices}
     devices = group_by_native(names)
     if len(devices) > 1 and not pool.is_ignored(DEVICES):
-        yield _different_devices(devices)
+        drafts.append(
+            split(DEVICES, devices, next(iter(devices)), write("Accelerators differ: "), ONE_TYPE, noun="type")
+        )
+    for draft in drafts:
+        yield replace(draft, text=write(draft.text, EFFECT), confidence=Confidence.DERIVED)
 
 
 def is_on(switch: SettingValue) -> bool:
     """Return whether a switch of the environment is on."""
     return switch.value in ON
-
-
-def _different_devices(devices: Holders) -> Draft:
-    """Draft a pool with several accelerator types; the most frequent is the reference."""
-    usual, *others = devices
-    sides = sides_text(((names_of(each), len(ids)) for each, ids in devices.items()), "type")
-    evidence = (Evidence(DEVICES, *each, ids, is_reference=each == usual) for each, ids in devices.items())
-    return Draft(
-        tuple(sorted(replica for each in others for replica in devices[each])),
-        write("Accelerators differ: ", sides, ".", EFFECT),
-        tuple(evidence),
-        Remedy(
-            "If answers must be equal, use one pool per accelerator type and enable batch invariance on every replica.",
-            (Snippet("env", "export VLLM_BATCH_INVARIANT=1"),),
-        ),
-        Confidence.DERIVED,
-    )
 
 
 @rule("CO-15", needs=(*OVERRIDES, RUNNER, CONVERT, SKIP_TOKENIZER))
@@ -287,8 +275,7 @@ def model_setup_differs(pool: PoolSubject) -> Iterator[Draft]:
     yield from (assume_if_auto(draft, "auto resolves to another value") for draft in drafts)
     if not drafts:  # without a pooling runner there is no pooler
         yield from pool_differences(pool, POOLER)
-    for draft in pool_differences(pool, [SKIP_TOKENIZER]):
-        yield replace(draft, severity=Severity.WARNING)
+    yield from pool_differences(pool, [SKIP_TOKENIZER], severity=Severity.WARNING)
 
 
 def _resolved_runner(runner: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:

@@ -12,10 +12,10 @@ from dashboard.fleet.formatting import LONG_TEXT, count, joined, middle_cut, one
 from dashboard.fleet.pieces import Text, value
 from dashboard.fleet.pieces import joined as join_texts
 from dashboard.rules.connector_options import native
-from dashboard.rules.differences import Contrast, code, contrast_evidence, majority, use_majority, value_evidence
+from dashboard.rules.differences import Contrast, code, contrast_evidence, majority, split, use_majority
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Snippet
 from dashboard.rules.registry import rule
-from dashboard.rules.sentences import name_piece, setting_name, sides_text, to_text, value_piece, write
+from dashboard.rules.sentences import name_piece, setting_name, to_text, write
 from dashboard.rules.subject import PoolSubject, group_by_value
 
 TOKENS = "engines.kv_cache_size_tokens"
@@ -297,18 +297,12 @@ def devices_differ(pool: PoolSubject) -> Iterator[Draft]:
     types = group_by_value({each.id: _device_type(each) for each in pool.members if each.devices})
     if len(types) <= 1:
         return
-    usual = majority(types)
     other = json.dumps(f"{pool.name[:POOL_LENGTH]}-other", ensure_ascii=False)
-    sides = sides_text(((write(value_piece(each)), len(ids)) for each, ids in types.items()), "type")
-    yield Draft(
-        tuple(sorted(replica for each, ids in types.items() if each != usual for replica in ids)),
-        write("Devices differ: ", sides, "."),
-        value_evidence(DEVICE, types, usual),
-        Remedy(
-            "Use one pool per device type: set the label `pool` on the targets in fleet.yaml.",
-            (Snippet("yaml", f"labels:\n  pool: {other}"),),
-        ),
+    fix = Remedy(
+        "Use one pool per device type: set the label `pool` on the targets in fleet.yaml.",
+        (Snippet("yaml", f"labels:\n  pool: {other}"),),
     )
+    yield split(DEVICE, types, majority(types), write("Devices differ: "), fix, noun="type")
 
 
 def _device_type(replica: Replica) -> SettingValue:

@@ -9,7 +9,7 @@ from typing import Any
 from dashboard.fleet import KVCacheGroup, Setting, SettingValue
 from dashboard.fleet.formatting import count
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, connectors, reports_options
-from dashboard.rules.differences import code, pool_differences, value_evidence
+from dashboard.rules.differences import code, pool_differences, split
 from dashboard.rules.findings import Draft, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.selection import first_engine_groups
@@ -18,9 +18,7 @@ from dashboard.rules.sentences import (
     name_piece,
     setting_name,
     setting_piece,
-    sides_text,
     to_text,
-    value_piece,
     write,
 )
 from dashboard.rules.stores.sharing import MODEL, QUANTIZATION, REVISION, TP, UNSHARED, is_mla
@@ -91,8 +89,7 @@ def mooncake_keys_collide(fleet: FleetSubject) -> Iterator[Draft]:
         for writer in writers:
             shared[writer.key].append(writer)
         prefixes = group_by_native({each.replica: each.prefix or None for each in writers})
-        for draft in pool_differences(pool, {PREFIX: prefixes}, consequence=UNSHARED):
-            yield replace(draft, severity=Severity.WARNING)
+        yield from pool_differences(pool, {PREFIX: prefixes}, consequence=UNSHARED, severity=Severity.WARNING)
     for key in sorted(shared):
         yield from _collisions(key, shared[key], fleet)
 
@@ -147,19 +144,13 @@ def _collision(key: str, path: str, holders: Holders, fleet: FleetSubject) -> It
         return
     concerned = {each for ids in holders.values() for each in ids}
     pools = [pool for pool in fleet.subjects if any(each.id in concerned for each in pool.members)]
-    reference, *odd = holders
     # A prefix for each value: the key and the value, of characters that are safe in a shell.
     prefixes = (re.sub(r"[^\w.-]+", "-", f"{key}-{to_text(value)}").strip("-") for value in list(holders)[:MAX_VALUES])
-    sides = sides_text((write(value_piece(value, path)), len(replicas)) for value, replicas in holders.items())
-    common = (f" on {count(len(concerned), 'replica')} with the Mooncake key prefix ", name_piece(key), ": ")
-    yield Draft(
-        tuple(sorted(replica for value in odd for replica in holders[value])),
-        write(setting_piece(path), " differs", *common, sides, "."),
-        value_evidence(path, holders, reference),
-        Remedy(
-            f"Set one `cache_prefix` for each {code(setting_name(path))} and restart the replicas.",
-            tuple(Snippet("flag", f"{PREFIX_FLAG} {prefix}") for prefix in prefixes),
-            any_of=True,
-        ),
-        assumptions=("these pools use one store",) if len(pools) > 1 else (),
+    where = f" differs on {count(len(concerned), 'replica')} with the Mooncake key prefix "
+    fix = Remedy(
+        f"Set one `cache_prefix` for each {code(setting_name(path))} and restart the replicas.",
+        tuple(Snippet("flag", f"{PREFIX_FLAG} {prefix}") for prefix in prefixes),
+        any_of=True,
     )
+    draft = split(path, holders, next(iter(holders)), write(setting_piece(path), where, name_piece(key), ": "), fix)
+    yield replace(draft, assumptions=("these pools use one store",)) if len(pools) > 1 else draft

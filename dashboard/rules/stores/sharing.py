@@ -13,7 +13,7 @@ from dashboard.rules.domain import OFFLOADING, Store
 from dashboard.rules.findings import Draft, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.selection import first_engine_groups
-from dashboard.rules.sentences import MAX_VALUES, name_piece, write
+from dashboard.rules.sentences import ADAPTERS, MAX_VALUES
 from dashboard.rules.subject import NOT_SET, Holders, PoolSubject, group_by_native
 from dashboard.rules.value_equivalence import (
     CACHE_DTYPE,
@@ -46,7 +46,6 @@ LMCACHE_OPTIONS = (
     "lmcache.remote_url",
     "lmcache.remote_serde",
 )
-ADAPTERS = "adapters"
 
 
 def is_mla(groups: Sequence[KVCacheGroup]) -> bool:
@@ -87,10 +86,9 @@ def store_namespace_differs(pool: PoolSubject) -> Iterator[Draft]:
     if pool.domain.kv_store is Store.MOONCAKE:
         return
     is_p2p = pool.domain.kv_store is Store.P2P
-    for draft in pool_differences(pool, _keys(pool), consequence=REFUSED if is_p2p else UNSHARED):
-        yield replace(draft, severity=Severity.CRITICAL) if is_p2p else draft
-    for draft in pool_differences(pool, (REVISION, QUANTIZATION), default_branch, SILENT):
-        yield replace(draft, severity=Severity.CRITICAL)
+    severity = Severity.CRITICAL if is_p2p else None
+    yield from pool_differences(pool, _keys(pool), consequence=REFUSED if is_p2p else UNSHARED, severity=severity)
+    yield from pool_differences(pool, (REVISION, QUANTIZATION), default_branch, SILENT, Severity.CRITICAL)
 
 
 def _keys(pool: PoolSubject) -> dict[str, Holders]:
@@ -239,9 +237,7 @@ def adapter_paths_differ(pool: PoolSubject) -> Iterator[Draft]:
     names = sorted({name for member in pool.members for name in member.adapters})
     for name in names if not pool.is_ignored(ADAPTERS) else ():
         paths = {each.id: path for each in pool.members if (path := each.adapters.get(name)) is not None}
-        key = f"{ADAPTERS}.{name}"
-        text = write("Path of LoRA adapter ", name_piece(name))
-        for draft in differences({key: group_by_native(paths)}, names={key: text}):
+        for draft in differences({f"{ADAPTERS}.{name}": group_by_native(paths)}):
             yield replace(draft, remedy=_one_path(name, draft))
 
 
