@@ -47,7 +47,7 @@ def deviates_from_baseline(pool: PoolSubject) -> Iterator[Draft]:
 
     A baseline is a file with expected values, tolerated sets and ranges, and ignored settings. Every replica is
     compared with it, so it also reports what is wrong on all of them. What a replica does not report is unknown.
-    Settings that decide block hashes are a finding of their own; other deviations are a warning.
+    Settings that decide block hashes are a separate finding; other deviations are a warning.
 
     Why it matters:
         - any pool (warning): A replica with other values behaves in a way that was not planned. The next review starts

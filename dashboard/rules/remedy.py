@@ -66,7 +66,7 @@ def is_default(path: str, value: SettingValue) -> bool:
 
 
 def is_known(path: str) -> bool:
-    """Return whether a path has a flag of its own in the version of `flags.json`."""
+    """Return whether a path has its own flag in the version of `flags.json`."""
     return path in _flags()
 
 

@@ -84,7 +84,7 @@ MEANINGS: dict[str, Meaning] = {
 def revisions(pool: PoolSubject, path: str, snapshot: str, unpinned: SettingValue) -> Holders:
     """Group replicas by revision: the configured one, else the commit of the hub snapshot at the path `snapshot`.
 
-    `unpinned` stands for no revision. Where no replica pins one, it agrees with every commit and is left out.
+    `unpinned` is the value for no revision. Where no replica pins one, it agrees with every commit and is left out.
     """
 
     def loaded(value: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:

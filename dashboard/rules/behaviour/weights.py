@@ -96,8 +96,8 @@ def weights_differ(pool: PoolSubject) -> Iterator[Draft]:
 
     Exceptions:
         A folder of another name may have the same weights: such a difference is assumed, unless the reported
-        architecture differs too. A model in a folder has no revision and is not compared. Use a pool of its own for a
-        rollout of new weights.
+        architecture differs too. A model in a folder has no revision and is not compared. Use a separate pool
+        for a rollout of new weights.
 
     Evidence:
         - vllm/config/load.py (`dummy` initializes the weights with random values)

@@ -52,7 +52,7 @@ LESS = (
 )
 MORE = (
     "Look for other processes on the GPUs of the others with `nvidia-smi`, and compare `--gpu-memory-utilization`. If "
-    "these replicas should be larger, use a pool of their own."
+    "these replicas should be larger, use a separate pool."
 )
 PROCESSES = "nvidia-smi --query-compute-apps=pid,used_memory --format=csv"
 USED, AVAILABLE = "engines.kv_cache_bytes_per_device", "engines.kv_cache_available_bytes"
@@ -107,7 +107,7 @@ def kv_cache_capacity_differs(pool: PoolSubject, *, tolerance: float = TOLERANCE
         memory once, at start.
 
     Exceptions:
-        Use a pool of its own for a replica that should be smaller. Fewer than three engines of one kind are not
+        Use a separate pool for a replica that should be smaller. Fewer than three engines of one kind are not
         evaluated, nor are engines of unknown capacity. Upper bounds are compared with upper bounds only, and the
         finding is assumed.
 

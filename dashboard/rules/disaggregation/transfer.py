@@ -292,7 +292,7 @@ def prefill_accepts_longer_requests(pair: PairSubject) -> Iterator[Draft]:
         A prefill pool with a smaller length refuses early and wastes nothing: no finding.
 
     Evidence:
-        - vllm/v1/engine/core_client.py (each replica has a length of its own, after fitting it to its memory)
+        - vllm/v1/engine/core_client.py (each replica fits the length to its memory)
 
     Example:
         Decode runs with `--max-model-len auto` and less memory. Its length is 48,000, prefill's 65,536.

@@ -263,7 +263,7 @@ def process_listed_twice(fleet: FleetSubject) -> Iterator[Draft]:
           If an address is a load balancer's, other replicas behind it are not seen.
 
     How to fix:
-        List every process once, by the address of its own pod or host.
+        List every process once, by its pod or host address.
 
     Exceptions:
         Two networks that must both be polled: suppress the finding for the second address.
@@ -287,7 +287,7 @@ def process_listed_twice(fleet: FleetSubject) -> Iterator[Draft]:
             write(f"{len(addresses):,} addresses belong to one vLLM process."),
             (Evidence(INSTANCE, json.dumps(instances[replica.id]), State.REPORTED, addresses),),
             Remedy(
-                "List the process once, by the address of its own pod or host, and remove its other addresses.",
+                "List the process once, by its pod or host address, and remove its other addresses.",
                 (Snippet("yaml", f"targets:\n  - {keep}"),),
             ),
         )

@@ -244,8 +244,7 @@ def _topic_remedy(topic: str) -> Remedy:
     own = "$(POD_IP)" + "".join(pod.rpartition(":")[1:]) if ":" in pod else "$(POD_IP)"
     flag = json.dumps(f"--kv-events-config.topic=kv@{own}@{model}", ensure_ascii=False)
     return Remedy(
-        "Use the address of its own pod in the topic of each replica, in the form that the router expects. Restart the "
-        "replicas.",
+        "Use each replica's pod address in its topic, in the form that the router expects. Restart the replicas.",
         (Snippet("yaml", f"{POD_IP.format(name='POD_IP')}\nargs:\n  - {flag}"),),
     )
 

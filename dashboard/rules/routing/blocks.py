@@ -48,7 +48,7 @@ def block_size_not_the_routers(pool: PoolSubject) -> Iterator[Draft]:
     size is `expects.block_size` in fleet.yaml.
 
     Why it matters:
-        - prefix-hash (critical): The router hashes blocks of its own size. It never matches the blocks of these
+        - prefix-hash (critical): The router hashes blocks of another size. It never matches the blocks of these
           replicas.
         - kv-events (critical): Some routers discard every event of another block size. Others cannot use blocks that
           are shorter than theirs, and lose all blocks that follow.

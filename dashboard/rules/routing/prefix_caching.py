@@ -224,7 +224,7 @@ def _offloads(connector: SettingValue, settings: Mapping[str, Setting]) -> Setti
 
 
 def _own_size(size: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
-    """Count a size as not set with LMCache: its server has a size of its own."""
+    """Count a size as not set with LMCache: its server has a separate size."""
     return NOT_SET if native(settings, BACKEND) == LMCACHE else size
 
 
