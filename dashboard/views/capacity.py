@@ -15,12 +15,11 @@ from dashboard.views.capacity_blocks import (
     pools_chart,
     ranks_by_pool,
 )
-from dashboard.views.capacity_data import Measure, Rank, count_without_ranks, outliers_of, pools_of, ranks_of
+from dashboard.views.capacity_data import Measure, Rank, count_without_ranks, pools_of, ranks_of
 from dashboard.views.capacity_tables import outlier_entries, pools_table, ranks_table
 from dashboard.views.capacity_text import lead, most_common_reason, name_of, not_counted, title
 from dashboard.views.context import context_of
 from dashboard.views.glossary import BASIS, REQUESTS, glossary
-from dashboard.views.slugs import slugs
 
 # What a bar is, as in the URL of the page.
 RANK, GPU, POOL = "DP rank", "GPU", "pool"
@@ -45,22 +44,21 @@ def capacity_report(
     Requests have `length` tokens, or each replica's own length (None). `name` is the snapshot's.
     """
     drawn = Measure.GIB if per == GPU else measure  # a GPU has memory only
-    ranks = ranks_of(fleet, length)
-    everywhere = outliers_of(ranks, drawn)
+    ranks = ranks_of(fleet, length, drawn)
     choices = {
         "measure": "" if measure is Measure.TOKENS else measure.value,
         "length": "" if length is None else str(length),
         "per": "" if per == RANK else per,
     }
     chosen = {key: text for key, text in choices.items() if text}
-    shown = [each for each in by_pool(fleet, ranks, drawn) if pool in {None, each.name}]
+    shown = [each for each in ranks_by_pool(fleet, ranks) if pool in {None, each.name}]
     most = PRINTED_BARS if pool is None else BARS
     links = {key: text for key, text in chosen.items() if key != "per" or text == GPU}
     bars = [_by_pool(ranks, measure)] if per == POOL else [_pool(fleet, each, measure, per, most) for each in shown]
     return View(
         title="Capacity",
-        headline=title(ranks, everywhere, drawn),
-        lead=lead(ranks, everywhere, drawn, count_without_ranks(fleet)),
+        headline=title(ranks),
+        lead=lead(ranks, count_without_ranks(fleet)),
         context=context_of(fleet, name=name, filters=[*([("pool", pool)] if pool else []), *chosen.items()]),
         parts=(
             *bars,
@@ -73,17 +71,7 @@ def capacity_report(
 
 def order_pools(fleet: Fleet) -> tuple[str, ...]:
     """Return the names of the pools, those with the most short ranks first."""
-    return tuple(each.name for each in by_pool(fleet, ranks_of(fleet, None), Measure.TOKENS))
-
-
-def by_pool(fleet: Fleet, ranks: tuple[Rank, ...], measure: Measure) -> list[PoolRanks]:
-    """Return the ranks of each pool; pools with the most short ranks come first."""
-    found = ranks_by_pool(ranks, slugs(each.name for each in fleet.pools), measure)
-    return sorted(found, key=_order)
-
-
-def _order(pool: PoolRanks) -> int:
-    return -sum(outlier.share < 0 for outlier in pool.apart.values())
+    return tuple(each.name for each in ranks_by_pool(fleet, ranks_of(fleet, None)))
 
 
 def _pool(fleet: Fleet, pool: PoolRanks, measure: Measure, per: str, most: int) -> Section:
@@ -92,12 +80,11 @@ def _pool(fleet: Fleet, pool: PoolRanks, measure: Measure, per: str, most: int) 
 
 
 def _bars(fleet: Fleet, pool: PoolRanks, measure: Measure, most: int) -> tuple[Block, ...]:
-    drawn: tuple[Chart, ...] = charts(pool, measure, most)
+    drawn: tuple[Chart, ...] = charts(pool, most)
     known = any(bar.value is not None for chart in drawn for bar in chart.bars)
-    silent = [each for each in fleet.replicas if each.pool == pool.name and not each.engines]
     head: tuple[Block, ...] = (*drawn, _note(PER_RANK_NOTE)) if known else (_nothing(pool, measure),)
-    left: tuple[Block, ...] = (*head, *notes(pool.ranks, silent, measure))
-    found: tuple[Entries, ...] = outlier_entries([pool], measure)
+    left: tuple[Block, ...] = (*head, *notes(fleet, pool))
+    found: tuple[Entries, ...] = outlier_entries(pool.outliers, measure)
     return (Columns((left, (device_gauges(pool),)), WIDTHS), *found)
 
 
@@ -120,11 +107,12 @@ def _by_pool(ranks: tuple[Rank, ...], measure: Measure) -> Section:
 
 def _ranks(pool: PoolRanks) -> Section:
     caption = f"DP ranks of {name_of(pool.name)}"
-    return Section(f"ranks-{pool.slug}", caption, (ranks_table([pool], f"ranks-{pool.slug}", caption),), is_aside=True)
+    table = ranks_table(pool.ranks, f"ranks-{pool.slug}", caption)
+    return Section(table.name, caption, (table,), is_aside=True)
 
 
 def _nothing(pool: PoolRanks, measure: Measure) -> Paragraph:
-    why = most_common_reason(pool.ranks, measure) or "No engine data."
+    why = most_common_reason(pool.ranks) or "No engine data."
     return Paragraph((Piece(f"No {measure} to draw. ", Style.STRONG), Piece(why)), Tone.UNKNOWN)
 
 

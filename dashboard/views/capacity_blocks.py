@@ -1,12 +1,13 @@
 """KV cache capacity as blocks: bars, outliers, tables of ranks and pools, shares of device memory."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.capacity.outliers import Outlier, medians, outliers
-from dashboard.fleet import Basis, Device, Replica, formatting
+from dashboard.capacity.outliers import outliers
+from dashboard.fleet import Device, formatting
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, page
 from dashboard.views.blocks import (
@@ -24,16 +25,10 @@ from dashboard.views.capacity_data import (
     PoolCapacity,
     Rank,
     device_noun,
-    is_at_most,
-    outliers_of,
-    peers,
     short_device,
-    sum_of,
-    value,
 )
 from dashboard.views.capacity_text import (
     NEAR,
-    amount,
     brief,
     name_of,
     not_drawn,
@@ -41,7 +36,9 @@ from dashboard.views.capacity_text import (
     rank_name,
     sum_text,
     tick_texts,
+    value_text,
 )
+from dashboard.views.slugs import slugs
 
 BARS = 240  # of one chart: about five pixels each on a wide screen
 PRINTED_BARS = 48  # of one chart in a report of many pools: a page of paper
@@ -50,18 +47,22 @@ NO_DEVICES = "Devices not reported. The provider reports devices and KV cache by
 
 
 class PoolRanks(NamedTuple):
-    """The ranks of one pool, and their outliers by place."""
+    """The ranks of one pool."""
 
     name: str
     slug: str
     ranks: tuple[Rank, ...]
-    apart: Mapping[int, Outlier]
 
     @property
-    def differ(self) -> bool:
-        """Return whether ranks that count have clearly different numbers of tokens."""
+    def outliers(self) -> list[Rank]:
+        """The ranks that are far from the median of their peers."""
+        return [rank for rank in self.ranks if rank.off is not None]
+
+    @property
+    def is_uneven(self) -> bool:
+        """Whether a rank is an outlier, or ranks that count have clearly different numbers of tokens."""
         held = [tokens for rank in self.ranks if rank.counts and (tokens := rank.engine.kv_cache_size_tokens)]
-        return bool(held) and max(held) > min(held) * (1 + NEAR)
+        return bool(self.outliers) or (bool(held) and max(held) > min(held) * (1 + NEAR))
 
 
 class OnDevice(NamedTuple):
@@ -71,45 +72,44 @@ class OnDevice(NamedTuple):
     device: Device
 
 
-def ranks_by_pool(ranks: Sequence[Rank], slugs: Mapping[str, str], measure: Measure) -> list[PoolRanks]:
-    """Return the ranks of each pool, in the order of `slugs`, which has all pools."""
-    members: dict[str, list[Rank]] = {name: [] for name in slugs}
+def ranks_by_pool(fleet: Fleet, ranks: Sequence[Rank]) -> list[PoolRanks]:
+    """Return the ranks of each pool; pools with the most short ranks come first."""
+    members: dict[str | None, list[Rank]] = defaultdict(list)
     for rank in ranks:
-        if rank.replica.pool is not None:
-            members[rank.replica.pool].append(rank)
-    return [PoolRanks(name, slugs[name], tuple(own), outliers_of(own, measure)) for name, own in members.items()]
+        members[rank.replica.pool].append(rank)
+    named = slugs(pool.name for pool in fleet.pools)
+    found = [PoolRanks(name, slug, tuple(members[name])) for name, slug in named.items()]
+    return sorted(found, key=lambda pool: -sum((rank.off or 0) < 0 for rank in pool.ranks))
 
 
-def pool_blocks(fleet: Fleet, pool: PoolRanks, measure: Measure, most: int = PRINTED_BARS) -> tuple[Block, ...]:
+def pool_blocks(fleet: Fleet, pool: PoolRanks, most: int = PRINTED_BARS) -> tuple[Block, ...]:
     """Return a chart for each kind of device of a pool, and what the bars do not show."""
-    silent = [each for each in fleet.replicas if each.pool == pool.name and not each.engines]
-    return (*charts(pool, measure, most), *notes(pool.ranks, silent, measure))
+    return (*charts(pool, most), *notes(fleet, pool))
 
 
-def notes(ranks: Sequence[Rank], silent: Sequence[Replica], measure: Measure) -> list[Paragraph]:
+def notes(fleet: Fleet, pool: PoolRanks) -> list[Paragraph]:
     """Return what bars of ranks do not show, as quiet paragraphs."""
-    return [Paragraph(_quiet(text)) for _, text in not_drawn(ranks, silent, measure)]
+    silent = [each for each in fleet.replicas if each.pool == pool.name and not each.engines]
+    return [Paragraph(_quiet(text)) for text in not_drawn(pool.ranks, silent)]
 
 
-def charts(pool: PoolRanks, measure: Measure, most: int = PRINTED_BARS) -> tuple[Chart, ...]:
+def charts(pool: PoolRanks, most: int = PRINTED_BARS) -> tuple[Chart, ...]:
     """Return the bars of a pool's ranks, a chart for each kind of device: only these have one median."""
-    ranks = pool.ranks
-    kinds = [kind for _, kind in peers(ranks)]
-    middle = medians(kinds, [value(rank, measure) if rank.counts else None for rank in ranks])
     found = []
-    for nth, kind in enumerate(sorted(dict.fromkeys(kinds))):
-        places = [place for place in range(len(ranks)) if kinds[place] == kind]
-        shown = _least([(place, value(ranks[place], measure)) for place in places], most)
-        name = short_device(name_of(ranks[places[0]].kind))
+    for nth, kind in enumerate(sorted({rank.peers for rank in pool.ranks})):
+        ranks = [rank for rank in pool.ranks if rank.peers == kind]
+        shown = _least([rank.value for rank in ranks], most)
+        measure, median = ranks[0].measure, ranks[0].median
+        name = short_device(name_of(ranks[0].device))
         found.append(
             Chart(
                 name=f"capacity-{pool.slug}{f'-{nth + 1}' if nth else ''}",
                 title=f"{name_of(pool.name)}: KV cache by DP rank{f', {name}' if name else ''}",
                 unit=str(measure),
-                bars=tuple(_rank_bar(ranks[place], pool.apart.get(place), measure) for place in shown),
-                median=middle.get(kind),
-                more=len(places) - len(shown),
-                median_label=f"median {brief(middle[kind], measure)}" if kind in middle else "",
+                bars=tuple(_rank_bar(ranks[place]) for place in shown),
+                median=median,
+                more=len(ranks) - len(shown),
+                median_label=f"median {brief(median, measure)}" if median is not None else "",
                 ticks=_ticks(measure),
                 is_wide=False,
             )
@@ -134,15 +134,15 @@ def device_chart(pool: PoolRanks, most: int = BARS) -> Chart | None:
         return None
     held = [one.rank.engine.kv_cache_bytes_per_device for one in found]
     counted = [size if one.rank.counts else None for one, size in zip(found, held, strict=True)]
-    apart = {each.place: each for each in outliers([one.device.name for one in found], counted)}
-    shown = _least([(place, held[place] or 0) for place in range(len(found))], most)
+    off = {each.place: each.share for each in outliers([one.device.name for one in found], counted)}
+    shown = _least([size or 0 for size in held], most)
     order = sorted(shown, key=lambda place: (found[place].device.name, place))
     noun = device_noun(one.device for one in found)
     return Chart(
         name=f"devices-{pool.slug}",
         title=f"{name_of(pool.name)}: KV cache in the memory of each {noun}",
         unit=str(Measure.GIB),
-        bars=tuple(_device_bar(found[place], apart.get(place)) for place in order),
+        bars=tuple(_device_bar(found[place], off.get(place)) for place in order),
         more=len(found) - len(shown),
         ticks=_ticks(Measure.GIB),
     )
@@ -152,7 +152,7 @@ def pools_chart(pools: Sequence[PoolCapacity], measure: Measure) -> Chart | None
     """Return one bar per pool; in tokens with the naive estimate behind it. None where no pool reports."""
     bars = []
     for pool in pools:
-        total = sum_of(pool, measure)
+        total = pool.sum_of(measure)
         if total.value is None:
             continue
         naive = pool.naive if measure is Measure.TOKENS and pool.naive != pool.naive_of else None
@@ -197,63 +197,51 @@ def _quiet(text: Sequence[Piece]) -> tuple[Piece, ...]:
     return tuple(each._replace(style=Style.MUTED) if each.style is Style.PLAIN else each for each in text)
 
 
-def _least(numbers: Sequence[tuple[int, float | None]], most: int) -> list[int]:
+def _least(numbers: Sequence[float | None], most: int) -> list[int]:
     """Return the places of the least values and, with room left, of unknown ones: short ranks matter most."""
-    known = sorted(((place, number) for place, number in numbers if number is not None), key=lambda each: each[1])
-    shown = [place for place, _ in known[:most]]
-    unknown = [place for place, number in numbers if number is None]
-    return sorted([*shown, *unknown[: most - len(shown)]])
+    order = sorted(range(len(numbers)), key=lambda place: (numbers[place] is None, numbers[place] or 0))
+    return sorted(order[:most])
 
 
 def _ticks(measure: Measure) -> Callable[[Sequence[float]], Sequence[str]]:
     return lambda marks: tick_texts(marks, measure)
 
 
-def _rank_bar(rank: Rank, outlier: Outlier | None, measure: Measure) -> Bar:
-    number, bound = value(rank, measure), is_at_most(rank, measure)
-    share = f" ({percent(outlier.share)} off the median)" if outlier else ""
-    shown = formatting.at_most(amount(number or 0, measure), Basis.ASSUMED if bound else Basis.REPORTED)
-    lines = [f"{name_of(rank.replica.name)}, rank {rank.engine.dp_rank}", f"{shown} {measure}{share}"]
-    lines += [f"basis: {rank.engine.basis}"] if measure is Measure.TOKENS else []
-    lines += [short_device(name_of(rank.kind))] if rank.kind else []
+def _rank_bar(rank: Rank) -> Bar:
+    name, number = name_of(rank.replica.name), rank.engine.dp_rank
+    share = f" ({percent(rank.off)} off the median)" if rank.off is not None else ""
+    lines = [f"{name}, rank {number}", f"{value_text(rank)} {rank.measure}{share}"]
+    lines += [f"basis: {rank.engine.basis}"] if rank.measure is Measure.TOKENS else []
+    lines += [short_device(name_of(rank.device))] if rank.device else []
     lines += [f"cohort {rank.letter}"] if rank.letter else []
     lines += [] if rank.counts else ["not counted: stale, or second address of one process"]
+    label = rank_name(rank) + ("" if rank.counts else ", not counted")
+    bar = _bar(rank, label, rank.value, f"{number}", lines, rank.off)
+    return bar._replace(is_at_most=rank.is_at_most)
+
+
+def _device_bar(one: OnDevice, off: float | None) -> Bar:
+    rank, device = one
+    held, name = rank.engine.kv_cache_bytes_per_device, name_of(rank.replica.name)
+    tick = f"{rank.engine.dp_rank}·{device.rank}" if len(rank.replica.engines) > 1 else str(device.rank)
+    memory = _held_of(held, device.total_memory_bytes)
+    lines = [f"{name}, rank {rank.engine.dp_rank}, device {device.rank}", memory, name_of(device.name)]
+    bar = _bar(rank, f"{name}, {tick}", None if held is None else held / GIB, tick, lines, off)
+    return bar._replace(whole=(device.total_memory_bytes or 0) / GIB)
+
+
+def _bar(rank: Rank, label: str, value: float | None, tick: str, hover: Sequence[str], off: float | None) -> Bar:
+    """Return a bar of a rank or one of its devices, marked if it is off the median."""
     return Bar(
-        label=rank_name(rank) + ("" if rank.counts else ", not counted"),
-        value=number,
-        is_at_most=bound,
+        label=label,
+        value=value,
         letter=rank.letter,
-        mark=percent(outlier.share) if outlier else "",
-        tone=Tone.WARNING if outlier else Tone.PLAIN,
+        mark=percent(off) if off is not None else "",
+        tone=Tone.WARNING if off is not None else Tone.PLAIN,
         target=Target(Kind.REPLICA, rank.replica.id),
         group=name_of(rank.replica.name),
-        tick=str(rank.engine.dp_rank),
-        hover=tuple(lines),
-        is_faint=not rank.counts,
-    )
-
-
-def _device_bar(one: OnDevice, outlier: Outlier | None) -> Bar:
-    rank, device = one
-    held = rank.engine.kv_cache_bytes_per_device
-    name = name_of(rank.replica.name)
-    several = len(rank.replica.engines) > 1
-    tick = f"{rank.engine.dp_rank}·{device.rank}" if several else str(device.rank)
-    return Bar(
-        label=f"{name}, {tick}",
-        value=None if held is None else held / GIB,
-        letter=rank.letter,
-        mark=percent(outlier.share) if outlier else "",
-        tone=Tone.WARNING if outlier else Tone.PLAIN,
-        target=Target(Kind.REPLICA, rank.replica.id),
-        group=name,
         tick=tick,
-        hover=(
-            f"{name}, rank {rank.engine.dp_rank}, device {device.rank}",
-            _held_of(held, device.total_memory_bytes),
-            name_of(device.name),
-        ),
-        whole=(device.total_memory_bytes or 0) / GIB,
+        hover=tuple(hover),
         is_faint=not rank.counts,
     )
 

@@ -1,15 +1,16 @@
 """KV cache capacity of a fleet as rows: each DP rank, sums of each pool, and totals with the weakest basis."""
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.engines import AtLength, requests_at
 from dashboard.capacity.formula import KEEPS_ALL
-from dashboard.capacity.outliers import Outlier, outliers
+from dashboard.capacity.outliers import medians, outliers
 from dashboard.fleet import Basis, Device, Engine, Replica, Setting, cohort_letters
 
 GIB = 2**30
@@ -32,84 +33,99 @@ class Measure(StrEnum):
     REQUESTS = "requests"
 
 
-class Rank(NamedTuple):
-    """One DP rank. `kind` is the name of its devices, empty where it is not reported.
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """One DP rank, measured in one unit. `device` is the kind of its devices, empty where it is not reported.
 
-    `counts` is False for stale replicas and for the second address of one process: no sum has them.
+    `counts` is False for stale replicas and for the second address of one process: no sum has them. `peers` are its
+    pool and kind of device, `median` is theirs, and `off` the share above it if the rank is an outlier.
     """
 
     replica: Replica
     letter: str
     engine: Engine
-    kind: str
+    device: str
     at: AtLength
     counts: bool
+    measure: Measure
+    peers: tuple[str | None, str] = (None, "")
+    median: float | None = None
+    off: float | None = None
+
+    @property
+    def gib(self) -> float | None:
+        """The KV cache in GiB."""
+        return None if self.engine.kv_cache_bytes is None else self.engine.kv_cache_bytes / GIB
+
+    @property
+    def value(self) -> float | None:
+        """The tokens, GiB or requests; None where unknown."""
+        if self.measure is Measure.GIB:
+            return self.gib
+        return self.engine.kv_cache_size_tokens if self.measure is Measure.TOKENS else self.at.requests
+
+    @property
+    def is_at_most(self) -> bool:
+        """Whether the value is an upper bound. Bytes never are: vLLM or its KV cache groups report them."""
+        if self.measure is Measure.GIB:
+            return False
+        return self.engine.basis is Basis.ASSUMED if self.measure is Measure.TOKENS else self.at.at_most
+
+    @property
+    def reason(self) -> str:
+        """Why the value is unknown, as a sentence."""
+        if self.measure is Measure.GIB:
+            return NO_BYTES if self.engine.kv_cache_bytes_per_device is None else NO_NUMBER_OF_GPUS
+        if self.measure is Measure.REQUESTS and not self.at.served:
+            return NOT_SERVED_AT_LENGTH
+        if self.engine.reason and self.engine.kv_cache_size_tokens is None:
+            return self.engine.reason
+        return NO_REQUESTS if self.measure is Measure.REQUESTS else NOT_REPORTED
 
 
-def ranks_of(fleet: Fleet, length: int | None) -> tuple[Rank, ...]:
-    """Return all ranks in the order of the fleet, with requests of `length` tokens (None: each rank's own length)."""
-    letters = cohort_letters(fleet.pools)
-    ranks: list[Rank] = []
-    for replica in fleet.replicas:
-        document = fleet.documents.get(replica.document or "")
-        settings = document.settings if document else {}
-        kinds = _kinds(replica)
-        counts = replica.fresh and not replica.is_second_address
-        letter = letters.get(replica.id, "")
-        for engine in replica.engines:
-            at = _at(replica, engine, settings, length)
-            ranks.append(Rank(replica, letter, engine, kinds.get(engine.dp_rank, ""), at, counts))
-    return tuple(ranks)
+def ranks_of(fleet: Fleet, length: int | None, measure: Measure = Measure.TOKENS) -> tuple[Rank, ...]:
+    """Return all ranks in the order of the fleet, each compared with its peers.
 
-
-def value(rank: Rank, measure: Measure) -> float | None:
-    """Return a rank's tokens, GiB or requests; None where it is unknown."""
-    if measure is Measure.GIB:
-        held = rank.engine.kv_cache_bytes
-        return None if held is None else held / GIB
-    return rank.engine.kv_cache_size_tokens if measure is Measure.TOKENS else rank.at.requests
-
-
-def is_at_most(rank: Rank, measure: Measure) -> bool:
-    """Return whether a rank's value is an upper bound. Bytes never are: vLLM or its KV cache groups report them."""
-    if measure is Measure.GIB:
-        return False
-    return rank.engine.basis is Basis.ASSUMED if measure is Measure.TOKENS else rank.at.at_most
-
-
-def why_unknown(rank: Rank, measure: Measure) -> str:
-    """Return why a rank has no value, as a sentence."""
-    if measure is Measure.GIB:
-        return NO_BYTES if rank.engine.kv_cache_bytes_per_device is None else NO_NUMBER_OF_GPUS
-    if measure is Measure.REQUESTS and not rank.at.served:
-        return NOT_SERVED_AT_LENGTH
-    if rank.engine.reason and rank.engine.kv_cache_size_tokens is None:
-        return rank.engine.reason
-    return NO_REQUESTS if measure is Measure.REQUESTS else NOT_REPORTED
-
-
-def outliers_of(ranks: Sequence[Rank], measure: Measure) -> Mapping[int, Outlier]:
-    """Return the outliers among ranks by place; peers are of one pool and one kind of device."""
-    values = [value(rank, measure) if rank.counts else None for rank in ranks]
-    return {outlier.place: outlier for outlier in outliers(peers(ranks), values)}
-
-
-def peers(ranks: Sequence[Rank]) -> list[tuple[str | None, str]]:
-    """Return the peer group of each rank: its pool and the kind of its devices.
-
-    A rank without reported devices has its pool's kind where the pool has one kind only.
+    Requests have `length` tokens, or each rank's own length (None).
     """
-    by_pool: dict[str | None, set[str]] = {}
+    letters = cohort_letters(fleet.pools)
+    ranks = [
+        rank
+        for replica in fleet.replicas
+        for rank in replica_ranks(fleet, replica, letters.get(replica.id, ""), length, measure)
+    ]
+    peers = _peers(ranks)
+    values = [rank.value if rank.counts else None for rank in ranks]
+    middle = medians(peers, values)
+    off = {outlier.place: outlier.share for outlier in outliers(peers, values)}
+    return tuple(
+        replace(rank, peers=own, median=middle.get(own), off=off.get(place))
+        for place, (rank, own) in enumerate(zip(ranks, peers, strict=True))
+    )
+
+
+def replica_ranks(
+    fleet: Fleet, replica: Replica, letter: str, length: int | None = None, measure: Measure = Measure.TOKENS
+) -> list[Rank]:
+    """Return the ranks of one replica, compared with no other."""
+    document = fleet.documents.get(replica.document or "")
+    settings = document.settings if document else {}
+    devices = _devices(replica)
+    counts = replica.fresh and not replica.is_second_address
+    return [
+        Rank(replica, letter, each, devices.get(each.dp_rank, ""), at, counts, measure)
+        for each in replica.engines
+        for at in [_at(replica, each, settings, length)]
+    ]
+
+
+def _peers(ranks: Sequence[Rank]) -> list[tuple[str | None, str]]:
+    """Return the pool and the kind of devices of each rank: its pool's only kind where its own is not reported."""
+    kinds: dict[str | None, set[str]] = defaultdict(set)
     for rank in ranks:
-        by_pool.setdefault(rank.replica.pool, set()).add(rank.kind)
-    only = {pool: kinds - {""} for pool, kinds in by_pool.items()}
-    usual = {pool: min(kinds) if len(kinds) == 1 else "" for pool, kinds in only.items()}
-    return [(rank.replica.pool, rank.kind or usual[rank.replica.pool]) for rank in ranks]
-
-
-def counted_once(ranks: Iterable[Rank]) -> tuple[Rank, ...]:
-    """Return the ranks that sums include."""
-    return tuple(rank for rank in ranks if rank.counts)
+        kinds[rank.replica.pool].add(rank.device)
+    only = {pool: min(found - {""}, default="") if len(found - {""}) == 1 else "" for pool, found in kinds.items()}
+    return [(rank.replica.pool, rank.device or only[rank.replica.pool]) for rank in ranks]
 
 
 def count_without_ranks(fleet: Fleet) -> int:
@@ -124,7 +140,7 @@ def _at(replica: Replica, engine: Engine, settings: Mapping[str, Setting], lengt
     return requests_at(engine, replica.kv_cache_groups, settings, length)
 
 
-def _kinds(replica: Replica) -> Mapping[int, str]:
+def _devices(replica: Replica) -> Mapping[int, str]:
     """Return per DP rank the name that most of its devices have."""
     names: dict[int, Counter[str]] = {}
     for device in replica.devices:
@@ -151,7 +167,7 @@ class PoolCapacity(NamedTuple):
     ranks: int
     tokens: Sum
     requests: Sum
-    bytes: Sum
+    gib: Sum
     not_served: int
     basis: Basis
     naive: int | None
@@ -159,31 +175,35 @@ class PoolCapacity(NamedTuple):
     window: tuple[int, int]
     reasons: tuple[str, ...]
 
+    def sum_of(self, measure: Measure) -> Sum:
+        """Return the sum in a unit."""
+        return {Measure.TOKENS: self.tokens, Measure.GIB: self.gib, Measure.REQUESTS: self.requests}[measure]
+
 
 def pools_of(ranks: Iterable[Rank]) -> tuple[PoolCapacity, ...]:
     """Return the sums of every pool, in the order of the ranks; ranks without a pool are left out."""
-    members: dict[str, list[Rank]] = {}
-    for rank in counted_once(ranks):
-        if rank.replica.pool is not None:
-            members.setdefault(rank.replica.pool, []).append(rank)
+    members: dict[str, list[Rank]] = defaultdict(list)
+    for rank in ranks:
+        if rank.counts and rank.replica.pool is not None:
+            members[rank.replica.pool].append(rank)
     return tuple(_pool(name, pool) for name, pool in members.items())
 
 
 def _pool(name: str, ranks: Sequence[Rank]) -> PoolCapacity:
-    tokens = _sum(
-        (_added(rank, rank.engine.kv_cache_size_tokens), rank.engine.basis is Basis.ASSUMED) for rank in ranks
-    )
-    reporting = [rank for rank in ranks if _reports_both(rank)]
-    bases = {rank.engine.basis for rank in ranks if rank.engine.kv_cache_size_tokens is not None}
-    reasons = Counter(rank.engine.reason for rank in ranks if rank.engine.reason)
+    engines = [rank.engine for rank in ranks]
+    reporting = [rank for rank in ranks if _reports_both(rank.engine)]
+    reasons = Counter(engine.reason for engine in engines if engine.reason)
+    size = _sum((engine.kv_cache_bytes, False) for engine in engines)
     return PoolCapacity(
         name=name,
         ranks=len(ranks),
-        tokens=tokens,
+        tokens=_sum(
+            (_added(rank, rank.engine.kv_cache_size_tokens), rank.engine.basis is Basis.ASSUMED) for rank in ranks
+        ),
         requests=_sum((_added(rank, rank.at.requests), rank.at.at_most) for rank in ranks),
-        bytes=_sum((rank.engine.kv_cache_bytes, False) for rank in ranks),
+        gib=size._replace(value=None if size.value is None else size.value / GIB),
         not_served=sum(not rank.at.served for rank in ranks),
-        basis=max(bases, key=_WEAKNESS.index, default=Basis.UNKNOWN),
+        basis=_weakest_basis(engines),
         naive=sum(rank.engine.naive_tokens or 0 for rank in reporting) if reporting else None,
         naive_of=sum(rank.engine.kv_cache_size_tokens or 0 for rank in reporting) if reporting else None,
         window=_window(reporting),
@@ -204,8 +224,7 @@ def _sum(values: Iterable[tuple[float | None, bool]]) -> Sum:
     return Sum(sum(value for value, _ in known), len(known), at_most=any(at_most for _, at_most in known))
 
 
-def _reports_both(rank: Rank) -> bool:
-    engine = rank.engine
+def _reports_both(engine: Engine) -> bool:
     is_exact = engine.basis in {Basis.REPORTED, Basis.DERIVED}
     return is_exact and engine.naive_tokens is not None and engine.kv_cache_size_tokens is not None
 
@@ -218,12 +237,9 @@ def _window(ranks: Sequence[Rank]) -> tuple[int, int]:
     return 0, 0
 
 
-def sum_of(pool: PoolCapacity, measure: Measure) -> Sum:
-    """Return a pool's sum in a unit."""
-    if measure is Measure.GIB:
-        held = pool.bytes
-        return held._replace(value=None if held.value is None else held.value / GIB)
-    return pool.tokens if measure is Measure.TOKENS else pool.requests
+def _weakest_basis(engines: Iterable[Engine]) -> Basis:
+    bases = {engine.basis for engine in engines if engine.kv_cache_size_tokens is not None}
+    return max(bases, key=_WEAKNESS.index, default=Basis.UNKNOWN)
 
 
 class Total(NamedTuple):
@@ -248,14 +264,13 @@ def total(replicas: Iterable[Replica]) -> Total:
     engines = [engine for replica in fresh for engine in replica.engines]
     known = [engine for engine in engines if engine.kv_cache_size_tokens is not None]
     sizes = [engine.kv_cache_bytes for engine in engines if engine.kv_cache_bytes is not None]
-    bases = {engine.basis for engine in known}
     return Total(
         tokens=sum(each.kv_cache_size_tokens or 0 for one in fresh for each in one.adding_engines) if known else None,
         bytes=sum(sizes) if sizes else None,
         devices=sum(len(replica.devices) for replica in fresh),
         engines=len(engines),
         unknown=len(engines) - len(known),
-        basis=max(bases, key=_weakness, default=Basis.UNKNOWN),
+        basis=_weakest_basis(engines),
         whole=len(sizes) == len(engines) and all(replica.devices for replica in fresh),
         noun=device_noun(device for replica in fresh for device in replica.devices),
     )
@@ -281,7 +296,3 @@ def short_device(name: str) -> str:
 def _engine_devices(replica: Replica) -> list[tuple[str, int]]:
     counts = Counter((device.dp_rank, device.name) for device in replica.devices)
     return [(name, number) for (_, name), number in counts.items()]
-
-
-def _weakness(basis: Basis) -> int:
-    return _WEAKNESS.index(basis) if basis in _WEAKNESS else -1

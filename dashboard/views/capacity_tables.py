@@ -1,16 +1,16 @@
 """KV cache capacity as tables and lists: outliers, DP ranks, sums of pools."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any
 
-from dashboard.capacity.outliers import Outlier
-from dashboard.fleet import Basis, formatting
+from dashboard.fleet import formatting
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, page, plain
 from dashboard.views.blocks import Cell, Column, Entries, Entry, Table, Tone, Value, data_table, number_cell
-from dashboard.views.capacity_blocks import PoolRanks
-from dashboard.views.capacity_data import Measure, PoolCapacity, Rank, short_device, sum_of, value
+from dashboard.views.capacity_data import Measure, PoolCapacity, Rank, short_device
 from dashboard.views.capacity_text import (
     NOT_SERVED,
-    amount,
+    bounded,
     in_percent,
     length_words,
     naive_text,
@@ -25,6 +25,7 @@ from dashboard.views.capacity_text import (
 MOST_OUTLIERS = 6  # named one by one; the table of ranks has all
 MOST_ROWS = 4_000  # ranks of one table
 NAIVE = "Naive estimate"
+_ValueOf = Callable[[Any], Value | None]
 _RANK_COLUMNS = (
     Column("Replica"),
     Column("DP rank", is_number=True, term="DP rank"),
@@ -38,24 +39,31 @@ _RANK_COLUMNS = (
 )
 
 
-def outlier_entries(pools: Sequence[PoolRanks], measure: Measure, most: int = MOST_OUTLIERS) -> tuple[Entries, ...]:
-    """List the outliers, the furthest first; empty where there is none."""
-    found = [(pool.ranks[place], outlier) for pool in pools for place, outlier in pool.apart.items()]
-    order = sorted(found, key=lambda each: -abs(each[1].share))
-    items = [_outlier(rank, outlier, measure, is_one=len(pools) == 1) for rank, outlier in order[:most]]
+def outlier_entries(
+    ranks: Iterable[Rank], measure: Measure, most: int = MOST_OUTLIERS, *, has_pools: bool = False
+) -> tuple[Entries, ...]:
+    """List outliers, the furthest first; empty where there is none. `has_pools`: each is named with its pool."""
+    order = sorted(ranks, key=lambda rank: -abs(rank.off or 0))
+    items = [_outlier(rank, has_pools=has_pools) for rank in order[:most]]
     if len(order) > most:
         items.append(Entry(Tone.WARNING, plain(f"{len(order) - most:,} more, in the table of ranks")))
-    return (Entries(tuple(items), _outliers_data(order, measure)),) if items else ()
+    columns: dict[Column, _ValueOf] = {
+        Column("Pool"): attrgetter("replica.pool"),
+        Column("Replica"): attrgetter("replica.name"),
+        Column("DP rank", is_number=True): attrgetter("engine.dp_rank"),
+        Column("Requests" if measure is Measure.REQUESTS else f"KV {measure}", is_number=True): attrgetter("value"),
+        Column("Median", is_number=True): attrgetter("median"),
+        Column("To the median", is_number=True, unit="%"): lambda rank: in_percent(rank.off or 0),
+    }
+    data = _data_table("outliers", "Outliers among the DP ranks", columns, order)
+    return (Entries(tuple(items), data),) if items else ()
 
 
-def ranks_table(pools: Sequence[PoolRanks], name: str, caption: str) -> Table:
-    """Return a row per rank of these pools."""
-    placed = [(rank, pool.apart.get(place)) for pool in pools for place, rank in enumerate(pool.ranks)]
-    left = len(placed) - MOST_ROWS
-    rows = tuple(_rank_row(rank, outlier) for rank, outlier in placed[:MOST_ROWS])
-    return Table(
-        name, caption, _RANK_COLUMNS, rows, f"{left:,} more ranks are not listed." if left > 0 else "", is_large=True
-    )
+def ranks_table(ranks: Sequence[Rank], name: str, caption: str) -> Table:
+    """Return a row per rank."""
+    left = len(ranks) - MOST_ROWS
+    note = f"{left:,} more ranks are not listed." if left > 0 else ""
+    return Table(name, caption, _RANK_COLUMNS, tuple(map(_rank_row, ranks[:MOST_ROWS])), note, is_large=True)
 
 
 def pools_table(pools: Sequence[PoolCapacity], length: int | None, choices: Mapping[str, str] | None = None) -> Table:
@@ -74,60 +82,46 @@ def pools_table(pools: Sequence[PoolCapacity], length: int | None, choices: Mapp
     return Table(name, caption, columns, rows, data=_pools_data(pools, name, caption, length))
 
 
-def _outlier(rank: Rank, outlier: Outlier, measure: Measure, *, is_one: bool) -> Entry:
-    where = "" if is_one else f" ({name_of(rank.replica.pool or 'no pool')})"
+def _data_table(name: str, caption: str, columns: Mapping[Column, _ValueOf], items: Iterable[object]) -> Table:
+    return data_table(name, caption, tuple(columns), ([value(each) for value in columns.values()] for each in items))
+
+
+def _outlier(rank: Rank, *, has_pools: bool) -> Entry:
+    where = f" ({name_of(rank.replica.pool or 'no pool')})" if has_pools else ""
     name = Piece(f"{rank_name(rank)}{where}", Style.STRONG, Target(Kind.REPLICA, rank.replica.id))
-    return Entry(Tone.WARNING, (name, Piece(f": {outlier_sentence(rank, outlier, measure)}")), percent(outlier.share))
+    return Entry(Tone.WARNING, (name, Piece(f": {outlier_sentence(rank)}")), percent(rank.off or 0))
 
 
-def _outliers_data(found: Sequence[tuple[Rank, Outlier]], measure: Measure) -> Table:
-    columns = (
-        Column("Pool"),
-        Column("Replica"),
-        Column("DP rank", is_number=True),
-        Column(f"KV {measure}" if measure is not Measure.REQUESTS else "Requests", is_number=True),
-        Column("Median", is_number=True),
-        Column("To the median", is_number=True, unit="%"),
-    )
-    rows = (
-        (rank.replica.pool, rank.replica.name, rank.engine.dp_rank, each.value, each.median, in_percent(each.share))
-        for rank, each in found
-    )
-    return data_table("outliers", "Outliers among the DP ranks", columns, rows)
-
-
-def _rank_row(rank: Rank, outlier: Outlier | None) -> tuple[Cell, ...]:
-    engine, bound = rank.engine, rank.engine.basis
-    requests, gib = rank.at.requests, value(rank, Measure.GIB)
-    at_most = Basis.ASSUMED if rank.at.at_most else Basis.REPORTED
+def _rank_row(rank: Rank) -> tuple[Cell, ...]:
+    engine, requests = rank.engine, rank.at.requests
     served = formatting.NOT_KNOWN if rank.at.served else NOT_SERVED
-    name = name_of(rank.replica.name)
-    target = Target(Kind.REPLICA, rank.replica.id)
     return (
-        Cell(name, letter=rank.letter, value=rank.replica.name, target=target),
-        number_cell(f"{engine.dp_rank}", engine.dp_rank),
-        number_cell(formatting.exact(engine.kv_cache_size_tokens, bound), engine.kv_cache_size_tokens),
-        Cell(percent(outlier.share), Tone.WARNING, value=in_percent(outlier.share)) if outlier else Cell(""),
-        number_cell(
-            served if requests is None else formatting.at_most(amount(requests, Measure.REQUESTS), at_most), requests
+        Cell(
+            name_of(rank.replica.name),
+            letter=rank.letter,
+            value=rank.replica.name,
+            target=Target(Kind.REPLICA, rank.replica.id),
         ),
-        number_cell("" if gib is None else f"{gib:,.1f}", gib),
+        number_cell(f"{engine.dp_rank}", engine.dp_rank),
+        number_cell(formatting.exact(engine.kv_cache_size_tokens, engine.basis), engine.kv_cache_size_tokens),
+        Cell("") if rank.off is None else Cell(percent(rank.off), Tone.WARNING, value=in_percent(rank.off)),
+        number_cell(served if requests is None else bounded(requests, Measure.REQUESTS, rank.at.at_most), requests),
+        number_cell("" if rank.gib is None else f"{rank.gib:,.1f}", rank.gib),
         number_cell("" if engine.naive_tokens is None else f"{engine.naive_tokens:,}", engine.naive_tokens),
         Cell(f"{engine.basis}" if rank.counts else f"{engine.basis}, not counted"),
-        Cell(short_device(name_of(rank.kind))),
+        Cell(short_device(name_of(rank.device))),
     )
 
 
 def _pool_row(pool: PoolCapacity, choices: Mapping[str, str]) -> tuple[Cell, ...]:
     misleads, naive = naive_text(pool)
     requests, requests_note = _requests(pool)
-    held = sum_of(pool, Measure.GIB)
     return (
         Cell(name_of(pool.name), target=page("capacity", **choices, pool=pool.name)),
         Cell(ranks_text(pool)),
         Cell(sum_text(pool.tokens, Measure.TOKENS)),
         Cell(requests, note=requests_note),
-        Cell(sum_text(held, Measure.GIB), note=_some(held.known, pool.ranks) if held.value is not None else ""),
+        Cell(sum_text(pool.gib, Measure.GIB), note=_some(pool.gib.known, pool.ranks)),
         Cell(f"{pool.basis}"),
         Cell(naive, Tone.WARNING if misleads else Tone.PLAIN),
     )
@@ -148,35 +142,18 @@ def _some(known: int, ranks: int) -> str:
 
 def _pools_data(pools: Sequence[PoolCapacity], name: str, caption: str, length: int | None) -> Table:
     """Return the sums, and of how many ranks each of them is, for programs."""
-    columns = (
-        Column("Pool"),
-        Column("Ranks", is_number=True),
-        Column("KV tokens", is_number=True),
-        Column("Ranks with KV tokens", is_number=True),
-        Column(f"Requests at {length_words(length)}", is_number=True),
-        Column("Ranks with requests", is_number=True),
-        Column("Ranks that do not serve this length", is_number=True),
-        Column("KV GiB", is_number=True),
-        Column("Ranks with KV GiB", is_number=True),
-        Column("Basis"),
-        Column("Blocks × block size", is_number=True),
-        Column("Blocks × block size would say"),
-    )
-    return data_table(name, caption, columns, map(_pool_values, pools))
-
-
-def _pool_values(pool: PoolCapacity) -> tuple[Value | None, ...]:
-    return (
-        pool.name,
-        pool.ranks,
-        pool.tokens.value,
-        pool.tokens.known,
-        pool.requests.value,
-        pool.requests.known,
-        pool.not_served,
-        sum_of(pool, Measure.GIB).value,
-        pool.bytes.known,
-        pool.basis.value,
-        pool.naive,
-        naive_text(pool)[1],
-    )
+    columns: dict[Column, _ValueOf] = {
+        Column("Pool"): attrgetter("name"),
+        Column("Ranks", is_number=True): attrgetter("ranks"),
+        Column("KV tokens", is_number=True): attrgetter("tokens.value"),
+        Column("Ranks with KV tokens", is_number=True): attrgetter("tokens.known"),
+        Column(f"Requests at {length_words(length)}", is_number=True): attrgetter("requests.value"),
+        Column("Ranks with requests", is_number=True): attrgetter("requests.known"),
+        Column("Ranks that do not serve this length", is_number=True): attrgetter("not_served"),
+        Column("KV GiB", is_number=True): attrgetter("gib.value"),
+        Column("Ranks with KV GiB", is_number=True): attrgetter("gib.known"),
+        Column("Basis"): attrgetter("basis.value"),
+        Column("Blocks × block size", is_number=True): attrgetter("naive"),
+        Column("Blocks × block size would say"): lambda pool: naive_text(pool)[1],
+    }
+    return _data_table(name, caption, columns, pools)

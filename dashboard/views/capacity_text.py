@@ -2,13 +2,13 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from dashboard.capacity.outliers import TOLERANCE, Outlier, tied
+from dashboard.capacity.outliers import TOLERANCE, tied
 from dashboard.fleet import Basis, Replica, formatting, pieces
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import Piece, Text
-from dashboard.views.capacity_data import Measure, PoolCapacity, Rank, Sum, is_at_most, peers, value, why_unknown
+from dashboard.views.capacity_data import Measure, PoolCapacity, Rank, Sum
 
 LONGEST_NAME = 40  # characters of a foreign name in a chart or sentence
 EXACT_BELOW = 100  # requests from here on are whole numbers
@@ -29,6 +29,11 @@ def amount(number: float, measure: Measure) -> str:
         return f"{number:,.1f}"
     places = 0 if number >= EXACT_BELOW else 1 if number >= 1 else 2
     return f"{math.floor(number * 10**places) / 10**places:,.{places}f}"
+
+
+def bounded(number: float, measure: Measure, is_at_most: bool) -> str:  # noqa: FBT001
+    """Return one value whole, as an upper bound if it is one: `≤ 1,340,000`."""
+    return formatting.at_most(amount(number, measure), Basis.ASSUMED if is_at_most else Basis.REPORTED)
 
 
 def brief(number: float, measure: Measure) -> str:
@@ -75,35 +80,33 @@ def rank_name(rank: Rank) -> str:
     return f"{name}, rank {rank.engine.dp_rank}" if len(rank.replica.engines) > 1 else name
 
 
-def title(ranks: Sequence[Rank], found: Mapping[int, Outlier], measure: Measure) -> str:
+def title(ranks: Sequence[Rank]) -> str:
     """Return the capacity of a fleet in one sentence: `Two ranks have less KV cache than their peers`."""
-    known = [rank for rank in ranks if rank.counts and value(rank, measure) is not None]
+    known = [rank for rank in ranks if rank.counts and rank.value is not None]
     if not known:
         return "KV cache capacity: not reported" if ranks else "No engine data"
-    less = sum(outlier.share < 0 for outlier in found.values())
-    more = len(found) - less
-    if less or more:
-        number, word = (less, "less") if less else (more, "more")
-        have, their = ("has", "its peers") if number == 1 else ("have", "their peers")
+    off = [rank.off for rank in ranks if rank.off is not None]
+    if off:
+        less = sum(share < 0 for share in off)
+        number, word = (less, "less") if less else (len(off), "more")
+        noun, have, their = ("rank", "has", "its peers") if number == 1 else ("ranks", "have", "their peers")
         ranks_word = formatting.in_words(number)
-        noun = "rank" if number == 1 else "ranks"
         return f"{ranks_word[:1].upper()}{ranks_word[1:]} {noun} {have} {word} KV cache than {their}"
-    if tied(peers(known), [value(rank, measure) for rank in known]):
+    if tied([rank.peers for rank in known], [rank.value for rank in known]):
         return "Ranks of one pool differ, without a majority"
     return "All ranks are close to the median of their peers"
 
 
-def lead(ranks: Sequence[Rank], found: Mapping[int, Outlier], measure: Measure, silent: int) -> str:
+def lead(ranks: Sequence[Rank], silent: int) -> str:
     """Return the consequence, and how many ranks are known. `silent` counts replicas without engine data."""
     counted = [rank for rank in ranks if rank.counts]
-    known = sum(value(rank, measure) is not None for rank in counted)
+    known = sum(rank.value is not None for rank in counted)
     if not known:
-        return most_common_reason(counted, measure)
+        return most_common_reason(counted)
     of = _known_ranks(known, len(counted), silent)
-    less = [place for place, outlier in found.items() if outlier.share < 0]
-    if not less:
+    pools = Counter(rank.replica.pool or "no pool" for rank in ranks if (rank.off or 0) < 0)
+    if not pools:
         return f"No rank is more than {TOLERANCE * 100:.0f} % off the median of its pool and device. {of}."
-    pools = Counter(ranks[place].replica.pool or "no pool" for place in less)
     named = [name_of(pool) for pool, _ in pools.most_common(MOST_POOLS)]
     rest = [f"{len(pools) - MOST_POOLS:,} more pools"] if len(pools) > MOST_POOLS else []
     return f"{formatting.joined(named + rest)}: under even load these ranks fill first. {of}."
@@ -116,27 +119,29 @@ def _known_ranks(known: int, ranks: int, silent: int) -> str:
     return f"{text}; {count(silent, 'replica')} without engine data" if silent else text
 
 
-def most_common_reason(ranks: Sequence[Rank], measure: Measure) -> str:
+def most_common_reason(ranks: Sequence[Rank]) -> str:
     """Return why most ranks have no value; empty where there is no rank."""
-    reasons = Counter(why_unknown(rank, measure) for rank in ranks if value(rank, measure) is None)
+    reasons = Counter(rank.reason for rank in ranks if rank.value is None)
     return reasons.most_common(1)[0][0] if reasons else ""
 
 
-def outlier_sentence(rank: Rank, outlier: Outlier, measure: Measure) -> str:
-    """Return a rank's value with its median: `400,320 tokens, 18 % less than the median (487,904)`."""
-    bound = "≤ " if is_at_most(rank, measure) else ""
-    word = "less" if outlier.share < 0 else "more"
+def value_text(rank: Rank) -> str:
+    """Return the value of a rank, as an upper bound where it is one."""
+    return bounded(rank.value or 0, rank.measure, rank.is_at_most)
+
+
+def outlier_sentence(rank: Rank) -> str:
+    """Return an outlier's value with its median: `400,320 tokens, 18 % less than the median (487,904)`."""
+    off = rank.off or 0
     return (
-        f"{bound}{amount(outlier.value, measure)} {measure}, {abs(outlier.share) * 100:.0f} % {word} than the median "
-        f"({amount(outlier.median, measure)})"
+        f"{value_text(rank)} {rank.measure}, {abs(off) * 100:.0f} % {'less' if off < 0 else 'more'} than the median "
+        f"({amount(rank.median or 0, rank.measure)})"
     )
 
 
 def sum_text(total: Sum, measure: Measure) -> str:
     """Return a sum, as an upper bound where one of its parts is."""
-    if total.value is None:
-        return formatting.NOT_KNOWN
-    return formatting.at_most(amount(total.value, measure), Basis.ASSUMED if total.at_most else Basis.REPORTED)
+    return formatting.NOT_KNOWN if total.value is None else bounded(total.value, measure, total.at_most)
 
 
 def ranks_text(pool: PoolCapacity) -> str:
@@ -176,25 +181,20 @@ def parse_length(text: str) -> int | None:
     return int(digits) * factor or None
 
 
-def not_drawn(ranks: Sequence[Rank], silent: Sequence[Replica], measure: Measure) -> Iterator[tuple[bool, Text]]:
-    """Yield what bars of these ranks do not show, and whether it is about unknown values.
-
-    `silent` are replicas without engine data.
-    """
-    bounds = Counter(
-        rank.engine.reason or "" for rank in ranks if value(rank, measure) is not None and is_at_most(rank, measure)
-    )
+def not_drawn(ranks: Sequence[Rank], silent: Sequence[Replica]) -> Iterator[Text]:
+    """Yield what bars of these ranks do not show. `silent` are replicas without engine data."""
+    bounds = Counter(rank.engine.reason or "" for rank in ranks if rank.value is not None and rank.is_at_most)
     for reason, number in bounds.most_common(MOST_NAMED):
-        yield False, pieces.plain(f"Hatched bars ({count(number, 'rank')}) are upper bounds. {reason}")
+        yield pieces.plain(f"Hatched bars ({count(number, 'rank')}) are upper bounds. {reason}")
     missing: dict[str, list[Rank]] = defaultdict(list)
     for rank in ranks:
-        if value(rank, measure) is None:
-            missing[why_unknown(rank, measure)].append(rank)
+        if rank.value is None:
+            missing[rank.reason].append(rank)
     for reason, members in sorted(missing.items(), key=lambda item: -len(item[1])):
-        yield True, (Piece(f"{count(len(members), 'rank')} unknown ({reason.removesuffix('.')}): "), *_names(members))
+        yield (Piece(f"{count(len(members), 'rank')} unknown ({reason.removesuffix('.')}): "), *_names(members))
     if silent:
-        yield True, (Piece("No engine data: "), *_first([(each.name, each.id) for each in silent]))
-    yield from ((False, text) for text in not_counted(ranks))
+        yield (Piece("No engine data: "), *_first([(each.name, each.id) for each in silent]))
+    yield from not_counted(ranks)
 
 
 def not_counted(ranks: Sequence[Rank]) -> Iterator[Text]:

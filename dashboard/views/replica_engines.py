@@ -8,13 +8,13 @@ import pandas as pd
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare.prefix import canonical_digests, digests
-from dashboard.fleet import Basis, Engine, Replica, Setting, State, formatting
+from dashboard.fleet import Basis, Engine, Replica, Setting, State, cohort_letters, formatting
 from dashboard.fleet.formatting import at_most, count, first_of, middle_cut, one_line, size
 from dashboard.fleet.frames import devices_frame, engines_frame, kv_cache_groups_frame
 from dashboard.fleet.pieces import Piece, Style, Text, joined, plain
 from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Table, Tone, number_cell
-from dashboard.views.capacity_blocks import NO_DEVICES, PoolRanks
-from dashboard.views.capacity_data import GIB, ranks_of
+from dashboard.views.capacity_blocks import NO_DEVICES
+from dashboard.views.capacity_data import GIB, replica_ranks
 from dashboard.views.capacity_tables import ranks_table
 from dashboard.views.slugs import slug
 
@@ -104,8 +104,7 @@ def seed_policy(settings: Mapping[str, Setting]) -> str | None:
 
 
 def _engines(fleet: Fleet, replica: Replica) -> tuple[Block, ...]:
-    ranks = tuple(rank for rank in ranks_of(fleet, None) if rank.replica.id == replica.id)
-    if not ranks:
+    if not replica.engines:
         return (_quiet(NO_ENGINES),)
     rows = engines_frame([replica])
     columns = {
@@ -121,7 +120,8 @@ def _engines(fleet: Fleet, replica: Replica) -> tuple[Block, ...]:
         Column("Basis", term="basis"): _texts(rows["basis"]),
         Column("Reason"): [Cell(each) for each in rows["reason"].fillna("")],
     }
-    data = ranks_table([PoolRanks("", "", ranks, {})], f"engines-{slug(replica.name)}", "Engines")
+    ranks = replica_ranks(fleet, replica, cohort_letters(fleet.pools).get(replica.id, ""))
+    data = ranks_table(ranks, f"engines-{slug(replica.name)}", "Engines")
     return (_table(data.name, "Engines", columns, data=data),)
 
 

@@ -6,9 +6,8 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import count, first_of
 from dashboard.fleet.pieces import Piece, Style, page, plain
 from dashboard.views.blocks import Block, Paragraph, Section
-from dashboard.views.capacity import by_pool
-from dashboard.views.capacity_blocks import PoolRanks, pool_blocks
-from dashboard.views.capacity_data import Measure, count_without_ranks, outliers_of, pools_of, ranks_of
+from dashboard.views.capacity_blocks import PoolRanks, pool_blocks, ranks_by_pool
+from dashboard.views.capacity_data import Measure, count_without_ranks, pools_of, ranks_of
 from dashboard.views.capacity_tables import outlier_entries, pools_table, ranks_table
 from dashboard.views.capacity_text import lead, name_of, title
 from dashboard.views.pages import CAPACITY as CAPACITY_PAGE
@@ -25,21 +24,21 @@ MOST_NAMED = 12  # pools that a sentence names
 def capacity_parts(fleet: Fleet, notes: tuple[Block, ...]) -> tuple[Section, tuple[Section, ...]]:
     """Return the section of the review, and its appendix with every rank."""
     ranks = ranks_of(fleet, None)
-    found = outliers_of(ranks, MEASURE)
-    pools = by_pool(fleet, ranks, MEASURE)
-    uneven = _alike([pool for pool in pools if pool.apart or pool.differ])
-    text = f" {lead(ranks, found, MEASURE, count_without_ranks(fleet))}"
-    head = Paragraph((Piece(f"{title(ranks, found, MEASURE)}.", Style.STRONG), Piece(text)))
+    pools = ranks_by_pool(fleet, ranks)
+    uneven = _alike([pool for pool in pools if pool.is_uneven])
+    text = f" {lead(ranks, count_without_ranks(fleet))}"
+    head = Paragraph((Piece(f"{title(ranks)}.", Style.STRONG), Piece(text)))
     sums = pools_of(ranks)
+    off = [rank for pool in pools for rank in pool.outliers]
     blocks = (
         head,
         *notes,
-        *outlier_entries(pools, MEASURE, MOST_OUTLIERS),
+        *outlier_entries(off, MEASURE, MOST_OUTLIERS, has_pools=len(pools) > 1),
         *([pools_table(sums, None)] if sums else []),
         *_without_chart(pools, uneven),
     )
     charts = tuple(_pool(fleet, group) for group in uneven[:MOST_CHARTS])
-    table = ranks_table(pools, "all-ranks", "All DP ranks")
+    table = ranks_table([rank for pool in pools for rank in pool.ranks], "all-ranks", "All DP ranks")
     target = page(CAPACITY_PAGE)
     appendix = (Section("all-ranks", "All DP ranks", (table,), is_appendix=True, target=target),) if table.rows else ()
     return Section(CAPACITY, TITLE, blocks, charts), appendix
@@ -65,7 +64,7 @@ def _pool(fleet: Fleet, alike: Sequence[PoolRanks]) -> Section:
     return Section(
         f"capacity-{first.slug}",
         f"KV cache of {name_of(first.name)}{more}",
-        (*same, *pool_blocks(fleet, first, MEASURE)),
+        (*same, *pool_blocks(fleet, first)),
         is_aside=True,
         target=page(CAPACITY_PAGE, **{POOL: first.name}),
     )
@@ -75,6 +74,6 @@ def _without_chart(pools: Sequence[PoolRanks], uneven: Sequence[Sequence[PoolRan
     """Yield which pools have no chart, and why."""
     if left := sum(map(len, uneven[MOST_CHARTS:])):
         yield Paragraph(plain(f"{count(left, 'more pool')} with uneven ranks: see the appendix."))
-    even = [name_of(pool.name) for pool in pools if pool.ranks and not (pool.apart or pool.differ)]
+    even = [name_of(pool.name) for pool in pools if pool.ranks and not pool.is_uneven]
     if even:
         yield Paragraph(plain(f"Even ranks, no chart: {first_of(even, MOST_NAMED)}."))

@@ -14,14 +14,10 @@ from dashboard.views.capacity_data import (
     PoolCapacity,
     Rank,
     device_words,
-    is_at_most,
-    outliers_of,
     pools_of,
     ranks_of,
     short_device,
     total,
-    value,
-    why_unknown,
 )
 from tests.builders import alike, devices, document, down, engine, fleet, replica
 
@@ -39,8 +35,13 @@ HYBRID = (
 )
 
 
-def ranks(*members: Replica, length: int | None = None) -> tuple[Rank, ...]:
-    return ranks_of(fleet(members, [DOCUMENT]), length)
+def ranks(*members: Replica, length: int | None = None, measure: Measure = Measure.TOKENS) -> tuple[Rank, ...]:
+    return ranks_of(fleet(members, [DOCUMENT]), length, measure)
+
+
+def outliers(*members: Replica) -> dict[str, float]:
+    """Return the shares of the outliers above the median, by replica."""
+    return {rank.replica.name: rank.off for rank in ranks(*members) if rank.off is not None}
 
 
 def pool(*members: Replica, length: int | None = None) -> PoolCapacity:
@@ -52,38 +53,39 @@ def test_a_rank_has_its_cohort_and_the_kind_of_most_of_its_devices() -> None:
     mixed = (*devices(1, "L40S", dp_rank=1), *devices(3, "H200", dp_rank=1)[1:])
     found = ranks(replica("a", document=DOCUMENT, engines=(engine(), engine(dp_rank=1)), devices=mixed))
 
-    assert [(rank.engine.dp_rank, rank.letter, rank.kind, rank.counts) for rank in found] == [
+    assert [(rank.engine.dp_rank, rank.letter, rank.device, rank.counts) for rank in found] == [
         (0, "A", "", True),
         (1, "A", "H200", True),
     ]
 
 
 def test_a_value_has_the_unit_of_its_measure() -> None:
-    (rank,) = ranks(replica(engines=(engine(kv_cache_bytes=3 * GIB),)))
+    held = replica(engines=(engine(kv_cache_bytes=3 * GIB),))
+    values = [rank.value for measure in Measure for rank in ranks(held, measure=measure)]
 
-    assert [value(rank, measure) for measure in Measure] == [1_200_000, 3, pytest.approx(1_200_000 / 131_072)]
+    assert values == [1_200_000, 3, pytest.approx(1_200_000 / 131_072)]
 
 
 def test_requests_of_a_common_length_follow_from_tokens() -> None:
-    (rank,) = ranks(replica(document=DOCUMENT), length=32_768)
+    (rank,) = ranks(replica(document=DOCUMENT), length=32_768, measure=Measure.REQUESTS)
 
-    assert value(rank, Measure.REQUESTS) == pytest.approx(1_200_000 / 32_768)
+    assert rank.value == pytest.approx(1_200_000 / 32_768)
 
 
 def test_requests_of_a_hybrid_model_follow_from_its_kv_cache_groups() -> None:
     """Tokens divided by the length would be too many. The number of batches in flight is not reported."""
     hybrid = replica(document=DOCUMENT, kv_cache_groups=HYBRID, engines=(engine(naive_tokens=4_000_000),))
-    (rank,) = ranks(hybrid, length=131_072)
+    (rank,) = ranks(hybrid, length=131_072, measure=Measure.REQUESTS)
 
-    assert (value(rank, Measure.REQUESTS) or 0) < 75_000 / (131_072 / 16)
-    assert is_at_most(rank, Measure.REQUESTS)
+    assert (rank.value or 0) < 75_000 / (131_072 / 16)
+    assert rank.is_at_most
 
 
 def test_only_assumed_tokens_and_their_requests_are_upper_bounds() -> None:
     """Bytes come from KV cache groups, which are reported."""
-    (rank,) = ranks(replica(engines=(engine(basis=Basis.ASSUMED),)))
+    assumed = replica(engines=(engine(basis=Basis.ASSUMED),))
 
-    assert [is_at_most(rank, measure) for measure in Measure] == [True, False, True]
+    assert [rank.is_at_most for measure in Measure for rank in ranks(assumed, measure=measure)] == [True, False, True]
 
 
 @pytest.mark.parametrize(
@@ -99,10 +101,9 @@ def test_only_assumed_tokens_and_their_requests_are_upper_bounds() -> None:
     ],
 )
 def test_an_unknown_value_has_a_reason(one: Engine, measure: Measure, length: int, reason: str) -> None:
-    (rank,) = ranks(replica(document=DOCUMENT, engines=(one,)), length=length)
+    (rank,) = ranks(replica(document=DOCUMENT, engines=(one,)), length=length, measure=measure)
 
-    assert value(rank, measure) is None
-    assert why_unknown(rank, measure) == reason
+    assert (rank.value, rank.reason) == (None, reason)
 
 
 def test_stale_ranks_and_second_addresses_do_not_count() -> None:
@@ -111,11 +112,9 @@ def test_stale_ranks_and_second_addresses_do_not_count() -> None:
 
 
 def test_a_rank_with_much_less_than_its_peers_is_an_outlier() -> None:
-    found = outliers_of(
-        ranks(*alike("chat", 4, DOCUMENT), replica("short", engines=(engine(900_000),))), Measure.TOKENS
-    )
+    short = replica("short", engines=(engine(900_000),))
 
-    assert {place: outlier.share for place, outlier in found.items()} == {4: pytest.approx(-0.25)}
+    assert outliers(*alike("chat", 4, DOCUMENT), short) == {"short": pytest.approx(-0.25)}
 
 
 def test_peers_are_of_one_pool_and_one_kind_of_device_and_count() -> None:
@@ -126,22 +125,21 @@ def test_peers_are_of_one_pool_and_one_kind_of_device_and_count() -> None:
         *(replica(f"stale-{place}", fresh=False, engines=(engine(10),)) for place in range(9)),
     ]
 
-    assert outliers_of(ranks(*alike("chat", 4, DOCUMENT), *others), Measure.TOKENS) == {}
+    assert outliers(*alike("chat", 4, DOCUMENT), *others) == {}
 
 
-@pytest.mark.parametrize(("kinds", "found"), [(["H200"], [3]), (["H100", "H200"], [])])
-def test_ranks_without_devices_are_peers_of_the_only_reported_kind(kinds: list[str], found: list[int]) -> None:
+@pytest.mark.parametrize(("kinds", "found"), [(["H200"], ["H200"]), (["H100", "H200"], [])])
+def test_ranks_without_devices_are_peers_of_the_only_reported_kind(kinds: list[str], found: list[str]) -> None:
     """Most replies report no devices. With two reported kinds, theirs is unknown."""
     reporting = [replica(kind, engines=(engine(900_000),), devices=devices(1, kind)) for kind in kinds]
-    members = [*alike("chat", 3, DOCUMENT, devices=()), *reporting]
 
-    assert list(outliers_of(ranks(*members), Measure.TOKENS)) == found
+    assert list(outliers(*alike("chat", 3, DOCUMENT, devices=()), *reporting)) == found
 
 
 def test_a_pool_sums_its_ranks() -> None:
     found = pool(replica("a", engines=(engine(100), engine(200, dp_rank=1))), replica("b", engines=(engine(300),)))
 
-    assert (found.ranks, found.tokens.value, found.tokens.known, found.bytes.value) == (3, 600, 3, 3 * 184 * GIB)
+    assert (found.ranks, found.tokens.value, found.tokens.known, found.gib.value) == (3, 600, 3, 3 * 184)
     assert (found.basis, found.tokens.at_most) == (Basis.REPORTED, False)
 
 
@@ -149,13 +147,13 @@ def test_one_upper_bound_makes_the_sum_an_upper_bound() -> None:
     found = pool(replica("a"), replica("b", engines=(engine(basis=Basis.ASSUMED),)))
 
     assert (found.basis, found.tokens.at_most, found.requests.at_most) == (Basis.ASSUMED, True, True)
-    assert not found.bytes.at_most
+    assert not found.gib.at_most
 
 
 def test_unknown_ranks_are_counted_and_add_nothing() -> None:
     some, none = pool(replica("a"), replica("b", engines=(UNKNOWN,))), pool(replica("b", engines=(UNKNOWN,)))
 
-    assert (some.ranks, some.tokens.known, some.bytes.known, some.basis) == (2, 1, 1, Basis.REPORTED)
+    assert (some.ranks, some.tokens.known, some.gib.known, some.basis) == (2, 1, 1, Basis.REPORTED)
     assert some.reasons == ("Because.",)
     assert (none.tokens.value, none.requests.value, none.basis, none.naive) == (None, None, Basis.UNKNOWN, None)
 

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from dashboard.capacity.outliers import Outlier
 from dashboard.fleet import Basis, Replica
 from dashboard.views import capacity_text
-from dashboard.views.capacity_data import Measure, Rank, Sum, outliers_of, pools_of, ranks_of
+from dashboard.views.capacity_data import Measure, Rank, Sum, pools_of, ranks_of
 from tests.builders import alike, document, engine, fleet, replica
 
 DOCUMENT = document()
@@ -88,8 +87,7 @@ def ranks(*tokens: int | None, basis: Basis = Basis.REPORTED) -> tuple[Rank, ...
     ],
 )
 def test_the_title_is_the_state_of_the_fleet(tokens: list[int | None], title: str) -> None:
-    found = ranks(*tokens)
-    assert capacity_text.title(found, outliers_of(found, TOKENS), TOKENS) == title
+    assert capacity_text.title(ranks(*tokens)) == title
 
 
 @pytest.mark.parametrize(
@@ -107,16 +105,13 @@ def test_the_lead_is_the_consequence_and_the_number_of_known_ranks(
     tokens: list[int | None], silent: int, lead: str
 ) -> None:
     """The number of ranks of an unreachable replica is unknown, so "all" would be wrong."""
-    found = ranks(*tokens)
-
-    assert capacity_text.lead(found, outliers_of(found, TOKENS), TOKENS, silent) == lead
+    assert capacity_text.lead(ranks(*tokens), silent) == lead
 
 
 def test_the_lead_names_three_pools() -> None:
     found = [rank for each in "abcde" for rank in ranks_of(fleet(_short_pool(each), [DOCUMENT]), None)]
-    lead = capacity_text.lead(found, outliers_of(found, TOKENS), TOKENS, 0)
 
-    assert lead.startswith("pool-a, pool-b, pool-c and 2 more pools: ")
+    assert capacity_text.lead(found, 0).startswith("pool-a, pool-b, pool-c and 2 more pools: ")
 
 
 def _short_pool(name: str) -> list[Replica]:
@@ -125,11 +120,10 @@ def _short_pool(name: str) -> list[Replica]:
 
 
 def test_an_outlier_is_compared_with_the_median() -> None:
-    (rank,) = ranks(80, basis=Basis.ASSUMED)
-    low, high = Outlier(0, 80, 100, -0.2), Outlier(0, 120, 100, 0.2)
+    *_, low, high = ranks(100, 100, 100, 100, 100, 80, 120, basis=Basis.ASSUMED)
 
-    assert capacity_text.outlier_sentence(rank, low, TOKENS) == "≤ 80 tokens, 20 % less than the median (100)"
-    assert capacity_text.outlier_sentence(rank, high, TOKENS) == "≤ 120 tokens, 20 % more than the median (100)"
+    assert capacity_text.outlier_sentence(low) == "≤ 80 tokens, 20 % less than the median (100)"
+    assert capacity_text.outlier_sentence(high) == "≤ 120 tokens, 20 % more than the median (100)"
 
 
 def test_a_rank_has_its_number_where_its_replica_has_several() -> None:
