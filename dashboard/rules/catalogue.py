@@ -1,15 +1,30 @@
 """All rules: the rows of simple_rules.yaml and the functions of these modules, in the order of their ids."""
 
-from dashboard.rules import baseline
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from importlib.resources import files
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, field_validator
+
+from dashboard.fleet import Role
+from dashboard.rules import baseline, remedy
 from dashboard.rules.behaviour import development_mode, prompts, requests, weights
 from dashboard.rules.capacity import graphs, kv_cache
+from dashboard.rules.differences import pair_differences, pool_differences
 from dashboard.rules.disaggregation import handshake, roles, transfer
-from dashboard.rules.findings import FAMILIES
+from dashboard.rules.disaggregation.handshake import warn_unless_nixl
+from dashboard.rules.domain import ImpactContext
+from dashboard.rules.findings import FAMILIES, Draft, Severity
 from dashboard.rules.identity import coverage, engines
-from dashboard.rules.registry import Rule
+from dashboard.rules.registry import Page, Rule, Scope, flowing
 from dashboard.rules.routing import blocks, events, hash_root, hashes, prefix_caching
-from dashboard.rules.simple import simple_rules
+from dashboard.rules.selection import caching, publishing
 from dashboard.rules.stores import mooncake, sharing
+from dashboard.rules.subject import PairSubject, PoolSubject, setting_value
+from dashboard.rules.value_equivalence import MEANINGS
 
 # Raise it with every changed verdict (tests/rules/rule_set.txt). Reports and snapshots print it.
 RULE_SET = 7
@@ -22,6 +37,93 @@ MODULES = (
     *(coverage, engines),
     baseline,
 )
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Group(_Row):
+    """Settings that are compared together."""
+
+    compare: tuple[str, ...]
+    meaning: str | None = None
+
+    @field_validator("meaning")
+    @classmethod
+    def _is_known(cls, name: str | None) -> str | None:
+        if name is not None and name not in MEANINGS:
+            raise ValueError(f"no such function in value_equivalence.py: {name}")
+        return name
+
+
+class _Impact(_Row):
+    severity: Severity
+    why: str
+
+
+class _Remedy(_Row):
+    sentence: str
+    set: dict[str, Any]
+
+
+class _SimpleRule(_Group):
+    """One row; the head of simple_rules.yaml explains its fields."""
+
+    id: str
+    name: str
+    scope: Literal[Scope.POOL, Scope.PAIR] = Scope.POOL
+    also: tuple[_Group, ...] = ()
+    needs: tuple[str, ...] = ()
+    replicas: Literal["all", "caching", "publishing", "not prefill"] = "all"
+    nixl: bool = False
+    remedy: _Remedy | None = None
+    problem: str
+    impact: dict[ImpactContext, _Impact]
+    fix: str
+    exceptions: str
+    evidence: tuple[str, ...]
+    example: str
+
+    def as_rule(self) -> Rule:
+        """Return the row as a rule."""
+        groups = (self, *self.also)
+        why = {context: each.why for context, each in self.impact.items()}
+        return Rule(
+            self.id,
+            self.name,
+            {context: each.severity for context, each in self.impact.items()},
+            self.needs or tuple(path for group in groups for path in group.compare),
+            partial(_check_pair if self.scope is Scope.PAIR else _check_pool, self, groups),
+            Page(flowing(self.problem), why, self.fix, self.exceptions, self.evidence, self.example),
+            self.scope,
+        )
+
+
+def simple_rules() -> list[Rule]:
+    """Return the rules of the table."""
+    text = files("dashboard.rules").joinpath("simple_rules.yaml").read_text(encoding="utf-8")
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return [_SimpleRule(**row).as_rule() for row in yaml.load(text, loader)]  # noqa: S506  both are safe loaders
+
+
+def _check_pool(row: _SimpleRule, groups: tuple[_Group, ...], pool: PoolSubject) -> Iterator[Draft]:
+    if row.replicas == "not prefill" and pool.pool.role is Role.PREFILL:
+        return
+    part = {"caching": caching, "publishing": publishing}.get(row.replicas, lambda whole: whole)(pool)
+    for group in groups:
+        for draft in pool_differences(part, group.compare, MEANINGS.get(group.meaning or "")):
+            if own := row.remedy:
+                wanted = [(path, setting_value(native)) for path, native in own.set.items()]
+                yield replace(draft, remedy=remedy.set_to(wanted, own.sentence))
+            else:
+                yield draft
+
+
+def _check_pair(row: _SimpleRule, groups: tuple[_Group, ...], pair: PairSubject) -> Iterator[Draft]:
+    for group in groups:
+        drafts = pair_differences(pair, group.compare, MEANINGS.get(group.meaning or ""))
+        yield from warn_unless_nixl(pair, drafts) if row.nixl else drafts
 
 
 _CODED = (each for module in MODULES for each in vars(module).values() if isinstance(each, Rule))

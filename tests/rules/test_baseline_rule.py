@@ -152,16 +152,6 @@ def test_the_remedy_pastes_what_can_be_set_and_explains_the_rest(
     assert [each.text for each in finding.remedy.snippets] == snippets
 
 
-def test_a_value_outside_a_range_is_compared_with_the_whole_range() -> None:
-    (finding,) = found(
-        compared(expecting({}, {UTILIZATION: Tolerance((), 0.9, 0.95)}), settings=({UTILIZATION: 0.9501},) * 2)
-    )
-
-    assert finding.sentence.endswith(": gpu_memory_utilization is 0.9501, tolerated 0.9 to 0.95.")
-    assert [each.value for each in finding.evidence] == ["0.9501", '"0.9 to 0.95"']
-    assert "0.9 to 0.95" in table_of(finding)
-
-
 @pytest.mark.parametrize(
     ("own", "snippets"),
     [

@@ -94,21 +94,3 @@ def test_a_remedy_pastes_only_what_is_safe_and_known(
 
     assert finding.remedy.sentence.startswith(sentence)
     assert [each.text for each in finding.remedy.snippets] == snippets
-
-
-def test_evidence_of_adapters_has_every_loaded_set_and_unknown_replicas_are_counted() -> None:
-    unknown = {"settings": {}, "sources": ["metrics"], "adapters": [], "replicas": 2}
-    finding = finding_of("CO-09", *({**NAMES, "adapters": list(names)} for names in ("ab", "ba", "")), unknown)
-
-    assert [(each.value, len(each.replicas), each.is_reference) for each in finding.evidence] == [
-        ("[]", 1, False),
-        ('["a","b"]', 2, True),
-    ]
-    assert (finding.unknown, finding.total) == (2, 5)
-
-
-def test_evidence_of_queue_limits_has_reported_values_and_no_computed_ones() -> None:
-    path, size = "scheduler_config.max_num_queued_reqs", "parallel_config.data_parallel_size"
-    finding = finding_of("CO-11", *({"settings": {path: 512, size: ranks}} for ranks in (1, 1, 1, 2)))
-
-    assert [(each.path, each.value) for each in finding.evidence] == [(path, "512"), (size, "1"), (size, "2")]

@@ -26,12 +26,6 @@ def test_the_tolerance_is_that_of_the_capacity_page() -> None:
     assert BY_ID["CP-01"].parameters == {"tolerance": TOLERANCE}
 
 
-def test_the_median_is_the_reference_in_the_evidence() -> None:
-    rows = {(each.value, each.holder, each.is_reference) for each in outlier().evidence if "tokens" in each.path}
-
-    assert rows == {("100000", "", False), ("500000", "median", True)}
-
-
 def test_a_hostile_device_name_is_short_and_on_one_line() -> None:
     name = f"{HOSTILE}\n\x1b[31m" * 20
     draft = outlier(devices=[{"name": name}])

@@ -6,11 +6,10 @@ from dataclasses import replace
 import pytest
 from pydantic import ValidationError
 
-from dashboard.rules.catalogue import ALL_RULES, BY_ID
+from dashboard.rules.catalogue import ALL_RULES, BY_ID, _Group
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import FAMILIES, OutcomeKind, Severity
 from dashboard.rules.registry import Rule, page_of, severity_of
-from dashboard.rules.simple import _Group
 from tests.rules.case import FOLDER, cases_of, rule_of
 from tests.tools.rule_set import COMMITTED, text, verdict_of
 
