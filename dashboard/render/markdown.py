@@ -11,8 +11,10 @@ from dashboard.fleet.formatting import count, end_cut, first_of, without_command
 from dashboard.fleet.pieces import Piece, Style, Text
 from dashboard.render.matrix import cell_text, is_cohort
 from dashboard.render.svg_chart import amount, bar_text
+from dashboard.rules.findings import Severity
 from dashboard.views.blocks import (
     MOST_COLUMNS,
+    SIGNS,
     Cell,
     Chart,
     DifferenceTable,
@@ -29,7 +31,6 @@ from dashboard.views.blocks import (
     flat_blocks,
 )
 from dashboard.views.context import context_line
-from dashboard.views.finding_text import GLYPHS
 
 MOST_CHARACTERS = 60_000  # GitHub refuses comments of more than 65,536
 LONGEST = 1000  # characters of one sentence
@@ -55,8 +56,7 @@ MOST_NAMED = 5  # sections that the sentence on missing room names
 MOST_APPENDICES = 8
 RESERVE = 1_500  # characters for the end of a section, and for the sentence on what is left out
 DEEPEST = 6  # Markdown has no headings below that
-SEVERITIES = frozenset(map(Tone, GLYPHS))
-MARKS = {**{Tone(severity): sign for severity, sign in GLYPHS.items()}, Tone.GOOD: "✓", Tone.UNKNOWN: "?"}
+SEVERITIES = frozenset(map(Tone, Severity))
 
 
 class _Written(NamedTuple):
@@ -204,7 +204,7 @@ def _mark(tone: Tone, text: str) -> str:
     """Return the sign of a tone, with its word unless the text has it."""
     if tone is Tone.PLAIN:
         return ""
-    return f"{MARKS[tone]} " if str(tone) in text.lower() else f"{MARKS[tone]} {tone}: "
+    return f"{SIGNS[tone]} " if str(tone) in text.lower() else f"{SIGNS[tone]} {tone}: "
 
 
 def _marked(tone: Tone, markdown: str) -> str:
@@ -221,7 +221,7 @@ def _figures(block: Figures) -> _Written:
 
 
 def _value(figure: Figure) -> str:
-    sign = f"{MARKS[figure.tone]} " if figure.tone is not Tone.PLAIN else ""
+    sign = f"{SIGNS[figure.tone]} " if figure.tone is not Tone.PLAIN else ""
     return f"{sign}**{within(figure.value)}**" if figure.value.strip() else sign.strip()
 
 
@@ -268,7 +268,7 @@ def _title(column: Column, table: DifferenceTable) -> str:
 
 def _difference(row: Row, table: DifferenceTable) -> str:
     kind = table.kinds.get(row.path, "") if row.differs else ""
-    sign = f"{MARKS[Tone(kind)]} " if kind else ""
+    sign = f"{SIGNS[Tone(kind)]} " if kind else ""
     cells = (
         f"**{within(cell_text(cell))}**" if cell.value and cell.state == "differs" else within(cell_text(cell))
         for cell in row.cells[:MOST_COLUMNS]

@@ -12,6 +12,7 @@ from dashboard.fleet.pieces import Style
 from dashboard.fleet.pieces import Text as Line
 from dashboard.render.console import printed
 from dashboard.views.blocks import (
+    SIGNS,
     Entries,
     Entry,
     Figures,
@@ -29,14 +30,7 @@ LONGEST = 1000  # characters of one line
 LONGEST_CELL = 200
 UNBROKEN = 24  # characters: a column of shorter cells is never folded
 INDENT = 4
-GLYPHS = {
-    Tone.CRITICAL: ("✖ critical", "bold red"),
-    Tone.WARNING: ("▲ warning", "bold yellow"),
-    Tone.INFO: ("● info", "bold blue"),
-    Tone.GOOD: ("✓", "green"),
-    Tone.UNKNOWN: ("?", "dim"),
-    Tone.PLAIN: ("·", "dim"),
-}
+SEVERITIES = {Tone.CRITICAL: "bold red", Tone.WARNING: "bold yellow", Tone.INFO: "bold blue"}
 CELL_STYLES = {Tone.CRITICAL: "red", Tone.WARNING: "yellow", Tone.GOOD: "green"}
 STYLES = {Style.PLAIN: "", Style.STRONG: "bold", Style.CODE: "cyan", Style.MUTED: "dim", Style.TAG: "dim"}
 
@@ -61,7 +55,7 @@ def _section(section: Section) -> Iterator[RenderableType]:
 
 def _block(block: PlainBlock) -> Iterator[RenderableType]:
     if isinstance(block, Paragraph):
-        glyph, style = GLYPHS[block.tone]
+        glyph, style = _mark(block.tone)
         mark = Text("") if block.tone is Tone.PLAIN else Text(f"{glyph}  ", style)
         yield _indented(mark.append_text(_line(block.line)))
     elif isinstance(block, Figures):
@@ -76,8 +70,15 @@ def _block(block: PlainBlock) -> Iterator[RenderableType]:
             yield _indented(Text(end_cut(block.note, LONGEST), "dim"))
 
 
+def _mark(tone: Tone) -> tuple[str, str]:
+    """Return the sign of a tone with the word of a severity, and its style."""
+    if tone in SEVERITIES:
+        return f"{SIGNS[tone]} {tone}", SEVERITIES[tone]
+    return SIGNS[tone], "green" if tone is Tone.GOOD else "dim"
+
+
 def _entry(entry: Entry) -> Iterator[RenderableType]:
-    glyph, style = GLYPHS[entry.tone]
+    glyph, style = _mark(entry.tone)
     side = f"  [{end_cut(entry.side_text, LONGEST)}]" if entry.side_text else ""
     yield _indented(Text.assemble((f"{glyph}  ", style), _line(entry.head), (side, "dim")))
     for line in entry.lines:

@@ -26,6 +26,8 @@ class Tone(StrEnum):
     PLAIN = "plain"
 
 
+# Of tones in plain text: Markdown, terminals, cells of large tables. HTML has shapes.
+SIGNS = {Tone.CRITICAL: "✖", Tone.WARNING: "▲", Tone.INFO: "●", Tone.GOOD: "✓", Tone.UNKNOWN: "?", Tone.PLAIN: "·"}
 Value = str | int | float | bool | tuple[str, ...]  # what a program reads in a cell
 
 

@@ -17,7 +17,6 @@ from dashboard.views.domain_text import rollout_text
 from dashboard.views.names import MOST_NAMED
 
 MOST_NAMES = 4  # replicas or pools that a line names; the rest is counted
-GLYPHS = {Severity.CRITICAL: "✖", Severity.WARNING: "▲", Severity.INFO: "●"}
 OR = "or"  # between snippets of which one is enough
 _CODE = re.compile(r"`([^`]+)`")
 

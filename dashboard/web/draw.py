@@ -13,6 +13,7 @@ from dashboard.fleet.pieces import Kind, Target
 from dashboard.render.csv_table import LETTERS
 from dashboard.render.html import HtmlWriter
 from dashboard.views.blocks import (
+    SIGNS,
     Block,
     Cell,
     Chart,
@@ -30,7 +31,6 @@ from dashboard.web import charts, links, markup, matrix
 ROW, HEAD, TALLEST = 35, 37, 702  # px of a large table
 TALLEST_SETTINGS = 460  # px: the value of the selected setting is visible below
 LETTER, PADDING, WIDEST = 6.6, 24, 300  # px of a column: of a character, of its edges, at most
-SIGNS = {Tone.CRITICAL: "!", Tone.WARNING: "▲", Tone.INFO: "i", Tone.UNKNOWN: "?", Tone.GOOD: "✓"}  # of its cells
 HINTS = {
     Kind.REPLICA: "Click a name, or press Shift+Space in a row, to open the replica.",
     Kind.SETTING: "Click a setting to see its whole value.",
@@ -226,7 +226,7 @@ def _frame_of(table: Table) -> pd.DataFrame:
 def _shown(cell: Cell, column: Column) -> object:
     if column.is_number:
         return value_of(cell, column)
-    return " ".join(filter(None, (SIGNS.get(cell.tone), cell.text)))
+    return f"{SIGNS[cell.tone]} {cell.text}".rstrip() if cell.tone is not Tone.PLAIN else cell.text
 
 
 def _type_of(column: Column) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dashboard.web.draw import SIGNS
+from dashboard.views.blocks import SIGNS
 from tests.builders import alike, document, fleet, hostile, replica, story
 from tests.page_runner import html, open_page, opened, rerun
 
