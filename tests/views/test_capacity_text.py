@@ -6,7 +6,7 @@ import pytest
 
 from dashboard.fleet import Basis, Replica
 from dashboard.views import capacity_text
-from dashboard.views.capacity_data import Measure, Rank, Sum, pools_of, ranks_of
+from dashboard.views.capacity_data import Measure, Rank, pools_of, ranks_of
 from tests.builders import alike, document, engine, fleet, replica
 
 DOCUMENT = document()
@@ -58,10 +58,6 @@ def test_a_label_is_brief(number: float, measure: Measure, text: str) -> None:
 )
 def test_an_axis_has_one_scale(marks: tuple[float, ...], measure: Measure, texts: list[str]) -> None:
     assert capacity_text.tick_texts(marks, measure) == texts
-
-
-def test_a_share_has_a_sign() -> None:
-    assert (capacity_text.percent(-0.183), capacity_text.percent(0.12)) == ("−18 %", "+12 %")
 
 
 def ranks(*tokens: int | None, basis: Basis = Basis.REPORTED) -> tuple[Rank, ...]:
@@ -126,24 +122,6 @@ def test_an_outlier_is_compared_with_the_median() -> None:
     assert capacity_text.outlier_sentence(high) == "≤ 120 tokens, 20 % more than the median (100)"
 
 
-def test_a_rank_has_its_number_where_its_replica_has_several() -> None:
-    found = ranks_of(fleet([replica("a"), replica("b", engines=(engine(dp_rank=0), engine(dp_rank=1)))]), None)
-
-    assert [capacity_text.rank_name(each) for each in found] == ["a", "b, rank 0", "b, rank 1"]
-
-
-@pytest.mark.parametrize(
-    ("total", "text"),
-    [
-        (Sum(4_400_000, 3, at_most=True), "≤ 4,400,000"),
-        (Sum(4_400_000, 3, at_most=False), "4,400,000"),
-        (Sum(None, 0, at_most=False), "not known"),
-    ],
-)
-def test_a_sum_is_marked_as_a_bound_or_unknown(total: Sum, text: str) -> None:
-    assert capacity_text.sum_text(total, TOKENS) == text
-
-
 @pytest.mark.parametrize(
     ("tokens", "naive", "basis", "expected"),
     [
@@ -165,19 +143,6 @@ def test_the_naive_estimate_is_compared_with_reported_tokens(
     assert capacity_text.naive_text(pool) == expected
 
 
-def test_the_naive_estimate_of_a_partly_assumed_pool_is_of_the_reporting_ranks() -> None:
-    members = [replica("a", engines=(engine(100),)), replica("b", engines=(engine(100, basis=Basis.ASSUMED),))]
-    (pool,) = pools_of(ranks_of(fleet(members), None))
-
-    assert capacity_text.naive_text(pool) == (False, "equal (of ranks that report their tokens)")
-
-
-def test_known_ranks_are_counted_unless_all_are_known() -> None:
-    (some,), (all_known,) = pools_of(ranks(100, None)), pools_of(ranks(100, 100))
-
-    assert (capacity_text.ranks_text(some), capacity_text.ranks_text(all_known)) == ("1 of 2 known", "2")
-
-
 @pytest.mark.parametrize(
     ("text", "length"),
     [("32768", 32768), ("32,768", 32768), ("32k", 32768), (" 128 K ", 131072), ("50000 tokens", 50000)]
@@ -185,7 +150,3 @@ def test_known_ranks_are_counted_unless_all_are_known() -> None:
 )
 def test_a_length_is_parsed_or_rejected(text: str, length: int | None) -> None:
     assert capacity_text.parse_length(text) == length
-
-
-def test_a_length_is_written_short() -> None:
-    assert [capacity_text.length_words(each) for each in (None, 32768, 50000)] == ["own length", "32 k", "50,000"]
