@@ -3,13 +3,13 @@
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dashboard.compare import Cell as MatrixCell
 from dashboard.compare import Column as MatrixColumn
 from dashboard.compare import Matrix
 from dashboard.fleet.formatting import FORMULA, csv_cell, one_line
-from dashboard.fleet.pieces import Text
+from dashboard.fleet.pieces import to_plain
 from dashboard.render.matrix import cell_text, is_cohort
 from dashboard.views.blocks import (
     Cell,
@@ -39,13 +39,8 @@ def to_table_csv(table: Table | DifferenceTable, context: Context) -> str:
     notes = [context_line(context), table.caption]
     if not isinstance(table, Table):
         return matrix_csv(table.matrix, [*notes, *table.notes], table.names)
-    out = io.StringIO()
-    out.writelines(map(comment, filter(None, [*notes, table.note])))
-    writer = csv.writer(out, lineterminator="\n")
     heads, columns = zip(*_columns(table), strict=True)
-    writer.writerow(map(csv_cell, heads))
-    writer.writerows(zip(*columns, strict=True))
-    return out.getvalue()
+    return _file([*notes, table.note], heads, zip(*columns, strict=True))
 
 
 def entries_table(entries: Entries, name: str, caption: str) -> Table:
@@ -82,13 +77,9 @@ def _written(value: Value | None) -> str:
 
 def _row(entry: Entry) -> tuple[Cell, ...]:
     tone = "" if entry.tone is Tone.PLAIN else entry.tone
-    more = " ".join(map(_text, (*entry.lines, *entry.notes)))
-    cells = map(Cell, (tone, _text(entry.head), entry.side_text, more))
+    more = " ".join(map(to_plain, (*entry.lines, *entry.notes)))
+    cells = map(Cell, (tone, to_plain(entry.head), entry.side_text, more))
     return (*cells, list_cell("", entry.snippets))
-
-
-def _text(line: Text) -> str:
-    return "".join(piece.text for piece in line)
 
 
 def matrix_csv(matrix: Matrix, notes: Sequence[str] = (), names: Mapping[str, str] | None = None) -> str:
@@ -96,13 +87,18 @@ def matrix_csv(matrix: Matrix, notes: Sequence[str] = (), names: Mapping[str, st
 
     `notes` are comment lines above the table; `names` are the replicas' names by id.
     """
+    heads = ("path", *(_matrix_head(column, names or {}) for column in matrix.columns))
+    rows = ([csv_cell(row.path), *(csv_cell(_matrix_value(cell)) for cell in row.cells)] for row in matrix.rows)
+    return _file(notes, heads, rows)
+
+
+def _file(notes: Iterable[str], heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Write notes as comments, then heads and rows."""
     out = io.StringIO()
-    out.writelines(map(comment, notes))
+    out.writelines(map(comment, filter(None, notes)))
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["path", *(csv_cell(_matrix_head(column, names or {})) for column in matrix.columns)])
-    writer.writerows(
-        [csv_cell(row.path), *(csv_cell(_matrix_value(cell)) for cell in row.cells)] for row in matrix.rows
-    )
+    writer.writerow(map(csv_cell, heads))
+    writer.writerows(rows)
     return out.getvalue()
 
 

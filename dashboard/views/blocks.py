@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from dashboard.compare import Matrix
-from dashboard.fleet.pieces import Target, Text, to_plain
+from dashboard.fleet.pieces import Piece, Style, Target, Text, to_plain
 from dashboard.views.context import Context
 
 MOST_COLUMNS = 24  # of a matrix; CSV has all
@@ -37,6 +37,11 @@ class Paragraph:
 
     line: Text
     tone: Tone = Tone.PLAIN
+
+
+def quiet_paragraph(text: str) -> Paragraph:
+    """Return a paragraph in muted text."""
+    return Paragraph((Piece(text, Style.MUTED),))
 
 
 class Figure(NamedTuple):
@@ -187,7 +192,7 @@ def value_of(cell: Cell, column: Column) -> Value | None:
 
 @dataclass(frozen=True, slots=True)
 class DifferenceTable:
-    """A difference matrix: the macro `matrix` and `matrix_csv` draw it. `kinds` is path -> severity, `names` by id.
+    """A difference matrix. `kinds` are severities by path, `names` those of replicas by id.
 
     On a page its settings are links to the page Compare of `pool`; where it `is_interactive`, its cells are clicked.
     """

@@ -2,7 +2,7 @@
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.pieces import Piece, Style, plain
-from dashboard.views.blocks import Block, Chart, Columns, Entries, Paragraph, Section, Tone, View
+from dashboard.views.blocks import Block, Chart, Columns, Entries, Paragraph, Section, Tone, View, quiet_paragraph
 from dashboard.views.capacity_blocks import (
     BARS,
     NO_DEVICES,
@@ -82,7 +82,7 @@ def _pool(fleet: Fleet, pool: PoolRanks, measure: Measure, per: str, most: int) 
 def _bars(fleet: Fleet, pool: PoolRanks, measure: Measure, most: int) -> tuple[Block, ...]:
     drawn: tuple[Chart, ...] = charts(pool, most)
     known = any(bar.value is not None for chart in drawn for bar in chart.bars)
-    head: tuple[Block, ...] = (*drawn, _note(PER_RANK_NOTE)) if known else (_nothing(pool, measure),)
+    head: tuple[Block, ...] = (*drawn, quiet_paragraph(PER_RANK_NOTE)) if known else (_nothing(pool, measure),)
     left: tuple[Block, ...] = (*head, *notes(fleet, pool))
     found: tuple[Entries, ...] = outlier_entries(pool.outliers, measure)
     return (Columns((left, (device_gauges(pool),)), WIDTHS), *found)
@@ -93,7 +93,7 @@ def _devices(pool: PoolRanks, most: int) -> tuple[Block, ...]:
     if chart is None:
         return (Paragraph(plain(NO_DEVICES), Tone.UNKNOWN),)
     several = TICKS_NOTE if any("·" in bar.tick for bar in chart.bars) else ""
-    return (chart, _note(PER_GPU_NOTE + several), *(Paragraph(text) for text in not_counted(pool.ranks)))
+    return (chart, quiet_paragraph(PER_GPU_NOTE + several), *(Paragraph(text) for text in not_counted(pool.ranks)))
 
 
 def _by_pool(ranks: tuple[Rank, ...], measure: Measure) -> Section:
@@ -102,7 +102,7 @@ def _by_pool(ranks: tuple[Rank, ...], measure: Measure) -> Section:
         return Section(
             "by-pool", "KV cache by pool", (Paragraph(plain(f"No pool reports its {measure}."), Tone.UNKNOWN),)
         )
-    return Section("by-pool", "KV cache by pool", (chart, _note(PER_POOL_NOTE)))
+    return Section("by-pool", "KV cache by pool", (chart, quiet_paragraph(PER_POOL_NOTE)))
 
 
 def _ranks(pool: PoolRanks) -> Section:
@@ -114,7 +114,3 @@ def _ranks(pool: PoolRanks) -> Section:
 def _nothing(pool: PoolRanks, measure: Measure) -> Paragraph:
     why = most_common_reason(pool.ranks) or "No engine data."
     return Paragraph((Piece(f"No {measure} to draw. ", Style.STRONG), Piece(why)), Tone.UNKNOWN)
-
-
-def _note(text: str) -> Paragraph:
-    return Paragraph((Piece(text, Style.MUTED),))

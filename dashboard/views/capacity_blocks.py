@@ -18,6 +18,7 @@ from dashboard.views.blocks import (
     Gauges,
     Paragraph,
     Tone,
+    quiet_paragraph,
 )
 from dashboard.views.capacity_data import (
     GIB,
@@ -172,7 +173,7 @@ def device_gauges(pool: PoolRanks) -> Gauges | Paragraph:
     """
     found = [one for one in devices_of(pool.ranks) if one.rank.counts]
     if not found:
-        return Paragraph((Piece(NO_DEVICES, Style.MUTED),))
+        return quiet_paragraph(NO_DEVICES)
     kinds = [(short_device(name_of(one.device.name)), one.device.total_memory_bytes or 1) for one in found]
     held = [one.rank.engine.kv_cache_bytes_per_device for one in found]
     apart = {outlier.place for outlier in outliers(kinds, held)}

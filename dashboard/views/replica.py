@@ -25,6 +25,7 @@ from dashboard.views.blocks import (
     Tone,
     View,
     number_cell,
+    quiet_paragraph,
 )
 from dashboard.views.capacity_data import total
 from dashboard.views.context import context_of
@@ -247,7 +248,7 @@ def _notices(fleet: Fleet, replica: Replica, now: datetime | None) -> list[Block
     domain = fleet.inspection.domains.get(replica.pool or "")
     return [
         *notices,
-        *([Paragraph((Piece(f"{capital(', '.join(shared_texts(domain)))}.", Style.MUTED),))] if domain else []),
+        *([quiet_paragraph(f"{capital(', '.join(shared_texts(domain)))}.")] if domain else []),
     ]
 
 
@@ -294,7 +295,7 @@ def _contradictions(replica: Replica) -> list[Section]:
 
 def _probes(replica: Replica) -> tuple[Block, ...]:
     if not replica.probes:
-        return (Paragraph((Piece("Never polled.", Style.MUTED),)),)
+        return (quiet_paragraph("Never polled."),)
     rows = tuple(map(_probe, in_order(replica.probes)))
     return (Table("probes", "Probes", _PROBES, rows, is_large=True),)
 

@@ -12,7 +12,7 @@ from dashboard.fleet import Basis, Engine, Replica, Setting, State, cohort_lette
 from dashboard.fleet.formatting import at_most, count, first_of, middle_cut, one_line, size
 from dashboard.fleet.frames import devices_frame, engines_frame, kv_cache_groups_frame
 from dashboard.fleet.pieces import Piece, Style, Text, joined, plain
-from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Table, Tone, number_cell
+from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Table, Tone, number_cell, quiet_paragraph
 from dashboard.views.capacity_blocks import NO_DEVICES
 from dashboard.views.capacity_data import GIB, replica_ranks
 from dashboard.views.capacity_tables import ranks_table
@@ -105,7 +105,7 @@ def seed_policy(settings: Mapping[str, Setting]) -> str | None:
 
 def _engines(fleet: Fleet, replica: Replica) -> tuple[Block, ...]:
     if not replica.engines:
-        return (_quiet(NO_ENGINES),)
+        return (quiet_paragraph(NO_ENGINES),)
     rows = engines_frame([replica])
     columns = {
         Column("DP rank"): _texts(rows["dp_rank"]),
@@ -127,7 +127,7 @@ def _engines(fleet: Fleet, replica: Replica) -> tuple[Block, ...]:
 
 def _hashes(replica: Replica, others: Sequence[Replica], settings: Mapping[str, Setting]) -> tuple[Block, ...]:
     if all(engine.fingerprint is None for engine in replica.engines):
-        return (_quiet(NO_HASHES),)
+        return (quiet_paragraph(NO_HASHES),)
     seed = seed_policy(settings)
     comparison = hash_comparison(replica.engines, others, seed)
     rows = engines_frame([replica])
@@ -150,7 +150,7 @@ def _hashes(replica: Replica, others: Sequence[Replica], settings: Mapping[str, 
 
 def _devices(replica: Replica) -> tuple[Block, ...]:
     if not replica.devices:
-        return (_quiet(NO_DEVICES),)
+        return (quiet_paragraph(NO_DEVICES),)
     rows = devices_frame([replica])
     shares = rows["kv_cache_bytes"] / rows["total_memory_bytes"].replace(0, pd.NA) * 100
     columns = {
@@ -169,7 +169,7 @@ def _devices(replica: Replica) -> tuple[Block, ...]:
 
 def _groups(replica: Replica) -> tuple[Block, ...]:
     if not replica.kv_cache_groups:
-        return (_quiet(NO_GROUPS),)
+        return (quiet_paragraph(NO_GROUPS),)
     rows = kv_cache_groups_frame([replica])
     windows = rows["sliding_window"].replace(0, pd.NA).fillna(rows["attention_chunk_size"]).replace(0, pd.NA)
     columns = {
@@ -236,10 +236,6 @@ def _names(names: Sequence[str], nothing: str) -> Text:
     hidden = len(names) - MOST_NAMES
     shown = [(Piece(_cut(name), Style.CODE),) for name in names[:MOST_NAMES]]
     return joined([*shown, *([plain(f"{hidden:,} more")] if hidden > 0 else [])])
-
-
-def _quiet(text: str) -> Paragraph:
-    return Paragraph((Piece(text, Style.MUTED),))
 
 
 def _cut(text: str) -> str:

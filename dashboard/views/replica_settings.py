@@ -10,8 +10,8 @@ from dashboard.compare.encoding import is_comparable, lookup_setting
 from dashboard.fleet import Document, Pool, Replica, SettingValue, Source, State, formatting
 from dashboard.fleet.formatting import count, middle_cut, one_line, setting_text
 from dashboard.fleet.frames import settings_frame
-from dashboard.fleet.pieces import Kind, Piece, Style, Target, plain
-from dashboard.views.blocks import Block, Cell, Column, Paragraph, Table, Tone
+from dashboard.fleet.pieces import Kind, Target, plain
+from dashboard.views.blocks import Block, Cell, Column, Paragraph, Table, Tone, quiet_paragraph
 from dashboard.views.slugs import slug
 
 LONGEST = 300  # characters of a value in a cell; the page shows the whole one of a selected row
@@ -172,7 +172,7 @@ def identity_blocks(replica: Replica) -> tuple[Block, ...]:
         for text in [formatting.whole_text(setting.value, setting.state)]
     ]
     if not rows:
-        return (Paragraph((Piece("No labels, and no identity settings reported.", Style.MUTED),)),)
+        return (quiet_paragraph("No labels, and no identity settings reported."),)
     columns = (Column("Setting", is_code=True), Column("Value", is_code=True), Column("Source", key="Told by"))
     cells = tuple(tuple(Cell(one_line(text)) for text in row) for row in rows)
     return (Table("identity", "Identity", columns, cells, IDENTITY_NOTE, is_large=True),)
