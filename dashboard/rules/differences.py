@@ -178,10 +178,16 @@ def _label(value: SettingValue, path: str) -> Text:
     return names_of(value) if path == DEVICES else write(value_piece(value, path))
 
 
-def pair_differences(pair: PairSubject, paths: Iterable[str], meaning: Meaning | None = None) -> Iterator[Draft]:
-    """Yield a draft per setting that has a value on one side of a pair and not on the other."""
-    for path in paths:
-        sides = [side.values(path, meaning) for side in pair.sides]
+def pair_differences(
+    pair: PairSubject, paths: Iterable[str] | Mapping[str, Sequence[Holders]], meaning: Meaning | None = None
+) -> Iterator[Draft]:
+    """Yield a draft per setting that has a value on one side of a pair and not on the other, unless it is ignored.
+
+    `paths` may have values of both sides that are already grouped.
+    """
+    if not isinstance(paths, Mapping):
+        paths = {path: [side.values(path, meaning) for side in pair.sides] for path in paths}
+    for path, sides in paths.items():
         if not pair.is_ignored(path) and are_unequal(sides):
             yield pair_difference(pair, path, sides)
 

@@ -10,7 +10,7 @@ from dashboard.fleet.formatting import joined
 from dashboard.fleet.pieces import value
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, SECTION, connectors, native, option
-from dashboard.rules.differences import are_unequal, pair_difference, pair_differences
+from dashboard.rules.differences import pair_differences
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import setting_piece, write
@@ -87,9 +87,8 @@ def prefill_decode_model_path_differs(pair: PairSubject) -> Iterator[Draft]:
     Example:
         Prefill loads `/models/llama-3.3-70b` from a disk, decode `meta-llama/Llama-3.3-70B-Instruct` from the hub.
     """
-    sides: list[Holders] = [group_by_native(side.identity(MODEL)) for side in pair.sides]
-    if are_unequal(sides) and not pair.is_ignored(MODEL):
-        yield from warn_unless_nixl(pair, [pair_difference(pair, MODEL, sides)])
+    sides = [group_by_native(side.identity(MODEL)) for side in pair.sides]
+    yield from warn_unless_nixl(pair, pair_differences(pair, {MODEL: sides}))
 
 
 @rule("PD-05", needs=(CACHE_DTYPE,), scope=Scope.PAIR)
@@ -148,13 +147,9 @@ def prefill_decode_attention_backend_differs(pair: PairSubject) -> Iterator[Draf
     Example:
         Decode runs with `--attention-backend FLASHINFER`, prefill with `--attention-backend FLASH_ATTN`.
     """
-    is_configured = False
-    for path in (BACKEND, BACKEND_VARIABLE):
-        sides = [_configured(side.values(path)) for side in pair.sides]
-        is_configured = is_configured or any(sides)
-        if are_unequal(sides) and not pair.is_ignored(path):
-            yield from warn_unless_nixl(pair, [pair_difference(pair, path, sides)])
-    if not is_configured:
+    backends = {path: [_configured(side.values(path)) for side in pair.sides] for path in (BACKEND, BACKEND_VARIABLE)}
+    yield from warn_unless_nixl(pair, pair_differences(pair, backends))
+    if not any(any(sides) for sides in backends.values()):
         yield from _different_generations(pair)
 
 
@@ -272,14 +267,12 @@ def prefill_decode_layout_differs(pair: PairSubject) -> Iterator[Draft]:
     is_resolved = all(resolved)
     path = LAYOUT if is_resolved else LAYOUT_VARIABLE
     sides = resolved if is_resolved else [side.conclude(_requested_layout) for side in pair.sides]
-    if pair.is_ignored(path) or not are_unequal(sides):
-        return
     permutes = [each.value == "true" for each in pair.decode.values(PERMUTE)]
     if set(sides[0]) == {HND} and set(sides[1]) <= {HND, NHD} and permutes and all(permutes):
         return
-    draft = pair_difference(pair, path, sides)
-    how = remedy.set_to([(LAYOUT_VARIABLE, next(iter(sides[1])))], draft.remedy.sentence)
-    yield replace(draft, remedy=how, confidence=Confidence.REPORTED if is_resolved else Confidence.DERIVED)
+    for draft in pair_differences(pair, {path: sides}):
+        how = remedy.set_to([(LAYOUT_VARIABLE, next(iter(sides[1])))], draft.remedy.sentence)
+        yield replace(draft, remedy=how, confidence=Confidence.REPORTED if is_resolved else Confidence.DERIVED)
 
 
 def _resolved_layout(settings: Mapping[str, Setting]) -> SettingValue | None:

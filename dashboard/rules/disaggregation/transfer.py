@@ -131,8 +131,7 @@ def prefill_decode_parallel_sizes_clash(pair: PairSubject) -> Iterator[Draft]:
     is_mamba_unequal = has_group(pair, "mamba") and any(ours != theirs for ours, theirs in _sizes(pair, DCP))
     context = _undivided(pair, DCP) or ("a model with Mamba layers needs equal sizes" if is_mamba_unequal else "")
     for path, reason in ((TP, tensor), (DCP, context)):
-        if reason and not pair.is_ignored(path):
-            draft = pair_difference(pair, path, [side.values(path) for side in pair.sides])
+        for draft in pair_differences(pair, [path] if reason else []):
             yield replace(draft, text=extended(draft.text, f"; {reason}."), confidence=Confidence.DERIVED)
 
 
@@ -297,8 +296,8 @@ def prefill_accepts_longer_requests(pair: PairSubject) -> Iterator[Draft]:
     Example:
         Decode runs with `--max-model-len auto` and less memory. Its length is 48,000, prefill's 65,536.
     """
-    if any(ours > theirs for ours, theirs in _sizes(pair, LENGTH)) and not pair.is_ignored(LENGTH):
-        yield pair_difference(pair, LENGTH, [side.values(LENGTH) for side in pair.sides])
+    if any(ours > theirs for ours, theirs in _sizes(pair, LENGTH)):
+        yield from pair_differences(pair, [LENGTH])
 
 
 @rule("PD-20", needs=("engines",), least=1)
