@@ -11,13 +11,13 @@ from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Draft
 from tests import builders
 from tests.builders import HOSTILE
-from tests.rules import subjects
+from tests.rules import case
 
 
 def outlier(**more: Any) -> Draft:
     """Return the finding on a replica with a fifth of the KV cache of three others."""
     usual, odd = ({"engines": [{"tokens": tokens}], **more} for tokens in (500_000, 100_000))
-    drafts: list[Draft] = list(BY_ID["CP-01"].check(subjects.pool({"replicas": 3, **usual}, odd)))
+    drafts: list[Draft] = list(BY_ID["CP-01"].check(case.pool({"replicas": 3, **usual}, odd)))
     assert len(drafts) == 1
     return drafts[0]
 
@@ -36,7 +36,7 @@ def test_a_hostile_device_name_is_short_and_on_one_line() -> None:
 
 
 def test_a_long_pool_name_is_cut_in_the_snippet() -> None:
-    pool = subjects.pool({"devices": [{"name": "A"}]}, {"devices": [{"name": "B"}]}, name="x" * 5000)
+    pool = case.pool({"devices": [{"name": "A"}]}, {"devices": [{"name": "B"}]}, name="x" * 5000)
     (draft,) = BY_ID["CP-07"].check(pool)
 
     assert len(draft.remedy.snippets[0].text) < 200

@@ -6,7 +6,7 @@ import pytest
 
 from dashboard.fleet.pieces import Kind, Style
 from dashboard.rules.differences import pair_differences, pool_differences
-from tests.rules.subjects import pair, pool
+from tests.rules.case import pair, pool
 
 BLOCKS, SEQS = "cache_config.block_size", "scheduler_config.max_num_seqs"
 BOTH = (BLOCKS, SEQS)

@@ -8,7 +8,7 @@ from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.disaggregation.roles import partners
 from dashboard.rules.domain import Declared
 from dashboard.rules.subject import PoolSubject
-from tests.rules.subjects import pool, whole
+from tests.rules.case import pool, whole
 
 SIDE_CHANNEL = "env.VLLM_NIXL_SIDE_CHANNEL_HOST"
 

@@ -18,7 +18,7 @@ from dashboard.rules.registry import Scope
 from dashboard.rules.subject import FleetSubject, PoolSubject
 from tests import builders
 from tests.builders import HOSTILE
-from tests.rules import subjects
+from tests.rules import case
 
 EVENTS = {"kv_events_config.enable_kv_cache_events": True}
 ENDPOINT = {**EVENTS, "kv_events_config.endpoint": "tcp://*:5557"}
@@ -34,13 +34,13 @@ ONE_HOST = ("http://10.0.0.5:8000", "http://10.0.0.5:8001")
 
 def at(addresses: Sequence[str], *entries: Mapping[str, Any]) -> PoolSubject:
     """A pool of replicas with these addresses."""
-    pool = subjects.pool(*map(dict, entries))
+    pool = case.pool(*map(dict, entries))
     placed = (replace(each, id=address) for each, address in zip(pool.all_replicas, addresses, strict=True))
     return replace(pool, all_replicas=tuple(placed))
 
 
 def drafts(rule: str, *pools: PoolSubject) -> list[Draft]:
-    subject = subjects.whole(*pools) if BY_ID[rule].scope is Scope.FLEET else pools[0]
+    subject = case.whole(*pools) if BY_ID[rule].scope is Scope.FLEET else pools[0]
     return list(BY_ID[rule].check(subject))
 
 
@@ -77,12 +77,12 @@ def test_endpoints_ports_and_ranks_of_another_form_are_none() -> None:
     assert endpoint_of("tcp://[fd00::1]:5557") == ("[fd00::1]", 5557)
     assert not any(map(endpoint_of, invalid))
     assert [port_of(each) for each in (5600, 0, -1, 65_536, "5600", True, None)] == [5600, *[None] * 6]
-    assert ranks_of(subjects.pool(*entries)) == {"http://chat-1:8000": 1}
+    assert ranks_of(case.pool(*entries)) == {"http://chat-1:8000": 1}
 
 
 def test_the_first_address_represents_a_process() -> None:
-    known = subjects.whole(
-        subjects.pool({"same_process": ["http://chat-2:8000"]}, {"same_process": ["http://chat-1:8000"]}, {})
+    known = case.whole(
+        case.pool({"same_process": ["http://chat-2:8000"]}, {"same_process": ["http://chat-1:8000"]}, {})
     )
 
     assert processes([each.id for each in known.all_replicas], known) == ("http://chat-1:8000", "http://chat-3:8000")
@@ -114,7 +114,7 @@ SIDE = {SIDE_HOST: "10.0.0.5", SIDE_PORT: 5600, **TOPIC}
     [
         pytest.param(
             "ID-01",
-            subjects.pool(
+            case.pool(
                 *(
                     {
                         "settings": {**TWO, "parallel_config.enable_eplb": eplb},
@@ -127,7 +127,7 @@ SIDE = {SIDE_HOST: "10.0.0.5", SIDE_PORT: 5600, **TOPIC}
         ),
         pytest.param(
             "ID-02",
-            subjects.pool(
+            case.pool(
                 *(
                     {
                         "settings": TWO,
@@ -146,7 +146,7 @@ SIDE = {SIDE_HOST: "10.0.0.5", SIDE_PORT: 5600, **TOPIC}
         ),
         pytest.param(
             "ID-03",
-            subjects.pool(
+            case.pool(
                 *(
                     {"settings": {**NIXL, **EVENTS}, "identity": SIDE, "same_process": [NAMES[other]]}
                     for other in (1, 0)
@@ -205,8 +205,8 @@ def test_a_topic_of_several_engines_is_a_finding(ids: tuple[str, ...], ranks: li
 def test_hostile_ids_and_topics_are_one_line_and_one_yaml_string() -> None:
     engine = {"replicas": 2, "identity": {"kv_transfer_config.engine_id": f"{HOSTILE}\n" * 100}}
     topic = {**EVENTS, "kv_events_config.topic": f'kv@10.0.0.5:8000@{HOSTILE}"\n- evil'}
-    (same_id,) = drafts("ID-02", subjects.pool(engine))
-    (same_topic,) = drafts("ID-03", subjects.pool({"replicas": 2, "settings": topic}))
+    (same_id,) = drafts("ID-02", case.pool(engine))
+    (same_topic,) = drafts("ID-03", case.pool({"replicas": 2, "settings": topic}))
     flag = same_topic.remedy.snippets[0].text.rpartition("  - ")[2]
 
     assert same_id.sentence.isprintable()
@@ -277,7 +277,7 @@ def test_further_addresses_of_one_process_are_one_finding() -> None:
     entries = [
         {"identity": {"instance_id": "7"}, "same_process": [each for each in own if each != name]} for name in own
     ]
-    (draft,) = drafts("ID-07", subjects.pool(*entries))
+    (draft,) = drafts("ID-07", case.pool(*entries))
 
     assert draft.replicas == tuple(own[1:])
     assert draft.sentence.startswith("3 addresses")

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from dashboard.fleet import Replica, Role, Setting, State
 from dashboard.fleet.formatting import count
-from dashboard.fleet.pieces import value
+from dashboard.fleet.pieces import Text, value
 from dashboard.rules.connector_options import ROLE, connectors, native
 from dashboard.rules.differences import are_unequal, two_sided, value_evidence
 from dashboard.rules.disaggregation.handshake import NIXL
@@ -30,7 +30,6 @@ from dashboard.rules.subject import (
 PRODUCER, CONSUMER, BOTH = "kv_producer", "kv_consumer", "kv_both"
 LABELS = ("role", "llm-d.ai/role")  # of the target: ours, and llm-d's
 LABELLED = {str(Role.PREFILL): PRODUCER, str(Role.DECODE): CONSUMER}
-PARTNER = {PRODUCER: "decode", CONSUMER: "prefill"}
 ROLE_REMEDY = (
     "Set the role of the label on these replicas, with a connector where they have none. Or correct the label."
 )
@@ -153,13 +152,13 @@ def _holders(members: Sequence[_Member]) -> Holders:
 
 
 def _mislabelled(members: Sequence[_Member], label: str) -> Draft:
-    holders = _holders(members)
-    return Draft(
-        tuple(each.replica.id for each in members),
-        write(setting_piece(ROLE), " is ", values_text(holders), "; the label is ", value(label), "."),
-        value_evidence(ROLE, holders),
-        set_to([(ROLE, setting_value(LABELLED[label]))], ROLE_REMEDY),
-    )
+    own = values_text(_holders(members))
+    text = write(setting_piece(ROLE), " is ", own, "; the label is ", value(label), ".")
+    return _draft(members, text, set_to([(ROLE, setting_value(LABELLED[label]))], ROLE_REMEDY))
+
+
+def _draft(members: Sequence[_Member], text: Text, fix: Remedy) -> Draft:
+    return Draft(tuple(each.replica.id for each in members), text, value_evidence(ROLE, _holders(members)), fix)
 
 
 def _mixed(pool: PoolSubject, members: Sequence[_Member]) -> Iterator[Draft]:
@@ -222,17 +221,11 @@ def _without_partner(fleet: FleetSubject, pools: Sequence[PoolSubject], members:
     kinds = {each.only for each in members}
     if without_pool or unknown or len(kinds) != 1 or not (kind := kinds.pop()):
         return
-    other = CONSUMER if kind == PRODUCER else PRODUCER
-    yield Draft(
-        tuple(each.replica.id for each in members),
-        write("All replicas of this model have ", value(kind), f"; no {PARTNER[kind]} replica is known."),
-        value_evidence(ROLE, _holders(members)),
-        set_to(
-            [(ROLE, setting_value(other))],
-            f"List the {PARTNER[kind]} replicas in fleet.yaml. Where there are none, start some with the other role.",
-        ),
-        assumptions=("no other replica serves this model",),
-    )
+    other, partner = (CONSUMER, "decode") if kind == PRODUCER else (PRODUCER, "prefill")
+    text = write("All replicas of this model have ", value(kind), f"; no {partner} replica is known.")
+    sentence = f"List the {partner} replicas in fleet.yaml. Where there are none, start some with the other role."
+    draft = _draft(members, text, set_to([(ROLE, setting_value(other))], sentence))
+    yield replace(draft, assumptions=("no other replica serves this model",))
 
 
 @rule("PD-17", needs=(NIXL_HOST,), scope=Scope.FLEET, least=1)
