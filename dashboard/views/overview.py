@@ -1,7 +1,6 @@
 """The page Overview: the fleet in six numbers, its pools, the top findings, and replicas with incomplete data."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare import SharingVerdict
@@ -22,7 +21,6 @@ from dashboard.views.pools_table import pools_table
 from dashboard.views.sharing import (
     is_doubtful,
     is_needed,
-    is_unshared,
     pools_by_urgency,
     sharing_verdicts,
     suppressed_pools,
@@ -30,17 +28,6 @@ from dashboard.views.sharing import (
 
 NUMBERS, POOLS, FIRST, UNREAD = "numbers", "pools", "first", "not-read"  # anchors
 MOST_UNREAD = 8  # groups of replicas with incomplete data
-
-
-class OverviewFigures(NamedTuple):
-    """The six numbers in reading order."""
-
-    replicas: Figure
-    pools: Figure
-    critical: Figure
-    warnings: Figure
-    unknown: Figure
-    capacity: Figure
 
 
 def overview_report(fleet: Fleet, name: str = "") -> View:
@@ -67,7 +54,8 @@ def more_words(fleet: Fleet, now: FleetSummary, verdicts: Mapping[str, SharingVe
     """Return the counts of findings and their consequences, pools in the order of their `verdicts`."""
     domains = fleet.inspection.domains
     needed = {name: verdict for name, verdict in verdicts.items() if is_needed(domains.get(name))}
-    unshared, doubtful = ([name for name in needed if so(needed[name])] for so in (is_unshared, is_doubtful))
+    unshared = [name for name, verdict in needed.items() if verdict.is_certain]
+    doubtful = [name for name, verdict in needed.items() if is_doubtful(verdict)]
     suppressed = suppressed_pools(fleet.inspection)
     return fleet_summary.fleet_lead(now, unshared, fleet.inspection, doubtful=doubtful, suppressed=suppressed)
 
@@ -80,15 +68,15 @@ def calm_paragraph(fleet: Fleet, now: FleetSummary) -> Paragraph:
     return Paragraph((Piece(first, Style.STRONG), Piece("".join(f" {each}" for each in rest))), Tone.GOOD)
 
 
-def overview_figures(fleet: Fleet, now: FleetSummary) -> OverviewFigures:
-    """Return the numbers of a fleet, with links to the pages that list what they count."""
-    return OverviewFigures(
-        replicas=_replicas(now),
-        pools=_pools(now),
-        critical=_findings(now, fleet, Severity.CRITICAL, "Critical"),
-        warnings=_findings(now, fleet, Severity.WARNING, "Warnings"),
-        unknown=_unknown(now),
-        capacity=_capacity(fleet),
+def overview_figures(fleet: Fleet, now: FleetSummary) -> tuple[Figure, ...]:
+    """Return the six numbers of a fleet in reading order, with links to the pages that list what they count."""
+    return (
+        _replicas(now),
+        _pools(now),
+        _findings(now, fleet, Severity.CRITICAL, "Critical"),
+        _findings(now, fleet, Severity.WARNING, "Warnings"),
+        _unknown(now),
+        _capacity(fleet),
     )
 
 

@@ -124,19 +124,14 @@ def fleet_text(fleet: Fleet, now: FleetSummary) -> str:
 
 
 def _status(fleet: Fleet, now: FleetSummary, known: FindingList, noted: tuple[Block, ...]) -> Section:
-    figures = overview_figures(fleet, now)
     critical, warning = (
         page(pages.FINDINGS, f"severity-{each}", severity=each) for each in (Severity.CRITICAL, Severity.WARNING)
     )
     replicas = page(pages.REPLICAS, NOT_READ if now.unread else "all-replicas")
-    shown = (
-        figures.replicas._replace(target=replicas),
-        figures.pools._replace(target=page(pages.COMPARE, DIFFERENCES)),
-        figures.critical._replace(target=critical),
-        figures.warnings._replace(target=warning),
-        figures.unknown._replace(target=page(pages.REPLICAS, NOT_READ)),
-        figures.capacity._replace(target=page(pages.CAPACITY, CAPACITY)),
-    )
+    compared, unread = page(pages.COMPARE, DIFFERENCES), page(pages.REPLICAS, NOT_READ)
+    targets = (replicas, compared, critical, warning, unread, page(pages.CAPACITY, CAPACITY))
+    figures = zip(overview_figures(fleet, now), targets, strict=True)
+    shown = tuple(figure._replace(target=target) for figure, target in figures)
     blocks: list[Block] = [Figures(shown), *noted, *_rollouts(fleet)]
     first = top_findings(known)
     if not first.groups:

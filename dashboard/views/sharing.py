@@ -51,11 +51,6 @@ def severity(verdict: SharingVerdict, named: Mapping[str, Severity]) -> str:
     return worst or ("info" if verdict.is_certain else "warning")
 
 
-def is_unshared(verdict: SharingVerdict) -> bool:
-    """Return whether it is certain that not all replicas share prefixes."""
-    return verdict.is_certain
-
-
 def is_doubtful(verdict: SharingVerdict) -> bool:
     """Return whether sharing is doubtful: only versions differ, or hash seeds may be random."""
     return not verdict.is_certain and (verdict.is_doubted or verdict.verdict is Verdict.DIFFERS)

@@ -9,7 +9,7 @@ from dashboard.fleet import Fingerprint, State
 from dashboard.rules.domain import Router, Store
 from dashboard.rules.findings import Severity
 from dashboard.rules.subject import FINGERPRINT
-from dashboard.views.sharing import group_lines, is_doubtful, is_needed, is_unshared, severity, short_text
+from dashboard.views.sharing import group_lines, is_doubtful, is_needed, severity, short_text
 from tests.builders import setting, story
 from tests.compare.sharing_pools import BLOCK, CACHING, OFF, SILENT, Cohort, verdict_of
 
@@ -65,7 +65,7 @@ def test_a_verdict_without_findings_has_the_severity_of_its_certainty(
     verdict = verdict_of(*cohorts)
 
     assert severity(verdict, {}) == kind
-    assert (is_unshared(verdict), is_doubtful(verdict)) == (unshared, doubtful)
+    assert (verdict.is_certain, is_doubtful(verdict)) == (unshared, doubtful)
 
 
 def test_a_finding_on_block_hashes_gives_the_verdict_its_severity() -> None:
