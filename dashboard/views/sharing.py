@@ -17,6 +17,7 @@ from dashboard.rules.subject import FINGERPRINT
 MOST_LETTERS = 4  # cohorts named in a table's cell
 MOST_GROUPS = 8  # lines of the list of groups; the rest is counted
 MOST_MEMBERS = 12  # cohorts of one group, before the rest is counted
+MOST_VERSIONS = 2  # versions that are named; of more, the lowest and the highest
 SHARE_WORDS = {Share.YES: "yes", Share.NO: "no", Share.PARTLY: "partly", Share.UNKNOWN: "unknown"}
 SPLIT = {Share.NO, Share.PARTLY}
 ABOUT = "For identical prompts without LoRA, multimodal input or cache salt."
@@ -28,12 +29,7 @@ _KINDS = {Verdict.AGREES: "good", Verdict.UNKNOWN: "unknown", Verdict.OFF: "unkn
 def sharing_verdicts(fleet: Fleet) -> dict[str, SharingVerdict]:
     """Return the verdict on every pool, by its name."""
     replicas = {replica.id: replica for replica in fleet.replicas}
-    return {pool.name: pool_verdict(fleet, pool, replicas) for pool in fleet.pools}
-
-
-def pool_verdict(fleet: Fleet, pool: Pool, replicas: Mapping[str, Replica]) -> SharingVerdict:
-    """Return the verdict on one pool. `replicas` are those of the fleet, by their ids."""
-    return sharing_verdict(pool, replicas, fleet.documents)
+    return {pool.name: sharing_verdict(pool, replicas, fleet.documents) for pool in fleet.pools}
 
 
 def severity(verdict: SharingVerdict, named: Mapping[str, Severity]) -> str:
@@ -128,9 +124,6 @@ def _unknown(verdict: SharingVerdict) -> str:
     if len(verdict.cohorts) and total == 1:
         return "one replica"
     return f"unknown for {verdict.not_known:,}" if 0 < verdict.not_known < total else "unknown"
-
-
-MOST_VERSIONS = 2  # versions that are named; of more, the lowest and the highest
 
 
 def pools_by_urgency(fleet: Fleet, sentences: Mapping[str, SharingVerdict], found: Mapping[str, Tally]) -> list[Pool]:
