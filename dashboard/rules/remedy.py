@@ -1,16 +1,12 @@
-"""What to paste to set a value: flags, environment variables, YAML, by the path of the setting.
-
-`tests/tools/make_flags.py` writes `flags.json` from vLLM's source.
-"""
+"""What to paste to set a value: flags, environment variables, YAML, by the path of the setting."""
 
 import json
 import shlex
 from collections.abc import Iterable
-from functools import cache
-from importlib.resources import files
 
 from dashboard.fleet import SettingValue, State
 from dashboard.rules.findings import Remedy, Snippet
+from dashboard.vllm.field_reference import known_flags
 from dashboard.vllm.versions import build
 
 IMAGE = "vllm/vllm-openai"  # vLLM's own image on Docker Hub
@@ -66,13 +62,13 @@ def is_default(path: str, value: SettingValue) -> bool:
 
 
 def is_known(path: str) -> bool:
-    """Return whether a path has its own flag in the version of `flags.json`."""
-    return path in _flags()
+    """Return whether a path has its own flag in the newest version."""
+    return path in known_flags()
 
 
 def flag_of(path: str) -> str | None:
     """Return the flag that sets a path: its own, or the dotted form of a section's; None if there is none."""
-    flags = _flags()
+    flags = known_flags()
     section, name = path, ""
     while section and section not in flags:
         section, _, last = section.rpartition(".")
@@ -107,9 +103,3 @@ def _words(value: object) -> str:
 
 def _word(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-@cache
-def _flags() -> dict[str, str]:
-    flags: dict[str, str] = json.loads(files("dashboard.rules").joinpath("flags.json").read_text(encoding="utf-8"))
-    return flags

@@ -1,18 +1,15 @@
-"""The settings of each vLLM version, and the type of each field of `cache_config`.
+"""Which vLLM version has which setting, and the order of versions."""
 
-`tests/tools/make_versions.py` writes `versions.json` from answers of real servers and from vLLM's documentation.
-"""
-
-import json
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from importlib.resources import files
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import NamedTuple
 
 from packaging.version import InvalidVersion, Version
 
 from dashboard.vllm.canonical import SHORT
+from dashboard.vllm.field_reference import known_paths, known_versions
 
 # Bounded, because versions are foreign text; vLLM's have three parts of one or two digits.
 _RELEASE = re.compile(r"v?(\d{1,9}(?:\.\d{1,9}){1,3})(?!\.?\d)", re.ASCII)
@@ -31,20 +28,21 @@ class Span(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """The paths of one version, or of code between two. `sections`, paths with others below, are known completely."""
+    """All paths of one version. A path without others below is free-form, or a value."""
 
-    earliest: tuple[int, ...]
-    latest: tuple[int, ...]
+    numbers: tuple[int, ...]
     paths: frozenset[str]
     sections: frozenset[str]
 
     def lacks(self, path: str) -> bool:
-        """Return whether `path` is missing in a section that is known completely."""
+        """Return whether the version declares neither `path` nor a free-form option above it."""
         section = ""
         for part in path.split("."):
             step = f"{section}.{part}" if section else part
+            if step not in self.paths:
+                return bool(section) or step in _roots()
             if step not in self.sections:
-                return step not in self.paths and bool(section or step in _ROOTS)
+                return False
             section = step
         return False
 
@@ -97,9 +95,8 @@ def has_change(version: str | None, since: tuple[int, ...]) -> bool | None:
 def is_unsupported(version: str | None, path: str) -> bool:
     """Return whether this vLLM version is known to lack the setting `path`.
 
-    Known are the versions of the data, and those between two of them that both lack the path, with the documentation
-    of the code between. Never true for environment variables, below a free-form option, in a section that was null in
-    all data, and for paths longer than vLLM's.
+    Known are the newest patches of the minor versions, and the versions between two of them that both lack the path.
+    Never true for environment variables, below a free-form option, and for paths longer than vLLM's.
     """
     return len(version or "") <= _LONGEST and len(path) <= SHORT and _is_unsupported(version or "", path)
 
@@ -112,8 +109,12 @@ def _is_unsupported(version: str, path: str) -> bool:
 
 
 def label_type(label: str) -> str | None:
-    """Return a label's type in `vllm:cache_config_info` (bool, int, float, str, list, object); None if unknown."""
-    return _TYPES.get(label)
+    """Return a label's type in `vllm:cache_config_info` (bool, int, float, str, list); None if unknown."""
+    rows = known_paths().get(f"cache_config.{label}")
+    if rows is None:
+        return None
+    declared = str(rows[-1]["type"]).removesuffix(" | None")
+    return "str" if declared.startswith("Literal") else declared.partition("[")[0]
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -127,26 +128,30 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def _consulted(between: Span) -> Sequence[_Known]:
     """Return the data of a release: its own, else its neighbours' and all between them."""
-    exact = [known for known in _KNOWN if (known.earliest, known.latest) == between]
-    before = [known.latest for known in _KNOWN if known.latest <= between.earliest]
-    after = [known.earliest for known in _KNOWN if known.earliest >= between.latest]
-    if exact or not before or not after:
-        return exact
-    return [known for known in _KNOWN if known.latest >= max(before) and known.earliest <= min(after)]
+    known = _known()
+    first = max((each.numbers for each in known if each.numbers <= between.earliest), default=None)
+    last = min((each.numbers for each in known if each.numbers >= between.latest), default=None)
+    if first is None or last is None:
+        return ()
+    return [each for each in known if first <= each.numbers <= last]
 
 
-def _read(data: dict[str, Any]) -> list[_Known]:
-    """Return one `_Known` per version."""
-    known = []
-    for version in data["versions"]:
-        paths = frozenset(path for path, versions in data["paths"].items() if version in versions)
-        sections = frozenset(path[:end] for path in paths for end, sign in enumerate(path) if sign == ".")
-        earliest, latest = data["between"].get(version, (version, version))
-        known.append(_Known(_numbers(earliest), _numbers(latest), paths, sections))
-    return known
+@lru_cache(maxsize=1)
+def _known() -> Sequence[_Known]:
+    found: dict[str, set[str]] = {version: set() for version in known_versions()}
+    order = {version: place for place, version in enumerate(found)}
+    for path, rows in known_paths().items():
+        starts = [order[each["since"]] for each in rows]
+        for each, start, following in zip(rows, starts, [*starts[1:], len(order)], strict=True):
+            end = order[each["until"]] + 1 if "until" in each else following
+            for version in islice(found, start, end):
+                found[version].add(path)
+    return [
+        _Known(_numbers(version), frozenset(paths), frozenset(path.rpartition(".")[0] for path in paths))
+        for version, paths in found.items()
+    ]
 
 
-_DATA = json.loads(files("dashboard.vllm").joinpath("versions.json").read_text(encoding="utf-8"))
-_KNOWN = _read(_DATA)
-_TYPES: dict[str, str] = _DATA["types"]
-_ROOTS = frozenset(path.partition(".")[0] for path in _DATA["paths"])
+@lru_cache(maxsize=1)
+def _roots() -> frozenset[str]:
+    return frozenset(path.partition(".")[0] for path in known_paths()) - {"env"}
