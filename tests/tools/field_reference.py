@@ -184,7 +184,7 @@ def _made_by(factory: ast.expr, source: Source) -> Literal | Computed:
 
 def declared(source: Source) -> dict[str, Declared]:
     """Return the settings of a version by path: those of `VllmConfig`, and environment variables as `env.NAME`."""
-    return dict([*_front_end(source), *_settings(source, "VllmConfig", "", _flags(source)), *_variables(source)])
+    return dict([*_front_end(source), *_settings(source, "VllmConfig", "", _arguments(source)), *_variables(source)])
 
 
 def _front_end(source: Source) -> Iterator[tuple[str, Declared]]:
@@ -198,8 +198,15 @@ def _flag_of(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
+class _Argument(NamedTuple):
+    """A command-line argument: its flags, and whether vLLM computes the value where it is not given."""
+
+    flags: tuple[str, ...] = ()
+    is_computed: bool = False
+
+
 def _settings(
-    source: Source, owner: str, prefix: str, flags: Mapping[tuple[str, str], tuple[str, ...]]
+    source: Source, owner: str, prefix: str, arguments: Mapping[tuple[str, str], _Argument]
 ) -> Iterator[tuple[str, Declared]]:
     """Yield (path, setting) below a configuration class, sections included."""
     for name, field in source.fields(owner).items():
@@ -207,15 +214,22 @@ def _settings(
         section = source.section(field.annotation)
         is_copy = owner == "SpeculativeConfig" and name.startswith(("target_", "draft_"))  # of another section
         if section is not None and section != owner and not is_copy:
-            yield from _settings(source, section, f"{path}.", flags)
-        yield path, Declared(source.type(field.annotation), source.default(field.value), flags.get((owner, name), ()))
+            yield from _settings(source, section, f"{path}.", arguments)
+        argument = arguments.get((owner, name), _Argument())
+        default = source.default(field.value)
+        if argument.is_computed and default is not None:
+            default = Computed("EngineArgs.create_engine_config")
+        yield path, Declared(source.type(field.annotation), default, argument.flags)
 
 
-def _flags(source: Source) -> dict[tuple[str, str], tuple[str, ...]]:
-    """Return the flags of each field: `group.add_argument("--x", **x_kwargs["field"])` in `EngineArgs.add_cli_args`."""
+def _arguments(source: Source) -> dict[tuple[str, str], _Argument]:
+    """Return the argument of each field: `group.add_argument("--x", **x_kwargs["field"])` in `EngineArgs.add_cli_args`.
+
+    `{**x_kwargs["field"], "default": None}` leaves the value to `EngineArgs.create_engine_config`.
+    """
     owners = {}
-    found: dict[tuple[str, str], tuple[str, ...]] = {}
-    method = next(
+    found: dict[tuple[str, str], _Argument] = {}
+    (method,) = (
         each
         for each in ast.walk(source.arguments)
         if isinstance(each, ast.FunctionDef) and each.name == "add_cli_args" and "get_kwargs" in ast.unparse(each)
@@ -226,11 +240,11 @@ def _flags(source: Source) -> dict[tuple[str, str], tuple[str, ...]]:
     for call in ast.walk(method):
         if not isinstance(call, ast.Call) or not ast.unparse(call.func).endswith(".add_argument"):
             continue
-        names = tuple(each.value for each in call.args if isinstance(each, ast.Constant))
+        flags = tuple(str(each.value) for each in call.args if isinstance(each, ast.Constant))
+        is_computed = "'default': None" in ast.unparse(call)
         for each in ast.walk(call):
             if isinstance(each, ast.Subscript) and (owner := owners.get(ast.unparse(each.value))):
-                field = ast.literal_eval(each.slice)
-                found[owner, field] = tuple(str(name) for name in names)
+                found[owner, ast.literal_eval(each.slice)] = _Argument(flags, is_computed)
     return found
 
 
