@@ -15,7 +15,18 @@ from tests import builders
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "dashboard" / "web" / "main.py"
 PAGES = ROOT / "dashboard" / "web" / "page_scripts"
-EVERY_PAGE = ("overview", "findings", "compare", "capacity", "replicas", "replica", "review", "snapshots", "changes")
+EVERY_PAGE = (
+    "overview",
+    "findings",
+    "compare",
+    "capacity",
+    "replicas",
+    "settings",
+    "replica",
+    "review",
+    "snapshots",
+    "changes",
+)
 WEEK = timedelta(days=7)
 
 

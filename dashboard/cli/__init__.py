@@ -20,6 +20,7 @@ COMMANDS = {
     "demo": "serve",
     "poll": "poll",
     "check": "check",
+    "settings": "settings",
     "rules": "rules",
     "baseline": "baseline",
     "diff": "diff",

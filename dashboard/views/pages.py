@@ -5,6 +5,7 @@
 
 OVERVIEW, FINDINGS, COMPARE = "", "findings", "compare"
 CAPACITY, REPLICAS, REPLICA_PAGE = "capacity", "replicas", "replica"
+SETTINGS = "settings"
 REVIEW, SNAPSHOTS, CHANGES = "review", "snapshots", "changes"
 
 # Choices. A widget whose value is in the URL has the name as its key.
@@ -23,6 +24,7 @@ MEASURE = "measure"
 LENGTH = "length"
 PER = "per"
 STATE = "state"
+VERSION, ROLE, LABEL = "version", "role", "label"
 FINDING = "finding"
 SEVERITY = "severity"
 FAMILY = "family"
@@ -38,6 +40,7 @@ KNOWN = {
     COMPARE: {POOL, SHOW, SEARCH, SECTION, REFERENCE, COLUMNS, PATH, COHORT, CONVERGE},
     CAPACITY: {POOL, MEASURE, LENGTH, PER},
     REPLICAS: {SEARCH, POOL, STATE},
+    SETTINGS: {SEARCH, PATH, POOL, VERSION, ROLE, LABEL},
     REPLICA_PAGE: {REPLICA, TAB, SETTING, SECTION, SHOW},
     REVIEW: {FROM},
     SNAPSHOTS: {SEARCH, MANAGE},

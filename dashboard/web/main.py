@@ -50,6 +50,7 @@ def _navigate() -> StreamlitPage:
         st.Page(scripts / "compare.py", title="Compare"),
         st.Page(scripts / "capacity.py", title="Capacity"),
         st.Page(scripts / "replicas.py", title="Replicas"),
+        st.Page(scripts / "settings.py", title="Settings"),
         st.Page(scripts / "review.py", title="Review"),
         st.Page(scripts / "snapshots.py", title="Snapshots"),
         st.Page(scripts / "changes.py", title="Changes", visibility="hidden"),

@@ -122,6 +122,8 @@ STATES = (
     State("capacity-per-pool", at("capacity", per="pool")),
     State("capacity-unread", at("capacity"), fleet=BARE),
     State("replicas", at("replicas"), MAIN),
+    State("settings", at("settings"), MAIN),
+    State("setting", at("settings", path="cache_config.block_size"), MAIN),
     State("replicas-none-match", at("replicas", search=NO_MATCH)),
     State("replica", at("replica", replica=OTHER_HASH), MAIN),
     State("replica-differs", at("replica", replica=OTHER_HASH, show="true")),

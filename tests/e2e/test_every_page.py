@@ -34,6 +34,8 @@ PAGES = (
     at("compare", pool=CHAT, converge="A"),
     at("capacity"),
     at("replicas"),
+    at("settings"),
+    at("settings", path="cache_config.block_size"),
     at("replica", replica=OTHER_HASH),
     at("review"),
     at("snapshots"),

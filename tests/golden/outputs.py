@@ -81,7 +81,10 @@ def _changes(before: Fleet, after: Fleet) -> Iterator[tuple[str, str]]:
 def _addresses(fleet: Fleet) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield pages with the choices in their URLs: each page, each pool, one finding, one replica."""
     pool = fleet.pools[0].name
-    yield from ((page, {}) for page in ("overview", "findings", "capacity", "replicas", "review", "snapshots"))
+    yield from (
+        (page, {}) for page in ("overview", "findings", "capacity", "replicas", "settings", "review", "snapshots")
+    )
+    yield "settings", {"path": "cache_config.block_size"}
     yield "findings", {"finding": fleet.inspection.findings[0].id}
     yield from (("compare", {"pool": each.name}) for each in fleet.pools)
     yield "compare", {"pool": pool, "show": "all", "section": "cache_config"}

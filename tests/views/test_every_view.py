@@ -21,6 +21,7 @@ from dashboard.views.overview import overview_report
 from dashboard.views.replica import replica_report
 from dashboard.views.replicas import replicas_report
 from dashboard.views.review import review_report
+from dashboard.views.settings import settings_report
 from tests.builders import HOSTILE, document, down, fleet, hostile, story
 from tests.saved_fleets import built_of_captures
 from tests.views.walking import anchors_led_to, blocks_of, entries_of, files_of, parts_of
@@ -46,6 +47,8 @@ VIEWS: dict[str, Callable[[Fleet], View]] = {
     "capacity": capacity_report,
     "replicas": replicas_report,
     "replica": lambda built: replica_report(built, built.replicas[0].id),
+    "settings": settings_report,
+    "setting": lambda built: settings_report(built, path="cache_config.block_size"),
     "review": review_report,
     "changes": lambda built: changes_report(
         changes_between(hostile(), built), context_of(hostile()), context_of(built)

@@ -127,6 +127,7 @@ def test_an_unknown_pool_is_ignored_with_a_warning_where_all_pools_are_shown() -
         "findings",
         "capacity",
         "replicas",
+        "settings",
     ]
     assert "Ignored" not in html(visit("capacity", pool="chat-70b"))
     assert "<script>" not in html(visit("capacity", pool=HOSTILE))

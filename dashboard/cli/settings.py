@@ -1,0 +1,61 @@
+"""The command `settings`: the values of one setting on all replicas."""
+
+import difflib
+import json
+from typing import Annotated, Literal
+
+import typer
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.cli.saved import SnapshotOption, fleet_of
+from dashboard.cli.targets import ConfigOption, TargetsArgument, options_of
+from dashboard.cli.terminal import is_terminal, no_such_pool, put, width, wrong
+from dashboard.fleet.formatting import first_of
+from dashboard.render.csv_table import to_table_csv
+from dashboard.render.terminal import to_terminal
+from dashboard.views.settings import Choice, pool_values, setting_json, settings_report, values_data
+from dashboard.vllm.field_reference import known_paths
+
+MOST_SIMILAR = 5  # settings that a mistake names
+
+
+def settings(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="The setting, such as cache_config.block_size.")],
+    target: TargetsArgument = None,
+    config: ConfigOption = None,
+    snapshot: SnapshotOption = None,
+    pool: Annotated[str | None, typer.Option(metavar="GLOB", help="Print only pools with such a name.")] = None,
+    output: Annotated[Literal["table", "json", "csv"], typer.Option("--format", help="Output format.")] = "table",
+) -> None:
+    """Print the values of one setting on all replicas, and its type, default and flag by vLLM version.
+
+    Without --snapshot every replica is polled once. Exit code 2 for a setting that neither a replica nor a vLLM version
+    has, and for wrong usage or options.
+    """
+    fleet = fleet_of(snapshot, options_of(config, target, snapshot=snapshot), option="--snapshot")
+    if not fleet.replicas:
+        wrong("no targets")
+    choice = Choice(pool=pool)
+    known = tuple(pool_values(fleet, path, choice))
+    if pool is not None and not known:
+        no_such_pool(pool, (each.name for each in fleet.pools), unknown="--pool: no pool matches")
+    if path not in known_paths() and not any(each.is_reported for each in known):
+        wrong(f"{path}: no replica and no vLLM version has this setting{_similar(path, fleet)}")
+    view = settings_report(fleet, choice, path=path)
+    if output == "json":
+        put(f"{json.dumps(setting_json(path, known), indent=2, ensure_ascii=False)}\n")
+    elif output == "csv":
+        put(to_table_csv(values_data(path, known), view.context))
+    else:
+        put(to_terminal(view, width=width(), colour=is_terminal()))
+
+
+def _similar(path: str, fleet: Fleet) -> str:
+    """Return settings with the same last name, the same text or a similar path, as the end of a sentence."""
+    every = {*known_paths(), *(each for document in fleet.documents.values() for each in document.settings)}
+    last = path.rpartition(".")[2]
+    found = sorted(each for each in every if each.rpartition(".")[2] == last) or sorted(
+        each for each in every if path in each
+    )
+    found = found or difflib.get_close_matches(path, sorted(every), MOST_SIMILAR)
+    return f"; similar: {first_of(found, MOST_SIMILAR)}" if found else ""

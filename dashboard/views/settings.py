@@ -1,0 +1,312 @@
+"""The page Settings: any setting over the whole fleet, its values per pool, and what vLLM declares of it."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet import Replica, SettingValue, State, cohort_letters
+from dashboard.fleet.formatting import count, end_cut, first_of, setting_text
+from dashboard.fleet.frames import replicas_frame, settings_frame
+from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, joined, page, plain, replica, to_plain
+from dashboard.views import pages
+from dashboard.views.blocks import Cell, Column, Paragraph, Section, Table, Tone, View, data_table, number_cell
+from dashboard.views.context import context_of
+from dashboard.vllm.field_reference import Declaration, declarations
+from dashboard.vllm.versions import is_unsupported
+
+MOST_PATHS = 200  # settings that a search lists
+MOST_NAMES = 3  # replicas that a row names
+LONGEST = 60  # characters of a value in the list of settings
+VALUES, DECLARED = "values", "declared"  # anchors of the sections of one setting
+CSV_COLUMNS = ("path", "pool", "value", "state", "replicas", "cohorts", "names")
+
+
+class Choice(NamedTuple):
+    """The filters of a reader, and a search: words of a path or of a value. None and empty: all.
+
+    `pool` is a name, of one setting also a glob; `label` are words of `key=value`.
+    """
+
+    search: str = ""
+    pool: str | None = None
+    version: str | None = None
+    role: str | None = None
+    label: str = ""
+
+
+EVERY_SETTING = Choice()
+
+
+class PoolValue(NamedTuple):
+    """Replicas of one pool with the same value or state of a setting; `is_most`: no other value has more."""
+
+    pool: str
+    value: SettingValue
+    replicas: tuple[Replica, ...]
+    cohorts: tuple[str, ...]
+    is_most: bool
+
+    @property
+    def is_reported(self) -> bool:
+        """Return whether the replicas report a value, null included."""
+        return self.value.state not in {State.ABSENT, State.UNSUPPORTED}
+
+
+def setting_values(fleet: Fleet) -> pd.DataFrame:
+    """Return one row per replica's document and setting: path, value, state, and the number of replicas by pool."""
+    replicas = replicas_frame(fleet.replicas, fleet.pools)
+    numbers = replicas.dropna(subset=["document"]).groupby(["pool", "document"]).size().rename("replicas").reset_index()
+    rows = numbers.merge(settings_frame(fleet.documents.values()), on="document")
+    values = rows.groupby(["path", "pool", "value", "state"])["replicas"].sum().reset_index()
+    return values.assign(text=(values["path"] + " " + values["value"]).str.lower())
+
+
+def settings_report(
+    fleet: Fleet,
+    choice: Choice = EVERY_SETTING,
+    *,
+    path: str = "",
+    rows: pd.DataFrame | None = None,
+    name: str = "",
+) -> View:
+    """Return the settings that match a search, or all values of one `path`.
+
+    `rows` are those of `setting_values`, where they are known.
+    """
+    context = context_of(fleet, name=name, filters=[(key, text) for key, text in _filters(choice, path) if text])
+    if path:
+        known = tuple(pool_values(fleet, path, choice))
+        return View(
+            title="Setting",
+            headline=path,
+            lead=_lead(known),
+            context=context,
+            parts=(_values_section(path, known), declared_section(path)),
+        )
+    rows = found_settings(setting_values(fleet) if rows is None else rows, choice)
+    number = rows["path"].nunique()
+    differing = int((rows["differing"] > 0).sum())
+    return View(
+        title="Settings",
+        headline=f"{count(number, 'setting')}, {differing:,} with different values in a pool",
+        lead="Search by path or value. Open a setting for its values on all replicas.",
+        context=context,
+        parts=(Section(VALUES, "Settings", (_found_table(rows),)),),
+    )
+
+
+def _filters(choice: Choice, path: str) -> Iterator[tuple[str, str]]:
+    yield "path", path
+    yield from ((key, text or "") for key, text in choice._asdict().items())
+
+
+def found_settings(rows: pd.DataFrame, choice: Choice) -> pd.DataFrame:
+    """Return one row per setting that matches: differing pools first, then an equal last name, then by path."""
+    if choice.pool is not None:
+        rows = rows[rows["pool"] == choice.pool]
+    words = choice.search.lower().split()
+    for word in words:
+        rows = rows[rows["text"].str.contains(word, regex=False)]
+    differing = rows.groupby(["path", "pool"])["value"].nunique().gt(1).groupby("path").sum()
+    most = rows.sort_values(["replicas", "value"], ascending=[False, True]).drop_duplicates("path").set_index("path")
+    grouped = rows.groupby("path")
+    table = pd.DataFrame(
+        {
+            "differing": differing,
+            "number": grouped["value"].nunique(),
+            "replicas": grouped["replicas"].sum(),
+            "value": most["value"],
+            "state": most["state"],
+        }
+    ).reset_index()
+    exact = table["path"].str.rpartition(".")[2].isin(words) if len(table) else pd.Series(dtype=bool)
+    order = pd.DataFrame({"exact": ~exact, "differing": -table["differing"], "path": table["path"]})
+    return table.loc[order.sort_values(list(order.columns)).index].reset_index(drop=True)
+
+
+def pool_values(fleet: Fleet, path: str, choice: Choice = EVERY_SETTING) -> Iterator[PoolValue]:
+    """Yield the values of a setting: pools that differ first, the rarest value of a pool first."""
+    letters = cohort_letters(fleet.pools)
+    by_pool: dict[str, dict[SettingValue, list[Replica]]] = defaultdict(lambda: defaultdict(list))
+    for each in fleet.replicas:
+        if each.document is not None and _matches(each, choice):
+            by_pool[each.pool or ""][_value(fleet, each, path)].append(each)
+    for pool, by_value in sorted(by_pool.items(), key=lambda item: (len(item[1]) == 1, item[0])):
+        most = max(by_value, key=lambda value: len(by_value[value]))
+        for value in sorted(by_value, key=lambda value: (len(by_value[value]), value == most, value)):
+            members = tuple(by_value[value])
+            cohorts = tuple(sorted({letters[each.id] for each in members if each.id in letters}))
+            yield PoolValue(pool, value, members, cohorts, value == most)
+
+
+def _matches(replica: Replica, choice: Choice) -> bool:
+    labels = " ".join(f"{key}={text}" for key, text in replica.labels.items()).lower()
+    return (
+        (choice.pool in {None, replica.pool} or fnmatchcase(replica.pool or "", choice.pool or ""))
+        and choice.version in {None, replica.version}
+        and choice.role in {None, str(replica.role)}
+        and all(word in labels for word in choice.label.lower().split())
+    )
+
+
+def _value(fleet: Fleet, replica: Replica, path: str) -> SettingValue:
+    setting = fleet.documents[str(replica.document)].settings.get(path)
+    if setting is not None:
+        return SettingValue(setting.value, setting.state)
+    return SettingValue("null", State.UNSUPPORTED if is_unsupported(replica.version, path) else State.ABSENT)
+
+
+def _lead(known: Sequence[PoolValue]) -> str:
+    reported = [each for each in known if each.is_reported]
+    by_pool = Counter(each.pool for each in reported)
+    differing = [pool for pool, number in by_pool.items() if number > 1]
+    missing = sum(len(each.replicas) for each in known if not each.is_reported)
+    values = count(len({each.value for each in reported}), "value")
+    parts = [f"{values} in {count(len(by_pool), 'pool')}"] if reported else []
+    parts += [f"different in {first_of(differing, MOST_NAMES)}"] if differing else []
+    parts += [f"{'not' if parts else 'Not'} reported by {count(missing, 'replica')}"] if missing else []
+    return f"{'; '.join(parts)}." if parts else ""
+
+
+def _values_section(path: str, known: Sequence[PoolValue]) -> Section:
+    if not known:
+        return Section(VALUES, "Values", (Paragraph(plain("No replica matches the filters.")),))
+    columns = (Column("Pool"), Column("Value", is_code=True), Column("Replicas", is_number=True), Column("Names"))
+    note = "The most frequent value of a pool is last."
+    rows = tuple(_row(path, each) for each in known)
+    return Section(
+        VALUES, "Values", (Table("settings", f"Values of {path}", columns, rows, note, values_data(path, known)),)
+    )
+
+
+def values_data(path: str, known: Iterable[PoolValue]) -> Table:
+    """Return the values of a setting for programs: canonical JSON, empty where it is not reported."""
+    columns = tuple(Column(each, is_number=each == "replicas") for each in CSV_COLUMNS)
+    rows = (
+        (
+            *(path, each.pool, each.value.value if each.is_reported else None, str(each.value.state)),
+            *(len(each.replicas), each.cohorts, tuple(replica.name for replica in each.replicas)),
+        )
+        for each in known
+    )
+    return data_table("settings", "Values", columns, rows)
+
+
+def setting_json(path: str, known: Iterable[PoolValue]) -> dict[str, Any]:
+    """Return the values of a setting and its declarations as JSON; `value` is null where it is not reported."""
+    return {
+        "path": path,
+        "values": [
+            {
+                "pool": each.pool or None,
+                "value": json.loads(each.value.value) if each.value.state is not State.REDACTED else None,
+                "state": str(each.value.state),
+                "replicas": [replica.id for replica in each.replicas],
+                "cohorts": list(each.cohorts),
+            }
+            for each in known
+        ],
+        "declared": [
+            {
+                **each._asdict(),
+                "default": None if each.default is None else json.loads(each.default),
+                "computed": each.computed or None,
+                "flags": list(each.flags),
+            }
+            for each in declarations(path)
+        ],
+    }
+
+
+def _row(path: str, known: PoolValue) -> tuple[Cell, ...]:
+    pool, value = known.pool, known.value
+    differs = Tone.WARNING if known.is_reported else Tone.UNKNOWN
+    return (
+        Cell(pool or "no pool", target=Target(Kind.POOL, pool) if pool else None),
+        Cell(
+            end_cut(setting_text(*value)),
+            Tone.PLAIN if known.is_most else differs,
+            target=Target(Kind.SETTING, path, pool) if pool else None,
+        ),
+        number_cell(f"{len(known.replicas):,}", len(known.replicas)),
+        Cell(to_plain(names := _names(known)), pieces=names),
+    )
+
+
+def _names(known: PoolValue) -> Text:
+    """Return the first replicas as links, the number of the others, and the cohorts of all."""
+    first = known.replicas[:MOST_NAMES]
+    more = len(known.replicas) - len(first)
+    names = joined([(replica(each.name, each.id),) for each in first], last=", " if more else " and ")
+    cohorts = f" ({', '.join(known.cohorts)})" if known.cohorts else ""
+    return (*names, Piece(f"{f' and {more:,} more' if more else ''}{cohorts}", Style.MUTED))
+
+
+def _found_table(rows: pd.DataFrame) -> Table | Paragraph:
+    if rows.empty:
+        return Paragraph(plain("No setting matches the filters."))
+    columns = {
+        Column("Setting", is_code=True): [Cell(path, target=page(pages.SETTINGS, path=path)) for path in rows["path"]],
+        Column("Pools that differ", is_number=True): [
+            number_cell(f"{number:,}" if number else "", number)._replace(tone=Tone.WARNING if number else Tone.PLAIN)
+            for number in rows["differing"].tolist()
+        ],
+        Column("Values", is_number=True): [number_cell(f"{number:,}", number) for number in rows["number"].tolist()],
+        Column("Most frequent value", is_code=True): [
+            Cell(end_cut(setting_text(value, State(state)), LONGEST), value=value)
+            for value, state in zip(rows["value"].tolist(), rows["state"].tolist(), strict=True)
+        ],
+        Column("Replicas", is_number=True): [
+            number_cell(f"{number:,}", number) for number in rows["replicas"].tolist()
+        ],
+    }
+    hidden = len(rows) - MOST_PATHS
+    note = f"{hidden:,} more match; add a word to the search." if hidden > 0 else ""
+    cells = tuple(zip(*(each[:MOST_PATHS] for each in columns.values()), strict=True))
+    return Table("settings", "Settings", tuple(columns), cells, note)
+
+
+def declared_section(path: str) -> Section:
+    """Return what vLLM declares of a setting, by version."""
+    known = declarations(path)
+    if not known:
+        why = "not a variable of vLLM" if path.startswith("env.") else "no vLLM version declares it"
+        return Section(DECLARED, "Field reference", (Paragraph(plain(f"Not in the field reference: {why}.")),))
+    columns = (
+        Column("vLLM"),
+        Column("Type", is_code=True),
+        Column("Default", is_code=True),
+        Column("Flag", is_code=True),
+    )
+    rows = tuple(
+        (Cell(versions), Cell(each.type), Cell(default_text(each)), Cell(" ".join(each.flags) or _variable(path)))
+        for versions, each in zip(_spans(known), known, strict=True)
+    )
+    note = "Read from vLLM's source: the newest patch of each minor version since 0.12."
+    return Section(DECLARED, "Field reference", (Table("field-reference", "Declared by vLLM", columns, rows, note),))
+
+
+def default_text(declared: Declaration) -> str:
+    """Write a default: its value, or `computed (SYMBOL)`."""
+    if declared.default is None:
+        return f"computed ({declared.computed})"
+    return setting_text(declared.default, State.NULL if json.loads(declared.default) is None else State.REPORTED)
+
+
+def _spans(known: tuple[Declaration, ...]) -> Iterator[str]:
+    for each, following in zip(known, [*known[1:], None], strict=True):
+        if each.until:
+            yield each.since if each.since == each.until else f"{each.since} to {each.until}"
+        elif following is None:
+            yield f"{each.since} and newer"
+        else:
+            yield f"{each.since} to before {following.since}"
+
+
+def _variable(path: str) -> str:
+    return path.removeprefix("env.") if path.startswith("env.") else ""

@@ -1,0 +1,26 @@
+"""Settings: any setting over the whole fleet, and its values on every replica."""
+
+import streamlit as st
+
+from dashboard.views import pages
+from dashboard.views.settings import settings_report
+from dashboard.web import draw, empty, links, markup, settings_page, share, state
+
+fleet = state.fleet()
+if not fleet.pools:
+    empty.nothing_answered()
+    st.stop()
+
+path = st.query_params.get(pages.PATH, "")
+head = st.container()
+rows = settings_page.rows(fleet.generation, fleet.since, fleet)
+with st.container(key="filters", horizontal=True, vertical_alignment="bottom", gap="small"):
+    choice = settings_page.choose(fleet, has_path=bool(path))
+    name = state.snapshot_name()
+    view = settings_report(fleet, choice, path=path, rows=rows, name=name)
+with head:
+    if path:
+        st.html(markup.link(links.to(pages.SETTINGS), "All settings"))
+    draw.draw_head(view)
+draw.draw_sections(view.parts, "settings")
+share.offer(lambda: view)

@@ -1,0 +1,66 @@
+"""`settings`: the values of one setting as a table, JSON and CSV."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.documents.fleet import fleet_json
+from tests.builders import NOW
+from tests.commands import assert_wrong_usage, run
+
+pytestmark = pytest.mark.usefixtures("working_folder")
+SIZE = "cache_config.block_size"
+
+
+@pytest.fixture(scope="module")
+def saved_demo(demo_fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of `poll --format json --full`."""
+    file = tmp_path_factory.mktemp("saved") / "fleet.json"
+    file.write_bytes(fleet_json(demo_fleet, NOW, full=True))
+    return file
+
+
+def test_the_table_has_values_and_declarations(saved_demo: Path) -> None:
+    done = run("settings", SIZE, "--snapshot", str(saved_demo))
+
+    assert done.exit_code == 0
+    assert "different in chat-70b" in done.stdout
+    assert "--block-size" in done.stdout
+
+
+def test_a_glob_chooses_pools_and_json_is_for_programs(saved_demo: Path) -> None:
+    done = run("settings", SIZE, "--snapshot", str(saved_demo), "--pool", "chat*", "--format", "json")
+
+    values = json.loads(done.stdout)["values"]
+    assert {each["pool"] for each in values} == {"chat-70b"}
+    assert [each["value"] for each in values] == [32, 16]
+
+
+def test_csv_has_a_row_per_pool_and_value(saved_demo: Path) -> None:
+    done = run("settings", SIZE, "--snapshot", str(saved_demo), "--format", "csv")
+
+    lines = [line for line in done.stdout.splitlines() if not line.startswith("#")]
+    rows = list(csv.DictReader(io.StringIO("\n".join(lines))))
+    assert rows[0]["value"] == "32"
+    assert sum(int(row["replicas"]) for row in rows) == 39
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ("block_size",),
+            "block_size: no replica and no vLLM version has this setting; similar: cache_config.block_size",
+        ),
+        (("cache_config.blok_size",), "similar: cache_config.block_size"),
+        ((SIZE, "--pool", "nowhere"), "--pool: no pool matches 'nowhere'; there are: 'chat-70b'"),
+    ],
+)
+def test_a_setting_or_pool_that_is_unknown_is_wrong_usage(
+    saved_demo: Path, arguments: tuple[str, ...], sentence: str
+) -> None:
+    assert_wrong_usage(run("settings", *arguments, "--snapshot", str(saved_demo)), sentence)

@@ -1,0 +1,149 @@
+"""The page Settings as a view: search, values per pool, the field reference, JSON and CSV."""
+
+import json
+
+import pytest
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet import State
+from dashboard.views.settings import (
+    EVERY_SETTING,
+    Choice,
+    found_settings,
+    pool_values,
+    setting_json,
+    setting_values,
+    settings_report,
+)
+from tests.builders import alike, document, down, fleet, replica, story
+from tests.views.walking import part, tables_of, text_of
+
+SIZE = "cache_config.block_size"
+TIMEOUT = "parallel_config.fault_tolerance_config.engine_recovery_timeout_sec"
+USUAL, LARGE = document(), document({SIZE: 32})
+
+
+def mixed() -> Fleet:
+    """A pool with one odd replica of five, a pool of one replica, and a replica that is down."""
+    members = [
+        *alike("chat", 4, USUAL),
+        replica("chat-odd", document=LARGE, labels={"zone": "eu-1"}),
+        replica("embed-1", pool="embed", document=LARGE),
+        down("gone", pool="embed"),
+    ]
+    return fleet(members, [USUAL, LARGE])
+
+
+def shown(built: Fleet, path: str = SIZE, choice: Choice = EVERY_SETTING) -> list[tuple[str, str, int]]:
+    """Pool, value and number of replicas of each row."""
+    return [(each.pool, each.value.value, len(each.replicas)) for each in pool_values(built, path, choice)]
+
+
+def found(choice: Choice) -> list[str]:
+    return found_settings(setting_values(mixed()), choice)["path"].to_list()
+
+
+def test_a_pool_that_differs_is_first_and_its_rarest_value_above_the_others() -> None:
+    assert shown(mixed()) == [("chat", "32", 1), ("chat", "16", 4), ("embed", "32", 1)]
+
+
+@pytest.mark.parametrize(
+    ("choice", "replicas"),
+    [
+        (Choice(pool="embed"), 1),
+        (Choice(pool="*"), 6),
+        (Choice(pool="ch*t"), 5),
+        (Choice(label="zone=eu-1"), 1),
+        (Choice(role="decode"), 0),
+        (Choice(version="0.1.0"), 0),
+    ],
+)
+def test_filters_choose_the_replicas(choice: Choice, replicas: int) -> None:
+    assert sum(number for *_, number in shown(mixed(), choice=choice)) == replicas
+
+
+def test_the_lead_counts_values_and_names_the_pools_that_differ() -> None:
+    assert settings_report(mixed(), path=SIZE).lead == "2 values in 2 pools; different in chat."
+    assert settings_report(mixed(), path="cache_config.unknown").lead == "Not reported by 6 replicas."
+    nothing = settings_report(mixed(), Choice(pool="x"), path=SIZE)
+    assert (nothing.lead, "No replica matches the filters." in text_of(nothing)) == ("", True)
+
+
+def test_a_version_without_the_setting_is_unsupported_and_others_do_not_report_it() -> None:
+    old, new = (replica(name, document=USUAL, version=version) for name, version in (("a", "0.20.2"), ("b", "0.33.0")))
+    known = pool_values(fleet([old, new], [USUAL]), TIMEOUT)
+
+    assert {each.value.state: each.replicas[0].name for each in known} == {State.UNSUPPORTED: "a", State.ABSENT: "b"}
+
+
+@pytest.mark.parametrize(
+    ("choice", "first"),
+    [
+        (Choice(), SIZE),  # pools differ in it
+        (Choice(search="BLOCK size"), SIZE),
+        (Choice(search="block_size 32"), SIZE),
+        (Choice(search="sha256"), "cache_config.prefix_caching_hash_algo"),
+    ],
+)
+def test_a_search_finds_paths_and_values(choice: Choice, first: str) -> None:
+    assert found(choice)[0] == first
+
+
+def test_a_search_without_a_match_is_empty() -> None:
+    assert found(Choice(search="block_size 64")) == []
+    assert "No setting matches the filters." in text_of(settings_report(mixed(), Choice(search="nothing")))
+
+
+def test_only_the_values_of_the_chosen_pool_count() -> None:
+    rows = found_settings(setting_values(mixed()), Choice(pool="embed")).set_index("path")
+
+    assert dict(rows.loc[SIZE, ["differing", "number", "value", "replicas"]]) == {
+        "differing": 0,
+        "number": 1,
+        "value": "32",
+        "replicas": 1,
+    }
+
+
+def test_the_field_reference_has_a_row_per_declaration() -> None:
+    (table,) = tables_of([part(settings_report(mixed(), path="scheduler_config.async_scheduling"), "declared")])
+
+    assert [[cell.text for cell in row] for row in table.rows] == [
+        ["0.12.0 to before 0.14.1", "bool", "false", "--async-scheduling"],
+        ["0.14.1 to before 0.17.1", "bool", "null", "--async-scheduling"],
+        ["0.17.1 and newer", "bool | None", "null", "--async-scheduling"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("scheduler_config.max_num_seqs", "computed (EngineArgs.create_engine_config)"),
+        ("scheduler_config.max_num_partial_prefills", "0.12.0 to 0.26.0"),
+        ("env.VLLM_SERVER_DEV_MODE", "VLLM_SERVER_DEV_MODE"),
+        ("env.PYTHONHASHSEED", "Not in the field reference: not a variable of vLLM."),
+        ("not.invented.yet", "Not in the field reference: no vLLM version declares it."),
+    ],
+)
+def test_a_default_is_computed_or_a_literal_and_a_setting_may_be_removed_or_unknown(path: str, text: str) -> None:
+    assert text in text_of(settings_report(mixed(), path=path))
+
+
+def test_json_has_native_values_and_null_where_nothing_is_reported() -> None:
+    content = setting_json(SIZE, pool_values(mixed(), SIZE))
+
+    assert [(each["pool"], each["value"], each["state"]) for each in content["values"]] == [
+        ("chat", 32, "reported"),
+        ("chat", 16, "reported"),
+        ("embed", 32, "reported"),
+    ]
+    assert content["declared"][0]["since"] == "0.12.0"
+    assert json.loads(json.dumps(content)) == content
+    assert {each["value"] for each in setting_json("x", pool_values(mixed(), "x"))["values"]} == {None}
+
+
+def test_every_setting_of_the_story_is_found_by_its_path() -> None:
+    rows = setting_values(story())
+
+    for path in rows["path"].unique()[::50]:
+        assert path in found_settings(rows, Choice(search=path))["path"].to_list()

@@ -1,0 +1,44 @@
+"""The page Settings: search, one setting, filters in the URL, empty states."""
+
+from tests.builders import hostile, story
+from tests.page_runner import html, open_page
+
+SIZE = "cache_config.block_size"
+
+
+def test_a_search_lists_settings_as_links_to_their_values() -> None:
+    shown = html(open_page(story(), "settings", search="block_size"))
+
+    assert f'href="settings?path={SIZE}"' in shown
+    assert "gpu_memory_utilization" not in shown
+
+
+def test_a_setting_has_its_values_in_every_pool_and_its_declarations() -> None:
+    shown = html(open_page(story(), "settings", path=SIZE))
+
+    assert f"<h1>{SIZE}</h1>" in shown
+    assert 'href="settings"' in shown
+    assert f'href="compare?pool=chat-70b&amp;path={SIZE}"' in shown
+    assert "--block-size" in shown
+
+
+def test_filters_of_the_url_choose_replicas() -> None:
+    every = html(open_page(story(), "settings", path=SIZE))
+    decoding = html(open_page(story(), "settings", path=SIZE, role="decode"))
+
+    assert "gemma-27b" in every
+    assert "gemma-27b" not in decoding
+
+
+def test_an_unknown_setting_is_an_empty_page_with_a_reason() -> None:
+    shown = html(open_page(story(), "settings", path="<b>x</b>"))
+
+    assert "no vLLM version declares it" in shown
+    assert "<b>x" not in shown
+
+
+def test_foreign_text_is_never_markup() -> None:
+    for path in ("", "model_config.tokenizer"):
+        shown = html(open_page(hostile(), "settings", path=path))
+        assert "<script" not in shown
+        assert "<img" not in shown
