@@ -20,7 +20,9 @@ from tests.serving import ROOT
 from tests.tools import command_line
 from tests.tools.write_docs import RULES, rule_pages
 
-COMMAND = re.compile(r"python3? -m dashboard ((?:poll|check|settings|rules|baseline|report|diff|serve|demo)\b[^\n`#>|]*)")
+COMMAND = re.compile(
+    r"python3? -m dashboard ((?:poll|check|settings|rules|baseline|report|diff|serve|demo)\b[^\n`#>|]*)"
+)
 YAML = re.compile(r"^```yaml\n(.*?)^```", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)\)")
 PAGES = [
