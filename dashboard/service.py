@@ -56,7 +56,7 @@ def poll_once(
     on_done: Callable[[int, int], None] = lambda _done, _total: None,
     failures: tuple[str, ...] = (),
 ) -> Fleet:
-    """Poll every target once and derive the fleet, for the command line.
+    """Poll every target once and return the fleet; for the command line.
 
     `on_done` gets the number of finished and of all replicas; `failures` are the unreadable lists of targets.
     """

@@ -115,7 +115,7 @@ def test_wrong_usage_is_one_sentence(folder: Path, arguments: list[str], why: st
 
 
 def test_live_is_compared_with_a_saved_poll(folder: Path) -> None:
-    """One replica of the simulated fleet restarts with another block size between the two polls."""
+    """One replica of the simulated fleet restarts with a different block size between the two polls."""
     with in_thread(default_fleet(FEW)) as server:
         entries = targets(server.fleet, server.port)
         listed = [{"url": each["targets"][0], "labels": each["labels"]} for each in entries]

@@ -32,7 +32,7 @@ def store(working_folder: Path) -> Snapshots:
 
 @pytest.fixture
 def current() -> Fleet:
-    """Two replicas agree and a third has another block size."""
+    """Two replicas agree and a third has a different block size."""
     usual, odd = document(), document({"cache_config.block_size": 32})
     return fleet([*alike("chat", 2, usual), *alike("chat", 1, odd, first=3)], [usual, odd])
 

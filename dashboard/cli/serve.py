@@ -50,7 +50,7 @@ def demo(
         str | None,
         typer.Option(
             metavar="ADDRESS:BLOCK_SIZE:SECONDS",
-            help="Restart a replica with another block size after some seconds, as 127.1.0.3:32:60.",
+            help="Restart a replica with a different block size after some seconds, as 127.1.0.3:32:60.",
         ),
     ] = None,
 ) -> None:

@@ -48,7 +48,7 @@ def contradictions(codes: Codes) -> list[int]:
 
 
 def contradicting_rows(column: Sequence[int]) -> list[int]:
-    """Return for every row of one column the rows with another value, as a bit set."""
+    """Return for every row of one column the rows with a different value, as a bit set."""
     rows_by_code: dict[int, int] = {}
     all_rows = 0
     for row, code in enumerate(column):

@@ -86,7 +86,7 @@ def missing_code(version: str | None, path: str) -> int:
 
 
 def is_comparable(state: State) -> bool:
-    """Return whether a setting in this state has a value that another value can contradict."""
+    """Return whether a setting in this state has a value that a different value can contradict."""
     return state is State.REPORTED or state is State.NULL
 
 

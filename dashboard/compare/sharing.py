@@ -160,7 +160,7 @@ class SharingVerdict:
 
     @property
     def other_versions(self) -> tuple[CohortHashes, ...]:
-        """The cohorts with another vLLM version than the first that reports one, where hashes do not settle it."""
+        """The cohorts with a different vLLM version than the first that reports one, where hashes do not settle it."""
         known = [each for each in self.cohorts if VERSION_PATH in each.values]
         return tuple(
             each

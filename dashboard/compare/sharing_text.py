@@ -197,7 +197,7 @@ def _probably_random(verdict: SharingVerdict, differing: Collection[str]) -> Ite
 
 
 def _other_versions(verdict: SharingVerdict, differing: Collection[str]) -> Iterator[Text]:
-    """Write which cohorts may hash differently, because they run another version."""
+    """Write which cohorts may hash differently, because they run a different version."""
     groups: dict[Text, list[CohortHashes]] = {}
     first = next((each for each in verdict.cohorts if VERSION_PATH in each.values), verdict.cohorts[0])
     for each in verdict.other_versions:
@@ -253,7 +253,7 @@ def _outdated(verdict: SharingVerdict) -> Iterator[Text]:
 
 
 def _cause(cell: SharingCell, own: CohortHashes, other: CohortHashes) -> Text:
-    """Write the cause of a cell from the side of `own`; another version is added to a measured cause."""
+    """Write the cause of a cell from the side of `own`; a different version is added to a measured cause."""
     if cell.paths:
         cause = _settings(cell.paths, own, other)
     elif cell.cause is Cause.CACHING_OFF:

@@ -44,7 +44,7 @@ def yaml_pair(key: str, value: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Write a string, in quotes unless no YAML reader takes it for another type."""
+    """Write a string, in quotes unless no YAML reader takes it for a different type."""
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
         return text
     escaped = _ESCAPED.sub(lambda m: f"\\{m[0]}" if m[0] in '"\\' else f"\\U{ord(m[0]):08x}", text)

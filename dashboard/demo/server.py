@@ -24,7 +24,7 @@ FILES_PER_REPLICA = 3  # one that listens, and connections
 
 
 class Restart(NamedTuple):
-    """A scheduled restart of the replica at an address with another block size."""
+    """A scheduled restart of the replica at an address with a different block size."""
 
     after_seconds: float
     address: str

@@ -88,7 +88,7 @@ def _placed(replica: DemoReplica, index: int, seed: int) -> DemoReplica:
 
 
 def _chat(variant: Settings) -> Iterator[DemoReplica]:
-    """Seventeen replicas of a 70B model: 4 has another block size, 11 another hash algorithm, 17 is slow.
+    """Seventeen replicas of a 70B model: 4 has a different block size, 11 a different hash algorithm, 17 is slow.
 
     All have the provider; replica 11 also has development mode.
     """

@@ -1,7 +1,7 @@
 """The dataframes of a fleet: its public tables. Pages and exports make their tables from them.
 
 Each function takes the core types and returns one row per object, in their order, with the columns and types of its
-table. Bytes and tokens are as the names end; a missing value is NA.
+table. The end of a column's name is its unit, such as `_bytes`; a missing value is NA.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -47,7 +47,7 @@ class ApplyMethod(StrEnum):
     NO_FLAG = "no flag"  # remove its flag
     VARIABLE = "variable"
     NO_VARIABLE = "no variable"
-    IMAGE = "image"  # another version of vLLM
+    IMAGE = "image"  # a different version of vLLM
     BY_HAND = "by hand"  # part of the value is each replica's own
     CHOICE = "choice"  # any value of a range, and the pool has no usual one
     MISFIT = "misfit"  # not a value of this setting: text instead of a number or switch
@@ -69,7 +69,7 @@ def apply_methods(
 def paths_after_image(how: Mapping[str, ApplyMethod]) -> AbstractSet[str]:
     """Return the paths to change after the image: where it changes, all others.
 
-    Another version has other defaults, so some of the rest may need no change. `how` is from `apply_methods`.
+    A different version has different defaults, so some of the rest may need no change. `how` is from `apply_methods`.
     """
     others = {path for path, method in how.items() if method is not ApplyMethod.IMAGE}
     return others if len(others) < len(how) else frozenset()
@@ -187,7 +187,7 @@ def removable_text(flags: Iterable[str]) -> str:
 
 
 def is_misfit(path: str, wanted: SettingValue, values: Collection[SettingValue]) -> bool:
-    """Return whether a value has another type than the reported ones: text instead of a number or switch."""
+    """Return whether a value has a different type than the reported ones: text instead of a number or switch."""
     if wanted.state is not State.REPORTED or path in _NUMBERED:
         return False
     kinds = {_kind(each) for each in values if each.state is State.REPORTED}

@@ -31,7 +31,7 @@ Compared = Mapping[str, Holders]  # path -> its values with their replicas
 
 
 class Contrast(NamedTuple):
-    """A setting of which some replicas report another value than the reference."""
+    """A setting of which some replicas report a different value than the reference."""
 
     path: str
     own: SettingValue

@@ -96,7 +96,7 @@ def describe_fleet(fleet: Fleet, name: str, at: datetime) -> SnapshotMetadata:
 
 
 def with_name(metadata: SnapshotMetadata, name: str) -> SnapshotMetadata:
-    """Return the metadata with another name."""
+    """Return the metadata with a different name."""
     return metadata.model_copy(update={"name": tidy_name(name)})
 
 

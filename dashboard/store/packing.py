@@ -163,7 +163,7 @@ def _clean_setting(path: str, saved: Any) -> Any:
 
 
 def _clean_parts(saved: Any, clean: Callable[[str, Any], Any]) -> Any:
-    """Return an object with each part cleaned; another value is redacted as a whole."""
+    """Return an object with each part cleaned; a different value is redacted as a whole."""
     if not isinstance(saved, dict):
         return redact(saved)
     return {redact_text(name): clean(name, part) for name, part in saved.items()}

@@ -150,7 +150,7 @@ def _cut(name: str, caption: str, columns: tuple[Column, ...], rows: Sequence[tu
 
 
 def _is_changed(pool: PoolCapacity) -> bool:
-    """Return whether a pool has another amount than before, as far as the table shows it."""
+    """Return whether a pool has a different amount than before, as far as the table shows it."""
     before, after = (each._replace(tokens=0, bytes=0) for each in (pool.before, pool.after))
     return before != after or text.share_text(pool) not in {text.NO_CHANGE, "-"}
 

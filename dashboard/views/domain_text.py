@@ -29,7 +29,7 @@ def domain_text(domain: Domain, context: ImpactContext) -> str:
 
 
 def shared_texts(domain: Domain) -> list[str]:
-    """Return router and KV store of a pool: `router: prefix-hash (fleet.yaml)`."""
+    """Return the router and the KV store of a pool: `router: prefix-hash (fleet.yaml)`."""
     return [_router(domain), *([_store(domain)] if domain.kv_store is not Store.NONE else [])]
 
 

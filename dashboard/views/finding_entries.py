@@ -202,7 +202,7 @@ def _full(bundle: Sequence[Group], context: FindingContext) -> Entry:
 
 
 def _differing(findings: Sequence[Finding], field: str) -> str:
-    """Return the pool of the first finding, if another one of the group has another value."""
+    """Return the pool of the first finding, if another one of the group has a different value."""
     return f" in {where_of(findings[0])}" if len({getattr(each, field) for each in findings}) > 1 else ""
 
 

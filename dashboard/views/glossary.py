@@ -18,7 +18,7 @@ TERMS: Mapping[str, str] = {
     "block size": "Tokens that are hashed and cached as one block; replicas with different sizes share no prefixes.",
     "hash algorithm": "How vLLM computes the key of a block from its tokens; with another one equal tokens have other "
     "keys.",
-    "prefix sharing": "Whether equal prompts hit the cache on every replica of the pool.",
+    "prefix sharing": "Whether identical prompts hit the cache on every replica of the pool.",
     "DP rank": "One data-parallel engine of a replica, with its own KV cache.",
     "KV cache group": "Layers of a model with the same kind of KV cache; a hybrid model has several groups.",
     "capacity": "Tokens of KV cache of an engine, or the requests of one length that fit at a time.",

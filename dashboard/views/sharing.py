@@ -35,7 +35,7 @@ def sharing_verdicts(fleet: Fleet) -> dict[str, SharingVerdict]:
 def severity(verdict: SharingVerdict, named: Mapping[str, Severity]) -> str:
     """Return the severity of a verdict: that of the worst finding on a setting that decides it.
 
-    Without such a finding another version alone is a warning: it may or may not hash differently.
+    Without such a finding a different version alone is a warning: it may or may not hash differently.
     """
     if verdict.verdict is not Verdict.DIFFERS:
         return _KINDS[verdict.verdict]

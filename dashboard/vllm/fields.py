@@ -48,7 +48,7 @@ class Field(NamedTuple):
 
 
 def _same(section: str, config: str, names: str) -> tuple[Field, ...]:
-    """Return fields with vLLM's own names, in a section of another name."""
+    """Return fields with vLLM's own names, in a section with a different name."""
     prefix = f"{section}." if section else ""
     return tuple(Field(f"{prefix}{name}", f"{config}.{name}") for name in names.split())
 

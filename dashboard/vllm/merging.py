@@ -109,7 +109,7 @@ def _kept(path: str, merged: Mapping[str, Setting], taken: frozenset[str]) -> Se
 
 
 def _contradict(path: str, kept: Setting, other: Setting) -> bool:
-    """Return whether two values exclude each other. A model loaded from a URL has a folder of another name."""
+    """Return whether two values exclude each other. A model loaded from a URL has a folder with a different name."""
     is_copy = path == MODEL and "://" in other.value and "/" not in kept.value
     return kept.state in COMPARABLE and other.state in COMPARABLE and kept.value != other.value and not is_copy
 

@@ -13,7 +13,7 @@ from dashboard.web import links
 
 
 def text(value: object) -> str:
-    """Return a value escaped for content and attributes."""
+    """Return a value escaped for HTML text and attributes."""
     return escape(visible(str(value)), quote=True)
 
 

@@ -23,7 +23,7 @@ TO_DELETE = "snapshot_to_delete"
 IMPORTED, ROUND = "imported", "import_round"  # the result of the last import, and the number of imports
 
 BROWSER_SECONDS = 0.2  # until the browser has drawn "Checking": reading a large file blocks the interpreter for seconds
-FLEET_NAME = "imported"  # of saved answers without another name
+FLEET_NAME = "imported"  # of saved answers without a different name
 MOST_REFUSED = 20  # files listed one by one
 _HOW = (
     '<p class="mute">Drop an exported snapshot, the output of <code>poll --format json --full</code>, or answers of '

@@ -66,7 +66,7 @@ def read_stored(snapshot: str | None) -> Stored | None:
 
 
 def latest_equal() -> Fleet:
-    """Return the newest fleet with the same content as the shown one: its data is as of a later poll."""
+    """Return the newest fleet with the content of the displayed one. Its data is as of a later poll."""
     newest = service.current()
     return newest if not is_still() and newest.generation == fleet().generation else fleet()
 

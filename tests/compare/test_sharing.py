@@ -159,7 +159,7 @@ def test_two_cohorts_are_compared_by_hashes_else_by_settings(
 def test_cohorts_with_equal_hashes_share_only_with_equal_settings_of_the_kv_cache(
     settings: Mapping[str, Any], share: Share, path: str
 ) -> None:
-    """A folder may contain the model with another name."""
+    """A folder may contain the model with a different name."""
     verdict = verdict_of(({}, ["a", "a"]), (settings, ["a"]))
     cell = verdict.cells[-1]
 

@@ -14,7 +14,7 @@ from tests.shapes import unlike
 CAPTURES = Path(__file__).parents[1] / "captures"
 PLUGIN = "/plugins/llm-d-server-introspection"
 
-# A replica, another version for it, the path, the capture with an equal answer.
+# A replica, a different version for it, the path, the capture with an equal answer.
 JSON_ANSWERS = [
     ("qwen3-8b-01", None, "/server_info", "0.32.0/llama_noprefix/server_info.json"),
     ("chat-70b-01", None, "/server_info", "0.32.0/qwen3_kvevents/server_info.json"),

@@ -47,7 +47,7 @@ def block(readme: str, language: str) -> str:
 
 @contextmanager
 def nginx(folder: Path, readme: str, upstream: int) -> Iterator[int]:
-    """Start nginx with README's location, with another port and another password file."""
+    """Start nginx with README's location, with a different port and another password file."""
     location = block(readme, "nginx")
     for ours, tested in (("127.0.0.1:8501", f"127.0.0.1:{upstream}"), ("/etc/nginx/", f"{folder}/")):
         assert location.count(ours) == 1

@@ -43,7 +43,7 @@ def test_hostile_names_of_models_adapters_and_devices_are_cut_and_on_one_line(ru
 def test_the_provider_replaces_development_mode_where_some_vllm_can_load_it(
     versions: list[str | None], snippets: list[str], sentence: str
 ) -> None:
-    """Nothing is pasted that overwrites VLLM_PLUGINS or closes another port."""
+    """Nothing is pasted that overwrites VLLM_PLUGINS or closes a different port."""
     pool = ({"settings": {"env.VLLM_SERVER_DEV_MODE": True, "version": each}} for each in versions)
     finding = finding_of("CO-14", *pool)
 

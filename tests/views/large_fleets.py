@@ -7,7 +7,7 @@ MANY = 200
 
 
 def large(pools: int = MANY) -> tuple[list[Replica], list[Document]]:
-    """Pools of five replicas that all differ in the same way: one has another block size, and less KV cache."""
+    """Pools of five replicas that all differ in the same way: one has a different block size, and less KV cache."""
     usual, other = document(), document({"cache_config.block_size": 32})
     members: list[Replica] = []
     for name in [f"pool-{place:03}" for place in range(pools)]:

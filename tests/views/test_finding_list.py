@@ -35,7 +35,7 @@ def test_a_search_finds_names_addresses_labels_settings_rules_and_text_in_any_ca
 
 
 def test_equal_findings_of_several_pools_are_one_group_in_the_order_of_the_first() -> None:
-    """Another severity, confidence or assumption makes another group."""
+    """Another severity, confidence or assumption makes a different group."""
     built = story()
     same = [finding(built, [name], id=name, sentence="S") for name in ("chat-70b-16", "gemma-27b-01")]
     other = [

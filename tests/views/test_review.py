@@ -34,7 +34,7 @@ DRAIN = Note("drain it", "ann")
 
 
 def one_a_pool(number: int) -> tuple[Fleet, list[Finding]]:
-    """Equal pools, each with a finding of one rule with another value."""
+    """Equal pools, each with a finding of one rule with a different value."""
     built = fleet(*large(number))
     found = [
         finding(built, [f"pool-{place:03}-05"], id=f"{place:010}", sentence=f"Block size is {place}.")

@@ -29,7 +29,7 @@ COUNTED = frozenset(
 def document_after(document: Document, changes: Sequence[SettingChange], target: Mapping[str, Setting]) -> Document:
     """Return a document with changed settings.
 
-    Another version has other defaults: settings that the target does not report become unknown.
+    A different version has different defaults: settings that the target does not report become unknown.
     """
     if not changes:
         return document

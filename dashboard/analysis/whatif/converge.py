@@ -230,8 +230,8 @@ def _notes(plan: _Plan, after: Fleet) -> Iterator[str]:
         yield f"LoRA adapters of {these} must be loaded again."
     if any(change.path == VERSION for found in plan.changes.values() for change in found):
         yield (
-            "Another version has other defaults: settings that the target does not report are unknown until the "
-            "restart."
+            "A different version has different defaults: settings that the target does not report are unknown until "
+            "the restart."
         )
     versions = {each.version for each in after.replicas if each.pool == plan.pool.name and each.version}
     if plan.fleet.inspection.rollouts.get(plan.pool.name) and plan.restarting and len(versions) > 1:

@@ -95,10 +95,10 @@ def _development_mode(pool: PoolSubject) -> Iterator[Draft]:
     evidence = [Evidence(DEV_MODE, *value, ids) for value, ids in switched.items()]
     if answering:
         evidence.append(Evidence(ROUTE, json.dumps("answers"), State.REPORTED, answering))
-    how = write(f"{ROUTE} answers") if answering else write(setting_piece(DEV_MODE), " is set")
+    how = write(f"{ROUTE} responds") if answering else write(setting_piece(DEV_MODE), " is set")
     yield Draft(
         tuple(replicas),
-        write("Development mode is on (", how, "); its routes stop or change the server."),
+        write("Development mode is enabled (", how, "). Its routes can stop or change the server."),
         tuple(evidence),
         _remedy(pool, frozenset(replicas)),
     )

@@ -35,7 +35,7 @@ def sampling_defaults_differ(pool: PoolSubject) -> Iterator[Draft]:
 
     Why it matters:
         - any pool (warning): A request without temperature, top_p, penalties or token limit uses the replica's
-          defaults, so the same prompt gets answers of another style or length.
+          defaults, so the same prompt gets answers in a different style or length.
 
     How to fix:
         Set the same `--generation-config` and `--override-generation-config` on every replica of the pool.
@@ -77,9 +77,9 @@ def chat_template_differs(pool: PoolSubject) -> Iterator[Draft]:
     Why it matters:
         - prefix-hash (critical): The router renders chats with one template. It never matches replicas with another
           one, which also answer differently.
-        - kv-events (critical): The same chat has other tokens on each side, so blocks are never found for prompts that
-          another replica rendered. Answers depend on the replica.
-        - any pool (critical): The same chat becomes another prompt, so answers depend on the replica.
+        - kv-events (critical): The same chat has different tokens on each side, so blocks are never found for prompts
+          that another replica rendered. Answers depend on the replica.
+        - any pool (critical): The same chat becomes a different prompt, so answers depend on the replica.
 
     How to fix:
         Mount one template file into every replica of the pool, from one ConfigMap, and set it with `--chat-template`;
@@ -102,4 +102,4 @@ def chat_template_differs(pool: PoolSubject) -> Iterator[Draft]:
     for draft in pool_differences(pool, [DIGEST]):
         yield replace(draft, remedy=Remedy(sentence, (*SAME_FILE, *draft.remedy.snippets)))
     for draft in pool_differences(pool, [CONTENT_FORMAT]):
-        yield assume_if_auto(draft, "auto resolves to another format")
+        yield assume_if_auto(draft, "auto resolves to a different format")

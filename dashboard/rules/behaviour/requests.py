@@ -85,8 +85,8 @@ def served_names_differ(pool: PoolSubject) -> Iterator[Draft]:
     The first name is compared on its own: it is in answers and labels all metrics. The order of the others is ignored.
 
     Why it matters:
-        - any pool (critical): Replicas without a name refuse requests for it with 404. With another first name,
-          metrics have another label, and dashboards and autoscalers see only some replicas.
+        - any pool (critical): Replicas without a name refuse requests for it with 404. With a different first name,
+          metrics have a different label, and dashboards and autoscalers see only some replicas.
 
     How to fix:
         Set the same `--served-model-name` list on every replica, the name for metrics first.

@@ -31,7 +31,7 @@ MODEL = "model_config.model"
 REVISION = "model_config.revision"
 CODE_REVISION = "model_config.code_revision"
 LOAD_FORMAT = "load_config.load_format"
-OTHER_FOLDER = "another name is another model"
+OTHER_FOLDER = "a different name is a different model"
 # Where these differ, so do the models.
 ARCHITECTURE = (
     "parallel_config.is_moe_model",
@@ -86,16 +86,16 @@ def weights_differ(pool: PoolSubject) -> Iterator[Draft]:
     compared. A snapshot in the hub's cache, which vLLM loads offline, counts as its id and commit.
 
     Why it matters:
-        - kv-store (critical): Store keys do not include the revision. A replica can read KV cache of other weights and
-          answer from it without an error.
-        - any pool (critical): Other weights give other answers without an error, so answers depend on the replica.
+        - kv-store (critical): Store keys do not include the revision. A replica can read KV cache of different weights
+          and answer from it without an error.
+        - any pool (critical): Other weights give different answers without an error, so answers depend on the replica.
 
     How to fix:
         Pin a commit with `--revision` (and `--code-revision` for the model's code) on every replica of the pool. A
         branch can change between two downloads.
 
     Exceptions:
-        A folder of another name may have the same weights: such a difference is assumed, unless the reported
+        A folder with a different name may have the same weights: such a difference is assumed, unless the reported
         architecture differs too. A model in a folder has no revision and is not compared. Use a separate pool
         for a rollout of new weights.
 
@@ -272,7 +272,7 @@ def model_setup_differs(pool: PoolSubject) -> Iterator[Draft]:
     yield from pool_differences(pool, OVERRIDES, empty_is_unset)
     tasks = {RUNNER: pool.values(RUNNER, _resolved_runner), CONVERT: pool.values(CONVERT, _resolved_conversion)}
     drafts = list(pool_differences(pool, tasks))
-    yield from (assume_if_auto(draft, "auto resolves to another value") for draft in drafts)
+    yield from (assume_if_auto(draft, "auto resolves to a different value") for draft in drafts)
     if not drafts:  # without a pooling runner there is no pooler
         yield from pool_differences(pool, POOLER)
     yield from pool_differences(pool, [SKIP_TOKENIZER], severity=Severity.WARNING)

@@ -315,8 +315,8 @@ def _device_type(replica: Replica) -> SettingValue:
 def kv_cache_memory_stranded(pool: PoolSubject, *, share: float = 0.05) -> Iterator[Draft]:
     """Memory is reserved for the KV cache on a device, but no block uses it.
 
-    Available is what an engine measured on its first device at start (the provider reports it), else
-    `--kv-cache-memory-bytes`. Used is what its blocks take on one device. `share` of the available memory may be
+    An engine measures the available memory on its first device at start; the provider reports it. Else
+    `--kv-cache-memory-bytes` counts. Its blocks use memory on each device; `share` of the available memory may be
     unused.
 
     Why it matters:

@@ -177,7 +177,7 @@ def _different_generations(pair: PairSubject) -> Iterator[Draft]:
         tuple(evidence),
         Remedy("Set one attention backend that runs on both and restart the changed replicas.", (ONE_BACKEND,)),
         severity=Severity.WARNING,
-        assumptions=("vLLM chooses another backend on each",),
+        assumptions=("vLLM chooses a different backend on each",),
     )
 
 
@@ -243,7 +243,7 @@ def prefill_decode_layout_differs(pair: PairSubject) -> Iterator[Draft]:
     The effective layout is compared, else the variable that requests one. NIXL's default without the variable is HND.
 
     Why it matters:
-        - disaggregated (critical): Heads and tokens have another order in memory, so blocks cannot be copied. NIXL
+        - disaggregated (critical): Heads and tokens have a different order in memory, so blocks cannot be copied. NIXL
           ends the handshake with an error and no KV cache is transferred.
 
     How to fix:
@@ -259,7 +259,7 @@ def prefill_decode_layout_differs(pair: PairSubject) -> Iterator[Draft]:
         - vllm-project/vllm#26556
 
     Example:
-        Decode was started with `VLLM_KV_CACHE_LAYOUT=NHD` for an experiment with another backend.
+        Decode was started with `VLLM_KV_CACHE_LAYOUT=NHD` for an experiment with a different backend.
     """
     if has_group(pair, "mla"):
         return
@@ -304,7 +304,7 @@ def handshake_check_is_off(pool: PoolSubject) -> Iterator[Draft]:
         Two versions or paths that are known to be compatible, during a migration: suppress the finding until its end.
 
     Evidence:
-        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/base_worker.py (without it another hash is accepted)
+        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/base_worker.py (without it a different hash is accepted)
         - vllm-project/vllm#46694
 
     Example:

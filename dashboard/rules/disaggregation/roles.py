@@ -100,8 +100,8 @@ def prefill_decode_roles_do_not_fit(fleet: FleetSubject) -> Iterator[Draft]:
     other; or replicas report no role, while others of their model prefill or decode.
 
     Why it matters:
-        - disaggregated (critical): A prompt that is sent to a replica with another role fails, or is computed by one
-          replica alone. Disaggregation has no effect.
+        - disaggregated (critical): A prompt that is sent to a replica with a different role fails, or is computed by
+          one replica alone. Disaggregation has no effect.
 
     How to fix:
         Set `kv_producer` on prefill replicas and `kv_consumer` on decode replicas, label them `prefill` and `decode`,

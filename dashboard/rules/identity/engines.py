@@ -56,7 +56,7 @@ def ranks_of_one_engine_differ(pool: PoolSubject) -> Iterator[Draft]:
     Ranks belong to one engine when they have the same master and port, and different ranks.
 
     Why it matters:
-        - any pool (critical): Ranks synchronize in every step. One with other settings waits for a step that the
+        - any pool (critical): Ranks synchronize in every step. One with different settings waits for a step that the
           others never take, and all of them hang.
 
     How to fix:

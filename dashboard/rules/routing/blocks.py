@@ -33,8 +33,8 @@ NO_DROP = "speculative_config.disable_eagle_block_drop"
 # Routers that split or estimate blocks lose little where a block is a multiple of theirs.
 MULTIPLES = {Router.KV_EVENTS: Severity.WARNING, Router.APPROXIMATE: Severity.INFO}
 WHY_MULTIPLES = {
-    Router.KV_EVENTS: "Dynamo's router discards every event of another block size, so these caches are never hit. "
-    "llm-d's splits blocks and finds everything.",
+    Router.KV_EVENTS: "Dynamo's router discards every event with a different block size, so these caches are never "
+    "hit. llm-d's splits blocks and finds everything.",
     Router.APPROXIMATE: "The router counts smaller blocks than the replicas cache, so it overestimates cached prefixes "
     "a little.",
 }
@@ -42,22 +42,22 @@ WHY_MULTIPLES = {
 
 @rule("RT-02", needs=(BLOCK_SIZE,), least=1, expects="block_size")
 def block_size_not_the_routers(pool: PoolSubject) -> Iterator[Draft]:
-    """Replicas use another block size than the router.
+    """Replicas use a different block size than the router.
 
     The rule compares the tokens of a block: the block size times the degree of decode context parallelism. The router's
     size is `expects.block_size` in fleet.yaml.
 
     Why it matters:
-        - prefix-hash (critical): The router hashes blocks of another size. It never matches the blocks of these
+        - prefix-hash (critical): The router hashes blocks of a different size. It never matches the blocks of these
           replicas.
-        - kv-events (critical): Some routers discard every event of another block size. Others cannot use blocks that
-          are shorter than theirs, and lose all blocks that follow.
-        - approximate (warning): The router estimates cached prefixes in blocks of another size, so its estimates are
-          wrong.
+        - kv-events (critical): Some routers discard every event with a different block size. Others cannot use blocks
+          that are shorter than theirs, and lose all blocks that follow.
+        - approximate (warning): The router estimates cached prefixes in blocks of a different size, so its estimates
+          are wrong.
 
     How to fix:
-        Restart the replicas with the router's size. Where most of the pool has another size, set the router's size to
-        that one, or to a divisor of it if the router can split blocks.
+        Restart the replicas with the router's size. Where most of the pool has a different size, set the router's size
+        to that one, or to a divisor of it if the router can split blocks.
 
     Exceptions:
         llm-d computes its own keys from the tokens in events, so a router size that divides the replicas' size works.
@@ -152,10 +152,10 @@ def match_unit_differs(pool: PoolSubject) -> Iterator[Draft]:
     all KV cache groups.
 
     Why it matters:
-        - any pool (warning): Another unit makes other hashes of the same tokens, and cache hits end at other
-          positions.
-        - prefix-hash (critical): The router hashes with one unit. It never matches replicas with another unit.
-        - kv-store (critical): Store keys are hashes per unit. Replicas with another unit share nothing with the
+        - any pool (warning): A different unit produces different hashes for the same tokens, and cache hits end at
+          other positions.
+        - prefix-hash (critical): The router hashes with one unit. It never matches replicas with a different unit.
+        - kv-store (critical): Store keys are hashes per unit. Replicas with a different unit share nothing with the
           others.
 
     How to fix:
@@ -163,7 +163,7 @@ def match_unit_differs(pool: PoolSubject) -> Iterator[Draft]:
 
     Exceptions:
         A unit equal to the block size counts as unset: vLLM uses that where all layers cache alike. Units count as
-        equal where engines report the same hashes. A unit that follows from another block size is left to RT-01.
+        equal where engines report the same hashes. A unit that follows from a different block size is left to RT-01.
 
     Evidence:
         - vllm/config/cache.py (prefix_match_unit)
@@ -181,7 +181,7 @@ def match_unit_differs(pool: PoolSubject) -> Iterator[Draft]:
 
 
 def _without_other_block_sizes(hashing: PoolSubject) -> PoolSubject:
-    """Return the pool without replicas that hash per block and have another block size than most: RT-01."""
+    """Return the pool without replicas that hash per block and have a different block size than most: RT-01."""
     blocks, steps = hashing.values(BLOCK_SIZE), hashing.values(HASH_BLOCK)
     others = {each for size in list(blocks)[1:] for each in set(blocks[size]).intersection(steps.get(size, ()))}
     return hashing.without(others)

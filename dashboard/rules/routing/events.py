@@ -182,8 +182,8 @@ def event_topic_differs(pool: PoolSubject) -> Iterator[Draft]:
     `kv@{host}:{port}@{model}`.
 
     Why it matters:
-        - kv-events (critical): The router reads replica and model of an event from the topic. Events in another form
-          are stored under a name that it never looks up.
+        - kv-events (critical): The router reads replica and model of an event from the topic. Events in a different
+          form are stored under a name that it never looks up.
 
     How to fix:
         Use one form of topic on all replicas: the address by which the router knows the replica, and a served model
@@ -296,7 +296,7 @@ def event_endpoint_differs(pool: PoolSubject) -> Iterator[Draft]:
 
     Why it matters:
         - kv-events (warning): A router collects events at one address, or connects to every replica on one port. It
-          gets nothing from replicas of the other kind or with another port, and without a replay endpoint it cannot
+          gets nothing from replicas of the other kind or with a different port, and without a replay endpoint it cannot
           catch up.
 
     How to fix:

@@ -94,8 +94,8 @@ def hash_root_differs(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
     # Behind a router that hashes by itself, and with a store, the rule's own reasons apply.
     has_reason = not pool.contexts.isdisjoint((ImpactContext.PREFIX_HASH, ImpactContext.KV_STORE))
     why = (
-        f"The router computes hashes that start from {source}. Another seed makes other hashes of the same tokens, so "
-        "the router never finds a prefix there."
+        f"The router computes hashes that start from {source}. A different seed produces different hashes for "
+        "the same tokens, so the router never finds a prefix there."
     )
     yield from (replace(each, severity=Severity.CRITICAL, why=None if has_reason else why) for each in drafts)
 

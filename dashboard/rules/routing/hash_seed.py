@@ -102,7 +102,7 @@ def seed_evidence(pool: PoolSubject, replicas: Iterable[str], reference: Iterabl
 
 
 def causes_of(seeds: Iterable[HashSeed]) -> str:
-    """Return what makes random seeds random: `before vLLM 0.29 (0.28.0) and with xxhash`."""
+    """Return why hash seeds are random: `before vLLM 0.29 (0.28.0) and with xxhash`."""
     known = sorted(set(seeds))
     causes = []
     for path, form in ((VERSION, "before vLLM 0.29 ({})"), (HASH_ALGORITHM, "with {}")):
@@ -150,7 +150,7 @@ def like_the_fixed(pool: PoolSubject, seeds: Seeds, fixed: Seeds, *, is_certain:
 
 
 def end_random_seeds(pool: PoolSubject, seeds: Seeds, *, is_certain: bool) -> Remedy:
-    """Return how to set one seed, or where that is enough and the router has no algorithm, another algorithm."""
+    """Return how to set one seed, or where that is enough and the router has no algorithm, a different algorithm."""
     sentence, ways = SET_EVERYWHERE, [(SEED, ZERO)]
     if VERSION not in {seed.path for seed in seeds.values()} and pool.domain.expects.hash_algorithm is None:
         sentence += f", or use {to_text(REPRODUCIBLE)}, whose seed is fixed, on every replica"

@@ -70,12 +70,13 @@ def digest_evidence(hashes: Hashes, replicas: Collection[str], *, is_reference: 
 def hash_algorithm_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas use different hash algorithms, or another one than the router.
 
-    The router's algorithm is `expects.hash_algorithm` in fleet.yaml. Replicas without prefix caching are excluded.
+    `expects.hash_algorithm` in fleet.yaml declares the router's algorithm. Replicas without prefix caching are
+    excluded.
 
     Why it matters:
         - prefix-hash (critical): The router computes hashes with one algorithm. It never matches replicas with another
           one.
-        - kv-store (critical): Store keys are block hashes. Replicas with another algorithm share nothing and store
+        - kv-store (critical): Store keys are block hashes. Replicas with a different algorithm share nothing and store
           everything twice.
         - kv-events (info): An index that computes its own keys from the tokens in events, such as llm-d's, is not
           affected. An older one that looks up the replicas' hashes finds nothing on the other replicas.
@@ -143,6 +144,6 @@ def _unlike_router(algorithms: Holders, wanted: SettingValue) -> Iterator[Draft]
                 f"Set {code(setting_name(HASH_ALGORITHM))} to the router's value and restart these replicas.",
             ),
             severity=Severity.CRITICAL,
-            why=f"The router computes hashes with {to_text(wanted)}. Another algorithm makes other hashes of the same "
-            "tokens, so the router never finds a prefix there.",
+            why=f"The router computes hashes with {to_text(wanted)}. A different algorithm produces different "
+            "hashes for the same tokens, so the router never finds a prefix there.",
         )

@@ -39,7 +39,7 @@ def prefix_caching_off(pool: PoolSubject) -> Iterator[Draft]:
     Where the router is only assumed, a pool with prefix caching off everywhere is info.
 
     Why it matters:
-        - any pool (warning): Time to first token depends on the replica: those without the cache compute every prompt
+        - any pool (warning): Time to first token varies by replica: those without the cache compute every prompt
           in full.
         - prefix-hash (critical): The router sends prompts with known prefixes to replicas that cache none. They are
           computed in full each time.
@@ -80,7 +80,8 @@ def _partly(pool: PoolSubject, odd: tuple[str, ...], rest: tuple[str, ...], want
     own, others = ("off", "on") if wanted == YES else ("on", "off")
     share = f"{len(rest):,} of {len(odd) + len(rest):,} replicas"
     rows = evidence_of(pool, [PREFIX_CACHING], rest, is_reference=True)
-    sentence = f"Switch prefix caching {others} on these replicas and restart them."
+    verb = "Enable" if wanted == YES else "Disable"
+    sentence = f"{verb} prefix caching on these replicas and restart them."
     return Draft(
         odd,
         write("Prefix caching is ", value(own), f"; it is {others} on {share}."),
@@ -93,7 +94,7 @@ def _off_everywhere(pool: PoolSubject, off: tuple[str, ...]) -> Draft:
     """Return a pool without prefix caching; where the router is assumed, the remedy also offers to declare none."""
     is_assumed = pool.domain.router_basis is Origin.ASSUMED
     behind = "" if is_assumed else "; the router sends prompts by prefix"
-    fix = remedy.set_to([(PREFIX_CACHING, YES)], "Switch prefix caching on and restart the replicas.")
+    fix = remedy.set_to([(PREFIX_CACHING, YES)], "Enable prefix caching and restart the replicas.")
     if is_assumed:
         sentence = (
             f"{fix.sentence} Where no router uses prefixes, set `router: {Router.NONE}` for this pool in fleet.yaml."
@@ -112,7 +113,7 @@ def _off_everywhere(pool: PoolSubject, off: tuple[str, ...]) -> Draft:
 
 @rule("RT-14", needs=(TOKENIZER, TOKENIZER_MODE, TOKENIZER_REVISION))
 def tokenizer_differs(pool: PoolSubject) -> Iterator[Draft]:
-    """Replicas of one pool use different tokenizers, or another mode or revision of one.
+    """Replicas of one pool use different tokenizers, or a different mode or revision of one.
 
     The parent folder of a tokenizer is ignored, and a folder `llama` equals the `llama` of any organisation. A snapshot
     in the hub's cache, which vLLM loads offline, counts as its id and commit.
@@ -122,8 +123,8 @@ def tokenizer_differs(pool: PoolSubject) -> Iterator[Draft]:
           is found.
         - kv-events (critical): Events contain token ids. Where router and replica tokenize differently, no block is
           found.
-        - any pool (critical): The same text has other tokens, so answers, token counts, costs and length limits depend
-          on the replica.
+        - any pool (critical): The same text has different tokens, so answers, token counts, costs and length limits
+          depend on the replica.
 
     How to fix:
         Use one `--tokenizer`, one `--tokenizer-mode` and one pinned `--tokenizer-revision` on every replica. Let the
@@ -131,7 +132,7 @@ def tokenizer_differs(pool: PoolSubject) -> Iterator[Draft]:
 
     Exceptions:
         `auto` may equal the other mode, because no replica reports what it resolves to: such a difference is assumed.
-        So is a folder of another name, which may be a copy.
+        So is a folder with a different name, which may be a copy.
 
     Evidence:
         - vllm/tokenizers/registry.py (how the mode is resolved)
@@ -140,16 +141,16 @@ def tokenizer_differs(pool: PoolSubject) -> Iterator[Draft]:
 
     Example:
         One replica follows the tokenizer repository's main branch, the others a pinned commit. After a fix of the
-        special tokens its prompts begin with other ids.
+        special tokens its prompts begin with different ids.
     """
     folders = {replica for replica, name in pool.identity(TOKENIZER).items() if is_folder(name)}
     for draft in pool_differences(pool, [TOKENIZER], _without_organisation(pool)):
         has_folder = any(not folders.isdisjoint(each.replicas) for each in draft.evidence)
-        yield replace(draft, assumptions=("another name is another tokenizer",)) if has_folder else draft
+        yield replace(draft, assumptions=("a different name is a different tokenizer",)) if has_folder else draft
     known = revisions(pool, TOKENIZER_REVISION, SNAPSHOT_PATHS[TOKENIZER], NOT_SET)
     yield from pool_differences(pool, {TOKENIZER_REVISION: known})
     for draft in pool_differences(pool, [TOKENIZER_MODE]):
-        yield assume_if_auto(draft, "auto resolves to another mode")
+        yield assume_if_auto(draft, "auto resolves to a different mode")
 
 
 def _without_organisation(pool: PoolSubject) -> Meaning:

@@ -62,8 +62,8 @@ def mooncake_keys_collide(fleet: FleetSubject) -> Iterator[Draft]:
     prefixes, or without the connector, share nothing: warning.
 
     Why it matters:
-        - kv-store (critical): A replica reads KV cache of other weights, another dtype or another number of ranks.
-          Nothing fails, and answers are wrong.
+        - kv-store (critical): A replica reads KV cache of different weights, a different dtype or a different number of
+          ranks. Nothing fails, and answers are wrong.
 
     How to fix:
         Set one `cache_prefix` per model, revision, dtype and number of ranks, the same on all replicas that should

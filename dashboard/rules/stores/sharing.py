@@ -170,8 +170,8 @@ def lmcache_settings_differ(pool: PoolSubject) -> Iterator[Draft]:
     not reported.
 
     Why it matters:
-        - kv-store (critical): LMCache's keys are hashes of chunks. Replicas with another chunk size, hash algorithm or
-          store share nothing with the others.
+        - kv-store (critical): LMCache's keys are hashes of chunks. Replicas with a different chunk size, hash algorithm
+          or store share nothing with the others.
 
     How to fix:
         Use the same LMCache version, connector and options on all replicas, best from one file.
@@ -214,9 +214,9 @@ def adapter_paths_differ(pool: PoolSubject) -> Iterator[Draft]:
 
     Why it matters:
         - kv-store (critical): Since vLLM 0.32 the block hash includes the adapter's name and path, so other paths
-          share no KV cache. Another path may have other weights, which give other answers.
-        - any pool (critical): Another path may have another adapter, so answers depend on the replica. Since vLLM 0.32
-          the path is in the block hash, so a router that knows only the name finds no prefix.
+          share no KV cache. A different path may have different weights, which give different answers.
+        - any pool (critical): A different path may have a different adapter, so answers depend on the replica. Since
+          vLLM 0.32 the path is in the block hash, so a router that knows only the name finds no prefix.
 
     How to fix:
         Mount the adapter at one path on every replica and load it from there: `--lora-modules NAME=PATH`, or a call of

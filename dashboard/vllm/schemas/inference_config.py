@@ -153,7 +153,7 @@ class FleetExtension(Wire):
     schema_version: Text = Field(description="Version of `fleet`, as `major.minor`.")
     provider_version: Text | None = optional("Version of the provider.")
     vllm_version: Text | None = optional("Version of vLLM (vllm.__version__).")
-    started_at: Moment | None = optional("Start of the server's first engine process. Another value is a restart.")
+    started_at: Moment | None = optional("Start of the server's first engine process. A different value is a restart.")
     data_parallel_rank: Count | None = optional("The rank that the sections outside `fleet` describe.")
     engines: Annotated[tuple[EngineInfo, ...], Field(max_length=MAX_ENGINES)] = Field(
         default=(), description="Every engine behind this API server, by DP rank."

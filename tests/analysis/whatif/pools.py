@@ -20,7 +20,7 @@ def pool_of(
     policy: Any = None,
     **more: Any,
 ) -> Fleet:
-    """Return a pool of equal replicas with the fields `others`, and chat-9 with other settings and fields."""
+    """Return a pool of equal replicas with the fields `others`, and chat-9 with different settings and fields."""
     documents = document(usual), document(odd)
     members = [*alike("chat", number, documents[0], **(others or {})), replica("chat-9", document=documents[1], **more)]
     return fleet(members, documents, ignore=ignore, **({"policy": policy} if policy else {}))

@@ -204,7 +204,7 @@ def test_another_version_makes_settings_unknown_that_the_target_does_not_report(
     assert moved(what).version == "0.32.0"
     assert "a_config.of_old" not in what.fleet.documents[moved(what).document].settings
     assert what.groups[0].changes[0].how is ApplyMethod.IMAGE
-    assert "Another version has other defaults" in what.notes[0]
+    assert "A different version has different defaults" in what.notes[0]
 
 
 def test_what_a_process_measured_is_unknown_after_its_restart() -> None:

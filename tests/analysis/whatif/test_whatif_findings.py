@@ -64,7 +64,7 @@ def test_fingerprints_are_unknown_after_a_restart_and_reported_tokens_become_a_f
 
 
 def test_a_setting_that_is_unreported_after_a_restart_makes_its_finding_unknown() -> None:
-    """The target does not report the setting, and another version has another default."""
+    """The target does not report the setting, and a different version has another default."""
     path = "model_config.logprobs_mode"
     old = {"version": "0.31.0", path: "raw_logits"}
     documents = document({"version": "0.32.0"}), document(old), document({**old, path: "raw_logprobs"})

@@ -169,7 +169,7 @@ class TestTls:
             ("127.0.0.1", HERE / "missing.pem", "was not asked: the CA file "),
             ("127.0.0.1", HERE / "test_client.py", "was not asked: the CA file "),
         ],
-        ids=["unknown CA", "another name", "missing CA file", "unreadable CA file"],
+        ids=["unknown CA", "a different name", "missing CA file", "unreadable CA file"],
     )
     def test_an_untrusted_server_gets_no_request(
         self, secure: HostileServer, host: str, ca_file: Path | None, sentence: str

@@ -111,7 +111,7 @@ def test_the_last_review_is_the_newest_earlier_snapshot_of_this_fleet(store: Sna
 
 
 def test_changes_since_the_last_review_are_grouped_by_cohort(store: Snapshots) -> None:
-    """Three replicas were restarted with another block size: one entry, and the new finding."""
+    """Three replicas were restarted with a different block size: one entry, and the new finding."""
     before = fleet(alike("chat", 10, DOCUMENT), [DOCUMENT])
     after = fleet([*alike("chat", 7, DOCUMENT), *alike("chat", 3, ODD, first=8)], [DOCUMENT, ODD])
     frozen(store, earlier(before))
