@@ -1,7 +1,7 @@
 """A fleet: all snapshots of one poll, with everything derived from them."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 
@@ -117,7 +117,7 @@ def assembled(
     replicas: Iterable[Replica],
     documents: Mapping[str, Document],
     *,
-    polled_at: datetime,
+    polled_at: datetime | None,
     ignore: Sequence[str] = (),
     generation: int = 1,
     before: Fleet | None = None,
@@ -142,6 +142,18 @@ def only_pool(fleet: Fleet, name: str) -> Fleet:
         return part
     part = inspected(part, fleet.polled_at, before=fleet)
     return replace(part, inspection=replace(part.inspection, notes=fleet.inspection.notes))
+
+
+def only_replicas(fleet: Fleet, ids: Collection[str], name: str) -> Fleet:
+    """Return some replicas of any pools as a fleet with one pool, with their findings. Unknown ids are left out."""
+    replicas = [replace(each, pool=name) for each in fleet.replicas if each.id in ids]
+    used = {each.document for each in replicas}
+    documents = {key: document for key, document in fleet.documents.items() if key in used}
+    part = assembled(fleet.name, replicas, documents, polled_at=fleet.polled_at, ignore=fleet.ignored)
+    found = [
+        replace(each, pools=(name,)) for each in fleet.inspection.findings if not set(each.replicas).isdisjoint(ids)
+    ]
+    return replace(part, snapshot=fleet.snapshot, inspection=Inspection(findings=tuple(found)))
 
 
 def inspected(fleet: Fleet, at: datetime, today: date | None = None, before: Fleet | None = None) -> Fleet:

@@ -8,6 +8,7 @@ from dashboard.compare.prefix import PREFIX_PATHS, short_name
 from dashboard.compare.reference import Reference, ReferenceKind
 from dashboard.fleet import Baseline, Document, Pool
 
+REFERENCE_NOTE = "reference"
 MAX_NOTED = 3  # settings that a note names before it counts the rest
 
 
@@ -55,7 +56,7 @@ def replica_columns(
             title=replica,
             count=1,
             replicas=(replica,),
-            note="reference" if (ReferenceKind.REPLICA, replica) == reference else f"cohort {cohort.letter}",
+            note=REFERENCE_NOTE if (ReferenceKind.REPLICA, replica) == reference else f"cohort {cohort.letter}",
             read_in_part=int(replica in cohort.read_in_part),
             version=documents[cohort.documents_by_replica[replica]].version,
             cohort="" if (ReferenceKind.REPLICA, replica) == reference else cohort.letter,
@@ -67,7 +68,7 @@ def replica_columns(
 
 def baseline_column(baseline: Baseline) -> Column:
     """Return the column of a baseline."""
-    return Column(ReferenceKind.BASELINE.value, f"baseline {baseline.name}", 0, (), "reference", 0, None)
+    return Column(ReferenceKind.BASELINE.value, f"baseline {baseline.name}", 0, (), REFERENCE_NOTE, 0, None)
 
 
 def with_note(pool: Pool, column: Column, reference: Reference, differing: Collection[str], *, ties: bool) -> Column:
@@ -77,7 +78,7 @@ def with_note(pool: Pool, column: Column, reference: Reference, differing: Colle
     """
     read = sum(len(cohort.replicas) for cohort in pool.cohorts)
     if (ReferenceKind.COHORT, column.key) == reference:
-        note = "reference"
+        note = REFERENCE_NOTE
     elif reference.kind is ReferenceKind.MAJORITY and len(pool.cohorts) > 1 and is_majority(column.count, read):
         note = "reference: the majority"
     elif reference.kind is ReferenceKind.REPLICA and reference.key in column.replicas:

@@ -1,12 +1,16 @@
 """The page Compare: how the replicas of one pool differ, and what would change if they did not."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
+from urllib.parse import quote, unquote
 
-from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.assembly import Fleet, only_replicas
 from dashboard.analysis.whatif.models import WhatIf
 from dashboard.compare import MAJORITY
+from dashboard.compare.columns import REFERENCE_NOTE, Column
 from dashboard.fleet import Pool, Replica
-from dashboard.fleet.formatting import count
+from dashboard.fleet.formatting import count, first_of
 from dashboard.fleet.pieces import plain
 from dashboard.views.blocks import Block, Paragraph, Section, View
 from dashboard.views.context import context_of
@@ -32,6 +36,8 @@ from dashboard.views.pool_comparison import (
 from dashboard.views.slugs import slug
 from dashboard.views.whatif import whatif_section
 
+MOST_CHOSEN = 12  # replicas of any pools that are compared
+CHOSEN_POOL = "chosen replicas"  # the pool that stands for them
 SHARING, SETTINGS = "prefix-sharing", "settings"  # anchors of the sections that a page draws around its controls
 
 
@@ -57,6 +63,61 @@ def compare_report(
             glossary((COHORT, REFERENCE)),
         ),
     )
+
+
+class Chosen(NamedTuple):
+    """Replicas of any pools to compare: `ids` of the fleet, `unknown` ones, and how many are too many."""
+
+    ids: tuple[str, ...]
+    unknown: tuple[str, ...]
+    too_many: int
+
+
+def write_chosen(ids: Iterable[str]) -> str:
+    """Return replicas as the value of a URL parameter: percent-encoded ids with commas between."""
+    return ",".join(quote(each, safe=":/[]") for each in ids)
+
+
+def read_chosen(fleet: Fleet, text: str) -> Chosen:
+    """Return the replicas that a URL parameter names, in its order."""
+    ids = tuple(dict.fromkeys(unquote(each) for each in text.split(",") if each))
+    known = {each.id for each in fleet.replicas}
+    found = tuple(each for each in ids if each in known)
+    return Chosen(found[:MOST_CHOSEN], tuple(each for each in ids if each not in known), len(found[MOST_CHOSEN:]))
+
+
+def chosen_report(fleet: Fleet, ids: Sequence[str], choice: MatrixChoice, *, name: str = "") -> View:
+    """Return how these replicas of a fleet differ, a column each."""
+    part = only_replicas(fleet, ids, CHOSEN_POOL)
+    (pool,) = part.pools
+    pools = {each.id: each.pool for each in fleet.replicas}
+    members = members_of(part, pool)
+    found = _with_pools(compare_chosen(part, pool, choice), pools)
+    names = {each.id: each.name for each in members}
+    caption = "What decides prefix sharing"
+    table = difference_table(found, found.prefix, pool, names, name="prefix-settings", caption=caption)
+    named = [f"{names[each]} ({pools[each] or 'no pool'})" for each in ids]
+    return View(
+        title="Compare",
+        headline=f"{count(len(ids), 'replica')} compared",
+        lead=first_of(named, MOST_CHOSEN),
+        context=context_of(fleet, name=name, filters=[("replicas", ", ".join(ids))]),
+        parts=(
+            Section(SHARING, caption, (replace(table, is_interactive=True),)),
+            settings_section(pool, members, found, choice),
+        ),
+    )
+
+
+def _with_pools(found: Comparison, pools: Mapping[str, str | None]) -> Comparison:
+    """Note the pool of each replica at its column; a cohort's letter means nothing among replicas of several pools."""
+
+    def noted(column: Column) -> Column:
+        reference = ", reference" if column.note == REFERENCE_NOTE else ""
+        return replace(column, note=f"{pools[column.key] or 'no pool'}{reference}", cohort="")
+
+    prefix, matrix = (replace(each, columns=tuple(map(noted, each.columns))) for each in (found.prefix, found.matrix))
+    return found._replace(prefix=prefix, matrix=matrix)
 
 
 def _filters(pool: Pool, choice: MatrixChoice) -> list[tuple[str, str]]:

@@ -29,6 +29,20 @@ NOTE = (
     "Findings: worst severity, number of findings with it (×), number of milder ones (+). "
     "Differs in: settings that differ from the majority of the pool."
 )
+SEARCHED = (
+    "name",
+    "id",
+    "labels",
+    "pool",
+    "role",
+    "state",
+    "failure",
+    "detail",
+    "version",
+    "cohort",
+    "best_answer",
+    "worst",
+)
 CSV_COLUMNS = (
     *("id", "name", "pool", "role", "state", "reason", "version", "started_at", "observed_at", "document", "cohort"),
     *("best_answer", "differences", "worst", *SEVERITIES, "labels"),
@@ -36,7 +50,7 @@ CSV_COLUMNS = (
 
 
 class Choice(NamedTuple):
-    """The filters of a reader: pool and state (None: all), and words of a name, an address or a label."""
+    """The filters of a reader: pool and state (None: all), and words of any column or label."""
 
     pool: str | None = None
     state: str | None = None
@@ -97,7 +111,7 @@ def replica_rows(fleet: Fleet) -> pd.DataFrame:
             for name in SEVERITIES
         },
     )
-    table["text"] = (table["name"] + " " + table["id"] + " " + table["labels"]).str.lower()
+    table["text"] = table[list(SEARCHED)].fillna("").agg(" ".join, axis=1).str.lower()
     order = pd.DataFrame(
         {
             "up": table["state"] != "down",
@@ -112,7 +126,7 @@ def replica_rows(fleet: Fleet) -> pd.DataFrame:
 
 
 def filtered(rows: pd.DataFrame, choice: Choice) -> pd.DataFrame:
-    """Return the rows of a pool and a state whose name, address or labels contain every word of the search."""
+    """Return the rows of a pool and a state of which some column contains each word of the search."""
     kept = pd.Series(data=True, index=rows.index)
     if choice.pool is not None:
         kept &= (rows["pool"] == choice.pool).fillna(value=False).astype(bool)

@@ -9,13 +9,21 @@ import streamlit as st
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.whatif.converge import converge
 from dashboard.analysis.whatif.models import WhatIf
-from dashboard.compare import BASELINE, MAJORITY, Matrix, Reference, parse_reference
+from dashboard.compare import BASELINE, MAJORITY, Matrix, Reference, ReferenceKind, parse_reference
 from dashboard.config.baseline_file import baseline_yaml, find_source
 from dashboard.fleet import Baseline, Pool
 from dashboard.fleet.formatting import middle_cut, natural, one_line
 from dashboard.fleet.pieces import Kind, Target
 from dashboard.views import pages
-from dashboard.views.compare import settings_section, sharing_section
+from dashboard.views.blocks import View
+from dashboard.views.compare import (
+    MOST_CHOSEN,
+    Chosen,
+    chosen_report,
+    read_chosen,
+    settings_section,
+    sharing_section,
+)
 from dashboard.views.compare_dialogs import cohort_blocks, setting_blocks
 from dashboard.views.context import context_line, context_of
 from dashboard.views.glossary import TERMS
@@ -30,9 +38,10 @@ from dashboard.views.pool_comparison import (
     pool_named,
 )
 from dashboard.views.whatif import whatif_section
-from dashboard.web import draw, links, markup, matrix
+from dashboard.web import draw, empty, links, markup, matrix, share, state
 from dashboard.web.state import shared
 
+LEAST_CHOSEN = 2  # replicas to compare
 MOST_REPLICA_COLUMNS = 12  # a larger pool is compared by cohorts only
 DIFFERENCES, ALL = "Only differences", "All settings"  # labels of the control and values in the URL
 COHORTS, REPLICAS = "Cohorts", "Replicas"
@@ -76,6 +85,61 @@ def shown(generation: int, polled_at: datetime | None, pool_name: str, choice: M
         is_good=found.kind == "good",
         is_split=bool(found.sharing.split),
     )
+
+
+@shared(max_entries=8)
+def chosen_view(  # the first arguments are the cache's key
+    generation: int,  # noqa: ARG001
+    polled_at: datetime | None,  # noqa: ARG001
+    ids: tuple[str, ...],
+    choice: MatrixChoice,
+    name: str,
+    _fleet: Fleet,
+) -> tuple[View, draw.Prepared]:
+    """Return the comparison of chosen replicas, and its sections prepared."""
+    view = chosen_report(_fleet, ids, choice, name=name)
+    return view, draw.prepare_sections(view.parts)
+
+
+def draw_chosen(fleet: Fleet, text: str) -> None:
+    """Draw the comparison of the replicas that the URL names."""
+    chosen = read_chosen(fleet, text)
+    _draw_not_shown(chosen)
+    if len(chosen.ids) < LEAST_CHOSEN:
+        empty.too_few_chosen()
+        return
+    names = {each.id: each.name for each in fleet.replicas}
+    head = st.container()
+    with st.container(key="filters", horizontal=True, vertical_alignment="bottom", gap="small"):
+        rows = links.draw_segments("Show", pages.SHOW, (DIFFERENCES, ALL))
+        search = st.text_input("Search", **links.bind(pages.SEARCH), placeholder="path or value", live=True, width=150)
+        bound = links.bind(pages.REFERENCE, chosen.ids)
+        reference = st.selectbox(
+            "Reference", chosen.ids, **bound, format_func=lambda key: one_line(names[key]), width=240
+        )
+    choice = MatrixChoice(
+        only_differences=rows != ALL,
+        search=search or "",
+        reference=Reference(ReferenceKind.REPLICA, str(reference)),
+        by_replica=True,
+    )
+    view, pieces = chosen_view(fleet.generation, fleet.polled_at, chosen.ids, choice, state.snapshot_name(), fleet)
+    with head:
+        draw.draw_head(view)
+    clicked = draw.draw_prepared(pieces, "chosen")
+    share.offer(lambda: view)
+    if clicked is not None and clicked.kind is Kind.SETTING:
+        links.open_url(links.to(pages.SETTINGS, path=clicked.key))
+    elif clicked is not None:
+        draw.open_target(clicked)
+
+
+def _draw_not_shown(chosen: Chosen) -> None:
+    sentences = [f"{one_line(each)} is not in this fleet." for each in chosen.unknown]
+    if chosen.too_many:
+        sentences.append(f"At most {MOST_CHOSEN} replicas are compared: {chosen.too_many:,} are left out.")
+    if sentences:
+        st.html(markup.notice("warning", markup.text(" ".join(sentences))))
 
 
 def choose_pool(pools: Sequence[str]) -> str | None:

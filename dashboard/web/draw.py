@@ -2,7 +2,7 @@
 
 from __future__ import annotations  # prepared pieces nest
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import pandas as pd
@@ -12,6 +12,7 @@ from streamlit.elements.lib.column_types import ButtonColumnResult, ColumnConfig
 from dashboard.fleet.pieces import Kind, Target
 from dashboard.render.csv_table import LETTERS
 from dashboard.render.html import HtmlWriter
+from dashboard.views import pages
 from dashboard.views.blocks import (
     SIGNS,
     Block,
@@ -26,13 +27,14 @@ from dashboard.views.blocks import (
     View,
     value_of,
 )
+from dashboard.views.compare import MOST_CHOSEN, write_chosen
 from dashboard.web import charts, links, markup, matrix
 
 ROW, HEAD, TALLEST = 35, 37, 702  # px of a large table
 TALLEST_SETTINGS = 460  # px: the value of the selected setting is visible below
 LETTER, PADDING, WIDEST = 6.6, 24, 300  # px of a column: of a character, of its edges, at most
 HINTS = {
-    Kind.REPLICA: "Click a name, or press Shift+Space in a row, to open the replica.",
+    Kind.REPLICA: f"Click a name to open the replica. Tick up to {MOST_CHOSEN} to compare them.",
     Kind.SETTING: "Click a setting to see its whole value.",
 }
 NO_COMMAND = "\N{WORD JOINER}"  # before a label: `[a, b]` would be a menu, `:material/edit:` an icon
@@ -177,9 +179,10 @@ def _draw_chart(chart: Chart, key: str) -> Target | None:
 
 
 def _draw_large_table(table: Table, key: str) -> Target | None:
-    """Draw a table that scrolls and sorts. Return the target of the clicked name, or of the selected row or setting.
+    """Draw a table that scrolls and sorts. Return the target of the clicked name or setting.
 
-    A name is a button: the grid selects its first cell when it gets the focus, so a selected cell opens no page.
+    A name is a button: the grid selects its first cell when it gets the focus, so a selected cell opens no page. Ticks
+    choose replicas and open nothing.
     """
     first = table.rows[0][0].target if table.rows else None
     is_settings = first is not None and first.kind is Kind.SETTING
@@ -199,17 +202,37 @@ def _draw_large_table(table: Table, key: str) -> Target | None:
         key=key,
         hide_index=True,
         on_select="rerun",
-        selection_mode="single-row" if opens_page else "single-cell",
+        selection_mode="multi-row" if opens_page else "single-cell",
         placeholder="–",
         height=min(HEAD + ROW * max(len(table.rows), 1), TALLEST_SETTINGS if is_settings else TALLEST),
         column_config=formats,
     )
     if foot := " ".join(filter(None, (table.note, HINTS.get(first.kind, "") if first else ""))):
         st.html(f'<div class="foot">{markup.text(foot)}</div>')
+    _offer_comparison(_targets(table, event["selection"]["rows"]))
     name = st.session_state.get(f"{key}_name")
-    selection = event["selection"]
-    rows = [name["row"]] if name else [*selection["rows"], *(row for row, _ in selection["cells"])]
-    return next((table.rows[row][0].target for row in rows if row < len(table.rows)), None)
+    rows = [name["row"]] if name else [row for row, _ in event["selection"]["cells"]]
+    return next(iter(_targets(table, rows)), None)
+
+
+def _targets(table: Table, rows: Iterable[int]) -> list[Target]:
+    """Return what rows are of; a filter may have removed a row since it was selected."""
+    return [target for row in rows if row < len(table.rows) and (target := table.rows[row][0].target)]
+
+
+def _offer_comparison(ticked: Sequence[Target]) -> None:
+    """Draw what ticked replicas lead to: the page of one, the comparison of several."""
+    ids = list(dict.fromkeys(each.key for each in ticked if each.kind is Kind.REPLICA))
+    if not ids:
+        return
+    if len(ids) == 1:
+        link = markup.link(links.to(pages.REPLICA_PAGE, replica=ids[0]), "Open the ticked replica")
+        st.html(f'<p class="ticked">{link}; tick another one to compare them.</p>')
+    elif len(ids) <= MOST_CHOSEN:
+        link = markup.link(links.to(pages.COMPARE, replicas=write_chosen(ids)), f"Compare {len(ids)} replicas")
+        st.html(f'<p class="ticked">{link}</p>')
+    else:
+        st.html(f'<p class="ticked">{len(ids):,} replicas ticked: at most {MOST_CHOSEN} can be compared.</p>')
 
 
 def _frame_of(table: Table) -> pd.DataFrame:

@@ -64,6 +64,12 @@ def too_few_replicas(why: str) -> None:
     st.html(markup.notice("unknown", f"{glyph} {markup.bold('Nothing to compare.')} {markup.text(why)}"))
 
 
+def too_few_chosen() -> None:
+    """Draw that a comparison needs two replicas, and where they are chosen."""
+    replicas = markup.link(links.to(pages.REPLICAS), "Replicas")
+    _draw("Choose at least two replicas", "Tick them on the page Replicas.", replicas)
+
+
 def no_settings_reported(where: str) -> None:
     """Draw that no replica of a pool or a fleet reports its settings, and where the fix is."""
     glyph, replicas = markup.glyph("unknown", "unknown:"), markup.link(links.to(pages.REPLICAS), "Replicas")

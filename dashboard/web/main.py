@@ -1,6 +1,7 @@
 """The script behind every page: navigation, the header, the page itself, and the footer."""
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import streamlit as st
@@ -31,9 +32,9 @@ def main() -> None:
         header.draw_banner(page.url_path)
     warnings, body, footer = st.container(), st.container(key="body"), st.container()
     try:
-        with body:
+        with body, suppress(state.PageEndError):
             _draw(page, fleet)
-    finally:  # a page may stop before its end
+    finally:  # also under an error
         with warnings:
             header.draw_ignored_choices()
         with footer:

@@ -25,7 +25,7 @@ def rows(generation: int, polled_at: datetime | None, _fleet: Fleet) -> pd.DataF
 def choose(fleet: Fleet) -> Choice:
     """Draw the filters and return their choice."""
     search = st.text_input(
-        "Search", **links.bind(pages.SEARCH), placeholder="name, address or label", width=260, live=True
+        "Search", **links.bind(pages.SEARCH), placeholder="any column or label", width=260, live=True
     )
     pools = [ALL_POOLS, *(pool.name for pool in fleet.pools)]
     pool = st.selectbox("Pool", pools, **links.bind(pages.POOL, pools), format_func=one_line, width=250)

@@ -104,6 +104,7 @@ STATES = (
     State("findings-suppressed", at("findings", rules="Suppressed", pool=GEMMA)),
     State("findings-uniform", at("findings"), fleet=UNIFORM),
     State("compare", at("compare", pool=CHAT), MAIN),
+    State("compare-chosen", at("compare", replicas=f"{OTHER_HASH},{STOCK}")),
     State("compare-replicas", at("compare", pool=GEMMA, columns="Replicas")),
     State("compare-all", at("compare", pool=CHAT, show="All settings", section="cache_config")),
     State("compare-baseline", at("compare", pool=CHAT, reference="baseline"), fleet=AGREED),

@@ -266,6 +266,22 @@ def test_back_from_a_replica_restores_the_search(page: Page, frozen_url: str) ->
     expect(page.get_by_text("7 of 42 replicas shown")).to_be_visible()
 
 
+def test_two_ticked_replicas_of_different_pools_are_compared_side_by_side(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/replicas?search=0.20.2")
+    table = page.locator("[data-testid=stDataFrame] canvas").first.bounding_box()
+    assert table is not None
+    for row in range(2):
+        page.mouse.click(table["x"] + 15, table["y"] + 55 + 35 * row)
+        settle(page)
+    page.get_by_role("link", name="Compare 2 replicas").click()
+    settle(page)
+
+    expect(page.get_by_role("heading", name="2 replicas compared")).to_be_visible()
+    expect(page.get_by_role("button", name="Share")).to_be_visible()
+    page.get_by_role("rowheader", name=re.compile("block_size")).first.click()
+    url_has(page, "/settings?path=")
+
+
 def test_the_focus_on_the_table_opens_nothing_and_the_keyboard_opens_a_row(page: Page, frozen_url: str) -> None:
     """The grid selects its first cell when it gets the focus."""
     visit(page, f"{frozen_url}/replicas?search=gemma&state=up")
@@ -274,6 +290,7 @@ def test_the_focus_on_the_table_opens_nothing_and_the_keyboard_opens_a_row(page:
     expect(page).to_have_url(f"{frozen_url}/replicas?search=gemma&state=up")
 
     page.keyboard.press("Shift+Space")
+    page.get_by_role("link", name="Open the ticked replica").click()
     expect(page.get_by_role("heading", name=re.compile("gemma-27b-"))).to_be_visible()
 
 

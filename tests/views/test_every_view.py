@@ -14,10 +14,11 @@ from dashboard.render.report_json import to_report_json
 from dashboard.views.blocks import Table, View, value_of
 from dashboard.views.capacity import capacity_report
 from dashboard.views.changes import changes_report
-from dashboard.views.compare import compare_report
+from dashboard.views.compare import chosen_report, compare_report
 from dashboard.views.context import context_of
 from dashboard.views.findings import findings_report
 from dashboard.views.overview import overview_report
+from dashboard.views.pool_comparison import MatrixChoice
 from dashboard.views.replica import replica_report
 from dashboard.views.replicas import replicas_report
 from dashboard.views.review import review_report
@@ -44,6 +45,9 @@ VIEWS: dict[str, Callable[[Fleet], View]] = {
     "overview": overview_report,
     "findings": findings_report,
     "compare": lambda built: compare_report(built, built.pools[0].name),
+    "chosen": lambda built: chosen_report(
+        built, [each.id for each in built.replicas[:3]], MatrixChoice(by_replica=True)
+    ),
     "capacity": capacity_report,
     "replicas": replicas_report,
     "replica": lambda built: replica_report(built, built.replicas[0].id),
@@ -59,7 +63,7 @@ CASES = [
     (kind, view)
     for kind in ("story", "hostile", "empty", "all down", "captures")
     for view in VIEWS
-    if kind != "empty" or view not in {"compare", "replica"}
+    if kind != "empty" or view not in {"compare", "chosen", "replica"}
 ]
 every_case = pytest.mark.parametrize(("kind", "view"), CASES)
 

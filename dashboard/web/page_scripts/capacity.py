@@ -7,7 +7,7 @@ from dashboard.web import capacity_page, draw, empty, markup, share, state
 fleet = state.fleet()
 if not fleet.pools:
     empty.nothing_answered()
-    st.stop()
+    state.end_page()
 
 head = st.container()
 choice = capacity_page.choose(capacity_page.pool_names(fleet.generation, fleet.since, fleet))

@@ -12,14 +12,18 @@ from dashboard.web.overview import pool_order
 fleet = state.fleet()
 if not fleet.pools:
     empty.nothing_answered()
-    st.stop()
+    state.end_page()
+
+if chosen := st.query_params.get(pages.CHOSEN):
+    compare_page.draw_chosen(fleet, chosen)
+    state.end_page()
 
 with st.container(key="pool_head", horizontal=True, vertical_alignment="center"):
     title = st.container()
     name = compare_page.choose_pool(pool_order(fleet.generation, fleet.polled_at, fleet))
 if name is None:
     empty.no_such_pool(st.query_params[pages.POOL])
-    st.stop()
+    state.end_page()
 pool = pool_named(fleet, name)
 members = members_of(fleet, pool)
 names = {member.id: member.name for member in members}

@@ -1,14 +1,12 @@
 """Findings: causes, replicas, impact and fixes, the worst first."""
 
-import streamlit as st
-
 from dashboard.views.findings import findings_report
 from dashboard.web import empty, findings_page, share, state
 
 fleet = state.fleet()
 if not fleet.pools and not fleet.inspection.findings:
     empty.nothing_answered()
-    st.stop()
+    state.end_page()
 
 known = findings_page.known_findings(fleet.generation, fleet.since, fleet)
 findings_page.draw_head(fleet)

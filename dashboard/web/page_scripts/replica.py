@@ -14,7 +14,7 @@ asked = st.query_params.get(pages.REPLICA)
 data = replica_page.known_data(fleet.generation, fleet.polled_at, asked, fleet) if asked else None
 if data is None:
     replica_page.draw_unknown(asked)
-    st.stop()
+    state.end_page()
 
 head = st.container()
 tabs = st.tabs(replica_page.TABS, **links.bind(pages.TAB, replica_page.TABS))

@@ -24,11 +24,11 @@ with st.container(key="controls", horizontal=True, vertical_alignment="bottom", 
     )
 with head:
     draw.draw_head(view)
+share.offer(lambda: replicas_report(fleet, choice, rows=rows, name=name))
 if filtered(rows, choice).empty:
     empty.filter_hides_all(f"{count(len(rows), 'replica')} hidden.", links.to(pages.REPLICAS))
-    st.stop()
+    state.end_page()
 (table,) = (each for each in view.parts if each.anchor == TABLE)
 clicked = draw.draw_blocks(table.blocks, "replicas")
-share.offer(lambda: replicas_report(fleet, choice, rows=rows, name=name))
 if clicked:
     draw.open_target(clicked)

@@ -9,7 +9,7 @@ from dashboard.web import draw, empty, links, markup, settings_page, share, stat
 fleet = state.fleet()
 if not fleet.pools:
     empty.nothing_answered()
-    st.stop()
+    state.end_page()
 
 path = st.query_params.get(pages.PATH, "")
 head = st.container()

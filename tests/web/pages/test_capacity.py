@@ -168,11 +168,11 @@ def test_a_click_on_a_bar_opens_its_replica() -> None:
     assert clicked(app, "capacity_1_0_0", selection) == ["replica?replica=http%3A%2F%2Fembed-09%3A8000"]
 
 
-def test_a_click_on_a_row_opens_its_replica() -> None:
+def test_a_click_on_a_name_opens_its_replica() -> None:
     app = open_page(uneven(), "capacity")
 
-    selection = {"rows": [1], "columns": [], "cells": []}
-    assert clicked(app, "capacity_3_0", selection) == ["replica?replica=http%3A%2F%2Fembed-02%3A8000"]
+    app.session_state["capacity_3_0_name"] = {"row": 1, "label": "embed-02"}
+    assert opened(rerun(app)) == ["replica?replica=http%3A%2F%2Fembed-02%3A8000"]
 
 
 @pytest.mark.parametrize(("theme", "colours"), [("light", LIGHT), ("dark", DARK)])

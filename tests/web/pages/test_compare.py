@@ -44,6 +44,23 @@ def with_baseline(built: Fleet, baseline: Baseline = AGREED) -> Fleet:
     return inspected(replace(built, policy=Policy(baselines=(baseline,))), NOW)
 
 
+def test_chosen_replicas_are_compared_and_unknown_ones_named() -> None:
+    built = story()
+    ids = f"{built.replicas[0].id},{built.replicas[-1].id},http://<b>gone"
+    shown = html(open_page(built, "compare", replicas=ids))
+
+    assert "2 replicas compared" in shown
+    assert "http://&lt;b&gt;gone is not in this fleet." in shown
+
+
+@pytest.mark.parametrize("ids", ["http://gone:8000", ","])
+def test_fewer_than_two_replicas_lead_to_the_page_that_chooses_them(ids: str) -> None:
+    shown = html(open_page(story(), "compare", replicas=ids))
+
+    assert "Choose at least two replicas" in shown
+    assert 'href="replicas"' in shown
+
+
 def test_the_first_pool_is_the_one_without_common_prefixes() -> None:
     app = open_page(story(), "compare")
     band, settings = tables(app)

@@ -45,26 +45,58 @@ def test_filters_that_match_nothing_can_be_cleared() -> None:
     assert "40 replicas hidden." in html(app)
     assert 'href="replicas"' in html(app)
     assert not app.dataframe
+    assert "Share" in [each.proto.popover.label for each in app.get("popover")]
 
 
 @pytest.mark.parametrize(
     ("clicked", "rows", "row"),
     [
         (2, [], 2),
-        (None, [0], 0),
-        (2, [0], 2),  # the row is selected since before
-        (None, [99], None),  # filters removed it
+        (None, [0], None),
+        (2, [0], 2),
+        (99, [], None),  # filters removed it
     ],
 )
-def test_a_name_or_selected_row_opens_the_replica(clicked: int | None, rows: list[int], row: int | None) -> None:
+def test_a_clicked_name_opens_the_replica_and_a_tick_opens_nothing(
+    clicked: int | None, rows: list[int], row: int | None
+) -> None:
     app = open_page(story(), "replicas", pool="gemma-27b")
     app.session_state[TABLE] = {"selection": {"rows": rows, "columns": [], "cells": []}}
     names = app.dataframe[0].value["Replica"]
     if clicked is not None:
-        app.session_state[f"{TABLE}_name"] = {"row": clicked, "label": names.iloc[clicked]}
+        app.session_state[f"{TABLE}_name"] = {"row": clicked, "label": "name"}
 
     expected = [] if row is None else [f"replica?replica=http%3A%2F%2F{names.iloc[row]}%3A8000"]
     assert opened(rerun(app)) == expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "shown"),
+    [
+        ([], ""),
+        ([0], "Open the ticked replica"),
+        ([0, 1], "Compare 2 replicas"),
+        (list(range(13)), "13 replicas ticked: at most 12 can be compared."),
+        ([99], ""),  # filters removed it
+    ],
+)
+def test_ticked_replicas_can_be_opened_or_compared(rows: list[int], shown: str) -> None:
+    app = open_page(story(), "replicas", pool="chat-70b")
+    app.session_state[TABLE] = {"selection": {"rows": rows, "columns": [], "cells": []}}
+    names = app.dataframe[0].value["Replica"]
+    page = html(rerun(app))
+
+    assert (shown in page) if shown else 'class="ticked"' not in page
+    if len(rows) == 2:
+        ids = "%2C".join(f"http%3A%2F%2F{name}%3A8000" for name in names.iloc[:2])
+        assert f'href="compare?replicas={ids}"' in page
+
+
+def test_the_search_finds_replicas_by_any_column() -> None:
+    found = open_page(story(), "replicas", search="partial embed").dataframe[0].value
+
+    assert found["State"].str.startswith("? partial").all()
+    assert len(found) == 1
 
 
 def test_foreign_text_is_never_markup() -> None:

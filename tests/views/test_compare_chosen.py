@@ -1,0 +1,68 @@
+"""Compare: chosen replicas of any pools side by side."""
+
+import pytest
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.compare import Reference, ReferenceKind
+from dashboard.views.blocks import DifferenceTable
+from dashboard.views.compare import MOST_CHOSEN, chosen_report, read_chosen, write_chosen
+from dashboard.views.pool_comparison import MatrixChoice
+from tests.builders import alike, document, down, fleet, replica
+from tests.findings_builder import evidence, finding, with_findings
+from tests.views.walking import blocks_of, text_of
+
+SIZE = "cache_config.block_size"
+USUAL, LARGE = document(), document({SIZE: 32})
+CHAT, EMBED, DOWN = "http://chat-01:8000", "http://embed-1:8000", "http://gone:8000"
+
+
+def mixed() -> Fleet:
+    """Two pools, whose replicas differ in one setting, and a replica that is down."""
+    members = [*alike("chat", 2, USUAL), replica("embed-1", pool="embed", document=LARGE), down("gone", pool="embed")]
+    return fleet(members, [USUAL, LARGE])
+
+
+def tables(built: Fleet, ids: tuple[str, ...]) -> list[DifferenceTable]:
+    choice = MatrixChoice(by_replica=True, reference=Reference(ReferenceKind.REPLICA, ids[0]))
+    return [each for each in blocks_of(chosen_report(built, ids, choice).parts) if isinstance(each, DifferenceTable)]
+
+
+@pytest.mark.parametrize("ids", [(CHAT, EMBED), ("a,b", "c%2Cd"), ("http://[::1]:8000", "file:x/y z")])
+def test_ids_survive_the_url(ids: tuple[str, ...]) -> None:
+    built = fleet([replica(f"r{place}", id=each, document=USUAL) for place, each in enumerate(ids)], [USUAL])
+
+    assert read_chosen(built, write_chosen(ids)).ids == ids
+
+
+def test_unknown_ids_are_named_and_repeated_ones_count_once() -> None:
+    chosen = read_chosen(mixed(), f"{EMBED},{CHAT},{EMBED},http://removed:8000,")
+
+    assert (chosen.ids, chosen.unknown, chosen.too_many) == ((EMBED, CHAT), ("http://removed:8000",), 0)
+
+
+def test_more_than_the_limit_are_counted() -> None:
+    built = fleet(alike("chat", MOST_CHOSEN + 2, USUAL), [USUAL])
+    chosen = read_chosen(built, write_chosen(each.id for each in built.replicas))
+
+    assert (len(chosen.ids), chosen.too_many) == (MOST_CHOSEN, 2)
+
+
+def test_each_replica_is_a_column_with_its_pool_and_the_reference_is_marked() -> None:
+    *_, settings = tables(mixed(), (EMBED, CHAT))
+
+    notes = {each.key: (each.note, each.cohort) for each in settings.matrix.columns}
+    assert notes == {CHAT: ("chat", ""), EMBED: ("embed, reference", "")}
+    assert [row.path for row in settings.matrix.rows] == [SIZE]
+
+
+def test_findings_of_any_of_them_mark_their_settings() -> None:
+    built = mixed()
+    found = with_findings(built, finding(built, ["embed-1"], evidence=(evidence(SIZE, "32", (EMBED,)),)))
+
+    assert SIZE in tables(found, (CHAT, EMBED))[-1].kinds
+
+
+def test_a_replica_that_was_never_read_is_named_as_not_compared() -> None:
+    choice = MatrixChoice(by_replica=True, reference=Reference(ReferenceKind.REPLICA, CHAT))
+
+    assert "Not compared (unreachable): gone." in text_of(chosen_report(mixed(), (CHAT, EMBED, DOWN), choice))
