@@ -12,8 +12,9 @@ from dashboard.rules.subject import FINGERPRINT
 from dashboard.views.blocks import Block, Entries, Entry, Paragraph, Tone
 from dashboard.views.finding_text import rule_title
 from dashboard.views.names import replica_names, replica_text
-from dashboard.views.pages import COMPARE, CONVERGE, POOL, REFERENCE
+from dashboard.views.pages import COMPARE, CONVERGE, POOL, REFERENCE, SETTINGS
 from dashboard.views.pool_comparison import findings_by_path
+from dashboard.vllm.field_reference import known_sentences
 
 MOST_TEXTS = 10  # reported texts of a value of which only a part is compared
 MOST_NAMES = 60  # replicas per value; the page Replicas has all
@@ -22,7 +23,9 @@ MOST_NAMES = 60  # replicas per value; the page Replicas has all
 def setting_blocks(fleet: Fleet, pool: Pool, path: str) -> tuple[Block, ...]:
     """Return every value of a setting in a pool, and the findings about it."""
     replicas = {each.id: each for each in fleet.replicas}
-    head = Paragraph((Piece(path, Style.CODE), Piece(" in "), Piece(pool.name, Style.STRONG)))
+    every = Piece("values in all pools", target=page(SETTINGS, path=path))
+    where = (Piece(path, Style.CODE), Piece(" in "), Piece(pool.name, Style.STRONG), Piece(" · "), every)
+    head = Paragraph((*where, *plain(f". {sentence}")) if (sentence := known_sentences().get(path)) else where)
     found = findings_by_path(fleet.inspection, pool.name).get(path, ())
     findings = (Entries(tuple(map(_finding, found))),) if found else ()
     if path == FINGERPRINT:

@@ -30,7 +30,6 @@ NOTE = (
     "Differs in: settings that differ from the majority of the pool."
 )
 SEARCHED = (
-    "name",
     "id",
     "labels",
     "pool",
@@ -111,7 +110,7 @@ def replica_rows(fleet: Fleet) -> pd.DataFrame:
             for name in SEVERITIES
         },
     )
-    table["text"] = table[list(SEARCHED)].fillna("").agg(" ".join, axis=1).str.lower()
+    table["text"] = table["name"].str.cat(table[list(SEARCHED)], sep=" ", na_rep="").str.lower()
     order = pd.DataFrame(
         {
             "up": table["state"] != "down",

@@ -16,7 +16,7 @@ from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, joined, pag
 from dashboard.views import pages
 from dashboard.views.blocks import Cell, Column, Paragraph, Section, Table, Tone, View, data_table, number_cell
 from dashboard.views.context import context_of
-from dashboard.vllm.field_reference import Declaration, declarations
+from dashboard.vllm.field_reference import Declaration, declarations, known_sentences
 from dashboard.vllm.versions import is_unsupported
 
 MOST_PATHS = 200  # settings that a search lists
@@ -201,6 +201,7 @@ def setting_json(path: str, known: Iterable[PoolValue]) -> dict[str, Any]:
     """Return the values of a setting and its declarations as JSON; `value` is null where it is not reported."""
     return {
         "path": path,
+        "description": known_sentences().get(path),
         "values": [
             {
                 "pool": each.pool or None,
@@ -272,7 +273,7 @@ def _found_table(rows: pd.DataFrame) -> Table | Paragraph:
 
 
 def declared_section(path: str) -> Section:
-    """Return what vLLM declares of a setting, by version."""
+    """Return what a setting does, and what vLLM declares of it by version."""
     known = declarations(path)
     if not known:
         why = "not a variable of vLLM" if path.startswith("env.") else "no vLLM version declares it"
@@ -288,7 +289,9 @@ def declared_section(path: str) -> Section:
         for versions, each in zip(_spans(known), known, strict=True)
     )
     note = "Read from vLLM's source: the newest patch of each minor version since 0.12."
-    return Section(DECLARED, "Field reference", (Table("field-reference", "Declared by vLLM", columns, rows, note),))
+    table = Table("field-reference", "Declared by vLLM", columns, rows, note)
+    sentence = known_sentences().get(path)
+    return Section(DECLARED, "Field reference", (*([Paragraph(plain(sentence))] if sentence else []), table))
 
 
 def default_text(declared: Declaration) -> str:

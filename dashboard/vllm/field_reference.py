@@ -1,6 +1,7 @@
 """What vLLM declares of each setting: type, default and flags, by version.
 
 `make field-reference` writes `field_reference.json` from the source of the newest patch of each minor version.
+`field_sentences.yaml` is written by hand.
 """
 
 import json
@@ -8,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any, NamedTuple
+
+import yaml
 
 from dashboard.fleet import JsonText
 from dashboard.vllm.canonical import canonical_text
@@ -42,6 +45,13 @@ def known_paths() -> Mapping[str, Sequence[Mapping[str, Any]]]:
     """Return the declarations of every path as they are in the data."""
     settings: Mapping[str, Sequence[Mapping[str, Any]]] = _data()["settings"]
     return settings
+
+
+@lru_cache(maxsize=1)
+def known_sentences() -> Mapping[str, str]:
+    """Return what each setting does that rules read, by path."""
+    text = files("dashboard.vllm").joinpath("field_sentences.yaml").read_text(encoding="utf-8")
+    return dict(yaml.safe_load(text))
 
 
 def declarations(path: str) -> tuple[Declaration, ...]:

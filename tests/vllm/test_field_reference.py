@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.vllm.field_reference import declarations, known_flags, known_paths, known_versions
+from dashboard.rules.catalogue import ALL_RULES
+from dashboard.vllm.field_reference import declarations, known_flags, known_paths, known_sentences, known_versions
 from tests.tools.field_reference import Computed, Declared, Source, declared, spans
 
 EXCERPTS = Path(__file__).parent / "source"  # of vLLM, Apache-2.0
@@ -117,6 +118,15 @@ def test_defaults_that_changed_are_shown_by_version() -> None:
 
     assert list(dict.fromkeys(each.default for each in utilization)) == ["0.9", "0.92"]
     assert list(dict.fromkeys(each.default for each in scheduling)) == ["false", "null"]
+
+
+def test_every_setting_that_rules_need_has_one_sentence_of_at_most_20_words() -> None:
+    sentences = known_sentences()
+
+    needed = {each for rule in ALL_RULES for each in rule.needs} & known_paths().keys()
+    assert needed - sentences.keys() == set()
+    assert sentences.keys() - known_paths().keys() == set()
+    assert [each for each in sentences.values() if len(each.split()) > 20 or not each.endswith(".")] == []
 
 
 def test_every_minor_version_and_the_settings_of_rules_are_known() -> None:
