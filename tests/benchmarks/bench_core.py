@@ -10,7 +10,7 @@ import gc
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from dashboard.analysis.assembly import Fleet, build_fleet, inspected
 from dashboard.fleet import ProbeResult, Snapshot, Target
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.sources.polling.probes import BY_PATH
+from dashboard.views.settings import Choice, setting_values, settings_report
 from dashboard.vllm import canonical
 from dashboard.vllm.reading import read
 from tests.benchmarks.table import Row, print_table
@@ -35,6 +36,7 @@ SERVER_INFO = "/server_info?config_format=json"
 FEW, MANY, DOCUMENTS, POOLS = 1_000, 5_000, 40, 8
 ROUNDS = 5
 SECONDS, GROWTH, TIMES_JSON = 0.5, 2.5, 3.3  # the budgets; the last one is 0.5 ms where json.loads takes 0.15 ms
+SEARCH = 0.1  # seconds of a search
 AT = datetime(2026, 3, 2, 11, 42, 5, tzinfo=UTC)
 
 
@@ -58,6 +60,7 @@ def main() -> int:
         (f"fleet of {MANY:,}, next poll, s", many_next, SECONDS * GROWTH),
         (f"of it {len(ALL_RULES)} rules over {FEW:,} replicas in {POOLS} pools, s", few_evaluated, SECONDS),
         (f"of it {len(ALL_RULES)} rules over {MANY:,}, s", many_evaluated, SECONDS * GROWTH),
+        *_settings(fleet_of(many)),
         (
             f"{FEW:,} /server_info of {len(bodies[0]) / 1000:.0f} KB, known, times json.loads of them",
             reading / parsing,
@@ -71,6 +74,15 @@ def main() -> int:
     )
     print(f"json.loads takes {parsing / FEW * 1_000:.2f} ms for one /server_info; best of {ROUNDS}, processor time\n")
     return print_table(Row(*row) for row in rows)
+
+
+def _settings(fleet: Fleet) -> Iterator[tuple[str, float, float]]:
+    values = setting_values(fleet)
+    path = "cache_config.block_size"
+    yield f"values of all settings of {MANY:,}, once a poll, s", best(lambda: setting_values(fleet)), SECONDS
+    search = Choice(search="block size 16")
+    yield "a search among them, s", best(lambda: settings_report(fleet, search, rows=values)), SEARCH
+    yield f"one setting of {MANY:,}, s", best(lambda: settings_report(fleet, path=path, rows=values)), SEARCH
 
 
 def first_poll(snapshots: Sequence[Snapshot]) -> float:
