@@ -17,7 +17,8 @@ if data is None:
     state.end_page()
 
 head = st.container()
-tabs = st.tabs(replica_page.TABS, **links.bind(pages.TAB, replica_page.TABS))
+first = replica_page.TABS[-1 if data.replica.document is None else 0]  # probes show why a replica was not read
+tabs = st.tabs(replica_page.TABS, **links.bind(pages.TAB, replica_page.TABS, default=first))
 with tabs[0]:
     choice = replica_page.choose_settings(data.comparison)
 name = state.snapshot_name()

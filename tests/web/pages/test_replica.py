@@ -69,6 +69,12 @@ def test_the_tab_is_in_the_url() -> None:
     assert open_page(story(), "replica", replica=ODD, tab="unknown").session_state["tab"] == "Settings"
 
 
+def test_a_replica_that_was_never_read_opens_on_its_probes() -> None:
+    built = fleet([down("gone")])
+
+    assert open_page(built, "replica", replica=built.replicas[0].id).session_state["tab"] == "Probes"
+
+
 def test_a_live_page_shows_ages_and_a_still_one_times() -> None:
     live, still = (
         html(open_page(story(), "replica", replica=ODD, screenshot=each)).partition('<div class="page-head">')[2]
