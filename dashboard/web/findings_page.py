@@ -2,15 +2,18 @@
 
 from collections import Counter
 from collections.abc import Callable
-from datetime import datetime
+from dataclasses import replace
+from datetime import date, datetime
 from pathlib import Path
 
 import streamlit as st
 
+from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import one_line
 from dashboard.rules.findings import Family, Severity
 from dashboard.views import pages
+from dashboard.views.acceptance import covered_text, default_until, entry_yaml, scopes
 from dashboard.views.finding_detail import finding_section, missing_finding
 from dashboard.views.finding_list import FindingFilter, FindingList, ListedFinding, list_findings
 from dashboard.views.finding_text import rule_title
@@ -24,6 +27,8 @@ from dashboard.web.state import shared
 FILTERS = (pages.SEVERITY, pages.FAMILY, pages.POOL, pages.RULE, pages.SEARCH)
 EVERY_SEVERITY, EVERY_FAMILY, EVERY_POOL, EVERY_RULE = "all", "all families", "all pools", "all rules"
 WIDTHS = (5, 7)  # shares of the list and of the finding that is open
+LONGEST_FIELD = 200  # characters of an owner or a reason
+ACCEPTED = "Add the entry to fleet.yaml and restart. Pages, metrics and <code>check</code> honor it until its date."
 IN_SEVERAL = "A rule can be in several lists: passed for one pool, skipped for another."
 
 _reveal = st.components.v2.component(
@@ -99,6 +104,28 @@ def draw_findings(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> No
         section = finding_section(fleet, known, opened, _choices())
         draw.draw_blocks(section.blocks, "finding")
         draw.draw_prepared(draw.prepare_sections(section.parts, 3), "finding_parts")
+        _draw_acceptance(fleet, opened)
+
+
+def _draw_acceptance(fleet: Fleet, listed: ListedFinding) -> None:
+    """Draw the form that accepts a finding until a date: its entry for fleet.yaml, and what else that would cover."""
+    finding = listed.finding
+    with st.expander("Accept this finding"):
+        entries = scopes(fleet, finding)
+        scope = st.radio("Scope", list(entries), key=f"accept_scope_{listed.key}", format_func=one_line)
+        with st.container(horizontal=True, gap="small"):
+            owner = st.text_input("Owner", key=f"accept_owner_{listed.key}", max_chars=LONGEST_FIELD, width=160)
+            until = st.date_input(
+                "Until", default_until(service.now().date()), key=f"accept_until_{listed.key}", width=150
+            )
+        reason = st.text_input("Reason", key=f"accept_reason_{listed.key}", max_chars=LONGEST_FIELD)
+        if not (owner.strip() and reason.strip() and isinstance(until, date)):
+            st.html('<div class="foot">Enter owner and reason to get the entry for fleet.yaml.</div>')
+            return
+        entry = replace(entries[str(scope)], owner=owner.strip(), reason=reason.strip(), until=until)
+        st.html(f"<p>{markup.text(covered_text(fleet, finding, entry))}</p>")
+        st.code(entry_yaml(entry), language="yaml", wrap_lines=True)
+        st.html(f'<div class="foot">{ACCEPTED}</div>')
 
 
 def draw_rules(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> None:

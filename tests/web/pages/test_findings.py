@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import OutcomeKind, Remedy, Severity, Snippet
+from dashboard.views.finding_list import list_findings
 from dashboard.views.findings import MOST_ROWS
 from dashboard.views.findings_summary import NO_PAIR
 from tests.builders import HOSTILE, NOW, POLLED_AT, alike, document, down, fleet, hostile, replica, story
@@ -63,6 +64,19 @@ def attacked() -> Fleet:
             outcome("RT-02", HOSTILE, OutcomeKind.SKIPPED, reason=HOSTILE),
         ),
     )
+
+
+def test_an_accepted_finding_has_its_entry_for_fleet_yaml_once_owner_and_reason_are_given() -> None:
+    built = inspected(story(), NOW)
+    key = list_findings(built).active[0].key
+    app = open_page(built, "findings", finding=key)
+    assert "Enter owner and reason" in html(app)
+
+    app.text_input(key=f"accept_owner_{key}").set_value("ann")
+    app.text_input(key=f"accept_reason_{key}").set_value("canary")
+    page = rerun(app)
+    assert "owner: ann" in page.code[-1].value
+    assert "Covers this finding" in html(page)
 
 
 def test_findings_are_listed_the_worst_first_with_tags_rule_pool_and_replicas() -> None:
@@ -222,7 +236,7 @@ def test_a_finding_opens_by_its_url_next_to_the_list() -> None:
     assert ["aria-current" in each for each in entries(app)] == [False, True]
     assert '<a href="findings?severity=critical" class="close">Close</a>' in shown
     assert 'href="findings?finding=aaaa000001&amp;severity=critical"' in entries(app)[0]
-    assert [each.label for each in app.expander] == ["About rule RT-01 block-size-differs"]
+    assert [each.label for each in app.expander] == ["About rule RT-01 block-size-differs", "Accept this finding"]
     assert '<b>prefix-hash</b><span class="mute"> critical</span> <span class="tag">here</span>' in shown
 
 
@@ -249,7 +263,7 @@ def test_a_finding_of_an_unknown_rule_opens_without_the_page_of_the_rule() -> No
     app = open_page(with_findings(story(), finding(story(), rule="ZZ-99")), "findings", finding="0123456789")
 
     assert "<h2>Block size is 32" in html(app)
-    assert not app.expander
+    assert [each.label for each in app.expander] == ["Accept this finding"]
 
 
 def test_a_finding_that_does_not_exist_is_reported_above_the_list() -> None:

@@ -1,0 +1,69 @@
+"""Accepting a finding: the entry for fleet.yaml that suppresses it until a date, and what else it would cover."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import date, timedelta
+
+import yaml
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet.formatting import count, first_of
+from dashboard.rules.findings import Finding, Suppression
+from dashboard.rules.policy import suppress
+
+DAYS = 90  # of an acceptance, unless another date is chosen
+MOST_NAMED = 4  # findings that a preview names
+OTHER_SCOPES = ("name", "pool", "role")  # labels that name the replica or its pool
+
+
+def scopes(fleet: Fleet, finding: Finding) -> Mapping[str, Suppression]:
+    """Return what an entry can cover, by its name on the page: replicas, common labels, the pool, or every pool."""
+    entry = Suppression(finding.rule, "", "", date.max, finding.pools[0] if len(finding.pools) == 1 else None)
+    members = [each for each in fleet.replicas if each.id in finding.replicas]
+    found = {}
+    if members:
+        names = tuple(each.name for each in members)
+        found[f"only {first_of(names, MOST_NAMED)}"] = replace(entry, replicas=names)
+        common = set.intersection(*(set(each.labels.items()) for each in members))
+        for key, text in sorted(common):
+            if key not in OTHER_SCOPES:
+                found[f"replicas with {key}={text}"] = replace(entry, labels={key: text})
+    found[f"pool {entry.pool}" if entry.pool else "every pool"] = entry
+    return found
+
+
+def default_until(today: date) -> date:
+    """Return the last day of an acceptance from today."""
+    return today + timedelta(days=DAYS)
+
+
+def entry_yaml(entry: Suppression) -> str:
+    """Return the entry as it is pasted into fleet.yaml."""
+    fields = {
+        "rule": entry.rule,
+        "pool": entry.pool,
+        "replicas": list(entry.replicas),
+        "labels": dict(entry.labels),
+        "owner": entry.owner,
+        "reason": entry.reason,
+        "until": entry.until,
+    }
+    given = {key: value for key, value in fields.items() if value}
+    return str(yaml.safe_dump({"suppress": [given]}, sort_keys=False, allow_unicode=True, width=120))
+
+
+def covered_text(fleet: Fleet, finding: Finding, entry: Suppression) -> str:
+    """Return which active findings the entry would suppress, in other pools too, and what would stay active."""
+    replicas = {each.id: each for each in fleet.replicas}
+    result = suppress(
+        fleet.inspection.findings, [entry], entry.until, replicas, lambda each, part: replace(each, replicas=part)
+    )
+    this = (finding.id, finding.subject)
+    own = [each for each in result.suppressed if (each.id, each.subject) == this]
+    others = [each for each in result.suppressed if (each.id, each.subject) != this]
+    left = set(finding.replicas).difference(*(each.replicas for each in own))
+    texts = ["Covers this finding" + (f" except on {count(len(left), 'replica')}." if left else ".")]
+    if others:
+        named = [f"{each.rule} in {', '.join(each.pools) or 'the fleet'}" for each in others]
+        texts.append(f"Also covers {count(len(others), 'finding')}: {first_of(named, MOST_NAMED)}.")
+    return " ".join(texts)

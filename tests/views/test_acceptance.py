@@ -1,0 +1,76 @@
+"""Accepting a finding: scopes, the entry for fleet.yaml, and the preview."""
+
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dashboard.analysis.assembly import Fleet, inspected
+from dashboard.config import load_options, policy_of
+from dashboard.views.acceptance import covered_text, default_until, entry_yaml, scopes
+from tests.builders import NOW, alike, document, fleet, replica
+
+SIZE = "cache_config.block_size"
+USUAL, LARGE = document(), document({SIZE: 32})
+ENTRY: dict[str, Any] = {"owner": "ann", "reason": "canary: larger blocks", "until": date(2027, 1, 31)}
+
+
+@pytest.fixture(scope="module")
+def built() -> Fleet:
+    """Two pools in which one canary has another block size."""
+    members = [
+        each
+        for pool in ("chat", "embed")
+        for each in (
+            *alike(pool, 3, USUAL),
+            replica(f"{pool}-odd", pool=pool, document=LARGE, labels={"pool": pool, "track": "canary"}),
+        )
+    ]
+    return inspected(fleet(members, [USUAL, LARGE]), NOW)
+
+
+def names(built: Fleet) -> list[str]:
+    finding = next(each for each in built.inspection.findings if each.rule == "RT-01" and each.pools == ("chat",))
+    return list(scopes(built, finding))
+
+
+def test_a_finding_can_be_accepted_for_its_replicas_their_common_labels_or_the_pool(built: Fleet) -> None:
+    assert names(built) == ["only chat-odd", "replicas with track=canary", "pool chat"]
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_the_entry_is_valid_in_fleet_yaml_and_suppresses_the_finding_alone(
+    built: Fleet, place: int, tmp_path: Path
+) -> None:
+    finding = next(each for each in built.inspection.findings if each.rule == "RT-01" and each.pools == ("chat",))
+    entry = replace(list(scopes(built, finding).values())[place], **ENTRY)
+    file = tmp_path / "fleet.yaml"
+    file.write_text(entry_yaml(entry), encoding="utf-8")
+    after = inspected(replace(built, policy=policy_of(load_options(file))), NOW).inspection
+
+    assert finding.id in {each.id for each in after.suppressed}
+    assert {each.pools for each in after.suppressed} == {("chat",)}
+    assert covered_text(built, finding, entry) == "Covers this finding."
+
+
+def test_the_preview_names_what_else_is_covered_and_what_stays_active(built: Fleet) -> None:
+    finding = next(each for each in built.inspection.findings if each.rule == "RT-01" and each.pools == ("chat",))
+    wide = replace(scopes(built, finding)["pool chat"], pool=None, **ENTRY)
+    other = replace(wide, pool="embed")
+
+    assert covered_text(built, finding, wide) == "Covers this finding. Also covers 1 finding: RT-01 in embed."
+    assert covered_text(built, finding, other).startswith("Covers this finding except on 1 replica.")
+
+
+def test_foreign_names_are_quoted_and_an_acceptance_ends_after_90_days() -> None:
+    odd = replica("a: [b]", pool="{x}", document=LARGE)
+    built = inspected(fleet([*alike("{x}", 3, USUAL), odd], [USUAL, LARGE]), NOW)
+    finding = next(each for each in built.inspection.findings if each.rule == "RT-01")
+    entry = replace(next(iter(scopes(built, finding).values())), **ENTRY)
+
+    (loaded,) = yaml.safe_load(entry_yaml(entry))["suppress"]
+    assert (loaded["pool"], loaded["replicas"], loaded["until"]) == ("{x}", ["a: [b]"], date(2027, 1, 31))
+    assert default_until(date(2026, 11, 23)) == date(2027, 2, 21)
