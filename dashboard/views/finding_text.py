@@ -142,7 +142,7 @@ def remarks(finding: Finding, inspection: Inspection | None = None) -> list[str]
     )
     if finding.unknown:
         replicas = f"{finding.unknown:,} of {count(finding.total, 'replica')}"
-        sentences.append(f"Not evaluated on {replicas} (setting not reported).")
+        sentences.append(f"Not evaluated on {replicas} (unreachable, or setting not reported).")
     return sentences
 
 

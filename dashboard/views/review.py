@@ -182,7 +182,7 @@ def _unread(now: FleetSummary, noted: tuple[Block, ...]) -> Section:
         blocks.append(Paragraph(plain("All replicas were read." if now.replicas else "There are no replicas.")))
     if number := now.found.unknown:
         skipped = page(pages.FINDINGS, SKIPPED, rules="Skipped")
-        text = f"{count(number, 'rule')} skipped somewhere (setting not reported): "
+        text = f"{count(number, 'rule')} skipped somewhere: "
         blocks.append(Paragraph((Piece(text), Piece("reasons", target=skipped), Piece("."))))
     return Section(NOT_READ, "Unreachable or partial", tuple(blocks))
 

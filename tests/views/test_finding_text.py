@@ -98,7 +98,7 @@ def test_remarks_are_on_expiry_rollout_assumptions_and_missing_data() -> None:
         "Suppression by ann expired on 2026-04-30 (canary).",
         "Follows the rollout in this pool: one severity lower.",
         "Assumed: a; b.",
-        "Not evaluated on 3 of 40 replicas (setting not reported).",
+        "Not evaluated on 3 of 40 replicas (unreachable, or setting not reported).",
     ]
     assert finding_text.remarks(finding()) == []
     assert finding_text.remarks(finding(confidence=Confidence.DERIVED)) == ["Derived from reported settings."]

@@ -7,7 +7,8 @@ import pytest
 
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.vllm.field_reference import declarations, known_flags, known_paths, known_sentences, known_versions
-from tests.tools.field_reference import Computed, Declared, Source, declared, spans
+from tests.tools.field_reference import Declared, Source, declared, spans
+from tests.tools.unset_variables import Computed
 
 EXCERPTS = Path(__file__).parent / "source"  # of vLLM, Apache-2.0
 VERSIONS = ("0.12.0", "0.20.2", "0.33.0")
