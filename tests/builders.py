@@ -12,6 +12,7 @@ from dashboard.compare import Member, compare_pool
 from dashboard.fleet import (
     Basis,
     Device,
+    DeviceMemory,
     Document,
     Engine,
     Failure,
@@ -103,6 +104,15 @@ def hashing(*digests: str | Fingerprint | None) -> tuple[Engine, ...]:
 def devices(count: int = 4, name: str = "NVIDIA H100 80GB HBM3", *, dp_rank: int = 0) -> tuple[Device, ...]:
     """The accelerators of one engine."""
     return tuple(Device(dp_rank, rank, name, 80 * GIB, "9.0") for rank in range(count))
+
+
+def memory(**gib: float | None) -> DeviceMemory:
+    """The memory of a device of 80 GiB, of which 72 are requested; parts in GiB by the first word of their name."""
+    parts = {"total": 80, "free": 79, "requested": 72, "weights": 30, "non_torch": 2, "activation": 3, "cuda_graph": 1}
+    whole: dict[str, float | None] = {**parts, **gib}
+    whole.setdefault("available", 72 - sum(whole[part] or 0 for part in list(parts)[3:]))
+    sizes: dict[str, Any] = {f"{name}_bytes": None if each is None else int(each * GIB) for name, each in whole.items()}
+    return DeviceMemory()._replace(**sizes)
 
 
 def replica(

@@ -144,7 +144,9 @@ def _engines(replica: DemoReplica, config: Mapping[str, Any], process: str) -> d
     for index, held in enumerate(capacities(replica, config)):
         rank = replica.dp_rank + index
         hashes = fingerprint(config["cache_config"], f"{replica.seed} {replica.address} {process} {rank}")
-        own = held._asdict() | hashes._asdict() | {"rank": rank}
+        own = (
+            held._asdict() | {"available_bytes": held.memory.get("available_bytes")} | hashes._asdict() | {"rank": rank}
+        )
         values |= {f"engine_{index}_{name}": value for name, value in own.items()}
         digests.add(hashes.engine)
     values["engines_agree"] = None if None in digests else len(digests) == 1

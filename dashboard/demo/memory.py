@@ -5,24 +5,31 @@ request), vllm/v1/worker/gpu_worker.py (memory left after profiling).
 """
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dashboard.demo.describe import Configuration, DemoReplica
 
 BYTES_PER_VALUE = 2  # bfloat16
-# Memory without weights: CUDA context, graphs, and activations that grow with the batch. Assumed.
-RUNTIME_BYTES = 2 * 1024**3
+# Memory without weights: of NCCL and the like, CUDA graphs, and activations that grow with the batch. Assumed.
+CONTEXT_BYTES = 512 * 1024**2  # of the driver, before the model is loaded
+OTHER_BYTES = 1280 * 1024**2
+GRAPH_BYTES = 768 * 1024**2
 ACTIVATION_BYTES_PER_TOKEN = 256 * 1024
 JITTER_BYTES = 48 * 1024**2  # no two devices have the same memory left
 
 
 class Capacity(NamedTuple):
-    """The KV cache of one engine; concurrency in requests of `max_model_len` tokens."""
+    """The KV cache of one engine; concurrency in requests of `max_model_len` tokens.
+
+    `memory` is what the worker of each device measured, in bytes, as the configuration API names it.
+    """
 
     num_gpu_blocks: int
     kv_cache_size_tokens: int
     max_concurrency: float
     kv_cache_bytes_per_device: int
+    memory: Mapping[str, int | None]
 
 
 def kv_cache_groups(configuration: Configuration, block_size: int) -> list[dict[str, Any]]:
@@ -44,15 +51,22 @@ def kv_cache_groups(configuration: Configuration, block_size: int) -> list[dict[
 def capacities(replica: DemoReplica, config: Mapping[str, Any]) -> tuple[Capacity, ...]:
     """Return the capacity of each engine of a replica with this `VllmConfig`."""
     groups = kv_cache_groups(replica.configuration, config["cache_config"]["block_size"])
-    free = (_free_bytes(replica, config, engine) for engine in range(replica.configuration.ranks_per_server))
-    return tuple(capacity_of(each // _bytes_per_block(groups), groups, config) for each in free)
+    measured = [_memory(replica, config, engine) for engine in range(replica.configuration.ranks_per_server)]
+    return tuple(
+        capacity_of(each["available_bytes"] // _bytes_per_block(groups), groups, config, each) for each in measured
+    )
 
 
-def capacity_of(num_gpu_blocks: int, groups: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> Capacity:
+def capacity_of(
+    num_gpu_blocks: int,
+    groups: Sequence[Mapping[str, Any]],
+    config: Mapping[str, Any],
+    memory: Mapping[str, int | None] = MappingProxyType({}),
+) -> Capacity:
     """Return the capacity of a number of blocks: each request takes blocks from every group."""
     concurrency = num_gpu_blocks / sum(_blocks_of_request(group, config) for group in groups)
     tokens = int(concurrency * config["model_config"]["max_model_len"])
-    return Capacity(num_gpu_blocks, tokens, concurrency, num_gpu_blocks * _bytes_per_block(groups))
+    return Capacity(num_gpu_blocks, tokens, concurrency, num_gpu_blocks * _bytes_per_block(groups), memory)
 
 
 def _group(
@@ -85,7 +99,8 @@ def _bytes_per_block(groups: Sequence[Mapping[str, Any]]) -> int:
     return pages * max(len(group["layer_names"]) for group in groups)
 
 
-def _free_bytes(replica: DemoReplica, config: Mapping[str, Any], engine: int) -> int:
+def _memory(replica: DemoReplica, config: Mapping[str, Any], engine: int) -> dict[str, int]:
+    """Return what a worker measures: what another process takes while it starts counts as other memory."""
     configuration = replica.configuration
     devices = configuration.tensor_parallel_size
     weights = configuration.model.dense_bytes // devices
@@ -93,7 +108,16 @@ def _free_bytes(replica: DemoReplica, config: Mapping[str, Any], engine: int) ->
     activations: int = ACTIVATION_BYTES_PER_TOKEN * config["scheduler_config"]["max_num_batched_tokens"]
     allowed = int(configuration.gpu.total_memory_bytes * config["cache_config"]["gpu_memory_utilization"])
     taken = replica.memory_taken_bytes + replica.draw(f"memory {engine}" if engine else "memory", JITTER_BYTES)
-    return allowed - weights - activations - RUNTIME_BYTES - taken
+    return {
+        "total_bytes": configuration.gpu.total_memory_bytes,
+        "free_bytes": configuration.gpu.total_memory_bytes - CONTEXT_BYTES,
+        "requested_bytes": allowed,
+        "weights_bytes": weights,
+        "non_torch_bytes": OTHER_BYTES + taken,
+        "activation_bytes": activations,
+        "cuda_graph_bytes": GRAPH_BYTES,
+        "available_bytes": allowed - weights - activations - OTHER_BYTES - GRAPH_BYTES - taken,
+    }
 
 
 def _blocks_of_request(group: Mapping[str, Any], config: Mapping[str, Any]) -> int:

@@ -9,6 +9,7 @@ from dashboard import __version__
 from dashboard.demo.describe import Configuration
 from dashboard.demo.hashing import seed_policy
 from dashboard.demo.memory import kv_cache_groups
+from dashboard.vllm.field_reference import known_flags
 from dashboard.vllm.schemas.inference_config import SCHEMA_VERSION
 from dashboard.vllm.schemas.paths import leaves
 
@@ -86,6 +87,7 @@ def _answer(
             },
             "chat": _chat(configuration, config),
             "adapters": [],
+            "set_arguments": list(_arguments(configuration)),
             "settings": None,
             "environment": None,
             "unavailable": [GONE],
@@ -103,15 +105,40 @@ def _engine(
         "max_concurrency": _slot(engine, "max_concurrency"),
         "max_model_len": config["model_config"]["max_model_len"],
         "kv_cache_bytes_per_device": _slot(engine, "kv_cache_bytes_per_device"),
-        "kv_cache_available_bytes": _slot(engine, "kv_cache_bytes_per_device"),
+        "kv_cache_available_bytes": _slot(engine, "available_bytes"),
         "groups": kv_cache_groups(configuration, config["cache_config"]["block_size"]),
         "devices": [
-            {**device, "tensor_parallel_rank": device["rank"], "pipeline_parallel_rank": 0}
+            {
+                **device,
+                "tensor_parallel_rank": device["rank"],
+                "pipeline_parallel_rank": 0,
+                "memory": _slot(engine, "memory"),
+            }
             for device in seed["devices"]
         ],
         "fingerprint": {name: _slot(engine, name) for name in ("canonical", "engine", "reason")},
         "started_at": "<<started_iso>>",
     }
+
+
+def _arguments(configuration: Configuration) -> Iterator[dict[str, str]]:
+    """Yield the arguments that the replica was started with, as `vllm serve MODEL --FLAG ...` has them."""
+    flags = known_flags()
+    given = {
+        "--model": True,
+        "--served-model-name": True,
+        "--tensor-parallel-size": configuration.tensor_parallel_size > 1,
+        "--data-parallel-size": configuration.data_parallel_size > 1,
+        "--kv-transfer-config.kv_role": configuration.kv_role is not None,
+        "--kv-events-config.enable_kv_cache_events": configuration.kv_events,
+    }
+    for path, value in configuration.settings:
+        flag = flags.get(path, f"--{path.replace('_', '-', path.partition('.')[0].count('_'))}")
+        given[flag.replace("--", "--no-", 1) if value is False else flag] = True
+    for name, is_given in given.items():
+        if is_given:
+            yield {"argument": name, "source": "command_line"}
+    yield {"argument": "VLLM_PLUGINS", "source": "environment"}
 
 
 def _scheduling(config: Mapping[str, Any]) -> dict[str, Any]:

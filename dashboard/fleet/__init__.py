@@ -19,9 +19,11 @@ from dashboard.fleet.pools import (
     has_same_content,
 )
 from dashboard.fleet.replies import (
+    Argument,
     Basis,
     Credentials,
     Device,
+    DeviceMemory,
     EngineReport,
     Failure,
     FailureKind,
@@ -40,6 +42,7 @@ from dashboard.fleet.replies import (
 )
 
 __all__ = [
+    "Argument",
     "Baseline",
     "Basis",
     "Cohort",
@@ -47,6 +50,7 @@ __all__ = [
     "Coverage",
     "Credentials",
     "Device",
+    "DeviceMemory",
     "Difference",
     "Document",
     "Engine",

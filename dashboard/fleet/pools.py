@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from dashboard.fleet.replies import (
+    Argument,
     Basis,
     Device,
     Failure,
@@ -136,6 +137,7 @@ class Replica:
     kv_cache_groups: tuple[KVCacheGroup, ...]
     probes: tuple[ProbeResult, ...]
     same_process: tuple[str, ...] = ()  # ids of replicas with the same instance_id
+    set_arguments: tuple[Argument, ...] | None = None  # None: not reported
     target_stale: bool = False  # its source of targets cannot be read: the last known target
 
     @property

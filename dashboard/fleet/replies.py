@@ -115,6 +115,16 @@ class Setting(NamedTuple):
     source: Source
 
 
+class Argument(NamedTuple):
+    """An argument that a server was started with: `--block-size`, `--compilation-config.mode`, or a variable.
+
+    `source` is command_line, config_file or environment.
+    """
+
+    name: str
+    source: str
+
+
 class Fingerprint(NamedTuple):
     """Digests of block hashes that an engine computed itself (docs/config-api.md); None with a `reason`.
 
@@ -143,6 +153,20 @@ class EngineReport(NamedTuple):
     kv_cache_available_bytes: int | None = None
 
 
+class DeviceMemory(NamedTuple):
+    """What the worker of a device measured at its start, in bytes; None is not reported (docs/config-api.md)."""
+
+    total_bytes: int | None = None
+    free_bytes: int | None = None
+    requested_bytes: int | None = None
+    weights_bytes: int | None = None
+    non_torch_bytes: int | None = None
+    activation_bytes: int | None = None
+    cuda_graph_bytes: int | None = None
+    available_bytes: int | None = None
+    reason: str | None = None
+
+
 class Device(NamedTuple):
     """One accelerator of an engine; memory in bytes."""
 
@@ -154,6 +178,7 @@ class Device(NamedTuple):
     compute_units: int | None = None
     tensor_parallel_rank: int | None = None
     pipeline_parallel_rank: int | None = None
+    memory: DeviceMemory | None = None  # None: not reported
 
 
 class KVCacheGroup(NamedTuple):
@@ -195,6 +220,7 @@ class Reply:
     devices: tuple[Device, ...] = ()
     kv_cache_groups: tuple[KVCacheGroup, ...] = ()
     not_understood: tuple[str, ...] = ()
+    arguments: tuple[Argument, ...] | None = None  # that the server was started with; None: not reported
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ class Gathered:
     chat: Mapping[str, Any]
     unavailable: Sequence[Mapping[str, str]] = field(default_factory=list)
     block_size: int | None = None
+    set_arguments: Sequence[Mapping[str, str]] | None = None
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -65,7 +66,7 @@ def _seed(gathered: Gathered, chosen: Mapping[str, Any]) -> dict[str, Any]:
         "scheduler": sections["scheduler"],
         "parallelism": own,
         "devices": [
-            {name: value for name, value in device.items() if not name.endswith("_parallel_rank")}
+            {name: value for name, value in device.items() if not name.endswith("_parallel_rank") and name != "memory"}
             for device in engine["devices"]
         ],
         "speculative_decoding": sections["speculative_decoding"],
@@ -88,6 +89,7 @@ def _fleet(
         "engines": engines,
         "chat": gathered.chat,
         "adapters": adapters or [],
+        "set_arguments": gathered.set_arguments,
         "settings": None,
         "environment": None,
         "unavailable": lacking[: MAX_UNAVAILABLE - len(LEFT_OUT)],

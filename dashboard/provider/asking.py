@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from dashboard.provider.answer import Gathered
+from dashboard.provider.arguments import arguments_of
 from dashboard.provider.engine import METHOD, described_alone
 from dashboard.provider.front import block_size_of, chat_of, parallelism_of, served_names_of
 from dashboard.provider.gathering import MISSING, Gathering, found, logger
@@ -24,8 +25,9 @@ async def gather(engine_client: Any, state: Any) -> Gathered:
     began = time.monotonic()
     gathering = Gathering()
     engines = await _engines(engine_client, state, gathering)
-    # A chat template may be read from disk, which must not block the event loop.
+    # A chat template and the file of --config are read from disk, which must not block the event loop.
     chat = await asyncio.to_thread(chat_of, state, gathering)
+    set_arguments = await asyncio.to_thread(arguments_of, state, gathering)
     logger.info("configuration API: %d engine(s) described in %.2f s", len(engines), time.monotonic() - began)
     return Gathered(
         engines=tuple(sorted(engines, key=lambda one: one["engine"]["data_parallel_rank"])),
@@ -34,6 +36,7 @@ async def gather(engine_client: Any, state: Any) -> Gathered:
         chat=chat,
         unavailable=gathering.unavailable,
         block_size=block_size_of(_config(engine_client, state)),
+        set_arguments=set_arguments,
     )
 
 

@@ -149,6 +149,12 @@ def _known(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) and value >= 0 else None
 
 
+def _end(bar: Bar) -> float | None:
+    """Return where a bar ends on the axis; None where it is not drawn."""
+    start, value = _known(bar.start), _known(bar.value)
+    return None if start is None or value is None else _known(start + value)
+
+
 def _frame(chart: Chart, above: float) -> _Frame:
     """Measure a chart; `above` is the space over its bars and over the name of its median."""
     sizes = _Sizes(24, 15, 13) if len(chart.bars) <= FEW else _Sizes(16, 11, 11)
@@ -158,7 +164,7 @@ def _frame(chart: Chart, above: float) -> _Frame:
     signs = 16.0 if any(bar.tone is not Tone.PLAIN for bar in chart.bars) else 0.0
     values = max((_width(bar_text(bar), sizes.font) for bar in chart.bars), default=0)
     begin = WIDTH - 8 - marks - signs
-    known = [*map(_known, (*(bar.value for bar in chart.bars), chart.median))]
+    known = [*map(_end, chart.bars), _known(chart.median)]
     return _Frame(
         left=8 + labels + letters + _GAP,
         right=begin - values - 2 * _GAP,
@@ -209,7 +215,7 @@ def _bar(bar: Bar, frame: _Frame, y: float) -> str:
     parts = [
         _label(bar.label, end, base, _fit(bar.label, LONGEST_LABEL, sizes.font), anchor="end", css="ink"),
         _letter(bar.letter, frame.left - _GAP - 20, y + (sizes.row - sizes.bar) / 2, sizes) if bar.letter else "",
-        _drawn(bar, frame, y, value) if value is not None else "",
+        _drawn(bar, frame, y, value) if value is not None and _end(bar) is not None else "",
         _label("", frame.values, base, bar_text(bar), anchor="end", css=known),
         _sign(bar.tone, frame.marks, y + sizes.row / 2 - 5),
     ]
@@ -220,16 +226,16 @@ def _bar(bar: Bar, frame: _Frame, y: float) -> str:
 
 
 def _drawn(bar: Bar, frame: _Frame, y: float, value: float) -> str:
-    sizes, width = frame.sizes, max(frame.x(value) - frame.left, 0.5)
+    sizes, left, width = frame.sizes, frame.x(bar.start), max(frame.x(value) - frame.left, 0.5)
     top = y + (sizes.row - sizes.bar) / 2
     place = _colour(bar.letter)
     edge = f' stroke="{TONES[bar.tone]}" stroke-width="2.5"' if bar.tone is not Tone.PLAIN else ""
     faint = ' fill-opacity=".6"' if bar.is_at_most else ""
     rect = (
-        f'<rect class="f{place}" x="{_n(frame.left)}" y="{_n(top)}" width="{_n(width)}" height="{_n(sizes.bar)}" '
+        f'<rect class="f{place}" x="{_n(left)}" y="{_n(top)}" width="{_n(width)}" height="{_n(sizes.bar)}" '
         f'rx="2" fill="{COHORTS[place]}"{faint}{edge}/>'
     )
-    return rect + (_hatched(frame.left, top, width, sizes.bar) if bar.is_at_most else "")
+    return rect + (_hatched(left, top, width, sizes.bar) if bar.is_at_most else "")
 
 
 def _hatched(left: float, top: float, width: float, height: float) -> str:

@@ -11,6 +11,7 @@ from dashboard.views.capacity_blocks import (
     charts,
     device_chart,
     device_gauges,
+    memory_blocks,
     notes,
     pools_chart,
     ranks_by_pool,
@@ -85,7 +86,7 @@ def _bars(fleet: Fleet, pool: PoolRanks, measure: Measure, most: int) -> tuple[B
     head: tuple[Block, ...] = (*drawn, quiet_paragraph(PER_RANK_NOTE)) if known else (_nothing(pool, measure),)
     left: tuple[Block, ...] = (*head, *notes(fleet, pool))
     found: tuple[Entries, ...] = outlier_entries(pool.outliers, measure)
-    return (Columns((left, (device_gauges(pool),)), WIDTHS), *found)
+    return (Columns((left, (device_gauges(pool),)), WIDTHS), *found, *memory_blocks(pool))
 
 
 def _devices(pool: PoolRanks, most: int) -> tuple[Block, ...]:

@@ -1,23 +1,30 @@
 """KV cache capacity as blocks: bars, outliers, tables of ranks and pools, shares of device memory."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.capacity.memory import Part, Parts, main_cause, memory_parts, usual_parts
 from dashboard.capacity.outliers import outliers
 from dashboard.fleet import Device, formatting
 from dashboard.fleet.formatting import count
-from dashboard.fleet.pieces import Kind, Piece, Style, Target, page
+from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, page
+from dashboard.rules.sentences import capital
 from dashboard.views.blocks import (
     Bar,
     Block,
+    Cell,
     Chart,
+    Column,
+    Columns,
     Gauge,
     Gauges,
     Paragraph,
+    Table,
     Tone,
+    number_cell,
     quiet_paragraph,
 )
 from dashboard.views.capacity_data import (
@@ -44,6 +51,9 @@ from dashboard.views.slugs import slugs
 BARS = 240  # of one chart: about five pixels each on a wide screen
 PRINTED_BARS = 48  # of one chart in a report of many pools: a page of paper
 MOST_GAUGES = 6
+MEMORY_WIDTHS = (1.9, 1)  # of the bars by part, and of the table at their right
+NO_MEMORY = "Memory by part not reported. Provider 1.2 reports it where vLLM measured it (docs/config-api.md)."
+MEMORY_NOTE = "Measured by the worker at its start; not yet verified on a GPU. The parts add up to the device."
 NO_DEVICES = "Devices not reported. The provider reports devices and KV cache bytes; stock vLLM reports neither."
 
 
@@ -164,6 +174,68 @@ def pools_chart(pools: Sequence[PoolCapacity], measure: Measure) -> Chart | None
     if not bars:
         return None
     return Chart("capacity-pools", "KV cache by pool", str(measure), tuple(bars), ticks=_ticks(measure))
+
+
+def memory_blocks(pool: PoolRanks) -> tuple[Block, ...]:
+    """Return the memory of the shortest rank by part beside the median engine of its kind; empty where not reported."""
+    short = min((rank for rank in pool.outliers if (rank.off or 0) < 0), key=lambda rank: rank.off or 0, default=None)
+    if short is None:
+        return ()
+    peers = [rank for rank in pool.ranks if rank.peers == short.peers and rank.counts]
+    known = {id(rank): parts for rank in peers if (parts := memory_parts(rank.engine, rank.replica.devices))}
+    own = known.get(id(short))
+    if own is None:
+        return (quiet_paragraph(NO_MEMORY),)
+    usual = usual_parts(tuple(known.values()))
+    name = rank_name(short)
+    chart = Chart(
+        name=f"memory-{pool.slug}",
+        title=f"Memory of {name} by part, beside the median engine",
+        unit=str(Measure.GIB),
+        bars=tuple(_part_bars(name, own, usual)),
+        ticks=_ticks(Measure.GIB),
+        is_wide=False,
+    )
+    columns = (
+        Column("Part"),
+        *(Column(each, is_number=True, unit="GiB") for each in ("This rank", "Median", "Difference")),
+    )
+    rows = tuple(
+        (Cell(capital(part)), *(number_cell(f"{size / GIB:,.1f}", size / GIB) for size in sizes))
+        for part, sizes in ((part, (own[part], usual[part], own[part] - usual[part])) for part in Part)
+    )
+    table = Table(f"memory-{pool.slug}", f"Memory of {name}", columns, rows, MEMORY_NOTE)
+    return (Paragraph(_cause_text(name, own, usual)), Columns(((chart,), (table,)), MEMORY_WIDTHS))
+
+
+def _cause_text(name: str, own: Parts, usual: Parts) -> Text:
+    """Write why a rank has less memory for its KV cache than the median engine."""
+    cause = main_cause(own, usual)
+    head = (Piece(f"Why is {name} short? ", Style.STRONG),)
+    if cause is None:
+        return (*head, Piece("No part of the memory explains most of the gap."))
+    more, gap = f"{cause.more / GIB:,.1f} GiB", f"{cause.gap / GIB:,.1f} GiB"
+    return (*head, Piece(f"Most of the gap of {gap} is {cause.part}: {more} more than on the median engine."))
+
+
+def _part_bars(name: str, own: Parts, usual: Parts) -> Iterator[Bar]:
+    """Yield two bars for each part, each where the part before ended: the parts add up to the device."""
+    cause, starts = main_cause(own, usual), [0, 0]
+    for part in (each for each in Part if own[each] or usual[each]):
+        for place, (tick, parts) in enumerate(((name, own), ("median", usual))):
+            is_cause = cause is not None and part is cause.part and parts is own
+            yield Bar(
+                label=f"{capital(part)}, {tick}",
+                value=parts[part] / GIB,
+                start=starts[place] / GIB,
+                group=capital(part),
+                tick="median" if place else "rank",
+                hover=(capital(part), tick, f"{parts[part] / GIB:,.1f} GiB"),
+                is_faint=bool(place),
+                tone=Tone.WARNING if is_cause else Tone.PLAIN,
+                mark=f"+{cause.more / GIB:,.1f}" if is_cause and cause else "",
+            )
+            starts[place] += parts[part]
 
 
 def device_gauges(pool: PoolRanks) -> Gauges | Paragraph:

@@ -1,5 +1,6 @@
 """What the matrix opens: every value of one setting with its replicas and sources, or the replicas of one cohort."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from dashboard.analysis.assembly import Fleet
@@ -14,6 +15,7 @@ from dashboard.views.finding_text import rule_title
 from dashboard.views.names import replica_names, replica_text
 from dashboard.views.pages import COMPARE, CONVERGE, POOL, REFERENCE, SETTINGS
 from dashboard.views.pool_comparison import findings_by_path
+from dashboard.views.settings import origin_text, origins_text
 from dashboard.vllm.field_reference import known_sentences
 
 MOST_TEXTS = 10  # reported texts of a value of which only a part is compared
@@ -70,6 +72,8 @@ def _value(holders: ValueHolders, path: str, pool: Pool, replicas: dict[str, Rep
     lines = [replica_text(holders.replicas, names, MOST_NAMES)]
     if state := STATE_WORDS.get(holders.value.state):
         return Entry(Tone.PLAIN, head, lines=(plain(state), *lines))
+    origins = Counter(origin_text(path, holders.value, replicas[each]) for each in holders.replicas)
+    lines.append(plain(f"Origin: {origins_text(origins.most_common())}."))
     snippets = [whole_text(*holders.value)]
     identities = [replicas[each].identity for each in holders.replicas]
     if reported := sorted({each[path].value for each in identities if path in each}):

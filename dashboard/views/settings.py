@@ -17,13 +17,16 @@ from dashboard.views import pages
 from dashboard.views.blocks import Cell, Column, Paragraph, Section, Table, Tone, View, data_table, number_cell
 from dashboard.views.context import context_of
 from dashboard.vllm.field_reference import Declaration, declarations, known_sentences
+from dashboard.vllm.value_origin import ValueOrigin, setting_arguments, value_origin
 from dashboard.vllm.versions import is_unsupported
 
+COMMAND_LINE = "command_line"  # the source of an argument that is not named
 MOST_PATHS = 200  # settings that a search lists
 MOST_NAMES = 3  # replicas that a row names
+ORIGIN_NOTE = " Only the configuration API reports which arguments were given (docs/config-api.md)."
 LONGEST = 60  # characters of a value in the list of settings
 VALUES, DECLARED = "values", "declared"  # anchors of the sections of one setting
-CSV_COLUMNS = ("path", "pool", "value", "state", "replicas", "cohorts", "names")
+CSV_COLUMNS = ("path", "pool", "value", "state", "replicas", "cohorts", "names", "origins")
 
 
 class Choice(NamedTuple):
@@ -43,13 +46,17 @@ EVERY_SETTING = Choice()
 
 
 class PoolValue(NamedTuple):
-    """Replicas of one pool with the same value or state of a setting; `is_most`: no other value has more."""
+    """Replicas of one pool with the same value or state of a setting; `is_most`: no other value has more.
+
+    `origins` counts the replicas by the origin of the value, with the argument that set it, the most frequent first.
+    """
 
     pool: str
     value: SettingValue
     replicas: tuple[Replica, ...]
     cohorts: tuple[str, ...]
     is_most: bool
+    origins: tuple[tuple[str, int], ...] = ()
 
     @property
     def is_reported(self) -> bool:
@@ -141,7 +148,25 @@ def pool_values(fleet: Fleet, path: str, choice: Choice = EVERY_SETTING) -> Iter
         for value in sorted(by_value, key=lambda value: (len(by_value[value]), value == most, value)):
             members = tuple(by_value[value])
             cohorts = tuple(sorted({letters[each.id] for each in members if each.id in letters}))
-            yield PoolValue(pool, value, members, cohorts, value == most)
+            origins = Counter(origin_text(path, value, each) for each in members)
+            yield PoolValue(pool, value, members, cohorts, value == most, tuple(origins.most_common()))
+
+
+def origin_text(path: str, value: SettingValue, replica: Replica) -> str:
+    """Write the origin of a replica's value: `set by --block-size`, `default`, `derived`."""
+    origin = value_origin(path, value, replica.version, replica.set_arguments)
+    if origin is not ValueOrigin.SET or replica.set_arguments is None:
+        return str(origin)
+    argument = setting_arguments(replica.set_arguments, replica.version)[path]
+    place = f" ({argument.source.replace('_', ' ')})" if argument.source != COMMAND_LINE else ""
+    return f"set by {argument.name}{place}"
+
+
+def origins_text(origins: Sequence[tuple[str, int]]) -> str:
+    """Write the origins of one value: with their numbers if there are several."""
+    if len(origins) == 1:
+        return origins[0][0]
+    return "; ".join(f"{text}: {number:,}" for text, number in origins)
 
 
 def _matches(replica: Replica, choice: Choice) -> bool:
@@ -176,12 +201,22 @@ def _lead(known: Sequence[PoolValue]) -> str:
 def _values_section(path: str, known: Sequence[PoolValue]) -> Section:
     if not known:
         return Section(VALUES, "Values", (Paragraph(plain("No replica matches the filters.")),))
-    columns = (Column("Pool"), Column("Value", is_code=True), Column("Replicas", is_number=True), Column("Names"))
-    note = "The most frequent value of a pool is last."
+    columns = (
+        Column("Pool"),
+        Column("Value", is_code=True),
+        Column("Replicas", is_number=True),
+        Column("Names"),
+        Column("Origin"),
+    )
+    note = "The most frequent value of a pool is last." + (ORIGIN_NOTE if _lacks_arguments(known) else "")
     rows = tuple(_row(path, each) for each in known)
     return Section(
         VALUES, "Values", (Table("settings", f"Values of {path}", columns, rows, note, values_data(path, known)),)
     )
+
+
+def _lacks_arguments(known: Iterable[PoolValue]) -> bool:
+    return any(replica.set_arguments is None for each in known if each.is_reported for replica in each.replicas)
 
 
 def values_data(path: str, known: Iterable[PoolValue]) -> Table:
@@ -191,6 +226,7 @@ def values_data(path: str, known: Iterable[PoolValue]) -> Table:
         (
             *(path, each.pool, each.value.value if each.is_reported else None, str(each.value.state)),
             *(len(each.replicas), each.cohorts, tuple(replica.name for replica in each.replicas)),
+            tuple(f"{text}: {number}" for text, number in each.origins),
         )
         for each in known
     )
@@ -209,6 +245,7 @@ def setting_json(path: str, known: Iterable[PoolValue]) -> dict[str, Any]:
                 "state": str(each.value.state),
                 "replicas": [replica.id for replica in each.replicas],
                 "cohorts": list(each.cohorts),
+                "origins": dict(each.origins),
             }
             for each in known
         ],
@@ -236,6 +273,7 @@ def _row(path: str, known: PoolValue) -> tuple[Cell, ...]:
         ),
         number_cell(f"{len(known.replicas):,}", len(known.replicas)),
         Cell(to_plain(names := _names(known)), pieces=names),
+        Cell(origins_text(known.origins) if known.is_reported else ""),
     )
 
 

@@ -85,6 +85,7 @@ def facts_of(snapshot: Snapshot, since: datetime) -> Facts:
         devices=_on_engines(devices, reports),
         kv_cache_groups=_on_engines(groups, reports),
         probes=tuple(snapshot.probes.values()),
+        set_arguments=next((reply.arguments for reply in replies if reply.arguments is not None), None),
         target_stale=target.stale,
     )
     return Facts(replica, document, reports)

@@ -9,7 +9,17 @@ from itertools import chain, starmap
 from typing import Any
 
 from dashboard.errors import UnreadableError
-from dashboard.fleet import Device, EngineReport, Fingerprint, KVCacheGroup, Reply, Setting, Source
+from dashboard.fleet import (
+    Argument,
+    Device,
+    DeviceMemory,
+    EngineReport,
+    Fingerprint,
+    KVCacheGroup,
+    Reply,
+    Setting,
+    Source,
+)
 from dashboard.vllm.canonical import setting, shared
 from dashboard.vllm.fields import flatten_config, settings_of
 from dashboard.vllm.lookahead import LOOKAHEAD, UPGRADE, lookahead_setting
@@ -47,7 +57,13 @@ def read_provider(answer: InferenceConfigReply, fleet: FleetExtension) -> Reply:
         devices=tuple(chain.from_iterable(starmap(devices_of, devices or [(rank, answer.devices)]))),
         kv_cache_groups=tuple(chain.from_iterable(starmap(groups_of, groups or [(rank, answer.kv_cache.groups)]))),
         not_understood=unknown_kinds([*answer.kv_cache.groups, *(each for _, own in groups for each in own)]),
+        arguments=_read_arguments(fleet),
     )
+
+
+def _read_arguments(fleet: FleetExtension) -> tuple[Argument, ...] | None:
+    given = fleet.set_arguments
+    return None if given is None else tuple(Argument(each.argument, each.source) for each in given)
 
 
 def _read_settings(answer: InferenceConfigReply, fleet: FleetExtension, names: Sequence[str]) -> Settings:
@@ -160,8 +176,13 @@ def _device(dp_rank: int, device: DeviceReply) -> Device:
         device.total_memory_bytes,
         f"{capability.major}.{capability.minor}" if capability else None,
         device.num_compute_units,
-        *((device.tensor_parallel_rank, device.pipeline_parallel_rank) if isinstance(device, EngineDevice) else ()),
+        *(_own_parts(device) if isinstance(device, EngineDevice) else ()),
     )
+
+
+def _own_parts(device: EngineDevice) -> tuple[int | None, int | None, DeviceMemory | None]:
+    memory = DeviceMemory(**device.memory.model_dump())
+    return device.tensor_parallel_rank, device.pipeline_parallel_rank, memory if any(memory) else None
 
 
 def groups_of(dp_rank: int, groups: Sequence[Group]) -> tuple[KVCacheGroup, ...]:

@@ -132,7 +132,7 @@ def ticks(highest: float) -> tuple[float, ...]:
 
 
 def _heights(bars: Sequence[Bar]) -> list[float]:
-    return [height for bar in bars for height in (bar.value, bar.whole) if height is not None]
+    return [bar.start + height for bar in bars for height in (bar.value, bar.whole) if height is not None]
 
 
 def _owner(bar: Bar) -> str:
@@ -158,6 +158,7 @@ def _trace(letter: str, bars: Sequence[Bar], places: Sequence[float], colours: P
         **_common(indexes, bars, places),
         "name": f"{letter} ×{len({_owner(bar) for bar in own}):,}" if letter else "no cohort",
         "y": [bar.value for bar in own],
+        "base": [bar.start for bar in own],
         "marker": _marker(own, colours, colours.cohorts[colour(letter)] if letter else without, many=many),
         "text": ["" if many or not bar.mark else f"<b>{escape(bar.mark)}</b>" for bar in own],
         "textposition": "outside",

@@ -196,6 +196,7 @@ class ApiServer:
                 lora_requests={},
             ),
         )
+        self.argv = server.launch["command"]
         self.app = FastAPI()
         self.plugin = endpoint()
         self.plugin.attach_router(self.app)
@@ -221,10 +222,12 @@ class ApiServer:
 
     async def _start(self, client: Any) -> None:
         before = {name: sys.modules.get(name) for name in self.modules}
+        argv, sys.argv = sys.argv, self.argv
         sys.modules.update(self.modules)
         try:
             await self.plugin.init_state(client, self.state, self.state.args)
         finally:
+            sys.argv = argv
             _set(sys.modules, before)
 
     async def _get(self, url: str, headers: Mapping[str, str]) -> httpx.Response:

@@ -134,8 +134,10 @@ def test_the_workers_reader_is_pickled_by_value(tmp_path: Path) -> None:
     """It uses only nested functions, built-ins and vLLM, so a worker needs nothing installed."""
     read = worker_reader()
     assert "<locals>" in read.__qualname__
-    assert read.__closure__ is None
-    assert globals_of(read.__code__) <= set(dir(builtins))
+    (nested,) = (each.cell_contents for each in read.__closure__ or ())
+    assert "<locals>" in nested.__qualname__
+    assert nested.__closure__ is None
+    assert globals_of(read.__code__) | globals_of(nested.__code__) <= set(dir(builtins))
 
     cloudpickle = pytest.importorskip("cloudpickle", reason="cloudpickle is not installed")
     script = "import pickle, sys; print(pickle.load(sys.stdin.buffer)(None), 'dashboard' in sys.modules)"

@@ -34,7 +34,7 @@ def modules(server: Capture) -> dict[str, ModuleType]:
     """The modules of one process, by name."""
     return {
         "vllm": module("vllm", __version__=server.json(VERSION)["version"]),
-        "vllm.envs": module("vllm.envs", **server.json(SERVER_INFO).get("vllm_env", {})),
+        "vllm.envs": module("vllm.envs", environment_variables={}, **server.json(SERVER_INFO).get("vllm_env", {})),
         "vllm.config": module("vllm.config"),
         "vllm.config.utils": module("vllm.config.utils", normalize_value=lambda value: value),
         "vllm.platforms": module("vllm.platforms", current_platform=_Platform()),

@@ -227,13 +227,18 @@ def _contradiction(fields: Mapping[str, Any]) -> Contradiction:
     return Contradiction(fields["path"], kept, other)
 
 
+def _device(values: dict[str, Any]) -> Device:
+    memory = {"memory": builders.memory(**values["memory"])} if "memory" in values else {}
+    return Device(**{"dp_rank": 0, "rank": 0, **values, **memory})
+
+
 _READERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "role": lambda value: {"role": Role(value)},
     "labels": lambda value: {"labels": value},
     "identity": lambda value: {"identity": {path: _setting(each) for path, each in value.items()}},
     "engines": lambda value: {"engines": tuple(map(_engine, value))},
     "hashes": _hashes,
-    "devices": lambda value: {"devices": tuple(Device(**{"dp_rank": 0, "rank": 0, **each}) for each in value)},
+    "devices": lambda value: {"devices": tuple(map(_device, value))},
     "groups": lambda value: {"kv_cache_groups": tuple(map(_group, value))},
     "started_hours_ago": lambda value: {"started_at": None if value is None else builders.NOW - timedelta(hours=value)},
     "state": lambda value: {"state": ReplicaState(value)},

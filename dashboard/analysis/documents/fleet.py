@@ -16,9 +16,11 @@ from dashboard.analysis.documents import findings
 from dashboard.analysis.documents.contract import ADDED, Contract, Extended, JsonObject, Key, native
 from dashboard.compare import SharingCell, SharingVerdict, Verdict, cause_text
 from dashboard.fleet import (
+    Argument,
     Cohort,
     Contradiction,
     Device,
+    DeviceMemory,
     Engine,
     Fingerprint,
     KVCacheGroup,
@@ -174,6 +176,7 @@ def _declare_settings(contract: Contract) -> None:
 
 
 def _declare_replicas(contract: Contract) -> None:
+    contract.object(Argument, is_read=True)
     contract.object(
         Replica,
         Key("replica", of="id", doc="scheme://host:port"),
@@ -192,6 +195,12 @@ def _declare_replicas(contract: Contract) -> None:
             lambda replica: {name: path for name, path in replica.adapters.items() if path is not None},
             "by adapter, as far as reported",
             default={},
+            full=True,
+        ),
+        Key(
+            "set_arguments",
+            doc="flags and variables that the server was started with; null: not reported",
+            default=None,
             full=True,
         ),
         Key("same_process", doc="other addresses of the same process", full=True),
@@ -220,12 +229,14 @@ def _declare_engines(contract: Contract) -> None:
         ),
         is_read=True,
     )
+    contract.object(DeviceMemory, is_read=True)
     contract.object(
         Device,
         of_replica,
         "dp_rank rank name total_memory_bytes compute_capability",
         Key("kv_cache_bytes", int | None, ADDED),
         Key("compute_units tensor_parallel_rank pipeline_parallel_rank", default=None),
+        Key("memory", doc="what its worker measured at the start", default=None, full=True),
         is_read=True,
     )
     contract.object(

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from dashboard.capacity.memory import Cause, Part, Parts, main_cause, memory_parts, usual_parts
 from dashboard.capacity.outliers import TOLERANCE, medians, outliers, tied
 from dashboard.fleet import Basis, Engine, Replica, SettingValue, State
 from dashboard.fleet.formatting import LONG_TEXT, count, joined, middle_cut, one_line
@@ -54,6 +55,23 @@ MORE = (
     "Look for other processes on the GPUs of the others with `nvidia-smi`, and compare `--gpu-memory-utilization`. If "
     "these replicas should be larger, use a separate pool."
 )
+# What to do where the memory of one part explains most of the gap.
+PART_REMEDIES = {
+    Part.WEIGHTS: "Compare the model's files, `--quantization` and the parallel sizes with those of the others.",
+    Part.OTHER: (
+        "Look for another process on these GPUs with `nvidia-smi`, end it and restart the replicas: what another "
+        "process takes while vLLM starts is other memory. If there is none, compare NCCL and driver."
+    ),
+    Part.ACTIVATIONS: "Compare `--max-num-batched-tokens`, `--max-num-seqs` and `--limit-mm-per-prompt`.",
+    Part.GRAPHS: "Compare `--compilation-config` (`cudagraph_capture_sizes`, `cudagraph_mode`) and `--enforce-eager`.",
+    Part.NOT_REQUESTED: "Compare `--gpu-memory-utilization` and the memory of the devices.",
+}
+MEMORY_OF = {
+    Part.WEIGHTS: "devices.memory.weights_bytes",
+    Part.OTHER: "devices.memory.non_torch_bytes",
+    Part.ACTIVATIONS: "devices.memory.activation_bytes",
+    Part.GRAPHS: "devices.memory.cuda_graph_bytes",
+}
 PROCESSES = "nvidia-smi --query-compute-apps=pid,used_memory --format=csv"
 USED, AVAILABLE = "engines.kv_cache_bytes_per_device", "engines.kv_cache_available_bytes"
 GIB = 2**30
@@ -78,7 +96,10 @@ class _Odd(NamedTuple):
 
 
 class _Kind(NamedTuple):
-    """Engines of one kind, those far below or above the median, and the median in tokens."""
+    """Engines of one kind, those far below or above the median, and the median in tokens.
+
+    `usual` is the memory of the median engine, where workers report it.
+    """
 
     devices: tuple[str, ...]
     number: int
@@ -87,6 +108,7 @@ class _Kind(NamedTuple):
     median: float
     odd: tuple[_Odd, ...]
     is_tie: bool  # `odd` are all engines of the kind
+    usual: Parts | None
 
 
 @rule("CP-01", needs=("engines",), least=1)
@@ -102,9 +124,10 @@ def kv_cache_capacity_differs(pool: PoolSubject, *, tolerance: float = TOLERANCE
           have room. Routers that read the share in use do not see its size.
 
     How to fix:
-        Look for another process on the GPU with `nvidia-smi` on the replica's host, such as one left after a crash.
-        Compare `--gpu-memory-utilization` and `--kv-cache-memory-bytes`. Then restart the replica: vLLM measures free
-        memory once, at start.
+        Where the provider reports what the workers measured, the finding names the part of the memory that explains
+        most of the gap. Else look for another process on the GPU with `nvidia-smi` on the replica's host, such as one
+        left after a crash. Compare `--gpu-memory-utilization` and `--kv-cache-memory-bytes`. Then restart the replica:
+        vLLM measures free memory once, at start.
 
     Exceptions:
         Use a separate pool for a replica that should be smaller. Fewer than three engines of one kind are not
@@ -156,8 +179,10 @@ def _kinds(pool: PoolSubject, tolerance: float) -> Iterator[_Kind]:
             found[key, None].append(_Odd(*known[place], tokens[place], tokens[place] / middle[key] - 1))
     for (key, is_above), odd in found.items():
         conditions = tuple(_conditions(key, keys, len(everyone)))
-        number, is_tie = keys.count(key), is_above is None
-        yield _Kind(key.devices, number, len(everyone), conditions, middle[key], tuple(odd), is_tie)
+        own = [each for each, other in zip(known, keys, strict=True) if other == key]
+        measured = [parts for member, engine in own if (parts := memory_parts(engine, member.devices))]
+        usual = usual_parts(measured) if measured else None
+        yield _Kind(key.devices, len(own), len(everyone), conditions, middle[key], tuple(odd), is_above is None, usual)
 
 
 def _shapes(pool: PoolSubject) -> dict[str, tuple[Hashable, ...]]:
@@ -206,10 +231,44 @@ def _outliers(pool: PoolSubject, kind: _Kind, causes: Sequence[Contrast], odd: S
     replicas = tuple(sorted({each.replica.id for each in odd}))
     confidence = next(each for basis, each in CONFIDENCE.items() if any(one.engine.basis is basis for one in odd))
     compared = {each.path: pool.values(each.path) for each in causes}
-    evidence = (*_tokens_evidence(kind, odd), *contrast_evidence(compared, causes, replicas))
+    lost = _lost(kind, odd)
+    evidence = (
+        *_tokens_evidence(kind, odd),
+        *contrast_evidence(compared, causes, replicas),
+        *_memory_evidence(kind, odd, lost),
+    )
     assumptions = (BOUND,) if confidence is Confidence.ASSUMED else ()
-    fix = _remedy(pool, kind, causes, replicas)
-    return Draft(replicas, _outliers_text(kind, odd), evidence, fix, confidence, assumptions=assumptions)
+    fix = _remedy(pool, kind, causes, replicas, lost)
+    text = write(_outliers_text(kind, odd), _lost_text(lost)) if lost else _outliers_text(kind, odd)
+    return Draft(replicas, text, evidence, fix, confidence, assumptions=assumptions)
+
+
+def _lost(kind: _Kind, odd: Sequence[_Odd]) -> tuple[Cause, ...]:
+    """Return per engine the part that takes the memory of its KV cache; empty unless it is the same part for all."""
+    measured = [memory_parts(each.engine, each.replica.devices) for each in odd]
+    found = tuple(cause for each in measured if each and kind.usual and (cause := main_cause(each, kind.usual)))
+    return found if len(found) == len(odd) and len({each.part for each in found}) == 1 else ()
+
+
+def _lost_text(lost: Sequence[Cause]) -> Text:
+    """Return ` Most of the gap is other memory: 11.2 GiB more than on the median engine`."""
+    low, high = (f"{extreme(each.more for each in lost) / GIB:,.1f}" for extreme in (min, max))
+    more = low if low == high else f"{low} to {high}"
+    return write(f" Most of the gap is {lost[0].part}: ", value(f"{more} GiB"), " more than on the median engine.")
+
+
+def _memory_evidence(kind: _Kind, odd: Sequence[_Odd], lost: Sequence[Cause]) -> Iterator[Evidence]:
+    """Yield the bytes of the part that explains the gap, of these engines and of the median one."""
+    path = MEMORY_OF.get(lost[0].part) if lost else None
+    if path is None or kind.usual is None:
+        return
+    usual = kind.usual[lost[0].part]
+    held: dict[int, set[str]] = defaultdict(set)
+    for each, cause in zip(odd, lost, strict=True):
+        held[usual + cause.more].add(each.replica.id)
+    for number, replicas in sorted(held.items()):
+        yield Evidence(path, json.dumps(number), State.REPORTED, tuple(sorted(replicas)))
+    yield Evidence(path, json.dumps(usual), State.REPORTED, holder="median engine", is_reference=True)
 
 
 def _tie(pool: PoolSubject, kind: _Kind) -> Draft:
@@ -260,7 +319,9 @@ def _range(engines: Sequence[_Odd]) -> str:
     return first if first == last else f"{first} to {last}"
 
 
-def _remedy(pool: PoolSubject, kind: _Kind, causes: Sequence[Contrast], replicas: Sequence[str]) -> Remedy:
+def _remedy(
+    pool: PoolSubject, kind: _Kind, causes: Sequence[Contrast], replicas: Sequence[str], lost: Sequence[Cause]
+) -> Remedy:
     if causes:
         rest = use_majority(causes)
         texts = [
@@ -268,6 +329,8 @@ def _remedy(pool: PoolSubject, kind: _Kind, causes: Sequence[Contrast], replicas
             for each in causes
         ]
         return rest._replace(sentence=f"Likely cause: {joined(texts)}. {rest.sentence}")
+    if lost and (sentence := PART_REMEDIES.get(lost[0].part)):
+        return Remedy(sentence, (Snippet("shell", PROCESSES),) if lost[0].part is Part.OTHER else ())
     if not set(replicas) <= {each for ids in pool.values(TP).values() for each in ids}:
         return Remedy(PARALLELISM_FIRST)
     return Remedy(LESS if kind.odd[0].share < 0 else MORE, (Snippet("shell", PROCESSES),))

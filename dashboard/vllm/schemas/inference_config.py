@@ -23,9 +23,10 @@ from dashboard.vllm.schemas.types import (
     section,
 )
 
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "1.2"
 MAX_ENGINES = 4096
 MAX_ADAPTERS = 4096
+MAX_ARGUMENTS = 4096
 MAX_UNAVAILABLE = 1024
 
 
@@ -47,11 +48,33 @@ class Fingerprint(Wire):
     reason: Text | None = optional("Why there is no digest, or a remark on it.")
 
 
+class DeviceMemory(Wire):
+    """What the worker of a device measured at its start, in bytes (vllm/v1/worker/gpu_worker.py). New in 1.2.
+
+    Weights, non-torch, activation, CUDA graphs and available make up `requested_bytes`. Null with a reason where the
+    worker did not measure it. Not yet seen on a GPU.
+    """
+
+    total_bytes: Count | None = optional("Memory of the device (init_snapshot.total_memory).")
+    free_bytes: Count | None = optional("Free before the model was loaded (init_snapshot.free_memory).")
+    requested_bytes: Count | None = optional("Share of `gpu_memory_utilization` (requested_memory).")
+    weights_bytes: Count | None = optional("Weights of the model (model_runner.model_memory_usage).")
+    non_torch_bytes: Count | None = optional(
+        "Other memory in use after the profile run: of NCCL, of the attention backend (non_torch_memory; since 0.27 "
+        "total_consumed without the weights)."
+    )
+    activation_bytes: Count | None = optional("Peak of the activations (peak_activation_memory without CUDA graphs).")
+    cuda_graph_bytes: Count | None = optional("Set aside for CUDA graphs (cudagraph_memory_estimate).")
+    available_bytes: Count | None = optional("Left for the KV cache (available_kv_cache_memory_bytes).")
+    reason: Text | None = optional("Why a value is null.")
+
+
 class EngineDevice(DeviceReply):
     """One accelerator, with its ranks in the engine."""
 
     tensor_parallel_rank: Count | None = optional("Tensor-parallel rank (get_tp_group).")
     pipeline_parallel_rank: Count | None = optional("Pipeline stage (get_pp_group).")
+    memory: DeviceMemory = section(DeviceMemory, "What its worker measured at the start.")
 
 
 class EngineInfo(Wire):
@@ -147,6 +170,16 @@ class Adapter(Wire):
     path: Text | None = optional("Its source; since 0.32 a part of the block hash (vllm/v1/core/kv_cache_utils.py).")
 
 
+class SetArgument(Wire):
+    """An argument that the server was started with. Values are not reported: see `settings`."""
+
+    argument: Text = Field(
+        description="A flag as given, in full and with dashes, with a key of its JSON value: `--block-size`, "
+        "`--compilation-config.mode`; or a variable of vLLM."
+    )
+    source: Text = Field(description="`command_line`, `config_file` or `environment`: the one that vLLM prefers.")
+
+
 class FleetExtension(Wire):
     """What the provider adds to the configuration API."""
 
@@ -166,6 +199,9 @@ class FleetExtension(Wire):
     chat: Chat = section(Chat, "How conversations become tokens.")
     adapters: Annotated[tuple[Adapter, ...], Field(max_length=MAX_ADAPTERS)] = Field(
         default=(), description="Loaded LoRA adapters."
+    )
+    set_arguments: Annotated[tuple[SetArgument, ...], Field(max_length=MAX_ARGUMENTS)] | None = optional(
+        "Arguments that the server was started with; null: unknown. New in 1.2."
     )
     settings: dict[str, Any] | None = optional("With `full=true`: `VllmConfig` by path; secrets are `[redacted]`.")
     environment: dict[str, Any] | None = optional("With `full=true`: vLLM's variables, except names with KEY.")

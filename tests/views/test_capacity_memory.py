@@ -1,0 +1,73 @@
+"""Why a rank is short: its memory by part beside the median engine, on Capacity."""
+
+from itertools import pairwise
+from typing import Any
+
+from dashboard.fleet import Device, Replica
+from dashboard.fleet.pieces import to_plain
+from dashboard.views.blocks import Block, Chart, Columns, Paragraph, Table, Tone
+from dashboard.views.capacity_blocks import NO_MEMORY, memory_blocks, ranks_by_pool
+from dashboard.views.capacity_data import ranks_of
+from tests.builders import GIB, document, engine, fleet, memory, replica
+
+DOCUMENT = document()
+
+
+def member(name: str, tokens: int, **gib: Any) -> Replica:
+    devices = (Device(0, 0, "A", 80 * GIB, memory=memory(**gib)),) if gib else (Device(0, 0, "A", 80 * GIB),)
+    return replica(name, document=DOCUMENT, devices=devices, engines=(engine(tokens),))
+
+
+def blocks(*odd: Replica) -> tuple[Block, ...]:
+    built = fleet([*(member(f"chat-{number}", 100, weights=30) for number in range(4)), *odd], [DOCUMENT])
+    (pool,) = ranks_by_pool(built, ranks_of(built, None))
+    return memory_blocks(pool)
+
+
+def drawn(*odd: Replica) -> tuple[str, Chart, Table]:
+    text, columns = blocks(*odd)
+    assert isinstance(text, Paragraph)
+    assert isinstance(columns, Columns)
+    ((chart,), (table,)) = columns.columns
+    assert isinstance(chart, Chart)
+    assert isinstance(table, Table)
+    return to_plain(text.line), chart, table
+
+
+def test_the_shortest_rank_names_the_part_that_explains_most_of_its_gap() -> None:
+    text, chart, table = drawn(member("short", 60, non_torch=12), member("less", 80, non_torch=8))
+
+    assert (
+        text
+        == "Why is short short? Most of the gap of 10.0 GiB is other memory: 10.0 GiB more than on the median engine."
+    )
+    marked = [bar for bar in chart.bars if bar.tone is Tone.WARNING]
+    assert [(bar.label, bar.mark) for bar in marked] == [("Other memory, short", "+10.0")]
+    assert [cell.text for cell in table.rows[1]] == ["Other memory", "12.0", "2.0", "10.0"]
+
+
+def test_bars_begin_where_the_part_before_ended_and_end_at_the_memory_of_the_device() -> None:
+    _, chart, _ = drawn(member("short", 60, non_torch=12))
+    for tick in ("rank", "median"):
+        own = [bar for bar in chart.bars if bar.tick == tick]
+        assert own[0].start == 0
+        assert all(one.start + (one.value or 0) == other.start for one, other in pairwise(own))
+        assert own[-1].start + (own[-1].value or 0) == 80
+
+
+def test_without_a_part_that_explains_half_of_the_gap_the_text_says_so() -> None:
+    text, _, _ = drawn(member("short", 60, weights=32, activation=5, cuda_graph=3))
+
+    assert text == "Why is short short? No part of the memory explains most of the gap."
+
+
+def test_a_rank_whose_worker_reports_no_memory_says_what_would_report_it() -> None:
+    (note,) = blocks(member("short", 60))
+
+    assert isinstance(note, Paragraph)
+    assert to_plain(note.line) == NO_MEMORY
+
+
+def test_nothing_is_drawn_where_no_rank_is_short() -> None:
+    assert blocks() == ()
+    assert blocks(member("more", 200, weights=10)) == ()
