@@ -18,7 +18,7 @@ class Part(StrEnum):
     ACTIVATIONS = "activations"
     GRAPHS = "CUDA graphs"
     UNEXPLAINED = "unexplained memory"
-    UNUSED = "unused memory for the KV cache"
+    UNUSED = "KV cache, unused"
     KV_CACHE = "KV cache"
     NOT_REQUESTED = "memory not requested"
 

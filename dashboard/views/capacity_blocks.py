@@ -201,11 +201,16 @@ def memory_blocks(pool: PoolRanks) -> tuple[Block, ...]:
         *(Column(each, is_number=True, unit="GiB") for each in ("This rank", "Median", "Difference")),
     )
     rows = tuple(
-        (Cell(capital(part)), *(number_cell(f"{size / GIB:,.1f}", size / GIB) for size in sizes))
+        (Cell(capital(part)), *(number_cell(_gib_text(size), size / GIB) for size in sizes))
         for part, sizes in ((part, (own[part], usual[part], own[part] - usual[part])) for part in Part)
     )
     table = Table(f"memory-{pool.slug}", f"Memory of {name}", columns, rows, MEMORY_NOTE)
     return (Paragraph(_cause_text(name, own, usual)), Columns(((chart,), (table,)), MEMORY_WIDTHS))
+
+
+def _gib_text(size: int) -> str:
+    """Write bytes in GiB with one decimal: `5.7`, `−5.7`, and `0.0` without a sign."""
+    return f"{size / GIB:z,.1f}".replace("-", "−")
 
 
 def _cause_text(name: str, own: Parts, usual: Parts) -> Text:

@@ -44,6 +44,8 @@ def test_the_shortest_rank_names_the_part_that_explains_most_of_its_gap() -> Non
     marked = [bar for bar in chart.bars if bar.tone is Tone.WARNING]
     assert [(bar.label, bar.mark) for bar in marked] == [("Other memory, short", "+10.0")]
     assert [cell.text for cell in table.rows[1]] == ["Other memory", "12.0", "2.0", "10.0"]
+    assert [cell.text for cell in table.rows[6]][3] == "−10.0"
+    assert "-0.0" not in str(table.rows)
 
 
 def test_bars_begin_where_the_part_before_ended_and_end_at_the_memory_of_the_device() -> None:
