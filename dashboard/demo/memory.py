@@ -29,7 +29,7 @@ class Capacity(NamedTuple):
     kv_cache_size_tokens: int
     max_concurrency: float
     kv_cache_bytes_per_device: int
-    memory: Mapping[str, int | None]
+    memory: Mapping[str, Any]
 
 
 def kv_cache_groups(configuration: Configuration, block_size: int) -> list[dict[str, Any]]:
@@ -61,7 +61,7 @@ def capacity_of(
     num_gpu_blocks: int,
     groups: Sequence[Mapping[str, Any]],
     config: Mapping[str, Any],
-    memory: Mapping[str, int | None] = MappingProxyType({}),
+    memory: Mapping[str, Any] = MappingProxyType({}),
 ) -> Capacity:
     """Return the capacity of a number of blocks: each request takes blocks from every group."""
     concurrency = num_gpu_blocks / sum(_blocks_of_request(group, config) for group in groups)
@@ -99,7 +99,7 @@ def _bytes_per_block(groups: Sequence[Mapping[str, Any]]) -> int:
     return pages * max(len(group["layer_names"]) for group in groups)
 
 
-def _memory(replica: DemoReplica, config: Mapping[str, Any], engine: int) -> dict[str, int]:
+def _memory(replica: DemoReplica, config: Mapping[str, Any], engine: int) -> dict[str, Any]:
     """Return what a worker measures: what another process takes while it starts counts as other memory."""
     configuration = replica.configuration
     devices = configuration.tensor_parallel_size
@@ -117,6 +117,7 @@ def _memory(replica: DemoReplica, config: Mapping[str, Any], engine: int) -> dic
         "activation_bytes": activations,
         "cuda_graph_bytes": GRAPH_BYTES,
         "available_bytes": allowed - weights - activations - OTHER_BYTES - GRAPH_BYTES - taken,
+        "reason": None,
     }
 
 

@@ -1,6 +1,7 @@
 """A chart as SVG, drawn without a browser: horizontal bars from zero, their median, marks of outliers."""
 
 import math
+import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -67,7 +68,7 @@ class _Frame(NamedTuple):
 
     def x(self, value: float) -> float:
         """Return the horizontal position of a value."""
-        return self.left + (self.right - self.left) * value / self.longest
+        return self.left + (self.right - self.left) * (value / self.longest)
 
 
 def to_svg(chart: Chart, *, context: str = "", standalone: bool = True) -> str:
@@ -197,6 +198,8 @@ def _axis(chart: Chart, frame: _Frame, bottom: float) -> Iterable[str]:
 def _ticks(longest: float) -> list[float]:
     """Return round values from 0 to the longest bar."""
     rough = longest / TICKS
+    if rough < sys.float_info.min:  # its steps have no spelling as a float
+        return [0.0]
     scale = 10.0 ** math.floor(math.log10(rough))
     step = max(each * scale for each in _STEPS if each * scale <= rough * (1 + 1e-9))
     return [place * step for place in range(int(longest / step * (1 + 1e-9)) + 1)]
