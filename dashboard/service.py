@@ -16,6 +16,7 @@ from pathlib import Path
 
 from dashboard.analysis.assembly import Fleet, build_fleet, empty_fleet
 from dashboard.config import Options, policy_of
+from dashboard.config.reload import OptionsFiles, ReloadStatus
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Snapshot, Target, has_same_content
 from dashboard.rules.policy import Policy
@@ -33,6 +34,7 @@ SNAPSHOTS_FOLDER = "snapshots"  # the default of the option
 TIDY_POLLS = 20  # between two garbage collections, 5 minutes at 15 s; each takes 0.1 s
 ARENAS = 2  # of glibc's malloc; eight a core, its own choice, keep what sessions freed (MB: 30 of 400)
 M_ARENA_MAX = -8  # mallopt(3)
+CHECK_SECONDS = 1.0  # between looks for changed files of options; a file that stays alike for this time is read
 STOP_SECONDS = 5.0  # the longest wait for the thread at shutdown
 
 
@@ -74,6 +76,7 @@ class Collector:
         self.fleet = empty_fleet(options.name)
         self.progress = Progress()
         self.discovery_failures: tuple[str, ...] = ()
+        self.files = OptionsFiles(options, clock)
         also_redact(options.redact.names, options.redact.patterns)
         self._clock = clock
         self._policy = policy_of(options)
@@ -84,6 +87,7 @@ class Collector:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._running = threading.Event()
         self._stop = asyncio.Event()
+        self._reload = asyncio.Event()
 
     def start(self) -> None:
         """Begin to poll; a second call does nothing."""
@@ -104,6 +108,12 @@ class Collector:
         self._thread.join(STOP_SECONDS)
         self._thread = None
 
+    def reload(self) -> None:
+        """Load the files of the options now, and poll; returns at once."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop may have ended by itself
+                self._loop.call_soon_threadsafe(self._reload.set)
+
     def _run(self) -> None:
         asyncio.run(self._poll_until_stopped())
 
@@ -117,7 +127,6 @@ class Collector:
             await polling
 
     async def _poll_forever(self) -> None:
-        interval = self.options.poll.interval_seconds
         while True:
             began = time.monotonic()
             try:
@@ -125,7 +134,35 @@ class Collector:
             except Exception:  # an internal error must not end the polling; /healthz reports it
                 log.exception("a poll failed; the last fleet stays")
                 self.progress = replace(self.progress, failures=self.progress.failures + 1)
-            await asyncio.sleep(max(0.0, interval - (time.monotonic() - began)))
+            await self._wait_for_next_poll(began)
+
+    async def _wait_for_next_poll(self, began: float) -> None:
+        """Return when the next poll is due: after the interval, or as soon as the options changed."""
+        while (left := self.options.poll.interval_seconds - (time.monotonic() - began)) > 0:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._reload.wait(), min(left, CHECK_SECONDS))
+            if self._load_changes():
+                return
+
+    def _load_changes(self) -> bool:
+        """Load changed options; return whether to poll at once. A page shows the outcome, so it is a new generation."""
+        is_wanted, before = self._reload.is_set(), self.files.status
+        self._reload.clear()
+        is_changed = self.files.reload() if is_wanted else self.files.check()
+        if is_changed:
+            self._use(self.files.options)
+        if self.files.status._replace(loaded_at=before.loaded_at) != before:
+            self.fleet = replace(self.fleet, generation=self.fleet.generation + 1)
+        return is_changed or is_wanted
+
+    def _use(self, options: Options) -> None:
+        """Poll with other options. With other limits or secrets every replica is read anew."""
+        before, self.options = self.options, options
+        also_redact(options.redact.names, options.redact.patterns)
+        self._policy = policy_of(options)
+        self._discovery = Discovery(options, self._discovery)
+        if (options.poll, options.redact) != (before.poll, before.redact):
+            self._poller = Poller(options.poll)
 
     async def _refresh(self, began: float) -> None:
         targets = self._discovery.discover()
@@ -178,8 +215,9 @@ def _derive(
 
 def _shows_the_same(fleet: Fleet, before: Fleet) -> bool:
     """Return whether no page changes. Findings may change by the clock alone: a suppression expires."""
-    known = (before.inspection, before.discovery_errors)
-    return known == (fleet.inspection, fleet.discovery_errors) and has_same_content(fleet.replicas, before.replicas)
+    names = ("inspection", "discovery_errors", "name", "policy", "ignored")
+    is_same = all(getattr(fleet, name) == getattr(before, name) for name in names)
+    return is_same and has_same_content(fleet.replicas, before.replicas)
 
 
 @dataclass(slots=True)
@@ -286,6 +324,22 @@ def interval_seconds() -> float:
 def poll_timeout_seconds() -> float:
     """Return the time limit of one poll."""
     return _current.collector.options.poll.poll_timeout_seconds if _current.collector else 60.0
+
+
+def options() -> Options | None:
+    """Return the options in force; None without a collector."""
+    return _current.collector.options if _current.collector else None
+
+
+def reload() -> None:
+    """Load the options again, and poll at once."""
+    if _current.collector is not None:
+        _current.collector.reload()
+
+
+def reload_status() -> ReloadStatus | None:
+    """Return the outcome of the last reload; None without a collector."""
+    return _current.collector.files.status if _current.collector else None
 
 
 def discovery_failures() -> tuple[str, ...]:

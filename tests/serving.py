@@ -4,10 +4,12 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -16,6 +18,7 @@ from dashboard.web import launch
 
 ROOT = Path(__file__).parents[1]
 END_SECONDS = 30  # longer than `serve` waits for its server
+PATIENCE_SECONDS = 30.0  # for the collector of this process
 START_SECONDS = 180  # on a machine with much else to do
 
 
@@ -41,15 +44,15 @@ def dashboard_on(config: Path, *, environment: Mapping[str, str] | None = None, 
 
 @contextmanager
 def started(
-    command: list[str], *, environment: Mapping[str, str] | None = None, cwd: Path = ROOT
+    command: list[str], *, environment: Mapping[str, str] | None = None, cwd: Path = ROOT, **more: Any
 ) -> Iterator[subprocess.Popen[str]]:
-    """Start a program, by default in the project's folder, and end it.
+    """Start a program, by default in the project's folder, and end it; `more` are arguments of Popen.
 
     SIGINT and SIGHUP have their default handlers in it, also where the tests run in the background or under nohup.
     """
     previous = signal.signal(signal.SIGINT, signal.default_int_handler), signal.signal(signal.SIGHUP, signal.SIG_DFL)
     process = subprocess.Popen(
-        command, cwd=cwd, env={**os.environ, **(environment or {})}, stderr=subprocess.PIPE, text=True
+        command, cwd=cwd, env={**os.environ, **(environment or {})}, stderr=subprocess.PIPE, text=True, **more
     )
     signal.signal(signal.SIGINT, previous[0])
     signal.signal(signal.SIGHUP, previous[1])
@@ -75,3 +78,13 @@ def wait_until_healthy(url: str) -> None:
             pass
         time.sleep(0.1)
     pytest.fail(f"{url}/healthz was not 200 within {START_SECONDS} s")
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Wait until the collector's thread fulfils a condition."""
+    ticks = threading.Event()
+    for _ in range(int(PATIENCE_SECONDS / 0.02)):
+        if condition():
+            return
+        ticks.wait(0.02)
+    pytest.fail("the collector did not get there")

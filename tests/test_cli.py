@@ -1,13 +1,15 @@
 """The command line: results on standard output, sentences on standard error, exit codes."""
 
+import fcntl
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
-from contextlib import chdir
+from contextlib import AbstractContextManager, chdir
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from typer.testing import CliRunner, Result
 
 from dashboard.cli import COMMANDS, cli
 from dashboard.demo import DemoServer, default_fleet, in_thread, targets
-from tests.serving import ROOT, free_port, started, wait_until_healthy
+from tests.serving import ROOT, free_port, started, wait_for, wait_until_healthy
 
 FEW = 4
 
@@ -152,6 +154,31 @@ def test_serve_shows_the_fleet_of_the_options(config: Path) -> None:
 
     assert document["fleet"] == "mine"
     assert document["coverage"]["up"] == FEW
+
+
+def serving(config: Path, port: int, **more: Any) -> AbstractContextManager[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "dashboard", "serve", "--config", str(config), "--port", str(port)]
+    return started(command, **more)
+
+
+def test_without_a_terminal_sighup_loads_the_options_again(config: Path) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    with serving(config, port, start_new_session=True) as process:
+        wait_until_healthy(url)
+        config.write_text(config.read_text().replace("name: mine", "name: ours"))
+        process.send_signal(signal.SIGHUP)
+        wait_for(lambda: httpx.get(f"{url}/api/v1/fleet", trust_env=False).json()["fleet"] == "ours")
+
+
+def test_with_a_terminal_sighup_ends_the_server(config: Path) -> None:
+    port = free_port()
+    terminal, inner = os.openpty()
+    with serving(config, port, start_new_session=True, preexec_fn=lambda: fcntl.ioctl(inner, termios.TIOCSCTTY)) as one:
+        wait_until_healthy(f"http://127.0.0.1:{port}")
+        os.close(inner)
+        os.close(terminal)  # the terminal is closed: the kernel sends SIGHUP
+        assert one.wait(60) == 0
 
 
 def test_streamlit_run_ends_with_exit_code_2_on_wrong_options(tmp_path: Path) -> None:

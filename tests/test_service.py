@@ -1,21 +1,23 @@
 """The collector polls a real server; the generation changes only with the pages."""
 
+import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from dashboard import service
-from dashboard.config import Options
+from dashboard.config import Options, load_options
 from dashboard.demo.describe import DemoReplica, targets
 from dashboard.demo.server import DemoServer, in_thread
 from dashboard.demo.story import HOUR, default_fleet
 from dashboard.sources.discovery import Discovery
-
-PATIENCE_SECONDS = 30.0
+from tests.serving import wait_for
 
 
 @pytest.fixture
@@ -33,16 +35,6 @@ def _stopped() -> Iterator[None]:
 def options_for(server: DemoServer, **more: Any) -> Options:
     addresses = [f"{entry['targets'][0]}" for entry in targets(server.fleet, server.port)]
     return Options.model_validate({"name": "test", "targets": addresses, "poll": {"interval_seconds": 1}, **more})
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait until the collector's thread fulfils a condition."""
-    ticks = threading.Event()
-    for _ in range(int(PATIENCE_SECONDS / 0.02)):
-        if condition():
-            return
-        ticks.wait(0.02)
-    pytest.fail("the collector did not get there")
 
 
 def test_a_started_collector_has_the_fleet(demo: DemoServer) -> None:
@@ -196,3 +188,50 @@ def test_time_alone_is_no_new_generation(demo: DemoServer) -> None:
         wait_for(lambda: collector.fleet.polled_at == clock.at)
 
     assert collector.fleet.generation == before.generation
+
+
+def write_options(file: Path, server: DemoServer, **more: Any) -> Path:
+    """Write a fleet.yaml for these simulated replicas."""
+    addresses = [f"{entry['targets'][0]}" for entry in targets(server.fleet, server.port)]
+    file.write_text(yaml.safe_dump({"targets": addresses, "poll": {"interval_seconds": 3600}, **more}))
+    return file
+
+
+def test_a_changed_file_is_used_by_the_next_poll_at_once(demo: DemoServer, tmp_path: Path) -> None:
+    file = write_options(tmp_path / "fleet.yaml", demo, name="before")
+    service.start(load_options(file))
+    wait_for(lambda: service.progress().polls >= 1)
+
+    write_options(file, demo, name="after", ignore=["cache_config.*"], redact={"names": ["cookie jar"]})
+    wait_for(lambda: service.current().name == "after")
+    assert service.current().ignored == ("cache_config.*",)
+    assert [each.state for each in service.current().replicas] == ["up", "up", "up"]
+
+
+def test_a_wrong_file_keeps_fleet_and_options_and_is_a_new_generation(demo: DemoServer, tmp_path: Path) -> None:
+    file = write_options(tmp_path / "fleet.yaml", demo, name="before")
+    service.start(load_options(file))
+    wait_for(lambda: service.progress().polls >= 1)
+    before = service.current()
+
+    file.write_text("nmae: after\n")
+    service.reload()
+    wait_for(lambda: service.current().generation > before.generation)
+    assert (status := service.reload_status()) is not None
+    assert status.mistakes == ("fleet.yaml:1: nmae: unknown key; did you mean name?",)
+    assert (service.current().name, len(service.current().replicas)) == ("before", 3)
+
+
+def test_targets_of_a_broken_list_survive_a_reload(demo: DemoServer, tmp_path: Path) -> None:
+    listed = tmp_path / "targets.json"
+    listed.write_text(json.dumps(targets(demo.fleet, demo.port)))
+    file = tmp_path / "fleet.yaml"
+    file.write_text("file_sd: [{files: [targets.json]}]\npoll: {interval_seconds: 3600}\n")
+    service.start(load_options(file))
+    wait_for(lambda: service.progress().polls >= 1)
+
+    listed.write_text("[{")
+    file.write_text("name: after\nfile_sd: [{files: [targets.json]}]\npoll: {interval_seconds: 3600}\n")
+    service.reload()
+    wait_for(lambda: service.current().name == "after")
+    assert [each.target_stale for each in service.current().replicas] == [True] * 3

@@ -12,6 +12,7 @@ from dashboard.config.baselines import load_baselines
 from dashboard.config.document import MAX_DOCUMENT_BYTES, Document, read_document
 from dashboard.config.mistakes import Mistake, Place, describe_error, dotted, is_option_name, rule_id, unknown_key
 from dashboard.config.model import DEFAULT_FILE, Options
+from dashboard.config.suppressions import load_suppressions
 from dashboard.errors import OptionsError
 
 PREFIX = "FLEET_"
@@ -55,7 +56,7 @@ def load_options(path: Path | None = None) -> Options:
     unknown = _unknown_variables()
     try:
         values = _merged(document.value or {}, origins.environment)
-        options = Options.model_validate(values, context={"folder": file.parent, "file": file.name})
+        options = Options.model_validate(values, context={"folder": file.parent, "path": file})
     except ValidationError as error:
         for each in error.errors():
             line, origin = origins.locate(each["loc"][:-1] if each["type"] == "missing" else each["loc"])
@@ -64,7 +65,8 @@ def load_options(path: Path | None = None) -> Options:
         raise OptionsError(*unknown, *(text for _, text in sorted(mistakes)))
     places = [("baselines", number) for number in range(len(options.baselines))]
     origin_texts = [f"{origins.locate(place)[1]}: {dotted(place)}" for place in places]
-    return options.with_agreed(load_baselines(zip(origin_texts, options.baselines, strict=True), file.parent))
+    options = options.with_agreed(load_baselines(zip(origin_texts, options.baselines, strict=True), file.parent))
+    return options.with_accepted(load_suppressions(options.suppressions_file)) if options.suppressions_file else options
 
 
 def _spelled(document: Document) -> Document:

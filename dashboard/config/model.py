@@ -203,11 +203,13 @@ class Options(Part):
     suppress: tuple[SuppressOptions, ...] = ()
     redact: RedactOptions = Field(default_factory=RedactOptions)
     snapshots_folder: PathFromFile = Field(default=Path("snapshots"), validate_default=True)
+    suppressions_file: PathFromFile | None = None
     read_only: bool = False
     allowed_hosts: Annotated[tuple[Host, ...], *_FromText] = ()
     frame_ancestors: Annotated[tuple[FramingSite, ...], *_FromText] = ()
-    _file: str = PrivateAttr(DEFAULT_FILE)
+    _path: Path = PrivateAttr(Path(DEFAULT_FILE))
     _agreed: tuple[Baseline, ...] = PrivateAttr(())
+    _accepted: tuple[SuppressOptions, ...] = PrivateAttr(())
 
     @property
     def has_target_sources(self) -> bool:
@@ -219,9 +221,14 @@ class Options(Part):
         return self.model_copy(update={**dict.fromkeys(TARGET_SOURCES, ()), "targets": targets})
 
     @property
+    def path(self) -> Path:
+        """Return the path of the options file, also of a missing one."""
+        return self._path
+
+    @property
     def file(self) -> str:
-        """Return the name of the options file, also of a missing one."""
-        return self._file
+        """Return its name."""
+        return self._path.name
 
     @property
     def agreed(self) -> tuple[Baseline, ...]:
@@ -234,13 +241,25 @@ class Options(Part):
         copy._agreed = baselines  # noqa: SLF001  our own copy
         return copy
 
+    @property
+    def accepted(self) -> tuple[SuppressOptions, ...]:
+        """Return the entries of `suppressions_file`."""
+        return self._accepted
+
+    def with_accepted(self, entries: tuple[SuppressOptions, ...]) -> Self:
+        """Return a copy with these entries of `suppressions_file`."""
+        copy = self.model_copy()
+        copy._accepted = entries  # noqa: SLF001  our own copy
+        return copy
+
     def model_post_init(self, context: Any, /) -> None:
-        """Keep the name of the file for messages."""
-        self._file = (context or {}).get("file", DEFAULT_FILE)
+        """Keep the path of the file, for messages and reloads."""
+        self._path = (context or {}).get("path", Path(DEFAULT_FILE))
 
 
 def policy_of(options: Options) -> Policy:
-    """Return the operator's policy on rules and pools. Suppressions are numbered in the order of the file, from 1."""
+    """Return the operator's policy on rules and pools. Suppressions are numbered in the order of their file, from 1."""
+    accepted_in = options.suppressions_file.name if options.suppressions_file else ""
     return Policy(
         pools={
             name: Declared(pool.router, pool.kv_store, pool.disaggregated, Expectations(**vars(pool.expects)))
@@ -250,7 +269,11 @@ def policy_of(options: Options) -> Policy:
             rule: RuleChange(change.enabled, change.severity, change.parameters.model_dump(exclude_unset=True))
             for rule, change in options.rules.items()
         },
-        suppressions=tuple(Suppression(**vars(each), number=n) for n, each in enumerate(options.suppress, start=1)),
+        suppressions=tuple(
+            Suppression(**each.model_dump(exclude={"author", "created"}), number=number, file=file)
+            for file, entries in (("", options.suppress), (accepted_in, options.accepted))
+            for number, each in enumerate(entries, start=1)
+        ),
         baselines=options.agreed,
         file=options.file,
     )

@@ -125,6 +125,8 @@ class SuppressOptions(Part):
     pool: Name | None = None
     replicas: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], AfterValidator(some)] = ()
     labels: Annotated[Labels, AfterValidator(some)] = Field(default_factory=dict)
+    author: Annotated[str, Field(max_length=MAX_LABEL_CHARACTERS)] = ""  # who saved it on a page, and when
+    created: Annotated[str, Field(max_length=MAX_LABEL_CHARACTERS)] = ""
 
 
 def options_of(rule: Rule) -> type[RuleOptions]:

@@ -326,7 +326,7 @@ def _worst_first(findings: Iterable[Finding], rules: Sequence[Rule]) -> tuple[Fi
 def _notes(policy: Policy, unused: Sequence[Suppression], subjects: Sequence[PoolSubject]) -> Iterator[str]:
     pools = [each.name for each in subjects]
     for each in unused:
-        entry = f"suppress[{each.number - 1}] in {policy.file} ({each.rule}, {each.owner})"
+        entry = f"suppress[{each.number - 1}] in {each.file or policy.file} ({each.rule}, {each.owner})"
         yield f"{entry} matches no finding; remove it."
     for glob in policy.pools:
         if not matches_any(glob, pools):

@@ -133,7 +133,7 @@ class NotEvaluated(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Suppression:
-    """An entry under `suppress` in fleet.yaml. `number` is its position, from 1."""
+    """An entry under `suppress` in `file`, else in fleet.yaml. `number` is its position there, from 1."""
 
     rule: str
     owner: str
@@ -143,6 +143,7 @@ class Suppression:
     replicas: tuple[str, ...] = ()  # globs over names and ids
     labels: Mapping[str, str] = field(default_factory=dict)
     number: int = 0
+    file: str = ""
 
 
 class CohortShare(NamedTuple):

@@ -13,13 +13,15 @@ __all__ = ["Discovery", "replica_id"]
 class Discovery:
     """All targets of the options, in the order of the file. Reads files, sends no request."""
 
-    def __init__(self, options: Options) -> None:
-        """Read no file yet."""
+    def __init__(self, options: Options, before: "Discovery | None" = None) -> None:
+        """Read no file yet. Files that `before` lists in the same way keep what was read of them."""
         common = options.credentials
         self._static = [
             Target(each.url, each.labels, _credentials(each.credentials, common)) for each in options.targets
         ]
-        self._files = [FileSd(each, _credentials(each.credentials, common)) for each in options.file_sd]
+        known: dict[str, FileSd] = before._files if before else {}  # noqa: SLF001  of this class
+        entries = [(each, _credentials(each.credentials, common)) for each in options.file_sd]
+        self._files: dict[str, FileSd] = {str(entry): known.get(str(entry)) or FileSd(*entry) for entry in entries}
         self.failures: tuple[str, ...] = ()
 
     def discover(self) -> tuple[Target, ...]:
@@ -29,7 +31,7 @@ class Discovery:
         """
         targets = list(self._static)
         failures: list[str] = []
-        for files in self._files:
+        for files in self._files.values():
             found, failed = files.read()
             targets += found
             failures += failed

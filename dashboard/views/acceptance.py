@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, timedelta
 
-import yaml
-
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import count, first_of
 from dashboard.rules.findings import Finding, Suppression
@@ -35,21 +33,6 @@ def scopes(fleet: Fleet, finding: Finding) -> Mapping[str, Suppression]:
 def default_until(today: date) -> date:
     """Return the last day of an acceptance from today."""
     return today + timedelta(days=DAYS)
-
-
-def entry_yaml(entry: Suppression) -> str:
-    """Return the entry as it is pasted into fleet.yaml."""
-    fields = {
-        "rule": entry.rule,
-        "pool": entry.pool,
-        "replicas": list(entry.replicas),
-        "labels": dict(entry.labels),
-        "owner": entry.owner,
-        "reason": entry.reason,
-        "until": entry.until,
-    }
-    given = {key: value for key, value in fields.items() if value}
-    return str(yaml.safe_dump({"suppress": [given]}, sort_keys=False, allow_unicode=True, width=120))
 
 
 def covered_text(fleet: Fleet, finding: Finding, entry: Suppression) -> str:

@@ -1,4 +1,4 @@
-"""The audit log: who changed or exported which snapshot. One JSON object a line, on standard error."""
+"""The audit log: changed and exported snapshots, accepted findings. One JSON object a line, on standard error."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.errors import SnapshotError
+from dashboard.errors import DashboardError
 from dashboard.fleet.formatting import iso
 from dashboard.service import utc_now
 from dashboard.web.edge import PEER_HEADER
@@ -27,11 +27,11 @@ def visitor() -> Mapping[str, str]:
 
 @contextmanager
 def recorded(action: str, who: Mapping[str, str] | None = None, **fields: Any) -> Iterator[dict[str, Any]]:
-    """Log an action once it is done, or as refused; the body may add to `fields`, which name the snapshot."""
+    """Log an action once it is done, or as refused; the body may add to `fields`, which name the object."""
     line = {"audit": action, **(who or visitor())}
     try:
         yield fields
-    except SnapshotError as error:
+    except DashboardError as error:
         _write({**line, "audit": f"{action}_refused", **fields, "refused": str(error)})
         raise
     _write({**line, **fields})

@@ -10,10 +10,14 @@ import streamlit as st
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
+from dashboard.config import DEFAULT_FILE
+from dashboard.config.suppressions import suppression_yaml
+from dashboard.errors import OptionsError
 from dashboard.fleet.formatting import one_line
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Family, Severity, Suppression
+from dashboard.store.acceptances import save_acceptance
 from dashboard.views import pages
-from dashboard.views.acceptance import covered_text, default_until, entry_yaml, scopes
+from dashboard.views.acceptance import covered_text, default_until, scopes
 from dashboard.views.finding_detail import finding_section, missing_finding
 from dashboard.views.finding_list import FindingFilter, FindingList, ListedFinding, list_findings
 from dashboard.views.finding_text import rule_title
@@ -21,14 +25,14 @@ from dashboard.views.findings import OUTCOMES, RULE_LISTS, list_section, rule_co
 from dashboard.views.findings_summary import findings_lead, findings_title, is_clean, no_findings_text
 from dashboard.views.glossary import TERMS
 from dashboard.views.rule_outcomes import error_blocks
-from dashboard.web import draw, empty, links, markup
+from dashboard.web import audit, draw, empty, links, markup, state
 from dashboard.web.state import shared
 
 FILTERS = (pages.SEVERITY, pages.FAMILY, pages.POOL, pages.RULE, pages.SEARCH)
 EVERY_SEVERITY, EVERY_FAMILY, EVERY_POOL, EVERY_RULE = "all", "all families", "all pools", "all rules"
 WIDTHS = (5, 7)  # shares of the list and of the finding that is open
 LONGEST_FIELD = 200  # characters of an owner or a reason
-ACCEPTED = "Add the entry to fleet.yaml and restart. Pages, metrics and <code>check</code> honor it until its date."
+ACCEPTED = "Pages, metrics and <code>check</code> honor the entry until its date."
 IN_SEVERAL = "A rule can be in several lists: passed for one pool, skipped for another."
 
 _reveal = st.components.v2.component(
@@ -124,8 +128,31 @@ def _draw_acceptance(fleet: Fleet, listed: ListedFinding) -> None:
             return
         entry = replace(entries[str(scope)], owner=owner.strip(), reason=reason.strip(), until=until)
         st.html(f"<p>{markup.text(covered_text(fleet, finding, entry))}</p>")
-        st.code(entry_yaml(entry), language="yaml", wrap_lines=True)
-        st.html(f'<div class="foot">{ACCEPTED}</div>')
+        st.code(suppression_yaml(entry), language="yaml", wrap_lines=True)
+        _draw_save(entry, listed.key)
+
+
+def _draw_save(entry: Suppression, key: str) -> None:
+    """Draw the button that saves an entry where `suppressions_file` allows it, else where to add it."""
+    options = service.options()
+    file = options.suppressions_file if options and not options.read_only and not state.is_frozen() else None
+    if file is None:
+        name = options.file if options else DEFAULT_FILE
+        st.html(f'<div class="foot">Add the entry to {markup.text(name)}. {ACCEPTED}</div>')
+        return
+    if st.button("Save", key=f"accept_save_{key}", help=f"Add the entry to {file.name}"):
+        who = audit.visitor()
+        scope = {"pool": entry.pool, "replicas": ", ".join(entry.replicas), "labels": str(dict(entry.labels))}
+        try:
+            with audit.recorded("accept", who, rule=entry.rule, **scope, owner=entry.owner, until=str(entry.until)):
+                save_acceptance(file, entry, who.get("user", who["remote"]), service.utc_now())
+        except OptionsError as error:
+            st.html(markup.notice("warning", f"{markup.glyph('warning', 'warning:')} {markup.text(str(error))}"))
+            return
+        service.reload()
+        st.html(markup.notice("good", f"{markup.glyph('good', 'Saved')} Saved in {markup.text(file.name)}."))
+        return
+    st.html(f'<div class="foot">Save adds the entry to {markup.text(file.name)}. {ACCEPTED}</div>')
 
 
 def draw_rules(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> None:

@@ -8,6 +8,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
+from dashboard.config.reload import ReloadStatus
 from dashboard.fleet import formatting
 from dashboard.render.html import BLOCK_STYLES
 from dashboard.rules.catalogue import RULE_SET
@@ -51,6 +52,8 @@ def draw(fleet: Fleet, sides: Sides | None = None) -> DeltaGenerator:
             st.toggle("Pause", key=state.PAUSED)
     for failure in service.discovery_failures() if is_live else ():
         st.html(stale_targets_html(failure))
+    if (reload := service.reload_status() if is_live else None) is not None:
+        st.html(reload_html(reload)) if reload.mistakes or reload.restart_required else None
     return controls
 
 
@@ -95,6 +98,19 @@ def stale_targets_html(failure: str) -> str:
     """Return the warning that a source of targets cannot be read, so that the last known targets are shown."""
     glyph = markup.glyph("warning", "stale:")
     return markup.notice("warning", f"{glyph} {markup.bold('Targets may be out of date.')} {markup.text(failure)}")
+
+
+def reload_html(status: ReloadStatus) -> str:
+    """Return the warning that options on disk are not in force: they are wrong, or need a restart."""
+    if status.mistakes:
+        first, more = status.mistakes[0], len(status.mistakes) - 1
+        rest = f" and {formatting.count(more, 'more mistake')}" if more else ""
+        text = f"{markup.bold(first)}{rest}; using the version of {formatting.clock(status.loaded_at)}"
+        return markup.notice("warning", f"{markup.glyph('warning', 'warning:')} {text}")
+    names = formatting.joined([markup.code(name) for name in status.restart_required])
+    return markup.notice(
+        "info", f"{markup.glyph('info', 'info:')} Changed options: {names}. {markup.bold('Restart required')}."
+    )
 
 
 def to_css_string(text: str) -> str:

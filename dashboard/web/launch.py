@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -52,6 +52,7 @@ def serve(address: str, port: int, config: Path | None) -> int:
     import streamlit as st  # noqa: PLC0415
     import uvicorn  # noqa: PLC0415
 
+    from dashboard import service  # noqa: PLC0415
     from dashboard.web.app import SCRIPT, app, options  # noqa: PLC0415
     from dashboard.web.connections import Connection, Server, connection_limit, raise_descriptor_limit  # noqa: PLC0415
 
@@ -78,7 +79,7 @@ def serve(address: str, port: int, config: Path | None) -> int:
         access_log=False,
         server_header=False,
     )
-    with _until_signal():
+    with _until_signal(service.reload):
         Server(settings, STOP_SECONDS).run()
     return 0
 
@@ -103,7 +104,8 @@ def serve_apart(address: str, port: int, config: Path | None) -> int:
     The child has its own session: Ctrl-C reaches this process only, which then stops the child.
     """
     command = server_command(address, port)
-    with _until_signal():
+    process: subprocess.Popen[bytes] | None = None
+    with _until_signal(lambda: process.send_signal(signal.SIGHUP) if process else None):
         process = subprocess.Popen(command, env=environment(config), start_new_session=True)  # noqa: S603  our own
         try:
             return process.wait()
@@ -122,12 +124,14 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def _until_signal() -> Iterator[None]:
-    """Leave the body at Ctrl-C, SIGTERM or the end of the terminal (SIGHUP)."""
-    signals = [signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored under nohup
-        signals.append(signal.SIGHUP)
-    previous = {each: signal.signal(each, _interrupt) for each in signals}
+def _until_signal(reload: Callable[[], None]) -> Iterator[None]:
+    """Leave the body at Ctrl-C, SIGTERM or the end of the terminal (SIGHUP). Without a terminal SIGHUP reloads."""
+    handlers: dict[signal.Signals, Callable[[int, FrameType | None], None]] = {signal.SIGTERM: _interrupt}
+    if not _has_terminal():
+        handlers[signal.SIGHUP] = lambda _number, _frame: reload()
+    elif signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored under nohup
+        handlers[signal.SIGHUP] = _interrupt
+    previous = {each: signal.signal(each, handler) for each, handler in handlers.items()}
     try:
         yield
     except KeyboardInterrupt:
@@ -135,6 +139,15 @@ def _until_signal() -> Iterator[None]:
     finally:
         for each, handler in previous.items():
             signal.signal(each, handler)
+
+
+def _has_terminal() -> bool:
+    """Return whether this process has a controlling terminal."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:

@@ -157,6 +157,11 @@ class _Metrics:
         stale = sum(each.target_stale for each in fleet.replicas)
         yield _gauge("stale_targets", "Targets kept from a source that cannot be read.", stale)
         yield _gauge("pools", "Pools.", len(fleet.pools))
+        if (reload := service.reload_status()) is not None:  # names as Prometheus has for its own file
+            text = "Whether the last reload of the configuration was successful."
+            yield _gauge("config_last_reload_successful", text, not reload.mistakes)
+            text = "Time of the last successful reload."
+            yield _gauge("config_last_reload_success_timestamp_seconds", text, reload.loaded_at.timestamp())
         if fleet.polled_at is not None:
             yield from _inspection_metrics(fleet)
             age = (service.now() - fleet.polled_at).total_seconds()

@@ -10,7 +10,8 @@ import yaml
 
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.config import load_options, policy_of
-from dashboard.views.acceptance import covered_text, default_until, entry_yaml, scopes
+from dashboard.config.suppressions import suppression_yaml
+from dashboard.views.acceptance import covered_text, default_until, scopes
 from tests.builders import NOW, alike, document, fleet, replica
 
 SIZE = "cache_config.block_size"
@@ -48,7 +49,7 @@ def test_the_entry_is_valid_in_fleet_yaml_and_suppresses_the_finding_alone(
     finding = next(each for each in built.inspection.findings if each.rule == "RT-01" and each.pools == ("chat",))
     entry = replace(list(scopes(built, finding).values())[place], **ENTRY)
     file = tmp_path / "fleet.yaml"
-    file.write_text(entry_yaml(entry), encoding="utf-8")
+    file.write_text(suppression_yaml(entry), encoding="utf-8")
     after = inspected(replace(built, policy=policy_of(load_options(file))), NOW).inspection
 
     assert finding.id in {each.id for each in after.suppressed}
@@ -71,6 +72,6 @@ def test_foreign_names_are_quoted_and_an_acceptance_ends_after_90_days() -> None
     finding = next(each for each in built.inspection.findings if each.rule == "RT-01")
     entry = replace(next(iter(scopes(built, finding).values())), **ENTRY)
 
-    (loaded,) = yaml.safe_load(entry_yaml(entry))["suppress"]
+    (loaded,) = yaml.safe_load(suppression_yaml(entry))["suppress"]
     assert (loaded["pool"], loaded["replicas"], loaded["until"]) == ("{x}", ["a: [b]"], date(2027, 1, 31))
     assert default_until(date(2026, 11, 23)) == date(2027, 2, 21)

@@ -9,8 +9,10 @@ import pytest
 
 from dashboard import service
 from dashboard.analysis.assembly import empty_fleet
+from dashboard.config.reload import ReloadStatus
+from dashboard.fleet import formatting
 from dashboard.web import header
-from dashboard.web.header import line_html, stale_targets_html, to_css_string
+from dashboard.web.header import line_html, reload_html, stale_targets_html, to_css_string
 from tests import builders
 from tests.builders import HOSTILE, NOW, POLLED_AT, down, fleet, replica
 from tests.page_runner import EVERY_PAGE, html, rerun, show_with_snapshots, visit
@@ -193,3 +195,12 @@ def test_a_snapshot_without_a_name_has_its_id() -> None:
 
     assert f"snapshot {key[:10]} · data as of" in footer(snapshot=key)
     assert "<b>Snapshot</b> <code>" in html(visit(snapshot=key))
+
+
+def test_options_that_are_not_in_force_are_reported_with_their_place() -> None:
+    wrong = reload_html(ReloadStatus(NOW, ("fleet.yaml:7: <b>nmae</b>: unknown key", "another")))
+    assert "<b>fleet.yaml:7: &lt;b&gt;nmae&lt;/b&gt;: unknown key</b> and 1 more mistake" in wrong
+    assert f"using the version of {formatting.clock(NOW)}" in wrong
+
+    late = reload_html(ReloadStatus(NOW, (), ("read_only", "allowed_hosts")))
+    assert "<code>read_only</code> and <code>allowed_hosts</code>. <b>Restart required</b>" in late

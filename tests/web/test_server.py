@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, empty_fleet
-from dashboard.config import Options
+from dashboard.config import Options, load_options
 from dashboard.fleet.pieces import plain
 from dashboard.rules.findings import Finding, Inspection, Outcome, OutcomeKind, Remedy, Severity
 from dashboard.web import server
@@ -210,3 +210,18 @@ def test_an_unreadable_file_of_targets_is_in_the_api_and_the_metrics_and_its_tar
     assert [each["target_stale"] for each in document["replicas"]] == [True, True]
     assert "vllm_fleet_discovery_errors 1.0" in metrics
     assert "vllm_fleet_stale_targets 2.0" in metrics
+
+
+def test_metrics_report_the_last_reload_by_the_names_of_prometheus(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.yaml"
+    file.write_text("name: mine\npoll: {interval_seconds: 3600}\n")
+    service.start(load_options(file))
+    (loaded,) = re.findall(r"\nvllm_fleet_config_last_reload_success_timestamp_seconds (\S+)\n", get("/metrics").text)
+    assert (status := service.reload_status()) is not None
+    assert datetime.fromtimestamp(float(loaded), UTC) == status.loaded_at
+    assert "vllm_fleet_config_last_reload_successful 1.0" in get("/metrics").text
+
+    file.write_text("name: [")
+    assert (collector := service._current.collector) is not None
+    assert not collector.files.reload()
+    assert "vllm_fleet_config_last_reload_successful 0.0" in get("/metrics").text

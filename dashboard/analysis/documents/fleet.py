@@ -147,6 +147,7 @@ def _policy() -> Contract:
     contract.object(
         Suppression,
         "rule owner reason until number pool replicas labels",
+        Key("file", str, doc="empty: fleet.yaml", default=""),
         name="PolicySuppression",
         is_read=True,
     )

@@ -1,15 +1,23 @@
 """The page Findings: list, filters in the URL, the finding that is open, outcomes of rules, empty states."""
 
 import html as markup
+import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from streamlit.testing.v1 import AppTest
 
+from dashboard import service
 from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
+from dashboard.config import load_options
+from dashboard.config.suppressions import load_suppressions
+from dashboard.demo import default_fleet, in_thread, targets
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import OutcomeKind, Remedy, Severity, Snippet
 from dashboard.views.finding_list import list_findings
@@ -25,7 +33,8 @@ from tests.findings_builder import (
     suppression,
     with_findings,
 )
-from tests.page_runner import address, html, open_page, rerun
+from tests.page_runner import address, html, open_page, rerun, visit
+from tests.serving import wait_for
 
 ENTRY = re.compile(r'<li class="(critical|warning|info)"([^>]*)><div class="how">.*?</li>')
 
@@ -77,6 +86,59 @@ def test_an_accepted_finding_has_its_entry_for_fleet_yaml_once_owner_and_reason_
     page = rerun(app)
     assert "owner: ann" in page.code[-1].value
     assert "Covers this finding" in html(page)
+
+
+@pytest.fixture
+def accepting(tmp_path: Path) -> Iterator[Path]:
+    """A live fleet with a finding; yields the file for accepted ones."""
+    file = tmp_path / "fleet.yaml"
+    fleet_of_demo = default_fleet(6)
+    with in_thread(fleet_of_demo) as server:
+        addresses = [entry["targets"][0] for entry in targets(server.fleet, server.port)]
+        options = {"targets": addresses, "suppressions_file": "accepted.yaml", "poll": {"interval_seconds": 3600}}
+        file.write_text(yaml.safe_dump(options))
+        service.start(load_options(file))
+        try:
+            wait_for(lambda: bool(service.current().inspection.findings))
+            yield tmp_path / "accepted.yaml"
+        finally:
+            service.stop()
+
+
+def fill_in(app: AppTest, key: str) -> AppTest:
+    app.text_input(key=f"accept_owner_{key}").set_value("ann")
+    app.text_input(key=f"accept_reason_{key}").set_value("canary")
+    return rerun(app)
+
+
+def test_an_accepted_finding_is_saved_with_an_audit_line_and_suppressed_by_the_next_poll(
+    accepting: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed = list_findings(service.current()).active[0]
+    page = fill_in(visit("findings", finding=listed.key), listed.key)
+    assert "honor the entry until its date" in html(page)
+    page.button(key=f"accept_save_{listed.key}").click()
+    assert "Saved in accepted.yaml" in html(rerun(page))
+
+    (entry,) = load_suppressions(accepting)
+    assert (entry.rule, entry.owner, entry.author) == (listed.finding.rule, "ann", "unknown")
+    line = json.loads(capsys.readouterr().err.splitlines()[-1])
+    assert (line["audit"], line["rule"], line["owner"]) == ("accept", entry.rule, "ann")
+    wait_for(lambda: listed.finding.id in {each.id for each in service.current().inspection.suppressed})
+
+
+def test_a_file_that_cannot_be_extended_is_reported_on_the_page_and_refused_in_the_audit_log(
+    accepting: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    accepting.write_text("suppress: []\n")
+    accepting.chmod(0o444)
+    key = list_findings(service.current()).active[0].key
+    page = fill_in(visit("findings", finding=key), key)
+    page.button(key=f"accept_save_{key}").click()
+
+    assert "accepted.yaml: read-only; make it writable" in html(rerun(page))
+    assert json.loads(capsys.readouterr().err.splitlines()[-1])["audit"] == "accept_refused"
+    assert accepting.read_text() == "suppress: []\n"
 
 
 def test_findings_are_listed_the_worst_first_with_tags_rule_pool_and_replicas() -> None:
