@@ -18,7 +18,7 @@ from dashboard.analysis.assembly import Fleet, build_fleet, empty_fleet
 from dashboard.config import Options, policy_of
 from dashboard.config.reload import OptionsFiles, ReloadStatus
 from dashboard.errors import SnapshotError
-from dashboard.fleet import Snapshot, Target, has_same_content
+from dashboard.fleet import Snapshot, SourceStatus, Target, has_same_content
 from dashboard.rules.policy import Policy
 from dashboard.sources.discovery import Discovery
 from dashboard.sources.polling.credentials import exposed_keys
@@ -75,7 +75,7 @@ class Collector:
         self.options = options
         self.fleet = empty_fleet(options.name)
         self.progress = Progress()
-        self.discovery_failures: tuple[str, ...] = ()
+        self.sources: tuple[SourceStatus, ...] = ()
         self.files = OptionsFiles(options, clock)
         also_redact(options.redact.names, options.redact.patterns)
         self._clock = clock
@@ -165,8 +165,8 @@ class Collector:
             self._poller = Poller(options.poll)
 
     async def _refresh(self, began: float) -> None:
-        targets = self._discovery.discover()
-        self.discovery_failures = self._discovery.failures
+        targets = self._discovery.discover(self._clock())
+        self.sources = self._discovery.sources
         snapshots = await self._poller.poll(targets, self._clock)
         self.fleet = _derive(
             self.options, self._policy, snapshots, self._clock(), before=self.fleet, failures=self._discovery.failures
@@ -342,9 +342,14 @@ def reload_status() -> ReloadStatus | None:
     return _current.collector.files.status if _current.collector else None
 
 
+def sources() -> tuple[SourceStatus, ...]:
+    """Return the status of each source of targets."""
+    return _current.collector.sources if _current.collector else ()
+
+
 def discovery_failures() -> tuple[str, ...]:
     """Return a sentence for each unreadable list of targets."""
-    return _current.collector.discovery_failures if _current.collector else ()
+    return tuple(each.failure for each in sources() if each.failure)
 
 
 def progress() -> Progress:

@@ -22,6 +22,7 @@ EVERY_PAGE = (
     "capacity",
     "replicas",
     "settings",
+    "status",
     "replica",
     "review",
     "snapshots",

@@ -102,11 +102,11 @@ def test_an_internal_error_is_counted_and_polling_continues(
     real = Discovery.discover
     calls = []
 
-    def broken_once(discovery: Discovery) -> object:
+    def broken_once(discovery: Discovery, at: datetime) -> object:
         calls.append(discovery)
         if len(calls) == 1:
             raise RuntimeError("planted")
-        return real(discovery)
+        return real(discovery, at)
 
     monkeypatch.setattr(Discovery, "discover", broken_once)
     service.start(options_for(demo))

@@ -66,7 +66,7 @@ def demo(
             config = _demo_options(Path(folder), targets(fleet, fleet_port))
             say(f"Simulated fleet of {len(fleet)} replicas on 127.1.x.y:{fleet_port}")
             say(f"Options: --config {config}")
-            say("Snapshots and notes are deleted when it stops.")
+            say("Snapshots, notes and accepted findings are deleted when it stops.")
             say(f"Dashboard on {_url(address, port)} (Ctrl-C to stop both)")
             code = launch.serve_apart(address, port, config)
     except OSError as error:
@@ -92,6 +92,7 @@ def _demo_options(folder: Path, targets: list[dict[str, object]]) -> Path:
         **demo_options(service.utc_now().date()),
         "name": DEMO_NAME,
         "file_sd": [{"files": ["targets.json"]}],
+        "suppressions_file": "suppressions.yaml",
         "poll": {"interval_seconds": DEMO_INTERVAL_SECONDS, "probe_timeout_seconds": DEMO_PROBE_TIMEOUT_SECONDS},
     }
     config.write_text(yaml.safe_dump(options, sort_keys=False))

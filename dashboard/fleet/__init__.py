@@ -37,6 +37,7 @@ from dashboard.fleet.replies import (
     Setting,
     Snapshot,
     Source,
+    SourceStatus,
     State,
     Target,
 )
@@ -72,6 +73,7 @@ __all__ = [
     "SettingValue",
     "Snapshot",
     "Source",
+    "SourceStatus",
     "State",
     "Target",
     "Tolerance",

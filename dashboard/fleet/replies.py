@@ -107,6 +107,16 @@ class Target:
     failure: Failure | None = None
 
 
+class SourceStatus(NamedTuple):
+    """A source of targets: its name and kind, the ids of its targets, its last success (UTC), and why it fails now."""
+
+    name: str
+    kind: str
+    targets: tuple[str, ...]
+    succeeded_at: datetime | None = None
+    failure: str | None = None
+
+
 class Setting(NamedTuple):
     """One value as canonical JSON text, with its state and its source."""
 

@@ -53,20 +53,19 @@ class FileSd:
         self._credentials = credentials
         self._files: dict[str, dict[str, _LastRead]] = {pattern: {} for pattern in options.files}
 
-    def read(self) -> tuple[list[Target], list[str]]:
-        """Return all targets, by glob and then by path, and a sentence for each file or glob that failed."""
-        targets: list[Target] = []
-        failures: list[str] = []
+    def read(self) -> Iterator[tuple[str, tuple[Target, ...], str | None]]:
+        """Yield each file with its targets and why it failed, if it did, by glob and then by path.
+
+        A glob without a file is a failure.
+        """
         for pattern, known in self._files.items():
             literal = glob.escape(pattern) == pattern  # a file that must exist
             found = [pattern] if literal else glob.glob(pattern)  # noqa: PTH207  (absolute patterns)
             for path in sorted({*found, *known}):
                 known[path] = self._refresh(path, known.get(path, _LastRead()))
-                targets += known[path].targets
-                failures += filter(None, [known[path].failure])
+                yield path, known[path].targets, known[path].failure
             if not known:
-                failures.append(f"{pattern}: no file matches")
-        return targets, failures
+                yield pattern, (), f"{pattern}: no file matches"
 
     def _refresh(self, path: str, last: _LastRead) -> _LastRead:
         try:

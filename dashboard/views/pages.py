@@ -6,6 +6,7 @@
 OVERVIEW, FINDINGS, COMPARE = "", "findings", "compare"
 CAPACITY, REPLICAS, REPLICA_PAGE = "capacity", "replicas", "replica"
 SETTINGS = "settings"
+STATUS = "status"
 REVIEW, SNAPSHOTS, CHANGES = "review", "snapshots", "changes"
 
 # Choices. A widget whose value is in the URL has the name as its key.
@@ -42,6 +43,7 @@ KNOWN = {
     CAPACITY: {POOL, MEASURE, LENGTH, PER},
     REPLICAS: {SEARCH, POOL, STATE},
     SETTINGS: {SEARCH, PATH, POOL, VERSION, ROLE, LABEL},
+    STATUS: set(),
     REPLICA_PAGE: {REPLICA, TAB, SETTING, SECTION, SHOW},
     REVIEW: {FROM},
     SNAPSHOTS: {SEARCH, MANAGE},

@@ -54,6 +54,7 @@ def _navigate() -> StreamlitPage:
         st.Page(scripts / "settings.py", title="Settings"),
         st.Page(scripts / "review.py", title="Review"),
         st.Page(scripts / "snapshots.py", title="Snapshots"),
+        st.Page(scripts / "status.py", title="Status"),
         st.Page(scripts / "changes.py", title="Changes", visibility="hidden"),
         st.Page(scripts / "replica.py", title="Replica", visibility="hidden"),
     ]
@@ -78,6 +79,8 @@ def _draw(page: StreamlitPage, fleet: Fleet) -> None:
         page.run()
     elif problem is not None:
         empty.no_such_snapshot(problem)
+    elif page.url_path == pages.STATUS:
+        page.run()  # also without a fleet: it shows why there is none
     elif fleet.polled_at is None:
         empty.no_data_yet()
     elif not fleet.replicas:

@@ -124,6 +124,7 @@ STATES = (
     State("capacity-unread", at("capacity"), fleet=BARE),
     State("replicas", at("replicas"), MAIN),
     State("settings", at("settings"), MAIN),
+    State("status", at("status"), MAIN),
     State("setting", at("settings", path="cache_config.block_size"), MAIN),
     State("replicas-none-match", at("replicas", search=NO_MATCH)),
     State("replica", at("replica", replica=OTHER_HASH), MAIN),

@@ -35,6 +35,7 @@ PAGES = (
     at("capacity"),
     at("replicas"),
     at("settings"),
+    at("status"),
     at("settings", path="cache_config.block_size"),
     at("replica", replica=OTHER_HASH),
     at("review"),

@@ -82,7 +82,8 @@ def _addresses(fleet: Fleet) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield pages with the choices in their URLs: each page, each pool, one finding, one replica."""
     pool = fleet.pools[0].name
     yield from (
-        (page, {}) for page in ("overview", "findings", "capacity", "replicas", "settings", "review", "snapshots")
+        (page, {})
+        for page in ("overview", "findings", "capacity", "replicas", "settings", "status", "review", "snapshots")
     )
     yield "settings", {"path": "cache_config.block_size"}
     yield "findings", {"finding": fleet.inspection.findings[0].id}

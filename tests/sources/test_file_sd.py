@@ -34,6 +34,12 @@ def file_sd(*files: str, **labels: str) -> FileSd:
     return FileSd(FileSdOptions(files=files, labels=labels), Credentials(token_env="TOKEN"))
 
 
+def read(found: FileSd) -> tuple[list[Target], list[str]]:
+    """All targets, and the failures."""
+    files = list(found.read())
+    return [each for _, targets, _ in files for each in targets], [why for _, _, why in files if why]
+
+
 def ids(targets: list[Target]) -> list[str]:
     return [target.id for target in targets]
 
@@ -42,14 +48,14 @@ def test_globs_are_read_in_order_of_glob_and_name() -> None:
     write("b.json", group("b1", "b2"))
     write("a.json", group("a1"))
     Path("z.yaml").write_text("- targets: [z]\n")
-    targets, failures = file_sd("z.yaml", "*.json").read()
+    targets, failures = read(file_sd("z.yaml", "*.json"))
     assert ids(targets) == ["http://z:80", "http://a1:80", "http://b1:80", "http://b2:80"]
     assert failures == []
 
 
 def test_labels_in_a_file_win_over_those_of_the_options() -> None:
     write("a.json", group("a", pool="chat", __scheme__="https"), group("http://b:1", __scheme__="https"))
-    targets, _ = file_sd("a.json", pool="other", site="north").read()
+    targets, _ = read(file_sd("a.json", pool="other", site="north"))
     assert ids(targets) == ["https://a:443", "http://b:1"]
     assert [target.labels for target in targets] == [
         {"pool": "chat", "site": "north"},
@@ -60,7 +66,7 @@ def test_labels_in_a_file_win_over_those_of_the_options() -> None:
 
 def test_an_invalid_entry_is_a_failed_target() -> None:
     write("a.json", group("a", "not an address", None, "http://u:hunter2@b", "c"))
-    targets, failures = file_sd("a.json").read()
+    targets, failures = read(file_sd("a.json"))
     assert ids(targets) == [
         "http://a:80",
         "not an address",
@@ -78,11 +84,11 @@ def test_a_replaced_file_of_the_same_size_and_time_is_read_again() -> None:
     write("a.json", group("a"))
     os.utime("a.json", ns=(1, 1))
     found = file_sd("a.json")
-    found.read()
+    read(found)
     write("next", group("b"))
     os.utime("next", ns=(1, 1))
     Path("next").rename("a.json")
-    assert ids(found.read()[0]) == ["http://b:80"]
+    assert ids(read(found)[0]) == ["http://b:80"]
 
 
 @pytest.mark.parametrize("half", [b'[{"targets": ["a"', b"", b'{"targets": []}', b"\xff"])
@@ -90,10 +96,10 @@ def test_an_unreadable_file_keeps_its_targets_as_stale(half: bytes) -> None:
     write("a.json", group("a", "b"))
     write("other.json", group("c"))
     found = file_sd("*.json")
-    found.read()
+    read(found)
     Path("a.json").write_bytes(half)
     for _ in range(2):
-        targets, failures = found.read()
+        targets, failures = read(found)
         assert [(target.id, target.stale) for target in targets] == [
             ("http://a:80", True),
             ("http://b:80", True),
@@ -103,7 +109,7 @@ def test_an_unreadable_file_keeps_its_targets_as_stale(half: bytes) -> None:
         assert failures[0].startswith("a.json: ")
         assert failures[0].endswith("; keeping its last targets (2), marked stale")
     write("a.json", group("b"))
-    targets, failures = found.read()
+    targets, failures = read(found)
     assert [(target.id, target.stale) for target in targets] == [("http://b:80", False), ("http://c:80", False)]
     assert failures == []
 
@@ -111,13 +117,13 @@ def test_an_unreadable_file_keeps_its_targets_as_stale(half: bytes) -> None:
 def test_a_missing_file_keeps_its_targets_as_stale() -> None:
     write("a.json", group("a"))
     found = file_sd("*.json")
-    found.read()
+    read(found)
     Path("a.json").rename("away")
-    targets, failures = found.read()
+    targets, failures = read(found)
     assert [target.stale for target in targets] == [True]
     assert failures == ["a.json: No such file or directory; keeping its last targets (1), marked stale"]
     Path("away").rename("a.json")
-    targets, failures = found.read()
+    targets, failures = read(found)
     assert [target.stale for target in targets] == [False]
     assert failures == []
 
@@ -125,7 +131,7 @@ def test_a_missing_file_keeps_its_targets_as_stale() -> None:
 def test_only_regular_files_are_opened(folder: Path) -> None:
     os.mkfifo("pipe.json")
     (folder / "folder.json").mkdir()
-    _, failures = file_sd("*.json").read()
+    _, failures = read(file_sd("*.json"))
     assert failures == ["folder.json: not a regular file", "pipe.json: not a regular file"]
 
 

@@ -23,6 +23,7 @@ from dashboard.views.replica import replica_report
 from dashboard.views.replicas import replicas_report
 from dashboard.views.review import review_report
 from dashboard.views.settings import settings_report
+from dashboard.views.status import status_report
 from tests.builders import HOSTILE, document, down, fleet, hostile, story
 from tests.saved_fleets import built_of_captures
 from tests.views.walking import anchors_led_to, blocks_of, entries_of, files_of, parts_of
@@ -52,6 +53,7 @@ VIEWS: dict[str, Callable[[Fleet], View]] = {
     "replicas": replicas_report,
     "replica": lambda built: replica_report(built, built.replicas[0].id),
     "settings": settings_report,
+    "status": status_report,
     "setting": lambda built: settings_report(built, path="cache_config.block_size"),
     "review": review_report,
     "changes": lambda built: changes_report(

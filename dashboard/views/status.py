@@ -1,0 +1,251 @@
+"""The page Status: where targets come from, the options in force, what is assumed, and which facts are missing."""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.config import Options
+from dashboard.config.reload import ReloadStatus
+from dashboard.fleet import Replica, ReplicaState, Source, SourceStatus
+from dashboard.fleet.formatting import count, first_of, iso, joined
+from dashboard.fleet.pieces import Kind, Piece, Style, Target, page, plain, replica, to_plain
+from dashboard.fleet.pieces import joined as joined_pieces
+from dashboard.rules.catalogue import ALL_RULES, RULE_SET
+from dashboard.rules.domain import Domain, Origin
+from dashboard.views import pages
+from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Table, Tone, View, data_table, number_cell
+from dashboard.views.context import context_of
+from dashboard.views.domain_text import SOURCES as BASES
+from dashboard.views.excluded import reason
+from dashboard.vllm.field_reference import known_versions
+from dashboard.vllm.redaction import redact
+
+MOST_TARGETS = 1_000  # rows of the table of targets
+MOST_NAMES = 3  # replicas that a row names
+LISTED_APART = frozenset({"targets", "file_sd"})  # options that the table of sources shows
+NOTHING = "-"
+SHARED = {"router": "Router", "kv_store": "KV store", "disaggregated": "Disaggregated"}  # keys of fleet.yaml
+PROVIDER = "install the provider"
+NEWER_PROVIDER = "install or upgrade the provider (schema 1.2)"
+
+
+class Fact(NamedTuple):
+    """Something that a replica can report: whether it does, and what would reveal it."""
+
+    name: str
+    is_known: Callable[[Replica], bool]
+    reveal: str
+
+
+FACTS = (
+    Fact("version", lambda each: each.version is not None, "check the probe /version"),
+    Fact("start time", lambda each: each.started_at is not None, "check the probe /metrics"),
+    Fact("all settings", lambda each: bool({Source.PROVIDER, Source.SERVER_INFO} & {*each.sources}), PROVIDER),
+    Fact("KV cache blocks", lambda each: any(one.num_gpu_blocks is not None for one in each.engines), PROVIDER),
+    Fact("KV cache groups", lambda each: bool(each.kv_cache_groups), PROVIDER),
+    Fact("block hashes", lambda each: any(one.fingerprint is not None for one in each.engines), PROVIDER),
+    Fact("devices", lambda each: bool(each.devices), PROVIDER),
+    Fact("memory by part", lambda each: any(one.memory is not None for one in each.devices), NEWER_PROVIDER),
+    Fact("arguments", lambda each: each.set_arguments is not None, NEWER_PROVIDER),
+)
+
+
+def status_report(
+    fleet: Fleet,
+    *,
+    sources: Sequence[SourceStatus] = (),
+    options: Options | None = None,
+    reload: ReloadStatus | None = None,
+    name: str = "",
+) -> View:
+    """Return the status. `sources`, `options` and `reload` are those of the live fleet; a snapshot has none."""
+    complete = sum(all(fact.is_known(each) for fact in FACTS) for each in fleet.replicas)
+    assumed = sum(bool(each.assumptions) for each in fleet.inspection.domains.values())
+    parts = [f"{complete:,} of {count(len(fleet.replicas), 'replica')} report every fact"]
+    parts += [f"{count(assumed, 'pool')} with an assumed router"] if assumed else []
+    live = [_sources_section(fleet, sources), _options_section(options, reload)] if options else []
+    return View(
+        title="Status",
+        headline=_headline(fleet, sources),
+        lead=f"{'; '.join(parts)}.",
+        context=context_of(fleet, name=name),
+        parts=(*live, _domains_section(fleet), _coverage_section(fleet), _versions_section(fleet)),
+    )
+
+
+def _headline(fleet: Fleet, sources: Sequence[SourceStatus]) -> str:
+    failed = [each for each in sources if each.failure]
+    counts = fleet.coverage
+    answered = f"{counts.answered:,} of {count(counts.targets, 'target')} answered"
+    return f"{count(len(failed), 'source')} failed, {answered}" if failed else answered
+
+
+def _sources_section(fleet: Fleet, sources: Sequence[SourceStatus]) -> Section:
+    answered = {each.id for each in fleet.replicas if each.state is not ReplicaState.DOWN}
+    columns = (
+        Column("Source"),
+        Column("Kind"),
+        Column("Targets", is_number=True),
+        Column("Answered", is_number=True),
+        Column("Last success"),
+        Column("Error"),
+    )
+    rows = tuple(
+        (
+            Cell(each.name),
+            Cell(each.kind),
+            number_cell(f"{len(each.targets):,}", len(each.targets)),
+            number_cell(f"{(number := len(answered & {*each.targets})):,}", number),
+            Cell(iso(each.succeeded_at) if each.succeeded_at else NOTHING),
+            Cell(each.failure or NOTHING, Tone.WARNING if each.failure else Tone.PLAIN),
+        )
+        for each in sources
+    )
+    table: Block = Table("sources", "Sources of targets", columns, rows) if rows else Paragraph(plain("No sources."))
+    return Section("sources", "Sources and targets", (table, *_targets_blocks(fleet.replicas)))
+
+
+def _targets_blocks(replicas: Sequence[Replica]) -> Iterator[Block]:
+    ordered = sorted(replicas, key=lambda each: (each.failure is None, each.name))
+    columns = (Column("Target"), Column("Address"), Column("State"), Column("Last success"), Column("Error"))
+    rows = tuple(
+        (
+            Cell(each.name, target=Target(Kind.REPLICA, each.id)),
+            Cell(each.id),
+            Cell(f"{each.state}{', stale' if each.target_stale else ''}", _tone(each)),
+            Cell(iso(each.observed_at) if each.observed_at else NOTHING),
+            Cell(NOTHING if each.state is ReplicaState.UP else reason(each)),
+        )
+        for each in ordered[:MOST_TARGETS]
+    )
+    left = len(ordered) - MOST_TARGETS
+    note = f"{left:,} more not listed: see Replicas." if left > 0 else ""
+    if rows:
+        yield Table("targets", "Targets, failed ones first", columns, rows, note, is_large=True)
+
+
+def _tone(replica: Replica) -> Tone:
+    return Tone.PLAIN if replica.state is ReplicaState.UP and not replica.target_stale else Tone.UNKNOWN
+
+
+def _options_section(options: Options | None, reload: ReloadStatus | None) -> Section:
+    if options is None:
+        return Section("options", "Options in force", ())
+    columns = (Column("Option", is_code=True), Column("Value", is_code=True), Column("Default", is_code=True))
+    defaults = dict(_leaves(Options().model_dump(mode="json")))
+    rows = []
+    for path, found in _leaves(redact(options.model_dump(mode="json"))):
+        default = "" if defaults.get(path, ()) == found else _json(defaults.get(path))
+        rows.append((Cell(path), Cell(_json(found)), Cell(default if path in defaults else "")))
+    blocks: list[Block] = []
+    if reload is not None:
+        blocks.append(Paragraph(plain(f"{options.file}, loaded {iso(reload.loaded_at)}.")))
+        blocks += [Paragraph(plain(f"Not in force: {each}"), Tone.WARNING) for each in reload.mistakes]
+        if late := reload.restart_required:
+            blocks.append(Paragraph(plain(f"Restart required: {joined(list(late))}."), Tone.INFO))
+    note = "A default is shown where the value differs from it. Secrets are redacted."
+    table = Table("options", "Options", columns, tuple(rows), note)
+    return Section("options", "Options in force", (*blocks, table), is_aside=True)
+
+
+def _leaves(value: Mapping[str, Any], place: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    for key, inner in value.items():
+        if place or key not in LISTED_APART:
+            if isinstance(inner, dict) and inner:
+                yield from _leaves(inner, (*place, key))
+            else:
+                yield ".".join((*place, key)), inner
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _domains_section(fleet: Fleet) -> Section:
+    domains = sorted(fleet.inspection.domains.items(), key=lambda each: (not each[1].assumptions, each[0]))
+    if not domains:
+        return Section("assumptions", "Assumptions", (Paragraph(plain("No pool was read.")),))
+    columns = (Column("Pool"), *map(Column, SHARED.values()), Column("To declare it", is_code=True))
+    rows = tuple(_domain_row(pool, domain) for pool, domain in domains)
+    note = f"Correct the values and write the line in {fleet.policy.file}."
+    return Section("assumptions", "Assumptions", (Table("assumptions", "Shared by a pool", columns, rows, note),))
+
+
+def _domain_row(pool: str, domain: Domain) -> tuple[Cell, ...]:
+    texts = {key: str(getattr(domain, key)) for key in SHARED}
+    texts["disaggregated"] = texts["disaggregated"].lower()
+    bases = {key: getattr(domain, f"{key}_basis") for key in SHARED}
+    is_assumed = {key: key == "router" and basis is Origin.ASSUMED for key, basis in bases.items()}
+    missing = ", ".join(f"{key}: {texts[key]}" for key, basis in bases.items() if basis is not Origin.DECLARED)
+    return (
+        Cell(pool, target=Target(Kind.POOL, pool)),
+        *(
+            Cell(texts[key], Tone.WARNING if is_assumed[key] else Tone.PLAIN, note=BASES[basis])
+            for key, basis in bases.items()
+        ),
+        Cell(f"pools: {{{json.dumps(pool)}: {{{missing}}}}}" if missing else NOTHING),
+    )
+
+
+def _coverage_section(fleet: Fleet) -> Section:
+    groups: dict[tuple[Fact, ...], list[Replica]] = defaultdict(list)
+    for each in fleet.replicas:
+        groups[tuple(fact for fact in FACTS if not fact.is_known(each))].append(each)
+    columns = (
+        Column("Replicas", is_number=True),
+        Column("Names"),
+        Column("Known"),
+        Column("Missing"),
+        Column("To reveal it"),
+    )
+    ordered = sorted(groups.items(), key=lambda item: (-len(item[0]), -len(item[1])))
+    rows = tuple(_coverage_row(missing, members) for missing, members in ordered)
+    data = data_table(
+        "coverage",
+        "Facts by replica",
+        tuple(map(Column, ("replica", "address", *(fact.name for fact in FACTS)))),
+        ((each.name, each.id, *(str(fact.is_known(each)).lower() for fact in FACTS)) for each in fleet.replicas),
+    )
+    table = Table("coverage", "Facts that replicas report", columns, rows, data=data)
+    return Section("coverage", "Coverage", (table,))
+
+
+def _coverage_row(missing: tuple[Fact, ...], members: Sequence[Replica]) -> tuple[Cell, ...]:
+    names = joined_pieces([(replica(each.name, each.id),) for each in members[:MOST_NAMES]], last=", ")
+    more = len(members) - MOST_NAMES
+    shown = (*names, *([Piece(f" and {more:,} more", Style.MUTED)] if more > 0 else []))
+    known = [fact.name for fact in FACTS if fact not in missing]
+    steps = _steps(missing, members)
+    return (
+        number_cell(f"{len(members):,}", len(members)),
+        Cell(to_plain(shown), pieces=shown),
+        Cell(", ".join(known) or NOTHING),
+        Cell(", ".join(fact.name for fact in missing) or NOTHING, Tone.UNKNOWN if missing else Tone.PLAIN),
+        Cell("; ".join(steps) or NOTHING),
+    )
+
+
+def _steps(missing: Iterable[Fact], members: Sequence[Replica]) -> list[str]:
+    """Return what reveals the missing facts, each step once."""
+    if not missing:
+        return []
+    if all(each.state is ReplicaState.DOWN for each in members):
+        return ["make the replica reachable"]
+    steps = list(dict.fromkeys(fact.reveal for fact in missing))
+    has_provider = all(Source.PROVIDER in each.sources for each in members)
+    left_out = PROVIDER if has_provider or PROVIDER not in steps else NEWER_PROVIDER
+    return [each for each in steps if each != left_out] or ["not reported by this server"]
+
+
+def _versions_section(fleet: Fleet) -> Section:
+    known = known_versions()
+    versions = sorted({each.version for each in fleet.replicas if each.version})
+    lines = [
+        f"Rule set {RULE_SET}: {len(ALL_RULES)} rules.",
+        f"Supported versions of vLLM: {known[0]} to {known[-1]}.",
+        f"Versions in this fleet: {first_of(versions, 10)}." if versions else "No replica reported its version.",
+    ]
+    rules = Paragraph((Piece("Rules by outcome are on "), Piece("Findings", target=page(pages.FINDINGS)), Piece(".")))
+    return Section("versions", "Rules and versions", (*(Paragraph(plain(each)) for each in lines), rules))

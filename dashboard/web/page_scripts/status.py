@@ -1,0 +1,15 @@
+"""Status: sources and targets, options in force, assumptions, and which facts replicas report."""
+
+from dashboard import service
+from dashboard.views.status import status_report
+from dashboard.web import draw, share, state
+
+fleet, name = state.fleet(), state.snapshot_name()
+if state.is_frozen():
+    view = status_report(fleet, name=name)
+else:
+    sources, options, reload = service.sources(), service.options(), service.reload_status()
+    view = status_report(fleet, sources=sources, options=options, reload=reload, name=name)
+draw.draw_head(view)
+draw.draw_sections(view.parts, "status")
+share.offer(lambda: view)

@@ -1,0 +1,126 @@
+"""The page Status: sources, options, assumptions, missing facts and versions."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
+from dashboard.config import Options
+from dashboard.config.reload import ReloadStatus
+from dashboard.fleet import Source, SourceStatus
+from dashboard.rules.domain import Declared, Router, Store
+from dashboard.rules.policy import Policy
+from dashboard.views.blocks import Paragraph, Table, View
+from dashboard.views.status import MOST_TARGETS, NEWER_PROVIDER, PROVIDER, status_report
+from tests.builders import NOW, alike, document, down, fleet, replica, story
+
+AT = datetime(2026, 11, 23, 14, 2, tzinfo=UTC)
+OPTIONS = Options.model_validate(
+    {
+        "name": "prod",
+        "targets": ["http://gpu-1:8000"],
+        "pools": {"chat": {"router": "kv-events"}},
+        "redact": {"patterns": ["sk-[a-z]{4}"]},
+    }
+)
+
+
+def table(view: View, name: str) -> Table:
+    (found,) = (
+        block for part in view.parts for block in part.blocks if isinstance(block, Table) and block.name == name
+    )
+    return found
+
+
+def texts(found: Table) -> list[tuple[str, ...]]:
+    return [tuple(cell.text for cell in row) for row in found.rows]
+
+
+def paragraphs(view: View) -> list[str]:
+    blocks = (block for part in view.parts for block in part.blocks)
+    return ["".join(piece.text for piece in block.line) for block in blocks if isinstance(block, Paragraph)]
+
+
+def built() -> Fleet:
+    """A read pool, and a replica that is down."""
+    usual = document()
+    return inspected(fleet([*alike("chat", 2, usual), down("chat-9", pool="chat")], [usual]), NOW)
+
+
+def test_each_source_has_its_targets_its_last_success_and_its_error() -> None:
+    known = built()
+    ids = tuple(each.id for each in known.replicas)
+    sources = [
+        SourceStatus("fleet.yaml", "static", ids[:1], AT),
+        SourceStatus("a.json", "file_sd", ids, None, "a.json: not JSON"),
+    ]
+    view = status_report(known, sources=sources, options=OPTIONS, reload=ReloadStatus(AT))
+
+    assert view.headline == "1 source failed, 2 of 3 targets answered"
+    assert texts(table(view, "sources")) == [
+        ("fleet.yaml", "static", "1", "1", "2026-11-23T14:02:00Z", "-"),
+        ("a.json", "file_sd", "3", "2", "-", "a.json: not JSON"),
+    ]
+    first, *others = texts(table(view, "targets"))
+    assert (first[0], first[2]) == ("chat-9", "down")
+    assert {(row[2], row[4]) for row in others} == {("up", "-")}
+
+
+def test_many_targets_are_cut_with_a_note() -> None:
+    usual = document()
+    many = fleet([*alike("chat", MOST_TARGETS + 5, usual)], [usual])
+    found = table(status_report(many, options=Options()), "targets")
+
+    assert (len(found.rows), found.note) == (MOST_TARGETS, "5 more not listed: see Replicas.")
+
+
+def test_options_are_shown_by_path_with_other_defaults_and_mistakes() -> None:
+    status = ReloadStatus(AT, ("fleet.yaml:7: nmae: unknown key",), ("read_only",))
+    view = status_report(built(), options=OPTIONS, reload=status)
+    rows = {row[0]: row[1:] for row in texts(table(view, "options"))}
+
+    assert rows["name"] == ('"prod"', '"fleet"')
+    assert rows["poll.interval_seconds"] == ("15.0", "")
+    assert rows["pools.chat.router"] == ('"kv-events"', "")
+    assert not any(path.startswith("targets") for path in rows)
+    assert paragraphs(view)[1:4] == [
+        "fleet.yaml, loaded 2026-11-23T14:02:00Z.",
+        "Not in force: fleet.yaml:7: nmae: unknown key",
+        "Restart required: read_only.",
+    ]
+
+
+def test_an_assumption_has_the_line_that_declares_it() -> None:
+    rows = texts(table(status_report(built()), "assumptions"))
+
+    line = 'pools: {"chat": {router: approximate, kv_store: none, disaggregated: false}}'
+    assert rows == [("chat", "approximate", "none", "false", line)]
+
+    declared = Policy(pools={"chat": Declared(Router.NONE, Store.NONE, disaggregated=False)})
+    known = inspected(replace(built(), policy=declared), NOW)
+    assert texts(table(status_report(known), "assumptions")) == [("chat", "none", "none", "false", "-")]
+
+
+def test_replicas_are_grouped_by_the_facts_that_are_missing_with_what_reveals_them() -> None:
+    usual = document()
+    plain = replica("plain", document=usual, sources=(Source.METRICS,))
+    old = replica("old", document=usual, sources=(Source.PROVIDER,))
+    view = status_report(fleet([plain, old, down("gone")], [usual]))
+    steps = {row[1]: row[4] for row in texts(table(view, "coverage"))}
+
+    assert PROVIDER in steps["plain"]
+    assert NEWER_PROVIDER in steps["old"]
+    assert PROVIDER not in steps["old"].split("; ")
+    assert steps["gone"] == "make the replica reachable"
+    assert view.lead.startswith("0 of 3 replicas report every fact")
+
+
+def test_a_snapshot_has_no_options_and_an_empty_fleet_no_targets() -> None:
+    assert [part.anchor for part in status_report(replace(story(), snapshot="ab")).parts] == [
+        "assumptions",
+        "coverage",
+        "versions",
+    ]
+    empty = status_report(empty_fleet("fleet"), options=Options())
+    assert empty.headline == "0 of 0 targets answered"
+    assert "No sources." in paragraphs(empty)
+    assert "No replica reported its version." in paragraphs(empty)
