@@ -23,6 +23,7 @@ EVERY_PAGE = (
     "replicas",
     "settings",
     "status",
+    "find",
     "replica",
     "review",
     "snapshots",

@@ -8,6 +8,20 @@ CAPACITY, REPLICAS, REPLICA_PAGE = "capacity", "replicas", "replica"
 SETTINGS = "settings"
 STATUS = "status"
 REVIEW, SNAPSHOTS, CHANGES = "review", "snapshots", "changes"
+SEARCH_PAGE = "find"
+
+# The pages of the navigation, in its order.
+TITLES = {
+    OVERVIEW: "Overview",
+    FINDINGS: "Findings",
+    COMPARE: "Compare",
+    CAPACITY: "Capacity",
+    REPLICAS: "Replicas",
+    SETTINGS: "Settings",
+    REVIEW: "Review",
+    SNAPSHOTS: "Snapshots",
+    STATUS: "Status",
+}
 
 # Choices. A widget whose value is in the URL has the name as its key.
 POOL = "pool"
@@ -44,6 +58,7 @@ KNOWN = {
     REPLICAS: {SEARCH, POOL, STATE},
     SETTINGS: {SEARCH, PATH, POOL, VERSION, ROLE, LABEL},
     STATUS: set(),
+    SEARCH_PAGE: {SEARCH},
     REPLICA_PAGE: {REPLICA, TAB, SETTING, SECTION, SHOW},
     REVIEW: {FROM},
     SNAPSHOTS: {SEARCH, MANAGE},

@@ -32,6 +32,7 @@ FILTERS = (pages.SEVERITY, pages.FAMILY, pages.POOL, pages.RULE, pages.SEARCH)
 EVERY_SEVERITY, EVERY_FAMILY, EVERY_POOL, EVERY_RULE = "all", "all families", "all pools", "all rules"
 WIDTHS = (5, 7)  # shares of the list and of the finding that is open
 LONGEST_FIELD = 200  # characters of an owner or a reason
+NO_OWNER, NO_REASON = "OWNER", "REASON"  # to replace in the entry
 ACCEPTED = "Pages, metrics and <code>check</code> honor the entry until its date."
 IN_SEVERAL = "A rule can be in several lists: passed for one pool, skipped for another."
 
@@ -123,16 +124,17 @@ def _draw_acceptance(fleet: Fleet, listed: ListedFinding) -> None:
                 "Until", default_until(service.now().date()), key=f"accept_until_{listed.key}", width=150
             )
         reason = st.text_input("Reason", key=f"accept_reason_{listed.key}", max_chars=LONGEST_FIELD)
-        if not (owner.strip() and reason.strip() and isinstance(until, date)):
-            st.html('<div class="foot">Enter owner and reason to get the entry for fleet.yaml.</div>')
+        if not isinstance(until, date):
             return
-        entry = replace(entries[str(scope)], owner=owner.strip(), reason=reason.strip(), until=until)
+        is_complete = bool(owner.strip() and reason.strip())
+        owner, reason = owner.strip() or NO_OWNER, reason.strip() or NO_REASON
+        entry = replace(entries[str(scope)], until=until, owner=owner, reason=reason)
         st.html(f"<p>{markup.text(covered_text(fleet, finding, entry))}</p>")
         st.code(suppression_yaml(entry), language="yaml", wrap_lines=True)
-        _draw_save(entry, listed.key)
+        _draw_save(entry, listed.key, is_complete=is_complete)
 
 
-def _draw_save(entry: Suppression, key: str) -> None:
+def _draw_save(entry: Suppression, key: str, *, is_complete: bool) -> None:
     """Draw the button that saves an entry where `suppressions_file` allows it, else where to add it."""
     options = service.options()
     file = options.suppressions_file if options and not options.read_only and not state.is_frozen() else None
@@ -140,7 +142,8 @@ def _draw_save(entry: Suppression, key: str) -> None:
         name = options.file if options else DEFAULT_FILE
         st.html(f'<div class="foot">Add the entry to {markup.text(name)}. {ACCEPTED}</div>')
         return
-    if st.button("Save", key=f"accept_save_{key}", help=f"Add the entry to {file.name}"):
+    help_text = f"Add the entry to {file.name}" if is_complete else "Enter owner and reason"
+    if st.button("Save", key=f"accept_save_{key}", disabled=not is_complete, help=help_text):
         who = audit.visitor()
         scope = {"pool": entry.pool, "replicas": ", ".join(entry.replicas), "labels": str(dict(entry.labels))}
         try:

@@ -30,6 +30,7 @@ _STILL = (_HERE / "still.css").read_text(encoding="utf-8")
 _MEETING = (_HERE / "meeting.css").read_text(encoding="utf-8")
 # navigate.js copies `data-status` to a live region: screen readers read it as soon as it appears.
 _STALE = f'<span class="late" data-status="The data is stale.">{markup.glyph("warning", "")} <b>stale</b></span>'
+SEARCH_LINK = '<a class="search-everything" href="{}" title="Search (Ctrl-K)" aria-label="Search"></a>'
 _SCRIPTS = "".join((_HERE / name).read_text(encoding="utf-8") for name in ("copying.js", "navigate.js"))
 _navigate = st.components.v2.component("navigate", js=_SCRIPTS)
 
@@ -46,6 +47,7 @@ def draw(fleet: Fleet, sides: Sides | None = None) -> DeltaGenerator:
         _navigate(key="navigate_links")
     is_live = not state.is_frozen() if sides is None else sides.is_live
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
+        st.html(SEARCH_LINK.format(markup.text(links.to(pages.SEARCH_PAGE))))
         _draw_ticking_line(sides) if is_live and not state.is_still() else _draw_line(sides)
         controls = st.container(key="header_controls", horizontal=True, vertical_alignment="center", gap="small")
         if is_live and not state.is_frozen() and not state.is_screenshot():

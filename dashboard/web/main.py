@@ -46,15 +46,11 @@ def main() -> None:
 def _navigate() -> StreamlitPage:
     scripts = links.SCRIPTS
     every = [
-        st.Page(scripts / "overview.py", title="Overview", default=True),
-        st.Page(scripts / "findings.py", title="Findings"),
-        st.Page(scripts / "compare.py", title="Compare"),
-        st.Page(scripts / "capacity.py", title="Capacity"),
-        st.Page(scripts / "replicas.py", title="Replicas"),
-        st.Page(scripts / "settings.py", title="Settings"),
-        st.Page(scripts / "review.py", title="Review"),
-        st.Page(scripts / "snapshots.py", title="Snapshots"),
-        st.Page(scripts / "status.py", title="Status"),
+        *(
+            st.Page(scripts / f"{name or 'overview'}.py", title=title, default=not name)
+            for name, title in pages.TITLES.items()
+        ),
+        st.Page(scripts / "find.py", title="Search", visibility="hidden"),
         st.Page(scripts / "changes.py", title="Changes", visibility="hidden"),
         st.Page(scripts / "replica.py", title="Replica", visibility="hidden"),
     ]

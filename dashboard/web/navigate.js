@@ -4,6 +4,14 @@ const OURS = ".stHtml a, .surface a";
 const PAGES = "[data-testid=stTopNavLink]";
 const OPEN_POPOVER = "[data-testid=stPopover] button[aria-expanded=true]";
 const CARRIED = ["snapshot", "screenshot", "meeting"]; // as in pages.py
+const SCOPED = ["findings", "capacity", "replicas", "settings"]; // pages of every pool, or of the one in the URL
+const OF_A_POOL = [...SCOPED, "compare"]; // Compare always has a pool, so it begins no scope
+const SEARCH = ".search-everything", FIELD = ".st-key-search_box input";
+let scope = null; // the pool that a reader selected
+
+function pageOf(address) {
+  return address.pathname.replace(/\/$/, "").split("/").pop();
+}
 
 // Carries choices of every page to the next one. Links in a page name the snapshot themselves, and may leave it.
 function carried(link) {
@@ -13,6 +21,12 @@ function carried(link) {
   for (const name of isPage ? CARRIED : CARRIED.slice(1)) {
     if (isPage) address.searchParams.delete(name);
     if (here.has(name) && !address.searchParams.has(name)) address.searchParams.set(name, here.get(name));
+  }
+  if (isPage) {
+    address.searchParams.delete("pool");
+    const from = pageOf(window.location), pool = here.get("pool");
+    if (SCOPED.includes(from) || (scope && pool && from === "compare")) scope = pool;
+    if (scope && OF_A_POOL.includes(pageOf(address))) address.searchParams.set("pool", scope);
   }
   return address.href;
 }
@@ -81,6 +95,23 @@ function copy(event) {
   copyText(button, code.innerText, code); // of copying.js
 }
 
+// Ctrl-K, and a slash outside of a field, open the search; on its page they focus the field.
+function search(event) {
+  const isTyping = event.target.closest?.("input, textarea, [contenteditable=true]");
+  const isWanted = (event.key === "k" && (event.ctrlKey || event.metaKey)) || (event.key === "/" && !isTyping);
+  if (!isWanted || event.altKey) return;
+  event.preventDefault();
+  const field = document.querySelector(FIELD);
+  if (field) field.select();
+  else document.querySelector(SEARCH)?.click();
+}
+
+function focusSearch() {
+  const field = document.querySelector(FIELD);
+  if (field && document.activeElement !== field && !field.dataset.focused) field.focus();
+  if (field) field.dataset.focused = "once";
+}
+
 // Escape closes a glossary tooltip.
 function close(event) {
   if (event.key === "Escape" && document.activeElement?.matches("dfn.term")) document.activeElement.blur();
@@ -92,6 +123,8 @@ export default function () {
   document[HANDLED] = addStatus();
   document[HANDLED]();
   document.addEventListener("keydown", close);
+  document.addEventListener("keydown", search);
+  new MutationObserver(focusSearch).observe(document.querySelector("[data-testid=stApp]"), { childList: true, subtree: true });
   window.addEventListener("beforeprint", scaleCharts);
   window.addEventListener("afterprint", unscaleCharts);
   document.addEventListener("click", follow, true);

@@ -62,6 +62,8 @@ def draw(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
             st.html(markup.section("Link to this page"))
             _draw_snapshot_link(page, fleet.snapshot, _in_snapshot(page, fleet.snapshot))
         elif sides is None:
+            st.html(markup.section("Link to this live page"))
+            _draw_url(page, links.live(page, **links.page_choices()))
             _draw_freeze(fleet, "Freeze this fleet", lambda key: _in_snapshot(page, key), page)
         elif sides.live is None:
             st.html(markup.section("Link to this comparison"))

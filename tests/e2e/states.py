@@ -125,6 +125,7 @@ STATES = (
     State("replicas", at("replicas"), MAIN),
     State("settings", at("settings"), MAIN),
     State("status", at("status"), MAIN),
+    State("search", at("find", search="block"), MAIN),
     State("setting", at("settings", path="cache_config.block_size"), MAIN),
     State("replicas-none-match", at("replicas", search=NO_MATCH)),
     State("replica", at("replica", replica=OTHER_HASH), MAIN),

@@ -36,6 +36,7 @@ PAGES = (
     at("replicas"),
     at("settings"),
     at("status"),
+    at("find", search="block_size"),
     at("settings", path="cache_config.block_size"),
     at("replica", replica=OTHER_HASH),
     at("review"),

@@ -22,6 +22,7 @@ from dashboard.views.pool_comparison import MatrixChoice
 from dashboard.views.replica import replica_report
 from dashboard.views.replicas import replicas_report
 from dashboard.views.review import review_report
+from dashboard.views.search import search_report
 from dashboard.views.settings import settings_report
 from dashboard.views.status import status_report
 from tests.builders import HOSTILE, document, down, fleet, hostile, story
@@ -54,6 +55,7 @@ VIEWS: dict[str, Callable[[Fleet], View]] = {
     "replica": lambda built: replica_report(built, built.replicas[0].id),
     "settings": settings_report,
     "status": status_report,
+    "search": lambda built: search_report(built, "block"),
     "setting": lambda built: settings_report(built, path="cache_config.block_size"),
     "review": review_report,
     "changes": lambda built: changes_report(

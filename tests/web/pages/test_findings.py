@@ -75,11 +75,11 @@ def attacked() -> Fleet:
     )
 
 
-def test_an_accepted_finding_has_its_entry_for_fleet_yaml_once_owner_and_reason_are_given() -> None:
+def test_the_entry_that_accepts_a_finding_is_shown_at_once_and_has_owner_and_reason_once_they_are_given() -> None:
     built = inspected(story(), NOW)
     key = list_findings(built).active[0].key
     app = open_page(built, "findings", finding=key)
-    assert "Enter owner and reason" in html(app)
+    assert "owner: OWNER\n  reason: REASON\n" in app.code[-1].value
 
     app.text_input(key=f"accept_owner_{key}").set_value("ann")
     app.text_input(key=f"accept_reason_{key}").set_value("canary")
@@ -115,7 +115,9 @@ def test_an_accepted_finding_is_saved_with_an_audit_line_and_suppressed_by_the_n
     accepting: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     listed = list_findings(service.current()).active[0]
-    page = fill_in(visit("findings", finding=listed.key), listed.key)
+    page = visit("findings", finding=listed.key)
+    assert page.button(key=f"accept_save_{listed.key}").disabled
+    page = fill_in(page, listed.key)
     assert "honor the entry until its date" in html(page)
     page.button(key=f"accept_save_{listed.key}").click()
     assert "Saved in accepted.yaml" in html(rerun(page))
