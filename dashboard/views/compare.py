@@ -38,7 +38,10 @@ from dashboard.views.whatif import whatif_section
 
 MOST_CHOSEN = 12  # replicas of any pools that are compared
 CHOSEN_POOL = "chosen replicas"  # the pool that stands for them
-SHARING, SETTINGS = "prefix-sharing", "settings"  # anchors of the sections that a page draws around its controls
+# Anchors of the sections that a page draws around its controls.
+SHARING, SETTINGS, DECIDING = "prefix-sharing", "settings", "deciding-settings"
+DECIDES = "What decides prefix sharing"
+NOT_REPEATED = "Other settings that decide it are in the table above."
 
 
 def compare_report(
@@ -55,8 +58,9 @@ def compare_report(
         lead=head_text(own, members, fleet.inspection.domains.get(pool)),
         context=context_of(fleet, name=name, filters=_filters(own, choice)),
         parts=(
-            sharing_section(own, members, found),
+            sharing_section(found),
             settings_section(own, members, found, choice),
+            *deciding_section(own, members, found),
             Section("cohorts", "Cohorts", (cohorts,), is_exported_only=True),
             _findings(fleet, own),
             *((whatif_section(fleet, what),) if what else ()),
@@ -94,8 +98,6 @@ def chosen_report(fleet: Fleet, ids: Sequence[str], choice: MatrixChoice, *, nam
     members = members_of(part, pool)
     found = _with_pools(compare_chosen(part, pool, choice), pools)
     names = {each.id: each.name for each in members}
-    caption = "What decides prefix sharing"
-    table = difference_table(found, found.prefix, pool, names, name="prefix-settings", caption=caption)
     named = [f"{names[each]} ({pools[each] or 'no pool'})" for each in ids]
     return View(
         title="Compare",
@@ -103,8 +105,8 @@ def chosen_report(fleet: Fleet, ids: Sequence[str], choice: MatrixChoice, *, nam
         lead=first_of(named, MOST_CHOSEN),
         context=context_of(fleet, name=name, filters=[("replicas", ", ".join(ids))]),
         parts=(
-            Section(SHARING, caption, (replace(table, is_interactive=True),)),
             settings_section(pool, members, found, choice),
+            *deciding_section(pool, members, found, has_cohorts=False),
         ),
     )
 
@@ -132,15 +134,28 @@ def _filters(pool: Pool, choice: MatrixChoice) -> list[tuple[str, str]]:
     return [(key, value) for key, value in choices.items() if value]
 
 
-def sharing_section(pool: Pool, members: list[Replica], found: Comparison) -> Section:
-    """Return which cohorts share prefixes, and the settings that decide it."""
-    blocks: list[Block] = [sharing_band(found), *sharing_blocks(found.sharing, slug(pool.name))]
-    if pool.cohorts:
+def sharing_section(found: Comparison) -> Section:
+    """Return which cohorts share prefixes, in sentences, the worst first."""
+    return Section(SHARING, "Prefix sharing", (sharing_band(found),))
+
+
+def deciding_section(
+    pool: Pool, members: list[Replica], found: Comparison, *, has_cohorts: bool = True
+) -> tuple[Section, ...]:
+    """Return the cohorts against each other, and the settings that decide prefix sharing; empty without any.
+
+    Rows of the settings table are not repeated. `has_cohorts` is False where the columns have no cohort letters.
+    """
+    blocks = [*sharing_blocks(found.sharing, slug(pool.name), found.kind)] if has_cohorts else []
+    shown = {row.path for row in found.matrix.rows}
+    left = replace(found.prefix, rows=tuple(row for row in found.prefix.rows if row.path not in shown))
+    if pool.cohorts and left.rows:
         names = {each.id: each.name for each in members}
-        name, caption = f"prefix-settings-{slug(pool.name)}", "What decides prefix sharing"
-        table = difference_table(found, found.prefix, pool, names, name=name, caption=caption)
+        name = f"prefix-settings-{slug(pool.name)}"
+        notes = (NOT_REPEATED,) if len(left.rows) < len(found.prefix.rows) else ()
+        table = difference_table(found, left, pool, names, name=name, caption=DECIDES, notes=notes)
         blocks.append(replace(table, is_interactive=True))
-    return Section(SHARING, "Prefix sharing", tuple(blocks))
+    return (Section(DECIDING, DECIDES, tuple(blocks)),) if blocks else ()
 
 
 def settings_section(pool: Pool, members: list[Replica], found: Comparison, choice: MatrixChoice) -> Section:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dashboard.compare import Matrix, Share, SharingCell, SharingVerdict, cause_text
-from dashboard.compare.sharing import MOST_COHORTS, compare_cohorts
+from dashboard.compare.sharing import MOST_COHORTS, Cause, compare_cohorts
 from dashboard.fleet import Cohort, Pool, Replica
 from dashboard.fleet.formatting import count, first_of, setting_text
 from dashboard.fleet.pieces import Kind, Piece, Style, Target
@@ -16,7 +16,7 @@ from dashboard.views.sharing import ABOUT, SHARE_WORDS, SPLIT, group_lines
 
 MOST_NAMED = 12  # replicas of one cohort by name
 MOST_SETTINGS = 4  # that distinguish a cohort
-_TONES = {Share.YES: Tone.GOOD, Share.NO: Tone.WARNING, Share.PARTLY: Tone.WARNING, Share.UNKNOWN: Tone.UNKNOWN}
+MEASURED_IN_PART = "hash alike where measured"  # as the sentence about the pool says
 
 
 def sharing_band(found: Comparison) -> Paragraph:
@@ -24,8 +24,11 @@ def sharing_band(found: Comparison) -> Paragraph:
     return Paragraph(found.text, Tone(found.kind))
 
 
-def sharing_blocks(sharing: SharingVerdict, slug: str) -> tuple[Block, ...]:
-    """Return the cohorts against each other where anything is known; of very many, the groups as lines."""
+def sharing_blocks(sharing: SharingVerdict, slug: str, kind: str) -> tuple[Block, ...]:
+    """Return the cohorts against each other where anything is known; of very many, the groups as lines.
+
+    `kind` is the severity of the verdict: cohorts that do not share have its colour.
+    """
     about = Paragraph((Piece(ABOUT, Style.MUTED),))
     if len(sharing.cohorts) > MOST_COHORTS:
         lines = [Paragraph((Piece(f"{line}."),)) for line in group_lines(sharing)]
@@ -33,10 +36,10 @@ def sharing_blocks(sharing: SharingVerdict, slug: str) -> tuple[Block, ...]:
     is_split = any(cell.share in SPLIT for cell in sharing.cells)
     is_measured = any(each.is_reporting for each in sharing.cohorts)
     is_shown = is_split or (len(sharing.cohorts) > 1 and is_measured)
-    return (_sharing_table(sharing, slug), about) if is_shown else ()
+    return (_sharing_table(sharing, slug, Tone(kind)), about) if is_shown else ()
 
 
-def _sharing_table(sharing: SharingVerdict, slug: str) -> Table:
+def _sharing_table(sharing: SharingVerdict, slug: str, worst: Tone) -> Table:
     by_pair = {frozenset((cell.one, cell.other)): cell for cell in sharing.cells}
     letters = [each.letter for each in sharing.cohorts]
     is_mixed = len({cell.is_measured for cell in sharing.cells if cell.share is not Share.UNKNOWN}) > 1
@@ -46,7 +49,7 @@ def _sharing_table(sharing: SharingVerdict, slug: str) -> Table:
     def cell(own: str, other: str) -> Cell:
         if own == other and own in alone:
             return Cell("one replica")
-        return _sharing_cell(by_pair[frozenset((own, other))], is_mixed=is_mixed)
+        return _sharing_cell(by_pair[frozenset((own, other))], worst, is_mixed=is_mixed)
 
     return Table(
         name=f"prefix-sharing-{slug}",
@@ -56,11 +59,13 @@ def _sharing_table(sharing: SharingVerdict, slug: str) -> Table:
     )
 
 
-def _sharing_cell(cell: SharingCell, *, is_mixed: bool) -> Cell:
+def _sharing_cell(cell: SharingCell, worst: Tone, *, is_mixed: bool) -> Cell:
     source = "" if cell.share is Share.UNKNOWN else "measured" if cell.is_measured else "derived from settings"
     derived = ", derived" if is_mixed and source and not cell.is_measured else ""
     hint = ", ".join(filter(None, (source, cause_text(cell))))
-    return Cell(f"{SHARE_WORDS[cell.share]}{derived}", _TONES[cell.share], hint=hint)
+    word = MEASURED_IN_PART if cell.cause is Cause.SOME_SILENT else f"{SHARE_WORDS[cell.share]}{derived}"
+    tones = {Share.YES: Tone.GOOD, Share.UNKNOWN: Tone.UNKNOWN}
+    return Cell(word, tones.get(cell.share, worst), hint=hint)
 
 
 def cohorts_table(pool: Pool, replicas: Mapping[str, Replica], slug: str) -> Table:

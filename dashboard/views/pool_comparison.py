@@ -18,7 +18,8 @@ from dashboard.compare import (
     sharing_text,
     sharing_verdict,
 )
-from dashboard.compare.prefix import SEED_PATHS
+from dashboard.compare.prefix import CACHING_PATH, SEED_PATHS
+from dashboard.compare.sharing import Cause
 from dashboard.fleet import Pool, Replica
 from dashboard.fleet.formatting import count, first_of, natural
 from dashboard.fleet.pieces import Text
@@ -31,9 +32,10 @@ from dashboard.views.context import as_of
 from dashboard.views.domain_text import shared_texts
 from dashboard.views.finding_text import answered
 from dashboard.views.names import brief
-from dashboard.views.sharing import severity
+from dashboard.views.sharing import SPLIT, severity
 
 MOST_NAMED = 3  # replicas that are not compared, by name
+_SEVERITIES = frozenset(Severity)
 
 
 class MatrixChoice(NamedTuple):
@@ -57,7 +59,8 @@ ONLY_DIFFERENCES = MatrixChoice()
 class Comparison(NamedTuple):
     """A pool as chosen: `prefix` has the rows that decide prefix sharing, `matrix` the settings.
 
-    `named` are the settings of findings with the worst severity; `kind` is the severity of the verdict on sharing.
+    `kind` is the severity of the verdict on sharing. `named` has the worst severity of the settings of findings, and
+    `kind` of those that differ and split the pool.
     """
 
     sharing: SharingVerdict
@@ -86,7 +89,11 @@ def compare_chosen(fleet: Fleet, pool: Pool, choice: MatrixChoice = ONLY_DIFFERE
     )
     hashes = hash_row(FINGERPRINT, pool, choice.reference, prefix.columns, members)
     sharing = sharing_verdict(pool, members, fleet.documents)
-    named = worst_by_path(fleet.inspection, pool.name)
+    found = worst_by_path(fleet.inspection, pool.name)
+    kind = severity(sharing, found)
+    named = (
+        {**dict.fromkeys(_splitting_paths(pool, sharing), Severity(kind)), **found} if kind in _SEVERITIES else found
+    )
 
     def rank(path: str) -> int:
         return named[path].rank if path in named else len(Severity)
@@ -94,11 +101,19 @@ def compare_chosen(fleet: Fleet, pool: Pool, choice: MatrixChoice = ONLY_DIFFERE
     return Comparison(
         sharing=sharing,
         text=sharing_text(sharing, members),
-        kind=severity(sharing, named),
+        kind=kind,
         named=named,
         prefix=replace(prefix, rows=(*prefix.rows, hashes)) if hashes else prefix,
         matrix=replace(matrix, rows=tuple(sorted(matrix.rows, key=lambda row: rank(row.path)))),
     )
+
+
+def _splitting_paths(pool: Pool, sharing: SharingVerdict) -> set[str]:
+    """Return the settings that differ and because of which cohorts do not share prefixes."""
+    split = [cell for cell in sharing.cells if cell.share in SPLIT]
+    paths = {path for cell in split for path in cell.paths}
+    paths |= {CACHING_PATH for cell in split if cell.cause is Cause.CACHING_OFF}
+    return paths.intersection(each.path for each in pool.differences)
 
 
 def pool_named(fleet: Fleet, name: str) -> Pool:

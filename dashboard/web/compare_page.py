@@ -20,6 +20,7 @@ from dashboard.views.compare import (
     MOST_CHOSEN,
     Chosen,
     chosen_report,
+    deciding_section,
     read_chosen,
     settings_section,
     sharing_section,
@@ -63,6 +64,7 @@ class Shown(NamedTuple):
 
     band: draw.Prepared
     table: draw.Prepared
+    deciding: draw.Prepared
     equal: str
     matrix: Matrix
     notes: tuple[str, ...]
@@ -77,8 +79,9 @@ def shown(generation: int, polled_at: datetime | None, pool_name: str, choice: M
     members = members_of(_fleet, pool)
     found = compare_chosen(_fleet, pool, choice)
     return Shown(
-        band=draw.prepare(sharing_section(pool, members, found).blocks),
+        band=draw.prepare(sharing_section(found).blocks),
         table=draw.prepare(settings_section(pool, members, found, choice).blocks),
+        deciding=draw.prepare_sections(deciding_section(pool, members, found)),
         equal=equal_text(pool, found.matrix, members),
         matrix=found.matrix,
         notes=(coverage_text(_fleet), hidden_text(pool, found.matrix, members)),

@@ -80,6 +80,17 @@ def open_url(url: str) -> None:
         _open_url(key="open_url", data={"address": f"{url}{'&' if '?' in url else '?'}{more}" if more else url})
 
 
+def keep_choice(page: str, name: str, value: str) -> None:
+    """Put a choice that a page made by itself into its URL, in place of the entry in the browser's history.
+
+    `st.query_params` would add an entry: Back would return to the page without the choice, which makes it again.
+    """
+    if name not in st.query_params:
+        url = live(page, **{**st.query_params.to_dict(), name: value})
+        with st.container(key="keep_choice"):
+            _open_url(key=f"keep_{name}", data={"address": url, "replace": True})
+
+
 def parse_link(text: str) -> tuple[str, dict[str, str]]:
     """Return the page and the choices of a link that was pasted. Any other text is taken for a snapshot's id.
 

@@ -48,7 +48,7 @@ def test_more_than_the_limit_are_counted() -> None:
 
 
 def test_each_replica_is_a_column_with_its_pool_and_the_reference_is_marked() -> None:
-    *_, settings = tables(mixed(), (EMBED, CHAT))
+    settings, *_ = tables(mixed(), (EMBED, CHAT))
 
     notes = {each.key: (each.note, each.cohort) for each in settings.matrix.columns}
     assert notes == {CHAT: ("chat", ""), EMBED: ("embed, reference", "")}
@@ -59,7 +59,7 @@ def test_findings_of_any_of_them_mark_their_settings() -> None:
     built = mixed()
     found = with_findings(built, finding(built, ["embed-1"], evidence=(evidence(SIZE, "32", (EMBED,)),)))
 
-    assert SIZE in tables(found, (CHAT, EMBED))[-1].kinds
+    assert SIZE in tables(found, (CHAT, EMBED))[0].kinds
 
 
 def test_a_replica_that_was_never_read_is_named_as_not_compared() -> None:

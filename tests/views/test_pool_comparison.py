@@ -70,7 +70,8 @@ def test_the_band_has_bold_claims_and_values_as_code() -> None:
 
 
 def sharing(shown: Fleet) -> tuple[Block, ...]:
-    return sharing_blocks(compare_chosen(shown, shown.pools[0]).sharing, "chat")
+    found = compare_chosen(shown, shown.pools[0])
+    return sharing_blocks(found.sharing, "chat", found.kind)
 
 
 def cells(shown: Fleet) -> list[list[Cell]]:
@@ -90,11 +91,38 @@ def test_cohorts_are_shown_against_each_other_with_the_cause() -> None:
     assert rows[0][1].hint == "derived from settings, block_size differs"
 
 
+@pytest.mark.parametrize("changed", [{BLOCK_SIZE: 32}, {"cache_config.enable_prefix_caching": False}])
+def test_verdict_cells_and_the_settings_of_the_cause_have_one_colour(changed: dict[str, object]) -> None:
+    documents = [document(), document(changed)]
+    members = [*alike("chat", 3, documents[0]), replica("chat-9", document=documents[1])]
+    shown = fleet(members, documents, policy=HASHING)
+    found = compare_chosen(shown, shown.pools[0])
+    (path,) = changed
+
+    tones = {cell.tone for row in cells(shown) for cell in row if cell.text.startswith("no")}
+    assert tones == {sharing_band(found).tone}
+    assert str(found.named[path]) == found.kind
+
+
+def test_hashes_that_not_all_replicas_report_are_alike_in_the_sentence_and_in_the_table() -> None:
+    members = [
+        *alike("chat", 2, SAME, engines=hashing("x")),
+        *alike("chat", 2, SAME, first=3),
+    ]
+    shown = fleet(
+        [*members, replica("odd", pool="chat", document=document({BLOCK_SIZE: 32}))], [SAME, document({BLOCK_SIZE: 32})]
+    )
+    found = compare_chosen(shown, shown.pools[0])
+
+    assert "hash alike (measured on 2 of 4 replicas)" in to_plain(found.text)
+    assert cells(shown)[0][0].text == "hash alike where measured"
+
+
 def test_a_cohort_that_does_not_share_within_itself_is_shown_alone() -> None:
     members = [replica(f"chat-{index}", document=SAME, engines=hashing(f"root {index}")) for index in range(3)]
     ((cell,),) = cells(fleet(members, [SAME]))
 
-    assert (cell.text, cell.tone) == ("no", Tone.WARNING)
+    assert (cell.text, cell.tone) == ("no", Tone.INFO)
     assert cell.hint.startswith("measured, ")
     assert sharing(UNIFORM) == ()
 

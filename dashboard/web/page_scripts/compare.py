@@ -44,9 +44,10 @@ with st.container(key="controls", horizontal=True, vertical_alignment="bottom", 
     )
     compare_page.offer_baseline(fleet, pool, choice.reference)
 with band:
-    clicked = draw.draw_prepared(found.band, "compare_prefix")
+    draw.draw_prepared(found.band, "compare_band")
+clicked = None
 if found.matrix.rows:
-    clicked = compare_page.draw_matrix(found) or clicked
+    clicked = compare_page.draw_matrix(found)
 elif not pool.cohorts and any(member.fresh for member in members):
     empty.no_settings_reported("pool")
 elif choice.is_filtered:
@@ -56,6 +57,7 @@ elif sum(len(cohort.replicas) for cohort in pool.cohorts) > 1:
 else:
     empty.too_few_replicas(found.notes[-1])
 
+clicked = draw.draw_prepared(found.deciding, "compare_deciding") or clicked
 what = compare_page.draw_whatif(fleet, pool, is_split=found.is_split)
 snapshot = state.snapshot_name()
 share.offer(lambda: compare_report(fleet, pool.name, choice, what=what, name=snapshot))
@@ -63,3 +65,4 @@ share.offer(lambda: compare_report(fleet, pool.name, choice, what=what, name=sna
 if clicked:
     compare_page.open_clicked(clicked)
 compare_page.draw_dialog(fleet, pool)
+links.keep_choice(pages.COMPARE, pages.POOL, name)

@@ -14,7 +14,7 @@ from dashboard.fleet import Baseline
 from dashboard.render.csv_table import matrix_csv
 from dashboard.rules.policy import Policy
 from tests.builders import HASHING, HOSTILE, NOW, alike, document, down, fleet, hashing, hostile, replica, story
-from tests.page_runner import address, html, open_page, rerun, tables
+from tests.page_runner import address, html, open_page, opened, rerun, tables
 
 BLOCK_SIZE = "cache_config.block_size"
 DOCUMENT = document()
@@ -63,11 +63,11 @@ def test_fewer_than_two_replicas_lead_to_the_page_that_chooses_them(ids: str) ->
 
 def test_the_first_pool_is_the_one_without_common_prefixes() -> None:
     app = open_page(story(), "compare")
-    band, settings = tables(app)
+    settings, deciding = tables(app)
 
     assert app.selectbox(key="pool").value == "chat-70b"
-    assert rows(band)[:2] == ["version", "cache_config.enable_prefix_caching"]
-    assert (len(rows(band)), len(rows(settings))) == (6, 7)
+    assert rows(deciding)[:2] == ["version", "cache_config.enable_prefix_caching"]
+    assert (len(rows(deciding)), len(rows(settings))) == (4, 7)
     for text in (
         "<h1>chat-70b</h1>",
         "18 replicas in 3 cohorts · H100 ×4 · router: prefix-hash (fleet.yaml)",
@@ -119,14 +119,27 @@ def test_the_first_pool_is_the_one_without_common_prefixes() -> None:
 def test_a_url_opens(url: dict[str, Any], number: int, text: str) -> None:
     app = open_page(story(), "compare", pool="chat-70b", **url)
 
-    assert len(rows(tables(app)[1])) == number
+    assert len(rows(tables(app)[0])) == number
     assert text in html(app)
+
+
+@pytest.mark.parametrize("url", [{}, {"show": "All settings"}, {"search": "block"}])
+def test_no_setting_is_in_two_tables(url: dict[str, Any]) -> None:
+    listed = [path for table in tables(open_page(story(), "compare", pool="chat-70b", **url)) for path in rows(table)]
+
+    assert sorted(set(listed)) == sorted(listed)
+    assert {BLOCK_SIZE, "cache_config.prefix_caching_hash_algo", "version"} <= set(listed)
+
+
+def test_the_pool_that_the_page_chose_completes_its_url_and_one_of_the_url_does_not() -> None:
+    assert opened(open_page(story(), "compare", show="All settings")) == ["compare?show=All+settings&pool=chat-70b"]
+    assert opened(open_page(story(), "compare", pool="chat-70b")) == []
 
 
 def test_filters_without_a_match_are_an_empty_state_with_a_way_back() -> None:
     app = open_page(story(), "compare", pool="chat-70b", search="no such thing")
 
-    assert len(tables(app)) == 1
+    assert len(tables(app)) == 1  # what decides prefix sharing
     assert "No matches for these filters" in html(app)
     assert "None of 7 differing settings matches “no such thing”." in html(app)
     assert '<a href="compare?pool=chat-70b">Clear filters</a>' in html(app)
@@ -145,9 +158,9 @@ def test_an_unknown_pool_is_not_replaced_by_another() -> None:
 
 
 def test_equal_settings_with_different_block_hashes_are_a_measured_split() -> None:
-    """The verdict and its table are above the settings, and nothing looks like good news."""
+    """The verdict is above the settings, and nothing looks like good news."""
     shown = html(open_page(split_by_hashes(), "compare"))
-    order = ("(measured, settings match)", "Which cohorts can share prefixes", "No setting differs:")
+    order = ("(measured, settings match)", "No setting differs:", "Which cohorts can share prefixes")
 
     assert "<b> share no prefixes</b>" in shown
     assert "every engine process uses a random hash seed" in shown
@@ -183,15 +196,15 @@ def test_a_tie_has_no_majority() -> None:
 
 
 def test_cells_that_differ_from_the_reference_are_marked() -> None:
-    table = tables(open_page(story(), "compare", pool="chat-70b", reference="B"))[1]
+    table = tables(open_page(story(), "compare", pool="chat-70b", reference="B"))[0]
     cells = re.findall(r"<td( class=\"differs\")?[^>]*>", row(table, BLOCK_SIZE))
 
     assert [bool(each) for each in cells[1:]] == [True, False, True]
 
 
 def test_only_a_small_pool_has_a_column_per_replica() -> None:
-    small = tables(open_page(story(), "compare", pool="embed-8b", columns="Replicas"))[1]
-    large = tables(open_page(story(), "compare", pool="chat-70b", columns="Replicas"))[1]
+    small = tables(open_page(story(), "compare", pool="embed-8b", columns="Replicas"))[0]
+    large = tables(open_page(story(), "compare", pool="chat-70b", columns="Replicas"))[0]
 
     assert (small.count('scope="col"'), large.count('scope="col"')) == (11, 4)
     assert "embed-8b-07" in small
@@ -252,14 +265,14 @@ def test_compare_of_an_unusual_fleet(compared: Fleet, present: Sequence[str], ab
 
 def test_a_baseline_is_a_reference_with_a_column_of_its_own() -> None:
     app = open_page(with_baseline(story()), "compare", pool="chat-70b", reference="baseline")
-    band, settings = tables(app)
+    settings, deciding = tables(app)
 
     assert "baseline agreed" in app.selectbox(key="reference").options
     assert app.selectbox(key="reference").value == "baseline"
-    for table in (band, settings):
+    for table in (settings, deciding):
         assert re.search(r'<th scope="col">baseline agreed<small>reference</small></th>', table)
     assert re.findall(r"<td[^>]*>(\d+)", row(settings, BLOCK_SIZE)) == ["64", "16", "32", "16"]
-    assert re.search(r'<td class="none"[^>]*>not agreed</td>', band)
+    assert re.search(r'<td class="none"[^>]*>not agreed</td>', deciding)
 
 
 def test_the_csv_has_the_column_of_the_baseline() -> None:
@@ -285,7 +298,7 @@ def test_a_uniform_pool_shows_its_deviations_from_the_baseline() -> None:
     pool = with_baseline(fleet(alike("chat-1", 3, DOCUMENT), [DOCUMENT]))
     app = open_page(pool, "compare", pool="chat-1", reference="baseline")
 
-    assert rows(tables(app)[1]) == [BLOCK_SIZE]
+    assert rows(tables(app)[0]) == [BLOCK_SIZE]
     assert "1 deviation from the baseline agreed." in html(app)
 
 

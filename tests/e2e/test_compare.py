@@ -1,0 +1,62 @@
+"""Compare in Chromium: where its table begins, what scrolls, and its URL in the browser's history."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser import settle, tab, url_has, visit
+
+pytestmark = pytest.mark.browser
+
+MOST_ABOVE = 500  # px above the table of differences, of 1000
+TRAPS = """() => [...document.querySelectorAll('[data-testid=stMain] *')].filter((part) =>
+  part.scrollHeight > part.clientHeight + 1 && ['auto', 'scroll'].includes(getComputedStyle(part).overflowY)
+).map((part) => part.className)"""
+
+
+@pytest.mark.parametrize(
+    "query", ["pool=chat-70b", "pool=gemma-27b&columns=Replicas", "pool=chat-70b&show=All+settings"]
+)
+def test_the_differences_begin_in_the_upper_half_and_only_the_page_scrolls(
+    page: Page, frozen_url: str, query: str
+) -> None:
+    visit(page, f"{frozen_url}/compare?{query}")
+    box = page.get_by_role("grid", name="Settings of").bounding_box()
+
+    assert box is not None
+    assert box["y"] < MOST_ABOVE
+    assert page.evaluate(TRAPS) == []
+
+
+def test_the_head_of_a_table_that_fits_stays_below_the_bar(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/compare?pool=chat-70b")
+    bar = page.locator("[data-testid=stHeader]").evaluate("e => e.getBoundingClientRect().bottom")
+    page.mouse.move(800, 600)  # above the table
+    page.mouse.wheel(0, 450)
+    head = page.get_by_role("grid", name="Settings of").locator("thead th").first
+
+    page.wait_for_function("() => document.querySelector('[data-testid=stMain]').scrollTop > 400")
+    assert head.evaluate("e => e.getBoundingClientRect().top") == pytest.approx(bar, abs=2)
+
+
+def test_a_wide_table_scrolls_sideways_on_a_narrow_page(browser: Browser, frozen_url: str) -> None:
+    with tab(browser, width=1024) as page:
+        visit(page, f"{frozen_url}/compare?pool=gemma-27b&columns=Replicas")
+        sideways = page.locator(".matrix").first.evaluate("e => e.scrollWidth - e.clientWidth")
+
+        assert sideways > 0
+        assert page.evaluate(TRAPS) == []
+
+
+def test_the_chosen_pool_is_in_the_url_without_an_entry_in_the_history(page: Page, frozen_url: str) -> None:
+    visit(page, frozen_url)
+    entries = page.evaluate("history.length")
+    page.get_by_role("link", name="Compare", exact=True).first.click()
+    url_has(page, "/compare?pool=")
+    settle(page)
+
+    assert page.evaluate("history.length") == entries + 1
+    expect(page.get_by_role("radio", name="Only differences")).to_be_checked()
+    page.go_back()
+    expect(page).to_have_url(f"{frozen_url}/")
