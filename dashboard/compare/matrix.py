@@ -67,8 +67,9 @@ class Row(NamedTuple):
 class Matrix:
     """The rows and columns of a table, and how many paths are hidden, by reason.
 
-    `uncompared` paths are reported by fewer than two fresh replicas; `filtered` ones are excluded by the search or the
-    section. `sections` are the first path segments to choose from.
+    `uncompared` paths are reported by fewer than two fresh replicas; `filtered` ones are excluded by search, section
+    or origin, `unknown_origin` ones because their origin is unknown. `sections` are the first path segments to choose
+    from.
     """
 
     columns: tuple[Column, ...]
@@ -79,6 +80,7 @@ class Matrix:
     identity: int
     ignored: int
     filtered: int
+    unknown_origin: int = 0
 
 
 class Matrices(NamedTuple):

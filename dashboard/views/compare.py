@@ -17,13 +17,15 @@ from dashboard.views.context import context_of
 from dashboard.views.finding_entries import FindingContext, full_entries
 from dashboard.views.finding_list import FindingFilter, group_findings, list_findings
 from dashboard.views.glossary import COHORT, REFERENCE, glossary
-from dashboard.views.pages import COLUMNS, POOL, SEARCH, SECTION, SHOW
+from dashboard.views.pages import CHOSEN, COLUMNS, ORIGIN, POOL, SEARCH, SECTION, SHOW
 from dashboard.views.pages import REFERENCE as REFERENCE_CHOICE
 from dashboard.views.pool_blocks import cohorts_table, difference_table, sharing_band, sharing_blocks
 from dashboard.views.pool_comparison import (
     ONLY_DIFFERENCES,
+    ORIGIN_WORDS,
     Comparison,
     MatrixChoice,
+    OriginFilter,
     compare_chosen,
     equal_text,
     head_text,
@@ -56,7 +58,7 @@ def compare_report(
         title="Compare",
         headline=own.name,
         lead=head_text(own, members, fleet.inspection.domains.get(pool)),
-        context=context_of(fleet, name=name, filters=_filters(own, choice)),
+        context=context_of(fleet, name=name, filters=[(POOL, own.name), *_filters(choice)]),
         parts=(
             sharing_section(found),
             settings_section(own, members, found, choice),
@@ -103,7 +105,9 @@ def chosen_report(fleet: Fleet, ids: Sequence[str], choice: MatrixChoice, *, nam
         title="Compare",
         headline=f"{count(len(ids), 'replica')} compared",
         lead=first_of(named, MOST_CHOSEN),
-        context=context_of(fleet, name=name, filters=[("replicas", ", ".join(ids))]),
+        context=context_of(
+            fleet, name=name, filters=[(CHOSEN, ", ".join(ids)), *_filters(choice._replace(by_replica=False))]
+        ),
         parts=(
             settings_section(pool, members, found, choice),
             *deciding_section(pool, members, found, has_cohorts=False),
@@ -122,12 +126,12 @@ def _with_pools(found: Comparison, pools: Mapping[str, str | None]) -> Compariso
     return found._replace(prefix=prefix, matrix=matrix)
 
 
-def _filters(pool: Pool, choice: MatrixChoice) -> list[tuple[str, str]]:
+def _filters(choice: MatrixChoice) -> list[tuple[str, str]]:
     choices = {
-        POOL: pool.name,
         SHOW: "" if choice.only_differences else "All settings",
         SEARCH: choice.search,
         SECTION: choice.section or "",
+        ORIGIN: "" if choice.origin is OriginFilter.ANY else ORIGIN_WORDS[choice.origin],
         REFERENCE_CHOICE: "" if choice.reference == MAJORITY else choice.reference.text,
         COLUMNS: "Replicas" if choice.by_replica else "",
     }

@@ -35,6 +35,7 @@ SETTING = "setting"  # a search of its own: a search among replicas means nothin
 TAB = "tab"
 REFERENCE = "reference"
 COLUMNS = "columns"
+ORIGIN = "origin"  # whether a setting was set
 CHOSEN = "replicas"  # ids of replicas to compare, each percent-encoded, with commas between
 MEASURE = "measure"
 LENGTH = "length"
@@ -53,7 +54,7 @@ CONVERGE = "converge"  # the target of a what-if
 # Choices that a page reads; it ignores all others.
 KNOWN = {
     FINDINGS: {SEARCH, POOL, SEVERITY, FAMILY, RULE, RULES, FINDING},
-    COMPARE: {POOL, CHOSEN, SHOW, SEARCH, SECTION, REFERENCE, COLUMNS, PATH, COHORT, CONVERGE},
+    COMPARE: {POOL, CHOSEN, SHOW, SEARCH, SECTION, ORIGIN, REFERENCE, COLUMNS, PATH, COHORT, CONVERGE},
     CAPACITY: {POOL, MEASURE, LENGTH, PER},
     REPLICAS: {SEARCH, POOL, STATE},
     SETTINGS: {SEARCH, PATH, POOL, VERSION, ROLE, LABEL},

@@ -1,8 +1,9 @@
 """One pool compared as a reader chose: the settings that decide prefix sharing, the others, and what is not shown."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from enum import StrEnum
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
@@ -20,7 +21,7 @@ from dashboard.compare import (
 )
 from dashboard.compare.prefix import CACHING_PATH, SEED_PATHS
 from dashboard.compare.sharing import Cause
-from dashboard.fleet import Pool, Replica
+from dashboard.fleet import Document, Pool, Replica
 from dashboard.fleet.formatting import count, first_of, natural
 from dashboard.fleet.pieces import Text
 from dashboard.rules.domain import Domain
@@ -32,10 +33,27 @@ from dashboard.views.context import as_of
 from dashboard.views.domain_text import shared_texts
 from dashboard.views.finding_text import answered
 from dashboard.views.names import brief
+from dashboard.views.settings import ORIGIN_NOTE
 from dashboard.views.sharing import SPLIT, severity
+from dashboard.vllm.value_origin import is_set
 
 MOST_NAMED = 3  # replicas that are not compared, by name
 _SEVERITIES = frozenset(Severity)
+
+
+class OriginFilter(StrEnum):
+    """Which settings are shown by the origin of their values."""
+
+    ANY = "any"
+    UNSET = "unset"  # values differ and no replica sets them
+    SET = "set"  # an argument of a replica sets it
+
+
+ORIGIN_WORDS = {
+    OriginFilter.ANY: "any",
+    OriginFilter.UNSET: "differs, set by nobody",
+    OriginFilter.SET: "set by an argument",
+}
 
 
 class MatrixChoice(NamedTuple):
@@ -46,11 +64,12 @@ class MatrixChoice(NamedTuple):
     search: str = ""
     reference: Reference = MAJORITY
     by_replica: bool = False
+    origin: OriginFilter = OriginFilter.ANY
 
     @property
     def is_filtered(self) -> bool:
-        """Whether section or search may hide rows."""
-        return bool(self.section or self.search)
+        """Whether section, search or origin may hide rows."""
+        return bool(self.section or self.search) or self.origin is not OriginFilter.ANY
 
 
 ONLY_DIFFERENCES = MatrixChoice()
@@ -104,8 +123,41 @@ def compare_chosen(fleet: Fleet, pool: Pool, choice: MatrixChoice = ONLY_DIFFERE
         kind=kind,
         named=named,
         prefix=replace(prefix, rows=(*prefix.rows, hashes)) if hashes else prefix,
-        matrix=replace(matrix, rows=tuple(sorted(matrix.rows, key=lambda row: rank(row.path)))),
+        matrix=_filter_origin(
+            replace(matrix, rows=tuple(sorted(matrix.rows, key=lambda row: rank(row.path)))),
+            choice.origin,
+            _Origins(fleet.documents, members.values()),
+        ),
     )
+
+
+class _Origins:
+    """Whether the replicas of a pool set their settings. Replicas with equal documents and arguments count once."""
+
+    def __init__(self, documents: Mapping[str, Document], members: Iterable[Replica]) -> None:
+        variants = {(each.document, each.version, each.set_arguments) for each in members if each.document}
+        self._known = [(documents[str(key)].settings, version, given) for key, version, given in variants]
+
+    def of(self, path: str) -> set[bool | None]:
+        """Return whether the replicas that report a setting set it: True, False, None where it is unknown."""
+        return {is_set(path, version, given) for settings, version, given in self._known if path in settings}
+
+
+def _filter_origin(matrix: Matrix, chosen: OriginFilter, origins: _Origins) -> Matrix:
+    """Return the rows with the chosen origin, and how many have another or an unknown one."""
+    if chosen is OriginFilter.ANY:
+        return matrix
+    kept, unknown = [], 0
+    for row in matrix.rows:
+        found = origins.of(row.path)
+        if chosen is OriginFilter.UNSET and (not row.differs or True in found):
+            continue
+        if None in found and True not in found:
+            unknown += 1
+        elif chosen is OriginFilter.UNSET or True in found:
+            kept.append(row)
+    filtered = matrix.filtered + len(matrix.rows) - len(kept) - unknown
+    return replace(matrix, rows=tuple(kept), filtered=filtered, unknown_origin=unknown)
 
 
 def _splitting_paths(pool: Pool, sharing: SharingVerdict) -> set[str]:
@@ -167,9 +219,17 @@ def unmatched_text(matrix: Matrix, choice: MatrixChoice) -> str:
     kind = "differing " if choice.only_differences else ""
     filters = [f"section {choice.section}"] if choice.section else []
     filters += [f"“{choice.search}”"] if choice.search else []
-    if not matrix.filtered:
+    filters += [f"origin “{ORIGIN_WORDS[choice.origin]}”"] if choice.origin is not OriginFilter.ANY else []
+    if not (hidden := matrix.filtered + matrix.unknown_origin):
         return f"The pool has no {kind}settings, with or without the filters."
-    return f"None of {count(matrix.filtered, f'{kind}setting')} matches {' and '.join(filters)}."
+    none = f"None of {count(hidden, f'{kind}setting')} matches {' and '.join(filters)}."
+    return " ".join([none, *_unknown_origin(matrix)])
+
+
+def _unknown_origin(matrix: Matrix) -> list[str]:
+    """Return how many settings are hidden because their origin is unknown, and why it is."""
+    number = matrix.unknown_origin
+    return [f"{count(number, 'setting')} hidden: origin unknown.{ORIGIN_NOTE}"] if number else []
 
 
 def hidden_text(pool: Pool, matrix: Matrix, members: Sequence[Replica]) -> str:
@@ -189,6 +249,7 @@ def hidden_text(pool: Pool, matrix: Matrix, members: Sequence[Replica]) -> str:
         sentences.append(f"{count(number, 'deviation')} from the {matrix.columns[0].title}.")
     if parts := ", ".join(f"{number:,} {what}" for number, what in hidden if number):
         sentences.append(f"Hidden: {parts}.")
+    sentences += _unknown_origin(matrix)
     left = len(matrix.columns) - MOST_COLUMNS
     sentences += [f"{count(left, 'more column')} only in the CSV."] if left > 0 else []
     return " ".join([*sentences, *_unreachable(members)])

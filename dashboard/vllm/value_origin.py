@@ -42,6 +42,13 @@ def value_origin(
     return ValueOrigin.DEFAULT if is_default else ValueOrigin.DERIVED
 
 
+def is_set(path: str, version: str | None, arguments: tuple[Argument, ...] | None) -> bool | None:
+    """Return whether an argument sets a setting; None where arguments or the flags of the setting are unknown."""
+    if arguments is not None and path in setting_arguments(arguments, version):
+        return True
+    return None if arguments is None or declaration(path, version) is None else False
+
+
 @lru_cache(maxsize=_REMEMBERED)
 def setting_arguments(arguments: tuple[Argument, ...], version: str | None) -> Mapping[str, Argument]:
     """Return the argument that sets each setting, by path. A key of a JSON value also names the objects above it."""

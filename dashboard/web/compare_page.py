@@ -30,7 +30,9 @@ from dashboard.views.context import context_line, context_of
 from dashboard.views.glossary import TERMS
 from dashboard.views.names import brief
 from dashboard.views.pool_comparison import (
+    ORIGIN_WORDS,
     MatrixChoice,
+    OriginFilter,
     compare_chosen,
     coverage_text,
     equal_text,
@@ -51,6 +53,7 @@ OTHER_POOL = "other_pool"  # key of the choice in place of a pool that does not 
 LARGEST = "A"  # cohort of a baseline, unless the reference is another cohort or a replica
 LONGEST_NAME = 60  # characters of what a baseline is made of
 NOTHING = "nothing"  # the what-if while it is closed; not in the URL
+ORIGIN_HELP = "Whether an argument, a config file or a variable sets the value. Only the configuration API reports it."
 QUESTION = "What if all were like"
 LEAD = "Shows which replicas restart, which findings would be fixed or new, and what to paste. Nothing is applied."
 NO_WHAT_IF = "What-if needs a second cohort or a baseline: the differences are inside the one cohort."
@@ -120,9 +123,11 @@ def draw_chosen(fleet: Fleet, text: str) -> None:
         reference = st.selectbox(
             "Reference", chosen.ids, **bound, format_func=lambda key: one_line(names[key]), width=240
         )
+        origin = _choose_origin()
     choice = MatrixChoice(
         only_differences=rows != ALL,
         search=search or "",
+        origin=origin,
         reference=Reference(ReferenceKind.REPLICA, str(reference)),
         by_replica=True,
     )
@@ -176,6 +181,7 @@ def choose(pool: Pool, names: Mapping[str, str], baseline: Baseline | None) -> M
     options = [EVERY_SECTION, *sorted(sections)]
     section = st.selectbox("Section", options, **links.bind(pages.SECTION, options), format_func=one_line, width=165)
     reference = _choose_reference(pool, names, baseline)
+    origin = _choose_origin()
     columns = COHORTS
     if len(pool.replicas) <= MOST_REPLICA_COLUMNS:
         columns = links.draw_segments("Columns", pages.COLUMNS, (COHORTS, REPLICAS))
@@ -185,7 +191,16 @@ def choose(pool: Pool, names: Mapping[str, str], baseline: Baseline | None) -> M
         search=search or "",
         reference=parse_reference(reference, pool, baseline),
         by_replica=columns == REPLICAS,
+        origin=origin,
     )
+
+
+def _choose_origin() -> OriginFilter:
+    bound = links.bind(pages.ORIGIN, list(OriginFilter))
+    chosen = st.selectbox(
+        "Origin", list(OriginFilter), **bound, format_func=lambda key: ORIGIN_WORDS[key], width=195, help=ORIGIN_HELP
+    )
+    return OriginFilter(str(chosen))
 
 
 def _choose_reference(pool: Pool, names: Mapping[str, str], baseline: Baseline | None) -> str:

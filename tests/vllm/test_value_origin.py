@@ -3,7 +3,7 @@
 import pytest
 
 from dashboard.fleet import Argument, SettingValue, State
-from dashboard.vllm.value_origin import ValueOrigin, declaration, setting_arguments, value_origin
+from dashboard.vllm.value_origin import ValueOrigin, declaration, is_set, setting_arguments, value_origin
 
 UTILIZATION, SIZE = "cache_config.gpu_memory_utilization", "cache_config.block_size"
 CACHING = "cache_config.enable_prefix_caching"
@@ -102,3 +102,21 @@ def test_the_default_of_a_version(path: str, version: str, default: str | None) 
 def test_the_first_place_of_an_argument_counts() -> None:
     given = (Argument("--block-size", "command_line"), Argument("--block-size", "config_file"))
     assert setting_arguments(given, None)[SIZE].source == "command_line"
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "version", "expected"),
+    [
+        (SIZE, arguments("--block-size"), "0.32.0", True),
+        (SIZE, (), "0.32.0", False),
+        (CACHING, (), "0.32.0", False),  # its default is computed
+        (SIZE, None, "0.32.0", None),
+        (SIZE, (), None, None),
+        ("seed_policy", (), "0.32.0", None),
+        (SIZE, arguments("--block-size"), None, True),
+    ],
+)
+def test_a_setting_is_set_by_an_argument_or_not_or_it_is_unknown(
+    path: str, given: tuple[Argument, ...] | None, version: str | None, *, expected: bool | None
+) -> None:
+    assert is_set(path, version, given) is expected
