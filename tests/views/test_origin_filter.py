@@ -26,9 +26,9 @@ def compared(*given: tuple[str, ...] | None) -> Fleet:
     return fleet(own, [USUAL, OTHER])
 
 
-def listed(shown: Fleet, origin: OriginFilter, **more: bool) -> tuple[list[str], int]:
+def listed(shown: Fleet, origin: OriginFilter, *, only_differences: bool = True) -> tuple[list[str], int]:
     """The rows of the choice, and how many are hidden because their origin is unknown."""
-    found = compare_chosen(shown, shown.pools[0], MatrixChoice(origin=origin, **more)).matrix
+    found = compare_chosen(shown, shown.pools[0], MatrixChoice(only_differences=only_differences, origin=origin)).matrix
     return sorted(row.path for row in found.rows), found.unknown_origin
 
 
