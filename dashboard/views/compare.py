@@ -7,7 +7,7 @@ from urllib.parse import quote, unquote
 
 from dashboard.analysis.assembly import Fleet, only_replicas
 from dashboard.analysis.whatif.models import WhatIf
-from dashboard.compare import MAJORITY
+from dashboard.compare import MAJORITY, Reference, ReferenceKind
 from dashboard.compare.columns import REFERENCE_NOTE, Column
 from dashboard.fleet import Pool, Replica
 from dashboard.fleet.formatting import count, first_of
@@ -92,13 +92,23 @@ def read_chosen(fleet: Fleet, text: str) -> Chosen:
     return Chosen(found[:MOST_CHOSEN], tuple(each for each in ids if each not in known), len(found[MOST_CHOSEN:]))
 
 
+def chosen_reference(fleet: Fleet, ids: Sequence[str], asked: str = "") -> Reference:
+    """Return the replica that others are compared with: the one that is asked for, else the first.
+
+    A replica without settings is no reference; where none of them has any, the majority is.
+    """
+    read = {each.id for each in fleet.replicas if each.document is not None}
+    known = [each for each in (asked, *ids) if each in read and each in ids]
+    return Reference(ReferenceKind.REPLICA, known[0]) if known else MAJORITY
+
+
 def chosen_report(fleet: Fleet, ids: Sequence[str], choice: MatrixChoice, *, name: str = "") -> View:
-    """Return how these replicas of a fleet differ, a column each."""
+    """Return how these replicas of a fleet differ, a column each in the order of `ids`, the reference first."""
     part = only_replicas(fleet, ids, CHOSEN_POOL)
     (pool,) = part.pools
     pools = {each.id: each.pool for each in fleet.replicas}
     members = members_of(part, pool)
-    found = _with_pools(compare_chosen(part, pool, choice), pools)
+    found = _with_pools(compare_chosen(part, pool, choice, ids), pools)
     names = {each.id: each.name for each in members}
     named = [f"{names[each]} ({pools[each] or 'no pool'})" for each in ids]
     return View(

@@ -13,6 +13,7 @@ from dashboard.compare import (
     PREFIX_PATHS,
     Matrix,
     Reference,
+    ReferenceKind,
     SharingVerdict,
     build_matrix,
     hash_row,
@@ -90,10 +91,16 @@ class Comparison(NamedTuple):
     matrix: Matrix
 
 
-def compare_chosen(fleet: Fleet, pool: Pool, choice: MatrixChoice = ONLY_DIFFERENCES) -> Comparison:
-    """Compare a pool as chosen; rows of findings come first, the worst on top."""
+def compare_chosen(
+    fleet: Fleet, pool: Pool, choice: MatrixChoice = ONLY_DIFFERENCES, order: Sequence[str] = ()
+) -> Comparison:
+    """Compare a pool as chosen; rows of findings come first, the worst on top.
+
+    Columns of replicas have the `order` of their ids, by default that of their names; the reference is the first.
+    """
     members = {replica.id: replica for replica in members_of(fleet, pool)}
-    by_name = sorted(pool.replicas, key=lambda replica: natural(members[replica].name))
+    by_name = order or sorted(pool.replicas, key=lambda replica: natural(members[replica].name))
+    as_replicas = sorted(by_name, key=lambda replica: (ReferenceKind.REPLICA, replica) != choice.reference)
     seeds = [path for path in SEED_PATHS if any(path in cohort.settings for cohort in pool.cohorts)]
     prefix, matrix = build_matrix(
         pool,
@@ -104,7 +111,7 @@ def compare_chosen(fleet: Fleet, pool: Pool, choice: MatrixChoice = ONLY_DIFFERE
         only_differences=choice.only_differences,
         section=choice.section,
         search=choice.search,
-        as_replicas=by_name if choice.by_replica else None,
+        as_replicas=as_replicas if choice.by_replica else None,
     )
     hashes = hash_row(FINGERPRINT, pool, choice.reference, prefix.columns, members)
     sharing = sharing_verdict(pool, members, fleet.documents)

@@ -9,7 +9,7 @@ import streamlit as st
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.whatif.converge import converge
 from dashboard.analysis.whatif.models import WhatIf
-from dashboard.compare import BASELINE, MAJORITY, Matrix, Reference, ReferenceKind, parse_reference
+from dashboard.compare import BASELINE, MAJORITY, Matrix, Reference, parse_reference
 from dashboard.config.baseline_file import baseline_yaml, find_source
 from dashboard.fleet import Baseline, Pool
 from dashboard.fleet.formatting import middle_cut, natural, one_line
@@ -19,6 +19,7 @@ from dashboard.views.blocks import View
 from dashboard.views.compare import (
     MOST_CHOSEN,
     Chosen,
+    chosen_reference,
     chosen_report,
     deciding_section,
     read_chosen,
@@ -128,7 +129,7 @@ def draw_chosen(fleet: Fleet, text: str) -> None:
         only_differences=rows != ALL,
         search=search or "",
         origin=origin,
-        reference=Reference(ReferenceKind.REPLICA, str(reference)),
+        reference=chosen_reference(fleet, chosen.ids, str(reference)),
         by_replica=True,
     )
     view, pieces = chosen_view(fleet.generation, fleet.polled_at, chosen.ids, choice, state.snapshot_name(), fleet)

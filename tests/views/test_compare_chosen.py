@@ -3,9 +3,9 @@
 import pytest
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.compare import Reference, ReferenceKind
+from dashboard.compare import MAJORITY, Reference, ReferenceKind
 from dashboard.views.blocks import DifferenceTable
-from dashboard.views.compare import MOST_CHOSEN, chosen_report, read_chosen, write_chosen
+from dashboard.views.compare import MOST_CHOSEN, chosen_reference, chosen_report, read_chosen, write_chosen
 from dashboard.views.pool_comparison import MatrixChoice
 from tests.builders import alike, document, down, fleet, replica
 from tests.findings_builder import evidence, finding, with_findings
@@ -13,7 +13,8 @@ from tests.views.walking import blocks_of, text_of
 
 SIZE = "cache_config.block_size"
 USUAL, LARGE = document(), document({SIZE: 32})
-CHAT, EMBED, DOWN = "http://chat-01:8000", "http://embed-1:8000", "http://gone:8000"
+CHAT, CHAT_2 = "http://chat-01:8000", "http://chat-02:8000"
+EMBED, DOWN = "http://embed-1:8000", "http://gone:8000"
 
 
 def mixed() -> Fleet:
@@ -22,8 +23,8 @@ def mixed() -> Fleet:
     return fleet(members, [USUAL, LARGE])
 
 
-def tables(built: Fleet, ids: tuple[str, ...]) -> list[DifferenceTable]:
-    choice = MatrixChoice(by_replica=True, reference=Reference(ReferenceKind.REPLICA, ids[0]))
+def tables(built: Fleet, ids: tuple[str, ...], asked: str = "") -> list[DifferenceTable]:
+    choice = MatrixChoice(by_replica=True, reference=chosen_reference(built, ids, asked))
     return [each for each in blocks_of(chosen_report(built, ids, choice).parts) if isinstance(each, DifferenceTable)]
 
 
@@ -53,6 +54,29 @@ def test_each_replica_is_a_column_with_its_pool_and_the_reference_is_marked() ->
     notes = {each.key: (each.note, each.cohort) for each in settings.matrix.columns}
     assert notes == {CHAT: ("chat", ""), EMBED: ("embed, reference", "")}
     assert [row.path for row in settings.matrix.rows] == [SIZE]
+
+
+@pytest.mark.parametrize(
+    ("ids", "asked", "columns"),
+    [
+        pytest.param((EMBED, CHAT, CHAT_2), "", [EMBED, CHAT, CHAT_2], id="the first"),
+        pytest.param((EMBED, CHAT, CHAT_2), CHAT_2, [CHAT_2, EMBED, CHAT], id="the one that is asked for"),
+        pytest.param((CHAT_2, EMBED, CHAT), "http://removed:8000", [CHAT_2, EMBED, CHAT], id="unknown"),
+        pytest.param((DOWN, EMBED, CHAT), "", [EMBED, CHAT], id="the first is unreachable"),
+    ],
+)
+def test_the_reference_is_the_first_column_and_the_others_are_in_the_order_of_the_url(
+    ids: tuple[str, ...], asked: str, columns: list[str]
+) -> None:
+    for table in tables(mixed(), ids, asked):
+        assert [each.key for each in table.matrix.columns] == columns
+        assert [each.note.endswith(", reference") for each in table.matrix.columns] == [
+            place == 0 for place in range(len(columns))
+        ]
+
+
+def test_replicas_of_which_none_was_read_have_no_reference() -> None:
+    assert chosen_reference(mixed(), (DOWN,)) == MAJORITY
 
 
 def test_findings_of_any_of_them_mark_their_settings() -> None:

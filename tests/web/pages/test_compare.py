@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
@@ -13,6 +14,7 @@ from dashboard.compare import BASELINE, build_matrix
 from dashboard.fleet import Baseline
 from dashboard.render.csv_table import matrix_csv
 from dashboard.rules.policy import Policy
+from dashboard.views.compare import write_chosen
 from tests.builders import HASHING, HOSTILE, NOW, alike, document, down, fleet, hashing, hostile, replica, story
 from tests.page_runner import address, html, open_page, opened, rerun, tables
 
@@ -51,6 +53,25 @@ def test_chosen_replicas_are_compared_and_unknown_ones_named() -> None:
 
     assert "2 replicas compared" in shown
     assert "http://&lt;b&gt;gone is not in this fleet." in shown
+
+
+def test_the_first_of_the_chosen_replicas_is_the_reference_also_if_it_is_unreachable() -> None:
+    built = story()
+    last, first = built.replicas[5], built.replicas[0]
+    lost = next(each.id for each in built.replicas if each.document is None)
+    heads = re.findall(
+        r'<th scope="col" data-column="([^"]+)".*?</th>', tables(open_chosen(built, last.id, first.id))[0]
+    )
+    assert heads == [last.id, first.id]
+
+    app = open_chosen(built, lost, first.id, last.id, "http://gone:8000")
+    heads = re.findall(r'<th scope="col" data-column="([^"]+)".*?</th>', tables(app)[0])
+    assert heads == [first.id, last.id]
+    assert "http://gone:8000 is not in this fleet." in html(app)
+
+
+def open_chosen(built: Fleet, *ids: str) -> AppTest:
+    return open_page(built, "compare", replicas=write_chosen(ids), show="All settings")
 
 
 @pytest.mark.parametrize("ids", ["http://gone:8000", ","])
