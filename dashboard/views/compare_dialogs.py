@@ -15,7 +15,8 @@ from dashboard.views.finding_text import rule_title
 from dashboard.views.names import replica_names, replica_text
 from dashboard.views.pages import COMPARE, CONVERGE, POOL, REFERENCE, SETTINGS
 from dashboard.views.pool_comparison import findings_by_path
-from dashboard.views.settings import origin_text, origins_text
+from dashboard.views.setting_replicas import origin_text
+from dashboard.views.settings import origins_text
 from dashboard.vllm.field_reference import known_sentences
 
 MOST_TEXTS = 10  # reported texts of a value of which only a part is compared

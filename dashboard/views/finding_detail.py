@@ -18,6 +18,7 @@ from dashboard.views.finding_list import FindingList, ListedFinding
 from dashboard.views.finding_text import remarks, rule_title, with_code
 from dashboard.views.names import brief
 from dashboard.views.rule_page import rule_section
+from dashboard.views.setting_replicas import affected_section
 
 MOST_NAMED = 60  # replicas of one finding by name
 MOST_POOLS = 24  # other pools with the same finding
@@ -62,6 +63,7 @@ def finding_section(fleet: Fleet, known: FindingList, listed: ListedFinding, cho
         Section("why", "Why it matters here", tuple(why)),
         Section("evidence", "Evidence", evidence_blocks(finding, members)),
         Section("remedy", "What to do", _remedy(finding.remedy)),
+        affected_section(fleet, finding),
     ]
     if finding.rule in BY_ID:
         parts.append(rule_section(BY_ID[finding.rule], finding.context))

@@ -16,11 +16,9 @@ from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, joined, pag
 from dashboard.views import pages
 from dashboard.views.blocks import Cell, Column, Paragraph, Section, Table, Tone, View, data_table, number_cell
 from dashboard.views.context import context_of
+from dashboard.views.setting_replicas import origin_text, replicas_section, setting_value
 from dashboard.vllm.field_reference import Declaration, declarations, known_sentences
-from dashboard.vllm.value_origin import ValueOrigin, setting_arguments, value_origin
-from dashboard.vllm.versions import is_unsupported
 
-COMMAND_LINE = "command_line"  # the source of an argument that is not named
 MOST_PATHS = 200  # settings that a search lists
 MOST_NAMES = 3  # replicas that a row names
 ORIGIN_NOTE = " Only the configuration API reports which arguments were given (docs/config-api.md)."
@@ -80,20 +78,22 @@ def settings_report(
     path: str = "",
     rows: pd.DataFrame | None = None,
     name: str = "",
+    has_replicas: bool = False,
 ) -> View:
-    """Return the settings that match a search, or all values of one `path`.
+    """Return the settings that match a search, or all values of one `path`, by replica too with `has_replicas`.
 
     `rows` are those of `setting_values`, where they are known.
     """
     context = context_of(fleet, name=name, filters=[(key, text) for key, text in _filters(choice, path) if text])
     if path:
         known = tuple(pool_values(fleet, path, choice))
+        replicas = [each for value in known for each in value.replicas] if has_replicas else []
         return View(
             title="Setting",
             headline=path,
             lead=_lead(known),
             context=context,
-            parts=(_values_section(path, known), declared_section(path)),
+            parts=(_values_section(path, known), *replicas_section(fleet, path, replicas), declared_section(path)),
         )
     rows = found_settings(setting_values(fleet) if rows is None else rows, choice)
     number = rows["path"].nunique()
@@ -142,7 +142,7 @@ def pool_values(fleet: Fleet, path: str, choice: Choice = EVERY_SETTING) -> Iter
     by_pool: dict[str, dict[SettingValue, list[Replica]]] = defaultdict(lambda: defaultdict(list))
     for each in fleet.replicas:
         if each.document is not None and _matches(each, choice):
-            by_pool[each.pool or ""][_value(fleet, each, path)].append(each)
+            by_pool[each.pool or ""][setting_value(fleet, each, path)].append(each)
     for pool, by_value in sorted(by_pool.items(), key=lambda item: (len(item[1]) == 1, item[0])):
         most = max(by_value, key=lambda value: len(by_value[value]))
         for value in sorted(by_value, key=lambda value: (len(by_value[value]), value == most, value)):
@@ -150,16 +150,6 @@ def pool_values(fleet: Fleet, path: str, choice: Choice = EVERY_SETTING) -> Iter
             cohorts = tuple(sorted({letters[each.id] for each in members if each.id in letters}))
             origins = Counter(origin_text(path, value, each) for each in members)
             yield PoolValue(pool, value, members, cohorts, value == most, tuple(origins.most_common()))
-
-
-def origin_text(path: str, value: SettingValue, replica: Replica) -> str:
-    """Write the origin of a replica's value: `set by --block-size`, `default`, `derived`."""
-    origin = value_origin(path, value, replica.version, replica.set_arguments)
-    if origin is not ValueOrigin.SET or replica.set_arguments is None:
-        return str(origin)
-    argument = setting_arguments(replica.set_arguments, replica.version)[path]
-    place = f" ({argument.source.replace('_', ' ')})" if argument.source != COMMAND_LINE else ""
-    return f"set by {argument.name}{place}"
 
 
 def origins_text(origins: Sequence[tuple[str, int]]) -> str:
@@ -177,13 +167,6 @@ def _matches(replica: Replica, choice: Choice) -> bool:
         and choice.role in {None, str(replica.role)}
         and all(word in labels for word in choice.label.lower().split())
     )
-
-
-def _value(fleet: Fleet, replica: Replica, path: str) -> SettingValue:
-    setting = fleet.documents[str(replica.document)].settings.get(path)
-    if setting is not None:
-        return SettingValue(setting.value, setting.state)
-    return SettingValue("null", State.UNSUPPORTED if is_unsupported(replica.version, path) else State.ABSENT)
 
 
 def _lead(known: Sequence[PoolValue]) -> str:

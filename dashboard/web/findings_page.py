@@ -108,7 +108,9 @@ def draw_findings(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> No
     with right, st.container(key="finding_panel"):
         section = finding_section(fleet, known, opened, _choices())
         draw.draw_blocks(section.blocks, "finding")
-        draw.draw_prepared(draw.prepare_sections(section.parts, 3), "finding_parts")
+        clicked = draw.draw_prepared(draw.prepare_sections(section.parts, 3), f"finding_parts_{opened.key}")
+        if clicked:
+            draw.open_target(clicked)
         _draw_acceptance(fleet, opened)
 
 

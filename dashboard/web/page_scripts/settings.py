@@ -17,10 +17,11 @@ rows = settings_page.rows(fleet.generation, fleet.since, fleet)
 with st.container(key="filters", horizontal=True, vertical_alignment="bottom", gap="small"):
     choice = settings_page.choose(fleet, has_path=bool(path))
     name = state.snapshot_name()
-    view = settings_report(fleet, choice, path=path, rows=rows, name=name)
+    view = settings_report(fleet, choice, path=path, rows=rows, name=name, has_replicas=True)
 with head:
     if path:
         st.html(markup.link(links.to(pages.SETTINGS), "All settings"))
     draw.draw_head(view)
-draw.draw_sections(view.parts, "settings")
+if clicked := draw.draw_sections(view.parts, f"settings_{path}"):
+    draw.open_target(clicked)
 share.offer(lambda: view)

@@ -33,9 +33,10 @@ from tests.findings_builder import (
     suppression,
     with_findings,
 )
-from tests.page_runner import address, html, open_page, rerun, visit
+from tests.page_runner import address, html, open_page, opened, rerun, visit
 from tests.serving import wait_for
 
+TICKED = "finding_parts_0123456789_1_0"  # key of the table of replicas
 ENTRY = re.compile(r'<li class="(critical|warning|info)"([^>]*)><div class="how">.*?</li>')
 
 
@@ -300,7 +301,11 @@ def test_a_finding_opens_by_its_url_next_to_the_list() -> None:
     assert ["aria-current" in each for each in entries(app)] == [False, True]
     assert '<a href="findings?severity=critical" class="close">Close</a>' in shown
     assert 'href="findings?finding=aaaa000001&amp;severity=critical"' in entries(app)[0]
-    assert [each.label for each in app.expander] == ["About rule RT-01 block-size-differs", "Accept this finding"]
+    assert [each.label for each in app.expander] == [
+        "Compare replicas",
+        "About rule RT-01 block-size-differs",
+        "Accept this finding",
+    ]
     assert '<b>prefix-hash</b><span class="mute"> critical</span> <span class="tag">here</span>' in shown
 
 
@@ -327,7 +332,7 @@ def test_a_finding_of_an_unknown_rule_opens_without_the_page_of_the_rule() -> No
     app = open_page(with_findings(story(), finding(story(), rule="ZZ-99")), "findings", finding="0123456789")
 
     assert "<h2>Block size is 32" in html(app)
-    assert [each.label for each in app.expander] == ["Accept this finding"]
+    assert [each.label for each in app.expander] == ["Compare replicas", "Accept this finding"]
 
 
 def test_a_finding_that_does_not_exist_is_reported_above_the_list() -> None:
@@ -394,3 +399,25 @@ def test_findings_of_the_rules_themselves_fill_the_page() -> None:
     assert "<code>block_size</code> is <code>32</code>; 16 of 17 replicas use <code>16</code>." in html(
         open_page(built, "findings", finding=worst.id)
     )
+
+
+def test_ticked_replicas_of_a_finding_are_compared_the_affected_ones_first() -> None:
+    app = open_page(with_findings(story(), finding(story())), "findings", finding="0123456789")
+    shown = app.dataframe[0].value
+    assert list(shown.columns) == ["Replica", "Affected", "Pool", "Cohort", "Value", "Origin"]
+    assert shown["Affected"].to_list() == ["yes"] + ["no"] * 17
+    assert shown["Value"].to_list()[:2] == ["32", "16"]
+    assert shown["Value"].iloc[-1] == ""  # never read
+
+    assert f"Value of {BLOCK_SIZE}." in html(app)
+    app.session_state[TICKED] = {"selection": {"rows": [1, 0], "columns": [], "cells": []}}
+
+    ids = "%2C".join(f"http%3A%2F%2F{name}%3A8000" for name in shown["Replica"].iloc[[1, 0]])
+    assert f'<a href="compare?replicas={ids}">Compare 2 replicas</a>' in html(rerun(app))
+
+
+def test_a_name_in_the_replicas_of_a_finding_opens_its_page() -> None:
+    app = open_page(with_findings(story(), finding(story())), "findings", finding="0123456789")
+    app.session_state[f"{TICKED}_name"] = {"row": 0, "label": "name"}
+
+    assert opened(rerun(app)) == ["replica?replica=http%3A%2F%2Fchat-70b-17%3A8000"]

@@ -1,7 +1,7 @@
 """The page Settings: search, one setting, filters in the URL, empty states."""
 
 from tests.builders import hostile, story
-from tests.page_runner import html, open_page
+from tests.page_runner import html, open_page, rerun
 
 SIZE = "cache_config.block_size"
 
@@ -42,3 +42,15 @@ def test_foreign_text_is_never_markup() -> None:
         shown = html(open_page(hostile(), "settings", path=path))
         assert "<script" not in shown
         assert "<img" not in shown
+
+
+def test_ticked_replicas_of_a_setting_are_compared() -> None:
+    app = open_page(story(), "settings", path=SIZE, pool="chat-70b")
+    shown = app.dataframe[0].value
+    assert list(shown.columns) == ["Replica", "Pool", "Cohort", "Value", "Origin"]
+    assert shown.iloc[0].to_list() == ["chat-70b-17", "chat-70b", "B", "32", "differs from the default"]
+
+    app.session_state[f"settings_{SIZE}_1"] = {"selection": {"rows": [0, 1], "columns": [], "cells": []}}
+
+    ids = "%2C".join(f"http%3A%2F%2F{name}%3A8000" for name in shown["Replica"].iloc[:2])
+    assert f'<a href="compare?replicas={ids}">Compare 2 replicas</a>' in html(rerun(app))
