@@ -1,9 +1,8 @@
 """The page Compare: how the replicas of one pool differ, and what would change if they did not."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
-from urllib.parse import quote, unquote
+from types import MappingProxyType
 
 from dashboard.analysis.assembly import Fleet, only_replicas
 from dashboard.analysis.whatif.models import WhatIf
@@ -13,6 +12,7 @@ from dashboard.fleet import Pool, Replica
 from dashboard.fleet.formatting import count, first_of
 from dashboard.fleet.pieces import plain
 from dashboard.views.blocks import Block, Paragraph, Section, View
+from dashboard.views.chosen_columns import MOST_CHOSEN
 from dashboard.views.context import context_of
 from dashboard.views.finding_entries import FindingContext, full_entries
 from dashboard.views.finding_list import FindingFilter, group_findings, list_findings
@@ -38,7 +38,7 @@ from dashboard.views.pool_comparison import (
 from dashboard.views.slugs import slug
 from dashboard.views.whatif import whatif_section
 
-MOST_CHOSEN = 12  # replicas of any pools that are compared
+NO_NOTES: Mapping[str, str] = MappingProxyType({})
 CHOSEN_POOL = "chosen replicas"  # the pool that stands for them
 # Anchors of the sections that a page draws around its controls.
 SHARING, SETTINGS, DECIDING = "prefix-sharing", "settings", "deciding-settings"
@@ -71,27 +71,6 @@ def compare_report(
     )
 
 
-class Chosen(NamedTuple):
-    """Replicas of any pools to compare: `ids` of the fleet, `unknown` ones, and how many are too many."""
-
-    ids: tuple[str, ...]
-    unknown: tuple[str, ...]
-    too_many: int
-
-
-def write_chosen(ids: Iterable[str]) -> str:
-    """Return replicas as the value of a URL parameter: percent-encoded ids with commas between."""
-    return ",".join(quote(each, safe=":/[]") for each in ids)
-
-
-def read_chosen(fleet: Fleet, text: str) -> Chosen:
-    """Return the replicas that a URL parameter names, in its order."""
-    ids = tuple(dict.fromkeys(unquote(each) for each in text.split(",") if each))
-    known = {each.id for each in fleet.replicas}
-    found = tuple(each for each in ids if each in known)
-    return Chosen(found[:MOST_CHOSEN], tuple(each for each in ids if each not in known), len(found[MOST_CHOSEN:]))
-
-
 def chosen_reference(fleet: Fleet, ids: Sequence[str], asked: str = "") -> Reference:
     """Return the replica that others are compared with: the one that is asked for, else the first.
 
@@ -102,15 +81,21 @@ def chosen_reference(fleet: Fleet, ids: Sequence[str], asked: str = "") -> Refer
     return Reference(ReferenceKind.REPLICA, known[0]) if known else MAJORITY
 
 
-def chosen_report(fleet: Fleet, ids: Sequence[str], choice: MatrixChoice, *, name: str = "") -> View:
-    """Return how these replicas of a fleet differ, a column each in the order of `ids`, the reference first."""
+def chosen_report(
+    fleet: Fleet, ids: Sequence[str], choice: MatrixChoice, *, name: str = "", notes: Mapping[str, str] = NO_NOTES
+) -> View:
+    """Return how these replicas of a fleet differ, a column each in the order of `ids`, the reference first.
+
+    `notes` are about single columns, such as the snapshot that a replica is from.
+    """
     part = only_replicas(fleet, ids, CHOSEN_POOL)
     (pool,) = part.pools
-    pools = {each.id: each.pool for each in fleet.replicas}
+    pools = {each.id: each.pool or "no pool" for each in fleet.replicas}
     members = members_of(part, pool)
-    found = _with_pools(compare_chosen(part, pool, choice, ids), pools)
+    heads = {each: ", ".join(filter(None, (pools[each], notes.get(each, "")))) for each in ids}
+    found = _with_notes(compare_chosen(part, pool, choice, ids), heads)
     names = {each.id: each.name for each in members}
-    named = [f"{names[each]} ({pools[each] or 'no pool'})" for each in ids]
+    named = [f"{names[each]} ({heads[each]})" for each in ids]
     return View(
         title="Compare",
         headline=f"{count(len(ids), 'replica')} compared",
@@ -125,12 +110,12 @@ def chosen_report(fleet: Fleet, ids: Sequence[str], choice: MatrixChoice, *, nam
     )
 
 
-def _with_pools(found: Comparison, pools: Mapping[str, str | None]) -> Comparison:
+def _with_notes(found: Comparison, notes: Mapping[str, str]) -> Comparison:
     """Note the pool of each replica at its column; a cohort's letter means nothing among replicas of several pools."""
 
     def noted(column: Column) -> Column:
         reference = ", reference" if column.note == REFERENCE_NOTE else ""
-        return replace(column, note=f"{pools[column.key] or 'no pool'}{reference}", cohort="")
+        return replace(column, note=f"{notes[column.key]}{reference}", cohort="")
 
     prefix, matrix = (replace(each, columns=tuple(map(noted, each.columns))) for each in (found.prefix, found.matrix))
     return found._replace(prefix=prefix, matrix=matrix)

@@ -36,7 +36,9 @@ TAB = "tab"
 REFERENCE = "reference"
 COLUMNS = "columns"
 ORIGIN = "origin"  # whether a setting was set
-CHOSEN = "replicas"  # ids of replicas to compare, each percent-encoded, with commas between
+CHOSEN = (
+    "replicas"  # ids of replicas to compare, each percent-encoded, with commas between; `id@snapshot`: as it was then
+)
 MEASURE = "measure"
 LENGTH = "length"
 PER = "per"

@@ -15,17 +15,7 @@ from dashboard.fleet import Baseline, Pool
 from dashboard.fleet.formatting import middle_cut, natural, one_line
 from dashboard.fleet.pieces import Kind, Target
 from dashboard.views import pages
-from dashboard.views.blocks import View
-from dashboard.views.compare import (
-    MOST_CHOSEN,
-    Chosen,
-    chosen_reference,
-    chosen_report,
-    deciding_section,
-    read_chosen,
-    settings_section,
-    sharing_section,
-)
+from dashboard.views.compare import deciding_section, settings_section, sharing_section
 from dashboard.views.compare_dialogs import cohort_blocks, setting_blocks
 from dashboard.views.context import context_line, context_of
 from dashboard.views.glossary import TERMS
@@ -42,10 +32,9 @@ from dashboard.views.pool_comparison import (
     pool_named,
 )
 from dashboard.views.whatif import whatif_section
-from dashboard.web import draw, empty, links, markup, matrix, share, state
+from dashboard.web import draw, links, markup, matrix
 from dashboard.web.state import shared
 
-LEAST_CHOSEN = 2  # replicas to compare
 MOST_REPLICA_COLUMNS = 12  # a larger pool is compared by cohorts only
 DIFFERENCES, ALL = "Only differences", "All settings"  # labels of the control and values in the URL
 COHORTS, REPLICAS = "Cohorts", "Replicas"
@@ -94,63 +83,6 @@ def shown(generation: int, polled_at: datetime | None, pool_name: str, choice: M
     )
 
 
-@shared(max_entries=8)
-def chosen_view(  # the first arguments are the cache's key
-    generation: int,  # noqa: ARG001
-    polled_at: datetime | None,  # noqa: ARG001
-    ids: tuple[str, ...],
-    choice: MatrixChoice,
-    name: str,
-    _fleet: Fleet,
-) -> tuple[View, draw.Prepared]:
-    """Return the comparison of chosen replicas, and its sections prepared."""
-    view = chosen_report(_fleet, ids, choice, name=name)
-    return view, draw.prepare_sections(view.parts)
-
-
-def draw_chosen(fleet: Fleet, text: str) -> None:
-    """Draw the comparison of the replicas that the URL names."""
-    chosen = read_chosen(fleet, text)
-    _draw_not_shown(chosen)
-    if len(chosen.ids) < LEAST_CHOSEN:
-        empty.too_few_chosen()
-        return
-    names = {each.id: each.name for each in fleet.replicas}
-    head = st.container()
-    with st.container(key="filters", horizontal=True, vertical_alignment="bottom", gap="small"):
-        rows = links.draw_segments("Show", pages.SHOW, (DIFFERENCES, ALL))
-        search = st.text_input("Search", **links.bind(pages.SEARCH), placeholder="path or value", live=True, width=150)
-        bound = links.bind(pages.REFERENCE, chosen.ids)
-        reference = st.selectbox(
-            "Reference", chosen.ids, **bound, format_func=lambda key: one_line(names[key]), width=240
-        )
-        origin = _choose_origin()
-    choice = MatrixChoice(
-        only_differences=rows != ALL,
-        search=search or "",
-        origin=origin,
-        reference=chosen_reference(fleet, chosen.ids, str(reference)),
-        by_replica=True,
-    )
-    view, pieces = chosen_view(fleet.generation, fleet.polled_at, chosen.ids, choice, state.snapshot_name(), fleet)
-    with head:
-        draw.draw_head(view)
-    clicked = draw.draw_prepared(pieces, "chosen")
-    share.offer(lambda: view)
-    if clicked is not None and clicked.kind is Kind.SETTING:
-        links.open_url(links.to(pages.SETTINGS, path=clicked.key))
-    elif clicked is not None:
-        draw.open_target(clicked)
-
-
-def _draw_not_shown(chosen: Chosen) -> None:
-    sentences = [f"{one_line(each)} is not in this fleet." for each in chosen.unknown]
-    if chosen.too_many:
-        sentences.append(f"At most {MOST_CHOSEN} replicas are compared: {chosen.too_many:,} are left out.")
-    if sentences:
-        st.html(markup.notice("warning", markup.text(" ".join(sentences))))
-
-
 def choose_pool(pools: Sequence[str]) -> str | None:
     """Draw the choice of a pool, by default the first one; None where the URL names a pool that does not exist."""
     if st.query_params.get(pages.POOL, pools[0]) not in pools:
@@ -182,7 +114,7 @@ def choose(pool: Pool, names: Mapping[str, str], baseline: Baseline | None) -> M
     options = [EVERY_SECTION, *sorted(sections)]
     section = st.selectbox("Section", options, **links.bind(pages.SECTION, options), format_func=one_line, width=165)
     reference = _choose_reference(pool, names, baseline)
-    origin = _choose_origin()
+    origin = choose_origin()
     columns = COHORTS
     if len(pool.replicas) <= MOST_REPLICA_COLUMNS:
         columns = links.draw_segments("Columns", pages.COLUMNS, (COHORTS, REPLICAS))
@@ -196,7 +128,8 @@ def choose(pool: Pool, names: Mapping[str, str], baseline: Baseline | None) -> M
     )
 
 
-def _choose_origin() -> OriginFilter:
+def choose_origin() -> OriginFilter:
+    """Draw the choice of settings by their origin, and return it."""
     bound = links.bind(pages.ORIGIN, list(OriginFilter))
     chosen = st.selectbox(
         "Origin", list(OriginFilter), **bound, format_func=lambda key: ORIGIN_WORDS[key], width=195, help=ORIGIN_HELP

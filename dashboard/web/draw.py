@@ -27,7 +27,7 @@ from dashboard.views.blocks import (
     View,
     value_of,
 )
-from dashboard.views.compare import MOST_CHOSEN, write_chosen
+from dashboard.views.chosen_columns import MOST_CHOSEN, write_chosen
 from dashboard.web import charts, links, markup, matrix
 
 ROW, HEAD, TALLEST = 35, 37, 702  # px of a large table

@@ -5,7 +5,8 @@ import pytest
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare import MAJORITY, Reference, ReferenceKind
 from dashboard.views.blocks import DifferenceTable
-from dashboard.views.compare import MOST_CHOSEN, chosen_reference, chosen_report, read_chosen, write_chosen
+from dashboard.views.chosen_columns import MOST_CHOSEN, ChosenColumn, read_chosen, write_chosen
+from dashboard.views.compare import chosen_reference, chosen_report
 from dashboard.views.pool_comparison import MatrixChoice
 from tests.builders import alike, document, down, fleet, replica
 from tests.findings_builder import evidence, finding, with_findings
@@ -38,7 +39,7 @@ def test_ids_survive_the_url(ids: tuple[str, ...]) -> None:
 def test_unknown_ids_are_named_and_repeated_ones_count_once() -> None:
     chosen = read_chosen(mixed(), f"{EMBED},{CHAT},{EMBED},http://removed:8000,")
 
-    assert (chosen.ids, chosen.unknown, chosen.too_many) == ((EMBED, CHAT), ("http://removed:8000",), 0)
+    assert (chosen.ids, chosen.unknown, chosen.too_many) == ((EMBED, CHAT), (ChosenColumn("http://removed:8000"),), 0)
 
 
 def test_more_than_the_limit_are_counted() -> None:

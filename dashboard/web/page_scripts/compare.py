@@ -6,7 +6,7 @@ from dashboard.render.csv_table import matrix_csv
 from dashboard.views import pages
 from dashboard.views.compare import compare_report
 from dashboard.views.pool_comparison import head_text, members_of, pool_named, unmatched_text
-from dashboard.web import compare_page, draw, empty, links, markup, share, state
+from dashboard.web import chosen_page, compare_page, draw, empty, links, markup, share, state
 from dashboard.web.overview import pool_order
 
 fleet = state.fleet()
@@ -15,7 +15,7 @@ if not fleet.pools:
     state.end_page()
 
 if chosen := st.query_params.get(pages.CHOSEN):
-    compare_page.draw_chosen(fleet, chosen)
+    chosen_page.draw_chosen(fleet, chosen)
     state.end_page()
 
 with st.container(key="pool_head", horizontal=True, vertical_alignment="center"):

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +15,20 @@ from dashboard.compare import BASELINE, build_matrix
 from dashboard.fleet import Baseline
 from dashboard.render.csv_table import matrix_csv
 from dashboard.rules.policy import Policy
-from dashboard.views.compare import write_chosen
+from dashboard.views.chosen_columns import write_chosen
 from tests.builders import HASHING, HOSTILE, NOW, alike, document, down, fleet, hashing, hostile, replica, story
-from tests.page_runner import address, html, open_page, opened, rerun, tables
+from tests.page_runner import (
+    address,
+    earlier,
+    freeze,
+    html,
+    open_page,
+    opened,
+    rerun,
+    show_with_snapshots,
+    tables,
+    visit,
+)
 
 BLOCK_SIZE = "cache_config.block_size"
 DOCUMENT = document()
@@ -72,6 +84,33 @@ def test_the_first_of_the_chosen_replicas_is_the_reference_also_if_it_is_unreach
 
 def open_chosen(built: Fleet, *ids: str) -> AppTest:
     return open_page(built, "compare", replicas=write_chosen(ids), show="All settings")
+
+
+def test_a_replica_now_and_in_a_snapshot_are_columns_and_a_missing_snapshot_is_named(tmp_path: Path) -> None:
+    then = document({BLOCK_SIZE: 64})
+    show_with_snapshots(fleet([replica("chat-1", document=DOCUMENT)], [DOCUMENT]), tmp_path)
+    key = freeze(earlier(fleet([replica("chat-1", document=then)], [then])), "Before")
+    app = visit("compare", replicas=f"http://chat-1:8000,http://chat-1:8000@{key},http://chat-1:8000@ffffffffff")
+    settings = tables(app)[0]
+
+    assert "There is no snapshot “ffffffffff” here; it may have been deleted." in html(app)
+    assert re.findall(r'<th scope="col" data-column="[^"]+" tabindex="0">(.*?)</th>', settings) == [
+        "chat-1<small>chat, reference</small>",
+        f"chat-1 @ Before<small>chat, snapshot {key[:10]}, data as of 2026-02-23T11:42:05Z</small>",
+    ]
+    assert re.findall(r"<td[^>]*>(\d+)", row(settings, BLOCK_SIZE)) == ["16", "64"]
+
+
+def test_a_snapshot_is_added_to_one_replica_on_the_page(tmp_path: Path) -> None:
+    show_with_snapshots(fleet([replica("chat-1", document=DOCUMENT)], [DOCUMENT]), tmp_path)
+    key = freeze(service.current(), "Before")
+    app = visit("compare", replicas="http://chat-1:8000")
+    assert "Choose at least two replicas" in html(app)
+
+    app.selectbox(key="added_snapshot").set_value(key)
+
+    assert "2 replicas compared" in html(rerun(app))
+    assert address(app, "replicas") == f"http://chat-1:8000,http://chat-1:8000@{key}"
 
 
 @pytest.mark.parametrize("ids", ["http://gone:8000", ","])

@@ -1,0 +1,115 @@
+"""Replicas that a URL names to compare: of the fleet that is shown, or as they were in a snapshot (`id@snapshot`)."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet.formatting import one_line, short_id
+from dashboard.rules.findings import Finding
+from dashboard.views.context import as_of
+
+MOST_CHOSEN = 12  # replicas of any pools that are compared
+AT = "@"  # between replica and snapshot; `quote` encodes it within an id
+
+
+class ChosenColumn(NamedTuple):
+    """A replica to compare; `snapshot` is the id in the URL, empty for the fleet that is shown."""
+
+    replica: str
+    snapshot: str = ""
+
+    @property
+    def key(self) -> str:
+        """Return its id among the replicas that are compared."""
+        return f"{self.replica}{AT}{self.snapshot}" if self.snapshot else self.replica
+
+
+class Chosen(NamedTuple):
+    """Replicas to compare: `ids` of the fleet, `unknown` ones, and how many are too many."""
+
+    ids: tuple[str, ...]
+    unknown: tuple[ChosenColumn, ...]
+    too_many: int
+
+
+class Frozen(NamedTuple):
+    """An opened snapshot: its fleet and its name, which may be empty."""
+
+    fleet: Fleet
+    name: str
+
+    @property
+    def label(self) -> str:
+        """Return its name, else its id."""
+        return self.name or short_id(str(self.fleet.snapshot))
+
+
+def write_chosen(ids: Iterable[str]) -> str:
+    """Return replicas as the value of a URL parameter: percent-encoded ids with commas between."""
+    return ",".join(quote(each, safe=":/[]") for each in ids)
+
+
+def add_snapshot(text: str, snapshot: str) -> str:
+    """Return the value of the URL parameter with each replica of the fleet also as it was in a snapshot."""
+    added = [f"{write_chosen([each.replica])}{AT}{snapshot}" for each in chosen_columns(text) if not each.snapshot]
+    return ",".join([text, *added])
+
+
+def chosen_columns(text: str) -> tuple[ChosenColumn, ...]:
+    """Return what a URL parameter names, each once, in its order."""
+    parts = (each.partition(AT) for each in text.split(",") if each)
+    return tuple(dict.fromkeys(ChosenColumn(unquote(replica), snapshot) for replica, _, snapshot in parts))
+
+
+def read_chosen(fleet: Fleet, text: str) -> Chosen:
+    """Return the replicas that a URL parameter names. `fleet` is that of `with_snapshots`."""
+    known = {each.id for each in fleet.replicas}
+    columns = chosen_columns(text)
+    found = tuple(each.key for each in columns if each.key in known)
+    return Chosen(
+        found[:MOST_CHOSEN], tuple(each for each in columns if each.key not in known), len(found[MOST_CHOSEN:])
+    )
+
+
+def with_snapshots(fleet: Fleet, columns: Iterable[ChosenColumn], opened: Mapping[str, Frozen]) -> Fleet:
+    """Return the fleet with the replicas that columns name in snapshots, with their documents and findings.
+
+    Their id is the column's key, their name has the snapshot. What is in no snapshot of `opened` is left out.
+    """
+    wanted = {each: opened[each.snapshot] for each in columns if each.snapshot in opened}
+    replicas, documents, findings = list(fleet.replicas), dict(fleet.documents), list(fleet.inspection.findings)
+    for column, frozen in wanted.items():
+        for each in frozen.fleet.replicas:
+            if each.id == column.replica:
+                replicas.append(replace(each, id=column.key, name=f"{each.name} {AT} {one_line(frozen.label)}"))
+                documents |= {key: frozen.fleet.documents[key] for key in [each.document] if key is not None}
+        findings += _findings(column, frozen.fleet)
+    inspection = replace(fleet.inspection, findings=tuple(findings))
+    return replace(fleet, replicas=tuple(replicas), documents=documents, inspection=inspection)
+
+
+def _findings(column: ChosenColumn, frozen: Fleet) -> Iterator[Finding]:
+    for each in frozen.inspection.findings:
+        if column.replica in each.replicas:
+            yield replace(each, replicas=(column.key,))
+
+
+def snapshot_notes(columns: Iterable[ChosenColumn], opened: Mapping[str, Frozen]) -> dict[str, str]:
+    """Return the snapshot of each column that has one, with its time: `snapshot 3fa9c01b2e, data as of ...`."""
+    wanted = ((each.key, opened[each.snapshot].fleet) for each in columns if each.snapshot in opened)
+    return {key: f"snapshot {short_id(str(frozen.snapshot))}, {as_of(frozen)}" for key, frozen in wanted}
+
+
+def not_shown(chosen: Chosen, opened: Mapping[str, Frozen], problems: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each replica and each snapshot that is not shown. `problems` are by snapshot."""
+    sentences = list(problems.values())
+    for each in chosen.unknown:
+        if not each.snapshot:
+            sentences.append(f"{one_line(each.replica)} is not in this fleet.")
+        elif each.snapshot in opened:
+            sentences.append(f"{one_line(each.replica)} is not in snapshot {one_line(opened[each.snapshot].label)}.")
+    if chosen.too_many:
+        sentences.append(f"At most {MOST_CHOSEN} replicas are compared: {chosen.too_many:,} are left out.")
+    return sentences

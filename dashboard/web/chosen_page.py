@@ -1,0 +1,133 @@
+"""Chosen replicas side by side on the page Compare: of any pools, and as they were in snapshots."""
+
+from datetime import datetime
+
+import streamlit as st
+
+from dashboard import service
+from dashboard.analysis.assembly import Fleet
+from dashboard.errors import SnapshotError
+from dashboard.fleet.formatting import one_line
+from dashboard.fleet.pieces import Kind
+from dashboard.views import pages
+from dashboard.views.blocks import View
+from dashboard.views.chosen_columns import (
+    Frozen,
+    add_snapshot,
+    chosen_columns,
+    not_shown,
+    read_chosen,
+    snapshot_notes,
+    with_snapshots,
+)
+from dashboard.views.compare import chosen_reference, chosen_report
+from dashboard.views.pool_comparison import MatrixChoice
+from dashboard.views.snapshots import describe_snapshot
+from dashboard.web import compare_page, draw, empty, links, markup, share, state
+from dashboard.web.state import shared
+
+LEAST_CHOSEN = 2  # replicas to compare
+ADDED = "added_snapshot"  # key of the choice that adds columns
+
+
+@shared(max_entries=8)
+def chosen_view(  # the first arguments are the cache's key
+    generation: int,  # noqa: ARG001
+    polled_at: datetime | None,  # noqa: ARG001
+    ids: tuple[str, ...],
+    choice: MatrixChoice,
+    name: str,
+    notes: dict[str, str],
+    _fleet: Fleet,
+) -> tuple[View, draw.Prepared]:
+    """Return the comparison of chosen replicas, and its sections prepared."""
+    view = chosen_report(_fleet, ids, choice, name=name, notes=notes)
+    return view, draw.prepare_sections(view.parts)
+
+
+def draw_chosen(shown: Fleet, text: str) -> None:
+    """Draw the comparison of the replicas that the URL names."""
+    columns = chosen_columns(text)
+    opened, problems = _open_snapshots({each.snapshot: None for each in columns if each.snapshot})
+    fleet = with_snapshots(shown, columns, opened)
+    chosen = read_chosen(fleet, text)
+    if sentences := not_shown(chosen, opened, problems):
+        st.html(markup.notice("warning", markup.text(" ".join(sentences))))
+    if len(chosen.ids) < LEAST_CHOSEN:
+        empty.too_few_chosen()
+        if chosen.ids:
+            _choose_snapshot(text)
+        return
+    names = {each.id: each.name for each in fleet.replicas}
+    head = st.container()
+    with st.container(key="filters", horizontal=True, vertical_alignment="bottom", gap="small"):
+        rows = links.draw_segments("Show", pages.SHOW, (compare_page.DIFFERENCES, compare_page.ALL))
+        search = st.text_input("Search", **links.bind(pages.SEARCH), placeholder="path or value", live=True, width=150)
+        origin = compare_page.choose_origin()
+        first = chosen_reference(fleet, chosen.ids).key or chosen.ids[0]
+        options = [first, *(each for each in chosen.ids if each != first)]
+        bound = links.bind(pages.REFERENCE, options)
+        reference = st.selectbox("Reference", options, **bound, format_func=lambda key: one_line(names[key]), width=240)
+        _choose_snapshot(text)
+    choice = MatrixChoice(
+        only_differences=rows != compare_page.ALL,
+        search=search or "",
+        origin=origin,
+        reference=chosen_reference(fleet, chosen.ids, str(reference)),
+        by_replica=True,
+    )
+    notes = snapshot_notes(columns, opened)
+    view, pieces = chosen_view(
+        fleet.generation, fleet.polled_at, chosen.ids, choice, state.snapshot_name(), notes, fleet
+    )
+    with head:
+        draw.draw_head(view)
+    clicked = draw.draw_prepared(pieces, "chosen")
+    share.offer(lambda: view)
+    if clicked is None:
+        return
+    frozen = next((each for each in columns if each.snapshot and each.key == clicked.key), None)
+    if clicked.kind is Kind.SETTING:
+        links.open_url(links.to(pages.SETTINGS, path=clicked.key))
+    elif frozen is not None:
+        links.open_url(links.live(pages.REPLICA_PAGE, replica=frozen.replica, snapshot=frozen.snapshot))
+    else:
+        draw.open_target(clicked)
+
+
+def _open_snapshots(asked: dict[str, None]) -> tuple[dict[str, Frozen], dict[str, str]]:
+    """Return the snapshots by their texts in the URL, and why the others cannot be opened."""
+    opened, problems = {}, {}
+    for text in asked:
+        try:
+            key = service.snapshots().named(text)
+            opened[text] = Frozen(service.frozen(key), service.snapshots().get(key).metadata.name)
+        except SnapshotError as error:
+            problems[text] = str(error)
+    return opened, problems
+
+
+def _choose_snapshot(text: str) -> None:
+    """Draw the choice of a snapshot, which adds each replica as it was then; nothing without snapshots."""
+    try:
+        known = {each.id: each for each in service.snapshots().all()}
+    except SnapshotError:  # the page Snapshots has the reason
+        return
+    if known:
+        st.selectbox(
+            "Add snapshot",
+            list(known),
+            index=None,
+            key=ADDED,
+            format_func=lambda key: one_line(describe_snapshot(known[key])),
+            on_change=_add_snapshot,
+            args=(text,),
+            placeholder="none",
+            width=240,
+        )
+
+
+def _add_snapshot(text: str) -> None:
+    if key := st.session_state[ADDED]:
+        st.query_params[pages.CHOSEN] = add_snapshot(text, key)
+        st.session_state[ADDED] = None
