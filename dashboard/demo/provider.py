@@ -87,7 +87,7 @@ def _answer(
             },
             "chat": _chat(configuration, config),
             "adapters": [],
-            "set_arguments": list(_arguments(configuration)),
+            "set_arguments": list(_arguments(configuration, server["vllm_env"])),
             "settings": None,
             "environment": None,
             "unavailable": [GONE],
@@ -121,7 +121,7 @@ def _engine(
     }
 
 
-def _arguments(configuration: Configuration) -> Iterator[dict[str, str]]:
+def _arguments(configuration: Configuration, environment: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """Yield the arguments that the replica was started with, as `vllm serve MODEL --FLAG ...` has them."""
     flags = known_flags()
     given = {
@@ -139,6 +139,8 @@ def _arguments(configuration: Configuration) -> Iterator[dict[str, str]]:
         if is_given:
             yield {"argument": name, "source": "command_line"}
     yield {"argument": "VLLM_PLUGINS", "source": "environment"}
+    if environment.get("VLLM_SERVER_DEV_MODE"):
+        yield {"argument": "VLLM_SERVER_DEV_MODE", "source": "environment"}
 
 
 def _scheduling(config: Mapping[str, Any]) -> dict[str, Any]:

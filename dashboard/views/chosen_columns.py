@@ -1,6 +1,6 @@
 """Replicas that a URL names to compare: of the fleet that is shown, or as they were in a snapshot (`id@snapshot`)."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import quote, unquote
@@ -51,10 +51,13 @@ def write_chosen(ids: Iterable[str]) -> str:
     return ",".join(quote(each, safe=":/[]") for each in ids)
 
 
-def add_snapshot(text: str, snapshot: str) -> str:
-    """Return the value of the URL parameter with each replica of the fleet also as it was in a snapshot."""
-    added = [f"{write_chosen([each.replica])}{AT}{snapshot}" for each in chosen_columns(text) if not each.snapshot]
-    return ",".join([text, *added])
+def add_snapshot(text: str, snapshot: str, known: Collection[str]) -> str:
+    """Return the value of the URL parameter with each replica of the fleet also as it was in a snapshot.
+
+    `known` are the ids that are shown: a replica that the fleet lacks is not added.
+    """
+    ids = [each.replica for each in chosen_columns(text) if not each.snapshot and each.replica in known]
+    return ",".join([text, *(f"{write_chosen([each])}{AT}{snapshot}" for each in ids)])
 
 
 def chosen_columns(text: str) -> tuple[ChosenColumn, ...]:

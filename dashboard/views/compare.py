@@ -95,7 +95,7 @@ def chosen_report(
     heads = {each: ", ".join(filter(None, (pools[each], notes.get(each, "")))) for each in ids}
     found = _with_notes(compare_chosen(part, pool, choice, ids), heads)
     names = {each.id: each.name for each in members}
-    named = [f"{names[each]} ({heads[each]})" for each in ids]
+    named = [f"{names[each]} ({pools[each]})" for each in ids]
     return View(
         title="Compare",
         headline=f"{count(len(ids), 'replica')} compared",

@@ -56,7 +56,7 @@ def draw_chosen(shown: Fleet, text: str) -> None:
     if len(chosen.ids) < LEAST_CHOSEN:
         empty.too_few_chosen()
         if chosen.ids:
-            _choose_snapshot(text)
+            _choose_snapshot(text, chosen.ids)
         return
     names = {each.id: each.name for each in fleet.replicas}
     head = st.container()
@@ -68,7 +68,7 @@ def draw_chosen(shown: Fleet, text: str) -> None:
         options = [first, *(each for each in chosen.ids if each != first)]
         bound = links.bind(pages.REFERENCE, options)
         reference = st.selectbox("Reference", options, **bound, format_func=lambda key: one_line(names[key]), width=240)
-        _choose_snapshot(text)
+        _choose_snapshot(text, chosen.ids)
     choice = MatrixChoice(
         only_differences=rows != compare_page.ALL,
         search=search or "",
@@ -107,7 +107,7 @@ def _open_snapshots(asked: dict[str, None]) -> tuple[dict[str, Frozen], dict[str
     return opened, problems
 
 
-def _choose_snapshot(text: str) -> None:
+def _choose_snapshot(text: str, ids: tuple[str, ...]) -> None:
     """Draw the choice of a snapshot, which adds each replica as it was then; nothing without snapshots."""
     try:
         known = {each.id: each for each in service.snapshots().all()}
@@ -121,13 +121,13 @@ def _choose_snapshot(text: str) -> None:
             key=ADDED,
             format_func=lambda key: one_line(describe_snapshot(known[key])),
             on_change=_add_snapshot,
-            args=(text,),
+            args=(text, ids),
             placeholder="none",
             width=240,
         )
 
 
-def _add_snapshot(text: str) -> None:
+def _add_snapshot(text: str, ids: tuple[str, ...]) -> None:
     if key := st.session_state[ADDED]:
-        st.query_params[pages.CHOSEN] = add_snapshot(text, key)
+        st.query_params[pages.CHOSEN] = add_snapshot(text, key, ids)
         st.session_state[ADDED] = None

@@ -117,3 +117,11 @@ def test_each_rank_has_an_answer_with_its_own_blocks() -> None:
             answer["kv_cache"]["num_gpu_blocks"] == answer["fleet"]["settings"]["cache_config.num_gpu_blocks"] == blocks
         )
         assert answer["fleet"]["engines"] == engines
+
+
+@pytest.mark.parametrize("name", WITH_PROVIDER)
+def test_development_mode_is_an_argument_of_the_environment(name: str) -> None:
+    fleet = _json(name, "full=true")["fleet"]
+    given = {"argument": "VLLM_SERVER_DEV_MODE", "source": "environment"} in fleet["set_arguments"]
+
+    assert given is fleet["environment"]["VLLM_SERVER_DEV_MODE"]

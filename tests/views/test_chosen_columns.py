@@ -95,8 +95,8 @@ def test_what_is_missing_is_named_and_the_rest_is_compared() -> None:
 
 
 def test_a_snapshot_is_added_for_each_replica_of_the_fleet() -> None:
-    assert add_snapshot(f"{A},{B},{B}@{SNAPSHOT}", "ffffffffff") == (
-        f"{A},{B},{B}@{SNAPSHOT},{A}@ffffffffff,{B}@ffffffffff"
+    assert add_snapshot(f"{A},{B},http://removed:8000,{B}@{SNAPSHOT}", "ffffffffff", (A, B, f"{B}@{SNAPSHOT}")) == (
+        f"{A},{B},http://removed:8000,{B}@{SNAPSHOT},{A}@ffffffffff,{B}@ffffffffff"
     )
 
 
@@ -105,7 +105,7 @@ def test_any_id_survives_the_url_with_and_without_a_snapshot(ids: list[str]) -> 
     plain = tuple(ChosenColumn(each) for each in ids)
     frozen = tuple(ChosenColumn(each, SNAPSHOT) for each in ids)
 
-    assert chosen_columns(add_snapshot(write_chosen(ids), SNAPSHOT)) == (*plain, *frozen)
+    assert chosen_columns(add_snapshot(write_chosen(ids), SNAPSHOT, ids)) == (*plain, *frozen)
 
 
 @pytest.mark.parametrize("text", ["", ",", ",,"])
