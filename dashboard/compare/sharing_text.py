@@ -85,9 +85,9 @@ def sharing_text(verdict: SharingVerdict, replicas: Mapping[str, Replica]) -> Te
         [
             *_split(verdict, isolated, replicas),
             *_not_sharing(verdict, pairs),
-            *_sharing(verdict),
             *_probably_random(verdict, {own.letter for own, _, _ in pairs}),
             *_other_versions(verdict, {own.letter for own, _, cell in pairs if cell.share is Share.NO}),
+            *_sharing(verdict),
             *_kv_unknown(verdict),
             *_not_reported(verdict),
         ]

@@ -227,7 +227,8 @@ def _offer_comparison(ticked: Sequence[Target]) -> None:
         return
     if len(ids) == 1:
         link = markup.link(links.to(pages.REPLICA_PAGE, replica=ids[0]), "Open the ticked replica")
-        st.html(f'<p class="ticked">{link}; tick another one to compare them.</p>')
+        then = markup.link(links.to(pages.COMPARE, replicas=write_chosen(ids)), "Compare it with a snapshot")
+        st.html(f'<p class="ticked">{link}; tick another one to compare them. {then}</p>')
     elif len(ids) <= MOST_CHOSEN:
         link = markup.link(links.to(pages.COMPARE, replicas=write_chosen(ids)), f"Compare {len(ids)} replicas")
         st.html(f'<p class="ticked">{link}</p>')

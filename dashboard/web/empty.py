@@ -67,7 +67,7 @@ def too_few_replicas(why: str) -> None:
 def too_few_chosen() -> None:
     """Draw that a comparison needs two replicas, and where they are chosen."""
     replicas = markup.link(links.to(pages.REPLICAS), "Replicas")
-    _draw("Choose at least two replicas", "Tick them on the page Replicas.", replicas)
+    _draw("Choose at least two replicas", "Tick them on the page Replicas, or add a snapshot.", replicas)
 
 
 def no_settings_reported(where: str) -> None:

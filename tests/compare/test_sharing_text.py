@@ -1,5 +1,6 @@
 """The sentences on prefix sharing: a claim, its basis and its cause."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -17,12 +18,14 @@ from tests.compare.sharing_pools import (
     CACHING,
     SILENT,
     Cohort,
+    drawn_pools,
     pool_of_cohorts,
     text_of,
     verdict_of,
 )
 
 ABSENT = setting(None, State.ABSENT)
+DRAWN = 250
 XXHASH = {ALGORITHM: "xxhash"}
 LAYOUT, DTYPE, MODEL = "cache_config.kv_cache_layout", "cache_config.cache_dtype", "model_config.model"
 
@@ -53,6 +56,17 @@ LAYOUT, DTYPE, MODEL = "cache_config.kv_cache_layout", "cache_config.cache_dtype
 def test_each_claim_has_a_basis_and_a_cause(cohorts: Sequence[Cohort], text: str) -> None:
     """The table of verdicts has the other sentences."""
     assert text_of(*cohorts) == text
+
+
+def test_what_does_not_share_or_may_not_is_before_what_shares() -> None:
+    bad = re.compile(r"share no prefixes|not share|shares? prefixes only partly|may hash differently")
+    good = re.compile(r"(?<!not) share prefixes(?! only)| hash alike")
+    for pool, documents, replicas in drawn_pools(DRAWN):
+        text = to_plain(sharing_text(sharing_verdict(pool, replicas, documents), replicas))
+        last_bad = max((found.start() for found in bad.finditer(text)), default=-1)
+        first_good = good.search(text)
+
+        assert first_good is None or last_bad < first_good.start(), text
 
 
 def test_unread_replicas_and_ignored_settings_are_named() -> None:

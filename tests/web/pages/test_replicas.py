@@ -75,6 +75,7 @@ def test_a_clicked_name_opens_the_replica_and_a_tick_opens_nothing(
     [
         ([], ""),
         ([0], "Open the ticked replica"),
+        ([0], ">Compare it with a snapshot</a>"),
         ([0, 1], "Compare 2 replicas"),
         (list(range(13)), "13 replicas ticked: at most 12 can be compared."),
         ([99], ""),  # filters removed it
