@@ -6,6 +6,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser import settle, tab, url_has, visit
+from tests.e2e.frozen_store import LATEST
+from tests.e2e.states import OTHER_HASH, STOCK
 
 pytestmark = pytest.mark.browser
 
@@ -16,7 +18,13 @@ TRAPS = """() => [...document.querySelectorAll('[data-testid=stMain] *')].filter
 
 
 @pytest.mark.parametrize(
-    "query", ["pool=chat-70b", "pool=gemma-27b&columns=Replicas", "pool=chat-70b&show=All+settings"]
+    "query",
+    [
+        "pool=chat-70b",
+        "pool=gemma-27b&columns=Replicas",
+        "pool=chat-70b&show=All+settings",
+        f"replicas={OTHER_HASH},{STOCK},{OTHER_HASH}@{LATEST},http://gone:1",
+    ],
 )
 def test_the_differences_begin_in_the_upper_half_and_only_the_page_scrolls(
     page: Page, frozen_url: str, query: str
