@@ -148,6 +148,14 @@ def settle(page: Page) -> None:
     _wait_for_equal_looks(page, lambda: page.evaluate(CONTENT))
 
 
+def switch_theme(page: Page, theme: Theme) -> None:
+    """Switch the theme of a page. Charts have the theme of the time at which the page was opened."""
+    page.emulate_media(color_scheme=theme)
+    if page.locator("[data-testid=stPlotlyChart]").count():
+        page.reload()
+    settle(page)
+
+
 def photograph(page: Page, is_expected: Callable[[bytes], bool] | None = None) -> bytes:
     """Return a picture that is as expected, or else equals the picture before it."""
     return _wait_for_equal_looks(page, lambda: page.screenshot(animations="disabled", caret="hide"), is_expected)

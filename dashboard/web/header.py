@@ -29,7 +29,7 @@ _LOOK = BLOCK_STYLES + "".join(file.read_text(encoding="utf-8") for file in sort
 _STILL = (_HERE / "still.css").read_text(encoding="utf-8")
 _MEETING = (_HERE / "meeting.css").read_text(encoding="utf-8")
 # navigate.js copies `data-status` to a live region: screen readers read it as soon as it appears.
-_STALE = f'<span class="late" data-status="The data is stale.">{markup.glyph("warning", "")} <b>stale</b></span>'
+_STALE = f'<span class="late" data-status="The data is stale.">{markup.glyph("warning")} <b>stale</b></span>'
 SEARCH_LINK = '<a class="search-everything" href="{}" title="Search (Ctrl-K)" aria-label="Search"></a>'
 _SCRIPTS = "".join((_HERE / name).read_text(encoding="utf-8") for name in ("copying.js", "navigate.js"))
 _navigate = st.components.v2.component("navigate", js=_SCRIPTS)

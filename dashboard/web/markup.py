@@ -39,9 +39,10 @@ def link(address: str, content: str, *, title: str = "", css: str = "") -> str:
     return f'<a href="{text(address)}"{kind}{hint}>{content}</a>'
 
 
-def glyph(kind: str, word: str) -> str:
-    """Return the shape of a state or severity, with its word for screen readers."""
-    return f'<span class="glyph {kind}" aria-hidden="true">{GLYPHS[Tone(kind)]}</span>{said(word)}'
+def glyph(kind: str, word: str = "") -> str:
+    """Return the shape of a state or severity, with its word for screen readers unless the text next to it has it."""
+    spoken = said(word) if word else ""
+    return f'<span class="glyph {kind}" aria-hidden="true">{GLYPHS[Tone(kind)]}</span>{spoken}'
 
 
 def heading(title: str, sentence: str = "") -> str:
@@ -75,8 +76,8 @@ def tally_glyphs(tally: Tally) -> str:
     return " ".join(
         link(
             links.to(pages.FINDINGS, severity=severity),
-            f"{glyph(severity, '')}{bold(f'{number:,}')}{said(count(number, *SEVERITY_TERMS[severity]))}",
-            title=count(number, *SEVERITY_TERMS[severity]),
+            f'<span aria-hidden="true" title="{(words := count(number, *SEVERITY_TERMS[severity]))}">'
+            f"{glyph(severity)}{bold(f'{number:,}')}</span>{said(words)}",
             css="count",
         )
         for severity, number in counts

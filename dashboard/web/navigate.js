@@ -76,6 +76,14 @@ function addStatus() {
   };
 }
 
+// Dialogs and popovers are outside of the element that has the theme; the root passes it on, so light-dark() follows there, too.
+function shareTheme() {
+  const app = document.querySelector("[data-testid=stApp]");
+  const share = () => (document.documentElement.style.colorScheme = getComputedStyle(app).colorScheme);
+  new MutationObserver(share).observe(app, { attributes: true, attributeFilter: ["class"] });
+  share();
+}
+
 // A chart is as wide as the window; print scales it to the page, so that no bar is cut.
 function scaleCharts() {
   for (const svg of document.querySelectorAll("[data-testid=stPlotlyChart] .main-svg:not([viewBox])")) {
@@ -122,6 +130,7 @@ export default function () {
   if (document[HANDLED]) return;
   document[HANDLED] = addStatus();
   document[HANDLED]();
+  shareTheme();
   document.addEventListener("keydown", close);
   document.addEventListener("keydown", search);
   new MutationObserver(focusSearch).observe(document.querySelector("[data-testid=stApp]"), { childList: true, subtree: true });

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from tempfile import TemporaryDirectory
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.browser import chromium, tab
-from tests.serving import ROOT, free_port, started, wait_until_healthy
+from tests.e2e.frozen_fleets import STORY
+from tests.serving import ROOT, START_SECONDS, free_port, started, wait_until_healthy
 
 
 @pytest.fixture(scope="session")
@@ -25,6 +27,13 @@ def frozen_url() -> Iterator[str]:
         url = f"http://127.0.0.1:{port}"
         wait_until_healthy(url)
         yield url
+
+
+@pytest.fixture(scope="session")
+def ids(frozen_url: str) -> Mapping[str, str]:
+    """The ids of the snapshots by their placeholders."""
+    shown = httpx.get(f"{frozen_url}/frozen/{STORY}", timeout=START_SECONDS, trust_env=False)
+    return dict(shown.raise_for_status().json())
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 from urllib.parse import urlencode
 
@@ -57,6 +57,13 @@ class State(NamedTuple):
 def at(page: str, **choices: str) -> str:
     """Return the path of a page with choices in its URL."""
     return f"/{page}?{urlencode(choices)}" if choices else f"/{page}"
+
+
+def with_ids(path: str, ids: Mapping[str, str]) -> str:
+    """Return a path with the ids of snapshots in place of their placeholders."""
+    for name, key in ids.items():
+        path = path.replace(name, key)
+    return path
 
 
 def _simulated(host: int) -> str:
@@ -146,4 +153,28 @@ STATES = (
     State("changes", at("changes", **{"from": BEFORE, "to": LATEST}), MAIN),
     State("changes-none", at("changes", **{"from": LATEST, "to": "live"})),
     State("changes-not-chosen", at("changes")),
+)
+
+# Tests of every page open these; a dialog or a note field adds controls.
+PAGES = (
+    "/",
+    at("", meeting="1"),
+    at("findings"),
+    at("findings", finding=FINDING),
+    at("compare", pool=CHAT),
+    at("compare", pool=CHAT, converge="A"),
+    at("capacity"),
+    at("replicas"),
+    at("settings"),
+    at("settings", path="cache_config.block_size"),
+    at("replica", replica=OTHER_HASH),
+    at("review"),
+    at("snapshots"),
+    at("changes", **{"from": BEFORE, "to": LATEST}),
+)
+WITH_DIALOGS_OR_NOTES = (
+    at("compare", pool=CHAT, path="cache_config.block_size"),
+    at("snapshots", manage=LATEST),
+    at("review", snapshot=LATEST),
+    at("review", snapshot=LATEST, meeting="1"),
 )

@@ -6,49 +6,22 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.render.html_page import to_html
 from dashboard.views.review import review_report
-from tests.browser import HEIGHT, Theme, settle, tab, visit
-from tests.e2e.frozen_fleets import STORY
-from tests.e2e.states import CHAT, FINDING, OTHER_HASH, at
+from tests.browser import HEIGHT, Theme, settle, switch_theme, tab, visit
+from tests.e2e.states import PAGES, WITH_DIALOGS_OR_NOTES, with_ids
 
 pytestmark = pytest.mark.browser
 
 TOO_PALE = Path(__file__).with_name("contrast.js").read_text(encoding="utf-8")
 MIN_TEXT = 200  # characters of any page: fewer mean that it is not drawn
-PATIENCE_SECONDS = 60.0  # a fleet is polled when it is shown for the first time
 WIDTHS = (1600, 1024)
 PAPER_WIDTH = 1030  # CSS pixels of A4 without margins
 MAX_STOPS = 250  # of Tab on one page
-PAGES = (
-    "/",
-    at("", meeting="1"),
-    at("findings"),
-    at("findings", finding=FINDING),
-    at("compare", pool=CHAT),
-    at("compare", pool=CHAT, converge="A"),
-    at("capacity"),
-    at("replicas"),
-    at("settings"),
-    at("status"),
-    at("find", search="block_size"),
-    at("settings", path="cache_config.block_size"),
-    at("replica", replica=OTHER_HASH),
-    at("review"),
-    at("snapshots"),
-    at("changes", **{"from": "SNAPSHOT-BEFORE", "to": "SNAPSHOT-LATEST"}),
-)
-WITH_DIALOGS_OR_NOTES = (
-    at("compare", pool=CHAT, path="cache_config.block_size"),
-    at("snapshots", manage="SNAPSHOT-LATEST"),
-    at("review", snapshot="SNAPSHOT-LATEST"),
-    at("review", snapshot="SNAPSHOT-LATEST", meeting="1"),
-)
 SIDEWAYS = "() => (e => e.scrollWidth - e.clientWidth)(document.querySelector('[data-testid=stMain]'))"
 # The focused element: its name, whether a focus ring is drawn, and whether it is in the viewport.
 STOP = """() => {
@@ -102,18 +75,11 @@ CUT_OFF = """() => [...document.querySelectorAll('[data-testid=stMain] *')]
   .map((each) => each.className)"""
 
 
-@pytest.fixture(scope="module")
-def ids(frozen_url: str) -> Mapping[str, str]:
-    """The ids of the snapshots by their placeholders."""
-    shown = httpx.get(f"{frozen_url}/frozen/{STORY}", timeout=PATIENCE_SECONDS, trust_env=False)
-    return dict(shown.raise_for_status().json())
-
-
 @pytest.fixture(scope="module", params=PAGES)
 def shown(browser: Browser, frozen_url: str, ids: Mapping[str, str], request: pytest.FixtureRequest) -> Iterator[Page]:
     """A page that is loaded once. Tests leave its window and media as they found them."""
     with tab(browser) as page:
-        visit(page, frozen_url + _with_ids(request.param, ids))
+        visit(page, frozen_url + with_ids(request.param, ids))
         yield page
 
 
@@ -155,20 +121,12 @@ def test_every_text_has_enough_contrast_in_both_themes(shown: Page) -> None:
     background = "() => getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor"
     light = shown.evaluate(background)
     assert too_pale(shown) == []
-    _switch(shown, "dark")
+    switch_theme(shown, "dark")
     try:
         assert shown.evaluate(background) != light
         assert too_pale(shown) == []
     finally:
-        _switch(shown, "light")
-
-
-def _switch(page: Page, theme: Theme) -> None:
-    """Switch the theme of a page. Charts have the theme of the time at which the page was opened."""
-    page.emulate_media(color_scheme=theme)
-    if page.locator("[data-testid=stPlotlyChart]").count():
-        page.reload()
-    settle(page)
+        switch_theme(shown, "light")
 
 
 def test_no_page_scrolls_sideways_or_shows_an_exception(shown: Page) -> None:
@@ -200,7 +158,7 @@ def test_every_text_of_dialogs_and_notes_has_enough_contrast(
     browser: Browser, frozen_url: str, ids: Mapping[str, str], path: str, theme: Theme
 ) -> None:
     with tab(browser, theme=theme) as page:
-        visit(page, frozen_url + _with_ids(path, ids))
+        visit(page, frozen_url + with_ids(path, ids))
 
         assert too_pale(page) == []
 
@@ -248,12 +206,6 @@ def test_the_navigation_opens_every_page_and_the_header_shows_answers_and_data_t
 
     allowed = (frozen_url, frozen_url.replace("http", "ws"), "data:", "blob:")
     assert [url for url in requested if not url.startswith(allowed)] == []
-
-
-def _with_ids(path: str, ids: Mapping[str, str]) -> str:
-    for name, key in ids.items():
-        path = path.replace(name, key)
-    return path
 
 
 def too_pale(page: Page) -> list[str]:
