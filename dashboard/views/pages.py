@@ -23,6 +23,9 @@ TITLES = {
     STATUS: "Status",
 }
 
+# Pages that are not in the navigation, each with the entry that leads to it.
+PARENTS = {REPLICA_PAGE: REPLICAS, CHANGES: SNAPSHOTS}
+
 # Choices. A widget whose value is in the URL has the name as its key.
 POOL = "pool"
 REPLICA = "replica"

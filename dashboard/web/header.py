@@ -35,8 +35,8 @@ _SCRIPTS = "".join((_HERE / name).read_text(encoding="utf-8") for name in ("copy
 _navigate = st.components.v2.component("navigate", js=_SCRIPTS)
 
 
-def draw(fleet: Fleet, sides: Sides | None = None) -> DeltaGenerator:
-    """Draw the header and warnings about targets; return the place for more controls.
+def draw(fleet: Fleet, page: str, sides: Sides | None = None) -> DeltaGenerator:
+    """Draw the header of a page and warnings about targets; return the place for more controls.
 
     On a comparison it shows both `sides`, and `fleet` is the second one.
     """
@@ -44,7 +44,7 @@ def draw(fleet: Fleet, sides: Sides | None = None) -> DeltaGenerator:
     still = _STILL if state.is_screenshot() else ""
     st.html(f"<style>:root{{--fleet:{to_css_string(fleet.name)}}}{_LOOK}{meeting}{still}</style>")
     with st.container(key="navigate"):
-        _navigate(key="navigate_links")
+        _navigate(key="navigate_links", data={"parent": pages.PARENTS.get(page, "")})
     is_live = not state.is_frozen() if sides is None else sides.is_live
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
         st.html(SEARCH_LINK.format(markup.text(links.to(pages.SEARCH_PAGE))))

@@ -25,7 +25,7 @@ def main() -> None:
     about = sides.both[1] if sides and sides.both else fleet
     title = " · ".join(filter(None, (page.title, about.name, about.snapshot)))
     st.set_page_config(page_title=title, page_icon=str(ICON), layout="wide")
-    controls = header.draw(about, sides)
+    controls = header.draw(about, page.url_path, sides)
     meeting.draw(page.url_path)
     share.begin()
     if sides is None:

@@ -95,6 +95,15 @@ function unscaleCharts() {
   document.querySelectorAll("[data-testid=stPlotlyChart] .main-svg").forEach((svg) => svg.removeAttribute("viewBox"));
 }
 
+// Marks the page above a page that is not in the navigation. Streamlit marks a page of its own with "page".
+function markParent(name) {
+  for (const link of document.querySelectorAll(PAGES)) {
+    const isParent = Boolean(name) && new URL(link.href).pathname.endsWith(`/${name}`);
+    if (isParent) link.setAttribute("aria-current", "true");
+    else if (link.getAttribute("aria-current") === "true") link.removeAttribute("aria-current");
+  }
+}
+
 // Copies the code next to a button.
 function copy(event) {
   const button = event.target.closest?.(".stHtml [data-copy-code]");
@@ -125,7 +134,8 @@ function close(event) {
   if (event.key === "Escape" && document.activeElement?.matches("dfn.term")) document.activeElement.blur();
 }
 
-export default function () {
+export default function ({ data }) {
+  markParent(data.parent);
   document[HANDLED]?.();
   if (document[HANDLED]) return;
   document[HANDLED] = addStatus();

@@ -320,3 +320,35 @@ def test_the_detail_page_shows_settings_probes_and_the_raw_answer(page: Page, fr
     page.get_by_role("option", name="/metrics").click()
 
     expect(page.locator("[data-testid=stCode]").first).to_contain_text("vllm:cache_config_info")
+
+
+@pytest.mark.parametrize(
+    ("path", "parent"), [("replica?replica=http%3A%2F%2F127.1.0.11%3A28000", "Replicas"), ("changes", "Snapshots")]
+)
+def test_a_page_outside_of_the_navigation_marks_the_entry_above_it(
+    page: Page, frozen_url: str, path: str, parent: str
+) -> None:
+    """The mark goes with the page."""
+    current = page.locator("[data-testid=stTopNavLink][aria-current]")
+    visit(page, f"{frozen_url}/{path}")
+    expect(current).to_have_text([parent])
+
+    page.get_by_role("link", name="Capacity", exact=True).first.click()
+    expect(current).to_have_text(["Capacity"])
+    page.go_back()
+    expect(current).to_have_text([parent])
+    page.get_by_role("link", name=parent, exact=True).first.click()
+    expect(current).to_have_text([parent])
+    page.get_by_role("link", name="Overview", exact=True).first.click()
+    expect(current).to_have_text(["Overview"])
+
+
+def test_a_focused_select_has_one_ring_around_the_whole_control(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/replicas")
+    page.get_by_role("textbox", name="Search").focus()
+    page.keyboard.press("Tab")
+    ringed = "input => [input, input.parentElement].map(each => getComputedStyle(each).outlineStyle)"
+
+    select = page.get_by_role("combobox").first
+    expect(select).to_be_focused()
+    assert select.evaluate(ringed) == ["none", "solid"]
