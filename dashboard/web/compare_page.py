@@ -258,10 +258,11 @@ def draw_dialog(fleet: Fleet, pool: Pool) -> None:
     path, letter = st.query_params.get(pages.PATH), st.query_params.get(pages.COHORT)
     cohort = next((cohort for cohort in pool.cohorts if cohort.letter == letter), None)
     if path:
-        st.dialog("All values of one setting", width="large", on_dismiss=close)(draw.draw_blocks)(
+        st.dialog(markup.markdown_code(path), width="large", on_dismiss=close)(draw.draw_blocks)(
             setting_blocks(fleet, pool, path), "dialog"
         )
     elif cohort:
-        st.dialog("One cohort", width="large", on_dismiss=close)(draw.draw_blocks)(
+        title = f"Cohort {cohort.letter} of {markup.markdown_code(pool.name)}"
+        st.dialog(title, width="large", on_dismiss=close)(draw.draw_blocks)(
             cohort_blocks(fleet, pool, cohort), "dialog"
         )

@@ -37,7 +37,6 @@ HINTS = {
     Kind.REPLICA: f"Click a name to open the replica. Tick up to {MOST_CHOSEN} to compare them.",
     Kind.SETTING: "Click a setting to see its whole value.",
 }
-NO_COMMAND = "\N{WORD JOINER}"  # before a label: `[a, b]` would be a menu, `:material/edit:` an icon
 
 
 def html_of(blocks: Iterable[Block]) -> str:
@@ -193,7 +192,7 @@ def _draw_large_table(table: Table, key: str) -> Target | None:
     frame = _frame_of(table)
     if opens_page:
         title = table.columns[0].title
-        frame[title] = frame[title].str.replace(r"^(?=\s*[\[:])", NO_COMMAND, regex=True)
+        frame[title] = frame[title].str.replace(r"^(?=\s*[\[:])", markup.NO_COMMAND, regex=True)
         formats[title] = st.column_config.ButtonColumn(
             type="tertiary", alignment="left", width=_width_of(table.columns[0], table), key=f"{key}_name"
         )

@@ -1,15 +1,19 @@
 """Small pieces of HTML. Arguments are escaped here unless they are HTML by their description."""
 
+import re
 from collections.abc import Iterable
 from html import escape
 
-from dashboard.fleet.formatting import count, visible
+from dashboard.fleet.formatting import count, middle_cut, one_line, visible
 from dashboard.render.html import GLYPHS
 from dashboard.rules.findings import Severity, Tally
 from dashboard.views import pages
 from dashboard.views.blocks import Tone
 from dashboard.views.findings_summary import SEVERITY_TERMS
 from dashboard.web import links
+
+LONGEST_TITLE = 80  # characters of a foreign name in a title
+NO_COMMAND = "\N{WORD JOINER}"  # in a label: `[a, b]` would be a menu, `:material/edit:` an icon
 
 
 def text(value: object) -> str:
@@ -25,6 +29,14 @@ def bold(value: object) -> str:
 def code(value: object) -> str:
     """Return a value in monospace."""
     return f"<code>{text(value)}</code>"
+
+
+def markdown_code(value: object) -> str:
+    """Return a value in monospace as Markdown, for titles that Streamlit draws: nothing in it is Markdown."""
+    shown = middle_cut(one_line(str(value)), LONGEST_TITLE).replace(":material", f":{NO_COMMAND}material")
+    fence = "`" * (1 + max(map(len, re.findall("`+", shown)), default=0))
+    edge = " " if "`" in shown else ""
+    return f"{fence}{edge}{shown}{edge}{fence}"
 
 
 def said(value: object) -> str:

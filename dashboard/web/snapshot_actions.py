@@ -57,7 +57,8 @@ def draw_dialog() -> None:
     except SnapshotError as error:
         st.html(markup.notice("warning", markup.text(error)))
         return
-    st.dialog("Snapshot", width="medium", on_dismiss=_close)(_draw_snapshot)(stored)
+    title = f"Snapshot {markup.markdown_code(stored.metadata.name or stored.id)}"
+    st.dialog(title, width="medium", on_dismiss=_close)(_draw_snapshot)(stored)
 
 
 def _close() -> None:

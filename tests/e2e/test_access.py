@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser import at_rest, visit
-from tests.e2e.states import CHAT, at
+from tests.e2e.frozen_store import LATEST
+from tests.e2e.states import CHAT, at, with_ids
 
 pytestmark = pytest.mark.browser
 
@@ -156,3 +157,19 @@ def test_the_table_is_copied_as_rows_and_columns_without_a_selection(frozen_url:
     assert any(row[0] == "cache_config.block_size" and {"16", "32"} <= set(row) for row in rows)
     assert plain_http.evaluate("window.getSelection().toString()") == ""
     expect(button).to_have_text("Copy table")
+
+
+@pytest.mark.parametrize(
+    ("path", "title"),
+    [
+        (at("compare", pool=CHAT, path="cache_config.block_size"), "cache_config.block_size"),
+        (at("compare", pool=CHAT, cohort="B"), "Cohort B of chat-70b"),
+        (at("snapshots", manage=LATEST), "Snapshot Review of 20 November"),
+    ],
+)
+def test_the_title_of_a_dialog_names_what_it_shows(
+    page: Page, frozen_url: str, ids: Mapping[str, str], path: str, title: str
+) -> None:
+    visit(page, frozen_url + with_ids(path, ids))
+
+    expect(page.get_by_role("dialog").get_by_role("heading").first).to_have_text(title)
