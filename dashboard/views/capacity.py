@@ -18,7 +18,7 @@ from dashboard.views.capacity_blocks import (
 )
 from dashboard.views.capacity_data import Measure, Rank, count_without_ranks, pools_of, ranks_of
 from dashboard.views.capacity_tables import outlier_entries, pools_table, ranks_table
-from dashboard.views.capacity_text import lead, most_common_reason, name_of, not_counted, title
+from dashboard.views.capacity_text import lead, most_common_reason, name_of, not_counted, pool_title, title
 from dashboard.views.context import context_of
 from dashboard.views.glossary import BASIS, REQUESTS, glossary
 
@@ -58,7 +58,7 @@ def capacity_report(
     bars = [_by_pool(ranks, measure)] if per == POOL else [_pool(fleet, each, measure, per, most) for each in shown]
     return View(
         title="Capacity",
-        headline=title(ranks),
+        headline=title(ranks) if pool is None or per == POOL else pool_title(pool, ranks),
         lead=lead(ranks, count_without_ranks(fleet)),
         context=context_of(fleet, name=name, filters=[*([("pool", pool)] if pool else []), *chosen.items()]),
         parts=(

@@ -97,6 +97,12 @@ def title(ranks: Sequence[Rank]) -> str:
     return "All ranks are close to the median of their peers"
 
 
+def pool_title(pool: str, ranks: Sequence[Rank]) -> str:
+    """Return the capacity of one pool: `chat: two ranks have less KV cache than their peers`."""
+    text = title([rank for rank in ranks if rank.replica.pool == pool]).replace(" of one pool", "")
+    return f"{name_of(pool)}: {text if text.startswith('KV') else formatting.uncapitalized(text)}"
+
+
 def lead(ranks: Sequence[Rank], silent: int) -> str:
     """Return the consequence, and how many ranks are known. `silent` counts replicas without engine data."""
     counted = [rank for rank in ranks if rank.counts]

@@ -18,6 +18,7 @@ from dashboard.views.finding_list import list_findings, top_findings
 from dashboard.views.fleet_summary import FleetSummary
 from dashboard.views.glossary import BASIS, COHORT, POOL, glossary
 from dashboard.views.pools_table import pools_table
+from dashboard.views.replicas import INCOMPLETE
 from dashboard.views.sharing import (
     is_doubtful,
     is_needed,
@@ -118,7 +119,7 @@ def _unknown(now: FleetSummary) -> Figure:
     number = len(now.unread)
     if number:
         note = "replicas with incomplete data" if number > 1 else "replica with incomplete data"
-        return Figure("Unknown", f"{number:,}", note, Tone.UNKNOWN, page(pages.REPLICAS))
+        return Figure("Unknown", f"{number:,}", note, Tone.UNKNOWN, page(pages.REPLICAS, state=INCOMPLETE))
     rules = f"{count(now.found.unknown, 'rule')} partially evaluated" if now.found.unknown else ""
     return Figure("Unknown", "0", rules or "data complete")
 

@@ -48,6 +48,9 @@ CSV_COLUMNS = (
 )
 
 
+INCOMPLETE = "incomplete"  # as a state: down or partial
+
+
 class Choice(NamedTuple):
     """The filters of a reader: pool and state (None: all), and words of any column or label."""
 
@@ -129,7 +132,9 @@ def filtered(rows: pd.DataFrame, choice: Choice) -> pd.DataFrame:
     kept = pd.Series(data=True, index=rows.index)
     if choice.pool is not None:
         kept &= (rows["pool"] == choice.pool).fillna(value=False).astype(bool)
-    if choice.state is not None:
+    if choice.state == INCOMPLETE:
+        kept &= (rows["state"] != ReplicaState.UP).astype(bool)
+    elif choice.state is not None:
         kept &= (rows["state"] == choice.state).astype(bool)
     for word in choice.search.lower().split():
         kept &= rows["text"].str.contains(word, regex=False).astype(bool)

@@ -9,7 +9,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState
 from dashboard.fleet.formatting import one_line
 from dashboard.views import pages
-from dashboard.views.replicas import Choice, replica_rows
+from dashboard.views.replicas import INCOMPLETE, Choice, replica_rows
 from dashboard.web import links
 from dashboard.web.state import shared
 
@@ -29,7 +29,7 @@ def choose(fleet: Fleet) -> Choice:
     )
     pools = [ALL_POOLS, *(pool.name for pool in fleet.pools)]
     pool = st.selectbox("Pool", pools, **links.bind(pages.POOL, pools), format_func=one_line, width=250)
-    state = links.draw_segments("State", pages.STATE, [ALL_STATES, *(each.value for each in ReplicaState)])
+    state = links.draw_segments("State", pages.STATE, [ALL_STATES, *(each.value for each in ReplicaState), INCOMPLETE])
     return Choice(
         pool=None if pool in {None, ALL_POOLS} else pool,
         state=None if state == ALL_STATES else state,

@@ -87,6 +87,19 @@ def test_the_title_is_the_state_of_the_fleet(tokens: list[int | None], title: st
 
 
 @pytest.mark.parametrize(
+    ("pool", "tokens", "title"),
+    [
+        ("chat", [100, 100, 100, 100, 80], "chat: one rank has less KV cache than its peers"),
+        ("chat", [100, 100, 200, 200], "chat: ranks differ, without a majority"),
+        ("chat", [None], "chat: KV cache capacity: not reported"),
+        ("embed", [100, 100, 100, 100, 80], "embed: no engine data"),
+    ],
+)
+def test_the_title_of_a_pool_is_about_its_own_ranks(pool: str, tokens: list[int | None], title: str) -> None:
+    assert capacity_text.pool_title(pool, ranks(*tokens)) == title
+
+
+@pytest.mark.parametrize(
     ("tokens", "silent", "lead"),
     [
         ([100, 100, 100, 80, None], 0, "chat: under even load these ranks fill first. 4 of 5 ranks known."),

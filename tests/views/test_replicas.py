@@ -15,6 +15,7 @@ from dashboard.views.context import context_of
 from dashboard.views.replicas import (
     CSV_COLUMNS,
     EVERY_REPLICA,
+    INCOMPLETE,
     Choice,
     best_source,
     filtered,
@@ -78,6 +79,7 @@ def test_differences_count_only_against_a_majority() -> None:
         (Choice(pool="embed"), ["gone"]),
         (Choice(state="down"), ["gone"]),
         (Choice(pool="chat", state="down"), []),
+        (Choice(state=INCOMPLETE), ["gone"]),
         (Choice(search="ZONE=eu"), ["odd"]),
         (Choice(search="http://odd:8000"), ["odd"]),
         (Choice(search="chat 03"), ["chat-03"]),

@@ -53,7 +53,7 @@ def bars(app: AppTest) -> int:
             fleet(alike("chat", 4, DOCUMENT), [DOCUMENT]),
             {},
             4,
-            "<h1>All ranks are close to the median of their peers</h1>",
+            "<h1>chat: all ranks are close to the median of their peers</h1>",
             id="no outlier",
         ),
         pytest.param(
@@ -103,7 +103,7 @@ def bars(app: AppTest) -> int:
             NO_BYTES,
             id="stock vLLM reports no bytes",
         ),
-        pytest.param(fleet([down("gone", pool="chat")]), {}, 0, "<h1>No engine data</h1>", id="all unreachable"),
+        pytest.param(fleet([down("gone", pool="chat")]), {}, 0, "<h1>chat: no engine data</h1>", id="all unreachable"),
         pytest.param(fleet([down(pool=None)]), {}, 0, "No pools to compare", id="no pool"),
         pytest.param(story(), {"pool": "embed-8b"}, 9, "1 rank unknown (", id="an unknown rank"),
     ],

@@ -3,6 +3,8 @@
 import pytest
 
 from dashboard.views.blocks import SIGNS
+from dashboard.views.fleet_summary import summarize
+from dashboard.views.overview import overview_figures
 from tests.builders import alike, document, fleet, hostile, replica, story
 from tests.page_runner import html, open_page, opened, rerun
 
@@ -36,6 +38,17 @@ def test_filters_are_in_the_url() -> None:
 
     app = open_page(story(), "replicas", search="http://gemma 03")
     assert app.dataframe[0].value["Replica"].to_list() == ["gemma-27b-03"]
+
+
+def test_the_unknown_figure_of_the_overview_opens_the_replicas_that_it_counts() -> None:
+    figures = {each.label: each for each in overview_figures(story(), summarize(story()))}
+    target = figures["Unknown"].target
+    assert target is not None
+
+    app = open_page(story(), target.key, **dict(target.choices))
+
+    assert len(app.dataframe[0].value) == int(figures["Unknown"].value)
+    assert app.dataframe[0].value["State"].str.contains("down|partial").all()
 
 
 def test_filters_that_match_nothing_can_be_cleared() -> None:
