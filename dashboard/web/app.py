@@ -13,6 +13,6 @@ PAGE = Path(st.__file__).with_name("static") / "index.html"
 
 options = server.options_or_exit()
 # A callable: the first st.get_option() reads all options, and only the app determines where config.toml is.
-guard = edge.middleware(options, lambda: str(st.get_option("server.address")), PAGE.read_text())
+guard = edge.middleware(options, lambda: str(st.get_option("server.address")), PAGE)
 life = server.lifespan(options, forget_expired)
 app = st.App(SCRIPT, lifespan=life, routes=server.routes(), middleware=[guard, Middleware(Uploads)])

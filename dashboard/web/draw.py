@@ -29,6 +29,7 @@ from dashboard.views.blocks import (
 )
 from dashboard.views.chosen_columns import MOST_CHOSEN, write_chosen
 from dashboard.web import charts, links, markup, matrix
+from dashboard.web.first_chart import first_html
 
 ROW, HEAD, TALLEST = 35, 37, 702  # px of a large table
 TALLEST_SETTINGS = 460  # px: the value of the selected setting is visible below
@@ -163,15 +164,18 @@ def _draw(piece: MatrixHtml | Aside | Block, key: str) -> Target | None:
 
 
 def _draw_chart(chart: Chart, key: str) -> Target | None:
-    event = st.plotly_chart(
-        charts.figure_of(chart, charts.palette(st.context.theme.type)),
-        key=key,
-        theme=None,
-        on_select="rerun",
-        selection_mode="points",
-        config={"displayModeBar": False},
-        alt=charts.describe(chart),
-    )
+    figure = charts.figure_of(chart, charts.palette(st.context.theme.type))
+    with st.container(key=f"chart_{key}"):
+        st.html(first_html(figure))
+        event = st.plotly_chart(
+            figure,
+            key=key,
+            theme=None,
+            on_select="rerun",
+            selection_mode="points",
+            config={"displayModeBar": False},
+            alt=charts.describe(chart),
+        )
     points = event["selection"]["points"]
     place = points[0].get("customdata", [None])[0] if points else None
     return chart.bars[int(place)].target if place is not None and int(place) < len(chart.bars) else None

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from ipaddress import ip_address
+from pathlib import Path
 from typing import NamedTuple
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -17,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from dashboard.config import Options
+from dashboard.web.first_paint import FirstPaint
 
 log = logging.getLogger(__name__)
 
@@ -130,12 +132,14 @@ def security_headers(frame_ancestors: Sequence[str] = (), page: str = "") -> dic
     }
 
 
-def middleware(options: Options, address: Callable[[], str], page: str) -> Middleware:
-    """Return the middleware for a server that serves the HTML `page`; `address` is called once the server starts."""
-    headers = security_headers(options.frame_ancestors, page)
+def middleware(options: Options, address: Callable[[], str], page: Path) -> Middleware:
+    """Return the middleware for a server of Streamlit's `page`; `address` is called once the server starts."""
+    html = page.read_text(encoding="utf-8")
+    headers = security_headers(options.frame_ancestors, html)
+    scripts = tuple(each.name for each in page.parent.glob("static/js/*.js"))
 
     def edge(app: ASGIApp) -> Edge:
-        return Edge(app, (*options.allowed_hosts, address().lower()), headers)
+        return Edge(FirstPaint(app, html, scripts), (*options.allowed_hosts, address().lower()), headers)
 
     return Middleware(edge)
 

@@ -10,7 +10,6 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.config.reload import ReloadStatus
 from dashboard.fleet import formatting
-from dashboard.render.html import BLOCK_STYLES
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import tally_fleet
 from dashboard.store import Stored
@@ -24,8 +23,6 @@ TICK_SECONDS = 5  # between looks for a newer fleet; a look costs a few millisec
 STALE_INTERVALS = 3  # poll intervals after which data is called stale
 LONGEST_FILTER = 60  # characters of a choice: anybody can write one into a URL
 _HERE = Path(__file__).parent
-# blocks.css is shared with exports, look.css is the base of pages, a look_*.css is for a part of a page.
-_LOOK = BLOCK_STYLES + "".join(file.read_text(encoding="utf-8") for file in sorted(_HERE.glob("look*.css")))
 _STILL = (_HERE / "still.css").read_text(encoding="utf-8")
 _MEETING = (_HERE / "meeting.css").read_text(encoding="utf-8")
 # navigate.js copies `data-status` to a live region: screen readers read it as soon as it appears.
@@ -42,7 +39,7 @@ def draw(fleet: Fleet, page: str, sides: Sides | None = None) -> DeltaGenerator:
     """
     meeting = _MEETING if state.is_meeting() else ""
     still = _STILL if state.is_screenshot() else ""
-    st.html(f"<style>:root{{--fleet:{to_css_string(fleet.name)}}}{_LOOK}{meeting}{still}</style>")
+    st.html(f"<style>:root{{--fleet:{to_css_string(fleet.name)}}}{meeting}{still}</style>")
     with st.container(key="navigate"):
         _navigate(key="navigate_links", data={"parent": pages.PARENTS.get(page, "")})
     is_live = not state.is_frozen() if sides is None else sides.is_live

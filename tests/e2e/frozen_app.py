@@ -40,5 +40,5 @@ _PAGE = Path(st.__file__).with_name("static") / "index.html"
 app = st.App(
     "../../dashboard/web/main.py",
     routes=[*server.routes(), Route("/frozen/{name}", show)],
-    middleware=[edge.middleware(Options(), lambda: "127.0.0.1", _PAGE.read_text())],
+    middleware=[edge.middleware(Options(), lambda: "127.0.0.1", _PAGE)],
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.browser import at_rest, visit
+from tests.browser import Theme, at_rest, settle, tab, visit
 from tests.e2e.frozen_store import LATEST
 from tests.e2e.states import CHAT, at, with_ids
 
@@ -173,3 +173,42 @@ def test_the_title_of_a_dialog_names_what_it_shows(
     visit(page, frozen_url + with_ids(path, ids))
 
     expect(page.get_by_role("dialog").get_by_role("heading").first).to_have_text(title)
+
+
+@pytest.mark.parametrize(("theme", "ground"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(18, 23, 28)")])
+def test_the_first_paint_has_the_ground_of_the_theme(
+    browser: Browser, frozen_url: str, theme: Theme, ground: str
+) -> None:
+    """Before any script has run."""
+    with tab(browser, theme=theme) as page:
+        page.route("**/static/js/**", lambda route: route.abort())
+        page.goto(frozen_url)
+
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == ground
+        page.unroute_all()
+
+
+def test_the_bars_of_a_chart_are_drawn_before_plotly_and_nothing_moves_when_it_comes(
+    browser: Browser, frozen_url: str
+) -> None:
+    """The bars are where Plotly draws them, but for the pixels by which it makes room for its legend."""
+    boxes = "bars => bars.map(bar => bar.getBoundingClientRect()).map(({ left, top, height }) => [left, top, height])"
+    below = "note => note.getBoundingClientRect().top"
+    with tab(browser) as page:
+        waiting: list[Route] = []
+        page.route("**/PlotlyChart*", lambda route: waiting.append(route))  # noqa: PLW0108  # Playwright marks the function
+        page.goto(f"{frozen_url}/capacity")
+        first = page.locator(".first-chart").first
+        expect(first).to_be_visible()
+        note = page.get_by_text("One bar per DP rank.")
+        before, place = first.locator("i").evaluate_all(boxes), note.evaluate(below)
+        waiting[0].continue_()
+        page.unroute_all()
+        settle(page)
+        drawn = page.locator(".js-plotly-plot").first.locator(".bars .point path").evaluate_all(boxes)
+
+        expect(first).not_to_be_visible()
+        assert len(before) == len(drawn) > 0
+        for one, other in zip(before, drawn, strict=True):
+            assert one == pytest.approx(other, abs=12)
+        assert note.evaluate(below) == pytest.approx(place, abs=1)

@@ -1,5 +1,6 @@
 """Figures of capacity: what is drawn where, and labels that can be read at any number of bars."""
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from dashboard.web.charts import (
     shortened,
     ticks,
 )
+from dashboard.web.first_chart import first_html
 
 CONFIG = tomllib.loads((Path(__file__).parents[2] / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
 
@@ -251,3 +253,16 @@ def test_a_long_name_is_cut() -> None:
 )
 def test_an_axis_has_round_marks(highest: float, marks: tuple[float, ...]) -> None:
     assert ticks(highest) == marks
+
+
+def test_the_first_drawing_has_a_box_for_each_known_bar_at_its_place_in_the_plot() -> None:
+    chart = Chart(
+        "c", "Title", "tokens", (bar(value=10.0), bar("b", value=None), bar("c", value=5.0, letter="B")), None
+    )
+    html = first_html(figure_of(chart, LIGHT))
+
+    heights = [float(each) for each in re.findall(r"height:([\d.]+)%", html)]
+    lefts = [float(each) for each in re.findall(r"left:([\d.]+)%", html)]
+    assert heights == [pytest.approx(2 * heights[1], abs=0.01), heights[1]]
+    assert lefts[0] + lefts[1] == pytest.approx(100 * (1 - 0.56 / 3.4), abs=0.01), "symmetrical"
+    assert [each for each in LIGHT.cohorts if each in html] == list(LIGHT.cohorts[:2])

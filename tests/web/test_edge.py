@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import streamlit as st
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
@@ -15,6 +17,7 @@ from dashboard.web import edge, server
 
 LISTED = ("fleet.example.com", "*.corp.example.com")
 MINE = "http://127.0.0.1:8501"
+PAGE = Path(st.__file__).with_name("static") / "index.html"
 
 
 def refusal(
@@ -129,7 +132,7 @@ def ask(host: str, guard: Middleware) -> httpx.Response:
 
 @pytest.mark.parametrize(("host", "status"), [("localhost", 200), ("node-7:8501", 200), ("evil.example", 403)])
 def test_every_answer_has_the_security_headers_and_the_bound_name_is_allowed(host: str, status: int) -> None:
-    answer = ask(host, edge.middleware(Options(), lambda: "Node-7", ""))
+    answer = ask(host, edge.middleware(Options(), lambda: "Node-7", PAGE))
 
     assert answer.status_code == status
     assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]

@@ -1,5 +1,7 @@
 """The page Replicas: controls, selection, empty states."""
 
+from typing import Any
+
 import pytest
 
 from dashboard.views.blocks import SIGNS
@@ -45,7 +47,8 @@ def test_the_unknown_figure_of_the_overview_opens_the_replicas_that_it_counts() 
     target = figures["Unknown"].target
     assert target is not None
 
-    app = open_page(story(), target.key, **dict(target.choices))
+    url: dict[str, Any] = dict(target.choices)
+    app = open_page(story(), target.key, **url)
 
     assert len(app.dataframe[0].value) == int(figures["Unknown"].value)
     assert app.dataframe[0].value["State"].str.contains("down|partial").all()
