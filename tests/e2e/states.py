@@ -166,6 +166,8 @@ PAGES = (
     at("capacity"),
     at("replicas"),
     at("settings"),
+    at("status"),
+    at("find", search="block_size"),
     at("settings", path="cache_config.block_size"),
     at("replica", replica=OTHER_HASH),
     at("review"),
