@@ -83,7 +83,8 @@ def _cluster(number: int) -> Iterator[DemoReplica]:
 
 def _placed(replica: DemoReplica, index: int, seed: int) -> DemoReplica:
     block, host = divmod(index, ADDRESSES_PER_BLOCK)
-    placed = replace(replica, address=f"127.1.{block}.{host + 1}", seed=seed)
+    labels = {**replica.labels, "image": f"vllm/vllm-openai:v{replica.configuration.version}"}
+    placed = replace(replica, address=f"127.1.{block}.{host + 1}", labels=labels, seed=seed)
     return replace(placed, uptime_seconds=replica.uptime_seconds + placed.draw("uptime", 240))
 
 

@@ -17,6 +17,7 @@ from dashboard.views.pages import COMPARE, CONVERGE, POOL, REFERENCE, SETTINGS
 from dashboard.views.pool_comparison import findings_by_path
 from dashboard.views.setting_replicas import origin_text
 from dashboard.views.settings import origins_text
+from dashboard.views.trait_text import trait_paragraphs
 from dashboard.vllm.field_reference import known_sentences
 
 MOST_TEXTS = 10  # reported texts of a value of which only a part is compared
@@ -52,6 +53,7 @@ def cohort_blocks(fleet: Fleet, pool: Pool, own: Cohort) -> tuple[Block, ...]:
         label = plain("Fewest settings that distinguish it from all other cohorts")
         blocks.append(Entries((Entry(Tone.PLAIN, label, snippets=(settings,)),)))
     blocks.append(Paragraph(replica_text(own.replicas, names, MOST_NAMES)))
+    blocks += trait_paragraphs(fleet, own.replicas, [pool.name])
     if own.read_in_part:
         blocks.append(Paragraph((Piece("Incomplete data: "), *replica_text(own.read_in_part, names, MOST_NAMES))))
     return (*blocks, *_next(pool, own.letter))

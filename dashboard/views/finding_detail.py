@@ -19,6 +19,7 @@ from dashboard.views.finding_text import remarks, rule_title, with_code
 from dashboard.views.names import brief
 from dashboard.views.rule_page import rule_section
 from dashboard.views.setting_replicas import affected_section
+from dashboard.views.trait_text import trait_paragraphs
 
 MOST_NAMED = 60  # replicas of one finding by name
 MOST_POOLS = 24  # other pools with the same finding
@@ -67,7 +68,8 @@ def finding_section(fleet: Fleet, known: FindingList, listed: ListedFinding, cho
     ]
     if finding.rule in BY_ID:
         parts.append(rule_section(BY_ID[finding.rule], finding.context))
-    blocks = (_banner(finding, choices), *_replicas(finding, members), *_same(known, listed, choices))
+    shared = trait_paragraphs(fleet, finding.replicas, finding.pools)
+    blocks = (_banner(finding, choices), *_replicas(finding, members), *shared, *_same(known, listed, choices))
     return Section(finding_anchor(listed.key), "", (*blocks, *_remarks(fleet, finding)), tuple(parts))
 
 

@@ -46,6 +46,8 @@ def test_the_seed_changes_only_identities() -> None:
 
 def test_targets_are_in_the_format_of_file_sd() -> None:
     found = targets(FLEET, 8000)
-    assert found[0] == {"targets": ["127.1.0.1:8000"], "labels": {"name": "chat-70b-01", "pool": "chat-70b"}}
-    assert found[27]["labels"] == {"name": "deepseek-v3-decode-0", "role": "decode"}
+    image = "vllm/vllm-openai:v0.32.0"
+    labels = {"name": "chat-70b-01", "pool": "chat-70b", "image": image}
+    assert found[0] == {"targets": ["127.1.0.1:8000"], "labels": labels}
+    assert found[27]["labels"] == {"name": "deepseek-v3-decode-0", "role": "decode", "image": image}
     assert len(found) == len(FLEET)
