@@ -47,6 +47,9 @@ LENGTH = "length"
 PER = "per"
 STATE = "state"
 VERSION, ROLE, LABEL = "version", "role", "label"
+SOURCE = "source"
+COHORTS = "cohorts"  # letters; `cohort` opens a dialog, under which a page does not move
+SORT = "sort"  # a column; after `-` from its largest value
 FINDING = "finding"
 SEVERITY = "severity"
 FAMILY = "family"
@@ -61,7 +64,7 @@ KNOWN = {
     FINDINGS: {SEARCH, POOL, SEVERITY, FAMILY, RULE, RULES, FINDING},
     COMPARE: {POOL, CHOSEN, SHOW, SEARCH, SECTION, ORIGIN, REFERENCE, COLUMNS, PATH, COHORT, CONVERGE},
     CAPACITY: {POOL, MEASURE, LENGTH, PER},
-    REPLICAS: {SEARCH, POOL, STATE},
+    REPLICAS: {SEARCH, POOL, STATE, VERSION, COHORTS, SEVERITY, SOURCE, SORT, COLUMNS},
     SETTINGS: {SEARCH, PATH, POOL, VERSION, ROLE, LABEL},
     STATUS: set(),
     SEARCH_PAGE: {SEARCH},

@@ -8,7 +8,7 @@ import pandas as pd
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Replica, ReplicaState, Role, Source, formatting
-from dashboard.fleet.formatting import STALE_TARGET, count, middle_cut, one_line
+from dashboard.fleet.formatting import STALE_TARGET, count, middle_cut, natural, one_line
 from dashboard.fleet.frames import replicas_frame
 from dashboard.fleet.pieces import Kind, Target, plain
 from dashboard.rules.findings import Severity, tally_replicas
@@ -24,6 +24,10 @@ TABLE = "replicas"  # anchor of the section with the table
 MOST_ROWS = 5_000
 LONGEST = 200  # characters of a foreign text in a cell
 SEVERITIES = tuple(map(str, Severity))
+TITLES = (
+    *("Replica", "State", "Pool", "vLLM", "Findings", "Differs in", "Reason", "Source", "Read", "Role", "Started"),
+    "Address",
+)
 SHORT = ("Replica", "State", "Pool", "vLLM", "Findings", "Differs in")  # columns of the short table
 NOTE = (
     "Findings: worst severity, number of findings with it (×), number of milder ones (+). "
@@ -49,14 +53,38 @@ CSV_COLUMNS = (
 
 
 INCOMPLETE = "incomplete"  # as a state: down or partial
+SORTS = {
+    "replica": "name",
+    "state": "state",
+    "pool": "pool",
+    "version": "version",
+    "findings": "worst",
+    "differences": "differences",
+    "source": "best_answer",
+    "read": "observed_at",
+    "role": "role",
+    "started": "started_at",
+    "address": "id",
+}  # name in the URL -> column of the rows
+DESCENDING = "-"  # before the name of a sort
 
 
 class Choice(NamedTuple):
-    """The filters of a reader: pool and state (None: all), and words of any column or label."""
+    """The choice of a reader: filters (None and empty: all), the sort, and the columns after the first.
+
+    `search` are words of any column or label, `severities` those of findings of a replica, `cohorts` letters, `sources`
+    words for the most trusted source. `sort` is a name of `SORTS`, after `-` descending; empty: the worst first.
+    """
 
     pool: str | None = None
     state: str | None = None
     search: str = ""
+    versions: tuple[str, ...] = ()
+    cohorts: tuple[str, ...] = ()
+    severities: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    sort: str = ""
+    columns: tuple[str, ...] = ()
 
 
 EVERY_REPLICA = Choice()
@@ -75,21 +103,27 @@ def replicas_report(
     `rows` are those of `replica_rows`, where they are known. Ages count from `now`; without it times are shown.
     """
     summary = summarize(fleet)
-    rows = filtered(replica_rows(fleet) if rows is None else rows, choice)
+    rows = chosen_rows(replica_rows(fleet) if rows is None else rows, choice)
     shown = set(rows["id"])
     unread = unread_entries(each for each in summary.unread if each.id in shown)
-    table: Block = replicas_table(rows, now) if len(rows) else Paragraph(plain("No replica matches the filters."))
+    none = Paragraph(plain("No replica matches the filters."))
+    table: Block = replicas_table(rows, now, choice.columns) if len(rows) else none
     return View(
         title="Replicas",
         headline=replicas_title(summary),
         lead=f"{len(rows):,} of {count(summary.replicas, 'replica')} shown, {count(summary.pools, 'pool')}.",
-        context=context_of(fleet, name=name, filters=[(key, text) for key, text in choice._asdict().items() if text]),
+        context=context_of(fleet, name=name, filters=_filters(choice)),
         parts=(
             *([Section("not-read", "Unreachable or partial", unread, is_exported_only=True)] if unread else []),
             Section(TABLE, "Replicas", (table,)),
             glossary((POOL, COHORT)),
         ),
     )
+
+
+def _filters(choice: Choice) -> list[tuple[str, str]]:
+    texts = {key: each if isinstance(each, str) else ", ".join(each or ()) for key, each in choice._asdict().items()}
+    return [(key, text) for key, text in texts.items() if text]
 
 
 def replica_rows(fleet: Fleet) -> pd.DataFrame:
@@ -114,6 +148,8 @@ def replica_rows(fleet: Fleet) -> pd.DataFrame:
         },
     )
     table["text"] = table["name"].str.cat(table[list(SEARCHED)], sep=" ", na_rep="").str.lower()
+    times = (table[each].dt.strftime("%Y-%m-%dT%H:%M:%SZ").str.lower() for each in ("observed_at", "started_at"))
+    table["times"] = _texts([""] * len(table)).str.cat(list(times), sep="\n", na_rep="")
     order = pd.DataFrame(
         {
             "up": table["state"] != "down",
@@ -127,27 +163,57 @@ def replica_rows(fleet: Fleet) -> pd.DataFrame:
     return table.loc[order.sort_values(list(order.columns)).index].reset_index(drop=True)
 
 
-def filtered(rows: pd.DataFrame, choice: Choice) -> pd.DataFrame:
-    """Return the rows of a pool and a state of which some column contains each word of the search."""
+def chosen_rows(rows: pd.DataFrame, choice: Choice) -> pd.DataFrame:
+    """Return the rows that match all filters, sorted. Each word of a search is in some column, or begins a time."""
     kept = pd.Series(data=True, index=rows.index)
-    if choice.pool is not None:
-        kept &= (rows["pool"] == choice.pool).fillna(value=False).astype(bool)
+    one = {"pool": choice.pool, "state": None if choice.state == INCOMPLETE else choice.state}
+    several = {"version": choice.versions, "cohort": choice.cohorts, "best_answer": choice.sources}
     if choice.state == INCOMPLETE:
-        kept &= (rows["state"] != ReplicaState.UP).astype(bool)
-    elif choice.state is not None:
-        kept &= (rows["state"] == choice.state).astype(bool)
+        kept &= rows["state"].ne(ReplicaState.UP)
+    for column, value in one.items():
+        if value is not None:
+            kept &= rows[column].isin([value])
+    for column, values in several.items():
+        if values:
+            kept &= rows[column].isin(values)
+    if choice.severities:
+        kept &= rows[list(choice.severities)].gt(0).any(axis=1)
     for word in choice.search.lower().split():
-        kept &= rows["text"].str.contains(word, regex=False).astype(bool)
-    return rows[kept]
+        times = rows["times"].str.contains(f"\n{word}", regex=False)  # `03` is a name's, not a month
+        kept &= (rows["text"].str.contains(word, regex=False) | times).astype(bool)
+    return _sorted(rows[kept], choice.sort)
 
 
-def replicas_table(rows: pd.DataFrame, now: datetime | None = None, *, is_short: bool = False) -> Table:
-    """Return the table of these rows; `is_short` leaves out reasons, sources, times and addresses."""
+def _sorted(rows: pd.DataFrame, sort: str) -> pd.DataFrame:
+    """Sort rows by a column; those without a value are last in both directions. Severities ascend from the mildest."""
+    if not sort:
+        return rows
+    column = SORTS[sort.removeprefix(DESCENDING)]
+    keys: list[Any]
+    if column == "worst":
+        keys = [each if any(each) else None for each in rows[list(SEVERITIES)].itertuples(index=False, name=None)]
+    else:
+        filled = rows[column].where(rows[column] != "")
+        keys = [None if pd.isna(each) else natural(each) if isinstance(each, str) else each for each in filled]
+    known = [place for place, key in enumerate(keys) if key is not None]
+    missing = [place for place, key in enumerate(keys) if key is None]
+    return rows.iloc[[*sorted(known, key=keys.__getitem__, reverse=sort.startswith(DESCENDING)), *missing]]
+
+
+def replicas_table(
+    rows: pd.DataFrame, now: datetime | None = None, chosen: Sequence[str] = (), *, is_short: bool = False
+) -> Table:
+    """Return the table of these rows, with the `chosen` columns after the first; empty: all.
+
+    `is_short` leaves out reasons, sources, times and addresses.
+    """
     hidden = len(rows) - MOST_ROWS
     first = rows.head(MOST_ROWS)
     columns = _columns(first, now)
     if is_short:
-        columns = {column: cells for column, cells in columns.items() if column.title in SHORT}
+        chosen = SHORT
+    if chosen:
+        columns = {column: cells for column, cells in columns.items() if column.title in {TITLES[0], *chosen}}
     return Table(
         name="replicas",
         caption="Replicas",

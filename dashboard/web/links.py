@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
@@ -141,6 +141,21 @@ def bind(name: str, options: Sequence[str] | None = None, *, default: str | bool
     return {"key": name, "on_change": _write, "kwargs": {"name": name, "fallback": fallback}}
 
 
+def bind_several(name: str, options: Sequence[str]) -> dict[str, Any]:
+    """Bind a widget of several options to a choice in the URL: percent-encoded options with commas between.
+
+    Options of the URL that there are not are ignored.
+    """
+    text = st.query_params.get(name, "")
+    chosen = {unquote(each) for each in text.split(",") if each}
+    value = [each for each in options if each in chosen]
+    if len(value) < len(chosen):
+        st.session_state[IGNORED] = {**ignored_choices(), name: text}
+    if st.session_state.get(name) != value:
+        st.session_state[name] = value
+    return {"key": name, "on_change": _write_several, "kwargs": {"name": name}}
+
+
 def read_choice(name: str, options: Sequence[str], *, default: str | None = None) -> str:
     """Return a choice of the URL without a widget, or before it is drawn."""
     return str(_read(name, options, fallback=options[0] if default is None else default))
@@ -160,6 +175,13 @@ def _read(name: str, options: Sequence[str] | None, *, fallback: str | bool) -> 
         st.session_state[IGNORED] = {**ignored_choices(), name: text}
         return fallback
     return text == YES if isinstance(fallback, bool) else text
+
+
+def _write_several(*, name: str) -> None:
+    if chosen := st.session_state[name]:
+        st.query_params[name] = ",".join(quote(each, safe="/ ") for each in chosen)
+    else:
+        st.query_params.pop(name, None)
 
 
 def _write(*, name: str, fallback: str | bool) -> None:

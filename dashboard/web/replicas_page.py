@@ -1,5 +1,6 @@
 """The page Replicas: its filters, whose choices are in the URL, and its rows, shared by all sessions."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import pandas as pd
@@ -7,13 +8,16 @@ import streamlit as st
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState
-from dashboard.fleet.formatting import one_line
+from dashboard.fleet.formatting import natural, one_line
 from dashboard.views import pages
-from dashboard.views.replicas import INCOMPLETE, Choice, replica_rows
+from dashboard.views.replicas import DESCENDING, INCOMPLETE, SEVERITIES, SORTS, TITLES, Choice, replica_rows
 from dashboard.web import links
 from dashboard.web.state import shared
 
 ALL_POOLS, ALL_STATES = "all pools", "all"  # options of the controls
+WORST_FIRST = ""  # no sort in the URL
+UP, DOWN = "\N{UPWARDS ARROW}", "\N{DOWNWARDS ARROW}"
+NAMES = {"version": "vLLM", "differences": "Differs in"}  # of sorts, where it is not the capitalized name
 
 
 @shared(max_entries=4)
@@ -23,7 +27,7 @@ def rows(generation: int, polled_at: datetime | None, _fleet: Fleet) -> pd.DataF
 
 
 def choose(fleet: Fleet) -> Choice:
-    """Draw the filters and return their choice."""
+    """Draw search, pool and state, and return their choice."""
     search = st.text_input(
         "Search", **links.bind(pages.SEARCH), placeholder="any column or label", width=260, live=True
     )
@@ -35,3 +39,31 @@ def choose(fleet: Fleet) -> Choice:
         state=None if state == ALL_STATES else state,
         search=search or "",
     )
+
+
+def choose_more(replicas: pd.DataFrame, choice: Choice) -> Choice:
+    """Draw the filters with several options, the sort and the columns, and return the choice with them."""
+    versions, cohorts, sources = (
+        sorted(replicas[each].dropna().unique(), key=natural) for each in ("version", "cohort", "best_answer")
+    )
+    sorts = [WORST_FIRST, *(f"{sign}{name}" for name in SORTS for sign in ("", DESCENDING))]
+    return choice._replace(
+        versions=_several("vLLM", pages.VERSION, versions),
+        cohorts=_several("Cohort", pages.COHORTS, sorted(cohorts, key=lambda letter: (len(letter), letter))),
+        severities=_several("Findings", pages.SEVERITY, SEVERITIES),
+        sources=_several("Source", pages.SOURCE, sources),
+        sort=str(st.selectbox("Sort", sorts, **links.bind(pages.SORT, sorts), format_func=_sort_text, width=180)),
+        columns=_several("Columns", pages.COLUMNS, TITLES[1:]),
+    )
+
+
+def _several(label: str, name: str, options: Sequence[str]) -> tuple[str, ...]:
+    bound = links.bind_several(name, options)
+    return tuple(st.multiselect(label, options, **bound, format_func=one_line, placeholder="all", width=190))
+
+
+def _sort_text(sort: str) -> str:
+    if sort == WORST_FIRST:
+        return "worst first"
+    name = sort.removeprefix(DESCENDING)
+    return f"{NAMES.get(name, name.capitalize())} {DOWN if sort.startswith(DESCENDING) else UP}"

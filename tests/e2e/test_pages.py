@@ -267,7 +267,7 @@ def test_back_from_a_replica_restores_the_search(page: Page, frozen_url: str) ->
 
 
 def test_two_ticked_replicas_of_different_pools_are_compared_side_by_side(page: Page, frozen_url: str) -> None:
-    visit(page, f"{frozen_url}/replicas?search=0.20.2")
+    visit(page, f"{frozen_url}/replicas?version=0.20.2")
     table = page.locator("[data-testid=stDataFrame] canvas").first.bounding_box()
     assert table is not None
     for row in range(2):
@@ -280,6 +280,29 @@ def test_two_ticked_replicas_of_different_pools_are_compared_side_by_side(page: 
     expect(page.get_by_role("button", name="Share")).to_be_visible()
     page.get_by_role("rowheader", name=re.compile("block_size")).first.click()
     url_has(page, "/settings?path=")
+
+
+def test_filters_sort_and_columns_of_replicas_are_in_the_url_and_a_tick_keeps_it(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/replicas?pool=chat-70b")
+    page.get_by_role("combobox", name="Findings").click()
+    page.get_by_role("option", name="critical").click()
+    page.keyboard.press("Escape")
+    page.get_by_role("combobox", name="Sort").click()
+    page.get_by_role("option", name="Differs in \N{UPWARDS ARROW}").click()
+    page.get_by_role("combobox", name="Columns").click()
+    page.get_by_role("option", name="Pool").click()
+    page.keyboard.press("Escape")
+    settle(page)
+    url = page.url
+    table = page.locator("[data-testid=stDataFrame] canvas").first.bounding_box()
+    assert table is not None
+    page.mouse.click(table["x"] + 15, table["y"] + 55)
+    settle(page)
+
+    assert url.endswith("?pool=chat-70b&severity=critical&sort=differences&columns=Pool")
+    expect(page).to_have_url(url)
+    page.get_by_role("link", name="Open the ticked replica").click()
+    expect(page.get_by_role("heading", name="chat-70b-11")).to_be_visible()
 
 
 def test_the_focus_on_the_table_opens_nothing_and_the_keyboard_opens_a_row(page: Page, frozen_url: str) -> None:

@@ -4,10 +4,12 @@ import csv
 import io
 from datetime import timedelta
 
+import pandas as pd
 import pytest
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import FailureKind, ReplicaState, Role, Source
+from dashboard.fleet.formatting import natural
 from dashboard.render.csv_table import to_table_csv
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Table, Tone
@@ -16,9 +18,11 @@ from dashboard.views.replicas import (
     CSV_COLUMNS,
     EVERY_REPLICA,
     INCOMPLETE,
+    SORTS,
+    TITLES,
     Choice,
     best_source,
-    filtered,
+    chosen_rows,
     replica_rows,
     replicas_data,
     replicas_report,
@@ -85,14 +89,63 @@ def test_differences_count_only_against_a_majority() -> None:
         (Choice(search="chat 03"), ["chat-03"]),
         (Choice(search="chat-.*"), []),
         (Choice(pool="unknown"), []),
+        (Choice(search="2026-02-28T11 odd"), ["odd"]),
+        (Choice(cohorts=("B",)), ["odd"]),
+        (Choice(cohorts=("A", "B"), search="03"), ["chat-03"]),
+        (Choice(search="02-28T11"), []),
+        (Choice(versions=("0.32.0",), pool="embed"), []),
+        (Choice(sources=("/server_info",), search="odd"), ["odd"]),
+        (Choice(sources=("the provider",)), []),
+        (Choice(severities=("critical",)), []),
     ],
 )
 def test_filters_combine_and_a_search_is_words_not_a_pattern(choice: Choice, names: list[str]) -> None:
-    assert filtered(replica_rows(mixed()), choice)["name"].to_list() == names
+    assert chosen_rows(replica_rows(mixed()), choice)["name"].to_list() == names
+
+
+def test_a_severity_chooses_replicas_with_any_finding_of_it() -> None:
+    built = fleet(alike("chat", 3, USUAL), [USUAL])
+    found = [
+        finding(built, ["chat-01"], id="1"),
+        finding(built, ["chat-01", "chat-02"], id="2", severity=Severity.INFO),
+    ]
+    rows = replica_rows(with_findings(built, *found))
+
+    assert chosen_rows(rows, Choice(severities=("info",)))["name"].to_list() == ["chat-01", "chat-02"]
+    assert len(chosen_rows(rows, Choice(severities=("info", "critical")))) == 2
+    assert chosen_rows(rows, Choice(sort="findings"))["name"].to_list() == ["chat-02", "chat-01", "chat-03"]
+    assert chosen_rows(rows, Choice(sort="-findings"))["name"].to_list() == ["chat-01", "chat-02", "chat-03"]
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_a_sort_puts_replicas_without_a_value_last_in_both_directions(sort: str) -> None:
+    rows = replica_rows(story())
+    column = SORTS[sort]
+    up, down = (chosen_rows(rows, Choice(sort=each))[column] for each in (sort, f"-{sort}"))
+    number = int(rows[column].replace("", pd.NA).notna().sum())
+
+    assert sorted(up.index) == sorted(down.index) == list(rows.index)
+    for each in (up, down):
+        assert each.head(number).replace("", pd.NA).notna().all()
+    if column != "worst":
+        known = [natural(each) if isinstance(each, str) else each for each in up.head(number)]
+        assert known == sorted(known)
+        assert down.head(number).to_list() == sorted(
+            up.head(number), key=lambda each: natural(each) if isinstance(each, str) else each, reverse=True
+        )
+
+
+def test_the_chosen_columns_follow_the_first() -> None:
+    assert [each.title for each in table(mixed(), Choice(columns=("Pool", "Address"))).columns] == [
+        "Replica",
+        "Pool",
+        "Address",
+    ]
+    assert {each.title for each in table(mixed()).columns} <= set(TITLES)
 
 
 def test_a_replica_without_a_pool_matches_no_pool() -> None:
-    assert filtered(replica_rows(fleet([replica(pool=None)])), Choice(pool="chat")).empty
+    assert chosen_rows(replica_rows(fleet([replica(pool=None)])), Choice(pool="chat")).empty
 
 
 def test_the_report_names_its_filters_and_counts_what_matches() -> None:
@@ -162,7 +215,7 @@ def test_foreign_text_is_cut_to_one_line() -> None:
 
 def csv_rows(built: Fleet, choice: Choice = EVERY_REPLICA) -> list[dict[str, str]]:
     """Return the rows of the CSV of a fleet."""
-    text = to_table_csv(replicas_data(filtered(replica_rows(built), choice)), context_of(built))
+    text = to_table_csv(replicas_data(chosen_rows(replica_rows(built), choice)), context_of(built))
     return list(csv.DictReader(io.StringIO("".join(each for each in text.splitlines(True) if each[0] != "#"))))
 
 

@@ -7,8 +7,9 @@ import pytest
 from dashboard.views.blocks import SIGNS
 from dashboard.views.fleet_summary import summarize
 from dashboard.views.overview import overview_figures
+from dashboard.views.replicas import TITLES
 from tests.builders import alike, document, fleet, hostile, replica, story
-from tests.page_runner import html, open_page, opened, rerun
+from tests.page_runner import address, html, open_page, opened, rerun
 
 TABLE = "replicas_0"  # key of the table
 
@@ -52,6 +53,34 @@ def test_the_unknown_figure_of_the_overview_opens_the_replicas_that_it_counts() 
 
     assert len(app.dataframe[0].value) == int(figures["Unknown"].value)
     assert app.dataframe[0].value["State"].str.contains("down|partial").all()
+
+
+def test_filters_of_several_values_sort_and_columns_are_in_the_url() -> None:
+    app = open_page(story(), "replicas", version="0.31.0,x", sort="-replica", columns="Pool,vLLM")
+    shown = app.dataframe[0].value
+
+    assert shown["Replica"].to_list() == [f"embed-8b-{number:02}" for number in (10, 9, 8, 7, 6)]
+    assert [each for each in shown if each in TITLES] == ["Replica", "Pool", "vLLM"]
+    assert "version=0.31.0,x" in html(app)  # ignored in part
+
+    app.multiselect(key="version").set_value(["0.31.0", "0.32.0"])
+    app.multiselect(key="cohorts").set_value(["B"])
+    app.multiselect(key="columns").set_value([])
+    app.selectbox(key="sort").set_value("")
+    rerun(app)
+    found = [address(app, each) for each in ("version", "cohorts", "sort", "columns")]
+    assert found == ["0.31.0,0.32.0", "B", None, None]
+    assert {"State", "Address"} <= set(app.dataframe[0].value)
+    assert set(app.dataframe[0].value["Pool"]) == {"chat-70b", "embed-8b"}
+
+
+def test_a_new_order_drops_ticks_which_are_of_rows() -> None:
+    app = open_page(story(), "replicas", pool="gemma-27b")
+    app.session_state[TABLE] = {"selection": {"rows": [0], "columns": [], "cells": []}}
+    assert 'class="ticked"' in html(rerun(app))
+
+    app.selectbox(key="sort").set_value("-replica")
+    assert 'class="ticked"' not in html(rerun(app))
 
 
 def test_filters_that_match_nothing_can_be_cleared() -> None:
