@@ -40,6 +40,21 @@ def test_a_glob_chooses_pools_and_json_is_for_programs(saved_demo: Path) -> None
     assert [each["value"] for each in values] == [32, 16]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "replicas"),
+    [
+        (("--version", "0.20.2"), 2),
+        (("--role", "prefill"), 2),
+        (("--label", "role=decode"), 8),
+        (("--version", "0.1.0"), 0),
+    ],
+)
+def test_version_role_and_label_choose_replicas(saved_demo: Path, arguments: tuple[str, ...], replicas: int) -> None:
+    done = run("settings", SIZE, "--snapshot", str(saved_demo), *arguments, "--format", "json")
+
+    assert sum(len(each["replicas"]) for each in json.loads(done.stdout)["values"]) == replicas
+
+
 def test_csv_has_a_row_per_pool_and_value(saved_demo: Path) -> None:
     done = run("settings", SIZE, "--snapshot", str(saved_demo), "--format", "csv")
 

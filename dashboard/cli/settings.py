@@ -10,6 +10,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.cli.saved import SnapshotOption, fleet_of
 from dashboard.cli.targets import ConfigOption, TargetsArgument, options_of
 from dashboard.cli.terminal import is_terminal, no_such_pool, put, width, wrong
+from dashboard.fleet import Role
 from dashboard.fleet.formatting import first_of
 from dashboard.render.csv_table import to_table_csv
 from dashboard.render.terminal import to_terminal
@@ -25,6 +26,11 @@ def settings(
     config: ConfigOption = None,
     snapshot: SnapshotOption = None,
     pool: Annotated[str | None, typer.Option(metavar="GLOB", help="Print only pools with such a name.")] = None,
+    version: Annotated[
+        str | None, typer.Option(metavar="VERSION", help="Print only replicas of this vLLM version.")
+    ] = None,
+    role: Annotated[Role | None, typer.Option(help="Print only replicas with this role.")] = None,
+    label: Annotated[str, typer.Option(metavar="KEY=VALUE", help="Print only replicas with this label.")] = "",
     output: Annotated[Literal["table", "json", "csv"], typer.Option("--format", help="Output format.")] = "table",
 ) -> None:
     """Print the values of one setting on all replicas, and its type, default and flag by vLLM version.
@@ -35,12 +41,13 @@ def settings(
     fleet = fleet_of(snapshot, options_of(config, target, snapshot=snapshot), option="--snapshot")
     if not fleet.replicas:
         wrong("no targets")
-    choice = Choice(pool=pool)
-    known = tuple(pool_values(fleet, path, choice))
-    if pool is not None and not known:
+    in_pool = tuple(pool_values(fleet, path, Choice(pool=pool)))
+    if pool is not None and not in_pool:
         no_such_pool(pool, (each.name for each in fleet.pools), unknown="--pool: no pool matches")
-    if path not in known_paths() and not any(each.is_reported for each in known):
+    if path not in known_paths() and not any(each.is_reported for each in in_pool):
         wrong(f"{path}: no replica and no vLLM version has this setting{_similar(path, fleet)}")
+    choice = Choice(pool=pool, version=version, role=role, label=label)
+    known = tuple(pool_values(fleet, path, choice))
     view = settings_report(fleet, choice, path=path)
     if output == "json":
         put(f"{json.dumps(setting_json(path, known), indent=2, ensure_ascii=False)}\n")

@@ -11,7 +11,7 @@ import pandas as pd
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Replica, SettingValue, State, cohort_letters
 from dashboard.fleet.formatting import count, end_cut, first_of, setting_text
-from dashboard.fleet.frames import replicas_frame, settings_frame
+from dashboard.fleet.frames import settings_frame
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, joined, page, plain, replica, to_plain
 from dashboard.views import pages
 from dashboard.views.blocks import Cell, Column, Paragraph, Section, Table, Tone, View, data_table, number_cell
@@ -30,7 +30,7 @@ CSV_COLUMNS = ("path", "pool", "value", "state", "replicas", "cohorts", "names",
 class Choice(NamedTuple):
     """The filters of a reader, and a search: words of a path or of a value. None and empty: all.
 
-    `pool` is a name, of one setting also a glob; `label` are words of `key=value`.
+    `pool` is a name or a glob; `label` are words of `key=value`.
     """
 
     search: str = ""
@@ -62,12 +62,28 @@ class PoolValue(NamedTuple):
         return self.value.state not in {State.ABSENT, State.UNSUPPORTED}
 
 
-def setting_values(fleet: Fleet) -> pd.DataFrame:
-    """Return one row per replica's document and setting: path, value, state, and the number of replicas by pool."""
-    replicas = replicas_frame(fleet.replicas, fleet.pools)
-    numbers = replicas.dropna(subset=["document"]).groupby(["pool", "document"]).size().rename("replicas").reset_index()
-    rows = numbers.merge(settings_frame(fleet.documents.values()), on="document")
-    values = rows.groupby(["path", "pool", "value", "state"])["replicas"].sum().reset_index()
+def setting_values(fleet: Fleet, choice: Choice = EVERY_SETTING) -> pd.DataFrame:
+    """Return one row per path, kind of pool, value and state, of the replicas that match the filters of the choice.
+
+    Pools with the same documents are one kind: `pools` is their number, `replicas` that of their replicas with it.
+    """
+    chosen = [each for each in fleet.replicas if each.pool and each.document and _matches(each, choice)]
+    by_pool: dict[str, Counter[str]] = defaultdict(Counter)
+    for each in chosen:
+        by_pool[each.pool or ""][each.document or ""] += 1
+    by_kind: dict[frozenset[str], list[Counter[str]]] = defaultdict(list)
+    for documents in by_pool.values():
+        by_kind[frozenset(documents)].append(documents)
+    numbers = [
+        (kind, document, sum(each[document] for each in pools), len(pools))
+        for kind, (documents, pools) in enumerate(by_kind.items())
+        for document in documents
+    ]
+    known = {each.document for each in chosen}
+    settings = settings_frame(each for each in fleet.documents.values() if each.id in known)
+    rows = pd.DataFrame(numbers, columns=["kind", "document", "replicas", "pools"]).merge(settings, on="document")
+    grouped = rows.groupby(["path", "kind", "value", "state"])
+    values = grouped.agg(replicas=("replicas", "sum"), pools=("pools", "first")).reset_index()
     return values.assign(text=(values["path"] + " " + values["value"]).str.lower())
 
 
@@ -82,7 +98,7 @@ def settings_report(
 ) -> View:
     """Return the settings that match a search, or all values of one `path`, by replica too with `has_replicas`.
 
-    `rows` are those of `setting_values`, where they are known.
+    `rows` are those of `setting_values` for the same filters, where they are known.
     """
     context = context_of(fleet, name=name, filters=[(key, text) for key, text in _filters(choice, path) if text])
     if path:
@@ -95,7 +111,7 @@ def settings_report(
             context=context,
             parts=(_values_section(path, known), *replicas_section(fleet, path, replicas), declared_section(path)),
         )
-    rows = found_settings(setting_values(fleet) if rows is None else rows, choice)
+    rows = found_settings(setting_values(fleet, choice) if rows is None else rows, choice.search)
     number = rows["path"].nunique()
     differing = int((rows["differing"] > 0).sum())
     return View(
@@ -103,7 +119,7 @@ def settings_report(
         headline=f"{count(number, 'setting')}, {differing:,} with different values in a pool",
         lead="Search by path or value. Open a setting for its values on all replicas.",
         context=context,
-        parts=(Section(VALUES, "Settings", (_found_table(rows),)),),
+        parts=(Section(VALUES, "Settings", (_found_table(rows, choice),)),),
     )
 
 
@@ -112,14 +128,13 @@ def _filters(choice: Choice, path: str) -> Iterator[tuple[str, str]]:
     yield from ((key, text or "") for key, text in choice._asdict().items())
 
 
-def found_settings(rows: pd.DataFrame, choice: Choice) -> pd.DataFrame:
+def found_settings(rows: pd.DataFrame, search: str = "") -> pd.DataFrame:
     """Return one row per setting that matches: differing pools first, then an equal last name, then by path."""
-    if choice.pool is not None:
-        rows = rows[rows["pool"] == choice.pool]
-    words = choice.search.lower().split()
+    words = search.lower().split()
     for word in words:
         rows = rows[rows["text"].str.contains(word, regex=False)]
-    differing = rows.groupby(["path", "pool"])["value"].nunique().gt(1).groupby("path").sum()
+    kinds = rows.groupby(["path", "kind"]).agg(values=("value", "nunique"), pools=("pools", "first"))
+    differing = kinds["pools"].where(kinds["values"] > 1, 0).groupby("path").sum()
     most = rows.sort_values(["replicas", "value"], ascending=[False, True]).drop_duplicates("path").set_index("path")
     grouped = rows.groupby("path")
     table = pd.DataFrame(
@@ -269,11 +284,14 @@ def _names(known: PoolValue) -> Text:
     return (*names, Piece(f"{f' and {more:,} more' if more else ''}{cohorts}", Style.MUTED))
 
 
-def _found_table(rows: pd.DataFrame) -> Table | Paragraph:
+def _found_table(rows: pd.DataFrame, choice: Choice) -> Table | Paragraph:
     if rows.empty:
         return Paragraph(plain("No setting matches the filters."))
+    kept = {key: text for key, text in choice._replace(search="")._asdict().items() if text}  # named as in the URL
     columns = {
-        Column("Setting", is_code=True): [Cell(path, target=page(pages.SETTINGS, path=path)) for path in rows["path"]],
+        Column("Setting", is_code=True): [
+            Cell(path, target=page(pages.SETTINGS, path=path, **kept)) for path in rows["path"]
+        ],
         Column("Pools that differ", is_number=True): [
             number_cell(f"{number:,}" if number else "", number)._replace(tone=Tone.WARNING if number else Tone.PLAIN)
             for number in rows["differing"].tolist()

@@ -12,6 +12,7 @@ from dashboard.vllm.versions import span
 _NEGATED = "--no-"
 _REMEMBERED = 256  # sets of arguments: a fleet has a few
 _REMEMBERED_VERSIONS = 64
+_REMEMBERED_SETTINGS = 4096  # declarations of a few versions
 _VALUED = frozenset({State.REPORTED, State.NULL})
 
 
@@ -65,6 +66,7 @@ def setting_arguments(arguments: tuple[Argument, ...], version: str | None) -> M
     return found
 
 
+@lru_cache(maxsize=_REMEMBERED_SETTINGS)
 def declaration(path: str, version: str | None) -> Declaration | None:
     """Return how a version declares a setting; None if it does not, or for builds between two declarations."""
     between = span(version or "")

@@ -13,30 +13,50 @@ from dashboard.web import links
 from dashboard.web.state import shared
 
 ALL = {pages.POOL: "all pools", pages.VERSION: "all versions", pages.ROLE: "all roles"}
+EVERY_PATH = ""  # no setting in the URL: the search
+
+
+@shared(max_entries=16)
+def rows(generation: int, since: datetime | None, filters: Choice, _fleet: Fleet) -> pd.DataFrame:  # noqa: ARG001  # the cache's key
+    """Return the values of the replicas of one fleet that match filters."""
+    return setting_values(_fleet, filters)
 
 
 @shared(max_entries=4)
-def rows(generation: int, since: datetime | None, _fleet: Fleet) -> pd.DataFrame:  # noqa: ARG001  # the cache's key
-    """Return the values of one fleet."""
-    return setting_values(_fleet)
+def known_paths(generation: int, since: datetime | None, _fleet: Fleet) -> list[str]:  # noqa: ARG001  # the cache's key
+    """Return the settings that any replica of one fleet reports."""
+    return sorted({path for document in _fleet.documents.values() for path in document.settings})
+
+
+def choose_path(fleet: Fleet) -> str:
+    """Draw the list of settings, which completes what a reader types, and return the chosen path; empty: none."""
+    paths = known_paths(fleet.generation, fleet.since, fleet)
+    named = st.query_params.get(pages.PATH, EVERY_PATH)
+    options = [EVERY_PATH, *paths, *([named] if named and named not in paths else [])]
+    bound = links.bind(pages.PATH)
+    return str(st.selectbox("Setting", options, **bound, format_func=_path_text, width=330) or EVERY_PATH)
 
 
 def choose(fleet: Fleet, *, has_path: bool) -> Choice:
-    """Draw the search, or the filters of one setting, and return their choice."""
-    search = label = ""
+    """Draw the search, where no setting is chosen, and the filters of replicas; return their choice."""
+    search = ""
     if not has_path:
-        search = st.text_input("Search", **links.bind(pages.SEARCH), placeholder="path or value", width=260, live=True)
-    pool = _select("Pool", pages.POOL, [each.name for each in fleet.pools])
-    version = role = None
-    if has_path:
-        versions = sorted({each.version for each in fleet.replicas if each.version}, key=natural)
-        version = _select("vLLM", pages.VERSION, versions)
-        role = _select("Role", pages.ROLE, sorted({str(each.role) for each in fleet.replicas}))
-        label = st.text_input("Label", **links.bind(pages.LABEL), placeholder="key=value", width=200, live=True)
-    return Choice(search or "", pool, version, role, label or "")
+        search = st.text_input("Search", **links.bind(pages.SEARCH), placeholder="path or value", width=200, live=True)
+    versions = sorted({each.version for each in fleet.replicas if each.version}, key=natural)
+    return Choice(
+        search or "",
+        _select("Pool", pages.POOL, [each.name for each in fleet.pools]),
+        _select("vLLM", pages.VERSION, versions),
+        _select("Role", pages.ROLE, sorted({str(each.role) for each in fleet.replicas})),
+        st.text_input("Label", **links.bind(pages.LABEL), placeholder="key=value", width=170, live=True) or "",
+    )
+
+
+def _path_text(path: str) -> str:
+    return one_line(path) if path != EVERY_PATH else "all settings"
 
 
 def _select(label: str, name: str, values: list[str]) -> str | None:
     options = [ALL[name], *values]
-    chosen = st.selectbox(label, options, **links.bind(name, options), format_func=one_line, width=200)
+    chosen = st.selectbox(label, options, **links.bind(name, options), format_func=one_line, width=170)
     return None if chosen in {None, ALL[name]} else chosen

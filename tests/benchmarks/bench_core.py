@@ -60,6 +60,7 @@ def main() -> int:
         (f"fleet of {MANY:,}, next poll, s", many_next, SECONDS * GROWTH),
         (f"of it {len(ALL_RULES)} rules over {FEW:,} replicas in {POOLS} pools, s", few_evaluated, SECONDS),
         (f"of it {len(ALL_RULES)} rules over {MANY:,}, s", many_evaluated, SECONDS * GROWTH),
+        *_settings(fleet_of(many[:FEW])),
         *_settings(fleet_of(many)),
         (
             f"{FEW:,} /server_info of {len(bodies[0]) / 1000:.0f} KB, known, times json.loads of them",
@@ -77,12 +78,17 @@ def main() -> int:
 
 
 def _settings(fleet: Fleet) -> Iterator[tuple[str, float, float]]:
+    number = len(fleet.replicas)
     values = setting_values(fleet)
     path = "cache_config.block_size"
-    yield f"values of all settings of {MANY:,}, once a poll, s", best(lambda: setting_values(fleet)), SECONDS
-    search = Choice(search="block size 16")
-    yield "a search among them, s", best(lambda: settings_report(fleet, search, rows=values)), SEARCH
-    yield f"one setting of {MANY:,}, s", best(lambda: settings_report(fleet, path=path, rows=values)), SEARCH
+    yield f"values of all settings of {number:,}, once a poll, s", best(lambda: setting_values(fleet)), SECONDS
+    some = Choice(label="zone=z1")
+    yield f"the same with a new filter by label of {number:,}, s", best(lambda: setting_values(fleet, some)), SEARCH
+    for words in ("", "block size 16"):
+        search = Choice(search=words)
+        took = best(lambda search=search: settings_report(fleet, search, rows=values))  # type: ignore[misc]
+        yield f"a search for “{words}” among them, s", took, SEARCH
+    yield f"one setting of {number:,}, s", best(lambda: settings_report(fleet, path=path, rows=values)), SEARCH
 
 
 def first_poll(snapshots: Sequence[Snapshot]) -> float:

@@ -40,7 +40,7 @@ def shown(built: Fleet, path: str = SIZE, choice: Choice = EVERY_SETTING) -> lis
 
 
 def found(choice: Choice) -> list[str]:
-    return found_settings(setting_values(mixed()), choice)["path"].to_list()
+    return found_settings(setting_values(mixed(), choice), choice.search)["path"].to_list()
 
 
 def test_a_pool_that_differs_is_first_and_its_rarest_value_above_the_others() -> None:
@@ -95,13 +95,50 @@ def test_a_search_without_a_match_is_empty() -> None:
 
 
 def test_only_the_values_of_the_chosen_pool_count() -> None:
-    rows = found_settings(setting_values(mixed()), Choice(pool="embed")).set_index("path")
+    rows = found_settings(setting_values(mixed(), Choice(pool="embed"))).set_index("path")
 
     assert dict(rows.loc[SIZE, ["differing", "number", "value", "replicas"]]) == {
         "differing": 0,
         "number": 1,
         "value": "32",
         "replicas": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("choice", "number", "replicas"),
+    [
+        (Choice(), 2, 6),
+        (Choice(label="zone=eu-1"), 1, 1),
+        (Choice(version="0.32.0", role="both", pool="ch*"), 2, 5),
+        (Choice(version="0.1.0"), 0, 0),
+    ],
+)
+def test_a_list_of_settings_counts_only_the_replicas_of_the_filters(choice: Choice, number: int, replicas: int) -> None:
+    rows = found_settings(setting_values(mixed(), choice))
+    sizes = rows[rows["path"] == SIZE]
+
+    assert (sizes["number"].sum(), sizes["replicas"].sum()) == (number, replicas)
+
+
+def test_pools_with_the_same_documents_are_one_kind_and_each_counts() -> None:
+    members = [
+        *alike("a", 2, USUAL),
+        *alike("a", 1, LARGE, first=3),
+        *alike("b", 1, USUAL),
+        *alike("b", 2, LARGE, first=2),
+    ]
+    rows = setting_values(fleet([*members, *alike("c", 2, USUAL)], [USUAL, LARGE]))
+    sizes = rows[rows["path"] == SIZE]
+
+    assert sorted(zip(sizes["value"], sizes["replicas"], sizes["pools"], strict=True)) == [
+        ("16", 2, 1),
+        ("16", 3, 2),
+        ("32", 3, 2),
+    ]
+    assert dict(found_settings(rows).set_index("path").loc[SIZE, ["differing", "replicas"]]) == {
+        "differing": 2,
+        "replicas": 8,
     }
 
 
@@ -146,4 +183,4 @@ def test_every_setting_of_the_story_is_found_by_its_path() -> None:
     rows = setting_values(story())
 
     for path in rows["path"].unique()[::50]:
-        assert path in found_settings(rows, Choice(search=path))["path"].to_list()
+        assert path in found_settings(rows, path)["path"].to_list()

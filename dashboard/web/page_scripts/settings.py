@@ -11,13 +11,12 @@ if not fleet.pools:
     empty.nothing_answered()
     state.end_page()
 
-path = st.query_params.get(pages.PATH, "")
 head = st.container()
-rows = settings_page.rows(fleet.generation, fleet.since, fleet)
 with st.container(key="filters", horizontal=True, vertical_alignment="bottom", gap="small"):
+    path = settings_page.choose_path(fleet)
     choice = settings_page.choose(fleet, has_path=bool(path))
-    name = state.snapshot_name()
-    view = settings_report(fleet, choice, path=path, rows=rows, name=name, has_replicas=True)
+rows = None if path else settings_page.rows(fleet.generation, fleet.since, choice._replace(search=""), fleet)
+view = settings_report(fleet, choice, path=path, rows=rows, name=state.snapshot_name(), has_replicas=True)
 with head:
     if path:
         st.html(markup.link(links.to(pages.SETTINGS), "All settings"))

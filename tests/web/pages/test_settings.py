@@ -1,7 +1,7 @@
 """The page Settings: search, one setting, filters in the URL, empty states."""
 
 from tests.builders import hostile, story
-from tests.page_runner import html, open_page, rerun
+from tests.page_runner import address, html, open_page, rerun
 
 SIZE = "cache_config.block_size"
 
@@ -28,6 +28,32 @@ def test_filters_of_the_url_choose_replicas() -> None:
 
     assert "gemma-27b" in every
     assert "gemma-27b" not in decoding
+
+
+def test_filters_of_the_url_also_choose_the_replicas_of_a_search() -> None:
+    every = html(open_page(story(), "settings", search=SIZE))
+    old = open_page(story(), "settings", search=SIZE, version="0.31.0")
+
+    assert "<h1>1 setting, 1 with different values in a pool</h1>" in every
+    assert "<h1>1 setting, 0 with different values in a pool</h1>" in html(old)
+    assert f'href="settings?path={SIZE}&amp;version=0.31.0"' in html(old)
+    old.selectbox(key="version").set_value("all versions")
+    old.text_input(key="label").set_value("pool=gemma")
+    assert "<h1>1 setting, 0 with different values in a pool</h1>" in html(rerun(old))
+    assert (address(old, "version"), address(old, "label")) == (None, "pool=gemma")
+
+
+def test_a_setting_is_chosen_from_all_of_the_fleet_and_the_url_has_it() -> None:
+    app = open_page(story(), "settings", search="x")
+    listed = app.selectbox(key="path")
+    assert {SIZE, "version", "all settings"} <= set(listed.options)
+
+    listed.set_value(SIZE)
+    assert f"<h1>{SIZE}</h1>" in html(rerun(app))
+    assert address(app, "path") == SIZE
+    app.selectbox(key="path").set_value("")
+    assert "Search by path or value" in html(rerun(app))
+    assert address(app, "path") is None
 
 
 def test_an_unknown_setting_is_an_empty_page_with_a_reason() -> None:
