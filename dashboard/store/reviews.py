@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from datetime import timedelta
 from enum import StrEnum
-from itertools import chain
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
@@ -12,6 +11,7 @@ from dashboard.fleet import Note
 from dashboard.fleet.pools import Notes
 from dashboard.store.snapshots import Snapshots, Stored
 
+REVIEW = "Review"  # begins the name of a snapshot that is frozen on the page Review
 APART = timedelta(hours=4)  # snapshots of one meeting and its preparation are closer together
 
 
@@ -19,6 +19,7 @@ class NoLastReview(StrEnum):
     """Why a review is compared with no other, as a sentence."""
 
     FIRST = "First review of this fleet: nothing to compare with."
+    UNMARKED = "No earlier snapshot is a review: none has notes or is named “Review”."
     UNREAD = "The last review cannot be opened, so what is new since then is unknown."
     CHOSEN = "This review is not compared with an earlier one."
 
@@ -63,21 +64,28 @@ def earlier(store: Snapshots, fleet: Fleet) -> Earlier:
 
 
 def last_review(known: Earlier, fleet: Fleet) -> Stored | None:
-    """Return the most likely snapshot of the last review; None without an earlier snapshot.
+    """Return the newest earlier snapshot that is a review; None without one.
 
-    The newest with notes, else the newest that is not from the same meeting, else the newest.
+    A review has notes, or it is named so and not from the same meeting. Other snapshots are frozen for other reasons.
     """
-    noted = (each for each in known.snapshots if each.notes)
-    apart = (
-        each for each in known.snapshots if fleet.polled_at and fleet.polled_at - each.metadata.data_as_of >= APART
-    )
-    return next(chain(noted, apart, known.snapshots), None)
+    return next((each for each in known.snapshots if _has_notes(each) or _is_named_review(each, fleet)), None)
+
+
+def _has_notes(stored: Stored) -> bool:
+    return bool(stored.notes or stored.problem)  # or its notes file cannot be read
+
+
+def _is_named_review(stored: Stored, fleet: Fleet) -> bool:
+    as_of, name = fleet.polled_at, stored.metadata.name
+    return name.startswith(REVIEW) and as_of is not None and as_of - stored.metadata.data_as_of >= APART
 
 
 def opened(known: Earlier, stored: Stored | None, fleet_of: Callable[[str], Fleet]) -> Last:
     """Open an earlier snapshot with its notes; `fleet_of` opens a snapshot by id and may raise SnapshotError."""
     if stored is None:
-        return _unread(known.problem) if known.problem else Last()
+        if known.problem:
+            return _unread(known.problem)
+        return Last(missing=NoLastReview.UNMARKED if known.snapshots else NoLastReview.FIRST)
     try:
         return Last(stored.id, fleet_of(stored.id), tuple(sorted(stored.notes.items())), stored.problem)
     except SnapshotError as error:

@@ -14,7 +14,7 @@ from dashboard.fleet import Note
 from dashboard.fleet.formatting import first_of
 from dashboard.fleet.pools import Notes
 from dashboard.store import Stored
-from dashboard.store.reviews import Earlier, Last, NoLastReview, last_review, opened
+from dashboard.store.reviews import REVIEW, Earlier, Last, NoLastReview, last_review, opened
 from dashboard.store.snapshots import READ_ONLY
 from dashboard.views import pages
 from dashboard.views.blocks import Entries, Entry, Paragraph, Section, View
@@ -31,6 +31,7 @@ FREEZE = "freeze_review"
 PROBLEM = "freeze_review_problem"
 SAVED = "Notes save automatically (when a field is left, or with Ctrl+Enter)."
 WHY_FREEZE = "Notes belong to a snapshot, so they keep their context when the fleet changes."
+NO_REVIEW = ""  # no snapshot to compare with
 MOST_POOLS = 3  # that the label of a field names
 
 Noted = tuple[tuple[str, Note], ...]  # notes as a part of a cache's key
@@ -180,7 +181,7 @@ def draw_controls(fleet: Fleet) -> None:
 
 def _freeze(fleet: Fleet) -> None:
     """Freeze the fleet and show its snapshot: the URL names it from now on."""
-    name = f"Review {service.now():%Y-%m-%d}"
+    name = f"{REVIEW} {service.now():%Y-%m-%d}"
     try:
         with audit.recorded("freeze", name=name) as fields:
             stored = service.snapshots().freeze(fleet, name, service.now())
@@ -193,34 +194,44 @@ def _freeze(fleet: Fleet) -> None:
 
 def chosen_last(known: Earlier, fleet: Fleet) -> Last:
     """Open the earlier snapshot that the URL names, or the last review."""
+    by_id, usual = _choices(known, fleet)
+    return opened(known, by_id.get(links.read_choice(pages.FROM, list(by_id), default=usual)), service.frozen)
+
+
+def _choices(known: Earlier, fleet: Fleet) -> tuple[dict[str, Stored | None], str]:
+    """Return what a review can be compared with, by id, and the id of the last review; without one nothing."""
     usual = last_review(known, fleet)
-    by_id = {each.id: each for each in known.snapshots}
-    stored = by_id[links.read_choice(pages.FROM, list(by_id), default=usual.id)] if usual else None
-    return opened(known, stored, service.frozen)
+    none: dict[str, Stored | None] = {} if usual else {NO_REVIEW: None}
+    return none | {each.id: each for each in known.snapshots}, usual.id if usual else NO_REVIEW
 
 
 def draw_last(known: Earlier, last: Last, fleet: Fleet) -> None:
     """Draw the choice of the last review, and a link to all changes since."""
-    if usual := last_review(known, fleet):
-        _choose_last(known, usual, last, fleet)
+    if known.snapshots:
+        _choose_last(known, last, fleet)
     if last.problem:
         st.html(markup.notice("warning", markup.text(last.problem)))
 
 
-def _choose_last(known: Earlier, usual: Stored, last: Last, fleet: Fleet) -> None:
-    by_id = {each.id: each for each in known.snapshots}
+def _choose_last(known: Earlier, last: Last, fleet: Fleet) -> None:
+    by_id, usual = _choices(known, fleet)
+
+    def describe(key: str) -> str:
+        stored = by_id[key]
+        return describe_snapshot(stored) if stored else "no last review"
+
     with st.container(key="review_since", horizontal=True, vertical_alignment="center", gap="small"):
         if len(by_id) > 1:
             st.selectbox(
                 "Last review",
                 list(by_id),
-                **links.bind(pages.FROM, list(by_id), default=usual.id),
-                format_func=lambda key: describe_snapshot(by_id[key]),
+                **links.bind(pages.FROM, list(by_id), default=usual),
+                format_func=describe,
                 width=430,
                 label_visibility="collapsed",
             )
         else:
-            st.html(f'<p class="foot">{markup.text(describe_snapshot(usual))}</p>')
+            st.html(f'<p class="foot">{markup.text(describe(usual))}</p>')
         if last.id is not None:
             url = links.to(pages.CHANGES, **{pages.FROM: last.id, pages.TO: fleet.snapshot or pages.LIVE})
             st.html(f'<p class="foot">{markup.link(url, "All changes")}</p>')

@@ -180,7 +180,7 @@ def test_behind_a_path_prefix_links_have_it_and_changes_compare_with_the_last_re
 ) -> None:
     (tmp_path / "fleet.yaml").write_text(f"{UNREACHABLE}poll: {{interval_seconds: 1}}\n")
     older = replace(demo_fleet, name="prod", polled_at=AT - timedelta(days=7))
-    key = Snapshots(tmp_path / "kept").freeze(older, "Last week", AT).id
+    key = Snapshots(tmp_path / "kept").freeze(older, "Review last week", AT).id
     prefix = {"STREAMLIT_SERVER_BASE_URL_PATH": "ops/fleet"}
     with dashboard_on(tmp_path / "fleet.yaml", environment=prefix, path="/ops/fleet") as url, tab(browser) as page:
         for path in ("/", "/findings"):

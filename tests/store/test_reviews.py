@@ -12,9 +12,8 @@ MINUTE, WEEK = timedelta(minutes=1), timedelta(days=7)
 SHOWN = builders.fleet(polled_at=NOW)
 
 
-def frozen(store: Snapshots, ago: timedelta, note: str = "", name: str = "prod-eu") -> str:
-    fleet = builders.fleet([builders.replica()], polled_at=NOW - ago, name=name)
-    key = store.freeze(fleet, "", NOW).id
+def frozen(store: Snapshots, ago: timedelta, note: str = "", name: str = "", fleet: str = "prod-eu") -> str:
+    key = store.freeze(builders.fleet([builders.replica()], polled_at=NOW - ago, name=fleet), name, NOW).id
     if note:
         store.note(key, "x", Note(note))
     return key
@@ -36,25 +35,33 @@ def test_the_last_review_is_the_newest_snapshot_with_notes_and_has_them(store: S
     assert found.fleet.polled_at == NOW - WEEK
 
 
-def test_without_notes_a_snapshot_of_just_before_is_skipped(store: Snapshots) -> None:
-    frozen(store, MINUTE)
-    before = frozen(store, APART)
-    frozen(store, WEEK)
+def test_a_snapshot_that_is_named_a_review_is_one_unless_it_is_from_the_same_meeting(store: Snapshots) -> None:
+    frozen(store, MINUTE, name="Review 2026-03-02")
+    before = frozen(store, APART, name="Review 2026-03-01")
+    frozen(store, WEEK, "Older.")
 
     assert last(store).id == before
+
+
+def test_other_snapshots_are_no_reviews(store: Snapshots) -> None:
+    assert last(store).missing is NoLastReview.FIRST
+
+    for ago in (MINUTE, APART, WEEK):
+        frozen(store, ago, name="before the upgrade")
+    assert last(store) == Last(missing=NoLastReview.UNMARKED)
 
 
 def test_only_older_data_of_the_same_fleet_is_earlier(store: Snapshots) -> None:
     for ago in (timedelta(0), -MINUTE):
         frozen(store, ago)
-    frozen(store, WEEK, name="another")
+    frozen(store, WEEK, fleet="another")
     older = [frozen(store, ago) for ago in (WEEK, 2 * WEEK)]
 
     assert [each.id for each in earlier(store, SHOWN).snapshots] == older
 
 
 def test_a_damaged_last_review_is_a_problem(store: Snapshots) -> None:
-    key = frozen(store, WEEK)
+    key = frozen(store, WEEK, "Noted.")
     (store.folder / f"{key}.json.gz").write_bytes(b"\x1f\x8b")
     found = last(store)
 

@@ -15,7 +15,7 @@ from dashboard.rules.findings import Suppression
 from dashboard.rules.policy import Policy
 from dashboard.store import Snapshots
 from tests.builders import HOSTILE, NOW, alike, document, down, fleet, hostile, replica, story
-from tests.page_runner import WEEK, a_finding, earlier, frozen, html, rerun, review, show_with_snapshots, visit
+from tests.page_runner import WEEK, a_finding, address, earlier, frozen, html, rerun, review, show_with_snapshots, visit
 
 DOCUMENT, ODD = document(), document({"cache_config.block_size": 32})
 AGENDA = ["Status", "New", "Findings", "Differences", "Capacity", "Unreachable", "Suppressed"]
@@ -108,6 +108,18 @@ def test_the_last_review_is_the_newest_earlier_snapshot_of_this_fleet(store: Sna
     assert f"from={last}&amp;to=live" in html(app)
     assert [option.rpartition(" ")[2] for option in app.selectbox[0].options] == [last[:10], older[:10]]
     assert f"from={older}&amp;to=live" in html(review(live, store, **{"from": older}))
+
+
+def test_a_snapshot_that_is_no_review_is_compared_only_if_it_is_chosen(store: Snapshots) -> None:
+    live = story()
+    other = frozen(store, earlier(live), "before the upgrade")
+    app = review(live, store)
+    assert "No earlier snapshot is a review" in html(app)
+    assert app.selectbox[0].value == ""
+
+    app.selectbox[0].set_value(other)
+    assert f"from={other}&amp;to=live" in html(rerun(app))
+    assert address(app, "from") == other
 
 
 def test_changes_since_the_last_review_are_grouped_by_cohort(store: Snapshots) -> None:

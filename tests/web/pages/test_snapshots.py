@@ -128,13 +128,13 @@ def test_any_other_text_opens_nothing_and_reveals_no_path(live: Fleet, tmp_path:
 
 
 def test_any_two_can_be_compared_and_the_live_fleet_with_the_last_review(live: Fleet) -> None:
-    last = freeze(builders.fleet([], name=live.name, polled_at=NOW - timedelta(days=7)), "last week")
+    last = freeze(builders.fleet([], name=live.name, polled_at=NOW - timedelta(days=7)), "Review last week")
     older = freeze(earlier(30), "prod-eu 2026-01-31T11:42:13Z")
     app = visit("snapshots")
     assert f"changes?from={last}&amp;to=live" in html(app)
     assert "Changes since the last review" in html(app)
     options = app.selectbox(key="snapshots_side_from").options
-    assert f"last week · 2026-02-23T11:42:13Z · {last[:10]}" in options
+    assert f"Review last week · 2026-02-23T11:42:13Z · {last[:10]}" in options
     assert f"prod-eu 2026-01-31T11:42:13Z · {older[:10]}" in options, "the time is in the name"
 
     app.selectbox(key="snapshots_side_from").set_value(older)
