@@ -61,7 +61,7 @@ bench: $(VENV)/dev.stamp  ## The budgets, measured as ratios
 test-vllm: $(VENV)/dev.stamp  ## Against live vLLM servers, built in VLLM= (3.4 GB each; VLLM_VERSION=: this one only)
 	@set -e; for version in $(VLLM_VERSION); do \
 		tests/live/make-venv $(VLLM)-$$version $$version; \
-		case $$version in 0.32.0) marks="vllm and not vllm_033" ;; *) marks=vllm_033 ;; esac; \
+		case $$version in 0.32.0) marks="vllm and not vllm_033" ;; *) marks="vllm_033 or vllm_each" ;; esac; \
 		VLLM_VENV=$(abspath $(VLLM))-$$version $(BIN)/python -m pytest tests/live -m "$$marks"; \
 	done
 

@@ -10,7 +10,7 @@ from dashboard.fleet.pieces import Kind, Piece, Target, page, plain
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.views import pages
 from dashboard.views.blocks import Entries, Entry, Paragraph, Section, Tone, View
-from dashboard.views.compare import MOST_CHOSEN, write_chosen
+from dashboard.views.chosen_columns import MOST_CHOSEN, write_chosen
 from dashboard.views.context import context_of
 from dashboard.views.finding_list import FindingList, list_findings
 from dashboard.views.finding_text import rule_title

@@ -5,7 +5,7 @@ import pytest
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.fleet.pieces import Kind, Target
 from dashboard.views.blocks import Entries, View
-from dashboard.views.compare import write_chosen
+from dashboard.views.chosen_columns import write_chosen
 from dashboard.views.search import MOST_HITS, search_report
 from tests.builders import NOW, alike, document, fleet, replica
 
