@@ -1,6 +1,7 @@
 """Live servers started with flags, a file and variables: the origin of values, and what workers measured."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -25,7 +26,7 @@ FUSED = "compilation_config.pass_config.fuse_norm_quant"
 SECRET = "sk-live-argument-4711"
 ORIGINS = {
     "cache_config.gpu_memory_utilization": "set by --gpu-memory-utilization",  # also equal to the default of 0.32
-    "parallel_config.tensor_parallel_size": "set by --tensor-parallel-size",  # an alias, equal to the default
+    "parallel_config.tensor_parallel_size": "set by -tp",  # equal to the default
     "scheduler_config.async_scheduling": "set by --no-async-scheduling",
     "cache_config.block_size": "set by --block-size",
     "scheduler_config.max_num_seqs": "set by --max-num-seqs (config file)",
@@ -76,7 +77,7 @@ def test_each_value_is_set_default_or_derived_as_the_server_was_started(config: 
 
 def test_arguments_are_names_only(server: Server) -> None:
     answer = server.get(CONFIG, Authorization=f"Bearer {SECRET}").text
-    names = {each["name"] for each in json.loads(answer)["fleet"]["set_arguments"]}
+    names = {each["argument"] for each in json.loads(answer)["fleet"]["set_arguments"]}
 
     assert {"--api-key", "--config", "--gpu-memory-utilization"} <= names
     assert SECRET not in answer
@@ -85,6 +86,7 @@ def test_arguments_are_names_only(server: Server) -> None:
 def test_a_cpu_worker_reports_the_memory_that_it_requested_and_why_the_rest_is_unknown(config: Path) -> None:
     (replica,) = poll(config)["devices"]
 
-    assert replica["memory"]["requested_bytes"] == 1 << 30
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert 0 < replica["memory"]["requested_bytes"] <= machine
     assert replica["memory"]["weights_bytes"] is None
     assert replica["memory"]["reason"]
