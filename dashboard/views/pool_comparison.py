@@ -34,11 +34,11 @@ from dashboard.views.context import as_of
 from dashboard.views.domain_text import shared_texts
 from dashboard.views.finding_text import answered
 from dashboard.views.names import brief
-from dashboard.views.settings import ORIGIN_NOTE
 from dashboard.views.sharing import SPLIT, severity
 from dashboard.vllm.value_origin import is_set
 
 MOST_NAMED = 3  # replicas that are not compared, by name
+WHY_UNKNOWN = "arguments not reported, see docs/config-api.md, or setting not in the field reference"
 _SEVERITIES = frozenset(Severity)
 
 
@@ -236,7 +236,7 @@ def unmatched_text(matrix: Matrix, choice: MatrixChoice) -> str:
 def _unknown_origin(matrix: Matrix) -> list[str]:
     """Return how many settings are hidden because their origin is unknown, and why it is."""
     number = matrix.unknown_origin
-    return [f"{count(number, 'setting')} hidden: origin unknown.{ORIGIN_NOTE}"] if number else []
+    return [f"{count(number, 'setting')} hidden: origin unknown ({WHY_UNKNOWN})."] if number else []
 
 
 def hidden_text(pool: Pool, matrix: Matrix, members: Sequence[Replica]) -> str:

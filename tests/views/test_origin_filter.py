@@ -52,7 +52,9 @@ def test_settings_with_an_unknown_origin_are_counted_and_explained() -> None:
     found = compare_chosen(shown, shown.pools[0], MatrixChoice(origin=OriginFilter.UNSET)).matrix
 
     assert (len(found.rows), found.unknown_origin, found.filtered) == (0, 3, 0)
-    sentence = "3 settings hidden: origin unknown. Only the configuration API reports which arguments were given"
+    sentence = (
+        "3 settings hidden: origin unknown (arguments not reported, see docs/config-api.md, or setting not in the "
+    )
     assert sentence in hidden_text(shown.pools[0], found, [])
     assert unmatched_text(found, MatrixChoice(origin=OriginFilter.UNSET)).startswith(
         f"None of 3 differing settings matches origin “differs, set by nobody”. {sentence}"
