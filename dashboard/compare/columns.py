@@ -88,5 +88,5 @@ def with_note(pool: Pool, column: Column, reference: Reference, differing: Colle
         more = f" +{len(names) - MAX_NOTED:,} more" if len(names) > MAX_NOTED else ""
         note = ", ".join(names[:MAX_NOTED]) + more
     else:
-        note = "no majority" if ties else "no difference"
+        note = "no majority" if ties else "no setting differs"
     return replace(column, note=note)

@@ -68,7 +68,7 @@ def states(row: Row) -> list[CellState]:
     ("reference", "holders", "notes"),
     [
         (MAJORITY, HOLDERS, ["reference: the majority", "dtype", "block_size, seed"]),
-        (MAJORITY, ((3, {"seed": 0}),), ["no difference"]),
+        (MAJORITY, ((3, {"seed": 0}),), ["no setting differs"]),
         (MAJORITY, ((2, {"seed": 0}), (2, {"seed": 1})), ["no majority", "no majority"]),
         (COHORT_C, HOLDERS, ["block_size, seed", "block_size, dtype", "reference"]),
         (
