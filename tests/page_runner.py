@@ -79,7 +79,7 @@ def html(app: AppTest) -> str:
 
 
 def tables(app: AppTest) -> list[str]:
-    """Return the HTML of the setting tables: the prefix sharing band, then the matrix."""
+    """Return the HTML of the setting tables: the matrix, then what decides prefix sharing."""
     return [each["html"] for each in _component_values(app) if "html" in each]
 
 
