@@ -212,3 +212,15 @@ def test_the_bars_of_a_chart_are_drawn_before_plotly_and_nothing_moves_when_it_c
         for one, other in zip(before, drawn, strict=True):
             assert one == pytest.approx(other, abs=12)
         assert note.evaluate(below) == pytest.approx(place, abs=1)
+
+
+@pytest.mark.parametrize("path", ["/", at("compare", pool=CHAT), at("snapshots")])
+def test_no_link_or_cell_is_read_twice(page: Page, frozen_url: str, path: str) -> None:
+    """The description of an element does not repeat its name; that of a setting is its whole path."""
+    visit(page, frozen_url + path)
+    nodes = page.context.new_cdp_session(page).send("Accessibility.getFullAXTree")["nodes"]
+    shown = [node for node in nodes if (node.get("role") or {}).get("value") != "rowheader"]
+    texts = [[(node.get(key) or {}).get("value", "") for key in ("name", "description")] for node in shown]
+
+    assert [each for each in texts if each[1] and each[1] in each[0]] == []
+    assert any("critical finding" in name for name, _ in texts)

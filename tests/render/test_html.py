@@ -116,7 +116,7 @@ def test_shares_of_cohorts_are_a_bar() -> None:
     cell = Cell("A ×3, B", shares=(("A", 3), ("B", 1), ("not reported", 1)))
     html = written(Table("t", "T", (Column("C"),), ((cell,),)))
 
-    assert '<span class="c1" style="flex:1" title="cohort B: 1 replica">B</span>' in html
+    assert '<span class="c1" style="flex:1" title="cohort B: 1 replica"><span aria-hidden="true">B</span>' in html
     assert '<span class="rest" style="flex:1">1 not reported</span>' in html
 
 

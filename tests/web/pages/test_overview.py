@@ -31,7 +31,7 @@ def shown() -> str:
         pytest.param('<b>39 of 40</b> <span class="word">answered</span>', id="the coverage"),
         pytest.param(">11:42:05 UTC</b>", id="the time of the data"),
         pytest.param("8 s ago", id="its age"),
-        pytest.param(">A ×15</a>", id="the cohorts of a pool"),
+        pytest.param(">A ×15</span></a>", id="the cohorts of a pool"),
         pytest.param("B and C differ from A", id="the cohorts without common prefixes"),
         pytest.param("0.31.0 → 0.32.0", id="a rollout"),
         pytest.param("KV cache, upper bound", id="one assumed pool makes the sum an upper bound"),
@@ -65,7 +65,7 @@ def test_incomplete_data_is_marked_as_unknown(shown: str) -> None:
     assert re.findall(r'<li class="(\w+)">', incomplete) == ["unknown", "unknown"]
     assert re.findall(r'class="glyph (\w+)"', incomplete) == ["unknown", "unknown"]
     assert re.search(r"Last read \S+Z", shown)
-    assert re.search(r'<a class="card" href="replicas">\s*<div class="label">Unknown<', shown)
+    assert re.search(r'<a class="card" href="replicas\?state=incomplete">\s*<div class="label">Unknown<', shown)
 
 
 def test_equal_settings_with_different_block_hashes_are_a_problem() -> None:
