@@ -1,8 +1,10 @@
 """Run pages as a browser would request them: put a fleet or a folder of snapshots into the service, return the page."""
 
 import json
+import re
 from dataclasses import replace
 from datetime import datetime, timedelta
+from html import unescape
 from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
@@ -76,6 +78,13 @@ def html(app: AppTest) -> str:
     """Return all HTML of the page, setting tables included, one piece a line, without the style sheet."""
     pieces = [piece.proto.body for piece in app.get("html") if "<style>" not in piece.proto.body]
     return "\n".join([*pieces, *tables(app)])
+
+
+def copied(app: AppTest) -> list[str]:
+    """Return the texts that the page offers to copy."""
+    return [
+        unescape(each) for each in re.findall(r'<div class="paste"><pre[^>]*><code>(.*?)</code>', html(app), re.DOTALL)
+    ]
 
 
 def tables(app: AppTest) -> list[str]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
@@ -89,7 +90,6 @@ class RawAnswer(NamedTuple):
     """A raw answer to show: indented JSON, or text. `note` is about what is left out."""
 
     text: str
-    language: str | None
     note: str
 
 
@@ -147,19 +147,15 @@ def replica_report(
 def raw_answer(probe: ProbeResult) -> RawAnswer:
     """Return a redacted answer to show: JSON is indented, undecodable bytes are replaced."""
     text = probe.raw.decode("utf-8", errors="replace")
-    language = None
-    try:
+    with suppress(ValueError, RecursionError):
         text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
-        language = "json"
-    except (ValueError, RecursionError):
-        pass
     notes = []
     if probe.source is Source.METRICS and len(probe.raw) < probe.size_bytes:
         lines = count(len(probe.raw.splitlines()), "line")
         notes.append(f"Only used lines are kept: {lines} of an answer of {probe.size_bytes:,} bytes.")
     if len(text) > LONGEST_RAW:
         notes.append(f"The first {LONGEST_RAW:,} of {len(text):,} characters.")
-    return RawAnswer(text[:LONGEST_RAW], language, " ".join(notes))
+    return RawAnswer(text[:LONGEST_RAW], " ".join(notes))
 
 
 def in_order(probes: Sequence[ProbeResult]) -> list[ProbeResult]:

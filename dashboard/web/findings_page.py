@@ -132,7 +132,7 @@ def _draw_acceptance(fleet: Fleet, listed: ListedFinding) -> None:
         owner, reason = owner.strip() or NO_OWNER, reason.strip() or NO_REASON
         entry = replace(entries[str(scope)], until=until, owner=owner, reason=reason)
         st.html(f"<p>{markup.text(covered_text(fleet, finding, entry))}</p>")
-        st.code(suppression_yaml(entry), language="yaml", wrap_lines=True)
+        st.html(markup.pasted(suppression_yaml(entry)))
         _draw_save(entry, listed.key, is_complete=is_complete)
 
 

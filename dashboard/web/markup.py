@@ -39,6 +39,13 @@ def markdown_code(value: object) -> str:
     return f"{fence}{edge}{shown}{edge}{fence}"
 
 
+def pasted(value: object, label: str = "") -> str:
+    """Return a value to copy, with its button. One with a label may be long: it scrolls, and Tab reaches it."""
+    frame = f' role="region" aria-label="{text(label)}" tabindex="0"' if label else ""
+    button = '<button type="button" class="copy" data-copy-code>Copy</button>'
+    return f'<div class="paste"><pre{frame}><code>{text(value)}</code></pre>{button}</div>'
+
+
 def said(value: object) -> str:
     """Return a value for screen readers only: what colour or position shows otherwise."""
     return f'<span class="said">{text(value)}</span>'

@@ -6,7 +6,7 @@ import streamlit as st
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Replica, Setting
-from dashboard.fleet.formatting import middle_cut, one_line, visible, whole_text
+from dashboard.fleet.formatting import middle_cut, one_line, whole_text
 from dashboard.views import pages
 from dashboard.views.blocks import View
 from dashboard.views.replica import ReplicaData, in_order, raw_answer, replica_data
@@ -16,7 +16,6 @@ from dashboard.web.state import shared
 
 TABS = ("Settings", "Engines and devices", "Identity", "Probes")
 ALL_SECTIONS = "all sections"
-RAW_HEIGHT, RAW_LINES = 520, 24  # px of a raw answer, and the lines that fill them
 NOT_KEPT = "Snapshots do not keep raw answers."
 NO_ANSWER = "No answer to show."
 
@@ -64,8 +63,7 @@ def choose_settings(comparison: Comparison) -> SettingChoice:
 
 def draw_setting(path: str, setting: Setting) -> None:
     """Draw the whole value of one setting."""
-    st.html(markup.code(path))
-    st.code(visible(whole_text(setting.value, setting.state)), language="json", wrap_lines=True, height="content")
+    st.html(markup.code(path) + markup.pasted(whole_text(setting.value, setting.state), path))
 
 
 def draw_raw_answer(replica: Replica) -> None:
@@ -84,7 +82,4 @@ def draw_raw_answer(replica: Replica) -> None:
     answer = raw_answer(answers[selected])
     if answer.note:
         st.html(f'<div class="foot">{markup.text(answer.note)}</div>')
-    is_long = answer.text.count("\n") >= RAW_LINES
-    st.code(
-        visible(answer.text), language=answer.language, wrap_lines=True, height=RAW_HEIGHT if is_long else "content"
-    )
+    st.html(markup.pasted(answer.text, f"Raw answer of {selected}"))

@@ -119,7 +119,7 @@ def _draw_snapshot_link(page: str, key: str, url: str) -> None:
 
 
 def _draw_url(page: str, url: str) -> None:
-    st.code(f"{base_url(st.context.url or '', page)}/{url.removeprefix('./')}", language=None, wrap_lines=True)
+    st.html(markup.pasted(f"{base_url(st.context.url or '', page)}/{url.removeprefix('./')}"))
 
 
 def base_url(url: str, page: str) -> str:

@@ -342,7 +342,7 @@ def test_the_detail_page_shows_settings_probes_and_the_raw_answer(page: Page, fr
     answers.click()
     page.get_by_role("option", name="/metrics").click()
 
-    expect(page.locator("[data-testid=stCode]").first).to_contain_text("vllm:cache_config_info")
+    expect(page.get_by_role("region", name="Raw answer of /metrics")).to_contain_text("vllm:cache_config_info")
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def test_a_snapshot_made_by_share_opens_by_its_link(page: Page, served: Served) 
     page.get_by_role("button", name="Freeze", exact=True).click()
     link = page.get_by_role("link", name="open it")
     expect(link).to_be_visible()
-    link_text = page.locator("[data-testid=stPopoverBody] [data-testid=stCode] code").inner_text()
+    link_text = page.locator("[data-testid=stPopoverBody] .paste code").inner_text()
     link.click()
     expect(page.locator(".snapshot-banner")).to_contain_text("All unreachable")
     expect(page.locator("[data-testid=stPopoverBody]")).to_have_count(0)
@@ -172,7 +172,7 @@ def test_the_link_to_copy_is_the_url_of_the_page(page: Page, served: Served, pat
     visit(page, f"{served.url}{path}{joined}snapshot={served.key}")
     page.get_by_role("button", name="Share").click()
 
-    expect(page.locator("[data-testid=stPopoverBody] [data-testid=stCode] code")).to_have_text(page.url)
+    expect(page.locator("[data-testid=stPopoverBody] .paste code")).to_have_text(page.url)
 
 
 def test_behind_a_path_prefix_links_have_it_and_changes_compare_with_the_last_review(
@@ -186,7 +186,7 @@ def test_behind_a_path_prefix_links_have_it_and_changes_compare_with_the_last_re
         for path in ("/", "/findings"):
             visit(page, f"{url}{path}?snapshot={key}")
             page.get_by_role("button", name="Share").click()
-            expect(page.locator("[data-testid=stPopoverBody] [data-testid=stCode] code")).to_have_text(page.url)
+            expect(page.locator("[data-testid=stPopoverBody] .paste code")).to_have_text(page.url)
         visit(page, f"{url}/snapshots")
         before, after = (page.get_by_role("combobox", name=name) for name in ("Before", "After"))
         expect(before).to_have_value(re.compile(key[:10]))

@@ -98,7 +98,7 @@ def freeze(page: Page, url: str) -> str:
     page.get_by_label("Name").fill(MEETING)
     page.get_by_role("button", name="Freeze", exact=True).click()
     expect(page.get_by_role("link", name="open it")).to_be_visible()
-    link: str = page.locator("[data-testid=stPopoverBody] [data-testid=stCode] code").inner_text()
+    link: str = page.locator("[data-testid=stPopoverBody] .paste code").inner_text()
     return link
 
 

@@ -395,37 +395,32 @@ def test_probes_have_outcome_and_result_failures_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("result", "text", "language", "note"),
+    ("result", "text", "note"),
     [
         (
             probe("/v1/config", source=Source.SERVER_INFO, raw=b'{"b":1,"a":["\xc3\xa4"]}'),
             '{\n  "b": 1,\n  "a": [\n    "ä"\n  ]\n}',
-            "json",
             "",
         ),
-        (probe(raw=HOSTILE.encode(), size_bytes=0), HOSTILE, None, ""),
-        (probe(raw=b"\xff\xfe", size_bytes=2), "��", None, ""),
-        (probe(raw=b"[" * 20_000, size_bytes=0), "[" * 20_000, None, ""),
+        (probe(raw=HOSTILE.encode(), size_bytes=0), HOSTILE, ""),
+        (probe(raw=b"\xff\xfe", size_bytes=2), "��", ""),
+        (probe(raw=b"[" * 20_000, size_bytes=0), "[" * 20_000, ""),
         (
             probe(raw=b"x" * (LONGEST_RAW + 1), size_bytes=0),
             "x" * LONGEST_RAW,
-            None,
             "The first 60,000 of 60,001 characters.",
         ),
         (
             probe("/metrics", raw=b"a 1.0\nb 2.0\n", size_bytes=49_911),
             "a 1.0\nb 2.0\n",
-            None,
             "Only used lines are kept: 2 lines of an answer of 49,911 bytes.",
         ),
-        (probe("/metrics", raw=b"a 1.0\n", size_bytes=6), "a 1.0\n", None, ""),
-        (probe("/version", source=Source.VERSION, raw=b"{}", size_bytes=20), "{}", "json", ""),
+        (probe("/metrics", raw=b"a 1.0\n", size_bytes=6), "a 1.0\n", ""),
+        (probe("/version", source=Source.VERSION, raw=b"{}", size_bytes=20), "{}", ""),
     ],
 )
-def test_a_raw_answer_is_readable_and_says_what_is_left_out(
-    result: ProbeResult, text: str, language: str | None, note: str
-) -> None:
-    assert raw_answer(result) == (text, language, note)
+def test_a_raw_answer_is_readable_and_says_what_is_left_out(result: ProbeResult, text: str, note: str) -> None:
+    assert raw_answer(result) == (text, note)
 
 
 REMARKS = (NO_ANSWER, KUBERNETES)

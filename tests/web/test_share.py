@@ -12,7 +12,7 @@ from dashboard.render.export import Format, written
 from dashboard.web import links, share
 from tests import builders
 from tests.builders import HOSTILE, NOW
-from tests.page_runner import html, rerun, show_with_snapshots, visit
+from tests.page_runner import copied, html, rerun, show_with_snapshots, visit
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_the_link_opens_this_page_with_its_choices_until_the_next_poll() -> None
     (stored,) = service.snapshots().all()
     assert stored.metadata.name == "Friday"
     assert f"compare?pool=embed-8b&amp;search=version&amp;snapshot={stored.id}" in html(app)
-    assert f"compare?pool=embed-8b&search=version&snapshot={stored.id}" in app.code[-1].value
+    assert f"compare?pool=embed-8b&search=version&snapshot={stored.id}" in copied(app)[0]
 
     service.put(builders.story(), NOW, service.snapshots().folder)
     assert "open it" not in html(rerun(app))
@@ -62,7 +62,7 @@ def test_a_snapshot_has_its_link_and_cannot_be_frozen_again() -> None:
     app = visit("findings", snapshot=key, severity="critical")
 
     assert "freeze" not in [button.key for button in app.button]
-    assert f"findings?severity=critical&snapshot={key}" in app.code[0].value
+    assert f"findings?severity=critical&snapshot={key}" in copied(app)[0]
 
 
 @pytest.mark.parametrize(

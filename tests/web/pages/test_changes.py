@@ -17,7 +17,7 @@ from dashboard.views.context import context_line
 from dashboard.web import share
 from tests import builders
 from tests.builders import HOSTILE, NOW
-from tests.page_runner import address, html, rerun, show_with_snapshots, visit
+from tests.page_runner import address, copied, html, rerun, show_with_snapshots, visit
 
 BLOCK_SIZE = "cache_config.block_size"
 
@@ -202,14 +202,14 @@ def test_a_link_has_whole_ids_and_the_snapshot_of_a_live_side_once_frozen(kept: 
     """A link with `live` would compare another poll each time."""
     other = freeze(built(3, days=3), "three days ago")
     frozen, live = kept.visit(**{"from": kept.before[:5], "to": other}), kept.visit()
-    assert frozen.code[0].value.endswith(f"/changes?from={kept.before}&to={other}")
+    assert copied(frozen)[0].endswith(f"/changes?from={kept.before}&to={other}")
     assert "freeze" not in [button.key for button in frozen.button]
 
     live.button(key="freeze").click()
     rerun(live)
     (made,) = {each.id for each in service.snapshots().all()} - {kept.before, other}
 
-    assert live.code[0].value.endswith(f"/changes?from={kept.before}&to={made}")
+    assert copied(live)[0].endswith(f"/changes?from={kept.before}&to={made}")
 
 
 def test_hostile_names_stay_text(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from tests.findings_builder import (
     suppression,
     with_findings,
 )
-from tests.page_runner import address, html, open_page, opened, rerun, visit
+from tests.page_runner import address, copied, html, open_page, opened, rerun, visit
 from tests.serving import wait_for
 
 TICKED = "finding_parts_0123456789_1_0"  # key of the table of replicas
@@ -80,12 +80,12 @@ def test_the_entry_that_accepts_a_finding_is_shown_at_once_and_has_owner_and_rea
     built = inspected(story(), NOW)
     key = list_findings(built).active[0].key
     app = open_page(built, "findings", finding=key)
-    assert "owner: OWNER\n  reason: REASON\n" in app.code[-1].value
+    assert "owner: OWNER\n  reason: REASON\n" in copied(app)[-1]
 
     app.text_input(key=f"accept_owner_{key}").set_value("ann")
     app.text_input(key=f"accept_reason_{key}").set_value("canary")
     page = rerun(app)
-    assert "owner: ann" in page.code[-1].value
+    assert "owner: ann" in copied(page)[-1]
     assert "Covers this finding" in html(page)
 
 
