@@ -16,14 +16,15 @@ from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, joined, pag
 from dashboard.views import pages
 from dashboard.views.blocks import Cell, Column, Paragraph, Section, Table, Tone, View, data_table, number_cell
 from dashboard.views.context import context_of
+from dashboard.views.declared import declared_section
 from dashboard.views.setting_replicas import origin_text, replicas_section, setting_value
-from dashboard.vllm.field_reference import Declaration, declarations, known_sentences
+from dashboard.vllm.field_reference import declarations, known_sentences
 
 MOST_PATHS = 200  # settings that a search lists
 MOST_NAMES = 3  # replicas that a row names
 ORIGIN_NOTE = " Only the configuration API reports which arguments were given (docs/config-api.md)."
 LONGEST = 60  # characters of a value in the list of settings
-VALUES, DECLARED = "values", "declared"  # anchors of the sections of one setting
+VALUES = "values"  # anchor of the section
 CSV_COLUMNS = ("path", "pool", "value", "state", "replicas", "cohorts", "names", "origins")
 
 
@@ -309,46 +310,3 @@ def _found_table(rows: pd.DataFrame, choice: Choice) -> Table | Paragraph:
     note = f"{hidden:,} more match; add a word to the search." if hidden > 0 else ""
     cells = tuple(zip(*(each[:MOST_PATHS] for each in columns.values()), strict=True))
     return Table("settings", "Settings", tuple(columns), cells, note)
-
-
-def declared_section(path: str) -> Section:
-    """Return what a setting does, and what vLLM declares of it by version."""
-    known = declarations(path)
-    if not known:
-        why = "not a variable of vLLM" if path.startswith("env.") else "no vLLM version declares it"
-        return Section(DECLARED, "Field reference", (Paragraph(plain(f"Not in the field reference: {why}.")),))
-    columns = (
-        Column("vLLM"),
-        Column("Type", is_code=True),
-        Column("Default", is_code=True),
-        Column("Flag", is_code=True),
-    )
-    rows = tuple(
-        (Cell(versions), Cell(each.type), Cell(default_text(each)), Cell(" ".join(each.flags) or _variable(path)))
-        for versions, each in zip(_spans(known), known, strict=True)
-    )
-    note = "Read from vLLM's source: the newest patch of each minor version since 0.12."
-    table = Table("field-reference", "Declared by vLLM", columns, rows, note)
-    sentence = known_sentences().get(path)
-    return Section(DECLARED, "Field reference", (*([Paragraph(plain(sentence))] if sentence else []), table))
-
-
-def default_text(declared: Declaration) -> str:
-    """Write a default: its value, or `computed (SYMBOL)`."""
-    if declared.default is None:
-        return f"computed ({declared.computed})"
-    return setting_text(declared.default, State.NULL if json.loads(declared.default) is None else State.REPORTED)
-
-
-def _spans(known: tuple[Declaration, ...]) -> Iterator[str]:
-    for each, following in zip(known, [*known[1:], None], strict=True):
-        if each.until:
-            yield each.since if each.since == each.until else f"{each.since} to {each.until}"
-        elif following is None:
-            yield f"{each.since} and newer"
-        else:
-            yield f"{each.since} to before {following.since}"
-
-
-def _variable(path: str) -> str:
-    return path.removeprefix("env.") if path.startswith("env.") else ""
