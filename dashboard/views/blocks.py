@@ -104,7 +104,8 @@ class Column(NamedTuple):
     """The head of a column; numbers are right-aligned. `is_code`: monospace; `is_hash`: a page shortens it, to copy.
 
     `unit` is that of numbers for programs, if the title does not have it. `term` is a term of the glossary for the
-    tooltip. `key` is the name of the column for programs, if it is not the title.
+    tooltip. `key` is the name of the column for programs, if it is not the title. `target` is the page sorted by it,
+    `order` how its table is sorted by it: ascending, descending, or empty.
     """
 
     title: str
@@ -114,6 +115,8 @@ class Column(NamedTuple):
     term: str = ""
     key: str = ""
     is_hash: bool = False
+    target: Target | None = None
+    order: str = ""
 
     @property
     def key_or_title(self) -> str:

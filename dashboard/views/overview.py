@@ -26,13 +26,14 @@ from dashboard.views.sharing import (
     sharing_verdicts,
     suppressed_pools,
 )
+from dashboard.views.sorting import sort_table
 
 NUMBERS, POOLS, FIRST, UNREAD = "numbers", "pools", "first", "not-read"  # anchors
 MOST_UNREAD = 8  # groups of replicas with incomplete data
 
 
-def overview_report(fleet: Fleet, name: str = "") -> View:
-    """Return the view of a fleet. `name` is the snapshot's."""
+def overview_report(fleet: Fleet, name: str = "", sort: str = "") -> View:
+    """Return the view of a fleet. `name` is the snapshot's; `sort` is one of the table of pools, empty: by urgency."""
     now, verdicts = fleet_summary.summarize(fleet), sharing_verdicts(fleet)
     order = {pool.name: verdicts[pool.name] for pool in pools_by_urgency(fleet, verdicts, now.by_pool)}
     incomplete = Section(UNREAD, "Incomplete data", unread_entries(now.unread, MOST_UNREAD))
@@ -43,7 +44,11 @@ def overview_report(fleet: Fleet, name: str = "") -> View:
         context=context_of(fleet, name=name),
         parts=(
             Section(NUMBERS, "Summary", (Figures(overview_figures(fleet, now)),)),
-            *([Section(POOLS, "Pools", (pools_table(fleet, now, verdicts),))] if fleet.pools else []),
+            *(
+                [Section(POOLS, "Pools", (sort_table(pools_table(fleet, now, verdicts), sort, pages.OVERVIEW),))]
+                if fleet.pools
+                else []
+            ),
             _top_findings(fleet, now),
             *([incomplete] if now.unread else []),
             glossary((POOL, COHORT, BASIS)),

@@ -61,6 +61,7 @@ CONVERGE = "converge"  # the target of a what-if
 
 # Choices that a page reads; it ignores all others.
 KNOWN = {
+    OVERVIEW: {SORT},
     FINDINGS: {SEARCH, POOL, SEVERITY, FAMILY, RULE, RULES, FINDING},
     COMPARE: {POOL, CHOSEN, SHOW, SEARCH, SECTION, ORIGIN, REFERENCE, COLUMNS, PATH, COHORT, CONVERGE},
     CAPACITY: {POOL, MEASURE, LENGTH, PER},

@@ -17,7 +17,7 @@ from dashboard.views.pool_comparison import worst_by_path
 from dashboard.views.sharing import is_needed, pools_by_urgency, severity, short_text, versions_text
 
 MOST_COHORTS = 6  # named in a cell; more are counted
-_COLUMNS = (
+POOL_COLUMNS = (
     Column("Pool", term="pool"),
     Column("Devices"),
     Column("Cohorts", term="cohort"),
@@ -38,7 +38,7 @@ def pools_table(fleet: Fleet, now: FleetSummary, verdicts: Mapping[str, SharingV
         _row(fleet, pool, members[pool.name], verdicts[pool.name], now.by_pool[pool.name])
         for pool in pools_by_urgency(fleet, verdicts, now.by_pool)
     ]
-    return Table("pools", "Pools and their cohorts", _COLUMNS, tuple(rows))
+    return Table("pools", "Pools and their cohorts", POOL_COLUMNS, tuple(rows))
 
 
 def cohorts_text(pool: Pool) -> str:

@@ -10,10 +10,10 @@ from dashboard.views.sharing import pools_by_urgency, sharing_verdicts
 from dashboard.web.state import shared
 
 
-@shared(max_entries=4)
-def overview_view(generation: int, polled_at: datetime | None, name: str, _fleet: Fleet) -> View:  # noqa: ARG001
-    """Return the view of a fleet. `name` is the snapshot's."""
-    return overview_report(_fleet, name)
+@shared(max_entries=8)
+def overview_view(generation: int, polled_at: datetime | None, name: str, sort: str, _fleet: Fleet) -> View:  # noqa: ARG001
+    """Return the view of a fleet. `name` is the snapshot's, `sort` that of the table of pools."""
+    return overview_report(_fleet, name, sort)
 
 
 @shared(max_entries=4)

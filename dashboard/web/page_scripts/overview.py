@@ -3,13 +3,19 @@
 import streamlit as st
 
 from dashboard.fleet import ReplicaState
+from dashboard.views import pages
 from dashboard.views.blocks import Entries
 from dashboard.views.overview import FIRST, NUMBERS, POOLS, UNREAD
-from dashboard.web import draw, empty, overview, share, state
+from dashboard.views.pools_table import POOL_COLUMNS
+from dashboard.views.sorting import sort_names
+from dashboard.web import draw, empty, links, overview, share, state
+
+BY_URGENCY = ""  # no sort in the URL
 
 fleet = state.fleet()
 empty.draw_guide()
-view = overview.overview_view(fleet.generation, fleet.polled_at, state.snapshot_name(), fleet)
+sort = links.read_choice(pages.SORT, [BY_URGENCY, *sort_names(POOL_COLUMNS)])
+view = overview.overview_view(fleet.generation, fleet.polled_at, state.snapshot_name(), sort, fleet)
 sections = {each.anchor: each for each in view.parts}
 draw.draw_head(view)
 draw.draw_blocks(sections[NUMBERS].blocks, "numbers")

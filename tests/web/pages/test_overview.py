@@ -183,3 +183,15 @@ def test_unknown_capacity_is_not_zero() -> None:
 
     assert re.search(r'<div class="label">KV cache</div>\s*<div class="figure">not\sknown</div>', shown)
     assert str(Basis.REPORTED) not in shown
+
+
+def test_the_head_of_the_table_of_pools_sorts_it_and_the_url_has_the_sort() -> None:
+    usual, sorted_down = html(open_page(story())), html(open_page(story(), sort="-pool"))
+
+    assert 'href="./?sort=pool"' in usual
+    assert "aria-sort" not in usual
+    assert 'aria-sort="descending"' in sorted_down
+    names = re.findall(r'<th scope="row"[^>]*><a href="compare\?pool=([^"&]+)', sorted_down)
+    assert names == sorted(names, reverse=True)
+    assert len(names) == 5
+    assert "sort=unknown" in html(open_page(story(), sort="unknown"))
