@@ -1,11 +1,12 @@
 """The findings of a fleet as a list: keys for the URL, filters, and groups of equal findings in several pools."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Replica, cohort_letters
+from dashboard.fleet.formatting import natural
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Family, Finding, Severity
 
@@ -29,6 +30,15 @@ class ListedFinding(NamedTuple):
         finding = self.finding
         tags = (finding.is_rollout, finding.confidence, finding.expired is not None, finding.assumptions)
         return (finding.severity, finding.rule, finding.sentence, *tags)
+
+
+WORST_FIRST = ""  # no sort in the URL
+SORTS: Mapping[str, Callable[[ListedFinding], Any]] = {
+    WORST_FIRST: lambda _: 0,
+    "rule": lambda listed: listed.finding.rule,
+    "pool": lambda listed: [natural(each) for each in listed.finding.pools],
+    "-replicas": lambda listed: -len(listed.finding.replicas),
+}
 
 
 class FindingFilter(NamedTuple):
@@ -91,6 +101,11 @@ def list_findings(fleet: Fleet) -> FindingList:
     rules |= {each.rule for each in (*inspection.findings, *inspection.suppressed)}
     names = {key: each.name for key, each in replicas.items()}
     return FindingList(active, suppressed, names, cohort_letters(fleet.pools), tuple(sorted(rules)))
+
+
+def sort_findings(listed: Iterable[ListedFinding], sort: str) -> list[ListedFinding]:
+    """Return findings sorted by one of `SORTS`; equal ones keep their order, the worst first."""
+    return sorted(listed, key=SORTS[sort])
 
 
 def group_findings(listed: Iterable[ListedFinding]) -> list[Group]:

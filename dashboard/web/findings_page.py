@@ -19,7 +19,7 @@ from dashboard.store.acceptances import save_acceptance
 from dashboard.views import pages
 from dashboard.views.acceptance import covered_text, default_until, scopes
 from dashboard.views.finding_detail import finding_section, missing_finding
-from dashboard.views.finding_list import FindingFilter, FindingList, ListedFinding, list_findings
+from dashboard.views.finding_list import SORTS, FindingFilter, FindingList, ListedFinding, list_findings, sort_findings
 from dashboard.views.finding_text import rule_title
 from dashboard.views.findings import OUTCOMES, RULE_LISTS, list_section, rule_counts, rules_blocks
 from dashboard.views.findings_summary import findings_lead, findings_title, is_clean, no_findings_text
@@ -30,6 +30,7 @@ from dashboard.web.state import shared
 
 FILTERS = (pages.SEVERITY, pages.FAMILY, pages.POOL, pages.RULE, pages.SEARCH)
 EVERY_SEVERITY, EVERY_FAMILY, EVERY_POOL, EVERY_RULE = "all", "all families", "all pools", "all rules"
+SORT_TEXTS = {"": "worst first", "rule": "rule", "pool": "pool", "-replicas": "most replicas"}
 WIDTHS = (5, 7)  # shares of the list and of the finding that is open
 LONGEST_FIELD = 200  # characters of an owner or a reason
 NO_OWNER, NO_REASON = "OWNER", "REASON"  # to replace in the entry
@@ -81,6 +82,8 @@ def choose(fleet: Fleet, known: FindingList) -> FindingFilter:
         search = st.text_input(
             "Search", **links.bind(pages.SEARCH), placeholder="replica, setting or words", width=230, live=True
         )
+        sorts = list(SORTS)
+        st.selectbox("Sort", sorts, **links.bind(pages.SORT, sorts), format_func=SORT_TEXTS.__getitem__, width=150)
     return FindingFilter(
         severity=None if severity == EVERY_SEVERITY else Severity(str(severity)),
         family=Family(family) if family else None,
@@ -188,12 +191,14 @@ def _select(
 
 def _choices() -> tuple[tuple[str, str], ...]:
     """Return what a link on this page keeps of the URL: the filters, and which rules are listed."""
-    return tuple((name, st.query_params[name]) for name in (*FILTERS, pages.RULES) if name in st.query_params)
+    return tuple(
+        (name, st.query_params[name]) for name in (*FILTERS, pages.SORT, pages.RULES) if name in st.query_params
+    )
 
 
 def _draw_list(fleet: Fleet, known: FindingList, chosen: FindingFilter, opened: ListedFinding | None = None) -> None:
     """Draw the findings that match the filters, or why there are none."""
-    found = list(filter(chosen.matches, known.active))
+    found = sort_findings(filter(chosen.matches, known.active), links.read_choice(pages.SORT, list(SORTS)))
     if not known.active and is_clean(fleet):
         empty.all_equal("No findings.", no_findings_text(fleet))
     elif not known.active:

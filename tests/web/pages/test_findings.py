@@ -421,3 +421,15 @@ def test_a_name_in_the_replicas_of_a_finding_opens_its_page() -> None:
     app.session_state[f"{TICKED}_name"] = {"row": 0, "label": "name"}
 
     assert opened(rerun(app)) == ["replica?replica=http%3A%2F%2Fchat-70b-17%3A8000"]
+
+
+def test_the_list_is_sorted_as_chosen_and_links_keep_the_sort() -> None:
+    app = open_page(inspected_story(), "findings")
+    usual = re.findall(r"findings\?finding=(\w+)", html(app))
+    app.selectbox(key="sort").set_value("-replicas")
+    by_number = re.findall(r"findings\?finding=(\w+)[^\"]*sort=-replicas", html(rerun(app)))
+
+    assert address(app, "sort") == "-replicas"
+    assert by_number[0] == "aaaa000003"
+    assert sorted(by_number) == sorted(usual)
+    assert by_number != usual
