@@ -1,0 +1,133 @@
+"""Tasks of a first week: each takes at most three actions from any page, with another pool selected.
+
+An action is a click, or typing into one field with Enter. Keys that open the search are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser import settle, url_has, visit
+from tests.e2e.states import at
+
+pytestmark = pytest.mark.browser
+
+MOST = 3
+OTHER_POOL = "gemma-27b"
+ANY_PAGE = (at("capacity", pool=OTHER_POOL), at("review"), at("settings", path="model_config.dtype", pool=OTHER_POOL))
+
+
+class Operator:
+    """Somebody who clicks and types; counts the actions."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.actions = 0
+
+    def search(self, words: str) -> None:
+        self.page.keyboard.press("Control+k")
+        field = self.page.locator(".st-key-search_box input")
+        expect(field).to_be_focused()
+        self.page.keyboard.type(words)
+        self.page.keyboard.press("Enter")
+        url_has(self.page, "search=")
+        settle(self.page)
+        self.actions += 1
+
+    def click(self, name: str) -> None:
+        self.page.locator("[data-testid=stMain]").get_by_text(name, exact=True).first.click()
+        settle(self.page)
+        self.actions += 1
+
+    def click_link(self, words: str) -> None:
+        self.page.locator("[data-testid=stMain] a", has_text=words).first.click()
+        settle(self.page)
+        self.actions += 1
+
+
+def find_one_setting(operator: Operator) -> None:
+    operator.search("gpu_memory_utilization")
+    operator.click_link("cache_config.gpu_memory_utilization")
+    table = operator.page.get_by_role("table", name="Values of cache_config.gpu_memory_utilization")
+    assert len(set(table.locator("tbody tr > :first-child").all_inner_texts())) > 1  # pools
+
+
+def compare_two_replicas(operator: Operator) -> None:
+    operator.search("chat-70b-11, qwen3-8b-01")
+    operator.click_link("chat-70b-11 and qwen3-8b-01")
+    url_has(operator.page, "/compare?replicas=")
+    heads = operator.page.get_by_role("grid", name="Settings of").locator("thead").inner_text()
+    assert "chat-70b-11" in heads
+    assert "qwen3-8b-01" in heads
+
+
+def list_the_replicas_of_a_version(operator: Operator) -> None:
+    operator.search("0.32.1")
+    operator.click_link("vLLM 0.32.1")
+    url_has(operator.page, "/replicas?version=0.32.1")
+    expect(operator.page.get_by_text("of 42 replicas shown")).to_be_visible()
+
+
+def accept_a_finding(operator: Operator) -> None:
+    operator.search("RT-01 chat-70b")
+    operator.click_link("block_size is 32")
+    operator.click("Accept this finding")
+    expect(operator.page.get_by_text("rule: RT-01")).to_be_visible()
+
+
+def explain_the_short_rank(operator: Operator) -> None:
+    operator.search("CP-01")
+    operator.click_link("tokens, 18 % below the median")
+    expect(operator.page.get_by_text("Most of the gap is other memory").first).to_be_visible()
+
+
+TASKS = (
+    find_one_setting,
+    compare_two_replicas,
+    list_the_replicas_of_a_version,
+    accept_a_finding,
+    explain_the_short_rank,
+)
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.__name__)
+@pytest.mark.parametrize("start", ANY_PAGE)
+def test_a_task_takes_at_most_three_actions(
+    page: Page, frozen_url: str, start: str, task: Callable[[Operator], None]
+) -> None:
+    visit(page, f"{frozen_url}{start}")
+    operator = Operator(page)
+    task(operator)
+
+    assert operator.actions <= MOST
+
+
+def test_a_selected_pool_stays_selected_on_the_next_page_until_all_are_chosen(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}{at('replicas', pool=OTHER_POOL)}")
+    for name in ("Overview", "Capacity", "Compare", "Findings"):
+        page.locator("[data-testid=stTopNavLink]", has_text=name).click()
+        settle(page)
+        if name != "Overview":
+            url_has(page, f"pool={OTHER_POOL}")
+
+    page.evaluate("history.pushState({}, '', '/findings'); window.dispatchEvent(new PopStateEvent('popstate'))")
+    settle(page)
+    page.locator("[data-testid=stTopNavLink]", has_text="Capacity").click()
+    settle(page)
+    assert "pool=" not in page.url
+
+
+def test_a_slash_opens_the_search_except_while_typing(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/replicas")
+    field = page.get_by_role("textbox", name="Search")
+    field.click()
+    page.keyboard.type("a/b")
+    assert field.input_value() == "a/b"
+
+    page.locator("h1").first.click()
+    page.keyboard.press("/")
+    url_has(page, "/find")
+    expect(page.locator(".st-key-search_box input")).to_be_focused()
