@@ -68,12 +68,10 @@ def reference_settings(
 
 
 def settings_of(pool: Pool, documents: Mapping[str, Document], replica: str) -> Mapping[str, Setting]:
-    """Return the settings of a replica's own document. The replica must be in a cohort."""
-    return next(
-        documents[cohort.documents_by_replica[replica]].settings
-        for cohort in pool.cohorts
-        if replica in cohort.documents_by_replica
-    )
+    """Return the settings of a replica's own document; none for a replica that was never read."""
+    found = (each.documents_by_replica[replica] for each in pool.cohorts if replica in each.documents_by_replica)
+    document = next(found, None)
+    return documents[document].settings if document is not None else {}
 
 
 def _majority_values(pool: Pool, table: Table) -> Mapping[str, SettingValue]:

@@ -138,6 +138,15 @@ def test_ticked_replicas_can_be_opened_or_compared(rows: list[int], shown: str) 
         assert f'href="compare?replicas={ids}"' in page
 
 
+@pytest.mark.parametrize("names", [("chat-70b-18", "chat-70b-01"), ("chat-70b-01", "chat-70b-18")])
+def test_a_replica_that_was_never_read_can_be_compared_also_as_the_first(names: tuple[str, ...]) -> None:
+    """chat-70b-18 is down."""
+    shown = html(open_page(story(), "compare", replicas=",".join(f"http://{each}:8000" for each in names)))
+
+    assert "2 replicas compared" in shown
+    assert "Not compared (unreachable): chat-70b-18" in shown
+
+
 def test_the_search_finds_replicas_by_any_column() -> None:
     found = open_page(story(), "replicas", search="partial embed").dataframe[0].value
 
