@@ -100,6 +100,12 @@ def short_id(snapshot: str) -> str:
     return snapshot[:SHORT_ID]
 
 
+def plain_value(value: str) -> str:
+    """Return canonical JSON text for a cell: a string without its quotes, unless it reads as JSON itself."""
+    loaded = json.loads(value)
+    return loaded if isinstance(loaded, str) and not _reads_as_json(loaded) else value
+
+
 def setting_text(value: str, state: State) -> str:
     """Write one setting on one line; a state without a value in words. `value` is canonical JSON text.
 

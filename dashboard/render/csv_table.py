@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dashboard.compare import Cell as MatrixCell
 from dashboard.compare import Column as MatrixColumn
 from dashboard.compare import Matrix
-from dashboard.fleet.formatting import FORMULA, csv_cell, one_line
+from dashboard.fleet.formatting import FORMULA, csv_cell, one_line, plain_value
 from dashboard.fleet.pieces import to_plain
 from dashboard.render.matrix import cell_text, is_cohort
 from dashboard.views.blocks import (
@@ -72,7 +72,7 @@ def _written(value: Value | None) -> str:
         return csv_cell(value if isinstance(value, str) else BETWEEN.join(value))
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else f"{value}"
+    return f"{value + 0:.0f}" if isinstance(value, float) and value.is_integer() else f"{value}"  # no -0
 
 
 def _row(entry: Entry) -> tuple[Cell, ...]:
@@ -83,7 +83,7 @@ def _row(entry: Entry) -> tuple[Cell, ...]:
 
 
 def matrix_csv(matrix: Matrix, notes: Sequence[str] = (), names: Mapping[str, str] | None = None) -> str:
-    """Write the matrix whole: values are canonical JSON text, uncut.
+    """Write the matrix whole: values are JSON text, uncut; strings have quotes only if they read as JSON.
 
     `notes` are comment lines above the table; `names` are the replicas' names by id.
     """
@@ -113,4 +113,4 @@ def _matrix_head(column: MatrixColumn, names: Mapping[str, str]) -> str:
 
 
 def _matrix_value(cell: MatrixCell) -> str:
-    return cell.value or cell_text(cell)
+    return plain_value(cell.value) if cell.value else cell_text(cell)

@@ -119,7 +119,7 @@ def severity_parts(listed: Sequence[ListedFinding], context: FindingContext) -> 
 def findings_table(known: FindingList) -> Table:
     """Return all active findings, a row each, the worst first."""
     found = [each.finding for each in known.active]
-    columns = (Column("Finding"), Column("Rule"), Column("Where"), Column("Replicas", key="Who"))
+    columns = (Column("Finding"), Column("Rule"), Column("Where"), Column("Replicas"))
     rows = [
         (
             Cell(each.sentence, Tone(each.severity)),

@@ -1,7 +1,6 @@
 """One pool as blocks: whether its replicas share prefixes, its cohorts, its difference matrix."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from dashboard.compare import Matrix, Share, SharingCell, SharingVerdict, cause_text
 from dashboard.compare.sharing import MOST_COHORTS, Cause, compare_cohorts
@@ -71,15 +70,13 @@ def _sharing_cell(cell: SharingCell, worst: Tone, *, is_mixed: bool) -> Cell:
 def cohorts_table(pool: Pool, replicas: Mapping[str, Replica], slug: str) -> Table:
     """Return the cohorts of a pool: replicas, distinguishing settings, names."""
     unread = len(pool.replicas) - sum(len(cohort.replicas) for cohort in pool.cohorts)
-    table = Table(
+    return Table(
         name=f"cohorts-{slug}",
         caption=f"Cohorts of {name_of(pool.name)}",
         columns=(Column("Cohort"), Column("Replicas", is_number=True), Column("Distinguished by"), Column("Names")),
         rows=tuple(_cohort_row(cohort, pool, replicas) for cohort in pool.cohorts),
         note=f"{count(unread, 'replica')} never read, in no cohort." if unread else "",
     )
-    heads = (*table.columns[:2], Column("Told from the others by"), Column("Who"))  # of files written before
-    return replace(table, data=replace(table, columns=heads))
 
 
 def _cohort_row(cohort: Cohort, pool: Pool, replicas: Mapping[str, Replica]) -> tuple[Cell, ...]:

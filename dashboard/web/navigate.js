@@ -7,6 +7,7 @@ const CARRIED = ["snapshot", "screenshot", "meeting"]; // as in pages.py
 const SCOPED = ["findings", "capacity", "replicas", "settings"]; // pages of every pool, or of the one in the URL
 const OF_A_POOL = [...SCOPED, "compare"]; // Compare always has a pool, so it begins no scope
 const SEARCH = ".search-everything", FIELD = ".st-key-search_box input";
+const UNLISTED = ["find", "replica", "changes"]; // pages that are not in the navigation
 let scope = null; // the pool that a reader selected
 
 function pageOf(address) {
@@ -84,6 +85,28 @@ function shareTheme() {
   share();
 }
 
+// Streamlit keeps the theme by the path at which it was loaded, so every page gets the choice.
+const themeKey = (path) => `stActiveTheme-${path}-v2`;
+
+function chooseTheme(event) {
+  const theme = event.target.closest?.(".stHtml [data-theme]")?.dataset.theme;
+  if (!theme) return;
+  const pages = [...document.querySelectorAll(PAGES)].map((link) => new URL(link.href).pathname);
+  const base = pages[0].replace(/[^/]*$/, "");
+  for (const path of [...pages, window.location.pathname, ...UNLISTED.map((name) => base + name)]) {
+    window.localStorage.setItem(themeKey(path), JSON.stringify(theme));
+  }
+  window.location.reload();
+}
+
+function markTheme() {
+  const kept = JSON.parse(window.localStorage.getItem(themeKey(window.location.pathname)) ?? '"System"');
+  for (const button of document.querySelectorAll(".stHtml [data-theme]")) {
+    const isChosen = String(button.dataset.theme === kept);
+    if (button.getAttribute("aria-pressed") !== isChosen) button.setAttribute("aria-pressed", isChosen);
+  }
+}
+
 // A chart is as wide as the window; print scales it to the page, so that no bar is cut.
 function scaleCharts() {
   for (const svg of document.querySelectorAll("[data-testid=stPlotlyChart] .main-svg:not([viewBox])")) {
@@ -123,7 +146,8 @@ function search(event) {
   else document.querySelector(SEARCH)?.click();
 }
 
-function focusSearch() {
+function finishPage() {
+  markTheme();
   const field = document.querySelector(FIELD);
   if (field && document.activeElement !== field && !field.dataset.focused) field.focus();
   if (field) field.dataset.focused = "once";
@@ -143,11 +167,13 @@ export default function ({ data }) {
   shareTheme();
   document.addEventListener("keydown", close);
   document.addEventListener("keydown", search);
-  new MutationObserver(focusSearch).observe(document.querySelector("[data-testid=stApp]"), { childList: true, subtree: true });
+  new MutationObserver(finishPage).observe(document.body, { childList: true, subtree: true });
+  finishPage();
   window.addEventListener("beforeprint", scaleCharts);
   window.addEventListener("afterprint", unscaleCharts);
   document.addEventListener("click", follow, true);
   document.addEventListener("click", copy);
+  document.addEventListener("click", chooseTheme);
   document.addEventListener("pointerover", prepare);
   document.addEventListener("focusin", prepare);
 }

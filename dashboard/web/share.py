@@ -143,6 +143,10 @@ def _draw_export(file_name: str) -> None:
         key="export_format",
         required=True,
     )
+    if Format.PDF not in formats:
+        st.html(
+            f'<p class="mute">PDF: install {markup.code("requirements-pdf.txt")} or the extra {markup.code("pdf")}.</p>'
+        )
     output = Format(selected)
     st.download_button(
         f"Download {EXPORTS[output].label}",

@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from dashboard.analysis.assembly import Fleet
 from tests.browser import Theme, settle, tab, url_has, visit
 
+GROUND = "() => getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor"
 pytestmark = pytest.mark.browser
 
 HASH = "cache_config.prefix_caching_hash_algo"
@@ -375,3 +376,18 @@ def test_a_focused_select_has_one_ring_around_the_whole_control(page: Page, froz
     select = page.get_by_role("combobox").first
     expect(select).to_be_focused()
     assert select.evaluate(ringed) == ["none", "solid"]
+
+
+def test_a_chosen_theme_stays_on_every_page(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/findings")
+    usual = page.evaluate(GROUND)
+    page.get_by_role("button", name="Dark").click()
+    page.wait_for_function(f"() => ({GROUND})() !== {usual!r}")
+    settle(page)
+    dark = page.evaluate(GROUND)
+    assert page.get_by_role("button", name="Dark").get_attribute("aria-pressed") == "true"
+
+    visit(page, f"{frozen_url}/replica?replica=x")
+    assert page.evaluate(GROUND) == dark
+    page.get_by_role("button", name="System").click()
+    page.wait_for_function(f"() => ({GROUND})() === {usual!r}")

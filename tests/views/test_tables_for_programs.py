@@ -130,7 +130,7 @@ def test_cohorts_and_unreachable_replicas_have_all_names() -> None:
     members = [*alike("chat", 40, documents[0]), replica("chat-odd", document=documents[1])]
     first, _ = rows_of(review_report(fleet(members, documents)), "cohorts-chat.csv")
 
-    assert len(first["Who"].split(", ")) == 40
+    assert len(first["Names"].split(", ")) == 40
     assert [row["replica"] for row in rows_of(review_report(STORY), "not-read.csv")] == [
         each.name for each in STORY.replicas if each.state != "up"
     ]
