@@ -48,7 +48,7 @@ PER = "per"
 STATE = "state"
 VERSION, ROLE, LABEL = "version", "role", "label"
 SOURCE = "source"
-COHORTS = "cohorts"  # letters; `cohort` opens a dialog, under which a page does not move
+COHORTS = "cohorts"  # letters
 SORT = "sort"  # a column; after `-` from its largest value
 FINDING = "finding"
 SEVERITY = "severity"
@@ -74,6 +74,8 @@ KNOWN = {
     SNAPSHOTS: {SEARCH, MANAGE},
     CHANGES: {FROM, TO},
 }
+
+DIALOGS = {COMPARE: (PATH, COHORT), SNAPSHOTS: (MANAGE,)}  # choices that open a dialog
 
 # Choices that every page reads: navigate.js and `links.to` add them to each link.
 SNAPSHOT = "snapshot"  # the frozen fleet to show

@@ -49,7 +49,7 @@ def draw(fleet: Fleet, page: str, sides: Sides | None = None) -> DeltaGenerator:
     is_live = not state.is_frozen() if sides is None else sides.is_live
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
         st.html(SEARCH_LINK.format(markup.text(links.to(pages.SEARCH_PAGE))))
-        _draw_ticking_line(sides) if is_live and not state.is_still() else _draw_line(sides)
+        _draw_ticking_line(page, sides) if is_live and not state.is_still() else _draw_line(sides)
         controls = st.container(key="header_controls", horizontal=True, vertical_alignment="center", gap="small")
         if is_live and not state.is_frozen() and not state.is_screenshot():
             st.toggle("Pause", key=state.PAUSED)
@@ -201,7 +201,7 @@ def _draw_line(sides: Sides | None) -> None:
 
 
 @st.fragment(run_every=TICK_SECONDS)
-def _draw_ticking_line(sides: Sides | None) -> None:
+def _draw_ticking_line(page: str, sides: Sides | None) -> None:
     _draw_line(sides)
-    if state.is_outdated():
+    if state.is_outdated(page):
         st.rerun()

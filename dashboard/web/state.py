@@ -116,9 +116,9 @@ def is_still() -> bool:
     return fleet().polled_at is not None and _keeps_fleet()
 
 
-def is_outdated() -> bool:
-    """Return whether the page is due for a newer fleet. Nothing moves under an open dialog."""
-    has_dialog = any(name in st.query_params for name in (pages.PATH, pages.COHORT, pages.MANAGE))
+def is_outdated(page: str) -> bool:
+    """Return whether this page is due for a newer fleet. Nothing moves under an open dialog."""
+    has_dialog = any(name in st.query_params for name in pages.DIALOGS.get(page, ()))
     return not is_still() and not has_dialog and service.current().generation != fleet().generation
 
 

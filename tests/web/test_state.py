@@ -5,6 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
@@ -67,6 +68,24 @@ def test_a_paused_page_is_the_same_after_a_snapshot(live: Fleet) -> None:
 
     del app.query_params["snapshot"]
     assert not shows(rerun(app), "chat-70b-01")
+
+
+ASKING = """
+import streamlit as st
+from dashboard.web import state
+if "asked" not in st.session_state:
+    state.begin_run()
+st.session_state["asked"] = [state.is_outdated(each) for each in ("settings", "compare")]
+"""
+
+
+def test_a_path_opens_a_dialog_on_compare_alone_so_that_settings_is_updated(live: Fleet) -> None:
+    app = AppTest.from_string(ASKING)
+    app.query_params["path"] = "cache_config.block_size"
+    assert app.run().session_state["asked"] == [False, False]
+
+    poll_again(live, "now-2")
+    assert app.run().session_state["asked"] == [True, False]
 
 
 @pytest.mark.usefixtures("live")
