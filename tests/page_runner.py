@@ -26,6 +26,7 @@ EVERY_PAGE = (
     "settings",
     "status",
     "find",
+    "help",
     "replica",
     "review",
     "snapshots",

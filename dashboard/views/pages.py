@@ -8,7 +8,7 @@ CAPACITY, REPLICAS, REPLICA_PAGE = "capacity", "replicas", "replica"
 SETTINGS = "settings"
 STATUS = "status"
 REVIEW, SNAPSHOTS, CHANGES = "review", "snapshots", "changes"
-SEARCH_PAGE = "find"
+SEARCH_PAGE, HELP = "find", "help"
 
 # The pages of the navigation, in its order.
 TITLES = {
@@ -33,6 +33,7 @@ PATH = "path"
 COHORT = "cohort"
 SHOW = "show"
 SECTION = "section"
+ABOUT = "about"  # the page that help is asked for
 SEARCH = "search"
 SETTING = "setting"  # a search of its own: a search among replicas means nothing among settings
 TAB = "tab"
@@ -69,6 +70,7 @@ KNOWN = {
     SETTINGS: {SEARCH, PATH, POOL, VERSION, ROLE, LABEL},
     STATUS: set(),
     SEARCH_PAGE: {SEARCH},
+    HELP: {ABOUT},
     REPLICA_PAGE: {REPLICA, TAB, SETTING, SECTION, SHOW},
     REVIEW: {FROM},
     SNAPSHOTS: {SEARCH, MANAGE},

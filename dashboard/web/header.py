@@ -28,8 +28,8 @@ _MEETING = (_HERE / "meeting.css").read_text(encoding="utf-8")
 # navigate.js copies `data-status` to a live region: screen readers read it as soon as it appears.
 _STALE = f'<span class="late" data-status="The data is stale.">{markup.glyph("warning")} <b>stale</b></span>'
 SEARCH_LINK = '<a class="search-everything" href="{}" title="Search (Ctrl-K)" aria-label="Search"></a>'
-# navigate.js marks the chosen one, and keeps the choice where Streamlit does.
-THEMES = '<div class="themes" role="group" aria-label="Theme">Theme {}</div>'.format(
+# navigate.js marks the chosen theme, and keeps it where Streamlit does.
+FOOT = '<div class="themes"><a href="{{}}">Help</a> <span role="group" aria-label="Theme">Theme {}</span></div>'.format(
     " ".join(f'<button type="button" data-theme="{each}">{each}</button>' for each in ("System", "Light", "Dark"))
 )
 _SCRIPTS = "".join((_HERE / name).read_text(encoding="utf-8") for name in ("copying.js", "navigate.js"))
@@ -154,7 +154,8 @@ def draw_footer(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
     else:
         parts = context_parts(sides.context) if sides.context else ("no comparison", *version_parts(context_of(fleet)))
     shown = " · ".join(f"<span>{markup.text(part)}</span>" for part in parts)
-    st.html(f'<div class="foot-bar">{THEMES}<footer class="context">{shown}</footer></div>')
+    foot = FOOT.format(markup.text(links.to(pages.HELP, about=page or "overview")))
+    st.html(f'<div class="foot-bar">{foot}<footer class="context">{shown}</footer></div>')
 
 
 def page_context(fleet: Fleet, page: str) -> Context:

@@ -51,6 +51,7 @@ def _navigate() -> StreamlitPage:
             for name, title in pages.TITLES.items()
         ),
         st.Page(scripts / "find.py", title="Search", visibility="hidden"),
+        st.Page(scripts / "help.py", title="Help", visibility="hidden"),
         st.Page(scripts / "changes.py", title="Changes", visibility="hidden"),
         st.Page(scripts / "replica.py", title="Replica", visibility="hidden"),
     ]
@@ -75,8 +76,8 @@ def _draw(page: StreamlitPage, fleet: Fleet) -> None:
         page.run()
     elif problem is not None:
         empty.no_such_snapshot(problem)
-    elif page.url_path == pages.STATUS:
-        page.run()  # also without a fleet: it shows why there is none
+    elif page.url_path in {pages.STATUS, pages.HELP}:
+        page.run()  # also without a fleet
     elif fleet.polled_at is None:
         empty.no_data_yet()
     elif not fleet.replicas:

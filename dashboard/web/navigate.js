@@ -7,7 +7,7 @@ const CARRIED = ["snapshot", "screenshot", "meeting"]; // as in pages.py
 const SCOPED = ["findings", "capacity", "replicas", "settings"]; // pages of every pool, or of the one in the URL
 const OF_A_POOL = [...SCOPED, "compare"]; // Compare always has a pool, so it begins no scope
 const SEARCH = ".search-everything", FIELD = ".st-key-search_box input";
-const UNLISTED = ["find", "replica", "changes"]; // pages that are not in the navigation
+const UNLISTED = ["find", "help", "replica", "changes"]; // pages that are not in the navigation
 let scope = null; // the pool that a reader selected
 
 function pageOf(address) {

@@ -168,6 +168,7 @@ PAGES = (
     at("settings"),
     at("status"),
     at("find", search="block_size"),
+    at("help", about="compare"),
     at("settings", path="cache_config.block_size"),
     at("replica", replica=OTHER_HASH),
     at("review"),

@@ -17,6 +17,7 @@ from dashboard.views.changes import changes_report
 from dashboard.views.compare import chosen_report, compare_report
 from dashboard.views.context import context_of
 from dashboard.views.findings import findings_report
+from dashboard.views.help import help_report
 from dashboard.views.overview import overview_report
 from dashboard.views.pool_comparison import MatrixChoice
 from dashboard.views.replica import replica_report
@@ -55,6 +56,7 @@ VIEWS: dict[str, Callable[[Fleet], View]] = {
     "replica": lambda built: replica_report(built, built.replicas[0].id),
     "settings": settings_report,
     "status": status_report,
+    "help": help_report,
     "search": lambda built: search_report(built, "block"),
     "setting": lambda built: settings_report(built, path="cache_config.block_size"),
     "review": review_report,

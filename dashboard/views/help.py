@@ -1,0 +1,100 @@
+"""The page Help: what each page answers, how to use it, keys, and the terms."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet.pieces import Piece, Style, page, plain
+from dashboard.views import pages
+from dashboard.views.blocks import Cell, Column, Paragraph, Section, Table, View, quiet_paragraph
+from dashboard.views.context import context_of
+from dashboard.views.glossary import TERMS
+
+
+class Topic(NamedTuple):
+    """The help on a page: the question that it answers, and sentences on its use."""
+
+    question: str
+    use: str
+
+
+TOPICS: Mapping[str, Topic] = {
+    pages.OVERVIEW: Topic(
+        "Is the fleet healthy, and what is first?",
+        "Pools with problems are first; a click on a head sorts them. Each figure opens what it counts.",
+    ),
+    pages.FINDINGS: Topic(
+        "What is wrong, on which replicas, with which effect and fix?",
+        "A finding has its evidence, remedy, rule, and the form to accept it until a date. The lists below have the "
+        "rules that passed, were skipped (with the reason) or do not apply.",
+    ),
+    pages.COMPARE: Topic(
+        "Which settings differ within a pool, and can its replicas share prefixes?",
+        "A column is a cohort or a replica, the reference is first. A click on a value shows its replicas, its origin "
+        "and what vLLM declares. What if shows the effect of converging to another cohort or the baseline.",
+    ),
+    pages.CAPACITY: Topic(
+        "How much KV cache do each rank, GPU and pool have?",
+        "Hatched bars are upper bounds. A rank that is short has its memory by part next to the median engine.",
+    ),
+    pages.REPLICAS: Topic(
+        "Which replicas exist, and what does each of them report?",
+        "A click on a name opens the replica; ticks compare up to 12. A replica that is down opens on its probes.",
+    ),
+    pages.SETTINGS: Topic(
+        "What value does any setting have, on every replica of the fleet?",
+        "The rarest value of a pool is first. The origin says whether an argument set it, with the provider.",
+    ),
+    pages.REVIEW: Topic(
+        "What does a meeting have to know and to decide?",
+        "Share freezes the fleet; notes and owners are kept with the snapshot. The meeting mode has larger type.",
+    ),
+    pages.SNAPSHOTS: Topic(
+        "What was the state before, and what has changed since?",
+        "A snapshot opens every page unchanged. Two snapshots, or one and the live fleet, are compared on Changes.",
+    ),
+    pages.STATUS: Topic(
+        "Where do targets come from, what is in force, and which facts are missing?",
+        "Assumptions have the line for fleet.yaml that declares them. Coverage says what reveals a missing fact.",
+    ),
+}
+KEYS = (
+    ("Ctrl-K or /", "search everything"),
+    ("Esc", "close a dialog or a tooltip"),
+    ("Enter", "open the focused cell"),
+)
+
+
+def help_report(fleet: Fleet, about: str | None = None, *, name: str = "") -> View:
+    """Return the help; the page `about`, if it has a topic, is first."""
+    order = sorted(TOPICS, key=lambda each: each != about)
+    return View(
+        title="Help",
+        headline="Help",
+        lead="Read-only towards replicas: only GET requests. Every choice on a page is in its URL.",
+        context=context_of(fleet, name=name),
+        parts=(*map(_topic, order), _keys(), _terms()),
+    )
+
+
+def _topic(name: str) -> Section:
+    topic = TOPICS[name]
+    opened = Piece(pages.TITLES[name], Style.STRONG, page(name))
+    blocks = (Paragraph((opened, Piece(f": {topic.question}"))), quiet_paragraph(topic.use))
+    return Section(f"help-{name or 'overview'}", pages.TITLES[name], blocks)
+
+
+def _keys() -> Section:
+    rows = tuple((Cell(key), Cell(use)) for key, use in KEYS)
+    return Section("keys", "Keys", (Table("keys", "Keys", (Column("Key", is_code=True), Column("Use")), rows),))
+
+
+def _terms() -> Section:
+    rows = tuple((Cell(term), Cell(text)) for term, text in TERMS.items())
+    rules = (
+        Piece("Every rule has a page: see the lists on "),
+        Piece("Findings", target=page(pages.FINDINGS)),
+        Piece("."),
+    )
+    table = Table("terms", "Terms", (Column("Term"), Column("Meaning")), rows)
+    return Section("terms", "Terms", (table, Paragraph(rules), Paragraph(plain("Options: fleet.example.yaml."))))
