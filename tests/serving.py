@@ -1,9 +1,11 @@
 """Start the dashboard in its own process."""
 
+import fcntl
 import os
 import signal
 import socket
 import subprocess
+import termios
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -65,6 +67,17 @@ def started(
         except subprocess.TimeoutExpired:  # Streamlit waits for open pages
             process.kill()
             process.communicate()
+
+
+@contextmanager
+def terminal() -> Iterator[Mapping[str, Any]]:
+    """Open a terminal; yield the arguments of Popen that make it the controlling one. Its end sends SIGHUP."""
+    outer, inner = os.openpty()
+    try:
+        yield {"start_new_session": True, "preexec_fn": lambda: fcntl.ioctl(inner, termios.TIOCSCTTY)}
+    finally:
+        os.close(inner)
+        os.close(outer)
 
 
 def wait_until_healthy(url: str) -> None:

@@ -1,15 +1,13 @@
 """The command line: results on standard output, sentences on standard error, exit codes."""
 
-import fcntl
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-import termios
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, chdir
+from contextlib import AbstractContextManager, ExitStack, chdir
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ from typer.testing import CliRunner, Result
 
 from dashboard.cli import COMMANDS, cli
 from dashboard.demo import DemoServer, default_fleet, in_thread, targets
-from tests.serving import ROOT, free_port, started, wait_for, wait_until_healthy
+from tests.serving import ROOT, free_port, started, terminal, wait_for, wait_until_healthy
 
 FEW = 4
 
@@ -173,12 +171,11 @@ def test_without_a_terminal_sighup_loads_the_options_again(config: Path) -> None
 
 def test_with_a_terminal_sighup_ends_the_server(config: Path) -> None:
     port = free_port()
-    terminal, inner = os.openpty()
-    with serving(config, port, start_new_session=True, preexec_fn=lambda: fcntl.ioctl(inner, termios.TIOCSCTTY)) as one:
-        wait_until_healthy(f"http://127.0.0.1:{port}")
-        os.close(inner)
-        os.close(terminal)  # the terminal is closed: the kernel sends SIGHUP
-        assert one.wait(60) == 0
+    with ExitStack() as stack:
+        with terminal() as controlling:
+            process = stack.enter_context(serving(config, port, **controlling))
+            wait_until_healthy(f"http://127.0.0.1:{port}")
+        assert process.wait(60) == 0
 
 
 def test_streamlit_run_ends_with_exit_code_2_on_wrong_options(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ _STILL = (_HERE / "still.css").read_text(encoding="utf-8")
 _MEETING = (_HERE / "meeting.css").read_text(encoding="utf-8")
 # navigate.js copies `data-status` to a live region: screen readers read it as soon as it appears.
 _STALE = f'<span class="late" data-status="The data is stale.">{markup.glyph("warning")} <b>stale</b></span>'
-SEARCH_LINK = '<a class="search-everything" href="{}" title="Search (Ctrl-K)" aria-label="Search"></a>'
+SEARCH_LINK = '<a class="search-everything" href="{}" title="Find anything (Ctrl-K)" aria-label="Find anything"></a>'
 # navigate.js marks the chosen theme, and keeps it where Streamlit does.
 FOOT = '<div class="themes"><a href="{{}}">Help</a> <span role="group" aria-label="Theme">Theme {}</span></div>'.format(
     " ".join(f'<button type="button" data-theme="{each}">{each}</button>' for each in ("System", "Light", "Dark"))

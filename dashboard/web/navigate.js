@@ -129,6 +129,8 @@ function markParent(name) {
 
 // Copies the code next to a button.
 function copy(event) {
+  const link = event.target.closest?.(".stHtml [data-copy-url]");
+  if (link) return copyText(link, window.location.href, link);
   const button = event.target.closest?.(".stHtml [data-copy-code]");
   if (!button) return;
   const code = button.parentElement.querySelector("code");

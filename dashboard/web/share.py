@@ -21,6 +21,9 @@ from dashboard.web.changes_sides import Sides
 
 # Keys of the session.
 OFFERED, FROZEN, NAME = "offered_view", "frozen_just_now", "freeze_name"
+COPY_LINK = (
+    '<button type="button" class="copy-link" data-copy-url>Copy link to the live page</button>'  # by navigate.js
+)
 PDF_LIBRARY = "weasyprint"  # an optional extra
 
 
@@ -62,8 +65,7 @@ def draw(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
             st.html(markup.section("Link to this page"))
             _draw_snapshot_link(page, fleet.snapshot, _in_snapshot(page, fleet.snapshot))
         elif sides is None:
-            st.html(markup.section("Link to this live page"))
-            _draw_url(page, links.live(page, **links.page_choices()))
+            st.html(COPY_LINK)
             _draw_freeze(fleet, "Freeze this fleet", lambda key: _in_snapshot(page, key), page)
         elif sides.live is None:
             st.html(markup.section("Link to this comparison"))

@@ -22,12 +22,15 @@ APP = """\
 from pathlib import Path
 import streamlit as st
 from dashboard import service
-from dashboard.web import server
+from dashboard.config import Options
+from dashboard.web import edge, server
 from dashboard.store import Snapshots
 from tests.frozen import AT
 folder = Path({folder!r})
 service.put(Snapshots(folder).fleet({key!r}), AT, folder)
-app = st.App({main!r}, routes=server.routes())
+page = Path(st.__file__).with_name("static") / "index.html"
+guard = edge.middleware(Options(), lambda: "127.0.0.1", page)
+app = st.App({main!r}, routes=server.routes(), middleware=[guard])
 """
 AGENDA = ["Status", "New", "Findings", "Differences", "Capacity", "Unreachable", "Suppressed"]
 MEETING = "&meeting=1"

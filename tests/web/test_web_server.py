@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from dashboard.web import launch
-from tests.serving import ROOT, START_SECONDS, free_port, started, wait_until_healthy
+from tests.serving import ROOT, START_SECONDS, free_port, started, terminal, wait_until_healthy
 
 FOREIGN = "evil.example"
 # Runs before any other import: writes every name that the process looks up to a file.
@@ -147,7 +147,8 @@ def test_no_process_survives_the_end_of_the_program(command: str, ends: signal.S
         "serve": ("--config", str(tmp_path / "fleet.yaml")),
         "demo": ("--replicas", "2", "--fleet-port", str(free_port())),
     }
-    with started([sys.executable, "-m", "dashboard", command, "--port", str(port), *more[command]]) as process:
+    line = [sys.executable, "-m", "dashboard", command, "--port", str(port), *more[command]]
+    with terminal() as controlling, started(line, **controlling) as process:
         wait_until_healthy(f"http://127.0.0.1:{port}")
         left = [os.pidfd_open(pid) for pid in (process.pid, *children(process.pid))]
         process.send_signal(ends)

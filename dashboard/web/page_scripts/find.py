@@ -4,7 +4,7 @@ import streamlit as st
 
 from dashboard.views import pages
 from dashboard.views.search import search_report
-from dashboard.web import draw, findings_page, links, state
+from dashboard.web import draw, findings_page, links, share, state
 
 fleet = state.fleet()
 with st.container(key="search_box"):
@@ -13,3 +13,4 @@ known = findings_page.known_findings(fleet.generation, fleet.since, fleet)
 view = search_report(fleet, text or "", known=known, name=state.snapshot_name())
 draw.draw_head(view)
 draw.draw_sections(view.parts, "search")
+share.offer(lambda: view)

@@ -4,9 +4,10 @@ import streamlit as st
 
 from dashboard.views import pages
 from dashboard.views.help import help_report
-from dashboard.web import draw, state
+from dashboard.web import draw, share, state
 
 about = st.query_params.get(pages.ABOUT, "").removeprefix("overview")
 view = help_report(state.fleet(), about, name=state.snapshot_name())
 draw.draw_head(view)
 draw.draw_sections(view.parts, "help")
+share.offer(lambda: view)

@@ -294,7 +294,7 @@ def test_a_finding_opens_by_its_url_next_to_the_list() -> None:
     assert "its keys never match the blocks" in shown
     assert "Router: prefix-hash (fleet.yaml)." in shown
     assert "Give these replicas the same block size as the rest of the pool, and restart them." in shown
-    assert re.findall(r'<div class="paste"><pre><code>([^<]+)<', shown) == ["--block-size 16"]
+    assert re.findall(r'<div class="paste"><pre><code>([^<]+)<', shown)[0] == "--block-size 16"
     assert 'href="replica?replica=http%3A%2F%2Fchat-70b-17%3A8000"' in shown
     assert f'href="compare?pool=chat-70b&amp;path={BLOCK_SIZE}"' in shown
     assert "Suppression by ana expired on 2026-02-01 (a test of larger blocks)." in shown

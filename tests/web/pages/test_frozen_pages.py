@@ -21,7 +21,7 @@ REPLICA_QUOTED = "http%3A%2F%2Fchat-70b-16%3A8000"
 WITH_BANNER = [page for page in EVERY_PAGE if page != "changes"]  # where each side has its own name
 OF_ONE_FLEET = [page for page in WITH_BANNER if page != "snapshots"]
 SHARE = re.compile(
-    "Freeze|Link to this page|Export this page|Saves all data|open it</a>|Notes |do not keep raw"
+    "Freeze|Copy link|Link to this page|Export this page|Saves all data|open it</a>|Notes |do not keep raw"
     '|class="paste"><pre><code>[^<]*snapshot='
 )
 LINK = re.compile(r'href="([^"#]*)"')
