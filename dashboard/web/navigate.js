@@ -6,8 +6,9 @@ const OPEN_POPOVER = "[data-testid=stPopover] button[aria-expanded=true]";
 const CARRIED = ["snapshot", "screenshot", "meeting"]; // as in pages.py
 const SCOPED = ["findings", "capacity", "replicas", "settings"]; // pages of every pool, or of the one in the URL
 const OF_A_POOL = [...SCOPED, "compare"]; // Compare always has a pool, so it begins no scope
-const SEARCH = ".search-everything", FIELD = ".st-key-search_box input";
+const SEARCH_PAGE = "find", SEARCH = ".search-everything", FIELD = ".st-key-search_box input";
 const UNLISTED = ["find", "help", "replica", "changes"]; // pages that are not in the navigation
+let hasFocused = false;
 let scope = null; // the pool that a reader selected
 
 function pageOf(address) {
@@ -151,8 +152,11 @@ function search(event) {
 function finishPage() {
   markTheme();
   const field = document.querySelector(FIELD);
-  if (field && document.activeElement !== field && !field.dataset.focused) field.focus();
-  if (field) field.dataset.focused = "once";
+  if (pageOf(window.location) !== SEARCH_PAGE) hasFocused = false;
+  else if (field && !hasFocused) {
+    hasFocused = true; // once: Tab leaves the field
+    field.focus();
+  }
 }
 
 // Escape closes a glossary tooltip.

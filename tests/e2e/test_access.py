@@ -200,6 +200,9 @@ def test_the_bars_of_a_chart_are_drawn_before_plotly_and_nothing_moves_when_it_c
         page.goto(f"{frozen_url}/capacity")
         first = page.locator(".first-chart").first
         expect(first).to_be_visible()
+        page.wait_for_function(
+            "() => document.querySelector('[data-testid=stApp]').dataset.testScriptState === 'notRunning'"
+        )
         note = page.get_by_text("One bar per DP rank.")
         before, place = first.locator("i").evaluate_all(boxes), note.evaluate(below)
         waiting[0].continue_()

@@ -84,12 +84,12 @@ def shown(browser: Browser, frozen_url: str, ids: Mapping[str, str], request: py
 
 
 def test_tab_reaches_every_control_and_the_focus_is_visible(shown: Page) -> None:
-    """An opened finding has the focus at first, so Tab passes the end of the page."""
+    """An opened finding and the search have the focus at first, so Tab passes the end of the page."""
     hidden = []
     for _ in range(MAX_STOPS):
         shown.keyboard.press("Tab")
         stop = shown.evaluate(STOP)
-        if stop and stop["again"]:
+        if stop and stop["again"] and not stop["name"].startswith("CANVAS"):  # Tab walks through the columns of a table
             break
         if stop and not (stop["ring"] and stop["isIn"]):
             hidden.append(stop["name"])
