@@ -27,6 +27,7 @@ MOST_ODD, MOST_OF_REFERENCE = 12, 3  # replicas of one value by name
 MOST_ROWS = 24  # values of one finding
 MOST_COHORTS = 12  # of one list, the largest first
 LONGEST_VALUE = 160  # characters of a value; Compare has all of it
+COUNTED = ("engines.", "devices.")  # paths of computed numbers
 ROUTER = "router"  # the holder of what a router was configured with
 SNIPPETS = {"flag": "Flag", "env": "Environment variable", "yaml": "YAML", "shell": "Command"}
 # The page of values that are not settings, by the first part of their path.
@@ -160,6 +161,7 @@ def evidence_blocks(finding: Finding, members: Members) -> tuple[Block, ...]:
     references = {each.path for each in finding.evidence if each.is_reference}
     rows = []
     for path, own in by_path.items():
+        own.sort(key=lambda each: _order(each, members))
         for number, each in enumerate(own):
             setting = Cell("", hint=path) if number else Cell(path, target=_place(path, finding, members))
             is_odd = not each.is_reference and path in references and each.state not in STATE_WORDS
@@ -192,11 +194,19 @@ def _place(path: str, finding: Finding, members: Members) -> Target | None:
     return page(name, **({"pool": finding.pools[0]} if finding.pools else {})) if name else None
 
 
+def _order(evidence: Evidence, members: Members) -> tuple[object, ...]:
+    """Return the key of sorting: the rarest value first, equally rare ones by their first replica, references last."""
+    names = sorted(natural(members.names.get(each, each)) for each in evidence.replicas)
+    return (evidence.is_reference, len(evidence.replicas), names[:1], evidence.value)
+
+
 def _value(evidence: Evidence) -> Text:
     tag = (Piece(" "), Piece("reference", Style.TAG)) if evidence.is_reference else ()
     if evidence.state in STATE_WORDS:
         return (Piece(STATE_WORDS[evidence.state], Style.MUTED), *tag)
     text = middle_cut(one_line(whole_text(evidence.value, evidence.state)), LONGEST_VALUE)
+    if evidence.path.startswith(COUNTED) and text.isdecimal():  # of a setting the number is as vLLM writes it
+        text = f"{int(text):,}"
     unset = (Piece(" not set", Style.MUTED),) if evidence.state is State.NULL else ()
     return (Piece(text, Style.CODE), *unset, *tag)
 

@@ -20,7 +20,7 @@ def parsed(text: str) -> list[list[str]]:
 
 
 def test_a_row_per_path_and_a_column_per_cohort_with_values_uncut() -> None:
-    """Values are the JSON text, so that a list is whole and a string has its quotes."""
+    """A list is whole; a string has quotes only where it reads as JSON."""
     built = story()
     lines = parsed(
         matrix_csv(
@@ -33,7 +33,7 @@ def test_a_row_per_path_and_a_column_per_cohort_with_values_uncut() -> None:
     assert lines[0] == ["# 39 of 40", " as of now"]
     assert lines[1] == ["path", "A x15", "B x1 chat-70b-17", "C x1 http://chat-70b-16:8000"]
     assert ["cache_config.block_size", "16", "32", "16"] in lines
-    assert ["cache_config.prefix_caching_hash_algo", '"sha256_cbor"', '"sha256_cbor"', '"xxhash"'] in lines
+    assert ["cache_config.prefix_caching_hash_algo", "sha256_cbor", "sha256_cbor", "xxhash"] in lines
 
 
 def test_columns_of_replicas_are_named() -> None:

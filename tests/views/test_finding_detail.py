@@ -79,6 +79,21 @@ def test_without_a_reference_of_the_same_setting_no_value_differs() -> None:
     assert other[0][1].tone is Tone.PLAIN
 
 
+def test_the_rarest_value_is_first_equally_rare_ones_by_their_replica_and_the_reference_last() -> None:
+    known = rows(
+        evidence(value="16", replicas=IDS[:9], is_reference=True),
+        evidence(value="64", replicas=IDS[10:12]),
+        evidence(value="8", replicas=IDS[13:14]),
+        evidence(value="32", replicas=IDS[12:13]),
+    )
+    assert [to_plain(row[1].pieces) for row in known] == ["32", "8", "64", "16 reference"]
+
+
+def test_computed_numbers_have_separators_and_settings_are_as_vllm_writes_them() -> None:
+    known = rows(evidence("engines.kv_cache_size_tokens", "400320"), evidence("model_config.max_model_len", "131072"))
+    assert [to_plain(row[1].pieces) for row in known] == ["400,320", "131072"]
+
+
 def test_replicas_are_listed_by_cohort_with_a_link_to_the_rest() -> None:
     letters = {**dict.fromkeys(IDS[:15], "A"), IDS[15]: "B"}
     text = replicas(IDS[:17], letters, 3)
