@@ -27,6 +27,9 @@ from dashboard.views.context import Context, context_line
 
 _IN_COMMENT = re.compile(FORMULA.pattern.replace("<=;", "<=[;,]"))  # no quotes keep a comma from separating
 LETTERS = "Cohort"  # head of the column with the letters that stand before the texts of another one
+UNIT_NAMES = {"%": "percent"}
+_COHORT = re.compile(r"[A-Z]+ x\d+")
+_BETWEEN_WORDS = re.compile(r"[^0-9a-z]+")
 BETWEEN = ", "  # entries of a list in one cell
 
 
@@ -50,8 +53,14 @@ def entries_table(entries: Entries, name: str, caption: str) -> Table:
 
 
 def head_of(column: Column) -> str:
-    """Return the head of a column with the unit of its numbers."""
-    return f"{column.key_or_title} ({column.unit})" if column.unit else column.key_or_title
+    """Return the head of a column in lower case with underscores: `kv_tokens`, `to_the_median_percent`.
+
+    Cohorts are written as in the matrix: `A x14`.
+    """
+    title = f"{column.key_or_title} {UNIT_NAMES.get(column.unit, column.unit)}".replace("×", "x").strip()
+    return (
+        title if _COHORT.fullmatch(title) else _BETWEEN_WORDS.sub("_", title.replace("%", "percent").lower()).strip("_")
+    )
 
 
 def _columns(table: Table) -> Iterator[tuple[str, list[str]]]:
@@ -60,7 +69,7 @@ def _columns(table: Table) -> Iterator[tuple[str, list[str]]]:
         cells = [row[place] for row in table.rows]
         has_letters = any(cell.letter for cell in cells)
         if has_letters:
-            yield LETTERS, [csv_cell(cell.letter) for cell in cells]
+            yield LETTERS.lower(), [csv_cell(cell.letter) for cell in cells]
         if not has_letters or any(cell.text for cell in cells):
             yield head_of(column), [_written(value_of(cell, column)) for cell in cells]
 

@@ -153,7 +153,7 @@ def _pools_data(pools: Sequence[PoolCapacity], name: str, caption: str, length: 
         Column("KV GiB", is_number=True): attrgetter("gib.value"),
         Column("Ranks with KV GiB", is_number=True): attrgetter("gib.known"),
         Column("Basis"): attrgetter("basis.value"),
-        Column("Blocks × block size", is_number=True): attrgetter("naive"),
-        Column("Blocks × block size would say"): lambda pool: naive_text(pool)[1],
+        Column("Naive tokens", is_number=True): attrgetter("naive"),
+        Column("Naive estimate"): lambda pool: naive_text(pool)[1],
     }
     return _data_table(name, caption, columns, pools)

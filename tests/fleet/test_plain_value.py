@@ -10,7 +10,16 @@ from tests.strategies import json_values
 
 def test_a_string_has_quotes_only_where_it_reads_as_json() -> None:
     texts = ['"sha256_cbor"', '"16"', '"true"', '""', '" "', "16", "null", '["a"]']
-    assert [plain_value(each) for each in texts] == ["sha256_cbor", '"16"', '"true"', '""', '" "', "16", "null", '["a"]']
+    assert [plain_value(each) for each in texts] == [
+        "sha256_cbor",
+        '"16"',
+        '"true"',
+        '""',
+        '" "',
+        "16",
+        "null",
+        '["a"]',
+    ]
 
 
 @given(json_values)

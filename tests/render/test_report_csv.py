@@ -24,8 +24,8 @@ def test_letters_have_a_column_of_their_own_so_that_names_can_be_looked_up() -> 
     both = table((Cell("chat-0", letter="B"), number_cell("1", 1)), (Cell("chat-1"), number_cell("2", 2)))
     alone = table((Cell("", letter="A"), number_cell("1", 1)))
 
-    assert to_table_csv(both, CONTEXT).endswith("\nCohort,pool,tokens\nB,chat-0,1\n,chat-1,2\n")
-    assert to_table_csv(alone, CONTEXT).endswith("\nCohort,tokens\nA,1\n")
+    assert to_table_csv(both, CONTEXT).endswith("\ncohort,pool,tokens\nB,chat-0,1\n,chat-1,2\n")
+    assert to_table_csv(alone, CONTEXT).endswith("\ncohort,tokens\nA,1\n")
 
 
 def test_numbers_are_plain_with_their_unit_in_the_head_and_what_is_no_number_is_empty() -> None:
@@ -38,7 +38,7 @@ def test_numbers_are_plain_with_their_unit_in_the_head_and_what_is_no_number_is_
     )
     text = to_table_csv(Table("t", "T", columns, rows), CONTEXT)
 
-    assert text.endswith("\ntokens,to the median (%)\n1000,-17.95\n1200000,\n,\n")
+    assert text.endswith("\ntokens,to_the_median_percent\n1000,-17.95\n1200000,\n,\n")
 
 
 def test_a_list_is_whole_and_a_yes_is_a_word() -> None:

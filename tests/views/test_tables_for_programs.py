@@ -119,10 +119,10 @@ def test_capacity_has_plain_numbers_that_can_be_added() -> None:
         for name in ("capacity-of-pools", "ranks-chat", "outliers")
     )
 
-    assert pools[["KV tokens", "Ranks", "KV GiB", "Ranks with KV GiB"]].iloc[0].tolist() == [4_400_000, 4, 6.0, 3]
-    assert ranks["KV tokens"].sum() == 4_400_000
-    assert ranks["To the median (%)"].dropna().tolist() == [-33.33]
-    assert outliers["To the median (%)"].tolist() == [-33.33]
+    assert pools[["kv_tokens", "ranks", "kv_gib", "ranks_with_kv_gib"]].iloc[0].tolist() == [4_400_000, 4, 6.0, 3]
+    assert ranks["kv_tokens"].sum() == 4_400_000
+    assert ranks["to_the_median_percent"].dropna().tolist() == [-33.33]
+    assert outliers["to_the_median_percent"].tolist() == [-33.33]
 
 
 def test_cohorts_and_unreachable_replicas_have_all_names() -> None:
@@ -130,7 +130,7 @@ def test_cohorts_and_unreachable_replicas_have_all_names() -> None:
     members = [*alike("chat", 40, documents[0]), replica("chat-odd", document=documents[1])]
     first, _ = rows_of(review_report(fleet(members, documents)), "cohorts-chat.csv")
 
-    assert len(first["Names"].split(", ")) == 40
+    assert len(first["names"].split(", ")) == 40
     assert [row["replica"] for row in rows_of(review_report(STORY), "not-read.csv")] == [
         each.name for each in STORY.replicas if each.state != "up"
     ]
