@@ -130,6 +130,20 @@ def test_an_accepted_finding_is_saved_with_an_audit_line_and_suppressed_by_the_n
     wait_for(lambda: listed.finding.id in {each.id for each in service.current().inspection.suppressed})
 
 
+@pytest.mark.parametrize("more", [{"read_only": True}, {"suppressions_file": None}])
+def test_without_a_file_or_with_read_only_the_entry_can_only_be_copied(accepting: Path, more: dict[str, Any]) -> None:
+    file = accepting.with_name("fleet.yaml")
+    file.write_text(yaml.safe_dump({**yaml.safe_load(file.read_text()), **more}))
+    service.start(load_options(file))
+    wait_for(lambda: bool(service.current().inspection.findings))
+    key = list_findings(service.current()).active[0].key
+    page = fill_in(visit("findings", finding=key), key)
+
+    assert "Add the entry to fleet.yaml." in html(page)
+    assert not [each for each in page.button if each.key == f"accept_save_{key}"]
+    assert not accepting.exists()
+
+
 def test_a_file_that_cannot_be_extended_is_reported_on_the_page_and_refused_in_the_audit_log(
     accepting: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
