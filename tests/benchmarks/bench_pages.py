@@ -30,7 +30,10 @@ REPLICAS = 1_000
 SESSIONS = 20
 WATCHED_SECONDS = 20.0
 NEXT_POLL_SECONDS = 20.0  # until there is another poll to freeze
-LIVE = ("/", "/findings", "/compare?pool=chat-70b", "/capacity", "/replicas", "/review", "/snapshots")
+LIVE = (
+    *("/", "/findings", "/compare?pool=chat-70b", "/capacity", "/replicas", "/review", "/snapshots"),
+    *("/settings", "/settings?path=cache_config.block_size", "/status", "/find?search=block"),
+)
 WHAT_IF = "/compare?pool=chat-70b&converge=B"
 FROZEN = (WHAT_IF, "/review", "/?")
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
