@@ -22,6 +22,7 @@ from dashboard.sources.polling.poller import Poller
 AT = datetime(2026, 11, 20, 11, 42, 5, tzinfo=UTC)
 ANSWER_SECONDS = 0.012  # recorded duration of every answer
 SLOW_TIMEOUT_SECONDS = 2.0  # for replicas that never end their answer; shown on pages
+BEGUN, MOST_POLLS = "began to answer", 5
 PATIENCE_SECONDS = 300.0  # for the others: a busy machine must not change the result
 PORT = 28_000  # always the same: it is shown on pages
 
@@ -53,8 +54,12 @@ async def _polled(targets: Sequence[Target], usual: PollOptions, slow: set[str],
     found: dict[str, Snapshot] = {}
     for seconds, wanted in ((SLOW_TIMEOUT_SECONDS, True), (PATIENCE_SECONDS, False)):
         asked = [each for each in targets if (urlsplit(each.id).hostname in slow) is wanted]
-        poller = Poller(usual.model_copy(update={**patient, "probe_timeout_seconds": seconds}))
-        found |= {each.target.id: each for each in await poller.poll(asked, lambda: at)}
+        limits = usual.model_copy(update={**patient, "probe_timeout_seconds": seconds})
+        for _ in range(MOST_POLLS if wanted else 1):  # on a busy machine a slow answer may not even begin in time
+            polled = await Poller(limits).poll(asked, lambda: at)
+            if all(BEGUN in probe.failure.detail for each in polled for probe in each.probes.values() if probe.failure):
+                break
+        found |= {each.target.id: each for each in polled}
     return [found[each.id] for each in targets]
 
 
