@@ -65,16 +65,15 @@ class OptionsFiles:
         self.options = found.model_copy(update={name: getattr(before, name) for name in late})
         self.status = ReloadStatus(self._clock(), restart_required=late)
         self._had_file = self._had_file or found.path.exists()
-        self._loaded = self._seen = self._stamps()  # another file may be named now
         log.info("options reloaded%s", f"; restart required: {', '.join(late)}" if late else "")
         return self.options != before
 
     def _load(self) -> Options:
         """Load the file; raise OptionsError for a wrong, missing or empty one: an editor may have truncated it."""
-        path = self.options.path
-        if not self._had_file and not path.exists():
+        path, stamp = self.options.path, _stamp(self.options.path)
+        if stamp is None and not self._had_file:
             return load_options()
-        if path.exists() and path.stat().st_size == 0:
+        if stamp is not None and stamp[1] == 0:
             raise OptionsError(f"{path}:1: empty; write the options again")
         return load_options(path)
 
