@@ -237,9 +237,7 @@ class Options(Part):
 
     def with_agreed(self, baselines: tuple[Baseline, ...]) -> Self:
         """Return a copy with these baselines."""
-        copy = self.model_copy()
-        copy._agreed = baselines  # noqa: SLF001  our own copy
-        return copy
+        return self._with("_agreed", baselines)
 
     @property
     def accepted(self) -> tuple[SuppressOptions, ...]:
@@ -248,8 +246,12 @@ class Options(Part):
 
     def with_accepted(self, entries: tuple[SuppressOptions, ...]) -> Self:
         """Return a copy with these entries of `suppressions_file`."""
+        return self._with("_accepted", entries)
+
+    def _with(self, name: str, read: object) -> Self:
+        """Return a copy with what was read from files that the options name."""
         copy = self.model_copy()
-        copy._accepted = entries  # noqa: SLF001  our own copy
+        setattr(copy, name, read)
         return copy
 
     def model_post_init(self, context: Any, /) -> None:

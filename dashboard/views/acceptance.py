@@ -5,13 +5,13 @@ from dataclasses import replace
 from datetime import date, timedelta
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.compare.traits import NAMING
 from dashboard.fleet.formatting import count, first_of
 from dashboard.rules.findings import Finding, Suppression
 from dashboard.rules.policy import suppress
 
 DAYS = 90  # of an acceptance, unless another date is chosen
 MOST_NAMED = 4  # findings that a preview names
-OTHER_SCOPES = ("name", "pool", "role")  # labels that name the replica or its pool
 
 
 def scopes(fleet: Fleet, finding: Finding) -> Mapping[str, Suppression]:
@@ -24,7 +24,7 @@ def scopes(fleet: Fleet, finding: Finding) -> Mapping[str, Suppression]:
         found[f"only {first_of(names, MOST_NAMED)}"] = replace(entry, replicas=names)
         common = set.intersection(*(set(each.labels.items()) for each in members))
         for key, text in sorted(common):
-            if key not in OTHER_SCOPES:
+            if key not in NAMING:
                 found[f"replicas with {key}={text}"] = replace(entry, labels={key: text})
     found[f"pool {entry.pool}" if entry.pool else "every pool"] = entry
     return found

@@ -18,6 +18,7 @@ from dashboard.views.excluded import state_tone, unread_entries
 from dashboard.views.fleet_summary import replicas_title, summarize
 from dashboard.views.glossary import COHORT, POOL, glossary
 from dashboard.views.replica_settings import pool_differences
+from dashboard.views.sorting import REVERSED
 from dashboard.vllm.merging import TRUST
 
 TABLE = "replicas"  # anchor of the section with the table
@@ -66,7 +67,6 @@ SORTS = {
     "started": "started_at",
     "address": "id",
 }  # name in the URL -> column of the rows
-DESCENDING = "-"  # before the name of a sort
 
 
 class Choice(NamedTuple):
@@ -188,7 +188,7 @@ def _sorted(rows: pd.DataFrame, sort: str) -> pd.DataFrame:
     """Sort rows by a column; those without a value are last in both directions. Severities ascend from the mildest."""
     if not sort:
         return rows
-    column = SORTS[sort.removeprefix(DESCENDING)]
+    column = SORTS[sort.removeprefix(REVERSED)]
     keys: list[Any]
     if column == "worst":
         keys = [each if any(each) else None for each in rows[list(SEVERITIES)].itertuples(index=False, name=None)]
@@ -197,7 +197,7 @@ def _sorted(rows: pd.DataFrame, sort: str) -> pd.DataFrame:
         keys = [None if pd.isna(each) else natural(each) if isinstance(each, str) else each for each in filled]
     known = [place for place, key in enumerate(keys) if key is not None]
     missing = [place for place, key in enumerate(keys) if key is None]
-    return rows.iloc[[*sorted(known, key=keys.__getitem__, reverse=sort.startswith(DESCENDING)), *missing]]
+    return rows.iloc[[*sorted(known, key=keys.__getitem__, reverse=sort.startswith(REVERSED)), *missing]]
 
 
 def replicas_table(

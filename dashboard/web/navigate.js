@@ -101,11 +101,10 @@ function chooseTheme(event) {
 }
 
 function markTheme() {
+  const unmarked = document.querySelectorAll(".stHtml [data-theme]:not([aria-pressed])"); // a choice loads the page again
+  if (!unmarked.length) return;
   const kept = JSON.parse(window.localStorage.getItem(themeKey(window.location.pathname)) ?? '"System"');
-  for (const button of document.querySelectorAll(".stHtml [data-theme]")) {
-    const isChosen = String(button.dataset.theme === kept);
-    if (button.getAttribute("aria-pressed") !== isChosen) button.setAttribute("aria-pressed", isChosen);
-  }
+  unmarked.forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.theme === kept)));
 }
 
 // A chart is as wide as the window; print scales it to the page, so that no bar is cut.

@@ -10,7 +10,8 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState
 from dashboard.fleet.formatting import natural, one_line
 from dashboard.views import pages
-from dashboard.views.replicas import DESCENDING, INCOMPLETE, SEVERITIES, SORTS, TITLES, Choice, replica_rows
+from dashboard.views.replicas import INCOMPLETE, SEVERITIES, SORTS, TITLES, Choice, replica_rows
+from dashboard.views.sorting import REVERSED
 from dashboard.web import links
 from dashboard.web.state import shared
 
@@ -46,7 +47,7 @@ def choose_more(replicas: pd.DataFrame, choice: Choice) -> Choice:
     versions, cohorts, sources = (
         sorted(replicas[each].dropna().unique(), key=natural) for each in ("version", "cohort", "best_answer")
     )
-    sorts = [WORST_FIRST, *(f"{sign}{name}" for name in SORTS for sign in ("", DESCENDING))]
+    sorts = [WORST_FIRST, *(f"{sign}{name}" for name in SORTS for sign in ("", REVERSED))]
     return choice._replace(
         versions=_several("vLLM", pages.VERSION, versions),
         cohorts=_several("Cohort", pages.COHORTS, sorted(cohorts, key=lambda letter: (len(letter), letter))),
@@ -65,5 +66,5 @@ def _several(label: str, name: str, options: Sequence[str]) -> tuple[str, ...]:
 def _sort_text(sort: str) -> str:
     if sort == WORST_FIRST:
         return "worst first"
-    name = sort.removeprefix(DESCENDING)
-    return f"{NAMES.get(name, name.capitalize())} {DOWN if sort.startswith(DESCENDING) else UP}"
+    name = sort.removeprefix(REVERSED)
+    return f"{NAMES.get(name, name.capitalize())} {DOWN if sort.startswith(REVERSED) else UP}"
