@@ -18,10 +18,10 @@ from dashboard.analysis.assembly import Fleet, build_fleet, empty_fleet
 from dashboard.config import Options, policy_of
 from dashboard.config.reload import OptionsFiles, ReloadStatus
 from dashboard.errors import SnapshotError
-from dashboard.fleet import Snapshot, SourceStatus, Target, has_same_content
+from dashboard.fleet import Snapshot, SourceStatus, has_same_content
 from dashboard.rules.policy import Policy
-from dashboard.sources.discovery import Discovery
-from dashboard.sources.polling.credentials import exposed_keys
+from dashboard.sources.discovery import Discovered, Discovery
+from dashboard.sources.http.credentials import exposed_keys
 from dashboard.sources.polling.poller import Poller
 from dashboard.store import Snapshots
 from dashboard.vllm.redaction import also_redact
@@ -54,17 +54,16 @@ def utc_now() -> datetime:
 
 def poll_once(
     options: Options,
-    targets: Sequence[Target],
+    found: Discovered,
     on_done: Callable[[int, int], None] = lambda _done, _total: None,
-    failures: tuple[str, ...] = (),
 ) -> Fleet:
     """Poll every target once and return the fleet; for the command line.
 
-    `on_done` gets the number of finished and of all replicas; `failures` are the unreadable lists of targets.
+    `on_done` gets the number of finished and of all replicas.
     """
     poller = Poller(options.poll)
-    snapshots = asyncio.run(poller.poll(targets, utc_now, on_done))
-    return _derive(options, policy_of(options), snapshots, utc_now(), failures=failures)
+    snapshots = asyncio.run(poller.poll(found.targets, utc_now, on_done))
+    return _derive(options, policy_of(options), snapshots, utc_now(), failures=found.failures)
 
 
 class Collector:
@@ -75,12 +74,11 @@ class Collector:
         self.options = options
         self.fleet = empty_fleet(options.name)
         self.progress = Progress()
-        self.sources: tuple[SourceStatus, ...] = ()
         self.files = OptionsFiles(options, clock)
         also_redact(options.redact.names, options.redact.patterns)
         self._clock = clock
         self._policy = policy_of(options)
-        self._discovery = Discovery(options)
+        self.discovery = Discovery(options)
         self._exposed = ""
         self._poller = Poller(options.poll)
         self._thread: threading.Thread | None = None
@@ -125,6 +123,7 @@ class Collector:
         polling.cancel()
         with suppress(asyncio.CancelledError):
             await polling
+        await self.discovery.aclose()
 
     async def _poll_forever(self) -> None:
         while True:
@@ -160,18 +159,17 @@ class Collector:
         before, self.options = self.options, options
         also_redact(options.redact.names, options.redact.patterns)
         self._policy = policy_of(options)
-        self._discovery = Discovery(options, self._discovery)
+        self.discovery = Discovery(options, self.discovery)
         if (options.poll, options.redact) != (before.poll, before.redact):
             self._poller = Poller(options.poll)
 
     async def _refresh(self, began: float) -> None:
-        targets = self._discovery.discover(self._clock())
-        self.sources = self._discovery.sources
-        snapshots = await self._poller.poll(targets, self._clock)
+        found = await self.discovery.discover(self._clock())
+        snapshots = await self._poller.poll(found.targets, self._clock)
         self.fleet = _derive(
-            self.options, self._policy, snapshots, self._clock(), before=self.fleet, failures=self._discovery.failures
+            self.options, self._policy, snapshots, self._clock(), before=self.fleet, failures=found.failures
         )
-        if (exposed := exposed_keys(targets)) != self._exposed and exposed:
+        if (exposed := exposed_keys(found.targets)) != self._exposed and exposed:
             log.warning("%s", exposed)
         self._exposed = exposed
         seconds, progress = time.monotonic() - began, self.progress
@@ -344,7 +342,7 @@ def reload_status() -> ReloadStatus | None:
 
 def sources() -> tuple[SourceStatus, ...]:
     """Return the status of each source of targets."""
-    return _current.collector.sources if _current.collector else ()
+    return _current.collector.discovery.found.sources if _current.collector else ()
 
 
 def discovery_failures() -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from dashboard.config import Options, PollOptions, policy_of
 from dashboard.demo import default_fleet, demo_options, in_thread, targets
 from dashboard.demo.describe import Behaviour, DemoReplica
 from dashboard.fleet import Snapshot, Target
-from dashboard.sources.discovery import Discovery
+from dashboard.sources.discovery import discover_once
 from dashboard.sources.polling.poller import Poller
 
 AT = datetime(2026, 11, 20, 11, 42, 5, tzinfo=UTC)
@@ -41,7 +41,7 @@ def frozen_fleet(port: int = PORT, simulated: Sequence[DemoReplica] | None = Non
         listed = [{"url": entry["targets"][0], "labels": entry["labels"]} for entry in entries]
         options = Options.model_validate({"name": "demo", "targets": listed, **demo_options(at.date())})
         slow = {each.address for each in server.fleet if each.behaviour is Behaviour.SLOW}
-        polling = _polled(Discovery(options).discover(), options.poll, slow, at)
+        polling = _polled(discover_once(options).targets, options.poll, slow, at)
         # In a thread: a browser test, and the server that imports frozen_app.py, have an event loop already.
         snapshots = [_timeless(each) for each in pool.submit(asyncio.run, polling).result()]
     policy = policy_of(options)

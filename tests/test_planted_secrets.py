@@ -32,7 +32,7 @@ from dashboard.config import Options
 from dashboard.fleet.frames import replicas_frame
 from dashboard.render.export import Format, written
 from dashboard.render.terminal import to_terminal
-from dashboard.sources.discovery import Discovery
+from dashboard.sources.discovery import discover_once
 from dashboard.sources.polling.probes import PROBES
 from dashboard.store import Snapshots
 from dashboard.store.packing import content_of, id_of, packed, unpacked
@@ -119,7 +119,7 @@ def hosts() -> Iterator[HostileServer]:
 def before(hosts: HostileServer) -> Fleet:
     """Return the fleet before one replica sends secrets."""
     options = Options(targets=[hosts.replica(name, DEV_MODE).id for name in ("inside", "plain")])
-    return service.poll_once(options, Discovery(options).discover())
+    return service.poll_once(options, discover_once(options))
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ def fleet(hostile: list[str]) -> Iterator[Fleet]:
     options = Options.model_validate({"targets": hostile, "credentials": {"token_env": "OUR_KEY"}})
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OUR_KEY", KEY)
-        yield service.poll_once(options, Discovery(options).discover())
+        yield service.poll_once(options, discover_once(options))
 
 
 def own_key(text: str) -> list[str]:

@@ -16,7 +16,7 @@ from dashboard.config import Options, load_options
 from dashboard.demo.describe import DemoReplica, targets
 from dashboard.demo.server import DemoServer, in_thread
 from dashboard.demo.story import HOUR, default_fleet
-from dashboard.sources.discovery import Discovery
+from dashboard.sources.discovery import Discovery, discover_once
 from tests.serving import wait_for
 
 
@@ -88,9 +88,7 @@ def test_poll_once_reports_its_progress(demo: DemoServer) -> None:
     options = options_for(demo)
     reported: list[tuple[int, int]] = []
 
-    fleet = service.poll_once(
-        options, Discovery(options).discover(), lambda done, total: reported.append((done, total))
-    )
+    fleet = service.poll_once(options, discover_once(options), lambda done, total: reported.append((done, total)))
 
     assert reported[-1] == (3, 3)
     assert len(fleet.replicas) == 3

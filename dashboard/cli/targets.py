@@ -14,8 +14,8 @@ from dashboard.analysis.assembly import Fleet, only_pool
 from dashboard.cli.terminal import no_such_pool, say, wrong, wrong_options
 from dashboard.config import Options, TargetOptions, load_options
 from dashboard.errors import OptionsError
-from dashboard.sources.discovery import Discovery, replica_id
-from dashboard.sources.polling.credentials import exposed_keys
+from dashboard.sources.discovery import discover_once, replica_id
+from dashboard.sources.http.credentials import exposed_keys
 from dashboard.vllm.redaction import also_redact
 
 TARGETS_HELP = (
@@ -54,22 +54,19 @@ def options_of(config: Path | None, targets: Iterable[str] | None = None, *, sna
 
 def polled(options: Options, *, takes_addresses: bool = True) -> Polled:
     """Poll every target once. Problems go to standard error; `takes_addresses`: whether the command does."""
-    discovery = Discovery(options)
-    targets = discovery.discover()
-    for failure in discovery.failures:
+    found = discover_once(options)
+    for failure in found.failures:
         say(failure)
-    if exposed := exposed_keys(targets):
+    if exposed := exposed_keys(found.targets):
         say(exposed)
-    if not targets:
+    if not found.targets:
         say(f"No targets: {_how(options.file, takes_addresses=takes_addresses)}.")
     console = Console(stderr=True)
     columns = (TextColumn("polling"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("polling", total=len(targets))
-        fleet = service.poll_once(
-            options, targets, lambda done, _total: progress.update(task, completed=done), discovery.failures
-        )
-    return Polled(fleet, discovery.failures)
+        task = progress.add_task("polling", total=len(found.targets))
+        fleet = service.poll_once(options, found, lambda done, _total: progress.update(task, completed=done))
+    return Polled(fleet, found.failures)
 
 
 def select_pool(fleets: Iterable[Fleet], pool: str | None, *, unknown: str) -> list[Fleet]:

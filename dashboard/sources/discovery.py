@@ -1,62 +1,121 @@
-"""Discovery: the targets of fleet.yaml and of the files that it names."""
+"""Discovery: the targets of all sources that fleet.yaml names."""
 
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
+from typing import NamedTuple
 
 from dashboard.config import CredentialsOptions, Options
 from dashboard.config.address import replica_id
 from dashboard.fleet import Credentials, SourceStatus, Target
 from dashboard.sources.file_sd import FileSd
+from dashboard.sources.source import Listing, Source
 
-__all__ = ["Discovery", "replica_id"]
+__all__ = ["Discovered", "Discovery", "discover_once", "replica_id"]
 
 
-class Discovery:
-    """All targets of the options, in the order of the file. Reads files, sends no request."""
+class Discovered(NamedTuple):
+    """The targets of all sources, each once, and the status of each place that lists targets."""
 
-    def __init__(self, options: Options, before: "Discovery | None" = None) -> None:
-        """Read no file yet. Files that `before` lists in the same way keep what was read of them."""
-        common = options.credentials
-        self._static = [
-            Target(each.url, each.labels, _credentials(each.credentials, common)) for each in options.targets
-        ]
-        known: dict[str, FileSd] = before._files if before else {}  # noqa: SLF001  of this class
-        entries = [(each, _credentials(each.credentials, common)) for each in options.file_sd]
-        self._files: dict[str, FileSd] = {str(entry): known.get(str(entry)) or FileSd(*entry) for entry in entries}
-        self._file = options.file
-        self.sources: tuple[SourceStatus, ...] = before.sources if before else ()
+    targets: tuple[Target, ...]
+    sources: tuple[SourceStatus, ...] = ()
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """Return a sentence per unreadable file."""
+        """Return a sentence for each place that cannot be read."""
         return tuple(each.failure for each in self.sources if each.failure)
 
-    def discover(self, at: datetime | None = None) -> tuple[Target, ...]:
-        """Return every target once, rereading changed files; `sources` has the status of each. `at` is the time (UTC).
+
+class Static:
+    """The option `targets`."""
+
+    kind = "static"
+
+    def __init__(self, options: Options) -> None:
+        """List the addresses of the options file."""
+        credentials = options.credentials
+        targets = [
+            Target(each.url, each.labels, _credentials(each.credentials, credentials)) for each in options.targets
+        ]
+        self._listing = Listing(options.file, tuple(targets))
+
+    async def read(self) -> list[Listing]:
+        """Return one listing."""
+        return [self._listing] if self._listing.targets else []
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+class Discovery:
+    """All sources of the options. Labels and credentials of a source that is listed first win."""
+
+    def __init__(self, options: Options, before: "Discovery | None" = None) -> None:
+        """Read nothing yet. A source that `before` has with the same options is kept, with what it read."""
+        known: dict[str, Source] = before._sources if before else {}  # noqa: SLF001  of this class
+        waiting: list[Source] = before._unused if before else []  # noqa: SLF001
+        self._sources: dict[str, Source] = {key: known.get(key) or make() for key, make in _sources_of(options)}
+        self._unused: list[Source] = [*waiting, *(known[key] for key in known if key not in self._sources)]
+        self.found: Discovered = before.found if before else Discovered(())
+
+    async def discover(self, at: datetime | None = None) -> Discovered:
+        """Read every source; `at` is the time (UTC).
 
         Of targets with one id, the first one's labels and credentials win, and one fresh mention makes it fresh.
         """
-        targets = list(self._static)
-        statuses = [SourceStatus(self._file, "static", tuple(each.id for each in targets))] if targets else []
-        for files in self._files.values():
-            for path, found, failure in files.read():
-                targets += found
-                statuses.append(SourceStatus(path, "file_sd", tuple(each.id for each in found), failure=failure))
-        known = {each.name: each.succeeded_at for each in self.sources}
-        self.sources = tuple(
-            each._replace(succeeded_at=known.get(each.name) if each.failure else at) for each in statuses
-        )
+        while self._unused:
+            await self._unused.pop().close()
+        succeeded = {(each.kind, each.name): each.succeeded_at for each in self.found.sources}
+        sources = list(self._sources.values())
+        read = await asyncio.gather(*(each.read() for each in sources))
+        listings = [(source.kind, each) for source, found in zip(sources, read, strict=True) for each in found]
         merged: dict[str, Target] = {}
-        for target in targets:
-            first = merged.setdefault(target.id, target)
-            if first is not target:
-                merged[target.id] = replace(
-                    first,
-                    labels={**target.labels, **first.labels},
-                    credentials=first.credentials or target.credentials,
-                    stale=first.stale and target.stale,
-                )
-        return tuple(merged.values())
+        statuses = []
+        for kind, listing in listings:
+            last = succeeded.get((kind, listing.name)) if listing.failure else at
+            ids = tuple(each.id for each in listing.targets)
+            statuses.append(SourceStatus(listing.name, kind, ids, last, listing.failure))
+            for target in listing.targets:
+                merged[target.id] = _merge(merged[target.id], target) if target.id in merged else target
+        self.found = Discovered(tuple(merged.values()), tuple(statuses))
+        return self.found
+
+    async def aclose(self) -> None:
+        """Close every source."""
+        for source in (*self._unused, *self._sources.values()):
+            await source.close()
+
+
+def discover_once(options: Options) -> Discovered:
+    """Return the targets of the options, for one poll. Not from inside an event loop."""
+
+    async def discover() -> Discovered:
+        async with aclosing(Discovery(options)) as discovery:
+            return await discovery.discover()
+
+    return asyncio.run(discover())
+
+
+def _sources_of(options: Options) -> Iterator[tuple[str, Callable[[], Source]]]:
+    """Yield each source by a text that is equal for equal options. The order is that of precedence."""
+    common = options.credentials
+    yield f"{options.file} {options.targets!r} {common!r}", partial(Static, options)
+    for each in options.file_sd:
+        credentials = _credentials(each.credentials, common)
+        yield f"{each!r} {credentials!r}", partial(FileSd, each, credentials)
+
+
+def _merge(first: Target, second: Target) -> Target:
+    """Return one target of two with the same id."""
+    return replace(
+        first,
+        labels={**second.labels, **first.labels},
+        credentials=first.credentials or second.credentials,
+        stale=first.stale and second.stale,
+    )
 
 
 def _credentials(own: CredentialsOptions | None, common: CredentialsOptions | None) -> Credentials | None:

@@ -6,7 +6,6 @@ import glob
 import json
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from dashboard.config.address import replica_id, shown
 from dashboard.config.document import MAX_DOCUMENT_BYTES, read_document
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials, Failure, FailureKind, Target
+from dashboard.sources.source import Listing, keep_targets
 
 MAX_TARGETS = 50_000  # per file: ten times the largest fleet that this program is made for
 _META = "__"  # Prometheus drops labels with this prefix after relabelling
@@ -29,23 +29,21 @@ class Group(NamedTuple):
     scheme: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class _LastRead:
-    """The targets of one file when it was last read, and the later failure."""
+class _LastRead(NamedTuple):
+    """What a file listed, and which file that was; no stamp: it could not be read."""
 
+    listing: Listing
     stamp: _Stamp | None = None
-    targets: tuple[Target, ...] = ()
-    failure: str | None = None
 
-    def fail(self, path: str, sentence: str, stamp: _Stamp | None = None) -> _LastRead:
+    def fail(self, sentence: str, stamp: _Stamp | None = None) -> _LastRead:
         """Keep the targets, marked stale."""
-        kept = f"; keeping its last targets ({len(self.targets)}), marked stale" if self.targets else ""
-        targets = self.targets if self.failure else tuple(replace(each, stale=True) for each in self.targets)
-        return _LastRead(stamp, targets, f"{path}: {sentence}{kept}")
+        return _LastRead(keep_targets(self.listing, sentence), stamp)
 
 
 class FileSd:
     """One `file_sd` entry of the options: its globs, and the targets of their files."""
+
+    kind = "file_sd"
 
     def __init__(self, options: FileSdOptions, credentials: Credentials | None) -> None:
         """Read no file yet."""
@@ -53,37 +51,40 @@ class FileSd:
         self._credentials = credentials
         self._files: dict[str, dict[str, _LastRead]] = {pattern: {} for pattern in options.files}
 
-    def read(self) -> Iterator[tuple[str, tuple[Target, ...], str | None]]:
-        """Yield each file with its targets and why it failed, if it did, by glob and then by path.
+    async def read(self) -> list[Listing]:
+        """Return a listing of each file, by glob and then by path. A glob without a file is a failure."""
+        return list(self._read())
 
-        A glob without a file is a failure.
-        """
+    async def close(self) -> None:
+        """Do nothing: no file stays open."""
+
+    def _read(self) -> Iterator[Listing]:
         for pattern, known in self._files.items():
             literal = glob.escape(pattern) == pattern  # a file that must exist
             found = [pattern] if literal else glob.glob(pattern)  # noqa: PTH207  (absolute patterns)
             for path in sorted({*found, *known}):
-                known[path] = self._refresh(path, known.get(path, _LastRead()))
-                yield path, known[path].targets, known[path].failure
+                known[path] = self._refresh(path, known.get(path, _LastRead(Listing(path, ()))))
+                yield known[path].listing
             if not known:
-                yield pattern, (), f"{pattern}: no file matches"
+                yield Listing(pattern, (), f"{pattern}: no file matches")
 
     def _refresh(self, path: str, last: _LastRead) -> _LastRead:
         try:
             status = Path(path).stat()
             if not stat.S_ISREG(status.st_mode):
-                return last.fail(path, "not a regular file")
+                return last.fail("not a regular file")
             stamp = status.st_mtime_ns, status.st_size, status.st_ino
             if stamp == last.stamp:
                 return last
             with Path(path).open("rb") as stream:
                 raw = stream.read(MAX_DOCUMENT_BYTES + 1)
         except OSError as error:
-            return last.fail(path, error.strerror or "unreadable")
+            return last.fail(error.strerror or "unreadable")
         try:
             groups = read_groups(raw, is_json=path.endswith(".json"))
         except UnreadableError as error:
-            return last.fail(path, error.detail, stamp)
-        return _LastRead(stamp, tuple(self._targets(path, groups)))
+            return last.fail(error.detail, stamp)
+        return _LastRead(Listing(path, tuple(self._targets(path, groups))), stamp)
 
     def _targets(self, path: str, groups: list[Group]) -> Iterator[Target]:
         for number, group in enumerate(groups, 1):

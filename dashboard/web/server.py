@@ -157,6 +157,7 @@ class _Metrics:
         stale = sum(each.target_stale for each in fleet.replicas)
         yield _gauge("stale_targets", "Targets kept from a source that cannot be read.", stale)
         yield _gauge("pools", "Pools.", len(fleet.pools))
+        yield from _source_metrics()
         if (reload := service.reload_status()) is not None:  # names as Prometheus has for its own file
             text = "Whether the last reload of the configuration was successful."
             yield _gauge("config_last_reload_successful", text, not reload.mistakes)
@@ -170,6 +171,19 @@ class _Metrics:
 
 def _gauge(name: str, documentation: str, value: float) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"vllm_fleet_{name}", documentation, value=value)
+
+
+def _source_metrics() -> Iterable[Metric]:
+    targets = GaugeMetricFamily("vllm_fleet_source_targets", "Targets of a source.", labels=["source"])
+    name = "vllm_fleet_source_last_success_timestamp_seconds"
+    succeeded = GaugeMetricFamily(name, "Time when a source was last read.", labels=["source"])
+    by_name = {end_cut(each.name): each for each in service.sources()}  # a file may be in two entries
+    for source, status in by_name.items():
+        targets.add_metric([source], len(status.targets))
+        if status.succeeded_at is not None:
+            succeeded.add_metric([source], status.succeeded_at.timestamp())
+    yield targets
+    yield succeeded
 
 
 def _inspection_metrics(fleet: Fleet) -> Iterable[Metric]:

@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT))
 from dashboard.analysis.assembly import Fleet, build_fleet  # noqa: E402
 from dashboard.config import PollOptions  # noqa: E402
 from dashboard.fleet import Target  # noqa: E402
-from dashboard.sources.polling.client import Client  # noqa: E402
+from dashboard.sources.http.client import Client  # noqa: E402
 from dashboard.sources.polling.poller import Poller  # noqa: E402
 from dashboard.sources.polling.probes import PROBES  # noqa: E402
 

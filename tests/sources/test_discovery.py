@@ -1,12 +1,13 @@
 """Discovery: each target once, in the order of the options, with its credentials."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from dashboard.config import CredentialsOptions, FileSdOptions, Options, TargetOptions
 from dashboard.fleet import Credentials, Target
-from dashboard.sources.discovery import Discovery
+from dashboard.sources.discovery import Discovery, discover_once
 
 
 def options(folder: Path, *targets: object, **more: object) -> Options:
@@ -18,7 +19,7 @@ def test_two_spellings_are_one_target_with_the_first_one_s_labels(tmp_path: Path
     (tmp_path / "a.json").write_text('[{"targets": ["a:80"], "labels": {"pool": "file", "rack": "7"}}]')
     first = {"url": "HTTP://A", "labels": {"pool": "list"}, "credentials": {"token_env": "FIRST"}}
     second = {"url": "a", "labels": {"pool": "second", "name": "a"}, "credentials": {"token_env": "SECOND"}}
-    assert Discovery(options(tmp_path, first, second)).discover() == (
+    assert discover_once(options(tmp_path, first, second)).targets == (
         Target("http://a:80", {"pool": "list", "name": "a", "rack": "7"}, Credentials(token_env="FIRST")),
     )
 
@@ -27,16 +28,16 @@ def test_a_target_is_stale_only_without_a_fresh_source(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text('[{"targets": ["a", "b"]}]')
     discovery = Discovery(options(tmp_path, "a"))
-    discovery.discover()
+    asyncio.run(discovery.discover())
     file.unlink()
-    assert [(target.id, target.stale) for target in discovery.discover()] == [
+    assert [(target.id, target.stale) for target in asyncio.run(discovery.discover()).targets] == [
         ("http://a:80", False),
         ("http://b:80", True),
     ]
-    assert len(discovery.failures) == 1
+    assert len(discovery.found.failures) == 1
     file.write_text("[]")
-    assert [target.id for target in discovery.discover()] == ["http://a:80"]
-    assert not discovery.failures
+    assert [target.id for target in asyncio.run(discovery.discover()).targets] == ["http://a:80"]
+    assert not discovery.found.failures
 
 
 ALL, OWN = CredentialsOptions(token_env="ALL"), CredentialsOptions(token_env="OWN")
@@ -56,5 +57,5 @@ def test_own_credentials_of_targets_and_files_replace_the_common_ones(
     (tmp_path / "a.json").write_text('[{"targets": ["a"]}]')
     file_sd = FileSdOptions(files=(str(tmp_path / "a.json"),), credentials=own)
     target = TargetOptions(url="b", credentials=own)
-    found = Discovery(Options(targets=(target,), file_sd=(file_sd,), credentials=ALL)).discover()
+    found = discover_once(Options(targets=(target,), file_sd=(file_sd,), credentials=ALL)).targets
     assert [each.credentials for each in found] == [expected] * 2

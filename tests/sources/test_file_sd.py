@@ -1,5 +1,6 @@
 """Targets from file_sd files: reread on change, kept as stale on failure."""
 
+import asyncio
 import json
 import os
 from contextlib import suppress
@@ -36,7 +37,7 @@ def file_sd(*files: str, **labels: str) -> FileSd:
 
 def read(found: FileSd) -> tuple[list[Target], list[str]]:
     """All targets, and the failures."""
-    files = list(found.read())
+    files = asyncio.run(found.read())
     return [each for _, targets, _ in files for each in targets], [why for _, _, why in files if why]
 
 

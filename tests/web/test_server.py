@@ -19,6 +19,7 @@ from dashboard.fleet.pieces import plain
 from dashboard.rules.findings import Finding, Inspection, Outcome, OutcomeKind, Remedy, Severity
 from dashboard.web import server
 from tests.frozen import AT
+from tests.serving import wait_for
 
 API = ["/api/v1/fleet", "/api/v1/findings"]
 
@@ -225,3 +226,16 @@ def test_metrics_report_the_last_reload_by_the_names_of_prometheus(tmp_path: Pat
     assert (collector := service._current.collector) is not None
     assert not collector.files.reload()
     assert "vllm_fleet_config_last_reload_successful 0.0" in get("/metrics").text
+
+
+def test_metrics_count_the_targets_of_each_source_and_say_when_it_was_read(tmp_path: Path) -> None:
+    listed, lost = tmp_path / "listed.json", tmp_path / "lost.json"
+    listed.write_text('[{"targets": ["127.0.0.1:1", "127.0.0.1:2"]}]')
+    service.start(Options.model_validate({"file_sd": [{"files": [str(listed), str(listed), str(lost)]}]}))
+    wait_for(lambda: service.progress().polls >= 1)
+    metrics = get("/metrics").text
+
+    assert metrics.count(f'vllm_fleet_source_targets{{source="{listed}"}} 2.0') == 1
+    assert f'vllm_fleet_source_targets{{source="{lost}"}} 0.0' in metrics
+    read = re.findall(r'\nvllm_fleet_source_last_success_timestamp_seconds\{source="(.*)"\}', metrics)
+    assert read == [str(listed)]

@@ -16,6 +16,7 @@ from dashboard.errors import SnapshotError
 from dashboard.fleet import Failure, ProbeResult, Snapshot, Target
 from dashboard.fleet.replies import FILE_SCHEME
 from dashboard.rules.policy import Policy
+from dashboard.sources.http.failures import Asked
 from dashboard.sources.importing.answers import (
     MIB,
     SAVED_FLEET,
@@ -28,7 +29,6 @@ from dashboard.sources.importing.answers import (
     replicas_named,
     shown,
 )
-from dashboard.sources.polling.failures import Asked
 from dashboard.sources.polling.probes import BY_PATH, Reader
 from dashboard.store import child
 from dashboard.store.notes_file import ExportMetadata, SnapshotMetadata, describe_fleet, read_export_metadata

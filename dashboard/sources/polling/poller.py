@@ -10,8 +10,8 @@ from datetime import datetime
 
 from dashboard.config import PollOptions
 from dashboard.fleet import Failure, FailureKind, ProbeResult, Snapshot, Target
-from dashboard.sources.polling import credentials, failures
-from dashboard.sources.polling.client import Answer, Client
+from dashboard.sources.http import credentials, failures
+from dashboard.sources.http.client import Answer, Client
 from dashboard.sources.polling.probes import METRICS, PROBES, Probe, Reader
 from dashboard.vllm.canonical import forget_unused
 from dashboard.vllm.reading import excerpt

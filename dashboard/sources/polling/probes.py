@@ -6,8 +6,8 @@ from hashlib import blake2b
 
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Failure, FailureKind, ProbeResult, Source
-from dashboard.sources.polling import failures
-from dashboard.sources.polling.failures import Asked
+from dashboard.sources.http import failures
+from dashboard.sources.http.failures import Asked
 from dashboard.vllm import reading
 from dashboard.vllm.reading import Reading
 

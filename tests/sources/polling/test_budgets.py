@@ -10,7 +10,7 @@ import pytest
 from dashboard.analysis.assembly import build_fleet
 from dashboard.config import PollOptions
 from dashboard.fleet import FailureKind, ReplicaState, Snapshot, Target
-from dashboard.sources.polling.client import Client
+from dashboard.sources.http.client import Client
 from dashboard.sources.polling.poller import Poller
 from tests.sources.polling.hostile import (
     CAPTURE,

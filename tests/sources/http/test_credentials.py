@@ -9,7 +9,7 @@ import pytest
 from dashboard import service
 from dashboard.config import Options
 from dashboard.fleet import Credentials, Failure, FailureKind, Target
-from dashboard.sources.polling.credentials import MAX_KEY_BYTES, exposed_keys, find
+from dashboard.sources.http.credentials import MAX_KEY_BYTES, exposed_keys, find
 
 ENV = Credentials(token_env="FLEET_TEST_KEY")
 

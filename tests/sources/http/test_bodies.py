@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.fleet import Failure, ProbeResult, Source
-from dashboard.sources.polling.client import Body, BodyEncodingError, BodyTooLargeError
-from dashboard.sources.polling.failures import Asked
+from dashboard.sources.http.client import Body, BodyEncodingError, BodyTooLargeError
+from dashboard.sources.http.failures import Asked
 from dashboard.sources.polling.probes import BY_PATH, Reader
 from dashboard.vllm.reading import Reading
 from tests.sources.polling.hostile import CAPTURE, MIB, bomb

@@ -7,7 +7,7 @@ import aiohttp
 
 from dashboard.fleet import Failure, FailureKind
 from dashboard.fleet.formatting import one_line
-from dashboard.sources.polling.credentials import Key
+from dashboard.sources.http.credentials import Key
 
 # Longer addresses and paths fill a table cell.
 MAX_SHOWN = 120
@@ -23,15 +23,15 @@ MOVED = range(300, 400)
 
 
 class Asked(NamedTuple):
-    """The replica and the path of a request: the subject of every sentence."""
+    """The server and the path of a request: the subject of every sentence."""
 
-    replica: str  # its id, scheme://host:port
+    server: str  # scheme://host:port, the id of a replica
     path: str
 
     @property
     def where(self) -> str:
         """Return the address without its scheme, safe to show."""
-        return plain(self.replica.partition("://")[2] or self.replica)
+        return plain(self.server.partition("://")[2] or self.server)
 
 
 def plain(text: str) -> str:

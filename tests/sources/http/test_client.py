@@ -9,8 +9,8 @@ import pytest
 
 from dashboard import __version__
 from dashboard.fleet import Credentials, Failure, FailureKind, Target
-from dashboard.sources.polling.client import MAX_ERROR_PAGE_BYTES, Answer, Client
-from dashboard.sources.polling.credentials import Key
+from dashboard.sources.http.client import MAX_ERROR_PAGE_BYTES, Answer, Client
+from dashboard.sources.http.credentials import Key
 from tests.sources.polling.hostile import (
     CERTIFICATE,
     MIB,

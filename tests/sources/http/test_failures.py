@@ -7,8 +7,8 @@ import pytest
 from aiohttp.client_reqrep import ConnectionKey
 
 from dashboard.fleet import Failure, FailureKind
-from dashboard.sources.polling.credentials import Key
-from dashboard.sources.polling.failures import Asked, of_error, of_status, unread
+from dashboard.sources.http.credentials import Key
+from dashboard.sources.http.failures import Asked, of_error, of_status, unread
 
 ASKED = Asked("http://10.0.0.7:8000", "/v1/models")
 SOMEWHERE = ConnectionKey(

@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
@@ -15,9 +15,9 @@ from httpx_aiohttp import AiohttpTransport
 
 from dashboard import __version__
 from dashboard.fleet import Failure, Target
-from dashboard.sources.polling import failures
-from dashboard.sources.polling.credentials import Key
-from dashboard.sources.polling.failures import Asked
+from dashboard.sources.http import failures
+from dashboard.sources.http.credentials import Key
+from dashboard.sources.http.failures import Asked
 from dashboard.vllm.reading import budget_of
 
 # Compressing 50 KB costs the API server of a busy vLLM more than sending them, and excludes compression bombs.
@@ -128,7 +128,7 @@ class Patience:
 
 
 class Client:
-    """An HTTP client for one poll.
+    """An HTTP client.
 
     It uses httpx's transport without `httpx.AsyncClient`: no redirects, no cookies, no proxies from the environment,
     and a request costs a third less.
@@ -161,22 +161,41 @@ class Client:
     async def get(
         self, target: Target, path: str, seconds: float, *, key: Key | None = None, last: bool = False
     ) -> Answer:
-        """Send one GET, answered within `seconds` of the client's clock; `last` closes the connection afterwards."""
-        asked, key = Asked(target.id, path), key or Key()
-        secure = target.id.startswith("https://")
-        ca_file = target.credentials.ca_file if secure and target.credentials else None
+        """Send one GET to a replica, with the limits of that path; `last` closes the connection afterwards."""
+        return await self.fetch(
+            Asked(target.id, path),
+            seconds,
+            limit=min(self._max_answer_bytes, budget_of(path).max_bytes),
+            key=key,
+            ca_file=target.credentials.ca_file if target.credentials else None,
+            headers=[CLOSE] if last else [],
+        )
+
+    async def fetch(  # the parts of a request
+        self,
+        asked: Asked,
+        seconds: float,
+        *,
+        limit: int,
+        key: Key | None = None,
+        ca_file: Path | None = None,
+        headers: Iterable[tuple[bytes, bytes]] = (),
+    ) -> Answer:
+        """Send one GET, answered within `seconds` of the client's clock with at most `limit` bytes."""
+        key = key or Key()
+        secure = asked.server.startswith("https://")
+        ca_file = ca_file if secure else None
         try:
             transport = await self._transport(secure=secure, ca_file=ca_file)
         except OSError:  # also ssl.SSLError, for a file without certificates
             return Answer(failure=failures.ca_unreadable(asked, ca_file))
-        headers = [*HEADERS, CLOSE] if last else list(HEADERS)
+        sent = [*HEADERS, *headers]
         if key.token is not None:
-            headers.append((b"Authorization", b"Bearer " + key.token.encode("ascii")))
+            sent.append((b"Authorization", b"Bearer " + key.token.encode("ascii")))
         try:
-            request = httpx.Request("GET", httpx.URL(target.id + path), headers=headers)
+            request = httpx.Request("GET", httpx.URL(asked.server + asked.path), headers=sent)
         except httpx.InvalidURL:
             return Answer(failure=failures.no_address(asked))
-        limit = min(self._max_answer_bytes, budget_of(path).max_bytes)
         return await _Exchange(asked, key, limit, self._patience).run(transport, request, seconds)
 
     async def _transport(self, *, secure: bool, ca_file: Path | None) -> httpx.AsyncBaseTransport:

@@ -1,0 +1,1 @@
+"""HTTP of polling and discovery: one GET within limits, API keys, failures as sentences."""

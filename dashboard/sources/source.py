@@ -1,0 +1,39 @@
+"""Sources of targets: what each kind implements."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple, Protocol
+
+from dashboard.fleet import Target
+
+
+class Listing(NamedTuple):
+    """The targets of one place of a source, such as a file, and why it cannot be read now.
+
+    A place that fails keeps its last targets, marked stale. `failure` is a sentence that begins with the name.
+    """
+
+    name: str
+    targets: tuple[Target, ...]
+    failure: str | None = None
+
+
+def keep_targets(last: Listing, sentence: str) -> Listing:
+    """Return the listing of a place that fails now: its last targets, marked stale."""
+    kept = f"; keeping its last targets ({len(last.targets)}), marked stale" if last.targets else ""
+    targets = tuple(each if each.stale else replace(each, stale=True) for each in last.targets)
+    return Listing(last.name, targets, f"{last.name}: {sentence}{kept}")
+
+
+class Source(Protocol):
+    """One entry of the options that lists targets."""
+
+    kind: str  # its key in fleet.yaml
+
+    async def read(self) -> Sequence[Listing]:
+        """Return the targets of each place. Expected failures are data; called before each poll."""
+        ...
+
+    async def close(self) -> None:
+        """End what runs between two polls, such as a watch."""
+        ...
