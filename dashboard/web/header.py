@@ -74,7 +74,8 @@ def line_html(fleet: Fleet, now: datetime, interval_seconds: float, *, paused: b
     tally = markup.tally_glyphs(tally_fleet(fleet.inspection)._replace(info=0))  # info is no reason to act
     found = f'<span class="found">{tally} · </span>' if tally else ""
     css = "asof long" if len(fleet.replicas) >= LARGE_FLEET else "asof"
-    return f'<div class="{css}">{name}{found}<b>{number}</b> <span class="word">{word}</span><span class="sep"> · </span>{as_of}</div>'
+    shown = f'{found}<b>{number}</b> <span class="word">{word}</span><span class="sep"> · </span>{as_of}'
+    return f'<div class="{css}">{name}{shown}</div>'
 
 
 def comparison_html(sides: Sides, live: Fleet | None, now: datetime, interval_seconds: float, *, paused: bool) -> str:
