@@ -46,6 +46,19 @@ def test_the_header_has_room_for_a_long_name_on_a_narrow_page(browser: Browser, 
         assert last["x"] + last["width"] < counts["x"]
 
 
+def test_the_counts_of_a_large_fleet_leave_room_for_the_navigation(browser: Browser, frozen_url: str) -> None:
+    with tab(browser, width=1024) as page:
+        visit(page, frozen_url)
+        page.locator(".asof").evaluate("line => line.classList.add('long')")
+        page.locator(".asof > b").evaluate("number => { number.textContent = '9,290 of 10,000'; }")
+        last = page.locator("[data-testid=stTopNavLink]").last.bounding_box()
+        search = page.locator(".search-everything").bounding_box()
+
+        assert last is not None
+        assert search is not None
+        assert last["x"] + last["width"] < search["x"]
+
+
 def test_on_a_phone_overview_is_one_column(browser: Browser, frozen_url: str) -> None:
     """The header covers nothing, counts findings and has no pause; cards are in pairs; a pool shows all columns."""
     with tab(browser, width=390, height=844) as page:
