@@ -17,8 +17,9 @@ from dashboard.views.context import context_of
 from dashboard.views.excluded import state_tone, unread_entries
 from dashboard.views.fleet_summary import replicas_title, summarize
 from dashboard.views.glossary import COHORT, POOL, glossary
+from dashboard.views.pages import REPLICAS
 from dashboard.views.replica_settings import pool_differences
-from dashboard.views.sorting import REVERSED
+from dashboard.views.sorting import REVERSED, link_head, sort_name, sort_names
 from dashboard.vllm.merging import TRUST
 
 TABLE = "replicas"  # anchor of the section with the table
@@ -54,26 +55,26 @@ CSV_COLUMNS = (
 
 
 INCOMPLETE = "incomplete"  # as a state: down or partial
-SORTS = {
-    "replica": "name",
-    "state": "state",
-    "pool": "pool",
-    "version": "version",
-    "findings": "worst",
-    "differences": "differences",
-    "source": "best_answer",
-    "read": "observed_at",
-    "role": "role",
-    "started": "started_at",
-    "address": "id",
-}  # name in the URL -> column of the rows
+SORTED_BY = {
+    "Replica": "name",
+    "State": "state",
+    "Pool": "pool",
+    "vLLM": "version",
+    "Findings": "worst",
+    "Differs in": "differences",
+    "Source": "best_answer",
+    "Read": "observed_at",
+    "Role": "role",
+    "Started": "started_at",
+    "Address": "id",
+}  # title -> column of the rows
 
 
 class Choice(NamedTuple):
     """The choice of a reader: filters (None and empty: all), the sort, and the columns after the first.
 
     `search` are words of any column or label, `severities` those of findings of a replica, `cohorts` letters, `sources`
-    words for the most trusted source. `sort` is a name of `SORTS`, after `-` descending; empty: the worst first.
+    words for the most trusted source. `sort` is a name of `SORTS`; empty: the worst first.
     """
 
     pool: str | None = None
@@ -88,6 +89,7 @@ class Choice(NamedTuple):
 
 
 EVERY_REPLICA = Choice()
+SORTS = sort_names(SORTED_BY)
 
 
 def replicas_report(
@@ -107,7 +109,7 @@ def replicas_report(
     shown = set(rows["id"])
     unread = unread_entries(each for each in summary.unread if each.id in shown)
     none = Paragraph(plain("No replica matches the filters."))
-    table: Block = replicas_table(rows, now, choice.columns) if len(rows) else none
+    table: Block = replicas_table(rows, now, choice.columns, choice.sort) if len(rows) else none
     return View(
         title="Replicas",
         headline=replicas_title(summary),
@@ -188,7 +190,7 @@ def _sorted(rows: pd.DataFrame, sort: str) -> pd.DataFrame:
     """Sort rows by a column; those without a value are last in both directions. Severities ascend from the mildest."""
     if not sort:
         return rows
-    column = SORTS[sort.removeprefix(REVERSED)]
+    column = next(column for title, column in SORTED_BY.items() if sort_name(title) == sort.removeprefix(REVERSED))
     keys: list[Any]
     if column == "worst":
         keys = [each if any(each) else None for each in rows[list(SEVERITIES)].itertuples(index=False, name=None)]
@@ -201,11 +203,17 @@ def _sorted(rows: pd.DataFrame, sort: str) -> pd.DataFrame:
 
 
 def replicas_table(
-    rows: pd.DataFrame, now: datetime | None = None, chosen: Sequence[str] = (), *, is_short: bool = False
+    rows: pd.DataFrame,
+    now: datetime | None = None,
+    chosen: Sequence[str] = (),
+    sort: str | None = None,
+    *,
+    is_short: bool = False,
 ) -> Table:
     """Return the table of these rows, with the `chosen` columns after the first; empty: all.
 
-    `is_short` leaves out reasons, sources, times and addresses.
+    With the `sort` of the rows the heads sort them otherwise. `is_short` leaves out reasons, sources, times and
+    addresses.
     """
     hidden = len(rows) - MOST_ROWS
     first = rows.head(MOST_ROWS)
@@ -217,7 +225,9 @@ def replicas_table(
     return Table(
         name="replicas",
         caption="Replicas",
-        columns=tuple(columns),
+        columns=tuple(
+            each if sort is None or each.title not in SORTED_BY else link_head(each, sort, REPLICAS) for each in columns
+        ),
         rows=tuple(zip(*columns.values(), strict=True)),
         note=f"{NOTE} {hidden:,} more are not listed." if hidden > 0 else NOTE,
         is_large=not is_short,

@@ -1,5 +1,6 @@
 """Tables that a reader sorts by a click on the head of a column; the sort is in the URL."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from dashboard.fleet.formatting import NOT_KNOWN, natural
@@ -11,9 +12,14 @@ ASCENDING, DESCENDING = "ascending", "descending"
 REVERSED = "-"  # before the name of a sort: from its largest value
 
 
-def sort_names(columns: tuple[Column, ...]) -> list[str]:
+def sort_name(title: str) -> str:
+    """Return the name in the URL of the sort by a column."""
+    return "-".join(title.lower().split())
+
+
+def sort_names(titles: Iterable[str]) -> list[str]:
     """Return the values of the URL that sort by one of these columns."""
-    return [f"{sign}{_name(each)}" for each in columns for sign in ("", REVERSED)]
+    return [f"{sign}{sort_name(each)}" for each in titles for sign in ("", REVERSED)]
 
 
 def sort_table(table: Table, sort: str, shown: str) -> Table:
@@ -21,22 +27,22 @@ def sort_table(table: Table, sort: str, shown: str) -> Table:
 
     Cells without a value are last in both directions. Tones ascend from the worst. An empty `sort` keeps the order.
     """
-    name, order = sort.removeprefix(REVERSED), DESCENDING if sort.startswith(REVERSED) else ASCENDING
-    rows = list(table.rows)
-    columns = []
-    for place, column in enumerate(table.columns):
-        own = _name(column)
-        following = f"{REVERSED}{own}" if own == sort else own
-        columns.append(column._replace(target=page(shown, **{SORT: following}), order=order if own == name else ""))
-        if own == name:
+    columns = tuple(link_head(each, sort, shown) for each in table.columns)
+    rows = table.rows
+    for place, column in enumerate(columns):
+        if column.order:
             known = [row for row in table.rows if _has_value(row[place], column)]
-            known.sort(key=lambda row: _key(row[place], column), reverse=order == DESCENDING)
-            rows = [*known, *(row for row in table.rows if not _has_value(row[place], column))]
-    return replace(table, columns=tuple(columns), rows=tuple(rows))
+            known.sort(key=lambda row: _key(row[place], column), reverse=column.order == DESCENDING)
+            rows = (*known, *(row for row in table.rows if not _has_value(row[place], column)))
+    return replace(table, columns=columns, rows=rows)
 
 
-def _name(column: Column) -> str:
-    return "-".join(column.title.lower().split())
+def link_head(column: Column, sort: str, shown: str) -> Column:
+    """Return a column whose head leads to the page `shown` sorted by it, reversed where it is sorted by it already."""
+    own = sort_name(column.title)
+    order = {own: ASCENDING, f"{REVERSED}{own}": DESCENDING}.get(sort, "")
+    following = f"{REVERSED}{own}" if order == ASCENDING else own
+    return column._replace(target=page(shown, **{SORT: following}), order=order)
 
 
 def _has_value(cell: Cell, column: Column) -> bool:

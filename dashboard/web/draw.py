@@ -3,10 +3,12 @@
 from __future__ import annotations  # prepared pieces nest
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import pandas as pd
 import streamlit as st
+from streamlit.elements.arrow import SelectionMode
 from streamlit.elements.lib.column_types import ButtonColumnResult, ColumnConfig
 
 from dashboard.fleet.pieces import Kind, Target
@@ -28,14 +30,16 @@ from dashboard.views.blocks import (
     value_of,
 )
 from dashboard.views.chosen_columns import MOST_CHOSEN, write_chosen
+from dashboard.views.sorting import ASCENDING, DESCENDING
 from dashboard.web import charts, links, markup, matrix
 from dashboard.web.first_chart import first_html
 
 ROW, HEAD, TALLEST = 35, 37, 702  # px of a large table
 TALLEST_SETTINGS = 460  # px: the value of the selected setting is visible below
 LETTER, PADDING, WIDEST = 6.6, 24, 300  # px of a column: of a character, of its edges, at most
+ARROWS = {ASCENDING: "\N{UPWARDS ARROW}", DESCENDING: "\N{DOWNWARDS ARROW}"}  # on the head of a sorted column
 HINTS = {
-    Kind.REPLICA: f"Click a name to open the replica. Tick up to {MOST_CHOSEN} to compare them.",
+    Kind.REPLICA: f"Click a name to open the replica, a head to sort. Tick up to {MOST_CHOSEN} to compare them.",
     Kind.SETTING: "Click a setting to see its whole value.",
 }
 
@@ -185,7 +189,7 @@ def _draw_large_table(table: Table, key: str) -> Target | None:
     """Draw a table that scrolls and sorts. Return the target of the clicked name or setting.
 
     A name is a button: the grid selects its first cell when it gets the focus, so a selected cell opens no page. Ticks
-    choose replicas and open nothing.
+    choose replicas and open nothing. A head with a target sorts by the URL: its selection is the click.
     """
     first = table.rows[0][0].target if table.rows else None
     is_settings = first is not None and first.kind is Kind.SETTING
@@ -198,14 +202,23 @@ def _draw_large_table(table: Table, key: str) -> Target | None:
         title = table.columns[0].title
         frame[title] = frame[title].str.replace(r"^(?=\s*[\[:])", markup.NO_COMMAND, regex=True)
         formats[title] = st.column_config.ButtonColumn(
-            type="tertiary", alignment="left", width=_width_of(table.columns[0], table), key=f"{key}_name"
+            _label_of(table.columns[0]),
+            type="tertiary",
+            alignment="left",
+            width=_width_of(table.columns[0], table),
+            key=f"{key}_name",
         )
+    sorts = any(each.target for each in table.columns)
+    modes: list[SelectionMode] = ["multi-row" if opens_page else "single-cell"]
+    if sorts:
+        modes.append("single-column")
+    _keep_ticks(key, [row[0].target.key if row[0].target else "" for row in table.rows])
     event = st.dataframe(
         frame,
         key=key,
         hide_index=True,
-        on_select="rerun",
-        selection_mode="multi-row" if opens_page else "single-cell",
+        on_select=partial(_sort_by_head, key, table.columns) if sorts else "rerun",
+        selection_mode=modes,
         placeholder="–",
         height=min(HEAD + ROW * max(len(table.rows), 1), TALLEST_SETTINGS if is_settings else TALLEST),
         column_config=formats,
@@ -216,6 +229,24 @@ def _draw_large_table(table: Table, key: str) -> Target | None:
     name = st.session_state.get(f"{key}_name")
     rows = [name["row"]] if name else [row for row, _ in event["selection"]["cells"]]
     return next(iter(_targets(table, rows)), None)
+
+
+def _keep_ticks(key: str, ids: list[str]) -> None:
+    """Tick the same replicas where their rows moved: Streamlit keeps the numbers of the rows."""
+    before = st.session_state.get(f"{key}_ids", ids)
+    st.session_state[f"{key}_ids"] = ids
+    if key in st.session_state and before != ids:
+        ticked = {before[row] for row in st.session_state[key]["selection"]["rows"] if row < len(before)}
+        rows = [row for row, each in enumerate(ids) if each in ticked]
+        st.session_state[key] = {"selection": {"rows": rows, "columns": [], "cells": []}}
+
+
+def _sort_by_head(key: str, columns: Sequence[Column]) -> None:
+    selection = st.session_state[key]["selection"]
+    clicked = next((each.target for each in columns if each.title in selection["columns"]), None)
+    if clicked is not None:
+        st.query_params.update(dict(clicked.choices))
+        st.session_state[key] = {"selection": {**selection, "columns": []}}
 
 
 def _targets(table: Table, rows: Iterable[int]) -> list[Target]:
@@ -262,11 +293,15 @@ def _type_of(column: Column) -> str:
 
 def _format_of(column: Column, table: Table) -> ColumnConfig:
     if not column.is_number:
-        return st.column_config.TextColumn(width=_width_of(column, table))
+        return st.column_config.TextColumn(_label_of(column), width=_width_of(column, table))
     place = table.columns.index(column)
     numbers = [number for row in table.rows if isinstance(number := value_of(row[place], column), int | float)]
     is_whole = all(float(number).is_integer() for number in numbers)
-    return st.column_config.NumberColumn(format="localized" if is_whole else "%.1f")
+    return st.column_config.NumberColumn(_label_of(column), format="localized" if is_whole else "%.1f")
+
+
+def _label_of(column: Column) -> str:
+    return f"{column.title} {ARROWS[column.order]}" if column.order else column.title
 
 
 def _width_of(column: Column, table: Table) -> int:

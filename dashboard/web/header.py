@@ -20,6 +20,7 @@ from dashboard.web import links, markup, state
 from dashboard.web.changes_sides import Sides
 
 TICK_SECONDS = 5  # between looks for a newer fleet; a look costs a few milliseconds
+LARGE_FLEET = 1_000  # replicas; with more the counts are too long for the time beside them in a narrow header
 STALE_INTERVALS = 3  # poll intervals after which data is called stale
 LONGEST_FILTER = 60  # characters of a choice: anybody can write one into a URL
 _HERE = Path(__file__).parent
@@ -72,7 +73,9 @@ def line_html(fleet: Fleet, now: datetime, interval_seconds: float, *, paused: b
         as_of = f'<span class="roomy">{as_of_text(fleet)}</span><b>{formatting.iso(fleet.polled_at)}</b>'
     tally = markup.tally_glyphs(tally_fleet(fleet.inspection)._replace(info=0))  # info is no reason to act
     found = f'<span class="found">{tally} · </span>' if tally else ""
-    return f'<div class="asof">{name}{found}<b>{number}</b> <span class="word">{word}</span> · {as_of}</div>'
+    css = "asof long" if len(fleet.replicas) >= LARGE_FLEET else "asof"
+    shown = f'{found}<b>{number}</b> <span class="word">{word}</span><span class="sep"> · </span>{as_of}'
+    return f'<div class="{css}">{name}{shown}</div>'
 
 
 def comparison_html(sides: Sides, live: Fleet | None, now: datetime, interval_seconds: float, *, paused: bool) -> str:
@@ -175,10 +178,10 @@ def _coverage(fleet: Fleet) -> str:
 def _live_as_of(polled_at: datetime, now: datetime, interval_seconds: float, *, paused: bool) -> str:
     seconds = (now - polled_at).total_seconds()
     prefix = f"{markup.bold('paused')} · " if paused else ""
-    clock = f'<b title="{formatting.iso(polled_at)}">{formatting.clock(polled_at)}</b>'
+    clock = f'<span class="clock"><b title="{formatting.iso(polled_at)}">{formatting.clock(polled_at)}</b></span>'
     age = f' <span class="age">({formatting.age(seconds)})</span>'
     if seconds > STALE_INTERVALS * interval_seconds:  # a narrow header shows the age, too
-        return f'{prefix}{_STALE}<span class="roomy"> · data as of</span><span class="clock"> {clock}</span>{age}'
+        return f'{prefix}{_STALE}<span class="roomy"> · data as of</span> {clock}{age}'
     return f'{prefix}<span class="roomy">data as of </span>{clock}<span class="roomy">{age}</span>'
 
 

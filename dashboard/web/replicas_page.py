@@ -10,15 +10,14 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState
 from dashboard.fleet.formatting import natural, one_line
 from dashboard.views import pages
-from dashboard.views.replicas import INCOMPLETE, SEVERITIES, SORTS, TITLES, Choice, replica_rows
-from dashboard.views.sorting import REVERSED
+from dashboard.views.replicas import INCOMPLETE, SEVERITIES, SORTED_BY, SORTS, TITLES, Choice, replica_rows
+from dashboard.views.sorting import ASCENDING, DESCENDING, REVERSED, sort_name
 from dashboard.web import links
+from dashboard.web.draw import ARROWS
 from dashboard.web.state import shared
 
 ALL_POOLS, ALL_STATES = "all pools", "all"  # options of the controls
 WORST_FIRST = ""  # no sort in the URL
-UP, DOWN = "\N{UPWARDS ARROW}", "\N{DOWNWARDS ARROW}"
-NAMES = {"version": "vLLM", "differences": "Differs in"}  # of sorts, where it is not the capitalized name
 
 
 @shared(max_entries=4)
@@ -47,7 +46,7 @@ def choose_more(replicas: pd.DataFrame, choice: Choice) -> Choice:
     versions, cohorts, sources = (
         sorted(replicas[each].dropna().unique(), key=natural) for each in ("version", "cohort", "best_answer")
     )
-    sorts = [WORST_FIRST, *(f"{sign}{name}" for name in SORTS for sign in ("", REVERSED))]
+    sorts = [WORST_FIRST, *SORTS]
     return choice._replace(
         versions=_several("vLLM", pages.VERSION, versions),
         cohorts=_several("Cohort", pages.COHORTS, sorted(cohorts, key=lambda letter: (len(letter), letter))),
@@ -66,5 +65,5 @@ def _several(label: str, name: str, options: Sequence[str]) -> tuple[str, ...]:
 def _sort_text(sort: str) -> str:
     if sort == WORST_FIRST:
         return "worst first"
-    name = sort.removeprefix(REVERSED)
-    return f"{NAMES.get(name, name.capitalize())} {DOWN if sort.startswith(REVERSED) else UP}"
+    title = next(each for each in SORTED_BY if sort_name(each) == sort.removeprefix(REVERSED))
+    return f"{title} {ARROWS[DESCENDING if sort.startswith(REVERSED) else ASCENDING]}"

@@ -46,6 +46,19 @@ def test_the_header_has_room_for_a_long_name_on_a_narrow_page(browser: Browser, 
         assert last["x"] + last["width"] < counts["x"]
 
 
+def test_the_counts_of_a_large_fleet_leave_room_for_the_navigation(browser: Browser, frozen_url: str) -> None:
+    with tab(browser, width=1024) as page:
+        visit(page, frozen_url)
+        page.locator(".asof").evaluate("line => line.classList.add('long')")
+        page.locator(".asof > b").evaluate("number => { number.textContent = '9,290 of 10,000'; }")
+        last = page.locator("[data-testid=stTopNavLink]").last.bounding_box()
+        search = page.locator(".search-everything").bounding_box()
+
+        assert last is not None
+        assert search is not None
+        assert last["x"] + last["width"] < search["x"]
+
+
 def test_on_a_phone_overview_is_one_column(browser: Browser, frozen_url: str) -> None:
     """The header covers nothing, counts findings and has no pause; cards are in pairs; a pool shows all columns."""
     with tab(browser, width=390, height=844) as page:
@@ -302,7 +315,7 @@ def test_filters_sort_and_columns_of_replicas_are_in_the_url_and_a_tick_keeps_it
     page.mouse.click(table["x"] + 15, table["y"] + 55)
     settle(page)
 
-    assert url.endswith("?pool=chat-70b&severity=critical&sort=differences&columns=Pool")
+    assert url.endswith("?pool=chat-70b&severity=critical&sort=differs-in&columns=Pool")
     expect(page).to_have_url(url)
     page.get_by_role("link", name="Open the ticked replica").click()
     expect(page.get_by_role("heading", name="chat-70b-11")).to_be_visible()
@@ -320,16 +333,25 @@ def test_the_focus_on_the_table_opens_nothing_and_the_keyboard_opens_a_row(page:
     expect(page.get_by_role("heading", name=re.compile("gemma-27b-"))).to_be_visible()
 
 
-def test_a_name_in_a_sorted_table_opens_its_own_replica(page: Page, frozen_url: str) -> None:
+def test_a_click_on_a_head_sorts_by_the_url_and_keeps_the_ticked_replicas(page: Page, frozen_url: str) -> None:
     visit(page, f"{frozen_url}/replicas?search=gemma&state=up")
     table = page.locator("[data-testid=stDataFrame] canvas").first.bounding_box()
     assert table is not None
-    for _ in range(2):  # ascending, descending
+    ticked = page.get_by_role("link", name="Open the ticked replica")
+    page.mouse.click(table["x"] + 15, table["y"] + 55)
+    settle(page)
+    replica = ticked.get_attribute("href")
+    for sort in ("replica", "-replica"):
         page.mouse.click(table["x"] + 100, table["y"] + 15)
+        url_has(page, f"sort={sort}")
         settle(page)
+        assert ticked.get_attribute("href") == replica
+    expect(page.get_by_role("combobox", name=re.compile("Sort"))).to_have_value(re.compile("Replica"))
     page.mouse.click(table["x"] + 80, table["y"] + 55)
-
     expect(page.get_by_role("heading", name=re.compile("gemma-27b-07"))).to_be_visible()
+
+    page.go_back()
+    url_has(page, "sort=-replica")
 
 
 def test_the_detail_page_shows_settings_probes_and_the_raw_answer(page: Page, frozen_url: str) -> None:

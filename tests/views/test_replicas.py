@@ -18,7 +18,7 @@ from dashboard.views.replicas import (
     CSV_COLUMNS,
     EVERY_REPLICA,
     INCOMPLETE,
-    SORTS,
+    SORTED_BY,
     TITLES,
     Choice,
     best_source,
@@ -27,6 +27,7 @@ from dashboard.views.replicas import (
     replicas_data,
     replicas_report,
 )
+from dashboard.views.sorting import sort_name
 from tests.builders import HASHING, HOSTILE, NOW, POLLED_AT, alike, document, down, fleet, replica, story
 from tests.findings_builder import finding, with_findings
 from tests.views.walking import part, tables_of, text_of
@@ -117,10 +118,10 @@ def test_a_severity_chooses_replicas_with_any_finding_of_it() -> None:
     assert chosen_rows(rows, Choice(sort="-findings"))["name"].to_list() == ["chat-01", "chat-02", "chat-03"]
 
 
-@pytest.mark.parametrize("sort", SORTS)
-def test_a_sort_puts_replicas_without_a_value_last_in_both_directions(sort: str) -> None:
+@pytest.mark.parametrize(("title", "column"), SORTED_BY.items())
+def test_a_sort_puts_replicas_without_a_value_last_in_both_directions(title: str, column: str) -> None:
     rows = replica_rows(story())
-    column = SORTS[sort]
+    sort = sort_name(title)
     up, down = (chosen_rows(rows, Choice(sort=each))[column] for each in (sort, f"-{sort}"))
     number = int(rows[column].replace("", pd.NA).notna().sum())
 

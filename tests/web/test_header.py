@@ -51,6 +51,12 @@ def test_data_older_than_three_intervals_is_stale_and_a_narrow_header_keeps_its_
     assert 'data-status="The data is stale."' in stale  # for screen readers
 
 
+def test_the_line_of_a_thousand_replicas_leaves_out_its_time_where_it_is_narrow() -> None:
+    lines = [line_html(fleet([replica(str(each)) for each in range(number)]), NOW, 15) for number in (999, 1000)]
+
+    assert [line.count('class="asof long"') for line in lines] == [0, 1]
+
+
 def test_a_snapshot_has_a_time_and_no_age() -> None:
     frozen = replace(fleet([replica("a")]), snapshot="3fa9c01b2e")
     line = line_html(frozen, NOW + timedelta(days=90), 15, paused=True)

@@ -14,7 +14,7 @@ BY_URGENCY = ""  # no sort in the URL
 
 fleet = state.fleet()
 empty.draw_guide()
-sort = links.read_choice(pages.SORT, [BY_URGENCY, *sort_names(POOL_COLUMNS)])
+sort = links.read_choice(pages.SORT, [BY_URGENCY, *sort_names(each.title for each in POOL_COLUMNS)])
 view = overview.overview_view(fleet.generation, fleet.polled_at, state.snapshot_name(), sort, fleet)
 sections = {each.anchor: each for each in view.parts}
 draw.draw_head(view)

@@ -33,6 +33,6 @@ if shown.empty:
     empty.filter_hides_all(f"{count(len(rows), 'replica')} hidden.", links.to(pages.REPLICAS))
     state.end_page()
 (table,) = (each for each in view.parts if each.anchor == TABLE)
-clicked = draw.draw_blocks(table.blocks, f"replicas{choice.sort}")  # a new order drops ticks, which are of rows
+clicked = draw.draw_blocks(table.blocks, "replicas")
 if clicked:
     draw.open_target(clicked)

@@ -1,5 +1,6 @@
 """The page Replicas: controls, selection, empty states."""
 
+import re
 from typing import Any
 
 import pytest
@@ -74,13 +75,15 @@ def test_filters_of_several_values_sort_and_columns_are_in_the_url() -> None:
     assert set(app.dataframe[0].value["Pool"]) == {"chat-70b", "embed-8b"}
 
 
-def test_a_new_order_drops_ticks_which_are_of_rows() -> None:
+def test_a_new_order_or_filter_keeps_the_ticked_replicas() -> None:
     app = open_page(story(), "replicas", pool="gemma-27b")
-    app.session_state[TABLE] = {"selection": {"rows": [0], "columns": [], "cells": []}}
-    assert 'class="ticked"' in html(rerun(app))
+    app.session_state[TABLE] = {"selection": {"rows": [1], "columns": [], "cells": []}}
+    (ticked,) = re.findall(r'"([^"]*replica\?replica=[^"]*)">Open the ticked', html(rerun(app)))
 
     app.selectbox(key="sort").set_value("-replica")
-    assert 'class="ticked"' not in html(rerun(app))
+    assert f'"{ticked}">Open the ticked' in html(rerun(app))
+    app.selectbox(key="pool").set_value("chat-70b")
+    assert "Open the ticked" not in html(rerun(app))
 
 
 def test_filters_that_match_nothing_can_be_cleared() -> None:
