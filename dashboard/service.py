@@ -18,7 +18,7 @@ from dashboard.analysis.assembly import Fleet, build_fleet, empty_fleet
 from dashboard.config import Options, policy_of
 from dashboard.config.reload import OptionsFiles, ReloadStatus
 from dashboard.errors import SnapshotError
-from dashboard.fleet import Snapshot, SourceStatus, has_same_content
+from dashboard.fleet import LabelConflict, Snapshot, SourceStatus, has_same_content
 from dashboard.rules.policy import Policy
 from dashboard.sources.discovery import Discovered, Discovery
 from dashboard.sources.http.credentials import exposed_keys
@@ -343,6 +343,11 @@ def reload_status() -> ReloadStatus | None:
 def sources() -> tuple[SourceStatus, ...]:
     """Return the status of each source of targets."""
     return _current.collector.discovery.found.sources if _current.collector else ()
+
+
+def label_conflicts() -> tuple[LabelConflict, ...]:
+    """Return the labels on which sources of one target disagree."""
+    return _current.collector.discovery.found.conflicts if _current.collector else ()
 
 
 def discovery_failures() -> tuple[str, ...]:

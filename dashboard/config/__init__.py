@@ -3,8 +3,11 @@
 from dashboard.config.load import FILE_VARIABLE, load_options
 from dashboard.config.model import (
     DEFAULT_FILE,
+    TARGET_SOURCES,
     CredentialsOptions,
+    DnsSdOptions,
     FileSdOptions,
+    HttpSdOptions,
     Options,
     PollOptions,
     TargetOptions,
@@ -16,8 +19,11 @@ __all__ = [
     "DEFAULT_FILE",
     "FILE_VARIABLE",
     "MAX_LABEL_CHARACTERS",
+    "TARGET_SOURCES",
     "CredentialsOptions",
+    "DnsSdOptions",
     "FileSdOptions",
+    "HttpSdOptions",
     "Options",
     "PollOptions",
     "PoolOptions",

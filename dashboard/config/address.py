@@ -43,6 +43,19 @@ def replica_id(text: str) -> str:
     return f"{scheme}://{host}:{port}{(url['path'] or '').rstrip('/')}"
 
 
+def service_url(text: str) -> str:
+    """Return the URL of a service: `scheme://host:port`, its path, and its query, which may hold a secret.
+
+    Raise ValueError for another text, with a sentence without its query.
+    """
+    base, mark, query = text.strip().partition("?")
+    scheme, _, rest = base.partition("://")
+    authority, slash, path = rest.partition("/")
+    if not re.fullmatch(r"[!-~]*", path + query) or "#" in path + query:
+        raise ValueError(f"{shown(text)!r} has a fragment or invalid characters; write spaces as %20")
+    return f"{replica_id(f'{scheme}://{authority}')}{slash}{path}{mark}{query}"
+
+
 def shown(text: str) -> str:
     """Return an address as it may be shown when it is no id: without credentials, query, control characters, length."""
     before_query = re.split(r"[?#]", text.strip(), maxsplit=1)

@@ -6,12 +6,12 @@ import re
 from itertools import pairwise
 from math import prod
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationInfo, model_validator
 from pydantic_settings import NoDecode
 
-from dashboard.config.address import replica_id
+from dashboard.config.address import replica_id, service_url
 from dashboard.config.rules import Labels, Name, Part, PoolOptions, Rules, SuppressOptions, some
 from dashboard.fleet import Baseline
 from dashboard.rules.domain import Declared, Expectations
@@ -94,6 +94,13 @@ def _host(text: str) -> str:
     return text.lower().rstrip(".")
 
 
+def _dns_name(text: str) -> str:
+    """Return a name to resolve."""
+    if not re.fullmatch(r"[\w.-]{1,253}", text, re.ASCII):
+        raise ValueError("not a DNS name; write it without scheme, port or path")
+    return text
+
+
 def _framing_site(text: str) -> str:
     """Return a source of the directive frame-ancestors: `self`, or scheme and host."""
     if text.strip("'") == "self":
@@ -116,6 +123,7 @@ def _listed(value: Any) -> Any:
 
 
 Host = Annotated[str, AfterValidator(_host)]
+DnsName = Annotated[str, AfterValidator(_dns_name)]
 FramingSite = Annotated[str, AfterValidator(_framing_site)]
 _FromText = (NoDecode, BeforeValidator(_listed))
 PathFromFile = Annotated[Path, AfterValidator(_path_from_file)]
@@ -157,6 +165,35 @@ class FileSdOptions(Part):
     credentials: CredentialsOptions | None = None
 
 
+class HttpSdOptions(Part):
+    """A URL that answers in Prometheus' http_sd shape. `authorization` is for the URL, `credentials` for replicas."""
+
+    url: Annotated[str, AfterValidator(service_url)]
+    authorization: CredentialsOptions | None = None
+    refresh_seconds: Annotated[float, Field(ge=1, le=_DAY_SECONDS)] = 60
+    labels: Labels = Field(default_factory=dict)
+    credentials: CredentialsOptions | None = None
+
+
+class DnsSdOptions(Part):
+    """Names that DNS knows. Records of type SRV have the port."""
+
+    names: Annotated[tuple[DnsName, ...], AfterValidator(some)]
+    type: Literal["SRV", "A", "AAAA"] = "SRV"
+    port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    scheme: Literal["http", "https"] = "http"
+    refresh_seconds: Annotated[float, Field(ge=1, le=_DAY_SECONDS)] = 30
+    labels: Labels = Field(default_factory=dict)
+    credentials: CredentialsOptions | None = None
+
+    @model_validator(mode="after")
+    def _has_one_port(self) -> Self:
+        if (self.port is None) is not (self.type == "SRV"):
+            missing = "an SRV record has the port; remove port" if self.port else "port is missing; set it"
+            raise ValueError(f"{missing}, or change type")
+        return self
+
+
 class PollOptions(Part):
     """Intervals and limits of polls, in seconds and bytes by their names."""
 
@@ -185,7 +222,7 @@ class RedactOptions(Part):
     patterns: tuple[Annotated[str, AfterValidator(check_pattern)], ...] = ()
 
 
-TARGET_SOURCES = ("targets", "file_sd")  # options that list targets
+TARGET_SOURCES = ("targets", "file_sd", "dns_sd", "http_sd")  # options that list targets
 
 
 class Options(Part):
@@ -194,6 +231,8 @@ class Options(Part):
     name: Name = "fleet"
     targets: tuple[TargetOptions, ...] = ()
     file_sd: tuple[FileSdOptions, ...] = ()
+    dns_sd: tuple[DnsSdOptions, ...] = ()
+    http_sd: tuple[HttpSdOptions, ...] = ()
     credentials: CredentialsOptions | None = None
     poll: PollOptions = Field(default_factory=PollOptions)
     ignore: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()

@@ -117,6 +117,17 @@ class SourceStatus(NamedTuple):
     failure: str | None = None
 
 
+class LabelConflict(NamedTuple):
+    """A label of a target on which two sources disagree: the value in use and its source, the other and its source."""
+
+    target: str
+    label: str
+    value: str
+    source: str
+    other: str
+    other_source: str
+
+
 class Setting(NamedTuple):
     """One value as canonical JSON text, with its state and its source."""
 

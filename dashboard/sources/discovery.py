@@ -1,27 +1,36 @@
 """Discovery: the targets of all sources that fleet.yaml names."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
+from functools import partial, reduce
+from itertools import islice
 from typing import NamedTuple
 
 from dashboard.config import CredentialsOptions, Options
 from dashboard.config.address import replica_id
-from dashboard.fleet import Credentials, SourceStatus, Target
+from dashboard.fleet import Credentials, LabelConflict, SourceStatus, Target
+from dashboard.sources.dns_sd import DnsSd
 from dashboard.sources.file_sd import FileSd
+from dashboard.sources.http_sd import HttpSd
 from dashboard.sources.source import Listing, Source
 
 __all__ = ["Discovered", "Discovery", "discover_once", "replica_id"]
 
 
+MOST_CONFLICTS = 100  # a whole source that disagrees is one mistake
+Mention = tuple[str, Target]  # the name of the source, and what it lists
+
+
 class Discovered(NamedTuple):
-    """The targets of all sources, each once, and the status of each place that lists targets."""
+    """The targets of all sources, each once, the status of each place that lists targets, and where they disagree."""
 
     targets: tuple[Target, ...]
     sources: tuple[SourceStatus, ...] = ()
+    conflicts: tuple[LabelConflict, ...] = ()
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -72,15 +81,17 @@ class Discovery:
         sources = list(self._sources.values())
         read = await asyncio.gather(*(each.read() for each in sources))
         listings = [(source.kind, each) for source, found in zip(sources, read, strict=True) for each in found]
-        merged: dict[str, Target] = {}
+        mentions: dict[str, list[Mention]] = defaultdict(list)
         statuses = []
         for kind, listing in listings:
             last = succeeded.get((kind, listing.name)) if listing.failure else at
             ids = tuple(each.id for each in listing.targets)
             statuses.append(SourceStatus(listing.name, kind, ids, last, listing.failure))
             for target in listing.targets:
-                merged[target.id] = _merge(merged[target.id], target) if target.id in merged else target
-        self.found = Discovered(tuple(merged.values()), tuple(statuses))
+                mentions[target.id].append((listing.name, target))
+        targets = tuple(reduce(_merge, (target for _, target in several)) for several in mentions.values())
+        conflicts = (each for several in mentions.values() if len(several) > 1 for each in _conflicts(several))
+        self.found = Discovered(targets, tuple(statuses), tuple(islice(conflicts, MOST_CONFLICTS)))
         return self.found
 
     async def aclose(self) -> None:
@@ -106,6 +117,22 @@ def _sources_of(options: Options) -> Iterator[tuple[str, Callable[[], Source]]]:
     for each in options.file_sd:
         credentials = _credentials(each.credentials, common)
         yield f"{each!r} {credentials!r}", partial(FileSd, each, credentials)
+    for name in options.dns_sd:
+        credentials = _credentials(name.credentials, common)
+        yield f"{name!r} {credentials!r} {options.poll!r}", partial(DnsSd, name, credentials, options.poll)
+    for url in options.http_sd:
+        credentials, own = _credentials(url.credentials, common), _credentials(url.authorization, None)
+        yield f"{url!r} {credentials!r} {options.poll!r}", partial(HttpSd, url, own, credentials, options.poll)
+
+
+def _conflicts(mentions: Sequence[Mention]) -> Iterator[LabelConflict]:
+    """Yield the labels of one target on which its sources disagree."""
+    first: dict[str, tuple[str, str]] = {}  # label -> value and source
+    for source, target in mentions:
+        for label, value in target.labels.items():
+            kept, owner = first.setdefault(label, (value, source))
+            if kept != value:
+                yield LabelConflict(target.id, label, kept, owner, value, source)
 
 
 def _merge(first: Target, second: Target) -> Target:

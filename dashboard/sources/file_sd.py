@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import glob
-import json
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from dashboard.config import MAX_LABEL_CHARACTERS, FileSdOptions
-from dashboard.config.address import replica_id, shown
-from dashboard.config.document import MAX_DOCUMENT_BYTES, read_document
+from dashboard.config import FileSdOptions
+from dashboard.config.document import MAX_DOCUMENT_BYTES
 from dashboard.errors import UnreadableError
-from dashboard.fleet import Credentials, Failure, FailureKind, Target
+from dashboard.fleet import Credentials
+from dashboard.sources.groups import make_targets, read_groups
 from dashboard.sources.source import Listing, keep_targets
 
-MAX_TARGETS = 50_000  # per file: ten times the largest fleet that this program is made for
-_META = "__"  # Prometheus drops labels with this prefix after relabelling
 _Stamp = tuple[int, int, int]  # time of change in ns, size in bytes, inode
-
-
-class Group(NamedTuple):
-    """Addresses with common labels. An address that is not a string is None; `scheme` is that of `__scheme__`."""
-
-    addresses: tuple[str | None, ...]
-    labels: Mapping[str, str]
-    scheme: str | None
 
 
 class _LastRead(NamedTuple):
@@ -84,77 +73,5 @@ class FileSd:
             groups = read_groups(raw, is_json=path.endswith(".json"))
         except UnreadableError as error:
             return last.fail(error.detail, stamp)
-        return _LastRead(Listing(path, tuple(self._targets(path, groups))), stamp)
-
-    def _targets(self, path: str, groups: list[Group]) -> Iterator[Target]:
-        for number, group in enumerate(groups, 1):
-            labels = {**self._options.labels, **group.labels}
-            for position, address in enumerate(group.addresses, 1):
-                if address is None:
-                    failure = Failure(FailureKind.TARGET, "this entry is no text; write host:port")
-                    yield Target(f"{path}: group {number}, target {position}", labels, failure=failure)
-                    continue
-                whole = f"{group.scheme}://{address}" if group.scheme and "://" not in address else address
-                try:
-                    yield Target(replica_id(whole), labels, self._credentials)
-                except ValueError as error:
-                    yield Target(shown(address), labels, failure=Failure(FailureKind.TARGET, str(error)))
-
-
-def read_groups(raw: bytes, *, is_json: bool) -> list[Group]:
-    """Read a whole file. Raise UnreadableError with a sentence for another shape."""
-    value = _read_json(raw) if is_json else _read_yaml(raw)
-    if not isinstance(value, list):
-        raise UnreadableError("schema", "not a list of groups {targets: [...], labels: {...}}")
-    groups = [_group(each, f"group {number}") for number, each in enumerate(value, 1)]
-    if sum(len(group.addresses) for group in groups) > MAX_TARGETS:
-        raise UnreadableError("schema", f"more than {MAX_TARGETS:,} targets")
-    return groups
-
-
-def _read_yaml(raw: bytes) -> Any:
-    document = read_document(raw)
-    if document.mistakes:
-        line, sentence = document.mistakes[0]
-        raise UnreadableError("decode", f"line {line}: {sentence}")
-    return document.value
-
-
-def _read_json(raw: bytes) -> Any:
-    """Read JSON; numbers stay text, so that a label 1.10 keeps its zero."""
-    if len(raw) > MAX_DOCUMENT_BYTES:
-        raise UnreadableError("decode", f"larger than {MAX_DOCUMENT_BYTES // 2**20} MiB")
-    try:
-        return json.loads(raw.decode("utf-8-sig"), parse_int=str, parse_float=str, parse_constant=str)
-    except UnicodeDecodeError:
-        raise UnreadableError("decode", "not UTF-8") from None
-    except json.JSONDecodeError as error:
-        raise UnreadableError("decode", f"line {error.lineno}: not JSON: {error.msg}") from None
-    except RecursionError:
-        raise UnreadableError("decode", "not JSON of this shape: nested too deep") from None
-
-
-def _group(value: Any, where: str) -> Group:
-    if not isinstance(value, dict) or not isinstance(value.get("targets"), list):
-        raise UnreadableError("schema", f"{where} is not a mapping with a list of targets")
-    written = {} if value.get("labels") is None else value["labels"]
-    if not isinstance(written, dict):
-        raise UnreadableError("schema", f"{where} has labels that are not a mapping")
-    named = ((_text(name, where), each) for name, each in written.items() if each not in (None, ""))
-    labels = {name: _text(each, f"{where}, label {name!r:.60}") for name, each in named}
-    return Group(
-        addresses=tuple(each if isinstance(each, str) else None for each in value["targets"]),
-        labels={name: text for name, text in labels.items() if not name.startswith(_META)},
-        scheme=labels.get("__scheme__"),
-    )
-
-
-def _text(value: Any, where: str) -> str:
-    """Return the written text, `true` for a JSON true; half of a surrogate pair, which JSON can hold, becomes `?`."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if not isinstance(value, str):
-        raise UnreadableError("schema", f"{where} is not a string")
-    if len(value) > MAX_LABEL_CHARACTERS:
-        raise UnreadableError("schema", f"{where} is longer than {MAX_LABEL_CHARACTERS} characters")
-    return value.encode(errors="replace").decode()
+        targets = make_targets(path, groups, self._options.labels, self._credentials)
+        return _LastRead(Listing(path, tuple(targets)), stamp)

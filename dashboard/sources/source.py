@@ -22,7 +22,7 @@ def keep_targets(last: Listing, sentence: str) -> Listing:
     """Return the listing of a place that fails now: its last targets, marked stale."""
     kept = f"; keeping its last targets ({len(last.targets)}), marked stale" if last.targets else ""
     targets = tuple(each if each.stale else replace(each, stale=True) for each in last.targets)
-    return Listing(last.name, targets, f"{last.name}: {sentence}{kept}")
+    return Listing(last.name, targets, f"{last.name}: {sentence.removesuffix('.')}{kept}")
 
 
 class Source(Protocol):

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.config import Options
+from dashboard.config import TARGET_SOURCES, Options
 from dashboard.config.reload import ReloadStatus
-from dashboard.fleet import Replica, ReplicaState, Source, SourceStatus
+from dashboard.fleet import LabelConflict, Replica, ReplicaState, Source, SourceStatus
 from dashboard.fleet.formatting import count, first_of, iso, joined
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, page, plain, replica, to_plain
 from dashboard.fleet.pieces import joined as joined_pieces
@@ -24,7 +24,7 @@ from dashboard.vllm.redaction import redact
 
 MOST_TARGETS = 1_000  # rows of the table of targets
 MOST_NAMES = 3  # replicas that a row names
-LISTED_APART = frozenset({"targets", "file_sd"})  # options that the table of sources shows
+LISTED_APART = frozenset(TARGET_SOURCES)  # options that the table of sources shows
 NOTHING = "-"
 SHARED = {"router": "Router", "kv_store": "KV store", "disaggregated": "Disaggregated"}  # keys of fleet.yaml
 PROVIDER = "install the provider"
@@ -56,16 +56,17 @@ def status_report(
     fleet: Fleet,
     *,
     sources: Sequence[SourceStatus] = (),
+    conflicts: Sequence[LabelConflict] = (),
     options: Options | None = None,
     reload: ReloadStatus | None = None,
     name: str = "",
 ) -> View:
-    """Return the status. `sources`, `options` and `reload` are those of the live fleet; a snapshot has none."""
+    """Return the status. The arguments up to `reload` are those of the live fleet; a snapshot has none."""
     complete = sum(all(fact.is_known(each) for fact in FACTS) for each in fleet.replicas)
     assumed = sum(bool(each.assumptions) for each in fleet.inspection.domains.values())
     parts = [f"{complete:,} of {count(len(fleet.replicas), 'replica')} report every fact"]
     parts += [f"{count(assumed, 'pool')} with an assumed router"] if assumed else []
-    live = [_sources_section(fleet, sources), _options_section(options, reload)] if options else []
+    live = [_sources_section(fleet, sources, conflicts), _options_section(options, reload)] if options else []
     return View(
         title="Status",
         headline=_headline(fleet, sources),
@@ -82,7 +83,7 @@ def _headline(fleet: Fleet, sources: Sequence[SourceStatus]) -> str:
     return f"{count(len(failed), 'source')} failed, {answered}" if failed else answered
 
 
-def _sources_section(fleet: Fleet, sources: Sequence[SourceStatus]) -> Section:
+def _sources_section(fleet: Fleet, sources: Sequence[SourceStatus], conflicts: Sequence[LabelConflict]) -> Section:
     answered = {each.id for each in fleet.replicas if each.state is not ReplicaState.DOWN}
     columns = (
         Column("Source"),
@@ -104,7 +105,23 @@ def _sources_section(fleet: Fleet, sources: Sequence[SourceStatus]) -> Section:
         for each in sources
     )
     table: Block = Table("sources", "Sources of targets", columns, rows) if rows else Paragraph(plain("No sources."))
-    return Section("sources", "Sources and targets", (table, *_targets_blocks(fleet.replicas)))
+    blocks = (table, *_conflicts_blocks(fleet, conflicts), *_targets_blocks(fleet.replicas))
+    return Section("sources", "Sources and targets", blocks)
+
+
+def _conflicts_blocks(fleet: Fleet, conflicts: Sequence[LabelConflict]) -> Iterator[Block]:
+    names = {each.id: each.name for each in fleet.replicas}
+    columns = tuple(map(Column, ("Target", "Label", "Value in use", "From", "Other value", "From")))
+    rows = tuple(
+        (
+            Cell(names.get(each.target, each.target), target=Target(Kind.REPLICA, each.target)),
+            *map(Cell, (each.label, each.value, each.source, each.other, each.other_source)),
+        )
+        for each in conflicts
+    )
+    if rows:
+        note = "The source that is listed first wins."
+        yield Table("conflicts", "Labels on which sources disagree", columns, rows, note)
 
 
 def _targets_blocks(replicas: Sequence[Replica]) -> Iterator[Block]:

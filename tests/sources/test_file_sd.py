@@ -14,7 +14,8 @@ from dashboard.config import FileSdOptions
 from dashboard.config.document import MAX_DOCUMENT_BYTES
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials, FailureKind, Target
-from dashboard.sources.file_sd import MAX_TARGETS, FileSd, Group, read_groups
+from dashboard.sources.file_sd import FileSd
+from dashboard.sources.groups import MAX_TARGETS, Group, read_groups
 
 
 @pytest.fixture(autouse=True)

@@ -193,7 +193,7 @@ class Client:
         if key.token is not None:
             sent.append((b"Authorization", b"Bearer " + key.token.encode("ascii")))
         try:
-            request = httpx.Request("GET", httpx.URL(asked.server + asked.path), headers=sent)
+            request = httpx.Request("GET", httpx.URL(asked.server + asked.path + asked.query), headers=sent)
         except httpx.InvalidURL:
             return Answer(failure=failures.no_address(asked))
         return await _Exchange(asked, key, limit, self._patience).run(transport, request, seconds)

@@ -27,6 +27,8 @@ class Asked(NamedTuple):
 
     server: str  # scheme://host:port, the id of a replica
     path: str
+    query: str = ""  # with its question mark; never shown: it may have a secret
+    is_replica: bool = True
 
     @property
     def where(self) -> str:
@@ -101,7 +103,8 @@ def of_status(asked: Asked, status: int, key: Key) -> Failure | None:
         said = f"status {status}: redirects to another place are not followed"
         return Failure(FailureKind.STATUS, f"{asked.where} answered {asked.path} with {said}.")
     if status == NOT_FOUND:
-        return Failure(FailureKind.STATUS, f"{asked.where} has no {asked.path} (status 404). Is it a vLLM server?")
+        hint = " Is it a vLLM server?" if asked.is_replica else ""
+        return Failure(FailureKind.STATUS, f"{asked.where} has no {asked.path} (status 404).{hint}")
     return Failure(FailureKind.STATUS, f"{asked.where} answered {asked.path} with status {status}.")
 
 
@@ -116,12 +119,12 @@ def of_error(asked: Asked, error: BaseException) -> Failure:
     if isinstance(error, (aiohttp.InvalidURL, UnicodeError)):
         return no_address(asked)
     if isinstance(error, aiohttp.ClientConnectorError):
-        return Failure(*_not_connected(asked.where, error))
+        return Failure(*_not_connected(asked, error))
     return Failure(*_not_answered(asked, error))
 
 
-def _not_connected(where: str, error: aiohttp.ClientConnectorError) -> tuple[FailureKind, str]:
-    number = error.os_error.errno
+def _not_connected(asked: Asked, error: aiohttp.ClientConnectorError) -> tuple[FailureKind, str]:
+    number, where = error.os_error.errno, asked.where
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         said = f"The name in {where} cannot be resolved. Is it spelled right, and known to this machine's DNS?"
         return FailureKind.DNS, said
@@ -135,7 +138,8 @@ def _not_connected(where: str, error: aiohttp.ClientConnectorError) -> tuple[Fai
         return FailureKind.TIMEOUT, f"{where} did not accept a connection in time."
     if number in UNREACHABLE:
         return FailureKind.REFUSED, f"{where} cannot be reached: {UNREACHABLE[number]}."
-    return FailureKind.REFUSED, f"{where} refused the connection. Is vLLM running there?"
+    hint = " Is vLLM running there?" if asked.is_replica else ""
+    return FailureKind.REFUSED, f"{where} refused the connection.{hint}"
 
 
 def _not_answered(asked: Asked, error: BaseException) -> tuple[FailureKind, str]:

@@ -8,8 +8,14 @@ fleet, name = state.fleet(), state.snapshot_name()
 if state.is_frozen():
     view = status_report(fleet, name=name)
 else:
-    sources, options, reload = service.sources(), service.options(), service.reload_status()
-    view = status_report(fleet, sources=sources, options=options, reload=reload, name=name)
+    view = status_report(
+        fleet,
+        sources=service.sources(),
+        conflicts=service.label_conflicts(),
+        options=service.options(),
+        reload=service.reload_status(),
+        name=name,
+    )
 draw.draw_head(view)
 draw.draw_sections(view.parts, "status")
 share.offer(lambda: view)
