@@ -12,6 +12,7 @@ import yaml
 from dashboard import service
 from dashboard.cli.targets import ConfigOption, options_of
 from dashboard.cli.terminal import FAILED, fail, say, wrong
+from dashboard.config import TARGET_SOURCES
 from dashboard.demo import Restart, default_fleet, demo_options, in_thread, targets
 from dashboard.web import launch
 
@@ -30,7 +31,7 @@ def serve(config: ConfigOption = None, port: PortOption = PORT, address: Address
     """Show the fleet of fleet.yaml in the browser."""
     options = options_of(config)
     if not options.has_target_sources:
-        say(f"No targets configured: list replicas under targets or file_sd in {options.file}.")
+        say(f"No targets configured: list replicas in {options.file}, under one of: {', '.join(TARGET_SOURCES)}.")
     _need(address, port)
     say(f"Dashboard on {_url(address, port)} (Ctrl-C to stop)")
     raise typer.Exit(launch.serve(address, port, config))

@@ -110,6 +110,23 @@ def test_environment_variables_override_the_file_unless_empty(monkeypatch: pytes
         ),
         ("file_sd: [{files: []}]", "file_sd[0].files: empty; write at least one entry"),
         ('file_sd: [{files: ["a\\0b"]}]', "file_sd[0].files[0]: contains a null character; write the path of a file"),
+        ("dns_sd: [{names: []}]", "dns_sd[0].names: empty; write at least one entry"),
+        ("dns_sd: [{names: [a/b]}]", "dns_sd[0].names[0]: not a DNS name; write it without scheme, port or path"),
+        ("dns_sd: [{names: [a], type: A}]", "dns_sd[0]: port is missing; set it, or change type"),
+        ("dns_sd: [{names: [a], port: 80}]", "dns_sd[0]: an SRV record has the port; remove port, or change type"),
+        ("dns_sd: [{names: [a], type: MX}]", "dns_sd[0].type: unknown value; expected 'SRV', 'A' or 'AAAA'"),
+        (
+            "http_sd: [{url: 'ftp://a'}]",
+            "http_sd[0].url: 'ftp://a' has a scheme other than http and https; write http://host:port",
+        ),
+        (
+            "http_sd: [{url: 'http://u:hunter2@h/x'}]",
+            "http_sd[0].url: '***@h' contains credentials; use token_env or token_file, and write http://host:port",
+        ),
+        (
+            "http_sd: [{url: 'http://h/x y?hunter2'}]",
+            "http_sd[0].url: 'http://h/x y…' has a fragment or invalid characters; write spaces as %20",
+        ),
         ("credentials: {ca_file: []}", "credentials.ca_file: expected the path of a file"),
         (
             "credentials: {token_env: hf_hunter2!}",

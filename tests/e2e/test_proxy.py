@@ -56,7 +56,7 @@ def nginx(folder: Path, readme: str, upstream: int) -> Iterator[int]:
     (folder / "fleet.htpasswd").write_text(f"{USER}:{{PLAIN}}{WORD}\n")
     (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=port, location=location))
     program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
-    assert program, "nginx is missing: tests/tools/install-nginx installs it"
+    assert program, "nginx is missing: tests/tools/install-debian nginx=nginx-light installs it"
     with started([program, "-p", str(folder), "-e", f"{folder}/error.log", "-c", f"{folder}/nginx.conf"]) as process:
         while process.poll() is None:
             with socket.socket() as probe:

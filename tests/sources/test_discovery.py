@@ -1,13 +1,14 @@
 """Discovery: each target once, in the order of the options, with its credentials."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
 
 from dashboard.config import CredentialsOptions, FileSdOptions, Options, TargetOptions
-from dashboard.fleet import Credentials, Target
-from dashboard.sources.discovery import Discovery, discover_once
+from dashboard.fleet import Credentials, LabelConflict, Target
+from dashboard.sources.discovery import MOST_CONFLICTS, Discovery, discover_once
 
 
 def options(folder: Path, *targets: object, **more: object) -> Options:
@@ -22,6 +23,37 @@ def test_two_spellings_are_one_target_with_the_first_one_s_labels(tmp_path: Path
     assert discover_once(options(tmp_path, first, second)).targets == (
         Target("http://a:80", {"pool": "list", "name": "a", "rack": "7"}, Credentials(token_env="FIRST")),
     )
+
+
+def test_a_label_on_which_two_sources_disagree_is_a_conflict_of_its_two_values(tmp_path: Path) -> None:
+    for name, rack in (("a.json", "7"), ("b.json", "8")):
+        (tmp_path / name).write_text(f'[{{"targets": ["a:80"], "labels": {{"pool": "chat", "rack": "{rack}"}}}}]')
+    found = discover_once(options(tmp_path, {"url": "a", "labels": {"pool": "chat"}}))
+
+    assert found.conflicts == (
+        LabelConflict("http://a:80", "rack", "7", str(tmp_path / "a.json"), "8", str(tmp_path / "b.json")),
+    )
+
+
+def test_the_conflicts_of_a_whole_source_are_cut(tmp_path: Path) -> None:
+    many = [f"10.0.{number // 200}.{number % 200}" for number in range(MOST_CONFLICTS + 10)]
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.json").write_text(json.dumps([{"targets": many, "labels": {"pool": name}}]))
+
+    assert len(discover_once(options(tmp_path)).conflicts) == MOST_CONFLICTS
+
+
+def test_a_source_that_the_options_drop_is_closed_and_the_others_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('[{"targets": ["a"]}]')
+    before = Discovery(options(tmp_path, "b"))
+    asyncio.run(before.discover())
+    (tmp_path / "a.json").unlink()
+    after = Discovery(options(tmp_path, "c"), before)
+
+    assert [(each.id, each.stale) for each in asyncio.run(after.discover()).targets] == [
+        ("http://c:80", False),
+        ("http://a:80", True),
+    ]
 
 
 def test_a_target_is_stale_only_without_a_fresh_source(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
 from dashboard.config import Options
 from dashboard.config.reload import ReloadStatus
-from dashboard.fleet import Source, SourceStatus
+from dashboard.fleet import LabelConflict, Source, SourceStatus
 from dashboard.rules.domain import Declared, Router, Store
 from dashboard.rules.policy import Policy
 from dashboard.views.blocks import Paragraph, Table, View
@@ -63,6 +63,17 @@ def test_each_source_has_its_targets_its_last_success_and_its_error() -> None:
     first, *others = texts(table(view, "targets"))
     assert (first[0], first[2]) == ("chat-9", "down")
     assert {(row[2], row[4]) for row in others} == {("up", "-")}
+
+
+def test_labels_on_which_two_sources_disagree_are_listed_with_both_values() -> None:
+    known = built()
+    replica = known.replicas[0]
+    conflicts = [LabelConflict(replica.id, "pool", "chat", "fleet.yaml", "other", "http://inventory/x")]
+    view = status_report(known, conflicts=conflicts, options=OPTIONS)
+
+    assert texts(table(view, "conflicts")) == [
+        (replica.name, "pool", "chat", "fleet.yaml", "other", "http://inventory/x")
+    ]
 
 
 def test_many_targets_are_cut_with_a_note() -> None:

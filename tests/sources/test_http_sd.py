@@ -1,0 +1,132 @@
+"""Targets from a URL: asked again when it is due, kept as stale on failure. A real server on loopback."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from dashboard.config import HttpSdOptions, Options, PollOptions
+from dashboard.fleet import Credentials
+from dashboard.sources.discovery import discover_once
+from dashboard.sources.http_sd import HttpSd
+from dashboard.sources.source import Listing
+from tests.sources.polling.hostile import BAD_ANSWERS, HostileServer, answers, silent
+
+LIMITS = PollOptions(probe_timeout_seconds=1)
+GROUPS = json.dumps([{"targets": ["a:1", "b"], "labels": {"pool": "chat", "__meta_zone": "1"}}]).encode()
+
+
+class Clock:
+    """A monotonic clock that stands still."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[HostileServer]:
+    with HostileServer() as server:
+        yield server
+
+
+def source(server: HostileServer, clock: Clock, **more: Any) -> HttpSd:
+    options = HttpSdOptions(url=f"{server.address}/targets", **more)
+    own = options.authorization
+    return HttpSd(options, Credentials(own.token_env) if own else None, Credentials("REPLICAS"), LIMITS, clock)
+
+
+def read(found: HttpSd) -> Listing:
+    (listing,) = asyncio.run(found.read())
+    return listing
+
+
+def test_groups_are_targets_with_the_labels_of_both_and_the_credentials_of_replicas(server: HostileServer) -> None:
+    server.routes["/targets"] = answers(GROUPS)
+    listing = read(source(server, Clock(), labels={"site": "south", "pool": "other"}))
+
+    assert listing.name == f"{server.address}/targets"
+    assert listing.failure is None
+    assert [each.id for each in listing.targets] == ["http://a:1", "http://b:80"]
+    assert [each.labels for each in listing.targets] == [{"site": "south", "pool": "chat"}] * 2
+    assert listing.targets[0].credentials == Credentials("REPLICAS")
+
+
+def test_the_url_is_asked_again_after_its_interval_and_gets_its_own_token(
+    server: HostileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INVENTORY", "s3cret")
+    server.routes["/targets"] = answers(GROUPS)
+    server.asked.clear()
+    clock = Clock()
+    found = source(server, clock, authorization={"token_env": "INVENTORY"}, refresh_seconds=60)
+    for clock.now in (0.0, 59.0, 60.0):
+        read(found)
+
+    assert len(server.asked) == 2
+    assert {each.headers["authorization"] for each in server.asked} == {"Bearer s3cret"}
+    assert {each.headers["x-prometheus-refresh-interval-seconds"] for each in server.asked} == {"60"}
+
+
+@pytest.mark.parametrize("name", [each for each in BAD_ANSWERS if each != "another shape"])
+def test_a_bad_answer_keeps_the_targets_as_stale(server: HostileServer, name: str) -> None:
+    server.routes["/targets"] = answers(GROUPS)
+    clock = Clock()
+    found = source(server, clock)
+    fresh = read(found)
+    server.routes["/targets"] = BAD_ANSWERS[name][0]
+    clock.now = 100.0
+    stale = read(found)
+
+    assert [each.id for each in stale.targets] == [each.id for each in fresh.targets]
+    assert all(each.stale for each in stale.targets)
+    assert stale.failure is not None
+    assert stale.failure.startswith(f"{server.address}/targets: ")
+    assert stale.failure.endswith("; keeping its last targets (2), marked stale")
+    assert "vLLM" not in stale.failure
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        (b'{"targets": []}', "not a list of groups"),
+        (b'[{"targets": "a"}]', "group 1 is not a mapping with a list of targets"),
+        (b'[{"targets": ["a"], "labels": []}]', "group 1 has labels that are not a mapping"),
+    ],
+)
+def test_another_shape_is_named(server: HostileServer, body: bytes, sentence: str) -> None:
+    server.routes["/targets"] = answers(body)
+
+    assert sentence in (read(source(server, Clock())).failure or "")
+
+
+def test_a_url_that_is_slow_or_wants_a_key_or_is_not_there_is_one_sentence(server: HostileServer) -> None:
+    server.routes["/targets"] = silent
+    assert "did not answer /targets within 1 s" in (read(source(server, Clock())).failure or "")
+    server.routes["/targets"] = answers(b"", 401)
+    failure = read(source(server, Clock())).failure or ""
+    assert "wants an API key for /targets and none is given; set authorization of this http_sd entry" in failure
+    del server.routes["/targets"]
+    assert (read(source(server, Clock())).failure or "").endswith("has no /targets (status 404)")
+
+
+def test_the_query_of_a_url_is_sent_and_never_shown(server: HostileServer) -> None:
+    server.routes["/targets"] = answers(b"", 500)
+    server.asked.clear()
+    options = Options.model_validate({"http_sd": [{"url": f"{server.address}/targets?token=hunter2"}]})
+    found = discover_once(options)
+
+    assert server.asked[0].path == "/targets?token=hunter2"
+    assert "hunter2" not in repr(found)
+    assert found.sources[0].name == f"{server.address}/targets"
+
+
+def test_without_a_path_the_root_is_asked(server: HostileServer) -> None:
+    server.routes["/"] = answers(b'[{"targets": ["a"]}]')
+    found = discover_once(Options(http_sd=(HttpSdOptions(url=server.address),)))
+
+    assert [each.id for each in found.targets] == ["http://a:80"]
