@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.provider.answer import answer
 from dashboard.provider.gathering import logger
-from dashboard.vllm.digests import SERIES, EngineDigests, digest_adapters, digest_answer
+from dashboard.vllm.digests import HELP, SERIES, EngineDigests, digest_adapters, digest_answer
 from dashboard.vllm.schemas.inference_config import InferenceConfigReply
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from dashboard.provider.answer import Gathered
 
-HELP = "Digests of the configuration of this engine (vllm-fleet-dashboard); empty: unknown."
 SEVERAL_PROCESSES = "PROMETHEUS_MULTIPROC_DIR"  # vllm/v1/metrics/prometheus.py, setup_multiprocess_prometheus
 
 

@@ -15,10 +15,13 @@ from dashboard.vllm.schemas.types import Group
 from dashboard.vllm.spelling import canonical_text, tidy
 
 SERIES = "vllm_fleet_config_info"
+HELP = "Digests of the configuration of this engine (vllm-fleet-dashboard); empty: unknown."
 # Increase it when any answer gets another digest: a change here, of the identity settings, or of the spelling.
 SCHEME = "1"
 DIGEST = 16  # hex digits of the SHA-256: 64 bits
-NO_ADAPTERS, NO_GROUPS = "fleet.adapters", "kv_cache.groups"  # as `fleet.unavailable` names them
+# As `fleet.unavailable` names what an empty list does not mean.
+ADAPTERS = "fleet.adapters"
+GROUPS = frozenset({"kv_cache.groups", "fleet.engines"})
 
 
 class EngineDigests(NamedTuple):
@@ -47,14 +50,14 @@ def digest_answer(answer: InferenceConfigReply) -> EngineDigests | None:
     rank = fleet.data_parallel_rank or 0
     lacking = {each.field for each in fleet.unavailable}
     engine = next((each for each in fleet.engines if each.data_parallel_rank == rank), None)
-    has_groups = engine is not None and (engine.groups or NO_GROUPS not in lacking)
+    has_groups = engine is not None and (engine.groups or lacking.isdisjoint(GROUPS))
     adapters = ((each.name, each.path) for each in fleet.adapters)
     return EngineDigests(
         rank,
         document=_digest_document(answer, fleet) if fleet.settings else None,
         block_hash=engine.fingerprint.engine if engine else None,
         kv_layout=_digest_groups(engine.groups) if engine and has_groups else None,
-        adapters=None if NO_ADAPTERS in lacking else digest_adapters(adapters),
+        adapters=None if ADAPTERS in lacking else digest_adapters(adapters),
     )
 
 
