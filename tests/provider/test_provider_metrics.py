@@ -1,6 +1,9 @@
 """`vllm_fleet_config_info` on /metrics of stand-ins of captured servers, and for recorded answers of live servers."""
 
+import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +11,7 @@ from typing import Any
 import pytest
 from prometheus_client import Gauge
 
+from dashboard.provider import endpoint
 from dashboard.provider.answer import Gathered
 from dashboard.provider.metrics import ConfigInfo
 from dashboard.vllm.digests import SCHEME, SERIES, EngineDigests, digest_adapters, digest_answer
@@ -125,6 +129,23 @@ def test_without_answers_of_the_engines_there_is_no_series(serve: Serve) -> None
     assert SERIES not in server.scrape()
 
 
+def test_engines_that_have_not_answered_yet_have_no_series(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "STARTUP_SECONDS", 0)
+    engine, may = EngineProcess(LLAMA), asyncio.Event()
+
+    async def answer(method: str) -> list[str]:
+        await may.wait()
+        return [engine.call(method)]
+
+    client = thing("AsyncLLM", engine_core=thing("Client", core_engines=[engine], call_utility_all_async=answer))
+    server = serve(LLAMA, client=client)
+    assert exported(server.scrape()) == ()
+
+    may.set()
+    assert server.json()
+    assert len(exported(server.scrape())) == 1
+
+
 def test_an_unknown_part_is_an_empty_label(serve: Serve) -> None:
     engine = EngineProcess(LLAMA)
     broken(engine.kv_cache_config, "kv_cache_groups")
@@ -204,11 +225,14 @@ def test_a_server_whose_metrics_cannot_be_extended_answers_all_the_same(
 def test_each_of_several_api_servers_exports_every_engine_once(
     serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They share files of samples; here a counter of another process is in one."""
+    """They share files with the samples of all processes."""
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    counting = "from prometheus_client import Counter; Counter('requests', 'of another process').inc()"
+    subprocess.run([sys.executable, "-c", counting], check=True)
     engines = [EngineProcess(DP2, rank) for rank in range(2)]
     servers = [serve(DP2, *engines) for _ in range(2)]
     pages = {server.scrape() for server in servers for _ in range(2)}
 
-    assert len(pages) == 1
-    assert [each.engine for each in exported(pages.pop())] == [0, 1]
+    (page,) = pages
+    assert "requests_total 1.0" in page.splitlines()
+    assert exported(page) == answered(servers[0], [0, 1])
