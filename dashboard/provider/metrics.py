@@ -15,7 +15,7 @@ from dashboard.vllm.schemas.inference_config import InferenceConfigReply
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from prometheus_client.metrics_core import Metric
+    from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
     from dashboard.provider.answer import Gathered
 
@@ -100,7 +100,7 @@ def _digest_engine(gathered: Gathered) -> EngineDigests:
 
 def _metric(digests: Sequence[EngineDigests]) -> Metric:
     family = import_module("prometheus_client.core").GaugeMetricFamily
-    metric: Metric = family(SERIES, HELP, labels=EngineDigests._fields)
+    metric: GaugeMetricFamily = family(SERIES, HELP, labels=EngineDigests._fields)
     for each in digests:
-        metric.add_metric([str(label) if label is not None else "" for label in each], 1)  # type: ignore[attr-defined]
+        metric.add_metric([str(label) if label is not None else "" for label in each], 1)
     return metric
