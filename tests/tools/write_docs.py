@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
-from dashboard.analysis.documents.findings import findings_schema
-from dashboard.analysis.documents.fleet import fleet_schema
-from dashboard.render.changes_json import changes_schema
-from dashboard.render.report_json import report_schema
+from dashboard.analysis.documents.findings import FINDINGS
+from dashboard.analysis.documents.fleet import fleet_object
+from dashboard.render.changes_json import CHANGES
+from dashboard.render.report_json import REPORT
 from dashboard.render.rule_markdown import NOTE, page_path, rule_index, rule_page
 from dashboard.rules.catalogue import ALL_RULES
 from tests.tools import command_line, config_api
@@ -21,13 +21,13 @@ RULES = SCHEMA.with_name("rules")
 
 def schema_texts() -> dict[Path, str]:
     """Return the JSON Schemas as they are committed, by file."""
-    schemas = {
-        SCHEMA: fleet_schema(),
-        FINDINGS_SCHEMA: findings_schema(),
-        CHANGES_SCHEMA: changes_schema(),
-        REPORT_SCHEMA: report_schema(),
+    documents = {
+        SCHEMA: fleet_object(full=True),
+        FINDINGS_SCHEMA: FINDINGS,
+        CHANGES_SCHEMA: CHANGES,
+        REPORT_SCHEMA: REPORT,
     }
-    return {file: json.dumps(schema, indent=2, sort_keys=True) + "\n" for file, schema in schemas.items()}
+    return {file: json.dumps(each.schema(), indent=2, sort_keys=True) + "\n" for file, each in documents.items()}
 
 
 def rule_pages() -> dict[Path, str]:
