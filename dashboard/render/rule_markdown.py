@@ -16,6 +16,7 @@ SCOPES = {
 }
 NOTE = "<!-- Written by `make docs` from the rule. -->"
 _ISSUE = re.compile(r"(?<![\w/.-])([A-Za-z0-9][\w.-]*/[\w.-]+)#(\d+)\b")
+_LINK = r"[\1#\2](https://github.com/\1/issues/\2)"
 
 
 def page_path(rule_id: str) -> str:
@@ -44,7 +45,7 @@ def rule_page(rule: Rule) -> str:
         "## Change or suppress it",
         _options(rule),
         "## Evidence",
-        "\n".join(f"- {_linked(line)}" for line in page.evidence),
+        "\n".join(f"- {_ISSUE.sub(_LINK, line)}" for line in page.evidence),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -125,10 +126,6 @@ def _options(rule: Rule) -> str:
         "```",
     ]
     return "\n".join(lines)
-
-
-def _linked(line: str) -> str:
-    return _ISSUE.sub(r"[\1#\2](https://github.com/\1/issues/\2)", line)
 
 
 def _cell(text: str) -> str:
