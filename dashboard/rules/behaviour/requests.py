@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from dashboard.compare.encoding import lookup_value
 from dashboard.fleet import Replica, Setting, SettingValue, Source, State
 from dashboard.fleet.pieces import joined, value
 from dashboard.rules.differences import extended, pool_differences
@@ -13,7 +14,7 @@ from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severi
 from dashboard.rules.registry import rule
 from dashboard.rules.selection import evidence_of
 from dashboard.rules.sentences import MAX_VALUES, first_texts, name_piece, names_text, setting_piece, write
-from dashboard.rules.subject import PoolSubject, reported, setting_value
+from dashboard.rules.subject import PoolSubject, setting_value
 from dashboard.vllm.canonical import canonical_text
 
 MAX_MODEL_LEN = "model_config.max_model_len"
@@ -284,7 +285,7 @@ def queue_limits_differ(pool: PoolSubject) -> Iterator[Draft]:
 
 def _per_rank(limit: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
     """Divide a limit by the number of DP ranks; one that is no number stays."""
-    number, size = json.loads(limit.value), reported(settings, RANKS)
+    number, size = json.loads(limit.value), lookup_value(settings, RANKS)
     ranks = json.loads(size.value) if size is not None and size.state is State.REPORTED else 1
     if type(number) is not int or type(ranks) is not int or ranks < 1:
         return limit

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
+from dashboard.compare.encoding import lookup_value
 from dashboard.fleet import Replica, Role, Setting, State
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import Text, value
@@ -23,7 +24,6 @@ from dashboard.rules.subject import (
     PoolSubject,
     group_by_native,
     group_by_value,
-    reported,
     setting_value,
 )
 
@@ -141,7 +141,7 @@ def _members(pool: PoolSubject) -> Iterator[_Member]:
 
 def _roles(settings: Mapping[str, Setting]) -> frozenset[str] | None:
     """Return the roles of a document's connectors; None where not reported."""
-    if reported(settings, ROLE) is None:
+    if lookup_value(settings, ROLE) is None:
         return None
     return frozenset(each.role for each in connectors(settings) if each.role in (PRODUCER, CONSUMER, BOTH))
 
@@ -187,7 +187,7 @@ def _of_one_model(fleet: FleetSubject, pools: Sequence[PoolSubject]) -> list[Poo
 
 def _without_role(pool: PoolSubject) -> list[str]:
     """Return the members with neither a label nor a reported role."""
-    missing = pool.of_documents(lambda settings: reported(settings, ROLE) is None)
+    missing = pool.of_documents(lambda settings: lookup_value(settings, ROLE) is None)
     return [each.id for each in pool.members if missing[each.id] and not any(label in each.labels for label in LABELS)]
 
 

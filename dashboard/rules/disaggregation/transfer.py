@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from dashboard.compare.encoding import lookup_value
 from dashboard.fleet import Setting, SettingValue, State
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import Text, joined, value
@@ -18,7 +19,7 @@ from dashboard.rules.registry import Scope, rule
 from dashboard.rules.routing.blocks import is_size
 from dashboard.rules.selection import first_engine_groups
 from dashboard.rules.sentences import write
-from dashboard.rules.subject import Holders, PairSubject, PoolSubject, group_by_native, reported, setting_value
+from dashboard.rules.subject import Holders, PairSubject, PoolSubject, group_by_native, setting_value
 
 PULL = {"NixlConnector": "NixlPullConnector"}  # two names of one connector
 # Connectors that keep KV cache in the replica.
@@ -83,7 +84,7 @@ def prefill_decode_connector_differs(pair: PairSubject) -> Iterator[Draft]:
 
 def _shared_connectors(settings: Mapping[str, Setting]) -> SettingValue | None:
     """Return the names of a document's connectors that share KV cache; None where unknown."""
-    connector = reported(settings, CONNECTOR)
+    connector = lookup_value(settings, CONNECTOR)
     if connector is None:
         return None
     found = connectors(settings)
