@@ -16,8 +16,8 @@ from dashboard.rules.disaggregation.handshake import has_group, has_nixl
 from dashboard.rules.domain import OFFLOADING, tiers_of
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
-from dashboard.rules.routing.blocks import is_size
-from dashboard.rules.selection import first_engine_groups
+from dashboard.rules.routing.blocks import BLOCK_SIZE, DCP, is_size
+from dashboard.rules.selection import PREFIX_CACHING, first_engine_groups
 from dashboard.rules.sentences import write
 from dashboard.rules.subject import Holders, PairSubject, PoolSubject, group_by_native, setting_value
 
@@ -27,9 +27,6 @@ LOCAL = frozenset(
     {"SimpleCPUOffloadConnector", "DecodeBenchConnector", "HiSparseConnector", "ExampleHiddenStatesConnector"}
 )
 TP, PP = "parallel_config.tensor_parallel_size", "parallel_config.pipeline_parallel_size"
-DCP = "parallel_config.decode_context_parallel_size"
-BLOCK_SIZE = "cache_config.block_size"
-PREFIX_CACHING = "cache_config.enable_prefix_caching"
 BUFFER = f"{SECTION}.kv_buffer_device"
 LENGTH = "model_config.max_model_len"
 GROUPS = "kv_cache_groups"
