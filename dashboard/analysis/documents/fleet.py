@@ -246,10 +246,6 @@ def _declare_engines(contract: Contract) -> None:
     )
 
 
-def _distinctions(cohort: Cohort) -> tuple[Extended, ...]:
-    return tuple(Extended(value, {"path": path}) for path, value in cohort.distinguishing.items())
-
-
 def _declare_pools(contract: Contract) -> None:
     contract.object(
         SharingCell,
@@ -282,7 +278,11 @@ def _declare_pools(contract: Contract) -> None:
         Cohort,
         Key("cohort", of="letter"),
         "document replicas",
-        Key("distinguishing", tuple[Annotated[Any, distinction], ...], _distinctions),
+        Key(
+            "distinguishing",
+            tuple[Annotated[Any, distinction], ...],
+            lambda cohort: tuple(Extended(value, {"path": path}) for path, value in cohort.distinguishing.items()),
+        ),
     )
     contract.object(
         Pool,
