@@ -12,11 +12,9 @@ FEWEST = 3  # engines of one kind that make a median worth naming
 
 
 class Outlier(NamedTuple):
-    """One engine beyond the tolerance: its place in the input, its value, the median, and the share above it."""
+    """One engine beyond the tolerance: its place in the input, and the share above the median."""
 
     place: int
-    value: float
-    median: float
     share: float
 
 
@@ -41,7 +39,7 @@ def outliers(
             continue
         share = value / middle[kind] - 1
         if abs(share) > tolerance:
-            found.append(Outlier(place, value, middle[kind], share))
+            found.append(Outlier(place, share))
     return tuple(found)
 
 

@@ -136,7 +136,7 @@ def hash_row(
     if reference.kind is ReferenceKind.BASELINE:
         cells[0] = Cell(CellState.UNKNOWN, json.dumps(NO_EXPECTATION))
     differs = any(cell.state is CellState.DIFFERS for cell in cells)
-    return Row(path, HASH_LABEL, tuple(cells), differs=differs, tie=is_tie, comparable=wanted is not None)
+    return Row(path, HASH_LABEL, tuple(cells), differs=differs, tie=is_tie)
 
 
 def _reference_digest(pool: Pool, reference: Reference, replicas: Mapping[str, Replica]) -> str | None:

@@ -51,8 +51,7 @@ class Cell(NamedTuple):
 class Row(NamedTuple):
     """A path with a cell per column.
 
-    `tie`: no value has the majority, so every value is marked. `comparable` is False when the reference has no value
-    of this path: then nothing is marked.
+    `tie`: no value has the majority, so every value is marked.
     """
 
     path: str
@@ -60,7 +59,6 @@ class Row(NamedTuple):
     cells: tuple[Cell, ...]
     differs: bool
     tie: bool
-    comparable: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,14 +174,14 @@ class _Source:
         """Return the row of a path."""
         codes = self.codes.get(path) or [MISSING] * len(self.pool_columns)
         choices = choices_text(self.baseline, path) if self.baseline else ""
-        is_comparable = path in self.values or bool(choices)
-        tie = self.marks_ties and not is_comparable and any(code >= NULL for code in codes)
+        has_reference = path in self.values or bool(choices)
+        tie = self.marks_ties and not has_reference and any(code >= NULL for code in codes)
         silent = self.silent.get(path) or [0] * len(codes)
         cells = [self._baseline_cell(path, choices)] if self.baseline else []
         for code, column, missing in zip(codes, self.pool_columns, silent, strict=True):
             cell = self._cell(code or missing_code(column.version, path), path, is_tie=tie)
             cells.append(cell._replace(tellers=column.count - missing if missing and code >= NULL else None))
-        return Row(path, label, tuple(cells), differs=self._differs(path), tie=tie, comparable=tie or is_comparable)
+        return Row(path, label, tuple(cells), differs=self._differs(path), tie=tie)
 
     def _cell(self, code: int, path: str, *, is_tie: bool) -> Cell:
         if code < NULL:
