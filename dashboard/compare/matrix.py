@@ -13,13 +13,7 @@ from dashboard.compare.columns import Column, baseline_column, cohort_columns, r
 from dashboard.compare.encoding import MISSING, NULL, VALUELESS, Table, encode, missing_code
 from dashboard.compare.pool import COMPARED_AT_LEAST
 from dashboard.compare.prefix import short_name
-from dashboard.compare.reference import (
-    Reference,
-    ReferenceKind,
-    reference_settings,
-    reference_values,
-    settings_of,
-)
+from dashboard.compare.reference import Reference, ReferenceKind, reference_settings, reference_values, settings_of
 from dashboard.fleet import Baseline, Document, Pool, SettingValue
 from dashboard.vllm.canonical import canonical_text
 

@@ -16,16 +16,7 @@ from dashboard.analysis.whatif.models import Group, RankForecast, WhatIf
 from dashboard.analysis.whatif.paste import in_turn, planned_changes
 from dashboard.compare.baseline import agreed_paths, agreed_settings, deviations, usual_values
 from dashboard.compare.encoding import NULL, encode, lookup_value
-from dashboard.fleet import (
-    Baseline,
-    Cohort,
-    Document,
-    Pool,
-    Replica,
-    SettingChange,
-    SettingValue,
-    cohort_letters,
-)
+from dashboard.fleet import Baseline, Cohort, Document, Pool, Replica, SettingChange, SettingValue, cohort_letters
 from dashboard.fleet.formatting import count
 from dashboard.rules.apply_method import ApplyMethod, manual_methods
 from dashboard.rules.capacity.graphs import are_derived_sizes

@@ -18,14 +18,7 @@ from dashboard.rules.identity.addresses import NIXL_HOST, is_local
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.remedy import set_to
 from dashboard.rules.sentences import setting_piece, values_text, write
-from dashboard.rules.subject import (
-    FleetSubject,
-    Holders,
-    PoolSubject,
-    group_by_native,
-    group_by_value,
-    setting_value,
-)
+from dashboard.rules.subject import FleetSubject, Holders, PoolSubject, group_by_native, group_by_value, setting_value
 
 PRODUCER, CONSUMER, BOTH = "kv_producer", "kv_consumer", "kv_both"
 LABELS = ("role", "llm-d.ai/role")  # of the target: ours, and llm-d's

@@ -14,14 +14,7 @@ from dashboard.rules.differences import code, pool_differences, split
 from dashboard.rules.findings import Draft, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.selection import first_engine_groups
-from dashboard.rules.sentences import (
-    MAX_VALUES,
-    name_piece,
-    setting_name,
-    setting_piece,
-    to_text,
-    write,
-)
+from dashboard.rules.sentences import MAX_VALUES, name_piece, setting_name, setting_piece, to_text, write
 from dashboard.rules.stores.sharing import MODEL, QUANTIZATION, REVISION, TP, UNSHARED, is_mla
 from dashboard.rules.subject import FleetSubject, Holders, PoolSubject, group_by_native, group_by_value
 from dashboard.rules.value_equivalence import CACHE_DTYPE, default_branch, resolved_kv_dtype
