@@ -5,17 +5,23 @@ from collections.abc import Hashable, Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
+from dashboard.fleet import Replica
+
 TOLERANCE = 0.10  # share of the median; a proposal, no source gives one
 FEWEST = 3  # engines of one kind that make a median worth naming
 
 
 class Outlier(NamedTuple):
-    """One engine beyond the tolerance: its place in the input, its value, the median, and the share above it."""
+    """One engine beyond the tolerance: its place in the input, and the share above the median."""
 
     place: int
-    value: float
-    median: float
     share: float
+
+
+def devices_of(replica: Replica, dp_rank: int) -> tuple[str, ...]:
+    """Return the names of a rank's devices; those of the replica's other ranks where its own are not reported."""
+    own = {each.name for each in replica.devices if each.dp_rank == dp_rank}
+    return tuple(sorted(own or {each.name for each in replica.devices}))
 
 
 def outliers(
@@ -33,7 +39,7 @@ def outliers(
             continue
         share = value / middle[kind] - 1
         if abs(share) > tolerance:
-            found.append(Outlier(place, value, middle[kind], share))
+            found.append(Outlier(place, share))
     return tuple(found)
 
 

@@ -94,7 +94,9 @@ class CohortHashes(NamedTuple):
 def cohort_hashes(cohort: Cohort, replicas: Mapping[str, Replica], values: Values) -> CohortHashes:
     """Return the block hashes of a cohort. `values` are its settings that decide sharing."""
     members = set(cohort.replicas)
-    engines = {each: replicas[each].engines for each in cohort.replicas if not _is_repeated(replicas[each], members)}
+    # Of several addresses of one process in the cohort, the first counts.
+    repeated = {each for each in members if any(one < each and one in members for one in replicas[each].same_process)}
+    engines = {each: replicas[each].engines for each in cohort.replicas if each not in repeated}
     marks = {key: [mark for each in own if (mark := each.fingerprint) and mark.engine] for key, own in engines.items()}
     bare = CohortHashes(cohort.letter, len(engines), values, {}, frozenset(), 0, 0, 0, 0, 0)
     off = {key: sum(map(_hashes_nothing, own)) if bare.is_off else 0 for key, own in engines.items()}
@@ -134,7 +136,7 @@ def hash_row(
     if reference.kind is ReferenceKind.BASELINE:
         cells[0] = Cell(CellState.UNKNOWN, json.dumps(NO_EXPECTATION))
     differs = any(cell.state is CellState.DIFFERS for cell in cells)
-    return Row(path, HASH_LABEL, tuple(cells), differs=differs, tie=is_tie, comparable=wanted is not None)
+    return Row(path, HASH_LABEL, tuple(cells), differs=differs, tie=is_tie)
 
 
 def _reference_digest(pool: Pool, reference: Reference, replicas: Mapping[str, Replica]) -> str | None:
@@ -173,8 +175,3 @@ def _hashes_nothing(engine: Engine) -> bool:
     """Return whether an engine reports a reason in place of digests. Where caching is off, it hashes no blocks."""
     mark = engine.fingerprint
     return mark is not None and not mark.engine and bool(mark.reason)
-
-
-def _is_repeated(replica: Replica, members: set[str]) -> bool:
-    """Return whether an earlier address of the same process is in the same cohort."""
-    return any(other < replica.id and other in members for other in replica.same_process)

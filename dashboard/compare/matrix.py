@@ -13,13 +13,7 @@ from dashboard.compare.columns import Column, baseline_column, cohort_columns, r
 from dashboard.compare.encoding import MISSING, NULL, VALUELESS, Table, encode, missing_code
 from dashboard.compare.pool import COMPARED_AT_LEAST
 from dashboard.compare.prefix import short_name
-from dashboard.compare.reference import (
-    Reference,
-    ReferenceKind,
-    reference_settings,
-    reference_values,
-    settings_of,
-)
+from dashboard.compare.reference import Reference, ReferenceKind, reference_settings, reference_values, settings_of
 from dashboard.fleet import Baseline, Document, Pool, SettingValue
 from dashboard.vllm.spelling import canonical_text
 
@@ -51,8 +45,7 @@ class Cell(NamedTuple):
 class Row(NamedTuple):
     """A path with a cell per column.
 
-    `tie`: no value has the majority, so every value is marked. `comparable` is False when the reference has no value
-    of this path: then nothing is marked.
+    `tie`: no value has the majority, so every value is marked.
     """
 
     path: str
@@ -60,7 +53,6 @@ class Row(NamedTuple):
     cells: tuple[Cell, ...]
     differs: bool
     tie: bool
-    comparable: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,14 +168,14 @@ class _Source:
         """Return the row of a path."""
         codes = self.codes.get(path) or [MISSING] * len(self.pool_columns)
         choices = choices_text(self.baseline, path) if self.baseline else ""
-        is_comparable = path in self.values or bool(choices)
-        tie = self.marks_ties and not is_comparable and any(code >= NULL for code in codes)
+        has_reference = path in self.values or bool(choices)
+        tie = self.marks_ties and not has_reference and any(code >= NULL for code in codes)
         silent = self.silent.get(path) or [0] * len(codes)
         cells = [self._baseline_cell(path, choices)] if self.baseline else []
         for code, column, missing in zip(codes, self.pool_columns, silent, strict=True):
             cell = self._cell(code or missing_code(column.version, path), path, is_tie=tie)
             cells.append(cell._replace(tellers=column.count - missing if missing and code >= NULL else None))
-        return Row(path, label, tuple(cells), differs=self._differs(path), tie=tie, comparable=tie or is_comparable)
+        return Row(path, label, tuple(cells), differs=self._differs(path), tie=tie)
 
     def _cell(self, code: int, path: str, *, is_tie: bool) -> Cell:
         if code < NULL:

@@ -21,18 +21,7 @@ from dashboard.compare.encoding import (
     missing_code,
 )
 from dashboard.compare.prefix import PREFIX_PATHS
-from dashboard.fleet import (
-    Cohort,
-    Difference,
-    Document,
-    Pool,
-    Role,
-    Setting,
-    SettingValue,
-    Source,
-    State,
-    ValueCount,
-)
+from dashboard.fleet import Cohort, Difference, Document, Pool, Role, Setting, SettingValue, Source, State, ValueCount
 from dashboard.vllm.canonical import FILLED_IN_LATER
 
 MAJORITY_OF = 3  # replicas at least: of two replicas neither is the majority

@@ -31,19 +31,19 @@ def shared_traits(group: Sequence[Replica], rest: Sequence[Replica]) -> tuple[Tr
     """
     if min(len(group), len(rest)) < FEWEST:
         return ()
-    traits = [each for each in _traits(group, rest) if _separates(each, len(group), len(rest))]
+    traits = [
+        each
+        for each in _traits(group, rest)
+        if each.known >= FEWEST and 2 * each.known >= len(rest)
+        if ONE_IN * each.others <= each.known and each.others < len(group)
+    ]
     return tuple(sorted(traits, key=lambda each: (each.others - each.known, each.is_label)))
-
-
-def _separates(trait: Trait, group: int, rest: int) -> bool:
-    is_known = trait.known >= FEWEST and 2 * trait.known >= rest
-    return is_known and ONE_IN * trait.others <= trait.known and trait.others < group
 
 
 def _traits(group: Sequence[Replica], rest: Sequence[Replica]) -> Iterator[Trait]:
     properties: list[tuple[str, Callable[[Replica], str]]] = [
         ("vLLM", lambda each: each.version or ""),
-        ("devices", _devices),
+        ("devices", lambda each: ", ".join(sorted({device.name for device in each.devices}))),
         ("host", _host),
     ]
     for name, read in properties:
@@ -67,10 +67,6 @@ def _start(group: Sequence[Replica], rest: Sequence[Replica]) -> Iterator[Trait]
         first, last = (f"{each:%H:%M}" for each in (times[0], times[-1]))
         between = f"{first} to {last}" if first != last else first
         yield Trait("started", f"{times[0]:%Y-%m-%d} {between} UTC", others, len(known))
-
-
-def _devices(replica: Replica) -> str:
-    return ", ".join(sorted({each.name for each in replica.devices}))
 
 
 def _host(replica: Replica) -> str:

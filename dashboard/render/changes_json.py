@@ -3,8 +3,6 @@
 docs/changes.schema.json is made of this module. No clock: the same fleets give the same bytes.
 """
 
-from typing import Any
-
 from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import models as changes
@@ -21,11 +19,6 @@ OF_A_FINDING = ("id", "rule", "severity", "subject", "pools", "replicas", "sente
 def changes_json(changed: changes.Changes, *, indent: int | None = None) -> bytes:
     """Return the document of what changed."""
     return CHANGES.dump(changed, indent=indent)
-
-
-def changes_schema() -> dict[str, Any]:
-    """Return the JSON Schema of the document."""
-    return CHANGES.schema()
 
 
 CONTRACT = Contract()

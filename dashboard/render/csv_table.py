@@ -5,7 +5,6 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from dashboard.compare import Cell as MatrixCell
 from dashboard.compare import Column as MatrixColumn
 from dashboard.compare import Matrix
 from dashboard.fleet.formatting import FORMULA, csv_cell, one_line, plain_value
@@ -97,8 +96,11 @@ def matrix_csv(matrix: Matrix, notes: Sequence[str] = (), names: Mapping[str, st
     `notes` are comment lines above the table; `names` are the replicas' names by id.
     """
     heads = ("path", *(_matrix_head(column, names or {}) for column in matrix.columns))
-    rows = ([csv_cell(row.path), *(csv_cell(_matrix_value(cell)) for cell in row.cells)] for row in matrix.rows)
-    return _file(notes, heads, rows)
+    texts = (
+        [row.path, *(plain_value(each.value) if each.value else cell_text(each) for each in row.cells)]
+        for row in matrix.rows
+    )
+    return _file(notes, heads, (map(csv_cell, row) for row in texts))
 
 
 def _file(notes: Iterable[str], heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -119,7 +121,3 @@ def comment(text: str) -> str:
 def _matrix_head(column: MatrixColumn, names: Mapping[str, str]) -> str:
     alone = names.get(column.replicas[0], column.replicas[0]) if column.count == 1 else ""
     return f"{column.key} x{column.count} {alone}".rstrip() if is_cohort(column) else alone or column.title
-
-
-def _matrix_value(cell: MatrixCell) -> str:
-    return plain_value(cell.value) if cell.value else cell_text(cell)

@@ -92,8 +92,8 @@ def _tables_zip(view: View) -> bytes:
 
 
 def _charts_zip(view: View) -> bytes:
-    context = context_line(view.context)
-    return _zip({f"{each.name}.svg": to_svg(each, context=context) for each in _charts(view)})
+    charts = (block for _, block in _blocks(view.parts) if isinstance(block, Chart))
+    return _zip({f"{each.name}.svg": to_svg(each, context=context_line(view.context)) for each in charts})
 
 
 def _tables(report: View) -> Iterator[Table | DifferenceTable]:
@@ -126,10 +126,6 @@ def _add(alike: list[Table | DifferenceTable], table: Table | DifferenceTable) -
             alike[place] = replace(there, rows=tuple(dict.fromkeys((*there.rows, *table.rows))))
             return
     alike.append(table)
-
-
-def _charts(report: View) -> Iterator[Chart]:
-    return (block for _, block in _blocks(report.parts) if isinstance(block, Chart))
 
 
 def _blocks(parts: Iterable[Section]) -> Iterator[tuple[Section, PlainBlock]]:

@@ -25,7 +25,9 @@ _PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
 def to_github_annotations(fleet: Fleet, verdict: Verdict) -> str:
     """Return one command a line: summary, coverage, findings, rule errors, rollouts, suppressions."""
     inspection, names = fleet.inspection, replica_names(fleet)
-    lines = [command("notice", "vLLM fleet", _summary(fleet))]
+    counts = f"{finding_text.severity_counts(inspection.findings)}; {len(inspection.suppressed):,} suppressed"
+    summary = f"{fleet.name}: {counts}; {finding_text.answered(fleet)}. {rules_text(inspection)}."
+    lines = [command("notice", "vLLM fleet", summary)]
     if verdict.too_little:
         lines.append(command("error", "coverage", verdict.too_little))
     found = list(_findings(inspection, names))
@@ -43,12 +45,6 @@ def command(level: str, title: str, message: str) -> str:
     """Write one workflow command; foreign text in it can begin no other."""
     lines = without_commands("\n".join(end_cut(line, LONGEST) for line in message.splitlines()))
     return f"::{level} title={_escaped(without_commands(end_cut(title)), _PROPERTY)}::{_escaped(lines, _DATA)}"
-
-
-def _summary(fleet: Fleet) -> str:
-    found, hidden = fleet.inspection.findings, len(fleet.inspection.suppressed)
-    counts = f"{finding_text.severity_counts(found)}; {hidden:,} suppressed; {finding_text.answered(fleet)}"
-    return f"{fleet.name}: {counts}. {rules_text(fleet.inspection)}."
 
 
 def _together(level: str, title: str, lines: Sequence[str]) -> list[str]:

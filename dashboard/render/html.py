@@ -143,7 +143,8 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_finalize,
+        # Clean what a template writes; markup is clean already.
+        finalize=lambda value: _clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
     )
     environment.globals.update(glyphs=GLYPHS, colour=colour)
     environment.tests["cohort"] = is_cohort
@@ -151,7 +152,7 @@ def _environment() -> Environment:
     environment.filters.update(
         breakable=_breakable,
         cell_text=cell_text,
-        classes=_classes,
+        classes=lambda table: [_class_of(column, place, table) for place, column in enumerate(table.columns)],
         exact=_exact,
         first_rows=lambda rows: rows if len(rows) <= FIRST_ROWS + FEW else rows[:FIRST_ROWS],
         first_columns=lambda matrix: matrix.columns[:MOST_COLUMNS],
@@ -167,11 +168,6 @@ def _environment() -> Environment:
         widths=_widths,
     )
     return environment
-
-
-def _finalize(value: object) -> object:
-    """Clean what a template writes; markup is clean already."""
-    return _clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _clean(text: str) -> str:
@@ -215,13 +211,8 @@ def _parts(text: str) -> Markup:
     return Markup(" ").join(spans)
 
 
-def _classes(table: Table) -> list[Markup]:
-    """Return the class attribute of each column."""
-    return [_class_of(column, place, table) for place, column in enumerate(table.columns)]
-
-
 def _class_of(column: Column, place: int, table: Table) -> Markup:
-    """Return the classes of a column: numbers, code, or so short that it stays on one line."""
+    """Return the class attribute of a column: numbers, code, or so short that it stays on one line."""
     short = not column.is_number and all(len(row[place].text) <= SHORT and not row[place].pieces for row in table.rows)
     names = [
         name for name, is_so in (("number", column.is_number), ("code", column.is_code), ("short", short)) if is_so

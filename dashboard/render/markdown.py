@@ -116,33 +116,25 @@ def to_markdown(report: View) -> str:
 
     Appendices are left out. A sentence before the last line names them, another one the sections without room.
     """
-    head = [f"## {_words(report.title, report.headline)}", *([escaped(report.lead)] if report.lead else [])]
+    title = ": ".join(within(text) for text in (report.title, report.headline) if text)
+    head = [f"## {title}", *([escaped(report.lead)] if report.lead else [])]
     context = escaped(context_line(report.context))
     comment = _Comment(MOST_CHARACTERS - sum(map(len, [*head, context])))
     for part in report.parts:
         if not part.is_appendix:
             _part(comment, part, 3)
     appendices = [part.title for part in report.parts if part.is_appendix]
-    left_out = [*_left_out(comment.left_out), *_elsewhere(appendices)]
+    left_out = [
+        *_named("**Left out (no room): {}.**", comment.left_out, MOST_NAMED),
+        *_named("Appendices, in the HTML, PDF and JSON of this report: {}.", appendices, MOST_APPENDICES),
+    ]
     return without_commands("\n\n".join([*head, *comment.paragraphs, *left_out, context]) + "\n")
 
 
-def _words(*texts: str) -> str:
-    return ": ".join(within(text) for text in texts if text)
-
-
-def _left_out(titles: Sequence[str]) -> list[str]:
-    if not titles:
-        return []
-    names = first_of((end_cut(title, 40) for title in titles), MOST_NAMED)
-    return [f"**Left out (no room): {within(names)}.**"]
-
-
-def _elsewhere(titles: Sequence[str]) -> list[str]:
-    if not titles:
-        return []
-    names = first_of((end_cut(title, 40) for title in titles), MOST_APPENDICES)
-    return [f"Appendices, in the HTML, PDF and JSON of this report: {within(names)}."]
+def _named(sentence: str, titles: Sequence[str], most: int) -> list[str]:
+    """Return a sentence that names sections, if there are any; `{}` in it becomes their titles."""
+    names = first_of((end_cut(title, 40) for title in titles), most)
+    return [sentence.format(within(names))] if titles else []
 
 
 def _part(comment: _Comment, part: Section, level: int) -> None:
@@ -196,8 +188,7 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _cell(cell: Cell) -> str:
-    letter = f"**{within(cell.letter)}** " if cell.letter else ""
-    return f"{_mark(cell.tone, cell.text)}{letter}{within(cell.whole_text)}"
+    return _mark(cell.tone, cell.text) + _lettered(cell.letter, cell.whole_text)
 
 
 def _mark(tone: Tone, text: str) -> str:
@@ -280,15 +271,15 @@ def _chart(chart: Chart, under: str) -> _Written:
     median = f"Median: {amount(chart.median)} {chart.unit}." if chart.median is not None else ""
     more = f"{count(chart.more, 'more bar')} left out." if chart.more else ""
     rows = [
-        _row([_cell_of(bar.letter, bar.label), bar_text(bar), _mark(bar.tone, bar.mark) + within(bar.mark)])
+        _row([_lettered(bar.letter, bar.label), bar_text(bar), _mark(bar.tone, bar.mark) + within(bar.mark)])
         for bar in chart.bars
     ]
     head = _head(["", within(chart.unit), ""], [False, True, False])
     return _Written(_captioned(chart.title, under, head, median, more), rows, "\n", "bar", "bars")
 
 
-def _cell_of(letter: str, label: str) -> str:
-    return (f"**{within(letter)}** " if letter else "") + within(label)
+def _lettered(letter: str, text: str) -> str:
+    return (f"**{within(letter)}** " if letter else "") + within(text)
 
 
 def escaped(text: str) -> str:

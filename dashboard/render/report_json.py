@@ -15,6 +15,7 @@ from dashboard.compare.columns import Column as MatrixColumn
 from dashboard.compare.matrix import Cell as MatrixCell
 from dashboard.compare.matrix import Row as MatrixRow
 from dashboard.fleet.pieces import Text as Line
+from dashboard.fleet.pieces import to_plain
 from dashboard.views.blocks import (
     Bar,
     Block,
@@ -77,18 +78,9 @@ def to_report_json(report: View) -> str:
     return f"{REPORT.dump(report, indent=2).decode()}\n"
 
 
-def report_schema() -> dict[str, Any]:
-    """Return the JSON Schema of the document."""
-    return REPORT.schema()
-
-
 def _writable(text: str) -> str:
     """Replace halves of surrogate pairs, which UTF-8 does not have."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _joined(line: Line) -> str:
-    return _writable("".join(piece.text for piece in line))
 
 
 def _finite(attribute: str) -> Callable[[Any], float | None]:
@@ -123,7 +115,9 @@ def _kind(name: str) -> Key:
 
 Text = Annotated[str, PlainSerializer(_writable, return_type=str)]
 CellValue = bool | int | float | Text | tuple[Text, ...] | None
-CONTRACT = Contract(types={str: Text, Line: Annotated[Any, PlainSerializer(_joined, return_type=str)]})
+CONTRACT = Contract(
+    types={str: Text, Line: Annotated[Any, PlainSerializer(lambda line: _writable(to_plain(line)), return_type=str)]}
+)
 CONTRACT.object(Figure, "label", "value", "note", "tone")
 CONTRACT.object(
     Entry,

@@ -2,8 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterable
-from itertools import groupby
 from typing import Any
 
 from dashboard.rules.registry import Rule, Scope
@@ -14,8 +12,8 @@ SCOPES = {
     Scope.PAIR: "the prefill and the decode pool of one model",
     Scope.FLEET: "all replicas of all pools",
 }
-NOTE = "<!-- Written by `make docs` from the rule. -->"
 _ISSUE = re.compile(r"(?<![\w/.-])([A-Za-z0-9][\w.-]*/[\w.-]+)#(\d+)\b")
+_LINK = r"[\1#\2](https://github.com/\1/issues/\2)"
 
 
 def page_path(rule_id: str) -> str:
@@ -44,23 +42,8 @@ def rule_page(rule: Rule) -> str:
         "## Change or suppress it",
         _options(rule),
         "## Evidence",
-        "\n".join(f"- {_linked(line)}" for line in page.evidence),
+        "\n".join(f"- {_ISSUE.sub(_LINK, line)}" for line in page.evidence),
     ]
-    return "\n\n".join(parts) + "\n"
-
-
-def rule_index(rules: Iterable[Rule]) -> str:
-    """Return the index of all pages, by family."""
-    parts = [
-        "# Rules",
-        "One page per rule. The severity of a finding depends on what the pool shares; `fleet.yaml` can change it.",
-    ]
-    for family, members in groupby(rules, key=lambda rule: rule.family):
-        rows = [
-            f"| [{rule.id}]({rule.id}.md) | {rule.name} | {worst(rule)} | {_cell(headline(rule))} |" for rule in members
-        ]
-        head = "| rule | name | at worst | problem |\n| --- | --- | --- | --- |"
-        parts += [f"## {str(family).capitalize()}", "\n".join([head, *rows])]
     return "\n\n".join(parts) + "\n"
 
 
@@ -82,7 +65,7 @@ def severities(rule: Rule) -> str:
 
 def _severities(rule: Rule) -> str:
     rows = [
-        f"| {context} | {severity} | {_cell(rule.page.why.get(context, ''))} |"
+        f"| {context} | {severity} | {table_cell(rule.page.why.get(context, ''))} |"
         for context, severity in rule.severity.items()
     ]
     return "\n".join(["| context | severity | reason |", "| --- | --- | --- |", *rows])
@@ -127,11 +110,8 @@ def _options(rule: Rule) -> str:
     return "\n".join(lines)
 
 
-def _linked(line: str) -> str:
-    return _ISSUE.sub(r"[\1#\2](https://github.com/\1/issues/\2)", line)
-
-
-def _cell(text: str) -> str:
+def table_cell(text: str) -> str:
+    """Return a text within a cell of a table."""
     return text.replace("\n", " ").replace("|", "\\|")
 
 

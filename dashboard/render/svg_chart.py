@@ -3,7 +3,7 @@
 import math
 import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from html import escape
 from typing import NamedTuple
@@ -71,17 +71,19 @@ class _Frame(NamedTuple):
         return self.left + (self.right - self.left) * (value / self.longest)
 
 
-def to_svg(chart: Chart, *, context: str = "", standalone: bool = True) -> str:
-    """Draw a chart. Standalone it has its title, a white ground, and the line of its context below.
+def to_svg(chart: Chart, *, context: str = "") -> str:
+    """Draw a chart as a file: with its title, a white ground, and the line of its context below.
 
-    Inside a page it has neither; its classes (`ink`, `mute`, `rule`, `f0` to `f5`) let the page set the colours.
     Foreign text is escaped and cut in the middle.
     """
-    return _svg(chart, _frame(chart, 34.0 if standalone else 4.0), context if standalone else None)
+    return _svg(chart, _frame(chart, 34.0), context)
 
 
 def to_svgs(chart: Chart) -> tuple[str, ...]:
-    """Draw a chart for a page that may be printed: parts of one scale, each of which fits on a sheet."""
+    """Draw a chart for a page that may be printed: parts of one scale, each of which fits on a sheet.
+
+    Their classes (`ink`, `mute`, `rule`, `f0` to `f5`) let the page set the colours.
+    """
     frame = _frame(chart, 4.0)
     pieces = [chart.bars[start : start + MOST_ON_A_PAGE] for start in range(0, len(chart.bars), MOST_ON_A_PAGE)]
     last = len(pieces) - 1
@@ -90,13 +92,16 @@ def to_svgs(chart: Chart) -> tuple[str, ...]:
 
 
 def _svg(chart: Chart, frame: _Frame, context: str | None) -> str:
-    """Draw bars in a frame, standalone where there is a context."""
+    """Draw bars in a frame; with a context also the ground, the title, and what is below the axis."""
     bottom = frame.top + len(chart.bars) * frame.sizes.row
-    below = _below(chart, context) if context is not None else ()
+    more = f"and {count(chart.more, 'more bar')}, not shown" if chart.more else ""
+    below = [each for each in (more, context) if each] if context is not None else []
     height = bottom + 26 + 18 * len(below)
-    parts = [
-        f"<title>{_text(chart.title)}</title><desc>{_text(described(chart), 10 * LONGEST)}</desc>",
-        *(_ground(chart, height) if context is not None else ()),
+    parts = [f"<title>{_text(chart.title)}</title><desc>{_text(described(chart), 10 * LONGEST)}</desc>"]
+    if context is not None:
+        parts.append(f'<rect width="{WIDTH}" height="{_n(height)}" fill="{GROUND}"/>')
+        parts.append(_label(chart.title, 8, 22, _fit(chart.title, WIDTH - 16, 16), size=16, weight=True, css="ink"))
+    parts += [
         *_axis(chart, frame, bottom),
         *(_bar(bar, frame, frame.top + place * frame.sizes.row) for place, bar in enumerate(chart.bars)),
         *_median(chart, frame, bottom),
@@ -177,21 +182,12 @@ def _frame(chart: Chart, above: float) -> _Frame:
     )
 
 
-def _ground(chart: Chart, height: float) -> Iterable[str]:
-    yield f'<rect width="{WIDTH}" height="{_n(height)}" fill="{GROUND}"/>'
-    yield _label(chart.title, 8, 22, _fit(chart.title, WIDTH - 16, 16), size=16, weight=True, css="ink")
-
-
-def _below(chart: Chart, context: str) -> Sequence[str]:
-    more = f"and {count(chart.more, 'more bar')}, not shown" if chart.more else ""
-    return [each for each in (more, context) if each]
-
-
 def _axis(chart: Chart, frame: _Frame, bottom: float) -> Iterable[str]:
+    unit, name = next((each for each in _SCALES if frame.longest >= each[0]), (1.0, ""))
     for value in _ticks(frame.longest):
-        x = frame.x(value)
+        x, words = frame.x(value), f"{value / unit:,.10g} {name}".strip() if value else "0"
         yield f'<path class="rule" d="M{_n(x)} {_n(frame.top)}V{_n(bottom + 3)}" stroke="{LINE}"/>'
-        yield _label("", x, bottom + 17, _tick(value, frame.longest), size=12, anchor="middle")
+        yield _label("", x, bottom + 17, words, size=12, anchor="middle")
     yield _label("", frame.left - _GAP, bottom + 17, _fit(chart.unit, frame.left - _GAP, 12), size=12, anchor="end")
 
 
@@ -203,11 +199,6 @@ def _ticks(longest: float) -> list[float]:
     scale = 10.0 ** math.floor(math.log10(rough))
     step = max(each * scale for each in _STEPS if each * scale <= rough * (1 + 1e-9))
     return [place * step for place in range(int(longest / step * (1 + 1e-9)) + 1)]
-
-
-def _tick(value: float, longest: float) -> str:
-    unit, name = next((each for each in _SCALES if longest >= each[0]), (1.0, ""))
-    return f"{value / unit:,.10g} {name}".strip() if value else "0"
 
 
 def _bar(bar: Bar, frame: _Frame, y: float) -> str:

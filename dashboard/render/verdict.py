@@ -65,11 +65,12 @@ def failing(findings: Iterable[Finding], fail_on: Severity | None, baselines: Co
     """Return the findings at or above a level, and all deviations from these baselines; none where nothing fails."""
     if fail_on is None:
         return []
-    return [each for each in findings if each.severity.rank <= fail_on.rank or _deviates(each, baselines)]
-
-
-def _deviates(finding: Finding, baselines: Collection[str]) -> bool:
-    return finding.rule == BASELINE_RULE and any(each.holder in baselines for each in finding.evidence)
+    return [
+        finding
+        for finding in findings
+        if finding.severity.rank <= fail_on.rank
+        or (finding.rule == BASELINE_RULE and any(each.holder in baselines for each in finding.evidence))
+    ]
 
 
 def _level(fail_on: Severity | None, baselines: Sequence[str]) -> str:

@@ -29,7 +29,9 @@ def connectors(settings: Mapping[str, Setting]) -> tuple[Connector, ...]:
     name = native(settings, CONNECTOR)
     if not isinstance(name, str):
         return ()
-    role, options = native(settings, ROLE), dict(_options(settings))
+    role, below = native(settings, ROLE), f"{EXTRA}."
+    found = {path.removeprefix(below): native(settings, path) for path in settings if path.startswith(below)}
+    options = {name: value for name, value in found.items() if value is not None}
     if name != MULTI:
         return (Connector(name, role if isinstance(role, str) else None, options),)
     children = options.get("connectors")
@@ -54,12 +56,6 @@ def native(settings: Mapping[str, Setting], path: str) -> Any:
     """Return a reported value as native JSON; None for every other state."""
     setting = settings.get(path)
     return json.loads(setting.value) if setting is not None and setting.state is State.REPORTED else None
-
-
-def _options(settings: Mapping[str, Setting]) -> Iterator[tuple[str, Any]]:
-    for path in settings:
-        if path.startswith(f"{EXTRA}.") and (value := native(settings, path)) is not None:
-            yield path.removeprefix(f"{EXTRA}."), value
 
 
 def _children(entries: list[Any]) -> Iterator[Connector]:

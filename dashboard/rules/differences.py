@@ -169,13 +169,10 @@ def split(
     noun: str = "value",
 ) -> Draft:
     """Draft all values with their numbers of replicas, for the replicas that do not have the reference."""
-    sides = sides_text(((_label(value, path), len(replicas)) for value, replicas in holders.items()), noun)
+    texts = {value: names_of(value) if path == DEVICES else (value_piece(value, path),) for value in holders}
+    sides = sides_text(((texts[value], len(replicas)) for value, replicas in holders.items()), noun)
     odd = sorted(replica for value, replicas in holders.items() if value != reference for replica in replicas)
     return Draft(tuple(odd), write(head, sides, tail), value_evidence(path, holders, reference), fix)
-
-
-def _label(value: SettingValue, path: str) -> Text:
-    return names_of(value) if path == DEVICES else write(value_piece(value, path))
 
 
 def pair_differences(

@@ -137,7 +137,8 @@ def domain_of(declared: Declared, roles: Iterable[Role], documents: Iterable[Map
     """Return a pool's domain: declared, else inferred from its documents, else an approximate router."""
     known = tuple(documents)
     # Not prefix-hash: no current router recomputes vLLM's hashes by itself (llm-d/llm-d#1290, smg, Dynamo, Ray).
-    router = _first(declared.router, _router(known), Router.APPROXIMATE)
+    publishing = any(native(each, EVENTS) is True and native(each, PUBLISHER) != NO_PUBLISHER for each in known)
+    router = _first(declared.router, Router.KV_EVENTS if publishing else None, Router.APPROXIMATE)
     store = _first(declared.kv_store, _store(known), Store.NONE)
     apart = not {Role.PREFILL, Role.DECODE}.isdisjoint(roles) or any(native(each, ENCODER_ROLE) for each in known)
     disaggregated = _first(declared.disaggregated, apart or None, other=False)
@@ -153,11 +154,6 @@ def _first(declared: T | None, inferred: T | None, other: T) -> tuple[T, Origin]
     if declared is not None:
         return declared, Origin.DECLARED
     return (inferred, Origin.INFERRED) if inferred is not None else (other, Origin.ASSUMED)
-
-
-def _router(documents: Iterable[Mapping[str, Setting]]) -> Router | None:
-    publishing = (native(each, EVENTS) is True and native(each, PUBLISHER) != NO_PUBLISHER for each in documents)
-    return Router.KV_EVENTS if any(publishing) else None
 
 
 def _store(documents: Iterable[Mapping[str, Setting]]) -> Store | None:

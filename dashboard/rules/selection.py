@@ -1,7 +1,7 @@
 """Parts of a pool that a rule evaluates, and their values as evidence."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from packaging.version import Version
 
@@ -37,14 +37,18 @@ def publication(value: SettingValue, settings: Mapping[str, Setting]) -> Setting
 
 
 def evidence_of(
-    pool: PoolSubject, paths: Iterable[str], replicas: Collection[str] | None = None, *, is_reference: bool = False
-) -> Iterator[Evidence]:
-    """Yield what these replicas, or all members, report of settings, one row a value."""
-    wanted = frozenset(each.id for each in pool.members) if replicas is None else frozenset(replicas)
-    for path in paths:
-        for value, ids in pool.values(path).items():
-            if part := tuple(each for each in ids if each in wanted):
-                yield Evidence(path, *value, part, is_reference=is_reference)
+    pool: PoolSubject, paths: Iterable[str], replicas: Collection[str] | None = None, reference: Collection[str] = ()
+) -> tuple[Evidence, ...]:
+    """Return what these replicas, or all members, report of settings, one row a value; then what the reference does."""
+    odd = frozenset(each.id for each in pool.members) if replicas is None else frozenset(replicas)
+    sides = ((odd, False), (frozenset(reference), True))
+    return tuple(
+        Evidence(path, *value, part, is_reference=is_reference)
+        for path in paths
+        for wanted, is_reference in sides
+        for value, ids in pool.values(path).items()
+        if (part := tuple(each for each in ids if each in wanted))
+    )
 
 
 def first_engine_groups(pool: PoolSubject) -> Mapping[str, tuple[KVCacheGroup, ...]]:

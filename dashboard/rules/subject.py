@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
-from dashboard.compare.encoding import is_comparable, lookup_setting
+from dashboard.compare.encoding import is_comparable, lookup_setting, lookup_value
 from dashboard.compare.prefix import canonical_digests
 from dashboard.fleet import Baseline, Document, Engine, Pool, Replica, Setting, SettingValue, State
 from dashboard.rules.domain import Domain, ImpactContext
@@ -49,12 +49,6 @@ def group_by_native(values: Mapping[str, Any]) -> Holders:
 def setting_value(value: Any) -> SettingValue:
     """Return native JSON as a setting's value; None as an option that is not set."""
     return NOT_SET if value is None else SettingValue(canonical_text(value), State.REPORTED)
-
-
-def reported(settings: Mapping[str, Setting], path: str) -> SettingValue | None:
-    """Return what a document reports of a path, null included; None for every other state."""
-    setting = lookup_setting(settings, path)
-    return SettingValue(setting.value, setting.state) if setting is not None and is_comparable(setting.state) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +232,7 @@ class PoolSubject:
 
     def _grouped(self, path: str, meaning: Meaning | None) -> Holders:
         def read(settings: Mapping[str, Setting]) -> SettingValue | None:
-            value = reported(settings, path)
+            value = lookup_value(settings, path)
             return meaning(value, settings) if meaning is not None and value is not None else value
 
         return self.conclude(read)

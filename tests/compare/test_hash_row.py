@@ -71,7 +71,6 @@ def test_a_column_differs_where_its_hashes_are_not_those_of_the_reference(
     assert [(cell.state, cell.value, cell.tellers) for cell in found.cells] == cells
     assert (found.path, found.label) == ("the path", "block hashes")
     assert found.differs == any(state is DIFFERS for state, *_ in cells)
-    assert found.comparable == any(state in {SAME, DIFFERS} for state, *_ in cells)
     assert found.tie == (columns == [["a", "b", "c"]])
 
 

@@ -128,7 +128,6 @@ def test_a_cell_has_a_value_and_its_state_or_the_reason_without_one(
 
     assert list(row.cells) == cells
     assert row.differs == any(cell.state is DIFFERS for cell in cells)
-    assert row.comparable == (reference is not COHORT_B)
 
 
 def test_a_setting_that_the_version_lacks_is_unsupported() -> None:
@@ -201,7 +200,7 @@ def test_the_band_has_all_its_paths_reported_or_not_but_no_ignored_one() -> None
     ignored = build_matrix(pool, documents, MAJORITY, band=PREFIX_PATHS)
 
     assert [row.path for row in band.rows] == list(PREFIX_PATHS)
-    assert (band.rows[0].label, states(band.rows[0]), band.rows[0].comparable) == ("vLLM version", [ABSENT] * 3, False)
+    assert (band.rows[0].label, states(band.rows[0])) == ("vLLM version", [ABSENT] * 3)
     assert (band.equal, band.uncompared, band.filtered) == (0, 0, 0)
     assert "cache_config.block_size" not in {row.path for each in ignored for row in each.rows}
     assert ignored.band.ignored == 1
@@ -234,7 +233,6 @@ def test_a_baseline_has_the_first_column_and_its_tolerated_values_are_the_same()
         "same": (['"not agreed"', "1", "1"], [UNKNOWN] * 3),
         "odd": (['"not agreed"', "2", "2"], [UNKNOWN] * 3),
     }
-    assert [row.path for row in whole.rows if not row.comparable] == ["odd", "same"]
     assert states(row_of(replicas, "seqs")) == [SAME, DIFFERS]
     assert matrices(MAJORITY, DEVIATING, baseline=AGREED) == matrices(MAJORITY, DEVIATING)
 

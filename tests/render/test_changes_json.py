@@ -9,7 +9,7 @@ import jsonschema
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
 from dashboard.analysis.changes.models import Changes
-from dashboard.render.changes_json import changes_json, changes_schema
+from dashboard.render.changes_json import CHANGES, changes_json
 from tests.analysis.changes.sides import BLOCK_SIZE, NEW, between, chat, fleet
 from tests.builders import document, engine, hostile, story
 
@@ -18,7 +18,7 @@ ODD = [*chat(3), *chat(1, NEW, first=4)]
 
 def written(changes: Changes) -> Any:
     found = json.loads(changes_json(changes))
-    jsonschema.validate(found, changes_schema())
+    jsonschema.validate(found, CHANGES.schema())
     return found
 
 

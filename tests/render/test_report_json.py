@@ -7,7 +7,7 @@ import jsonschema
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dashboard.render.report_json import report_schema, to_report_json
+from dashboard.render.report_json import REPORT, to_report_json
 from dashboard.views.blocks import (
     Bar,
     Block,
@@ -27,7 +27,7 @@ from tests.sample_reports import attack, differences, report
 
 def document(of: View) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(to_report_json(of))
-    jsonschema.validate(found, report_schema())
+    jsonschema.validate(found, REPORT.schema())
     return found
 
 

@@ -7,10 +7,11 @@ import pytest
 import yaml
 
 from dashboard.render.console import to_rule_table
-from dashboard.render.rule_markdown import headline, rule_index, rule_page, severities, worst
+from dashboard.render.rule_markdown import headline, rule_page, severities, worst
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.findings import Draft
 from dashboard.rules.registry import Rule, Scope, rule
+from tests.tools.write_docs import rule_index
 
 
 @rule("CP-99", needs=("engines",), scope=Scope.FLEET, least=1)

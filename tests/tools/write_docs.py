@@ -1,14 +1,17 @@
 """Write what is generated under docs/; a test fails when it is stale."""
 
 import json
+from collections.abc import Iterable
+from itertools import groupby
 from pathlib import Path
 
-from dashboard.analysis.documents.findings import findings_schema
-from dashboard.analysis.documents.fleet import fleet_schema
-from dashboard.render.changes_json import changes_schema
-from dashboard.render.report_json import report_schema
-from dashboard.render.rule_markdown import NOTE, page_path, rule_index, rule_page
+from dashboard.analysis.documents.findings import FINDINGS
+from dashboard.analysis.documents.fleet import fleet_object
+from dashboard.render.changes_json import CHANGES
+from dashboard.render.report_json import REPORT
+from dashboard.render.rule_markdown import headline, page_path, rule_page, table_cell, worst
 from dashboard.rules.catalogue import ALL_RULES
+from dashboard.rules.registry import Rule
 from tests.tools import command_line, config_api
 
 ROOT = Path(__file__).parents[2]
@@ -17,23 +20,40 @@ FINDINGS_SCHEMA = SCHEMA.with_name("findings.schema.json")
 CHANGES_SCHEMA = SCHEMA.with_name("changes.schema.json")
 REPORT_SCHEMA = SCHEMA.with_name("report.schema.json")
 RULES = SCHEMA.with_name("rules")
+NOTE = "<!-- Written by `make docs` from the rule. -->"
 
 
 def schema_texts() -> dict[Path, str]:
     """Return the JSON Schemas as they are committed, by file."""
-    schemas = {
-        SCHEMA: fleet_schema(),
-        FINDINGS_SCHEMA: findings_schema(),
-        CHANGES_SCHEMA: changes_schema(),
-        REPORT_SCHEMA: report_schema(),
+    documents = {
+        SCHEMA: fleet_object(full=True),
+        FINDINGS_SCHEMA: FINDINGS,
+        CHANGES_SCHEMA: CHANGES,
+        REPORT_SCHEMA: REPORT,
     }
-    return {file: json.dumps(schema, indent=2, sort_keys=True) + "\n" for file, schema in schemas.items()}
+    return {file: json.dumps(each.schema(), indent=2, sort_keys=True) + "\n" for file, each in documents.items()}
 
 
 def rule_pages() -> dict[Path, str]:
     """Return the page of every rule and their index, by file."""
     pages = {ROOT / page_path(rule.id): rule_page(rule) for rule in ALL_RULES}
     return {file: f"{NOTE}\n\n{text}" for file, text in {**pages, RULES / "README.md": rule_index(ALL_RULES)}.items()}
+
+
+def rule_index(rules: Iterable[Rule]) -> str:
+    """Return the index of all pages, by family."""
+    parts = [
+        "# Rules",
+        "One page per rule. The severity of a finding depends on what the pool shares; `fleet.yaml` can change it.",
+    ]
+    for family, members in groupby(rules, key=lambda rule: rule.family):
+        rows = [
+            f"| [{rule.id}]({rule.id}.md) | {rule.name} | {worst(rule)} | {table_cell(headline(rule))} |"
+            for rule in members
+        ]
+        head = "| rule | name | at worst | problem |\n| --- | --- | --- | --- |"
+        parts += [f"## {str(family).capitalize()}", "\n".join([head, *rows])]
+    return "\n\n".join(parts) + "\n"
 
 
 def main() -> None:

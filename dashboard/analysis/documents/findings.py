@@ -62,11 +62,6 @@ def findings_json(fleet: Fleet, generated_at: datetime, *, indent: int | None = 
     return FINDINGS.dump(Extended(fleet, {"generated_at": generated_at}), indent=indent)
 
 
-def findings_schema() -> dict[str, Any]:
-    """Return the JSON Schema of the document."""
-    return FINDINGS.schema()
-
-
 def pool_rows(fleet: Fleet) -> tuple[Extended, ...]:
     """Return the pools of a fleet with what the rules found, and whether their replicas share prefixes."""
     inspection, tallies = fleet.inspection, tally_pools(fleet.inspection)

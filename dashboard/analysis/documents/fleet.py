@@ -50,11 +50,6 @@ def fleet_json(fleet: Fleet, generated_at: datetime, *, full: bool = False, inde
     return fleet_object(full=full).dump(Extended(fleet, {"generated_at": generated_at}), indent=indent)
 
 
-def fleet_schema() -> dict[str, Any]:
-    """Return the JSON Schema of the document, with and without --full: what only that adds is not required."""
-    return fleet_object(full=True).schema()
-
-
 @lru_cache(maxsize=MOST_KNOWN)
 def _known_object(setting: Setting) -> dict[str, Any]:
     return {"value": native(setting.value), "state": setting.state, "source": setting.source}
@@ -252,10 +247,6 @@ def _declare_engines(contract: Contract) -> None:
     )
 
 
-def _distinctions(cohort: Cohort) -> tuple[Extended, ...]:
-    return tuple(Extended(value, {"path": path}) for path, value in cohort.distinguishing.items())
-
-
 def _declare_pools(contract: Contract) -> None:
     contract.object(
         SharingCell,
@@ -288,7 +279,11 @@ def _declare_pools(contract: Contract) -> None:
         Cohort,
         Key("cohort", of="letter"),
         "document replicas",
-        Key("distinguishing", tuple[Annotated[Any, distinction], ...], _distinctions),
+        Key(
+            "distinguishing",
+            tuple[Annotated[Any, distinction], ...],
+            lambda cohort: tuple(Extended(value, {"path": path}) for path, value in cohort.distinguishing.items()),
+        ),
     )
     contract.object(
         Pool,
@@ -300,7 +295,7 @@ def _declare_pools(contract: Contract) -> None:
 
 @cache
 def fleet_object(*, full: bool) -> JsonObject:
-    """Return the declaration of the document."""
+    """Return the declaration of the document; `full` for its JSON Schema: what only that adds is not required."""
     replicas = Contract(findings.CONTRACT, types={int: Count}, full=full)
     _declare_settings(replicas)
     _declare_replicas(replicas)

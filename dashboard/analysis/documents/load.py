@@ -1,12 +1,11 @@
 """A saved fleet read back: what `poll --format json --full` wrote, evaluated again without a network.
 
-Replicas are as they were when the poll ended: a rollout is evaluated at that time, expired suppressions today.
+Replicas are as they were when the poll ended: rollouts and suppressions are evaluated at that time.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import date
 from typing import Any
 
 from pydantic import ValidationError
@@ -29,11 +28,10 @@ LONGEST = 400  # characters of what a sentence quotes of the file
 LISTS = {"engines": ("dp_rank",), "devices": ("dp_rank", "rank"), "kv_cache_groups": ("dp_rank", "group_id")}
 
 
-def read_snapshot(raw: bytes, policy: Policy | None = None, today: date | None = None) -> Fleet:
-    """Return the fleet that was saved, evaluated under `policy`; raise SnapshotError for a file that has none.
+def read_snapshot(raw: bytes) -> Fleet:
+    """Return the fleet that was saved, evaluated under its own policy; raise SnapshotError for a file that has none.
 
-    Without a policy the one that was saved with the fleet is used. `today` decides which suppressions are expired; it
-    is the day of the poll by default. Pools and findings in the file are ignored: both are derived again.
+    Pools and findings in the file are ignored: both are derived again.
     """
     try:
         saved = _saved(raw)
@@ -51,8 +49,8 @@ def read_snapshot(raw: bytes, policy: Policy | None = None, today: date | None =
     documents = {key: Document(key, version_of(each), each) for key, each in saved["documents"].items()}
     polled_at = saved["data_as_of"]
     fleet = assembled(saved["fleet"], replicas, documents, polled_at=polled_at, ignore=saved["ignored"])
-    policy = policy or saved["policy"] or Policy()
-    return inspected(replace(fleet, policy=policy, discovery_errors=saved["discovery_errors"]), polled_at, today)
+    policy = saved["policy"] or Policy()
+    return inspected(replace(fleet, policy=policy, discovery_errors=saved["discovery_errors"]), polled_at)
 
 
 def check_nodes(raw: bytes) -> None:

@@ -7,6 +7,7 @@ from statistics import median
 
 from dashboard.analysis.whatif.models import CapacityForecast, RankForecast
 from dashboard.capacity.engines import load_of
+from dashboard.capacity.outliers import devices_of
 from dashboard.compare.encoding import lookup_value
 from dashboard.fleet import Basis, Document, Engine, Replica, Setting, SettingChange
 from dashboard.fleet.formatting import count, joined, middle_cut, one_line
@@ -144,12 +145,6 @@ def contradict(one: Mapping[str, Setting], other: Mapping[str, Setting]) -> bool
 def decides(path: str) -> bool:
     """Return whether a setting decides capacity."""
     return any(fnmatchcase(path, glob) for glob in DECIDES_CAPACITY)
-
-
-def devices_of(replica: Replica, dp_rank: int) -> tuple[str, ...]:
-    """Return the names of a rank's devices; those of other ranks where its own are not reported."""
-    own = {each.name for each in replica.devices if each.dp_rank == dp_rank}
-    return tuple(sorted(own or {each.name for each in replica.devices}))
 
 
 def engines_after(replica: Replica, ranks: Sequence[RankForecast], after: Document) -> tuple[Engine, ...]:

@@ -16,16 +16,7 @@ from dashboard.analysis.whatif.models import Group, RankForecast, WhatIf
 from dashboard.analysis.whatif.paste import in_turn, planned_changes
 from dashboard.compare.baseline import agreed_paths, agreed_settings, deviations, usual_values
 from dashboard.compare.encoding import NULL, encode, lookup_value
-from dashboard.fleet import (
-    Baseline,
-    Cohort,
-    Document,
-    Pool,
-    Replica,
-    SettingChange,
-    SettingValue,
-    cohort_letters,
-)
+from dashboard.fleet import Baseline, Cohort, Document, Pool, Replica, SettingChange, SettingValue, cohort_letters
 from dashboard.fleet.formatting import count
 from dashboard.rules.apply_method import ApplyMethod, manual_methods
 from dashboard.rules.capacity.graphs import are_derived_sizes
@@ -105,22 +96,17 @@ def _plan(fleet: Fleet, name: str, chosen: str | Baseline) -> _Plan:
             for key, document in documents.items()
         }
     else:
-        target = _cohort(pool, chosen)
-        settings = target.settings
-        found = _changes_to_cohort(documents, target)
+        cohort = next((each for each in pool.cohorts if each.letter == chosen), None)
+        if cohort is None:
+            raise KeyError(f"Pool {name} has no cohort {chosen}.")
+        target, settings = cohort, cohort.settings
+        found = _changes_to_cohort(documents, cohort)
     changes = {
         key: tuple(sorted(each for each in own if not any(fnmatchcase(each.path, glob) for glob in fleet.ignored)))
         for key, own in found.items()
     }
     after = {key: document_after(documents[key], each, settings) for key, each in changes.items()}
     return _Plan(fleet, pool, members, target, changes, after, usual)
-
-
-def _cohort(pool: Pool, letter: str) -> Cohort:
-    cohort = next((each for each in pool.cohorts if each.letter == letter), None)
-    if cohort is None:
-        raise KeyError(f"Pool {pool.name} has no cohort {letter}.")
-    return cohort
 
 
 def _changes_to_cohort(documents: Mapping[str, Document], target: Cohort) -> dict[str, list[SettingChange]]:

@@ -6,14 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from dashboard.compare.encoding import lookup_value
 from dashboard.fleet import Replica, Setting, SettingValue, Source, State
 from dashboard.fleet.pieces import joined, value
 from dashboard.rules.differences import extended, pool_differences
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.selection import evidence_of
-from dashboard.rules.sentences import MAX_VALUES, first_texts, name_piece, names_text, setting_piece, write
-from dashboard.rules.subject import PoolSubject, reported, setting_value
+from dashboard.rules.sentences import ADAPTERS, MAX_VALUES, first_texts, name_piece, names_text, setting_piece, write
+from dashboard.rules.subject import PoolSubject, setting_value
 from dashboard.vllm.spelling import canonical_text
 
 MAX_MODEL_LEN = "model_config.max_model_len"
@@ -21,7 +22,6 @@ TOO_LONG = "If vLLM then reports too little memory, set the length that fits the
 NAMES = "served_model_names"
 FIRST_NAME_DIFFERS = "The first name labels all metrics, so queries by name miss some replicas."
 MAX_NAMES = 3  # names in a sentence before the rest is counted
-ADAPTERS = "adapters"
 UNKNOWN_PATH = "/path/to/it"  # where no replica reports the path, or several differ (SH-05)
 MAX_RANK = "lora_config.max_lora_rank"  # null only where LoRA is not enabled
 LORA_LIMITS = (
@@ -238,7 +238,7 @@ def lora_limits_differ(pool: PoolSubject) -> Iterator[Draft]:
         yield replace(
             draft,
             text=write("LoRA support differs: ", sides, "."),
-            evidence=tuple(evidence_of(pool, [MAX_RANK])),
+            evidence=evidence_of(pool, [MAX_RANK]),
             remedy=ENABLE_LORA,
         )
 
@@ -278,13 +278,14 @@ def queue_limits_differ(pool: PoolSubject) -> Iterator[Draft]:
     for draft in pool_differences(pool, QUEUE_LIMITS, _per_rank):
         paths = (*dict.fromkeys(each.path for each in draft.evidence), RANKS)
         text = extended(draft.text, " (per DP rank, by ", setting_piece(RANKS), ").")
-        evidence = tuple(evidence_of(pool, paths))
-        yield replace(draft, text=text, evidence=evidence, remedy=SCALE_LIMITS, confidence=Confidence.DERIVED)
+        yield replace(
+            draft, text=text, evidence=evidence_of(pool, paths), remedy=SCALE_LIMITS, confidence=Confidence.DERIVED
+        )
 
 
 def _per_rank(limit: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
     """Divide a limit by the number of DP ranks; one that is no number stays."""
-    number, size = json.loads(limit.value), reported(settings, RANKS)
+    number, size = json.loads(limit.value), lookup_value(settings, RANKS)
     ranks = json.loads(size.value) if size is not None and size.state is State.REPORTED else 1
     if type(number) is not int or type(ranks) is not int or ranks < 1:
         return limit

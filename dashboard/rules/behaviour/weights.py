@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from dashboard.compare.encoding import lookup_value
 from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules.connector_options import native
 from dashboard.rules.differences import DEVICES, pool_differences, split
@@ -13,7 +14,7 @@ from dashboard.rules.findings import Confidence, Draft, Remedy, Severity, Snippe
 from dashboard.rules.registry import rule
 from dashboard.rules.selection import evidence_of
 from dashboard.rules.sentences import write
-from dashboard.rules.subject import NOT_SET, PoolSubject, group_by_native, reported, setting_value
+from dashboard.rules.subject import NOT_SET, PoolSubject, group_by_native, setting_value
 from dashboard.rules.value_equivalence import (
     AUTO,
     CACHE_DTYPE,
@@ -193,7 +194,7 @@ def precision_differs(pool: PoolSubject) -> Iterator[Draft]:
 
 def _where_mamba(dtype: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
     """Count a dtype of Mamba state as not set for models without it: vLLM sets no block size for them."""
-    block = reported(settings, MAMBA_BLOCK)
+    block = lookup_value(settings, MAMBA_BLOCK)
     return NOT_SET if block is not None and block.state is State.NULL else dtype
 
 

@@ -67,13 +67,11 @@ def compilation_differs(pool: PoolSubject) -> Iterator[Draft]:
     yield from pool_differences(pool, [EAGER])
     compiled = pool.without(pool.values(EAGER).get(YES, ()))
     yield from pool_differences(compiled, COMPILED)
-    yield from pool_differences(compiled, [GRAPH_MODE], _by_name)
+    yield from pool_differences(
+        compiled, [GRAPH_MODE], lambda mode, _: mode._replace(value=MODES.get(mode.value.replace(" ", ""), mode.value))
+    )
     without_graphs = (compiled.values(path).get(each, ()) for path in (SIZES, LARGEST) for each in NO_GRAPHS)
     yield from _size_differences(compiled.without({replica for ids in without_graphs for replica in ids}))
-
-
-def _by_name(mode: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
-    return mode._replace(value=MODES.get(mode.value.replace(" ", ""), mode.value))
 
 
 def _size_differences(pool: PoolSubject) -> Iterator[Draft]:

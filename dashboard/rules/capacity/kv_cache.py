@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from dashboard.capacity.memory import Cause, Part, Parts, main_cause, memory_parts, usual_parts
-from dashboard.capacity.outliers import TOLERANCE, medians, outliers, tied
+from dashboard.capacity.outliers import TOLERANCE, devices_of, medians, outliers, tied
 from dashboard.fleet import Basis, Engine, Replica, SettingValue, State
 from dashboard.fleet.formatting import LONG_TEXT, count, joined, middle_cut, one_line
 from dashboard.fleet.pieces import Text, value
@@ -167,7 +167,11 @@ def _kinds(pool: PoolSubject, tolerance: float) -> Iterator[_Kind]:
     known = [(member, engine) for member, engine in everyone if engine.kv_cache_size_tokens is not None]
     tokens = [engine.kv_cache_size_tokens or 0 for _, engine in known]
     keys = [
-        _Key(_devices(member, engine), shapes[member.id], engine.reason if engine.basis is Basis.ASSUMED else None)
+        _Key(
+            devices_of(member, engine.dp_rank),
+            shapes[member.id],
+            engine.reason if engine.basis is Basis.ASSUMED else None,
+        )
         for member, engine in known
     ]
     middle, ties = medians(keys, tokens), tied(keys, tokens, tolerance)
@@ -194,12 +198,6 @@ def _shapes(pool: PoolSubject) -> dict[str, tuple[Hashable, ...]]:
         usual = next(iter(holders), None)
         shapes = {replica: (*shape, own.get(replica, usual)) for replica, shape in shapes.items()}
     return shapes
-
-
-def _devices(replica: Replica, engine: Engine) -> tuple[str, ...]:
-    """Return the names of an engine's devices; where not reported, those of the replica's other engines."""
-    own = {each.name for each in replica.devices if each.dp_rank == engine.dp_rank}
-    return tuple(sorted(own or {each.name for each in replica.devices}))
 
 
 def _conditions(key: _Key, keys: Sequence[_Key], total: int) -> Iterator[str]:

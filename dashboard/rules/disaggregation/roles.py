@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
+from dashboard.compare.encoding import lookup_value
 from dashboard.fleet import Replica, Role, Setting, State
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import Text, value
@@ -17,15 +18,7 @@ from dashboard.rules.identity.addresses import NIXL_HOST, is_local
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.remedy import set_to
 from dashboard.rules.sentences import setting_piece, values_text, write
-from dashboard.rules.subject import (
-    FleetSubject,
-    Holders,
-    PoolSubject,
-    group_by_native,
-    group_by_value,
-    reported,
-    setting_value,
-)
+from dashboard.rules.subject import FleetSubject, Holders, PoolSubject, group_by_native, group_by_value, setting_value
 
 PRODUCER, CONSUMER, BOTH = "kv_producer", "kv_consumer", "kv_both"
 LABELS = ("role", "llm-d.ai/role")  # of the target: ours, and llm-d's
@@ -141,7 +134,7 @@ def _members(pool: PoolSubject) -> Iterator[_Member]:
 
 def _roles(settings: Mapping[str, Setting]) -> frozenset[str] | None:
     """Return the roles of a document's connectors; None where not reported."""
-    if reported(settings, ROLE) is None:
+    if lookup_value(settings, ROLE) is None:
         return None
     return frozenset(each.role for each in connectors(settings) if each.role in (PRODUCER, CONSUMER, BOTH))
 
@@ -187,7 +180,7 @@ def _of_one_model(fleet: FleetSubject, pools: Sequence[PoolSubject]) -> list[Poo
 
 def _without_role(pool: PoolSubject) -> list[str]:
     """Return the members with neither a label nor a reported role."""
-    missing = pool.of_documents(lambda settings: reported(settings, ROLE) is None)
+    missing = pool.of_documents(lambda settings: lookup_value(settings, ROLE) is None)
     return [each.id for each in pool.members if missing[each.id] and not any(label in each.labels for label in LABELS)]
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from dashboard.compare.encoding import lookup_value
 from dashboard.fleet import Setting, SettingValue, State
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import Text, joined, value
@@ -15,10 +16,10 @@ from dashboard.rules.disaggregation.handshake import has_group, has_nixl
 from dashboard.rules.domain import OFFLOADING, tiers_of
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
-from dashboard.rules.routing.blocks import is_size
-from dashboard.rules.selection import first_engine_groups
+from dashboard.rules.routing.blocks import BLOCK_SIZE, DCP, is_size
+from dashboard.rules.selection import PREFIX_CACHING, first_engine_groups
 from dashboard.rules.sentences import write
-from dashboard.rules.subject import Holders, PairSubject, PoolSubject, group_by_native, reported, setting_value
+from dashboard.rules.subject import Holders, PairSubject, PoolSubject, group_by_native, setting_value
 
 PULL = {"NixlConnector": "NixlPullConnector"}  # two names of one connector
 # Connectors that keep KV cache in the replica.
@@ -26,9 +27,6 @@ LOCAL = frozenset(
     {"SimpleCPUOffloadConnector", "DecodeBenchConnector", "HiSparseConnector", "ExampleHiddenStatesConnector"}
 )
 TP, PP = "parallel_config.tensor_parallel_size", "parallel_config.pipeline_parallel_size"
-DCP = "parallel_config.decode_context_parallel_size"
-BLOCK_SIZE = "cache_config.block_size"
-PREFIX_CACHING = "cache_config.enable_prefix_caching"
 BUFFER = f"{SECTION}.kv_buffer_device"
 LENGTH = "model_config.max_model_len"
 GROUPS = "kv_cache_groups"
@@ -83,7 +81,7 @@ def prefill_decode_connector_differs(pair: PairSubject) -> Iterator[Draft]:
 
 def _shared_connectors(settings: Mapping[str, Setting]) -> SettingValue | None:
     """Return the names of a document's connectors that share KV cache; None where unknown."""
-    connector = reported(settings, CONNECTOR)
+    connector = lookup_value(settings, CONNECTOR)
     if connector is None:
         return None
     found = connectors(settings)

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from dashboard.compare.encoding import is_comparable
 from dashboard.fleet import Replica
 from dashboard.rules.connector_options import connectors
-from dashboard.rules.domain import tiers_of
+from dashboard.rules.domain import EVENTS, tiers_of
 from dashboard.rules.subject import FleetSubject, Subject
-from dashboard.vllm.identity import TOPIC
+from dashboard.vllm.identity import EVENT_TOPIC, TOPIC
 
 DP_SIZE = "parallel_config.data_parallel_size"
 DP_RANK = "parallel_config.data_parallel_rank"
@@ -20,12 +20,7 @@ MAX_PORT = 65_535
 NIXL, P2P = "Nixl", "p2p"  # part of connector names, and the kind of a tier
 NIXL_HOST, NIXL_PORT = "env.VLLM_NIXL_SIDE_CHANNEL_HOST", "env.VLLM_NIXL_SIDE_CHANNEL_PORT"
 P2P_HOST, P2P_PORT = "env.VLLM_P2P_SIDE_CHANNEL_HOST", "env.VLLM_P2P_SIDE_CHANNEL_PORT"
-PUBLISHES = "kv_events_config.enable_kv_cache_events"
-ENDPOINT, REPLAY, EVENT_TOPIC = (
-    "kv_events_config.endpoint",
-    "kv_events_config.replay_endpoint",
-    "kv_events_config.topic",
-)
+ENDPOINT, REPLAY = "kv_events_config.endpoint", "kv_events_config.replay_endpoint"
 
 _ID = re.compile(r"[a-z]+://(\[[^\]]*\]|[^:/]*)")
 _ENDPOINT = re.compile(r"tcp://(?P<host>\[[^\]]*\]|[^\s:]*|::):(?P<port>\d{1,5})", re.ASCII)
@@ -67,7 +62,7 @@ def event_sockets(fleet: FleetSubject) -> Iterator[Socket]:
     Ranks report a port with or without their rank added, by version. To an endpoint with a host, publishers connect:
     several may.
     """
-    publishes, offsets = fleet.identity(PUBLISHES), ranks_of(fleet)
+    publishes, offsets = fleet.identity(EVENTS), ranks_of(fleet)
     for path, name in ((ENDPOINT, "KV events"), (REPLAY, "KV event replay")):
         for replica, value in fleet.identity(path).items():
             found = endpoint_of(value)
@@ -80,7 +75,7 @@ def event_sockets(fleet: FleetSubject) -> Iterator[Socket]:
 
 def topics(fleet: FleetSubject) -> dict[str, list[str]]:
     """Return the replicas by topic, of topics with a pod: `kv@10.0.0.5:8000@chat`."""
-    publishes = fleet.identity(PUBLISHES)
+    publishes = fleet.identity(EVENTS)
     found: dict[str, list[str]] = defaultdict(list)
     for replica, topic in fleet.identity(EVENT_TOPIC).items():
         names_pod = isinstance(topic, str) and (match := TOPIC.match(topic)) is not None and match["pod"]

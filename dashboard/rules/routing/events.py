@@ -13,6 +13,7 @@ from dashboard.rules import remedy
 from dashboard.rules.differences import pool_differences
 from dashboard.rules.domain import EVENTS, PUBLISHER, Origin, Router
 from dashboard.rules.findings import Confidence, Draft, Evidence, NotEvaluated, Remedy, Snippet
+from dashboard.rules.identity.addresses import DP_RANK, ENDPOINT, REPLAY
 from dashboard.rules.registry import rule
 from dashboard.rules.selection import VERSION, evidence_of, expectation, most_used_version, publication, publishing
 from dashboard.rules.sentences import (
@@ -27,7 +28,7 @@ from dashboard.rules.sentences import (
 )
 from dashboard.rules.subject import Meaning, PoolSubject
 from dashboard.rules.value_equivalence import NO, YES
-from dashboard.vllm.identity import TOPIC
+from dashboard.vllm.identity import EVENT_TOPIC, TOPIC
 from dashboard.vllm.spelling import canonical_text
 from dashboard.vllm.versions import has_change
 
@@ -35,12 +36,8 @@ from dashboard.vllm.versions import has_change
 # (verl-project/uni-agent#216 ran it).
 MAPS_SINCE = (0, 24, 0)
 ZMQ = SettingValue('"zmq"', State.REPORTED)
-ENDPOINT = "kv_events_config.endpoint"
-REPLAY = "kv_events_config.replay_endpoint"
-RANK = "parallel_config.data_parallel_rank"
 PORT = re.compile(r":\d+$")
 WILDCARD = "*"
-TOPIC_PATH = "kv_events_config.topic"
 MODEL = "model"
 # The placeholders of a template: none matches the text of another.
 PLACEHOLDERS = {"host": r"(?:\[[^\]@]*\]|[^@:\[\]]+)", "port": r"\d+", MODEL: r".+"}
@@ -96,7 +93,6 @@ def event_format_differs(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
     if not (maps and replicas):
         return
     is_published = {member.id for member in senders.members}.issubset(pool.values(EVENTS, publication).get(YES, ()))
-    rows = (*evidence_of(senders, [VERSION], replicas), *evidence_of(senders, [VERSION], maps, is_reference=True))
     versions = values_text(senders.only(replicas).values(VERSION), last=" and ")
     changed = ".".join(map(str, MAPS_SINCE))
     newer = most_used_version(senders.only(maps))
@@ -106,7 +102,7 @@ def event_format_differs(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
             *("vLLM ", versions, " sends KV events as arrays; "),
             f"{count(len(maps), 'other replica')} use maps, the format since {changed}.",
         ),
-        rows,
+        evidence_of(senders, [VERSION], replicas, maps),
         remedy.set_to(
             [(VERSION, newer)],
             f"Update these replicas to vLLM {to_text(newer)} like the others (ID-08), or make the router's reader of "
@@ -169,12 +165,12 @@ def events_not_published(pool: PoolSubject) -> Iterator[Draft]:
     yield Draft(
         off,
         write("KV events are not published", others if on else by_none),
-        (*evidence_of(pool, (EVENTS, PUBLISHER), off), *evidence_of(pool, [EVENTS], on, is_reference=True)),
+        (*evidence_of(pool, (EVENTS, PUBLISHER), off), *evidence_of(pool, [EVENTS], (), on)),
         remedy.set_to([(EVENTS, YES), (PUBLISHER, ZMQ)], "Enable KV events on these replicas and restart them."),
     )
 
 
-@rule("RT-10", needs=(TOPIC_PATH,), least=1)
+@rule("RT-10", needs=(EVENT_TOPIC,), least=1)
 def event_topic_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas publish KV events under topics of different form, or not in the router's form.
 
@@ -202,18 +198,18 @@ def event_topic_differs(pool: PoolSubject) -> Iterator[Draft]:
         and stores all events under a replica `10.0.0.7` without a port, which serves nothing.
     """
     senders, template = publishing(pool), pool.domain.expects.event_topic
-    if pool.is_ignored(TOPIC_PATH):
+    if pool.is_ignored(EVENT_TOPIC):
         return
-    topics = senders.identity(TOPIC_PATH)
+    topics = senders.identity(EVENT_TOPIC)
     wrong = {
         each.id for each in senders.members if each.id in topics and not _is_right(topics[each.id], template, each)
     }
-    for topic, replicas in senders.values(TOPIC_PATH).items():
+    for topic, replicas in senders.values(EVENT_TOPIC).items():
         if odd := wrong.intersection(replicas):
             yield _wrong_topic(senders.only(odd), topic, template)
     if template is None:
         rest = senders.without(wrong)
-        yield from (_with_form(rest, draft) for draft in pool_differences(rest, [TOPIC_PATH]))
+        yield from (_with_form(rest, draft) for draft in pool_differences(rest, [EVENT_TOPIC]))
 
 
 def _is_right(topic: object, template: str | None, replica: Replica) -> bool:
@@ -235,16 +231,16 @@ def _wrong_topic(odd: PoolSubject, topic: SettingValue, template: str | None) ->
     members = odd.members
     names = list(dict.fromkeys(name for member in members for name in member.served_model_names))[:MAX_VALUES]
     served = write(" (served: ", names_text(names), ")") if names else ()
-    rows = tuple(evidence_of(odd, [TOPIC_PATH]))
+    rows = evidence_of(odd, [EVENT_TOPIC])
     if template is None:
         fix = _topic_remedy(SERVED, [_form(json.loads(topic.value), members)], members)
         text = write(": this model is not served", served, ".")
     else:
-        rows, fix = (*rows, expectation(TOPIC_PATH, template)), _topic_remedy(ROUTERS_FORM, [template], members)
+        rows, fix = (*rows, expectation(EVENT_TOPIC, template)), _topic_remedy(ROUTERS_FORM, [template], members)
         named = served if f"{{{MODEL}}}" in template else ()
         text = write("; the router expects ", name_piece(template, LONG_TEXT), named, ".")
     replicas = tuple(each.id for each in members)
-    return Draft(replicas, write(setting_piece(TOPIC_PATH), " is ", value_piece(topic), text), rows, fix)
+    return Draft(replicas, write(setting_piece(EVENT_TOPIC), " is ", value_piece(topic), text), rows, fix)
 
 
 def _with_form(pool: PoolSubject, draft: Draft) -> Draft:
@@ -276,7 +272,7 @@ def _topic_remedy(sentence: str, forms: Sequence[str], members: Sequence[Replica
     hints += [HINT_MODEL] if MODEL in used and common is None else []
     known = {**VARIABLES, MODEL: shlex.quote(common or NO_MODEL)}
     filled = (_filled(form, known, shlex.quote) or "''" for form in forms)
-    snippets = tuple(Snippet("flag", f"{remedy.flag_of(TOPIC_PATH)} {topic}") for topic in filled)
+    snippets = tuple(Snippet("flag", f"{remedy.flag_of(EVENT_TOPIC)} {topic}") for topic in filled)
     return Remedy(" ".join([sentence, *hints]), snippets)
 
 
@@ -327,7 +323,7 @@ def _is_configured(endpoint: Setting | None) -> bool:
 def _has_one_port(pool: PoolSubject) -> bool:
     """Return whether one port is expected: one replica per host, all of one rank, configured endpoints only."""
     hosts = {urlsplit(member.id).hostname for member in pool.members}
-    ranks = {json.dumps(rank) for rank in pool.identity(RANK).values()}
+    ranks = {json.dumps(rank) for rank in pool.identity(DP_RANK).values()}
     bound = any(pool.settings(member)[ENDPOINT].source is Source.KV_EVENT_SOURCES for member in pool.members)
     return len(hosts) == len(pool.members) and len(ranks) <= 1 and not bound
 

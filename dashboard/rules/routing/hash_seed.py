@@ -1,6 +1,6 @@
 """The hash seeds of a pool's replicas, and the remedies of RT-06: how replicas get one seed."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 
 from dashboard.compare.prefix import (
@@ -90,15 +90,11 @@ def is_left_to_algorithm(seed: HashSeed, wanted: SettingValue | None) -> bool:
     return wanted is not None and is_fixed(wanted) and is_random
 
 
-def seed_evidence(pool: PoolSubject, replicas: Iterable[str], reference: Iterable[str] = ()) -> tuple[Evidence, ...]:
+def seed_evidence(
+    pool: PoolSubject, replicas: Collection[str], reference: Collection[str] = ()
+) -> tuple[Evidence, ...]:
     """Return the settings that decide the seeds of these replicas, each followed by those of the reference."""
-    odd, rest = tuple(replicas), tuple(reference)
-    return tuple(
-        row
-        for path in (VERSION, HASH_ALGORITHM, SEED, SEED_POLICY)
-        for ids, is_reference in ((odd, False), (rest, True))
-        for row in evidence_of(pool, [path], ids, is_reference=is_reference)
-    )
+    return evidence_of(pool, (VERSION, HASH_ALGORITHM, SEED, SEED_POLICY), replicas, reference)
 
 
 def causes_of(seeds: Iterable[HashSeed]) -> str:

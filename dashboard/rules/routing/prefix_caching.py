@@ -79,13 +79,12 @@ def _partly(pool: PoolSubject, odd: tuple[str, ...], rest: tuple[str, ...], want
     """Return the replicas to change: on behind a prefix-aware router, else like the majority."""
     own, others = ("off", "on") if wanted == YES else ("on", "off")
     share = f"{len(rest):,} of {len(odd) + len(rest):,} replicas"
-    rows = evidence_of(pool, [PREFIX_CACHING], rest, is_reference=True)
     verb = "Enable" if wanted == YES else "Disable"
     sentence = f"{verb} prefix caching on these replicas and restart them."
     return Draft(
         odd,
         write("Prefix caching is ", value(own), f"; it is {others} on {share}."),
-        (*evidence_of(pool, [PREFIX_CACHING], odd), *rows),
+        evidence_of(pool, [PREFIX_CACHING], odd, rest),
         remedy.set_to([(PREFIX_CACHING, wanted)], sentence),
     )
 
@@ -104,7 +103,7 @@ def _off_everywhere(pool: PoolSubject, off: tuple[str, ...]) -> Draft:
     return Draft(
         off,
         write("Prefix caching is ", value("off"), f" on all {count(len(off), 'replica')} that report it{behind}."),
-        tuple(evidence_of(pool, [PREFIX_CACHING], off)),
+        evidence_of(pool, [PREFIX_CACHING], off),
         fix,
         severity=Severity.INFO if is_assumed else None,
         assumptions=pool.domain.assumptions,
@@ -206,7 +205,7 @@ def offloaded_cache_not_counted(pool: PoolSubject) -> Iterator[Draft]:
     yield Draft(
         replicas,
         text,
-        tuple(evidence_of(pool, (SIZE, CONNECTOR), replicas)),
+        evidence_of(pool, (SIZE, CONNECTOR), replicas),
         Remedy(
             "Set the router's capacity per replica to all of its blocks (llm-d: `lruCapacityPerServer`).",
             () if blocks is None else (Snippet("yaml", yaml),),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dashboard.compare.encoding import lookup_value
 from dashboard.fleet import KVCacheGroup, Setting, SettingValue
 from dashboard.fleet.formatting import count
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, connectors, reports_options
@@ -13,16 +14,9 @@ from dashboard.rules.differences import code, pool_differences, split
 from dashboard.rules.findings import Draft, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.selection import first_engine_groups
-from dashboard.rules.sentences import (
-    MAX_VALUES,
-    name_piece,
-    setting_name,
-    setting_piece,
-    to_text,
-    write,
-)
+from dashboard.rules.sentences import MAX_VALUES, name_piece, setting_name, setting_piece, to_text, write
 from dashboard.rules.stores.sharing import MODEL, QUANTIZATION, REVISION, TP, UNSHARED, is_mla
-from dashboard.rules.subject import FleetSubject, Holders, PoolSubject, group_by_native, group_by_value, reported
+from dashboard.rules.subject import FleetSubject, Holders, PoolSubject, group_by_native, group_by_value
 from dashboard.rules.value_equivalence import CACHE_DTYPE, default_branch, resolved_kv_dtype
 
 MOONCAKE = "MooncakeStoreConnector"
@@ -134,7 +128,7 @@ def _collisions(key: str, writers: Sequence[_Writer], fleet: FleetSubject) -> It
 def _values(writers: Sequence[_Writer], path: str) -> Holders:
     values: dict[str, SettingValue] = {}
     for writer in writers:
-        if (own := reported(writer.settings, path)) is not None:
+        if (own := lookup_value(writer.settings, path)) is not None:
             values[writer.replica] = MEANINGS[path](own, writer.settings) if path in MEANINGS else own
     return group_by_value(values)
 

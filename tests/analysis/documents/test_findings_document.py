@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from dashboard.analysis.assembly import Fleet, inspected
-from dashboard.analysis.documents.findings import findings_json, findings_schema
+from dashboard.analysis.documents.findings import FINDINGS, findings_json
 from dashboard.fleet import State
 from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy, Store
 from dashboard.rules.findings import CohortShare, Evidence, Finding, Inspection, Outcome, OutcomeKind, Suppression
@@ -37,7 +37,7 @@ def fleet_of(inspection: Inspection | None = None, policy: Policy | None = None)
 
 def document(inspection: Inspection | None = None, policy: Policy | None = None) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(findings_json(fleet_of(inspection, policy), AT))
-    jsonschema.validate(found, findings_schema())
+    jsonschema.validate(found, FINDINGS.schema())
     return found
 
 
@@ -50,7 +50,7 @@ def test_the_document_of_the_simulated_fleet_matches_its_schema_and_has_every_ou
     found = json.loads(findings_json(demo_fleet, AT))
     outcomes = [(each["rule"], subject, each["kind"]) for each in found["outcomes"] for subject in each["subjects"]]
 
-    jsonschema.validate(found, findings_schema())
+    jsonschema.validate(found, FINDINGS.schema())
     assert len(found["findings"]) == len(demo_fleet.inspection.findings) > 0
     assert sorted(outcomes) == sorted((each.rule, each.subject, each.kind) for each in demo_fleet.inspection.outcomes)
 

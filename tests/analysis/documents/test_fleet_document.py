@@ -10,7 +10,7 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet, build_fleet
 from dashboard.analysis.documents.findings import findings_json
-from dashboard.analysis.documents.fleet import fleet_json, fleet_schema
+from dashboard.analysis.documents.fleet import fleet_json, fleet_object
 from tests.captured import INFERENCE_CONFIG, capture, snapshot
 from tests.provider_answers import fingerprint, with_provider
 from tests.tools.write_docs import SCHEMA
@@ -47,7 +47,7 @@ def test_the_findings_equal_those_of_the_document_of_findings(document: dict[str
 
 
 def test_the_keys_of_full_are_not_required(document: dict[str, Any], full: dict[str, Any]) -> None:
-    schema = fleet_schema()
+    schema = fleet_object(full=True).schema()
     added = {
         name: full[key][0].keys() - document[key][0].keys()
         for name, key in (("Replica", "replicas"), ("Engine", "engines"))
