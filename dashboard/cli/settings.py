@@ -11,13 +11,14 @@ from dashboard.cli.saved import SnapshotOption, fleet_of
 from dashboard.cli.targets import ConfigOption, TargetsArgument, options_of
 from dashboard.cli.terminal import is_terminal, no_such_pool, put, width, wrong
 from dashboard.fleet import Role
-from dashboard.fleet.formatting import first_of
+from dashboard.fleet.formatting import first_of, natural
 from dashboard.render.csv_table import to_table_csv
 from dashboard.render.terminal import to_terminal
 from dashboard.views.settings import Choice, pool_values, setting_json, settings_report, values_data
 from dashboard.vllm.field_reference import known_paths
 
 MOST_SIMILAR = 5  # settings that a mistake names
+MOST_NAMED = 20  # versions that a mistake names
 
 
 def settings(
@@ -46,6 +47,12 @@ def settings(
         no_such_pool(pool, (each.name for each in fleet.pools), unknown="--pool: no pool matches")
     if path not in known_paths() and not any(each.is_reported for each in in_pool):
         wrong(f"{path}: no replica and no vLLM version has this setting{_similar(path, fleet)}")
+    versions = {each.version for each in fleet.replicas if each.version}
+    if version is not None and version not in versions:
+        there_are = first_of(sorted(versions, key=natural), MOST_NAMED) or "none"
+        wrong(f"--version: no replica has vLLM {version}; there are {there_are}")
+    if label and not all("=" in each for each in label.split()):
+        wrong("--label: expected KEY=VALUE, such as site=north")
     choice = Choice(pool=pool, version=version, role=role, label=label)
     known = tuple(pool_values(fleet, path, choice))
     view = settings_report(fleet, choice, path=path)

@@ -89,6 +89,7 @@ def sharing_text(verdict: SharingVerdict, replicas: Mapping[str, Replica]) -> Te
             *_other_versions(verdict, {own.letter for own, _, cell in pairs if cell.share is Share.NO}),
             *_sharing(verdict),
             *_kv_unknown(verdict),
+            *_kv_unknown_within(verdict),
             *_not_reported(verdict),
         ]
     )
@@ -218,6 +219,15 @@ def _kv_unknown(verdict: SharingVerdict) -> Iterator[Text]:
         differing = differing_paths(each.values, first.values, paths)
         cause = _settings(differing, each, first) if differing else (*_names(verdict, paths), Piece(" not reported"))
         yield _sentence(_claim("Sharing KV cache is unknown"), ": ", cause)
+
+
+def _kv_unknown_within(verdict: SharingVerdict) -> Iterator[Text]:
+    """Write which cohorts of a split pool hash alike within, without being known to share KV cache."""
+    found = [cell for cell in verdict.cells if cell.one == cell.other and cell.cause is Cause.KV_UNKNOWN]
+    if verdict.share is Share.NO and found:
+        letters = {each.one for each in found}
+        cohorts = _named(verdict, [each for each in verdict.cohorts if each.letter in letters])
+        yield _sentence(_claim("Sharing KV cache is unknown"), " within ", cohorts, f": {cause_text(found[0])}")
 
 
 def _not_reported(verdict: SharingVerdict) -> Iterator[Text]:

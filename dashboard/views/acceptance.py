@@ -45,8 +45,8 @@ def covered_text(fleet: Fleet, finding: Finding, entry: Suppression) -> str:
     own = [each for each in result.suppressed if (each.id, each.subject) == this]
     others = [each for each in result.suppressed if (each.id, each.subject) != this]
     left = set(finding.replicas).difference(*(each.replicas for each in own))
-    texts = ["Covers this finding" + (f" except on {count(len(left), 'replica')}." if left else ".")]
+    texts = ["The entry suppresses this finding" + (f" except on {count(len(left), 'replica')}." if left else ".")]
     if others:
         named = [f"{each.rule} in {', '.join(each.pools) or 'the fleet'}" for each in others]
-        texts.append(f"Also covers {count(len(others), 'finding')}: {first_of(named, MOST_NAMED)}.")
+        texts.append(f"It also suppresses {count(len(others), 'finding')}: {first_of(named, MOST_NAMED)}.")
     return " ".join(texts)

@@ -55,11 +55,12 @@ def capacity_report(
     shown = [each for each in ranks_by_pool(fleet, ranks) if pool in {None, each.name}]
     most = PRINTED_BARS if pool is None else BARS
     links = {key: text for key, text in chosen.items() if key != "per" or text == GPU}
+    named = None if per == POOL else pool  # by the heading
     bars = [_by_pool(ranks, measure)] if per == POOL else [_pool(fleet, each, measure, per, most) for each in shown]
     return View(
         title="Capacity",
-        headline=title(ranks) if pool is None or per == POOL else pool_title(pool, ranks),
-        lead=lead(ranks, count_without_ranks(fleet)),
+        headline=title(ranks) if named is None else pool_title(named, ranks),
+        lead=lead([each for each in ranks if named in {None, each.replica.pool}], count_without_ranks(fleet, named)),
         context=context_of(fleet, name=name, filters=[*([("pool", pool)] if pool else []), *chosen.items()]),
         parts=(
             *bars,

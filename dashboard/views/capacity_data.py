@@ -128,9 +128,9 @@ def _peers(ranks: Sequence[Rank]) -> list[tuple[str | None, str]]:
     return [(rank.replica.pool, rank.device or only[rank.replica.pool]) for rank in ranks]
 
 
-def count_without_ranks(fleet: Fleet) -> int:
-    """Count the replicas without a rank that counts: unreachable, stale, or without engine data."""
-    first = [replica for replica in fleet.replicas if not replica.is_second_address]
+def count_without_ranks(fleet: Fleet, pool: str | None = None) -> int:
+    """Count the replicas of a pool, or of all (None), without a rank that counts: not fresh, or without engines."""
+    first = [each for each in fleet.replicas if not each.is_second_address and pool in {None, each.pool}]
     return sum(not (replica.fresh and replica.engines) for replica in first)
 
 

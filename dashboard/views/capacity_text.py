@@ -115,7 +115,8 @@ def lead(ranks: Sequence[Rank], silent: int) -> str:
         return f"No rank is more than {TOLERANCE * 100:.0f} % off the median of its pool and device. {of}."
     named = [name_of(pool) for pool, _ in pools.most_common(MOST_POOLS)]
     rest = [f"{len(pools) - MOST_POOLS:,} more pools"] if len(pools) > MOST_POOLS else []
-    return f"{formatting.joined(named + rest)}: under even load these ranks fill first. {of}."
+    first = "this rank fills" if pools.total() == 1 else "these ranks fill"
+    return f"{formatting.joined(named + rest)}: under even load {first} first. {of}."
 
 
 def _known_ranks(known: int, ranks: int, silent: int) -> str:

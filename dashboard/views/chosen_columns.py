@@ -69,11 +69,25 @@ def chosen_columns(text: str) -> tuple[ChosenColumn, ...]:
 def read_chosen(fleet: Fleet, text: str) -> Chosen:
     """Return the replicas that a URL parameter names. `fleet` is that of `with_snapshots`."""
     known = {each.id for each in fleet.replicas}
-    columns = chosen_columns(text)
+    columns = _spelled(fleet, chosen_columns(text))
     found = tuple(each.key for each in columns if each.key in known)
     return Chosen(
         found[:MOST_CHOSEN], tuple(each for each in columns if each.key not in known), len(found[MOST_CHOSEN:])
     )
+
+
+def _spelled(fleet: Fleet, columns: Iterable[ChosenColumn]) -> tuple[ChosenColumn, ...]:
+    """Return columns by id where a reader wrote the name of a replica, or its address without the scheme."""
+    ids = {each.id for each in fleet.replicas}
+    others: dict[str, str] = {}
+    for each in fleet.replicas:
+        for text in (each.name, each.id.partition("://")[2]):
+            others.setdefault(text, each.id)
+    spelled = (
+        each if each.snapshot or each.replica in ids else ChosenColumn(others.get(each.replica, each.replica))
+        for each in columns
+    )
+    return tuple(dict.fromkeys(spelled))
 
 
 def with_snapshots(fleet: Fleet, columns: Iterable[ChosenColumn], opened: Mapping[str, Frozen]) -> Fleet:

@@ -13,10 +13,12 @@ from dashboard.fleet import Replica, SettingValue, State, cohort_letters
 from dashboard.fleet.formatting import count, end_cut, first_of, setting_text
 from dashboard.fleet.frames import settings_frame
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, joined, page, plain, replica, to_plain
+from dashboard.rules.findings import Severity
 from dashboard.views import pages
 from dashboard.views.blocks import Cell, Column, Paragraph, Section, Table, Tone, View, data_table, number_cell
 from dashboard.views.context import context_of
 from dashboard.views.declared import declared_section
+from dashboard.views.pool_comparison import worst_by_path
 from dashboard.views.setting_replicas import origin_text, replicas_section, setting_value
 from dashboard.vllm.field_reference import declarations, known_sentences
 
@@ -110,7 +112,11 @@ def settings_report(
             headline=path,
             lead=_lead(known),
             context=context,
-            parts=(_values_section(path, known), *replicas_section(fleet, path, replicas), declared_section(path)),
+            parts=(
+                _values_section(fleet, path, known),
+                *replicas_section(fleet, path, replicas),
+                declared_section(path),
+            ),
         )
     rows = found_settings(setting_values(fleet, choice) if rows is None else rows, choice.search)
     number = rows["path"].nunique()
@@ -120,7 +126,7 @@ def settings_report(
         headline=f"{count(number, 'setting')}, {differing:,} with different values in a pool",
         lead="Search by path or value. Open a setting for its values on all replicas.",
         context=context,
-        parts=(Section(VALUES, "Settings", (_found_table(rows, choice),)),),
+        parts=(Section(VALUES, "Settings", (_found_table(fleet, rows, choice),)),),
     )
 
 
@@ -197,7 +203,7 @@ def _lead(known: Sequence[PoolValue]) -> str:
     return f"{'; '.join(parts)}." if parts else ""
 
 
-def _values_section(path: str, known: Sequence[PoolValue]) -> Section:
+def _values_section(fleet: Fleet, path: str, known: Sequence[PoolValue]) -> Section:
     if not known:
         return Section(VALUES, "Values", (Paragraph(plain("No replica matches the filters.")),))
     columns = (
@@ -208,7 +214,8 @@ def _values_section(path: str, known: Sequence[PoolValue]) -> Section:
         Column("Origin"),
     )
     note = "The most frequent value of a pool is last." + (ORIGIN_NOTE if _lacks_arguments(known) else "")
-    rows = tuple(_row(path, each) for each in known)
+    named = {pool: worst_by_path(fleet.inspection, pool).get(path) for pool in {each.pool for each in known}}
+    rows = tuple(_row(path, each, named[each.pool]) for each in known)
     return Section(
         VALUES, "Values", (Table("settings", f"Values of {path}", columns, rows, note, values_data(path, known)),)
     )
@@ -260,9 +267,10 @@ def setting_json(path: str, known: Iterable[PoolValue]) -> dict[str, Any]:
     }
 
 
-def _row(path: str, known: PoolValue) -> tuple[Cell, ...]:
+def _row(path: str, known: PoolValue, severity: Severity | None) -> tuple[Cell, ...]:
+    """Return the row of a value; `severity` is the worst of the findings on the setting in its pool."""
     pool, value = known.pool, known.value
-    differs = Tone.WARNING if known.is_reported else Tone.UNKNOWN
+    differs = Tone(severity or Tone.PLAIN) if known.is_reported else Tone.UNKNOWN
     return (
         Cell(pool or "no pool", target=Target(Kind.POOL, pool) if pool else None),
         Cell(
@@ -285,17 +293,22 @@ def _names(known: PoolValue) -> Text:
     return (*names, Piece(f"{f' and {more:,} more' if more else ''}{cohorts}", Style.MUTED))
 
 
-def _found_table(rows: pd.DataFrame, choice: Choice) -> Table | Paragraph:
+def _found_table(fleet: Fleet, rows: pd.DataFrame, choice: Choice) -> Table | Paragraph:
     if rows.empty:
         return Paragraph(plain("No setting matches the filters."))
+    named: dict[str, Severity] = {}
+    for finding in fleet.inspection.findings:  # the worst first
+        named |= {each: finding.severity for each in finding.paths if each not in named}
     kept = {key: text for key, text in choice._replace(search="")._asdict().items() if text}  # named as in the URL
     columns = {
         Column("Setting", is_code=True): [
             Cell(path, target=page(pages.SETTINGS, path=path, **kept)) for path in rows["path"]
         ],
         Column("Pools that differ", is_number=True): [
-            number_cell(f"{number:,}" if number else "", number)._replace(tone=Tone.WARNING if number else Tone.PLAIN)
-            for number in rows["differing"].tolist()
+            number_cell(f"{number:,}" if number else "", number)._replace(
+                tone=Tone(named[path]) if number and path in named else Tone.PLAIN
+            )
+            for path, number in zip(rows["path"], rows["differing"].tolist(), strict=True)
         ],
         Column("Values", is_number=True): [number_cell(f"{number:,}", number) for number in rows["number"].tolist()],
         Column("Most frequent value", is_code=True): [

@@ -66,13 +66,18 @@ def status_report(
     assumed = sum(bool(each.assumptions) for each in fleet.inspection.domains.values())
     parts = [f"{complete:,} of {count(len(fleet.replicas), 'replica')} report every fact"]
     parts += [f"{count(assumed, 'pool')} with an assumed router"] if assumed else []
-    live = [_sources_section(fleet, sources, conflicts), _options_section(options, reload)] if options else []
+    common = (_domains_section(fleet), _coverage_section(fleet), _versions_section(fleet))
+    listed: tuple[Section, ...] = ()
+    live: tuple[Section, ...] = ()
+    if options is not None:
+        listed = (_sources_section(fleet, sources, conflicts),)
+        live = (_options_section(options, reload), *_targets_sections(fleet.replicas))
     return View(
         title="Status",
         headline=_headline(fleet, sources),
         lead=f"{'; '.join(parts)}.",
         context=context_of(fleet, name=name),
-        parts=(*live, _domains_section(fleet), _coverage_section(fleet), _versions_section(fleet)),
+        parts=(*listed, *common, *live),
     )
 
 
@@ -105,8 +110,7 @@ def _sources_section(fleet: Fleet, sources: Sequence[SourceStatus], conflicts: S
         for each in sources
     )
     table: Block = Table("sources", "Sources of targets", columns, rows) if rows else Paragraph(plain("No sources."))
-    blocks = (table, *_conflicts_blocks(fleet, conflicts), *_targets_blocks(fleet.replicas))
-    return Section("sources", "Sources and targets", blocks)
+    return Section("sources", "Sources", (table, *_conflicts_blocks(fleet, conflicts)))
 
 
 def _conflicts_blocks(fleet: Fleet, conflicts: Sequence[LabelConflict]) -> Iterator[Block]:
@@ -124,7 +128,7 @@ def _conflicts_blocks(fleet: Fleet, conflicts: Sequence[LabelConflict]) -> Itera
         yield Table("conflicts", "Labels on which sources disagree", columns, rows, note)
 
 
-def _targets_blocks(replicas: Sequence[Replica]) -> Iterator[Block]:
+def _targets_sections(replicas: Sequence[Replica]) -> Iterator[Section]:
     ordered = sorted(replicas, key=lambda each: (each.failure is None, each.name))
     columns = (Column("Target"), Column("Address"), Column("State"), Column("Last success"), Column("Error"))
     rows = tuple(
@@ -140,16 +144,15 @@ def _targets_blocks(replicas: Sequence[Replica]) -> Iterator[Block]:
     left = len(ordered) - MOST_TARGETS
     note = f"{left:,} more not listed: see Replicas." if left > 0 else ""
     if rows:
-        yield Table("targets", "Targets, failed ones first", columns, rows, note, is_large=True)
+        table = Table("targets", "Targets, failed ones first", columns, rows, note, is_large=True)
+        yield Section("targets", "Targets", (table,))
 
 
 def _tone(replica: Replica) -> Tone:
     return Tone.PLAIN if replica.state is ReplicaState.UP and not replica.target_stale else Tone.UNKNOWN
 
 
-def _options_section(options: Options | None, reload: ReloadStatus | None) -> Section:
-    if options is None:
-        return Section("options", "Options in force", ())
+def _options_section(options: Options, reload: ReloadStatus | None) -> Section:
     columns = (Column("Option", is_code=True), Column("Value", is_code=True), Column("Default", is_code=True))
     defaults = dict(_leaves(Options().model_dump(mode="json")))
     rows = []

@@ -32,7 +32,7 @@ def nothing_configured() -> None:
     """Draw how to begin without any target."""
     _draw(
         "No replicas configured",
-        "List your vLLM servers in <code>fleet.yaml</code> and restart the program. "
+        "List your vLLM servers in <code>fleet.yaml</code>, which is read again when it changes. "
         "<code>fleet.example.yaml</code> explains every option.",
         f"<pre>{markup.text(CONFIG_EXAMPLE)}</pre>",
     )
@@ -46,7 +46,7 @@ def no_data_yet() -> None:
 def no_pool_labels() -> None:
     """Draw how replicas that do not report a model get a pool: by a label."""
     title = markup.bold("Assign replicas to pools.")
-    how = "Add the label <code>pool</code> to each target in <code>fleet.yaml</code> and restart the program."
+    how = "Add the label <code>pool</code> to each target in <code>fleet.yaml</code>."
     replicas = markup.link(links.to(pages.REPLICAS), "Replicas")
     notice = f"{title} {how} {replicas} shows what each one reports.<pre>{markup.text(LABELS_EXAMPLE)}</pre>"
     st.html(markup.notice("unknown", notice))

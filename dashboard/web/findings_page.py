@@ -13,7 +13,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.config import DEFAULT_FILE
 from dashboard.config.suppressions import suppression_yaml
 from dashboard.errors import OptionsError
-from dashboard.fleet.formatting import one_line
+from dashboard.fleet.formatting import count, one_line
 from dashboard.rules.findings import Family, Severity, Suppression
 from dashboard.store.acceptances import save_acceptance
 from dashboard.views import pages
@@ -35,6 +35,7 @@ WIDTHS = (5, 7)  # shares of the list and of the finding that is open
 LONGEST_FIELD = 200  # characters of an owner or a reason
 NO_OWNER, NO_REASON = "OWNER", "REASON"  # to replace in the entry
 ACCEPTED = "Pages, metrics and <code>check</code> honor the entry until its date."
+SAVED = "Saved in {}. The finding is suppressed after the next poll, in a few seconds."
 IN_SEVERAL = "A rule can be in several lists: passed for one pool, skipped for another."
 
 _reveal = st.components.v2.component(
@@ -147,8 +148,7 @@ def _draw_save(entry: Suppression, key: str, *, is_complete: bool) -> None:
         name = options.file if options else DEFAULT_FILE
         st.html(f'<div class="foot">Add the entry to {markup.text(name)}. {ACCEPTED}</div>')
         return
-    help_text = f"Add the entry to {file.name}" if is_complete else "Enter owner and reason"
-    if st.button("Save", key=f"accept_save_{key}", disabled=not is_complete, help=help_text):
+    if st.button("Save", key=f"accept_save_{key}", disabled=not is_complete):
         who = audit.visitor()
         scope = {"pool": entry.pool, "replicas": ", ".join(entry.replicas), "labels": str(dict(entry.labels))}
         try:
@@ -158,8 +158,10 @@ def _draw_save(entry: Suppression, key: str, *, is_complete: bool) -> None:
             st.html(markup.notice("warning", f"{markup.glyph('warning', 'warning:')} {markup.text(str(error))}"))
             return
         service.reload()
-        st.html(markup.notice("good", f"{markup.glyph('good', 'Saved')} Saved in {markup.text(file.name)}."))
+        st.html(markup.notice("good", f"{markup.glyph('good', 'Saved')} {SAVED.format(markup.text(file.name))}"))
         return
+    if not is_complete:
+        st.html('<div class="foot">Enter owner and reason.</div>')
     st.html(f'<div class="foot">Save adds the entry to {markup.text(file.name)}. {ACCEPTED}</div>')
 
 
@@ -208,6 +210,9 @@ def _draw_list(fleet: Fleet, known: FindingList, chosen: FindingFilter, opened: 
     elif not found:
         number = len(known.active)
         hidden = f"They hide all {number:,} findings." if number > 1 else "They hide the only finding."
+        number = sum(map(chosen.matches, known.suppressed))
+        if number:
+            hidden += f" {count(number, 'suppressed finding')} match, listed below under Suppressed."
         empty.filter_hides_all(hidden, links.to(pages.FINDINGS))
     else:
         section = list_section(known, found, _choices(), opened.key if opened else None)

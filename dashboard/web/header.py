@@ -139,11 +139,12 @@ def draw_banner(page: str) -> None:
     )
 
 
-def draw_ignored_choices() -> None:
-    """Warn about invalid choices in the URL; once the page is drawn."""
+def draw_ignored_choices(page: str) -> None:
+    """Warn about choices in the URL that are invalid or that no page has; once the page is drawn."""
+    unknown = {name: value for name, value in links.page_choices().items() if name not in pages.KNOWN.get(page, ())}
     ignored = [
-        markup.code(f"{name}={formatting.middle_cut(value, LONGEST_FILTER)}")
-        for name, value in links.ignored_choices().items()
+        markup.code(formatting.middle_cut(f"{name}={value}", LONGEST_FILTER))
+        for name, value in {**unknown, **links.ignored_choices()}.items()
     ]
     if ignored:
         parameters = "parameter" if len(ignored) == 1 else "parameters"

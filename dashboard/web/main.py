@@ -36,7 +36,7 @@ def main() -> None:
             _draw(page, fleet)
     finally:  # also under an error
         with warnings:
-            header.draw_ignored_choices()
+            header.draw_ignored_choices(page.url_path)
         with footer:
             header.draw_footer(fleet, page.url_path, sides)
         with controls:

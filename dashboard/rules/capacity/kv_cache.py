@@ -72,7 +72,7 @@ MEMORY_OF = {
     Part.ACTIVATIONS: "devices.memory.activation_bytes",
     Part.GRAPHS: "devices.memory.cuda_graph_bytes",
 }
-PROCESSES = "nvidia-smi --query-compute-apps=pid,used_memory --format=csv"
+PROCESSES = "nvidia-smi --query-compute-apps=gpu_uuid,pid,process_name,used_memory --format=csv"
 USED, AVAILABLE = "engines.kv_cache_bytes_per_device", "engines.kv_cache_available_bytes"
 GIB = 2**30
 MAX_BYTES = 2**63  # a larger number is no size
@@ -414,7 +414,7 @@ def kv_cache_memory_stranded(pool: PoolSubject, *, share: float = 0.05) -> Itera
             ),
             Remedy(
                 "Free the same memory on all devices: end other processes on the smallest one and restart.",
-                (Snippet("shell", "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv"),),
+                (Snippet("shell", PROCESSES),),
             ),
             Confidence.DERIVED,
         )
