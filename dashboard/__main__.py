@@ -12,6 +12,7 @@ NEEDED = (
     "httpx_aiohttp",
     "aiohttp",
     "prometheus_client",
+    "dns",
     "starlette",
     "uvicorn",
     "h11",

@@ -46,7 +46,7 @@ def test_a_glob_chooses_pools_and_json_is_for_programs(saved_demo: Path) -> None
         (("--version", "0.20.2"), 2),
         (("--role", "prefill"), 2),
         (("--label", "role=decode"), 8),
-        (("--version", "0.1.0"), 0),
+        (("--label", "role=nowhere"), 0),
     ],
 )
 def test_version_role_and_label_choose_replicas(saved_demo: Path, arguments: tuple[str, ...], replicas: int) -> None:
@@ -73,9 +73,9 @@ def test_csv_has_a_row_per_pool_and_value(saved_demo: Path) -> None:
         ),
         (("cache_config.blok_size",), "similar: cache_config.block_size"),
         ((SIZE, "--pool", "nowhere"), "--pool: no pool matches 'nowhere'; there are: 'chat-70b'"),
+        ((SIZE, "--version", "9.9"), "--version: no replica has vLLM 9.9; there are 0."),
+        ((SIZE, "--label", "north"), "--label: expected KEY=VALUE, such as site=north"),
     ],
 )
-def test_a_setting_or_pool_that_is_unknown_is_wrong_usage(
-    saved_demo: Path, arguments: tuple[str, ...], sentence: str
-) -> None:
+def test_what_is_unknown_is_wrong_usage(saved_demo: Path, arguments: tuple[str, ...], sentence: str) -> None:
     assert_wrong_usage(run("settings", *arguments, "--snapshot", str(saved_demo)), sentence)

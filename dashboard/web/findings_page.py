@@ -212,7 +212,7 @@ def _draw_list(fleet: Fleet, known: FindingList, chosen: FindingFilter, opened: 
         hidden = f"They hide all {number:,} findings." if number > 1 else "They hide the only finding."
         number = sum(map(chosen.matches, known.suppressed))
         if number:
-            hidden += f" {count(number, 'suppressed finding')} match, listed below under Suppressed."
+            hidden += f" {count(number, 'suppressed finding')}, listed below under Suppressed."
         empty.filter_hides_all(hidden, links.to(pages.FINDINGS))
     else:
         section = list_section(known, found, _choices(), opened.key if opened else None)

@@ -54,7 +54,7 @@ def test_the_entry_is_valid_in_fleet_yaml_and_suppresses_the_finding_alone(
 
     assert finding.id in {each.id for each in after.suppressed}
     assert {each.pools for each in after.suppressed} == {("chat",)}
-    assert covered_text(built, finding, entry) == "Covers this finding."
+    assert covered_text(built, finding, entry) == "The entry suppresses this finding."
 
 
 def test_the_preview_names_what_else_is_covered_and_what_stays_active(built: Fleet) -> None:
@@ -62,8 +62,11 @@ def test_the_preview_names_what_else_is_covered_and_what_stays_active(built: Fle
     wide = replace(scopes(built, finding)["pool chat"], pool=None, **ENTRY)
     other = replace(wide, pool="embed")
 
-    assert covered_text(built, finding, wide) == "Covers this finding. Also covers 1 finding: RT-01 in embed."
-    assert covered_text(built, finding, other).startswith("Covers this finding except on 1 replica.")
+    assert (
+        covered_text(built, finding, wide)
+        == "The entry suppresses this finding. It also suppresses 1 finding: RT-01 in embed."
+    )
+    assert covered_text(built, finding, other).startswith("The entry suppresses this finding except on 1 replica.")
 
 
 def test_foreign_names_are_quoted_and_an_acceptance_ends_after_90_days() -> None:

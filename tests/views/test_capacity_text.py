@@ -102,7 +102,7 @@ def test_the_title_of_a_pool_is_about_its_own_ranks(pool: str, tokens: list[int 
 @pytest.mark.parametrize(
     ("tokens", "silent", "lead"),
     [
-        ([100, 100, 100, 80, None], 0, "chat: under even load these ranks fill first. 4 of 5 ranks known."),
+        ([100, 100, 100, 80, None], 0, "chat: under even load this rank fills first. 4 of 5 ranks known."),
         ([100, 100], 0, f"{EVEN} 2 ranks known."),
         ([100, 100], 3, f"{EVEN} 2 ranks known; 3 replicas without engine data."),
         ([100, None], 1, f"{EVEN} 1 of 2 ranks known; 1 replica without engine data."),

@@ -94,6 +94,13 @@ def test_what_is_missing_is_named_and_the_rest_is_compared() -> None:
     ]
 
 
+def test_a_replica_may_be_written_by_its_name_or_without_the_scheme() -> None:
+    names = {each.id: each.name for each in live().replicas}
+    chosen = read_chosen(live(), f"{names[A]},{B.removeprefix('http://')},{A}")
+
+    assert (chosen.ids, chosen.unknown) == ((A, B), ())
+
+
 def test_a_snapshot_is_added_for_each_replica_of_the_fleet() -> None:
     assert add_snapshot(f"{A},{B},http://removed:8000,{B}@{SNAPSHOT}", "ffffffffff", (A, B, f"{B}@{SNAPSHOT}")) == (
         f"{A},{B},http://removed:8000,{B}@{SNAPSHOT},{A}@ffffffffff,{B}@ffffffffff"

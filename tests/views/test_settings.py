@@ -6,8 +6,10 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import State
+from dashboard.views.blocks import Tone
 from dashboard.views.settings import (
     EVERY_SETTING,
+    VALUES,
     Choice,
     found_settings,
     pool_values,
@@ -16,10 +18,12 @@ from dashboard.views.settings import (
     settings_report,
 )
 from tests.builders import alike, document, down, fleet, replica, story
+from tests.findings_builder import finding, with_findings
 from tests.views.walking import part, tables_of, text_of
 
 SIZE = "cache_config.block_size"
 TIMEOUT = "parallel_config.fault_tolerance_config.engine_recovery_timeout_sec"
+PAGES = ((EVERY_SETTING, SIZE), (Choice(search=SIZE), ""))  # its values, and the list of settings
 USUAL, LARGE = document(), document({SIZE: 32})
 
 
@@ -45,6 +49,15 @@ def found(choice: Choice) -> list[str]:
 
 def test_a_pool_that_differs_is_first_and_its_rarest_value_above_the_others() -> None:
     assert shown(mixed()) == [("chat", "32", 1), ("chat", "16", 4), ("embed", "32", 1)]
+
+
+def test_a_setting_has_the_severity_of_its_findings_and_none_without_any() -> None:
+    without = with_findings(mixed())
+    on_one = with_findings(without, finding(without, ["chat-odd"]))
+    views = [settings_report(each, choice, path=path) for each in (without, on_one) for choice, path in PAGES]
+    tones = [[row[1].tone for row in tables_of([part(view, VALUES)])[0].rows] for view in views]
+
+    assert tones == [[Tone.PLAIN] * 3, [Tone.PLAIN], [Tone.CRITICAL, Tone.PLAIN, Tone.PLAIN], [Tone.CRITICAL]]
 
 
 @pytest.mark.parametrize(

@@ -127,16 +127,12 @@ def test_an_open_dialog_is_no_filter() -> None:
 
 
 @pytest.mark.usefixtures("story")
-def test_an_unknown_pool_is_ignored_with_a_warning_where_all_pools_are_shown() -> None:
-    """Compare shows one pool, and an empty state instead."""
-    warning = "Ignored invalid URL parameter <code>pool=nope</code>."
+def test_an_unknown_pool_and_an_unknown_name_are_ignored_with_a_warning() -> None:
+    """Compare shows one pool, and an empty state for an unknown one."""
+    pool, name = (f"Ignored invalid URL parameter <code>{each}=nope</code>." for each in ("pool", "vllm"))
 
-    assert [page for page in EVERY_PAGE if warning in html(visit(page, pool="nope"))] == [
-        "findings",
-        "capacity",
-        "replicas",
-        "settings",
-    ]
+    assert [page for page in EVERY_PAGE if pool not in html(visit(page, pool="nope"))] == ["compare"]
+    assert [page for page in EVERY_PAGE if name not in html(visit(page, vllm="nope"))] == []
     assert "Ignored" not in html(visit("capacity", pool="chat-70b"))
     assert "<script>" not in html(visit("capacity", pool=HOSTILE))
 

@@ -86,7 +86,7 @@ def test_the_entry_that_accepts_a_finding_is_shown_at_once_and_has_owner_and_rea
     app.text_input(key=f"accept_reason_{key}").set_value("canary")
     page = rerun(app)
     assert "owner: ann" in copied(page)[-1]
-    assert "Covers this finding" in html(page)
+    assert "The entry suppresses this finding" in html(page)
 
 
 @pytest.fixture
@@ -223,6 +223,14 @@ def test_filters_that_hide_all_findings_can_be_cleared() -> None:
     assert "No matches for these filters" in shown
     assert "They hide all 4 findings." in shown
     assert '<a href="findings">Clear filters</a>' in shown
+
+
+def test_a_filter_that_only_suppressed_findings_match_says_so() -> None:
+    built = inspected_story()
+    (suppressed,) = built.inspection.suppressed
+    shown = html(open_page(built, "findings", rule=suppressed.rule, pool=suppressed.pools[0]))
+
+    assert "They hide all 4 findings. 1 suppressed finding, listed below under Suppressed." in shown
 
 
 def test_the_same_finding_in_several_pools_is_one_entry_with_links_to_the_others() -> None:
