@@ -41,8 +41,8 @@ def frozen_fleet(port: int = PORT, simulated: Sequence[DemoReplica] | None = Non
         listed = [{"url": entry["targets"][0], "labels": entry["labels"]} for entry in entries]
         options = Options.model_validate({"name": "demo", "targets": listed, **demo_options(at.date())})
         slow = {each.address for each in server.fleet if each.behaviour is Behaviour.SLOW}
-        polling = _polled(discover_once(options).targets, options.poll, slow, at)
         # In a thread: a browser test, and the server that imports frozen_app.py, have an event loop already.
+        polling = _polled(pool.submit(discover_once, options).result().targets, options.poll, slow, at)
         snapshots = [_timeless(each) for each in pool.submit(asyncio.run, polling).result()]
     policy = policy_of(options)
     return build_fleet(options.name, snapshots, polled_at=at, interval=timedelta(seconds=15), policy=policy)
