@@ -61,11 +61,13 @@ class OptionsFiles:
             self.status = self.status._replace(mistakes=mistakes)
             log.warning("reload failed, the last good options stay: %s", "; ".join(error.mistakes))
             return False
+        had_mistakes = bool(self.status.mistakes)
         late = tuple(name for name in RESTART_REQUIRED if getattr(found, name) != getattr(before, name))
         self.options = found.model_copy(update={name: getattr(before, name) for name in late})
         self.status = ReloadStatus(self._clock(), restart_required=late)
         self._had_file = self._had_file or found.path.exists()
-        log.info("options reloaded%s", f"; restart required: {', '.join(late)}" if late else "")
+        level = logging.WARNING if had_mistakes else logging.INFO  # the end of a failure is as visible as its begin
+        log.log(level, "options reloaded%s", f"; restart required: {', '.join(late)}" if late else "")
         return self.options != before
 
     def _load(self) -> Options:

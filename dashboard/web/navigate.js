@@ -140,7 +140,8 @@ function copy(event) {
 // Ctrl-K, and a slash outside of a field, open the search; on its page they focus the field.
 function search(event) {
   if (event.key === "Enter" && event.target.matches?.(FIELD)) setTimeout(() => event.target.blur()); // the next slash is no text
-  const isTyping = event.target.closest?.("input, textarea, [contenteditable=true]");
+  const typed = event.target.closest?.("input, textarea, [contenteditable=true]");
+  const isTyping = typed && (!typed.matches(FIELD) || typed.value);
   const isWanted = (event.key === "k" && (event.ctrlKey || event.metaKey)) || (event.key === "/" && !isTyping);
   if (!isWanted || event.altKey) return;
   event.preventDefault();

@@ -73,6 +73,16 @@ def test_a_wrong_file_keeps_the_last_good_options_and_their_time(text: str | Non
     assert files.status == ReloadStatus(AT)
 
 
+def test_the_log_says_when_a_wrong_file_is_right_again(caplog: pytest.LogCaptureFixture) -> None:
+    files = files_of()
+    for text in ("name: [", "name: good\n", "name: better\n"):
+        write(text)
+        files.reload()
+
+    levels = [(record.levelname, record.getMessage().partition(",")[0]) for record in caplog.records]
+    assert levels == [("WARNING", "reload failed"), ("WARNING", "options reloaded")]  # the third one is no news
+
+
 def test_mistakes_name_the_file_without_its_folder(tmp_path: Path) -> None:
     file = tmp_path / "fleet.yaml"
     file.write_text("name: a\n")
