@@ -51,7 +51,7 @@ from dashboard.views.slugs import slugs
 BARS = 240  # of one chart: about five pixels each on a wide screen
 PRINTED_BARS = 48  # of one chart in a report of many pools: a page of paper
 MOST_GAUGES = 6
-MEMORY_WIDTHS = (1.9, 1)  # of the bars by part, and of the table at their right
+MEMORY_WIDTHS = (1.5, 1)  # of the bars by part, and of the table at their right
 NO_MEMORY = "Memory by part not reported. Provider 1.2 reports it where vLLM measured it (docs/config-api.md)."
 MEMORY_NOTE = "Measured by the worker at its start; not yet verified on a GPU. The parts add up to the device."
 NO_DEVICES = "Devices not reported. The provider reports devices and KV cache bytes; stock vLLM reports neither."

@@ -36,7 +36,7 @@ from dashboard.web.first_chart import first_html
 
 ROW, HEAD, TALLEST = 35, 37, 702  # px of a large table
 TALLEST_SETTINGS = 460  # px: the value of the selected setting is visible below
-LETTER, PADDING, WIDEST = 6.6, 24, 300  # px of a column: of a character, of its edges, at most
+LETTER, PADDING, WIDEST = 6.6, 24, 440  # px of a column: of a character, of its edges, at most
 ARROWS = {ASCENDING: "\N{UPWARDS ARROW}", DESCENDING: "\N{DOWNWARDS ARROW}"}  # on the head of a sorted column
 HINTS = {
     Kind.REPLICA: f"Click a name to open the replica, a head to sort. Tick up to {MOST_CHOSEN} to compare them.",
