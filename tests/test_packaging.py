@@ -111,7 +111,7 @@ def test_the_provider_wheel_has_exactly_its_imports(provider: Path) -> None:
     packages = {name.split("/")[1] for name in names if name.startswith("dashboard/")}
     assert packages == {"__init__.py", "errors.py", "provider", "vllm"}
     of_vllm = {name.split("/")[2] for name in names if name.startswith("dashboard/vllm/")}
-    assert of_vllm == {"__init__.py", "redaction.py", "schemas"}
+    assert of_vllm == {"__init__.py", "digests.py", "identity.py", "redaction.py", "schemas", "spelling.py"}
     assert cut(provider.with_name(provider.name.replace(CUT, WHOLE))).read_bytes() == provider.read_bytes()
 
 

@@ -21,7 +21,7 @@ from dashboard.compare.reference import (
     settings_of,
 )
 from dashboard.fleet import Baseline, Document, Pool, SettingValue
-from dashboard.vllm.canonical import canonical_text
+from dashboard.vllm.spelling import canonical_text
 
 NO_EXPECTATION = "not agreed"  # cell of a path that is not in the baseline
 

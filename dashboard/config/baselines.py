@@ -17,9 +17,9 @@ from dashboard.config.mistakes import Mistake, describe_error, dotted
 from dashboard.config.rules import Part, some
 from dashboard.errors import OptionsError
 from dashboard.fleet import Baseline, Tolerance
-from dashboard.vllm.canonical import canonical_text, tidy
 from dashboard.vllm.redaction import redact
 from dashboard.vllm.schemas.paths import MAX_PATH
+from dashboard.vllm.spelling import canonical_text, tidy
 
 LONGEST_COMMENT = 1000  # characters; what a label may have
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -15,7 +15,9 @@ from dashboard.demo.describe import Behaviour, DemoReplica, Speaks
 from dashboard.demo.hashing import fingerprint
 from dashboard.demo.memory import capacities
 from dashboard.demo.pages import JSON, Rendered
-from dashboard.demo.provider import PATHS, page_name
+from dashboard.demo.provider import PATHS, full_page, page_name
+from dashboard.vllm.digests import EngineDigests, digest_answer
+from dashboard.vllm.schemas.inference_config import InferenceConfigReply
 
 GUARDED = ("/v1", "/v2", "/inference", "/cohere")  # vllm/entrypoints/openai/api_server.py, AuthenticationMiddleware
 NANOSECONDS = 1_000_000_000
@@ -58,7 +60,8 @@ class Process:
         held = _capacity(replica, rendered.config) | _engines(
             replica, rendered.config, identity["instance_id"].decode()
         )
-        return cls(replica, rendered, at, identity | held)
+        slots = identity | held
+        return cls(replica, rendered, at, slots | _digests(rendered, slots))
 
     def answer(self, method: str, path: str, authorization: str | None, now: float, query: str = "") -> Answer:
         """Return the answer to a request without body; `path` is without its query."""
@@ -151,6 +154,20 @@ def _engines(replica: DemoReplica, config: Mapping[str, Any], process: str) -> d
         digests.add(hashes.engine)
     values["engines_agree"] = None if None in digests else len(digests) == 1
     return {name: json.dumps(value).encode() for name, value in values.items()}
+
+
+def _digests(rendered: Rendered, slots: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the digests of each engine as text. Block hashes are its own, the others those of its configuration."""
+    values: dict[str, str | None] = {}
+    engine = 0
+    while page := rendered.pages.get(full_page(engine)):
+        if engine not in rendered.digests:
+            found = digest_answer(InferenceConfigReply.model_validate_json(page.body(slots)))
+            rendered.digests[engine] = found or EngineDigests(engine)
+        own = rendered.digests[engine]._replace(block_hash=json.loads(slots[f"engine_{engine}_engine"]))
+        values |= {f"engine_{engine}_{name}": text for name, text in own._asdict().items() if name != "engine"}
+        engine += 1
+    return {name: (text or "").encode() for name, text in values.items()}
 
 
 def _number(value: float) -> str:

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from dashboard.demo.describe import Configuration, Speaks
 from dashboard.demo.memory import kv_cache_groups
-from dashboard.demo.provider import PLUGIN_NAMES, provider_answers
+from dashboard.demo.provider import PLUGIN_NAMES, config_info, provider_answers
 from dashboard.demo.vllm_config import server_info, template
+from dashboard.vllm.digests import EngineDigests
 
 JSON = b"application/json"
 NO_BODY = b""
@@ -37,10 +38,14 @@ class Page(NamedTuple):
 
 
 class Rendered(NamedTuple):
-    """The answers of replicas of one configuration, by path, and their `VllmConfig`."""
+    """The answers of replicas of one configuration, by path, their `VllmConfig`, and the digests of their settings.
+
+    The first replica that starts computes `digests`, by engine; none without the provider.
+    """
 
     pages: Mapping[str, Page]
     config: Mapping[str, Any]
+    digests: dict[int, EngineDigests]
 
 
 def render(configuration: Configuration, speaks: frozenset[Speaks]) -> Rendered:
@@ -58,12 +63,16 @@ def render(configuration: Configuration, speaks: frozenset[Speaks]) -> Rendered:
         answers[endpoint] = _inference_config(configuration, config)
     if Speaks.PLUGIN in speaks:
         answers |= {f"{Speaks.PLUGIN}/{name}": answer for name, answer in _plugin(configuration, config).items()}
-    if Speaks.PROVIDER in speaks and _release(configuration.version) >= PROVIDER_SINCE:
+    has_provider = Speaks.PROVIDER in speaks and _release(configuration.version) >= PROVIDER_SINCE
+    if has_provider:
         answers |= provider_answers(configuration, server, _inference_config(configuration, config))
     pages = {str(path): _cut(JSON, _dump(answer)) for path, answer in answers.items()}
-    pages["/metrics"] = _cut(PROMETHEUS, _metrics(configuration, config["cache_config"]))
+    metrics = _metrics(configuration, config["cache_config"])
+    if has_provider:
+        metrics += config_info(configuration.ranks_per_server).encode()
+    pages["/metrics"] = _cut(PROMETHEUS, metrics)
     pages["/health"] = _cut(NO_BODY, b"")
-    return Rendered(pages, config)
+    return Rendered(pages, config, {})
 
 
 def _release(version: str) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from dashboard import __version__
 from dashboard.demo.describe import Configuration
 from dashboard.demo.hashing import seed_policy
 from dashboard.demo.memory import kv_cache_groups
+from dashboard.vllm.digests import HELP, SERIES, EngineDigests
 from dashboard.vllm.field_reference import known_flags
 from dashboard.vllm.schemas.inference_config import SCHEMA_VERSION
 from dashboard.vllm.schemas.paths import leaves
@@ -37,6 +38,20 @@ def page_name(path: str, query: str, first_rank: int) -> str:
     rank = asked.get("data_parallel_rank", [str(first_rank)])[-1]
     is_right = full in YES | NO and rank.isdecimal()
     return _name(path, int(rank) - first_rank if is_right else NO_ENGINE, full=full in YES)
+
+
+def full_page(engine: int) -> str:
+    """Return the name of the page with the settings of an engine."""
+    return _name(PATHS[0], engine, full=True)
+
+
+def config_info(engines: int) -> str:
+    """Return the lines of `vllm_fleet_config_info` on the page of metrics."""
+    lines = [f"# HELP {SERIES} {HELP}\n# TYPE {SERIES} gauge\n"]
+    for engine in range(engines):
+        digests = "".join(f',{name}="<<engine_{engine}_{name}>>"' for name in EngineDigests._fields[1:])
+        lines.append(f'{SERIES}{{engine="<<engine_{engine}_rank>>"{digests}}} 1.0\n')
+    return "".join(lines)
 
 
 def provider_answers(

@@ -12,11 +12,13 @@ from dashboard.provider.answer import Answer, Gathered, answer
 from dashboard.provider.asking import count_engines, gather
 from dashboard.provider.front import adapters_of
 from dashboard.provider.gathering import logger
+from dashboard.provider.metrics import ConfigInfo, expose
 from dashboard.provider.parameters import WrongParameterError, asked_of
 from dashboard.provider.switch import NAME
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Mapping, Sequence
 
     from fastapi import FastAPI
 
@@ -38,6 +40,7 @@ class ConfigEndpoint:
         self._client: Any = None
         self._state: Any = None
         self._gathering: asyncio.Task[Gathered] | None = None
+        self._loop: asyncio.AbstractEventLoop
         self._engines: int | None = None
         self._answers: dict[tuple[int, bool, str], Answer] = {}
         self._has_failed = False
@@ -52,6 +55,8 @@ class ConfigEndpoint:
         self._client, self._state = engine_client, state
         if engine_client is not None:
             await asyncio.wait({self._ask()}, timeout=STARTUP_SECONDS)
+            self._loop = asyncio.get_running_loop()
+            expose(ConfigInfo(self._read))
 
     async def respond(self, request: Request) -> Response:
         """Answer one GET. No part of the request reaches an engine."""
@@ -86,6 +91,15 @@ class ConfigEndpoint:
         self._answers.clear()
         self._gathering = asyncio.create_task(gather(self._client, self._state))
         return self._gathering
+
+    def _read(self) -> tuple[Gathered | None, Sequence[Mapping[str, Any]] | None]:
+        """Return what the current engines answered, or None, and the adapters; /metrics calls it in any thread."""
+        task = self._gathering
+        if self._engines != count_engines(self._client):
+            self._loop.call_soon_threadsafe(self._ask)
+        elif task is not None and task.done():
+            return task.result(), adapters_of(self._state)
+        return None, None
 
     def _answer(self, gathered: Gathered, rank: int, *, full: bool) -> Answer:
         adapters = adapters_of(self._state)

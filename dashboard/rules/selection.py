@@ -11,7 +11,7 @@ from dashboard.rules.domain import EVENTS, NO_PUBLISHER, PUBLISHER
 from dashboard.rules.findings import Evidence
 from dashboard.rules.subject import PoolSubject
 from dashboard.rules.value_equivalence import NO, YES
-from dashboard.vllm.canonical import canonical_text
+from dashboard.vllm.spelling import canonical_text
 from dashboard.vllm.versions import build
 
 PREFIX_CACHING = "cache_config.enable_prefix_caching"

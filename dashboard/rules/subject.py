@@ -12,7 +12,7 @@ from dashboard.compare.prefix import canonical_digests
 from dashboard.fleet import Baseline, Document, Engine, Pool, Replica, Setting, SettingValue, State
 from dashboard.rules.domain import Domain, ImpactContext
 from dashboard.rules.findings import Rollout
-from dashboard.vllm.canonical import canonical_text
+from dashboard.vllm.spelling import canonical_text
 from dashboard.vllm.versions import is_unsupported
 
 # The value that counts for a comparison, given the other settings of the same document.

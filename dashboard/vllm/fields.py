@@ -20,9 +20,8 @@ from dashboard.vllm.canonical import Settings, setting, shared
 from dashboard.vllm.identity import (
     comparable_part,
     is_identity_path,
-    is_identity_variable,
     snapshot_of,
-    take_identity,
+    split_identity,
 )
 from dashboard.vllm.schemas.paths import MAX_PATH, leaves
 
@@ -193,19 +192,7 @@ def flatten_config(
 
     Equal configurations share one settings mapping: only the first one is flattened.
     """
-    config = {name: dict(value) if isinstance(value, dict) else value for name, value in config.items()}
-    speculative = config.get("speculative_config")
-    if isinstance(speculative, dict):  # vLLM keeps copies of other sections in it
-        for key in [key for key in speculative if key.startswith(("target_", "draft_"))]:
-            if isinstance(speculative[key], dict):
-                del speculative[key]
-    identity = dict(take_identity(config))
-    kept = {}
-    for name, value in environment.items():
-        if is_identity_variable(name):
-            identity[f"env.{name}"] = value
-        else:
-            kept[name] = value
+    config, kept, identity = split_identity(config, environment)
     key = (blake2b(to_json((config, kept)), digest_size=DIGEST_BYTES).digest(), source)
     settings = _shared.get(key)
     if settings is None:

@@ -1,11 +1,11 @@
-"""Identity settings: they must or may differ per replica and are never compared.
+"""Identity settings: they must or may differ per replica and are never compared. The provider imports them, too.
 
 Sources: vLLM's own list of what data-parallel ranks may differ in (vllm/config/parallel.py, compute_hash), its list
 of variables that do not matter (vllm/envs.py), and the fields it writes at run time.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 
@@ -122,7 +122,27 @@ def is_folder(name: object) -> bool:
     return isinstance(name, str) and name.startswith(FOLDER) and not SNAPSHOT.fullmatch(name)
 
 
-def take_identity(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def split_identity(
+    config: Mapping[str, Any], environment: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Return a `VllmConfig` and vLLM's variables without identity, and identity by path; the arguments are kept."""
+    comparable = {name: dict(value) if isinstance(value, dict) else value for name, value in config.items()}
+    speculative = comparable.get("speculative_config")
+    if isinstance(speculative, dict):  # vLLM keeps copies of other sections in it
+        for key in [key for key in speculative if key.startswith(("target_", "draft_"))]:
+            if isinstance(speculative[key], dict):
+                del speculative[key]
+    identity = dict(_take_identity(comparable))
+    variables = {}
+    for name, value in environment.items():
+        if is_identity_variable(name):
+            identity[f"env.{name}"] = value
+        else:
+            variables[name] = value
+    return comparable, variables, identity
+
+
+def _take_identity(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Move identity out of a `VllmConfig`, yielding (path, value); `config` is changed."""
     whole = SECTIONS | set(identity_fields("", config))
     for section, fields in list(config.items()):

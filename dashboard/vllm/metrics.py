@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 from dashboard.errors import UnreadableError
 from dashboard.fleet import EngineReport, Reply, Setting, Source
 from dashboard.vllm.canonical import Recent, setting, shared
+from dashboard.vllm.digests import SERIES, EngineDigests
 from dashboard.vllm.identity import is_identity_path
 from dashboard.vllm.redaction import redact
 from dashboard.vllm.schemas.types import MAX_INTEGER, MAX_SECONDS
@@ -25,10 +26,14 @@ LONG = 4096  # characters of a series that is parsed every time instead
 MAX_ENGINES = 1024  # series of one API server; the largest wide-EP deployments have a few hundred ranks
 
 CACHE_CONFIG = b"vllm:cache_config_info{"
+CONFIG_INFO = f"{SERIES}{{".encode()
 START_TIME = b"process_start_time_seconds "
 MODEL_NAME = re.compile(rb'^vllm:[^\n{]*\{[^\n]*?model_name="((?:[^"\\\n]|\\.)*)"', re.MULTILINE)
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"(?:,|$)')
 COUNTER = re.compile(rb"^vllm:[a-z_]+_total(?:\{[^\n]*\})? ([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)$", re.MULTILINE)
+DIGESTS = EngineDigests._fields[1:]  # labels
+# Of this or a later scheme; this scheme's have 16 hex digits.
+DIGEST = re.compile(r"[\w.:+-]{1,128}", re.ASCII)
 ESCAPES = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
 ESCAPE = re.compile(r"\\[\\\"n]")
 MAX_NAME = 100  # characters of an unknown name that are shown
@@ -39,11 +44,13 @@ _Labels: TypeAlias = tuple[Mapping[str, Setting], Mapping[str, Setting], tuple[s
 class MetricsReply(NamedTuple):
     """`cache_config`: one mapping of label to text per engine series, `engine` among them.
 
+    `digests`: one per engine, in the order of the page; none without our provider.
     `counters` is the sum of vLLM's `_total` samples, read only where there is no start time (several API processes).
     `lines` are the parsed lines, unchanged.
     """
 
     cache_config: tuple[Mapping[str, str], ...]
+    digests: tuple[EngineDigests, ...]
     started_at_seconds: float | None
     model_name: str | None
     counters: float | None
@@ -54,17 +61,33 @@ def parse_metrics(body: bytes) -> MetricsReply:
     """Parse one page. Raises UnreadableError when it is not a page of a vLLM server."""
     if b"vllm:" not in body:
         raise UnreadableError("schema", "/metrics answers with a page that has no vllm: metric. Is this a vLLM server?")
-    info = _lines(body, CACHE_CONFIG, MAX_ENGINES)
+    info, own = _lines(body, CACHE_CONFIG, MAX_ENGINES), _lines(body, CONFIG_INFO, MAX_ENGINES)
     starts = _lines(body, START_TIME, 1)
     name = MODEL_NAME.search(body)
     counters = None if starts else sum(float(value) for value in COUNTER.findall(body))
     return MetricsReply(
-        cache_config=tuple(_parse_series(line[len(CACHE_CONFIG) :].rpartition("}")[0]) for line in info),
+        cache_config=tuple(_parse_series(line, CACHE_CONFIG) for line in info),
+        digests=_digests([read_digests(_parse_series(line, CONFIG_INFO)) for line in own]),
         started_at_seconds=_start_time(starts[0].rpartition(" ")[2]) if starts else None,
         model_name=_unescape(_text(name[1])) if name else None,
         counters=counters,
-        lines=tuple(info + starts),
+        lines=tuple(info + own + starts),
     )
+
+
+def read_digests(labels: Mapping[str, str]) -> EngineDigests:
+    """Return the digests of one series of `vllm_fleet_config_info`; None for a label that is missing or no digest.
+
+    Other labels are ignored. Raises UnreadableError for an engine that is no DP rank.
+    """
+    texts = {name: labels[name] for name in DIGESTS if DIGEST.fullmatch(labels.get(name, ""))}
+    return EngineDigests(_rank(labels.get("engine", "")), **{"scheme": "", **texts})
+
+
+def _digests(found: Sequence[EngineDigests]) -> tuple[EngineDigests, ...]:
+    if len({each.engine for each in found}) != len(found):
+        raise UnreadableError("schema", f"/metrics has two series of {SERIES} for one engine")
+    return tuple(found)
 
 
 def parse_labels(text: str) -> dict[str, str]:
@@ -83,8 +106,9 @@ _series: Recent[Mapping[str, str]] = Recent()
 _settings: Recent[_Labels] = Recent()
 
 
-def _parse_series(text: str) -> Mapping[str, str]:
-    """Parse a series once: it changes only when its server restarts."""
+def _parse_series(line: str, prefix: bytes) -> Mapping[str, str]:
+    """Parse the labels of a series once: they change only when its server restarts."""
+    text = line[len(prefix) :].rpartition("}")[0]
     if len(text) > LONG:
         return parse_labels(text)
     return _series.get(text, lambda: MappingProxyType(parse_labels(text)))

@@ -21,6 +21,7 @@ from dashboard.fleet import (
     Source,
 )
 from dashboard.vllm.canonical import setting, shared
+from dashboard.vllm.digests import own_settings, reported_config
 from dashboard.vllm.fields import flatten_config, settings_of
 from dashboard.vllm.lookahead import LOOKAHEAD, UPGRADE, lookahead_setting
 from dashboard.vllm.schemas.inference_config import (
@@ -30,7 +31,6 @@ from dashboard.vllm.schemas.inference_config import (
     InferenceConfigReply,
     Unavailable,
 )
-from dashboard.vllm.schemas.paths import nested
 from dashboard.vllm.schemas.types import DeviceReply, Group, OtherGroup
 
 MAX_NAME = 100  # characters of an unknown name that are shown
@@ -77,37 +77,16 @@ def _read_settings(answer: InferenceConfigReply, fleet: FleetExtension, names: S
 
 def _read_reported(answer: InferenceConfigReply, fleet: FleetExtension, names: Sequence[str]) -> Settings:
     """Read the whole configuration where it is reported, else the sections."""
-    own = _own_settings(fleet, names)
     if not fleet.settings:
+        own = own_settings(answer, fleet)
         if names:
             own["model_config.served_model_name"] = names[0]
         dumped = answer.model_dump(exclude_unset=True, exclude={"fleet": {"engines", "environment"}})
         return settings_of(_without(dumped, fleet.unavailable), Source.PROVIDER, list(own.items()))
-    resolved = {  # set by the engine: null in the API server's own configuration
-        "cache_config.hash_block_size": fleet.prefix_hashing.hash_block_size,
-        "cache_config.cache_hit_alignment_tokens": fleet.prefix_hashing.alignment,
-    }
-    missing = {path: value for path, value in resolved.items() if fleet.settings.get(path, ...) is None}
     try:
-        config = {**nested({**fleet.settings, **missing}), **own}
-        return flatten_config(config, fleet.environment or {}, Source.PROVIDER)
+        return flatten_config(reported_config(answer, fleet), fleet.environment or {}, Source.PROVIDER)
     except ValueError as error:  # a path below a value, or more levels than JSON is read with
         raise UnreadableError("schema", f"fleet.settings are no configuration: {error}") from None
-
-
-def _own_settings(fleet: FleetExtension, names: Sequence[str]) -> dict[str, Any]:
-    """Return settings by path that vLLM's configuration lacks; an unavailable one is no setting."""
-    values = {
-        "version": fleet.vllm_version,
-        "served_model_names": list(names) or None,
-        "seed_policy": fleet.prefix_hashing.seed_policy,
-        "chat_template_digest": fleet.chat.template_digest,
-        "chat_template_content_format": fleet.chat.template_content_format,
-        "tool_call_parser": fleet.chat.tool_call_parser,
-        "enable_auto_tool_choice": fleet.chat.enable_auto_tool_choice,
-        "concurrent_batches": fleet.scheduling.concurrent_batches,
-    }
-    return {path: value for path, value in values.items() if value is not None}
 
 
 def _without(dumped: dict[str, Any], unavailable: Sequence[Unavailable]) -> dict[str, Any]:

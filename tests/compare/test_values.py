@@ -12,7 +12,7 @@ from dashboard.compare.baseline import (
     tolerance_text,
 )
 from dashboard.fleet import SettingValue, State, Tolerance
-from dashboard.vllm.canonical import canonical_text
+from dashboard.vllm.spelling import canonical_text
 from tests.strategies import json_values
 
 SET_PATH = "model_config.allowed_media_domains"

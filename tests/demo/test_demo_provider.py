@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
-from dashboard.demo.describe import Speaks
+from dashboard.demo import DemoServer, default_fleet
+from dashboard.demo.describe import Behaviour, Speaks
+from dashboard.vllm.digests import digest_answer
+from dashboard.vllm.metrics import parse_metrics
 from dashboard.vllm.schemas.inference_config import InferenceConfigReply
 from dashboard.vllm.schemas.paths import leaves
-from tests.demo.conftest import FLEET, answer_of, process_of
+from tests.demo.conftest import FLEET, NOW, answer_of, process_of
 
 CAPTURES = Path(__file__).parents[1] / "captures" / "0.32.0"
 # Including the slow replica.
@@ -117,6 +120,23 @@ def test_each_rank_has_an_answer_with_its_own_blocks() -> None:
             answer["kv_cache"]["num_gpu_blocks"] == answer["fleet"]["settings"]["cache_config.num_gpu_blocks"] == blocks
         )
         assert answer["fleet"]["engines"] == engines
+
+
+def test_metrics_export_the_digests_of_each_answer_and_equal_replicas_have_equal_ones() -> None:
+    documents: dict[tuple[str, int], str | None] = {}
+    fleet = [replica for replica in default_fleet() if replica.behaviour is Behaviour.NORMAL]
+    for process in DemoServer(fleet, clock=lambda: NOW)._processes.values():
+        digests = parse_metrics(answer_of(process, "/metrics").body).digests
+        asked = [f"full=true&data_parallel_rank={each.engine}" for each in digests]
+        answers = [InferenceConfigReply.model_validate_json(answer_of(process, PATH, query).body) for query in asked]
+
+        assert digests == tuple(map(digest_answer, answers))
+        assert bool(digests) is (Speaks.PROVIDER in process.replica.speaks)
+        documents |= {(process.replica.name, each.engine): each.document for each in digests}
+
+    assert documents["chat-70b-01", 0] == documents["chat-70b-02", 0]
+    assert documents[PREFILL, 0] == documents[PREFILL, 1]
+    assert None not in documents.values()
 
 
 @pytest.mark.parametrize("name", WITH_PROVIDER)

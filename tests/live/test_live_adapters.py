@@ -8,6 +8,8 @@ import httpx
 import pytest
 
 from dashboard.provider.switch import NAME
+from dashboard.vllm.digests import digest_adapters
+from dashboard.vllm.metrics import parse_metrics
 from tests.live.adapters import write_adapter
 from tests.live.servers import ANSWER_SECONDS, CONFIG, Kind, Server, running
 
@@ -43,6 +45,17 @@ def test_an_adapter_that_is_loaded_and_unloaded_is_reported_and_changes_the_etag
     assert after.status_code == 304
 
 
+def test_metrics_have_the_digest_of_the_loaded_adapters(server: Server, adapter: Path) -> None:
+    first, second = ("first", str(adapter)), ("second", str(adapter))
+    before = exported_adapters(server)
+    _post(server, "load_lora_adapter", {"lora_name": "second", "lora_path": str(adapter)})
+    between = exported_adapters(server)
+    _post(server, "unload_lora_adapter", {"lora_name": "second"})
+
+    assert (before, between) == (digest_adapters([first]), digest_adapters([first, second]))
+    assert exported_adapters(server) == before
+
+
 def test_the_limits_are_those_of_the_command(server: Server) -> None:
     assert server.json(CONFIG)["lora"] == {
         "enabled": True,
@@ -51,6 +64,11 @@ def test_the_limits_are_those_of_the_command(server: Server) -> None:
         "max_cpu_loras": 2,
         "lora_dtype": "bfloat16",
     }
+
+
+def exported_adapters(server: Server) -> str | None:
+    (digests,) = parse_metrics(server.get("/metrics").content).digests
+    return digests.adapters
 
 
 def _post(server: Server, name: str, body: dict[str, Any]) -> None:

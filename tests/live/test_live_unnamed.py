@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from dashboard.vllm.digests import SERIES
 from tests.live.servers import CONFIG, Kind, Server, running
 
 pytestmark = pytest.mark.vllm
@@ -27,6 +28,10 @@ def server(
 def test_neither_path_is_there(server: Server, path: str) -> None:
     assert server.get(path).status_code == 404
     assert path not in server.json("/openapi.json")["paths"]
+
+
+def test_metrics_have_no_digests(server: Server) -> None:
+    assert SERIES not in server.get("/metrics").text
 
 
 def test_the_engine_is_not_touched_and_answers(server: Server) -> None:

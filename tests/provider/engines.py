@@ -14,12 +14,14 @@ from typing import Any
 
 import httpx
 from fastapi import FastAPI
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from dashboard.provider.plugin import endpoint, register
 from dashboard.vllm.schemas.paths import OBJECTS
 from tests.captured import INFERENCE_CONFIG, MODELS, SERVER_INFO, Capture, capture
-from tests.provider.vllm_modules import Dtype, MambaAttentionBackendEnum, modules
+from tests.provider.vllm_modules import Dtype, MambaAttentionBackendEnum, metrics_modules, modules
 from tests.provider_answers import lookahead
 
 CONFIG = "/inference/v1/config"
@@ -170,7 +172,9 @@ class ApiServer:
 
     def __init__(self, server: Capture, engines: Sequence[EngineProcess], client: Any = None) -> None:
         self.engines = list(engines)
-        self.modules = modules(server)
+        self.registry = CollectorRegistry()
+        self.reader = type("MultiProcessCollector", (MultiProcessCollector,), {})
+        self.modules = {**modules(server), **metrics_modules(self.registry, self.reader)}
         self.config = vllm_config_of(server)
         self.client = client or thing("AsyncLLM", engine_core=EngineClient(self.engines), vllm_config=self.config)
         self.tokenizer = thing(
@@ -215,6 +219,18 @@ class ApiServer:
         answer = self.get(query)
         assert answer.status_code == 200, answer.text
         return dict(strictly(answer.text))
+
+    def scrape(self) -> str:
+        """One GET of /metrics, as prometheus_fastapi_instrumentator answers it in a thread."""
+
+        def scraped() -> str:
+            registry = self.registry
+            if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+                registry = CollectorRegistry()
+                self.reader(registry)
+            return generate_latest(registry).decode()
+
+        return self.runner.run(asyncio.to_thread(scraped))
 
     def load(self, name: str, path: str) -> None:
         """Load a LoRA adapter, as POST /v1/load_lora_adapter does."""

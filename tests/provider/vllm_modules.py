@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import prometheus_client
+from prometheus_client import CollectorRegistry
+
 from tests.captured import SERVER_INFO, VERSION, Capture
 
 
@@ -48,6 +51,14 @@ def modules(server: Capture) -> dict[str, ModuleType]:
         ),
         "vllm.renderers.chat_utils": module("vllm.renderers.chat_utils", load_chat_template=lambda given: given),
         "vllm.renderers.hf": module("vllm.renderers.hf", resolve_chat_template=_resolve_chat_template),
+    }
+
+
+def metrics_modules(registry: CollectorRegistry, reader: type) -> dict[str, ModuleType]:
+    """The modules of the Prometheus client of one API server, with its own registry and reader of files."""
+    return {
+        "prometheus_client": module("prometheus_client", REGISTRY=registry, __path__=prometheus_client.__path__),
+        "prometheus_client.multiprocess": module("prometheus_client.multiprocess", MultiProcessCollector=reader),
     }
 
 

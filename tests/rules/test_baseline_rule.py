@@ -14,7 +14,7 @@ from dashboard.rules.domain import Declared, Router
 from dashboard.rules.findings import Evidence, Finding
 from dashboard.rules.policy import Policy
 from dashboard.views.finding_detail import Members, evidence_blocks
-from dashboard.vllm.canonical import canonical_text
+from dashboard.vllm.spelling import canonical_text
 from dashboard.web import draw
 from tests.builders import HOSTILE, NOW, document, fleet, replica
 

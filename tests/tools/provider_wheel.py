@@ -13,7 +13,10 @@ KEPT = (
     "dashboard/provider/",
     "dashboard/vllm/__init__.py",
     "dashboard/vllm/schemas/",
+    "dashboard/vllm/digests.py",
+    "dashboard/vllm/identity.py",
     "dashboard/vllm/redaction.py",
+    "dashboard/vllm/spelling.py",
     "dashboard/errors.py",
     "dashboard/__init__.py",
 )

@@ -12,8 +12,9 @@ from hypothesis import given
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Source, State
 from dashboard.vllm import canonical
-from dashboard.vllm.canonical import FILLED_IN_LATER, SETS, Recent, canonical_text, setting, shared, tidy
+from dashboard.vllm.canonical import FILLED_IN_LATER, Recent, setting, shared
 from dashboard.vllm.fields import flatten_config
+from dashboard.vllm.spelling import SETS, canonical_text, tidy
 from dashboard.vllm.versions import is_unsupported
 from tests.strategies import json_values
 

@@ -28,8 +28,8 @@ from typing_extensions import TypedDict
 
 from dashboard.fleet import JsonText
 from dashboard.fleet.formatting import safe_json
-from dashboard.vllm.canonical import canonical_text
 from dashboard.vllm.schemas.types import Moment
+from dashboard.vllm.spelling import canonical_text
 
 
 def native(text: str) -> Any:

@@ -37,8 +37,9 @@ from dashboard.fleet import (
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import Confidence, Suppression
 from dashboard.rules.policy import Policy, RuleChange
-from dashboard.vllm.canonical import SHORT, canonical_text, is_short, tidy
+from dashboard.vllm.canonical import SHORT, is_short
 from dashboard.vllm.schemas.types import Count
+from dashboard.vllm.spelling import canonical_text, tidy
 
 SCHEMA_VERSION: Literal[2] = 2
 MOST_KNOWN = 16_384  # settings that are made once: a thousand replicas have mostly equal ones

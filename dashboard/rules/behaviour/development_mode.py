@@ -12,7 +12,7 @@ from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.sentences import names_text, setting_piece, write
 from dashboard.rules.subject import Holders, PoolSubject, group_by_value, setting_value
-from dashboard.vllm.canonical import canonical_text
+from dashboard.vllm.spelling import canonical_text
 from dashboard.vllm.versions import has_change
 
 PROVIDER = "fleet_config"  # in VLLM_PLUGINS and in both groups of entry points

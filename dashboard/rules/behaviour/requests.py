@@ -14,7 +14,7 @@ from dashboard.rules.registry import rule
 from dashboard.rules.selection import evidence_of
 from dashboard.rules.sentences import MAX_VALUES, first_texts, name_piece, names_text, setting_piece, write
 from dashboard.rules.subject import PoolSubject, reported, setting_value
-from dashboard.vllm.canonical import canonical_text
+from dashboard.vllm.spelling import canonical_text
 
 MAX_MODEL_LEN = "model_config.max_model_len"
 TOO_LONG = "If vLLM then reports too little memory, set the length that fits there on the whole pool."

@@ -16,7 +16,7 @@ from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import setting_piece, write
 from dashboard.rules.subject import Holders, PairSubject, PoolSubject, group_by_native
 from dashboard.rules.value_equivalence import AUTO, CACHE_DTYPE, resolved_kv_dtype
-from dashboard.vllm.canonical import canonical_text
+from dashboard.vllm.spelling import canonical_text
 
 NIXL = frozenset({"NixlConnector", "NixlPullConnector", "NixlPushConnector"})
 MODEL = "model_config.model"

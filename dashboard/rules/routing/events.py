@@ -27,8 +27,8 @@ from dashboard.rules.sentences import (
 )
 from dashboard.rules.subject import Meaning, PoolSubject
 from dashboard.rules.value_equivalence import NO, YES
-from dashboard.vllm.canonical import canonical_text
 from dashboard.vllm.identity import TOPIC
+from dashboard.vllm.spelling import canonical_text
 from dashboard.vllm.versions import has_change
 
 # vllm-project/vllm#42892 was merged after 0.23.0 was cut (ai-dynamo/dynamo#10660 read both) and is in 0.24.0

@@ -1,0 +1,113 @@
+"""The digests of `vllm_fleet_config_info`, computed from an answer of our provider.
+
+The provider computes them from its own answer, and whoever reads that answer gets the same ones. Replicas with an equal
+`document` have equal settings, so the full answer of one of them is enough.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from dashboard.vllm.identity import split_identity
+from dashboard.vllm.schemas.inference_config import FleetExtension, InferenceConfigReply
+from dashboard.vllm.schemas.paths import leaves, nested
+from dashboard.vllm.schemas.types import Group
+from dashboard.vllm.spelling import canonical_text, tidy
+
+SERIES = "vllm_fleet_config_info"
+HELP = "Digests of the configuration of this engine (vllm-fleet-dashboard); empty: unknown."
+# Increase it when any answer gets another digest: a change here, of the identity settings, or of the spelling.
+SCHEME = "1"
+DIGEST = 16  # hex digits of the SHA-256: 64 bits
+# As `fleet.unavailable` names what an empty list does not mean.
+ADAPTERS = "fleet.adapters"
+GROUPS = frozenset({"kv_cache.groups", "fleet.engines"})
+
+
+class EngineDigests(NamedTuple):
+    """The labels of one engine's series, by their names; None: unknown. Only digests of equal `scheme` are comparable.
+
+    `document`: of all settings except identity settings. `block_hash`: `fleet.engines[].fingerprint.engine`.
+    `kv_layout`: of the engine's KV cache groups. `adapters`: of the loaded LoRA adapters.
+    """
+
+    engine: int
+    document: str | None = None
+    block_hash: str | None = None
+    kv_layout: str | None = None
+    adapters: str | None = None
+    scheme: str = SCHEME
+
+
+def digest_answer(answer: InferenceConfigReply) -> EngineDigests | None:
+    """Return the digests of the engine that an answer with `full=true` describes; None without `fleet`.
+
+    `document` is None for an answer without settings. Raises ValueError or UnreadableError for impossible settings.
+    """
+    fleet = answer.fleet
+    if fleet is None:
+        return None
+    rank = fleet.data_parallel_rank or 0
+    lacking = {each.field for each in fleet.unavailable}
+    engine = next((each for each in fleet.engines if each.data_parallel_rank == rank), None)
+    has_groups = engine is not None and (engine.groups or lacking.isdisjoint(GROUPS))
+    adapters = ((each.name, each.path) for each in fleet.adapters)
+    return EngineDigests(
+        rank,
+        document=_digest_document(answer, fleet) if fleet.settings else None,
+        block_hash=engine.fingerprint.engine if engine else None,
+        kv_layout=_digest_groups(engine.groups) if engine and has_groups else None,
+        adapters=None if ADAPTERS in lacking else digest_adapters(adapters),
+    )
+
+
+def digest_adapters(adapters: Iterable[tuple[str, str | None]]) -> str:
+    """Return the digest of loaded LoRA adapters, as (name, path) in any order."""
+    return _digest(sorted((name, path or "") for name, path in adapters))
+
+
+def reported_config(answer: InferenceConfigReply, fleet: FleetExtension) -> dict[str, Any]:
+    """Return the `VllmConfig` of an answer with `fleet.settings`, with what only the engine or the API server knows.
+
+    Raises ValueError where the settings are no configuration.
+    """
+    settings = fleet.settings or {}
+    resolved = {  # set by the engine: null in the API server's own configuration
+        "cache_config.hash_block_size": fleet.prefix_hashing.hash_block_size,
+        "cache_config.cache_hit_alignment_tokens": fleet.prefix_hashing.alignment,
+    }
+    missing = {path: value for path, value in resolved.items() if settings.get(path, ...) is None}
+    return {**nested({**settings, **missing}), **own_settings(answer, fleet)}
+
+
+def own_settings(answer: InferenceConfigReply, fleet: FleetExtension) -> dict[str, Any]:
+    """Return settings by path that vLLM's configuration lacks; an unavailable one is no setting."""
+    values = {
+        "version": fleet.vllm_version,
+        "served_model_names": list(answer.model.served_model_names or ()) or None,
+        "seed_policy": fleet.prefix_hashing.seed_policy,
+        "chat_template_digest": fleet.chat.template_digest,
+        "chat_template_content_format": fleet.chat.template_content_format,
+        "tool_call_parser": fleet.chat.tool_call_parser,
+        "enable_auto_tool_choice": fleet.chat.enable_auto_tool_choice,
+        "concurrent_batches": fleet.scheduling.concurrent_batches,
+    }
+    return {path: value for path, value in values.items() if value is not None}
+
+
+def _digest_document(answer: InferenceConfigReply, fleet: FleetExtension) -> str:
+    config, variables, _ = split_identity(reported_config(answer, fleet), fleet.environment or {})
+    settings: Mapping[str, Any] = {
+        **dict(leaves(config)),
+        **{f"env.{name}": value for name, value in variables.items()},
+    }
+    values = {path: tidy(path, value) for path, value in settings.items()}
+    return _digest([values, fleet.prefix_hashing.lookahead_tokens])
+
+
+def _digest_groups(groups: Iterable[Group]) -> str:
+    return _digest([group.model_dump(mode="json", exclude_none=True) for group in groups])
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(canonical_text(content).encode()).hexdigest()[:DIGEST]

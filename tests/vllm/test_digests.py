@@ -1,0 +1,233 @@
+"""Digests are equal exactly where the settings that the dashboard reads are equal."""
+
+import copy
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from dashboard.errors import UnreadableError
+from dashboard.fleet import Reply, Setting
+from dashboard.vllm import identity, spelling
+from dashboard.vllm.digests import SCHEME, EngineDigests, digest_adapters, digest_answer
+from dashboard.vllm.replies import read_inference_config
+from dashboard.vllm.schemas import paths
+from dashboard.vllm.schemas.inference_config import InferenceConfigReply
+from tests.strategies import json_values, texts
+
+ANSWERS = Path(__file__).parents[1] / "provider" / "answers"
+RECORDED = sorted(str(file.relative_to(ANSWERS).with_suffix("")) for file in ANSWERS.glob("*/*.json"))
+# What scheme 1 is made of. If one changes, raise SCHEME: digests of two schemes are never compared.
+OF_SCHEME_1 = {
+    "0.32.0/gemma3": ("a12aaabbe3b6c52e", "bce1de670b03879d"),
+    "0.32.0/llama_dp2_xxhash": ("6cef02fea4cded3b", "98ef333f8f47c6c3"),
+    "0.32.0/llama_tp2": ("96ce8def37bd151c", "e69ff825614b6b11"),
+    "0.33.0/llama_dp2_xxhash": ("005f773291852607", "98ef333f8f47c6c3"),
+    "0.33.0/llama_eagle": ("7a3dfe94cb8f9987", "e35ae30271734de8"),
+}
+LISTS_OF_SCHEME_1 = "a1ea7b38db6a1b9f"
+
+
+@cache
+def text_of(name: str) -> bytes:
+    return (ANSWERS / f"{name}.json").read_bytes()
+
+
+def recorded(name: str) -> dict[str, Any]:
+    return dict(json.loads(text_of(name)))
+
+
+def digests(answer: Mapping[str, Any]) -> EngineDigests:
+    found = digest_answer(InferenceConfigReply.model_validate(answer))
+    assert found
+    return found
+
+
+def contents(settings: Mapping[str, Setting]) -> dict[str, tuple[str, str]]:
+    return {path: (each.value, each.state) for path, each in settings.items()}
+
+
+def read(answer: Mapping[str, Any]) -> Reply:
+    return read_inference_config(answer)
+
+
+def with_changed(answer: Mapping[str, Any], place: str, path: str, value: Any) -> dict[str, Any]:
+    changed = copy.deepcopy(dict(answer))
+    changed["fleet"][place][path] = value
+    return changed
+
+
+def listed(content: Any) -> Any:
+    """Lists, sets and patterns as JSON."""
+    if isinstance(content, dict):
+        return {str(key): listed(item) for key, item in content.items()}
+    if isinstance(content, frozenset):
+        return sorted(content)
+    return content.pattern if hasattr(content, "pattern") else content
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_recorded_answer_has_the_digests_of_its_scheme(name: str) -> None:
+    found = digests(recorded(name))
+
+    assert (SCHEME, found.document, found.kv_layout) == ("1", *OF_SCHEME_1[name])
+
+
+def test_the_lists_of_the_scheme_are_unchanged() -> None:
+    modules = (identity, spelling, paths)
+    named = {
+        f"{module.__name__}.{name}": listed(value)
+        for module in modules
+        for name, value in sorted(vars(module).items())
+        if name.isupper() and name[0] != "_"
+    }
+    text = json.dumps(named, sort_keys=True)
+
+    assert (SCHEME, hashlib.sha256(text.encode()).hexdigest()[:16]) == ("1", LISTS_OF_SCHEME_1)
+
+
+@given(
+    name=st.sampled_from(RECORDED),
+    place=st.sampled_from(["settings", "environment"]),
+    value=json_values,
+    data=st.data(),
+)
+def test_a_change_of_one_setting_changes_the_digest_where_it_changes_what_is_compared(
+    name: str, place: str, value: Any, data: st.DataObject
+) -> None:
+    answer = recorded(name)
+    path = data.draw(st.sampled_from(sorted(answer["fleet"][place])))
+    changed = with_changed(answer, place, path, value)
+    try:
+        after = read(changed)
+    except UnreadableError:
+        assume(False)
+
+    is_equal = contents(after.settings) == contents(read(answer).settings)
+    assert (digests(changed) == digests(answer)) is is_equal
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_no_identity_setting_is_in_the_digest(name: str) -> None:
+    """Addresses, ports, ranks, ids, folders, and what an engine measures."""
+    answer = changed = recorded(name)
+    reply = read(answer)
+    alone = reply.identity.keys() - reply.settings.keys()
+    for path in alone:
+        section, _, field = path.rpartition(".")
+        place, key = ("environment", field) if section == "env" else ("settings", path)
+        changed = with_changed(changed, place, key, "another")
+
+    assert {"instance_id", "parallel_config.data_parallel_rank", "cache_config.num_gpu_blocks"} <= alone
+    assert digests(changed) == digests(answer)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_every_compared_setting_is_in_the_digest(name: str) -> None:
+    answer = recorded(name)
+    fleet = answer["fleet"]
+    known = {path: ("settings", path) for path in fleet["settings"]}
+    known |= {f"env.{variable}": ("environment", variable) for variable in fleet["environment"]}
+    compared = [known[path] for path in read(answer).settings if path in known]
+    documents = [digests(with_changed(answer, place, key, "another")).document for place, key in compared]
+
+    assert len({digests(answer).document, *documents}) == len(documents) + 1
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("prefix_hashing.seed_policy", "environment"),
+        ("prefix_hashing.lookahead_tokens", 3),
+        ("prefix_hashing.hash_block_size", 8),
+        ("chat.template_digest", "0123"),
+        ("scheduling.concurrent_batches", 7),
+        ("vllm_version", "0.32.1"),
+    ],
+)
+def test_what_vllms_configuration_lacks_is_in_the_digest(path: str, value: Any) -> None:
+    answer = recorded("0.32.0/gemma3")
+    changed = copy.deepcopy(answer)
+    section: Any = changed
+    *above, last = ("fleet." + path).split(".")
+    for part in above:
+        section = section[part]
+    section[last] = value
+
+    assert digests(changed).document != digests(answer).document
+    assert digests(changed)._replace(document=None) == digests(answer)._replace(document=None)
+
+
+@pytest.mark.parametrize(
+    ("path", "one", "other"),
+    [
+        ("additional_config", {"hook": "<function f at 0x7f13>"}, {"hook": "<function f at 0x7f14>"}),
+        ("compilation_config.custom_ops", ["none", "+rms_norm"], ["+rms_norm", "none"]),
+        ("model_config.dtype", "torch.bfloat16", "bfloat16"),
+        ("cache_config.kv_offloading_size", 64, 64.0),
+        ("model_config.model", "/mnt/a/llama", "/mnt/b/llama"),
+        ("kv_events_config.endpoint", "tcp://10.0.0.1:5557", "tcp://10.0.0.2:5557"),
+        ("kv_transfer_config.kv_connector_extra_config", {"master_server_addr": "a"}, {"master_server_addr": "b"}),
+    ],
+)
+def test_two_spellings_or_two_addresses_of_one_setting_have_one_digest(path: str, one: Any, other: Any) -> None:
+    answer = recorded("0.32.0/gemma3")
+    fleet = answer["fleet"]
+    del fleet["settings"]["kv_events_config"], fleet["settings"]["kv_transfer_config"]  # null
+
+    assert digests(with_changed(answer, "settings", path, one)) == digests(
+        with_changed(answer, "settings", path, other)
+    )
+
+
+def test_equal_groups_of_another_page_size_have_another_layout() -> None:
+    answer = recorded("0.32.0/gemma3")
+    changed = copy.deepcopy(answer)
+    changed["fleet"]["engines"][0]["groups"][0]["page_size_bytes"] *= 2
+
+    assert digests(changed).kv_layout != digests(answer).kv_layout
+    assert digests(changed).document == digests(answer).document
+
+
+@given(st.lists(st.tuples(texts, st.one_of(st.none(), texts)), max_size=5), st.randoms())
+def test_the_order_of_adapters_does_not_count(adapters: list[tuple[str, str | None]], random: Any) -> None:
+    shuffled = random.sample(adapters, len(adapters))
+
+    assert digest_adapters(shuffled) == digest_adapters(adapters)
+    assert digest_adapters([*adapters, ("one more", None)]) != digest_adapters(adapters)
+
+
+def test_without_settings_groups_or_adapters_their_digests_are_unknown() -> None:
+    answer = recorded("0.32.0/gemma3")
+    fleet = answer["fleet"]
+    fleet["settings"] = None
+    fleet["engines"][0]["groups"] = []
+    reasons = [{"field": field, "reason": "too large"} for field in ("fleet.adapters", "kv_cache.groups")]
+
+    assert digests({**answer, "fleet": {**fleet, "unavailable": reasons}})[1:] == (
+        *(None, fleet["engines"][0]["fingerprint"]["engine"], None, None, SCHEME),
+    )
+    assert digests(answer).kv_layout  # a model without KV cache
+    assert digests({**answer, "fleet": {**fleet, "engines": []}})[1:4] == (None, None, None)
+
+
+def test_an_answer_of_another_server_has_no_digests() -> None:
+    answer = recorded("0.32.0/gemma3")
+    del answer["fleet"]
+
+    assert digest_answer(InferenceConfigReply.model_validate(answer)) is None
+
+
+@pytest.mark.parametrize("settings", [{"a.b": 1, "a": 2}, {"a": 1e30}, {"a": float("inf")}], ids=range(3))
+def test_settings_that_are_no_configuration_have_no_digest(settings: dict[str, Any]) -> None:
+    answer = recorded("0.32.0/gemma3")
+    answer["fleet"]["settings"] = settings
+
+    with pytest.raises((ValueError, UnreadableError)):
+        digests(answer)
