@@ -57,7 +57,10 @@ def check(
     """
     if snapshot == LIVE:
         wrong("--snapshot live: leave out --snapshot to poll every replica")
-    options, given = options_of(config, target, snapshot=snapshot, prometheus=prometheus), given_baselines(baseline or ())
+    options, given = (
+        options_of(config, target, snapshot=snapshot, prometheus=prometheus),
+        given_baselines(baseline or ()),
+    )
     fleet, unread_lists = (
         Polled(_saved(snapshot, options, config, given))
         if snapshot

@@ -26,7 +26,9 @@ ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", h
 PrometheusOption = Annotated[
     str | None,
     typer.Option(
-        "--prometheus", metavar="URL", help="Poll the replicas that this Prometheus scrapes, instead of those of the options."
+        "--prometheus",
+        metavar="URL",
+        help="Poll the replicas that this Prometheus scrapes, instead of those of the options.",
     ),
 ]
 TargetsArgument = Annotated[

@@ -104,11 +104,29 @@ def _dns_name(text: str) -> str:
     return text
 
 
+def _label_name(text: str) -> str:
+    if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", text):
+        raise ValueError("not the name of a label in Prometheus; write letters, digits and _")
+    return text
+
+
+def _user_name(text: str) -> str:
+    if not re.fullmatch(r"[^:\x00-\x1f]+", text):  # RFC 7617
+        raise ValueError("not a user name; write one without colon")
+    return text
+
+
+def _tenant(text: str) -> str:
+    if not re.fullmatch(r"[!-~]+", text):
+        raise ValueError("not a tenant; write one word of plain characters")
+    return text
+
+
 def _matchers(text: str) -> str:
     """Return label matchers of PromQL in braces, as `{job="vllm"}`."""
     inner = text.strip().removeprefix("{").removesuffix("}").strip()
     if not _MATCHERS.fullmatch(inner):
-        raise ValueError("""not label matchers of PromQL; write some such as {job="vllm", namespace=~"chat-.+"}""")
+        raise ValueError('not label matchers of PromQL; write some such as {job="vllm"}')
     return f"{{{inner.rstrip(',').rstrip()}}}"
 
 
@@ -135,7 +153,7 @@ def _listed(value: Any) -> Any:
 
 Host = Annotated[str, AfterValidator(_host)]
 DnsName = Annotated[str, AfterValidator(_dns_name)]
-LabelName = Annotated[str, Field(max_length=_LONGEST_SELECTOR, pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$")]
+LabelName = Annotated[str, Field(max_length=200), AfterValidator(_label_name)]
 FramingSite = Annotated[str, AfterValidator(_framing_site)]
 _FromText = (NoDecode, BeforeValidator(_listed))
 PathFromFile = Annotated[Path, AfterValidator(_path_from_file)]
@@ -209,7 +227,7 @@ class DnsSdOptions(Part):
 class PrometheusAuthorization(CredentialsOptions):
     """Where the bearer token of Prometheus is, or its user name and the file with the password."""
 
-    username: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^:\x00-\x1f]+$")] | None = None
+    username: Annotated[str, Field(max_length=200), AfterValidator(_user_name)] | None = None
     password_file: PathFromFile | None = None
 
     @model_validator(mode="after")
@@ -222,12 +240,12 @@ class PrometheusAuthorization(CredentialsOptions):
 
 
 class PrometheusOptions(Part):
-    """A server with Prometheus' API that scrapes the replicas. `authorization` is for it, `credentials` for replicas."""
+    """A server with Prometheus' API. `authorization` is for it, `credentials` are for replicas."""
 
     url: Annotated[str, AfterValidator(replica_id)]
     selector: Annotated[str, Field(max_length=_LONGEST_SELECTOR), AfterValidator(_matchers)] = "{}"
     authorization: PrometheusAuthorization | None = None
-    tenant: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[!-~]+$")] | None = None
+    tenant: Annotated[str, Field(max_length=200), AfterValidator(_tenant)] | None = None
     address_label: LabelName = "instance"
     scheme: Literal["http", "https"] = "http"
     keep_labels: tuple[LabelName, ...] = ()

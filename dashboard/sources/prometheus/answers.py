@@ -1,7 +1,7 @@
 """Answers of Prometheus' API (https://prometheus.io/docs/prometheus/latest/querying/api/) to instant queries."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json
@@ -74,11 +74,10 @@ def _sample(value: Any) -> Sample:
     return sample
 
 
-def kept_labels(labels: Mapping[str, str], names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield labels of a series by name, cut to what a label of a target may have."""
-    for name in names:
-        if text := labels.get(name):
-            yield name, text[:MAX_LABEL_CHARACTERS].encode(errors="replace").decode()
+def kept_labels(labels: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
+    """Return these labels of a series, cut to what a label of a target may have."""
+    found = ((name, labels.get(name)) for name in names)
+    return {name: text[:MAX_LABEL_CHARACTERS].encode(errors="replace").decode() for name, text in found if text}
 
 
 def _warning(warnings: Any) -> str:

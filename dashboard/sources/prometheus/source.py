@@ -77,6 +77,7 @@ class Prometheus:
         answers = [names._replace(samples=())]
         for start in range(0, len(addresses), MOST_ADDRESSES):
             answers += await self._ask_in_parts(client, addresses[start : start + MOST_ADDRESSES], ends_at)
+        self._is_split = len(answers) > 2  # noqa: PLR2004  the addresses, and one part that is the whole
         warning = next((each.warning for each in answers if each.warning), "")
         return Answer(tuple(sample for each in answers for sample in each.samples), warning)
 
@@ -156,14 +157,14 @@ class Scraped(NamedTuple):
     def of(cls, samples: Sequence[Sample], names: Sequence[str]) -> "Scraped":
         """Return the labels of the pod that was scraped last: an address can go to another pod within 5 minutes.
 
-        Two jobs may scrape one pod; then the first by its labels counts, so that they do not alternate.
+        Two jobs may scrape one pod; then the first value of a label counts, so that they do not alternate.
         """
         newest = max(samples, key=lambda each: each.value)
         pod = newest.labels.get("pod")
-        own = (each for each in samples if each.labels.get("pod") == pod)
-        labels = min(tuple(kept_labels(each.labels, names)) for each in own)
+        own = [kept_labels(each.labels, names) for each in samples if each.labels.get("pod") == pod]
+        labels = {name: min(texts) for name in names if (texts := [each[name] for each in own if name in each])}
         is_down = newest.value == 0  # of `up`: it has no series of vLLM now
-        return cls(dict(labels), not is_down and newest.queried_at - newest.value > STALE_SECONDS)
+        return cls(labels, not is_down and newest.queried_at - newest.value > STALE_SECONDS)
 
 
 def _key(options: PrometheusOptions) -> Key:
