@@ -248,6 +248,7 @@ class PrometheusOptions(Part):
     tenant: Annotated[str, Field(max_length=200), AfterValidator(_tenant)] | None = None
     address_label: LabelName = "instance"
     scheme: Literal["http", "https"] = "http"
+    direct: Literal["always", "missing", "never"] = "missing"
     keep_labels: tuple[LabelName, ...] = ()
     timeout_seconds: Annotated[float, Field(ge=0.1, le=600)] = 20
     max_answer_bytes: Annotated[int, Field(ge=2**16, le=2**28)] = 64_000_000

@@ -9,8 +9,11 @@ from pydantic_core import from_json
 from dashboard.config import MAX_LABEL_CHARACTERS
 from dashboard.errors import UnreadableError
 from dashboard.fleet.formatting import visible
+from dashboard.sources.prometheus.query import CACHE_CONFIG, CONFIG_INFO
+from dashboard.vllm.metrics import DIGESTS
 from dashboard.vllm.reading import json_fault, node_count
 from dashboard.vllm.redaction import redact_prose
+from dashboard.vllm.versions import label_type
 
 MAX_NODES = 5_000_000  # of JSON, as of a saved fleet; a series of vLLM has about 70 in 1.2 KB
 MAX_SENTENCE = 200  # characters of a sentence of Prometheus that are shown
@@ -78,6 +81,22 @@ def kept_labels(labels: Mapping[str, str], names: Sequence[str]) -> dict[str, st
     """Return these labels of a series, cut to what a label of a target may have."""
     found = ((name, labels.get(name)) for name in names)
     return {name: text[:MAX_LABEL_CHARACTERS].encode(errors="replace").decode() for name, text in found if text}
+
+
+def as_line(labels: Mapping[str, str]) -> bytes:
+    """Return a series as the replica's /metrics has it, with the labels that are read: others may be Prometheus' own.
+
+    Only the digests have a label `scheme`; the query leaves out the names.
+    """
+    is_digests = "scheme" in labels
+    name = CONFIG_INFO if is_digests else CACHE_CONFIG
+    own = (each for each in sorted(labels) if each == "engine" or (each in DIGESTS if is_digests else label_type(each)))
+    written = ",".join(f'{key}="{_quoted(labels[key])}"' for key in own)
+    return f"{name}{{{written}}} 1".encode(errors="replace")
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
 def _warning(warnings: Any) -> str:

@@ -3,17 +3,18 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import NamedTuple
 from urllib.parse import urlencode
 
 from dashboard.config import PollOptions, PrometheusOptions
 from dashboard.errors import UnreadableError
-from dashboard.fleet import Credentials, FailureKind, Target
+from dashboard.fleet import Credentials, FailureKind, Scraped, Target
 from dashboard.sources.groups import MAX_TARGETS, make_target
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import Key, find, find_password
 from dashboard.sources.http.failures import Asked
-from dashboard.sources.prometheus.answers import Answer, Sample, kept_labels, read_answer, said_error
+from dashboard.sources.prometheus.answers import Answer, Sample, as_line, kept_labels, read_answer, said_error
 from dashboard.sources.prometheus.query import addresses_query, replicas_query
 from dashboard.sources.source import Listing, keep_targets
 
@@ -142,29 +143,41 @@ class Prometheus:
                 by_address[address].append(sample)
         for address, several in sorted(by_address.items()):
             whole = address if "://" in address else f"{options.scheme}://{address}"
-            scraped = Scraped.of(several, (*KEPT, *options.keep_labels))
-            target = make_target(whole, {**options.labels, **scraped.labels}, self._credentials)
-            yield replace(target, stale=True) if scraped.is_stale else target
+            latest = Latest.of(several, (*KEPT, *options.keep_labels))
+            target = make_target(whole, {**options.labels, **latest.labels}, self._credentials)
+            if options.direct != "always":
+                scraped = Scraped(latest.lines(), latest.at, falls_back=options.direct == "missing")
+                target = replace(target, scraped=scraped)
+            yield replace(target, stale=True) if latest.is_stale else target
 
 
-class Scraped(NamedTuple):
-    """What the series of one address say about who is there now."""
+class Latest(NamedTuple):
+    """What the series of one address say about who is there now; without samples for a replica that is down."""
 
     labels: Mapping[str, str]
+    samples: tuple[Sample, ...]
+    at: datetime
     is_stale: bool
 
+    def lines(self) -> bytes:
+        """Return the samples as lines of /metrics, sorted: equal series give equal lines."""
+        return b"\n".join(sorted({as_line(each.labels) for each in self.samples}))
+
     @classmethod
-    def of(cls, samples: Sequence[Sample], names: Sequence[str]) -> "Scraped":
+    def of(cls, samples: Sequence[Sample], names: Sequence[str]) -> "Latest":
         """Return the labels of the pod that was scraped last: an address can go to another pod within 5 minutes.
 
         Two jobs may scrape one pod; then the first value of a label counts, so that they do not alternate.
         """
         newest = max(samples, key=lambda each: each.value)
         pod = newest.labels.get("pod")
-        own = [kept_labels(each.labels, names) for each in samples if each.labels.get("pod") == pod]
+        chosen = [each for each in samples if each.labels.get("pod") == pod]
+        own = [kept_labels(each.labels, names) for each in chosen]
         labels = {name: min(texts) for name in names if (texts := [each[name] for each in own if name in each])}
-        is_down = newest.value == 0  # of `up`: it has no series of vLLM now
-        return cls(labels, not is_down and newest.queried_at - newest.value > STALE_SECONDS)
+        scraped_at = newest.value or newest.queried_at  # 0 is that of `up`: it has no series of vLLM now
+        own_samples = tuple(each for each in chosen if each.value > scraped_at - STALE_SECONDS)
+        is_stale = newest.queried_at - scraped_at > STALE_SECONDS
+        return cls(labels, own_samples, datetime.fromtimestamp(scraped_at, UTC), is_stale)
 
 
 def _key(options: PrometheusOptions) -> Key:
