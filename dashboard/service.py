@@ -22,7 +22,7 @@ from dashboard.fleet import LabelConflict, Snapshot, SourceStatus, has_same_cont
 from dashboard.rules.policy import Policy
 from dashboard.sources.discovery import Discovered, Discovery
 from dashboard.sources.http.credentials import exposed_keys
-from dashboard.sources.polling.poller import Poller
+from dashboard.sources.polling.by_digest import DigestPoller
 from dashboard.store import Snapshots
 from dashboard.vllm.redaction import also_redact
 
@@ -61,7 +61,7 @@ def poll_once(
 
     `on_done` gets the number of finished and of all replicas.
     """
-    poller = Poller(options.poll)
+    poller = DigestPoller(options.poll)
     snapshots = asyncio.run(poller.poll(found.targets, utc_now, on_done))
     return _derive(options, policy_of(options), snapshots, utc_now(), failures=found.failures)
 
@@ -80,7 +80,7 @@ class Collector:
         self._policy = policy_of(options)
         self.discovery = Discovery(options)
         self._exposed = ""
-        self._poller = Poller(options.poll)
+        self._poller = DigestPoller(options.poll)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._running = threading.Event()
@@ -161,7 +161,7 @@ class Collector:
         self._policy = policy_of(options)
         self.discovery = Discovery(options, self.discovery)
         if (options.poll, options.redact) != (before.poll, before.redact):
-            self._poller = Poller(options.poll)
+            self._poller = DigestPoller(options.poll)
 
     async def _refresh(self, began: float) -> None:
         found = await self.discovery.discover(self._clock())

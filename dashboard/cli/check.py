@@ -11,7 +11,7 @@ import typer
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.cli.saved import LIVE, SnapshotOption, all_baselines, fleet_of, given_baselines
-from dashboard.cli.targets import ConfigOption, Polled, TargetsArgument, options_of, polled
+from dashboard.cli.targets import ConfigOption, Polled, PrometheusOption, TargetsArgument, options_of, polled
 from dashboard.cli.terminal import is_terminal, put, say, width, wrong
 from dashboard.config import DEFAULT_FILE, FILE_VARIABLE, Options, policy_of
 from dashboard.fleet import Baseline
@@ -27,6 +27,7 @@ Level = Literal["critical", "warning", "info", "never"]
 def check(
     target: TargetsArgument = None,
     config: ConfigOption = None,
+    prometheus: PrometheusOption = None,
     snapshot: SnapshotOption = None,
     baseline: Annotated[
         list[Path] | None,
@@ -56,7 +57,10 @@ def check(
     """
     if snapshot == LIVE:
         wrong("--snapshot live: leave out --snapshot to poll every replica")
-    options, given = options_of(config, target, snapshot=snapshot), given_baselines(baseline or ())
+    options, given = (
+        options_of(config, target, snapshot=snapshot, prometheus=prometheus),
+        given_baselines(baseline or ()),
+    )
     fleet, unread_lists = (
         Polled(_saved(snapshot, options, config, given))
         if snapshot

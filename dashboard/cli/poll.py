@@ -6,7 +6,7 @@ import typer
 
 from dashboard import service
 from dashboard.analysis.documents.fleet import fleet_json
-from dashboard.cli.targets import ConfigOption, TargetsArgument, options_of, polled, select_pool
+from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, options_of, polled, select_pool
 from dashboard.cli.terminal import is_terminal, put, width, wrong
 from dashboard.render.terminal import to_terminal
 from dashboard.views.poll import poll_view
@@ -15,6 +15,7 @@ from dashboard.views.poll import poll_view
 def poll(
     target: TargetsArgument = None,
     config: ConfigOption = None,
+    prometheus: PrometheusOption = None,
     pool: Annotated[str | None, typer.Option(help="Print only this pool.")] = None,
     output: Annotated[Literal["table", "json"], typer.Option("--format", help="Output format.")] = "table",
     *,
@@ -26,7 +27,7 @@ def poll(
 
     Exit code 0 also with unreachable replicas, which the output lists; 2 for wrong usage or options, or no targets.
     """
-    whole = polled(options_of(config, target)).fleet
+    whole = polled(options_of(config, target, prometheus=prometheus)).fleet
     if not whole.replicas:
         wrong("no targets")
     (fleet,) = select_pool([whole], pool, unknown="--pool: there is no pool")

@@ -7,7 +7,7 @@ import typer
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.cli.saved import STANDARD_INPUT, SnapshotOption, noted_fleet, write_file
-from dashboard.cli.targets import ConfigOption, TargetsArgument, options_of
+from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, options_of
 from dashboard.cli.terminal import is_terminal, put, say, wrong
 from dashboard.config import Options
 from dashboard.errors import ReportError
@@ -27,6 +27,7 @@ SINCE = (
 def report(
     target: TargetsArgument = None,
     config: ConfigOption = None,
+    prometheus: PrometheusOption = None,
     snapshot: SnapshotOption = None,
     since: Annotated[
         str | None,
@@ -54,7 +55,7 @@ def report(
         wrong(f"-o is missing: name the output file for {EXPORTS[kind].label}")
     if snapshot == since == STANDARD_INPUT:
         wrong("-: valid for one of the two fleets only")
-    options = options_of(config, target, snapshot=snapshot)
+    options = options_of(config, target, snapshot=snapshot, prometheus=prometheus)
     fleet, name, notes = noted_fleet(snapshot or None, options, option="--snapshot")
     last = _named(since, options) if since else _last(fleet, options, is_part=bool(target))
     view = review_report(

@@ -23,6 +23,14 @@ TARGETS_HELP = (
     "with their API key."
 )
 ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="The options file.")]
+PrometheusOption = Annotated[
+    str | None,
+    typer.Option(
+        "--prometheus",
+        metavar="URL",
+        help="Poll the replicas that this Prometheus scrapes, instead of those of the options.",
+    ),
+]
 TargetsArgument = Annotated[
     list[str] | None,
     typer.Argument(metavar="[TARGET]...", help=TARGETS_HELP),
@@ -36,18 +44,28 @@ class Polled(NamedTuple):
     unread_lists: tuple[str, ...] = ()
 
 
-def options_of(config: Path | None, targets: Iterable[str] | None = None, *, snapshot: str | None = None) -> Options:
+def options_of(
+    config: Path | None,
+    targets: Iterable[str] | None = None,
+    *,
+    snapshot: str | None = None,
+    prometheus: str | None = None,
+) -> Options:
     """Return the options, with these targets instead of their own if given; exit with 2 for mistakes.
 
-    `snapshot` is the option --snapshot, which excludes targets.
+    `snapshot` and `prometheus` are the options of these names; they exclude each other and targets.
     """
-    if snapshot and targets:
-        wrong("--snapshot cannot be combined with addresses")
+    if snapshot and (targets or prometheus):
+        wrong(f"--snapshot cannot be combined with {'addresses' if targets else '--prometheus'}")
+    if prometheus and targets:
+        wrong("--prometheus cannot be combined with addresses")
     try:
         options = load_options(config)
     except OptionsError as error:
         wrong_options(error.mistakes)
     also_redact(options.redact.names, options.redact.patterns)
+    if prometheus is not None:
+        return options.with_prometheus(_address(prometheus, "--prometheus: "))
     given = tuple(map(_target, targets or ()))
     return options.with_targets(given) if given else options
 
@@ -91,7 +109,11 @@ def _target(text: str) -> TargetOptions:
     with suppress(OSError):  # a name that no file can have
         if Path(text).is_file():
             wrong(f"{text}: a file, not an address; use --snapshot with check, report and baseline")
+    return TargetOptions(url=_address(text))
+
+
+def _address(text: str, where: str = "") -> str:
     try:
-        return TargetOptions(url=replica_id(text))
+        return replica_id(text)
     except ValueError as error:
-        wrong(str(error))
+        wrong(f"{where}{error}")

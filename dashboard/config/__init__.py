@@ -10,6 +10,8 @@ from dashboard.config.model import (
     HttpSdOptions,
     Options,
     PollOptions,
+    PrometheusAuthorization,
+    PrometheusOptions,
     TargetOptions,
     policy_of,
 )
@@ -27,6 +29,8 @@ __all__ = [
     "Options",
     "PollOptions",
     "PoolOptions",
+    "PrometheusAuthorization",
+    "PrometheusOptions",
     "RuleOptions",
     "SuppressOptions",
     "TargetOptions",

@@ -70,6 +70,9 @@ def _ways(part: re.Match[str], before: re.Match[str] | None, *, is_last: bool) -
 
 
 _DAY_SECONDS = 86_400.0
+_LONGEST_SELECTOR = 2000  # characters
+_MATCHER = r"""[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*(?:"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+'|`[^`]*`)"""
+_MATCHERS = re.compile(rf"(?:{_MATCHER}\s*(?:,\s*{_MATCHER}\s*)*,?)?")
 DEFAULT_FILE = "fleet.yaml"
 
 
@@ -101,6 +104,32 @@ def _dns_name(text: str) -> str:
     return text
 
 
+def _label_name(text: str) -> str:
+    if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", text):
+        raise ValueError("not the name of a label in Prometheus; write letters, digits and _")
+    return text
+
+
+def _user_name(text: str) -> str:
+    if not re.fullmatch(r"[^:\x00-\x1f]+", text):  # RFC 7617
+        raise ValueError("not a user name; write one without colon")
+    return text
+
+
+def _tenant(text: str) -> str:
+    if not re.fullmatch(r"[!-~]+", text):
+        raise ValueError("not a tenant; write one word of plain characters")
+    return text
+
+
+def _matchers(text: str) -> str:
+    """Return label matchers of PromQL in braces, as `{job="vllm"}`."""
+    inner = text.strip().removeprefix("{").removesuffix("}").strip()
+    if not _MATCHERS.fullmatch(inner):
+        raise ValueError('not label matchers of PromQL; write some such as {job="vllm"}')
+    return f"{{{inner.rstrip(',').rstrip()}}}"
+
+
 def _framing_site(text: str) -> str:
     """Return a source of the directive frame-ancestors: `self`, or scheme and host."""
     if text.strip("'") == "self":
@@ -124,6 +153,7 @@ def _listed(value: Any) -> Any:
 
 Host = Annotated[str, AfterValidator(_host)]
 DnsName = Annotated[str, AfterValidator(_dns_name)]
+LabelName = Annotated[str, Field(max_length=200), AfterValidator(_label_name)]
 FramingSite = Annotated[str, AfterValidator(_framing_site)]
 _FromText = (NoDecode, BeforeValidator(_listed))
 PathFromFile = Annotated[Path, AfterValidator(_path_from_file)]
@@ -194,6 +224,38 @@ class DnsSdOptions(Part):
         return self
 
 
+class PrometheusAuthorization(CredentialsOptions):
+    """Where the bearer token of Prometheus is, or its user name and the file with the password."""
+
+    username: Annotated[str, Field(max_length=200), AfterValidator(_user_name)] | None = None
+    password_file: PathFromFile | None = None
+
+    @model_validator(mode="after")
+    def _is_bearer_or_basic(self) -> Self:
+        if (self.username is None) is not (self.password_file is None):
+            raise ValueError(f"{'username' if self.password_file else 'password_file'} is missing; set both or none")
+        if self.username and (self.token_env or self.token_file):
+            raise ValueError("a token and a user name are both set; keep one")
+        return self
+
+
+class PrometheusOptions(Part):
+    """A server with Prometheus' API. `authorization` is for it, `credentials` are for replicas."""
+
+    url: Annotated[str, AfterValidator(replica_id)]
+    selector: Annotated[str, Field(max_length=_LONGEST_SELECTOR), AfterValidator(_matchers)] = "{}"
+    authorization: PrometheusAuthorization | None = None
+    tenant: Annotated[str, Field(max_length=200), AfterValidator(_tenant)] | None = None
+    address_label: LabelName = "instance"
+    scheme: Literal["http", "https"] = "http"
+    direct: Literal["always", "missing", "never"] = "missing"
+    keep_labels: tuple[LabelName, ...] = ()
+    timeout_seconds: Annotated[float, Field(ge=0.1, le=600)] = 20
+    max_answer_bytes: Annotated[int, Field(ge=2**16, le=2**28)] = 64_000_000
+    labels: Labels = Field(default_factory=dict)
+    credentials: CredentialsOptions | None = None
+
+
 class PollOptions(Part):
     """Intervals and limits of polls, in seconds and bytes by their names."""
 
@@ -222,7 +284,7 @@ class RedactOptions(Part):
     patterns: tuple[Annotated[str, AfterValidator(check_pattern)], ...] = ()
 
 
-TARGET_SOURCES = ("targets", "file_sd", "dns_sd", "http_sd")  # options that list targets
+TARGET_SOURCES = ("targets", "file_sd", "dns_sd", "http_sd", "prometheus")  # options that list targets
 
 
 class Options(Part):
@@ -233,6 +295,7 @@ class Options(Part):
     file_sd: tuple[FileSdOptions, ...] = ()
     dns_sd: tuple[DnsSdOptions, ...] = ()
     http_sd: tuple[HttpSdOptions, ...] = ()
+    prometheus: tuple[PrometheusOptions, ...] = ()
     credentials: CredentialsOptions | None = None
     poll: PollOptions = Field(default_factory=PollOptions)
     ignore: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()
@@ -258,6 +321,11 @@ class Options(Part):
     def with_targets(self, targets: tuple[TargetOptions, ...]) -> Self:
         """Return the options with these targets only."""
         return self.model_copy(update={**dict.fromkeys(TARGET_SOURCES, ()), "targets": targets})
+
+    def with_prometheus(self, url: str) -> Self:
+        """Return the options with this Prometheus as the only source; its own options are used where it has some."""
+        known = next((each for each in self.prometheus if each.url == url), PrometheusOptions(url=url))
+        return self.model_copy(update={**dict.fromkeys(TARGET_SOURCES, ()), "prometheus": (known,)})
 
     @property
     def path(self) -> Path:

@@ -139,6 +139,7 @@ class Replica:
     same_process: tuple[str, ...] = ()  # ids of replicas with the same instance_id
     set_arguments: tuple[Argument, ...] | None = None  # None: not reported
     target_stale: bool = False  # its source of targets cannot be read: the last known target
+    same_digest_as: str | None = None  # id of the replica whose settings these are: their digests are equal
 
     @property
     def adding_engines(self) -> tuple[Engine, ...]:

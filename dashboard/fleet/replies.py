@@ -96,15 +96,27 @@ class Credentials:
     ca_file: Path | None = None
 
 
+class Scraped(NamedTuple):
+    """What Prometheus has of a replica: the lines of its /metrics that are read, empty for a replica that is down.
+
+    `at` is the time of the scrape (UTC). `falls_back`: a replica whose lines lack digests is asked directly.
+    """
+
+    lines: bytes
+    at: datetime
+    falls_back: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An address to poll, with labels. `failure` is set where the address is no URL."""
+    """An address to poll, with labels. `failure` is set where the address is no URL; `scraped` by Prometheus."""
 
     id: str
     labels: Mapping[str, str] = field(default_factory=dict)
     credentials: Credentials | None = None
     stale: bool = False
     failure: Failure | None = None
+    scraped: Scraped | None = None
 
 
 class SourceStatus(NamedTuple):
@@ -264,8 +276,12 @@ class ProbeResult:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The latest result of each probe of one replica, by path."""
+    """The latest result of each probe of one replica, by path.
+
+    `same_digest_as` is the id of the replica that gave the settings, because Prometheus has equal digests of both.
+    """
 
     target: Target
     observed_at: datetime
     probes: Mapping[str, ProbeResult]
+    same_digest_as: str | None = None

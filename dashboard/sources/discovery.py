@@ -16,6 +16,7 @@ from dashboard.fleet import Credentials, LabelConflict, SourceStatus, Target
 from dashboard.sources.dns_sd import DnsSd
 from dashboard.sources.file_sd import FileSd
 from dashboard.sources.http_sd import HttpSd
+from dashboard.sources.prometheus import Prometheus
 from dashboard.sources.source import Listing, Source
 
 __all__ = ["Discovered", "Discovery", "discover_once", "replica_id"]
@@ -123,6 +124,9 @@ def _sources_of(options: Options) -> Iterator[tuple[str, Callable[[], Source]]]:
     for url in options.http_sd:
         credentials, own = _credentials(url.credentials, common), _credentials(url.authorization, None)
         yield f"{url!r} {credentials!r} {options.poll!r}", partial(HttpSd, url, own, credentials, options.poll)
+    for server in options.prometheus:
+        credentials = _credentials(server.credentials, common)
+        yield f"{server!r} {credentials!r} {options.poll!r}", partial(Prometheus, server, credentials, options.poll)
 
 
 def _conflicts(mentions: Sequence[Mention]) -> Iterator[LabelConflict]:

@@ -169,6 +169,8 @@ def _state_text(replica: Replica, comparison: Comparison) -> str:
     if 0 < len(comparison.rows) < comparison.of_pool:
         text += f" Reports {len(comparison.rows):,} of the {comparison.of_pool:,} settings of its pool."
     text += f" {formatting.STALE_TARGET}" if replica.target_stale else ""
+    if replica.same_digest_as:
+        text += f" Settings not read from it: same digest as {replica.same_digest_as}."
     source = best_source(replica.sources)
     return text + (f" Source: {source}." if source else "")
 

@@ -87,6 +87,7 @@ def facts_of(snapshot: Snapshot, since: datetime) -> Facts:
         probes=tuple(snapshot.probes.values()),
         set_arguments=next((reply.arguments for reply in replies if reply.arguments is not None), None),
         target_stale=target.stale,
+        same_digest_as=snapshot.same_digest_as,
     )
     return Facts(replica, document, reports)
 

@@ -127,6 +127,40 @@ def test_environment_variables_override_the_file_unless_empty(monkeypatch: pytes
             "http_sd: [{url: 'http://h/x y?hunter2'}]",
             "http_sd[0].url: 'http://h/x y…' has a fragment or invalid characters; write spaces as %20",
         ),
+        ("prometheus: {url: 'http://p'}", f"prometheus: {NOT_A_LIST}"),
+        (
+            "prometheus: [{url: 'http://p/?hunter2'}]",
+            "prometheus[0].url: 'http://p/…' has a query or a fragment; write http://host:port",
+        ),
+        (
+            "prometheus: [{url: p, selector: 'up == 1'}]",
+            'prometheus[0].selector: not label matchers of PromQL; write some such as {job="vllm"}',
+        ),
+        ("prometheus: [{url: p, scheme: ftp}]", "prometheus[0].scheme: unknown value; expected 'http' or 'https'"),
+        (
+            "prometheus: [{url: p, authorization: {username: me}}]",
+            "prometheus[0].authorization: password_file is missing; set both or none",
+        ),
+        (
+            "prometheus: [{url: p, authorization: {username: me, password_file: f, token_env: T}}]",
+            "prometheus[0].authorization: a token and a user name are both set; keep one",
+        ),
+        (
+            "prometheus: [{url: p, max_answer_bytes: 1}]",
+            "prometheus[0].max_answer_bytes: too small; the minimum is 65536",
+        ),
+        (
+            "prometheus: [{url: p, address_label: a-b}]",
+            "prometheus[0].address_label: not the name of a label in Prometheus; write letters, digits and _",
+        ),
+        (
+            "prometheus: [{url: p, authorization: {username: 'a:b', password_file: f}}]",
+            "prometheus[0].authorization.username: not a user name; write one without colon",
+        ),
+        (
+            "prometheus: [{url: p, tenant: a b}]",
+            "prometheus[0].tenant: not a tenant; write one word of plain characters",
+        ),
         ("credentials: {ca_file: []}", "credentials.ca_file: expected the path of a file"),
         (
             "credentials: {token_env: hf_hunter2!}",

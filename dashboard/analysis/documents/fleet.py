@@ -183,6 +183,11 @@ def _declare_replicas(contract: Contract) -> None:
         Key("cohort", str | None, ADDED),
         "sources labels",
         Key("target_stale", doc="its source of targets cannot be read: last known target", default=False),
+        Key(
+            "same_digest_as",
+            doc="address of the replica whose settings these are: Prometheus has equal digests of both",
+            default=None,
+        ),
         Key("fresh", doc="read within the last three intervals", full=True),
         Key("served_model_names", full=True),
         Key("adapters", tuple[str, ...], lambda replica: tuple(replica.adapters), full=True),

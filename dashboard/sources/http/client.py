@@ -1,4 +1,4 @@
-"""One GET, within limits: the only module that knows httpx. Every error becomes a `Failure`."""
+"""One request, within limits: the only module that knows httpx. Every error becomes a `Failure`."""
 
 import asyncio
 import ssl
@@ -36,7 +36,7 @@ BEAT_SECONDS = 0.05  # a later beat shows that the event loop was busy
 
 
 class Answer(NamedTuple):
-    """The result of one GET. `body` is decompressed, and cut at a limit."""
+    """The result of one request. `body` is decompressed, and cut at a limit."""
 
     status: int | None = None
     body: bytes = b""
@@ -180,8 +180,12 @@ class Client:
         key: Key | None = None,
         ca_file: Path | None = None,
         headers: Iterable[tuple[bytes, bytes]] = (),
+        form: bytes | None = None,
     ) -> Answer:
-        """Send one GET, answered within `seconds` of the client's clock with at most `limit` bytes."""
+        """Send one GET, answered within `seconds` of the client's clock with at most `limit` bytes.
+
+        With `form`, the fields of a form as a URL has them, it is a POST.
+        """
         key = key or Key()
         secure = asked.server.startswith("https://")
         ca_file = ca_file if secure else None
@@ -191,9 +195,12 @@ class Client:
             return Answer(failure=failures.ca_unreadable(asked, ca_file))
         sent = [*HEADERS, *headers]
         if key.token is not None:
-            sent.append((b"Authorization", b"Bearer " + key.token.encode("ascii")))
+            sent.append((b"Authorization", f"{key.scheme} {key.token}".encode("ascii")))
+        if form is not None:
+            sent.append((b"Content-Type", b"application/x-www-form-urlencoded"))
         try:
-            request = httpx.Request("GET", httpx.URL(asked.server + asked.path + asked.query), headers=sent)
+            url = httpx.URL(asked.server + asked.path + asked.query)
+            request = httpx.Request("GET" if form is None else "POST", url, headers=sent, content=form)
         except httpx.InvalidURL:
             return Answer(failure=failures.no_address(asked))
         return await _Exchange(asked, key, limit, self._patience).run(transport, request, seconds)

@@ -1,6 +1,7 @@
 """API keys: read from an environment variable or a file at every poll, and kept in memory for one poll."""
 
 import os
+from base64 import b64encode
 from collections.abc import Iterable
 from ipaddress import ip_address
 from pathlib import Path
@@ -17,12 +18,13 @@ MAX_KEY_BYTES = 8192
 
 
 class Key(NamedTuple):
-    """The API key of a target, or the reason why it is missing, as the end of a sentence."""
+    """The API key of a target, or the reason why it is missing, as the end of a sentence; `scheme` is HTTP's."""
 
     token: str | None = None
     missing: str = (
         "none is given; set credentials in fleet.yaml, or name the key's variable in FLEET_CREDENTIALS__TOKEN_ENV"
     )
+    scheme: str = "Bearer"
 
     def __repr__(self) -> str:
         """Hide the key: tracebacks print this."""
@@ -41,7 +43,24 @@ def find(credentials: Credentials | None) -> Key:
     return Key()
 
 
+def find_password(username: str, path: Path) -> Key:
+    """Return user name and password of HTTP's Basic scheme (RFC 7617); the password is the first line of a file."""
+    content = _content(path)
+    if isinstance(content, Key):
+        return content
+    password = content.decode(errors="replace").partition("\n")[0].rstrip("\r")
+    if not password:
+        return Key(missing=f"the file {path} that should hold the password is empty")
+    return Key(b64encode(f"{username}:{password}".encode()).decode(), scheme="Basic")
+
+
 def _from_file(path: Path) -> Key:
+    content = _content(path)
+    return content if isinstance(content, Key) else _checked(content.decode("ascii", "replace"), f"the file {path}")
+
+
+def _content(path: Path) -> bytes | Key:
+    """Return what a file holds, or a missing key."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_KEY_BYTES + 1)
@@ -49,7 +68,7 @@ def _from_file(path: Path) -> Key:
         return Key(missing=f"the file {path} cannot be read ({error.strerror})")
     if len(content) > MAX_KEY_BYTES:
         return Key(missing=f"the file {path} is too long to be a key")
-    return _checked(content.decode("ascii", "replace"), f"the file {path}")
+    return content
 
 
 def _checked(text: str, place: str) -> Key:

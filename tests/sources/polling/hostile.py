@@ -31,11 +31,12 @@ DEV_MODE = {**STOCK, "/server_info": "server_info.json"}
 
 
 class Asked(NamedTuple):
-    """One request as the server saw it; header names in lower case."""
+    """One request as the server saw it; header names in lower case. `body` is that of a POST."""
 
     path: str
     headers: Mapping[str, str]
     connection: int
+    body: bytes = b""
 
 
 class Exchange:
@@ -135,13 +136,14 @@ class HostileServer:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError), contextlib.closing(writer):
             while not writer.is_closing():
                 first = await reader.readexactly(1)
-                if first != b"G":  # no GET: a TLS handshake, say
+                if first not in {b"G", b"P"}:  # no GET or POST: a TLS handshake, say
                     writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
                     return
                 head = (first + await reader.readuntil(b"\r\n\r\n")).decode("latin-1").splitlines()
                 pairs = (line.partition(":") for line in head[1:-1])
                 headers = {name.lower(): value.strip() for name, _, value in pairs}
-                asked = Asked(head[0].split()[1], headers, number)
+                body = await reader.readexactly(int(headers.get("content-length", 0)))
+                asked = Asked(head[0].split()[1], headers, number, body)
                 self.asked.append(asked)
                 answer = self.routes.get(asked.path.partition("?")[0], missing)
                 await answer(Exchange(asked, reader, writer))

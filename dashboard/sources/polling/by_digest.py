@@ -1,0 +1,164 @@
+"""The poll of replicas that Prometheus scrapes: of those with equal digests only one is asked.
+
+What was not read from a replica itself is what its digests cover: settings that are not identity settings, LoRA
+adapters, KV cache groups and block hashes. Devices, memory, capacity of the provider and arguments are not reported.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TypeAlias
+
+from dashboard.config import PollOptions
+from dashboard.errors import UnreadableError
+from dashboard.fleet import EngineReport, Failure, FailureKind, ProbeResult, Reply, Scraped, Snapshot, Source, Target
+from dashboard.sources.http.failures import Asked
+from dashboard.sources.polling.poller import Poller
+from dashboard.sources.polling.probes import INFERENCE_CONFIG, METRICS, Reader
+from dashboard.vllm.digests import SCHEME, EngineDigests
+from dashboard.vllm.metrics import parse_metrics
+
+Key: TypeAlias = tuple[EngineDigests, ...]
+TRIES = 3  # replicas of one key that are asked in one poll, where the first does not answer
+NOT_SCRAPED = "Prometheus cannot reach this replica, and it is not asked directly (direct: never)."
+
+
+class DigestPoller:
+    """Polls as `Poller` does, except replicas whose target has what Prometheus scraped."""
+
+    def __init__(self, limits: PollOptions, clock: Callable[[], float] = time.monotonic) -> None:
+        """Poll within `limits`; `clock` is monotonic, in seconds."""
+        self._limits = limits
+        self._poller = Poller(limits, clock)
+        self._reader = Reader()
+        self._asked: dict[Key, str] = {}  # the replica that answered for its key last time
+        self._keys: dict[bytes, Key | None] = {}  # by the lines of a replica
+        self._read: dict[bytes, ProbeResult] = {}
+
+    async def poll(
+        self,
+        targets: Iterable[Target],
+        now: Callable[[], datetime],
+        on_done: Callable[[int, int], None] = lambda _done, _total: None,
+    ) -> tuple[Snapshot, ...]:
+        """Return one snapshot per target id, in the order of `targets` (see `Poller.poll`)."""
+        unique: dict[str, Target] = {}
+        for target in targets:
+            unique.setdefault(target.id, target)
+        groups: dict[Key, list[Target]] = defaultdict(list)
+        rest: list[Target] = []
+        for target in unique.values():
+            key = self._key(target.scraped)
+            (rest if key is None or target.failure else groups[key]).append(target)
+        direct = [each for each in rest if each.scraped is None or each.scraped.falls_back or each.failure]
+        snapshots = await self._poll_with_one_of_each(direct, groups, now, on_done)
+        for target in unique.values():
+            if target.id not in snapshots and target.scraped:
+                snapshots[target.id] = self._of_metrics(target, target.scraped)
+        self._forget(unique.values())
+        return tuple(snapshots[name] for name in unique)
+
+    async def _poll_with_one_of_each(
+        self,
+        direct: Sequence[Target],
+        groups: Mapping[Key, Sequence[Target]],
+        now: Callable[[], datetime],
+        on_done: Callable[[int, int], None],
+    ) -> dict[str, Snapshot]:
+        """Poll `direct` and one replica of each group; return these, and the others where that one answered."""
+        waiting = {key: self._candidates(key, group) for key, group in groups.items()}
+        snapshots: dict[str, Snapshot] = {}
+        for number in range(TRIES):
+            chosen = {key: several[number] for key, several in waiting.items() if number < len(several)}
+            asked = [*([] if number else direct), *chosen.values()]
+            poller = self._poller if number == 0 else Poller(self._limits)
+            polled = await poller.poll(asked, now, on_done) if asked or number == 0 else ()
+            found = {each.target.id: each for each in polled}
+            snapshots |= found
+            for key, one in chosen.items():
+                if shared := _shared_part(found[one.id], key):
+                    del waiting[key]
+                    self._asked[key] = one.id
+                    for target in groups[key]:
+                        if target.id not in snapshots and target.scraped:
+                            snapshots[target.id] = self._of_metrics(target, target.scraped, one.id, shared)
+        return snapshots
+
+    def _candidates(self, key: Key, group: Sequence[Target]) -> list[Target]:
+        """Return the replicas of a group to ask, one after the other: first the one that answered last time."""
+        known = self._asked.get(key)
+        first = [each for each in group if each.id == known]
+        return [*first, *(each for each in group[:TRIES] if each.id != known)][:TRIES]
+
+    def _key(self, scraped: Scraped | None) -> Key | None:
+        """Return the digests of a replica; None where one is missing or of another scheme."""
+        if scraped is None:
+            return None
+        if scraped.lines not in self._keys:
+            digests = _digests(scraped.lines)
+            is_known = all(each.scheme == SCHEME and None not in each for each in digests)
+            self._keys[scraped.lines] = digests if digests and is_known else None
+        return self._keys[scraped.lines]
+
+    def _of_metrics(
+        self, target: Target, scraped: Scraped, other: str | None = None, shared: Reply | None = None
+    ) -> Snapshot:
+        """Return the snapshot of a replica that was not asked: what Prometheus has, and what `other` has in common."""
+        result = self._metrics(target, scraped)
+        probes = {METRICS.path: result}
+        if shared:
+            path = INFERENCE_CONFIG
+            probes[path] = ProbeResult(path, Source.PROVIDER, result.observed_at, 0.0, reply=shared)
+        return Snapshot(target, scraped.at, probes, same_digest_as=other)
+
+    def _metrics(self, target: Target, scraped: Scraped) -> ProbeResult:
+        if scraped.lines in self._read:
+            return replace(self._read[scraped.lines], observed_at=scraped.at)
+        result = ProbeResult(METRICS.path, METRICS.source, scraped.at, 0.0, size_bytes=len(scraped.lines))
+        if not scraped.lines:
+            return replace(result, failure=Failure(FailureKind.REFUSED, NOT_SCRAPED))
+        read = self._reader.read(METRICS, Asked(target.id, METRICS.path), scraped.lines)
+        if isinstance(read, Failure):
+            return replace(result, failure=read)
+        result = self._read[scraped.lines] = replace(result, reply=read.reply, raw=read.raw)
+        return result
+
+    def _forget(self, targets: Iterable[Target]) -> None:
+        lines = {each.scraped.lines for each in targets if each.scraped}
+        self._keys = {each: key for each, key in self._keys.items() if each in lines}
+        self._read = {each: result for each, result in self._read.items() if each in lines}
+        keys = set(self._keys.values())
+        self._asked = {key: name for key, name in self._asked.items() if key in keys}
+
+
+def _shared_part(snapshot: Snapshot, key: Key) -> Reply | None:
+    """Return what the digests cover of a replica's answers; None without, or if it restarted since the scrape."""
+    answered = {each.reply.source: each for each in snapshot.probes.values() if each.reply and not each.failure}
+    metrics, full = answered.get(Source.METRICS), answered.get(Source.PROVIDER)
+    if metrics is None or full is None or full.reply is None or _digests(metrics.raw) != key:
+        return None
+    models, reply = answered.get(Source.MODELS), full.reply
+    ranks = {each.engine for each in key}
+    engines = [EngineReport(each.dp_rank, fingerprint=each.fingerprint) for each in reply.engines]
+    return Reply(
+        Source.PROVIDER,
+        reply.settings,
+        version=reply.version,
+        served_model_names=reply.served_model_names,
+        # Adapters change without a restart: those of this poll.
+        adapters=models.reply.adapters if models and models.reply else reply.adapters,
+        engines=tuple(each for each in engines if each.dp_rank in ranks),
+        kv_cache_groups=tuple(each for each in reply.kv_cache_groups if each.dp_rank in ranks),
+        not_understood=reply.not_understood,
+    )
+
+
+def _digests(lines: bytes) -> Key:
+    """Return the digests of each engine, none of a page that cannot be read or reports no cache."""
+    try:
+        page = parse_metrics(lines)
+    except UnreadableError:
+        return ()
+    return tuple(sorted(page.digests)) if page.cache_config else ()

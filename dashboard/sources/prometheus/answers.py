@@ -1,0 +1,111 @@
+"""Answers of Prometheus' API (https://prometheus.io/docs/prometheus/latest/querying/api/) to instant queries."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pydantic_core import from_json
+
+from dashboard.config import MAX_LABEL_CHARACTERS
+from dashboard.errors import UnreadableError
+from dashboard.fleet.formatting import visible
+from dashboard.sources.prometheus.query import CACHE_CONFIG, CONFIG_INFO
+from dashboard.vllm.metrics import DIGESTS
+from dashboard.vllm.reading import json_fault, node_count
+from dashboard.vllm.redaction import redact_prose
+from dashboard.vllm.versions import label_type
+
+MAX_NODES = 5_000_000  # of JSON, as of a saved fleet; a series of vLLM has about 70 in 1.2 KB
+MAX_SENTENCE = 200  # characters of a sentence of Prometheus that are shown
+MOST_WARNINGS = 2  # that are shown
+
+
+class Sample(NamedTuple):
+    """One series with its value, and the time of the query in seconds since 1970."""
+
+    labels: Mapping[str, str]
+    value: float
+    queried_at: float
+
+
+class Answer(NamedTuple):
+    """The samples, and a sentence where Prometheus says that they are not all; empty otherwise."""
+
+    samples: tuple[Sample, ...]
+    warning: str = ""
+
+
+def read_answer(body: bytes) -> Answer:
+    """Read the answer to an instant query. Raise UnreadableError with a bounded sentence for anything else."""
+    if body.lstrip()[:1] == b"<":
+        raise UnreadableError("decode", "answers with HTML or XML; check the URL and what is in front of Prometheus")
+    if node_count(body, MAX_NODES) > MAX_NODES:
+        raise UnreadableError("too_large", f"answers with more than {MAX_NODES:,} JSON nodes")
+    try:
+        answer = from_json(body, allow_inf_nan=False)
+    except ValueError as error:
+        raise UnreadableError("decode", f"answers with something that {json_fault(error)}") from None
+    data = answer.get("data") if isinstance(answer, dict) else None
+    if not isinstance(data, dict) or answer.get("status") != "success":
+        raise UnreadableError("schema", said_error(body) or "answers with JSON that is not of Prometheus' API")
+    found = data.get("result")
+    if data.get("resultType") != "vector" or not isinstance(found, list):
+        raise UnreadableError("schema", "answers with another type of result than a vector")
+    return Answer(tuple(map(_sample, found)), _warning(answer.get("warnings")))
+
+
+def said_error(body: bytes) -> str:
+    """Return the sentence of an answer with `status: error`, bounded and without secrets; empty for another answer."""
+    try:
+        answer = from_json(body)
+    except ValueError:
+        return ""
+    said = answer.get("error") if isinstance(answer, dict) and answer.get("status") == "error" else None
+    return f"answers with an error: {_shown(said)}" if isinstance(said, str) else ""
+
+
+def _sample(value: Any) -> Sample:
+    try:
+        labels, (at, text) = value["metric"], value["value"]
+        sample = Sample(labels, float(text), float(at))
+    except (TypeError, KeyError, ValueError):
+        raise UnreadableError("schema", "answers with a series of another shape than Prometheus'") from None
+    if not (isinstance(labels, dict) and math.isfinite(sample.value) and math.isfinite(sample.queried_at)):
+        raise UnreadableError("schema", "answers with a series without a time")
+    if not all(isinstance(each, str) for each in labels.values()):
+        raise UnreadableError("schema", "answers with a label that is no text")
+    return sample
+
+
+def kept_labels(labels: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
+    """Return these labels of a series, cut to what a label of a target may have."""
+    found = ((name, labels.get(name)) for name in names)
+    return {name: text[:MAX_LABEL_CHARACTERS].encode(errors="replace").decode() for name, text in found if text}
+
+
+def as_line(labels: Mapping[str, str]) -> bytes:
+    """Return a series as the replica's /metrics has it, with the labels that are read: others may be Prometheus' own.
+
+    Only the digests have a label `scheme`; the query leaves out the names.
+    """
+    is_digests = "scheme" in labels
+    name = CONFIG_INFO if is_digests else CACHE_CONFIG
+    own = (each for each in sorted(labels) if each == "engine" or (each in DIGESTS if is_digests else label_type(each)))
+    written = ",".join(f'{key}="{_quoted(labels[key])}"' for key in own)
+    return f"{name}{{{written}}} 1".encode(errors="replace")
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def _warning(warnings: Any) -> str:
+    if not isinstance(warnings, list) or not warnings:
+        return ""
+    shown = "; ".join(_shown(each) for each in warnings[:MOST_WARNINGS] if isinstance(each, str))
+    return f"answers with partial data: {shown or 'no reason given'}"
+
+
+def _shown(text: str) -> str:
+    cut = text[:MAX_SENTENCE] + ("…" if len(text) > MAX_SENTENCE else "")
+    return visible(redact_prose(cut.encode(errors="replace").decode()))

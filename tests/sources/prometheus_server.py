@@ -1,0 +1,54 @@
+"""A real Prometheus server on loopback that scrapes addresses."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.serving import free_port, started, wait_for
+
+
+@contextmanager
+def prometheus(folder: Path, groups: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Scrape groups of targets, in the shape of file_sd, every second; yield the server's URL."""
+    program = shutil.which("prometheus")
+    assert program, "prometheus is missing: tests/tools/install-debian prometheus=prometheus installs it"
+    (folder / "targets.json").write_text(json.dumps(list(groups)))
+    job = {"job_name": "vllm", "file_sd_configs": [{"files": [str(folder / "targets.json")]}]}
+    options = {"global": {"scrape_interval": "1s"}, "scrape_configs": [job]}
+    (folder / "prometheus.yml").write_text(json.dumps(options))  # JSON is YAML
+    port = free_port()
+    command = [
+        program,
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--log.level=error",
+    ]
+    with started(command) as process:
+        url = f"http://127.0.0.1:{port}"
+        wait_for(lambda: _is_ready(url, process))
+        yield url
+
+
+def wait_for_result(url: str, query: str, is_met: Callable[[list[Any]], bool]) -> None:
+    """Wait until the result of an instant query meets a condition."""
+
+    def met() -> bool:
+        answer = httpx.post(f"{url}/api/v1/query", data={"query": query}, trust_env=False)
+        return is_met(answer.json()["data"]["result"])
+
+    wait_for(met)
+
+
+def _is_ready(url: str, process: subprocess.Popen[str]) -> bool:
+    assert process.poll() is None, "prometheus ended"
+    try:
+        return httpx.get(f"{url}/-/ready", trust_env=False).status_code == httpx.codes.OK
+    except httpx.TransportError:
+        return False

@@ -1,0 +1,119 @@
+"""Targets from a real Prometheus server (Debian's package) that scrapes the simulated fleet."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard.config import PollOptions, PrometheusOptions
+from dashboard.demo import DemoServer, default_fleet, in_thread, targets
+from dashboard.demo.describe import Behaviour
+from dashboard.fleet import Credentials
+from dashboard.sources.prometheus import Prometheus
+from dashboard.sources.source import Listing
+from tests.commands import last_line, run
+from tests.sources.prometheus_server import prometheus, wait_for_result
+
+SMALLEST = 2**16  # bytes of max_answer_bytes
+REPLICAS = [each for each in default_fleet() if each.behaviour is Behaviour.NORMAL][:20]
+SERIES = "vllm:cache_config_info"
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[DemoServer]:
+    with in_thread(REPLICAS) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def url(demo: DemoServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with prometheus(tmp_path_factory.mktemp("prometheus"), targets(demo.fleet, demo.port)) as url:
+        wait_for_result(url, f"group by (instance) ({SERIES})", lambda found: len(found) == len(REPLICAS))
+        yield url
+
+
+def read(url: str, **options: Any) -> Listing:
+    source = Prometheus(PrometheusOptions(url=url, **options), Credentials("REPLICAS"), PollOptions())
+    (listing,) = asyncio.run(source.read())
+    return listing
+
+
+def test_every_scraped_replica_is_a_target_with_labels_of_prometheus(demo: DemoServer, url: str) -> None:
+    listing = read(url, labels={"site": "west", "job": "other"})
+
+    assert (listing.name, listing.failure) == (url, None)
+    assert {each.id for each in listing.targets} == {f"http://{each.address}:{demo.port}" for each in REPLICAS}
+    first = min(listing.targets, key=lambda each: each.id)
+    assert first.labels == {"site": "west", "job": "vllm", "pool": "chat-70b"}
+    assert first.credentials == Credentials("REPLICAS")
+    assert not any(each.stale for each in listing.targets)
+
+
+def test_a_selector_chooses_replicas_and_chosen_labels_are_kept(url: str) -> None:
+    listing = read(
+        url, selector='{pool="chat-70b", engine=~"[0-9]"}', keep_labels=("cache_dtype", "none"), scheme="https"
+    )
+
+    assert listing.targets
+    assert {each.labels["pool"] for each in listing.targets} == {"chat-70b"}
+    assert all(each.labels["cache_dtype"] for each in listing.targets)
+    assert all(each.id.startswith("https://") for each in listing.targets)
+
+
+def test_an_answer_beyond_the_limit_is_asked_for_in_parts(url: str) -> None:
+    assert read(url, max_answer_bytes=SMALLEST).targets == read(url).targets
+
+
+def test_a_label_without_addresses_is_named(url: str) -> None:
+    assert "series have no label pod_ip; correct address_label" in (read(url, address_label="pod_ip").failure or "")
+
+
+def test_a_selector_without_series_is_named(url: str) -> None:
+    failure = read(url, selector='{job="x"}').failure
+    assert failure == f'{url}: has no series vllm:cache_config_info{{job="x"}}; correct selector, or wait'
+
+
+def test_a_query_that_prometheus_refuses_is_a_sentence(url: str) -> None:
+    failure = read(url, selector='{job=~"("}').failure or ""
+    assert "answered /api/v1/query with status 400: answers with an error: invalid parameter" in failure
+
+
+def test_a_replica_that_ends_is_still_a_target(tmp_path: Path) -> None:
+    replica = REPLICAS[:1]
+    with ExitStack() as serving:
+        server = serving.enter_context(in_thread(replica))
+        with prometheus(tmp_path, targets(replica, server.port)) as url:
+            wait_for_result(url, SERIES, bool)
+            serving.close()
+            wait_for_result(url, SERIES, lambda found: not found)
+            listing = read(url)
+
+    assert [each.id for each in listing.targets] == [f"http://{replica[0].address}:{server.port}"]
+    assert not listing.targets[0].stale
+
+
+@pytest.mark.usefixtures("working_folder")
+def test_the_command_poll_needs_nothing_but_the_url(url: str) -> None:
+    done = run("poll", "--prometheus", url, "--format", "json")
+
+    assert done.exit_code == 0
+    assert len(json.loads(done.stdout)["replicas"]) == len(REPLICAS)
+
+
+@pytest.mark.usefixtures("working_folder")
+def test_the_command_uses_the_options_of_that_url(url: str) -> None:
+    Path("fleet.yaml").write_text(f"targets: [a]\nprometheus: [{{url: '{url}/', selector: '{{pool=\"chat-70b\"}}'}}]\n")
+    done = run("poll", "--prometheus", url, "--format", "json")
+
+    assert {each["pool"] for each in json.loads(done.stdout)["replicas"]} == {"chat-70b"}
+
+
+def test_the_command_refuses_an_invalid_url_and_addresses_or_a_snapshot_beside_it() -> None:
+    assert "--prometheus: 'http://h/…' has a query" in last_line(run("poll", "--prometheus", "http://h/?q"))
+    assert "--prometheus cannot be combined with addresses" in last_line(run("poll", "a", "--prometheus", "http://h"))
+    done = run("check", "--snapshot", "x", "--prometheus", "http://h")
+    assert "--snapshot cannot be combined with --prometheus" in last_line(done)
