@@ -1,0 +1,105 @@
+"""The resources for Kubernetes: built by kubectl, validated against the API's schemas, and true to the product."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from dashboard.config import load_options
+from dashboard.web.server import routes
+from tests.serving import ROOT
+
+FOLDER = ROOT / "deploy" / "kubernetes"
+VERSIONS = ("1.30", "1.37")  # the oldest that clouds still offered in 2026, and the newest
+OPTIONAL = {"ingress.yaml", "servicemonitor.yaml"}
+
+
+def built(folder: Path) -> list[dict[str, Any]]:
+    """Build the resources as `kubectl apply -k` does."""
+    program = shutil.which("kubectl")
+    assert program, "kubectl is missing: tests/tools/install-debian kubectl=kubernetes-client installs it"
+    done = subprocess.run([program, "kustomize", str(folder)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return list(yaml.safe_load_all(done.stdout))
+
+
+@pytest.fixture(scope="module")
+def resources() -> dict[str, dict[str, Any]]:
+    return {each["kind"]: each for each in built(FOLDER)}
+
+
+@pytest.fixture(scope="module")
+def pod(resources: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    spec = resources["Deployment"]["spec"]["template"]["spec"]
+    assert isinstance(spec, dict)
+    return spec
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_resource_is_valid_for_its_version_of_kubernetes(
+    resources: dict[str, dict[str, Any]], version: str
+) -> None:
+    ingress = yaml.safe_load((FOLDER / "ingress.yaml").read_text())
+    for each in (*resources.values(), ingress):
+        kubernetes_validate.validate(each, version, strict=True)
+
+
+def test_every_file_is_a_resource_or_an_optional_one() -> None:
+    lines = (FOLDER / "kustomization.yaml").read_text()
+    listed = set(re.findall(r"^  - (\S+\.yaml)$", lines, re.MULTILINE))
+    commented = set(re.findall(r"^  # - (\S+\.yaml)", lines, re.MULTILINE))
+
+    assert commented == OPTIONAL
+    assert listed | commented | {"kustomization.yaml", "fleet.yaml"} == {each.name for each in FOLDER.iterdir()}
+
+
+def test_optional_resources_can_be_added(tmp_path: Path) -> None:
+    copy = shutil.copytree(FOLDER, tmp_path / "kubernetes")
+    file = copy / "kustomization.yaml"
+    file.write_text(re.sub(r"^  # - (\S+\.yaml).*$", r"  - \1", file.read_text(), flags=re.MULTILINE))
+
+    assert {"Ingress", "ServiceMonitor"} < {each["kind"] for each in built(copy)}
+
+
+def test_the_options_in_the_config_map_load_without_a_mistake(
+    resources: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    (tmp_path / "fleet.yaml").write_text(resources["ConfigMap"]["data"]["fleet.yaml"])
+
+    assert load_options(tmp_path / "fleet.yaml").has_target_sources
+
+
+def test_the_probes_are_routes_of_the_server(pod: dict[str, Any]) -> None:
+    (container,) = pod["containers"]
+    known = {route.path for route in routes()}
+
+    assert {container[f"{kind}Probe"]["httpGet"]["path"] for kind in ("liveness", "readiness")} == {"/livez", "/readyz"}
+    assert {"/livez", "/readyz", "/metrics"} <= known
+
+
+def test_the_pod_is_restricted_and_writes_to_its_volumes_only(pod: dict[str, Any]) -> None:
+    """As the Pod Security Standard `restricted` wants it."""
+    (container,) = pod["containers"]
+    own = container["securityContext"]
+
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert (own["allowPrivilegeEscalation"], own["readOnlyRootFilesystem"]) == (False, True)
+    assert own["capabilities"] == {"drop": ["ALL"]}
+    assert pod["automountServiceAccountToken"] is False
+    assert {each["mountPath"] for each in container["volumeMounts"] if not each.get("readOnly")} == {
+        "/var/lib/fleet",
+        "/tmp",
+    }
+
+
+def test_service_and_policy_select_the_pod(resources: dict[str, dict[str, Any]]) -> None:
+    labels = resources["Deployment"]["spec"]["template"]["metadata"]["labels"]
+
+    assert resources["Service"]["spec"]["selector"] == labels
+    assert resources["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"] == labels
