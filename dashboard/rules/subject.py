@@ -12,10 +12,12 @@ from dashboard.compare.prefix import canonical_digests
 from dashboard.fleet import Baseline, Document, Engine, Pool, Replica, Setting, SettingValue, State
 from dashboard.rules.domain import Domain, ImpactContext
 from dashboard.rules.findings import Rollout
-from dashboard.vllm.identity import EVENT_PARTS, PARTLY_IDENTITY
+from dashboard.vllm.identity import EVENT_ADDRESSES, EVENT_TOPIC, PATHS_OF_FILES
 from dashboard.vllm.spelling import canonical_text
 from dashboard.vllm.versions import is_unsupported
 
+EVENT_PARTS = EVENT_ADDRESSES | {EVENT_TOPIC}
+PARTLY_IDENTITY = PATHS_OF_FILES | EVENT_PARTS  # digests cover only their comparable part
 # The value that counts for a comparison, given the other settings of the same document.
 Meaning = Callable[[SettingValue, Mapping[str, Setting]], SettingValue]
 Digests = Callable[[Sequence[Engine]], frozenset[str] | None]  # of compare/prefix.py

@@ -61,8 +61,6 @@ PATHS_OF_FILES = frozenset({"model_config.model", "model_config.tokenizer", "mod
 FOLDER = ("/", "./", "../", "~")  # beginnings of a folder's name; anything else is a hub id
 EVENT_ADDRESSES = frozenset({"kv_events_config.endpoint", "kv_events_config.replay_endpoint"})
 EVENT_TOPIC = "kv_events_config.topic"
-EVENT_PARTS = EVENT_ADDRESSES | {EVENT_TOPIC}
-PARTLY_IDENTITY = PATHS_OF_FILES | EVENT_PARTS
 
 # A hub's cache folder of a downloaded copy: huggingface_hub's repo_folder_name, below it the commit. Offline vLLM
 # replaces the id with that folder (vllm/engine/arg_utils.py).
