@@ -25,7 +25,7 @@ define INSTALL
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run check test fix bench test-vllm bench-vllm screenshots golden docs field-reference lock wheel clean
+.PHONY: help demo run check test deploy-check fix bench test-vllm bench-vllm screenshots golden docs field-reference lock wheel clean
 
 help:  ## This list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -46,14 +46,18 @@ check: $(VENV)/dev.stamp  ## Format, lint, types, layers and all tests
 test: $(VENV)/dev.stamp  ## All tests, in Chromium too
 	@tests/tools/install-chromium $(BIN)/python
 	@tests/tools/install-debian nginx=nginx-light dnsmasq=dnsmasq-base kubectl=kubernetes-client prometheus=prometheus
-	$(PYTEST) --cov --cov-report= -m "not vllm and not no_cover"
+	$(PYTEST) --cov --cov-report= -m "not vllm and not deploy and not no_cover"
 	@$(BIN)/coverage report --format=total --precision=1
 	@$(BIN)/coverage report --fail-under=100 --include='$(WHOLLY_COVERED)'
-	$(PYTEST) -m "not vllm and no_cover"
+	$(PYTEST) -m "not vllm and not deploy and no_cover"
 
 fix: $(VENV)/dev.stamp  ## Format, and fix what the linter can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+deploy-check: $(VENV)/dev.stamp  ## The files in deploy/: resources, and the steps of the container file
+	@tests/tools/install-debian kubectl=kubernetes-client
+	$(BIN)/python -m pytest tests/deploy -m "deploy or not deploy"
 
 bench: $(VENV)/dev.stamp  ## The budgets, measured as ratios
 	@$(BIN)/python -m tests.benchmarks

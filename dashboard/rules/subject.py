@@ -12,9 +12,12 @@ from dashboard.compare.prefix import canonical_digests
 from dashboard.fleet import Baseline, Document, Engine, Pool, Replica, Setting, SettingValue, State
 from dashboard.rules.domain import Domain, ImpactContext
 from dashboard.rules.findings import Rollout
+from dashboard.vllm.identity import EVENT_ADDRESSES, EVENT_TOPIC, PATHS_OF_FILES
 from dashboard.vllm.spelling import canonical_text
 from dashboard.vllm.versions import is_unsupported
 
+EVENT_PARTS = EVENT_ADDRESSES | {EVENT_TOPIC}
+PARTLY_IDENTITY = PATHS_OF_FILES | EVENT_PARTS  # digests cover only their comparable part
 # The value that counts for a comparison, given the other settings of the same document.
 Meaning = Callable[[SettingValue, Mapping[str, Setting]], SettingValue]
 Digests = Callable[[Sequence[Engine]], frozenset[str] | None]  # of compare/prefix.py
@@ -180,10 +183,15 @@ class PoolSubject:
         return self._identities[path]
 
     def _whole(self, path: str) -> Iterable[tuple[str, Setting | None]]:
-        """Return what each member reports; per document where the path is in no identity."""
+        """Return what each member reports; per document where the path is in no identity.
+
+        Of settings that are identity in part, members with the settings of another replica report nothing.
+        """
         compared = {key: lookup_setting(self.documents[key].settings, path) for key in self._by_document}
-        if any(path in each.identity for each in self.members):
-            return ((each.id, each.identity.get(path) or compared[str(each.document)]) for each in self.members)
+        copies = self._copies if path in PARTLY_IDENTITY else frozenset()
+        if copies or any(path in each.identity for each in self.members):
+            own = (each for each in self.members if each.id not in copies)
+            return ((each.id, each.identity.get(path) or compared[str(each.document)]) for each in own)
         known = ((key, setting) for key, setting in compared.items() if setting is not None)
         return ((each, setting) for key, setting in known for each in self._by_document[key])
 
@@ -228,7 +236,13 @@ class PoolSubject:
             return frozenset(self.fingerprints())
         if need in PARTS:
             return frozenset(member.id for member in self.members if getattr(member, need))
-        return frozenset().union(*self.values(need).values()) or frozenset(self.identity(need))
+        found = frozenset().union(*self.values(need).values()) or frozenset(self.identity(need))
+        return found - self._copies if need in EVENT_PARTS else found
+
+    @property
+    def _copies(self) -> frozenset[str]:
+        """Return the members whose settings were read from another replica with equal digests."""
+        return frozenset(each.id for each in self.members if each.same_digest_as)
 
     def _grouped(self, path: str, meaning: Meaning | None) -> Holders:
         def read(settings: Mapping[str, Setting]) -> SettingValue | None:

@@ -282,3 +282,17 @@ def test_further_addresses_of_one_process_are_one_finding() -> None:
     assert draft.replicas == tuple(own[1:])
     assert draft.sentence.startswith("3 addresses")
     assert draft.evidence[0].replicas == tuple(own)
+
+
+def test_settings_of_another_replica_tell_no_address_of_a_replica() -> None:
+    """A copied topic is `kv@{pod}@chat`, which is equal on all."""
+    masked = {"settings": {**EVENTS, "kv_events_config.topic": "kv@{pod}@chat"}}
+    known = at(("http://a:1", "http://b:1"), masked, masked)
+    copied = replace(
+        known, all_replicas=tuple(replace(each, same_digest_as="http://c:1") for each in known.all_replicas)
+    )
+
+    assert drafts("ID-03", known)
+    assert not drafts("ID-03", copied)
+    assert copied.missing(["kv_events_config.topic"]) == 2
+    assert copied.reporting("kv_events_config.enable_kv_cache_events") == 2

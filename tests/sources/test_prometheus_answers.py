@@ -96,6 +96,8 @@ def test_an_error_of_prometheus_is_quoted_without_secrets_and_length(server: Hos
         (success({"metric": {}, "value": [1]}), "a series of another shape"),
         (success({"metric": [], "value": [1, "2"]}), "a series without a time"),
         (success({"metric": {}, "value": [1, "NaN"]}), "a series without a time"),
+        (success({"metric": {}, "value": [1, "1e300"]}), "a series without a time"),
+        (success({"metric": {}, "value": [1, "-1"]}), "a series without a time"),
         (success({"metric": {"a": 1}, "value": [1, "2"]}), "a label that is no text"),
     ],
 )

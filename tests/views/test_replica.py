@@ -115,6 +115,10 @@ def test_the_summary_has_pool_differences_findings_and_the_settings_are_an_appen
         (replica(document=DOCUMENT, sources=(Source.METRICS, Source.PROVIDER)), "Up. Source: the provider."),
         (down(), "Down: Nothing listens there."),
         (
+            replica(document=DOCUMENT, same_digest_as="http://b:1", sources=(Source.METRICS, Source.PROVIDER)),
+            "Up. Settings not read from it: same digest as http://b:1. Source: the provider.",
+        ),
+        (
             replica(document=DOCUMENT, state=ReplicaState.PARTIAL),
             "Partial: Answers, but its cache configuration could not be read. Source: /server_info.",
         ),

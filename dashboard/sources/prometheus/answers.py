@@ -1,7 +1,7 @@
 """Answers of Prometheus' API (https://prometheus.io/docs/prometheus/latest/querying/api/) to instant queries."""
 
-import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json
@@ -13,6 +13,7 @@ from dashboard.sources.prometheus.query import CACHE_CONFIG, CONFIG_INFO
 from dashboard.vllm.metrics import DIGESTS
 from dashboard.vllm.reading import json_fault, node_count
 from dashboard.vllm.redaction import redact_prose
+from dashboard.vllm.schemas.types import MAX_SECONDS
 from dashboard.vllm.versions import label_type
 
 MAX_NODES = 5_000_000  # of JSON, as of a saved fleet; a series of vLLM has about 70 in 1.2 KB
@@ -70,7 +71,8 @@ def _sample(value: Any) -> Sample:
         sample = Sample(labels, float(text), float(at))
     except (TypeError, KeyError, ValueError):
         raise UnreadableError("schema", "answers with a series of another shape than Prometheus'") from None
-    if not (isinstance(labels, dict) and math.isfinite(sample.value) and math.isfinite(sample.queried_at)):
+    is_time = all(0 <= each < MAX_SECONDS for each in (sample.value, sample.queried_at))  # NaN is not
+    if not (isinstance(labels, dict) and is_time):
         raise UnreadableError("schema", "answers with a series without a time")
     if not all(isinstance(each, str) for each in labels.values()):
         raise UnreadableError("schema", "answers with a label that is no text")
@@ -86,13 +88,21 @@ def kept_labels(labels: Mapping[str, str], names: Sequence[str]) -> dict[str, st
 def as_line(labels: Mapping[str, str]) -> bytes:
     """Return a series as the replica's /metrics has it, with the labels that are read: others may be Prometheus' own.
 
-    Only the digests have a label `scheme`; the query leaves out the names.
+    The query leaves out the names: only the digests have a label `scheme`, only vLLM's series a size of blocks. Empty
+    for `up`.
     """
     is_digests = "scheme" in labels
-    name = CONFIG_INFO if is_digests else CACHE_CONFIG
-    own = (each for each in sorted(labels) if each == "engine" or (each in DIGESTS if is_digests else label_type(each)))
-    written = ",".join(f'{key}="{_quoted(labels[key])}"' for key in own)
+    if not is_digests and "block_size" not in labels:
+        return b""
+    name, is_own = (CONFIG_INFO, DIGESTS.__contains__) if is_digests else (CACHE_CONFIG, _is_setting)
+    own = (each for each in sorted(labels) if each == "engine" or is_own(each))
+    written = ",".join(f'{each}="{_quoted(labels[each])}"' for each in own)
     return f"{name}{{{written}}} 1".encode(errors="replace")
+
+
+@lru_cache(maxsize=1024)
+def _is_setting(label: str) -> bool:
+    return label_type(label) is not None
 
 
 def _quoted(text: str) -> str:

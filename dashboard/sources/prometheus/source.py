@@ -42,6 +42,7 @@ class Prometheus:
         self._credentials = credentials
         self._limits = limits
         self._is_split = False
+        self._known: dict[str, Known] = {}
         scheme, _, rest = options.url.partition("://")
         server, slash, path = rest.partition("/")
         self._asked = Asked(f"{scheme}://{server}", f"{slash}{path}{QUERY}", is_replica=False)
@@ -135,49 +136,67 @@ class Prometheus:
         return Listing(name, tuple(found.values()), f"{name}: {'; '.join(sentences)}" if sentences else None)
 
     def _targets(self, samples: Iterable[Sample]) -> Iterator[Target]:
-        """Yield the target of each address."""
-        options = self._options
+        """Yield the target of each address. Between two polls mostly only the times of the scrapes change."""
         by_address: dict[str, list[Sample]] = defaultdict(list)
         for sample in samples:
-            if address := sample.labels.get(options.address_label):
+            if address := sample.labels.get(self._options.address_label):
                 by_address[address].append(sample)
+        before, self._known = self._known, {}
+        direct = self._options.direct
         for address, several in sorted(by_address.items()):
-            whole = address if "://" in address else f"{options.scheme}://{address}"
-            latest = Latest.of(several, (*KEPT, *options.keep_labels))
-            target = make_target(whole, {**options.labels, **latest.labels}, self._credentials)
-            if options.direct != "always":
-                scraped = Scraped(latest.lines(), latest.at, falls_back=options.direct == "missing")
-                target = replace(target, scraped=scraped)
-            yield replace(target, stale=True) if latest.is_stale else target
+            latest = Latest.of(several)
+            known = before.get(address)
+            if known is None or known.latest.series != latest.series:
+                known = self._make(address, latest)
+            self._known[address] = known
+            target, falls_back = known.target, direct == "missing"
+            scraped = None if direct == "always" else Scraped(known.lines, latest.at, falls_back)
+            yield Target(
+                target.id,
+                target.labels,
+                target.credentials,
+                stale=latest.is_stale,
+                failure=target.failure,
+                scraped=scraped,
+            )
+
+    def _make(self, address: str, latest: "Latest") -> "Known":
+        options = self._options
+        names = (*KEPT, *options.keep_labels)
+        own = [kept_labels(each, names) for each in latest.series]
+        # Two jobs may scrape one pod: the first value of a label counts, so that they do not alternate.
+        labels = {name: min(texts) for name in names if (texts := [each[name] for each in own if name in each])}
+        whole = address if "://" in address else f"{options.scheme}://{address}"
+        target = make_target(whole, {**options.labels, **labels}, self._credentials)
+        lines = sorted({as_line(each) for each in latest.series} - {b""})
+        return Known(latest, target, b"\n".join(lines))
 
 
 class Latest(NamedTuple):
-    """What the series of one address say about who is there now; without samples for a replica that is down."""
+    """The series of the pod at one address that was scraped last, and when (UTC)."""
 
-    labels: Mapping[str, str]
-    samples: tuple[Sample, ...]
+    series: list[Mapping[str, str]]
     at: datetime
     is_stale: bool
 
-    def lines(self) -> bytes:
-        """Return the samples as lines of /metrics, sorted: equal series give equal lines."""
-        return b"\n".join(sorted({as_line(each.labels) for each in self.samples}))
-
     @classmethod
-    def of(cls, samples: Sequence[Sample], names: Sequence[str]) -> "Latest":
-        """Return the labels of the pod that was scraped last: an address can go to another pod within 5 minutes.
-
-        Two jobs may scrape one pod; then the first value of a label counts, so that they do not alternate.
-        """
+    def of(cls, samples: Sequence[Sample]) -> "Latest":
+        """Choose the series: an address can go to another pod while those of the last one are still there."""
         newest = max(samples, key=lambda each: each.value)
         pod = newest.labels.get("pod")
-        chosen = [each for each in samples if each.labels.get("pod") == pod]
-        own = [kept_labels(each.labels, names) for each in chosen]
-        labels = {name: min(texts) for name in names if (texts := [each[name] for each in own if name in each])}
         scraped_at = newest.value or newest.queried_at  # 0 is that of `up`: it has no series of vLLM now
-        own_samples = tuple(each for each in chosen if each.value > scraped_at - STALE_SECONDS)
+        since = scraped_at - STALE_SECONDS if newest.value else 0.0
+        series = [each.labels for each in samples if each.value >= since and each.labels.get("pod") == pod]
         is_stale = newest.queried_at - scraped_at > STALE_SECONDS
-        return cls(labels, own_samples, datetime.fromtimestamp(scraped_at, UTC), is_stale)
+        return cls(series, datetime.fromtimestamp(scraped_at, UTC), is_stale)
+
+
+class Known(NamedTuple):
+    """What was made of the series of one address: its target, and their lines as /metrics has them."""
+
+    latest: Latest
+    target: Target
+    lines: bytes
 
 
 def _key(options: PrometheusOptions) -> Key:

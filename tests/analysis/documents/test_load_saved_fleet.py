@@ -137,6 +137,14 @@ def test_stale_replicas_stay_stale() -> None:
     assert [replica.fresh for replica in back.replicas] == [False, False]
 
 
+def test_the_replica_that_gave_the_settings_of_another_is_restored() -> None:
+    (first, second) = (snapshot(capture("llama").answers, target=f"http://10.0.0.{number}:8000") for number in (1, 2))
+    shared = replace(second, same_digest_as=first.target.id)
+    back = restored(build_fleet("shared", [first, shared], polled_at=AT, interval=INTERVAL))
+
+    assert [each.same_digest_as for each in back.replicas] == [None, first.target.id]
+
+
 def test_suppressions_expire_by_the_date_of_today(demo_fleet: Fleet) -> None:
     raw = saved(demo_fleet)
 

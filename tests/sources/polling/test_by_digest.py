@@ -1,0 +1,172 @@
+"""Of replicas with equal digests one is asked: the simulated fleet as a real Prometheus server scrapes it."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard import service
+from dashboard.analysis.assembly import Fleet
+from dashboard.config import Options, PollOptions
+from dashboard.demo import DemoServer, default_fleet, in_thread, targets
+from dashboard.demo.describe import Behaviour, Speaks
+from dashboard.fleet import FailureKind, ReplicaState, Scraped, Snapshot, Source, Target
+from dashboard.sources.discovery import Discovered, discover_once
+from dashboard.sources.polling.by_digest import NOT_SCRAPED, DigestPoller
+from dashboard.vllm.digests import SCHEME
+from tests.sources.polling.hostile import CAPTURE
+from tests.sources.prometheus_server import prometheus, wait_for_result
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+LIMITS = PollOptions(probe_timeout_seconds=2)
+SPEAKING = [each for each in default_fleet() if each.behaviour is Behaviour.NORMAL]
+REPLICAS = SPEAKING[:20]
+PROVIDED = [each for each in REPLICAS if Speaks.PROVIDER in each.speaks]
+SERIES = "group by (instance) (vllm:cache_config_info)"
+DIGESTS = "group by (instance) (vllm_fleet_config_info)"
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[DemoServer]:
+    with in_thread(REPLICAS) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def url(demo: DemoServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with prometheus(tmp_path_factory.mktemp("prometheus"), targets(demo.fleet, demo.port)) as url:
+        wait_for_result(url, SERIES, lambda found: len(found) == len(REPLICAS))
+        wait_for_result(url, DIGESTS, bool)
+        yield url
+
+
+def discovered(url: str, direct: str) -> tuple[Options, Discovered]:
+    options = Options.model_validate({"prometheus": [{"url": url, "direct": direct}]})
+    return options, discover_once(options)
+
+
+def polled(url: str, direct: str) -> Fleet:
+    return service.poll_once(*discovered(url, direct))
+
+
+def poll(found: Sequence[Target], poller: DigestPoller | None = None) -> tuple[Snapshot, ...]:
+    return asyncio.run((poller or DigestPoller(LIMITS)).poll(found, lambda: AT))
+
+
+def test_one_replica_of_each_configuration_is_asked_and_the_others_have_its_settings(url: str) -> None:
+    whole, shared = polled(url, "always"), polled(url, "missing")
+    documents = {each.id: each.document for each in whole.replicas}
+    copies = [each for each in shared.replicas if each.same_digest_as]
+
+    assert copies
+    assert {each.id: each.document for each in shared.replicas} == documents
+    assert {each.same_digest_as for each in copies}.isdisjoint(each.id for each in copies)
+    for each in copies:
+        other = next(one for one in whole.replicas if one.id == each.same_digest_as)
+        assert documents[each.id] == other.document
+        assert (each.devices, each.set_arguments, each.started_at) == ((), None, None)
+        assert (each.kv_cache_groups, each.version, each.adapters) == (
+            other.kv_cache_groups,
+            other.version,
+            other.adapters,
+        )
+        assert each.state is ReplicaState.UP
+
+
+def test_no_finding_is_only_found_with_settings_of_others(url: str) -> None:
+    def found(fleet: Fleet) -> set[str]:
+        return {each.rule for each in fleet.inspection.findings}
+
+    assert found(polled(url, "missing")) <= found(polled(url, "always"))
+
+
+def test_never_asks_no_replica_without_digests(url: str) -> None:
+    fleet = polled(url, "never")
+    rest = [each for each in fleet.replicas if not each.same_digest_as and Source.VERSION not in each.sources]
+
+    assert rest
+    assert {each.sources for each in rest} == {(Source.METRICS,)}
+    assert {each.state for each in rest} == {ReplicaState.UP}
+
+
+def test_another_replica_is_asked_where_the_first_does_not_answer(url: str) -> None:
+    found = discovered(url, "never")[1].targets
+    group = [each.target for each in poll(found) if each.same_digest_as]
+    lost = [replace(group[0], id=f"http://127.0.0.1:{number}/") for number in (1, 2)]
+    poller = DigestPoller(LIMITS)
+    snapshots = {each.target.id: each for each in poll([*lost, *group[1:]], poller)}
+
+    answering = next(each.same_digest_as for each in snapshots.values() if each.same_digest_as)
+    assert answering in {each.id for each in group[1:]}
+    assert snapshots[lost[0].id].same_digest_as is None
+    again = poll([*lost, *group[1:]], poller)
+    assert [each.same_digest_as for each in again[:2]] == [answering, answering]
+
+
+def test_a_replica_that_restarted_since_the_scrape_gives_no_settings(tmp_path: Path) -> None:
+    one_of_each = {each.configuration: each for each in SPEAKING if Speaks.PROVIDER in each.speaks}
+    replica = next(iter(one_of_each.values()))
+    with ExitStack() as serving:
+        server = serving.enter_context(in_thread([replica]))
+        with prometheus(tmp_path, targets([replica], server.port)) as url:
+            wait_for_result(url, DIGESTS, bool)
+            (target,) = discovered(url, "missing")[1].targets
+        copy = replace(target, id="http://127.0.0.1:1/")
+        assert [each.same_digest_as for each in poll([target, copy])] == [None, target.id]
+        server.restart(replica.address, block_size=64)
+        assert [each.same_digest_as for each in poll([target, copy])] == [None, None]
+
+
+def series(**labels: Any) -> bytes:
+    own = ",".join(f'{name}="{text}"' for name, text in labels.items())
+    return f'vllm:cache_config_info{{block_size="16",engine="0"}} 1\nvllm_fleet_config_info{{{own}}} 1'.encode()
+
+
+COMPLETE = {"engine": 0, "document": "a", "block_hash": "b", "kv_layout": "c", "adapters": "d", "scheme": SCHEME}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        series(**{**COMPLETE, "scheme": "0"}),
+        series(**{**COMPLETE, "kv_layout": ""}),
+        series(**{**COMPLETE, "engine": "x"}),
+        series(**COMPLETE).partition(b"\n")[2],
+        series(**COMPLETE) + b"\n" + series(**COMPLETE).partition(b"\n")[2],
+    ],
+)
+def test_without_comparable_digests_prometheus_is_all_there_is(lines: bytes) -> None:
+    found = [Target(f"http://127.0.0.1:{port}", scraped=Scraped(lines, AT, falls_back=False)) for port in (1, 2)]
+
+    for each in poll(found):
+        assert [*each.probes] == ["/metrics"]
+        assert each.same_digest_as is None
+        assert each.observed_at == AT
+
+
+def test_a_replica_that_prometheus_cannot_reach_is_down_or_asked() -> None:
+    never = Target("http://127.0.0.1:1", scraped=Scraped(b"", AT, falls_back=False))
+    missing = Target("http://127.0.0.1:2", scraped=Scraped(b"", AT, falls_back=True))
+    first, second = (each.probes["/metrics"].failure for each in poll([never, missing, never]))
+
+    assert first is not None
+    assert first.detail == NOT_SCRAPED
+    assert second is not None
+    assert second.kind is FailureKind.REFUSED
+    assert second.detail != NOT_SCRAPED
+
+
+def test_equal_lines_are_read_once_until_they_are_gone() -> None:
+    page = next(line for line in (CAPTURE / "metrics.txt").read_bytes().splitlines() if line.startswith(b"vllm:cache"))
+    poller = DigestPoller(LIMITS)
+    target = Target("http://127.0.0.1:1", scraped=Scraped(page, AT, falls_back=False))
+    first, second = (poll([target], poller)[0].probes["/metrics"].reply for _ in range(2))
+
+    assert first is second
+    poll([], poller)
+    assert poll([target], poller)[0].probes["/metrics"].reply is not first
