@@ -51,22 +51,23 @@ class DnsSd:
         kind = self._options.type
         try:
             answer = await self._make_resolver().resolve(last.name, kind, lifetime=self._seconds, search=True)
-        except DNSException as error:
+        except (DNSException, OSError, ValueError) as error:  # the last two of a damaged resolv.conf
             return keep_targets(last, self._sentence(error))
-        hosts = sorted({self._host(record) for record in answer})
+        hosts = sorted({self._host(record) for record in answer} - {""})
         targets = [
             make_target(f"{self._options.scheme}://{host}", self._options.labels, self._credentials) for host in hosts
         ]
         return Listing(last.name, tuple(targets))
 
     def _host(self, record: object) -> str:
-        """Return host and port of a record; an IPv6 address is in brackets."""
+        """Return host and port of a record, an IPv6 address in brackets; empty for a service that is not offered."""
         if isinstance(record, SRV):
-            return f"{record.target.to_text(omit_final_dot=True)}:{record.port}"
+            name = record.target.to_text(omit_final_dot=True)
+            return "" if name == "." else f"{name}:{record.port}"  # RFC 2782
         address = str(record)
         return f"[{address}]:{self._options.port}" if ":" in address else f"{address}:{self._options.port}"
 
-    def _sentence(self, error: DNSException) -> str:
+    def _sentence(self, error: Exception) -> str:
         match error:
             case NXDOMAIN():
                 return "no such name in DNS"
@@ -76,6 +77,6 @@ class DnsSd:
                 return f"no answer of DNS within {self._seconds:.3g} s"
             case NoNameservers():
                 return "no name server has an answer"
-            case NoResolverConfiguration():
-                return "this machine names no DNS server (/etc/resolv.conf)"
+            case NoResolverConfiguration() | OSError() | ValueError():
+                return "/etc/resolv.conf of this machine names no DNS server that can be used"
         return f"cannot be resolved ({type(error).__name__})"

@@ -6,6 +6,7 @@ import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ RECORDS = (
     "srv-host=_http._tcp.chat.test,b.chat.test,8001",
     "srv-host=_http._tcp.chat.test,a.chat.test,8000",
     "srv-host=_http._tcp.odd.test,a~b.chat.test,8000",
+    "srv-host=_http._tcp.none.test",
     "host-record=embed.test,10.0.0.2,fd00::2",
     "host-record=embed.test,10.0.0.1",
     *(f"host-record=many.test,10.1.0.{number}" for number in range(1, MANY + 1)),
@@ -118,6 +120,21 @@ def test_a_name_without_records_is_one_sentence(port: int, name: str, kind: str,
     (listing,) = read(source(port, names=(name,), type=kind))
 
     assert listing == Listing(name, (), sentence)
+
+
+@pytest.mark.parametrize("content", [b"nameserver bogus\n", b"\xff\n", b""])
+def test_a_damaged_or_empty_resolver_file_is_one_sentence(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "resolv.conf"
+    file.write_bytes(content)
+    options = DnsSdOptions(names=("chat.test",))
+    (listing,) = read(DnsSd(options, None, LIMITS, make_resolver=lambda: Resolver(filename=str(file))))
+
+    assert (listing.failure or "").startswith("chat.test: ")
+    assert "/etc/resolv.conf" in (listing.failure or "")
+
+
+def test_a_service_that_is_not_offered_has_no_target(port: int) -> None:
+    assert read(source(port, names=("_http._tcp.none.test",))) == [Listing("_http._tcp.none.test", ())]
 
 
 def test_a_server_that_is_gone_keeps_the_targets_as_stale() -> None:
