@@ -150,8 +150,11 @@ def draw_prepared(pieces: Prepared, key: str) -> Target | None:
 
 def _draw(piece: MatrixHtml | Aside | Block, key: str) -> Target | None:
     if isinstance(piece, Aside):
-        with st.expander(piece.title):
-            return draw_prepared(piece.pieces, key)
+        if not any(isinstance(each, Chart) for each in piece.pieces):
+            with st.expander(piece.title):
+                return draw_prepared(piece.pieces, key)
+        with st.expander(piece.title, key=f"{key}_aside", on_change="rerun") as aside:  # a folded chart costs 50 ms
+            return draw_prepared(piece.pieces, key) if aside.open else None
     if isinstance(piece, MatrixHtml):
         return matrix.draw_matrix(piece.html, piece.pool, key)
     if isinstance(piece, Chart):

@@ -177,7 +177,12 @@ def _read(name: str, options: Sequence[str] | None, *, fallback: str | bool) -> 
     return text == YES if isinstance(fallback, bool) else text
 
 
+# A change that arrives after a link was followed has a callback and no value: its widget is not on the new page.
+
+
 def _write_several(*, name: str) -> None:
+    if name not in st.session_state:
+        return
     if chosen := st.session_state[name]:
         st.query_params[name] = ",".join(quote(each, safe="/ ") for each in chosen)
     else:
@@ -185,6 +190,8 @@ def _write_several(*, name: str) -> None:
 
 
 def _write(*, name: str, fallback: str | bool) -> None:
+    if name not in st.session_state:
+        return
     value = st.session_state[name]
     if value in {None, "", fallback}:
         st.query_params.pop(name, None)

@@ -127,6 +127,7 @@ def test_a_slash_opens_the_search_except_while_typing(page: Page, frozen_url: st
     page.keyboard.type("a/b")
     assert field.input_value() == "a/b"
 
+    url_has(page, "search=a")  # a link that is followed before Streamlit sends the text loses against it
     page.locator("h1").first.click()
     page.keyboard.press("/")
     url_has(page, "/find")
