@@ -1,6 +1,8 @@
 """URLs have the choices of a page, whatever a name contains; widgets are bound to them."""
 
 import json
+from collections.abc import Callable
+from functools import partial
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -146,3 +148,9 @@ def test_a_choice_is_written_into_the_url_and_the_default_is_not() -> None:
     app.toggle(key="only").set_value(False)
     app.text_input(key="search").set_value("").run()
     assert app.text[1].value == "{}"
+
+
+@pytest.mark.parametrize("late", [partial(links._write, fallback=""), links._write_several])
+def test_a_change_that_arrives_after_its_page_was_left_is_ignored(late: Callable[..., None]) -> None:
+    """Its widget is no longer in the session; the URL is that of the next page."""
+    late(name="of_a_page_that_was_left")

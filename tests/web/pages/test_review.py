@@ -14,7 +14,7 @@ from dashboard.fleet import FailureKind, Note, Source
 from dashboard.rules.findings import Suppression
 from dashboard.rules.policy import Policy
 from dashboard.store import Snapshots
-from tests.builders import HOSTILE, NOW, alike, document, down, fleet, hostile, replica, story
+from tests.builders import HOSTILE, NOW, alike, document, down, engine, fleet, hostile, replica, story
 from tests.page_runner import WEEK, a_finding, address, earlier, frozen, html, rerun, review, show_with_snapshots, visit
 
 DOCUMENT, ODD = document(), document({"cache_config.block_size": 32})
@@ -243,3 +243,13 @@ def test_a_meeting_shows_its_snapshot_with_the_agenda_and_a_way_back_elsewhere(s
     assert line
     assert f"Snapshot “Ops &lt;b&gt;” {key[:10]}</span> · data as of 20" in line.group(1)
     assert 'href="review" class="back">Back to the review' in html(visit(meeting="1"))
+
+
+def test_charts_of_a_pool_are_drawn_when_its_fold_is_opened(store: Snapshots) -> None:
+    uneven = fleet([replica("chat-1", engines=(engine(900_000),)), replica("chat-2", engines=(engine(600_000),))])
+    app = review(uneven, store)
+    assert not app.get("plotly_chart")
+
+    for place in range(9):
+        app.session_state[f"review_capacity_{place}_aside"] = True
+    assert rerun(app).get("plotly_chart")
