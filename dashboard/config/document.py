@@ -21,6 +21,8 @@ from dashboard.config.mistakes import Mistake, Place, dotted
 MAX_DOCUMENT_BYTES = 8 * 2**20  # 5,000 targets with 20 labels each take a quarter of it
 MAX_VALUES = 250_000  # the same targets have 120,000
 MAX_DEPTH = 20  # fleet.yaml itself is five deep
+TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
+LIBYAML_DEPTH = "exceeded maximum nesting depth"  # since 0.2.6: it scans ahead, so it may object before _Reader does
 GZIP = b"\x1f\x8b"  # RFC 1952, 2.3.1: how a compressed file begins
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})  # YAML 1.2 core schema, 10.3.2
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster; missing where PyYAML was built without it
@@ -61,7 +63,8 @@ def read_document(raw: bytes) -> Document:
     except yaml.MarkedYAMLError as error:
         last = max(1, len(text.splitlines()))  # the parser's own mark may be one line further
         line = 1 + error.problem_mark.line if error.problem_mark else 1
-        return _unread(min(line, last), f"not YAML: {error.problem}")
+        problem = TOO_DEEP if error.problem == LIBYAML_DEPTH else error.problem
+        return _unread(min(line, last), f"not YAML: {problem}")
     return Document(value, reader.lines, tuple(reader.mistakes))
 
 
@@ -94,7 +97,7 @@ class _Reader:
         if cast("ScalarEvent | CollectionStartEvent", event).tag is not None:
             _refuse(event, "tags (!name) are not supported; write the value")
         if len(place) > MAX_DEPTH:
-            _refuse(event, f"nested deeper than {MAX_DEPTH} levels")
+            _refuse(event, TOO_DEEP)
         if len(self.lines) > MAX_VALUES:
             _refuse(event, f"more than {MAX_VALUES:,} values")
         self.lines.setdefault(place, _line(event))
