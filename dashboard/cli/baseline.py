@@ -7,7 +7,7 @@ import typer
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.cli.saved import SnapshotOption, describe_os_error, fleet_of, write_file
-from dashboard.cli.targets import ConfigOption, TargetsArgument, options_of
+from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, options_of
 from dashboard.cli.terminal import no_such_pool, put, say, wrong, wrong_options
 from dashboard.config.baseline_file import BaselineSource, baseline_yaml, configurable, find_source, update_baseline
 from dashboard.config.baselines import read_baseline
@@ -29,6 +29,7 @@ def baseline(
         str, typer.Option("--of", metavar="COHORT_OR_REPLICA", help="The cohort or replica whose settings are used.")
     ] = LARGEST,
     snapshot: SnapshotOption = None,
+    prometheus: PrometheusOption = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Output file; must not exist.")
     ] = None,
@@ -48,7 +49,8 @@ def baseline(
         wrong("-o and --update: use one of them; --update writes to its own file")
     if output is not None and output.exists():
         wrong(f"-o {output}: the file exists; use --update {output} to keep its comments")
-    fleet = fleet_of(snapshot or None, options_of(config, target, snapshot=snapshot), option="--snapshot")
+    options = options_of(config, target, snapshot=snapshot, prometheus=prometheus)
+    fleet = fleet_of(snapshot or None, options, option="--snapshot")
     chosen = _pool(fleet, pool)
     source = find_source(fleet, chosen, of)
     if source is None or not configurable(source.settings):

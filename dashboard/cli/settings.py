@@ -8,7 +8,7 @@ import typer
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.cli.saved import SnapshotOption, fleet_of
-from dashboard.cli.targets import ConfigOption, TargetsArgument, options_of
+from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, options_of
 from dashboard.cli.terminal import is_terminal, no_such_pool, put, width, wrong
 from dashboard.fleet import Role
 from dashboard.fleet.formatting import first_of, natural
@@ -26,6 +26,7 @@ def settings(
     target: TargetsArgument = None,
     config: ConfigOption = None,
     snapshot: SnapshotOption = None,
+    prometheus: PrometheusOption = None,
     pool: Annotated[str | None, typer.Option(metavar="GLOB", help="Print only pools with such a name.")] = None,
     version: Annotated[
         str | None, typer.Option(metavar="VERSION", help="Print only replicas of this vLLM version.")
@@ -39,7 +40,9 @@ def settings(
     Without --snapshot every replica is polled once. Exit code 2 for a setting that neither a replica nor a vLLM version
     has, and for wrong usage or options.
     """
-    fleet = fleet_of(snapshot, options_of(config, target, snapshot=snapshot), option="--snapshot")
+    fleet = fleet_of(
+        snapshot, options_of(config, target, snapshot=snapshot, prometheus=prometheus), option="--snapshot"
+    )
     if not fleet.replicas:
         wrong("no targets")
     in_pool = tuple(pool_values(fleet, path, Choice(pool=pool)))

@@ -19,6 +19,7 @@ from dashboard.fleet.pools import (
     has_same_content,
 )
 from dashboard.fleet.replies import (
+    MOST_CONFLICTS,
     Argument,
     Basis,
     Credentials,
@@ -45,6 +46,7 @@ from dashboard.fleet.replies import (
 )
 
 __all__ = [
+    "MOST_CONFLICTS",
     "Argument",
     "Baseline",
     "Basis",

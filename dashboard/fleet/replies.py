@@ -129,6 +129,9 @@ class SourceStatus(NamedTuple):
     failure: str | None = None
 
 
+MOST_CONFLICTS = 100  # a whole source that disagrees is one mistake
+
+
 class LabelConflict(NamedTuple):
     """A label of a target on which two sources disagree: the value in use and its source, the other and its source."""
 

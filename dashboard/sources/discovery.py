@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from dashboard.config import CredentialsOptions, Options
 from dashboard.config.address import replica_id
-from dashboard.fleet import Credentials, LabelConflict, SourceStatus, Target
+from dashboard.fleet import MOST_CONFLICTS, Credentials, LabelConflict, SourceStatus, Target
 from dashboard.sources.dns_sd import DnsSd
 from dashboard.sources.file_sd import FileSd
 from dashboard.sources.http_sd import HttpSd
@@ -22,7 +22,6 @@ from dashboard.sources.source import Listing, Source
 __all__ = ["Discovered", "Discovery", "discover_once", "replica_id"]
 
 
-MOST_CONFLICTS = 100  # a whole source that disagrees is one mistake
 Mention = tuple[str, Target]  # the name of the source, and what it lists
 
 

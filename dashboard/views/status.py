@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from dashboard.analysis.assembly import Fleet
 from dashboard.config import TARGET_SOURCES, Options
 from dashboard.config.reload import ReloadStatus
-from dashboard.fleet import LabelConflict, Replica, ReplicaState, Source, SourceStatus
+from dashboard.fleet import MOST_CONFLICTS, LabelConflict, Replica, ReplicaState, Source, SourceStatus
 from dashboard.fleet.formatting import count, first_of, iso, joined
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, page, plain, replica, to_plain
 from dashboard.fleet.pieces import joined as joined_pieces
@@ -71,7 +71,7 @@ def status_report(
     live: tuple[Section, ...] = ()
     if options is not None:
         listed = (_sources_section(fleet, sources, conflicts),)
-        live = (_options_section(options, reload), *_targets_sections(fleet.replicas))
+        live = (_options_section(options, reload), *_targets_sections(fleet.replicas, sources))
     return View(
         title="Status",
         headline=_headline(fleet, sources),
@@ -124,13 +124,17 @@ def _conflicts_blocks(fleet: Fleet, conflicts: Sequence[LabelConflict]) -> Itera
         for each in conflicts
     )
     if rows:
-        note = "The source that is listed first wins."
+        note = f"The source that is listed first wins. At most {MOST_CONFLICTS} are listed."
         yield Table("conflicts", "Labels on which sources disagree", columns, rows, note)
 
 
-def _targets_sections(replicas: Sequence[Replica]) -> Iterator[Section]:
+def _targets_sections(replicas: Sequence[Replica], sources: Sequence[SourceStatus]) -> Iterator[Section]:
+    listed_by: dict[str, list[str]] = defaultdict(list)
+    for source in sources:
+        for target in source.targets:
+            listed_by[target].append(source.name)
     ordered = sorted(replicas, key=lambda each: (each.failure is None, each.name))
-    columns = (Column("Target"), Column("Address"), Column("State"), Column("Last success"), Column("Error"))
+    columns = tuple(map(Column, ("Target", "Address", "State", "Last success", "Error", "Source")))
     rows = tuple(
         (
             Cell(each.name, target=Target(Kind.REPLICA, each.id)),
@@ -138,6 +142,7 @@ def _targets_sections(replicas: Sequence[Replica]) -> Iterator[Section]:
             Cell(f"{each.state}{', stale' if each.target_stale else ''}", _tone(each)),
             Cell(iso(each.observed_at) if each.observed_at else NOTHING),
             Cell(NOTHING if each.state is ReplicaState.UP else reason(each)),
+            Cell(joined(listed_by[each.id]) or NOTHING),
         )
         for each in ordered[:MOST_TARGETS]
     )

@@ -1,11 +1,13 @@
 """The resources for Kubernetes: built by kubectl, validated against the API's schemas, and true to the product."""
 
+import json
 import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
@@ -15,6 +17,7 @@ from dashboard.web.server import routes
 from tests.serving import ROOT
 
 FOLDER = ROOT / "deploy" / "kubernetes"
+SCHEMAS = Path(__file__).parent / "schemas"  # of resources that are no part of Kubernetes
 VERSIONS = ("1.30", "1.37")  # the oldest that clouds still offered in 2026, and the newest
 OPTIONAL = {"ingress.yaml", "servicemonitor.yaml"}
 
@@ -91,11 +94,36 @@ def test_the_pod_is_restricted_and_writes_to_its_volumes_only(pod: dict[str, Any
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert (own["allowPrivilegeEscalation"], own["readOnlyRootFilesystem"]) == (False, True)
     assert own["capabilities"] == {"drop": ["ALL"]}
-    assert pod["automountServiceAccountToken"] is False
     assert {each["mountPath"] for each in container["volumeMounts"] if not each.get("readOnly")} == {
         "/var/lib/fleet",
         "/tmp",  # noqa: S108  in the container
     }
+
+
+def test_the_account_of_the_pod_may_read_what_the_source_reads_and_nothing_else(
+    resources: dict[str, dict[str, Any]], pod: dict[str, Any]
+) -> None:
+    account, role, binding = (resources[kind] for kind in ("ServiceAccount", "Role", "RoleBinding"))
+    (subject,) = binding["subjects"]
+
+    assert pod["serviceAccountName"] == account["metadata"]["name"] == subject["name"]
+    assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) == ("Role", role["metadata"]["name"])
+    assert {(group, *rule["resources"]) for rule in role["rules"] for group in rule["apiGroups"]} == {
+        ("", "pods"),
+        ("inference.networking.k8s.io", "inferencepools"),
+        ("discovery.k8s.io", "endpointslices"),
+    }
+    assert all(rule["verbs"] == ["get", "list", "watch"] for rule in role["rules"])
+
+
+def test_the_service_monitor_has_only_fields_of_its_resource() -> None:
+    monitor = yaml.safe_load((FOLDER / "servicemonitor.yaml").read_text())
+    schema = json.loads((SCHEMAS / "servicemonitor.json").read_text())
+
+    jsonschema.validate(monitor, schema)
+    monitor["spec"]["endpoint"] = monitor["spec"].pop("endpoints")
+    with pytest.raises(jsonschema.ValidationError, match="endpoint"):
+        jsonschema.validate(monitor, schema)
 
 
 def test_service_and_policy_select_the_pod(resources: dict[str, dict[str, Any]]) -> None:

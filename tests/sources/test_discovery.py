@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dashboard.config import CredentialsOptions, FileSdOptions, Options, TargetOptions
-from dashboard.fleet import Credentials, LabelConflict, Target
-from dashboard.sources.discovery import MOST_CONFLICTS, Discovery, discover_once
+from dashboard.fleet import MOST_CONFLICTS, Credentials, LabelConflict, Target
+from dashboard.sources.discovery import Discovery, discover_once
 
 
 def options(folder: Path, *targets: object, **more: object) -> Options:

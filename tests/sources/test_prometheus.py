@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from dashboard.config import PollOptions, PrometheusOptions
@@ -14,12 +15,13 @@ from dashboard.demo import DemoServer, default_fleet, in_thread, targets
 from dashboard.demo.describe import Behaviour
 from dashboard.fleet import Credentials, Target
 from dashboard.sources.prometheus import Prometheus
+from dashboard.sources.prometheus.query import replicas_query
 from dashboard.sources.source import Listing
 from tests.commands import last_line, run
 from tests.sources.prometheus_server import prometheus, wait_for_result
 
 SMALLEST = 2**16  # bytes of max_answer_bytes
-REPLICAS = [each for each in default_fleet() if each.behaviour is Behaviour.NORMAL][:20]
+REPLICAS = [each for each in default_fleet(100) if each.behaviour is Behaviour.NORMAL]
 SERIES = "vllm:cache_config_info"
 
 
@@ -47,13 +49,18 @@ def answers(targets: tuple[Target, ...]) -> list[tuple[str, bytes]]:
     return [(each.id, each.scraped.lines) for each in targets if each.scraped]
 
 
+def size_of_answer(url: str) -> int:
+    """Return the bytes that one query for all replicas would take."""
+    return len(httpx.post(f"{url}/api/v1/query", data={"query": replicas_query("{}")}).content)
+
+
 def test_every_scraped_replica_is_a_target_with_labels_of_prometheus(demo: DemoServer, url: str) -> None:
     listing = read(url, labels={"site": "west", "job": "other"})
 
     assert (listing.name, listing.failure) == (url, None)
     assert {each.id for each in listing.targets} == {f"http://{each.address}:{demo.port}" for each in REPLICAS}
     first = min(listing.targets, key=lambda each: each.id)
-    assert first.labels == {"site": "west", "job": "vllm", "pool": "chat-70b"}
+    assert first.labels == {"site": "west", "job": "vllm", "pool": "c03/chat-70b"}
     assert first.credentials == Credentials("REPLICAS")
     assert not any(each.stale for each in listing.targets)
 
@@ -73,6 +80,7 @@ def test_an_answer_beyond_the_limit_is_asked_for_in_parts(url: str) -> None:
     whole, parts = read(url).targets, read(url, max_answer_bytes=SMALLEST).targets
 
     assert len(answers(whole)) == len(REPLICAS)
+    assert size_of_answer(url) > SMALLEST
     assert answers(parts) == answers(whole)
 
 
@@ -110,6 +118,17 @@ def test_the_command_poll_needs_nothing_but_the_url(url: str) -> None:
 
     assert done.exit_code == 0
     assert len(json.loads(done.stdout)["replicas"]) == len(REPLICAS)
+
+
+@pytest.mark.usefixtures("working_folder")
+@pytest.mark.parametrize(
+    "command", [("settings", "cache_config.block_size", "--format", "json"), ("baseline", "chat-70b")]
+)
+def test_commands_about_the_whole_fleet_read_it_from_prometheus(url: str, command: tuple[str, ...]) -> None:
+    done = run(*command, "--prometheus", url)
+
+    assert done.exit_code == 0
+    assert "block_size" in done.stdout
 
 
 @pytest.mark.usefixtures("working_folder")

@@ -62,7 +62,8 @@ def test_each_source_has_its_targets_its_last_success_and_its_error() -> None:
     ]
     first, *others = texts(table(view, "targets"))
     assert (first[0], first[2]) == ("chat-9", "down")
-    assert {(row[2], row[4]) for row in others} == {("up", "-")}
+    assert first[5] == "a.json"
+    assert {(row[2], row[4], row[5]) for row in others} == {("up", "-", "fleet.yaml and a.json"), ("up", "-", "a.json")}
 
 
 def test_labels_on_which_two_sources_disagree_are_listed_with_both_values() -> None:
