@@ -1,21 +1,18 @@
 """What the operator sets: fleet.yaml and environment variables, read once, frozen, unknown keys refused."""
 
 from dashboard.config.load import FILE_VARIABLE, load_options
-from dashboard.config.model import (
-    DEFAULT_FILE,
-    TARGET_SOURCES,
+from dashboard.config.model import DEFAULT_FILE, TARGET_SOURCES, Options, PollOptions, policy_of
+from dashboard.config.rules import MAX_LABEL_CHARACTERS, PoolOptions, RuleOptions, SuppressOptions
+from dashboard.config.sources import (
     CredentialsOptions,
     DnsSdOptions,
     FileSdOptions,
     HttpSdOptions,
-    Options,
-    PollOptions,
+    KubernetesOptions,
     PrometheusAuthorization,
     PrometheusOptions,
     TargetOptions,
-    policy_of,
 )
-from dashboard.config.rules import MAX_LABEL_CHARACTERS, PoolOptions, RuleOptions, SuppressOptions
 
 __all__ = [
     "DEFAULT_FILE",
@@ -26,6 +23,7 @@ __all__ = [
     "DnsSdOptions",
     "FileSdOptions",
     "HttpSdOptions",
+    "KubernetesOptions",
     "Options",
     "PollOptions",
     "PoolOptions",

@@ -1,18 +1,28 @@
 """The options, their defaults and bounds; docs are in fleet.example.yaml."""
 
-import glob
 import json
 import re
 from itertools import pairwise
 from math import prod
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationInfo, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 from pydantic_settings import NoDecode
 
-from dashboard.config.address import replica_id, service_url
-from dashboard.config.rules import Labels, Name, Part, PoolOptions, Rules, SuppressOptions, some
+from dashboard.config.rules import Name, Part, PoolOptions, Rules, SuppressOptions
+from dashboard.config.sources import (
+    DAY_SECONDS,
+    CredentialsOptions,
+    DnsSdOptions,
+    FileSdOptions,
+    GlobFromFile,
+    HttpSdOptions,
+    KubernetesOptions,
+    PathFromFile,
+    PrometheusOptions,
+    TargetOptions,
+)
 from dashboard.fleet import Baseline
 from dashboard.rules.domain import Declared, Expectations
 from dashboard.rules.findings import Suppression
@@ -69,23 +79,7 @@ def _ways(part: re.Match[str], before: re.Match[str] | None, *, is_last: bool) -
     return 2 if part["maybe"] or part["either"] else 1
 
 
-_DAY_SECONDS = 86_400.0
-_LONGEST_SELECTOR = 2000  # characters
-_MATCHER = r"""[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*(?:"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+'|`[^`]*`)"""
-_MATCHERS = re.compile(rf"(?:{_MATCHER}\s*(?:,\s*{_MATCHER}\s*)*,?)?")
 DEFAULT_FILE = "fleet.yaml"
-
-
-def _path_from_file(path: Path, info: ValidationInfo, folder: str | None = None) -> Path:
-    """Return a path, relative to the folder of the file."""
-    if "\0" in str(path):  # valid in YAML, not in a file name
-        raise ValueError("contains a null character; write the path of a file")
-    return Path((info.context or {}).get("folder", "") if folder is None else folder) / path
-
-
-def _glob_from_file(pattern: str, info: ValidationInfo) -> str:
-    folder = glob.escape(str((info.context or {}).get("folder", "")))
-    return str(_path_from_file(Path(pattern), info, folder))
 
 
 def _host(text: str) -> str:
@@ -95,39 +89,6 @@ def _host(text: str) -> str:
     if not re.search(r"\w", text):
         raise ValueError("allows every site; write names, or globs such as *.example.com")
     return text.lower().rstrip(".")
-
-
-def _dns_name(text: str) -> str:
-    """Return a name to resolve."""
-    if not re.fullmatch(r"[\w.-]{1,253}", text, re.ASCII):
-        raise ValueError("not a DNS name; write it without scheme, port or path")
-    return text
-
-
-def _label_name(text: str) -> str:
-    if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", text):
-        raise ValueError("not the name of a label in Prometheus; write letters, digits and _")
-    return text
-
-
-def _user_name(text: str) -> str:
-    if not re.fullmatch(r"[^:\x00-\x1f]+", text):  # RFC 7617
-        raise ValueError("not a user name; write one without colon")
-    return text
-
-
-def _tenant(text: str) -> str:
-    if not re.fullmatch(r"[!-~]+", text):
-        raise ValueError("not a tenant; write one word of plain characters")
-    return text
-
-
-def _matchers(text: str) -> str:
-    """Return label matchers of PromQL in braces, as `{job="vllm"}`."""
-    inner = text.strip().removeprefix("{").removesuffix("}").strip()
-    if not _MATCHERS.fullmatch(inner):
-        raise ValueError('not label matchers of PromQL; write some such as {job="vllm"}')
-    return f"{{{inner.rstrip(',').rstrip()}}}"
 
 
 def _framing_site(text: str) -> str:
@@ -152,115 +113,15 @@ def _listed(value: Any) -> Any:
 
 
 Host = Annotated[str, AfterValidator(_host)]
-DnsName = Annotated[str, AfterValidator(_dns_name)]
-LabelName = Annotated[str, Field(max_length=200), AfterValidator(_label_name)]
 FramingSite = Annotated[str, AfterValidator(_framing_site)]
 _FromText = (NoDecode, BeforeValidator(_listed))
-PathFromFile = Annotated[Path, AfterValidator(_path_from_file)]
-GlobFromFile = Annotated[str, Field(min_length=1), AfterValidator(_glob_from_file)]
-
-
-class CredentialsOptions(Part):
-    """The places of secrets, never secrets. Relative paths start at the file's folder."""
-
-    token_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
-    token_file: PathFromFile | None = None
-    ca_file: PathFromFile | None = None
-
-    @model_validator(mode="after")
-    def _one_token(self) -> Self:
-        if self.token_env and self.token_file:
-            raise ValueError("token_env and token_file are both set; keep one")
-        return self
-
-
-class TargetOptions(Part):
-    """One address to poll; `url` is the replica's id. A plain string in the file is an address without labels."""
-
-    url: Annotated[str, AfterValidator(replica_id)]
-    labels: Labels = Field(default_factory=dict)
-    credentials: CredentialsOptions | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _plain_address(cls, data: Any) -> Any:
-        return {"url": data} if isinstance(data, str) else data
-
-
-class FileSdOptions(Part):
-    """Files in Prometheus' file_sd shape. `files` are globs; labels in a file win over these."""
-
-    files: Annotated[tuple[GlobFromFile, ...], AfterValidator(some)]
-    labels: Labels = Field(default_factory=dict)
-    credentials: CredentialsOptions | None = None
-
-
-class HttpSdOptions(Part):
-    """A URL that answers in Prometheus' http_sd shape. `authorization` is for the URL, `credentials` for replicas."""
-
-    url: Annotated[str, AfterValidator(service_url)]
-    authorization: CredentialsOptions | None = None
-    refresh_seconds: Annotated[float, Field(ge=1, le=_DAY_SECONDS)] = 60
-    labels: Labels = Field(default_factory=dict)
-    credentials: CredentialsOptions | None = None
-
-
-class DnsSdOptions(Part):
-    """Names that DNS knows. Records of type SRV have the port."""
-
-    names: Annotated[tuple[DnsName, ...], AfterValidator(some)]
-    type: Literal["SRV", "A", "AAAA"] = "SRV"
-    port: Annotated[int, Field(ge=1, le=65535)] | None = None
-    scheme: Literal["http", "https"] = "http"
-    refresh_seconds: Annotated[float, Field(ge=1, le=_DAY_SECONDS)] = 30
-    labels: Labels = Field(default_factory=dict)
-    credentials: CredentialsOptions | None = None
-
-    @model_validator(mode="after")
-    def _has_one_port(self) -> Self:
-        if (self.port is None) is not (self.type == "SRV"):
-            missing = "an SRV record has the port; remove port" if self.port else "port is missing; set it"
-            raise ValueError(f"{missing}, or change type")
-        return self
-
-
-class PrometheusAuthorization(CredentialsOptions):
-    """Where the bearer token of Prometheus is, or its user name and the file with the password."""
-
-    username: Annotated[str, Field(max_length=200), AfterValidator(_user_name)] | None = None
-    password_file: PathFromFile | None = None
-
-    @model_validator(mode="after")
-    def _is_bearer_or_basic(self) -> Self:
-        if (self.username is None) is not (self.password_file is None):
-            raise ValueError(f"{'username' if self.password_file else 'password_file'} is missing; set both or none")
-        if self.username and (self.token_env or self.token_file):
-            raise ValueError("a token and a user name are both set; keep one")
-        return self
-
-
-class PrometheusOptions(Part):
-    """A server with Prometheus' API. `authorization` is for it, `credentials` are for replicas."""
-
-    url: Annotated[str, AfterValidator(replica_id)]
-    selector: Annotated[str, Field(max_length=_LONGEST_SELECTOR), AfterValidator(_matchers)] = "{}"
-    authorization: PrometheusAuthorization | None = None
-    tenant: Annotated[str, Field(max_length=200), AfterValidator(_tenant)] | None = None
-    address_label: LabelName = "instance"
-    scheme: Literal["http", "https"] = "http"
-    direct: Literal["always", "missing", "never"] = "missing"
-    keep_labels: tuple[LabelName, ...] = ()
-    timeout_seconds: Annotated[float, Field(ge=0.1, le=600)] = 20
-    max_answer_bytes: Annotated[int, Field(ge=2**16, le=2**28)] = 64_000_000
-    labels: Labels = Field(default_factory=dict)
-    credentials: CredentialsOptions | None = None
 
 
 class PollOptions(Part):
     """Intervals and limits of polls, in seconds and bytes by their names."""
 
-    interval_seconds: Annotated[float, Field(ge=1, le=_DAY_SECONDS)] = 15
-    full_poll_interval_seconds: Annotated[float, Field(ge=1, le=_DAY_SECONDS)] = 300
+    interval_seconds: Annotated[float, Field(ge=1, le=DAY_SECONDS)] = 15
+    full_poll_interval_seconds: Annotated[float, Field(ge=1, le=DAY_SECONDS)] = 300
     probe_timeout_seconds: Annotated[float, Field(ge=0.1, le=600)] = 5
     replica_timeout_seconds: Annotated[float, Field(ge=0.1, le=600)] = 20
     poll_timeout_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 60
@@ -284,7 +145,7 @@ class RedactOptions(Part):
     patterns: tuple[Annotated[str, AfterValidator(check_pattern)], ...] = ()
 
 
-TARGET_SOURCES = ("targets", "file_sd", "dns_sd", "http_sd", "prometheus")  # options that list targets
+TARGET_SOURCES = ("targets", "file_sd", "dns_sd", "http_sd", "prometheus", "kubernetes")  # options that list targets
 
 
 class Options(Part):
@@ -296,6 +157,7 @@ class Options(Part):
     dns_sd: tuple[DnsSdOptions, ...] = ()
     http_sd: tuple[HttpSdOptions, ...] = ()
     prometheus: tuple[PrometheusOptions, ...] = ()
+    kubernetes: tuple[KubernetesOptions, ...] = ()
     credentials: CredentialsOptions | None = None
     poll: PollOptions = Field(default_factory=PollOptions)
     ignore: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()

@@ -16,6 +16,7 @@ from dashboard.fleet import MOST_CONFLICTS, Credentials, LabelConflict, SourceSt
 from dashboard.sources.dns_sd import DnsSd
 from dashboard.sources.file_sd import FileSd
 from dashboard.sources.http_sd import HttpSd
+from dashboard.sources.kubernetes import Kubernetes
 from dashboard.sources.prometheus import Prometheus
 from dashboard.sources.source import Listing, Source
 
@@ -126,6 +127,9 @@ def _sources_of(options: Options) -> Iterator[tuple[str, Callable[[], Source]]]:
     for server in options.prometheus:
         credentials = _credentials(server.credentials, common)
         yield f"{server!r} {credentials!r} {options.poll!r}", partial(Prometheus, server, credentials, options.poll)
+    for pods in options.kubernetes:
+        credentials = _credentials(pods.credentials, common)
+        yield f"{pods!r} {credentials!r} {options.poll!r}", partial(Kubernetes, pods, credentials, options.poll)
 
 
 def _conflicts(mentions: Sequence[Mention]) -> Iterator[LabelConflict]:

@@ -127,6 +127,27 @@ def test_environment_variables_override_the_file_unless_empty(monkeypatch: pytes
             "http_sd: [{url: 'http://h/x y?hunter2'}]",
             "http_sd[0].url: 'http://h/x y…' has a fragment or invalid characters; write spaces as %20",
         ),
+        ("kubernetes: [{}]", "kubernetes[0]: inference_pool or selector is needed; set one of them"),
+        (
+            "kubernetes: [{selector: a, inference_pool: b}]",
+            "kubernetes[0]: inference_pool or selector is needed; set one of them",
+        ),
+        (
+            "kubernetes: [{selector: 'a=$b'}]",
+            "kubernetes[0].selector: not a label selector; write one such as app=vllm,tier!=test",
+        ),
+        (
+            "kubernetes: [{selector: a, port: 70000}]",
+            "kubernetes[0].port: not a port; write its number or its name in the pod",
+        ),
+        (
+            "kubernetes: [{selector: a, keep_labels: ['a b']}]",
+            "kubernetes[0].keep_labels[0]: not the key of a label in Kubernetes; write one such as llm-d.ai/role",
+        ),
+        (
+            "kubernetes: [{selector: a, namespace: A_B}]",
+            "kubernetes[0].namespace: not a name of Kubernetes; write lower case letters, digits, - and .",
+        ),
         ("prometheus: {url: 'http://p'}", f"prometheus: {NOT_A_LIST}"),
         (
             "prometheus: [{url: 'http://p/?hunter2'}]",

@@ -140,7 +140,7 @@ class Client:
         self._max_headers = max_headers
         self._patience = Patience()
         self._opened = AsyncExitStack()
-        self._transports: dict[tuple[bool, Path | None], httpx.AsyncBaseTransport] = {}
+        self._transports: dict[tuple[bool, Path | None, ssl.SSLContext | None], httpx.AsyncBaseTransport] = {}
 
     async def __aenter__(self) -> Self:
         """Start the clock; connections open on demand."""
@@ -179,18 +179,19 @@ class Client:
         limit: int,
         key: Key | None = None,
         ca_file: Path | None = None,
+        trust: ssl.SSLContext | None = None,
         headers: Iterable[tuple[bytes, bytes]] = (),
         form: bytes | None = None,
     ) -> Answer:
         """Send one GET, answered within `seconds` of the client's clock with at most `limit` bytes.
 
-        With `form`, the fields of a form as a URL has them, it is a POST.
+        With `form`, the fields of a form as a URL has them, it is a POST. `trust` has the CAs and a client certificate.
         """
         key = key or Key()
         secure = asked.server.startswith("https://")
         ca_file = ca_file if secure else None
         try:
-            transport = await self._transport(secure=secure, ca_file=ca_file)
+            transport = await self._transport(secure=secure, ca_file=ca_file, own=trust if secure else None)
         except OSError:  # also ssl.SSLError, for a file without certificates
             return Answer(failure=failures.ca_unreadable(asked, ca_file))
         sent = [*HEADERS, *headers]
@@ -205,13 +206,17 @@ class Client:
             return Answer(failure=failures.no_address(asked))
         return await _Exchange(asked, key, limit, self._patience).run(transport, request, seconds)
 
-    async def _transport(self, *, secure: bool, ca_file: Path | None) -> httpx.AsyncBaseTransport:
-        """Return the transport that trusts `ca_file`, or this machine's CAs; loading those takes 50 ms."""
-        if (secure, ca_file) not in self._transports:
-            trust = ssl.create_default_context(cafile=ca_file) if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    async def _transport(
+        self, *, secure: bool, ca_file: Path | None, own: ssl.SSLContext | None
+    ) -> httpx.AsyncBaseTransport:
+        """Return the transport that trusts `own`, `ca_file`, or this machine's CAs; loading those takes 50 ms."""
+        place = (secure, ca_file, own)
+        if place not in self._transports:
+            plain = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            trust = own or (ssl.create_default_context(cafile=ca_file) if secure else plain)
             transport = AiohttpTransport(verify=trust, trust_env=False, client=lambda: self._session(trust))
-            self._transports[secure, ca_file] = await self._opened.enter_async_context(transport)
-        return self._transports[secure, ca_file]
+            self._transports[place] = await self._opened.enter_async_context(transport)
+        return self._transports[place]
 
     def _session(self, trust: ssl.SSLContext) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(

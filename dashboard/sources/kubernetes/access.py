@@ -1,0 +1,138 @@
+"""Where the API server is, and with which credentials it is asked: a pod's service account, or a kubeconfig file.
+
+https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/ and
+https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/
+"""
+
+import os
+import ssl
+from base64 import b64decode
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any, NamedTuple
+
+from dashboard.config.address import replica_id
+from dashboard.config.document import read_document
+from dashboard.errors import UnreadableError
+from dashboard.fleet import Credentials
+from dashboard.sources.http.credentials import Key, find
+
+ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")  # where Kubernetes mounts it into a pod
+DEFAULT_NAMESPACE = "default"
+NO_KEY = Key(missing="none is given; set token or tokenFile of the user in the kubeconfig")
+PLUGINS = ("exec", "auth-provider")  # run programs: never done here
+MAX_FILE_BYTES = 2**20
+
+
+class Access(NamedTuple):
+    """The address of the API server, whom it trusts, and the namespace of the account or the context."""
+
+    server: str
+    key: Key
+    trust: ssl.SSLContext | None
+    namespace: str
+
+
+def find_access(kubeconfig: Path | None, context: str | None, account: Path = ACCOUNT) -> Access:
+    """Return the access by a kubeconfig, else by $KUBECONFIG, else by the account of the pod; files are read anew.
+
+    Raise UnreadableError with a sentence where there is none.
+    """
+    written = os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]
+    if kubeconfig or written:
+        return _of_file(kubeconfig or Path(written), context)
+    host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host:
+        raise UnreadableError("access", "this is no pod of a cluster, and no kubeconfig is named; set kubeconfig")
+    server = replica_id(f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}")
+    namespace = _read(account / "namespace").decode(errors="replace").strip()
+    return Access(
+        server, find(Credentials(token_file=account / "token")), _trust(account, account / "ca.crt"), namespace
+    )
+
+
+def _of_file(path: Path, context: str | None) -> Access:
+    document = read_document(_read(path))
+    if document.mistakes or not isinstance(document.value, dict):
+        line, sentence = document.mistakes[0] if document.mistakes else (1, "not a mapping")
+        raise UnreadableError("kubeconfig", f"{path}, line {line}: {sentence}")
+    whole = document.value
+    name = context or _text(whole, "current-context")
+    chosen = _named(path, whole, "context", name)
+    cluster = _named(path, whole, "cluster", _text(chosen, "cluster"))
+    user = _named(path, whole, "user", _text(chosen, "user")) if chosen.get("user") else {}
+    if plugin := next((each for each in PLUGINS if each in user), None):
+        raise UnreadableError("kubeconfig", f"{path}: the user has {plugin}, which is not run; give it a token")
+    try:
+        server = replica_id(_text(cluster, "server"))
+    except ValueError as error:
+        raise UnreadableError("kubeconfig", f"{path}: the server {error}") from None
+    folder = path.parent
+    trust = _trust(
+        path,
+        folder / cluster["certificate-authority"] if _text(cluster, "certificate-authority") else None,
+        _decoded(path, cluster, "certificate-authority-data").decode("ascii", "replace"),
+        is_checked=_text(cluster, "insecure-skip-tls-verify") != "true",
+    )
+    _load_certificate(path, trust, user)
+    token, file = _text(user, "token"), _text(user, "tokenFile")
+    key = Key(token) if token else find(Credentials(token_file=folder / file)) if file else NO_KEY
+    return Access(server, key, trust, _text(chosen, "namespace") or DEFAULT_NAMESPACE)
+
+
+def _named(path: Path, whole: Mapping[str, Any], kind: str, name: str) -> Mapping[str, Any]:
+    """Return the entry of a name in the list of a kind, such as `contexts`."""
+    entries = whole.get(f"{kind}s")
+    for each in entries if isinstance(entries, list) else []:
+        if isinstance(each, dict) and each.get("name") == name and isinstance(each.get(kind), dict):
+            found: Mapping[str, Any] = each[kind]
+            return found
+    raise UnreadableError("kubeconfig", f"{path}: has no {kind} {name!r:.100}; correct the file, or set context")
+
+
+def _text(part: Mapping[str, Any], name: str) -> str:
+    found = part.get(name)
+    return found if isinstance(found, str) else ""
+
+
+def _decoded(path: Path, part: Mapping[str, Any], name: str) -> bytes:
+    try:
+        return b64decode(_text(part, name), validate=True)
+    except ValueError:
+        raise UnreadableError("kubeconfig", f"{path}: {name} is not Base64") from None
+
+
+def _trust(path: Path, file: Path | None, data: str = "", *, is_checked: bool = True) -> ssl.SSLContext:
+    try:
+        trust = ssl.create_default_context(cafile=file, cadata=data or None)
+    except (OSError, ValueError):  # also ssl.SSLError
+        raise UnreadableError("tls", f"{file or path}: the CA cannot be read as certificates in PEM form") from None
+    if not is_checked:
+        trust.check_hostname = False
+        trust.verify_mode = ssl.CERT_NONE
+    return trust
+
+
+def _load_certificate(path: Path, trust: ssl.SSLContext, user: Mapping[str, Any]) -> None:
+    """Load the certificate of a user, if any. Python's ssl reads files only: data goes through a private one."""
+    certificate, key = (_text(user, name) for name in ("client-certificate", "client-key"))
+    parts = [_decoded(path, user, f"{name}-data") for name in ("client-certificate", "client-key")]
+    try:
+        if certificate:
+            trust.load_cert_chain(path.parent / certificate, path.parent / key if key else None)
+        elif data := b"\n".join(filter(None, parts)):
+            with NamedTemporaryFile(prefix="kubeconfig-") as private:
+                private.write(data)
+                private.flush()
+                trust.load_cert_chain(private.name)
+    except OSError:
+        raise UnreadableError("tls", f"{path}: the client certificate and its key cannot be read") from None
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_FILE_BYTES)
+    except OSError as error:
+        raise UnreadableError("access", f"{path}: {error.strerror}") from None

@@ -1,0 +1,143 @@
+"""Pods as targets: their addresses and labels, and why one is not ready."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from dashboard.config import MAX_LABEL_CHARACTERS, KubernetesOptions
+from dashboard.fleet import Credentials, Failure, FailureKind, Target
+from dashboard.fleet.formatting import visible
+from dashboard.sources.groups import make_target
+
+DEFAULT_PORT = "8000"  # of vLLM
+ROLE, ENGINE_TYPE = "llm-d.ai/role", "llm-d.ai/engine-type"  # labels that llm-d sets
+APART = ("prefill", "decode")  # roles whose replicas are not interchangeable
+WORKER_SET = "leaderworkerset.sigs.k8s.io/name"  # label of a LeaderWorkerSet's pods
+ENDED = ("Succeeded", "Failed")  # phases of pods that never run again
+
+
+class Pod:
+    """One pod of the API (https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/).
+
+    Parts of another type are read as missing.
+    """
+
+    def __init__(self, value: Mapping[str, Any]) -> None:
+        self._meta = _mapping(value, "metadata")
+        self._spec = _mapping(value, "spec")
+        self._status = _mapping(value, "status")
+        self.name = _text(self._meta, "name")
+        self.namespace = _text(self._meta, "namespace")
+        self.labels = _texts(_mapping(self._meta, "labels"))
+        self.annotations = _texts(_mapping(self._meta, "annotations"))
+        self.address = _text(self._status, "podIP")
+        self.has_ended = _text(self._status, "phase") in ENDED
+
+    def reason(self) -> str:
+        """Return why it is not ready; empty for a pod that is."""
+        if self._meta.get("deletionTimestamp"):
+            return "Terminating"
+        ready = next((each for each in _mappings(self._status, "conditions") if each.get("type") == "Ready"), {})
+        if ready.get("status") == "True":
+            return ""
+        states = (_mapping(each, "state") for each in (*self._containers("init"), *self._containers()))
+        waiting = (_text(_mapping(each, "waiting"), "reason") for each in states)
+        reasons = (*waiting, _text(ready, "reason"), _text(self._status, "reason"))
+        said = next((each for each in reasons if each and each != "PodInitializing"), "NotReady")
+        phase = _text(self._status, "phase")
+        return said if phase in {"", "Running"} else f"{phase}: {said}"
+
+    def port(self, written: str) -> str | None:
+        """Return the number of a port; a name is that of a container's port. None where no container has it."""
+        if written.isdecimal():
+            return written
+        containers = (*_mappings(self._spec, "containers"), *_mappings(self._spec, "initContainers"))
+        ports = (each for container in containers for each in _mappings(container, "ports"))
+        return next((str(each.get("containerPort")) for each in ports if each.get("name") == written), None)
+
+    def traits(self) -> dict[str, str]:
+        """Return the labels of a target that every pod has: where it runs, who owns it, which images it runs."""
+        images = {
+            f"image_{_text(each, 'name')}": _text(each, "imageID").rpartition("@")[2]
+            for each in (*self._containers(), *self._containers("init"))
+            if "running" in _mapping(each, "state")
+        }
+        traits = {
+            "namespace": self.namespace,
+            "pod": self.name,
+            "node": _text(self._spec, "nodeName"),
+            "owner": self._owner(),
+            "not_ready": self.reason(),
+            **images,
+        }
+        return {name: text for name, text in traits.items() if text}
+
+    def _owner(self) -> str:
+        """Return kind and name of the controller; a ReplicaSet of a Deployment has its name and a hash."""
+        if name := self.labels.get(WORKER_SET):
+            return f"LeaderWorkerSet/{name}"
+        owners = _mappings(self._meta, "ownerReferences")
+        owner = next((each for each in owners if each.get("controller") is True), {})
+        kind, name = _text(owner, "kind"), _text(owner, "name")
+        pod_hash = self.labels.get("pod-template-hash")
+        if kind == "ReplicaSet" and pod_hash and name.endswith(f"-{pod_hash}"):
+            return f"Deployment/{name.removesuffix(f'-{pod_hash}')}"
+        return f"{kind}/{name}" if kind and name else ""
+
+    def _containers(self, kind: str = "") -> Sequence[Mapping[str, Any]]:
+        return _mappings(self._status, f"{kind}ContainerStatuses" if kind else "containerStatuses")
+
+
+def make_targets(
+    pod: Pod, options: KubernetesOptions, credentials: Credentials | None, ports: Sequence[str]
+) -> Iterator[Target]:
+    """Yield a target for each port of a pod; without an address it is a failed one. `ports` are the default."""
+    role = pod.labels.get(ROLE, "")
+    kept = {name: pod.labels[name] for name in (ROLE, ENGINE_TYPE, *options.keep_labels) if name in pod.labels}
+    own = {name: text[:MAX_LABEL_CHARACTERS] for name, text in {**pod.traits(), **kept}.items()}
+    labels = {**options.labels, **own, **_pool(pod, options, role)}
+    if not pod.address:
+        failure = Failure(FailureKind.TARGET, f"The pod has no address: {visible(pod.reason() or 'NotReady')}.")
+        yield Target(f"{pod.namespace}/{pod.name}", labels, credentials, failure=failure)
+        return
+    host = f"[{pod.address}]" if ":" in pod.address else pod.address
+    active = pod.annotations.get(options.port_annotation, "")
+    chosen = [options.role_ports[role]] if role in options.role_ports else [each.strip() for each in active.split(",")]
+    for written in [each for each in chosen if each] or ([options.port] if options.port else ports or [DEFAULT_PORT]):
+        number = pod.port(written)
+        if number is None:
+            failure = Failure(
+                FailureKind.TARGET, f"No container of the pod has a port {visible(written)}; correct port."
+            )
+            yield Target(f"{pod.namespace}/{pod.name}:{written}", labels, credentials, failure=failure)
+        else:
+            yield make_target(f"{options.scheme}://{host}:{number}", labels, credentials)
+
+
+def _pool(pod: Pod, options: KubernetesOptions, role: str) -> dict[str, str]:
+    """Return the label of the pool; prefill and decode replicas of one InferencePool are two."""
+    if options.pool_label:
+        name = pod.labels.get(options.pool_label, "")
+    elif options.inference_pool:
+        name = f"{options.inference_pool}/{role}" if role in APART else options.inference_pool
+    else:
+        name = ""
+    return {"pool": name} if name else {}
+
+
+def _mapping(part: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = part.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _mappings(part: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    found = part.get(name)
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _text(part: Mapping[str, Any], name: str) -> str:
+    found = part.get(name)
+    return found.encode(errors="replace").decode() if isinstance(found, str) else ""
+
+
+def _texts(part: Mapping[str, Any]) -> dict[str, str]:
+    return {name: _text(part, name) for name in part}

@@ -1,0 +1,97 @@
+"""The API server of a cluster as far as lists need it, on loopback. kmock (PyPI) has no label selectors and no 410.
+
+Each behaviour names its place in https://kubernetes.io/docs/reference/using-api/api-concepts/.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from tests.sources.polling.hostile import Exchange, HostileServer
+
+NAMESPACE = "llm-d"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+POOLS = f"/apis/inference.networking.k8s.io/v1/namespaces/{NAMESPACE}/inferencepools"
+TOKEN = "t0ken"
+
+
+class Cluster:
+    """The pods and InferencePools of one namespace. `expired` continue tokens are answered with 410."""
+
+    def __init__(self, server: HostileServer) -> None:
+        self.server = server
+        self.pods: dict[str, dict[str, Any]] = {}
+        self.pools: dict[str, dict[str, Any]] = {}
+        self.expired: list[str] = []
+        server.asked.clear()
+        server.routes[PODS] = self._list
+
+    def add_pool(self, name: str, labels: Mapping[str, str], *ports: int) -> dict[str, Any]:
+        """Create an InferencePool."""
+        spec = {
+            "selector": {"matchLabels": dict(labels)},
+            "targetPorts": [{"number": each} for each in ports],
+            "endpointPickerRef": {"name": f"{name}-epp", "port": {"number": 9002}},
+        }
+        kind = {"apiVersion": "inference.networking.k8s.io/v1", "kind": "InferencePool"}
+        self.pools[name] = {**kind, "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
+
+        async def get(exchange: Exchange) -> None:
+            await exchange.reply(json.dumps(self.pools[name]).encode())
+
+        self.server.routes[f"{POOLS}/{name}"] = get
+        return self.pools[name]
+
+    def add_pod(self, name: str, address: str, labels: Mapping[str, str], **status: Any) -> dict[str, Any]:
+        """Create a pod that is ready; `status` replaces parts of its status."""
+        self.pods[name] = {
+            "metadata": {"name": name, "namespace": NAMESPACE, "labels": dict(labels), "annotations": {}},
+            "spec": {
+                "nodeName": "gpu-1",
+                "containers": [{"name": "vllm", "ports": [{"name": "http", "containerPort": 8000}]}],
+            },
+            "status": {
+                "phase": "Running",
+                "podIP": address,
+                "conditions": [{"type": "Ready", "status": "True"}],
+                "containerStatuses": [
+                    {"name": "vllm", "imageID": "docker.io/vllm@sha256:4f2a", "state": {"running": {}}},
+                ],
+                **status,
+            },
+        }
+        return self.pods[name]
+
+    def queries(self) -> list[dict[str, str]]:
+        """Return the queries of the lists of pods, in order."""
+        asked = (urlsplit(each.path) for each in self.server.asked)
+        return [{name: text for name, (text,) in parse_qs(each.query).items()} for each in asked if each.path == PODS]
+
+    async def _list(self, exchange: Exchange) -> None:
+        """Answer in chunks ("Retrieving large results sets in chunks"), with labels that are equal (`a=b,c=d`)."""
+        query = {name: text for name, (text,) in parse_qs(urlsplit(exchange.asked.path).query).items()}
+        if query.get("continue") in self.expired:
+            self.expired.remove(query["continue"])
+            await exchange.reply(b'{"kind":"Status","code":410,"reason":"Expired"}', 410)
+            return
+        wanted = dict(each.split("=", 1) for each in query.get("labelSelector", "").split(",") if each)
+        found = [each for each in self.pods.values() if wanted.items() <= each["metadata"]["labels"].items()]
+        start, size = int(query.get("continue", 0)), int(query["limit"])
+        rest = str(start + size) if start + size < len(found) else ""
+        page = {"kind": "PodList", "metadata": {"continue": rest}, "items": found[start : start + size]}
+        await exchange.reply(json.dumps(page).encode())
+
+
+def write_kubeconfig(path: Path, server: str, *, user: str = f"{{token: {TOKEN}}}", cluster: str = "") -> Path:
+    """Write a kubeconfig with one context; `cluster` is more of its cluster, in YAML's flow style."""
+    path.write_text(f"""
+apiVersion: v1
+kind: Config
+current-context: test
+contexts: [{{name: test, context: {{cluster: local, user: reader, namespace: {NAMESPACE}}}}}]
+clusters: [{{name: local, cluster: {{server: "{server}"{cluster}}}}}]
+users: [{{name: reader, user: {user}}}]
+""")
+    return path

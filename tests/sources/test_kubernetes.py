@@ -1,0 +1,314 @@
+"""Targets from the API server of Kubernetes: an emulator on loopback, whose queries are asserted."""
+
+import asyncio
+import json
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard import service
+from dashboard.analysis.assembly import Fleet
+from dashboard.config import KubernetesOptions, Options, PollOptions
+from dashboard.demo import default_fleet, in_thread
+from dashboard.demo.describe import Behaviour
+from dashboard.errors import UnreadableError
+from dashboard.fleet import Credentials, Target
+from dashboard.sources.discovery import discover_once
+from dashboard.sources.kubernetes import Kubernetes
+from dashboard.sources.kubernetes.access import find_access
+from dashboard.sources.kubernetes.api import PAGE
+from dashboard.sources.kubernetes.pods import Pod, make_targets
+from dashboard.sources.source import Listing
+from tests.serving import ROOT
+from tests.sources.kubernetes_api import NAMESPACE, PODS, POOLS, TOKEN, Cluster, write_kubeconfig
+from tests.sources.polling.hostile import BAD_ANSWERS, CERTIFICATE, HostileServer, answers
+
+VLLM = {"app": "vllm"}
+SCHEMA = ROOT / "tests" / "deploy" / "schemas" / "inferencepool.json"
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@pytest.fixture
+def server() -> Iterator[HostileServer]:
+    with HostileServer() as server:
+        yield server
+
+
+@pytest.fixture
+def cluster(server: HostileServer, tmp_path: Path) -> Cluster:
+    write_kubeconfig(tmp_path / "kubeconfig", server.address)
+    return Cluster(server)
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> Path:
+    return tmp_path / "kubeconfig"
+
+
+def source(kubeconfig: Path, **more: Any) -> Kubernetes:
+    options = KubernetesOptions.model_validate({"kubeconfig": kubeconfig, **more})
+    return Kubernetes(options, Credentials("REPLICAS"), PollOptions(probe_timeout_seconds=5))
+
+
+def read(found: Kubernetes) -> Listing:
+    (listing,) = asyncio.run(found.read())
+    return listing
+
+
+def the(listing: Listing) -> Target:
+    assert listing.failure is None
+    (target,) = listing.targets
+    return target
+
+
+def test_pods_with_the_labels_are_targets_with_where_they_run_who_owns_them_and_their_images(
+    cluster: Cluster, kubeconfig: Path
+) -> None:
+    labels = {**VLLM, "pod-template-hash": "7d9", "llm-d.ai/engine-type": "vllm", "model": "chat", "team": "a"}
+    pod = cluster.add_pod("chat-7d9-x", "10.0.0.1", labels)
+    pod["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "name": "chat-7d9", "controller": True}]
+    cluster.add_pod("other", "10.0.0.2", {"app": "other"})
+    chosen = source(kubeconfig, selector="app=vllm", pool_label="model", keep_labels=["team", "none"])
+    target = the(read(chosen))
+
+    assert (target.id, target.credentials) == ("http://10.0.0.1:8000", Credentials("REPLICAS"))
+    assert target.labels == {
+        "namespace": NAMESPACE,
+        "pod": "chat-7d9-x",
+        "node": "gpu-1",
+        "owner": "Deployment/chat",
+        "image_vllm": "sha256:4f2a",
+        "llm-d.ai/engine-type": "vllm",
+        "pool": "chat",
+        "team": "a",
+    }
+    assert cluster.queries() == [{"labelSelector": "app=vllm", "limit": str(PAGE)}]
+    assert cluster.server.asked[0].headers["authorization"] == f"Bearer {TOKEN}"
+
+
+def test_an_inference_pool_gives_labels_ports_and_pool_with_roles_apart(cluster: Cluster, kubeconfig: Path) -> None:
+    pool = cluster.add_pool("chat", VLLM, 8000, 8001)
+    jsonschema.validate(pool, json.loads(SCHEMA.read_text()))
+    cluster.add_pod("a", "10.0.0.1", VLLM)
+    cluster.add_pod("b", "fd00::2", VLLM)["metadata"]["annotations"] = {"llm-d.ai/active-ports": "8001"}
+    cluster.add_pod("c", "10.0.0.3", {**VLLM, "llm-d.ai/role": "decode"})
+    listing = read(source(kubeconfig, inference_pool="chat", role_ports={"decode": "8200"}))
+
+    assert [(each.id, each.labels["pool"]) for each in listing.targets] == [
+        ("http://10.0.0.1:8000", "chat"),
+        ("http://10.0.0.1:8001", "chat"),
+        ("http://[fd00::2]:8001", "chat"),
+        ("http://10.0.0.3:8200", "chat/decode"),
+    ]
+    assert cluster.queries()[0]["labelSelector"] == "app=vllm"
+
+
+def test_a_port_has_a_number_or_the_name_that_a_container_gives_it(cluster: Cluster, kubeconfig: Path) -> None:
+    cluster.add_pod("a", "10.0.0.1", VLLM)["spec"]["initContainers"] = [
+        {"name": "proxy", "ports": [{"name": "proxy", "containerPort": 8100}]}
+    ]
+    assert the(read(source(kubeconfig, selector="app=vllm", port="proxy"))).id == "http://10.0.0.1:8100"
+    assert the(read(source(kubeconfig, selector="app=vllm", port="9000"))).id == "http://10.0.0.1:9000"
+    failed = the(read(source(kubeconfig, selector="app=vllm", port="grpc")))
+    assert failed.failure
+    assert failed.failure.detail == "No container of the pod has a port grpc; correct port."
+
+
+def test_a_pod_that_is_not_ready_is_listed_with_its_reason_and_one_that_ended_is_not(
+    cluster: Cluster, kubeconfig: Path
+) -> None:
+    waiting = [{"name": "vllm", "imageID": "", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]
+    unready = [{"type": "Ready", "status": "False", "reason": "ContainersNotReady"}]
+    cluster.add_pod("pulls", "", VLLM, phase="Pending", conditions=unready, containerStatuses=waiting)
+    cluster.add_pod("loads", "10.0.0.2", VLLM, conditions=unready)
+    cluster.add_pod("leaves", "10.0.0.3", VLLM)["metadata"]["deletionTimestamp"] = "2026-11-24T12:00:00Z"
+    cluster.add_pod("done", "10.0.0.4", VLLM, phase="Succeeded")
+    listing = read(source(kubeconfig, selector="app=vllm"))
+
+    assert {each.labels["pod"]: each.labels.get("not_ready") for each in listing.targets} == {
+        "pulls": "Pending: ImagePullBackOff",
+        "loads": "ContainersNotReady",
+        "leaves": "Terminating",
+    }
+    pulls = listing.targets[-1]
+    assert (pulls.id, pulls.failure and pulls.failure.detail) == (
+        f"{NAMESPACE}/pulls",
+        "The pod has no address: Pending: ImagePullBackOff.",
+    )
+
+
+def test_pods_are_read_page_by_page_and_again_when_the_pages_expire(cluster: Cluster, kubeconfig: Path) -> None:
+    for number in range(2 * PAGE + 1):
+        cluster.add_pod(f"p{number}", f"10.0.{number // 250}.{number % 250}", VLLM)
+    cluster.expired.append(str(PAGE))
+    listing = read(source(kubeconfig, selector="app=vllm"))
+
+    assert len(listing.targets) == 2 * PAGE + 1
+    assert [each.get("continue") for each in cluster.queries()] == [None, str(PAGE), None, str(PAGE), str(2 * PAGE)]
+
+
+def test_pages_that_always_expire_are_a_sentence(cluster: Cluster, kubeconfig: Path) -> None:
+    for number in range(PAGE + 1):
+        cluster.add_pod(f"p{number}", "10.0.0.1", VLLM)
+    cluster.expired += [str(PAGE)] * 9
+    failure = read(source(kubeconfig, selector="app=vllm")).failure
+    assert failure == "kubernetes/pods/app=vllm: the list of pods changes faster than it can be read"
+
+
+def test_a_refusal_names_the_verb_the_resource_and_the_rule_and_keeps_the_targets(
+    cluster: Cluster, kubeconfig: Path
+) -> None:
+    cluster.add_pod("a", "10.0.0.1", VLLM)
+    cluster.add_pool("chat", VLLM, 8000)
+    found = source(kubeconfig, inference_pool="chat", namespace=NAMESPACE)
+    read(found)
+    cluster.server.routes[f"{POOLS}/chat"] = answers(b"{}", 403)
+    listing = read(found)
+
+    assert listing.failure == (
+        "kubernetes/llm-d/inferencepools/chat: may not get inferencepools in the namespace llm-d; add to the rules of "
+        'its Role: {apiGroups: ["inference.networking.k8s.io"], resources: [inferencepools], verbs: [get, list, watch]}'
+        "; keeping its last targets (1), marked stale"
+    )
+    assert [each.stale for each in listing.targets] == [True]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "sentence"),
+    [
+        (200, b'{"kind":"PodList"}', "answers with no list of pods"),
+        (200, b"[]", "answers with JSON that is not of Kubernetes' API"),
+        (404, b"{}", "the namespace llm-d has no pods"),
+        (401, b"{}", "refuses the given API key for /api/v1/namespaces/llm-d/pods (status 401)"),
+    ],
+)
+def test_another_answer_is_a_sentence(
+    cluster: Cluster, kubeconfig: Path, status: int, body: bytes, sentence: str
+) -> None:
+    cluster.server.routes[PODS] = answers(body, status)
+    assert sentence in (read(source(kubeconfig, selector="app=vllm")).failure or "")
+
+
+@pytest.mark.parametrize("name", BAD_ANSWERS)
+def test_a_bad_answer_keeps_the_targets_as_stale(cluster: Cluster, kubeconfig: Path, name: str) -> None:
+    cluster.add_pod("a", "10.0.0.1", VLLM)
+    options = KubernetesOptions(kubeconfig=kubeconfig, selector="app=vllm")
+    found = Kubernetes(options, None, PollOptions(probe_timeout_seconds=1, replica_timeout_seconds=1))
+    read(found)
+    cluster.server.routes[PODS] = BAD_ANSWERS[name][0]
+    listing = read(found)
+
+    assert [each.stale for each in listing.targets] == [True]
+    assert listing.failure
+    assert listing.failure.endswith("; keeping its last targets (1), marked stale")
+
+
+def test_an_inference_pool_without_labels_and_one_that_is_missing_are_sentences(
+    cluster: Cluster, kubeconfig: Path
+) -> None:
+    cluster.add_pool("chat", {}, 8000)
+    found = read(source(kubeconfig, inference_pool="chat")).failure or ""
+    assert found.endswith("the InferencePool has no selector.matchLabels and targetPorts")
+    missing = read(source(kubeconfig, inference_pool="none")).failure or ""
+    assert missing.endswith("the namespace llm-d has no inferencepools/none")
+
+
+@given(JSON, JSON, JSON)
+def test_any_pod_gives_targets_or_none(metadata: Any, spec: Any, status: Any) -> None:
+    pod = Pod({"metadata": metadata, "spec": spec, "status": {"podIP": "10.0.0.1", "conditions": status}})
+    (target,) = make_targets(pod, KubernetesOptions(selector="a"), None, [])
+    assert target.id == "http://10.0.0.1:8000"
+
+
+class TestAccess:
+    def test_a_pod_of_the_cluster_uses_its_account_and_reads_the_token_anew(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("KUBECONFIG", raising=False)
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+        monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+        (tmp_path / "ca.crt").write_bytes(CERTIFICATE.read_bytes())
+        (tmp_path / "namespace").write_text("llm-d")
+        for token in ("first", "second"):
+            (tmp_path / "token").write_text(f"{token}\n")
+            access = find_access(None, None, tmp_path)
+            assert (access.server, access.namespace, access.key.token) == ("https://[fd00::1]:443", "llm-d", token)
+
+    def test_outside_of_a_cluster_a_kubeconfig_is_needed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+            monkeypatch.delenv(name, raising=False)
+        with pytest.raises(UnreadableError, match="this is no pod of a cluster, and no kubeconfig is named"):
+            find_access(None, None)
+
+    def test_the_variable_names_a_kubeconfig_and_a_context_chooses(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path / "k", "http://h:6443")))
+        assert find_access(None, "test").server == "http://h:6443"
+        with pytest.raises(UnreadableError, match="has no context 'none'; correct the file, or set context"):
+            find_access(None, "none")
+
+    @pytest.mark.parametrize(
+        ("user", "cluster", "sentence"),
+        [
+            ("{exec: {command: aws}}", "", "the user has exec, which is not run; give it a token"),
+            ("{client-certificate-data: '?'}", "", "client-certificate-data is not Base64"),
+            ("{client-certificate: none.pem}", "", "the client certificate and its key cannot be read"),
+            ("{token: a}", ", certificate-authority: none.pem", "the CA cannot be read as certificates in PEM form"),
+            ("{token: a}", ", certificate-authority-data: aGk=", "the CA cannot be read as certificates in PEM form"),
+            ("[a", "", "not YAML"),
+        ],
+    )
+    def test_a_kubeconfig_that_cannot_be_used_is_a_sentence(
+        self, tmp_path: Path, user: str, cluster: str, sentence: str
+    ) -> None:
+        file = write_kubeconfig(tmp_path / "k", "https://h", user=user, cluster=cluster)
+        with pytest.raises(UnreadableError, match=sentence):
+            find_access(file, None)
+
+    def test_certificates_in_a_kubeconfig_are_used(self, tmp_path: Path) -> None:
+        data = b64encode(CERTIFICATE.read_bytes()).decode()
+        with HostileServer(tls=True) as server:
+            user = f"{{token: {TOKEN}, client-certificate-data: {data}}}"
+            more = f", certificate-authority-data: {data}"
+            file = write_kubeconfig(tmp_path / "k", server.address, user=user, cluster=more)
+            cluster = Cluster(server)
+            cluster.add_pod("a", "10.0.0.1", VLLM)
+            assert the(read(source(file, selector="app=vllm"))).labels["pod"] == "a"
+
+
+def test_a_pod_that_is_created_restarted_and_deleted_is_seen_as_such_by_the_next_poll(
+    cluster: Cluster, kubeconfig: Path
+) -> None:
+    replicas = [each for each in default_fleet() if each.behaviour is Behaviour.NORMAL][:2]
+    with in_thread(replicas) as demo:
+        chosen = {"selector": "app=vllm", "kubeconfig": kubeconfig, "port": str(demo.port)}
+        options = Options.model_validate({"kubernetes": [chosen]})
+
+        def poll() -> Fleet:
+            return service.poll_once(options, discover_once(options))
+
+        cluster.add_pod("first", replicas[0].address, VLLM)
+        assert [each.labels["pod"] for each in poll().replicas] == ["first"]
+        cluster.add_pod("second", replicas[1].address, VLLM)
+        before = poll()
+        demo.restart(replicas[1].address, block_size=128)
+        after = poll()
+        del cluster.pods["second"]
+        last = poll()
+
+    sizes = [
+        [each.engines[0].block_size for each in sorted(fleet.replicas, key=lambda one: one.labels["pod"])]
+        for fleet in (before, after, last)
+    ]
+    assert sizes == [[16, 16], [16, 128], [16]]
