@@ -1,4 +1,4 @@
-"""Pods of a cluster on the pages, while they come, restart and go: the API server is an emulator, replicas are simulated."""
+"""Pods of a cluster on the pages, while they come, restart and go. The API server is an emulator."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ from dashboard import service
 from dashboard.config import Options
 from dashboard.demo import default_fleet, in_thread
 from dashboard.demo.describe import Behaviour
-from tests.page_runner import page_text, visit
+from tests.page_runner import html, visit
 from tests.serving import wait_for
 from tests.sources.kubernetes_api import Cluster, write_kubeconfig
 from tests.sources.polling.hostile import HostileServer
@@ -54,8 +54,10 @@ def test_a_pod_is_on_the_pages_within_two_intervals_when_it_is_created_restarted
         assert polls_until(lambda: sizes() == {"chat-a": 16, "chat-b": 16}) <= MOST_POLLS
         demo.restart(SECOND.address, block_size=128)
         assert polls_until(lambda: sizes() == {"chat-a": 16, "chat-b": 128}) <= MOST_POLLS
-        assert "block_size" in page_text(visit("compare", pool="chat"))
-        assert "kubernetes/inferencepools/chat" in page_text(visit("status"))
+        assert "block_size" in html(visit("compare", pool="chat"))
+        status = html(visit("status"))
+        assert "kubernetes/inferencepools/chat" in status
+        assert SECOND.address in status
         del cluster.pods["chat-b"]
         assert polls_until(lambda: sizes() == {"chat-a": 16}) <= MOST_POLLS
-        assert SECOND.address not in page_text(visit("replicas"))
+        assert SECOND.address not in html(visit("status"))
