@@ -193,11 +193,15 @@ class PrometheusOptions(Part):
 
 
 class KubernetesOptions(Part):
-    """Pods of one namespace: those of an InferencePool, or with some labels. `credentials` are for the replicas."""
+    """Pods of one namespace: of an InferencePool, with some labels, or behind a Service.
+
+    `credentials` are for the replicas.
+    """
 
     namespace: Annotated[str, AfterValidator(_object_name)] | None = None
     inference_pool: Annotated[str, AfterValidator(_object_name)] | None = None
     selector: Annotated[str, Field(max_length=_LONGEST_SELECTOR), AfterValidator(_label_selector)] | None = None
+    service: Annotated[str, AfterValidator(_object_name)] | None = None
     port: Port | None = None
     port_annotation: LabelKey = "llm-d.ai/active-ports"
     role_ports: dict[str, Port] = Field(default_factory=dict)
@@ -211,6 +215,6 @@ class KubernetesOptions(Part):
 
     @model_validator(mode="after")
     def _chooses_pods(self) -> Self:
-        if (self.inference_pool is None) is (self.selector is None):
-            raise ValueError("inference_pool or selector is needed; set one of them")
+        if [self.inference_pool, self.selector, self.service].count(None) != 2:  # noqa: PLR2004  one is set
+            raise ValueError("inference_pool, selector or service is needed; set one of them")
         return self

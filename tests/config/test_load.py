@@ -127,10 +127,10 @@ def test_environment_variables_override_the_file_unless_empty(monkeypatch: pytes
             "http_sd: [{url: 'http://h/x y?hunter2'}]",
             "http_sd[0].url: 'http://h/x y…' has a fragment or invalid characters; write spaces as %20",
         ),
-        ("kubernetes: [{}]", "kubernetes[0]: inference_pool or selector is needed; set one of them"),
+        ("kubernetes: [{}]", "kubernetes[0]: inference_pool, selector or service is needed; set one of them"),
         (
             "kubernetes: [{selector: a, inference_pool: b}]",
-            "kubernetes[0]: inference_pool or selector is needed; set one of them",
+            "kubernetes[0]: inference_pool, selector or service is needed; set one of them",
         ),
         (
             "kubernetes: [{selector: 'a=$b'}]",

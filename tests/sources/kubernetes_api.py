@@ -4,7 +4,7 @@ Each behaviour names its place in https://kubernetes.io/docs/reference/using-api
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -13,12 +13,13 @@ from tests.sources.polling.hostile import Exchange, HostileServer
 
 NAMESPACE = "llm-d"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+SLICES = f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices"
 POOLS = f"/apis/inference.networking.k8s.io/v1/namespaces/{NAMESPACE}/inferencepools"
 TOKEN = "t0ken"
 
 
 class Cluster:
-    """The pods and InferencePools of one namespace. `expired` continue tokens are answered with 410."""
+    """The pods, InferencePools and EndpointSlices of one namespace. `expired` continue tokens are answered with 410."""
 
     def __init__(self, server: HostileServer) -> None:
         self.server = server
@@ -26,7 +27,9 @@ class Cluster:
         self.pools: dict[str, dict[str, Any]] = {}
         self.expired: list[str] = []
         server.asked.clear()
-        server.routes[PODS] = self._list
+        self.slices: list[dict[str, Any]] = []
+        server.routes[PODS] = self._list_pods
+        server.routes[SLICES] = self._list_slices
 
     def add_pool(self, name: str, labels: Mapping[str, str], *ports: int) -> dict[str, Any]:
         """Create an InferencePool."""
@@ -64,12 +67,25 @@ class Cluster:
         }
         return self.pods[name]
 
+    def add_slice(self, service: str, *endpoints: Mapping[str, Any]) -> dict[str, Any]:
+        """Create an EndpointSlice of a Service."""
+        meta = {"name": f"{service}-1", "namespace": NAMESPACE, "labels": {"kubernetes.io/service-name": service}}
+        ports = [{"name": "http", "port": 8000}, {"name": "grpc", "port": 8001}]
+        self.slices.append({"metadata": meta, "addressType": "IPv4", "endpoints": [*endpoints], "ports": ports})
+        return self.slices[-1]
+
     def queries(self) -> list[dict[str, str]]:
         """Return the queries of the lists of pods, in order."""
         asked = (urlsplit(each.path) for each in self.server.asked)
         return [{name: text for name, (text,) in parse_qs(each.query).items()} for each in asked if each.path == PODS]
 
-    async def _list(self, exchange: Exchange) -> None:
+    async def _list_pods(self, exchange: Exchange) -> None:
+        await self._list(exchange, list(self.pods.values()))
+
+    async def _list_slices(self, exchange: Exchange) -> None:
+        await self._list(exchange, self.slices)
+
+    async def _list(self, exchange: Exchange, every: Sequence[Mapping[str, Any]]) -> None:
         """Answer in chunks ("Retrieving large results sets in chunks"), with labels that are equal (`a=b,c=d`)."""
         query = {name: text for name, (text,) in parse_qs(urlsplit(exchange.asked.path).query).items()}
         if query.get("continue") in self.expired:
@@ -77,10 +93,10 @@ class Cluster:
             await exchange.reply(b'{"kind":"Status","code":410,"reason":"Expired"}', 410)
             return
         wanted = dict(each.split("=", 1) for each in query.get("labelSelector", "").split(",") if each)
-        found = [each for each in self.pods.values() if wanted.items() <= each["metadata"]["labels"].items()]
+        found = [each for each in every if wanted.items() <= each["metadata"]["labels"].items()]
         start, size = int(query.get("continue", 0)), int(query["limit"])
         rest = str(start + size) if start + size < len(found) else ""
-        page = {"kind": "PodList", "metadata": {"continue": rest}, "items": found[start : start + size]}
+        page = {"metadata": {"continue": rest}, "items": found[start : start + size]}
         await exchange.reply(json.dumps(page).encode())
 
 

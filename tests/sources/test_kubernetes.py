@@ -113,6 +113,30 @@ def test_an_inference_pool_gives_labels_ports_and_pool_with_roles_apart(cluster:
     assert cluster.queries()[0]["labelSelector"] == "app=vllm"
 
 
+def test_the_endpoints_of_a_service_are_targets_once_with_their_pods(cluster: Cluster, kubeconfig: Path) -> None:
+    pod = {"kind": "Pod", "name": "chat-a"}
+    cluster.add_slice("chat", {"addresses": ["10.0.0.1"], "nodeName": "gpu-1", "targetRef": pod, "conditions": {}})
+    cluster.add_slice("chat", {"addresses": ["10.0.0.1"]}, {"addresses": ["10.0.0.2"], "conditions": {"ready": False}})
+    cluster.add_slice("other", {"addresses": ["10.0.0.3"]})
+    cluster.add_slice("chat", {"addresses": ["a.example.com"]})["addressType"] = "FQDN"
+    cluster.add_slice("chat", {"addresses": ["fd00::4"]}, {"addresses": []}, {"addresses": [7]})
+    listing = read(source(kubeconfig, service="chat", labels={"pool": "chat"}))
+
+    assert listing.name == "kubernetes/services/chat"
+    common = {"namespace": NAMESPACE, "pool": "chat"}
+    assert {each.id: each.labels for each in listing.targets} == {
+        "http://10.0.0.1:8000": {**common, "pod": "chat-a", "node": "gpu-1"},
+        "http://10.0.0.2:8000": {**common, "not_ready": "NotReady"},
+        "http://[fd00::4]:8000": common,
+    }
+    by_name = read(source(kubeconfig, service="chat", port="grpc")).targets
+    assert [each.id for each in by_name][:1] == ["http://10.0.0.1:8001"]
+    assert [each.id for each in read(source(kubeconfig, service="chat", port="9000")).targets][:1] == [
+        "http://10.0.0.1:9000"
+    ]
+    assert read(source(kubeconfig, service="chat", port="none")).targets == ()
+
+
 def test_a_port_has_a_number_or_the_name_that_a_container_gives_it(cluster: Cluster, kubeconfig: Path) -> None:
     cluster.add_pod("a", "10.0.0.1", VLLM)["spec"]["initContainers"] = [
         {"name": "proxy", "ports": [{"name": "proxy", "containerPort": 8100}]}

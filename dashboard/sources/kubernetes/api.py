@@ -34,6 +34,7 @@ class Resource(NamedTuple):
 
 
 PODS = Resource("", "v1", "pods")
+ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices")
 INFERENCE_POOLS = Resource("inference.networking.k8s.io", "v1", "inferencepools")
 
 

@@ -7,6 +7,7 @@ from dashboard.config import MAX_LABEL_CHARACTERS, KubernetesOptions
 from dashboard.fleet import Credentials, Failure, FailureKind, Target
 from dashboard.fleet.formatting import visible
 from dashboard.sources.groups import make_target
+from dashboard.sources.kubernetes.values import mapping, mappings, text, texts
 
 DEFAULT_PORT = "8000"  # of vLLM
 ROLE, ENGINE_TYPE = "llm-d.ai/role", "llm-d.ai/engine-type"  # labels that llm-d sets
@@ -22,49 +23,49 @@ class Pod:
     """
 
     def __init__(self, value: Mapping[str, Any]) -> None:
-        self._meta = _mapping(value, "metadata")
-        self._spec = _mapping(value, "spec")
-        self._status = _mapping(value, "status")
-        self.name = _text(self._meta, "name")
-        self.namespace = _text(self._meta, "namespace")
-        self.labels = _texts(_mapping(self._meta, "labels"))
-        self.annotations = _texts(_mapping(self._meta, "annotations"))
-        self.address = _text(self._status, "podIP")
-        self.has_ended = _text(self._status, "phase") in ENDED
+        self._meta = mapping(value, "metadata")
+        self._spec = mapping(value, "spec")
+        self._status = mapping(value, "status")
+        self.name = text(self._meta, "name")
+        self.namespace = text(self._meta, "namespace")
+        self.labels = texts(mapping(self._meta, "labels"))
+        self.annotations = texts(mapping(self._meta, "annotations"))
+        self.address = text(self._status, "podIP")
+        self.has_ended = text(self._status, "phase") in ENDED
 
     def reason(self) -> str:
         """Return why it is not ready; empty for a pod that is."""
         if self._meta.get("deletionTimestamp"):
             return "Terminating"
-        ready = next((each for each in _mappings(self._status, "conditions") if each.get("type") == "Ready"), {})
+        ready = next((each for each in mappings(self._status, "conditions") if each.get("type") == "Ready"), {})
         if ready.get("status") == "True":
             return ""
-        states = (_mapping(each, "state") for each in (*self._containers("init"), *self._containers()))
-        waiting = (_text(_mapping(each, "waiting"), "reason") for each in states)
-        reasons = (*waiting, _text(ready, "reason"), _text(self._status, "reason"))
+        states = (mapping(each, "state") for each in (*self._containers("init"), *self._containers()))
+        waiting = (text(mapping(each, "waiting"), "reason") for each in states)
+        reasons = (*waiting, text(ready, "reason"), text(self._status, "reason"))
         said = next((each for each in reasons if each and each != "PodInitializing"), "NotReady")
-        phase = _text(self._status, "phase")
+        phase = text(self._status, "phase")
         return said if phase in {"", "Running"} else f"{phase}: {said}"
 
     def port(self, written: str) -> str | None:
         """Return the number of a port; a name is that of a container's port. None where no container has it."""
         if written.isdecimal():
             return written
-        containers = (*_mappings(self._spec, "containers"), *_mappings(self._spec, "initContainers"))
-        ports = (each for container in containers for each in _mappings(container, "ports"))
+        containers = (*mappings(self._spec, "containers"), *mappings(self._spec, "initContainers"))
+        ports = (each for container in containers for each in mappings(container, "ports"))
         return next((str(each.get("containerPort")) for each in ports if each.get("name") == written), None)
 
     def traits(self) -> dict[str, str]:
         """Return the labels of a target that every pod has: where it runs, who owns it, which images it runs."""
         images = {
-            f"image_{_text(each, 'name')}": _text(each, "imageID").rpartition("@")[2]
+            f"image_{text(each, 'name')}": text(each, "imageID").rpartition("@")[2]
             for each in (*self._containers(), *self._containers("init"))
-            if "running" in _mapping(each, "state")
+            if "running" in mapping(each, "state")
         }
         traits = {
             "namespace": self.namespace,
             "pod": self.name,
-            "node": _text(self._spec, "nodeName"),
+            "node": text(self._spec, "nodeName"),
             "owner": self._owner(),
             "not_ready": self.reason(),
             **images,
@@ -75,16 +76,16 @@ class Pod:
         """Return kind and name of the controller; a ReplicaSet of a Deployment has its name and a hash."""
         if name := self.labels.get(WORKER_SET):
             return f"LeaderWorkerSet/{name}"
-        owners = _mappings(self._meta, "ownerReferences")
+        owners = mappings(self._meta, "ownerReferences")
         owner = next((each for each in owners if each.get("controller") is True), {})
-        kind, name = _text(owner, "kind"), _text(owner, "name")
+        kind, name = text(owner, "kind"), text(owner, "name")
         pod_hash = self.labels.get("pod-template-hash")
         if kind == "ReplicaSet" and pod_hash and name.endswith(f"-{pod_hash}"):
             return f"Deployment/{name.removesuffix(f'-{pod_hash}')}"
         return f"{kind}/{name}" if kind and name else ""
 
     def _containers(self, kind: str = "") -> Sequence[Mapping[str, Any]]:
-        return _mappings(self._status, f"{kind}ContainerStatuses" if kind else "containerStatuses")
+        return mappings(self._status, f"{kind}ContainerStatuses" if kind else "containerStatuses")
 
 
 def make_targets(
@@ -122,22 +123,3 @@ def _pool(pod: Pod, options: KubernetesOptions, role: str) -> dict[str, str]:
     else:
         name = ""
     return {"pool": name} if name else {}
-
-
-def _mapping(part: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = part.get(name)
-    return found if isinstance(found, dict) else {}
-
-
-def _mappings(part: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    found = part.get(name)
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-
-
-def _text(part: Mapping[str, Any], name: str) -> str:
-    found = part.get(name)
-    return found.encode(errors="replace").decode() if isinstance(found, str) else ""
-
-
-def _texts(part: Mapping[str, Any]) -> dict[str, str]:
-    return {name: _text(part, name) for name in part}

@@ -1,4 +1,4 @@
-"""Pods of a namespace, by labels or of an InferencePool. A cluster that fails keeps its last targets, marked stale."""
+"""Pods of a namespace: by labels, of an InferencePool or of a Service. A failure keeps the last targets, marked stale."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,8 +8,9 @@ from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials, Target
 from dashboard.sources.http.client import Client
 from dashboard.sources.kubernetes.access import find_access
-from dashboard.sources.kubernetes.api import INFERENCE_POOLS, MAX_PAGE_BYTES, PODS, Api
+from dashboard.sources.kubernetes.api import ENDPOINT_SLICES, INFERENCE_POOLS, MAX_PAGE_BYTES, PODS, Api
 from dashboard.sources.kubernetes.pods import Pod, make_targets
+from dashboard.sources.kubernetes.slices import OF_SERVICE, make_slice_targets
 from dashboard.sources.source import Listing, keep_targets
 
 MOST_PORTS = 8  # of an InferencePool (its CRD)
@@ -25,7 +26,8 @@ class Kubernetes:
         self._options = options
         self._credentials = credentials
         self._limits = limits
-        chosen = f"inferencepools/{options.inference_pool}" if options.inference_pool else f"pods/{options.selector}"
+        named = {"inferencepools": options.inference_pool, "services": options.service, "pods": options.selector}
+        chosen = next(f"{kind}/{name}" for kind, name in named.items() if name)
         self._name = "/".join(filter(None, ("kubernetes", options.namespace, chosen)))
         self._listing = Listing(self._name, ())
 
@@ -46,6 +48,11 @@ class Kubernetes:
         """Do nothing: no connection stays open."""
 
     async def _find(self, api: Api, namespace: str) -> list[Target]:
+        if self._options.service:
+            slices = await api.list_all(ENDPOINT_SLICES, namespace, f"{OF_SERVICE}={self._options.service}")
+            # While a Service changes, an endpoint can be in two slices.
+            found = [each for one in slices for each in make_slice_targets(one, self._options, self._credentials)]
+            return list({each.id: each for each in reversed(found)}.values())[::-1]
         selector, ports = self._options.selector or "", list[str]()
         if self._options.inference_pool:
             selector, ports = _chosen_by(await api.get(INFERENCE_POOLS, namespace, self._options.inference_pool))

@@ -1,0 +1,49 @@
+"""EndpointSlices as targets: the addresses of a Service, with their pods.
+
+https://kubernetes.io/docs/reference/kubernetes-api/service-resources/endpoint-slice-v1/
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dashboard.config import KubernetesOptions
+from dashboard.fleet import Credentials, Target
+from dashboard.sources.groups import make_target
+from dashboard.sources.kubernetes.values import mapping, mappings, text
+
+OF_SERVICE = "kubernetes.io/service-name"  # label of the EndpointSlices of a Service
+FULL_NAMES = "FQDN"  # address type that Kubernetes itself never makes
+
+
+def make_slice_targets(
+    one: Mapping[str, Any], options: KubernetesOptions, credentials: Credentials | None
+) -> Iterator[Target]:
+    """Yield a target for each endpoint of an EndpointSlice that has the port; without an own one its first."""
+    port = _port(one, options.port)
+    if port is None or text(one, "addressType") == FULL_NAMES:
+        return
+    namespace = text(mapping(one, "metadata"), "namespace")
+    for endpoint in mappings(one, "endpoints"):
+        found = endpoint.get("addresses")
+        # All addresses of one endpoint are the same; consumers take the first.
+        address = found[0] if isinstance(found, list) and found and isinstance(found[0], str) else ""
+        reference = mapping(endpoint, "targetRef")
+        is_ready = mapping(endpoint, "conditions").get("ready") is not False  # missing: unknown, to be read as ready
+        own = {
+            "namespace": namespace,
+            "pod": text(reference, "name") if text(reference, "kind") == "Pod" else "",
+            "node": text(endpoint, "nodeName"),
+            "not_ready": "" if is_ready else "NotReady",
+        }
+        if address:
+            host = f"[{address}]" if ":" in address else address
+            labels = {**options.labels, **{name: said for name, said in own.items() if said}}
+            yield make_target(f"{options.scheme}://{host}:{port}", labels, credentials)
+
+
+def _port(one: Mapping[str, Any], written: str | None) -> str | None:
+    """Return the number of a port of an EndpointSlice by its name; a number is as it is written."""
+    if written and written.isdecimal():
+        return written
+    ports = mappings(one, "ports")
+    return next((str(each.get("port")) for each in ports if written in {None, each.get("name")}), None)

@@ -1,0 +1,27 @@
+"""Parts of an answer of the API server, which may have any type."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def mapping(part: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a mapping; empty where it is missing or of another type."""
+    found = part.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def mappings(part: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    """Return the mappings of a list; others are left out."""
+    found = part.get(name)
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def text(part: Mapping[str, Any], name: str) -> str:
+    """Return a text; empty where it is missing or of another type."""
+    found = part.get(name)
+    return found.encode(errors="replace").decode() if isinstance(found, str) else ""
+
+
+def texts(part: Mapping[str, Any]) -> dict[str, str]:
+    """Return all values as texts."""
+    return {name: text(part, name) for name in part}
