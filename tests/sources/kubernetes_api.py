@@ -1,10 +1,13 @@
-"""The API server of a cluster as far as lists need it, on loopback. kmock (PyPI) has no label selectors and no 410.
+"""The API server of a cluster as far as lists and watches need it, on loopback.
+
+kmock (PyPI) has no label selectors, no bookmarks and no 410: little of it would be left.
 
 Each behaviour names its place in https://kubernetes.io/docs/reference/using-api/api-concepts/.
 """
 
+import copy
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -19,13 +22,20 @@ TOKEN = "t0ken"
 
 
 class Cluster:
-    """The pods, InferencePools and EndpointSlices of one namespace. `expired` continue tokens are answered with 410."""
+    """The pods, InferencePools and EndpointSlices of one namespace.
+
+    `expired` continue tokens are answered with 410. A change is an event with the next version; a watch sends those
+    since its version and ends. Versions below `oldest` are forgotten; `broken_watch` answers instead of the events.
+    """
 
     def __init__(self, server: HostileServer) -> None:
         self.server = server
         self.pods: dict[str, dict[str, Any]] = {}
         self.pools: dict[str, dict[str, Any]] = {}
         self.expired: list[str] = []
+        self.events: list[dict[str, Any]] = []
+        self.oldest = 0
+        self.broken_watch: Callable[[Exchange], Awaitable[None]] | None = None
         server.asked.clear()
         self.slices: list[dict[str, Any]] = []
         server.routes[PODS] = self._list_pods
@@ -65,11 +75,22 @@ class Cluster:
                 **status,
             },
         }
+        self.changed(name)
         return self.pods[name]
+
+    def changed(self, name: str, kind: str = "MODIFIED") -> None:
+        """Tell watches that a pod is as it is now, or was deleted."""
+        pod = self.pods.pop(name) if kind == "DELETED" else self.pods[name]
+        pod["metadata"]["resourceVersion"] = str(len(self.events) + 1)
+        self.events.append({"type": kind, "object": copy.deepcopy(pod)})
 
     def add_slice(self, service: str, *endpoints: Mapping[str, Any]) -> dict[str, Any]:
         """Create an EndpointSlice of a Service."""
-        meta = {"name": f"{service}-1", "namespace": NAMESPACE, "labels": {"kubernetes.io/service-name": service}}
+        meta = {
+            "name": f"{service}-{len(self.slices)}",
+            "namespace": NAMESPACE,
+            "labels": {"kubernetes.io/service-name": service},
+        }
         ports = [{"name": "http", "port": 8000}, {"name": "grpc", "port": 8001}]
         self.slices.append({"metadata": meta, "addressType": "IPv4", "endpoints": [*endpoints], "ports": ports})
         return self.slices[-1]
@@ -88,6 +109,9 @@ class Cluster:
     async def _list(self, exchange: Exchange, every: Sequence[Mapping[str, Any]]) -> None:
         """Answer in chunks ("Retrieving large results sets in chunks"), with labels that are equal (`a=b,c=d`)."""
         query = {name: text for name, (text,) in parse_qs(urlsplit(exchange.asked.path).query).items()}
+        if "watch" in query:
+            await self._watch(exchange, int(query["resourceVersion"]))
+            return
         if query.get("continue") in self.expired:
             self.expired.remove(query["continue"])
             await exchange.reply(b'{"kind":"Status","code":410,"reason":"Expired"}', 410)
@@ -96,8 +120,24 @@ class Cluster:
         found = [each for each in every if wanted.items() <= each["metadata"]["labels"].items()]
         start, size = int(query.get("continue", 0)), int(query["limit"])
         rest = str(start + size) if start + size < len(found) else ""
-        page = {"metadata": {"continue": rest}, "items": found[start : start + size]}
+        page = {
+            "metadata": {"continue": rest, "resourceVersion": str(len(self.events))},
+            "items": found[start : start + size],
+        }
         await exchange.reply(json.dumps(page).encode())
+
+    async def _watch(self, exchange: Exchange, version: int) -> None:
+        """Send events ("Efficient detection of changes"), and a bookmark ("Watch bookmarks"); 410 as an event, too."""
+        events = [
+            *self.events[version:],
+            {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(len(self.events))}}},
+        ]
+        if version < self.oldest:
+            events = [{"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}]
+        if self.broken_watch:
+            await self.broken_watch(exchange)
+        else:
+            await exchange.reply(b"".join(json.dumps(each).encode() + b"\n" for each in events))
 
 
 def write_kubeconfig(path: Path, server: str, *, user: str = f"{{token: {TOKEN}}}", cluster: str = "") -> Path:

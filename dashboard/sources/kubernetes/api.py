@@ -1,6 +1,7 @@
 """Requests to the API server (https://kubernetes.io/docs/reference/using-api/api-concepts/), within limits."""
 
-from collections.abc import AsyncIterator, Mapping
+import math
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -11,12 +12,15 @@ from dashboard.sources.groups import MAX_TARGETS
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.failures import FORBIDDEN, NOT_FOUND, Asked
 from dashboard.sources.kubernetes.access import Access
+from dashboard.sources.kubernetes.values import mapping, mappings, text
 from dashboard.vllm.reading import json_fault, node_count
 
 PAGE = 250  # objects; kubectl takes 500. A pod has 5 to 20 KB
 MAX_PAGE_BYTES = 32 * 2**20
 MAX_NODES = 1_000_000  # of JSON; a pod has about 500
-GONE = 410  # the list changed too much since its first page
+GONE = 410  # the version of the list is no longer known
+WATCH_SECONDS = 1  # the least that the API server takes; what changed since a version is sent at once
+WATCH_GRACE_SECONDS = 2.0  # for a watch to end after them
 LISTS = 3  # tries of one list whose pages expire
 
 
@@ -39,7 +43,15 @@ INFERENCE_POOLS = Resource("inference.networking.k8s.io", "v1", "inferencepools"
 
 
 class ExpiredError(Exception):
-    """The next page of a list is no longer there."""
+    """The next page of a list, or what changed since it, is no longer there."""
+
+
+class Changes(NamedTuple):
+    """Objects of a list with their version; `gone` are names of objects that were deleted since the version before."""
+
+    objects: Sequence[Mapping[str, Any]]
+    version: str
+    gone: frozenset[str] = frozenset()
 
 
 class Api:
@@ -53,38 +65,76 @@ class Api:
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Mapping[str, Any]:
         """Return one object. Raise UnreadableError with a sentence."""
-        return await self._ask(resource, namespace, f"/{name}", {}, "get")
+        return _read(await self._ask(resource, namespace, f"/{name}", {}, "get"))
 
-    async def list_all(self, resource: Resource, namespace: str, selector: str) -> list[Mapping[str, Any]]:
-        """Return the objects with these labels, page by page. Raise UnreadableError with a sentence."""
+    async def list_all(self, resource: Resource, namespace: str, selector: str) -> Changes:
+        """Return the objects with these labels, read page by page. Raise UnreadableError with a sentence."""
         for _ in range(LISTS):
             found: list[Mapping[str, Any]] = []
+            version = ""
             try:
-                async for each in self._pages(resource, namespace, selector):
-                    found += each
+                async for version_of_page, page in self._pages(resource, namespace, selector):
+                    version = version or version_of_page  # the same on all pages
+                    found += page
                     if len(found) > MAX_TARGETS:
                         raise UnreadableError("schema", f"more than {MAX_TARGETS:,} {resource.plural}; narrow selector")
             except ExpiredError:
                 continue
-            return found
+            return Changes(found, version)
         raise UnreadableError("status", f"the list of {resource.plural} changes faster than it can be read")
 
-    async def _pages(self, resource: Resource, namespace: str, selector: str) -> AsyncIterator[list[Mapping[str, Any]]]:
+    async def watch(self, resource: Resource, namespace: str, selector: str, version: str) -> Changes:
+        """Return what changed since a version ("Efficient detection of changes"), and wait for no more.
+
+        Raise ExpiredError for a version that is no longer known, UnreadableError with a sentence for another failure.
+        """
+        query = {
+            "labelSelector": selector,
+            "watch": "1",
+            "resourceVersion": version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(WATCH_SECONDS),
+        }
+        body = await self._ask(resource, namespace, "", query, "watch", WATCH_SECONDS + WATCH_GRACE_SECONDS)
+        objects: dict[str, Mapping[str, Any]] = {}
+        gone: set[str] = set()
+        for event in map(_read, body.splitlines()):
+            kind, one = text(event, "type"), mapping(event, "object")
+            if kind == "ERROR":
+                raise ExpiredError  # with 410 or not: a list is the way out
+            meta = mapping(one, "metadata")
+            name, version = text(meta, "name"), text(meta, "resourceVersion") or version
+            if kind == "DELETED":
+                gone.add(name)
+                objects.pop(name, None)
+            elif kind != "BOOKMARK":  # it has a version only
+                objects[name] = one
+                gone.discard(name)
+        return Changes(tuple(objects.values()), version, frozenset(gone))
+
+    async def _pages(
+        self, resource: Resource, namespace: str, selector: str
+    ) -> AsyncIterator[tuple[str, list[Mapping[str, Any]]]]:
         query = {"labelSelector": selector, "limit": str(PAGE)}
         while True:
-            page = await self._ask(resource, namespace, "", query, "list")
-            items, meta = page.get("items"), page.get("metadata")
-            if not isinstance(items, list):
+            page = _read(await self._ask(resource, namespace, "", query, "list"))
+            if not isinstance(page.get("items"), list):
                 raise UnreadableError("schema", f"answers with no list of {resource.plural}")
-            yield [each for each in items if isinstance(each, dict)]
-            token = meta.get("continue") if isinstance(meta, dict) else None
-            if not isinstance(token, str) or not token:
+            meta = mapping(page, "metadata")
+            yield text(meta, "resourceVersion"), mappings(page, "items")
+            if not (token := text(meta, "continue")):
                 return
             query["continue"] = token
 
-    async def _ask(
-        self, resource: Resource, namespace: str, end: str, query: Mapping[str, str], verb: str
-    ) -> Mapping[str, Any]:
+    async def _ask(  # the parts of a request
+        self,
+        resource: Resource,
+        namespace: str,
+        end: str,
+        query: Mapping[str, str],
+        verb: str,
+        seconds: float = math.inf,
+    ) -> bytes:
         answer = await self._client.fetch(
             Asked(
                 self._access.server,
@@ -92,7 +142,7 @@ class Api:
                 f"?{urlencode(query)}" if query else "",
                 is_replica=False,
             ),
-            max(self._ends_at - self._client.time(), 0.0),
+            min(max(self._ends_at - self._client.time(), 0.0), seconds),
             limit=MAX_PAGE_BYTES,
             key=self._access.key,
             trust=self._access.trust,
@@ -107,13 +157,17 @@ class Api:
             raise UnreadableError(answer.failure.kind, answer.failure.detail)
         if node_count(answer.body, MAX_NODES) > MAX_NODES:
             raise UnreadableError("too_large", f"answers with more than {MAX_NODES:,} JSON nodes")
-        try:
-            found = from_json(answer.body, allow_inf_nan=False)
-        except ValueError as error:
-            raise UnreadableError("decode", f"answers with something that {json_fault(error)}") from None
-        if not isinstance(found, dict):
-            raise UnreadableError("schema", "answers with JSON that is not of Kubernetes' API")
-        return found
+        return answer.body
+
+
+def _read(body: bytes) -> Mapping[str, Any]:
+    try:
+        found = from_json(body, allow_inf_nan=False)
+    except ValueError as error:
+        raise UnreadableError("decode", f"answers with something that {json_fault(error)}") from None
+    if not isinstance(found, dict):
+        raise UnreadableError("schema", "answers with JSON that is not of Kubernetes' API")
+    return found
 
 
 def _forbidden(resource: Resource, namespace: str, verb: str) -> str:

@@ -91,7 +91,12 @@ class Pod:
 def make_targets(
     pod: Pod, options: KubernetesOptions, credentials: Credentials | None, ports: Sequence[str]
 ) -> Iterator[Target]:
-    """Yield a target for each port of a pod; without an address it is a failed one. `ports` are the default."""
+    """Yield a target for each port of a pod, none of one that has ended; without an address it is a failed one.
+
+    `ports` are the default.
+    """
+    if pod.has_ended:
+        return
     role = pod.labels.get(ROLE, "")
     kept = {name: pod.labels[name] for name in (ROLE, ENGINE_TYPE, *options.keep_labels) if name in pod.labels}
     own = {name: text[:MAX_LABEL_CHARACTERS] for name, text in {**pod.traits(), **kept}.items()}

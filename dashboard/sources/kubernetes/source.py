@@ -1,23 +1,54 @@
-"""Pods of a namespace: by labels, of an InferencePool or of a Service. A failure keeps the last targets, marked stale."""
+"""Pods of a namespace: by labels, of an InferencePool or of a Service. A failure keeps the last targets as stale.
 
-from collections.abc import Mapping
-from typing import Any
+The first poll lists them. Each later one asks what changed since, by a watch that ends at once: a watch that stays open
+would need its own task, and would tell between polls what only a poll uses.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from dashboard.config import KubernetesOptions, PollOptions
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials, Target
 from dashboard.sources.http.client import Client
 from dashboard.sources.kubernetes.access import find_access
-from dashboard.sources.kubernetes.api import ENDPOINT_SLICES, INFERENCE_POOLS, MAX_PAGE_BYTES, PODS, Api
+from dashboard.sources.kubernetes.api import (
+    ENDPOINT_SLICES,
+    INFERENCE_POOLS,
+    MAX_PAGE_BYTES,
+    PODS,
+    Api,
+    ExpiredError,
+    Resource,
+)
 from dashboard.sources.kubernetes.pods import Pod, make_targets
 from dashboard.sources.kubernetes.slices import OF_SERVICE, make_slice_targets
+from dashboard.sources.kubernetes.values import mapping, text
 from dashboard.sources.source import Listing, keep_targets
 
 MOST_PORTS = 8  # of an InferencePool (its CRD)
 
 
+class Wanted(NamedTuple):
+    """What is listed; `ports` are those of an InferencePool."""
+
+    resource: Resource
+    namespace: str
+    selector: str
+    ports: tuple[str, ...] = ()
+
+
+class Known(NamedTuple):
+    """The targets by the name of their object, at a version of the list."""
+
+    wanted: Wanted
+    version: str
+    targets: Mapping[str, tuple[Target, ...]]
+
+
 class Kubernetes:
-    """One `kubernetes` entry of the options. Pods are listed at each poll."""
+    """One `kubernetes` entry of the options."""
 
     kind = "kubernetes"
 
@@ -30,6 +61,7 @@ class Kubernetes:
         chosen = next(f"{kind}/{name}" for kind, name in named.items() if name)
         self._name = "/".join(filter(None, ("kubernetes", options.namespace, chosen)))
         self._listing = Listing(self._name, ())
+        self._known: Known | None = None
 
     async def read(self) -> list[Listing]:
         """Return one listing."""
@@ -48,27 +80,41 @@ class Kubernetes:
         """Do nothing: no connection stays open."""
 
     async def _find(self, api: Api, namespace: str) -> list[Target]:
-        if self._options.service:
-            slices = await api.list_all(ENDPOINT_SLICES, namespace, f"{OF_SERVICE}={self._options.service}")
-            # While a Service changes, an endpoint can be in two slices.
-            found = [each for one in slices for each in make_slice_targets(one, self._options, self._credentials)]
-            return list({each.id: each for each in reversed(found)}.values())[::-1]
-        selector, ports = self._options.selector or "", list[str]()
-        if self._options.inference_pool:
-            selector, ports = _chosen_by(await api.get(INFERENCE_POOLS, namespace, self._options.inference_pool))
-        pods = map(Pod, await api.list_all(PODS, namespace, selector))
-        return [
-            each
-            for pod in sorted(pods, key=lambda each: each.name)
-            if not pod.has_ended
-            for each in make_targets(pod, self._options, self._credentials, ports)
-        ]
+        wanted = await self._wanted(api, namespace)
+        before, self._known = self._known, None
+        changes, targets = None, dict[str, tuple[Target, ...]]()
+        if before and before.wanted == wanted and before.version:
+            with suppress(ExpiredError, UnreadableError):  # a list is the way out, also where a Role has no `watch`
+                changes = await api.watch(*wanted[:3], before.version)
+                targets = {name: each for name, each in before.targets.items() if name not in changes.gone}
+        changes = changes or await api.list_all(*wanted[:3])
+        for one in changes.objects:
+            targets[text(mapping(one, "metadata"), "name")] = tuple(self._make(one, wanted))
+        self._known = Known(wanted, changes.version, targets)
+        found = [each for name in sorted(targets) for each in targets[name]]
+        # While a Service changes, an endpoint can be in two slices: the first one counts.
+        return list({each.id: each for each in reversed(found)}.values())[::-1]
+
+    async def _wanted(self, api: Api, namespace: str) -> Wanted:
+        options = self._options
+        if options.service:
+            return Wanted(ENDPOINT_SLICES, namespace, f"{OF_SERVICE}={options.service}")
+        if options.inference_pool:
+            return Wanted(
+                PODS, namespace, *_chosen_by(await api.get(INFERENCE_POOLS, namespace, options.inference_pool))
+            )
+        return Wanted(PODS, namespace, options.selector or "")
+
+    def _make(self, one: Mapping[str, Any], wanted: Wanted) -> Iterator[Target]:
+        if wanted.resource is ENDPOINT_SLICES:
+            return make_slice_targets(one, self._options, self._credentials)
+        return make_targets(Pod(one), self._options, self._credentials, wanted.ports)
 
 
-def _chosen_by(pool: Mapping[str, Any]) -> tuple[str, list[str]]:
+def _chosen_by(pool: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     """Return the label selector and the ports of an InferencePool (inference.networking.k8s.io/v1)."""
     match pool.get("spec"):
         case {"selector": {"matchLabels": dict(labels)}, "targetPorts": list(ports)} if labels:
             numbers = [each.get("number") for each in ports[:MOST_PORTS] if isinstance(each, dict)]
-            return ",".join(f"{name}={text}" for name, text in labels.items()), [str(each) for each in numbers]
+            return ",".join(f"{name}={value}" for name, value in labels.items()), tuple(map(str, numbers))
     raise UnreadableError("schema", "the InferencePool has no selector.matchLabels and targetPorts")

@@ -58,6 +58,6 @@ def test_a_pod_is_on_the_pages_within_two_intervals_when_it_is_created_restarted
         status = html(visit("status"))
         assert "kubernetes/inferencepools/chat" in status
         assert SECOND.address in status
-        del cluster.pods["chat-b"]
+        cluster.changed("chat-b", "DELETED")
         assert polls_until(lambda: sizes() == {"chat-a": 16}) <= MOST_POLLS
         assert SECOND.address not in html(visit("status"))
