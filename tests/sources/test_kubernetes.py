@@ -84,6 +84,7 @@ def test_pods_with_the_labels_are_targets_with_where_they_run_who_owns_them_and_
     assert (target.id, target.credentials) == ("http://10.0.0.1:8000", Credentials("REPLICAS"))
     assert target.labels == {
         "namespace": NAMESPACE,
+        "name": "chat-7d9-x",
         "pod": "chat-7d9-x",
         "node": "gpu-1",
         "owner": "Deployment/chat",
@@ -104,11 +105,11 @@ def test_an_inference_pool_gives_labels_ports_and_pool_with_roles_apart(cluster:
     cluster.add_pod("c", "10.0.0.3", {**VLLM, "llm-d.ai/role": "decode"})
     listing = read(source(kubeconfig, inference_pool="chat", role_ports={"decode": "8200"}))
 
-    assert [(each.id, each.labels["pool"]) for each in listing.targets] == [
-        ("http://10.0.0.1:8000", "chat"),
-        ("http://10.0.0.1:8001", "chat"),
-        ("http://[fd00::2]:8001", "chat"),
-        ("http://10.0.0.3:8200", "chat/decode"),
+    assert [(each.id, each.labels["name"], each.labels["pool"]) for each in listing.targets] == [
+        ("http://10.0.0.1:8000", "a:8000", "chat"),
+        ("http://10.0.0.1:8001", "a:8001", "chat"),
+        ("http://[fd00::2]:8001", "b", "chat"),
+        ("http://10.0.0.3:8200", "c", "chat/decode"),
     ]
     assert cluster.queries()[0]["labelSelector"] == "app=vllm"
 
@@ -125,7 +126,7 @@ def test_the_endpoints_of_a_service_are_targets_once_with_their_pods(cluster: Cl
     assert listing.name == "kubernetes/services/chat"
     common = {"namespace": NAMESPACE, "pool": "chat"}
     assert {each.id: each.labels for each in listing.targets} == {
-        "http://10.0.0.1:8000": {**common, "pod": "chat-a", "node": "gpu-1"},
+        "http://10.0.0.1:8000": {**common, "name": "chat-a", "pod": "chat-a", "node": "gpu-1"},
         "http://10.0.0.2:8000": {**common, "not_ready": "NotReady"},
         "http://[fd00::4]:8000": common,
     }

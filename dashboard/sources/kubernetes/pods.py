@@ -103,20 +103,22 @@ def make_targets(
     labels = {**options.labels, **own, **_pool(pod, options, role)}
     if not pod.address:
         failure = Failure(FailureKind.TARGET, f"The pod has no address: {visible(pod.reason() or 'NotReady')}.")
-        yield Target(f"{pod.namespace}/{pod.name}", labels, credentials, failure=failure)
+        yield Target(f"{pod.namespace}/{pod.name}", {**labels, "name": pod.name}, credentials, failure=failure)
         return
     host = f"[{pod.address}]" if ":" in pod.address else pod.address
     active = pod.annotations.get(options.port_annotation, "")
     chosen = [options.role_ports[role]] if role in options.role_ports else [each.strip() for each in active.split(",")]
-    for written in [each for each in chosen if each] or ([options.port] if options.port else ports or [DEFAULT_PORT]):
+    several = [each for each in chosen if each] or ([options.port] if options.port else ports or [DEFAULT_PORT])
+    for written in several:
         number = pod.port(written)
+        named = {**labels, "name": pod.name if len(several) == 1 else f"{pod.name}:{written}"}
         if number is None:
             failure = Failure(
                 FailureKind.TARGET, f"No container of the pod has a port {visible(written)}; correct port."
             )
-            yield Target(f"{pod.namespace}/{pod.name}:{written}", labels, credentials, failure=failure)
+            yield Target(f"{pod.namespace}/{pod.name}:{written}", named, credentials, failure=failure)
         else:
-            yield make_target(f"{options.scheme}://{host}:{number}", labels, credentials)
+            yield make_target(f"{options.scheme}://{host}:{number}", named, credentials)
 
 
 def _pool(pod: Pod, options: KubernetesOptions, role: str) -> dict[str, str]:

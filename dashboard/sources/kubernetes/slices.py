@@ -29,9 +29,11 @@ def make_slice_targets(
         address = found[0] if isinstance(found, list) and found and isinstance(found[0], str) else ""
         reference = mapping(endpoint, "targetRef")
         is_ready = mapping(endpoint, "conditions").get("ready") is not False  # missing: unknown, to be read as ready
+        pod = text(reference, "name") if text(reference, "kind") == "Pod" else ""
         own = {
             "namespace": namespace,
-            "pod": text(reference, "name") if text(reference, "kind") == "Pod" else "",
+            "name": pod,
+            "pod": pod,
             "node": text(endpoint, "nodeName"),
             "not_ready": "" if is_ready else "NotReady",
         }
