@@ -38,7 +38,7 @@ JSON = st.recursive(
 )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def server() -> Iterator[HostileServer]:
     with HostileServer() as server:
         yield server

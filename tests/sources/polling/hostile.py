@@ -129,6 +129,7 @@ class HostileServer:
         for handler in handlers:
             handler.cancel()
         await asyncio.gather(*handlers, return_exceptions=True)
+        await asyncio.sleep(0)  # a closed transport closes its socket in the next turn of the loop
 
     async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
