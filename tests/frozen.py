@@ -15,13 +15,14 @@ from dashboard.analysis.assembly import Fleet, build_fleet
 from dashboard.config import Options, PollOptions, policy_of
 from dashboard.demo import default_fleet, demo_options, in_thread, targets
 from dashboard.demo.describe import Behaviour, DemoReplica
-from dashboard.fleet import Snapshot, Target
+from dashboard.fleet import ProbeResult, Snapshot, Target
 from dashboard.sources.discovery import discover_once
 from dashboard.sources.polling.poller import Poller
 
 AT = datetime(2026, 11, 20, 11, 42, 5, tzinfo=UTC)
 ANSWER_SECONDS = 0.012  # recorded duration of every answer
 SLOW_TIMEOUT_SECONDS = 2.0  # for replicas that never end their answer; shown on pages
+SLOW_BYTES = 2  # of their answer that arrive in this time; a busy machine may be one early or late
 BEGUN, MOST_POLLS = "began to answer", 5
 PATIENCE_SECONDS = 300.0  # for the others: a busy machine must not change the result
 PORT = 28_000  # always the same: it is shown on pages
@@ -57,7 +58,10 @@ async def _polled(targets: Sequence[Target], usual: PollOptions, slow: set[str],
         limits = usual.model_copy(update={**patient, "probe_timeout_seconds": seconds})
         for _ in range(MOST_POLLS if wanted else 1):  # on a busy machine a slow answer may not even begin in time
             polled = await Poller(limits).poll(asked, lambda: at)
-            if all(BEGUN in probe.failure.detail for each in polled for probe in each.probes.values() if probe.failure):
+            failed = [probe for each in polled for probe in each.probes.values() if probe.failure]
+            if all(
+                BEGUN in probe.failure.detail and probe.size_bytes >= SLOW_BYTES for probe in failed if probe.failure
+            ):
                 break
         found |= {each.target.id: each for each in polled}
     return [found[each.id] for each in targets]
@@ -72,5 +76,11 @@ def _alone(port: int) -> Iterator[None]:
 
 
 def _timeless(snapshot: Snapshot) -> Snapshot:
-    probes = {path: replace(each, elapsed_seconds=ANSWER_SECONDS) for path, each in snapshot.probes.items()}
-    return replace(snapshot, probes=probes)
+    return replace(snapshot, probes={path: _timeless_result(each) for path, each in snapshot.probes.items()})
+
+
+def _timeless_result(result: ProbeResult) -> ProbeResult:
+    result = replace(result, elapsed_seconds=ANSWER_SECONDS)
+    if result.failure is None or BEGUN not in result.failure.detail:
+        return result
+    return replace(result, raw=result.raw[:SLOW_BYTES], size_bytes=min(result.size_bytes, SLOW_BYTES))
