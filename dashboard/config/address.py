@@ -43,6 +43,11 @@ def replica_id(text: str) -> str:
     return f"{scheme}://{host}:{port}{(url['path'] or '').rstrip('/')}"
 
 
+def host_port(host: str, port: int | str) -> str:
+    """Return `host:port` as a URL has it, an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def service_url(text: str) -> str:
     """Return the URL of a service: `scheme://host:port`, its path, and its query, which may hold a secret.
 

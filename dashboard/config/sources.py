@@ -28,29 +28,15 @@ def _glob_from_file(pattern: str, info: ValidationInfo) -> str:
     return str(_path_from_file(Path(pattern), info, folder))
 
 
-def _dns_name(text: str) -> str:
-    """Return a name to resolve."""
-    if not re.fullmatch(r"[\w.-]{1,253}", text, re.ASCII):
-        raise ValueError("not a DNS name; write it without scheme, port or path")
-    return text
+def _like(pattern: str, sentence: str) -> AfterValidator:
+    """Return a check of a whole text; a text that does not match is a mistake with this sentence."""
 
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text, re.ASCII):
+            raise ValueError(sentence)
+        return text
 
-def _label_name(text: str) -> str:
-    if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", text):
-        raise ValueError("not the name of a label in Prometheus; write letters, digits and _")
-    return text
-
-
-def _user_name(text: str) -> str:
-    if not re.fullmatch(r"[^:\x00-\x1f]+", text):  # RFC 7617
-        raise ValueError("not a user name; write one without colon")
-    return text
-
-
-def _tenant(text: str) -> str:
-    if not re.fullmatch(r"[!-~]+", text):
-        raise ValueError("not a tenant; write one word of plain characters")
-    return text
+    return AfterValidator(check)
 
 
 def _matchers(text: str) -> str:
@@ -59,18 +45,6 @@ def _matchers(text: str) -> str:
     if not _MATCHERS.fullmatch(inner):
         raise ValueError('not label matchers of PromQL; write some such as {job="vllm"}')
     return f"{{{inner.rstrip(',').rstrip()}}}"
-
-
-def _object_name(text: str) -> str:
-    if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", text):
-        raise ValueError("not a name of Kubernetes; write lower case letters, digits, - and .")
-    return text
-
-
-def _label_key(text: str) -> str:
-    if not re.fullmatch(r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([\w.-]{0,61}[A-Za-z0-9])?", text, re.ASCII):
-        raise ValueError("not the key of a label in Kubernetes; write one such as llm-d.ai/role")
-    return text
 
 
 def _label_selector(text: str) -> str:
@@ -88,9 +62,30 @@ def _port(text: str) -> str:
     return text
 
 
-DnsName = Annotated[str, AfterValidator(_dns_name)]
-LabelName = Annotated[str, Field(max_length=200), AfterValidator(_label_name)]
-LabelKey = Annotated[str, AfterValidator(_label_key)]
+DnsName = Annotated[str, _like(r"[\w.-]{1,253}", "not a DNS name; write it without scheme, port or path")]
+LabelName = Annotated[
+    str,
+    Field(max_length=200),
+    _like(r"[a-zA-Z_][a-zA-Z0-9_]*", "not the name of a label in Prometheus; write letters, digits and _"),
+]
+UserName = Annotated[
+    str, Field(max_length=200), _like(r"[^:\x00-\x1f]+", "not a user name; write one without colon")  # RFC 7617
+]
+Tenant = Annotated[str, Field(max_length=200), _like(r"[!-~]+", "not a tenant; write one word of plain characters")]
+ObjectName = Annotated[
+    str,
+    _like(
+        r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?",
+        "not a name of Kubernetes; write lower case letters, digits, - and .",
+    ),
+]
+LabelKey = Annotated[
+    str,
+    _like(
+        r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([\w.-]{0,61}[A-Za-z0-9])?",
+        "not the key of a label in Kubernetes; write one such as llm-d.ai/role",
+    ),
+]
 Port = Annotated[str, AfterValidator(_port)]
 PathFromFile = Annotated[Path, AfterValidator(_path_from_file)]
 GlobFromFile = Annotated[str, Field(min_length=1), AfterValidator(_glob_from_file)]
@@ -163,7 +158,7 @@ class DnsSdOptions(Part):
 class PrometheusAuthorization(CredentialsOptions):
     """Where the bearer token of Prometheus is, or its user name and the file with the password."""
 
-    username: Annotated[str, Field(max_length=200), AfterValidator(_user_name)] | None = None
+    username: UserName | None = None
     password_file: PathFromFile | None = None
 
     @model_validator(mode="after")
@@ -181,7 +176,7 @@ class PrometheusOptions(Part):
     url: Annotated[str, AfterValidator(replica_id)]
     selector: Annotated[str, Field(max_length=_LONGEST_SELECTOR), AfterValidator(_matchers)] = "{}"
     authorization: PrometheusAuthorization | None = None
-    tenant: Annotated[str, Field(max_length=200), AfterValidator(_tenant)] | None = None
+    tenant: Tenant | None = None
     address_label: LabelName = "instance"
     scheme: Literal["http", "https"] = "http"
     direct: Literal["always", "missing", "never"] = "missing"
@@ -198,10 +193,10 @@ class KubernetesOptions(Part):
     `credentials` are for the replicas.
     """
 
-    namespace: Annotated[str, AfterValidator(_object_name)] | None = None
-    inference_pool: Annotated[str, AfterValidator(_object_name)] | None = None
+    namespace: ObjectName | None = None
+    inference_pool: ObjectName | None = None
     selector: Annotated[str, Field(max_length=_LONGEST_SELECTOR), AfterValidator(_label_selector)] | None = None
-    service: Annotated[str, AfterValidator(_object_name)] | None = None
+    service: ObjectName | None = None
     port: Port | None = None
     port_annotation: LabelKey = "llm-d.ai/active-ports"
     role_ports: dict[str, Port] = Field(default_factory=dict)

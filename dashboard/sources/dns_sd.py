@@ -10,6 +10,7 @@ from dns.rdtypes.IN.SRV import SRV
 from dns.resolver import NXDOMAIN, NoAnswer, NoNameservers, NoResolverConfiguration
 
 from dashboard.config import DnsSdOptions, PollOptions
+from dashboard.config.address import host_port
 from dashboard.fleet import Credentials
 from dashboard.sources.groups import make_target
 from dashboard.sources.source import Listing, keep_targets
@@ -64,8 +65,7 @@ class DnsSd:
         if isinstance(record, SRV):
             name = record.target.to_text(omit_final_dot=True)
             return "" if name == "." else f"{name}:{record.port}"  # RFC 2782
-        address = str(record)
-        return f"[{address}]:{self._options.port}" if ":" in address else f"{address}:{self._options.port}"
+        return host_port(str(record), str(self._options.port))
 
     def _sentence(self, error: Exception) -> str:
         match error:

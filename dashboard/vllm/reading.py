@@ -68,6 +68,16 @@ def json_fault(error: ValueError) -> str:
     return f"is not JSON{''.join(places)}"
 
 
+def parse_json(body: bytes, most: int) -> Any:
+    """Parse a body of another server than vLLM, of at most that many nodes. Raise UnreadableError with a predicate."""
+    if node_count(body, most) > most:
+        raise UnreadableError("too_large", f"answers with more than {most:,} JSON nodes")
+    try:
+        return from_json(body, allow_inf_nan=False)
+    except ValueError as error:
+        raise UnreadableError("decode", f"answers with something that {json_fault(error)}") from None
+
+
 RAW_LIMIT = 128 * 1024  # bytes of an answer that are kept; the largest capture except /metrics has 34 KB
 EXCERPT_LIMIT = 2_000  # bytes of an unreadable answer that are kept
 LOOKED_AT = 64 * 1024  # bytes of such an answer that are searched for secrets before it is cut

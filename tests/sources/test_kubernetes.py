@@ -17,13 +17,11 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.config import KubernetesOptions, Options, PollOptions
 from dashboard.demo import default_fleet, in_thread
 from dashboard.demo.describe import Behaviour
-from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials, Target
 from dashboard.sources.discovery import discover_once
 from dashboard.sources.kubernetes import Kubernetes
-from dashboard.sources.kubernetes.access import find_access
 from dashboard.sources.kubernetes.api import PAGE
-from dashboard.sources.kubernetes.pods import Pod, make_targets
+from dashboard.sources.kubernetes.pods import Pod, make_pod_targets
 from dashboard.sources.source import Listing
 from tests.serving import ROOT
 from tests.sources.kubernetes_api import NAMESPACE, PODS, POOLS, TOKEN, Cluster, write_kubeconfig
@@ -319,65 +317,19 @@ def test_an_inference_pool_without_labels_and_one_that_is_missing_are_sentences(
 @given(JSON, JSON, JSON)
 def test_any_pod_gives_targets_or_none(metadata: Any, spec: Any, status: Any) -> None:
     pod = Pod({"metadata": metadata, "spec": spec, "status": {"podIP": "10.0.0.1", "conditions": status}})
-    (target,) = make_targets(pod, KubernetesOptions(selector="a"), None, [])
+    (target,) = make_pod_targets(pod, KubernetesOptions(selector="a"), None, [])
     assert target.id == "http://10.0.0.1:8000"
 
 
-class TestAccess:
-    def test_a_pod_of_the_cluster_uses_its_account_and_reads_the_token_anew(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.delenv("KUBECONFIG", raising=False)
-        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
-        monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-        (tmp_path / "ca.crt").write_bytes(CERTIFICATE.read_bytes())
-        (tmp_path / "namespace").write_text("llm-d")
-        for token in ("first", "second"):
-            (tmp_path / "token").write_text(f"{token}\n")
-            access = find_access(None, None, tmp_path)
-            assert (access.server, access.namespace, access.key.token) == ("https://[fd00::1]:443", "llm-d", token)
-
-    def test_outside_of_a_cluster_a_kubeconfig_is_needed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
-            monkeypatch.delenv(name, raising=False)
-        with pytest.raises(UnreadableError, match="this is no pod of a cluster, and no kubeconfig is named"):
-            find_access(None, None)
-
-    def test_the_variable_names_a_kubeconfig_and_a_context_chooses(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path / "k", "http://h:6443")))
-        assert find_access(None, "test").server == "http://h:6443"
-        with pytest.raises(UnreadableError, match="has no context 'none'; correct the file, or set context"):
-            find_access(None, "none")
-
-    @pytest.mark.parametrize(
-        ("user", "cluster", "sentence"),
-        [
-            ("{exec: {command: aws}}", "", "the user has exec, which is not run; give it a token"),
-            ("{client-certificate-data: '?'}", "", "client-certificate-data is not Base64"),
-            ("{client-certificate: none.pem}", "", "the client certificate and its key cannot be read"),
-            ("{token: a}", ", certificate-authority: none.pem", "the CA cannot be read as certificates in PEM form"),
-            ("{token: a}", ", certificate-authority-data: aGk=", "the CA cannot be read as certificates in PEM form"),
-            ("[a", "", "not YAML"),
-        ],
-    )
-    def test_a_kubeconfig_that_cannot_be_used_is_a_sentence(
-        self, tmp_path: Path, user: str, cluster: str, sentence: str
-    ) -> None:
-        file = write_kubeconfig(tmp_path / "k", "https://h", user=user, cluster=cluster)
-        with pytest.raises(UnreadableError, match=sentence):
-            find_access(file, None)
-
-    def test_certificates_in_a_kubeconfig_are_used(self, tmp_path: Path) -> None:
-        data = b64encode(CERTIFICATE.read_bytes()).decode()
-        with HostileServer(tls=True) as server:
-            user = f"{{token: {TOKEN}, client-certificate-data: {data}}}"
-            more = f", certificate-authority-data: {data}"
-            file = write_kubeconfig(tmp_path / "k", server.address, user=user, cluster=more)
-            cluster = Cluster(server)
-            cluster.add_pod("a", "10.0.0.1", VLLM)
-            assert the(read(source(file, selector="app=vllm"))).labels["pod"] == "a"
+def test_certificates_in_a_kubeconfig_are_used(tmp_path: Path) -> None:
+    data = b64encode(CERTIFICATE.read_bytes()).decode()
+    with HostileServer(tls=True) as server:
+        user = f"{{token: {TOKEN}, client-certificate-data: {data}}}"
+        more = f", certificate-authority-data: {data}"
+        file = write_kubeconfig(tmp_path / "k", server.address, user=user, cluster=more)
+        cluster = Cluster(server)
+        cluster.add_pod("a", "10.0.0.1", VLLM)
+        assert the(read(source(file, selector="app=vllm"))).labels["pod"] == "a"
 
 
 def test_a_pod_that_is_created_restarted_and_deleted_is_seen_as_such_by_the_next_poll(

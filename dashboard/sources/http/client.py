@@ -212,8 +212,9 @@ class Client:
         """Return the transport that trusts `own`, `ca_file`, or this machine's CAs; loading those takes 50 ms."""
         place = (secure, ca_file, own)
         if place not in self._transports:
-            plain = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            trust = own or (ssl.create_default_context(cafile=ca_file) if secure else plain)
+            if own is None:
+                own = ssl.create_default_context(cafile=ca_file) if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            trust = own
             transport = AiohttpTransport(verify=trust, trust_env=False, client=lambda: self._session(trust))
             self._transports[place] = await self._opened.enter_async_context(transport)
         return self._transports[place]

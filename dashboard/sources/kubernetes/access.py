@@ -12,11 +12,12 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, NamedTuple
 
-from dashboard.config.address import replica_id
+from dashboard.config.address import host_port, replica_id
 from dashboard.config.document import read_document
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials
 from dashboard.sources.http.credentials import Key, find
+from dashboard.sources.kubernetes.values import mapping, mappings, text
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")  # where Kubernetes mounts it into a pod
 DEFAULT_NAMESPACE = "default"
@@ -45,7 +46,7 @@ def find_access(kubeconfig: Path | None, context: str | None, account: Path = AC
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
         raise UnreadableError("access", "this is no pod of a cluster, and no kubeconfig is named; set kubeconfig")
-    server = replica_id(f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}")
+    server = replica_id(f"https://{host_port(host, port)}")
     namespace = _read(account / "namespace").decode(errors="replace").strip()
     return Access(
         server, find(Credentials(token_file=account / "token")), _trust(account, account / "ca.crt"), namespace
@@ -58,47 +59,40 @@ def _of_file(path: Path, context: str | None) -> Access:
         line, sentence = document.mistakes[0] if document.mistakes else (1, "not a mapping")
         raise UnreadableError("kubeconfig", f"{path}, line {line}: {sentence}")
     whole = document.value
-    name = context or _text(whole, "current-context")
+    name = context or text(whole, "current-context")
     chosen = _named(path, whole, "context", name)
-    cluster = _named(path, whole, "cluster", _text(chosen, "cluster"))
-    user = _named(path, whole, "user", _text(chosen, "user")) if chosen.get("user") else {}
+    cluster = _named(path, whole, "cluster", text(chosen, "cluster"))
+    user = _named(path, whole, "user", text(chosen, "user")) if chosen.get("user") else {}
     if plugin := next((each for each in PLUGINS if each in user), None):
         raise UnreadableError("kubeconfig", f"{path}: the user has {plugin}, which is not run; give it a token")
     try:
-        server = replica_id(_text(cluster, "server"))
+        server = replica_id(text(cluster, "server"))
     except ValueError as error:
         raise UnreadableError("kubeconfig", f"{path}: the server {error}") from None
     folder = path.parent
     trust = _trust(
         path,
-        folder / cluster["certificate-authority"] if _text(cluster, "certificate-authority") else None,
+        folder / cluster["certificate-authority"] if text(cluster, "certificate-authority") else None,
         _decoded(path, cluster, "certificate-authority-data").decode("ascii", "replace"),
-        is_checked=_text(cluster, "insecure-skip-tls-verify") != "true",
+        is_checked=text(cluster, "insecure-skip-tls-verify") != "true",
     )
     _load_certificate(path, trust, user)
-    token, file = _text(user, "token"), _text(user, "tokenFile")
+    token, file = text(user, "token"), text(user, "tokenFile")
     key = Key(token) if token else find(Credentials(token_file=folder / file)) if file else NO_KEY
-    return Access(server, key, trust, _text(chosen, "namespace") or DEFAULT_NAMESPACE)
+    return Access(server, key, trust, text(chosen, "namespace") or DEFAULT_NAMESPACE)
 
 
 def _named(path: Path, whole: Mapping[str, Any], kind: str, name: str) -> Mapping[str, Any]:
     """Return the entry of a name in the list of a kind, such as `contexts`."""
-    entries = whole.get(f"{kind}s")
-    for each in entries if isinstance(entries, list) else []:
-        if isinstance(each, dict) and each.get("name") == name and isinstance(each.get(kind), dict):
-            found: Mapping[str, Any] = each[kind]
-            return found
+    for each in mappings(whole, f"{kind}s"):
+        if each.get("name") == name and isinstance(each.get(kind), dict):
+            return mapping(each, kind)
     raise UnreadableError("kubeconfig", f"{path}: has no {kind} {name!r:.100}; correct the file, or set context")
-
-
-def _text(part: Mapping[str, Any], name: str) -> str:
-    found = part.get(name)
-    return found if isinstance(found, str) else ""
 
 
 def _decoded(path: Path, part: Mapping[str, Any], name: str) -> bytes:
     try:
-        return b64decode(_text(part, name), validate=True)
+        return b64decode(text(part, name), validate=True)
     except ValueError:
         raise UnreadableError("kubeconfig", f"{path}: {name} is not Base64") from None
 
@@ -116,7 +110,7 @@ def _trust(path: Path, file: Path | None, data: str = "", *, is_checked: bool = 
 
 def _load_certificate(path: Path, trust: ssl.SSLContext, user: Mapping[str, Any]) -> None:
     """Load the certificate of a user, if any. Python's ssl reads files only: data goes through a private one."""
-    certificate, key = (_text(user, name) for name in ("client-certificate", "client-key"))
+    certificate, key = (text(user, name) for name in ("client-certificate", "client-key"))
     parts = [_decoded(path, user, f"{name}-data") for name in ("client-certificate", "client-key")]
     try:
         if certificate:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dashboard.config import MAX_LABEL_CHARACTERS, KubernetesOptions
+from dashboard.config.address import host_port
 from dashboard.fleet import Credentials, Failure, FailureKind, Target
 from dashboard.fleet.formatting import visible
 from dashboard.sources.groups import make_target
@@ -25,7 +26,8 @@ class Pod:
     def __init__(self, value: Mapping[str, Any]) -> None:
         self._meta = mapping(value, "metadata")
         self._spec = mapping(value, "spec")
-        self._status = mapping(value, "status")
+        self._status = status = mapping(value, "status")
+        self._containers = (*mappings(status, "initContainerStatuses"), *mappings(status, "containerStatuses"))
         self.name = text(self._meta, "name")
         self.namespace = text(self._meta, "namespace")
         self.labels = texts(mapping(self._meta, "labels"))
@@ -40,7 +42,7 @@ class Pod:
         ready = next((each for each in mappings(self._status, "conditions") if each.get("type") == "Ready"), {})
         if ready.get("status") == "True":
             return ""
-        states = (mapping(each, "state") for each in (*self._containers("init"), *self._containers()))
+        states = (mapping(each, "state") for each in self._containers)
         waiting = (text(mapping(each, "waiting"), "reason") for each in states)
         reasons = (*waiting, text(ready, "reason"), text(self._status, "reason"))
         said = next((each for each in reasons if each and each != "PodInitializing"), "NotReady")
@@ -59,7 +61,7 @@ class Pod:
         """Return the labels of a target that every pod has: where it runs, who owns it, which images it runs."""
         images = {
             f"image_{text(each, 'name')}": text(each, "imageID").rpartition("@")[2]
-            for each in (*self._containers(), *self._containers("init"))
+            for each in self._containers
             if "running" in mapping(each, "state")
         }
         traits = {
@@ -84,11 +86,8 @@ class Pod:
             return f"Deployment/{name.removesuffix(f'-{pod_hash}')}"
         return f"{kind}/{name}" if kind and name else ""
 
-    def _containers(self, kind: str = "") -> Sequence[Mapping[str, Any]]:
-        return mappings(self._status, f"{kind}ContainerStatuses" if kind else "containerStatuses")
 
-
-def make_targets(
+def make_pod_targets(
     pod: Pod, options: KubernetesOptions, credentials: Credentials | None, ports: Sequence[str]
 ) -> Iterator[Target]:
     """Yield a target for each port of a pod, none of one that has ended; without an address it is a failed one.
@@ -105,7 +104,6 @@ def make_targets(
         failure = Failure(FailureKind.TARGET, f"The pod has no address: {visible(pod.reason() or 'NotReady')}.")
         yield Target(f"{pod.namespace}/{pod.name}", {**labels, "name": pod.name}, credentials, failure=failure)
         return
-    host = f"[{pod.address}]" if ":" in pod.address else pod.address
     active = pod.annotations.get(options.port_annotation, "")
     chosen = [options.role_ports[role]] if role in options.role_ports else [each.strip() for each in active.split(",")]
     several = [each for each in chosen if each] or ([options.port] if options.port else ports or [DEFAULT_PORT])
@@ -118,7 +116,7 @@ def make_targets(
             )
             yield Target(f"{pod.namespace}/{pod.name}:{written}", named, credentials, failure=failure)
         else:
-            yield make_target(f"{options.scheme}://{host}:{number}", named, credentials)
+            yield make_target(f"{options.scheme}://{host_port(pod.address, number)}", named, credentials)
 
 
 def _pool(pod: Pod, options: KubernetesOptions, role: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dashboard.config import KubernetesOptions
+from dashboard.config.address import host_port
 from dashboard.fleet import Credentials, Target
 from dashboard.sources.groups import make_target
 from dashboard.sources.kubernetes.values import mapping, mappings, text
@@ -38,9 +39,8 @@ def make_slice_targets(
             "not_ready": "" if is_ready else "NotReady",
         }
         if address:
-            host = f"[{address}]" if ":" in address else address
             labels = {**options.labels, **{name: said for name, said in own.items() if said}}
-            yield make_target(f"{options.scheme}://{host}:{port}", labels, credentials)
+            yield make_target(f"{options.scheme}://{host_port(address, port)}", labels, credentials)
 
 
 def _port(one: Mapping[str, Any], written: str | None) -> str | None:

@@ -22,7 +22,7 @@ from dashboard.sources.kubernetes.api import (
     ExpiredError,
     Resource,
 )
-from dashboard.sources.kubernetes.pods import Pod, make_targets
+from dashboard.sources.kubernetes.pods import Pod, make_pod_targets
 from dashboard.sources.kubernetes.slices import OF_SERVICE, make_slice_targets
 from dashboard.sources.kubernetes.values import mapping, text
 from dashboard.sources.source import Listing, keep_targets
@@ -108,7 +108,7 @@ class Kubernetes:
     def _make(self, one: Mapping[str, Any], wanted: Wanted) -> Iterator[Target]:
         if wanted.resource is ENDPOINT_SLICES:
             return make_slice_targets(one, self._options, self._credentials)
-        return make_targets(Pod(one), self._options, self._credentials, wanted.ports)
+        return make_pod_targets(Pod(one), self._options, self._credentials, wanted.ports)
 
 
 def _chosen_by(pool: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:

@@ -11,7 +11,7 @@ from dashboard.errors import UnreadableError
 from dashboard.fleet.formatting import visible
 from dashboard.sources.prometheus.query import CACHE_CONFIG, CONFIG_INFO
 from dashboard.vllm.metrics import DIGESTS
-from dashboard.vllm.reading import json_fault, node_count
+from dashboard.vllm.reading import parse_json
 from dashboard.vllm.redaction import redact_prose
 from dashboard.vllm.schemas.types import MAX_SECONDS
 from dashboard.vllm.versions import label_type
@@ -40,12 +40,7 @@ def read_answer(body: bytes) -> Answer:
     """Read the answer to an instant query. Raise UnreadableError with a bounded sentence for anything else."""
     if body.lstrip()[:1] == b"<":
         raise UnreadableError("decode", "answers with HTML or XML; check the URL and what is in front of Prometheus")
-    if node_count(body, MAX_NODES) > MAX_NODES:
-        raise UnreadableError("too_large", f"answers with more than {MAX_NODES:,} JSON nodes")
-    try:
-        answer = from_json(body, allow_inf_nan=False)
-    except ValueError as error:
-        raise UnreadableError("decode", f"answers with something that {json_fault(error)}") from None
+    answer = parse_json(body, MAX_NODES)
     data = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(data, dict) or answer.get("status") != "success":
         raise UnreadableError("schema", said_error(body) or "answers with JSON that is not of Prometheus' API")
