@@ -53,3 +53,9 @@ def test_a_kubeconfig_that_cannot_be_used_is_a_sentence(tmp_path: Path, user: st
     file = write_kubeconfig(tmp_path / "k", "https://h", user=user, cluster=cluster)
     with pytest.raises(UnreadableError, match=sentence):
         find_access(file, None)
+
+
+def test_a_token_that_no_header_can_hold_is_not_sent(tmp_path: Path) -> None:
+    file = write_kubeconfig(tmp_path / "k", "http://h", user="{token: clé}")
+    key = find_access(file, None).key
+    assert (key.token, key.missing) == (None, f"the user in {file} holds more than one word of plain characters")

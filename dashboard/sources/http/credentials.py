@@ -39,7 +39,7 @@ def find(credentials: Credentials | None) -> Key:
         return _from_file(credentials.token_file)
     if credentials.token_env is not None:
         name = credentials.token_env
-        return _checked(os.environ.get(name, ""), f"the environment variable {name}")
+        return check_key(os.environ.get(name, ""), f"the environment variable {name}")
     return Key()
 
 
@@ -56,7 +56,7 @@ def find_password(username: str, path: Path) -> Key:
 
 def _from_file(path: Path) -> Key:
     content = _content(path)
-    return content if isinstance(content, Key) else _checked(content.decode("ascii", "replace"), f"the file {path}")
+    return content if isinstance(content, Key) else check_key(content.decode("ascii", "replace"), f"the file {path}")
 
 
 def _content(path: Path) -> bytes | Key:
@@ -71,7 +71,8 @@ def _content(path: Path) -> bytes | Key:
     return content
 
 
-def _checked(text: str, place: str) -> Key:
+def check_key(text: str, place: str) -> Key:
+    """Return the key in a text, a missing one where a header cannot hold it; `place` is where it was."""
     token = text.strip()
     if not token:
         return Key(missing=f"{place} that should hold it is not set or empty")

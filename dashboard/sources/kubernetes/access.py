@@ -16,7 +16,7 @@ from dashboard.config.address import host_port, replica_id
 from dashboard.config.document import read_document
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials
-from dashboard.sources.http.credentials import Key, find
+from dashboard.sources.http.credentials import Key, check_key, find
 from dashboard.sources.kubernetes.values import mapping, mappings, text
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")  # where Kubernetes mounts it into a pod
@@ -78,7 +78,13 @@ def _of_file(path: Path, context: str | None) -> Access:
     )
     _load_certificate(path, trust, user)
     token, file = text(user, "token"), text(user, "tokenFile")
-    key = Key(token) if token else find(Credentials(token_file=folder / file)) if file else NO_KEY
+    key = (
+        check_key(token, f"the user in {path}")
+        if token
+        else find(Credentials(token_file=folder / file))
+        if file
+        else NO_KEY
+    )
     return Access(server, key, trust, text(chosen, "namespace") or DEFAULT_NAMESPACE)
 
 
