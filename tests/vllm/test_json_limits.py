@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic_core import from_json
 
 from dashboard.errors import UnreadableError
-from dashboard.vllm.reading import ANSWER, json_fault, node_count, read
+from dashboard.vllm.reading import ANSWER, json_fault, node_count, parse_json, read
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 JSON = st.recursive(
@@ -77,3 +77,23 @@ def test_an_error_of_the_parser_is_a_predicate_with_its_place(raw: bytes, why: s
         from_json(raw, allow_inf_nan=False)
 
     assert json_fault(raised.value) == why
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "sentence"),
+    [
+        (b"[1,2,3]", "too_large", "answers with more than 3 JSON nodes"),
+        (b"[1,", "decode", "answers with something that is cut off"),
+        (b"[NaN]", "decode", "answers with something that is not JSON (line 1, column 2)"),
+    ],
+)
+def test_json_of_another_server_that_is_too_large_or_broken_is_a_sentence(
+    body: bytes, kind: str, sentence: str
+) -> None:
+    with pytest.raises(UnreadableError) as raised:
+        parse_json(body, most=3)
+    assert (raised.value.kind, raised.value.detail) == (kind, sentence)
+
+
+def test_json_of_another_server_within_its_limit_is_parsed() -> None:
+    assert parse_json(b'[1,"a"]', most=3) == [1, "a"]
