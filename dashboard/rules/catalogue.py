@@ -18,7 +18,7 @@ from dashboard.rules.disaggregation import handshake, roles, transfer
 from dashboard.rules.disaggregation.handshake import warn_unless_nixl
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import FAMILIES, Draft, Severity
-from dashboard.rules.identity import coverage, engines
+from dashboard.rules.identity import components, coverage, engines
 from dashboard.rules.registry import Page, Rule, Scope, flowing
 from dashboard.rules.routing import blocks, events, hash_root, hashes, prefix_caching
 from dashboard.rules.selection import caching, publishing
@@ -34,7 +34,7 @@ MODULES = (
     *(mooncake, sharing),
     *(development_mode, prompts, requests, weights),
     *(graphs, kv_cache),
-    *(coverage, engines),
+    *(components, coverage, engines),
     baseline,
 )
 

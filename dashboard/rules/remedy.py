@@ -11,6 +11,8 @@ from dashboard.vllm.versions import build
 
 IMAGE = "vllm/vllm-openai"  # vLLM's own image on Docker Hub
 SERVED_NAMES = "served_model_names"
+# Mooncake's package has another name on each platform.
+PACKAGES = {"components.lmcache": "lmcache", "components.nixl": "nixl"}
 # Defaults of variables (vllm/envs.py): to set one of these, the variable is removed.
 DEFAULTS = {"env.VLLM_SERVER_DEV_MODE": frozenset({"false", "0", '"0"'})}
 IN_ANY_ORDER = frozenset({"env.VLLM_PLUGINS"})  # vLLM only tests whether a name is in it
@@ -44,6 +46,9 @@ def pasteable(path: str, value: SettingValue) -> Snippet | None:
         known = build(str(loaded))
         is_tag = known is not None and not known.is_prerelease and known.local is None
         return Snippet("yaml", f"image: {IMAGE}:v{known}") if is_tag else None
+    if path in PACKAGES:
+        known = build(str(loaded))
+        return Snippet("shell", f"pip install {shlex.quote(f'{PACKAGES[path]}=={known}')}") if known else None
     if path == SERVED_NAMES:
         return Snippet("flag", f"--served-model-name {_words(loaded)}")
     flag = flag_of(path)
