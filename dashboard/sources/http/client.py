@@ -36,11 +36,12 @@ BEAT_SECONDS = 0.05  # a later beat shows that the event loop was busy
 
 
 class Answer(NamedTuple):
-    """The result of one request. `body` is decompressed, and cut at a limit."""
+    """The result of one request. `body` is decompressed, and cut at a limit. `content_type` is the header as sent."""
 
     status: int | None = None
     body: bytes = b""
     failure: Failure | None = None
+    content_type: str | None = None
 
 
 class BodyTooLargeError(Exception):
@@ -238,6 +239,7 @@ class _Exchange:
         self._patience = patience
         self._limit = limit
         self._status: int | None = None
+        self._content_type: str | None = None
         self._body: Body | None = None
 
     async def run(self, transport: httpx.AsyncBaseTransport, request: httpx.Request, seconds: float) -> Answer:
@@ -253,10 +255,10 @@ class _Exchange:
             failure = failures.of_error(self._asked, error.__cause__ or error)
         except (aiohttp.ClientError, OSError, ValueError) as error:  # raised through the transport
             failure = failures.of_error(self._asked, error)
-        return Answer(self._status, bytes(self._body.content) if self._body else b"", failure)
+        return Answer(self._status, bytes(self._body.content) if self._body else b"", failure, self._content_type)
 
     async def _read(self, response: httpx.Response) -> Failure | None:
-        self._status = response.status_code
+        self._status, self._content_type = response.status_code, response.headers.get("Content-Type")
         failure = failures.of_status(self._asked, self._status, self._key)
         limit = min(self._limit, MAX_ERROR_PAGE_BYTES) if failure else self._limit
         try:
