@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 MAX_LETTERS = 200
 Version = Annotated[str, Field(max_length=MAX_LETTERS)]
 
-# `nixl` loads nixl-cu12 or nixl-cu13 by the CUDA version of torch, so their versions count too (vllm-project/vllm#51777:
-# an image with nixl 1.3.1 loads nixl-cu13 1.3.2); on ROCm vLLM loads nixl_rocm (vllm/distributed/nixl_utils.py).
+# `nixl` loads nixl-cu12 or nixl-cu13 by the CUDA version of torch, so these count too: an image with nixl 1.3.1
+# loads nixl-cu13 1.3.2 (vllm-project/vllm#51777). On ROCm vLLM loads nixl_rocm (vllm/distributed/nixl_utils.py).
 MOONCAKE = "mooncake-transfer-engine"
 DISTRIBUTIONS = {
     "lmcache": ("lmcache",),

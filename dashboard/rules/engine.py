@@ -191,8 +191,11 @@ def _evaluate(rule: Rule, change: RuleChange, subject: Subject) -> tuple[Outcome
     unknown = max([unknown, *(len(each.replicas) for each in gaps)])
     if drafts:
         return _outcome(rule, subject, OutcomeKind.FAILED, unknown=unknown)._replace(findings=len(drafts)), drafts
-    reason = next((each.reason for each in gaps if each.reason), "")
-    return _outcome(rule, subject, OutcomeKind.SKIPPED if reason else OutcomeKind.PASSED, reason, unknown), []
+    ended = next((each for each in gaps if each.reason), None)
+    if ended is None:
+        return _outcome(rule, subject, OutcomeKind.PASSED, unknown=unknown), []
+    kind = OutcomeKind.SKIPPED if ended.replicas else OutcomeKind.NOT_APPLICABLE
+    return _outcome(rule, subject, kind, ended.reason, unknown), []
 
 
 def _inapplicable(rule: Rule, change: RuleChange, subject: Subject, file: str) -> str | None:

@@ -28,7 +28,7 @@ OF_SCHEME_2 = {
     "0.32.0/gemma3": ("a12aaabbe3b6c52e", "bce1de670b03879d"),
     "0.32.0/llama_dp2_xxhash": ("6cef02fea4cded3b", "98ef333f8f47c6c3"),
     "0.32.0/llama_tp2": ("96ce8def37bd151c", "e69ff825614b6b11"),
-    "0.33.0/llama_dp2_xxhash": ("005f773291852607", "98ef333f8f47c6c3"),
+    "0.33.0/llama_dp2_xxhash": ("c89990fe2501f05c", "98ef333f8f47c6c3"),
     "0.33.0/llama_eagle": ("7a3dfe94cb8f9987", "e35ae30271734de8"),
 }
 LISTS_OF_SCHEME_2 = "a1ea7b38db6a1b9f"

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from dashboard.fleet import State
-from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import Piece, value
 from dashboard.rules.connector_options import connectors
 from dashboard.rules.differences import majority, pair_differences, pool_differences, value_evidence
@@ -27,6 +26,7 @@ SAME_PACKAGES = (
 # Labels of targets from Kubernetes (sources/kubernetes/pods.py). Labels are foreign text: anything else is left out.
 _IMAGE = re.compile(r"image_([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)")
 _DIGEST = re.compile(r"sha(?:256|512):[0-9a-f]{64,128}")
+NO_IMAGES = "Only for targets from Kubernetes (labels image_CONTAINER)."
 SHORT_DIGEST = len("sha256:") + 12  # characters, as container tools show it
 
 
@@ -35,12 +35,12 @@ def component_version_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool have different versions of LMCache, NIXL or Mooncake.
 
     Replicas where one is not installed are not compared. What no connector of the pool loads is info. The dashboard's
-    provider reports the versions, from schema 1.3 on.
+    provider reports the versions, from schema 1.3.
 
     Why it matters:
         - any pool (info): Two versions of a package may behave differently although all settings are equal.
-        - kv-store (warning): Keys, formats and messages changed between releases. Replicas with another version may find
-          nothing in the store, and no error shows it.
+        - kv-store (warning): Keys, formats and messages changed between releases. Replicas with another version may
+          find nothing in the store, and no error shows it.
         - disaggregated (warning): A peer with another version may refuse or misread what is transferred. Prompts are
           computed a second time.
 
@@ -70,7 +70,7 @@ def component_version_differs(pool: PoolSubject) -> Iterator[Draft]:
 def prefill_decode_component_version_differs(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode have different versions of LMCache, NIXL or Mooncake.
 
-    Compared is what a connector of either side loads. The dashboard's provider reports the versions, from schema 1.3 on.
+    Compared is what a connector of either side loads. The dashboard's provider reports the versions, from schema 1.3.
 
     Why it matters:
         - disaggregated (warning): The handshake does not compare these versions. Where a release changed metadata or
@@ -144,13 +144,10 @@ def container_image_differs(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]
     silent = {member.id for member in pool.members}
     for member in pool.members:
         for label, digest in member.labels.items():
-            if (container := _IMAGE.fullmatch(label)) and _DIGEST.fullmatch(digest):
-                found[container[1], member.version or ""][member.id] = digest
+            if (match := _IMAGE.fullmatch(label)) and _DIGEST.fullmatch(digest):
+                found[match[1], member.version or ""][member.id] = digest
                 silent.discard(member.id)
-    total = len(pool.members)
-    if silent:
-        reason = f"labels image_CONTAINER: reported by 0 of {count(total, 'replica')}." if len(silent) == total else ""
-        yield NotEvaluated(tuple(sorted(silent)), reason)
+    yield NotEvaluated(tuple(sorted(silent))) if found else NotEvaluated((), NO_IMAGES)
     for (container, _), digests in sorted(found.items()):
         if len(images := group_by_native(digests)) > 1 and not pool.is_ignored(f"labels.image_{container}"):
             yield _other_images(container, images, digests)
