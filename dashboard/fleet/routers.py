@@ -57,7 +57,7 @@ class RouterFact:
 
 @dataclass(frozen=True, slots=True)
 class RouterConfig:
-    """What one router reported last. `pools` are names or globs; `failures` are sentences on what cannot be read now."""
+    """What one router reported last. `pools` are names or globs, `failures` sentences on what cannot be read now."""
 
     name: str
     kind: RouterKind

@@ -87,7 +87,7 @@ class Declared:
 class Domain:
     """What the replicas of one pool share, with the basis of each part.
 
-    `facts` are what its routers report: they replace what is `declared`. Of several facts with one name the first counts.
+    `facts` are what its routers report: they replace what is `declared`. Of several with one name the first counts.
     """
 
     router: Router

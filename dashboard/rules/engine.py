@@ -222,11 +222,10 @@ def _inapplicable(rule: Rule, change: RuleChange, subject: Subject, file: str) -
         return f"No baseline for this pool in {file}."
     if rule.expects and isinstance(subject, PoolSubject) and getattr(subject.domain.expects, rule.expects) is None:
         return f"expects.{rule.expects} is not set in {file}."
-    if rule.facts and isinstance(subject, PoolSubject):
-        if not subject.domain.facts:
-            return f"No router of this pool is read: routers is not set in {file}, or none answered."
-        if not any(subject.domain.fact(each) for each in rule.facts):
-            return f"No router of this pool reports {first_of(rule.facts, MAX_NEEDS)}."
+    domain = subject.domain if isinstance(subject, PoolSubject) else None
+    if rule.facts and domain is not None and not any(map(domain.fact, rule.facts)):
+        reports = f"reports {first_of(rule.facts, MAX_NEEDS)}" if domain.facts else f"is read (option routers in {file})"
+        return f"No router of this pool {reports}."
     return None
 
 

@@ -47,8 +47,9 @@ class Rule:
 
     `severity` is by impact context: the worst of those that the subject has counts; without one the rule is n/a. It is
     skipped where fewer than `least` replicas report any of `needs`. `expects` names the expectation of the router
-    without which the rule is n/a; without any of `facts`, which routers report, it is n/a, too. `spares_own_keys`: its
-    differences do not matter to a router that computes its own keys from KV events. With `needs_baseline` it needs the settings of the pool's baseline.
+    without which the rule is n/a; without any of `facts`, which routers report, it is n/a, too. With `needs_baseline`
+    it needs the settings of the pool's baseline. `spares_own_keys`: its differences do not matter to a router that
+    computes its own keys from KV events.
     """
 
     id: str
