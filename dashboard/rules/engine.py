@@ -224,7 +224,8 @@ def _inapplicable(rule: Rule, change: RuleChange, subject: Subject, file: str) -
         return f"expects.{rule.expects} is not set in {file}."
     domain = subject.domain if isinstance(subject, PoolSubject) else None
     if rule.facts and domain is not None and not any(map(domain.fact, rule.facts)):
-        reports = f"reports {first_of(rule.facts, MAX_NEEDS)}" if domain.facts else f"is read (option routers in {file})"
+        names = first_of(rule.facts, MAX_NEEDS)
+        reports = f"reports {names}" if domain.facts else f"is read (option routers in {file})"
         return f"No router of this pool {reports}."
     return None
 

@@ -71,7 +71,7 @@ def block_size_not_the_routers(pool: PoolSubject) -> Iterator[Draft]:
     Evidence:
         - kserve/kserve#5011
         - ai-dynamo/dynamo#13904
-        - llm-d/llm-d-router (pkg/kvcache/kvblock/token_processor.go, pkg/kvevents/pool.go)
+        - llm-d/llm-d-router#1158 (the least block size of the approximate producer)
         - vllm/v1/core/kv_cache_utils.py (what a block covers with decode context parallelism)
 
     Example:

@@ -9,6 +9,7 @@ from typing import Any
 from dashboard.fleet import FactName, Replica, RouterFact, Setting, State
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import value
+from dashboard.rules import remedy
 from dashboard.rules.connector_options import connectors, native
 from dashboard.rules.domain import EVENTS, EXPECTED, OFFLOADING, Domain, tiers_of
 from dashboard.rules.findings import Draft, Evidence, Remedy, Snippet
@@ -27,6 +28,7 @@ CONFIGURED = (
     *(FactName.KEY_ALGORITHM, FactName.KEY_SEED, FactName.EVENT_PORT, FactName.PODS_PER_KEY),
     *(FactName.BLOCKS_PER_REPLICA, FactName.CHUNK_SIZE),
 )
+DECLARED = {FactName.ROUTING: "router", FactName.KV_STORE: "kv_store"}  # options of a pool
 PORT = re.compile(r":(\d+)$")
 GLOBAL_SOCKET = "local-subscriber"  # llm-d: replicas connect to the router, which cannot name them
 RANK = "-rank-"  # llm-d names an endpoint POD-rank-IDX (pkg/epp/datastore)
@@ -50,7 +52,7 @@ def router_reports_other_values(pool: PoolSubject) -> Iterator[Draft]:
         Two routers in front of one pool that route differently on purpose: name them in `pools` of their own.
 
     Evidence:
-        - llm-d/llm-d-router (pkg/epp/server/plugin_state_debug.go)
+        - llm-d/llm-d-router#1148 (/debug/plugins/state reports what the router runs with)
 
     Example:
         fleet.yaml declares blocks of 16 tokens. The router's ConfigMap was changed to 64 a month ago.
@@ -76,15 +78,26 @@ def router_reports_other_values(pool: PoolSubject) -> Iterator[Draft]:
                 ".",
             ),
             tuple(rows),
-            Remedy("Correct the declaration in fleet.yaml, or the router; restart a router whose ConfigMap changed."),
+            Remedy(
+                "Correct the declaration in fleet.yaml, or the router; restart a router whose ConfigMap changed.",
+                tuple(_declaration(pool, name, first.value)),
+            ),
         )
+
+
+def _declaration(pool: PoolSubject, name: FactName, text: str) -> Iterator[Snippet]:
+    """Yield what declares the first value, where an option of the pool can."""
+    if name in EXPECTED:
+        yield remedy.declaration(pool.name, "expects:", f"{EXPECTED[name]}: {_shown(text)}")
+    elif name in DECLARED:
+        yield remedy.declaration(pool.name, f"{DECLARED[name]}: {_shown(text)}")
 
 
 def _declared(domain: Domain, name: FactName) -> Any:
     """Return what fleet.yaml declares in place of a fact; None where nothing."""
     if name in EXPECTED:
         return getattr(domain.declared.expects, EXPECTED[name])
-    return {FactName.ROUTING: domain.declared.router, FactName.KV_STORE: domain.declared.kv_store}.get(name)
+    return getattr(domain.declared, DECLARED[name]) if name in DECLARED else None
 
 
 def _row(fact: RouterFact, *, is_reference: bool = False) -> Evidence:
@@ -116,7 +129,6 @@ def router_misses_replicas(pool: PoolSubject) -> Iterator[Draft]:
 
     Evidence:
         - llm-d/llm-d#981
-        - llm-d/llm-d-router (docs/metrics.md)
 
     Example:
         A second Deployment has the label `app: vllm-new`. The InferencePool selects `app: vllm`, and none of its pods
@@ -167,7 +179,6 @@ def router_index_too_small(pool: PoolSubject) -> Iterator[Draft]:
 
     Evidence:
         - llm-d/llm-d#2201
-        - llm-d/llm-d-router (pkg/kvcache/kvblock/in_memory.go)
 
     Example:
         Six replicas offload to CPU memory: 12 entries for a system prompt that all have. The default is 10.
@@ -230,7 +241,7 @@ def events_not_subscribed(pool: PoolSubject) -> Iterator[Draft]:
         Where the replicas connect to the router, it cannot name them: only no subscriber at all is reported.
 
     Evidence:
-        - llm-d/llm-d-router (dataproducer/preciseprefixcache/producer.go, pkg/kvevents/pool.go)
+        - llm-d/llm-d#981
         - ai-dynamo/dynamo#11984
 
     Example:
