@@ -18,11 +18,12 @@ from dashboard.analysis.assembly import Fleet, build_fleet, empty_fleet
 from dashboard.config import Options, policy_of
 from dashboard.config.reload import OptionsFiles, ReloadStatus
 from dashboard.errors import SnapshotError
-from dashboard.fleet import LabelConflict, Snapshot, SourceStatus, has_same_content
+from dashboard.fleet import LabelConflict, RouterConfig, Snapshot, SourceStatus, has_same_content
 from dashboard.rules.policy import Policy
 from dashboard.sources.discovery import Discovered, Discovery
 from dashboard.sources.http.credentials import exposed_keys
 from dashboard.sources.polling.by_digest import DigestPoller
+from dashboard.sources.routers import RouterReader
 from dashboard.store import Snapshots
 from dashboard.vllm.redaction import also_redact
 
@@ -61,9 +62,15 @@ def poll_once(
 
     `on_done` gets the number of finished and of all replicas.
     """
-    poller = DigestPoller(options.poll)
-    snapshots = asyncio.run(poller.poll(found.targets, utc_now, on_done))
-    return _derive(options, policy_of(options), snapshots, utc_now(), failures=found.failures)
+
+    async def poll() -> tuple[tuple[Snapshot, ...], tuple[RouterConfig, ...]]:
+        reader = RouterReader(options.routers, options.poll)
+        return await asyncio.gather(
+            DigestPoller(options.poll).poll(found.targets, utc_now, on_done), reader.read(utc_now())
+        )
+
+    snapshots, routers = asyncio.run(poll())
+    return _derive(options, policy_of(options), snapshots, utc_now(), failures=found.failures, routers=routers)
 
 
 class Collector:
@@ -81,6 +88,7 @@ class Collector:
         self.discovery = Discovery(options)
         self._exposed = ""
         self._poller = DigestPoller(options.poll)
+        self._routers = RouterReader(options.routers, options.poll)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._running = threading.Event()
@@ -162,12 +170,22 @@ class Collector:
         self.discovery = Discovery(options, self.discovery)
         if (options.poll, options.redact) != (before.poll, before.redact):
             self._poller = DigestPoller(options.poll)
+        if (options.routers, options.poll) != (before.routers, before.poll):
+            self._routers = RouterReader(options.routers, options.poll)
 
     async def _refresh(self, began: float) -> None:
         found = await self.discovery.discover(self._clock())
-        snapshots = await self._poller.poll(found.targets, self._clock)
+        snapshots, routers = await asyncio.gather(
+            self._poller.poll(found.targets, self._clock), self._routers.read(self._clock())
+        )
         self.fleet = _derive(
-            self.options, self._policy, snapshots, self._clock(), before=self.fleet, failures=found.failures
+            self.options,
+            self._policy,
+            snapshots,
+            self._clock(),
+            before=self.fleet,
+            failures=found.failures,
+            routers=routers,
         )
         if (exposed := exposed_keys(found.targets)) != self._exposed and exposed:
             log.warning("%s", exposed)
@@ -189,6 +207,7 @@ def _derive(
     polled_at: datetime,
     before: Fleet | None = None,
     failures: tuple[str, ...] = (),
+    routers: tuple[RouterConfig, ...] = (),
 ) -> Fleet:
     """Return the fleet of one poll; the generation grows when a page changes."""
     fleet = build_fleet(
@@ -200,6 +219,7 @@ def _derive(
         policy=policy,
         generation=before.generation + 1 if before else 1,
         before=before,
+        routers=routers,
     )
     fleet = replace(fleet, discovery_errors=failures)
     exposed = exposed_keys(each.target for each in snapshots)
@@ -213,7 +233,7 @@ def _derive(
 
 def _shows_the_same(fleet: Fleet, before: Fleet) -> bool:
     """Return whether no page changes. Findings may change by the clock alone: a suppression expires."""
-    names = ("inspection", "discovery_errors", "name", "policy", "ignored")
+    names = ("inspection", "discovery_errors", "name", "policy", "ignored", "routers")
     is_same = all(getattr(fleet, name) == getattr(before, name) for name in names)
     return is_same and has_same_content(fleet.replicas, before.replicas)
 

@@ -15,6 +15,7 @@ from dashboard.fleet import (
     Replica,
     ReplicaState,
     Role,
+    RouterConfig,
     Snapshot,
     State,
     has_same_content,
@@ -35,7 +36,7 @@ class Fleet:
 
     `since` is the end of the first poll with the same content: pages without times are equal if `generation` and
     `since` are. `snapshot` is the id of the frozen snapshot that it was opened from. `discovery_errors` are sentences
-    on sources of targets that cannot be read.
+    on sources of targets that cannot be read. `routers` are what routers reported.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Fleet:
     since: datetime | None = None
     snapshot: str | None = None
     discovery_errors: tuple[str, ...] = ()
+    routers: tuple[RouterConfig, ...] = ()
 
     @property
     def coverage(self) -> Coverage:
@@ -79,6 +81,7 @@ def build_fleet(
     policy: Policy | None = None,
     generation: int = 1,
     before: Fleet | None = None,
+    routers: tuple[RouterConfig, ...] = (),
 ) -> Fleet:
     """Derive the fleet of one poll. `polled_at` is when the poll ended; `interval` the time between polls.
 
@@ -97,7 +100,7 @@ def build_fleet(
     fleet = assembled(
         name, replicas, documents, polled_at=polled_at, ignore=ignore, generation=generation, before=before
     )
-    fleet = replace(fleet, policy=policy or Policy())
+    fleet = replace(fleet, policy=policy or Policy(), routers=routers)
     if before is not None and _has_same_findings(fleet, before):
         return replace(fleet, inspection=before.inspection)
     return inspected(fleet, polled_at, before=before)
@@ -108,7 +111,7 @@ def _has_same_findings(fleet: Fleet, before: Fleet) -> bool:
     if before.polled_at is None or fleet.polled_at is None or before.inspection.rollouts:
         return False
     same_day = before.polled_at.date() == fleet.polled_at.date()
-    same_options = (before.policy, before.ignored) == (fleet.policy, fleet.ignored)
+    same_options = (before.policy, before.ignored, before.routers) == (fleet.policy, fleet.ignored, fleet.routers)
     return same_day and same_options and has_same_content(fleet.replicas, before.replicas)
 
 
@@ -165,7 +168,16 @@ def inspected(fleet: Fleet, at: datetime, today: date | None = None, before: Fle
     same_policy = before is not None and before.policy == fleet.policy
     known = before.inspection.evaluated if before is not None and same_policy else {}
     inspection = inspect_fleet(
-        ALL_RULES, fleet.pools, fleet.replicas, fleet.documents, fleet.policy, at, fleet.ignored, today, known
+        ALL_RULES,
+        fleet.pools,
+        fleet.replicas,
+        fleet.documents,
+        fleet.policy,
+        at,
+        fleet.ignored,
+        today,
+        known,
+        fleet.routers,
     )
     return replace(fleet, inspection=inspection)
 

@@ -44,6 +44,7 @@ from dashboard.fleet.replies import (
     State,
     Target,
 )
+from dashboard.fleet.routers import FactName, RouterConfig, RouterFact, RouterKind, facts_of_pool
 
 __all__ = [
     "MOST_CONFLICTS",
@@ -60,6 +61,7 @@ __all__ = [
     "Document",
     "Engine",
     "EngineReport",
+    "FactName",
     "Failure",
     "FailureKind",
     "Fingerprint",
@@ -73,6 +75,9 @@ __all__ = [
     "ReplicaState",
     "Reply",
     "Role",
+    "RouterConfig",
+    "RouterFact",
+    "RouterKind",
     "Scraped",
     "Setting",
     "SettingChange",
@@ -85,5 +90,6 @@ __all__ = [
     "Tolerance",
     "ValueCount",
     "cohort_letters",
+    "facts_of_pool",
     "has_same_content",
 ]

@@ -50,7 +50,8 @@ def read_snapshot(raw: bytes) -> Fleet:
     polled_at = saved["data_as_of"]
     fleet = assembled(saved["fleet"], replicas, documents, polled_at=polled_at, ignore=saved["ignored"])
     policy = saved["policy"] or Policy()
-    return inspected(replace(fleet, policy=policy, discovery_errors=saved["discovery_errors"]), polled_at)
+    fleet = replace(fleet, policy=policy, discovery_errors=saved["discovery_errors"], routers=saved["routers"])
+    return inspected(fleet, polled_at)
 
 
 def check_nodes(raw: bytes) -> None:
