@@ -154,7 +154,7 @@ def test_without_a_token_a_refusal_names_the_option(llm_d: HostileServer) -> Non
     assert all("authorization" not in each.headers for each in llm_d.asked)
 
 
-def test_a_router_with_tls_needs_its_ca(tmp_path: Path) -> None:
+def test_a_router_with_tls_needs_its_ca() -> None:
     with HostileServer(tls=True) as secure:
         secure.routes[METRICS] = answers(fixture("mooncake_metrics.txt"))
         url = secure.address
