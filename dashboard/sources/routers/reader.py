@@ -42,7 +42,7 @@ MOST_NAMES, LONGEST_TEXT = 20_000, 300  # of a list of replicas; characters of a
 
 
 class Read(NamedTuple):
-    """What one source of a router gave: facts, or why it cannot be read. A URL without path is the source of all paths."""
+    """What one source of a router gave: facts, or why it cannot be read. A URL alone is the source of all its paths."""
 
     source: str
     found: Found

@@ -23,4 +23,4 @@ def obeys_the_law(reader: Callable[[bytes], Found], body: bytes) -> bool:
         found = reader(body)
     except UnreadableError as error:
         return 0 < len(error.detail) <= LONGEST
-    return all(isinstance(name, FactName) and canonical_text(value) for name, value in found.items())
+    return found.keys() <= set(FactName) and all(map(canonical_text, found.values()))

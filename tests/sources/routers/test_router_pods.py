@@ -178,8 +178,10 @@ def test_a_missing_rule_for_config_maps_leaves_what_the_router_answers(cluster: 
 
     assert facts(found, f"{cluster.server.address}/debug/plugins/state")[FactName.BLOCK_SIZE] == 64
     assert found.failures == (
-        f"{CONFIG_MAP}: may not get configmaps in the namespace llm-d; add to the rules of its Role: "
-        '{apiGroups: [""], resources: [configmaps], verbs: [get, list, watch]}',
+        (
+            f"{CONFIG_MAP}: may not get configmaps in the namespace llm-d; add to the rules of its Role: "
+            '{apiGroups: [""], resources: [configmaps], verbs: [get, list, watch]}'
+        ),
     )
 
 
@@ -199,8 +201,10 @@ def test_a_missing_rule_is_named_with_verb_and_resource(
 
     assert (found.name, found.facts) == (WHERE, ())
     assert found.failures == (
-        f"{WHERE}: may not {verb} {resource} in the namespace llm-d; add to the rules of its Role: "
-        f'{{apiGroups: ["{group}"], resources: [{resource}], verbs: [get, list, watch]}}',
+        (
+            f"{WHERE}: may not {verb} {resource} in the namespace llm-d; add to the rules of its Role: "
+            f'{{apiGroups: ["{group}"], resources: [{resource}], verbs: [get, list, watch]}}'
+        ),
     )
 
 

@@ -135,8 +135,10 @@ def test_a_refusal_of_the_path_names_the_rule_that_is_missing(
     found = read(reader(url=llm_d.address, authorization={"token_env": "ROUTER_TOKEN"}))
 
     assert found.failures == (
-        f"127.0.0.1:{llm_d.port} refuses the given API key for {STATE} (status 403); "
-        f"add {STATE} to the nonResourceURLs of its ClusterRole",
+        (
+            f"127.0.0.1:{llm_d.port} refuses the given API key for {STATE} (status 403); "
+            f"add {STATE} to the nonResourceURLs of its ClusterRole"
+        ),
     )
     assert {each.headers["authorization"] for each in llm_d.asked} == {f"Bearer {SECRET}"}
 
