@@ -291,7 +291,7 @@ def test_production_stack_is_read_from_its_arguments(cluster: Cluster, kubeconfi
 
     assert facts(found, "pod llm-d/router-0 (command line)") == {FactName.ROUTING: "approximate"}
     assert facts(found, f"{cluster.server.address}/metrics")[FactName.READY] == 1
-    assert found.failures == ()  # its file is no EndpointPickerConfig
+    assert (facts(found, CONFIG_MAP), found.failures) == ({}, ())  # its file is no EndpointPickerConfig
 
 
 def test_the_environment_of_dynamo_is_read_without_values_of_secrets(cluster: Cluster, kubeconfig: Path) -> None:
