@@ -10,6 +10,7 @@ from dashboard.vllm.metrics import parse_labels
 Found = Mapping[FactName, Any]  # native JSON
 MAX_SAMPLES = 10_000  # of the series that are read; a router has one for each endpoint
 LONGEST_LINE = 4_096  # characters of a sample
+MOST_DIGITS = 16  # of a number that JSON keeps exactly
 NOT_METRICS = "answers /metrics with a page that is not of Prometheus' text format"
 
 
@@ -78,8 +79,5 @@ def is_count(value: Any) -> bool:
 
 def to_count(text: Any) -> int | None:
     """Return a positive whole number that is written as text; None for anything else."""
-    return (
-        int(text)
-        if isinstance(text, str) and text.isascii() and text.isdecimal() and is_count(int(text[:16]))
-        else None
-    )
+    is_short = isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
+    return number if is_short and is_count(number := int(text)) else None

@@ -32,6 +32,7 @@ MODES = {
     ),
 }
 NO_EVENTS = "no-router-kv-events"  # it estimates caches from its own decisions
+OFF = frozenset({"0", "false", "no", "off"})
 
 
 def read_stack_metrics(body: bytes) -> Found:
@@ -80,7 +81,7 @@ def read_dynamo_process(process: Process) -> Found:
     mode = process.option("router-mode") or given.get("DYN_ROUTER_MODE") or "round-robin"
     routing = MODES.get(mode)
     if routing is Router.KV_EVENTS:
-        is_off = process.option(NO_EVENTS) is not None or given.get("DYN_ROUTER_USE_KV_EVENTS", "").lower() == "false"
+        is_off = process.option(NO_EVENTS) is not None or given.get("DYN_ROUTER_USE_KV_EVENTS", "").lower() in OFF
         routing = Router.APPROXIMATE if is_off else routing
     found: dict[FactName, Any] = {FactName.BLOCK_SIZE: size} if is_count(size) else {}
     found |= {FactName.ROUTING: routing} if routing else {}

@@ -20,7 +20,7 @@ MAX_NODES = 50_000  # of JSON; a plugin lists 100 entries at most
 PRECISE, APPROXIMATE = "precise-prefix-cache-producer", "approx-prefix-cache-producer"
 PRECISE_SCORER = "precise-prefix-cache-scorer"  # deprecated: producer and scorer in one
 SCORER = "prefix-cache-scorer"  # reads a producer; before 0.9 an approximate producer and scorer in one
-GLOBAL_SOCKET = "local-subscriber"  # in place of a replica: events come in at one address
+PREFIX = "prefix"  # in the type of every plugin about prefixes, also of those that no value of `router` describes
 # Defaults and limits (kvblock/token_processor.go, kvblock/in_memory.go, dataproducer/approximateprefix).
 PRECISE_BLOCK, PODS_PER_KEY, LEAST_BLOCK, BLOCKS_PER_REPLICA = 16, 10, 64, 31_250
 APPROXIMATE_BLOCK, EVENT_PORT, KEY_ALGORITHM = 16, 5557, "cbor-fnv"
@@ -64,7 +64,7 @@ def _routing_of(types: Iterable[str]) -> Router | None:
     if not known or producers >= {PRECISE, APPROXIMATE}:
         return None
     if not producers:
-        return None if SCORER in known else Router.NONE
+        return None if any(PREFIX in each for each in known) else Router.NONE
     return Router.APPROXIMATE if producers == {APPROXIMATE} else Router.KV_EVENTS
 
 
@@ -100,9 +100,10 @@ def read_config(raw: bytes) -> Found:
     precise = next((each for each in producers if text(each, "type") in {PRECISE, PRECISE_SCORER}), None)
     if precise is not None:
         return _precise(mapping(precise, "parameters"))
-    if producers:
-        return _approximate(mapping(producers[0], "parameters"), is_scorer=text(producers[0], "type") == SCORER)
-    return {FactName.ROUTING: Router.NONE}
+    known = next((each for each in producers if text(each, "type") in {APPROXIMATE, SCORER}), None)
+    if known is not None:
+        return _approximate(mapping(known, "parameters"), is_scorer=text(known, "type") == SCORER)
+    return {} if any(PREFIX in text(each, "type") for each in scorers) else {FactName.ROUTING: Router.NONE}
 
 
 def _producers(scorer: Mapping[str, Any], plugins: Mapping[str, Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
@@ -143,10 +144,11 @@ def _approximate(parameters: Mapping[str, Any], *, is_scorer: bool) -> Found:
     most = to_count(parameters.get("lruCapacityPerServer")) or BLOCKS_PER_REPLICA
     if is_scorer:
         return {**found, FactName.BLOCKS_PER_REPLICA: most}
-    if text(parameters, "autoTune") != "false":  # block size and capacity of the first endpoint
+    if text(parameters, "autoTune").lower() != "false":  # block size and capacity of the first endpoint
         return {**found, FactName.LEAST_BLOCK_SIZE: LEAST_BLOCK}
-    sizes = (to_count(parameters.get(name)) for name in ("blockSizeTokens", "blockSize"))
-    size = next(filter(None, sizes), APPROXIMATE_BLOCK)
+    size = to_count(parameters.get("blockSizeTokens")) or APPROXIMATE_BLOCK
+    if size == APPROXIMATE_BLOCK:  # as if it were not set
+        size = to_count(parameters.get("blockSize")) or size
     return {**found, FactName.BLOCK_SIZE: max(size, LEAST_BLOCK), FactName.BLOCKS_PER_REPLICA: most}
 
 

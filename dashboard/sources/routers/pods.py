@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from dashboard.config.address import host_port
 from dashboard.config.routers import RouterOptions
 from dashboard.errors import UnreadableError
+from dashboard.fleet import RouterKind
 from dashboard.sources.kubernetes.api import CONFIG_MAPS, INFERENCE_POOLS, PODS, SERVICES, Api
 from dashboard.sources.kubernetes.pods import Pod
 from dashboard.sources.routers.answers import Process
@@ -15,10 +16,11 @@ from dashboard.sources.values import mapping, mappings, text, texts
 
 
 class ConfigText(NamedTuple):
-    """The file of a ConfigMap that a router was started with, and its source."""
+    """The file of a ConfigMap that a router was started with, and its source; `failure` is why it cannot be read."""
 
     source: str
     content: bytes
+    failure: str = ""
 
 
 class RouterPod(NamedTuple):
@@ -41,7 +43,8 @@ async def find_pods(api: Api, options: RouterOptions, namespace: str, port: int)
             continue
         containers = mappings(mapping(one, "spec"), "containers")
         process = Process(tuple(_arguments(containers)), dict(_environment(containers)))
-        config = await _config_of(api, namespace, one, process.option(CONFIG_FILE))
+        path = process.option(CONFIG_FILE) if options.kind is RouterKind.LLM_D else None
+        config = await _config_of(api, namespace, one, path)
         pods.append(RouterPod(f"{pod.namespace}/{pod.name}", host_port(pod.address, port), process, config))
     if not pods:
         raise UnreadableError("schema", f"the namespace {namespace} has no running pods with {selector}")
@@ -89,7 +92,10 @@ async def _config_of(api: Api, namespace: str, pod: Mapping[str, Any], path: str
     )
     if not (name := text(source, "name")):
         return None
-    data = texts(mapping(await api.get(CONFIG_MAPS, namespace, name), "data"))
+    where = f"ConfigMap {namespace}/{name} ({file.name})"
+    try:
+        data = texts(mapping(await api.get(CONFIG_MAPS, namespace, name), "data"))
+    except UnreadableError as error:  # what the router answers may say enough
+        return ConfigText(where, b"", error.detail)
     keys = {text(each, "path"): text(each, "key") for each in mappings(source, "items")}
-    content = data.get(keys.get(file.name, file.name), "")
-    return ConfigText(f"ConfigMap {namespace}/{name} ({file.name})", content.encode())
+    return ConfigText(where, data.get(keys.get(file.name, file.name), "").encode())

@@ -14,7 +14,7 @@ from dashboard.fleet import Credentials, RouterConfig, RouterFact, RouterKind
 from dashboard.fleet.formatting import iso, joined, visible
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import Key, find
-from dashboard.sources.http.failures import FORBIDDEN, NOT_FOUND, Asked
+from dashboard.sources.http.failures import FORBIDDEN, NOT_FOUND, Asked, no_time
 from dashboard.sources.kubernetes.access import find_access
 from dashboard.sources.kubernetes.api import MAX_PAGE_BYTES, Api
 from dashboard.sources.routers.answers import Answering, Found
@@ -42,7 +42,7 @@ MOST_NAMES, LONGEST_TEXT = 20_000, 300  # of a list of replicas; characters of a
 
 
 class Read(NamedTuple):
-    """What one source of a router gave: facts, or why it cannot be read."""
+    """What one source of a router gave: facts, or why it cannot be read. A URL alone is the source of all its paths."""
 
     source: str
     found: Found
@@ -102,9 +102,12 @@ class RouterReader:
         for path, reader in answering.probes.items():
             bare, mark, query = path.partition("?")
             asked = Asked(url, bare, f"{mark}{query}", is_replica=False)
+            if (left := ends_at - client.time()) <= 0:
+                reads.append(Read(url + bare, {}, no_time(asked).detail.removesuffix(".")))
+                continue
             answer = await client.fetch(
                 asked,
-                min(max(ends_at - client.time(), 0.0), self._limits.probe_timeout_seconds),
+                min(left, self._limits.probe_timeout_seconds),
                 limit=self._limits.max_answer_bytes,
                 key=find(credentials) if credentials else NO_KEY,
                 ca_file=own.ca_file if own else None,
@@ -128,7 +131,7 @@ class RouterReader:
         facts: list[RouterFact] = []
         failures = []
         for each in reads:
-            known = [fact for fact in last if fact.source == each.source] if each.failure else []
+            known = [fact for fact in last if fact.source.startswith(each.source)] if each.failure else []
             facts += known or _facts_of(each, at)
             if each.failure:
                 kept = f"; keeping its answer of {iso(known[0].observed_at)}" if known else ""
@@ -146,7 +149,9 @@ def _read_pod(pod: RouterPod, answering: Answering) -> Iterator[Read]:
     """Yield what the command line of a pod and its ConfigMap say."""
     source = f"pod {pod.name} (command line)"
     yield _parse(source, f"{source} ", answering.of_process, pod.process)
-    if pod.config:
+    if pod.config and pod.config.failure:
+        yield Read(pod.config.source, {}, f"{pod.config.source}: {pod.config.failure}")
+    elif pod.config:
         yield _parse(pod.config.source, f"{pod.config.source} ", read_config, pod.config.content)
 
 
