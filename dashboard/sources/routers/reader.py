@@ -67,7 +67,9 @@ class RouterReader:
         limits, answering = self._limits, KINDS[options.kind]
         file = [_read_file(options.config_file)] if options.config_file else []
         most = max(limits.max_answer_bytes, MAX_PAGE_BYTES)
-        async with Client(connections=1, max_answer_bytes=most, max_headers=limits.max_headers) as client:
+        async with Client(
+            connections=limits.connections, max_answer_bytes=most, max_headers=limits.max_headers
+        ) as client:
             ends_at = client.time() + limits.replica_timeout_seconds
             if options.url:
                 reads = await self._ask(client, options, options.url, ends_at)
@@ -80,18 +82,11 @@ class RouterReader:
                 pods = await find_pods(api, options, namespace, options.port or answering.port)
             except UnreadableError as error:
                 return self._kept(options, error.detail)
+            urls = [f"{options.scheme}://{pod.address}" for pod in pods]
+            answers = await asyncio.gather(*(self._ask(client, options, url, ends_at) for url in urls))
             return [
-                self._made(
-                    options,
-                    pod.name,
-                    [
-                        *await self._ask(client, options, f"{options.scheme}://{pod.address}", ends_at),
-                        *_read_pod(pod, answering),
-                        *file,
-                    ],
-                    at,
-                )
-                for pod in pods
+                self._made(options, pod.name, [*reads, *_read_pod(pod, answering), *file], at)
+                for pod, reads in zip(pods, answers, strict=True)
             ]
 
     async def _ask(self, client: Client, options: RouterOptions, url: str, ends_at: float) -> list[Read]:
