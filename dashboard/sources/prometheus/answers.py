@@ -1,5 +1,6 @@
 """Answers of Prometheus' API (https://prometheus.io/docs/prometheus/latest/querying/api/) to instant queries."""
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from dashboard.errors import UnreadableError
 from dashboard.fleet.formatting import visible
 from dashboard.sources.prometheus.query import CACHE_CONFIG, CONFIG_INFO
 from dashboard.vllm.metrics import DIGESTS
-from dashboard.vllm.reading import parse_json
+from dashboard.vllm.reading import node_count, parse_json
 from dashboard.vllm.redaction import redact_prose
 from dashboard.vllm.schemas.types import MAX_SECONDS
 from dashboard.vllm.versions import label_type
@@ -19,12 +20,20 @@ from dashboard.vllm.versions import label_type
 MAX_NODES = 5_000_000  # of JSON, as of a saved fleet; a series of vLLM has about 70 in 1.2 KB
 MAX_SENTENCE = 200  # characters of a sentence of Prometheus that are shown
 MOST_WARNINGS = 2  # that are shown
+NO_TIME = "answers with a series without a time"
+# As Prometheus writes an answer and one of its series: without spaces. An answer in another spelling is read whole.
+_HEAD = b'{"status":"success","data":{"resultType":"vector","result":['
+_TIME = rb"([0-9]+(?:\.[0-9]+)?)"
+_SERIES = re.compile(rb',\{"metric":(\{[^{}]*\}),"value":\[' + _TIME + rb',"' + _TIME + rb'"\]\}')
+_SERIES_BYTES = len(b',{"metric":,"value":[,""]}')
+
+Labels = Mapping[str, str]
 
 
 class Sample(NamedTuple):
     """One series with its value, and the time of the query in seconds since 1970."""
 
-    labels: Mapping[str, str]
+    labels: Labels
     value: float
     queried_at: float
 
@@ -36,8 +45,35 @@ class Answer(NamedTuple):
     warning: str = ""
 
 
-def read_answer(body: bytes) -> Answer:
-    """Read the answer to an instant query. Raise UnreadableError with a bounded sentence for anything else."""
+def read_answer(body: bytes, known: dict[bytes, Labels] | None = None) -> Answer:
+    """Read the answer to an instant query. Raise UnreadableError with a bounded sentence for anything else.
+
+    `known` has labels by their JSON, as earlier answers had them, and gets those of this one: equal labels are parsed
+    once, and are one object.
+    """
+    is_usual = body.startswith(_HEAD) and node_count(body, MAX_NODES) <= MAX_NODES
+    return _read_series(b"," + body[len(_HEAD) :], {} if known is None else known) if is_usual else _read_whole(body)
+
+
+def _read_series(body: bytes, known: dict[bytes, Labels]) -> Answer:
+    """Read an answer series by series, each after a comma; whole where one is not as Prometheus writes it."""
+    samples, end = [], 0
+    while match := _SERIES.match(body, end):
+        text, at, value = match.groups()
+        if (labels := known.get(text)) is None:
+            labels = known[text] = parse_json(text, MAX_NODES)
+            _check_labels(labels)
+        sample = Sample(labels, float(value), float(at))
+        if not (sample.value < MAX_SECONDS and sample.queried_at < MAX_SECONDS):
+            raise UnreadableError("schema", NO_TIME)
+        samples.append(sample)
+        end = match.end()
+    start = end + (end == 0 or body.startswith(b",{", end))
+    rest = _read_whole(_HEAD + body[start:])
+    return rest._replace(samples=(*samples, *rest.samples))
+
+
+def _read_whole(body: bytes) -> Answer:
     if body.lstrip()[:1] == b"<":
         raise UnreadableError("decode", "answers with HTML or XML; check the URL and what is in front of Prometheus")
     answer = parse_json(body, MAX_NODES)
@@ -68,10 +104,14 @@ def _sample(value: Any) -> Sample:
         raise UnreadableError("schema", "answers with a series of another shape than Prometheus'") from None
     is_time = all(0 <= each < MAX_SECONDS for each in (sample.value, sample.queried_at))  # NaN is not
     if not (isinstance(labels, dict) and is_time):
-        raise UnreadableError("schema", "answers with a series without a time")
+        raise UnreadableError("schema", NO_TIME)
+    _check_labels(labels)
+    return sample
+
+
+def _check_labels(labels: Labels) -> None:
     if not all(isinstance(each, str) for each in labels.values()):
         raise UnreadableError("schema", "answers with a label that is no text")
-    return sample
 
 
 def kept_labels(labels: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
