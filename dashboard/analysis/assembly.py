@@ -24,7 +24,7 @@ from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import Inspection
 from dashboard.rules.policy import Policy
-from dashboard.vllm.facts import Facts, facts_of
+from dashboard.vllm.facts import Facts, facts_of, renew
 
 FRESH_INTERVALS = 3  # a replica that was not read within three polls is stale
 
@@ -85,14 +85,25 @@ def build_fleet(
     What the fleet `before` derived from equal input is reused: the result is the same without it.
     """
     since = polled_at - FRESH_INTERVALS * interval
-    known = [facts_of(snapshot, since) for snapshot in snapshots]
-    found = {facts.document.id: facts.document for facts in known if facts.document}
-    documents = {key: found[key] for key in sorted(found)}
-    same = _same_process([facts.replica for facts in known])
+    known = {each.id: each for each in before.replicas} if before else {}
     engines = _Engines()
+    replicas = []
+    with_document: dict[str, Snapshot] = {}
+    for snapshot in snapshots:
+        earlier = known.get(snapshot.target.id)
+        replica = renew(earlier, snapshot, since) if earlier else None
+        if replica is None:
+            facts = facts_of(snapshot, since)
+            replica = replace(facts.replica, engines=engines.of(facts))
+        replicas.append(replica)
+        if replica.document:
+            with_document[replica.document] = snapshot
+    found = (facts_of(with_document[key], since).document for key in sorted(with_document))
+    documents = {each.id: each for each in found if each}
+    same = _same_process(replicas)
     replicas = [
-        replace(facts.replica, engines=engines.of(facts), same_process=same.get(facts.replica.id, ()))
-        for facts in known
+        each if each.same_process == same.get(each.id, ()) else replace(each, same_process=same.get(each.id, ()))
+        for each in replicas
     ]
     fleet = assembled(
         name, replicas, documents, polled_at=polled_at, ignore=ignore, generation=generation, before=before

@@ -17,6 +17,7 @@ from dashboard.fleet.pools import (
     ValueCount,
     cohort_letters,
     has_same_content,
+    with_answers,
 )
 from dashboard.fleet.replies import (
     MOST_CONFLICTS,
@@ -86,4 +87,5 @@ __all__ = [
     "ValueCount",
     "cohort_letters",
     "has_same_content",
+    "with_answers",
 ]
