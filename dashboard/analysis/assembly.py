@@ -11,6 +11,8 @@ from dashboard.fleet import (
     Coverage,
     Document,
     Engine,
+    EngineReport,
+    KVCacheGroup,
     Pool,
     Replica,
     ReplicaState,
@@ -188,16 +190,21 @@ class _Engines:
         self._known: dict[tuple[object, ...], tuple[Engine, ...]] = {}
 
     def of(self, facts: Facts) -> tuple[Engine, ...]:
-        """Return the capacity of a replica's engines. It does not depend on their fingerprints."""
-        document, groups = facts.document, facts.replica.kv_cache_groups
-        reports = tuple(report._replace(fingerprint=None) for report in facts.reports)
+        """Return the capacity of a replica's engines."""
+        return self._of(facts.document, facts.reports, facts.replica.kv_cache_groups)
+
+    def _of(
+        self, document: Document | None, reports: tuple[EngineReport, ...], groups: tuple[KVCacheGroup, ...]
+    ) -> tuple[Engine, ...]:
         key = (document.id if document else None, reports, groups)
-        if (known := self._known.get(key)) is None:
-            known = self._known[key] = engines_of(reports, groups, document.settings if document else {})
-        if reports == facts.reports:
-            return known
-        pairs = zip(known, facts.reports, strict=True)
-        return tuple(engine._replace(fingerprint=report.fingerprint) for engine, report in pairs)
+        if key not in self._known:
+            bare = tuple(report._replace(fingerprint=None) for report in reports)
+            if bare == reports:
+                self._known[key] = engines_of(reports, groups, document.settings if document else {})
+            else:  # capacity does not depend on fingerprints
+                pairs = zip(self._of(document, bare, groups), reports, strict=True)
+                self._known[key] = tuple(engine._replace(fingerprint=report.fingerprint) for engine, report in pairs)
+        return self._known[key]
 
 
 def _same_process(replicas: Iterable[Replica]) -> Mapping[str, tuple[str, ...]]:

@@ -149,7 +149,7 @@ class Replica:
     @property
     def is_second_address(self) -> bool:
         """Whether another address of the same process is earlier: only the first address is counted."""
-        return any(other < self.id for other in self.same_process)
+        return bool(self.same_process) and min(self.same_process) < self.id
 
 
 _NAMES = tuple(each.name for each in fields(Replica))

@@ -22,6 +22,7 @@ from tests.serving import free_port, started
 from tests.sources.prometheus_server import prometheus
 
 MANY, FEW, DOCUMENTS, POOLS = 10_000, 1_000, 60, 8
+STEP = 97  # of 97 replicas one changes between two polls; a prime number, so that some of each pool do
 INTERVAL_SECONDS = 30  # between two scrapes of a replica
 PATIENCE_SECONDS = 300.0
 # What the dashboard reads of /metrics; Prometheus would keep the other 580 lines, too.
@@ -62,13 +63,13 @@ class Replicas:
             self._write(number, number % DOCUMENTS, 0)
 
     def change(self, turn: int) -> None:
-        """Change one replica in a hundred: half of them have another document, the others another size of the cache.
+        """Change 1 % of the replicas: half of them have another document, the others another size of the cache.
 
         The first replica of each document stays, so that the answers that the dashboard asks for fit its digests.
         """
-        for number in range(DOCUMENTS + turn, MANY, 100):
+        for number in range(DOCUMENTS + turn, MANY, STEP):
             document = number % DOCUMENTS
-            other = (document + POOLS) % DOCUMENTS if number // 100 % 2 else document
+            other = (document + POOLS) % DOCUMENTS if number % 2 else document
             self._write(number, other, turn)
 
     def _write_document(self, folder: Path, document: int) -> bytes:
