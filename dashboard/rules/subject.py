@@ -39,7 +39,7 @@ def group_by_value(values: Mapping[str, SettingValue]) -> Holders:
     return _ordered(holders)
 
 
-def _ordered(holders: Mapping[SettingValue, list[str]]) -> Holders:
+def _ordered(holders: Mapping[SettingValue, Sequence[str]]) -> Holders:
     order = sorted(holders, key=lambda each: (-len(holders[each]), _place(each)))
     return {each: tuple(sorted(holders[each])) for each in order}
 
@@ -77,6 +77,7 @@ class PoolSubject:
     _by_version: dict[str | None, frozenset[str]] = field(init=False, default_factory=dict)
     _by_document: dict[str, tuple[str, ...]] = field(init=False, default_factory=dict)
     _digests: dict[Digests, dict[str, frozenset[str]]] = field(init=False, default_factory=dict)
+    _sorted: dict[tuple[str, ...], tuple[str, ...]] = field(init=False, default_factory=dict)
     # Members with one document and one identity: replicas that answer alike share the mapping.
     _alike: list[tuple[str, Mapping[str, Setting], list[str]]] = field(init=False, default_factory=list)
     _copies: set[str] = field(init=False, default_factory=set)  # members with the settings of another replica
@@ -179,11 +180,19 @@ class PoolSubject:
 
     def conclude(self, conclude: Callable[[Mapping[str, Setting]], SettingValue | None]) -> Holders:
         """Group members by what is concluded from their settings; None is left out."""
-        holders: dict[SettingValue, list[str]] = defaultdict(list)
-        for key, ids in self._by_document.items():
+        concluded: dict[SettingValue, list[str]] = defaultdict(list)
+        for key in self._by_document:
             if (value := conclude(self.documents[key].settings)) is not None:
-                holders[value].extend(ids)
-        return _ordered(holders)
+                concluded[value].append(key)
+        holders = {value: self._with(tuple(keys)) for value, keys in concluded.items()}
+        order = holders if len(holders) < 2 else sorted(holders, key=lambda each: (-len(holders[each]), _place(each)))  # noqa: PLR2004
+        return {each: holders[each] for each in order}
+
+    def _with(self, documents: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the members with one of some documents, sorted. Most settings have the same documents."""
+        if documents not in self._sorted:
+            self._sorted[documents] = tuple(sorted(each for key in documents for each in self._by_document[key]))
+        return self._sorted[documents]
 
     def identity(self, path: str) -> Mapping[str, Any]:
         """Return per member the whole value of an identity setting, or of a compared one, as native JSON.
@@ -245,10 +254,17 @@ class PoolSubject:
     def _reporters_and_silent(self, need: str) -> tuple[int, frozenset[str]]:
         """Return how many members report a need, and which replicas do not though their version has it."""
         if need not in self._needs:
+            if self._is_reported_by_all(need):
+                self._needs[need] = len(self.all_replicas), frozenset()
+                return self._needs[need]
             reporters = self._reporters(need)
             versions = [ids for version, ids in self._by_version.items() if not is_unsupported(version, need)]
             self._needs[need] = len(reporters), frozenset().union(*versions) - reporters
         return self._needs[need]
+
+    def _is_reported_by_all(self, need: str) -> bool:
+        """Return whether documents show that every replica reports a setting: the usual case, and a cheap one."""
+        return need not in EVENT_PARTS and sum(map(len, self.values(need).values())) == len(self.all_replicas)
 
     def _reporters(self, need: str) -> frozenset[str]:
         if need == FINGERPRINT:

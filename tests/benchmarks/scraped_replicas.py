@@ -40,7 +40,6 @@ http {{
   allow 127.0.0.0/8; deny all; access_log off; keepalive_timeout 0;
   client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi;
   uwsgi_temp_path uwsgi; scgi_temp_path scgi; default_type application/json;
-  map $server_addr $document {{ ~^127\\.1\\.(?<number>\\d+)\\. $number; }}
   server {{
     listen 0.0.0.0:{port} backlog=4096;
     location = /metrics {{ alias {folder}/metrics/$server_addr; default_type "text/plain; version=0.0.4"; }}
@@ -56,18 +55,17 @@ class Replicas:
 
     def __init__(self, folder: Path) -> None:
         """Write the answers of each document, and the series of each replica."""
-        self._metrics = folder / "metrics"
+        self._folder = folder
+        self._metrics, self._documents = folder / "metrics", folder / "documents"
         self._metrics.mkdir()
+        self._documents.mkdir()
         self._pages = [self._write_document(folder, number) for number in range(DOCUMENTS)]
         for number in range(MANY):
             self._write(number, number % DOCUMENTS, 0)
 
     def change(self, turn: int) -> None:
-        """Change 1 % of the replicas: half of them have another document, the others another size of the cache.
-
-        The first replica of each document stays, so that the answers that the dashboard asks for fit its digests.
-        """
-        for number in range(DOCUMENTS + turn, MANY, STEP):
+        """Change 1 % of the replicas: half of them have another document, the others another size of the cache."""
+        for number in range(turn, MANY, STEP):
             document = number % DOCUMENTS
             other = (document + POOLS) % DOCUMENTS if number % 2 else document
             self._write(number, other, turn)
@@ -95,11 +93,14 @@ class Replicas:
         part = self._metrics / "part"
         part.write_bytes(page[:start] + b"%d" % blocks + page[end:])
         part.rename(self._metrics / address_of(number))
+        link = self._documents / "part"
+        link.symlink_to(self._folder / str(document))
+        link.rename(self._documents / address_of(number))
 
 
 def address_of(number: int) -> str:
-    """Return the address of a replica; its third number is its document."""
-    return f"127.1.{number % DOCUMENTS}.{number // DOCUMENTS + 1}"
+    """Return the address of a replica."""
+    return f"127.1.{number // 250}.{number % 250 + 1}"
 
 
 def file_of(path: str) -> str:
@@ -137,13 +138,15 @@ def scraped(folder: Path) -> Iterator[Scraped]:
     program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
     assert program, "nginx is missing: tests/tools/install-debian nginx=nginx-light installs it"
     port = free_port()
-    locations = " ".join(f"location = {path} {{ alias {served}/$document/{file_of(path)}; }}" for path in PATHS)
+    locations = " ".join(
+        f"location = {path} {{ alias {served}/documents/$server_addr/{file_of(path)}; }}" for path in PATHS
+    )
     (folder / "nginx.conf").write_text(NGINX.format(port=port, folder=served, locations=locations))
-    with started([program, "-p", str(folder), "-c", str(folder / "nginx.conf")]):
-        with prometheus(folder, _groups(port), f"{INTERVAL_SECONDS}s") as url:
-            server = Scraped(replicas, url)
-            server.wait_for_scrapes()
-            yield server
+    nginx = started([program, "-p", str(folder), "-c", str(folder / "nginx.conf")])
+    with nginx, prometheus(folder, _groups(port), f"{INTERVAL_SECONDS}s") as url:
+        server = Scraped(replicas, url)
+        server.wait_for_scrapes()
+        yield server
 
 
 def _groups(port: int) -> Iterator[Mapping[str, object]]:

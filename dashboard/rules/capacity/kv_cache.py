@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -166,14 +166,7 @@ def _kinds(pool: PoolSubject, tolerance: float) -> Iterator[_Kind]:
     everyone = list(pool.engines())
     known = [(member, engine) for member, engine in everyone if engine.kv_cache_size_tokens is not None]
     tokens = [engine.kv_cache_size_tokens or 0 for _, engine in known]
-    keys = [
-        _Key(
-            devices_of(member, engine.dp_rank),
-            shapes[member.id],
-            engine.reason if engine.basis is Basis.ASSUMED else None,
-        )
-        for member, engine in known
-    ]
+    keys = _keys(known, shapes)
     numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}  # an integer is hashed at once
     kinds = [numbers[key] for key in keys]
     middle, ties = medians(kinds, tokens), tied(kinds, tokens, tolerance)
@@ -190,6 +183,19 @@ def _kinds(pool: PoolSubject, tolerance: float) -> Iterator[_Kind]:
         measured = [parts for member, engine in own if (parts := memory_parts(engine, member.devices))]
         usual = usual_parts(measured) if measured else None
         yield _Kind(key.devices, len(own), len(everyone), conditions, middle[kind], tuple(odd), is_above is None, usual)
+
+
+def _keys(known: Iterable[tuple[Replica, Engine]], shapes: Mapping[str, Hashable]) -> list[_Key]:
+    """Return the kind of each engine; engines of one kind share an object."""
+    found: dict[Hashable, _Key] = {}
+    keys = []
+    for member, engine in known:
+        bound = engine.reason if engine.basis is Basis.ASSUMED else None
+        what = (member.devices, engine.dp_rank, shapes[member.id], bound)
+        if what not in found:
+            found[what] = _Key(devices_of(member, engine.dp_rank), shapes[member.id], bound)
+        keys.append(found[what])
+    return keys
 
 
 def _shapes(pool: PoolSubject) -> dict[str, tuple[Hashable, ...]]:
