@@ -1,6 +1,5 @@
 """Answers of Prometheus' API (https://prometheus.io/docs/prometheus/latest/querying/api/) to instant queries."""
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -20,12 +19,11 @@ from dashboard.vllm.versions import label_type
 MAX_NODES = 5_000_000  # of JSON, as of a saved fleet; a series of vLLM has about 70 in 1.2 KB
 MAX_SENTENCE = 200  # characters of a sentence of Prometheus that are shown
 MOST_WARNINGS = 2  # that are shown
-NO_TIME = "answers with a series without a time"
-# As Prometheus writes an answer and one of its series: without spaces. An answer in another spelling is read whole.
-_HEAD = b'{"status":"success","data":{"resultType":"vector","result":['
-_TIME = rb"([0-9]+(?:\.[0-9]+)?)"
-_SERIES = re.compile(rb',\{"metric":(\{[^{}]*\}),"value":\[' + _TIME + rb',"' + _TIME + rb'"\]\}')
-_SERIES_BYTES = len(b',{"metric":,"value":[,""]}')
+# As Prometheus writes an answer: without spaces. None of these is within a string, where quotes are escaped.
+_HEAD = b'{"status":"success","data":{"resultType":"vector","result":[{"metric":'
+_BETWEEN = b']},{"metric":'
+_VALUE = b',"value":['
+_NUMBER = b"0123456789."
 
 Labels = Mapping[str, str]
 
@@ -51,25 +49,33 @@ def read_answer(body: bytes, known: dict[bytes, Labels] | None = None) -> Answer
     `known` has labels by their JSON, as earlier answers had them, and gets those of this one: equal labels are parsed
     once, and are one object.
     """
-    is_usual = body.startswith(_HEAD) and node_count(body, MAX_NODES) <= MAX_NODES
-    return _read_series(b"," + body[len(_HEAD) :], {} if known is None else known) if is_usual else _read_whole(body)
+    if body.startswith(_HEAD):
+        try:
+            return _read_series(body, {} if known is None else known)
+        except ValueError:
+            pass  # another spelling of JSON, or none: for the reader of JSON
+    return _read_whole(body)
 
 
 def _read_series(body: bytes, known: dict[bytes, Labels]) -> Answer:
-    """Read an answer series by series, each after a comma; whole where one is not as Prometheus writes it."""
-    samples, end = [], 0
-    while match := _SERIES.match(body, end):
-        text, at, value = match.groups()
+    """Read an answer series by series. Raise ValueError where it is not as Prometheus writes it."""
+    *pieces, last = body[len(_HEAD) :].split(_BETWEEN)
+    rest = _read_whole(_HEAD + last)
+    is_counted = False
+    samples = []
+    for piece in pieces:
+        text, _, numbers = piece.rpartition(_VALUE)
         if (labels := known.get(text)) is None:
-            labels = known[text] = parse_json(text, MAX_NODES)
-            _check_labels(labels)
-        sample = Sample(labels, float(value), float(at))
-        if not (sample.value < MAX_SECONDS and sample.queried_at < MAX_SECONDS):
-            raise UnreadableError("schema", NO_TIME)
-        samples.append(sample)
-        end = match.end()
-    start = end + (end == 0 or body.startswith(b",{", end))
-    rest = _read_whole(_HEAD + body[start:])
+            if not is_counted and node_count(body, MAX_NODES) > MAX_NODES:
+                raise ValueError("too many nodes")
+            is_counted = True
+            labels = known[text] = _checked(from_json(text))
+        at, _, value = numbers.partition(b',"')
+        if numbers.translate(None, _NUMBER) != b',""':
+            raise ValueError("no numbers")
+        samples.append(Sample(labels, float(value[:-1]), float(at)))
+    if any(not (each.value < MAX_SECONDS and each.queried_at < MAX_SECONDS) for each in samples):
+        raise ValueError("no time")
     return rest._replace(samples=(*samples, *rest.samples))
 
 
@@ -104,14 +110,16 @@ def _sample(value: Any) -> Sample:
         raise UnreadableError("schema", "answers with a series of another shape than Prometheus'") from None
     is_time = all(0 <= each < MAX_SECONDS for each in (sample.value, sample.queried_at))  # NaN is not
     if not (isinstance(labels, dict) and is_time):
-        raise UnreadableError("schema", NO_TIME)
-    _check_labels(labels)
+        raise UnreadableError("schema", "answers with a series without a time")
+    if not all(isinstance(each, str) for each in labels.values()):
+        raise UnreadableError("schema", "answers with a label that is no text")
     return sample
 
 
-def _check_labels(labels: Labels) -> None:
-    if not all(isinstance(each, str) for each in labels.values()):
-        raise UnreadableError("schema", "answers with a label that is no text")
+def _checked(labels: Any) -> Labels:
+    if not isinstance(labels, dict) or not all(isinstance(each, str) for each in labels.values()):
+        raise ValueError("no labels")
+    return labels
 
 
 def kept_labels(labels: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:

@@ -44,21 +44,35 @@ class Latest(NamedTuple):
     @classmethod
     def of(cls, samples: Sequence[Sample]) -> "Latest":
         """Choose the series: an address can go to another pod while those of the last one are still there."""
-        newest = max(samples, key=lambda each: each.value)
+        newest = samples[0]
+        for each in samples:
+            if each.value > newest.value:
+                newest = each
         pod = newest.labels.get("pod")
         at = newest.value or newest.queried_at  # 0 is that of `up`: it has no series of vLLM now
         since = at - STALE_SECONDS if newest.value else 0.0
         series = [each.labels for each in samples if each.value >= since and each.labels.get("pod") == pod]
         return cls(series, at, newest.queried_at - at > STALE_SECONDS, newest.value > 0)
 
+    def is_same(self, other: "Latest") -> bool:
+        """Return whether only times differ; series have no order."""
+        own, others = self.series, other.series
+        if len(own) != len(others) or self.is_up != other.is_up:
+            return False
+        return all(map(is_, own, others)) or all(each in others for each in own)
+
 
 @dataclass(slots=True)
 class Known:
-    """What was made of the series of one address: its lines as /metrics has them, and its target since `latest`."""
+    """What was made of the series of one address: its lines as /metrics has them, and its target since `latest`.
+
+    `is_settled`: both stay while the series do.
+    """
 
     latest: Latest
     lines: bytes
     target: Target
+    is_settled: bool
 
 
 class Prometheus:
@@ -119,13 +133,12 @@ class Prometheus:
         unknown = []
         for address, now in latest.items():
             before = self._known.get(address)
-            is_same = before is not None and _are_same(before.latest.series, now.series)
-            if not self._needs_lines(now):
-                before = before if is_same else None
-            elif not is_same or not _has_digests(now):
+            if before is not None and before.is_settled and before.latest.is_same(now):
+                known[address] = self._renewed(before, now)
+            elif self._needs_lines(now):
                 unknown.append(address)
-                continue
-            known[address] = self._make(address, now, b"") if before is None else self._renewed(before, now)
+            else:
+                known[address] = self._make(address, now, b"")
         warning = ""
         async for answer in self._server.ask_for(client, unknown, ends_at):
             warning = warning or answer.warning
@@ -153,7 +166,7 @@ class Prometheus:
         before = self._known.get(address)
         short = [{name: each[name] for name in self._by if name in each} for each in latest.series]
         now = latest._replace(series=short)
-        if before is not None and before.lines == lines and _are_same(before.latest.series, short):
+        if before is not None and before.lines == lines and before.latest.is_same(now):
             return self._renewed(before, now)
         return self._make(address, now, lines)
 
@@ -164,7 +177,8 @@ class Prometheus:
         labels = {name: min(texts) for name in self._kept if (texts := [each[name] for each in own if name in each])}
         whole = address if "://" in address else f"{options.scheme}://{address}"
         target = make_target(whole, {**options.labels, **labels}, self._credentials)
-        return Known(latest, lines, self._of(target, latest, lines))
+        is_settled = not self._needs_lines(latest) or _has_digests(latest)
+        return Known(latest, lines, self._of(target, latest, lines), is_settled)
 
     def _renewed(self, known: Known, latest: Latest) -> Known:
         """Return what is known of the same series with the time of a later scrape."""
@@ -182,10 +196,3 @@ class Prometheus:
 
 def _has_digests(latest: Latest) -> bool:
     return any("scheme" in each for each in latest.series)
-
-
-def _are_same(series: Sequence[Labels], others: Sequence[Labels]) -> bool:
-    """Return whether series are the same in any order."""
-    if len(series) != len(others):
-        return False
-    return all(map(is_, series, others)) or series == others or all(each in others for each in series)
