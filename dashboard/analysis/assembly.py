@@ -11,6 +11,8 @@ from dashboard.fleet import (
     Coverage,
     Document,
     Engine,
+    EngineReport,
+    KVCacheGroup,
     Pool,
     Replica,
     ReplicaState,
@@ -25,7 +27,7 @@ from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import Inspection
 from dashboard.rules.policy import Policy
-from dashboard.vllm.facts import Facts, facts_of
+from dashboard.vllm.facts import Facts, facts_of, renew
 
 FRESH_INTERVALS = 3  # a replica that was not read within three polls is stale
 
@@ -88,14 +90,25 @@ def build_fleet(
     What the fleet `before` derived from equal input is reused: the result is the same without it.
     """
     since = polled_at - FRESH_INTERVALS * interval
-    known = [facts_of(snapshot, since) for snapshot in snapshots]
-    found = {facts.document.id: facts.document for facts in known if facts.document}
-    documents = {key: found[key] for key in sorted(found)}
-    same = _same_process([facts.replica for facts in known])
+    known = {each.id: each for each in before.replicas} if before else {}
     engines = _Engines()
+    replicas = []
+    with_document: dict[str, Snapshot] = {}
+    for snapshot in snapshots:
+        earlier = known.get(snapshot.target.id)
+        replica = renew(earlier, snapshot, since) if earlier else None
+        if replica is None:
+            facts = facts_of(snapshot, since)
+            replica = replace(facts.replica, engines=engines.of(facts))
+        replicas.append(replica)
+        if replica.document:
+            with_document[replica.document] = snapshot
+    found = (facts_of(with_document[key], since).document for key in sorted(with_document))
+    documents = {each.id: each for each in found if each}
+    same = _same_process(replicas)
     replicas = [
-        replace(facts.replica, engines=engines.of(facts), same_process=same.get(facts.replica.id, ()))
-        for facts in known
+        each if each.same_process == same.get(each.id, ()) else replace(each, same_process=same.get(each.id, ()))
+        for each in replicas
     ]
     fleet = assembled(
         name, replicas, documents, polled_at=polled_at, ignore=ignore, generation=generation, before=before
@@ -189,16 +202,21 @@ class _Engines:
         self._known: dict[tuple[object, ...], tuple[Engine, ...]] = {}
 
     def of(self, facts: Facts) -> tuple[Engine, ...]:
-        """Return the capacity of a replica's engines. It does not depend on their fingerprints."""
-        document, groups = facts.document, facts.replica.kv_cache_groups
-        reports = tuple(report._replace(fingerprint=None) for report in facts.reports)
+        """Return the capacity of a replica's engines."""
+        return self._of(facts.document, facts.reports, facts.replica.kv_cache_groups)
+
+    def _of(
+        self, document: Document | None, reports: tuple[EngineReport, ...], groups: tuple[KVCacheGroup, ...]
+    ) -> tuple[Engine, ...]:
         key = (document.id if document else None, reports, groups)
-        if (known := self._known.get(key)) is None:
-            known = self._known[key] = engines_of(reports, groups, document.settings if document else {})
-        if reports == facts.reports:
-            return known
-        pairs = zip(known, facts.reports, strict=True)
-        return tuple(engine._replace(fingerprint=report.fingerprint) for engine, report in pairs)
+        if key not in self._known:
+            bare = tuple(report._replace(fingerprint=None) for report in reports)
+            if bare == reports:
+                self._known[key] = engines_of(reports, groups, document.settings if document else {})
+            else:  # capacity does not depend on fingerprints
+                pairs = zip(self._of(document, bare, groups), reports, strict=True)
+                self._known[key] = tuple(engine._replace(fingerprint=report.fingerprint) for engine, report in pairs)
+        return self._known[key]
 
 
 def _same_process(replicas: Iterable[Replica]) -> Mapping[str, tuple[str, ...]]:

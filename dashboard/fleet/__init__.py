@@ -17,6 +17,7 @@ from dashboard.fleet.pools import (
     ValueCount,
     cohort_letters,
     has_same_content,
+    with_answers,
 )
 from dashboard.fleet.replies import (
     MOST_CONFLICTS,
@@ -92,4 +93,5 @@ __all__ = [
     "cohort_letters",
     "facts_of_pool",
     "has_same_content",
+    "with_answers",
 ]
