@@ -1,6 +1,7 @@
 """One request, within limits: the only module that knows httpx. Every error becomes a `Failure`."""
 
 import asyncio
+import re
 import ssl
 import zlib
 from collections.abc import AsyncIterator, Iterable
@@ -32,15 +33,22 @@ MAX_ERROR_PAGE_BYTES = 16 * 2**10  # an error page is only shown, never parsed
 GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 COMPRESSED = frozenset({"gzip", "x-gzip", "deflate"})
 MAX_HEADER_BYTES = 8190  # per header; aiohttp's own default
+NOT_MODIFIED = 304
+ETAG = re.compile(r'(?:W/)?"[!#-~]{1,200}"')  # RFC 9110, section 8.8.3, without bytes beyond ASCII
 BEAT_SECONDS = 0.05  # a later beat shows that the event loop was busy
 
 
 class Answer(NamedTuple):
-    """The result of one request. `body` is decompressed, and cut at a limit."""
+    """The result of one request. `body` is decompressed, and cut at a limit.
+
+    `etag` is that of a complete answer; `is_unchanged`: the answer is still that with the ETag of the request.
+    """
 
     status: int | None = None
     body: bytes = b""
     failure: Failure | None = None
+    etag: str | None = None
+    is_unchanged: bool = False
 
 
 class BodyTooLargeError(Exception):
@@ -159,9 +167,19 @@ class Client:
         return self._patience.time()
 
     async def get(
-        self, target: Target, path: str, seconds: float, *, key: Key | None = None, last: bool = False
+        self,
+        target: Target,
+        path: str,
+        seconds: float,
+        *,
+        key: Key | None = None,
+        last: bool = False,
+        etag: str | None = None,
     ) -> Answer:
-        """Send one GET to a replica, with the limits of that path; `last` closes the connection afterwards."""
+        """Send one GET to a replica, with the limits of that path; `last` closes the connection afterwards.
+
+        With `etag`, an unchanged answer is not sent again.
+        """
         return await self.fetch(
             Asked(target.id, path),
             seconds,
@@ -169,6 +187,7 @@ class Client:
             key=key,
             ca_file=target.credentials.ca_file if target.credentials else None,
             headers=[CLOSE] if last else [],
+            etag=etag,
         )
 
     async def fetch(  # the parts of a request
@@ -182,6 +201,7 @@ class Client:
         trust: ssl.SSLContext | None = None,
         headers: Iterable[tuple[bytes, bytes]] = (),
         form: bytes | None = None,
+        etag: str | None = None,
     ) -> Answer:
         """Send one GET, answered within `seconds` of the client's clock with at most `limit` bytes.
 
@@ -197,6 +217,8 @@ class Client:
         sent = [*HEADERS, *headers]
         if key.token is not None:
             sent.append((b"Authorization", f"{key.scheme} {key.token}".encode("ascii")))
+        if etag is not None:
+            sent.append((b"If-None-Match", etag.encode("ascii")))
         if form is not None:
             sent.append((b"Content-Type", b"application/x-www-form-urlencoded"))
         try:
@@ -204,7 +226,7 @@ class Client:
             request = httpx.Request("GET" if form is None else "POST", url, headers=sent, content=form)
         except httpx.InvalidURL:
             return Answer(failure=failures.no_address(asked))
-        return await _Exchange(asked, key, limit, self._patience).run(transport, request, seconds)
+        return await _Exchange(asked, key, limit, self._patience, etag).run(transport, request, seconds)
 
     async def _transport(
         self, *, secure: bool, ca_file: Path | None, own: ssl.SSLContext | None
@@ -232,12 +254,14 @@ class Client:
 class _Exchange:
     """One request and its response; the part that arrived before a limit is kept."""
 
-    def __init__(self, asked: Asked, key: Key, limit: int, patience: Patience) -> None:
+    def __init__(self, asked: Asked, key: Key, limit: int, patience: Patience, etag: str | None) -> None:
         self._asked = asked
+        self._etag = etag
         self._key = key
         self._patience = patience
         self._limit = limit
         self._status: int | None = None
+        self._new_etag: str | None = None
         self._body: Body | None = None
 
     async def run(self, transport: httpx.AsyncBaseTransport, request: httpx.Request, seconds: float) -> Answer:
@@ -253,10 +277,17 @@ class _Exchange:
             failure = failures.of_error(self._asked, error.__cause__ or error)
         except (aiohttp.ClientError, OSError, ValueError) as error:  # raised through the transport
             failure = failures.of_error(self._asked, error)
-        return Answer(self._status, bytes(self._body.content) if self._body else b"", failure)
+        if self._status == NOT_MODIFIED and failure is None:
+            return Answer(self._status, etag=self._etag, is_unchanged=True)
+        etag = self._new_etag if failure is None else None
+        return Answer(self._status, bytes(self._body.content) if self._body else b"", failure, etag)
 
     async def _read(self, response: httpx.Response) -> Failure | None:
         self._status = response.status_code
+        if self._status == NOT_MODIFIED and self._etag is not None:
+            return None
+        etag = response.headers.get("ETag", "")
+        self._new_etag = etag if ETAG.fullmatch(etag) else None
         failure = failures.of_status(self._asked, self._status, self._key)
         limit = min(self._limit, MAX_ERROR_PAGE_BYTES) if failure else self._limit
         try:
