@@ -63,7 +63,7 @@ class Poller:
     ) -> tuple[Snapshot, ...]:
         """Return one snapshot per target id, in the order of `targets`; of two targets with one id the first counts.
 
-        First contact sends every probe; later polls only `/metrics` and `/v1/models`, and every probe again after
+        First contact sends every probe; later polls only what can have changed, and every probe again after
         `full_poll_interval_seconds`, after a restart, and when the replica did not answer last time. A snapshot has
         the latest result of each probe (see `Known`). A replica's errors never raise. `now` gives UTC times;
         `on_done` gets the number of finished and of all replicas.
@@ -161,7 +161,7 @@ class Visit:
         if before and not full and (before.failure or PROVIDER.path in known.etags) and _covers_process(before):
             fresh[PROVIDER.path] = result = await self._ask(PROVIDER, last=True)
             is_same = result.reply is before.reply and not result.failure and PROVIDER.path in self.etags
-            if is_same and _has_light_replies(known.probes):
+            if is_same and _has_both_replies(known.probes):
                 return Known({**known.probes, **fresh}, asked_at, self.etags)
         alone = not full and not _needs_models(known.probes)
         fresh[METRICS.path] = metrics = await self._ask(METRICS, last=alone)
@@ -233,7 +233,7 @@ def _answered(result: ProbeResult) -> bool:
     return result.reply is not None and result.failure is None
 
 
-def _has_light_replies(probes: Mapping[str, ProbeResult]) -> bool:
+def _has_both_replies(probes: Mapping[str, ProbeResult]) -> bool:
     return all(probe.path in probes and _answered(probes[probe.path]) for probe in (METRICS, MODELS))
 
 
@@ -248,7 +248,7 @@ def _covers_process(result: ProbeResult) -> bool:
 
 def _needs_models(probes: Mapping[str, ProbeResult]) -> bool:
     """Return whether `/v1/models` may have changed without a restart: only LoRA adapters do."""
-    return not _has_light_replies(probes) or can_load_adapters(probes[METRICS.path].raw)
+    return not _has_both_replies(probes) or can_load_adapters(probes[METRICS.path].raw)
 
 
 def _applies(probe: Probe, fresh: Mapping[str, ProbeResult]) -> bool:
