@@ -36,7 +36,8 @@ BEAT_SECONDS = 0.05  # a later beat shows that the event loop was busy
 class Answer(NamedTuple):
     """The result of one request. `body` is decompressed, and cut at a limit.
 
-    `content_type` is the header as sent. `etag` is that of a complete answer; `is_unchanged`: the answer is still that with the ETag of the request.
+    `content_type` is the header as sent. `etag` is that of a complete answer; `is_unchanged`: the answer is still that
+    with the ETag of the request.
     """
 
     status: int | None = None
