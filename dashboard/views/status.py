@@ -83,10 +83,11 @@ def status_report(
 
 
 def _headline(fleet: Fleet, sources: Sequence[SourceStatus]) -> str:
-    failed = [each for each in sources if each.failure]
+    failed, unread = [each for each in sources if each.failure], [each for each in fleet.routers if each.failures]
     counts = fleet.coverage
-    answered = f"{counts.answered:,} of {count(counts.targets, 'target')} answered"
-    return f"{count(len(failed), 'source')} failed, {answered}" if failed else answered
+    parts = [f"{count(len(failed), 'source')} failed"] if failed else []
+    parts += [f"{count(len(unread), 'router')} failed"] if unread else []
+    return ", ".join([*parts, f"{counts.answered:,} of {count(counts.targets, 'target')} answered"])
 
 
 def _sources_section(fleet: Fleet, sources: Sequence[SourceStatus], conflicts: Sequence[LabelConflict]) -> Section:

@@ -41,8 +41,8 @@ def router_reports_other_values(pool: PoolSubject) -> Iterator[Draft]:
     What a router reports replaces what is declared, in every rule. Of two sources the first in the options counts.
 
     Why it matters:
-        - any pool (warning): Somebody relies on a value that is not in force. Replicas are set up for another router
-          than the one that runs.
+        - any pool (warning): A declared value is not in force. Replicas may be configured for another router than the
+          one that runs.
 
     How to fix:
         Correct fleet.yaml, or the router. A router that was not restarted since its ConfigMap changed still runs with
