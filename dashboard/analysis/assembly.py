@@ -238,28 +238,38 @@ def _pools(
     replicas: Iterable[Replica], documents: Mapping[str, Document], ignore: Sequence[str], before: Fleet | None
 ) -> tuple[Pool, ...]:
     """Compare every pool, except those whose members have the same documents as before."""
-    known = before.pools if before and before.ignored == tuple(ignore) else ()
-    members_before = _members(before.replicas) if before else {}
-    earlier = {(pool.name, *members_before[pool.name]): pool for pool in known}
-    return tuple(
-        earlier.get((name, role, members)) or compare_pool(name, role, members, documents, ignore)
-        for name, (role, members) in _members(replicas).items()
-    )
+    known = {pool.name: pool for pool in before.pools} if before and before.ignored == tuple(ignore) else {}
+    earlier = _by_pool(before.replicas) if before and known else {}
+    pools = []
+    for name, own in _by_pool(replicas).items():
+        role, pool = _role(own), known.get(name)
+        if pool is None or pool.role != role or not _are_alike(own, earlier[name]):
+            members = [Member(each.id, each.document, each.fresh, len(each.identity)) for each in own]
+            pool = compare_pool(name, role, members, documents, ignore)
+        pools.append(pool)
+    return tuple(pools)
 
 
-def _members(replicas: Iterable[Replica]) -> Mapping[str, tuple[Role, tuple[Member, ...]]]:
-    """Return per pool its role and what comparing needs of its replicas."""
+def _by_pool(replicas: Iterable[Replica]) -> Mapping[str, list[Replica]]:
     pools: dict[str, list[Replica]] = defaultdict(list)
     for replica in replicas:
         if replica.pool is not None:
             pools[replica.pool].append(replica)
-    return {
-        name: (
-            _role(pool),
-            tuple(Member(each.id, each.document, each.fresh, len(each.identity)) for each in pool),
+    return pools
+
+
+def _are_alike(replicas: Sequence[Replica], before: Sequence[Replica]) -> bool:
+    """Return whether all that comparing needs of a pool's replicas is equal: see Member."""
+    return len(replicas) == len(before) and all(
+        now is then
+        or (
+            now.id == then.id
+            and now.document == then.document
+            and now.fresh == then.fresh
+            and len(now.identity) == len(then.identity)
         )
-        for name, pool in pools.items()
-    }
+        for now, then in zip(replicas, before, strict=True)
+    )
 
 
 def _role(pool: Iterable[Replica]) -> Role:

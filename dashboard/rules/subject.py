@@ -78,9 +78,10 @@ class PoolSubject:
     _by_document: dict[str, tuple[str, ...]] = field(init=False, default_factory=dict)
     _digests: dict[Digests, dict[str, frozenset[str]]] = field(init=False, default_factory=dict)
     _sorted: dict[tuple[str, ...], tuple[str, ...]] = field(init=False, default_factory=dict)
-    # Members with one document and one identity: replicas that answer alike share the mapping.
-    _alike: list[tuple[str, Mapping[str, Setting], list[str]]] = field(init=False, default_factory=list)
-    _copies: set[str] = field(init=False, default_factory=set)  # members with the settings of another replica
+    # By document and object of identity: replicas that answer alike share it.
+    _by_identity: dict[tuple[str, int], tuple[Mapping[str, Setting], list[str]]] = field(
+        init=False, default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         """Decide which replicas are evaluated."""
@@ -88,17 +89,9 @@ class PoolSubject:
         members = tuple(each for each in read if each.fresh) or tuple(read)
         object.__setattr__(self, "members", members)
         documents: dict[str, list[str]] = defaultdict(list)
-        alike: dict[tuple[str, int], tuple[str, Mapping[str, Setting], list[str]]] = {}
         for member in members:
-            key, identity = str(member.document), member.identity
-            documents[key].append(member.id)
-            same = (key, id(identity))
-            if same not in alike:
-                alike[same] = key, identity, []
-            alike[same][2].append(member.id)
+            documents[str(member.document)].append(member.id)
         self._by_document.update({key: tuple(ids) for key, ids in documents.items()})
-        self._alike.extend(alike.values())
-        self._copies.update(each.id for each in members if each.same_digest_as)
         versions: dict[str | None, set[str]] = defaultdict(set)
         for key, ids in documents.items():
             versions[self.documents[key].version].update(ids)
@@ -213,13 +206,21 @@ class PoolSubject:
         Of settings that are identity in part, members with the settings of another replica report nothing.
         """
         compared = {key: lookup_setting(self.documents[key].settings, path) for key in self._by_document}
-        copies = self._copies if path in PARTLY_IDENTITY else frozenset()
-        if not copies and not any(path in identity for _, identity, _ in self._alike):
+        if not self._by_identity:
+            for member in self.members:
+                key, identity = str(member.document), member.identity
+                self._by_identity.setdefault((key, id(identity)), (identity, []))[1].append(member.id)
+        copies = self._copies() if path in PARTLY_IDENTITY else frozenset()
+        if not copies and not any(path in identity for identity, _ in self._by_identity.values()):
             yield from ((compared[key], ids) for key, ids in self._by_document.items())
             return
-        for key, identity, ids in self._alike:
+        for (key, _), (identity, ids) in self._by_identity.items():
             own = [each for each in ids if each not in copies] if copies else ids
             yield identity.get(path) or compared[key], own
+
+    def _copies(self) -> frozenset[str]:
+        """Return the members whose settings were read from another replica with equal digests."""
+        return frozenset(each.id for each in self.members if each.same_digest_as)
 
     def engines(self) -> Iterator[tuple[Replica, Engine]]:
         """Yield the engines of the members with their replicas, each process once."""
@@ -272,7 +273,7 @@ class PoolSubject:
         if need in PARTS:
             return frozenset(member.id for member in self.members if getattr(member, need))
         found = frozenset().union(*self.values(need).values()) or frozenset(self.identity(need))
-        return found - self._copies if need in EVENT_PARTS else found
+        return found - self._copies() if need in EVENT_PARTS else found
 
     def _grouped(self, path: str, meaning: Meaning | None) -> Holders:
         def read(settings: Mapping[str, Setting]) -> SettingValue | None:

@@ -112,12 +112,16 @@ def renew(before: Replica, snapshot: Snapshot, since: datetime) -> Replica | Non
 def _have_same_answers(probes: Sequence[ProbeResult], before: Sequence[ProbeResult]) -> bool:
     if len(probes) != len(before):
         return False
-    for now, then in zip(probes, before, strict=True):
-        if now.reply is not then.reply and now.reply != then.reply:
-            return False
-        if (now.path, now.source, now.failure) != (then.path, then.source, then.failure):
-            return False
-    return True
+    return all(
+        now is then
+        or (
+            (now.reply is then.reply or now.reply == then.reply)
+            and (now.failure is then.failure or now.failure == then.failure)
+            and now.path == then.path
+            and now.source is then.source
+        )
+        for now, then in zip(probes, before, strict=True)
+    )
 
 
 def _trust(result: ProbeResult) -> tuple[int, str]:

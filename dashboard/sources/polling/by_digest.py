@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 from dashboard.config import PollOptions
 from dashboard.errors import UnreadableError
 from dashboard.fleet import EngineReport, Failure, FailureKind, ProbeResult, Reply, Scraped, Snapshot, Source, Target
+from dashboard.garbage import uncollected
 from dashboard.sources.http.failures import Asked
 from dashboard.sources.polling.poller import Poller
 from dashboard.sources.polling.probes import INFERENCE_CONFIG, METRICS, Reader
@@ -62,12 +63,13 @@ class DigestPoller:
             (rest if key is None or target.failure else groups[key]).append(target)
         direct = [each for each in rest if each.scraped is None or each.scraped.falls_back or each.failure]
         snapshots, answered = await self._poll_with_one_of_each(direct, groups, now, on_done)
-        copies = {
-            target.id: self._of_metrics(target, target.scraped, answered.get(key) if key else None)
-            for key, several in (*groups.items(), (None, rest))
-            for target in several
-            if target.id not in snapshots and target.scraped
-        }
+        with uncollected():
+            copies = {
+                target.id: self._of_metrics(target, target.scraped, answered.get(key) if key else None)
+                for key, several in (*groups.items(), (None, rest))
+                for target in several
+                if target.id not in snapshots and target.scraped
+            }
         self._asked |= answered
         self._copies = copies
         self._forget(unique.values())

@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 from dashboard.config import PrometheusOptions
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials, FailureKind
+from dashboard.garbage import uncollected
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import Key, find, find_password
 from dashboard.sources.http.failures import Asked
@@ -91,7 +92,8 @@ class Server:
             form=urlencode({"query": query}).encode(),
         )
         if answer.failure is None:
-            return read_answer(answer.body, self._labels if query.startswith("max by") else None)
+            with uncollected():
+                return read_answer(answer.body, self._labels if query.startswith("max by") else None)
         if answer.failure.kind is FailureKind.TOO_LARGE and answer.status == 200:  # noqa: PLR2004
             raise TooLargeError
         said = said_error(answer.body)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from dashboard.config import PollOptions, PrometheusOptions
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials, Scraped, Target
+from dashboard.garbage import uncollected
 from dashboard.sources.groups import MAX_TARGETS, make_target
 from dashboard.sources.http.client import Client
 from dashboard.sources.prometheus.answers import Labels, Sample, as_line, kept_labels
@@ -108,15 +109,23 @@ class Prometheus:
         """Return the listing of complete or partial data; in partial data what lacks stays, marked stale."""
         options, name = self._options, self._listing.name
         answer = await self._server.ask_for_all(client, ends_at)
-        by_address = self._by_address(answer.samples)
-        is_nameless = by_address.pop("", None) is not None
-        if len(by_address) > MAX_TARGETS:
-            raise UnreadableError("schema", f"more than {MAX_TARGETS:,} targets")
-        latest = {address: Latest.of(by_address[address]) for address in sorted(by_address)}
-        known, warning = await self._know(client, latest, ends_at)
-        self._known = known
-        found = {each.target.id: each.target for each in known.values()}
-        warning = answer.warning or warning
+        with uncollected():
+            by_address = self._by_address(answer.samples)
+            is_nameless = by_address.pop("", None) is not None
+            if len(by_address) > MAX_TARGETS:
+                raise UnreadableError("schema", f"more than {MAX_TARGETS:,} targets")
+            latest = {address: Latest.of(by_address[address]) for address in sorted(by_address)}
+            known, unknown = self._look_up(latest)
+        warning = answer.warning
+        async for part in self._server.ask_for(client, unknown, ends_at):
+            warning = warning or part.warning
+            read = {
+                address: self._read(address, Latest.of(each))
+                for address, each in self._by_address(part.samples).items()
+            }
+            known |= {address: each for address, each in read.items() if address in latest}
+        self._known = {address: known[address] for address in latest if address in known}
+        found = {each.target.id: each.target for each in self._known.values()}
         sentences = [warning] if warning else []
         if is_nameless:
             sentences.append(f"some series have no label {options.address_label}; correct address_label")
@@ -127,8 +136,8 @@ class Prometheus:
             sentences.append(f"has no series vllm:cache_config_info{options.selector}; correct selector, or wait")
         return Listing(name, tuple(found.values()), f"{name}: {'; '.join(sentences)}" if sentences else None)
 
-    async def _know(self, client: Client, latest: Mapping[str, Latest], ends_at: float) -> tuple[dict[str, Known], str]:
-        """Return what is known of each address, and a warning. Between two polls mostly only the times change."""
+    def _look_up(self, latest: Mapping[str, Latest]) -> tuple[dict[str, Known], list[str]]:
+        """Return what is known by address, and the addresses whose series changed: mostly only times did."""
         known: dict[str, Known] = {}
         unknown = []
         for address, now in latest.items():
@@ -139,13 +148,7 @@ class Prometheus:
                 unknown.append(address)
             else:
                 known[address] = self._make(address, now, b"")
-        warning = ""
-        async for answer in self._server.ask_for(client, unknown, ends_at):
-            warning = warning or answer.warning
-            for address, samples in self._by_address(answer.samples).items():
-                if address in latest:
-                    known[address] = self._read(address, Latest.of(samples))
-        return ({address: known[address] for address in latest if address in known} if unknown else known), warning
+        return known, unknown
 
     def _needs_lines(self, latest: Latest) -> bool:
         """Return whether the lines are used: those without digests only where no replica is asked directly."""
