@@ -63,7 +63,7 @@ class Poller:
     ) -> tuple[Snapshot, ...]:
         """Return one snapshot per target id, in the order of `targets`; of two targets with one id the first counts.
 
-        First contact sends every probe; later polls only `/metrics` and `/v1/models`, and every probe again after
+        First contact sends every probe; later polls only what can have changed, and every probe again after
         `full_poll_interval_seconds`, after a restart, and when the replica did not answer last time. A snapshot has
         the latest result of each probe (see `Known`). A replica's errors never raise. `now` gives UTC times;
         `on_done` gets the number of finished and of all replicas.
@@ -161,7 +161,7 @@ class Visit:
         if before and not full and (before.failure or PROVIDER.path in known.etags) and _covers_process(before):
             fresh[PROVIDER.path] = result = await self._ask(PROVIDER, last=True)
             is_same = result.reply is before.reply and not result.failure and PROVIDER.path in self.etags
-            if is_same and _has_light_replies(known.probes):
+            if is_same and _has_both_replies(known.probes):
                 return Known({**known.probes, **fresh}, asked_at, self.etags)
         alone = not full and not _needs_models(known.probes)
         fresh[METRICS.path] = metrics = await self._ask(METRICS, last=alone)
@@ -199,15 +199,13 @@ class Visit:
             self.etags[probe.path] = answer.etag
         if answer.is_unchanged and earlier:
             return replace(earlier, observed_at=self.now(), elapsed_seconds=elapsed)
-        result = ProbeResult(
-            probe.path, probe.source, self.now(), elapsed, status=answer.status, size_bytes=len(answer.body)
-        )
+        at = self.now()
         if answer.status == failures.NOT_FOUND and not probe.expected:
-            return result
+            return ProbeResult(probe.path, probe.source, at, elapsed, answer.status, len(answer.body))
         small = SMALL_JSON if answer.failure else SMALL.get(probe.path, SMALL_JSON)
         if len(answer.body) <= small:  # a thread costs more than the reading
-            return self._read(probe, answer, result)
-        return await asyncio.get_running_loop().run_in_executor(self.pool, self._read, probe, answer, result)
+            return self._read(probe, answer, at, elapsed)
+        return await asyncio.get_running_loop().run_in_executor(self.pool, self._read, probe, answer, at, elapsed)
 
     def _used_up(self, asked: failures.Asked) -> Failure | None:
         """Return the limit that this replica or the poll has used up."""
@@ -217,23 +215,22 @@ class Visit:
             return failures.no_time(asked)
         return failures.too_costly(asked, READ_SECONDS) if self.read_seconds > READ_SECONDS else None
 
-    def _read(self, probe: Probe, answer: Answer, result: ProbeResult) -> ProbeResult:
+    def _read(self, probe: Probe, answer: Answer, at: datetime, elapsed: float) -> ProbeResult:
         """Return the result with the answer's reply or failure."""
         began = time.thread_time()
         read = answer.failure or self.reader.read(probe, failures.Asked(self.target.id, probe.path), answer.body)
-        if isinstance(read, Failure):
-            result = replace(result, failure=read, raw=excerpt(answer.body))
-        else:
-            result = replace(result, reply=read.reply, raw=read.raw)
+        failure, reply = (read, None) if isinstance(read, Failure) else (None, read.reply)
+        raw = excerpt(answer.body) if isinstance(read, Failure) else read.raw
         self.read_seconds += time.thread_time() - began
-        return result
+        size = len(answer.body)
+        return ProbeResult(probe.path, probe.source, at, elapsed, answer.status, size, raw, reply, failure)
 
 
 def _answered(result: ProbeResult) -> bool:
     return result.reply is not None and result.failure is None
 
 
-def _has_light_replies(probes: Mapping[str, ProbeResult]) -> bool:
+def _has_both_replies(probes: Mapping[str, ProbeResult]) -> bool:
     return all(probe.path in probes and _answered(probes[probe.path]) for probe in (METRICS, MODELS))
 
 
@@ -248,7 +245,7 @@ def _covers_process(result: ProbeResult) -> bool:
 
 def _needs_models(probes: Mapping[str, ProbeResult]) -> bool:
     """Return whether `/v1/models` may have changed without a restart: only LoRA adapters do."""
-    return not _has_light_replies(probes) or can_load_adapters(probes[METRICS.path].raw)
+    return not _has_both_replies(probes) or can_load_adapters(probes[METRICS.path].raw)
 
 
 def _applies(probe: Probe, fresh: Mapping[str, ProbeResult]) -> bool:

@@ -19,14 +19,13 @@ DIGEST_BYTES = 16  # an equal digest of two bodies takes 2^64 tries
 class Probe:
     """One GET of one known path.
 
-    `expected`: every vLLM has it, a 404 is a failure. `light`: sent at every poll, the others only in a full poll.
+    `expected`: every vLLM has it, a 404 is a failure.
     `needs`: sent only when that path answered. `unless`: sent only when that path did not.
     """
 
     path: str
     source: Source
     expected: bool = False
-    light: bool = False
     needs: str | None = None
     unless: str | None = None
 
@@ -40,13 +39,13 @@ def _plugin(name: str) -> tuple[Probe, ...]:
     )
 
 
-METRICS = Probe("/metrics", Source.METRICS, expected=True, light=True)
+METRICS = Probe("/metrics", Source.METRICS, expected=True)
 INFERENCE_CONFIG = "/inference/v1/config?full=true"
 PROVIDER = Probe(INFERENCE_CONFIG, Source.CONFIG_API)
-MODELS = Probe("/v1/models", Source.MODELS, expected=True, light=True)
+MODELS = Probe("/v1/models", Source.MODELS, expected=True)
 SERVER_CONFIG = "/v1/server/config"
 
-# The first decides whether the others are sent. The last is sent at every poll, so it can close the connection.
+# The first decides whether the others are sent; the last closes the connection.
 PROBES = (
     METRICS,
     Probe("/version", Source.VERSION, expected=True),
@@ -73,10 +72,10 @@ class Reader:
     def read(self, probe: Probe, asked: Asked, body: bytes) -> Reading | Failure:
         """Return the reading of `body`, or the failure. Never raises."""
         try:
-            part = select_lines(body) if probe is METRICS else None if probe.light else body
+            part = select_lines(body) if probe is METRICS else body
         except UnreadableError:
             part = None
-        if part is None:  # different every time: counters, times
+        if part is None or probe is MODELS:  # different every time: counters, times
             return self._try(asked, body)
         key = (probe.path, blake2b(part, digest_size=DIGEST_BYTES).digest())
         if key in self._readings:
