@@ -64,8 +64,9 @@ def parse_metrics(body: bytes) -> MetricsReply:
     """Parse one page. Raises UnreadableError when it is not a page of a vLLM server."""
     if b"vllm:" not in body:
         raise UnreadableError("schema", "/metrics answers with a page that has no vllm: metric. Is this a vLLM server?")
-    info, own = _lines(body, CACHE_CONFIG, MAX_ENGINES), _lines(body, CONFIG_INFO, MAX_ENGINES)
-    starts, lora = _lines(body, START_TIME, 1), _lines(body, LORA, MAX_ENGINES)
+    page = b"\n" + body
+    info, own, lora = (_lines(page, mark, MAX_ENGINES) for mark in SELECTED)
+    starts = _lines(page, START_TIME, 1)
     name = MODEL_NAME.search(body)
     counters = None if starts else sum(float(value) for value in COUNTER.findall(body))
     return MetricsReply(
@@ -84,13 +85,14 @@ def select_lines(body: bytes) -> bytes | None:
     None for a page without start time, whose counters are read, and for what does not begin as vLLM's pages do.
     Raises UnreadableError only where `parse_metrics` does.
     """
-    starts = _lines(body, START_TIME, 1)
-    if not starts or not body.startswith(b"#") or b"vllm:" not in body:
+    page = b"\n" + body
+    starts, first = _lines(page, START_TIME, 1), page.find(b"\nvllm:")
+    if not starts or first < 0 or not body.startswith(b"#"):
         return None
-    lines = [line.encode() for mark in SELECTED for line in _lines(body, mark, MAX_ENGINES)]
-    name = MODEL_NAME.search(body)
-    first = b'vllm:{model_name="%b"' % name[1] if name else b"vllm:"
-    return b"\n".join([first, *lines, starts[0].encode()])
+    lines = [line.encode() for mark in SELECTED for line in _lines(page, mark, MAX_ENGINES)]
+    name = MODEL_NAME.search(page, first)
+    model = b'vllm:{model_name="%b"' % name[1] if name else b"vllm:"
+    return b"\n".join([model, *lines, starts[0].encode()])
 
 
 def can_load_adapters(lines: bytes) -> bool:
@@ -140,8 +142,9 @@ def _parse_series(line: str, prefix: bytes) -> Mapping[str, str]:
     return _series.get(text, lambda: MappingProxyType(parse_labels(text)))
 
 
-def _lines(body: bytes, prefix: bytes, most: int) -> list[str]:
-    page, mark = b"\n" + body, b"\n" + prefix
+def _lines(page: bytes, prefix: bytes, most: int) -> list[str]:
+    """Return the lines with this prefix; `page` begins with a newline."""
+    mark = b"\n" + prefix
     lines: list[str] = []
     start = page.find(mark)
     while start >= 0:

@@ -199,15 +199,13 @@ class Visit:
             self.etags[probe.path] = answer.etag
         if answer.is_unchanged and earlier:
             return replace(earlier, observed_at=self.now(), elapsed_seconds=elapsed)
-        result = ProbeResult(
-            probe.path, probe.source, self.now(), elapsed, status=answer.status, size_bytes=len(answer.body)
-        )
+        at = self.now()
         if answer.status == failures.NOT_FOUND and not probe.expected:
-            return result
+            return ProbeResult(probe.path, probe.source, at, elapsed, answer.status, len(answer.body))
         small = SMALL_JSON if answer.failure else SMALL.get(probe.path, SMALL_JSON)
         if len(answer.body) <= small:  # a thread costs more than the reading
-            return self._read(probe, answer, result)
-        return await asyncio.get_running_loop().run_in_executor(self.pool, self._read, probe, answer, result)
+            return self._read(probe, answer, at, elapsed)
+        return await asyncio.get_running_loop().run_in_executor(self.pool, self._read, probe, answer, at, elapsed)
 
     def _used_up(self, asked: failures.Asked) -> Failure | None:
         """Return the limit that this replica or the poll has used up."""
@@ -217,16 +215,15 @@ class Visit:
             return failures.no_time(asked)
         return failures.too_costly(asked, READ_SECONDS) if self.read_seconds > READ_SECONDS else None
 
-    def _read(self, probe: Probe, answer: Answer, result: ProbeResult) -> ProbeResult:
+    def _read(self, probe: Probe, answer: Answer, at: datetime, elapsed: float) -> ProbeResult:
         """Return the result with the answer's reply or failure."""
         began = time.thread_time()
         read = answer.failure or self.reader.read(probe, failures.Asked(self.target.id, probe.path), answer.body)
-        if isinstance(read, Failure):
-            result = replace(result, failure=read, raw=excerpt(answer.body))
-        else:
-            result = replace(result, reply=read.reply, raw=read.raw)
+        failure, reply = (read, None) if isinstance(read, Failure) else (None, read.reply)
+        raw = excerpt(answer.body) if isinstance(read, Failure) else read.raw
         self.read_seconds += time.thread_time() - began
-        return result
+        size = len(answer.body)
+        return ProbeResult(probe.path, probe.source, at, elapsed, answer.status, size, raw, reply, failure)
 
 
 def _answered(result: ProbeResult) -> bool:
