@@ -51,7 +51,7 @@ class Database:
     @contextmanager
     def written_by(self, fleet: str) -> Iterator[Connection]:
         """Hold the lock of the only writer, on the schema of this version."""
-        with self.reported("opened"), self._locked_file():
+        with self.reported(), self._locked_file():
             with self._connected(self._engine(self._connect_file)) as connection:
                 self._lock_database(connection)
                 self._migrate(connection)
@@ -61,7 +61,7 @@ class Database:
     @contextmanager
     def maintained(self) -> Iterator[Connection]:
         """Open an existing history for writing next to its writer."""
-        with self.reported("opened"):
+        with self.reported():
             self._need_file()
             with self._connected(self._engine(self._connect_file)) as connection:
                 self._check_version(connection)
@@ -70,25 +70,25 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Open an existing history for reading next to its writer."""
-        with self.reported("opened"):
+        with self.reported():
             self._need_file()
             with self._connected(self._engine(self._connect_read_only)) as connection:
                 self._check_version(connection)
                 yield connection
 
     @contextmanager
-    def reported(self, what: str) -> Iterator[None]:
+    def reported(self) -> Iterator[None]:
         """Turn an error of the database or the disk into a HistoryError."""
         try:
             yield
         except DBAPIError as error:
-            raise HistoryError(f"The history {self.place} cannot be {what}: {_first_line(error.orig)}.") from None
+            raise HistoryError(f"The history {self.place} cannot be used: {_first_line(error.orig)}.") from None
         except SQLAlchemyError as error:
-            raise HistoryError(f"The history {self.place} cannot be {what}: {_first_line(error)}.") from None
+            raise HistoryError(f"The history {self.place} cannot be used: {_first_line(error)}.") from None
         except ModuleNotFoundError:
             raise HistoryError("A history in PostgreSQL needs psycopg: pip install -r requirements-postgres.txt.") from None
         except OSError as error:
-            raise HistoryError(f"The history {self.place} cannot be {what}: {error.strerror}.") from None
+            raise HistoryError(f"The history {self.place} cannot be used: {error.strerror}.") from None
 
     def _engine(self, connect: Any) -> Engine:
         """Return an engine without a pool; transactions of SQLite begin as SQLAlchemy's do."""

@@ -68,12 +68,14 @@ def _body(name: str) -> Column[Any]:
 # `fleet`: the name of the fleet whose history this is.
 meta = Table("meta", METADATA, Column("key", String(40), primary_key=True), Column("value", Text, nullable=False))
 
-# JSON that spans share, compressed; `sha` is the SHA-256 of the JSON.
+# JSON that spans share, compressed; `sha` is the SHA-256 of the JSON. `base` is the similar body that its compression
+# refers to, which has none.
 body = Table(
     "body",
     METADATA,
     Column("id", ID, primary_key=True),
     Column("sha", LargeBinary(32), nullable=False, unique=True),
+    Column("base", ID, ForeignKey("body.id"), index=True),
     Column("content", LargeBinary, nullable=False),
 )
 
@@ -102,6 +104,7 @@ replica_span = _span(
     Column("document", String(20), index=True),
     _body("process"),
     _body("answers"),
+    Column("fresh", Boolean, nullable=False),
     Column("observed_at", Moment),
     Column("times", Text, nullable=False),
 )
@@ -145,4 +148,6 @@ watch = Table(
 
 SPANS = (replica_span, document_span, fleet_span, finding_span)
 # The columns that refer to a body.
-BODY_REFERENCES = (replica_span.c.process, replica_span.c.answers, document_span.c.body, fleet_span.c.body)
+BODY_REFERENCES = (
+    replica_span.c.process, replica_span.c.answers, document_span.c.body, fleet_span.c.body, body.c.base,
+)  # fmt: skip

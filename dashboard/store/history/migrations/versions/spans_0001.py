@@ -17,6 +17,7 @@ def upgrade() -> None:
         "body",
         sa.Column("id", ID, primary_key=True),
         sa.Column("sha", sa.LargeBinary(32), nullable=False, unique=True),
+        sa.Column("base", ID, sa.ForeignKey("body.id"), index=True),
         sa.Column("content", sa.LargeBinary, nullable=False),
     )
     op.create_table(
@@ -39,6 +40,7 @@ def upgrade() -> None:
         sa.Column("document", sa.String(20), index=True),
         _body("process"),
         _body("answers"),
+        sa.Column("fresh", sa.Boolean, nullable=False),
         sa.Column("observed_at", sa.BigInteger),
         sa.Column("times", sa.Text, nullable=False),
     )
