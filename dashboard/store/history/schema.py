@@ -141,13 +141,18 @@ poll = Table(
 watch = Table(
     "watch",
     METADATA,
-    Column("from_at", Moment, primary_key=True, autoincrement=False),
+    Column("id", ID, primary_key=True),
+    Column("from_at", Moment, nullable=False),
     Column("to_at", Moment, nullable=False),
     Column("due", Moment, nullable=False),
 )
 
 SPANS = (replica_span, document_span, fleet_span, finding_span)
-# The columns that refer to a body.
+# The columns that refer to a body, each with its table; the base of a body is one of them, under another name.
 BODY_REFERENCES = (
-    replica_span.c.process, replica_span.c.answers, document_span.c.body, fleet_span.c.body, body.c.base,
-)  # fmt: skip
+    (replica_span, "process"),
+    (replica_span, "answers"),
+    (document_span, "body"),
+    (fleet_span, "body"),
+    (body.alias("derived"), "base"),
+)

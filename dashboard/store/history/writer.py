@@ -5,7 +5,7 @@ import json
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from datetime import datetime
+from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -20,7 +20,9 @@ from dashboard.rules.findings import Finding
 from dashboard.store.history.bodies import BodyWriter, Content, chunks
 from dashboard.store.history.database import Database
 from dashboard.store.history.parts import ReplicaParts, document_part, fleet_part, replica_parts
+from dashboard.store.history.retention import Retention, prune_step
 from dashboard.store.history.schema import (
+    EPOCH,
     body,
     document_span,
     finding_span,
@@ -32,6 +34,7 @@ from dashboard.store.history.schema import (
 )
 
 FINGERPRINT_DIGITS = 16
+PRUNE_PAUSE = timedelta(hours=1)  # after everything old was deleted, a step at each poll
 _ANSWER = attrgetter("path", "source", "status", "failure")
 ReplicaKey = tuple[str, str]  # address, pod
 
@@ -44,9 +47,9 @@ class Open(NamedTuple):
 
 
 class Last(NamedTuple):
-    """The last watch: its first and its last poll, and when the next poll is due."""
+    """The last watch: its row, its last poll, and when the next poll is due."""
 
-    from_at: datetime
+    id: int
     to_at: datetime
     due: datetime
 
@@ -66,10 +69,12 @@ def fingerprint(finding: Finding) -> str:
 class HistoryWriter:
     """Records polls. After an error it opens the database again, and reads what was recorded last."""
 
-    def __init__(self, database: Database, fleet: str) -> None:
+    def __init__(self, database: Database, fleet: str, retention: Retention = Retention()) -> None:
         """Open nothing yet. `fleet` is the fleet's name."""
         self.database = database
         self.fleet = fleet
+        self.retention = retention
+        self._prune_at = EPOCH
         self._opened = ExitStack()
         self._state: _State | None = None
 
@@ -85,6 +90,8 @@ class HistoryWriter:
                 if self._state is None:
                     self._state = _State(self._opened.enter_context(self.database.written_by(self.fleet)))
                 self._state.record(fleet, fleet.polled_at, due)
+                if fleet.polled_at >= self._prune_at and not self._state.prune(fleet.polled_at, self.retention):
+                    self._prune_at = fleet.polled_at + PRUNE_PAUSE
         except ClockError:
             raise
         except BaseException:
@@ -129,6 +136,9 @@ class _State:
             self._record_findings(fleet, at)
             last = self._record_poll(fleet, at, due)
         self._last, self._before = last, fleet
+
+    def prune(self, at: datetime, retention: Retention) -> int:
+        return prune_step(self._connection, at, retention)
 
     def _record_fleet(self, fleet: Fleet, at: datetime) -> None:
         before = self._before
@@ -211,11 +221,11 @@ class _State:
             poll.insert().values(at=at, due=due, answered=counts.answered, total=counts.targets)
         )
         if self._last is None or at > self._last.due:
-            self._connection.execute(watch.insert().values(from_at=at, to_at=at, due=due))
-            return Last(at, at, due)
-        first = self._last.from_at
-        self._connection.execute(update(watch).where(watch.c.from_at == first).values(to_at=at, due=due))
-        return Last(first, at, due)
+            added = watch.insert().returning(watch.c.id)
+            row = self._connection.execute(added, {"from_at": at, "to_at": at, "due": due}).scalar_one()
+            return Last(row, at, due)
+        self._connection.execute(update(watch).where(watch.c.id == self._last.id).values(to_at=at, due=due))
+        return self._last._replace(to_at=at, due=due)
 
     def _new(self, table: Table, states: Mapping[Any, Hashable]) -> list[Any]:
         """Return the keys of spans that begin now."""
@@ -297,7 +307,8 @@ STATES: Mapping[Table, tuple[str, ...]] = {
 
 
 def _last_watch(connection: Connection) -> Last | None:
-    row = connection.execute(select(watch).order_by(watch.c.from_at.desc()).limit(1)).one_or_none()
+    c = watch.c
+    row = connection.execute(select(c.id, c.to_at, c.due).order_by(c.from_at.desc()).limit(1)).one_or_none()
     return Last(*row) if row else None
 
 

@@ -66,7 +66,8 @@ def upgrade() -> None:
     )
     op.create_table(
         "watch",
-        sa.Column("from_at", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("id", ID, primary_key=True),
+        sa.Column("from_at", sa.BigInteger, nullable=False),
         sa.Column("to_at", sa.BigInteger, nullable=False),
         sa.Column("due", sa.BigInteger, nullable=False),
     )
