@@ -57,7 +57,8 @@ class Last(NamedTuple):
 def replica_key(one: Replica) -> ReplicaKey:
     """Return what identifies a replica: with another pod a reused address is another replica."""
     labels = one.labels
-    return one.id, labels.get("pod_uid") or "/".join(labels[name] for name in ("namespace", "pod") if name in labels)
+    pod = labels.get("pod_uid") or "/".join(labels[name] for name in ("namespace", "pod") if name in labels)
+    return _storable(one.id), _storable(pod)
 
 
 def fingerprint(finding: Finding) -> str:
@@ -263,9 +264,19 @@ def _replica_state(one: Replica, contents: Sequence[Content]) -> Hashable:
 
 
 def _columns(one: Replica) -> dict[str, Any]:
-    names = ("name", "pool", "version", "started_at", "document", "fresh", "observed_at")
-    reason = one.failure.kind if one.failure else None
-    return {"state": str(one.state), "reason": reason, **{name: getattr(one, name) for name in names}}
+    names = ("started_at", "document", "fresh", "observed_at")
+    texts = {name: getattr(one, name) for name in ("name", "pool", "version")}
+    return {
+        "state": str(one.state),
+        "reason": str(one.failure.kind) if one.failure else None,
+        **{name: getattr(one, name) for name in names},
+        **{name: None if text is None else _storable(text) for name, text in texts.items()},
+    }
+
+
+def _storable(text: str) -> str:
+    """Return a foreign text as every database stores it: PostgreSQL has no zero bytes."""
+    return text.replace("\0", "\ufffd").encode(errors="replace").decode()
 
 
 def _finding_columns(same: Sequence[Finding]) -> dict[str, Any]:
@@ -273,12 +284,12 @@ def _finding_columns(same: Sequence[Finding]) -> dict[str, Any]:
     first = min(same, key=lambda each: (each.suppression is not None, each.severity.rank))
     return {
         "rule": first.rule,
-        "subject": first.subject,
+        "subject": _storable(first.subject),
         "severity": str(first.severity),
         "suppressed": first.suppression is not None,
         "ruleset": RULE_SET,
         "findings": len(same),
-        "sentence": first.sentence,
+        "sentence": _storable(first.sentence),
     }
 
 
