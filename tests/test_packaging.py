@@ -21,7 +21,12 @@ from tests.serving import ROOT, free_port, started, wait_until_healthy
 from tests.tools.provider_wheel import CUT, WHOLE, cut
 
 PROJECT = (
-    "LICENSE", "README.md", "pyproject.toml", "requirements.txt", "requirements-pdf.txt", "requirements-postgres.txt",
+    "LICENSE",
+    "README.md",
+    "pyproject.toml",
+    "requirements.txt",
+    "requirements-pdf.txt",
+    "requirements-postgres.txt",
 )
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
 REQUIREMENT = re.compile(r"^[a-z][\w-]*", re.MULTILINE)

@@ -39,8 +39,4 @@ def test_every_entry_has_hashes_and_no_index_or_host() -> None:
 
 
 def test_every_requirement_has_a_range() -> None:
-    assert not [
-        str(each)
-        for each in (each for name in FILES for each in requirements(name))
-        if not each.specifier
-    ]
+    assert not [str(each) for each in (each for name in FILES for each in requirements(name)) if not each.specifier]

@@ -1,7 +1,7 @@
 """Processor time, memory and size of the history of 1,000 replicas.
 
-Run it with `python -m tests.benchmarks.bench_history`. The year has a rollout each week: every pod is new, in its name, its
-identity settings, its blocks and the memory of its devices; the documents of its pool change.
+Run it with `python -m tests.benchmarks.bench_history`. The year has a rollout each week: every pod is new, in its name,
+its identity settings, its blocks and the memory of its devices; the documents of its pool change.
 """
 
 import gc
@@ -35,7 +35,7 @@ def main() -> int:
     gc.collect()
     gc.freeze()
     with TemporaryDirectory() as folder:
-        history = Recorded(Path(folder), base.name)
+        history = Recorded(Path(folder))
         before = _memory()
         first = _seconds(lambda: history.record(base))
         same = min(_seconds(lambda number=number: history.record(_as_polled(base, number))) for number in range(1, 9))  # type: ignore[misc]
@@ -49,7 +49,7 @@ def main() -> int:
         opened = _seconds(lambda: history.reader.fleet_at(AT))
         history.writer.close()
     with TemporaryDirectory() as folder:
-        history = Recorded(Path(folder), base.name)
+        history = Recorded(Path(folder))
         fleet = base
         history.record(fleet)
         for week in range(1, WEEKS + 1):
@@ -78,7 +78,7 @@ def main() -> int:
             Row("a poll in which nothing changed, ms", same * 1e3, 20),
             Row("a poll in which 100 restarted, ms", max(changes) * 1e3, 200),
             Row("the fleet at a past time after the first, same week, ms", near * 1e3, 100),
-            Row("the fleet of another week, every replica restarted, ms", max(costs) * 1e3, 1_000),
+            Row("the fleet of another week, every replica restarted, s", max(costs), 2),
             Row("a year, MB", size / 1e6, 150),
             Row("memory of the writer, MB", writing / 1e6, 60),
         ]

@@ -9,7 +9,12 @@ from tests.serving import ROOT
 from tests.tools.provider_wheel import cut
 
 PROJECT = (
-    "LICENSE", "README.md", "pyproject.toml", "requirements.txt", "requirements-pdf.txt", "requirements-postgres.txt",
+    "LICENSE",
+    "README.md",
+    "pyproject.toml",
+    "requirements.txt",
+    "requirements-pdf.txt",
+    "requirements-postgres.txt",
 )
 
 

@@ -52,9 +52,7 @@ def read_snapshot(raw: bytes) -> Fleet:
 def derive_saved(saved: SavedFleet, before: Fleet | None = None) -> Fleet:
     """Compare and evaluate what was saved. What `before` derived from equal input is reused."""
     at = saved.polled_at
-    fleet = assembled(
-        saved.name, saved.replicas, saved.documents, polled_at=at, ignore=saved.ignored, before=before
-    )
+    fleet = assembled(saved.name, saved.replicas, saved.documents, polled_at=at, ignore=saved.ignored, before=before)
     fleet = replace(fleet, policy=saved.policy, discovery_errors=saved.discovery_errors)
     return inspected(fleet, at, before=before)
 

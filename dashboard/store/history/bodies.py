@@ -11,7 +11,7 @@ from dashboard.store.history.schema import body
 
 MOST_PARAMETERS = 500  # of one statement; SQLite before 3.32 takes 999
 T = TypeVar("T")
-LEVEL = 9  # half as fast as the default and 5 % smaller; bodies are small
+LEVEL = 6  # zlib's own default
 
 
 class Content(NamedTuple):
@@ -62,7 +62,10 @@ def read_bodies(connection: Connection, ids: Collection[int]) -> dict[int, bytes
     rows = _rows(connection, ids)
     bases = _rows(connection, {base for base, _ in rows.values() if base is not None} - rows.keys())
     whole = {key: decompress(content) for key, (base, content) in {**bases, **rows}.items() if base is None}
-    return {key: decompress(content, whole[base]) if base is not None else whole[key] for key, (base, content) in rows.items()}
+    return {
+        key: decompress(content, whole[base]) if base is not None else whole[key]
+        for key, (base, content) in rows.items()
+    }
 
 
 def compress(content: bytes, base: bytes = b"") -> bytes:
@@ -85,7 +88,7 @@ def chunks(items: Collection[T]) -> Iterator[list[T]]:
 
 
 def _known_ids(connection: Connection, shas: Collection[bytes]) -> dict[bytes, int]:
-    found = {}
+    found: dict[bytes, int] = {}
     for some in chunks(shas):
         rows = connection.execute(select(body.c.sha, body.c.id).where(body.c.sha.in_(some)))
         found |= {bytes(sha): key for sha, key in rows}

@@ -3,14 +3,13 @@
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, select, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, select, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
@@ -28,11 +27,13 @@ LOCK_NUMBER = 8_517_233  # of PostgreSQL's advisory lock, one for each database
 FLEET = "fleet"  # the key of the fleet's name
 SECOND_WRITER = "another process records the history {place}; this one only reads it"
 
+Connect = Callable[[], sqlite3.Connection]
+
 
 class Database:
     """The database of a history. Each method raises HistoryError with a sentence where it cannot be opened."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str | URL) -> None:
         """Open nothing yet."""
         try:
             self._url = make_url(url)
@@ -51,30 +52,27 @@ class Database:
     @contextmanager
     def written_by(self, fleet: str) -> Iterator[Connection]:
         """Hold the lock of the only writer, on the schema of this version."""
-        with self.reported(), self._locked_file():
-            with self._connected(self._engine(self._connect_file)) as connection:
-                self._lock_database(connection)
-                self._migrate(connection)
-                self._claim(connection, fleet)
-                yield connection
+        with self.reported(), self._locked_file(), self._connected(self._connect_file) as connection:
+            self._lock_database(connection)
+            self._migrate(connection)
+            self._claim(connection, fleet)
+            yield connection
 
     @contextmanager
     def maintained(self) -> Iterator[Connection]:
         """Open an existing history for writing next to its writer."""
-        with self.reported():
-            self._need_file()
-            with self._connected(self._engine(self._connect_file)) as connection:
-                self._check_version(connection)
-                yield connection
+        self._need_file()
+        with self.reported(), self._connected(self._connect_file) as connection:
+            self._check_version(connection)
+            yield connection
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Open an existing history for reading next to its writer."""
-        with self.reported():
-            self._need_file()
-            with self._connected(self._engine(self._connect_read_only)) as connection:
-                self._check_version(connection)
-                yield connection
+        self._need_file()
+        with self.reported(), self._connected(self._connect_read_only) as connection:
+            self._check_version(connection)
+            yield connection
 
     @contextmanager
     def reported(self) -> Iterator[None]:
@@ -86,11 +84,13 @@ class Database:
         except SQLAlchemyError as error:
             raise HistoryError(f"The history {self.place} cannot be used: {_first_line(error)}.") from None
         except ModuleNotFoundError:
-            raise HistoryError("A history in PostgreSQL needs psycopg: pip install -r requirements-postgres.txt.") from None
+            raise HistoryError(
+                "A history in PostgreSQL needs psycopg: pip install -r requirements-postgres.txt."
+            ) from None
         except OSError as error:
             raise HistoryError(f"The history {self.place} cannot be used: {error.strerror}.") from None
 
-    def _engine(self, connect: Any) -> Engine:
+    def _engine(self, connect: Connect) -> Engine:
         """Return an engine without a pool; transactions of SQLite begin as SQLAlchemy's do."""
         if self.file is None:
             settings = {"connect_timeout": CONNECT_SECONDS, "options": f"-c statement_timeout={STATEMENT_MILLISECONDS}"}
@@ -103,7 +103,8 @@ class Database:
         return engine
 
     @contextmanager
-    def _connected(self, engine: Engine) -> Iterator[Connection]:
+    def _connected(self, connect: Connect) -> Iterator[Connection]:
+        engine = self._engine(connect)
         try:
             with engine.connect() as connection:
                 yield connection
@@ -112,10 +113,10 @@ class Database:
 
     def _connect_file(self) -> sqlite3.Connection:
         """Connect to the file, a private one where it is new. A commit survives the end of the process."""
-        assert self.file is not None
-        self.file.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-        os.close(os.open(self.file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE))
-        connection = self._connect(f"file:{quote(str(self.file))}")
+        file = Path(str(self.file))
+        file.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE))
+        connection = self._connect(f"file:{quote(str(file))}")
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute("PRAGMA foreign_keys=ON")
@@ -176,7 +177,7 @@ class Database:
     def _check_version(self, connection: Connection) -> None:
         if (found := self._version(connection)) != HEAD:
             raise HistoryError(
-                f"The history {self.place} has schema {found}, older than {HEAD}; start the dashboard once to migrate it."
+                f"The history {self.place} has schema {found}, older than {HEAD}: a dashboard migrates it."
             )
 
     def _migrate(self, connection: Connection) -> None:

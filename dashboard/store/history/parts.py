@@ -50,9 +50,12 @@ def fleet_part(fleet: Fleet, at: datetime) -> bytes:
     return to_json({name: part for name, part in whole.items() if name not in FLEET_TIMES})
 
 
-def document_part(fleet: Fleet, key: str, at: datetime) -> bytes:
-    """Return the settings of a document as JSON."""
-    return to_json(_written(fleet, (), {key: fleet.documents[key]}, at)["documents"][key])
+def document_parts(fleet: Fleet, keys: Sequence[str], at: datetime) -> dict[str, bytes]:
+    """Return the settings of documents as JSON."""
+    if not keys:
+        return {}
+    written = _written(fleet, (), {key: fleet.documents[key] for key in keys}, at)["documents"]
+    return {key: to_json(settings) for key, settings in written.items()}
 
 
 def replica_parts(fleet: Fleet, replicas: Sequence[Replica], at: datetime) -> Iterator[ReplicaParts]:

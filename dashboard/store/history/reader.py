@@ -26,7 +26,6 @@ from dashboard.store.history.schema import (
     watch,
 )
 
-
 REPLICA_COLUMNS = ("id", "from_at", "document", "process", "answers", "observed_at", "times")
 
 
@@ -89,7 +88,10 @@ class HistoryReader:
             raise HistoryError(f"The history has no poll at {iso(time)} or before; {begins}.")
         if time < found.to_at:
             exact = connection.scalar(
-                select(poll.c.at).where(poll.c.at <= time, poll.c.at >= found.from_at).order_by(poll.c.at.desc()).limit(1)
+                select(poll.c.at)
+                .where(poll.c.at <= time, poll.c.at >= found.from_at)
+                .order_by(poll.c.at.desc())
+                .limit(1)
             )
             return exact or time, None  # the time of an older poll is not kept
         if time <= found.due:
@@ -149,7 +151,7 @@ class HistoryReader:
             replica_span, (replica_span.c.replica_id == replica.c.id) & replica_span.c.to_at.is_(None)
         )
         with self._database.read() as connection, connection.begin():
-            return {address: first_seen for address, first_seen in connection.execute(query)}
+            return {row.address: row.first_seen for row in connection.execute(query)}
 
     def finding_sightings(self) -> dict[str, Sighting]:
         """Return the sightings of each finding by its fingerprint, as long as the history is kept."""

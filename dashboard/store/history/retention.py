@@ -19,6 +19,9 @@ class Retention(NamedTuple):
     polls: timedelta = timedelta(days=30)
 
 
+KEPT = Retention()
+
+
 class Stats(NamedTuple):
     """The size of a history: rows by table, bytes on the disk (None: unknown), its first and its last poll."""
 

@@ -1,8 +1,8 @@
 """The tables of the history. A migration in `migrations/versions` makes each of them.
 
 A span is a state that lasts from the poll at `from_at` until before the poll at `to_at`, null while it lasts.
-`last_seen` is the last poll that confirmed it: the change came between `last_seen` and `to_at`. Of a span that lasts it is
-null: it is the end of the last watch.
+`last_seen` is the last poll that confirmed it: the change came between `last_seen` and `to_at`. Of a span that lasts it
+is null: it is the end of the last watch.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -114,7 +114,7 @@ document_span = _span("document_span", Column("document", String(20), nullable=F
 # What belongs to no replica: options in force, notes, sources of targets that cannot be read, rule set.
 fleet_span = _span("fleet_span", _body("body"))
 
-# `fingerprint` is that of rule, pools and setting paths. `sentence` and `findings`, their number, are those at `from_at`.
+# `fingerprint` is that of rule, pools and setting paths. `sentence` and the number `findings` are those at `from_at`.
 finding_span = _span(
     "finding_span",
     Column("fingerprint", String(20), nullable=False, index=True),

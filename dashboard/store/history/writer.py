@@ -19,8 +19,8 @@ from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import Finding
 from dashboard.store.history.bodies import BodyWriter, Content, chunks
 from dashboard.store.history.database import Database
-from dashboard.store.history.parts import ReplicaParts, document_part, fleet_part, replica_parts
-from dashboard.store.history.retention import Retention, prune_step
+from dashboard.store.history.parts import ReplicaParts, document_parts, fleet_part, replica_parts
+from dashboard.store.history.retention import KEPT, Retention, prune_step
 from dashboard.store.history.schema import (
     EPOCH,
     body,
@@ -70,10 +70,9 @@ def fingerprint(finding: Finding) -> str:
 class HistoryWriter:
     """Records polls. After an error it opens the database again, and reads what was recorded last."""
 
-    def __init__(self, database: Database, fleet: str, retention: Retention = Retention()) -> None:
-        """Open nothing yet. `fleet` is the fleet's name."""
+    def __init__(self, database: Database, retention: Retention = KEPT) -> None:
+        """Open nothing yet."""
         self.database = database
-        self.fleet = fleet
         self.retention = retention
         self._prune_at = EPOCH
         self._opened = ExitStack()
@@ -88,8 +87,11 @@ class HistoryWriter:
             return
         try:
             with self.database.reported():
+                if self._state is not None and self._state.fleet != fleet.name:
+                    self.close()
                 if self._state is None:
-                    self._state = _State(self._opened.enter_context(self.database.written_by(self.fleet)))
+                    opened = self._opened.enter_context(self.database.written_by(fleet.name))
+                    self._state = _State(opened, fleet.name)
                 self._state.record(fleet, fleet.polled_at, due)
                 if fleet.polled_at >= self._prune_at and not self._state.prune(fleet.polled_at, self.retention):
                     self._prune_at = fleet.polled_at + PRUNE_PAUSE
@@ -113,7 +115,8 @@ class ClockError(HistoryError):
 class _State:
     """What was recorded last, in memory, and the connection to record more."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, fleet: str) -> None:
+        self.fleet = fleet
         self._connection = connection
         self._bodies = BodyWriter()
         self._before: Fleet | None = None  # as recorded by this process
@@ -152,11 +155,8 @@ class _State:
     def _record_documents(self, fleet: Fleet, at: datetime) -> None:
         known = self._before.documents if self._before else {}
         opened = self._open[document_span]
-        changed = {
-            key: Content(document_part(fleet, key, at))
-            for key, document in fleet.documents.items()
-            if key not in known or known[key] != document
-        }
+        different = [key for key, each in fleet.documents.items() if key not in known or known[key] != each]
+        changed = {key: Content(content) for key, content in document_parts(fleet, different, at).items()}
         states = {key: changed[key].sha if key in changed else opened[key].state for key in fleet.documents}
         self._replace(document_span, states, changed, at)
 
@@ -218,9 +218,7 @@ class _State:
 
     def _record_poll(self, fleet: Fleet, at: datetime, due: datetime) -> Last:
         counts = fleet.coverage
-        self._connection.execute(
-            poll.insert().values(at=at, due=due, answered=counts.answered, total=counts.targets)
-        )
+        self._connection.execute(poll.insert().values(at=at, due=due, answered=counts.answered, total=counts.targets))
         if self._last is None or at > self._last.due:
             added = watch.insert().returning(watch.c.id)
             row = self._connection.execute(added, {"from_at": at, "to_at": at, "due": due}).scalar_one()

@@ -19,9 +19,9 @@ DUE = 3 * POLL  # after a poll without another one there is a gap
 class Recorded:
     """The history of one fleet in a folder."""
 
-    def __init__(self, folder: Path, fleet: str = "prod") -> None:
+    def __init__(self, folder: Path) -> None:
         self.database = Database(f"sqlite:///{folder / 'history.db'}")
-        self.writer = HistoryWriter(self.database, fleet)
+        self.writer = HistoryWriter(self.database)
         self.reader = HistoryReader(self.database)
 
     def record(self, fleet: Fleet, due: timedelta = DUE) -> None:

@@ -59,9 +59,7 @@ def polled(step: Step, at: datetime) -> Fleet:
         for number, answer in enumerate(step.answers)
         if answer != "gone"
     ]
-    fleet = build_fleet(
-        "prod", snapshots, polled_at=at, interval=INTERVAL, ignore=step.ignored, policy=step.policy
-    )
+    fleet = build_fleet("prod", snapshots, polled_at=at, interval=INTERVAL, ignore=step.ignored, policy=step.policy)
     return replace(fleet, discovery_errors=step.errors)
 
 
@@ -116,7 +114,7 @@ def test_the_first_poll_of_any_fleet_is_restored_with_all_times(make: Callable[[
 
 def restored(fleet: Fleet, folder: Path) -> bytes:
     """Record a fleet, and return the content of what is read."""
-    history = Recorded(folder, fleet.name)
+    history = Recorded(folder)
     history.record(fleet)
     assert fleet.polled_at is not None
     read = history.reader.fleet_at(fleet.polled_at).fleet
@@ -125,7 +123,7 @@ def restored(fleet: Fleet, folder: Path) -> bytes:
 
 
 def test_a_poll_without_a_change_adds_no_span(demo_fleet: Fleet, tmp_path: Path) -> None:
-    history = Recorded(tmp_path, demo_fleet.name)
+    history = Recorded(tmp_path)
     history.record(demo_fleet)
     spans = {table: history.rows(table) for table in ("replica_span", "document_span", "finding_span", "body")}
     history.record(later(demo_fleet, POLL))

@@ -3,6 +3,7 @@
 import re
 import sqlite3
 import stat
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from dashboard.errors import HistoryError
 from dashboard.store.history import database as opening
 from dashboard.store.history.database import Database
+from dashboard.store.history.schema import HEAD
 from tests.polled_fleets import at, built, unreachable
 from tests.store.folders import full_disk
 from tests.store.history.recorded import DUE, POLL, Recorded, later, shown
@@ -54,25 +56,28 @@ def test_a_second_writer_is_refused_until_the_first_ends(history: Recorded, tmp_
 
 def test_reading_goes_on_next_to_the_writer_and_changes_nothing(history: Recorded) -> None:
     assert FLEET.polled_at is not None
-    with history.database.read() as connection, pytest.raises(HistoryError, match="readonly"), history.database.reported():
+    with (
+        history.database.read() as connection,
+        pytest.raises(HistoryError, match="readonly"),
+        history.database.reported(),
+    ):
         connection.exec_driver_sql("DELETE FROM poll")
     assert shown(history.reader.fleet_at(FLEET.polled_at).fleet) == shown(FLEET)
 
 
-def test_the_history_of_another_fleet_is_refused(history: Recorded, tmp_path: Path) -> None:
-    history.writer.close()
+def test_the_history_of_another_fleet_is_refused(history: Recorded) -> None:
     with refused(
         "The history history.db is that of the fleet “prod”, not of “test”; choose another history.url, or the former "
         "name."
     ):
-        Recorded(tmp_path, "test").record(FLEET)
+        history.record(replace(FLEET, name="test"))
 
 
 def test_a_newer_schema_is_refused_by_writers_and_readers(history: Recorded) -> None:
     history.writer.close()
     _execute(file_of(history), "UPDATE alembic_version SET version_num = '9999'")
     sentence = (
-        f"The history history.db has schema 9999, newer than {opening.HEAD} of this version; start the newer version, "
+        f"The history history.db has schema 9999, newer than {HEAD} of this version; start the newer version, "
         "or choose another history.url."
     )
 
@@ -110,7 +115,9 @@ def test_a_missing_history_is_not_made_by_reading(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("url", ["", "history.db", "sqlite://", "mysql://root:secret@db/history"])
 def test_a_url_of_no_database_is_refused_without_its_password(url: str) -> None:
-    with pytest.raises(HistoryError, match=r"^The URL of the history [^/]*; write sqlite|^The URL .* names neither") as raised:
+    with pytest.raises(
+        HistoryError, match=r"^The URL of the history [^/]*; write sqlite|^The URL .* names neither"
+    ) as raised:
         Database(url)
     assert "secret" not in str(raised.value)
 
@@ -121,9 +128,7 @@ def test_a_folder_in_place_of_the_file_is_a_sentence(tmp_path: Path) -> None:
         Recorded(tmp_path).record(FLEET)
 
 
-def test_a_locked_database_is_a_gap_and_recording_goes_on(
-    history: Recorded, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_locked_database_is_a_gap_and_recording_goes_on(history: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "BUSY_SECONDS", 0.0)
     history.restart()
     other = sqlite3.connect(file_of(history), isolation_level=None)
@@ -142,7 +147,10 @@ def test_a_locked_database_is_a_gap_and_recording_goes_on(
 
 def test_a_full_disk_loses_one_poll_only(history: Recorded) -> None:
     grown = built(*[at(number) for number in range(60)], polled_at=FLEET.polled_at + POLL)  # type: ignore[operator]
-    with full_disk(100_000), pytest.raises(HistoryError, match="cannot be used: (disk I/O error|database or disk is full)"):
+    with (
+        full_disk(100_000),
+        pytest.raises(HistoryError, match=r"cannot be used: (disk I/O error|database or disk is full)"),
+    ):
         history.record(grown)
 
     last = later(grown, POLL)

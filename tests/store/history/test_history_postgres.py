@@ -64,17 +64,17 @@ def test_two_dashboards_share_a_history_and_survive_the_end_of_the_server(server
     fleet = built_of_captures()
     assert fleet.polled_at is not None
     database = Database(server.url())
-    first, second = HistoryWriter(database, fleet.name), HistoryWriter(database, fleet.name)
+    first, second = HistoryWriter(database), HistoryWriter(database)
     reader = HistoryReader(database)
     first.record(fleet, fleet.polled_at + DUE)
-    with pytest.raises(HistoryError, match="^Another process records the history postgres at localhost; this one only"):
+    with pytest.raises(HistoryError, match=r"^Another process records the history postgres at localhost; this one"):
         second.record(fleet, fleet.polled_at + DUE)
     assert content_of(reader.fleet_at(fleet.polled_at).fleet) == content_of(fleet)
 
     first.close()
     second.record(later(fleet, POLL), fleet.polled_at + POLL + DUE)
     server.stop()
-    with pytest.raises(HistoryError, match="^The history postgres at localhost cannot be used: "):
+    with pytest.raises(HistoryError, match=r"^The history postgres at localhost cannot be used: "):
         second.record(later(fleet, 2 * POLL), fleet.polled_at + 2 * POLL + DUE)
     server.start()
     second.record(later(fleet, 9 * POLL), fleet.polled_at + 9 * POLL + DUE)
@@ -93,7 +93,7 @@ def test_texts_that_postgresql_does_not_store_are_replaced_in_columns_only(serve
         connection.exec_driver_sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     own = builders.document()
     fleet = builders.fleet([builders.replica("a\0b", pool="c\0d", document=own)], [own], name="odd")
-    history = Recorded(Path("/"), "odd")
+    history = Recorded(Path("/"))
     history.writer.database = history.database = Database(server.url())
     history.record(fleet)
     history.writer.close()

@@ -90,6 +90,6 @@ def test_a_time_before_the_oldest_kept_span_is_refused(tmp_path: Path) -> None:
         history.record(polled(Step(STORY[number], Policy(), (), (), POLL, False), AT + number * DAY), due=2 * DAY)
     list(prune(history.database, AT + 11 * DAY + POLL, KEPT))
 
-    with pytest.raises(HistoryError, match="has no poll at .* or before; the first one is of"):
+    with pytest.raises(HistoryError, match=r"has no poll at .* or before; the first one is of"):
         history.reader.fleet_at(AT + DAY)
     assert history.reader.fleet_at(AT + 2 * DAY).gap is None

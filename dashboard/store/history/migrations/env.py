@@ -4,7 +4,5 @@ from alembic import context
 
 from dashboard.store.history.schema import METADATA
 
-context.configure(
-    connection=context.config.attributes["connection"], target_metadata=METADATA, transactional_ddl=True
-)
+context.configure(connection=context.config.attributes["connection"], target_metadata=METADATA, transactional_ddl=True)
 context.run_migrations()
