@@ -2,11 +2,12 @@
 
 import hashlib
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import NamedTuple, TypeVar
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection, select
 
+from dashboard.store.history.parts import ReplicaParts, StoredReplica
 from dashboard.store.history.schema import body
 
 MOST_PARAMETERS = 500  # of one statement; SQLite before 3.32 takes 999
@@ -66,6 +67,19 @@ def read_bodies(connection: Connection, ids: Collection[int]) -> dict[int, bytes
         key: decompress(content, whole[base]) if base is not None else whole[key]
         for key, (base, content) in rows.items()
     }
+
+
+def stored_replicas(connection: Connection, rows: Sequence[Mapping[Any, Any]]) -> list[StoredReplica]:
+    """Return the parts of replicas of which spans or pins are the rows."""
+    bodies = read_bodies(connection, {row[name] for row in rows for name in ("process", "answers")})
+    return [
+        StoredReplica(
+            ReplicaParts(bodies[row["process"]], bodies[row["answers"]], row["times"]),
+            row["document"],
+            row["observed_at"],
+        )
+        for row in rows
+    ]
 
 
 def compress(content: bytes, base: bytes = b"") -> bytes:

@@ -11,9 +11,9 @@ from dashboard.analysis.documents.load import derive_saved
 from dashboard.errors import HistoryError
 from dashboard.fleet import Document, Replica
 from dashboard.fleet.formatting import iso
-from dashboard.store.history.bodies import read_bodies
+from dashboard.store.history.bodies import read_bodies, stored_replicas
 from dashboard.store.history.database import Database
-from dashboard.store.history.parts import BATCH, ReplicaParts, StoredReplica, read_notes, read_parts
+from dashboard.store.history.parts import BATCH, read_notes, read_parts
 from dashboard.store.history.schema import (
     EPOCH,
     MICROSECOND,
@@ -114,16 +114,7 @@ class HistoryReader:
         new = [row for row in rows if row["id"] not in self._replicas]
         for first in range(0, len(new), BATCH):
             batch = new[first : first + BATCH]
-            bodies = read_bodies(connection, {row[name] for row in batch for name in ("process", "answers")})
-            stored = [
-                StoredReplica(
-                    ReplicaParts(bodies[row["process"]], bodies[row["answers"]], row["times"]),
-                    row["document"],
-                    row["observed_at"],
-                )
-                for row in batch
-            ]
-            read = read_parts(shell, at, stored).replicas
+            read = read_parts(shell, at, stored_replicas(connection, batch)).replicas
             self._replicas |= {row["id"]: one for row, one in zip(batch, read, strict=True)}
         self._replicas = {row["id"]: self._replicas[row["id"]] for row in rows}
         return tuple(

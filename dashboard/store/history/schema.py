@@ -24,7 +24,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-HEAD = "0001"  # the last migration
+HEAD = "0002"  # the last migration
 METADATA = MetaData()
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -147,6 +147,37 @@ watch = Table(
     Column("due", Moment, nullable=False),
 )
 
+# A snapshot: the fleet of one moment with all times, kept for ever. `key` is its id, `metadata` its name,
+# notes and counts as JSON. It uses bodies, and no spans: what is pinned need not be a poll of this history.
+pin = Table(
+    "pin",
+    METADATA,
+    Column("key", String(32), primary_key=True),
+    Column("at", Moment, nullable=False, index=True),
+    _body("body"),
+    Column("metadata", Text, nullable=False),
+)
+
+pin_document = Table(
+    "pin_document",
+    METADATA,
+    Column("pin", String(32), ForeignKey("pin.key"), primary_key=True),
+    Column("document", String(20), primary_key=True),
+    _body("body"),
+)
+
+pin_replica = Table(
+    "pin_replica",
+    METADATA,
+    Column("pin", String(32), ForeignKey("pin.key"), primary_key=True),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("document", String(20)),
+    _body("process"),
+    _body("answers"),
+    Column("observed_at", Moment),
+    Column("times", Text, nullable=False),
+)
+
 SPANS = (replica_span, document_span, fleet_span, finding_span)
 # The columns that refer to a body, each with its table; the base of a body is one of them, under another name.
 BODY_REFERENCES = (
@@ -155,4 +186,8 @@ BODY_REFERENCES = (
     (document_span, "body"),
     (fleet_span, "body"),
     (body.alias("derived"), "base"),
+    (pin, "body"),
+    (pin_document, "body"),
+    (pin_replica, "process"),
+    (pin_replica, "answers"),
 )
