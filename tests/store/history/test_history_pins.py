@@ -5,7 +5,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from alembic.config import Config
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.errors import HistoryError
