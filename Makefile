@@ -45,7 +45,8 @@ check: $(VENV)/dev.stamp  ## Format, lint, types, layers and all tests
 
 test: $(VENV)/dev.stamp  ## All tests, in Chromium too
 	@tests/tools/install-chromium $(BIN)/python
-	@tests/tools/install-debian nginx=nginx-light dnsmasq=dnsmasq-base kubectl=kubernetes-client prometheus=prometheus
+	@tests/tools/install-debian nginx=nginx-light dnsmasq=dnsmasq-base kubectl=kubernetes-client prometheus=prometheus \
+		pg_ctlcluster=postgresql
 	$(PYTEST) --cov --cov-report= -m "not vllm and not deploy and not no_cover"
 	@$(BIN)/coverage report --format=total --precision=1
 	@$(BIN)/coverage report --fail-under=100 --include='$(WHOLLY_COVERED)'
@@ -90,7 +91,8 @@ lock:  ## Write requirements.lock again: the newest releases in the ranges of re
 	@set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; $(PYTHON) -m venv "$$folder"; \
 	"$$folder/bin/python" -m pip --disable-pip-version-check --quiet install uv==$(UV); \
 	"$$folder/bin/uv" pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header \
-		--no-annotate --no-emit-index-url --no-emit-find-links -o requirements.lock requirements.txt requirements-pdf.txt
+		--no-annotate --no-emit-index-url --no-emit-find-links -o requirements.lock requirements.txt requirements-pdf.txt \
+		requirements-postgres.txt
 
 wheel: $(BIN)/python  ## dist/*.whl: the provider for vLLM; the dashboard, as the extra [dashboard] of the other
 	@rm -rf build dist
@@ -111,7 +113,7 @@ $(VENV)/run.stamp: requirements.txt | $(BIN)/python
 	$(call INSTALL,requirements.txt)
 	@touch $@
 
-$(VENV)/dev.stamp: requirements.txt requirements-pdf.txt requirements-dev.txt | $(BIN)/python
+$(VENV)/dev.stamp: requirements.txt requirements-pdf.txt requirements-postgres.txt requirements-dev.txt | $(BIN)/python
 	@echo "Installing the dependencies of the checks (once, about a minute) ..." >&2
 	$(call INSTALL,requirements-dev.txt)
 	@touch $@ $(VENV)/run.stamp

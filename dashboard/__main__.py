@@ -25,6 +25,8 @@ NEEDED = (
     "yaml",
     "typer",
     "rich",
+    "sqlalchemy",
+    "alembic",
 )
 WRONG_USAGE = 2
 

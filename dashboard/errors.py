@@ -4,6 +4,7 @@
     +-- OptionsError     fleet.yaml, the environment or the command line is wrong
     +-- UnreadableError  an answer is no reply; becomes a `Failure`
     +-- SnapshotError    a saved fleet is unreadable
+    +-- HistoryError     the history cannot be opened, read or written
     +-- ReportError      a report cannot be written
 
 Errors of a replica are a `Failure`, not an exception.
@@ -35,6 +36,10 @@ class UnreadableError(DashboardError):
 
 class SnapshotError(DashboardError):
     """A saved fleet is unreadable; one sentence has place, cause and action."""
+
+
+class HistoryError(DashboardError):
+    """The history cannot be opened, read or written; one sentence has cause and action."""
 
 
 class ReportError(DashboardError):

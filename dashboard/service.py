@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 
-from dashboard.analysis.assembly import Fleet, build_fleet, empty_fleet
+from dashboard.analysis.assembly import FRESH_INTERVALS, Fleet, build_fleet, empty_fleet
 from dashboard.config import Options, policy_of
 from dashboard.config.reload import OptionsFiles, ReloadStatus
 from dashboard.errors import SnapshotError
@@ -26,6 +26,7 @@ from dashboard.sources.http.credentials import exposed_keys
 from dashboard.sources.polling.by_digest import DigestPoller
 from dashboard.sources.routers import RouterReader
 from dashboard.store import Snapshots
+from dashboard.store.history.recording import Recorder
 from dashboard.vllm.redaction import also_redact
 
 log = logging.getLogger(__name__)
@@ -77,13 +78,16 @@ def poll_once(
 class Collector:
     """Polls in its own thread and event loop until it is stopped."""
 
-    def __init__(self, options: Options, clock: Callable[[], datetime] = utc_now) -> None:
-        """Send nothing yet. `clock` gives UTC times."""
+    def __init__(
+        self, options: Options, clock: Callable[[], datetime] = utc_now, recorder: Recorder | None = None
+    ) -> None:
+        """Send nothing yet. `clock` gives UTC times; `recorder` records each poll."""
         self.options = options
         self.fleet = empty_fleet(options.name)
         self.progress = Progress()
         self.files = OptionsFiles(options, clock)
         also_redact(options.redact.names, options.redact.patterns)
+        self.recorder = recorder
         self._clock = clock
         self._policy = policy_of(options)
         self.discovery = Discovery(options)
@@ -133,16 +137,25 @@ class Collector:
         with suppress(asyncio.CancelledError):
             await polling
         await self.discovery.aclose()
+        if self.recorder is not None:
+            self.recorder.close()
 
     async def _poll_forever(self) -> None:
         while True:
             began = time.monotonic()
             try:
                 await self._refresh(began)
+                self._record(time.monotonic() - began)
             except Exception:  # an internal error must not end the polling; /healthz reports it
                 log.exception("a poll failed; the last fleet stays")
                 self.progress = replace(self.progress, failures=self.progress.failures + 1)
             await self._wait_for_next_poll(began)
+
+    def _record(self, seconds: float) -> None:
+        """Record the poll, which took so long, in the history."""
+        if self.recorder is not None and self.fleet.polled_at is not None:
+            period = max(self.options.poll.interval_seconds, seconds)
+            self.recorder.record(self.fleet, self.fleet.polled_at + timedelta(seconds=FRESH_INTERVALS * period))
 
     async def _wait_for_next_poll(self, began: float) -> None:
         """Return when the next poll is due: after the interval, or as soon as the options changed."""
@@ -256,7 +269,8 @@ _current = _Current()
 def start(options: Options) -> None:
     """Start the collector of this process."""
     stop()
-    _current.collector, _current.clock = Collector(options), utc_now
+    recorder = Recorder(options) if options.history.enabled else None
+    _current.collector, _current.clock = Collector(options, recorder=recorder), utc_now
     _current.snapshots = Snapshots(options.snapshots_folder, read_only=options.read_only)
     try:
         _current.snapshots.tidy()
@@ -363,6 +377,12 @@ def label_conflicts() -> tuple[LabelConflict, ...]:
 def discovery_failures() -> tuple[str, ...]:
     """Return a sentence for each unreadable list of targets."""
     return tuple(each.failure for each in sources() if each.failure)
+
+
+def history_problem() -> str | None:
+    """Return why the last poll was not recorded in the history; None where it was, and without a history."""
+    recorder = _current.collector.recorder if _current.collector else None
+    return recorder.problem if recorder else None
 
 
 def progress() -> Progress:

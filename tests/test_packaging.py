@@ -20,7 +20,14 @@ from dashboard.provider.switch import NAME
 from tests.serving import ROOT, free_port, started, wait_until_healthy
 from tests.tools.provider_wheel import CUT, WHOLE, cut
 
-PROJECT = ("LICENSE", "README.md", "pyproject.toml", "requirements.txt", "requirements-pdf.txt")
+PROJECT = (
+    "LICENSE",
+    "README.md",
+    "pyproject.toml",
+    "requirements.txt",
+    "requirements-pdf.txt",
+    "requirements-postgres.txt",
+)
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
 REQUIREMENT = re.compile(r"^[a-z][\w-]*", re.MULTILINE)
 ANNOTATION_BYTES = 256 << 10  # all of an object's together: k8s.io/apimachinery/pkg/api/validation/objectmeta.go
@@ -125,8 +132,12 @@ def test_the_wheel_has_name_version_and_license(metadata: Message) -> None:
 def test_the_provider_has_no_requirements_and_the_dashboard_those_of_its_file(metadata: Message) -> None:
     required = metadata.get_all("Requires-Dist", [])
 
-    assert metadata.get_all("Provides-Extra") == ["dashboard", "pdf"]
-    by_extra = {"dashboard": "requirements.txt", "pdf": "requirements-pdf.txt"}
+    assert metadata.get_all("Provides-Extra") == ["dashboard", "pdf", "postgres"]
+    by_extra = {
+        "dashboard": "requirements.txt",
+        "pdf": "requirements-pdf.txt",
+        "postgres": "requirements-postgres.txt",
+    }
     found = {extra: [each for each in required if each.endswith(f'; extra == "{extra}"')] for extra in by_extra}
     assert [each for each in required if not any(each in some for some in found.values())] == []
     for extra, file in by_extra.items():

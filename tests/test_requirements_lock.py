@@ -1,4 +1,4 @@
-"""requirements.lock is within requirements.txt and requirements-pdf.txt, with the hash of each file."""
+"""requirements.lock is within requirements*.txt, with the hash of each file."""
 
 import re
 from pathlib import Path
@@ -8,6 +8,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
+FILES = ("requirements.txt", "requirements-pdf.txt", "requirements-postgres.txt")
 LOCK = (ROOT / "requirements.lock").read_text()
 ENTRY = re.compile(
     r"^([a-z0-9][a-z0-9-]*)==([^ ;]+)(?: ; [^\\\n]+)?((?: \\\n    --hash=sha256:[0-9a-f]{64})+)\n", re.MULTILINE
@@ -20,7 +21,7 @@ def requirements(name: str) -> list[Requirement]:
     return [Requirement(line) for line in lines if line]
 
 
-@pytest.mark.parametrize("name", ["requirements.txt", "requirements-pdf.txt"])
+@pytest.mark.parametrize("name", FILES)
 def test_the_lock_is_within_the_ranges(name: str) -> None:
     wrong = [
         str(each)
@@ -38,8 +39,4 @@ def test_every_entry_has_hashes_and_no_index_or_host() -> None:
 
 
 def test_every_requirement_has_a_range() -> None:
-    assert not [
-        str(each)
-        for each in (*requirements("requirements.txt"), *requirements("requirements-pdf.txt"))
-        if not each.specifier
-    ]
+    assert not [str(each) for each in (each for name in FILES for each in requirements(name)) if not each.specifier]

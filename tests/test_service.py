@@ -27,7 +27,7 @@ def demo() -> Iterator[DemoServer]:
 
 
 @pytest.fixture(autouse=True)
-def _stopped() -> Iterator[None]:
+def _stopped(working_folder: Path) -> Iterator[None]:  # noqa: ARG001  with its snapshots and its history
     yield
     service.stop()
 

@@ -26,6 +26,7 @@ COMMANDS = {
     "diff": "diff",
     "report": "report",
     "snapshots": "snapshots",
+    "history": "history",
 }
 
 

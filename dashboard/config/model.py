@@ -10,6 +10,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 from pydantic_settings import NoDecode
 
+from dashboard.config.history import HistoryOptions
 from dashboard.config.routers import RouterOptions
 from dashboard.config.rules import Name, Part, PoolOptions, Rules, SuppressOptions
 from dashboard.config.sources import (
@@ -169,6 +170,7 @@ class Options(Part):
     suppress: tuple[SuppressOptions, ...] = ()
     redact: RedactOptions = Field(default_factory=RedactOptions)
     snapshots_folder: PathFromFile = Field(default=Path("snapshots"), validate_default=True)
+    history: HistoryOptions = Field(default_factory=HistoryOptions)
     suppressions_file: PathFromFile | None = None
     read_only: bool = False
     allowed_hosts: Annotated[tuple[Host, ...], *_FromText] = ()

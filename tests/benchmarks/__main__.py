@@ -2,7 +2,15 @@
 
 import sys
 
-from tests.benchmarks import bench_core, bench_network, bench_pages, bench_review, bench_soak, bench_start
+from tests.benchmarks import (
+    bench_core,
+    bench_history,
+    bench_network,
+    bench_pages,
+    bench_review,
+    bench_soak,
+    bench_start,
+)
 
 
 def main() -> int:
@@ -11,6 +19,7 @@ def main() -> int:
     mains = {
         "core": bench_core.main,
         "review": bench_review.main,
+        "history": bench_history.main,
         "network": bench_network.main,
         "pages": bench_pages.main,
         "start": bench_start.main,

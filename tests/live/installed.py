@@ -8,7 +8,14 @@ from pathlib import Path
 from tests.serving import ROOT
 from tests.tools.provider_wheel import cut
 
-PROJECT = ("LICENSE", "README.md", "pyproject.toml", "requirements.txt", "requirements-pdf.txt")
+PROJECT = (
+    "LICENSE",
+    "README.md",
+    "pyproject.toml",
+    "requirements.txt",
+    "requirements-pdf.txt",
+    "requirements-postgres.txt",
+)
 
 
 def install(venv: Path, folder: Path) -> Path:

@@ -9,7 +9,21 @@ from dashboard.cli.terminal import PROGRAM
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "command-line.md"
-COMMANDS = ("demo", "serve", "poll", "check", "report", "diff", "baseline", "settings", "rules", "snapshots redact")
+COMMANDS = (
+    "demo",
+    "serve",
+    "poll",
+    "check",
+    "report",
+    "diff",
+    "baseline",
+    "settings",
+    "rules",
+    "snapshots redact",
+    "history stats",
+    "history prune",
+    "history export",
+)
 WIDTH = 78  # of a terminal of 80 columns, as typer leaves two
 NOTE = "<!-- Written by `make docs` from what the commands print. -->"
 _INTRODUCTION = """\

@@ -6,7 +6,8 @@ Replicas are as they were when the poll ended: rollouts and suppressions are eva
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 from pydantic_core import from_json
@@ -15,7 +16,7 @@ from dashboard.analysis.assembly import Fleet, assembled, inspected
 from dashboard.analysis.documents.contract import Extended
 from dashboard.analysis.documents.fleet import SCHEMA_VERSION, fleet_object
 from dashboard.errors import SnapshotError, UnreadableError
-from dashboard.fleet import Document
+from dashboard.fleet import Document, Replica, RouterConfig
 from dashboard.fleet.formatting import end_cut
 from dashboard.rules.policy import Policy
 from dashboard.vllm.merging import version_of
@@ -28,11 +29,37 @@ LONGEST = 400  # characters of what a sentence quotes of the file
 LISTS = {"engines": ("dp_rank",), "devices": ("dp_rank", "rank"), "kv_cache_groups": ("dp_rank", "group_id")}
 
 
+class SavedFleet(NamedTuple):
+    """What a saved fleet is derived from."""
+
+    name: str
+    polled_at: datetime
+    replicas: tuple[Replica, ...]
+    documents: Mapping[str, Document]
+    ignored: tuple[str, ...]
+    policy: Policy
+    discovery_errors: tuple[str, ...]
+    routers: tuple[RouterConfig, ...]
+
+
 def read_snapshot(raw: bytes) -> Fleet:
     """Return the fleet that was saved, evaluated under its own policy; raise SnapshotError for a file that has none.
 
     Pools and findings in the file are ignored: both are derived again.
     """
+    return derive_saved(read_saved(raw))
+
+
+def derive_saved(saved: SavedFleet, before: Fleet | None = None) -> Fleet:
+    """Compare and evaluate what was saved. What `before` derived from equal input is reused."""
+    at = saved.polled_at
+    fleet = assembled(saved.name, saved.replicas, saved.documents, polled_at=at, ignore=saved.ignored, before=before)
+    fleet = replace(fleet, policy=saved.policy, discovery_errors=saved.discovery_errors, routers=saved.routers)
+    return inspected(fleet, at, before=before)
+
+
+def read_saved(raw: bytes) -> SavedFleet:
+    """Return what a fleet is derived from; raise SnapshotError for a file that has none."""
     try:
         saved = _saved(raw)
     except UnreadableError as error:
@@ -42,16 +69,22 @@ def read_snapshot(raw: bytes) -> Fleet:
     for name, by_replica in parts.items():
         for item, added in saved[name]:
             by_replica[added["replica"]].append(item)
-    replicas = [
+    replicas = tuple(
         replace(each, **{name: tuple(by_replica[each.id]) for name, by_replica in parts.items()})
         for each in saved["replicas"]
-    ]
+    )
     documents = {key: Document(key, version_of(each), each) for key, each in saved["documents"].items()}
-    polled_at = saved["data_as_of"]
-    fleet = assembled(saved["fleet"], replicas, documents, polled_at=polled_at, ignore=saved["ignored"])
     policy = saved["policy"] or Policy()
-    fleet = replace(fleet, policy=policy, discovery_errors=saved["discovery_errors"], routers=saved["routers"])
-    return inspected(fleet, polled_at)
+    return SavedFleet(
+        saved["fleet"],
+        saved["data_as_of"],
+        replicas,
+        documents,
+        saved["ignored"],
+        policy,
+        saved["discovery_errors"],
+        saved["routers"],
+    )
 
 
 def check_nodes(raw: bytes) -> None:

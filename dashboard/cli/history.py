@@ -1,0 +1,106 @@
+"""The command `history`: maintenance of the history of the fleet."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dashboard import service
+from dashboard.cli.targets import ConfigOption, options_of
+from dashboard.cli.terminal import APP, FAILED, fail, put, say, wrong
+from dashboard.errors import HistoryError
+from dashboard.fleet.formatting import count, iso, size
+from dashboard.store.history.database import Database
+from dashboard.store.history.reader import HistoryReader
+from dashboard.store.history.recording import configured_database, configured_retention
+from dashboard.store.history.retention import prune, stats_of
+from dashboard.store.notes_file import describe_fleet, export_bytes
+from dashboard.store.packing import content_of
+from dashboard.store.writing import write_whole
+
+history = typer.Typer(**APP)
+
+
+@history.callback()
+def about() -> None:
+    """Maintain the history of the fleet, also next to the dashboard that records it."""
+
+
+@history.command("stats")
+def stats(config: ConfigOption = None) -> None:
+    """Print how much the history has: polls, spans, bytes, and its first and last poll."""
+    database = _database(config)
+    try:
+        found = stats_of(database)
+    except HistoryError as error:
+        fail(f"exit {FAILED}: {error}")
+    ends = [iso(each) if each else "none" for each in (found.first, found.last)]
+    put(
+        f"history     {database.place}\nsize        {size(found.size_bytes)}\n"
+        f"first poll  {ends[0]}\nlast poll   {ends[1]}\n"
+        + "".join(f"{name:<16}{number:>12,}\n" for name, number in sorted(found.rows.items()))
+    )
+
+
+@history.command("prune")
+def prune_history(config: ConfigOption = None) -> None:
+    """Delete ended spans and polls that are older than history.keep_spans_days and history.keep_polls_days.
+
+    The dashboard does so by itself while it records. Rows are deleted in small steps.
+    """
+    database, retention = _database(config), configured_retention(options_of(config))
+    deleted = 0
+    try:
+        for number in prune(database, service.utc_now(), retention):
+            deleted += number
+    except HistoryError as error:
+        fail(f"exit {FAILED}: {count(deleted, 'row')} deleted. {error}")
+    say(f"{count(deleted, 'row')} deleted from the history {database.place}.")
+
+
+@history.command("export")
+def export(
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Output file; an existing one is overwritten.")
+    ],
+    config: ConfigOption = None,
+    at: Annotated[
+        str, typer.Option(metavar="TIME", help="ISO 8601, such as 2026-11-20T14:00Z [default: the last poll].")
+    ] = "",
+) -> None:
+    """Write the fleet at a time as the file of a snapshot, which every command and the page Snapshots open.
+
+    Times of single answers are those of the beginning of each replica's state. Exit code 1 where nothing was recorded.
+    """
+    database = _database(config)
+    time = _time(at) if at else service.utc_now()
+    try:
+        fleet, gap = HistoryReader(database).fleet_at(time)
+    except HistoryError as error:
+        fail(f"exit {FAILED}: {error}")
+    try:
+        write_whole(output, export_bytes(content_of(fleet), describe_fleet(fleet, "", service.utc_now())))
+    except OSError as error:
+        wrong(f"-o {output}: {error.strerror}")
+    polled_at = iso(fleet.polled_at) if fleet.polled_at else ""
+    if gap is not None and at:
+        until = f"and {iso(gap.until)}" if gap.until else "and now"
+        say(f"No poll was recorded between {iso(gap.since)} {until}: the fleet may have changed.")
+    say(f"{output}: {fleet.name} as polled at {polled_at}, {count(len(fleet.replicas), 'replica')}.")
+
+
+def _database(config: Path | None) -> Database:
+    try:
+        return configured_database(options_of(config))
+    except HistoryError as error:
+        wrong(str(error))
+
+
+def _time(text: str) -> datetime:
+    """Return a written time; without an offset it is UTC."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        wrong(f"--at {text}: not a time; write 2026-11-20T14:00Z")
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -1,0 +1,1 @@
+"""The history of the fleet: documents and states as spans of time in a database."""

@@ -1,0 +1,216 @@
+"""Opening the history: the lock of its only writer, the schema, the fleet. SQLite or PostgreSQL."""
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from urllib.parse import quote
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, select, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from dashboard.errors import HistoryError
+from dashboard.fleet.formatting import end_cut, one_line
+from dashboard.store.history.schema import HEAD, meta
+from dashboard.store.writing import PRIVATE, PRIVATE_FOLDER
+
+MIGRATIONS = Path(__file__).with_name("migrations")
+BUSY_SECONDS = 1.0  # the longest wait for another process that writes: polling waits as long
+CONNECT_SECONDS = 3  # the longest wait for a PostgreSQL that is gone
+STATEMENT_MILLISECONDS = 10_000
+LOCK_NUMBER = 8_517_233  # of PostgreSQL's advisory lock, one for each database
+FLEET = "fleet"  # the key of the fleet's name
+SECOND_WRITER = "another process records the history {place}; this one only reads it"
+
+Connect = Callable[[], sqlite3.Connection]
+
+
+class Database:
+    """The database of a history. Each method raises HistoryError with a sentence where it cannot be opened."""
+
+    def __init__(self, url: str | URL) -> None:
+        """Open nothing yet."""
+        try:
+            self._url = make_url(url)
+        except ArgumentError:
+            raise HistoryError("The URL of the history is none; write sqlite:///history.db or postgresql://…") from None
+        backend = self._url.get_backend_name()
+        if backend not in {"sqlite", "postgresql"} or (backend == "sqlite" and not self._url.database):
+            raise HistoryError("The URL of the history names neither a SQLite file nor PostgreSQL.")
+        self.file = Path(str(self._url.database)).resolve() if backend == "sqlite" else None
+
+    @property
+    def place(self) -> str:
+        """Return the file's name, or the database, without a password."""
+        return self.file.name if self.file else f"{self._url.database} at {self._url.host or 'localhost'}"
+
+    @contextmanager
+    def written_by(self, fleet: str) -> Iterator[Connection]:
+        """Hold the lock of the only writer, on the schema of this version."""
+        with self.reported(), self._locked_file(), self._connected(self._connect_file) as connection:
+            self._lock_database(connection)
+            self._migrate(connection)
+            self._claim(connection, fleet)
+            yield connection
+
+    @contextmanager
+    def maintained(self) -> Iterator[Connection]:
+        """Open an existing history for writing next to its writer."""
+        self._need_file()
+        with self.reported(), self._connected(self._connect_file) as connection:
+            self._check_version(connection)
+            yield connection
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Open an existing history for reading next to its writer."""
+        self._need_file()
+        with self.reported(), self._connected(self._connect_read_only) as connection:
+            self._check_version(connection)
+            yield connection
+
+    @contextmanager
+    def reported(self) -> Iterator[None]:
+        """Turn an error of the database or the disk into a HistoryError."""
+        try:
+            yield
+        except DBAPIError as error:
+            raise HistoryError(f"The history {self.place} cannot be used: {_first_line(error.orig)}.") from None
+        except SQLAlchemyError as error:
+            raise HistoryError(f"The history {self.place} cannot be used: {_first_line(error)}.") from None
+        except ModuleNotFoundError:
+            raise HistoryError(
+                "A history in PostgreSQL needs psycopg: pip install -r requirements-postgres.txt."
+            ) from None
+        except OSError as error:
+            raise HistoryError(f"The history {self.place} cannot be used: {error.strerror}.") from None
+
+    def _engine(self, connect: Connect) -> Engine:
+        """Return an engine without a pool; transactions of SQLite begin as SQLAlchemy's do."""
+        if self.file is None:
+            settings = {"connect_timeout": CONNECT_SECONDS, "options": f"-c statement_timeout={STATEMENT_MILLISECONDS}"}
+            return create_engine(
+                self._url.set(drivername="postgresql+psycopg"), poolclass=NullPool, connect_args=settings
+            )
+        engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
+        begin = "BEGIN IMMEDIATE" if connect == self._connect_file else "BEGIN"
+        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+        return engine
+
+    @contextmanager
+    def _connected(self, connect: Connect) -> Iterator[Connection]:
+        engine = self._engine(connect)
+        try:
+            with engine.connect() as connection:
+                yield connection
+        finally:
+            engine.dispose()
+
+    def _connect_file(self) -> sqlite3.Connection:
+        """Connect to the file, a private one where it is new. A commit survives the end of the process."""
+        file = Path(str(self.file))
+        file.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE))
+        connection = self._connect(f"file:{quote(str(file))}")
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute("PRAGMA foreign_keys=ON")
+        return connection
+
+    def _connect_read_only(self) -> sqlite3.Connection:
+        return self._connect(f"file:{quote(str(self.file))}?mode=ro")
+
+    @staticmethod
+    def _connect(uri: str) -> sqlite3.Connection:
+        return sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+
+    def _need_file(self) -> None:
+        if self.file is not None and not self.file.exists():
+            raise HistoryError(f"There is no history {self.place}: a dashboard records it while it polls.")
+
+    @contextmanager
+    def _locked_file(self) -> Iterator[None]:
+        """Hold a lock beside a SQLite file; the system frees that of a killed process."""
+        if self.file is None:
+            yield
+            return
+        self.file.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        name = self.file.with_name(f"{self.file.name}.lock")
+        descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError:
+            raise HistoryError(SECOND_WRITER.format(place=self.place).capitalize() + ".") from None
+        finally:
+            os.close(descriptor)
+
+    def _lock_database(self, connection: Connection) -> None:
+        """Lock PostgreSQL for this session. It ends with the connection."""
+        if self.file is not None:
+            return
+        with connection.begin():
+            if not connection.scalar(text("SELECT pg_try_advisory_lock(:number)"), {"number": LOCK_NUMBER}):
+                raise HistoryError(SECOND_WRITER.format(place=self.place).capitalize() + ".")
+
+    def _version(self, connection: Connection) -> str | None:
+        """Return the schema, None for an empty database; raise HistoryError for a newer one, and another program's."""
+        with connection.begin():
+            tables = inspect(connection).get_table_names()
+            found = None
+            if "alembic_version" in tables:
+                found = connection.scalar(text("SELECT version_num FROM alembic_version"))
+        if found is None and tables:
+            raise HistoryError(f"{self.place} is the database of another program; choose another one in history.url.")
+        if found is not None and found > HEAD:
+            raise HistoryError(
+                f"The history {self.place} has schema {end_cut(str(found), 20)}, newer than {HEAD} of this version; "
+                "start the newer version, or choose another history.url."
+            )
+        return found
+
+    def _check_version(self, connection: Connection) -> None:
+        if (found := self._version(connection)) != HEAD:
+            raise HistoryError(
+                f"The history {self.place} has schema {found}, older than {HEAD}: a dashboard migrates it."
+            )
+
+    def _migrate(self, connection: Connection) -> None:
+        """Bring the schema to that of this version. A SQLite file is copied first, beside it."""
+        if (found := self._version(connection)) == HEAD:
+            return
+        if found is not None and self.file is not None:
+            backup = self.file.with_name(f"{self.file.name}.before-{HEAD}")
+            os.close(os.open(backup, os.O_RDWR | os.O_CREAT | os.O_TRUNC, PRIVATE))
+            with sqlite3.connect(backup) as copy:
+                connection.connection.driver_connection.backup(copy)  # type: ignore[union-attr]
+            copy.close()
+        # Imported here: it takes as long as all of SQLAlchemy, and is needed once for each version.
+        command, config = (import_module(f"alembic.{name}") for name in ("command", "config"))
+        settings = config.Config()
+        settings.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+        with connection.begin():
+            settings.attributes["connection"] = connection
+            command.upgrade(settings, HEAD)
+
+    def _claim(self, connection: Connection, fleet: str) -> None:
+        """Name the fleet in a new history; raise HistoryError for that of another fleet."""
+        with connection.begin():
+            known = connection.scalar(select(meta.c.value).where(meta.c.key == FLEET))
+            if known is None:
+                connection.execute(meta.insert().values(key=FLEET, value=fleet))
+        if known is not None and known != fleet:
+            raise HistoryError(
+                f"The history {self.place} is that of the fleet “{end_cut(one_line(known), 40)}”, not of "
+                f"“{end_cut(one_line(fleet), 40)}”; choose another history.url, or the former name."
+            )
+
+
+def _first_line(error: object) -> str:
+    """Return the first line of a driver's error without its final stop."""
+    return end_cut(one_line(str(error).partition("\n")[0]).rstrip(". "), 200)

@@ -1,0 +1,1 @@
+"""The schemas of the history, in the order of their numbers."""

@@ -1,0 +1,130 @@
+"""A fleet taken apart into JSON that spans share, and put together again.
+
+Every part is a part of the document that `poll --format json --full` writes: one declaration says what is kept.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from pydantic_core import from_json, to_json
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.documents.fleet import fleet_json
+from dashboard.analysis.documents.load import LISTS, SavedFleet, read_saved
+from dashboard.fleet import Document, ProbeResult, Replica
+from dashboard.rules.findings import Inspection
+from dashboard.store.history.schema import EPOCH, MICROSECOND
+from dashboard.store.packing import without_secrets
+
+BATCH = 100  # replicas that are written or read at once: their JSON takes memory for a moment
+# What a start of the process decides. The rest is mostly that of other replicas, too.
+PROCESS = ("name", "labels", "started_at", "same_process", "contradictions", "identity", "set_arguments", *LISTS)
+# Not in a part: columns of the span, and the letter of the cohort, which is derived.
+COLUMNS = ("document", "observed_at", "cohort")
+TIMES = ("observed_at", "elapsed_seconds", "size_bytes")  # of a probe: they differ at every poll
+FLEET_TIMES = ("generated_at", "data_as_of")
+
+
+class ReplicaParts(NamedTuple):
+    """A replica as JSON without times, and the times of its answers."""
+
+    process: bytes
+    answers: bytes
+    times: str
+
+
+class StoredReplica(NamedTuple):
+    """The parts of a replica and the columns of its span."""
+
+    parts: ReplicaParts
+    document: str | None
+    observed_at: datetime | None
+
+
+def fleet_part(fleet: Fleet, at: datetime) -> bytes:
+    """Return what belongs to no replica as JSON: options in force, notes, sources that cannot be read, rule set."""
+    whole = _written(fleet, (), {}, at)
+    return to_json({name: part for name, part in whole.items() if name not in FLEET_TIMES})
+
+
+def document_parts(fleet: Fleet, keys: Sequence[str], at: datetime) -> dict[str, bytes]:
+    """Return the settings of documents as JSON."""
+    if not keys:
+        return {}
+    written = _written(fleet, (), {key: fleet.documents[key] for key in keys}, at)["documents"]
+    return {key: to_json(settings) for key, settings in written.items()}
+
+
+def replica_parts(fleet: Fleet, replicas: Sequence[Replica], at: datetime) -> Iterator[ReplicaParts]:
+    """Yield the parts of replicas of a fleet."""
+    for first in range(0, len(replicas), BATCH):
+        batch = replicas[first : first + BATCH]
+        whole = _written(fleet, batch, {}, at)
+        lists: dict[str, dict[str, list[Any]]] = {each.id: {name: [] for name in LISTS} for each in batch}
+        for name in LISTS:
+            for row in whole[name]:
+                lists[row.pop("replica")][name].append(row)
+        for written, one in zip(whole["replicas"], batch, strict=True):
+            parts = {**written, **lists[one.id]}
+            for name in COLUMNS:
+                del parts[name]
+            for probe in parts["probes"]:
+                for name in TIMES:
+                    del probe[name]
+            process = to_json({name: parts.pop(name) for name in PROCESS})
+            yield ReplicaParts(process, to_json(parts), probe_times(one.probes))
+
+
+def probe_times(probes: Iterable[ProbeResult]) -> str:
+    """Return the times of answers as JSON: microseconds since 1970, microseconds until the answer, bytes."""
+    rows = [
+        ((each.observed_at - EPOCH) // MICROSECOND, round(each.elapsed_seconds * 1e6), each.size_bytes)
+        for each in probes
+    ]
+    return json.dumps(rows, separators=(",", ":"))
+
+
+def _written(
+    fleet: Fleet, replicas: Sequence[Replica], documents: Mapping[str, Document], at: datetime
+) -> dict[str, Any]:
+    notes = Inspection(notes=fleet.inspection.notes)
+    part = replace(fleet, replicas=tuple(replicas), documents=documents, pools=(), inspection=notes)
+    written: dict[str, Any] = from_json(fleet_json(part, at, full=True))
+    return written
+
+
+def read_parts(
+    shell: bytes, at: datetime, replicas: Sequence[StoredReplica] = (), documents: Mapping[str, bytes] | None = None
+) -> SavedFleet:
+    """Return the fleet of parts, without secrets; raise SnapshotError for parts that are none.
+
+    `shell` is a `fleet_part`.
+    """
+    whole = {**from_json(shell), **dict.fromkeys(FLEET_TIMES, at.isoformat())}
+    for stored in replicas:
+        _add(whole, stored)
+    whole["documents"] = {key: from_json(content) for key, content in (documents or {}).items()}
+    saved = read_saved(without_secrets(to_json(whole)))
+    placed = tuple(
+        replace(each, document=stored.document, observed_at=stored.observed_at)
+        for each, stored in zip(saved.replicas, replicas, strict=True)
+    )
+    return saved._replace(replicas=placed)
+
+
+def read_notes(shell: bytes) -> tuple[str, ...]:
+    """Return the notes of a `fleet_part`."""
+    return tuple(from_json(shell)["notes"])
+
+
+def _add(whole: dict[str, Any], stored: StoredReplica) -> None:
+    written = {**from_json(stored.parts.process), **from_json(stored.parts.answers), **dict.fromkeys(COLUMNS)}
+    for name in LISTS:
+        whole[name] += [{**row, "replica": written["replica"]} for row in written.pop(name)]
+    for probe, (observed, elapsed, size) in zip(written["probes"], json.loads(stored.parts.times), strict=True):
+        observed_at = (EPOCH + timedelta(microseconds=observed)).isoformat()
+        probe |= dict(zip(TIMES, (observed_at, elapsed / 1e6, size), strict=True))
+    whole["replicas"].append(written)

@@ -1,0 +1,173 @@
+"""Reading a history: the fleet of a time, gaps between polls, first sightings."""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, Table, or_, select
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.documents.load import derive_saved
+from dashboard.errors import HistoryError
+from dashboard.fleet import Document, Replica
+from dashboard.fleet.formatting import iso
+from dashboard.store.history.bodies import read_bodies, stored_replicas
+from dashboard.store.history.database import Database
+from dashboard.store.history.parts import BATCH, read_notes, read_parts
+from dashboard.store.history.schema import (
+    EPOCH,
+    MICROSECOND,
+    document_span,
+    finding_span,
+    fleet_span,
+    poll,
+    replica,
+    replica_span,
+    watch,
+)
+
+REPLICA_COLUMNS = ("id", "from_at", "document", "process", "answers", "observed_at", "times")
+
+
+class Gap(NamedTuple):
+    """No poll was recorded between the ends: nothing is known of what changed. `until` None: it lasts."""
+
+    since: datetime
+    until: datetime | None
+
+
+class Moment(NamedTuple):
+    """The fleet as it was last polled at a time, and the gap that the time is in."""
+
+    fleet: Fleet
+    gap: Gap | None
+
+
+class Sighting(NamedTuple):
+    """When something was recorded first, and since when it lasts; None: it is gone."""
+
+    first_seen: datetime
+    since: datetime | None
+
+
+class HistoryReader:
+    """Reads a history, also next to its writer. Documents and replicas of the last fleet are kept for the next one."""
+
+    def __init__(self, database: Database) -> None:
+        """Open nothing yet."""
+        self._database = database
+        self._documents: dict[int, Document] = {}  # by the row of their span, as below
+        self._replicas: dict[int, Replica] = {}
+        self._before: Fleet | None = None
+
+    def fleet_at(self, time: datetime) -> Moment:
+        """Return the fleet of the last poll at a time or before; raise HistoryError before the first.
+
+        Settings, states and capacity are those of the poll. Of a fresh replica the time of its answers is that of the
+        poll, except where its state began then; times of single answers are those of the beginning.
+        """
+        with self._database.read() as connection, connection.begin():
+            at, gap = self._poll_at(connection, time)
+            (row,) = _rows_at(connection, fleet_span, at)
+            shell = read_bodies(connection, [row["body"]])[row["body"]]
+            documents = self._documents_at(connection, shell, at)
+            replicas = self._replicas_at(connection, shell, at)
+        saved = read_parts(shell, at)._replace(replicas=replicas, documents=documents)
+        fleet = derive_saved(saved, before=self._before)
+        notes = replace(fleet.inspection, notes=read_notes(shell))
+        self._before = fleet = replace(fleet, inspection=notes, generation=-((at - EPOCH) // MICROSECOND))
+        return Moment(fleet, gap)
+
+    def _poll_at(self, connection: Connection, time: datetime) -> tuple[datetime, Gap | None]:
+        """Return the last poll at a time or before, and the gap that the time is in."""
+        query = select(watch).where(watch.c.from_at <= time).order_by(watch.c.from_at.desc()).limit(1)
+        found = connection.execute(query).one_or_none()
+        if found is None:
+            first = connection.scalar(select(watch.c.from_at).order_by(watch.c.from_at).limit(1))
+            begins = f"the first one is of {iso(first)}" if first else "none was recorded yet"
+            raise HistoryError(f"The history has no poll at {iso(time)} or before; {begins}.")
+        if time < found.to_at:
+            exact = connection.scalar(
+                select(poll.c.at)
+                .where(poll.c.at <= time, poll.c.at >= found.from_at)
+                .order_by(poll.c.at.desc())
+                .limit(1)
+            )
+            return exact or time, None  # the time of an older poll is not kept
+        if time <= found.due:
+            return found.to_at, None
+        after = select(watch.c.from_at).where(watch.c.from_at > time).order_by(watch.c.from_at).limit(1)
+        return found.to_at, Gap(found.to_at, connection.scalar(after))
+
+    def _documents_at(self, connection: Connection, shell: bytes, at: datetime) -> dict[str, Document]:
+        rows = _rows_at(connection, document_span, at)
+        new = [row for row in rows if row["id"] not in self._documents]
+        if new:
+            bodies = read_bodies(connection, {row["body"] for row in new})
+            read = read_parts(shell, at, documents={row["document"]: bodies[row["body"]] for row in new}).documents
+            self._documents |= {row["id"]: read[row["document"]] for row in new}
+        self._documents = {row["id"]: self._documents[row["id"]] for row in rows}
+        return {each.id: each for each in sorted(self._documents.values(), key=lambda each: each.id)}
+
+    def _replicas_at(self, connection: Connection, shell: bytes, at: datetime) -> tuple[Replica, ...]:
+        rows = _rows_at(connection, replica_span, at)
+        new = [row for row in rows if row["id"] not in self._replicas]
+        for first in range(0, len(new), BATCH):
+            batch = new[first : first + BATCH]
+            read = read_parts(shell, at, stored_replicas(connection, batch)).replicas
+            self._replicas |= {row["id"]: one for row, one in zip(batch, read, strict=True)}
+        self._replicas = {row["id"]: self._replicas[row["id"]] for row in rows}
+        return tuple(
+            replace(each, observed_at=at) if each.fresh and row["from_at"] != at else each
+            for row, each in zip(rows, self._replicas.values(), strict=True)
+        )
+
+    def gaps(self, since: datetime, until: datetime) -> tuple[Gap, ...]:
+        """Return the gaps between polls that touch a period; the time before the first poll is one."""
+        query = select(watch).where(watch.c.from_at <= until).order_by(watch.c.from_at)
+        with self._database.read() as connection, connection.begin():
+            watches = connection.execute(query).all()
+        ends: list[tuple[datetime | None, datetime]] = [(each.to_at, each.due) for each in watches]
+        begins: list[datetime | None] = [each.from_at for each in watches]
+        between = zip([(None, since), *ends], [*begins, None], strict=True)
+        return tuple(
+            Gap(end if end is not None else since, begin)
+            for (end, due), begin in between
+            if (begin if begin is not None else until) > max(due, since)
+        )
+
+    def replicas_first_seen(self) -> dict[str, datetime]:
+        """Return, for each address of the last poll, when its replica was recorded first: that pod, where known."""
+        query = select(replica.c.address, replica.c.first_seen).join(
+            replica_span, (replica_span.c.replica_id == replica.c.id) & replica_span.c.to_at.is_(None)
+        )
+        with self._database.read() as connection, connection.begin():
+            return {row.address: row.first_seen for row in connection.execute(query)}
+
+    def finding_sightings(self) -> dict[str, Sighting]:
+        """Return the sightings of each finding by its fingerprint, as long as the history is kept."""
+        return self._sightings(finding_span, finding_span.c.fingerprint)
+
+    def document_sightings(self) -> dict[str, Sighting]:
+        """Return the sightings of each document by its id; those of a cohort are those of its documents."""
+        return self._sightings(document_span, document_span.c.document)
+
+    def _sightings(self, table: Table, key: ColumnElement[Any]) -> dict[str, Sighting]:
+        found: dict[str, Sighting] = {}
+        until: dict[str, datetime | None] = {}
+        query = select(key, table.c.from_at, table.c.to_at).order_by(table.c.from_at)
+        with self._database.read() as connection, connection.begin():
+            for name, from_at, to_at in connection.execute(query):
+                first, since = found.get(name, (from_at, from_at))
+                begins = since if until.get(name, from_at) == from_at else from_at
+                found[name], until[name] = Sighting(first, begins), to_at
+        return {name: each if until[name] is None else each._replace(since=None) for name, each in found.items()}
+
+
+def _rows_at(connection: Connection, table: Table, at: datetime) -> list[Any]:
+    """Return the spans at the time of a poll, in the order of their rows."""
+    lasts = or_(table.c.to_at.is_(None), table.c.to_at > at)
+    query = select(table).where(table.c.from_at <= at, lasts).order_by(table.c.id)
+    if table is replica_span:
+        query = query.with_only_columns(*(table.c[name] for name in REPLICA_COLUMNS))
+    return list(connection.execute(query).mappings())

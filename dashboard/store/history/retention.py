@@ -1,0 +1,85 @@
+"""Keeping the history small: what is older than the options allow is deleted in steps, next to the writer."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, select, update
+
+from dashboard.store.history.database import Database
+from dashboard.store.history.schema import BODY_REFERENCES, METADATA, SPANS, body, poll, replica, replica_span, watch
+
+STEP_ROWS = 500  # deleted in one transaction: the writer waits less than its limit for it
+
+
+class Retention(NamedTuple):
+    """How long ended spans and polls are kept."""
+
+    spans: timedelta = timedelta(days=400)
+    polls: timedelta = timedelta(days=30)
+
+
+KEPT = Retention()
+
+
+class Stats(NamedTuple):
+    """The size of a history: rows by table, bytes on the disk (None: unknown), its first and its last poll."""
+
+    rows: dict[str, int]
+    size_bytes: int | None
+    first: datetime | None
+    last: datetime | None
+
+
+def prune(database: Database, now: datetime, retention: Retention) -> Iterator[int]:
+    """Delete what is older than its time; yield the number of rows of each step. Raise HistoryError on failure."""
+    with database.maintained() as connection:
+        while number := prune_step(connection, now, retention):
+            yield number
+
+
+def prune_step(connection: Connection, now: datetime, retention: Retention) -> int:
+    """Delete some old rows in one transaction; return their number, 0 at the end."""
+    until = now - retention.spans
+    with connection.begin():
+        # Before its spans are deleted: a fleet of that time would lack them.
+        connection.execute(update(watch).where(watch.c.from_at < until, watch.c.to_at >= until).values(from_at=until))
+        for table, old in _old(now, retention):
+            (key,) = table.primary_key.columns
+            some = connection.scalars(select(key).where(old).limit(STEP_ROWS)).all()
+            if some:
+                connection.execute(delete(table).where(key.in_(some)))
+                return len(some)
+    return 0
+
+
+def _old(now: datetime, retention: Retention) -> Iterator[tuple[Table, ColumnElement[bool]]]:
+    """Yield the old rows of each table; what nothing refers to any more comes last."""
+    until = now - retention.spans
+    yield poll, poll.c.at < now - retention.polls
+    for table in SPANS:
+        yield table, table.c.to_at < until
+    last = select(func.max(watch.c.from_at)).scalar_subquery()
+    yield watch, and_(watch.c.due < until, watch.c.from_at < last)
+    yield replica, ~select(replica_span.c.id).where(replica_span.c.replica_id == replica.c.id).exists()
+    references = (table.c[name] for table, name in BODY_REFERENCES)
+    yield body, and_(*(~select(1).where(each == body.c.id).exists() for each in references))
+
+
+def stats_of(database: Database) -> Stats:
+    """Return the size of a history; raise HistoryError where it is unreadable."""
+    with database.read() as connection, connection.begin():
+        rows = {
+            table.name: connection.scalar(select(func.count()).select_from(table)) or 0
+            for table in METADATA.sorted_tables
+        }
+        ends = [
+            connection.scalar(select(column).order_by(order).limit(1))
+            for column, order in ((watch.c.from_at, watch.c.from_at), (watch.c.to_at, watch.c.to_at.desc()))
+        ]
+        if database.file is None:
+            size = connection.scalar(select(func.pg_database_size(func.current_database())))
+        else:
+            files = (database.file.with_name(f"{database.file.name}{end}") for end in ("", "-wal"))
+            size = sum(each.stat().st_size for each in files if each.exists())
+    return Stats(rows, size, *ends)

@@ -1,0 +1,193 @@
+"""The tables of the history. A migration in `migrations/versions` makes each of them.
+
+A span is a state that lasts from the poll at `from_at` until before the poll at `to_at`, null while it lasts.
+`last_seen` is the last poll that confirmed it: the change came between `last_seen` and `to_at`. Of a span that lasts it
+is null: it is the end of the last watch.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+)
+
+HEAD = "0002"  # the last migration
+METADATA = MetaData()
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+ID = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers only INTEGER keys by itself
+
+
+class Moment(TypeDecorator[datetime]):
+    """A time (UTC) as microseconds since 1970: exact, ordered and small on every database."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Any) -> int | None:  # noqa: ARG002
+        """Return the number of a time."""
+        return None if value is None else (value - EPOCH) // MICROSECOND
+
+    def process_result_value(self, value: int | None, dialect: Any) -> datetime | None:  # noqa: ARG002
+        """Return the time of a number."""
+        return None if value is None else EPOCH + value * MICROSECOND
+
+
+def _span(name: str, *columns: Column[Any]) -> Table:
+    """Return a table of spans; the index finds those of one time."""
+    table = Table(
+        name,
+        METADATA,
+        Column("id", ID, primary_key=True),
+        Column("from_at", Moment, nullable=False),
+        Column("to_at", Moment),
+        Column("last_seen", Moment),
+        *columns,
+    )
+    Index(f"{name}_times", table.c.from_at, table.c.to_at)
+    return table
+
+
+def _body(name: str) -> Column[Any]:
+    return Column(name, ID, ForeignKey("body.id"), nullable=False, index=True)
+
+
+# `fleet`: the name of the fleet whose history this is.
+meta = Table("meta", METADATA, Column("key", String(40), primary_key=True), Column("value", Text, nullable=False))
+
+# JSON that spans share, compressed; `sha` is the SHA-256 of the JSON. `base` is the similar body that its compression
+# refers to, which has none.
+body = Table(
+    "body",
+    METADATA,
+    Column("id", ID, primary_key=True),
+    Column("sha", LargeBinary(32), nullable=False, unique=True),
+    Column("base", ID, ForeignKey("body.id"), index=True),
+    Column("content", LargeBinary, nullable=False),
+)
+
+# An address, and the pod behind it where known: with a reused address another pod is another replica.
+replica = Table(
+    "replica",
+    METADATA,
+    Column("id", ID, primary_key=True),
+    Column("address", Text, nullable=False),
+    Column("pod", Text, nullable=False),
+    Column("first_seen", Moment, nullable=False),
+    UniqueConstraint("address", "pod"),
+)
+
+# `process` is what a start of the process decides, `answers` is everything else: mostly that of other replicas, too.
+# `times` are those of the answers at `from_at`; `observed_at` is the last of them.
+replica_span = _span(
+    "replica_span",
+    Column("replica_id", ID, ForeignKey("replica.id"), nullable=False, index=True),
+    Column("name", Text, nullable=False),
+    Column("pool", Text),
+    Column("version", Text),
+    Column("started_at", Moment),
+    Column("state", String(10), nullable=False),
+    Column("reason", String(20)),
+    Column("document", String(20), index=True),
+    _body("process"),
+    _body("answers"),
+    Column("fresh", Boolean, nullable=False),
+    Column("observed_at", Moment),
+    Column("times", Text, nullable=False),
+)
+
+document_span = _span("document_span", Column("document", String(20), nullable=False, index=True), _body("body"))
+
+# What belongs to no replica: options in force, notes, sources of targets that cannot be read, rule set.
+fleet_span = _span("fleet_span", _body("body"))
+
+# `fingerprint` is that of rule, pools and setting paths. `sentence` and the number `findings` are those at `from_at`.
+finding_span = _span(
+    "finding_span",
+    Column("fingerprint", String(20), nullable=False, index=True),
+    Column("rule", String(20), nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("severity", String(10), nullable=False),
+    Column("suppressed", Boolean, nullable=False),
+    Column("ruleset", Integer, nullable=False),
+    Column("findings", Integer, nullable=False),
+    Column("sentence", Text, nullable=False),
+)
+
+# Each recorded poll proves that the dashboard looked. After `due` without another poll there is a gap.
+poll = Table(
+    "poll",
+    METADATA,
+    Column("at", Moment, primary_key=True, autoincrement=False),
+    Column("due", Moment, nullable=False),
+    Column("answered", Integer, nullable=False),
+    Column("total", Integer, nullable=False),
+)
+
+# Polls without a gap between them, from the first to the last; kept longer than polls.
+watch = Table(
+    "watch",
+    METADATA,
+    Column("id", ID, primary_key=True),
+    Column("from_at", Moment, nullable=False),
+    Column("to_at", Moment, nullable=False),
+    Column("due", Moment, nullable=False),
+)
+
+# A snapshot: the fleet of one moment with all times, kept for ever. `key` is its id, `metadata` its name,
+# notes and counts as JSON. It uses bodies, and no spans: what is pinned need not be a poll of this history.
+pin = Table(
+    "pin",
+    METADATA,
+    Column("key", String(32), primary_key=True),
+    Column("at", Moment, nullable=False, index=True),
+    _body("body"),
+    Column("metadata", Text, nullable=False),
+)
+
+pin_document = Table(
+    "pin_document",
+    METADATA,
+    Column("pin", String(32), ForeignKey("pin.key"), primary_key=True),
+    Column("document", String(20), primary_key=True),
+    _body("body"),
+)
+
+pin_replica = Table(
+    "pin_replica",
+    METADATA,
+    Column("pin", String(32), ForeignKey("pin.key"), primary_key=True),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("document", String(20)),
+    _body("process"),
+    _body("answers"),
+    Column("observed_at", Moment),
+    Column("times", Text, nullable=False),
+)
+
+SPANS = (replica_span, document_span, fleet_span, finding_span)
+# The columns that refer to a body, each with its table; the base of a body is one of them, under another name.
+BODY_REFERENCES = (
+    (replica_span, "process"),
+    (replica_span, "answers"),
+    (document_span, "body"),
+    (fleet_span, "body"),
+    (body.alias("derived"), "base"),
+    (pin, "body"),
+    (pin_document, "body"),
+    (pin_replica, "process"),
+    (pin_replica, "answers"),
+)

@@ -1,0 +1,171 @@
+"""Processor time, memory and size of the history of 1,000 replicas.
+
+Run it with `python -m tests.benchmarks.bench_history`. The year has a rollout each week: every pod is new, in its name,
+its identity settings, its blocks and the memory of its devices; the documents of its pool change.
+"""
+
+import gc
+import resource
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from dashboard.analysis.assembly import Fleet, assembled, inspected
+from dashboard.fleet import Device, DeviceMemory, Document, Replica
+from dashboard.vllm.merging import document_id
+from tests.benchmarks.bench_core import AT, DOCUMENTS, FEW, captured, fleet_of, snapshot
+from tests.benchmarks.table import Row, print_table
+from tests.store.history.recorded import Recorded, later
+
+WEEKS, STEPS = 52, 4  # each rollout replaces a quarter of the replicas between two polls
+DEVICES = 4
+GIB = 2**30
+POLL_SECONDS, KEPT_DAYS = 15, 30
+MOST_SEQUENCES = "scheduler_config.max_num_seqs"
+
+
+def main() -> int:
+    """Print the table; return 1 if a budget is exceeded."""
+    base = fleet_of([snapshot(number, captured()) for number in range(FEW)])
+    restarted = _rolled_out(base, range(100), 1, AT)
+    gc.collect()
+    gc.freeze()
+    with TemporaryDirectory() as folder:
+        history = Recorded(Path(folder))
+        before = _memory()
+        first = _seconds(lambda: history.record(base))
+        same = min(_seconds(lambda number=number: history.record(_as_polled(base, number))) for number in range(1, 9))  # type: ignore[misc]
+        changes = []
+        for number in range(9, 15):
+            fleet = _as_polled(restarted if number % 2 else base, number)
+            changes.append(_seconds(lambda fleet=fleet: history.record(fleet)))  # type: ignore[misc]
+        new = _rolled_out(base, range(100, 200), 2, AT)
+        changes.append(_seconds(lambda: history.record(_as_polled(new, 20))))
+        writing = _memory() - before
+        opened = _seconds(lambda: history.reader.fleet_at(AT))
+        history.writer.close()
+    with TemporaryDirectory() as folder:
+        history = Recorded(Path(folder))
+        fleet = base
+        history.record(fleet)
+        for week in range(1, WEEKS + 1):
+            for step in range(STEPS):
+                at = AT + timedelta(weeks=week, minutes=step)
+                some = range(step * FEW // STEPS, (step + 1) * FEW // STEPS)
+                fleet = _rolled_out(fleet, some, week, at)
+                history.record(fleet)
+        _add_polls(history, AT + timedelta(weeks=WEEKS, hours=1))
+        history.writer.close()
+        file = history.database.file
+        assert file is not None
+        size = file.stat().st_size
+        spans = history.rows("replica_span")
+        times = [AT + timedelta(weeks=week, days=3) for week in (10, 11, 40, 39, 51)]
+        cold = _seconds(lambda: history.reader.fleet_at(times[0]))
+        costs = [_seconds(lambda each=each: history.reader.fleet_at(each)) for each in times[1:]]  # type: ignore[misc]
+        near = min(
+            _seconds(lambda minutes=minutes: history.reader.fleet_at(times[-1] + timedelta(minutes=minutes)))  # type: ignore[misc]
+            for minutes in range(1, 6)
+        )
+    print(f"{FEW:,} replicas in {DOCUMENTS} documents of {len(next(iter(base.documents.values())).settings)} settings;")
+    print(f"first poll {first:.2f} s, first fleet {opened:.2f} s, in the year {cold:.2f} s; {spans:,} spans\n")
+    return print_table(
+        [
+            Row("a poll in which nothing changed, ms", same * 1e3, 20),
+            Row("a poll in which 100 restarted, ms", max(changes) * 1e3, 200),
+            Row("the fleet at a past time after the first, same week, ms", near * 1e3, 100),
+            Row("the fleet of another week, every replica restarted, s", max(costs), 2),
+            Row("a year, MB", size / 1e6, 150),
+            Row("memory of the writer, MB", writing / 1e6, 60),
+        ]
+    )
+
+
+def _as_polled(fleet: Fleet, number: int) -> Fleet:
+    """The same fleet at another poll: new objects, as polling makes them."""
+    fleet = later(fleet, timedelta(seconds=POLL_SECONDS * number))
+    return replace(fleet, replicas=tuple(_reread(each, fleet.polled_at) for each in fleet.replicas))
+
+
+def _reread(one: Replica, at: datetime | None) -> Replica:
+    first, *rest = one.probes
+    return replace(one, observed_at=at, probes=(replace(first, observed_at=at or AT), *rest))
+
+
+def _rolled_out(fleet: Fleet, numbers: range, week: int, at: datetime) -> Fleet:
+    """The fleet in which these replicas are new pods."""
+    replicas, documents = [], dict(fleet.documents)
+    new: dict[str | None, Document] = {}
+    by_number = sorted(fleet.replicas, key=lambda each: each.id)
+    for number, each in enumerate(by_number):
+        if number in numbers:
+            if each.document not in new:
+                new[each.document] = _changed(documents[str(each.document)], week)
+            each = _restarted(each, number, week, at, new[each.document].id)  # noqa: PLW2901
+        replicas.append(replace(each, observed_at=at))
+    documents |= {each.id: each for each in new.values()}
+    used = {each.document for each in replicas}
+    kept = {key: documents[key] for key in sorted(documents) if key in used}
+    built = assembled(fleet.name, replicas, kept, polled_at=at, before=fleet)
+    return inspected(built, at, before=fleet)
+
+
+def _restarted(one: Replica, number: int, week: int, at: datetime, document: str) -> Replica:
+    identity = dict(one.identity)
+    for place, path in enumerate(["instance_id", "parallel_config.data_parallel_master_port", *list(identity)[:8]]):
+        old = identity[path]
+        identity[path] = old._replace(value=str(hash((number, week, place)) % 10**12))
+    blocks = 8192 + hash((number, week)) % 500
+    engines = tuple(
+        each._replace(num_gpu_blocks=blocks, kv_cache_size_tokens=16 * blocks, naive_tokens=16 * blocks)
+        for each in one.engines
+    )
+    devices = tuple(
+        Device(0, rank, "NVIDIA H100 80GB HBM3", 80 * GIB, "9.0", 132, rank, 0, _measured(number, week, rank))
+        for rank in range(DEVICES)
+    )
+    labels = {**one.labels, "namespace": "ml", "pod": f"vllm-{week:x}-{hash((number, week)) % 16**9:x}"}
+    return replace(
+        one, labels=labels, name=labels["pod"], identity=identity, engines=engines, devices=devices,
+        started_at=at - timedelta(seconds=30 + number % 60), document=document,
+    )  # fmt: skip
+
+
+def _measured(number: int, week: int, rank: int) -> DeviceMemory:
+    free = 79 * GIB - hash((number, week, rank)) % GIB
+    return DeviceMemory(80 * GIB, free, 72 * GIB, 30 * GIB, 2 * GIB, 3 * GIB, GIB, free - 43 * GIB)
+
+
+def _changed(document: Document, week: int) -> Document:
+    settings = dict(document.settings)
+    old = settings[MOST_SEQUENCES]
+    settings[MOST_SEQUENCES] = old._replace(value=str(1_000 + week))
+    return Document(document_id(settings), document.version, settings)
+
+
+def _add_polls(history: Recorded, at: datetime) -> None:
+    """Add the polls of the last month without a change."""
+    with history.database.maintained() as connection, connection.begin():
+        number = KEPT_DAYS * 86_400 // POLL_SECONDS
+        start = (at - AT) // timedelta(microseconds=1)
+        rows = [(start + each, start + each + 1, FEW, FEW) for each in range(number)]
+        connection.exec_driver_sql("INSERT INTO poll (at, due, answered, total) VALUES (?, ?, ?, ?)", rows)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def _memory() -> int:
+    """The most memory of this process until now, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,193 @@
+"""A history is opened by one writer and many readers; whatever is wrong with it is one sentence."""
+
+import re
+import sqlite3
+import stat
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from dashboard.errors import HistoryError
+from dashboard.store.history import database as opening
+from dashboard.store.history.database import Database
+from dashboard.store.history.schema import HEAD
+from tests.polled_fleets import at, built, unreachable
+from tests.store.folders import full_disk
+from tests.store.history.recorded import DUE, POLL, Recorded, later, shown
+
+FLEET = built(at(1), at(2), unreachable(3))
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Recorded:
+    """One recorded poll."""
+    history = Recorded(tmp_path)
+    history.record(FLEET)
+    return history
+
+
+def refused(sentence: str) -> "pytest.RaisesExc[HistoryError]":
+    return pytest.raises(HistoryError, match=f"^{re.escape(sentence)}$")
+
+
+def file_of(history: Recorded) -> Path:
+    assert history.database.file is not None
+    return history.database.file
+
+
+def test_a_new_file_is_private(history: Recorded) -> None:
+    folder = file_of(history).parent
+    modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in folder.iterdir()}
+
+    assert modes == dict.fromkeys(["history.db", "history.db-wal", "history.db-shm", "history.db.lock"], 0o600)
+
+
+def test_a_second_writer_is_refused_until_the_first_ends(history: Recorded, tmp_path: Path) -> None:
+    other = Recorded(tmp_path)
+    with refused("Another process records the history history.db; this one only reads it."):
+        other.record(later(FLEET, POLL))
+
+    history.writer.close()
+    other.record(later(FLEET, 2 * POLL))
+    assert other.rows("poll") == 2
+
+
+def test_reading_goes_on_next_to_the_writer_and_changes_nothing(history: Recorded) -> None:
+    assert FLEET.polled_at is not None
+    with (
+        history.database.read() as connection,
+        pytest.raises(HistoryError, match="readonly"),
+        history.database.reported(),
+    ):
+        connection.exec_driver_sql("DELETE FROM poll")
+    assert shown(history.reader.fleet_at(FLEET.polled_at).fleet) == shown(FLEET)
+
+
+def test_the_history_of_another_fleet_is_refused(history: Recorded) -> None:
+    with refused(
+        "The history history.db is that of the fleet “prod”, not of “test”; choose another history.url, or the former "
+        "name."
+    ):
+        history.record(replace(FLEET, name="test"))
+
+
+def test_a_newer_schema_is_refused_by_writers_and_readers(history: Recorded) -> None:
+    history.writer.close()
+    _execute(file_of(history), "UPDATE alembic_version SET version_num = '9999'")
+    sentence = (
+        f"The history history.db has schema 9999, newer than {HEAD} of this version; start the newer version, "
+        "or choose another history.url."
+    )
+
+    with refused(sentence):
+        history.record(later(FLEET, POLL))
+    with refused(sentence):
+        history.rows("poll")
+
+
+def test_an_empty_file_of_an_interrupted_first_start_is_filled(tmp_path: Path) -> None:
+    (tmp_path / "history.db").touch()
+    history = Recorded(tmp_path)
+    history.record(FLEET)
+    assert history.rows("poll") == 1
+
+
+def test_a_file_of_another_program_is_refused_and_kept(tmp_path: Path) -> None:
+    file = tmp_path / "history.db"
+    _execute(file, "CREATE TABLE foreign_table (id INTEGER)")
+    with refused("history.db is the database of another program; choose another one in history.url."):
+        Recorded(tmp_path).record(FLEET)
+
+    file.write_bytes(text := b"This is no database. " * 100)
+    with refused("The history history.db cannot be used: file is not a database."):
+        Recorded(tmp_path).record(FLEET)
+    assert file.read_bytes() == text
+
+
+def test_a_missing_history_is_not_made_by_reading(tmp_path: Path) -> None:
+    history = Recorded(tmp_path)
+    with refused("There is no history history.db: a dashboard records it while it polls."):
+        history.rows("poll")
+    assert not file_of(history).exists()
+
+
+@pytest.mark.parametrize("url", ["", "history.db", "sqlite://", "mysql://root:secret@db/history"])
+def test_a_url_of_no_database_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(
+        HistoryError, match=r"^The URL of the history [^/]*; write sqlite|^The URL .* names neither"
+    ) as raised:
+        Database(url)
+    assert "secret" not in str(raised.value)
+
+
+def test_a_folder_in_place_of_the_file_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "history.db").mkdir()
+    with refused("The history history.db cannot be used: Is a directory."):
+        Recorded(tmp_path).record(FLEET)
+
+
+def test_a_locked_database_is_a_gap_and_recording_goes_on(history: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "BUSY_SECONDS", 0.0)
+    history.restart()
+    other = sqlite3.connect(file_of(history), isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(HistoryError, match="database is locked"):
+        history.record(later(FLEET, POLL))
+    other.close()
+
+    assert FLEET.polled_at is not None
+    after = later(FLEET, 10 * POLL)
+    history.record(after)
+    (gap,) = history.reader.gaps(FLEET.polled_at, FLEET.polled_at + 10 * POLL)
+    assert (gap.since, gap.until) == (FLEET.polled_at, after.polled_at)
+    assert history.reader.fleet_at(FLEET.polled_at + 5 * POLL).gap == gap
+
+
+def test_a_full_disk_loses_one_poll_only(history: Recorded) -> None:
+    grown = built(*[at(number) for number in range(60)], polled_at=FLEET.polled_at + POLL)  # type: ignore[operator]
+    with (
+        full_disk(100_000),
+        pytest.raises(HistoryError, match=r"cannot be used: (disk I/O error|database or disk is full)"),
+    ):
+        history.record(grown)
+
+    last = later(grown, POLL)
+    assert last.polled_at is not None
+    history.record(last)
+    assert shown(history.reader.fleet_at(last.polled_at).fleet) == shown(last)
+    assert history.rows("poll") == 2
+
+
+def test_a_clock_that_jumps_back_records_nothing_until_it_is_later_again(history: Recorded) -> None:
+    with refused(
+        "Not recorded: the last poll in the history is of 2026-03-02T11:42:05Z, later than this one; correct the clock."
+    ):
+        history.record(later(FLEET, -timedelta(days=1)))
+    history.record(later(FLEET, POLL))
+    assert history.rows("poll") == 2
+
+
+def test_a_change_after_a_gap_is_between_the_polls_around_it(history: Recorded) -> None:
+    changed = built(at(1), polled_at=FLEET.polled_at + 100 * POLL)  # type: ignore[operator]
+    history.record(later(FLEET, POLL))
+    history.record(changed)
+    with history.database.read() as connection:
+        found = connection.exec_driver_sql(
+            "SELECT DISTINCT to_at - last_seen FROM replica_span WHERE to_at IS NOT NULL"
+        ).scalars()
+        assert list(found) == [99 * POLL // timedelta(microseconds=1)]
+    assert DUE < 99 * POLL
+
+
+def test_a_folder_that_cannot_be_made_is_a_sentence() -> None:
+    with refused("The history history.db cannot be used: No such file or directory."):
+        Recorded(Path("/proc/none")).record(FLEET)
+
+
+def _execute(file: Path, statement: str) -> None:
+    connection = sqlite3.connect(file)
+    with connection:
+        connection.execute(statement)
+    connection.close()

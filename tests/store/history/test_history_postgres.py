@@ -1,0 +1,103 @@
+"""Several dashboards share one history in PostgreSQL: one records, and another one goes on when it ends."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from dashboard.errors import HistoryError
+from dashboard.store.history.database import Database
+from dashboard.store.history.reader import HistoryReader
+from dashboard.store.history.retention import Retention, prune, stats_of
+from dashboard.store.history.schema import METADATA
+from dashboard.store.history.writer import HistoryWriter
+from dashboard.store.packing import content_of
+from tests import builders
+from tests.saved_fleets import built_of_captures
+from tests.store.history.recorded import DUE, POLL, Recorded, later
+
+PROGRAMS = Path("/usr/lib/postgresql")  # Debian's
+
+
+class Server:
+    """PostgreSQL on a socket in a folder. It refuses to run as root, and runs as nobody then."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        if os.geteuid() == 0:
+            subprocess.run(["chown", "nobody", folder], check=True)
+        self._call("initdb", "--auth=trust", "--username=fleet", "--no-sync")
+        self.start()
+
+    def url(self) -> str:
+        return f"postgresql://fleet@/postgres?host={self._folder}"
+
+    def start(self) -> None:
+        options = f"-k {self._folder} -c listen_addresses= -c fsync=off"
+        self._call("pg_ctl", "-w", "-o", options, "-l", str(self._folder / "log"), "start")
+
+    def stop(self) -> None:
+        self._call("pg_ctl", "-w", "-m", "immediate", "stop")
+
+    def _call(self, name: str, *arguments: str) -> None:
+        (program, *_) = sorted(PROGRAMS.glob(f"*/bin/{name}"), reverse=True)
+        user = {"user": "nobody"} if os.geteuid() == 0 else {}
+        command = [program, "-D", self._folder / "data", *arguments]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/", **user)  # type: ignore[call-overload]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with TemporaryDirectory(prefix="pg", dir="/tmp") as folder:  # a short path: of a socket it has 107 letters at most
+        server = Server(Path(folder))
+        yield server
+        server.stop()
+
+
+def test_two_dashboards_share_a_history_and_survive_the_end_of_the_server(server: Server) -> None:
+    fleet = built_of_captures()
+    assert fleet.polled_at is not None
+    database = Database(server.url())
+    first, second = HistoryWriter(database), HistoryWriter(database)
+    reader = HistoryReader(database)
+    first.record(fleet, fleet.polled_at + DUE)
+    with pytest.raises(HistoryError, match=r"^Another process records the history postgres at localhost; this one"):
+        second.record(fleet, fleet.polled_at + DUE)
+    assert content_of(reader.fleet_at(fleet.polled_at).fleet) == content_of(fleet)
+
+    first.close()
+    second.record(later(fleet, POLL), fleet.polled_at + POLL + DUE)
+    server.stop()
+    with pytest.raises(HistoryError, match=r"^The history postgres at localhost cannot be used: "):
+        second.record(later(fleet, 2 * POLL), fleet.polled_at + 2 * POLL + DUE)
+    server.start()
+    second.record(later(fleet, 9 * POLL), fleet.polled_at + 9 * POLL + DUE)
+    second.close()
+
+    assert stats_of(database).rows["poll"] == 3
+    (gap,) = reader.gaps(fleet.polled_at, fleet.polled_at + 9 * POLL)
+    assert (gap.since, gap.until) == (fleet.polled_at + POLL, fleet.polled_at + 9 * POLL)
+    assert sum(prune(database, fleet.polled_at + timedelta(days=40), Retention())) == 3
+    with database.read() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
+
+
+def test_texts_that_postgresql_does_not_store_are_replaced_in_columns_only(server: Server) -> None:
+    with Database(server.url()).maintained() as connection, connection.begin():
+        connection.exec_driver_sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    own = builders.document()
+    fleet = builders.fleet([builders.replica("a\0b", pool="c\0d", document=own)], [own], name="odd")
+    history = Recorded(Path("/"))
+    history.writer.database = history.database = Database(server.url())
+    history.record(fleet)
+    history.writer.close()
+
+    assert fleet.polled_at is not None
+    (read,) = HistoryReader(history.database).fleet_at(fleet.polled_at).fleet.replicas
+    assert (read.name, read.pool) == ("a\0b", "c\0d")

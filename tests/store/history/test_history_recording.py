@@ -1,0 +1,137 @@
+"""The collector records each poll; whatever is wrong with the history, polling goes on and the log says why."""
+
+import logging
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard import service
+from dashboard.config import Options, load_options
+from dashboard.demo.describe import targets
+from dashboard.demo.server import in_thread
+from dashboard.demo.story import default_fleet
+from dashboard.errors import HistoryError, OptionsError
+from dashboard.store.history.reader import HistoryReader
+from dashboard.store.history.recording import Recorder, configured_database, configured_retention
+from dashboard.store.history.retention import Retention, stats_of
+from tests.polled_fleets import at, built
+from tests.serving import wait_for
+from tests.store.history.recorded import DUE, POLL, later
+
+FLEET = built(at(1))
+
+
+def options(**history: Any) -> Options:
+    return Options.model_validate({"history": history})
+
+
+def record(recorder: Recorder, number: int = 0) -> None:
+    fleet = later(FLEET, number * POLL)
+    assert fleet.polled_at is not None
+    recorder.record(fleet, fleet.polled_at + DUE)
+
+
+@pytest.mark.usefixtures("working_folder")
+def test_a_started_dashboard_records_its_polls_in_the_folder_of_snapshots() -> None:
+    with in_thread(default_fleet(3)) as server:
+        addresses = [entry["targets"][0] for entry in targets(server.fleet, server.port)]
+        used = Options.model_validate(
+            {"targets": addresses, "poll": {"interval_seconds": 1}, "history": {"enabled": True}}
+        )
+        service.start(used)
+        try:
+            wait_for(lambda: service.progress().polls >= 3)
+            last = service.current()
+        finally:
+            service.stop()
+
+    database = configured_database(used)
+    assert database.file == Path("snapshots/history.db").resolve()
+    assert stats_of(database).rows["poll"] >= 2
+    assert stats_of(database).rows["watch"] == 1
+    assert last.polled_at is not None
+    read = HistoryReader(database).fleet_at(last.polled_at).fleet
+    assert [each.document for each in read.replicas] == [each.document for each in last.replicas]
+
+
+@pytest.mark.usefixtures("working_folder")
+def test_a_disabled_history_is_not_made() -> None:
+    service.start(Options.model_validate({"history": {"enabled": False}, "poll": {"interval_seconds": 1}}))
+    try:
+        wait_for(lambda: service.progress().polls >= 1)
+        assert service.history_problem() is None
+    finally:
+        service.stop()
+    assert not Path("snapshots").exists()
+
+
+def test_a_problem_is_logged_once_and_its_end_too(working_folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "dashboard.store.history")
+    (working_folder / "snapshots").write_text("a file in place of the folder")
+    recorder = Recorder(options())
+    record(recorder)
+    record(recorder, 1)
+    assert recorder.problem == "The history history.db cannot be used: File exists."
+
+    (working_folder / "snapshots").unlink()
+    record(recorder, 2)
+    assert recorder.problem is None
+    recorder.close()
+    assert [each.getMessage() for each in caplog.records if each.name.endswith("recording")] == [
+        "not recorded in the history: The history history.db cannot be used: File exists.",
+        "the history is recorded again",
+    ]
+
+
+@pytest.mark.usefixtures("working_folder")
+def test_an_internal_error_is_logged_with_its_place_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    recorder = Recorder(options())
+    broken = replace(FLEET, documents={"x": None})  # type: ignore[dict-item]
+    assert broken.polled_at is not None
+    recorder.record(broken, broken.polled_at + DUE)
+
+    assert recorder.problem == "The poll was not recorded in the history: internal error PydanticSerializationError."
+    assert caplog.records[-1].exc_info
+    record(recorder, 1)
+    assert recorder.problem is None
+    recorder.close()
+
+
+def test_the_url_is_that_of_a_variable_or_a_file(working_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HISTORY_URL", "postgresql://ann:secret@db.example.com/fleet")
+    (working_folder / "url").write_text("sqlite:////var/lib/fleet/h.db\n")
+
+    assert configured_database(options(url_env="HISTORY_URL")).place == "fleet at db.example.com"
+    assert configured_database(options(url_file="url")).place == "h.db"
+    with pytest.raises(HistoryError, match=r"^none of history.url_file: No such file or directory\.$"):
+        configured_database(options(url_file="none"))
+
+
+def test_a_relative_file_is_in_the_folder_of_the_options(working_folder: Path) -> None:
+    (working_folder / "in").mkdir()
+    file = working_folder / "in" / "fleet.yaml"
+    file.write_text("history: {url: 'sqlite:///kept/h.db', keep_spans_days: 7}")
+    loaded = load_options(file)
+
+    assert configured_database(loaded).file == working_folder / "in" / "kept" / "h.db"
+    assert configured_retention(loaded) == Retention(timedelta(days=7), timedelta(days=30))
+
+
+@pytest.mark.parametrize(
+    ("history", "sentence"),
+    [
+        ("{url: 'mysql://db/fleet'}", "not the URL of a SQLite file or PostgreSQL"),
+        ("{url: 'postgresql://ann:SESAME7QX@db/fleet'}", "contains a password"),
+        ("{url: 'sqlite:///h.db', url_env: X}", "url, url_env and url_file are alternatives; keep one"),
+        ("{keep_polls_days: 0}", "keep_polls_days"),
+    ],
+)
+def test_wrong_options_are_refused_without_secrets(working_folder: Path, history: str, sentence: str) -> None:
+    file = working_folder / "fleet.yaml"
+    file.write_text(f"history: {history}")
+    with pytest.raises(OptionsError, match=sentence) as raised:
+        load_options(file)
+    assert "SESAME7QX" not in str(raised.value)
