@@ -1,4 +1,4 @@
-"""One request, within limits: the only module that knows httpx. Every error becomes a `Failure`."""
+"""One request, within limits: the only module that sends with aiohttp. Every error becomes a `Failure`."""
 
 import asyncio
 import re
@@ -6,11 +6,13 @@ import ssl
 import zlib
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
 import aiohttp
+from yarl import URL
 
 from dashboard import __version__
 from dashboard.fleet import Failure, Target
@@ -28,16 +30,15 @@ MAX_ERROR_PAGE_BYTES = 16 * 2**10  # an error page is only shown, never parsed
 GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 COMPRESSED = frozenset({"gzip", "x-gzip", "deflate"})
 MAX_HEADER_BYTES = 8190  # per header; aiohttp's own default
-NOT_MODIFIED = 304
 ETAG = re.compile(r'(?:W/)?"[!#-~]{1,200}"')  # RFC 9110, section 8.8.3, without bytes beyond ASCII
+KNOWN_URLS = 16_384  # of 1 KB: one for each of 5,000 replicas, those of their full polls among them
 BEAT_SECONDS = 0.05  # a later beat shows that the event loop was busy
 
 
 class Answer(NamedTuple):
     """The result of one request. `body` is decompressed, and cut at a limit.
 
-    `content_type` is the header as sent. `etag` is that of a complete answer; `is_unchanged`: the answer is still that
-    with the ETag of the request.
+    `content_type` is the header as sent, `etag` that of a complete answer.
     """
 
     status: int | None = None
@@ -45,7 +46,19 @@ class Answer(NamedTuple):
     failure: Failure | None = None
     content_type: str | None = None
     etag: str | None = None
-    is_unchanged: bool = False
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the answer is still that with the ETag of the request; it is not sent again."""
+        return self.status == failures.NOT_MODIFIED and self.failure is None
+
+
+@lru_cache(maxsize=KNOWN_URLS)
+def _parse_url(text: str) -> URL:
+    """Raise ValueError for an invalid address."""
+    if not text.isprintable():  # yarl drops control characters
+        raise ValueError(text)
+    return URL(text)
 
 
 class BodyTooLargeError(Exception):
@@ -207,6 +220,10 @@ class Client:
             session = self._session(secure=secure, ca_file=ca_file, own=trust if secure else None)
         except OSError:  # also ssl.SSLError, for a file without certificates
             return Answer(failure=failures.ca_unreadable(asked, ca_file))
+        try:
+            url = _parse_url(asked.server + asked.path + asked.query)
+        except ValueError:
+            return Answer(failure=failures.no_address(asked))
         sent = HEADERS | {name.decode(): value.decode() for name, value in headers}
         if key.token is not None:
             sent["Authorization"] = f"{key.scheme} {key.token}"
@@ -214,13 +231,8 @@ class Client:
             sent["If-None-Match"] = etag
         if form is not None:
             sent["Content-Type"] = "application/x-www-form-urlencoded"
-        request = session.request(
-            "GET" if form is None else "POST",
-            asked.server + asked.path + asked.query,
-            headers=sent,
-            data=form,
-            allow_redirects=False,
-        )
+        method = "GET" if form is None else "POST"
+        request = session.request(method, url, headers=sent, data=form, allow_redirects=False)
         return await _Exchange(asked, key, limit, self._patience, etag).run(request, seconds)
 
     def _session(self, *, secure: bool, ca_file: Path | None, own: ssl.SSLContext | None) -> aiohttp.ClientSession:
@@ -246,17 +258,15 @@ class _Exchange:
 
     def __init__(self, asked: Asked, key: Key, limit: int, patience: Patience, etag: str | None) -> None:
         self._asked = asked
-        self._etag = etag
         self._key = key
         self._patience = patience
         self._limit = limit
+        self._etag = etag  # of the request, then of the response
         self._status: int | None = None
         self._content_type: str | None = None
-        self._new_etag: str | None = None
         self._body: Body | None = None
 
     async def run(self, request: AbstractAsyncContextManager[aiohttp.ClientResponse], seconds: float) -> Answer:
-        failure = None
         try:
             async with self._patience.timeout(seconds), request as response:
                 failure = await self._read(response)
@@ -264,18 +274,15 @@ class _Exchange:
             failure = failures.timed_out(self._asked, seconds, began=self._status is not None)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             failure = failures.of_error(self._asked, error)
-        if self._status == NOT_MODIFIED and failure is None:
-            return Answer(self._status, etag=self._etag, is_unchanged=True)
-        etag = self._new_etag if failure is None else None
         body = bytes(self._body.content) if self._body else b""
-        return Answer(self._status, body, failure, self._content_type, etag)
+        return Answer(self._status, body, failure, self._content_type, None if failure else self._etag)
 
     async def _read(self, response: aiohttp.ClientResponse) -> Failure | None:
         self._status, self._content_type = response.status, response.headers.get("Content-Type")
-        if self._status == NOT_MODIFIED and self._etag is not None:
+        if self._status == failures.NOT_MODIFIED and self._etag is not None:
             return None
         etag = response.headers.get("ETag", "")
-        self._new_etag = etag if ETAG.fullmatch(etag) else None
+        self._etag = etag if ETAG.fullmatch(etag) else None
         failure = failures.of_status(self._asked, self._status, self._key)
         limit = min(self._limit, MAX_ERROR_PAGE_BYTES) if failure else self._limit
         try:
@@ -284,9 +291,7 @@ class _Exchange:
                 self._body.feed(chunk)
             self._body.end()
         except BodyTooLargeError:
-            response.close()
             return failure or failures.too_large(self._asked, self._limit)
         except BodyEncodingError as error:
-            response.close()
             return failure or failures.badly_encoded(self._asked, str(error))
         return failure

@@ -167,7 +167,9 @@ class Prometheus:
         """Return what is made of series with all their labels."""
         lines = b"\n".join(sorted({as_line(each) for each in latest.series} - {b""}))
         before = self._known.get(address)
-        short = [{name: each[name] for name in self._by if name in each} for each in latest.series]
+        short: list[Mapping[str, str]] = [
+            {name: each[name] for name in self._by if name in each} for each in latest.series
+        ]
         now = latest._replace(series=short)
         if before is not None and before.lines == lines and before.latest.is_same(now):
             return self._renewed(before, now)
