@@ -2,7 +2,15 @@
 
 import sys
 
-from tests.benchmarks import bench_core, bench_network, bench_pages, bench_review, bench_soak, bench_start
+from tests.benchmarks import (
+    bench_core,
+    bench_network,
+    bench_pages,
+    bench_prometheus,
+    bench_review,
+    bench_soak,
+    bench_start,
+)
 
 
 def main() -> int:
@@ -13,6 +21,7 @@ def main() -> int:
         "review": bench_review.main,
         "network": bench_network.main,
         "pages": bench_pages.main,
+        "prometheus": bench_prometheus.main,
         "start": bench_start.main,
         "soak": bench_soak.run,
     }

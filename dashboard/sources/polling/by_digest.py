@@ -130,9 +130,11 @@ class DigestPoller:
         return Snapshot(target, scraped.at, probes, other)
 
     def _metrics(self, target: Target, scraped: Scraped) -> ProbeResult:
-        if read := self._read.get(scraped.lines):
+        if known := self._read.get(scraped.lines):
             # Not dataclasses.replace, which takes six times as long.
-            return ProbeResult(read.path, read.source, scraped.at, 0.0, None, read.size_bytes, read.raw, read.reply)
+            return ProbeResult(
+                known.path, known.source, scraped.at, 0.0, None, known.size_bytes, known.raw, known.reply
+            )
         result = ProbeResult(METRICS.path, METRICS.source, scraped.at, 0.0, size_bytes=len(scraped.lines))
         if not scraped.lines:
             return replace(result, failure=Failure(FailureKind.REFUSED, NOT_SCRAPED))
