@@ -42,7 +42,7 @@ def outliers(
     if not far:
         return ()
     places = enumerate(zip(kinds, values, strict=True))
-    return tuple(Outlier(place, far[known]) for place, known in places if known in far)  # type: ignore[index]
+    return tuple(Outlier(place, far[known]) for place, known in places if known in far)
 
 
 def tied(

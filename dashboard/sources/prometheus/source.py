@@ -37,7 +37,7 @@ class Latest(NamedTuple):
     `is_up`: Prometheus has series of vLLM of it now.
     """
 
-    series: list[Labels]
+    series: Sequence[Labels]
     at: float
     is_stale: bool
     is_up: bool
