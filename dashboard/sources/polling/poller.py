@@ -1,12 +1,15 @@
 """The poll: every target, some in parallel, within one time limit; and the state that is kept between polls."""
 
 import asyncio
+import platform
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from hashlib import blake2b
+from operator import itemgetter
 
 from dashboard.config import PollOptions
 from dashboard.fleet import Failure, FailureKind, ProbeResult, Snapshot, Source, Target
@@ -25,6 +28,11 @@ OUT_OF_REACH = frozenset(
 )
 # Processor time for the answers of one replica in one poll; the largest captures take 0.01 s together.
 READ_SECONDS = 1.0
+# Later polls begin with each replica at its own time, within this part of the interval (and of the limit of a poll).
+SPREAD = 0.25
+MAX_SPREAD_SECONDS = 10.0
+STEP_SECONDS = 0.1  # replicas within it begin together: fewer wake-ups of the event loop
+FULL_SPREAD = 0.5  # of the interval between full polls, by which the second one is earlier
 # Bytes of an answer that is read without a thread: 1 ms for hostile JSON, 0.1 ms for a page of lines.
 SMALL = {METRICS.path: 64 * 2**10}
 SMALL_JSON = 4 * 2**10
@@ -83,11 +91,17 @@ class Poller:
         limits = self._limits
         keys = {target.credentials: credentials.find(target.credentials) for target in targets}
         redact_keys(key.token for key in keys.values() if key.token)
-        waiting = iter(targets)
         snapshots: dict[str, Snapshot] = {}
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        known = {name for name, each in self._known.items() if each.probes}
+        delays = delays_of([target.id for target in targets], known, limits)
+        waiting = iter(sorted(zip(delays, targets, strict=True), key=itemgetter(0)))
 
         async def work(client: Client, pool: Executor, ends_at: float) -> None:
-            for target in waiting:
+            for delay, target in waiting:
+                if (left := began + delay - loop.time()) > 0:
+                    await asyncio.sleep(left)
                 visit = Visit(
                     client=client,
                     reader=self._reader,
@@ -115,6 +129,27 @@ class Poller:
                 for _ in range(min(limits.connections, len(targets))):
                     group.create_task(work(client, pool, ends_at))
         return snapshots
+
+
+def delays_of(names: Sequence[str], known: Collection[str], limits: PollOptions) -> list[float]:
+    """Return the seconds from the start of a poll to the first request of each replica.
+
+    At once: the first of the `known` replicas, and those that were never asked. Together all would meet the network
+    and this process as one burst.
+    """
+    spread = min(SPREAD * min(limits.interval_seconds, limits.poll_timeout_seconds), MAX_SPREAD_SECONDS)
+    phases = {name: phase_of(name) for name in names if name in known}
+    first = min(phases.values(), default=0.0)
+    return [(phases.get(name, first) - first) * spread // STEP_SECONDS * STEP_SECONDS for name in names]
+
+
+def phase_of(name: str) -> float:
+    """Return a number from 0 to 1: always the same for a replica, and another on another machine.
+
+    So several dashboards do not ask a replica at the same time; Prometheus spreads its scrapes in this way.
+    """
+    digest = blake2b(f"{platform.node()} {name}".encode(), digest_size=4).digest()
+    return int.from_bytes(digest) / 2**32
 
 
 @contextmanager
@@ -177,7 +212,9 @@ class Visit:
         if metrics.failure and not any(_answered(result) for result in fresh.values()):
             return _down(fresh, known, metrics.failure)
         if full:
-            return Known({**_not_repeated(fresh, known), **_with_earlier(fresh, known)}, self.clock(), self.etags)
+            earlier = 0.0 if known.probes else FULL_SPREAD * phase_of(self.target.id)  # not all in one poll again
+            asked_at = self.clock() - earlier * self.limits.full_poll_interval_seconds
+            return Known({**_not_repeated(fresh, known), **_with_earlier(fresh, known)}, asked_at, self.etags)
         return Known({**known.probes, **_with_earlier(fresh, known)}, asked_at, self.etags)
 
     async def _ask(self, probe: Probe, *, last: bool) -> ProbeResult:
