@@ -144,3 +144,34 @@ def test_the_last_answer_of_a_fresh_replica_has_the_time_of_the_poll_and_a_stale
     fresh, stale = history.reader.fleet_at(AT + POLL).fleet.replicas
     assert fresh.observed_at == AT + POLL
     assert stale.observed_at == AT - 10 * INTERVAL
+
+
+def test_the_last_answer_of_a_stale_replica_may_become_later(tmp_path: Path) -> None:
+    history = Recorded(tmp_path)
+    fleets = [polled(Step(("stale",), Policy(), (), (), POLL, False), AT + number * POLL) for number in range(2)]
+    for fleet in fleets:
+        history.record(fleet)
+
+    for fleet in fleets:
+        assert fleet.polled_at is not None
+        assert shown(history.reader.fleet_at(fleet.polled_at).fleet) == shown(fleet)
+
+
+def test_another_answer_of_one_path_alone_is_recorded(tmp_path: Path) -> None:
+    history, own = Recorded(tmp_path), builders.document()
+    fleets = [
+        later(
+            builders.fleet(
+                [builders.replica(document=own, probes=(builders.probe(), builders.probe("/version", status=status)))],
+                [own],
+            ),
+            number * POLL,
+        )
+        for number, status in enumerate((404, 501))
+    ]
+    for fleet in fleets:
+        history.record(fleet)
+
+    for fleet in fleets:
+        assert fleet.polled_at is not None
+        assert shown(history.reader.fleet_at(fleet.polled_at).fleet) == shown(fleet)
