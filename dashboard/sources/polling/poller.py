@@ -204,7 +204,7 @@ class Visit:
             return _down(fresh, known, metrics.failure)
         if _restarted(known.probes.get(METRICS.path), metrics):
             self.known = known = Known()
-            self.etags, fresh, full = {}, {METRICS.path: metrics}, True
+            fresh, full = {METRICS.path: metrics}, True
         for probe in PROBES[1:]:
             is_due = full or (probe is MODELS and _needs_models({**known.probes, **fresh}))
             if is_due and _applies(probe, fresh):

@@ -221,10 +221,28 @@ class TestProvider:
         answer["fleet"]["started_at"] = "2026-03-02T12:00:00Z"
         provided.answer_with_etag(CONFIG, json.dumps(answer).encode(), '"two"')
         provided.answer("/metrics", restarted((CAPTURE / "metrics.txt").read_bytes() + LORA))
-        _, paths = provided.poll()
+        snapshot, paths = provided.poll()
         assert paths == [CONFIG, *(path for path in ON_STOCK if path != "/v1/config")]
-        assert provided.server.asked[3].headers.get("if-none-match") is None, "nothing is kept of another process"
+        sent = [each.headers.get("if-none-match") for each in provided.server.asked if CONFIG in each.path]
+        assert sent == ['"one"', None], "nothing is kept of another process"
+        reply = snapshot.probes[FULL_CONFIG].reply
+        assert reply is not None
+        assert reply.started_at == datetime(2026, 3, 2, 12, tzinfo=UTC)
         assert provided.poll()[1] == [CONFIG]
+
+    def test_an_equal_answer_without_etag_proves_nothing(self, provided: Clocked) -> None:
+        provided.answer(CONFIG, provider_body(capture("llama")))
+        assert provided.poll()[1] == [CONFIG, *WITH_MODELS]
+        assert provided.poll()[1] == WITH_MODELS
+
+    def test_a_path_that_failed_is_asked_for_until_it_answers(self, clocked: Clocked) -> None:
+        clocked.answer_with_etag(CONFIG, provider_body(capture("llama")))
+        clocked.server.routes["/a/v1/models"] = answers(b"", 503)
+        clocked.poll()
+        assert clocked.poll()[1] == [CONFIG, *WITH_MODELS]
+        clocked.answer("/v1/models", (CAPTURE / "models.json").read_bytes())
+        assert clocked.poll()[1] == [CONFIG, *WITH_MODELS]
+        assert clocked.poll()[1] == [CONFIG]
 
     def test_a_failure_is_reported_and_metrics_show_whether_the_replica_is_up(self, provided: Clocked) -> None:
         provided.server.routes[f"/a{CONFIG}"] = answers(b"", 503)
