@@ -244,7 +244,7 @@ def test_no_poll_depends_on_the_one_before(first: list[int], then: list[tuple[in
 def test_a_replica_that_was_not_read_since_is_kept_and_a_later_answer_changes_times_only() -> None:
     first = built(*LISTED)
     again = built(*LISTED, before=first)
-    (*_, last) = built(*moved(LISTED, [0, 0, 0, 15]), before=first).replicas
+    (*_, last) = built(*moved(LISTED, [0, 0, 15, 0]), before=first).replicas
 
     assert all(now is then for now, then in zip(again.replicas, first.replicas, strict=True))
     assert last.observed_at == AT + timedelta(seconds=15)
