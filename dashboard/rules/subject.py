@@ -78,6 +78,7 @@ class PoolSubject:
     _by_document: dict[str, tuple[str, ...]] = field(init=False, default_factory=dict)
     _digests: dict[Digests, dict[str, frozenset[str]]] = field(init=False, default_factory=dict)
     _sorted: dict[tuple[str, ...], tuple[str, ...]] = field(init=False, default_factory=dict)
+    _copies: set[str] = field(init=False, default_factory=set)  # members with the settings of another replica
     # By document and object of identity: replicas that answer alike share it.
     _by_identity: dict[tuple[str, int], tuple[Mapping[str, Setting], list[str]]] = field(
         init=False, default_factory=dict
@@ -92,6 +93,7 @@ class PoolSubject:
         for member in members:
             documents[str(member.document)].append(member.id)
         self._by_document.update({key: tuple(ids) for key, ids in documents.items()})
+        self._copies.update(each.id for each in members if each.same_digest_as)
         versions: dict[str | None, set[str]] = defaultdict(set)
         for key, ids in documents.items():
             versions[self.documents[key].version].update(ids)
@@ -144,7 +146,7 @@ class PoolSubject:
 
     def without(self, replicas: Collection[str]) -> "PoolSubject":
         """Return the pool without these members."""
-        return self.only({member.id for member in self.members}.difference(replicas))
+        return self.only({member.id for member in self.members}.difference(replicas)) if replicas else self
 
     def values(self, path: str, meaning: Meaning | None = None) -> Holders:
         """Return every reported value of a setting with its replicas; the most frequent first, then by value.
@@ -210,17 +212,13 @@ class PoolSubject:
             for member in self.members:
                 key, identity = str(member.document), member.identity
                 self._by_identity.setdefault((key, id(identity)), (identity, []))[1].append(member.id)
-        copies = self._copies() if path in PARTLY_IDENTITY else frozenset()
+        copies = self._copies if path in PARTLY_IDENTITY else frozenset()
         if not copies and not any(path in identity for identity, _ in self._by_identity.values()):
             yield from ((compared[key], ids) for key, ids in self._by_document.items())
             return
         for (key, _), (identity, ids) in self._by_identity.items():
             own = [each for each in ids if each not in copies] if copies else ids
             yield identity.get(path) or compared[key], own
-
-    def _copies(self) -> frozenset[str]:
-        """Return the members whose settings were read from another replica with equal digests."""
-        return frozenset(each.id for each in self.members if each.same_digest_as)
 
     def engines(self) -> Iterator[tuple[Replica, Engine]]:
         """Yield the engines of the members with their replicas, each process once."""
@@ -273,7 +271,7 @@ class PoolSubject:
         if need in PARTS:
             return frozenset(member.id for member in self.members if getattr(member, need))
         found = frozenset().union(*self.values(need).values()) or frozenset(self.identity(need))
-        return found - self._copies() if need in EVENT_PARTS else found
+        return found - self._copies if need in EVENT_PARTS else found
 
     def _grouped(self, path: str, meaning: Meaning | None) -> Holders:
         def read(settings: Mapping[str, Setting]) -> SettingValue | None:
@@ -295,6 +293,7 @@ class FleetSubject:
     name: str = "fleet"
     pools: tuple[str, ...] = ()
     _without_pool: int = field(init=False)
+    _identities: dict[str, dict[str, Any]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         """Count the replicas without a pool: many rules ask."""
@@ -317,10 +316,11 @@ class FleetSubject:
 
     def identity(self, path: str) -> Mapping[str, Any]:
         """Return per replica of any pool the whole value of an identity setting, as native JSON."""
-        found: dict[str, Any] = {}
-        for each in self.subjects:
-            found |= each.identity(path)
-        return found
+        if path not in self._identities:
+            found = self._identities[path] = {}
+            for each in self.subjects:
+                found |= each.identity(path)
+        return self._identities[path]
 
     def reporting(self, need: str) -> int:
         """Count the replicas that report a need."""

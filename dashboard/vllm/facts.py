@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from operator import is_
 from typing import NamedTuple, TypeVar
 
 from dashboard.fleet import (
@@ -106,7 +107,10 @@ def renew(before: Replica, snapshot: Snapshot, since: datetime) -> Replica | Non
     ):
         return None
     observed_at = max([each.observed_at for each in probes if each.reply], default=None)
-    return with_answers(before, probes, fresh=observed_at is not None and observed_at >= since, observed_at=observed_at)
+    fresh = observed_at is not None and observed_at >= since
+    if fresh == before.fresh and all(map(is_, probes, before.probes)):
+        return before
+    return with_answers(before, probes, fresh=fresh, observed_at=observed_at)
 
 
 def _have_same_answers(probes: Sequence[ProbeResult], before: Sequence[ProbeResult]) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from dashboard.fleet import Role, Snapshot
 from dashboard.rules.domain import Declared
 from dashboard.rules.policy import Policy
 from tests.captured import AT, INFERENCE_CONFIG, METRICS, MODELS, SERVER_INFO, VERSION, capture, snapshot
-from tests.polled_fleets import OPEN, at, built, unreachable
+from tests.polled_fleets import OPEN, REFUSED, at, built, unreachable
 from tests.sources.polling.hostile import changed_metrics
 
 
@@ -193,6 +194,61 @@ def test_a_fleet_does_not_depend_on_the_fleet_before(later: list[Snapshot], more
     first = built(*LISTED)
 
     assert content(built(*later, before=first, **more)) == content(built(*later, **more))
+
+
+def moved(snapshots: Sequence[Snapshot], seconds: Sequence[int]) -> list[Snapshot]:
+    """Return snapshots with the times of later answers."""
+    return [
+        replace(
+            each,
+            probes={
+                path: replace(result, observed_at=result.observed_at + timedelta(seconds=later))
+                for path, result in each.probes.items()
+            },
+        )
+        for each, later in zip(snapshots, seconds, strict=True)
+    ]
+
+
+CHANGES: dict[str, Any] = {
+    "time": lambda each: each,
+    "target is stale": lambda each: replace(each, target=replace(each.target, stale=not each.target.stale)),
+    "label": lambda each: replace(each, target=replace(each.target, labels={**each.target.labels, "zone": "z"})),
+    "copy": lambda each: replace(each, same_digest_as="http://10.0.0.99:8000"),
+    "failure": lambda each: replace(
+        each, probes={path: replace(result, failure=REFUSED) for path, result in each.probes.items()}
+    ),
+    "answers": lambda each: replace(each, probes=at(1, "qwen3_xxhash").probes),
+    "path": lambda each: replace(each, probes=dict(list(each.probes.items())[1:])),
+}
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.integers(0, 20), unique=True, max_size=7),
+    st.lists(
+        st.tuples(st.integers(0, 20), st.sampled_from(sorted(CHANGES)), st.sampled_from((0, 15, 600))),
+        unique_by=lambda each: each[0],
+        max_size=7,
+    ),
+)
+def test_no_poll_depends_on_the_one_before(first: list[int], then: list[tuple[int, str, int]]) -> None:
+    before = built(*some(first))
+    changed = [CHANGES[what](each) for each, (_, what, _) in zip(some([n for n, *_ in then]), then, strict=True)]
+    later = moved(changed, [seconds for *_, seconds in then])
+    more = {"polled_at": AT + timedelta(seconds=600)}
+
+    assert content(built(*later, before=before, **more)) == content(built(*later, **more))
+
+
+def test_a_replica_that_was_not_read_since_is_kept_and_a_later_answer_changes_times_only() -> None:
+    first = built(*LISTED)
+    again = built(*LISTED, before=first)
+    (*_, last) = built(*moved(LISTED, [0, 0, 15, 0]), before=first).replicas
+
+    assert all(now is then for now, then in zip(again.replicas, first.replicas, strict=True))
+    assert last.observed_at == AT + timedelta(seconds=15)
+    assert replace(last, observed_at=AT, probes=first.replicas[-1].probes) == first.replicas[-1]
 
 
 def test_the_first_poll_has_findings_and_equal_pools_of_the_fleet_before_are_reused() -> None:

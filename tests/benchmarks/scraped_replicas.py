@@ -23,7 +23,7 @@ from tests.sources.prometheus_server import prometheus
 
 MANY, FEW, DOCUMENTS, POOLS = 10_000, 1_000, 60, 8
 STEP = 97  # of 97 replicas one changes between two polls; a prime number, so that some of each pool do
-INTERVAL_SECONDS = 30  # between two scrapes of a replica
+INTERVAL_SECONDS = 60  # between two scrapes of a replica: Prometheus' default
 PATIENCE_SECONDS = 300.0
 # What the dashboard reads of /metrics; Prometheus would keep the other 580 lines, too.
 READ = (b"vllm:cache_config_info{", b"vllm_fleet_config_info{", b"process_start_time_seconds ")

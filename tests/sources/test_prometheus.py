@@ -84,6 +84,24 @@ def test_an_answer_beyond_the_limit_is_asked_for_in_parts(url: str) -> None:
     assert answers(parts) == answers(whole)
 
 
+@pytest.mark.parametrize("direct", ["always", "missing", "never"])
+def test_a_source_that_read_before_lists_what_a_new_one_does(demo: DemoServer, url: str, direct: str) -> None:
+    source = Prometheus(PrometheusOptions(url=url, direct=direct), None, PollOptions())
+    asyncio.run(source.read())
+    for number, replica in enumerate(REPLICAS[:3]):
+        demo.restart(replica.address, block_size=64 + 32 * number)
+        pattern = f'{SERIES}{{instance=~"{replica.address}:.*", block_size="{64 + 32 * number}"}}'
+        wait_for_result(url, pattern, bool)
+    (known,) = asyncio.run(source.read())
+    new = read(url, direct=direct)
+
+    assert [(each.id, each.labels) for each in known.targets] == [(each.id, each.labels) for each in new.targets]
+    used = [each for each in new.targets if each.scraped and (direct == "never" or b"scheme=" in each.scraped.lines)]
+    assert (direct == "always") == (not used)
+    lines = dict(answers(known.targets))
+    assert [lines[each.id] for each in used if each.scraped] == [each.scraped.lines for each in used if each.scraped]
+
+
 def test_a_label_without_addresses_is_named(url: str) -> None:
     assert "series have no label pod_ip; correct address_label" in (read(url, address_label="pod_ip").failure or "")
 

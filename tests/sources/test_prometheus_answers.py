@@ -2,17 +2,21 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dashboard.config import Options, PollOptions, PrometheusOptions
+from dashboard.errors import UnreadableError
 from dashboard.fleet import Target
 from dashboard.sources.discovery import discover_once
 from dashboard.sources.prometheus import Prometheus
+from dashboard.sources.prometheus.answers import Answer, read_answer
 from dashboard.sources.prometheus.query import replicas_query
 from dashboard.sources.prometheus.source import STALE_SECONDS
 from tests.sources.polling.hostile import BAD_ANSWERS, Exchange, HostileServer, answers, silent
@@ -103,6 +107,94 @@ def test_an_error_of_prometheus_is_quoted_without_secrets_and_length(server: Hos
 )
 def test_another_shape_is_named(server: HostileServer, body: bytes, sentence: str) -> None:
     assert sentence in failure_of(server, body)
+
+
+LABELS = st.dictionaries(
+    st.text(max_size=8), st.text(max_size=8) | st.just('},"value":[1,"2"]},{"metric":{'), max_size=3
+)
+TIMES = st.floats(0, 1e11) | st.integers(0, 2**34)
+BAD = ("-1", "NaN", "1e300", "1_0", " 1", "", "1.2.3", "x")
+
+
+@given(
+    st.lists(st.tuples(LABELS, TIMES, TIMES.map(str) | st.sampled_from(BAD)), max_size=4),
+    st.sampled_from(({}, {"warnings": ["a store is down"]})),
+)
+def test_an_answer_is_the_same_in_prometheus_own_spelling_and_in_any_other(
+    found: list[tuple[dict[str, str], float, str]], more: dict[str, Any]
+) -> None:
+    answer: dict[str, Any] = {
+        "status": "success",
+        "data": {"resultType": "vector", "result": [{"metric": a, "value": [at, b]} for a, at, b in found]},
+        **more,
+    }
+    known: dict[bytes, Mapping[str, str]] = {}
+    own = json.dumps(answer, separators=(",", ":"), ensure_ascii=False).encode()
+
+    whole = outcome_of(json.dumps(answer).encode(), {})
+    assert outcome_of(own, known) == whole
+    assert outcome_of(own, known) == whole, "also where the labels are known"
+
+
+@given(st.integers(0, 500), st.binary(max_size=3))
+def test_a_broken_answer_is_refused_as_in_any_other_spelling(place: int, noise: bytes) -> None:
+    own = success(series("a:1"), series("b:1", 1), series("c:1", 2)).replace(b", ", b",").replace(b": ", b":")
+    broken = own[:place] + noise + own[place:]
+
+    assert outcome_of(broken, {}) == outcome_of(b" " + broken, {})
+
+
+def outcome_of(body: bytes, known: dict[bytes, Mapping[str, str]]) -> Answer | str:
+    try:
+        return read_answer(body, known)
+    except UnreadableError as error:
+        return error.detail.partition(" (")[0]  # without line and column
+
+
+def test_equal_labels_of_two_answers_are_one_object() -> None:
+    known: dict[bytes, Mapping[str, str]] = {}
+    own = success(series("a:1"), series("b:1")).replace(b", ", b",").replace(b": ", b":")
+    first, second = (read_answer(own, known).samples[0].labels for _ in range(2))
+
+    assert first is second
+
+
+DIGESTS: dict[str, Any] = {"engine": "0", "scheme": "1", "document": "d"}
+
+
+def test_all_labels_are_asked_for_only_where_digests_or_capacity_changed(server: HostileServer) -> None:
+    async def behave(exchange: Exchange) -> None:
+        query = parse_qs(exchange.asked.body.decode())["query"][0]
+        asked.append(query)
+        more: dict[str, Any] = {} if query.startswith("max by") else {"block_size": "16"}
+        await exchange.reply(
+            success(
+                *(series(each, engine="0", num_gpu_blocks=number, **more) for each, number in blocks.items()),
+                *(series(each, **DIGESTS) for each in blocks),
+            )
+        )
+
+    def queries(**changed: str) -> list[str]:
+        blocks.update({f"{name}:1": number for name, number in changed.items()})
+        asked.clear()
+        targets, failure = read(found)
+        assert not failure
+        assert all(each.scraped for each in targets)
+        lines = [each.scraped.lines for each in targets if each.scraped]
+        expected = [f'num_gpu_blocks="{number}"'.encode() for number in blocks.values()]
+        assert all(each in own for each, own in zip(expected, lines, strict=True))
+        return [*asked]
+
+    blocks = {"a:1": "10", "b:1": "20"}
+    asked: list[str] = []
+    server.routes[PATH] = behave
+    found = source(server)
+    first, second, third = queries(), queries(), queries(b="30")
+
+    assert [len(each) for each in (first, second, third)] == [2, 1, 2]
+    assert all(each[0].startswith("max by (instance, ") for each in (first, second, third))
+    assert r"a\x{3a}1|b" in first[1] or "a:1|b:1" in first[1]
+    assert 'instance=~"b:1"' in third[1]
 
 
 def test_partial_data_is_kept_and_what_it_lacks_is_stale(server: HostileServer) -> None:

@@ -52,8 +52,8 @@ def read_answer(body: bytes, known: dict[bytes, Labels] | None = None) -> Answer
     if body.startswith(_HEAD):
         try:
             return _read_series(body, {} if known is None else known)
-        except ValueError:
-            pass  # another spelling of JSON, or none: for the reader of JSON
+        except (ValueError, UnreadableError):
+            pass  # another spelling of JSON, or none: for the reader of whole answers
     return _read_whole(body)
 
 

@@ -187,9 +187,11 @@ class Prometheus:
 
     def _renewed(self, known: Known, latest: Latest) -> Known:
         """Return what is known of the same series with the time of a later scrape."""
-        if (latest.at, latest.is_stale) != (known.latest.at, known.latest.is_stale):
+        is_later = (latest.at, latest.is_stale) != (known.latest.at, known.latest.is_stale)
+        if is_later:
             known.target = self._of(known.target, latest, known.lines)
-        known.latest = latest
+        if is_later or latest.series[0] is not known.latest.series[0]:
+            known.latest = latest
         return known
 
     def _of(self, target: Target, latest: Latest, lines: bytes) -> Target:

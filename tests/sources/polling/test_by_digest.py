@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -170,3 +170,25 @@ def test_equal_lines_are_read_once_until_they_are_gone() -> None:
     assert first is second
     poll([], poller)
     assert poll([target], poller)[0].probes["/metrics"].reply is not first
+
+
+def test_a_copy_is_kept_until_its_scrape_or_settings_change_and_is_what_a_new_poller_makes(url: str) -> None:
+    def scraped_later(target: Target) -> Target:
+        assert target.scraped
+        return replace(target, scraped=target.scraped._replace(at=target.scraped.at + timedelta(seconds=60)))
+
+    def copies(found: Sequence[Target], poller: DigestPoller) -> dict[str, Snapshot]:
+        return {each.target.id: each for each in poll(found, poller) if each.same_digest_as}
+
+    found, poller = discovered(url, "missing")[1].targets, DigestPoller(LIMITS)
+    first, again = copies(found, poller), copies(found, poller)
+    later = copies([scraped_later(each) for each in found], poller)
+
+    assert first
+    assert all(again[name] is each for name, each in first.items())
+    assert later == copies([scraped_later(each) for each in found], DigestPoller(LIMITS))
+    assert all(
+        now.reply is then.reply
+        for name, each in first.items()
+        for now, then in zip(later[name].probes.values(), each.probes.values(), strict=True)
+    )
