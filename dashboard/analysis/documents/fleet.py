@@ -10,6 +10,7 @@ from functools import cache, lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator
+from pydantic_core import to_json
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.documents import findings
@@ -58,6 +59,11 @@ def _known_object(setting: Setting) -> dict[str, Any]:
 def _setting_object(setting: Setting) -> dict[str, Any]:
     write = _known_object if len(setting.value) <= SHORT else _known_object.__wrapped__
     return write(setting)
+
+
+def settings_json(settings: Mapping[str, Setting]) -> bytes:
+    """Return the settings of one document as in `documents`."""
+    return to_json({path: _setting_object(each) for path, each in settings.items()})
 
 
 def _setting(path: str, value: Any, state: State, source: Source) -> Setting:
