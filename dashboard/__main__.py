@@ -8,9 +8,8 @@ from dashboard import __version__
 # Import names of the packages in requirements.txt.
 NEEDED = (
     "streamlit",
-    "httpx",
-    "httpx_aiohttp",
     "aiohttp",
+    "yarl",
     "prometheus_client",
     "dns",
     "starlette",

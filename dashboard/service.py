@@ -7,8 +7,8 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -18,11 +18,13 @@ from dashboard.analysis.assembly import FRESH_INTERVALS, Fleet, build_fleet, emp
 from dashboard.config import Options, policy_of
 from dashboard.config.reload import OptionsFiles, ReloadStatus
 from dashboard.errors import SnapshotError
-from dashboard.fleet import LabelConflict, Snapshot, SourceStatus, has_same_content
+from dashboard.fleet import LabelConflict, RouterConfig, Snapshot, SourceStatus, has_same_content
+from dashboard.garbage import uncollected
 from dashboard.rules.policy import Policy
 from dashboard.sources.discovery import Discovered, Discovery
 from dashboard.sources.http.credentials import exposed_keys
 from dashboard.sources.polling.by_digest import DigestPoller
+from dashboard.sources.routers import RouterReader
 from dashboard.store import Snapshots
 from dashboard.store.history.recording import Recorder
 from dashboard.vllm.redaction import also_redact
@@ -62,9 +64,15 @@ def poll_once(
 
     `on_done` gets the number of finished and of all replicas.
     """
-    poller = DigestPoller(options.poll)
-    snapshots = asyncio.run(poller.poll(found.targets, utc_now, on_done))
-    return _derive(options, policy_of(options), snapshots, utc_now(), failures=found.failures)
+
+    async def poll() -> tuple[tuple[Snapshot, ...], tuple[RouterConfig, ...]]:
+        reader = RouterReader(options.routers, options.poll)
+        return await asyncio.gather(
+            DigestPoller(options.poll).poll(found.targets, utc_now, on_done), reader.read(utc_now())
+        )
+
+    snapshots, routers = asyncio.run(poll())
+    return _derive(options, policy_of(options), snapshots, utc_now(), failures=found.failures, routers=routers)
 
 
 class Collector:
@@ -85,6 +93,7 @@ class Collector:
         self.discovery = Discovery(options)
         self._exposed = ""
         self._poller = DigestPoller(options.poll)
+        self._routers = RouterReader(options.routers, options.poll)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._running = threading.Event()
@@ -175,12 +184,22 @@ class Collector:
         self.discovery = Discovery(options, self.discovery)
         if (options.poll, options.redact) != (before.poll, before.redact):
             self._poller = DigestPoller(options.poll)
+        if (options.routers, options.poll) != (before.routers, before.poll):
+            self._routers = RouterReader(options.routers, options.poll)
 
     async def _refresh(self, began: float) -> None:
         found = await self.discovery.discover(self._clock())
-        snapshots = await self._poller.poll(found.targets, self._clock)
+        snapshots, routers = await asyncio.gather(
+            self._poller.poll(found.targets, self._clock), self._routers.read(self._clock())
+        )
         self.fleet = _derive(
-            self.options, self._policy, snapshots, self._clock(), before=self.fleet, failures=found.failures
+            self.options,
+            self._policy,
+            snapshots,
+            self._clock(),
+            before=self.fleet,
+            failures=found.failures,
+            routers=routers,
         )
         if (exposed := exposed_keys(found.targets)) != self._exposed and exposed:
             log.warning("%s", exposed)
@@ -202,18 +221,21 @@ def _derive(
     polled_at: datetime,
     before: Fleet | None = None,
     failures: tuple[str, ...] = (),
+    routers: tuple[RouterConfig, ...] = (),
 ) -> Fleet:
     """Return the fleet of one poll; the generation grows when a page changes."""
-    fleet = build_fleet(
-        options.name,
-        snapshots,
-        polled_at=polled_at,
-        interval=timedelta(seconds=options.poll.interval_seconds),
-        ignore=options.ignore,
-        policy=policy,
-        generation=before.generation + 1 if before else 1,
-        before=before,
-    )
+    with uncollected():
+        fleet = build_fleet(
+            options.name,
+            snapshots,
+            polled_at=polled_at,
+            interval=timedelta(seconds=options.poll.interval_seconds),
+            ignore=options.ignore,
+            policy=policy,
+            generation=before.generation + 1 if before else 1,
+            before=before,
+            routers=routers,
+        )
     fleet = replace(fleet, discovery_errors=failures)
     exposed = exposed_keys(each.target for each in snapshots)
     if exposed and exposed not in fleet.inspection.notes:
@@ -226,7 +248,7 @@ def _derive(
 
 def _shows_the_same(fleet: Fleet, before: Fleet) -> bool:
     """Return whether no page changes. Findings may change by the clock alone: a suppression expires."""
-    names = ("inspection", "discovery_errors", "name", "policy", "ignored")
+    names = ("inspection", "discovery_errors", "name", "policy", "ignored", "routers")
     is_same = all(getattr(fleet, name) == getattr(before, name) for name in names)
     return is_same and has_same_content(fleet.replicas, before.replicas)
 
@@ -292,22 +314,10 @@ def frozen(snapshot: str) -> Fleet:
 
 @lru_cache(maxsize=MAX_OPEN)
 def _opened(store: Snapshots, snapshot: str) -> Fleet:
-    with _uncollected():
+    with uncollected():
         fleet = store.fleet(snapshot)
     _give_back()
     return fleet
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Pause garbage collection: nearly all new objects stay. Measured: a quarter of the time to open a fleet."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _give_back() -> None:

@@ -11,10 +11,13 @@ from dashboard.fleet import (
     Coverage,
     Document,
     Engine,
+    EngineReport,
+    KVCacheGroup,
     Pool,
     Replica,
     ReplicaState,
     Role,
+    RouterConfig,
     Snapshot,
     State,
     has_same_content,
@@ -24,7 +27,7 @@ from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import Inspection
 from dashboard.rules.policy import Policy
-from dashboard.vllm.facts import Facts, facts_of
+from dashboard.vllm.facts import Facts, facts_of, renew
 
 FRESH_INTERVALS = 3  # a replica that was not read within three polls is stale
 
@@ -35,7 +38,7 @@ class Fleet:
 
     `since` is the end of the first poll with the same content: pages without times are equal if `generation` and
     `since` are. `snapshot` is the id of the frozen snapshot that it was opened from. `discovery_errors` are sentences
-    on sources of targets that cannot be read.
+    on sources of targets that cannot be read. `routers` are what routers reported.
     """
 
     name: str
@@ -50,6 +53,7 @@ class Fleet:
     since: datetime | None = None
     snapshot: str | None = None
     discovery_errors: tuple[str, ...] = ()
+    routers: tuple[RouterConfig, ...] = ()
 
     @property
     def coverage(self) -> Coverage:
@@ -79,25 +83,37 @@ def build_fleet(
     policy: Policy | None = None,
     generation: int = 1,
     before: Fleet | None = None,
+    routers: tuple[RouterConfig, ...] = (),
 ) -> Fleet:
     """Derive the fleet of one poll. `polled_at` is when the poll ended; `interval` the time between polls.
 
     What the fleet `before` derived from equal input is reused: the result is the same without it.
     """
     since = polled_at - FRESH_INTERVALS * interval
-    known = [facts_of(snapshot, since) for snapshot in snapshots]
-    found = {facts.document.id: facts.document for facts in known if facts.document}
-    documents = {key: found[key] for key in sorted(found)}
-    same = _same_process([facts.replica for facts in known])
+    known = {each.id: each for each in before.replicas} if before else {}
     engines = _Engines()
+    replicas = []
+    with_document: dict[str, Snapshot] = {}
+    for snapshot in snapshots:
+        earlier = known.get(snapshot.target.id)
+        replica = renew(earlier, snapshot, since) if earlier else None
+        if replica is None:
+            facts = facts_of(snapshot, since)
+            replica = replace(facts.replica, engines=engines.of(facts))
+        replicas.append(replica)
+        if replica.document:
+            with_document[replica.document] = snapshot
+    found = (facts_of(with_document[key], since).document for key in sorted(with_document))
+    documents = {each.id: each for each in found if each}
+    same = _same_process(replicas)
     replicas = [
-        replace(facts.replica, engines=engines.of(facts), same_process=same.get(facts.replica.id, ()))
-        for facts in known
+        each if each.same_process == same.get(each.id, ()) else replace(each, same_process=same.get(each.id, ()))
+        for each in replicas
     ]
     fleet = assembled(
         name, replicas, documents, polled_at=polled_at, ignore=ignore, generation=generation, before=before
     )
-    fleet = replace(fleet, policy=policy or Policy())
+    fleet = replace(fleet, policy=policy or Policy(), routers=routers)
     if before is not None and _has_same_findings(fleet, before):
         return replace(fleet, inspection=before.inspection)
     return inspected(fleet, polled_at, before=before)
@@ -108,7 +124,7 @@ def _has_same_findings(fleet: Fleet, before: Fleet) -> bool:
     if before.polled_at is None or fleet.polled_at is None or before.inspection.rollouts:
         return False
     same_day = before.polled_at.date() == fleet.polled_at.date()
-    same_options = (before.policy, before.ignored) == (fleet.policy, fleet.ignored)
+    same_options = (before.policy, before.ignored, before.routers) == (fleet.policy, fleet.ignored, fleet.routers)
     return same_day and same_options and has_same_content(fleet.replicas, before.replicas)
 
 
@@ -165,7 +181,16 @@ def inspected(fleet: Fleet, at: datetime, today: date | None = None, before: Fle
     same_policy = before is not None and before.policy == fleet.policy
     known = before.inspection.evaluated if before is not None and same_policy else {}
     inspection = inspect_fleet(
-        ALL_RULES, fleet.pools, fleet.replicas, fleet.documents, fleet.policy, at, fleet.ignored, today, known
+        ALL_RULES,
+        fleet.pools,
+        fleet.replicas,
+        fleet.documents,
+        fleet.policy,
+        at,
+        fleet.ignored,
+        today,
+        known,
+        fleet.routers,
     )
     return replace(fleet, inspection=inspection)
 
@@ -177,16 +202,21 @@ class _Engines:
         self._known: dict[tuple[object, ...], tuple[Engine, ...]] = {}
 
     def of(self, facts: Facts) -> tuple[Engine, ...]:
-        """Return the capacity of a replica's engines. It does not depend on their fingerprints."""
-        document, groups = facts.document, facts.replica.kv_cache_groups
-        reports = tuple(report._replace(fingerprint=None) for report in facts.reports)
+        """Return the capacity of a replica's engines."""
+        return self._of(facts.document, facts.reports, facts.replica.kv_cache_groups)
+
+    def _of(
+        self, document: Document | None, reports: tuple[EngineReport, ...], groups: tuple[KVCacheGroup, ...]
+    ) -> tuple[Engine, ...]:
         key = (document.id if document else None, reports, groups)
-        if (known := self._known.get(key)) is None:
-            known = self._known[key] = engines_of(reports, groups, document.settings if document else {})
-        if reports == facts.reports:
-            return known
-        pairs = zip(known, facts.reports, strict=True)
-        return tuple(engine._replace(fingerprint=report.fingerprint) for engine, report in pairs)
+        if key not in self._known:
+            bare = tuple(report._replace(fingerprint=None) for report in reports)
+            if bare == reports:
+                self._known[key] = engines_of(reports, groups, document.settings if document else {})
+            else:  # capacity does not depend on fingerprints
+                pairs = zip(self._of(document, bare, groups), reports, strict=True)
+                self._known[key] = tuple(engine._replace(fingerprint=report.fingerprint) for engine, report in pairs)
+        return self._known[key]
 
 
 def _same_process(replicas: Iterable[Replica]) -> Mapping[str, tuple[str, ...]]:
@@ -208,28 +238,38 @@ def _pools(
     replicas: Iterable[Replica], documents: Mapping[str, Document], ignore: Sequence[str], before: Fleet | None
 ) -> tuple[Pool, ...]:
     """Compare every pool, except those whose members have the same documents as before."""
-    known = before.pools if before and before.ignored == tuple(ignore) else ()
-    members_before = _members(before.replicas) if before else {}
-    earlier = {(pool.name, *members_before[pool.name]): pool for pool in known}
-    return tuple(
-        earlier.get((name, role, members)) or compare_pool(name, role, members, documents, ignore)
-        for name, (role, members) in _members(replicas).items()
-    )
+    known = {pool.name: pool for pool in before.pools} if before and before.ignored == tuple(ignore) else {}
+    earlier = _by_pool(before.replicas) if before and known else {}
+    pools = []
+    for name, own in _by_pool(replicas).items():
+        role, pool = _role(own), known.get(name)
+        if pool is None or pool.role != role or not _are_alike(own, earlier[name]):
+            members = [Member(each.id, each.document, each.fresh, len(each.identity)) for each in own]
+            pool = compare_pool(name, role, members, documents, ignore)
+        pools.append(pool)
+    return tuple(pools)
 
 
-def _members(replicas: Iterable[Replica]) -> Mapping[str, tuple[Role, tuple[Member, ...]]]:
-    """Return per pool its role and what comparing needs of its replicas."""
+def _by_pool(replicas: Iterable[Replica]) -> Mapping[str, list[Replica]]:
     pools: dict[str, list[Replica]] = defaultdict(list)
     for replica in replicas:
         if replica.pool is not None:
             pools[replica.pool].append(replica)
-    return {
-        name: (
-            _role(pool),
-            tuple(Member(each.id, each.document, each.fresh, len(each.identity)) for each in pool),
+    return pools
+
+
+def _are_alike(replicas: Sequence[Replica], before: Sequence[Replica]) -> bool:
+    """Return whether all that comparing needs of a pool's replicas is equal: see Member."""
+    return len(replicas) == len(before) and all(
+        now is then
+        or (
+            now.id == then.id
+            and now.document == then.document
+            and now.fresh == then.fresh
+            and len(now.identity) == len(then.identity)
         )
-        for name, pool in pools.items()
-    }
+        for now, then in zip(replicas, before, strict=True)
+    )
 
 
 def _role(pool: Iterable[Replica]) -> Role:

@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from statistics import median
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from dashboard.fleet import Replica
 
 TOLERANCE = 0.10  # share of the median; a proposal, no source gives one
 FEWEST = 3  # engines of one kind that make a median worth naming
+_Counts: TypeAlias = Mapping[tuple[Hashable, float], int]  # number of engines by kind and value
 
 
 class Outlier(NamedTuple):
@@ -31,34 +32,51 @@ def outliers(
 
     A kind that is tied has no outliers.
     """
-    split = tied(kinds, values, tolerance)
-    middle = {kind: value for kind, value in medians(kinds, values).items() if kind not in split}
-    found = []
-    for place, (kind, value) in enumerate(zip(kinds, values, strict=True)):
-        if value is None or kind not in middle or not middle[kind]:
-            continue
-        share = value / middle[kind] - 1
-        if abs(share) > tolerance:
-            found.append(Outlier(place, share))
-    return tuple(found)
+    counts = _count(kinds, values)
+    middle = _medians(counts)
+    split = _tied(counts, middle, tolerance)
+    shares = {
+        (kind, value): value / middle[kind] - 1 for kind, value in counts if kind not in split and middle.get(kind)
+    }
+    far = {known: share for known, share in shares.items() if abs(share) > tolerance}
+    if not far:
+        return ()
+    places = enumerate(zip(kinds, values, strict=True))
+    return tuple(Outlier(place, far[known]) for place, known in places if known in far)
 
 
 def tied(
     kinds: Sequence[Hashable], values: Sequence[float | None], tolerance: float = TOLERANCE
 ) -> frozenset[Hashable]:
     """Return the kinds of which less than half of the known values are within `tolerance` of the median."""
-    near: Counter[Hashable] = Counter()
-    middle = medians(kinds, values)
-    for kind, value in zip(kinds, values, strict=True):
-        if value is not None and middle.get(kind):
-            near[kind] += 1 if abs(value / middle[kind] - 1) <= tolerance else -1
-    return frozenset(kind for kind, more in near.items() if more < 0)
+    counts = _count(kinds, values)
+    return _tied(counts, _medians(counts), tolerance)
 
 
 def medians(kinds: Sequence[Hashable], values: Sequence[float | None]) -> Mapping[Hashable, float]:
     """Return the median per kind that has at least three known values."""
+    return _medians(_count(kinds, values))
+
+
+def _count(kinds: Sequence[Hashable], values: Sequence[float | None]) -> _Counts:
+    """Count equal values of a kind: of thousands of engines few are different."""
+    return {
+        (kind, value): number
+        for (kind, value), number in Counter(zip(kinds, values, strict=True)).items()
+        if value is not None
+    }
+
+
+def _tied(counts: _Counts, middle: Mapping[Hashable, float], tolerance: float) -> frozenset[Hashable]:
+    near: Counter[Hashable] = Counter()
+    for (kind, value), number in counts.items():
+        if middle.get(kind):
+            near[kind] += number if abs(value / middle[kind] - 1) <= tolerance else -number
+    return frozenset(kind for kind, more in near.items() if more < 0)
+
+
+def _medians(counts: _Counts) -> Mapping[Hashable, float]:
     known: dict[Hashable, list[float]] = {}
-    for kind, value in zip(kinds, values, strict=True):
-        if value is not None:
-            known.setdefault(kind, []).append(value)
+    for (kind, value), number in counts.items():
+        known.setdefault(kind, []).extend([value] * number)
     return {kind: float(median(own)) for kind, own in known.items() if len(own) >= FEWEST}

@@ -2,6 +2,7 @@
 
 from dashboard.config.load import FILE_VARIABLE, load_options
 from dashboard.config.model import DEFAULT_FILE, TARGET_SOURCES, Options, PollOptions, policy_of
+from dashboard.config.routers import RouterOptions
 from dashboard.config.rules import MAX_LABEL_CHARACTERS, PoolOptions, RuleOptions, SuppressOptions
 from dashboard.config.sources import (
     CredentialsOptions,
@@ -29,6 +30,7 @@ __all__ = [
     "PoolOptions",
     "PrometheusAuthorization",
     "PrometheusOptions",
+    "RouterOptions",
     "RuleOptions",
     "SuppressOptions",
     "TargetOptions",

@@ -29,7 +29,7 @@ def _database_url(url: str, info: ValidationInfo) -> str:
 class HistoryOptions(Part):
     """The history of the fleet. Without a URL it is the file history.db in the folder of snapshots."""
 
-    enabled: bool = True
+    enabled: bool = False
     url: Annotated[str, AfterValidator(_database_url)] | None = None
     url_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
     url_file: PathFromFile | None = None

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_
 from pydantic_settings import NoDecode
 
 from dashboard.config.history import HistoryOptions
+from dashboard.config.routers import RouterOptions
 from dashboard.config.rules import Name, Part, PoolOptions, Rules, SuppressOptions
 from dashboard.config.sources import (
     DAY_SECONDS,
@@ -159,6 +160,7 @@ class Options(Part):
     http_sd: tuple[HttpSdOptions, ...] = ()
     prometheus: tuple[PrometheusOptions, ...] = ()
     kubernetes: tuple[KubernetesOptions, ...] = ()
+    routers: tuple[RouterOptions, ...] = ()
     credentials: CredentialsOptions | None = None
     poll: PollOptions = Field(default_factory=PollOptions)
     ignore: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()

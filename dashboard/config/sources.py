@@ -87,6 +87,7 @@ LabelKey = Annotated[
     ),
 ]
 Port = Annotated[str, AfterValidator(_port)]
+LabelSelector = Annotated[str, Field(max_length=_LONGEST_SELECTOR), AfterValidator(_label_selector)]
 PathFromFile = Annotated[Path, AfterValidator(_path_from_file)]
 GlobFromFile = Annotated[str, Field(min_length=1), AfterValidator(_glob_from_file)]
 
@@ -195,7 +196,7 @@ class KubernetesOptions(Part):
 
     namespace: ObjectName | None = None
     inference_pool: ObjectName | None = None
-    selector: Annotated[str, Field(max_length=_LONGEST_SELECTOR), AfterValidator(_label_selector)] | None = None
+    selector: LabelSelector | None = None
     service: ObjectName | None = None
     port: Port | None = None
     port_annotation: LabelKey = "llm-d.ai/active-ports"

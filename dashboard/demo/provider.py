@@ -18,6 +18,7 @@ PLUGIN_NAMES = ("lora_filesystem_resolver", "fleet_config")  # in VLLM_PLUGINS, 
 PATHS = ("/inference/v1/config", "/v1/config")
 YES, NO = frozenset({"true", "1"}), frozenset({"false", "0", ""})
 NO_ENGINE = -1
+NIXL = "1.5.1"
 DIGEST = 16  # hex digits of the SHA-256 of the chat template
 GONE = {"field": "scheduler.max_num_partial_prefills", "reason": "this vLLM does not have it"}
 # Settings with one value per engine; the API server has their sum or the first engine's value.
@@ -89,6 +90,7 @@ def _answer(
             "schema_version": SCHEMA_VERSION,
             "provider_version": __version__,
             "vllm_version": configuration.version,
+            "components": {"lmcache": None, "nixl": NIXL if configuration.kv_role else None, "mooncake": None},
             "started_at": "<<started_iso>>",
             "data_parallel_rank": rank,
             "engines": [_engine(configuration, config, seed, each) for each in range(configuration.ranks_per_server)],

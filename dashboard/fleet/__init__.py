@@ -17,6 +17,7 @@ from dashboard.fleet.pools import (
     ValueCount,
     cohort_letters,
     has_same_content,
+    with_answers,
 )
 from dashboard.fleet.replies import (
     MOST_CONFLICTS,
@@ -44,6 +45,7 @@ from dashboard.fleet.replies import (
     State,
     Target,
 )
+from dashboard.fleet.routers import FactName, RouterConfig, RouterFact, RouterKind, facts_of_pool
 
 __all__ = [
     "MOST_CONFLICTS",
@@ -60,6 +62,7 @@ __all__ = [
     "Document",
     "Engine",
     "EngineReport",
+    "FactName",
     "Failure",
     "FailureKind",
     "Fingerprint",
@@ -73,6 +76,9 @@ __all__ = [
     "ReplicaState",
     "Reply",
     "Role",
+    "RouterConfig",
+    "RouterFact",
+    "RouterKind",
     "Scraped",
     "Setting",
     "SettingChange",
@@ -85,5 +91,7 @@ __all__ = [
     "Tolerance",
     "ValueCount",
     "cohort_letters",
+    "facts_of_pool",
     "has_same_content",
+    "with_answers",
 ]

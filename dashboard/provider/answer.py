@@ -40,10 +40,10 @@ class Gathered:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A body and its ETag."""
+    """A body and its ETag; None where the adapters are unknown: an equal body would not prove that nothing changed."""
 
     body: bytes
-    etag: str
+    etag: str | None
 
 
 def answer(gathered: Gathered, adapters: Sequence[Mapping[str, Any]] | None, rank: int, *, full: bool) -> Answer:
@@ -53,7 +53,8 @@ def answer(gathered: Gathered, adapters: Sequence[Mapping[str, Any]] | None, ran
     if full:
         content["fleet"] |= {"settings": _settings(gathered, chosen), "environment": chosen["environment"]}
     body = _bounded(content)
-    return Answer(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+    has_adapters = content["fleet"]["adapters"] == adapters
+    return Answer(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"' if has_adapters else None)
 
 
 def _seed(gathered: Gathered, chosen: Mapping[str, Any]) -> dict[str, Any]:

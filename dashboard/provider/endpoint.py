@@ -80,7 +80,10 @@ class ConfigEndpoint:
         gathered = task.result()
         rank, full = asked_of(request.query_params, gathered.ranks)
         found = self._answer(gathered, rank, full=full)
-        headers = {"ETag": found.etag, "Cache-Control": "no-cache"}
+        headers = {"Cache-Control": "no-cache"}
+        if found.etag is None:
+            return Response(found.body, media_type="application/json", headers=headers)
+        headers["ETag"] = found.etag
         if _matches(",".join(request.headers.getlist("if-none-match")), found.etag):
             return Response(status_code=304, headers=headers)
         return Response(found.body, media_type="application/json", headers=headers)

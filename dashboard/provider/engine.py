@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from dashboard.provider.components import components_of
 from dashboard.provider.devices import devices_of
 from dashboard.provider.gathering import MISSING, Gathering, at, found, logger
 from dashboard.provider.groups import bytes_per_device, groups_of
@@ -87,6 +88,7 @@ def _whole(vllm_config: Any, engine: dict[str, Any], hashing: dict[str, Any], ga
         "sections": sections_of(vllm_config, gathering),
         "fleet": {
             "vllm_version": gathering.take("fleet.vllm_version", lambda: import_module("vllm").__version__, str),
+            "components": components_of(gathering),
             "prefix_hashing": hashing,
             **wiring_of(vllm_config, gathering),
         },

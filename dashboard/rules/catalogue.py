@@ -18,23 +18,23 @@ from dashboard.rules.disaggregation import handshake, roles, transfer
 from dashboard.rules.disaggregation.handshake import warn_unless_nixl
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import FAMILIES, Draft, Severity
-from dashboard.rules.identity import coverage, engines
+from dashboard.rules.identity import components, coverage, engines
 from dashboard.rules.registry import Page, Rule, Scope, flowing
-from dashboard.rules.routing import blocks, events, hash_root, hashes, prefix_caching
+from dashboard.rules.routing import blocks, events, hash_root, hashes, prefix_caching, router_facts
 from dashboard.rules.selection import caching, publishing
 from dashboard.rules.stores import mooncake, sharing
 from dashboard.rules.subject import PairSubject, PoolSubject, setting_value
 from dashboard.rules.value_equivalence import MEANINGS
 
 # Raise it with every changed verdict (tests/rules/rule_set.txt). Reports and snapshots print it.
-RULE_SET = 7
+RULE_SET = 8
 MODULES = (
-    *(blocks, events, hash_root, hashes, prefix_caching),
+    *(blocks, events, hash_root, hashes, prefix_caching, router_facts),
     *(handshake, roles, transfer),
     *(mooncake, sharing),
     *(development_mode, prompts, requests, weights),
     *(graphs, kv_cache),
-    *(coverage, engines),
+    *(components, coverage, engines),
     baseline,
 )
 
@@ -77,6 +77,7 @@ class _SimpleRule(_Group):
     needs: tuple[str, ...] = ()
     replicas: Literal["all", "caching", "publishing", "not prefill"] = "all"
     nixl: bool = False
+    spares_own_keys: bool = False
     remedy: _Remedy | None = None
     problem: str
     impact: dict[ImpactContext, _Impact]
@@ -97,6 +98,7 @@ class _SimpleRule(_Group):
             partial(_check_pair if self.scope is Scope.PAIR else _check_pool, self, groups),
             Page(flowing(self.problem), why, self.fix, self.exceptions, self.evidence, self.example),
             self.scope,
+            spares_own_keys=self.spares_own_keys,
         )
 
 

@@ -1,14 +1,16 @@
 """What the replicas of a pool share: it decides the impact of a difference."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from dashboard.fleet import Role, Setting
+from dashboard.fleet import FactName, Role, RouterFact, Setting
 from dashboard.rules.connector_options import Connector, connectors, native
 
 T = TypeVar("T")
+E = TypeVar("E", bound=StrEnum)
 
 
 class Router(StrEnum):
@@ -52,9 +54,13 @@ class ImpactContext(StrEnum):
 class Origin(StrEnum):
     """How a part of a domain is known."""
 
+    READ = "read"  # from the router or the store itself
     DECLARED = "declared"  # in fleet.yaml
     INFERRED = "inferred"  # from the replicas' settings
     ASSUMED = "assumed"
+
+
+CERTAIN = frozenset({Origin.READ, Origin.DECLARED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +85,10 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """What the replicas of one pool share, with the basis of each part."""
+    """What the replicas of one pool share, with the basis of each part.
+
+    `facts` are what its routers report: they replace what is `declared`. Of several with one name the first counts.
+    """
 
     router: Router
     router_basis: Origin
@@ -88,6 +97,17 @@ class Domain:
     disaggregated: bool
     disaggregated_basis: Origin
     expects: Expectations = Expectations()
+    facts: tuple[RouterFact, ...] = ()
+    declared: Declared = Declared()
+
+    def fact(self, name: FactName) -> RouterFact | None:
+        """Return what a router reports; None where none does."""
+        return next((each for each in self.facts if each.name is name), None)
+
+    def read(self, name: FactName) -> Any:
+        """Return the same as native JSON."""
+        found = self.fact(name)
+        return None if found is None else json.loads(found.value)
 
     @property
     def contexts(self) -> frozenset[ImpactContext]:
@@ -113,6 +133,8 @@ class Domain:
         return (assumed_router(self.router),) if self.router_basis is Origin.ASSUMED else ()
 
 
+# What a router reports in place of an expectation.
+EXPECTED = {FactName.BLOCK_SIZE: "block_size", FactName.HASH_ALGORITHM: "hash_algorithm"}
 EVENTS = "kv_events_config.enable_kv_cache_events"
 PUBLISHER = "kv_events_config.publisher"
 NO_PUBLISHER = "null"  # vLLM's name for none (vllm/config/kv_events.py)
@@ -133,16 +155,39 @@ TIERS = (("p2p", Store.P2P), ("fs", Store.FILE), ("obj", Store.FILE))
 SHARED_FOLDER = "SharedStorageOffloadingSpec"  # llm-d's backend of OffloadingConnector
 
 
-def domain_of(declared: Declared, roles: Iterable[Role], documents: Iterable[Mapping[str, Setting]]) -> Domain:
-    """Return a pool's domain: declared, else inferred from its documents, else an approximate router."""
+def domain_of(
+    declared: Declared,
+    roles: Iterable[Role],
+    documents: Iterable[Mapping[str, Setting]],
+    facts: Sequence[RouterFact] = (),
+) -> Domain:
+    """Return a pool's domain: read from its routers, else declared, else inferred from its documents.
+
+    Otherwise the router is assumed to be approximate.
+    """
     known = tuple(documents)
     # Not prefix-hash: no current router recomputes vLLM's hashes by itself (llm-d/llm-d#1290, smg, Dynamo, Ray).
     publishing = any(native(each, EVENTS) is True and native(each, PUBLISHER) != NO_PUBLISHER for each in known)
-    router = _first(declared.router, Router.KV_EVENTS if publishing else None, Router.APPROXIMATE)
-    store = _first(declared.kv_store, _store(known), Store.NONE)
+    read = {each.name: json.loads(each.value) for each in reversed(facts)}
+    router = _first(
+        _member(Router, read.get(FactName.ROUTING)),
+        declared.router,
+        Router.KV_EVENTS if publishing else None,
+        Router.APPROXIMATE,
+    )
+    store = _first(_member(Store, read.get(FactName.KV_STORE)), declared.kv_store, _store(known), Store.NONE)
     apart = not {Role.PREFILL, Role.DECODE}.isdisjoint(roles) or any(native(each, ENCODER_ROLE) for each in known)
-    disaggregated = _first(declared.disaggregated, apart or None, other=False)
-    return Domain(*router, *store, *disaggregated, expects=declared.expects)
+    disaggregated = _first(None, declared.disaggregated, apart or None, other=False)
+    expected = {name: read[fact] for fact, name in EXPECTED.items() if fact in read}
+    if FactName.LEAST_BLOCK_SIZE in read:
+        expected["block_size"] = None  # it follows the replicas
+    expects = replace(declared.expects, **expected)
+    return Domain(*router, *store, *disaggregated, expects=expects, facts=tuple(facts), declared=declared)
+
+
+def _member(kind: type[E], value: Any) -> E | None:
+    """Return the member of an enum with a foreign value; None without one."""
+    return next((each for each in kind if each == value), None)
 
 
 def assumed_router(router: Router | ImpactContext) -> str:
@@ -150,7 +195,9 @@ def assumed_router(router: Router | ImpactContext) -> str:
     return f"router is {router}"
 
 
-def _first(declared: T | None, inferred: T | None, other: T) -> tuple[T, Origin]:
+def _first(read: T | None, declared: T | None, inferred: T | None, other: T) -> tuple[T, Origin]:
+    if read is not None:
+        return read, Origin.READ
     if declared is not None:
         return declared, Origin.DECLARED
     return (inferred, Origin.INFERRED) if inferred is not None else (other, Origin.ASSUMED)

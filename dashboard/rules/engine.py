@@ -8,10 +8,20 @@ from datetime import date, datetime
 from typing import NamedTuple
 
 from dashboard.compare.baseline import agreed_paths
-from dashboard.fleet import Document, Pool, Replica, Role, cohort_letters, has_same_content
+from dashboard.fleet import (
+    Document,
+    FactName,
+    Pool,
+    Replica,
+    Role,
+    RouterConfig,
+    cohort_letters,
+    facts_of_pool,
+    has_same_content,
+)
 from dashboard.fleet.formatting import count, first_of, uncapitalized
 from dashboard.rules.baseline import unknown_paths
-from dashboard.rules.domain import ImpactContext, Origin, assumed_router, domain_of
+from dashboard.rules.domain import CERTAIN, ImpactContext, assumed_router, domain_of
 from dashboard.rules.findings import (
     CohortShare,
     Confidence,
@@ -66,13 +76,15 @@ def inspect_fleet(
     ignore: Sequence[str] = (),
     today: date | None = None,
     before: Mapping[SubjectKey, Evaluated] | None = None,
+    routers: Sequence[RouterConfig] = (),
 ) -> Inspection:
     """Run rules over a fleet. The order of rules, pools, replicas and documents does not matter.
 
     `now` decides which rollouts are in progress, `today` (default: the day of `now`) which suppressions expired.
     `before` is what the same rules found with the same policy: unchanged pools and pairs are not evaluated again.
+    `routers` are what routers reported.
     """
-    subjects = _pool_subjects(pools, replicas, documents, policy, now, ignore)
+    subjects = _pool_subjects(pools, replicas, documents, policy, now, ignore, routers)
     fleet = _FleetData({each.id: each for each in replicas}, cohort_letters(pools))
     evaluated = _run(rules, subjects, fleet, policy, before or {})
     outcomes = [each for one in evaluated.values() for each in one.outcomes]
@@ -102,6 +114,7 @@ def _pool_subjects(
     policy: Policy,
     now: datetime,
     ignore: Sequence[str],
+    routers: Sequence[RouterConfig],
 ) -> list[PoolSubject]:
     known = {each.id: each for each in replicas}
     subjects = []
@@ -109,7 +122,8 @@ def _pool_subjects(
         members = tuple(known[each] for each in sorted(pool.replicas))
         keys = {each.document for each in members if each.document is not None}
         settings = [documents[each].settings for each in sorted(keys)]
-        domain = domain_of(policy.declared(pool.name), [each.role for each in members], settings)
+        facts = tuple(facts_of_pool(routers, pool.name))
+        domain = domain_of(policy.declared(pool.name), [each.role for each in members], settings, facts)
         subject = PoolSubject(pool, domain, members, documents, tuple(ignore), baseline=policy.baseline(pool.name))
         subjects.append(replace(subject, rollout=rollout_of(pool.name, subject.members, now)))
     return subjects
@@ -159,7 +173,10 @@ def _run_on(
     outcomes, findings = [], []
     for rule in rules:
         change = policy.rules.get(rule.id, RuleChange())
-        worst = rule.severity_in(subject.contexts, subject.known_contexts)
+        contexts, known_contexts = subject.contexts, subject.known_contexts
+        if rule.spares_own_keys and isinstance(subject, PoolSubject) and subject.domain.read(FactName.OWN_KEYS):
+            contexts, known_contexts = contexts - {ImpactContext.KV_EVENTS}, known_contexts - {ImpactContext.KV_EVENTS}
+        worst = rule.severity_in(contexts, known_contexts)
         reason = _inapplicable(rule, change, subject, policy.file)
         if worst is None or reason:
             reason = reason or f"Only for {' or '.join(rule.severity)}."
@@ -191,8 +208,11 @@ def _evaluate(rule: Rule, change: RuleChange, subject: Subject) -> tuple[Outcome
     unknown = max([unknown, *(len(each.replicas) for each in gaps)])
     if drafts:
         return _outcome(rule, subject, OutcomeKind.FAILED, unknown=unknown)._replace(findings=len(drafts)), drafts
-    reason = next((each.reason for each in gaps if each.reason), "")
-    return _outcome(rule, subject, OutcomeKind.SKIPPED if reason else OutcomeKind.PASSED, reason, unknown), []
+    ended = next((each for each in gaps if each.reason), None)
+    if ended is None:
+        return _outcome(rule, subject, OutcomeKind.PASSED, unknown=unknown), []
+    kind = OutcomeKind.SKIPPED if ended.replicas else OutcomeKind.NOT_APPLICABLE
+    return _outcome(rule, subject, kind, ended.reason, unknown), []
 
 
 def _inapplicable(rule: Rule, change: RuleChange, subject: Subject, file: str) -> str | None:
@@ -205,6 +225,11 @@ def _inapplicable(rule: Rule, change: RuleChange, subject: Subject, file: str) -
         return f"No baseline for this pool in {file}."
     if rule.expects and isinstance(subject, PoolSubject) and getattr(subject.domain.expects, rule.expects) is None:
         return f"expects.{rule.expects} is not set in {file}."
+    domain = subject.domain if isinstance(subject, PoolSubject) else None
+    if rule.facts and domain is not None and not any(map(domain.fact, rule.facts)):
+        names = first_of(rule.facts, MAX_NEEDS)
+        reports = f"reports {names}" if domain.facts else f"is read (option routers in {file})"
+        return f"No router of this pool {reports}."
     return None
 
 
@@ -275,8 +300,8 @@ def _finding(
 def _severity_behind(
     rule: Rule, severity: Severity, subject: Subject, *, is_rollout: bool
 ) -> tuple[tuple[ImpactContext, Severity], ...]:
-    """Return the routers behind which a finding would be worse; empty where the pool's router is declared."""
-    if not isinstance(subject, PoolSubject) or subject.domain.router_basis is Origin.DECLARED:
+    """Return the routers behind which a finding would be worse; empty where the pool's router is known for sure."""
+    if not isinstance(subject, PoolSubject) or subject.domain.router_basis in CERTAIN:
         return ()
     known = [(each, rule.severity.get(each, severity)) for each in (ImpactContext.PREFIX_HASH, ImpactContext.KV_EVENTS)]
     behind = [(router, other.milder if is_rollout else other) for router, other in known]

@@ -125,7 +125,7 @@ class Draft:
 
 
 class NotEvaluated(NamedTuple):
-    """Replicas that do not report what a rule needs. With a `reason` the rule evaluated nothing."""
+    """Replicas that do not report what a rule needs. With a `reason` none was evaluated; without replicas it is n/a."""
 
     replicas: tuple[str, ...]
     reason: str = ""

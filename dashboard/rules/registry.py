@@ -8,6 +8,7 @@ from enum import StrEnum
 from textwrap import dedent
 from typing import Any
 
+from dashboard.fleet import FactName
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import FAMILIES, Family, Severity
 
@@ -46,7 +47,9 @@ class Rule:
 
     `severity` is by impact context: the worst of those that the subject has counts; without one the rule is n/a. It is
     skipped where fewer than `least` replicas report any of `needs`. `expects` names the expectation of the router
-    without which the rule is n/a. With `needs_baseline` it needs the settings of the pool's baseline.
+    without which the rule is n/a; without any of `facts`, which routers report, it is n/a, too. With `needs_baseline`
+    it needs the settings of the pool's baseline. `spares_own_keys`: its differences do not matter to a router that
+    computes its own keys from KV events.
     """
 
     id: str
@@ -60,6 +63,8 @@ class Rule:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     expects: str | None = None
     needs_baseline: bool = False
+    facts: tuple[FactName, ...] = ()
+    spares_own_keys: bool = False
 
     @property
     def family(self) -> Family:
@@ -89,6 +94,8 @@ def rule(
     least: int = 2,
     expects: str | None = None,
     needs_baseline: bool = False,
+    facts: tuple[FactName, ...] = (),
+    spares_own_keys: bool = False,
 ) -> Callable[[Check], Rule]:
     """Declare a rule: its name is that of its function, its page and severities are in the docstring.
 
@@ -101,7 +108,21 @@ def rule(
         name = check.__name__.replace("_", "-")
         docstring = inspect.getdoc(check) or ""
         page, severity = page_of(docstring), severity_of(docstring)
-        return Rule(id_, name, severity, needs, check, page, scope, least, parameters, expects, needs_baseline)
+        return Rule(
+            id_,
+            name,
+            severity,
+            needs,
+            check,
+            page,
+            scope,
+            least,
+            parameters,
+            expects,
+            needs_baseline,
+            facts,
+            spares_own_keys,
+        )
 
     return declared
 

@@ -4,6 +4,8 @@ import json
 import shlex
 from collections.abc import Iterable
 
+from packaging.version import Version
+
 from dashboard.fleet import SettingValue, State
 from dashboard.rules.findings import Remedy, Snippet
 from dashboard.vllm.field_reference import known_flags
@@ -11,6 +13,8 @@ from dashboard.vllm.versions import build
 
 IMAGE = "vllm/vllm-openai"  # vLLM's own image on Docker Hub
 SERVED_NAMES = "served_model_names"
+# Mooncake's package has another name on each platform.
+PACKAGES = {"components.lmcache": "lmcache", "components.nixl": "nixl"}
 # Defaults of variables (vllm/envs.py): to set one of these, the variable is removed.
 DEFAULTS = {"env.VLLM_SERVER_DEV_MODE": frozenset({"false", "0", '"0"'})}
 IN_ANY_ORDER = frozenset({"env.VLLM_PLUGINS"})  # vLLM only tests whether a name is in it
@@ -40,14 +44,20 @@ def pasteable(path: str, value: SettingValue) -> Snippet | None:
     if section == "env":
         loaded = sorted(loaded, key=_word) if path in IN_ANY_ORDER and isinstance(loaded, list) else loaded
         return Snippet("env", f"export {name}={shlex.quote(_variable(loaded))}")
-    if path == "version":
-        known = build(str(loaded))
-        is_tag = known is not None and not known.is_prerelease and known.local is None
-        return Snippet("yaml", f"image: {IMAGE}:v{known}") if is_tag else None
+    if path in {"version", *PACKAGES}:
+        return _software(path, build(str(loaded)))
     if path == SERVED_NAMES:
         return Snippet("flag", f"--served-model-name {_words(loaded)}")
     flag = flag_of(path)
     return Snippet("flag", _flag(flag, loaded)) if flag else None
+
+
+def _software(path: str, known: Version | None) -> Snippet | None:
+    """Return what installs a version of vLLM or of a package; None for a build that no registry has."""
+    if path in PACKAGES:
+        return Snippet("shell", f"pip install {shlex.quote(f'{PACKAGES[path]}=={known}')}") if known else None
+    is_tag = known is not None and not known.is_prerelease and known.local is None
+    return Snippet("yaml", f"image: {IMAGE}:v{known}") if is_tag else None
 
 
 def declaration(pool: str, *lines: str) -> Snippet:

@@ -7,7 +7,7 @@ from packaging.version import Version
 
 from dashboard.fleet import KVCacheGroup, Setting, SettingValue, State
 from dashboard.rules.connector_options import native
-from dashboard.rules.domain import EVENTS, NO_PUBLISHER, PUBLISHER
+from dashboard.rules.domain import EVENTS, EXPECTED, NO_PUBLISHER, PUBLISHER
 from dashboard.rules.findings import Evidence
 from dashboard.rules.subject import PoolSubject
 from dashboard.rules.value_equivalence import NO, YES
@@ -60,9 +60,12 @@ def first_engine_groups(pool: PoolSubject) -> Mapping[str, tuple[KVCacheGroup, .
     }
 
 
-def expectation(path: str, value: object) -> Evidence:
-    """Return the router's side of a finding, as fleet.yaml declares it."""
-    return Evidence(path, canonical_text(value), State.REPORTED, holder="router", is_reference=True)
+def expectation(pool: PoolSubject, path: str, value: object) -> Evidence:
+    """Return the router's side of a finding, as it reports it itself, else as fleet.yaml declares it."""
+    name = next((fact for fact, own in EXPECTED.items() if path.endswith(own)), None)
+    fact = pool.domain.fact(name) if name else None
+    holder = f"router ({fact.source})" if fact else "router"
+    return Evidence(path, canonical_text(value), State.REPORTED, holder=holder, is_reference=True)
 
 
 def most_used_version(pool: PoolSubject) -> SettingValue:

@@ -39,7 +39,7 @@ def group_by_value(values: Mapping[str, SettingValue]) -> Holders:
     return _ordered(holders)
 
 
-def _ordered(holders: Mapping[SettingValue, list[str]]) -> Holders:
+def _ordered(holders: Mapping[SettingValue, Sequence[str]]) -> Holders:
     order = sorted(holders, key=lambda each: (-len(holders[each]), _place(each)))
     return {each: tuple(sorted(holders[each])) for each in order}
 
@@ -77,6 +77,11 @@ class PoolSubject:
     _by_version: dict[str | None, frozenset[str]] = field(init=False, default_factory=dict)
     _by_document: dict[str, tuple[str, ...]] = field(init=False, default_factory=dict)
     _digests: dict[Digests, dict[str, frozenset[str]]] = field(init=False, default_factory=dict)
+    _sorted: dict[tuple[str, ...], tuple[str, ...]] = field(init=False, default_factory=dict)
+    # By document and object of identity: replicas that answer alike share it.
+    _by_identity: dict[tuple[str, int], tuple[Mapping[str, Setting], list[str]]] = field(
+        init=False, default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         """Decide which replicas are evaluated."""
@@ -87,10 +92,14 @@ class PoolSubject:
         for member in members:
             documents[str(member.document)].append(member.id)
         self._by_document.update({key: tuple(ids) for key, ids in documents.items()})
-        known = {each.id: self.documents[str(each.document)].version for each in members}
         versions: dict[str | None, set[str]] = defaultdict(set)
-        for replica in self.all_replicas:
-            versions[known.get(replica.id, replica.version)].add(replica.id)
+        for key, ids in documents.items():
+            versions[self.documents[key].version].update(ids)
+        if len(members) < len(self.all_replicas):
+            known = {each.id for each in members}
+            for replica in self.all_replicas:
+                if replica.id not in known:
+                    versions[replica.version].add(replica.id)
         self._by_version.update({version: frozenset(ids) for version, ids in versions.items()})
 
     @property
@@ -164,11 +173,19 @@ class PoolSubject:
 
     def conclude(self, conclude: Callable[[Mapping[str, Setting]], SettingValue | None]) -> Holders:
         """Group members by what is concluded from their settings; None is left out."""
-        holders: dict[SettingValue, list[str]] = defaultdict(list)
-        for key, ids in self._by_document.items():
+        concluded: dict[SettingValue, list[str]] = defaultdict(list)
+        for key in self._by_document:
             if (value := conclude(self.documents[key].settings)) is not None:
-                holders[value].extend(ids)
-        return _ordered(holders)
+                concluded[value].append(key)
+        holders = {value: self._with(tuple(keys)) for value, keys in concluded.items()}
+        order = holders if len(holders) < 2 else sorted(holders, key=lambda each: (-len(holders[each]), _place(each)))  # noqa: PLR2004
+        return {each: holders[each] for each in order}
+
+    def _with(self, documents: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the members with one of some documents, sorted. Most settings have the same documents."""
+        if documents not in self._sorted:
+            self._sorted[documents] = tuple(sorted(each for key in documents for each in self._by_document[key]))
+        return self._sorted[documents]
 
     def identity(self, path: str) -> Mapping[str, Any]:
         """Return per member the whole value of an identity setting, or of a compared one, as native JSON.
@@ -176,24 +193,34 @@ class PoolSubject:
         Members that report nothing are left out.
         """
         if path not in self._identities:
-            settings = self._whole(path)
-            known = {key: setting for key, setting in settings if setting is not None and is_comparable(setting.state)}
-            native = {text: json.loads(text) for text in {setting.value for setting in known.values()}}
-            self._identities[path] = {key: native[setting.value] for key, setting in known.items()}
+            found: dict[str, Any] = {}
+            for setting, ids in self._whole(path):
+                if setting is not None and is_comparable(setting.state):
+                    found |= dict.fromkeys(ids, json.loads(setting.value))
+            self._identities[path] = found
         return self._identities[path]
 
-    def _whole(self, path: str) -> Iterable[tuple[str, Setting | None]]:
-        """Return what each member reports; per document where the path is in no identity.
+    def _whole(self, path: str) -> Iterator[tuple[Setting | None, Iterable[str]]]:
+        """Yield what members report.
 
         Of settings that are identity in part, members with the settings of another replica report nothing.
         """
         compared = {key: lookup_setting(self.documents[key].settings, path) for key in self._by_document}
-        copies = self._copies if path in PARTLY_IDENTITY else frozenset()
-        if copies or any(path in each.identity for each in self.members):
-            own = (each for each in self.members if each.id not in copies)
-            return ((each.id, each.identity.get(path) or compared[str(each.document)]) for each in own)
-        known = ((key, setting) for key, setting in compared.items() if setting is not None)
-        return ((each, setting) for key, setting in known for each in self._by_document[key])
+        if not self._by_identity:
+            for member in self.members:
+                key, identity = str(member.document), member.identity
+                self._by_identity.setdefault((key, id(identity)), (identity, []))[1].append(member.id)
+        copies = self._copies() if path in PARTLY_IDENTITY else frozenset()
+        if not copies and not any(path in identity for identity, _ in self._by_identity.values()):
+            yield from ((compared[key], ids) for key, ids in self._by_document.items())
+            return
+        for (key, _), (identity, ids) in self._by_identity.items():
+            own = [each for each in ids if each not in copies] if copies else ids
+            yield identity.get(path) or compared[key], own
+
+    def _copies(self) -> frozenset[str]:
+        """Return the members whose settings were read from another replica with equal digests."""
+        return frozenset(each.id for each in self.members if each.same_digest_as)
 
     def engines(self) -> Iterator[tuple[Replica, Engine]]:
         """Yield the engines of the members with their replicas, each process once."""
@@ -207,7 +234,9 @@ class PoolSubject:
         Members of which an engine reports none are left out. With `read=digests`: the digests at their block length.
         """
         if read not in self._digests:
-            found = ((member.id, read(member.engines)) for member in self.members)
+            engines = {id(member.engines): member.engines for member in self.members}
+            known = {key: read(each) for key, each in engines.items()}
+            found = ((member.id, known[id(member.engines)]) for member in self.members)
             self._digests[read] = {replica: digests for replica, digests in found if digests is not None}
         return self._digests[read]
 
@@ -226,10 +255,17 @@ class PoolSubject:
     def _reporters_and_silent(self, need: str) -> tuple[int, frozenset[str]]:
         """Return how many members report a need, and which replicas do not though their version has it."""
         if need not in self._needs:
+            if self._is_reported_by_all(need):
+                self._needs[need] = len(self.all_replicas), frozenset()
+                return self._needs[need]
             reporters = self._reporters(need)
             versions = [ids for version, ids in self._by_version.items() if not is_unsupported(version, need)]
             self._needs[need] = len(reporters), frozenset().union(*versions) - reporters
         return self._needs[need]
+
+    def _is_reported_by_all(self, need: str) -> bool:
+        """Return whether documents show that every replica reports a setting: the usual case, and a cheap one."""
+        return need not in EVENT_PARTS and sum(map(len, self.values(need).values())) == len(self.all_replicas)
 
     def _reporters(self, need: str) -> frozenset[str]:
         if need == FINGERPRINT:
@@ -237,12 +273,7 @@ class PoolSubject:
         if need in PARTS:
             return frozenset(member.id for member in self.members if getattr(member, need))
         found = frozenset().union(*self.values(need).values()) or frozenset(self.identity(need))
-        return found - self._copies if need in EVENT_PARTS else found
-
-    @property
-    def _copies(self) -> frozenset[str]:
-        """Return the members whose settings were read from another replica with equal digests."""
-        return frozenset(each.id for each in self.members if each.same_digest_as)
+        return found - self._copies() if need in EVENT_PARTS else found
 
     def _grouped(self, path: str, meaning: Meaning | None) -> Holders:
         def read(settings: Mapping[str, Setting]) -> SettingValue | None:
@@ -263,6 +294,11 @@ class FleetSubject:
     all_replicas: tuple[Replica, ...]
     name: str = "fleet"
     pools: tuple[str, ...] = ()
+    _without_pool: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Count the replicas without a pool: many rules ask."""
+        object.__setattr__(self, "_without_pool", sum(each.pool is None for each in self.all_replicas))
 
     @property
     def inputs(self) -> tuple[object, ...]:
@@ -281,7 +317,10 @@ class FleetSubject:
 
     def identity(self, path: str) -> Mapping[str, Any]:
         """Return per replica of any pool the whole value of an identity setting, as native JSON."""
-        return {replica: value for each in self.subjects for replica, value in each.identity(path).items()}
+        found: dict[str, Any] = {}
+        for each in self.subjects:
+            found |= each.identity(path)
+        return found
 
     def reporting(self, need: str) -> int:
         """Count the replicas that report a need."""
@@ -289,8 +328,7 @@ class FleetSubject:
 
     def missing(self, needs: Sequence[str]) -> int:
         """Count the replicas that do not report one of these needs though they could; those without a pool included."""
-        without_pool = sum(each.pool is None for each in self.all_replicas)
-        return without_pool + sum(each.missing(needs) for each in self.subjects)
+        return self._without_pool + sum(each.missing(needs) for each in self.subjects)
 
 
 class PairSubject(FleetSubject):

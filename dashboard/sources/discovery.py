@@ -1,7 +1,6 @@
 """Discovery: the targets of all sources that fleet.yaml names."""
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -82,16 +81,20 @@ class Discovery:
         sources = list(self._sources.values())
         read = await asyncio.gather(*(each.read() for each in sources))
         listings = [(source.kind, each) for source, found in zip(sources, read, strict=True) for each in found]
-        mentions: dict[str, list[Mention]] = defaultdict(list)
+        first: dict[str, Mention] = {}
+        repeated: dict[str, list[Mention]] = {}  # all mentions of the targets with several
         statuses = []
         for kind, listing in listings:
             last = succeeded.get((kind, listing.name)) if listing.failure else at
             ids = tuple(each.id for each in listing.targets)
             statuses.append(SourceStatus(listing.name, kind, ids, last, listing.failure))
             for target in listing.targets:
-                mentions[target.id].append((listing.name, target))
-        targets = tuple(reduce(_merge, (target for _, target in several)) for several in mentions.values())
-        conflicts = (each for several in mentions.values() if len(several) > 1 for each in _conflicts(several))
+                mention = (listing.name, target)
+                if (earlier := first.setdefault(target.id, mention)) is not mention:
+                    repeated.setdefault(target.id, [earlier]).append(mention)
+        merged = {name: reduce(_merge, (target for _, target in several)) for name, several in repeated.items()}
+        targets = tuple(merged.get(name, target) for name, (_, target) in first.items())
+        conflicts = (each for name in first if name in repeated for each in _conflicts(repeated[name]))
         self.found = Discovered(targets, tuple(statuses), tuple(islice(conflicts, MOST_CONFLICTS)))
         return self.found
 

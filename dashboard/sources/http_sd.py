@@ -1,5 +1,9 @@
-"""Targets from a URL in Prometheus' http_sd shape. A URL that fails keeps its last targets, marked stale."""
+"""Targets from a URL in Prometheus' http_sd shape. A URL that fails keeps its last targets, marked stale.
 
+https://prometheus.io/docs/prometheus/latest/http_sd/
+"""
+
+import re
 import time
 from collections.abc import Callable
 
@@ -10,10 +14,12 @@ from dashboard.fleet import Credentials
 from dashboard.sources.groups import make_targets, read_groups
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import Key, find
-from dashboard.sources.http.failures import Asked
+from dashboard.sources.http.failures import Asked, plain
 from dashboard.sources.source import Listing, keep_targets
 
 NO_KEY = Key(missing="none is given; set authorization of this http_sd entry in fleet.yaml")
+# What Prometheus accepts: prometheus/prometheus, discovery/http/http.go, matchContentType.
+_JSON = re.compile(r'application/json(;\s*charset=("utf-8"|utf-8))?', re.IGNORECASE)
 
 
 class HttpSd:
@@ -66,6 +72,10 @@ class HttpSd:
             )
         if answer.failure:
             return keep_targets(self._listing, answer.failure.detail)
+        if not _JSON.fullmatch(answer.content_type or ""):
+            sent = f"Content-Type {plain(answer.content_type)}" if answer.content_type else "no Content-Type"
+            said = f"{self._asked.where} answered {self._asked.path} with {sent}"
+            return keep_targets(self._listing, f"{said}; serve application/json, as Prometheus requires")
         try:
             groups = read_groups(answer.body, is_json=True)
         except UnreadableError as error:

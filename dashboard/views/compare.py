@@ -35,6 +35,7 @@ from dashboard.views.pool_comparison import (
     uncovered_text,
     unmatched_text,
 )
+from dashboard.views.router_table import router_section
 from dashboard.views.slugs import slug
 from dashboard.views.whatif import whatif_section
 
@@ -63,6 +64,7 @@ def compare_report(
             sharing_section(found),
             settings_section(own, members, found, choice),
             *deciding_section(own, members, found),
+            *router_section(fleet, own),
             Section("cohorts", "Cohorts", (cohorts,), is_exported_only=True),
             _findings(fleet, own),
             *((whatif_section(fleet, what),) if what else ()),

@@ -1,11 +1,13 @@
 """The router, the KV store and the rollout of a pool as text, with how they are known."""
 
+from dashboard.fleet import FactName
 from dashboard.fleet.formatting import count, iso
 from dashboard.rules.domain import Domain, ImpactContext, Origin, Store
 from dashboard.rules.findings import Finding, Inspection, Rollout
 from dashboard.rules.sentences import capital
+from dashboard.views.names import brief
 
-SOURCES = {Origin.DECLARED: "fleet.yaml", Origin.INFERRED: "detected", Origin.ASSUMED: "assumed"}
+SOURCES = {Origin.READ: "read", Origin.DECLARED: "fleet.yaml", Origin.INFERRED: "detected", Origin.ASSUMED: "assumed"}
 
 
 def context_text(finding: Finding, inspection: Inspection) -> str:
@@ -43,7 +45,9 @@ def rollout_text(rollout: Rollout) -> str:
 
 
 def _router(domain: Domain) -> str:
-    return f"router: {domain.router} ({SOURCES[domain.router_basis]})"
+    fact = domain.fact(FactName.ROUTING)
+    source = f"read from {brief(fact.source)}" if fact else SOURCES[domain.router_basis]
+    return f"router: {domain.router} ({source})"
 
 
 def _store(domain: Domain) -> str:

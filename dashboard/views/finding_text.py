@@ -10,7 +10,7 @@ from dashboard.fleet import ReplicaState
 from dashboard.fleet.formatting import count, first_of, iso, natural
 from dashboard.fleet.pieces import Piece, Style, Text
 from dashboard.rules.catalogue import BY_ID
-from dashboard.rules.domain import Origin, assumed_router
+from dashboard.rules.domain import CERTAIN, assumed_router
 from dashboard.rules.findings import CohortShare, Confidence, Finding, Inspection, OutcomeKind, Remedy, Severity
 from dashboard.rules.registry import Scope
 from dashboard.views.domain_text import rollout_text
@@ -151,7 +151,7 @@ def assumptions(inspection: Inspection) -> list[str]:
     routers = {
         pool: assumed_router(each.router)
         for pool, each in inspection.domains.items()
-        if each.router_basis is not Origin.DECLARED
+        if each.router_basis not in CERTAIN
     }
     affected = {
         (pool, routers[pool])

@@ -13,12 +13,13 @@ from dashboard.fleet.formatting import count, first_of, iso, joined
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, page, plain, replica, to_plain
 from dashboard.fleet.pieces import joined as joined_pieces
 from dashboard.rules.catalogue import ALL_RULES, RULE_SET
-from dashboard.rules.domain import Domain, Origin
+from dashboard.rules.domain import CERTAIN, Domain, Origin
 from dashboard.views import pages
 from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Table, Tone, View, data_table, number_cell
 from dashboard.views.context import context_of
 from dashboard.views.domain_text import SOURCES as BASES
 from dashboard.views.excluded import reason
+from dashboard.views.router_table import routers_blocks
 from dashboard.vllm.field_reference import known_versions
 from dashboard.vllm.redaction import redact
 
@@ -70,7 +71,7 @@ def status_report(
     listed: tuple[Section, ...] = ()
     live: tuple[Section, ...] = ()
     if options is not None:
-        listed = (_sources_section(fleet, sources, conflicts),)
+        listed = (_sources_section(fleet, sources, conflicts), *_routers_section(fleet))
         live = (_options_section(options, reload), *_targets_sections(fleet.replicas, sources))
     return View(
         title="Status",
@@ -82,10 +83,11 @@ def status_report(
 
 
 def _headline(fleet: Fleet, sources: Sequence[SourceStatus]) -> str:
-    failed = [each for each in sources if each.failure]
+    failed, unread = [each for each in sources if each.failure], [each for each in fleet.routers if each.failures]
     counts = fleet.coverage
-    answered = f"{counts.answered:,} of {count(counts.targets, 'target')} answered"
-    return f"{count(len(failed), 'source')} failed, {answered}" if failed else answered
+    parts = [f"{count(len(failed), 'source')} failed"] if failed else []
+    parts += [f"{count(len(unread), 'router')} failed"] if unread else []
+    return ", ".join([*parts, f"{counts.answered:,} of {count(counts.targets, 'target')} answered"])
 
 
 def _sources_section(fleet: Fleet, sources: Sequence[SourceStatus], conflicts: Sequence[LabelConflict]) -> Section:
@@ -111,6 +113,11 @@ def _sources_section(fleet: Fleet, sources: Sequence[SourceStatus], conflicts: S
     )
     table: Block = Table("sources", "Sources of targets", columns, rows) if rows else Paragraph(plain("No sources."))
     return Section("sources", "Sources", (table, *_conflicts_blocks(fleet, conflicts)))
+
+
+def _routers_section(fleet: Fleet) -> Iterator[Section]:
+    if blocks := routers_blocks(fleet.routers):
+        yield Section("routers", "Routers", blocks)
 
 
 def _conflicts_blocks(fleet: Fleet, conflicts: Sequence[LabelConflict]) -> Iterator[Block]:
@@ -203,7 +210,7 @@ def _domain_row(pool: str, domain: Domain) -> tuple[Cell, ...]:
     texts["disaggregated"] = texts["disaggregated"].lower()
     bases = {key: getattr(domain, f"{key}_basis") for key in SHARED}
     is_assumed = {key: key == "router" and basis is Origin.ASSUMED for key, basis in bases.items()}
-    missing = ", ".join(f"{key}: {texts[key]}" for key, basis in bases.items() if basis is not Origin.DECLARED)
+    missing = ", ".join(f"{key}: {texts[key]}" for key, basis in bases.items() if basis not in CERTAIN)
     return (
         Cell(pool, target=Target(Kind.POOL, pool)),
         *(

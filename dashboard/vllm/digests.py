@@ -17,7 +17,7 @@ from dashboard.vllm.spelling import canonical_text, tidy
 SERIES = "vllm_fleet_config_info"
 HELP = "Digests of the configuration of this engine (vllm-fleet-dashboard); empty: unknown."
 # Increase it when any answer gets another digest: a change here, of the identity settings, or of the spelling.
-SCHEME = "1"
+SCHEME = "2"  # 2: with the versions of components
 DIGEST = 16  # hex digits of the SHA-256: 64 bits
 # As `fleet.unavailable` names what an empty list does not mean.
 ADAPTERS = "fleet.adapters"
@@ -81,7 +81,10 @@ def reported_config(answer: InferenceConfigReply, fleet: FleetExtension) -> dict
 
 
 def own_settings(answer: InferenceConfigReply, fleet: FleetExtension) -> dict[str, Any]:
-    """Return settings by path that vLLM's configuration lacks; an unavailable one is no setting."""
+    """Return settings by path that vLLM's configuration lacks; an unavailable one is no setting.
+
+    A component that is not installed is null.
+    """
     values = {
         "version": fleet.vllm_version,
         "served_model_names": list(answer.model.served_model_names or ()) or None,
@@ -92,7 +95,14 @@ def own_settings(answer: InferenceConfigReply, fleet: FleetExtension) -> dict[st
         "enable_auto_tool_choice": fleet.chat.enable_auto_tool_choice,
         "concurrent_batches": fleet.scheduling.concurrent_batches,
     }
-    return {path: value for path, value in values.items() if value is not None}
+    return {path: value for path, value in values.items() if value is not None} | _component_versions(fleet)
+
+
+def _component_versions(fleet: FleetExtension) -> dict[str, str | None]:
+    """Return the version of each component by path; none from a provider before schema 1.3."""
+    lacking = {each.field for each in fleet.unavailable}
+    reported = fleet.components.model_dump(exclude_unset=True) if fleet.components else {}
+    return {f"components.{name}": each for name, each in reported.items() if f"fleet.components.{name}" not in lacking}
 
 
 def _digest_document(answer: InferenceConfigReply, fleet: FleetExtension) -> str:

@@ -20,6 +20,7 @@ from dashboard.fleet import (
     Setting,
     Snapshot,
     Source,
+    with_answers,
 )
 from dashboard.vllm.merging import TRUST, merge, merge_engines
 
@@ -90,6 +91,37 @@ def facts_of(snapshot: Snapshot, since: datetime) -> Facts:
         same_digest_as=snapshot.same_digest_as,
     )
     return Facts(replica, document, reports)
+
+
+def renew(before: Replica, snapshot: Snapshot, since: datetime) -> Replica | None:
+    """Return the replica of a snapshot that differs from an earlier one of the same replica by times alone, else None.
+
+    `before` is the replica of the earlier snapshot. What facts_of derives from equal answers stays.
+    """
+    target, probes = snapshot.target, tuple(snapshot.probes.values())
+    if (before.labels is not target.labels and before.labels != target.labels) or (
+        before.target_stale != target.stale
+        or before.same_digest_as != snapshot.same_digest_as
+        or not _have_same_answers(probes, before.probes)
+    ):
+        return None
+    observed_at = max([each.observed_at for each in probes if each.reply], default=None)
+    return with_answers(before, probes, fresh=observed_at is not None and observed_at >= since, observed_at=observed_at)
+
+
+def _have_same_answers(probes: Sequence[ProbeResult], before: Sequence[ProbeResult]) -> bool:
+    if len(probes) != len(before):
+        return False
+    return all(
+        now is then
+        or (
+            (now.reply is then.reply or now.reply == then.reply)
+            and (now.failure is then.failure or now.failure == then.failure)
+            and now.path == then.path
+            and now.source is then.source
+        )
+        for now, then in zip(probes, before, strict=True)
+    )
 
 
 def _trust(result: ProbeResult) -> tuple[int, str]:

@@ -28,6 +28,8 @@ MAX_ENGINES = 1024  # series of one API server; the largest wide-EP deployments 
 CACHE_CONFIG = b"vllm:cache_config_info{"
 CONFIG_INFO = f"{SERIES}{{".encode()
 START_TIME = b"process_start_time_seconds "
+# Registered only with `--enable-lora` (vllm/v1/metrics/loggers.py); without it the engine refuses adapters.
+LORA = b"# HELP vllm:lora_requests_info "
 MODEL_NAME = re.compile(rb'^vllm:[^\n{]*\{[^\n]*?model_name="((?:[^"\\\n]|\\.)*)"', re.MULTILINE)
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"(?:,|$)')
 COUNTER = re.compile(rb"^vllm:[a-z_]+_total(?:\{[^\n]*\})? ([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)$", re.MULTILINE)
@@ -38,6 +40,7 @@ ESCAPES = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
 ESCAPE = re.compile(r"\\[\\\"n]")
 MAX_NAME = 100  # characters of an unknown name that are shown
 SMALLEST = {"block_size": 1, "num_gpu_blocks": 0, "kv_cache_size_tokens": 0, "kv_cache_max_concurrency": 0}
+SELECTED = (CACHE_CONFIG, CONFIG_INFO, LORA)
 _Labels: TypeAlias = tuple[Mapping[str, Setting], Mapping[str, Setting], tuple[str, ...]]
 
 
@@ -61,8 +64,9 @@ def parse_metrics(body: bytes) -> MetricsReply:
     """Parse one page. Raises UnreadableError when it is not a page of a vLLM server."""
     if b"vllm:" not in body:
         raise UnreadableError("schema", "/metrics answers with a page that has no vllm: metric. Is this a vLLM server?")
-    info, own = _lines(body, CACHE_CONFIG, MAX_ENGINES), _lines(body, CONFIG_INFO, MAX_ENGINES)
-    starts = _lines(body, START_TIME, 1)
+    page = b"\n" + body
+    info, own, lora = (_lines(page, mark, MAX_ENGINES) for mark in SELECTED)
+    starts = _lines(page, START_TIME, 1)
     name = MODEL_NAME.search(body)
     counters = None if starts else sum(float(value) for value in COUNTER.findall(body))
     return MetricsReply(
@@ -71,8 +75,32 @@ def parse_metrics(body: bytes) -> MetricsReply:
         started_at_seconds=_start_time(starts[0].rpartition(" ")[2]) if starts else None,
         model_name=_unescape(_text(name[1])) if name else None,
         counters=counters,
-        lines=tuple(info + own + starts),
+        lines=tuple(info + own + lora + starts),
     )
+
+
+def select_lines(body: bytes) -> bytes | None:
+    """Return a short page with the same reply and the same lines: it changes only with a restart.
+
+    None for a page without start time, whose counters are read, and for what does not begin as vLLM's pages do.
+    Raises UnreadableError only where `parse_metrics` does.
+    """
+    page = b"\n" + body
+    starts, first = _lines(page, START_TIME, 1), page.find(b"\nvllm:")
+    if not starts or first < 0 or not body.startswith(b"#"):
+        return None
+    lines = [line.encode() for mark in SELECTED for line in _lines(page, mark, MAX_ENGINES)]
+    name = MODEL_NAME.search(page, first)
+    model = b'vllm:{model_name="%b"' % name[1] if name else b"vllm:"
+    return b"\n".join([model, *lines, starts[0].encode()])
+
+
+def can_load_adapters(lines: bytes) -> bool:
+    """Return whether LoRA adapters may change without a restart, from the parsed lines of a page.
+
+    Of several API processes (no start time) a page lists only series with samples, so LoRA may be enabled there.
+    """
+    return LORA in lines or START_TIME not in lines
 
 
 def read_digests(labels: Mapping[str, str]) -> EngineDigests:
@@ -114,8 +142,9 @@ def _parse_series(line: str, prefix: bytes) -> Mapping[str, str]:
     return _series.get(text, lambda: MappingProxyType(parse_labels(text)))
 
 
-def _lines(body: bytes, prefix: bytes, most: int) -> list[str]:
-    page, mark = b"\n" + body, b"\n" + prefix
+def _lines(page: bytes, prefix: bytes, most: int) -> list[str]:
+    """Return the lines with this prefix; `page` begins with a newline."""
+    mark = b"\n" + prefix
     lines: list[str] = []
     start = page.find(mark)
     while start >= 0:

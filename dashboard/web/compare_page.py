@@ -31,6 +31,7 @@ from dashboard.views.pool_comparison import (
     members_of,
     pool_named,
 )
+from dashboard.views.router_table import router_section
 from dashboard.views.whatif import whatif_section
 from dashboard.web import draw, links, markup, matrix
 from dashboard.web.state import shared
@@ -74,7 +75,7 @@ def shown(generation: int, polled_at: datetime | None, pool_name: str, choice: M
     return Shown(
         band=draw.prepare(sharing_section(found).blocks),
         table=draw.prepare(settings_section(pool, members, found, choice).blocks),
-        deciding=draw.prepare_sections(deciding_section(pool, members, found)),
+        deciding=draw.prepare_sections((*deciding_section(pool, members, found), *router_section(_fleet, pool))),
         equal=equal_text(pool, found.matrix, members),
         matrix=found.matrix,
         notes=(coverage_text(_fleet), hidden_text(pool, found.matrix, members)),

@@ -7,6 +7,7 @@ from tests.benchmarks import (
     bench_history,
     bench_network,
     bench_pages,
+    bench_prometheus,
     bench_review,
     bench_soak,
     bench_start,
@@ -22,6 +23,7 @@ def main() -> int:
         "history": bench_history.main,
         "network": bench_network.main,
         "pages": bench_pages.main,
+        "prometheus": bench_prometheus.main,
         "start": bench_start.main,
         "soak": bench_soak.run,
     }

@@ -127,10 +127,10 @@ def _others(url: str) -> Iterator[list[float]]:
 
 
 def _page_row(browser: Browser, url: str, page: str) -> Row:
-    return Row(f"{page} drawn warm, s", _drawn(browser, f"{url}{page}"), BUDGETS["drawn"])
+    return Row(f"{page} drawn warm, s", drawn(browser, f"{url}{page}"), BUDGETS["drawn"])
 
 
-def _drawn(browser: Browser, url: str) -> float:
+def drawn(browser: Browser, url: str) -> float:
     """Return the median seconds from the request of a page until it is drawn."""
     with tab(browser) as page:
         visit(page, url)

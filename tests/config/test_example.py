@@ -18,7 +18,9 @@ from dashboard.config import (
     load_options,
     policy_of,
 )
+from dashboard.fleet import RouterKind
 from dashboard.rules.domain import Router
+from dashboard.sources.routers.reader import KINDS
 
 EXAMPLE = Path(__file__).parents[2] / "fleet.example.yaml"
 
@@ -45,6 +47,23 @@ def test_the_example_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     assert options.poll == PollOptions(), "the example shows the defaults"
     assert (options.name, options.ignore) == (Options().name, Options().ignore)
+
+
+def test_the_examples_of_routers_are_of_every_kind_and_of_every_place() -> None:
+    routers = load_options(EXAMPLE).routers
+    llm_d, by_url, stack = routers[:3]
+
+    assert {each.kind for each in routers} == set(RouterKind)
+    assert (llm_d.inference_pool, llm_d.namespace, llm_d.port, llm_d.scheme) == ("chat-70b", "llm-d", 9090, "http")
+    assert (by_url.url, by_url.config_file) == ("http://10.0.0.40:9090", EXAMPLE.parent / "epp" / "plugins.yaml")
+    assert (stack.selector, stack.pools) == ("app.kubernetes.io/component=router", ("*",))
+    assert (stack.kubeconfig, stack.context) == (EXAMPLE.parent / "secrets" / "kubeconfig", "prod")
+    assert [each.authorization.token_env for each in routers if each.authorization] == [None, "LLM_D_TOKEN"]
+
+
+def test_the_ports_in_the_example_are_those_of_the_programs() -> None:
+    line = next(each for each in EXAMPLE.read_text().splitlines() if each.startswith("    port: 9090"))
+    assert re.findall(r"\d+", line.partition("kind:")[2]) == [str(each.port) for each in KINDS.values()]
 
 
 def test_the_examples_of_rules_are_about_the_pool_and_the_replica_of_the_targets() -> None:

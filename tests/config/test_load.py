@@ -16,6 +16,7 @@ pytestmark = pytest.mark.usefixtures("working_folder")
 
 KEYS = ", ".join(Options.model_fields)
 ROUTERS = "'prefix-hash', 'kv-events', 'approximate' or 'none'"
+KINDS_OF_ROUTERS = "'llm-d', 'production-stack', 'dynamo', 'lmcache' or 'mooncake'"
 SUPPRESSED = "{rule: RT-01, owner: me, reason: why, until: 2026-12-31"
 NOT_A_MAPPING = "not a mapping; write lines of `key: value`"
 NOT_A_LIST = "not a list; begin each entry with `- `"
@@ -148,6 +149,69 @@ def test_environment_variables_override_the_file_unless_empty(monkeypatch: pytes
             "kubernetes: [{selector: a, namespace: A_B}]",
             "kubernetes[0].namespace: not a name of Kubernetes; write lower case letters, digits, - and .",
         ),
+        ("routers: [{url: a}]", "routers[0].kind: missing"),
+        ("routers: [{kind: envoy, url: a}]", f"routers[0].kind: unknown value; expected {KINDS_OF_ROUTERS}"),
+        (
+            "routers: [{kind: llm-d}]",
+            "routers[0]: url, inference_pool, selector or config_file is needed; set one of them",
+        ),
+        *(
+            (
+                f"routers: [{{kind: llm-d, {places}}}]",
+                "routers[0]: url, inference_pool and selector exclude each other; keep one",
+            )
+            for places in (
+                "url: a, inference_pool: b",
+                "url: a, selector: b",
+                "inference_pool: a, selector: b",
+                "url: a, inference_pool: b, selector: c",
+            )
+        ),
+        *(
+            (
+                f"routers: [{{kind: {kind}, {places}}}]",
+                "routers[0]: inference_pool and config_file are of llm-d only; set url or selector",
+            )
+            for kind, places in (
+                ("dynamo", "inference_pool: a"),
+                ("lmcache", "config_file: a"),
+                ("mooncake", "url: a, config_file: b"),
+                ("production-stack", "selector: a, config_file: b"),
+            )
+        ),
+        ("routers: [{kind: llm-d, url: a, pools: []}]", "routers[0].pools: empty; write at least one entry"),
+        ("routers: [{kind: llm-d, url: a, pools: chat}]", f"routers[0].pools: {NOT_A_LIST}"),
+        ("routers: [{kind: llm-d, url: a, pool: chat}]", "routers[0].pool: unknown key; did you mean pools?"),
+        (
+            "routers: [{kind: llm-d, url: 'http://u:hunter2@h'}]",
+            "routers[0].url: '***@h' contains credentials; use token_env or token_file, and write http://host:port",
+        ),
+        (
+            "routers: [{kind: llm-d, inference_pool: A_B}]",
+            "routers[0].inference_pool: not a name of Kubernetes; write lower case letters, digits, - and .",
+        ),
+        (
+            "routers: [{kind: llm-d, selector: a, namespace: A_B}]",
+            "routers[0].namespace: not a name of Kubernetes; write lower case letters, digits, - and .",
+        ),
+        (
+            "routers: [{kind: llm-d, selector: 'a=$b'}]",
+            "routers[0].selector: not a label selector; write one such as app=vllm,tier!=test",
+        ),
+        ("routers: [{kind: llm-d, selector: a, port: 0}]", "routers[0].port: too small; the minimum is 1"),
+        ("routers: [{kind: llm-d, selector: a, port: 70000}]", "routers[0].port: too large; the maximum is 65535"),
+        (
+            "routers: [{kind: llm-d, selector: a, scheme: ftp}]",
+            "routers[0].scheme: unknown value; expected 'http' or 'https'",
+        ),
+        (
+            'routers: [{kind: llm-d, config_file: "a\\0b"}]',
+            "routers[0].config_file: contains a null character; write the path of a file",
+        ),
+        (
+            "routers: [{kind: llm-d, url: a, authorization: {token_env: A, token_file: b}}]",
+            "routers[0].authorization: token_env and token_file are both set; keep one",
+        ),
         ("prometheus: {url: 'http://p'}", f"prometheus: {NOT_A_LIST}"),
         (
             "prometheus: [{url: 'http://p/?hunter2'}]",
@@ -221,7 +285,7 @@ def test_environment_variables_override_the_file_unless_empty(monkeypatch: pytes
         ("rules: {RT_01: {}}", "rules.RT_01: unknown rule; did you mean RT-01?"),
         ("rules: {rt12: {}}", "rules.rt12: unknown rule; did you mean RT-12?"),
         ("rules: {XT-01: {}}", "rules.XT-01: unknown rule; did you mean RT-01?"),
-        ("rules: {ID-04: {}}", "rules.ID-04: unknown rule; there are ID-01 to ID-03 and ID-05 to ID-08"),
+        ("rules: {ID-04: {}}", "rules.ID-04: unknown rule; there are ID-01 to ID-03 and ID-05 to ID-11"),
         ("rules: {sh-9: {}}", "rules.sh-9: unknown rule; there are SH-01 to SH-05"),
         ("rules: {RT-01: {}, rt-01: {}}", "rules.rt-01: duplicate RT-01; keep one"),
         ("rules: {Rt-01: {}, rt-01: {}}", "rules.rt-01: duplicate RT-01; keep one"),

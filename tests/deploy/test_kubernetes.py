@@ -116,6 +116,15 @@ def test_the_account_of_the_pod_may_read_what_the_source_reads_and_nothing_else(
     assert all(rule["verbs"] == ["get", "list", "watch"] for rule in role["rules"])
 
 
+def test_the_rule_for_routers_can_be_added(tmp_path: Path) -> None:
+    copy = shutil.copytree(FOLDER, tmp_path / "kubernetes")
+    file = copy / "role.yaml"
+    file.write_text(re.sub(r"^  # ( *(?:- )?\w+: \[.*\])$", r"  \1", file.read_text(), flags=re.MULTILINE))
+    role = next(each for each in built(copy) if each["kind"] == "Role")
+
+    assert role["rules"][-1] == {"apiGroups": [""], "resources": ["services", "configmaps"], "verbs": ["get"]}
+
+
 def test_the_service_monitor_has_only_fields_of_its_resource() -> None:
     monitor = yaml.safe_load((FOLDER / "servicemonitor.yaml").read_text())
     schema = json.loads((SCHEMAS / "servicemonitor.json").read_text())

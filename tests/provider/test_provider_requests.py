@@ -136,6 +136,14 @@ def test_the_etag_changes_with_the_loaded_adapters_and_few_answers_are_cached(se
     assert len(server.plugin._answers) <= 3  # not visible in any answer
 
 
+def test_there_is_no_etag_while_the_adapters_are_unknown(serve: Serve) -> None:
+    server = serve(capture("llama_lora"))
+    del server.state.openai_serving_models.lora_requests
+    found = server.get(if_none_match="*")
+    assert (found.status_code, found.headers.get("etag")) == (200, None)
+    assert {"field": "fleet.adapters", "reason": "this vLLM does not have it"} in found.json()["fleet"]["unavailable"]
+
+
 def many_settings(engine: EngineProcess, _: ApiServer) -> None:
     engine.config.additional_config = {f"part {number}": "x" * 9_000 for number in range(20)}
 

@@ -18,6 +18,7 @@ from dashboard.fleet import (
     Device,
     Document,
     Engine,
+    FactName,
     Failure,
     FailureKind,
     Fingerprint,
@@ -25,6 +26,9 @@ from dashboard.fleet import (
     Replica,
     ReplicaState,
     Role,
+    RouterConfig,
+    RouterFact,
+    RouterKind,
     Setting,
     Source,
     State,
@@ -36,6 +40,7 @@ from dashboard.rules.findings import Inspection, Outcome, OutcomeKind
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.rules.registry import Rule
 from dashboard.rules.subject import FleetSubject, PairSubject, PoolSubject
+from dashboard.vllm.spelling import canonical_text
 from tests import builders
 
 FOLDER = Path(__file__).parent / "cases"
@@ -60,6 +65,7 @@ class Case:
     expect: OutcomeKind
     findings: list[dict[str, Any]] = field(default_factory=list)
     domain: dict[str, dict[str, Any]] = field(default_factory=dict)
+    routers: list[dict[str, Any]] = field(default_factory=list)
     parameters: dict[str, Any] = field(default_factory=dict)
     ignore: list[str] = field(default_factory=list)
     baseline: str = ""
@@ -73,7 +79,8 @@ class Case:
             rules={rule.id: RuleChange(parameters=self.parameters)},
             baselines=tuple(_baselines(self.baseline)),
         )
-        return inspected(*built(self.fleet), [rule], policy, tuple(self.ignore))
+        routers = tuple(_routers(self.routers))
+        return inspected(*built(self.fleet), [rule], policy, tuple(self.ignore), routers)
 
 
 def inspected(
@@ -82,11 +89,12 @@ def inspected(
     rules: Sequence[Rule] = ALL_RULES,
     policy: Policy | None = None,
     ignore: tuple[str, ...] = (),
+    routers: tuple[RouterConfig, ...] = (),
 ) -> Inspection:
     """Inspect these replicas, by all rules or some."""
     known = {each.id: each for each in documents}
     pools = builders.compared(replicas, known, ignore)
-    return inspect_fleet(rules, pools, replicas, known, policy or Policy(), builders.NOW, ignore)
+    return inspect_fleet(rules, pools, replicas, known, policy or Policy(), builders.NOW, ignore, routers=routers)
 
 
 def cases() -> Iterator[Case]:
@@ -124,6 +132,17 @@ def declared(options: Mapping[str, Any]) -> Declared:
         disaggregated=options.get("disaggregated"),
         expects=Expectations(**expects),
     )
+
+
+def _routers(entries: Iterable[Mapping[str, Any]]) -> Iterator[RouterConfig]:
+    """Read the routers of a case: the facts of each are at its name."""
+    for number, entry in enumerate(entries, 1):
+        name = entry.get("name", f"http://router-{number}:9090")
+        facts = (
+            RouterFact(FactName(key), canonical_text(value), name, builders.NOW)
+            for key, value in entry["facts"].items()
+        )
+        yield RouterConfig(name, RouterKind(entry.get("kind", "llm-d")), tuple(entry.get("pools", ["*"])), tuple(facts))
 
 
 def _baselines(text: str) -> Iterator[Baseline]:

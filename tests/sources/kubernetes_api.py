@@ -18,11 +18,13 @@ NAMESPACE = "llm-d"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 SLICES = f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices"
 POOLS = f"/apis/inference.networking.k8s.io/v1/namespaces/{NAMESPACE}/inferencepools"
+SERVICES = f"/api/v1/namespaces/{NAMESPACE}/services"
+CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 TOKEN = "t0ken"
 
 
 class Cluster:
-    """The pods, InferencePools and EndpointSlices of one namespace.
+    """The pods, InferencePools, EndpointSlices, Services and ConfigMaps of one namespace.
 
     `expired` continue tokens are answered with 410. A change is an event with the next version; a watch sends those
     since its version and ends. Versions below `oldest` are forgotten; `broken_watch` answers instead of the events.
@@ -50,12 +52,28 @@ class Cluster:
         }
         kind = {"apiVersion": "inference.networking.k8s.io/v1", "kind": "InferencePool"}
         self.pools[name] = {**kind, "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
+        return self.add(f"{POOLS}/{name}", self.pools[name])
+
+    def add(self, path: str, one: dict[str, Any]) -> dict[str, Any]:
+        """Answer a path with one object, as it is at that time."""
 
         async def get(exchange: Exchange) -> None:
-            await exchange.reply(json.dumps(self.pools[name]).encode())
+            await exchange.reply(json.dumps(one).encode())
 
-        self.server.routes[f"{POOLS}/{name}"] = get
-        return self.pools[name]
+        self.server.routes[path] = get
+        return one
+
+    def add_service(self, name: str, selector: Mapping[str, str] | None) -> dict[str, Any]:
+        """Create a Service."""
+        return self.add(
+            f"{SERVICES}/{name}", {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": {"selector": selector}}
+        )
+
+    def add_config_map(self, name: str, data: Mapping[str, str]) -> dict[str, Any]:
+        """Create a ConfigMap."""
+        return self.add(
+            f"{CONFIG_MAPS}/{name}", {"metadata": {"name": name, "namespace": NAMESPACE}, "data": dict(data)}
+        )
 
     def add_pod(self, name: str, address: str, labels: Mapping[str, str], **status: Any) -> dict[str, Any]:
         """Create a pod that is ready; `status` replaces parts of its status."""

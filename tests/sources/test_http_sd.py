@@ -12,7 +12,7 @@ from dashboard.fleet import Credentials
 from dashboard.sources.discovery import discover_once
 from dashboard.sources.http_sd import HttpSd
 from dashboard.sources.source import Listing
-from tests.sources.polling.hostile import BAD_ANSWERS, HostileServer, answers, silent
+from tests.sources.polling.hostile import BAD_ANSWERS, JSON, HostileServer, answers, silent
 
 LIMITS = PollOptions(probe_timeout_seconds=1)
 GROUPS = json.dumps([{"targets": ["a:1", "b"], "labels": {"pool": "chat", "__meta_zone": "1"}}]).encode()
@@ -46,7 +46,7 @@ def read(found: HttpSd) -> Listing:
 
 
 def test_groups_are_targets_with_the_labels_of_both_and_the_credentials_of_replicas(server: HostileServer) -> None:
-    server.routes["/targets"] = answers(GROUPS)
+    server.routes["/targets"] = answers(GROUPS, headers=JSON)
     listing = read(source(server, Clock(), labels={"site": "south", "pool": "other"}))
 
     assert listing.name == f"{server.address}/targets"
@@ -60,7 +60,7 @@ def test_the_url_is_asked_again_after_its_interval_and_gets_its_own_token(
     server: HostileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INVENTORY", "s3cret")
-    server.routes["/targets"] = answers(GROUPS)
+    server.routes["/targets"] = answers(GROUPS, headers=JSON)
     server.asked.clear()
     clock = Clock()
     found = source(server, clock, authorization={"token_env": "INVENTORY"}, refresh_seconds=60)
@@ -74,7 +74,7 @@ def test_the_url_is_asked_again_after_its_interval_and_gets_its_own_token(
 
 @pytest.mark.parametrize("name", [each for each in BAD_ANSWERS if each != "another shape"])
 def test_a_bad_answer_keeps_the_targets_as_stale(server: HostileServer, name: str) -> None:
-    server.routes["/targets"] = answers(GROUPS)
+    server.routes["/targets"] = answers(GROUPS, headers=JSON)
     clock = Clock()
     found = source(server, clock)
     fresh = read(found)
@@ -99,9 +99,47 @@ def test_a_bad_answer_keeps_the_targets_as_stale(server: HostileServer, name: st
     ],
 )
 def test_another_shape_is_named(server: HostileServer, body: bytes, sentence: str) -> None:
-    server.routes["/targets"] = answers(body)
+    server.routes["/targets"] = answers(body, headers=JSON)
 
     assert sentence in (read(source(server, Clock())).failure or "")
+
+
+@pytest.mark.parametrize(
+    "header", ["application/json; charset=utf-8", 'Application/JSON;charset="UTF-8"', "application/json"]
+)
+def test_the_content_types_that_prometheus_accepts_are_read(server: HostileServer, header: str) -> None:
+    server.routes["/targets"] = answers(GROUPS, headers=(f"Content-Type: {header}",))
+
+    assert read(source(server, Clock())).failure is None
+
+
+@pytest.mark.parametrize(
+    ("headers", "sent"),
+    [
+        ((), "no Content-Type"),
+        (("Content-Type: text/plain; charset=utf-8",), "Content-Type text/plain; charset=utf-8"),
+        (("Content-Type: application/json; charset=latin-1",), "Content-Type application/json; charset=latin-1"),
+        ((f"Content-Type: {'x' * 5000}",), f"Content-Type {'x' * 119}…"),
+    ],
+    ids=range(4),
+)
+def test_another_content_type_is_refused_as_prometheus_does(
+    server: HostileServer, headers: tuple[str, ...], sent: str
+) -> None:
+    server.routes["/targets"] = answers(GROUPS, headers=JSON)
+    clock = Clock()
+    found = source(server, clock)
+    read(found)
+    server.routes["/targets"] = answers(GROUPS, headers=headers)
+    clock.now = 100.0
+    listing = read(found)
+
+    where = server.address.removeprefix("http://")
+    assert listing.failure == (
+        f"{server.address}/targets: {where} answered /targets with {sent}; serve application/json, as Prometheus "
+        "requires; keeping its last targets (2), marked stale"
+    )
+    assert [each.stale for each in listing.targets] == [True, True]
 
 
 def test_a_url_that_is_slow_or_wants_a_key_or_is_not_there_is_one_sentence(server: HostileServer) -> None:
@@ -126,7 +164,7 @@ def test_the_query_of_a_url_is_sent_and_never_shown(server: HostileServer) -> No
 
 
 def test_without_a_path_the_root_is_asked(server: HostileServer) -> None:
-    server.routes["/"] = answers(b'[{"targets": ["a"]}]')
+    server.routes["/"] = answers(b'[{"targets": ["a"]}]', headers=JSON)
     found = discover_once(Options(http_sd=(HttpSdOptions(url=server.address),)))
 
     assert [each.id for each in found.targets] == ["http://a:80"]

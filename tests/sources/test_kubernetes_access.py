@@ -1,5 +1,6 @@
 """Where the API server of Kubernetes is, and with which credentials it is asked."""
 
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,17 @@ def test_a_kubeconfig_that_cannot_be_used_is_a_sentence(tmp_path: Path, user: st
     file = write_kubeconfig(tmp_path / "k", "https://h", user=user, cluster=cluster)
     with pytest.raises(UnreadableError, match=sentence):
         find_access(file, None)
+
+
+def test_polls_share_one_tls_context_until_the_kubeconfig_has_another_certificate(tmp_path: Path) -> None:
+    data = b64encode(CERTIFICATE.read_bytes()).decode()
+    file = write_kubeconfig(tmp_path / "k", "https://h", user="{token: a}")
+    first, second = find_access(file, None).trust, find_access(file, None).trust
+    write_kubeconfig(file, "https://h", user=f"{{client-certificate-data: {data}}}")
+    third = find_access(file, None).trust
+
+    assert first is second
+    assert third is not first
 
 
 def test_a_token_that_no_header_can_hold_is_not_sent(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ ABOUT = (
 )
 HEADERS = {
     "ETag": {
-        "description": "Changes with the answer; another rank, or full, has another.",
+        "description": "Changes with the answer; another rank, or full, has another. Absent if adapters are unknown.",
         "schema": {"type": "string"},
     },
     "Cache-Control": {

@@ -27,7 +27,7 @@ from dashboard.fleet import (
 )
 from dashboard.sources.polling.probes import BY_PATH
 from dashboard.vllm.canonical import setting
-from dashboard.vllm.facts import NO_CACHE, RUST_FRONTEND, Facts, facts_of
+from dashboard.vllm.facts import NO_CACHE, RUST_FRONTEND, Facts, facts_of, renew
 from tests.captured import AT, INFERENCE_CONFIG, METRICS, MODELS, PLUGIN, SERVER_INFO, VERSION, capture, snapshot
 
 REFUSED = Failure(FailureKind.REFUSED, "refused")
@@ -233,3 +233,20 @@ def test_the_order_of_probes_does_not_change_the_facts(random: Any, case: str) -
 
     assert replace(facts_of(shuffled, AT).replica, probes=()) == replace(facts_of(whole, AT).replica, probes=())
     assert facts_of(shuffled, AT)[1:] == facts_of(whole, AT)[1:]
+
+
+@pytest.mark.parametrize(
+    ("probes", "is_renewed"),
+    [
+        ([probe(METRICS, metrics(), at=AT + timedelta(minutes=1)), probe(SERVER_INFO)], True),
+        ([probe(METRICS, metrics(), at=AT + timedelta(minutes=1))], False),
+        ([probe(METRICS, metrics(EngineReport(0, 9))), probe(SERVER_INFO)], False),
+        ([probe(METRICS, metrics(), REFUSED), probe(SERVER_INFO)], False),
+    ],
+    ids=["another time", "an answer less", "another answer", "a failure"],
+)
+def test_a_replica_is_renewed_only_where_nothing_but_times_differs(probes: list[ProbeResult], is_renewed: bool) -> None:  # noqa: FBT001
+    before = seen(probe(METRICS, metrics()), probe(SERVER_INFO))
+    later = Snapshot(Target(before.id), AT, {each.path: each for each in probes})
+
+    assert renew(before, later, AT) == (facts_of(later, AT).replica if is_renewed else None)

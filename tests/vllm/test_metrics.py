@@ -9,12 +9,30 @@ from hypothesis import strategies as st
 from dashboard.errors import UnreadableError
 from dashboard.fleet import EngineReport, Reply, State
 from dashboard.vllm.digests import SERIES, EngineDigests
-from dashboard.vllm.metrics import parse_labels, parse_metrics, read_digests, read_metrics
+from dashboard.vllm.metrics import (
+    MetricsReply,
+    can_load_adapters,
+    parse_labels,
+    parse_metrics,
+    read_digests,
+    read_metrics,
+    select_lines,
+)
 from tests.captured import METRICS, SERVER_INFO, Capture, captures, has_python_api, replies
 from tests.strategies import label_names, label_texts, rendered
 
 INFO = b'vllm:cache_config_info{block_size="16",engine="0"} 1.0\n'
 START = b"process_start_time_seconds 1.7700000001e+09\n"
+LORA = b"# HELP vllm:lora_requests_info Running stats on lora requests.\n"
+OWN = f'{SERIES}{{engine="0",scheme="1"}} 1\n'.encode()
+some_lines = st.sampled_from(
+    [
+        *(START, INFO, LORA, OWN, START.replace(b"1.77", b"now"), INFO.replace(b"}", b""), INFO.replace(b'"}', b"}")),
+        *(b'vllm:a{model_name="m"} 1\n', b'vllm:cache_config_info{model_name="n",engine="1"} 1\n', b"vllm:b 1\n"),
+        *(b"\r\n", b"vllm:cache_config_info{\xff} 1\n", b"x", b"# a\n", b'vllm:c{model_name="\xff"} 1\n'),
+    ]
+)
+pages = st.lists(some_lines, max_size=12).map(lambda lines: b"# HELP\n" + b"".join(lines))
 
 
 @given(st.dictionaries(label_names, label_texts, max_size=8))
@@ -45,7 +63,44 @@ def test_every_captured_page_has_a_start_time_a_model_and_a_series_per_engine(se
     one_process = server.case != "llama_dp2"  # with several API processes the page is put together without start times
     assert (page.started_at_seconds is not None) is one_process
     assert (page.counters is None) is one_process
-    assert len(page.lines) == engines + one_process
+    has_lora = server.case == "llama_lora"
+    assert len(page.lines) == engines + one_process + has_lora
+    assert can_load_adapters("\n".join(page.lines).encode()) is (has_lora or not one_process)
+
+
+@pytest.mark.parametrize("server", captures())
+def test_the_selected_lines_of_a_captured_page_have_its_reply(server: Capture) -> None:
+    page = server.answers[METRICS]
+
+    selected = select_lines(page)
+
+    if selected is None:  # no start time: the counters of the whole page are read
+        assert parse_metrics(page).started_at_seconds is None
+    else:
+        assert len(selected) < len(page) / 10
+        assert parse_metrics(selected) == parse_metrics(page)
+
+
+def test_the_selected_lines_do_not_change_with_counters_and_times() -> None:
+    page = b"# HELP\n" + START + b'vllm:a{model_name="m"} %d\n' + INFO + b"vllm:x_total %d\n"
+
+    assert select_lines(page % (1, 2)) == select_lines(page % (3, 4)) is not None
+
+
+@given(pages)
+def test_the_selected_lines_of_any_page_have_its_reply_or_its_error(page: bytes) -> None:
+    def outcome(body: bytes) -> object:
+        try:
+            return parse_metrics(body)
+        except UnreadableError as error:
+            return error.kind, error.detail
+
+    try:
+        selected = select_lines(page)
+    except UnreadableError:
+        assert not isinstance(outcome(page), MetricsReply)
+    else:
+        assert selected is None or outcome(selected) == outcome(page)
 
 
 def test_a_page_without_vllm_metrics_is_refused() -> None:

@@ -72,6 +72,23 @@ def test_the_provider_s_own_fields_are_settings_unless_null(*, full: bool) -> No
     assert not PROVIDER_ONLY & nothing.settings.keys()
 
 
+@pytest.mark.parametrize("full", [True, False], ids=["full", "brief"])
+def test_versions_of_components_are_settings_and_null_where_not_installed(*, full: bool) -> None:
+    """What could not be read, and what a provider before 1.3 does not report, is no setting."""
+    reason = {"field": "fleet.components.mooncake", "reason": "reading it raised OSError"}
+    answer = planted(full=full, unavailable=[reason])
+    older = read_answer(answer)
+    answer["fleet"]["components"] = {"lmcache": "0.5.6", "nixl": None, "mooncake": None}
+
+    found = {path: each for path, each in read_answer(answer).settings.items() if path.startswith("components.")}
+
+    assert {path: (each.value, each.state) for path, each in found.items()} == {
+        "components.lmcache": ('"0.5.6"', State.REPORTED),
+        "components.nixl": ("null", State.NULL),
+    }
+    assert read_answer(answer).settings.keys() - older.settings.keys() == found.keys()
+
+
 def test_values_of_the_engine_replace_null_only() -> None:
     filled = values(read_answer(planted(prefix_hashing={"hash_block_size": 64, "alignment": 256})))
     filled_in = planted(prefix_hashing={"hash_block_size": 64, "alignment": 256})

@@ -29,6 +29,8 @@ from dashboard.fleet import (
     ProbeResult,
     Replica,
     Reply,
+    RouterConfig,
+    RouterFact,
     Setting,
     SettingValue,
     Source,
@@ -217,6 +219,11 @@ def _declare_replicas(contract: Contract) -> None:
     )
 
 
+def _declare_routers(contract: Contract) -> None:
+    contract.object(RouterFact, "name value source observed_at", is_read=True)
+    contract.object(RouterConfig, "name kind pools facts failures", is_read=True)
+
+
 def _declare_engines(contract: Contract) -> None:
     of_replica = Key("replica", str, ADDED)
     contract.object(Fingerprint, is_read=True)
@@ -311,6 +318,7 @@ def fleet_object(*, full: bool) -> JsonObject:
     _declare_settings(replicas)
     _declare_replicas(replicas)
     _declare_engines(replicas)
+    _declare_routers(replicas)
     contract = Contract(replicas, types={int: int}, full=full)
     _declare_pools(contract)
     return contract.object(
@@ -320,6 +328,12 @@ def fleet_object(*, full: bool) -> JsonObject:
         Key("ignored", doc="paths, or globs, that are not compared"),
         Key("notes", of="inspection.notes", doc="options and baselines that match nothing, keys over plain http"),
         Key("discovery_errors", doc="sources of targets that cannot be read, and why", default=()),
+        Key(
+            "routers",
+            tuple[RouterConfig, ...],
+            doc="what routers and stores reported of their configuration",
+            default=(),
+        ),
         Key("replicas", tuple[Replica, ...], _replica_rows),
         Key("engines", tuple[Engine, ...], _rows("engines")),
         Key("devices", tuple[Device, ...], _device_rows),

@@ -16,7 +16,7 @@ from dashboard.analysis.assembly import Fleet, assembled, inspected
 from dashboard.analysis.documents.contract import Extended
 from dashboard.analysis.documents.fleet import SCHEMA_VERSION, fleet_object
 from dashboard.errors import SnapshotError, UnreadableError
-from dashboard.fleet import Document, Replica
+from dashboard.fleet import Document, Replica, RouterConfig
 from dashboard.fleet.formatting import end_cut
 from dashboard.rules.policy import Policy
 from dashboard.vllm.merging import version_of
@@ -39,6 +39,7 @@ class SavedFleet(NamedTuple):
     ignored: tuple[str, ...]
     policy: Policy
     discovery_errors: tuple[str, ...]
+    routers: tuple[RouterConfig, ...]
 
 
 def read_snapshot(raw: bytes) -> Fleet:
@@ -53,7 +54,7 @@ def derive_saved(saved: SavedFleet, before: Fleet | None = None) -> Fleet:
     """Compare and evaluate what was saved. What `before` derived from equal input is reused."""
     at = saved.polled_at
     fleet = assembled(saved.name, saved.replicas, saved.documents, polled_at=at, ignore=saved.ignored, before=before)
-    fleet = replace(fleet, policy=saved.policy, discovery_errors=saved.discovery_errors)
+    fleet = replace(fleet, policy=saved.policy, discovery_errors=saved.discovery_errors, routers=saved.routers)
     return inspected(fleet, at, before=before)
 
 
@@ -75,7 +76,14 @@ def read_saved(raw: bytes) -> SavedFleet:
     documents = {key: Document(key, version_of(each), each) for key, each in saved["documents"].items()}
     policy = saved["policy"] or Policy()
     return SavedFleet(
-        saved["fleet"], saved["data_as_of"], replicas, documents, saved["ignored"], policy, saved["discovery_errors"]
+        saved["fleet"],
+        saved["data_as_of"],
+        replicas,
+        documents,
+        saved["ignored"],
+        policy,
+        saved["discovery_errors"],
+        saved["routers"],
     )
 
 

@@ -139,11 +139,9 @@ def _names(value: str) -> frozenset[str] | None:
 def _plugins(pool: PoolSubject) -> Holders:
     """Group replicas by plugins in any order; lists that differ only in the provider count as the first."""
     first: dict[SettingValue, SettingValue] = {}
-    values = {
-        replica: first.setdefault(_without_provider(value), value)
-        for value, ids in pool.values(PLUGINS, _in_any_order).items()
-        for replica in ids
-    }
+    values: dict[str, SettingValue] = {}
+    for value, ids in pool.values(PLUGINS, _in_any_order).items():
+        values |= dict.fromkeys(ids, first.setdefault(_without_provider(value), value))
     return group_by_value(values)
 
 

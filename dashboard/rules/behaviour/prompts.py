@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 
+from dashboard.fleet import SettingValue
 from dashboard.rules.connector_options import native
 from dashboard.rules.differences import pool_differences
 from dashboard.rules.findings import Draft, Remedy, Snippet
@@ -57,15 +58,16 @@ def sampling_defaults_differ(pool: PoolSubject) -> Iterator[Draft]:
 def _sources(pool: PoolSubject) -> Holders:
     """Group replicas by source of the defaults; the model's own folder or id counts as `auto`."""
     whole, part = pool.identity(MODEL), pool.of_documents(lambda settings: native(settings, MODEL))
-    sources = {replica: source for source, ids in pool.values(GENERATION_CONFIG).items() for replica in ids}
 
     def is_own(replica: str, source: object) -> bool:
         names = (whole.get(replica), None if is_folder(whole.get(replica)) else part[replica])
         return isinstance(source, str) and source.rstrip("/") in [str(name).rstrip("/") for name in names if name]
 
-    return group_by_value(
-        {replica: AUTO if is_own(replica, json.loads(each.value)) else each for replica, each in sources.items()}
-    )
+    values: dict[str, SettingValue] = {}
+    for value, ids in pool.values(GENERATION_CONFIG).items():
+        source = json.loads(value.value)
+        values |= {each: AUTO if value != AUTO and is_own(each, source) else value for each in ids}
+    return group_by_value(values)
 
 
 @rule("CO-06", needs=(DIGEST, CONTENT_FORMAT))

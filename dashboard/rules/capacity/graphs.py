@@ -76,11 +76,15 @@ def compilation_differs(pool: PoolSubject) -> Iterator[Draft]:
 
 def _size_differences(pool: PoolSubject) -> Iterator[Draft]:
     """Yield different largest sizes; where these are equal, different lists of sizes."""
-    graphs = {replica: each for replica, each in pool.of_documents(_graphs).items() if each is not None}
     # With speculation a request is a batch of several tokens.
     unit = "tokens" if any(each.state is State.REPORTED for each in pool.values(SPECULATED)) else "requests"
     ends = list(pool_differences(pool, [LARGEST]))
-    harmless = {replica for replica, each in graphs.items() if each.are_derived or (ends and each.covers_all_requests)}
+
+    def is_harmless(settings: Mapping[str, Setting]) -> bool:
+        graphs = _graphs(settings)
+        return graphs is not None and bool(graphs.are_derived or (ends and graphs.covers_all_requests))
+
+    harmless = {replica for replica, is_so in pool.of_documents(is_harmless).items() if is_so}
     for draft in ends or pool_differences(pool, [SIZES]):
         if harmless.issuperset(replica for each in draft.evidence for replica in each.replicas):
             continue

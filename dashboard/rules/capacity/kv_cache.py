@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -166,34 +166,42 @@ def _kinds(pool: PoolSubject, tolerance: float) -> Iterator[_Kind]:
     everyone = list(pool.engines())
     known = [(member, engine) for member, engine in everyone if engine.kv_cache_size_tokens is not None]
     tokens = [engine.kv_cache_size_tokens or 0 for _, engine in known]
-    keys = [
-        _Key(
-            devices_of(member, engine.dp_rank),
-            shapes[member.id],
-            engine.reason if engine.basis is Basis.ASSUMED else None,
-        )
-        for member, engine in known
-    ]
-    middle, ties = medians(keys, tokens), tied(keys, tokens, tolerance)
-    found: dict[tuple[_Key, bool | None], list[_Odd]] = defaultdict(list)
-    for far in outliers(keys, tokens, tolerance):
-        found[keys[far.place], far.share > 0].append(_Odd(*known[far.place], tokens[far.place], far.share))
-    for place, key in enumerate(keys):
-        if key in ties:
-            found[key, None].append(_Odd(*known[place], tokens[place], tokens[place] / middle[key] - 1))
-    for (key, is_above), odd in found.items():
+    keys = _keys(known, shapes)
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}  # an integer is hashed at once
+    kinds = [numbers[key] for key in keys]
+    middle, ties = medians(kinds, tokens), tied(kinds, tokens, tolerance)
+    found: dict[tuple[int, bool | None], list[_Odd]] = defaultdict(list)
+    for far in outliers(kinds, tokens, tolerance):
+        found[kinds[far.place], far.share > 0].append(_Odd(*known[far.place], tokens[far.place], far.share))
+    for place, kind in enumerate(kinds) if ties else ():
+        if kind in ties:
+            found[kind, None].append(_Odd(*known[place], tokens[place], tokens[place] / middle[kind] - 1))
+    for (kind, is_above), odd in found.items():
+        key = keys[kinds.index(kind)]
         conditions = tuple(_conditions(key, keys, len(everyone)))
         own = [each for each, other in zip(known, keys, strict=True) if other == key]
         measured = [parts for member, engine in own if (parts := memory_parts(engine, member.devices))]
         usual = usual_parts(measured) if measured else None
-        yield _Kind(key.devices, len(own), len(everyone), conditions, middle[key], tuple(odd), is_above is None, usual)
+        yield _Kind(key.devices, len(own), len(everyone), conditions, middle[kind], tuple(odd), is_above is None, usual)
+
+
+def _keys(known: Iterable[tuple[Replica, Engine]], shapes: Mapping[str, Hashable]) -> list[_Key]:
+    """Return the kind of each engine; engines of one kind share an object."""
+    found: dict[Hashable, _Key] = {}
+    keys = []
+    for member, engine in known:
+        bound = engine.reason if engine.basis is Basis.ASSUMED else None
+        what = (member.devices, engine.dp_rank, shapes[member.id], bound)
+        if what not in found:
+            found[what] = _Key(devices_of(member, engine.dp_rank), shapes[member.id], bound)
+        keys.append(found[what])
+    return keys
 
 
 def _shapes(pool: PoolSubject) -> dict[str, tuple[Hashable, ...]]:
-    """Return the shape of each member; an unreported value is taken to be the most frequent one."""
+    """Return the values of each member that differ in the pool; an unreported one is taken to be the most frequent."""
     shapes: dict[str, tuple[Hashable, ...]] = {member.id: () for member in pool.members}
-    for path in SHAPE:
-        holders = pool.values(path)
+    for holders in filter(lambda each: len(each) > 1, map(pool.values, SHAPE)):
         own = {replica: value for value, replicas in holders.items() for replica in replicas}
         usual = next(iter(holders), None)
         shapes = {replica: (*shape, own.get(replica, usual)) for replica, shape in shapes.items()}

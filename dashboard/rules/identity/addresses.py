@@ -43,7 +43,7 @@ def side_channels(fleet: FleetSubject) -> Iterator[Socket]:
     known = {path: fleet.identity(path) for path in (NIXL_HOST, NIXL_PORT, P2P_HOST, P2P_PORT)}
     for pool in fleet.subjects:
         found = pool.of_documents(connectors)
-        for member in pool.members:
+        for member in pool.members if any(found.values()) else ():
             offset = offsets.get(member.id, 0)
             for connector in found[member.id]:
                 if NIXL in connector.name:
@@ -98,10 +98,9 @@ def _socket(replica: str, name: str, host: Any, base: Any, offset: int, path: st
 
 def ranks_of(subject: Subject) -> dict[str, int]:
     """Return the data-parallel ranks of the replicas that are part of an engine with several."""
-    sizes = subject.identity(DP_SIZE)
-    known = {replica: (sizes.get(replica, 0), rank) for replica, rank in subject.identity(DP_RANK).items()}
-    whole = {each: numbers for each, numbers in known.items() if all(type(number) is int for number in numbers)}
-    return {replica: rank for replica, (size, rank) in whole.items() if size > 1 and rank >= 0}
+    sizes = {each: size for each, size in subject.identity(DP_SIZE).items() if type(size) is int and size > 1}
+    ranks = subject.identity(DP_RANK) if sizes else {}
+    return {each: rank for each in sizes if type(rank := ranks.get(each)) is int and rank >= 0}
 
 
 def host_of(replica: str) -> str:

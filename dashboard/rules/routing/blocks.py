@@ -8,7 +8,7 @@ from typing import Any
 
 from dashboard.compare.encoding import lookup_setting
 from dashboard.compare.prefix import digests
-from dashboard.fleet import Setting, SettingValue, State
+from dashboard.fleet import FactName, Setting, SettingValue, State
 from dashboard.fleet.pieces import value
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import native
@@ -38,6 +38,9 @@ WHY_MULTIPLES = {
     Router.APPROXIMATE: "The router counts smaller blocks than the replicas cache, so it overestimates cached prefixes "
     "a little.",
 }
+WHY_LONGER = (
+    "An event with fewer tokens than one of the router's blocks is dropped, so the ends of prefixes are missed."
+)
 
 
 @rule("RT-02", needs=(BLOCK_SIZE,), least=1, expects="block_size")
@@ -45,7 +48,7 @@ def block_size_not_the_routers(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas use a different block size than the router.
 
     The rule compares the tokens of a block: the block size times the degree of decode context parallelism. The router's
-    size is `expects.block_size` in fleet.yaml.
+    size is what it reports itself (`routers`), else `expects.block_size` in fleet.yaml.
 
     Why it matters:
         - prefix-hash (critical): The router hashes blocks of a different size. It never matches the blocks of these
@@ -61,11 +64,14 @@ def block_size_not_the_routers(pool: PoolSubject) -> Iterator[Draft]:
 
     Exceptions:
         llm-d computes its own keys from the tokens in events, so a router size that divides the replicas' size works.
-        This is reported one step milder.
+        This is reported one step milder, and not at all where the router itself reports that it computes its own keys.
+        A size that the replicas' size divides is a warning there. An approximate router that takes the block size of a
+        replica expects none.
 
     Evidence:
         - kserve/kserve#5011
         - ai-dynamo/dynamo#13904
+        - llm-d/llm-d-router#1158 (the least block size of the approximate producer)
         - vllm/v1/core/kv_cache_utils.py (what a block covers with decode context parallelism)
 
     Example:
@@ -79,15 +85,22 @@ def block_size_not_the_routers(pool: PoolSubject) -> Iterator[Draft]:
         tokens = _loaded(size)
         if not expected or tokens == expected or pool.is_ignored(BLOCK_SIZE):
             continue
-        router = pool.domain.router if tokens % expected == 0 else Router.NONE
+        own_keys = pool.domain.read(FactName.OWN_KEYS)
+        if own_keys and tokens % expected == 0:
+            continue
+        splits = own_keys is not False and tokens % expected == 0
+        router = pool.domain.router if splits else Router.NONE
+        severity, why = MULTIPLES.get(router), WHY_MULTIPLES.get(router)
+        if own_keys and expected % tokens == 0:
+            severity, why = Severity.WARNING, WHY_LONGER
         rows = evidence_of(part, (BLOCK_SIZE, EFFECTIVE, DCP), replicas)
         yield Draft(
             replicas,
             write("A block has ", value(f"{tokens:,}"), " tokens; the router expects ", value(f"{expected:,}"), "."),
-            (*rows, expectation(BLOCK_SIZE, expected)),
+            (*rows, expectation(pool, BLOCK_SIZE, expected)),
             _router_remedy(part, sizes, size, expected),
-            severity=MULTIPLES.get(router),
-            why=WHY_MULTIPLES.get(router),
+            severity=severity,
+            why=why,
             assumptions=pool.domain.assumptions if router in MULTIPLES else (),
         )
 

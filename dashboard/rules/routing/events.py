@@ -11,7 +11,7 @@ from dashboard.fleet import Replica, Setting, SettingValue, Source, State
 from dashboard.fleet.formatting import LONG_TEXT, count
 from dashboard.rules import remedy
 from dashboard.rules.differences import pool_differences
-from dashboard.rules.domain import EVENTS, PUBLISHER, Origin, Router
+from dashboard.rules.domain import CERTAIN, EVENTS, PUBLISHER, Origin, Router
 from dashboard.rules.findings import Confidence, Draft, Evidence, NotEvaluated, Remedy, Snippet
 from dashboard.rules.identity.addresses import DP_RANK, ENDPOINT, REPLAY
 from dashboard.rules.registry import rule
@@ -114,9 +114,9 @@ def event_format_differs(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
 
 
 def _possible_senders(pool: PoolSubject) -> PoolSubject:
-    """Return the publishing replicas; where fleet.yaml declares kv-events, all except those that report not to."""
+    """Return the publishing replicas; where the router is known to read them, all except those that report not to."""
     known = pool.values(EVENTS, publication)
-    if pool.domain.router is Router.KV_EVENTS and pool.domain.router_basis is Origin.DECLARED:
+    if pool.domain.router is Router.KV_EVENTS and pool.domain.router_basis in CERTAIN:
         return pool.without(known.get(NO, ()))
     return pool.only(known.get(YES, ()))
 
@@ -236,7 +236,7 @@ def _wrong_topic(odd: PoolSubject, topic: SettingValue, template: str | None) ->
         fix = _topic_remedy(SERVED, [_form(json.loads(topic.value), members)], members)
         text = write(": this model is not served", served, ".")
     else:
-        rows, fix = (*rows, expectation(EVENT_TOPIC, template)), _topic_remedy(ROUTERS_FORM, [template], members)
+        rows, fix = (*rows, expectation(odd, EVENT_TOPIC, template)), _topic_remedy(ROUTERS_FORM, [template], members)
         named = served if f"{{{MODEL}}}" in template else ()
         text = write("; the router expects ", name_piece(template, LONG_TEXT), named, ".")
     replicas = tuple(each.id for each in members)

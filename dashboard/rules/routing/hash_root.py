@@ -36,7 +36,7 @@ FIXED_SEED = "vLLM's fixed hash seed"
 
 
 # kv-events is before any pool: of equal severities the first reason counts.
-@rule("RT-06", needs=(FINGERPRINT, SEED_POLICY, SEED, VERSION, HASH_ALGORITHM), least=1)
+@rule("RT-06", needs=(FINGERPRINT, SEED_POLICY, SEED, VERSION, HASH_ALGORITHM), least=1, spares_own_keys=True)
 def hash_root_differs(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
     """Replicas have different hash seeds, so the same tokens have different hashes.
 
@@ -113,7 +113,7 @@ def _not_evaluated(hashing: PoolSubject, seeds: Seeds) -> Iterator[NotEvaluated]
 def _unlike_each_other(pool: PoolSubject, seeds: Seeds) -> Iterator[Draft]:
     """Yield computed hashes that differ; for replicas without hashes what follows from settings."""
     hashes = pool.fingerprints()
-    measured = list(_differing_hashes(pool, hashes))
+    measured = list(_differing_hashes(pool, hashes, seeds))
     yield from measured
     drafted = {replica for draft in measured for replica in draft.replicas}
     left = {replica: seed for replica, seed in seeds.items() if replica not in drafted}
@@ -125,20 +125,20 @@ def _unlike_each_other(pool: PoolSubject, seeds: Seeds) -> Iterator[Draft]:
         yield from _differing_random_seeds(pool, left, FEWEST - bool(measured))
 
 
-def _differing_hashes(pool: PoolSubject, hashes: Hashes) -> Iterator[Draft]:
+def _differing_hashes(pool: PoolSubject, hashes: Hashes, seeds: Seeds | None = None) -> Iterator[Draft]:
     """Yield a draft per algorithm for replicas, or ranks of one, that hash the same tokens differently.
 
     Different algorithms are RT-05's, as are random seeds that its remedy ends; different lookahead is RT-18's.
     """
     wanted = wanted_algorithm(pool)
-    known = seeding.seeds_of(pool)
+    known = seeding.seeds_of(pool) if seeds is None else seeds
     for members in _comparable(pool):
         found = group_by_hashes(hashes, members)
         replicas = {replica for group in found for replica in group.replicas}
-        seeds = {replica: seed for replica, seed in known.items() if replica in replicas}
+        own = {replica: seed for replica, seed in known.items() if replica in replicas}
         is_different = len(found) > 1 or any(len(group.digests) > 1 for group in found)
-        if is_different and not any(seeding.is_left_to_algorithm(each, wanted) for each in seeds.values()):
-            yield _different_hashes(pool.only(replicas), hashes, found, seeds)
+        if is_different and not any(seeding.is_left_to_algorithm(each, wanted) for each in own.values()):
+            yield _different_hashes(pool.only(replicas), hashes, found, own)
 
 
 def _comparable(pool: PoolSubject) -> list[Collection[str]]:
@@ -302,7 +302,7 @@ def _unlike_routers_variable(pool: PoolSubject, seeds: Seeds) -> Iterator[Draft]
         yield Draft(
             unset,
             write(setting_piece(SEED), " is unset; the router expects hashes that start from it."),
-            (*evidence_of(pool, (SEED, SEED_POLICY), unset), expectation(SEED, SeedPolicy.ENVIRONMENT)),
+            (*evidence_of(pool, (SEED, SEED_POLICY), unset), expectation(pool, SEED, SeedPolicy.ENVIRONMENT)),
             seeding.same_seed(values[0]) if values else seeding.one_seed(),
         )
     yield from _differing_hashes(pool.without(unset), hashes)
@@ -332,7 +332,7 @@ def _unlike_the_routers(pool: PoolSubject, seed: HashSeed, replicas: tuple[str, 
     return Draft(
         replicas,
         write(state, f"; the router expects {FIXED_SEED}."),
-        (*seeding.seed_evidence(pool, replicas), expectation(SEED, SeedPolicy.DEFAULT)),
+        (*seeding.seed_evidence(pool, replicas), expectation(pool, SEED, SeedPolicy.DEFAULT)),
         way,
         Confidence.REPORTED if seed.path in {SEED, SEED_POLICY} else Confidence.DERIVED,
     )

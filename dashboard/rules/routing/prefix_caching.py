@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dashboard.fleet import Engine, Replica, Role, Setting, SettingValue, State
+from dashboard.fleet import Engine, FactName, Replica, Role, Setting, SettingValue, State
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import joined, value
 from dashboard.rules import remedy
@@ -180,7 +180,8 @@ def offloaded_cache_not_counted(pool: PoolSubject) -> Iterator[Draft]:
         Configure the router with all blocks of a replica: in llm-d `lruCapacityPerServer`.
 
     Exceptions:
-        Where the router's capacity is configured already, suppress the finding for this pool.
+        A router that reports enough blocks for each replica (`routers`). Where one is configured but not read, suppress
+        the finding for this pool.
 
     Evidence:
         - llm-d/llm-d-router#2292
@@ -194,13 +195,14 @@ def offloaded_cache_not_counted(pool: PoolSubject) -> Iterator[Draft]:
     sizes = {size: ids for size, ids in pool.values(SIZE, _own_size).items() if _is_gib(json.loads(size.value))}
     connected = pool.values(CONNECTOR, _offloads).get(YES, ())
     replicas = tuple(sorted({*connected, *(each for ids in sizes.values() for each in ids)}))
-    if not replicas or pool.is_ignored(SIZE):
+    blocks = _fewest_blocks(pool.only(replicas))
+    counted = pool.domain.read(FactName.BLOCKS_PER_REPLICA)
+    if not replicas or pool.is_ignored(SIZE) or (blocks and counted and counted >= blocks):
         return
     text = write("Replicas offload KV cache; the router does not count it.")
     if sizes:
         amounts = joined((value_piece(size, SIZE),) for size in sizes)
         text = write(setting_piece(SIZE), " is ", amounts, "; the router does not count this KV cache.")
-    blocks = _fewest_blocks(pool.only(replicas))
     yaml = f"- type: approx-prefix-cache-producer\n  parameters:\n    lruCapacityPerServer: {blocks}"
     yield Draft(
         replicas,

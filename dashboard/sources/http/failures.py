@@ -18,7 +18,7 @@ UNREACHABLE = {
 }
 # aiohttp 3.14 reports these only as text; if it changes, the kind is "protocol".
 HEADERS_TOO_LARGE = ("Too many headers", "Got more than")
-OK, UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 200, 401, 403, 404
+OK, NOT_MODIFIED, UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 200, 304, 401, 403, 404
 MOVED = range(300, 400)
 
 

@@ -9,7 +9,6 @@ import ssl
 from base64 import b64decode
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any, NamedTuple
 
 from dashboard.config.address import host_port, replica_id
@@ -17,12 +16,14 @@ from dashboard.config.document import read_document
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials
 from dashboard.sources.http.credentials import Key, check_key, find
-from dashboard.sources.kubernetes.values import mapping, mappings, text
+from dashboard.sources.http.trust import Trust, load_trust
+from dashboard.sources.values import mapping, mappings, text
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")  # where Kubernetes mounts it into a pod
 DEFAULT_NAMESPACE = "default"
 NO_KEY = Key(missing="none is given; set token or tokenFile of the user in the kubeconfig")
 PLUGINS = ("exec", "auth-provider")  # run programs: never done here
+NO_CA = "the CA cannot be read as certificates in PEM form"
 MAX_FILE_BYTES = 2**20
 
 
@@ -48,9 +49,9 @@ def find_access(kubeconfig: Path | None, context: str | None, account: Path = AC
         raise UnreadableError("access", "this is no pod of a cluster, and no kubeconfig is named; set kubeconfig")
     server = replica_id(f"https://{host_port(host, port)}")
     namespace = _read(account / "namespace").decode(errors="replace").strip()
-    return Access(
-        server, find(Credentials(token_file=account / "token")), _trust(account, account / "ca.crt"), namespace
-    )
+    ca_file = account / "ca.crt"
+    trust = _load(Trust(ca_file), f"{ca_file}: {NO_CA}")
+    return Access(server, find(Credentials(token_file=account / "token")), trust, namespace)
 
 
 def _of_file(path: Path, context: str | None) -> Access:
@@ -70,13 +71,13 @@ def _of_file(path: Path, context: str | None) -> Access:
     except ValueError as error:
         raise UnreadableError("kubeconfig", f"{path}: the server {error}") from None
     folder = path.parent
-    trust = _trust(
-        path,
+    cas = Trust(
         folder / cluster["certificate-authority"] if text(cluster, "certificate-authority") else None,
         _decoded(path, cluster, "certificate-authority-data").decode("ascii", "replace"),
         is_checked=text(cluster, "insecure-skip-tls-verify") != "true",
     )
-    _load_certificate(path, trust, user)
+    _load(cas, f"{cas.ca_file or path}: {NO_CA}")  # alone, so that the sentence names what cannot be read
+    trust = _load(_with_certificate(path, cas, user), f"{path}: the client certificate and its key cannot be read")
     token, file = text(user, "token"), text(user, "tokenFile")
     key = (
         check_key(token, f"the user in {path}")
@@ -103,31 +104,20 @@ def _decoded(path: Path, part: Mapping[str, Any], name: str) -> bytes:
         raise UnreadableError("kubeconfig", f"{path}: {name} is not Base64") from None
 
 
-def _trust(path: Path, file: Path | None, data: str = "", *, is_checked: bool = True) -> ssl.SSLContext:
+def _load(trust: Trust, said: str) -> ssl.SSLContext:
     try:
-        trust = ssl.create_default_context(cafile=file, cadata=data or None)
+        return load_trust(trust)
     except (OSError, ValueError):  # also ssl.SSLError
-        raise UnreadableError("tls", f"{file or path}: the CA cannot be read as certificates in PEM form") from None
-    if not is_checked:
-        trust.check_hostname = False
-        trust.verify_mode = ssl.CERT_NONE
-    return trust
+        raise UnreadableError("tls", said) from None
 
 
-def _load_certificate(path: Path, trust: ssl.SSLContext, user: Mapping[str, Any]) -> None:
-    """Load the certificate of a user, if any. Python's ssl reads files only: data goes through a private one."""
+def _with_certificate(path: Path, trust: Trust, user: Mapping[str, Any]) -> Trust:
+    """Return the trust with the certificate of a user, if any."""
     certificate, key = (text(user, name) for name in ("client-certificate", "client-key"))
     parts = [_decoded(path, user, f"{name}-data") for name in ("client-certificate", "client-key")]
-    try:
-        if certificate:
-            trust.load_cert_chain(path.parent / certificate, path.parent / key if key else None)
-        elif data := b"\n".join(filter(None, parts)):
-            with NamedTemporaryFile(prefix="kubeconfig-") as private:
-                private.write(data)
-                private.flush()
-                trust.load_cert_chain(private.name)
-    except OSError:
-        raise UnreadableError("tls", f"{path}: the client certificate and its key cannot be read") from None
+    if certificate:
+        return trust._replace(certificate=path.parent / certificate, key=path.parent / key if key else None)
+    return trust._replace(pair=b"\n".join(filter(None, parts)))
 
 
 def _read(path: Path) -> bytes:

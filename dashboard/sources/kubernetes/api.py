@@ -10,7 +10,7 @@ from dashboard.sources.groups import MAX_TARGETS
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.failures import FORBIDDEN, NOT_FOUND, Asked
 from dashboard.sources.kubernetes.access import Access
-from dashboard.sources.kubernetes.values import mapping, mappings, text
+from dashboard.sources.values import mapping, mappings, text
 from dashboard.vllm.reading import parse_json
 
 PAGE = 250  # objects; kubectl takes 500. A pod has 5 to 20 KB
@@ -36,6 +36,8 @@ class Resource(NamedTuple):
 
 
 PODS = Resource("", "v1", "pods")
+SERVICES = Resource("", "v1", "services")
+CONFIG_MAPS = Resource("", "v1", "configmaps")
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices")
 INFERENCE_POOLS = Resource("inference.networking.k8s.io", "v1", "inferencepools")
 

@@ -8,7 +8,7 @@ from dashboard.config.address import host_port
 from dashboard.fleet import Credentials, Failure, FailureKind, Target
 from dashboard.fleet.formatting import visible
 from dashboard.sources.groups import make_target
-from dashboard.sources.kubernetes.values import mapping, mappings, text, texts
+from dashboard.sources.values import mapping, mappings, text, texts
 
 DEFAULT_PORT = "8000"  # of vLLM
 ROLE, ENGINE_TYPE = "llm-d.ai/role", "llm-d.ai/engine-type"  # labels that llm-d sets

@@ -10,7 +10,7 @@ from dashboard.config import KubernetesOptions
 from dashboard.config.address import host_port
 from dashboard.fleet import Credentials, Target
 from dashboard.sources.groups import make_target
-from dashboard.sources.kubernetes.values import mapping, mappings, text
+from dashboard.sources.values import mapping, mappings, text
 
 OF_SERVICE = "kubernetes.io/service-name"  # label of the EndpointSlices of a Service
 FULL_NAMES = "FQDN"  # address type that Kubernetes itself never makes

@@ -24,8 +24,8 @@ from dashboard.sources.kubernetes.api import (
 )
 from dashboard.sources.kubernetes.pods import Pod, make_pod_targets
 from dashboard.sources.kubernetes.slices import OF_SERVICE, make_slice_targets
-from dashboard.sources.kubernetes.values import mapping, text
 from dashboard.sources.source import Listing, keep_targets
+from dashboard.sources.values import mapping, text
 
 MOST_PORTS = 8  # of an InferencePool (its CRD)
 

@@ -1,19 +1,23 @@
 """The poll: every target, some in parallel, within one time limit; and the state that is kept between polls."""
 
 import asyncio
+import platform
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from hashlib import blake2b
+from operator import itemgetter
 
 from dashboard.config import PollOptions
-from dashboard.fleet import Failure, FailureKind, ProbeResult, Snapshot, Target
+from dashboard.fleet import Failure, FailureKind, ProbeResult, Snapshot, Source, Target
 from dashboard.sources.http import credentials, failures
 from dashboard.sources.http.client import Answer, Client
-from dashboard.sources.polling.probes import METRICS, PROBES, Probe, Reader
+from dashboard.sources.polling.probes import METRICS, MODELS, PROBES, PROVIDER, Probe, Reader
 from dashboard.vllm.canonical import forget_unused
+from dashboard.vllm.metrics import can_load_adapters
 from dashboard.vllm.reading import excerpt
 from dashboard.vllm.redaction import redact_keys
 
@@ -24,6 +28,14 @@ OUT_OF_REACH = frozenset(
 )
 # Processor time for the answers of one replica in one poll; the largest captures take 0.01 s together.
 READ_SECONDS = 1.0
+# Later polls begin with each replica at its own time, within this part of the interval (and of the limit of a poll).
+SPREAD = 0.25
+MAX_SPREAD_SECONDS = 10.0
+STEP_SECONDS = 0.1  # replicas within it begin together: fewer wake-ups of the event loop
+FULL_SPREAD = 0.5  # of the interval between full polls, by which the second one is earlier
+# Bytes of an answer that is read without a thread: 1 ms for hostile JSON, 0.1 ms for a page of lines.
+SMALL = {METRICS.path: 64 * 2**10}
+SMALL_JSON = 4 * 2**10
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +45,12 @@ class Known:
     A probe that fails keeps its earlier reply, with the `failure`; `observed_at` is then the time of the reply. When
     no probe answers, every earlier reply gets the failure of `/metrics`: a replica is down when no result has a reply
     without a failure. A restart clears the state. `asked_everything_at` (monotonic clock) is None for a full poll next.
+    `etags` are those of the answers, by path.
     """
 
     probes: Mapping[str, ProbeResult] = field(default_factory=dict)
     asked_everything_at: float | None = None
+    etags: Mapping[str, str] = field(default_factory=dict)
 
 
 class Poller:
@@ -57,7 +71,7 @@ class Poller:
     ) -> tuple[Snapshot, ...]:
         """Return one snapshot per target id, in the order of `targets`; of two targets with one id the first counts.
 
-        First contact sends every probe; later polls only `/metrics` and `/v1/models`, and every probe again after
+        First contact sends every probe; later polls only what can have changed, and every probe again after
         `full_poll_interval_seconds`, after a restart, and when the replica did not answer last time. A snapshot has
         the latest result of each probe (see `Known`). A replica's errors never raise. `now` gives UTC times;
         `on_done` gets the number of finished and of all replicas.
@@ -77,11 +91,17 @@ class Poller:
         limits = self._limits
         keys = {target.credentials: credentials.find(target.credentials) for target in targets}
         redact_keys(key.token for key in keys.values() if key.token)
-        waiting = iter(targets)
         snapshots: dict[str, Snapshot] = {}
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        known = {name for name, each in self._known.items() if each.probes}
+        delays = delays_of([target.id for target in targets], known, limits)
+        waiting = iter(sorted(zip(delays, targets, strict=True), key=itemgetter(0)))
 
         async def work(client: Client, pool: Executor, ends_at: float) -> None:
-            for target in waiting:
+            for delay, target in waiting:
+                if (left := began + delay - loop.time()) > 0:
+                    await asyncio.sleep(left)
                 visit = Visit(
                     client=client,
                     reader=self._reader,
@@ -109,6 +129,27 @@ class Poller:
                 for _ in range(min(limits.connections, len(targets))):
                     group.create_task(work(client, pool, ends_at))
         return snapshots
+
+
+def delays_of(names: Sequence[str], known: Collection[str], limits: PollOptions) -> list[float]:
+    """Return the seconds from the start of a poll to the first request of each replica.
+
+    At once: the first of the `known` replicas, and those that were never asked. Together all would meet the network
+    and this process as one burst.
+    """
+    spread = min(SPREAD * min(limits.interval_seconds, limits.poll_timeout_seconds), MAX_SPREAD_SECONDS)
+    phases = {name: phase_of(name) for name in names if name in known}
+    first = min(phases.values(), default=0.0)
+    return [(phases.get(name, first) - first) * spread // STEP_SECONDS * STEP_SECONDS for name in names]
+
+
+def phase_of(name: str) -> float:
+    """Return a number from 0 to 1: always the same for a replica, and another on another machine.
+
+    So several dashboards do not ask a replica at the same time; Prometheus spreads its scrapes in this way.
+    """
+    digest = blake2b(f"{platform.node()} {name}".encode(), digest_size=4).digest()
+    return int.from_bytes(digest) / 2**32
 
 
 @contextmanager
@@ -140,42 +181,68 @@ class Visit:
     ends_at: float
     waited_seconds: float = 0.0  # for the replica
     read_seconds: float = 0.0  # processor time for its answers
+    etags: dict[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with the known ETags."""
+        self.etags = dict(self.known.etags)
 
     async def run(self) -> Known:
-        """Send `/metrics`, then the other probes that are due; return the new state."""
-        metrics = await self._ask(METRICS)
-        fresh = {METRICS.path: metrics}
-        if metrics.failure and metrics.failure.kind in OUT_OF_REACH:
-            return _down(fresh, self.known, metrics.failure)
-        known = Known() if _restarted(self.known.probes.get(METRICS.path), metrics) else self.known
+        """Send what is due: one request where its answer proves that nothing changed. Return the new state."""
+        known, fresh = self.known, dict[str, ProbeResult]()
         asked_at = known.asked_everything_at
         full = asked_at is None or self.clock() - asked_at >= self.limits.full_poll_interval_seconds
+        before = known.probes.get(PROVIDER.path)
+        if before and not full and (before.failure or PROVIDER.path in known.etags) and _covers_process(before):
+            fresh[PROVIDER.path] = result = await self._ask(PROVIDER, last=True)
+            is_same = result.reply is before.reply and not result.failure and PROVIDER.path in self.etags
+            if is_same and _has_both_replies(known.probes):
+                return Known({**known.probes, **fresh}, asked_at, self.etags)
+        alone = not full and not _needs_models(known.probes)
+        fresh[METRICS.path] = metrics = await self._ask(METRICS, last=alone)
+        if metrics.failure and metrics.failure.kind in OUT_OF_REACH:
+            return _down(fresh, known, metrics.failure)
+        if _restarted(known.probes.get(METRICS.path), metrics):
+            self.known = known = Known()
+            self.etags, fresh, full = {}, {METRICS.path: metrics}, True
         for probe in PROBES[1:]:
-            if (full or probe.light) and _applies(probe, fresh):
-                fresh[probe.path] = await self._ask(probe)
+            is_due = full or (probe is MODELS and _needs_models({**known.probes, **fresh}))
+            if is_due and _applies(probe, fresh):
+                fresh[probe.path] = await self._ask(probe, last=probe is MODELS)
         if metrics.failure and not any(_answered(result) for result in fresh.values()):
             return _down(fresh, known, metrics.failure)
         if full:
-            return Known({**_not_repeated(fresh, known), **_with_earlier(fresh, known)}, self.clock())
-        return Known({**known.probes, **_with_earlier(fresh, known)}, asked_at)
+            earlier = 0.0 if known.probes else FULL_SPREAD * phase_of(self.target.id)  # not all in one poll again
+            asked_at = self.clock() - earlier * self.limits.full_poll_interval_seconds
+            return Known({**_not_repeated(fresh, known), **_with_earlier(fresh, known)}, asked_at, self.etags)
+        return Known({**known.probes, **_with_earlier(fresh, known)}, asked_at, self.etags)
 
-    async def _ask(self, probe: Probe) -> ProbeResult:
+    async def _ask(self, probe: Probe, *, last: bool) -> ProbeResult:
+        """Send one GET; `last` closes the connection."""
         asked = failures.Asked(self.target.id, probe.path)
         failure = self.target.failure or self._used_up(asked)
         if failure:
             return ProbeResult(probe.path, probe.source, self.now(), 0.0, failure=failure)
+        earlier = self.known.probes.get(probe.path)
+        etag = self.etags.pop(probe.path, None)
+        etag = etag if earlier and _answered(earlier) else None
         began = self.client.time()
         left = self.limits.replica_timeout_seconds - self.waited_seconds
         seconds = min(self.limits.probe_timeout_seconds, left, self.ends_at - began)
-        answer = await self.client.get(self.target, probe.path, seconds, key=self.key, last=probe is PROBES[-1])
+        answer = await self.client.get(self.target, probe.path, seconds, key=self.key, last=last, etag=etag)
         elapsed = self.client.time() - began
         self.waited_seconds += elapsed
-        result = ProbeResult(
-            probe.path, probe.source, self.now(), elapsed, status=answer.status, size_bytes=len(answer.body)
-        )
+        if answer.etag:
+            self.etags[probe.path] = answer.etag
+        if answer.is_unchanged and earlier:
+            return replace(earlier, observed_at=self.now(), elapsed_seconds=elapsed)
+        at = self.now()
         if answer.status == failures.NOT_FOUND and not probe.expected:
-            return result
-        return await asyncio.get_running_loop().run_in_executor(self.pool, self._read, probe, answer, result)
+            return ProbeResult(probe.path, probe.source, at, elapsed, answer.status, len(answer.body))
+        small = SMALL_JSON if answer.failure else SMALL.get(probe.path, SMALL_JSON)
+        if len(answer.body) <= small:  # a thread costs more than the reading
+            return self._read(probe, answer, at, elapsed)
+        return await asyncio.get_running_loop().run_in_executor(self.pool, self._read, probe, answer, at, elapsed)
 
     def _used_up(self, asked: failures.Asked) -> Failure | None:
         """Return the limit that this replica or the poll has used up."""
@@ -185,20 +252,37 @@ class Visit:
             return failures.no_time(asked)
         return failures.too_costly(asked, READ_SECONDS) if self.read_seconds > READ_SECONDS else None
 
-    def _read(self, probe: Probe, answer: Answer, result: ProbeResult) -> ProbeResult:
+    def _read(self, probe: Probe, answer: Answer, at: datetime, elapsed: float) -> ProbeResult:
         """Return the result with the answer's reply or failure."""
         began = time.thread_time()
         read = answer.failure or self.reader.read(probe, failures.Asked(self.target.id, probe.path), answer.body)
-        if isinstance(read, Failure):
-            result = replace(result, failure=read, raw=excerpt(answer.body))
-        else:
-            result = replace(result, reply=read.reply, raw=read.raw)
+        failure, reply = (read, None) if isinstance(read, Failure) else (None, read.reply)
+        raw = excerpt(answer.body) if isinstance(read, Failure) else read.raw
         self.read_seconds += time.thread_time() - began
-        return result
+        size = len(answer.body)
+        return ProbeResult(probe.path, probe.source, at, elapsed, answer.status, size, raw, reply, failure)
 
 
 def _answered(result: ProbeResult) -> bool:
     return result.reply is not None and result.failure is None
+
+
+def _has_both_replies(probes: Mapping[str, ProbeResult]) -> bool:
+    return all(probe.path in probes and _answered(probes[probe.path]) for probe in (METRICS, MODELS))
+
+
+def _covers_process(result: ProbeResult) -> bool:
+    """Return whether an equal answer with an ETag proves that nothing changed.
+
+    Our provider sends one only where its answer has the start time and the LoRA adapters.
+    """
+    reply = result.reply
+    return reply is not None and reply.source is Source.PROVIDER and reply.started_at is not None
+
+
+def _needs_models(probes: Mapping[str, ProbeResult]) -> bool:
+    """Return whether `/v1/models` may have changed without a restart: only LoRA adapters do."""
+    return not _has_both_replies(probes) or can_load_adapters(probes[METRICS.path].raw)
 
 
 def _applies(probe: Probe, fresh: Mapping[str, ProbeResult]) -> bool:

@@ -9,6 +9,7 @@ from dashboard.fleet import Failure, FailureKind, ProbeResult, Source
 from dashboard.sources.http import failures
 from dashboard.sources.http.failures import Asked
 from dashboard.vllm import reading
+from dashboard.vllm.metrics import select_lines
 from dashboard.vllm.reading import Reading
 
 DIGEST_BYTES = 16  # an equal digest of two bodies takes 2^64 tries
@@ -18,14 +19,13 @@ DIGEST_BYTES = 16  # an equal digest of two bodies takes 2^64 tries
 class Probe:
     """One GET of one known path.
 
-    `expected`: every vLLM has it, a 404 is a failure. `light`: sent at every poll, the others only in a full poll.
+    `expected`: every vLLM has it, a 404 is a failure.
     `needs`: sent only when that path answered. `unless`: sent only when that path did not.
     """
 
     path: str
     source: Source
     expected: bool = False
-    light: bool = False
     needs: str | None = None
     unless: str | None = None
 
@@ -39,29 +39,31 @@ def _plugin(name: str) -> tuple[Probe, ...]:
     )
 
 
-METRICS = Probe("/metrics", Source.METRICS, expected=True, light=True)
+METRICS = Probe("/metrics", Source.METRICS, expected=True)
 INFERENCE_CONFIG = "/inference/v1/config?full=true"
+PROVIDER = Probe(INFERENCE_CONFIG, Source.CONFIG_API)
+MODELS = Probe("/v1/models", Source.MODELS, expected=True)
 SERVER_CONFIG = "/v1/server/config"
 
-# The first decides whether the others are sent. The last is sent at every poll, so it can close the connection.
+# The first decides whether the others are sent; the last closes the connection.
 PROBES = (
     METRICS,
     Probe("/version", Source.VERSION, expected=True),
     Probe("/kv_event_sources", Source.KV_EVENT_SOURCES),
     Probe("/server_info?config_format=json", Source.SERVER_INFO),
-    Probe(INFERENCE_CONFIG, Source.CONFIG_API),
+    PROVIDER,
     Probe("/v1/config", Source.CONFIG_API, unless=INFERENCE_CONFIG),
     Probe(SERVER_CONFIG, Source.CONFIG_API),
     Probe("/v1/server/kv-cache", Source.CONFIG_API, needs=SERVER_CONFIG),
     *_plugin("llm-d-server-introspection"),
     *_plugin("vllm-server-introspection"),
-    Probe("/v1/models", Source.MODELS, expected=True, light=True),
+    MODELS,
 )
 BY_PATH = {probe.path: probe for probe in PROBES}
 
 
 class Reader:
-    """Reads bodies and caches the last ones of each path; equal bodies of several replicas share a reply."""
+    """Reads bodies and caches the last ones of each path; equal bodies share a reply, pages of /metrics equal lines."""
 
     def __init__(self, read: Callable[[str, bytes], Reading] = reading.read) -> None:
         self._read = read
@@ -69,12 +71,16 @@ class Reader:
 
     def read(self, probe: Probe, asked: Asked, body: bytes) -> Reading | Failure:
         """Return the reading of `body`, or the failure. Never raises."""
-        if probe.light:  # different every time: counters, times
+        try:
+            part = select_lines(body) if probe is METRICS else body
+        except UnreadableError:
+            part = None
+        if part is None or probe is MODELS:  # different every time: counters, times
             return self._try(asked, body)
-        key = (probe.path, blake2b(body, digest_size=DIGEST_BYTES).digest())
+        key = (probe.path, blake2b(part, digest_size=DIGEST_BYTES).digest())
         if key in self._readings:
             return self._readings[key]
-        read = self._try(asked, body)
+        read = self._try(asked, part)
         if not isinstance(read, Failure):
             self._readings[key] = read
         return read

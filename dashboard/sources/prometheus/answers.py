@@ -11,7 +11,7 @@ from dashboard.errors import UnreadableError
 from dashboard.fleet.formatting import visible
 from dashboard.sources.prometheus.query import CACHE_CONFIG, CONFIG_INFO
 from dashboard.vllm.metrics import DIGESTS
-from dashboard.vllm.reading import parse_json
+from dashboard.vllm.reading import node_count, parse_json
 from dashboard.vllm.redaction import redact_prose
 from dashboard.vllm.schemas.types import MAX_SECONDS
 from dashboard.vllm.versions import label_type
@@ -19,12 +19,19 @@ from dashboard.vllm.versions import label_type
 MAX_NODES = 5_000_000  # of JSON, as of a saved fleet; a series of vLLM has about 70 in 1.2 KB
 MAX_SENTENCE = 200  # characters of a sentence of Prometheus that are shown
 MOST_WARNINGS = 2  # that are shown
+# As Prometheus writes an answer: without spaces. None of these is within a string, where quotes are escaped.
+_HEAD = b'{"status":"success","data":{"resultType":"vector","result":[{"metric":'
+_BETWEEN = b']},{"metric":'
+_VALUE = b',"value":['
+_NUMBER = b"0123456789."
+
+Labels = Mapping[str, str]
 
 
 class Sample(NamedTuple):
     """One series with its value, and the time of the query in seconds since 1970."""
 
-    labels: Mapping[str, str]
+    labels: Labels
     value: float
     queried_at: float
 
@@ -36,8 +43,43 @@ class Answer(NamedTuple):
     warning: str = ""
 
 
-def read_answer(body: bytes) -> Answer:
-    """Read the answer to an instant query. Raise UnreadableError with a bounded sentence for anything else."""
+def read_answer(body: bytes, known: dict[bytes, Labels] | None = None) -> Answer:
+    """Read the answer to an instant query. Raise UnreadableError with a bounded sentence for anything else.
+
+    `known` has labels by their JSON, as earlier answers had them, and gets those of this one: equal labels are parsed
+    once, and are one object.
+    """
+    if body.startswith(_HEAD):
+        try:
+            return _read_series(body, {} if known is None else known)
+        except ValueError:
+            pass  # another spelling of JSON, or none: for the reader of JSON
+    return _read_whole(body)
+
+
+def _read_series(body: bytes, known: dict[bytes, Labels]) -> Answer:
+    """Read an answer series by series. Raise ValueError where it is not as Prometheus writes it."""
+    *pieces, last = body[len(_HEAD) :].split(_BETWEEN)
+    rest = _read_whole(_HEAD + last)
+    is_counted = False
+    samples = []
+    for piece in pieces:
+        text, _, numbers = piece.rpartition(_VALUE)
+        if (labels := known.get(text)) is None:
+            if not is_counted and node_count(body, MAX_NODES) > MAX_NODES:
+                raise ValueError("too many nodes")
+            is_counted = True
+            labels = known[text] = _checked(from_json(text))
+        at, _, value = numbers.partition(b',"')
+        if numbers.translate(None, _NUMBER) != b',""':
+            raise ValueError("no numbers")
+        samples.append(Sample(labels, float(value[:-1]), float(at)))
+    if any(not (each.value < MAX_SECONDS and each.queried_at < MAX_SECONDS) for each in samples):
+        raise ValueError("no time")
+    return rest._replace(samples=(*samples, *rest.samples))
+
+
+def _read_whole(body: bytes) -> Answer:
     if body.lstrip()[:1] == b"<":
         raise UnreadableError("decode", "answers with HTML or XML; check the URL and what is in front of Prometheus")
     answer = parse_json(body, MAX_NODES)
@@ -72,6 +114,12 @@ def _sample(value: Any) -> Sample:
     if not all(isinstance(each, str) for each in labels.values()):
         raise UnreadableError("schema", "answers with a label that is no text")
     return sample
+
+
+def _checked(labels: Any) -> Labels:
+    if not isinstance(labels, dict) or not all(isinstance(each, str) for each in labels.values()):
+        raise ValueError("no labels")
+    return labels
 
 
 def kept_labels(labels: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:

@@ -8,16 +8,18 @@ DOWN_SINCE = "1h"  # a replica that Prometheus did not reach for longer is no ta
 _SPECIAL = re.compile(r"[^A-Za-z0-9_:/-]")
 
 
-def replicas_query(selector: str, label: str = "", addresses: Sequence[str] = ()) -> str:
+def replicas_query(selector: str, label: str = "", addresses: Sequence[str] = (), by: Sequence[str] = ()) -> str:
     """Return the query for the series of all replicas, or of those with one of some addresses in a label.
 
     The value is the time of the scrape: an instant query alone gives its own time. It is 0 for a replica that
-    Prometheus cannot reach: vLLM's series end with the first failed scrape, `up` stays.
+    Prometheus cannot reach: vLLM's series end with the first failed scrape, `up` stays. With `by`, series have these
+    labels only: a fifth of the bytes.
     """
     chosen = _narrowed(selector, label, addresses) if addresses else selector
-    series = (f"timestamp({name}{chosen})" for name in (CACHE_CONFIG, CONFIG_INFO))
+    series = [f"timestamp({name}{chosen})" for name in (CACHE_CONFIG, CONFIG_INFO)]
     known = f"present_over_time({CACHE_CONFIG}{chosen}[{DOWN_SINCE}])"
-    return f"{' or '.join(series)} or (up{chosen} == 0 and on (job, instance) {known})"
+    series.append(f"(up{chosen} == 0 and on (job, instance) {known})")
+    return " or ".join(f"max by ({', '.join(by)}) ({each})" if by else each for each in series)
 
 
 def addresses_query(selector: str, label: str) -> str:

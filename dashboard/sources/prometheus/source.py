@@ -1,34 +1,79 @@
-"""Targets from Prometheus: the replicas whose series of vLLM it has. A failure keeps the last targets, marked stale."""
+"""Targets from Prometheus: the replicas whose series of vLLM it has. A failure keeps the last targets, marked stale.
+
+A poll asks for the few labels that change while a replica has the same digests. All labels are asked for only where
+one of those changed.
+"""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from operator import is_
 from typing import NamedTuple
-from urllib.parse import urlencode
 
 from dashboard.config import PollOptions, PrometheusOptions
 from dashboard.errors import UnreadableError
-from dashboard.fleet import Credentials, FailureKind, Scraped, Target
+from dashboard.fleet import Credentials, Scraped, Target
+from dashboard.garbage import uncollected
 from dashboard.sources.groups import MAX_TARGETS, make_target
 from dashboard.sources.http.client import Client
-from dashboard.sources.http.credentials import Key, find, find_password
-from dashboard.sources.http.failures import Asked
-from dashboard.sources.prometheus.answers import Answer, Sample, as_line, kept_labels, read_answer, said_error
-from dashboard.sources.prometheus.query import addresses_query, replicas_query
+from dashboard.sources.prometheus.answers import Labels, Sample, as_line, kept_labels
+from dashboard.sources.prometheus.server import Server
 from dashboard.sources.source import Listing, keep_targets
+from dashboard.vllm.identity import FIELDS
+from dashboard.vllm.metrics import DIGESTS
 
-NO_KEY = Key(missing="none is given; set authorization of this prometheus entry in fleet.yaml")
-QUERY = "/api/v1/query"
 # A series that ends without a mark stays for 5 minutes. Prometheus advises against intervals above 2 minutes
 # (https://prometheus.io/docs/prometheus/latest/querying/basics/#staleness); half a minute is for a late scrape.
 STALE_SECONDS = 150.0
 KEPT = ("job", "namespace", "pod", "node", "pool")  # labels of a series that its target has
-MOST_ADDRESSES = 1_000  # of one query that is split: 25 KB of text
+# What can change while the digests of a replica stay: they cover all settings that are not identity settings.
+NOT_IN_DIGESTS = ("engine", *DIGESTS, *sorted(FIELDS["cache_config"]))
 
 
-class TooLargeError(Exception):
-    """The answer is larger than max_answer_bytes."""
+class Latest(NamedTuple):
+    """The series of the pod at one address that was scraped last, and when (seconds since 1970).
+
+    `is_up`: Prometheus has series of vLLM of it now.
+    """
+
+    series: Sequence[Labels]
+    at: float
+    is_stale: bool
+    is_up: bool
+
+    @classmethod
+    def of(cls, samples: Sequence[Sample]) -> "Latest":
+        """Choose the series: an address can go to another pod while those of the last one are still there."""
+        newest = samples[0]
+        for each in samples:
+            if each.value > newest.value:
+                newest = each
+        pod = newest.labels.get("pod")
+        at = newest.value or newest.queried_at  # 0 is that of `up`: it has no series of vLLM now
+        since = at - STALE_SECONDS if newest.value else 0.0
+        series = [each.labels for each in samples if each.value >= since and each.labels.get("pod") == pod]
+        return cls(series, at, newest.queried_at - at > STALE_SECONDS, newest.value > 0)
+
+    def is_same(self, other: "Latest") -> bool:
+        """Return whether only times differ; series have no order."""
+        own, others = self.series, other.series
+        if len(own) != len(others) or self.is_up != other.is_up:
+            return False
+        return all(map(is_, own, others)) or all(each in others for each in own)
+
+
+@dataclass(slots=True)
+class Known:
+    """What was made of the series of one address: its lines as /metrics has them, and its target since `latest`.
+
+    `is_settled`: both stay while the series do.
+    """
+
+    latest: Latest
+    lines: bytes
+    target: Target
+    is_settled: bool
 
 
 class Prometheus:
@@ -41,21 +86,18 @@ class Prometheus:
         self._options = options
         self._credentials = credentials
         self._limits = limits
-        self._is_split = False
+        self._kept = (*KEPT, *options.keep_labels)
+        self._by = tuple(dict.fromkeys((options.address_label, *self._kept, *NOT_IN_DIGESTS)))
+        self._server = Server(options, self._by)
         self._known: dict[str, Known] = {}
-        scheme, _, rest = options.url.partition("://")
-        server, slash, path = rest.partition("/")
-        self._asked = Asked(f"{scheme}://{server}", f"{slash}{path}{QUERY}", is_replica=False)
         self._listing = Listing(options.url, ())
 
     async def read(self) -> list[Listing]:
         """Return one listing."""
         limits, most = self._limits, self._options.max_answer_bytes
         async with Client(connections=1, max_answer_bytes=most, max_headers=limits.max_headers) as client:
-            ends_at = client.time() + self._options.timeout_seconds
             try:
-                answer = await self._ask_for_replicas(client, ends_at)
-                self._listing = self._listed(answer)
+                self._listing = await self._list(client, client.time() + self._options.timeout_seconds)
             except UnreadableError as error:
                 self._listing = keep_targets(self._listing, error.detail)
         return [self._listing]
@@ -63,146 +105,99 @@ class Prometheus:
     async def close(self) -> None:
         """Do nothing: no connection stays open."""
 
-    async def _ask_for_replicas(self, client: Client, ends_at: float) -> Answer:
-        """Return the series of all replicas: by one query, or by several where one answer is too large."""
-        options = self._options
-        if not self._is_split:
-            try:
-                return await self._ask(client, replicas_query(options.selector), ends_at)
-            except TooLargeError:
-                self._is_split = True
-        try:
-            names = await self._ask(client, addresses_query(options.selector, options.address_label), ends_at)
-        except TooLargeError:
-            raise self._too_large() from None
-        addresses = sorted({each.labels.get(options.address_label, "") for each in names.samples} - {""})
-        answers = [names._replace(samples=())]
-        for start in range(0, len(addresses), MOST_ADDRESSES):
-            answers += await self._ask_in_parts(client, addresses[start : start + MOST_ADDRESSES], ends_at)
-        self._is_split = len(answers) > 2  # noqa: PLR2004  the addresses, and one part that is the whole
-        warning = next((each.warning for each in answers if each.warning), "")
-        return Answer(tuple(sample for each in answers for sample in each.samples), warning)
-
-    async def _ask_in_parts(self, client: Client, addresses: Sequence[str], ends_at: float) -> list[Answer]:
-        """Return the series of some addresses, halved until each answer fits."""
-        query = replicas_query(self._options.selector, self._options.address_label, addresses)
-        try:
-            return [await self._ask(client, query, ends_at)]
-        except TooLargeError:
-            middle = len(addresses) // 2
-            if not middle:
-                raise self._too_large() from None
-            parts = addresses[:middle], addresses[middle:]
-            return [each for part in parts for each in await self._ask_in_parts(client, part, ends_at)]
-
-    async def _ask(self, client: Client, query: str, ends_at: float) -> Answer:
-        options = self._options
-        own = options.authorization
-        answer = await client.fetch(
-            self._asked,
-            max(ends_at - client.time(), 0.0),
-            limit=options.max_answer_bytes,
-            key=_key(options),
-            ca_file=own.ca_file if own else None,
-            headers=[(b"X-Scope-OrgID", options.tenant.encode())] if options.tenant else [],
-            form=urlencode({"query": query}).encode(),
-        )
-        if answer.failure is None:
-            return read_answer(answer.body)
-        if answer.failure.kind is FailureKind.TOO_LARGE and answer.status == 200:  # noqa: PLR2004
-            raise TooLargeError
-        said = said_error(answer.body)
-        raise UnreadableError(answer.failure.kind, f"{answer.failure.detail.removesuffix('.')}{said and f': {said}'}")
-
-    def _too_large(self) -> UnreadableError:
-        most = f"{self._options.max_answer_bytes:,}"
-        return UnreadableError("too_large", f"the smallest answer has more than {most} bytes; raise max_answer_bytes")
-
-    def _listed(self, answer: Answer) -> Listing:
+    async def _list(self, client: Client, ends_at: float) -> Listing:
         """Return the listing of complete or partial data; in partial data what lacks stays, marked stale."""
         options, name = self._options, self._listing.name
-        found = {each.id: each for each in self._targets(answer.samples)}
-        sentences = [answer.warning] if answer.warning else []
-        nameless = sum(options.address_label not in each.labels for each in answer.samples)
-        if nameless:
-            sentences.append(f"{nameless:,} series have no label {options.address_label}; correct address_label")
-        if len(found) > MAX_TARGETS:
-            raise UnreadableError("schema", f"more than {MAX_TARGETS:,} targets")
-        if answer.warning:
+        answer = await self._server.ask_for_all(client, ends_at)
+        with uncollected():
+            by_address = self._by_address(answer.samples)
+            is_nameless = by_address.pop("", None) is not None
+            if len(by_address) > MAX_TARGETS:
+                raise UnreadableError("schema", f"more than {MAX_TARGETS:,} targets")
+            latest = {address: Latest.of(by_address[address]) for address in sorted(by_address)}
+            known, unknown = self._look_up(latest)
+        warning = answer.warning
+        async for part in self._server.ask_for(client, unknown, ends_at):
+            warning = warning or part.warning
+            read = {
+                address: self._read(address, Latest.of(each))
+                for address, each in self._by_address(part.samples).items()
+            }
+            known |= {address: each for address, each in read.items() if address in latest}
+        self._known = {address: known[address] for address in latest if address in known}
+        found = {each.target.id: each.target for each in self._known.values()}
+        sentences = [warning] if warning else []
+        if is_nameless:
+            sentences.append(f"some series have no label {options.address_label}; correct address_label")
+        if warning:
             lost = (each for each in self._listing.targets if each.id not in found)
             found |= {each.id: replace(each, stale=True) for each in lost}
         if not answer.samples and not sentences and not self._listing.targets:
             sentences.append(f"has no series vllm:cache_config_info{options.selector}; correct selector, or wait")
         return Listing(name, tuple(found.values()), f"{name}: {'; '.join(sentences)}" if sentences else None)
 
-    def _targets(self, samples: Iterable[Sample]) -> Iterator[Target]:
-        """Yield the target of each address. Between two polls mostly only the times of the scrapes change."""
-        by_address: dict[str, list[Sample]] = defaultdict(list)
-        for sample in samples:
-            if address := sample.labels.get(self._options.address_label):
-                by_address[address].append(sample)
-        before, self._known = self._known, {}
-        direct = self._options.direct
-        for address, several in sorted(by_address.items()):
-            latest = Latest.of(several)
-            known = before.get(address)
-            if known is None or known.latest.series != latest.series:
-                known = self._make(address, latest)
-            self._known[address] = known
-            target, falls_back = known.target, direct == "missing"
-            scraped = None if direct == "always" else Scraped(known.lines, latest.at, falls_back)
-            yield Target(
-                target.id,
-                target.labels,
-                target.credentials,
-                stale=latest.is_stale,
-                failure=target.failure,
-                scraped=scraped,
-            )
+    def _look_up(self, latest: Mapping[str, Latest]) -> tuple[dict[str, Known], list[str]]:
+        """Return what is known by address, and the addresses whose series changed: mostly only times did."""
+        known: dict[str, Known] = {}
+        unknown = []
+        for address, now in latest.items():
+            before = self._known.get(address)
+            if before is not None and before.is_settled and before.latest.is_same(now):
+                known[address] = self._renewed(before, now)
+            elif self._needs_lines(now):
+                unknown.append(address)
+            else:
+                known[address] = self._make(address, now, b"")
+        return known, unknown
 
-    def _make(self, address: str, latest: "Latest") -> "Known":
+    def _needs_lines(self, latest: Latest) -> bool:
+        """Return whether the lines are used: those without digests only where no replica is asked directly."""
+        direct = self._options.direct
+        return latest.is_up and direct != "always" and (direct == "never" or _has_digests(latest))
+
+    def _by_address(self, samples: Iterable[Sample]) -> dict[str, list[Sample]]:
+        """Group samples by address; those without are at an empty one."""
+        label = self._options.address_label
+        found: dict[str, list[Sample]] = defaultdict(list)
+        for sample in samples:
+            found[sample.labels.get(label, "")].append(sample)
+        return found
+
+    def _read(self, address: str, latest: Latest) -> Known:
+        """Return what is made of series with all their labels."""
+        lines = b"\n".join(sorted({as_line(each) for each in latest.series} - {b""}))
+        before = self._known.get(address)
+        short: list[Mapping[str, str]] = [
+            {name: each[name] for name in self._by if name in each} for each in latest.series
+        ]
+        now = latest._replace(series=short)
+        if before is not None and before.lines == lines and before.latest.is_same(now):
+            return self._renewed(before, now)
+        return self._make(address, now, lines)
+
+    def _make(self, address: str, latest: Latest, lines: bytes) -> Known:
         options = self._options
-        names = (*KEPT, *options.keep_labels)
-        own = [kept_labels(each, names) for each in latest.series]
+        own = [kept_labels(each, self._kept) for each in latest.series]
         # Two jobs may scrape one pod: the first value of a label counts, so that they do not alternate.
-        labels = {name: min(texts) for name in names if (texts := [each[name] for each in own if name in each])}
+        labels = {name: min(texts) for name in self._kept if (texts := [each[name] for each in own if name in each])}
         whole = address if "://" in address else f"{options.scheme}://{address}"
         target = make_target(whole, {**options.labels, **labels}, self._credentials)
-        lines = sorted({as_line(each) for each in latest.series} - {b""})
-        return Known(latest, target, b"\n".join(lines))
+        is_settled = not self._needs_lines(latest) or _has_digests(latest)
+        return Known(latest, lines, self._of(target, latest, lines), is_settled)
+
+    def _renewed(self, known: Known, latest: Latest) -> Known:
+        """Return what is known of the same series with the time of a later scrape."""
+        if (latest.at, latest.is_stale) != (known.latest.at, known.latest.is_stale):
+            known.target = self._of(known.target, latest, known.lines)
+        known.latest = latest
+        return known
+
+    def _of(self, target: Target, latest: Latest, lines: bytes) -> Target:
+        direct = self._options.direct
+        at = datetime.fromtimestamp(latest.at, UTC)
+        scraped = None if direct == "always" else Scraped(lines, at, direct == "missing")
+        return Target(target.id, target.labels, target.credentials, latest.is_stale, target.failure, scraped)
 
 
-class Latest(NamedTuple):
-    """The series of the pod at one address that was scraped last, and when (UTC)."""
-
-    series: list[Mapping[str, str]]
-    at: datetime
-    is_stale: bool
-
-    @classmethod
-    def of(cls, samples: Sequence[Sample]) -> "Latest":
-        """Choose the series: an address can go to another pod while those of the last one are still there."""
-        newest = max(samples, key=lambda each: each.value)
-        pod = newest.labels.get("pod")
-        scraped_at = newest.value or newest.queried_at  # 0 is that of `up`: it has no series of vLLM now
-        since = scraped_at - STALE_SECONDS if newest.value else 0.0
-        series = [each.labels for each in samples if each.value >= since and each.labels.get("pod") == pod]
-        is_stale = newest.queried_at - scraped_at > STALE_SECONDS
-        return cls(series, datetime.fromtimestamp(scraped_at, UTC), is_stale)
-
-
-class Known(NamedTuple):
-    """What was made of the series of one address: its target, and their lines as /metrics has them."""
-
-    latest: Latest
-    target: Target
-    lines: bytes
-
-
-def _key(options: PrometheusOptions) -> Key:
-    own = options.authorization
-    if own is None:
-        return NO_KEY
-    if own.username and own.password_file:
-        return find_password(own.username, own.password_file)
-    return find(Credentials(own.token_env, own.token_file)) if own.token_env or own.token_file else NO_KEY
+def _has_digests(latest: Latest) -> bool:
+    return any("scheme" in each for each in latest.series)

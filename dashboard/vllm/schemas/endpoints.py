@@ -38,7 +38,8 @@ class ServedModelsReply(Wire):
 class ServerInfoReply(Wire):
     """`vllm_config` by section, `vllm_env` by variable. vLLM 0.12.0 has no `vllm_env`.
 
-    `system_env` holds clocks, host details and package lists: it is never read.
+    `system_env` is never read: clocks, host details, and a package list that is filtered by name and contains neither
+    NIXL nor LMCache nor Mooncake (vllm/collect_env.py, DEFAULT_PIP_PATTERNS).
     """
 
     vllm_config: dict[str, Any]

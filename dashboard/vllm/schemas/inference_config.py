@@ -23,7 +23,7 @@ from dashboard.vllm.schemas.types import (
     section,
 )
 
-SCHEMA_VERSION = "1.2"
+SCHEMA_VERSION = "1.3"
 MAX_ENGINES = 4096
 MAX_ADAPTERS = 4096
 MAX_ARGUMENTS = 4096
@@ -170,6 +170,21 @@ class Adapter(Wire):
     path: Text | None = optional("Its source; since 0.32 a part of the block hash (vllm/v1/core/kv_cache_utils.py).")
 
 
+class Components(Wire):
+    """Versions of installed packages that store and transfer KV cache, by their metadata. New in 1.3.
+
+    Null where none is installed under a known name, such as a build from source without metadata.
+    """
+
+    lmcache: Text | None = optional("Version of LMCache (distribution `lmcache`).")
+    nixl: Text | None = optional(
+        "Version of NIXL (`nixl`, `nixl-cu12`, `nixl-cu13`, `nixl-rocm`); where these differ, each with its name."
+    )
+    mooncake: Text | None = optional(
+        "Version of Mooncake (`mooncake-transfer-engine` and its variants); where these differ, each with its name."
+    )
+
+
 class SetArgument(Wire):
     """An argument that the server was started with. Values are not reported: see `settings`."""
 
@@ -186,6 +201,9 @@ class FleetExtension(Wire):
     schema_version: Text = Field(description="Version of `fleet`, as `major.minor`.")
     provider_version: Text | None = optional("Version of the provider.")
     vllm_version: Text | None = optional("Version of vLLM (vllm.__version__).")
+    components: Components | None = optional(
+        "Versions of installed packages that store and transfer KV cache; null: unknown. New in 1.3."
+    )
     started_at: Moment | None = optional("Start of the server's first engine process. A different value is a restart.")
     data_parallel_rank: Count | None = optional("The rank that the sections outside `fleet` describe.")
     engines: Annotated[tuple[EngineInfo, ...], Field(max_length=MAX_ENGINES)] = Field(

@@ -88,12 +88,54 @@ def test_a_timeout_reports_whether_the_answer_began(server: HostileServer) -> No
 
 
 @pytest.mark.parametrize(
-    "address", ["http://a..b:80", "http://h\x00st:80", "http://" + "x" * 64 + ".y:80", "http://h:x"]
+    "address",
+    [
+        "http://a..b:80",
+        "http://h\x00st:80",
+        "http://h\nst:80",
+        "http://h/\r\nX-Y: z",
+        "http://" + "x" * 64 + ".y:80",
+        "http://h:x",
+    ],
 )
 def test_an_invalid_address_is_a_failure_of_the_target(address: str) -> None:
     failure = failure_of(*ask(Target(address), "/version"))
     assert failure.kind is FailureKind.TARGET
     assert failure.detail.isprintable()
+
+
+@pytest.mark.parametrize("etag", ['"one"', 'W/"one"', '"!#~"'])
+def test_the_etag_of_a_complete_answer_is_returned(server: HostileServer, etag: str) -> None:
+    server.routes["/a"] = answers(b"{}", headers=[f"ETag: {etag}"])
+    server.routes["/b"] = answers(b"{}", 500, headers=[f"ETag: {etag}"])
+    assert [answer.etag for answer in ask(Target(server.address), "/a", "/b", "/missing")] == [etag, None, None]
+
+
+@pytest.mark.parametrize("etag", ["one", '""', '"a b"', '"a"b"', '"ü"', '"' + "a" * 201 + '"', '"a', "*", ""])
+def test_an_etag_of_another_form_is_ignored(server: HostileServer, etag: str) -> None:
+    server.routes["/a"] = answers(b"{}", headers=[f"ETag: {etag}"])
+    assert ask(Target(server.address), "/a") == [Answer(200, b"{}")]
+
+
+def test_an_answer_with_the_etag_of_the_request_is_unchanged(server: HostileServer) -> None:
+    async def run() -> list[Answer]:
+        async with Client(connections=1, max_answer_bytes=MIB, max_headers=100) as client:
+            target = Target(server.address)
+            return [await client.get(target, path, PLENTY, etag='"one"') for path in ("/a", "/b")]
+
+    server.routes["/a"] = answers(b"", 304)
+    server.routes["/b"] = answers(b"{}", headers=['ETag: "two"'])
+    same, other = asyncio.run(run())
+    assert [asked.headers["if-none-match"] for asked in server.asked] == ['"one"'] * 2
+    assert (same, same.is_unchanged) == (Answer(304, etag='"one"'), True)
+    assert (other, other.is_unchanged) == (Answer(200, b"{}", etag='"two"'), False)
+
+
+def test_304_to_a_request_without_etag_is_a_failure(server: HostileServer) -> None:
+    server.routes["/a"] = answers(b"", 304, headers=['ETag: "one"'])
+    (answer,) = ask(Target(server.address), "/a")
+    assert not answer.is_unchanged
+    assert failure_of(answer).kind is FailureKind.STATUS
 
 
 def test_a_redirect_is_a_failure_and_not_followed(server: HostileServer) -> None:

@@ -1,7 +1,8 @@
 """The probes of a visit and the state afterwards, with a real server."""
 
 import asyncio
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,10 +11,13 @@ from dashboard.config import PollOptions
 from dashboard.fleet import Failure, FailureKind, Snapshot, Target
 from dashboard.sources.polling.poller import Poller
 from dashboard.sources.polling.probes import PROBES
+from tests.captured import capture
+from tests.provider_answers import provider_answer, provider_body
 from tests.sources.polling.hostile import (
     CAPTURE,
     DEV_MODE,
     STOCK,
+    Exchange,
     HostileServer,
     answers,
     changed_metrics,
@@ -25,7 +29,11 @@ INTERVAL = timedelta(seconds=15)
 FULL = timedelta(seconds=300)
 PLUGIN = "/plugins/vllm-server-introspection"
 SERVER_INFO = "/server_info?config_format=json"
-LIGHT = ["/metrics", "/v1/models"]
+CONFIG = "/inference/v1/config"
+FULL_CONFIG = f"{CONFIG}?full=true"
+LIGHT = ["/metrics"]
+WITH_MODELS = ["/metrics", "/v1/models"]
+LORA = b"# HELP vllm:lora_requests_info Running stats on lora requests.\n"
 ON_STOCK = [  # the probes of a stock vLLM at first contact
     "/metrics",
     "/version",
@@ -48,6 +56,7 @@ class Clocked:
         self.now = START
         self.seconds = 0.0
         self.target = server.replica("a", DEV_MODE)
+        self.last: Snapshot | None = None
         self._poller = Poller(
             PollOptions(
                 probe_timeout_seconds=20,
@@ -64,6 +73,15 @@ class Clocked:
     def answer(self, path: str, body: bytes) -> None:
         self.server.routes[f"/a{path}"] = answers(body)
 
+    def answer_with_etag(self, path: str, body: bytes, etag: str = '"one"') -> None:
+        async def behave(exchange: Exchange) -> None:
+            if exchange.asked.headers.get("if-none-match") == etag:
+                await exchange.send(f"HTTP/1.1 304 Not Modified\r\nETag: {etag}\r\n\r\n".encode())
+            else:
+                await exchange.reply(body, headers=[f"ETag: {etag}"])
+
+        self.server.routes[f"/a{path}"] = behave
+
     def drop(self, *paths: str) -> None:
         for path in paths:
             self.server.routes[f"/a{path}"] = missing
@@ -78,6 +96,7 @@ class Clocked:
         self.seconds += after.total_seconds()
         self.server.asked.clear()
         (snapshot,) = asyncio.run(self._poller.poll([target or self.target], lambda: self.now))
+        self.last = snapshot
         return snapshot, self.server.paths("a")
 
 
@@ -134,12 +153,141 @@ def test_later_polls_send_light_probes_and_keep_other_replies(clocked: Clocked) 
     assert second.observed_at == clocked.now
 
 
+class TestAdapters:
+    """Only a server with `--enable-lora` can load an adapter without a restart."""
+
+    def test_a_server_with_lora_is_asked_for_its_models_at_every_poll(self, clocked: Clocked) -> None:
+        clocked.answer("/metrics", (CAPTURE / "metrics.txt").read_bytes() + LORA)
+        clocked.poll()
+        models = json.loads((CAPTURE / "models.json").read_bytes())
+        models["data"].append({**models["data"][0], "id": "sql", "root": "/sql", "parent": models["data"][0]["id"]})
+        clocked.answer("/v1/models", json.dumps(models).encode())
+        snapshot, paths = clocked.poll()
+        assert paths == WITH_MODELS
+        assert adapters(snapshot) == {"sql": "/sql"}
+
+    def test_several_api_processes_are_asked_for_their_models_at_every_poll(self, clocked: Clocked) -> None:
+        clocked.answer("/metrics", without_start_time((CAPTURE / "metrics.txt").read_bytes()))
+        clocked.poll()
+        assert clocked.poll()[1] == WITH_MODELS
+
+    def test_models_that_failed_are_asked_for_until_they_answer(self, clocked: Clocked) -> None:
+        clocked.server.routes["/a/v1/models"] = answers(b"", 503)
+        clocked.poll()
+        assert clocked.poll()[1] == WITH_MODELS
+        clocked.answer("/v1/models", (CAPTURE / "models.json").read_bytes())
+        assert clocked.poll()[1] == WITH_MODELS
+        snapshot, paths = clocked.poll()
+        assert paths == LIGHT
+        assert failed_kinds(snapshot) == {}
+
+
+class TestProvider:
+    """A server with our provider: while its ETag is the same, nothing else is asked for."""
+
+    @pytest.fixture
+    def provided(self, clocked: Clocked) -> Clocked:
+        clocked.answer("/metrics", (CAPTURE / "metrics.txt").read_bytes() + LORA)
+        clocked.answer_with_etag(CONFIG, provider_body(capture("llama")))
+        clocked.poll()
+        return clocked
+
+    def test_an_unchanged_answer_is_the_only_request_of_a_poll(self, provided: Clocked) -> None:
+        first = provided.last
+        assert first is not None
+        for _ in range(3):
+            snapshot, paths = provided.poll()
+            assert paths == [CONFIG]
+            assert provided.server.asked[0].headers["connection"] == "close"
+            assert failed_kinds(snapshot) == {}
+            assert snapshot.probes[FULL_CONFIG].reply is first.probes[FULL_CONFIG].reply
+            assert snapshot.probes[FULL_CONFIG].status == 200
+            assert snapshot.probes[FULL_CONFIG].observed_at == provided.now
+            assert replied(snapshot) == replied(first)
+
+    def test_another_answer_is_read_with_metrics_and_models(self, provided: Clocked) -> None:
+        answer = provider_answer(capture("llama"))
+        answer["fleet"]["adapters"] = [{"name": "sql", "path": "/sql"}]
+        provided.answer_with_etag(CONFIG, json.dumps(answer).encode(), '"two"')
+        snapshot, paths = provided.poll()
+        assert paths == [CONFIG, *WITH_MODELS]
+        reply = snapshot.probes[FULL_CONFIG].reply
+        assert reply is not None
+        assert reply.adapters == {"sql": "/sql"}
+        assert provided.poll()[1] == [CONFIG]
+
+    def test_a_restart_is_seen_in_the_answer_and_everything_is_asked_for(self, provided: Clocked) -> None:
+        answer = provider_answer(capture("llama"))
+        answer["fleet"]["started_at"] = "2026-03-02T12:00:00Z"
+        provided.answer_with_etag(CONFIG, json.dumps(answer).encode(), '"two"')
+        provided.answer("/metrics", restarted((CAPTURE / "metrics.txt").read_bytes() + LORA))
+        _, paths = provided.poll()
+        assert paths == [CONFIG, *(path for path in ON_STOCK if path != "/v1/config")]
+        assert provided.server.asked[3].headers.get("if-none-match") is None, "nothing is kept of another process"
+        assert provided.poll()[1] == [CONFIG]
+
+    def test_a_failure_is_reported_and_metrics_show_whether_the_replica_is_up(self, provided: Clocked) -> None:
+        provided.server.routes[f"/a{CONFIG}"] = answers(b"", 503)
+        snapshot, paths = provided.poll()
+        assert paths == [CONFIG, *WITH_MODELS]
+        assert failed_kinds(snapshot) == {FULL_CONFIG: FailureKind.STATUS}
+        assert snapshot.probes[FULL_CONFIG].reply is not None
+        provided.answer_with_etag(CONFIG, provider_body(capture("llama")))
+        snapshot, paths = provided.poll()
+        assert (paths, failed_kinds(snapshot)) == ([CONFIG], {})
+
+    def test_a_replica_that_is_gone_is_down(self, provided: Clocked) -> None:
+        provided.all_break()
+        snapshot, paths = provided.poll()
+        assert paths == [CONFIG, *WITH_MODELS]
+        assert failed_kinds(snapshot) == dict.fromkeys(replied(snapshot), FailureKind.STATUS)
+
+    @pytest.mark.parametrize("lacking", ["etag", "start time"])
+    def test_an_answer_that_proves_nothing_replaces_no_request(self, clocked: Clocked, lacking: str) -> None:
+        answer = provider_answer(capture("llama"))
+        answer["fleet"]["started_at"] = None
+        clocked.answer_with_etag(CONFIG, json.dumps(answer).encode())
+        if lacking == "etag":
+            clocked.answer(CONFIG, provider_body(capture("llama")))
+        clocked.poll()
+        assert clocked.poll()[1] == LIGHT
+
+    def test_everything_is_asked_for_again_after_the_interval(self, provided: Clocked) -> None:
+        assert len(provided.poll(FULL)[1]) == len(ON_STOCK) - 1
+
+
+class TestETag:
+    def test_an_answer_with_an_etag_is_not_sent_twice(self, clocked: Clocked) -> None:
+        clocked.answer_with_etag("/server_info", (CAPTURE / "server_info.json").read_bytes())
+        first, _ = clocked.poll()
+        second, _ = clocked.poll(FULL)
+        asked = [each.headers.get("if-none-match") for each in clocked.server.asked if "server_info" in each.path]
+        assert asked == ['"one"']
+        before, after = first.probes[SERVER_INFO], second.probes[SERVER_INFO]
+        assert (after.reply, after.status, after.size_bytes, after.raw) == (
+            before.reply,
+            200,
+            before.size_bytes,
+            before.raw,
+        )
+        assert after.observed_at == clocked.now
+
+    def test_the_etag_of_a_failed_probe_is_not_sent(self, clocked: Clocked) -> None:
+        clocked.answer_with_etag("/server_info", b"<html>")
+        for _ in range(2):
+            snapshot, _ = clocked.poll(FULL)
+            assert failed_kinds(snapshot) == {SERVER_INFO: FailureKind.DECODE}
+        assert "if-none-match" not in {name for each in clocked.server.asked for name in each.headers}
+
+    def test_304_without_an_etag_is_a_failure(self, clocked: Clocked) -> None:
+        clocked.server.routes["/a/server_info"] = answers(b"", 304)
+        assert failed_kinds(clocked.poll()[0]) == {SERVER_INFO: FailureKind.STATUS}
+
+
 class TestRestart:
     def test_another_start_time_clears_the_state(self, clocked: Clocked) -> None:
         clocked.poll()
-        page = (CAPTURE / "metrics.txt").read_bytes()
-        value = page.split(b"\nprocess_start_time_seconds ")[1].split(b"\n")[0]
-        clocked.answer("/metrics", page.replace(value, b"1795999999.5"))
+        clocked.answer("/metrics", restarted((CAPTURE / "metrics.txt").read_bytes()))
         clocked.server.routes["/a/server_info"] = answers(b"", 500)
         snapshot, paths = clocked.poll()
         assert paths == ON_STOCK
@@ -153,14 +301,14 @@ class TestRestart:
 
     def test_without_a_start_time_lower_counters_are_a_restart(self, clocked: Clocked) -> None:
         page = without_start_time((CAPTURE / "metrics.txt").read_bytes())
-        for total, asked in ((5.0, ON_STOCK), (9.0, LIGHT), (9.0, LIGHT), (2.0, ON_STOCK)):
+        for total, asked in ((5.0, ON_STOCK), (9.0, WITH_MODELS), (9.0, WITH_MODELS), (2.0, ON_STOCK)):
             clocked.answer("/metrics", page + b'vllm:prompt_tokens_total{engine="0"} %f\n' % (1e6 * total))
             assert clocked.poll()[1] == asked, total
 
     def test_without_a_start_time_other_settings_are_a_restart(self, clocked: Clocked) -> None:
         clocked.answer("/metrics", without_start_time(changed_metrics(block_size=16)))
         clocked.poll()
-        assert clocked.poll()[1] == LIGHT
+        assert clocked.poll()[1] == WITH_MODELS
         clocked.answer("/metrics", without_start_time(changed_metrics(block_size=64)))
         assert clocked.poll()[1] == ON_STOCK
 
@@ -171,7 +319,7 @@ class TestDown:
         said_at = clocked.now
         clocked.all_break()
         second, paths = clocked.poll()
-        assert paths == LIGHT
+        assert paths == WITH_MODELS
         assert replied(second) == replied(first)
         assert failed_kinds(second) == dict.fromkeys(replied(first), FailureKind.STATUS)
         assert {result.observed_at for result in second.probes.values() if result.reply} == {said_at}
@@ -205,10 +353,10 @@ class TestDown:
         clocked.poll()
         clocked.server.routes["/a/metrics"] = answers(b"", 500)
         snapshot, paths = clocked.poll()
-        assert paths == LIGHT
+        assert paths == WITH_MODELS
         assert failed_kinds(snapshot) == {"/metrics": FailureKind.STATUS}
         assert snapshot.probes["/metrics"].reply is not None
-        assert clocked.poll()[1] == LIGHT
+        assert clocked.poll()[1] == WITH_MODELS
 
 
 class TestPartlyFailed:
@@ -224,6 +372,7 @@ class TestPartlyFailed:
 
     def test_a_later_answer_replaces_the_failure(self, clocked: Clocked) -> None:
         body = (CAPTURE / "models.json").read_bytes()
+        clocked.answer("/metrics", (CAPTURE / "metrics.txt").read_bytes() + LORA)
         clocked.poll()
         clocked.server.routes["/a/v1/models"] = answers(b"", 503)
         assert failed_kinds(clocked.poll()[0]) == {"/v1/models": FailureKind.STATUS}
@@ -250,6 +399,19 @@ class TestPartlyFailed:
         assert b"abcdefghij" not in failed.raw
         assert (good.status, good.size_bytes) == (200, len((CAPTURE / "models.json").read_bytes()))
         assert 0 < good.elapsed_seconds < 20
+
+
+def restarted(page: bytes) -> bytes:
+    """Return the page of a process that started later."""
+    value = page.split(b"\nprocess_start_time_seconds ")[1].split(b"\n")[0]
+    return page.replace(value, b"1795999999.5")
+
+
+def adapters(snapshot: Snapshot) -> Mapping[str, str | None]:
+    """Return the adapters that `/v1/models` lists."""
+    reply = snapshot.probes["/v1/models"].reply
+    assert reply is not None
+    return reply.adapters
 
 
 def without_start_time(page: bytes) -> bytes:

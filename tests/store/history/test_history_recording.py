@@ -38,7 +38,9 @@ def record(recorder: Recorder, number: int = 0) -> None:
 def test_a_started_dashboard_records_its_polls_in_the_folder_of_snapshots() -> None:
     with in_thread(default_fleet(3)) as server:
         addresses = [entry["targets"][0] for entry in targets(server.fleet, server.port)]
-        used = Options.model_validate({"targets": addresses, "poll": {"interval_seconds": 1}})
+        used = Options.model_validate(
+            {"targets": addresses, "poll": {"interval_seconds": 1}, "history": {"enabled": True}}
+        )
         service.start(used)
         try:
             wait_for(lambda: service.progress().polls >= 3)

@@ -1,4 +1,4 @@
-"""Parts of an answer of the API server, which may have any type."""
+"""Parts of the answer of another program, which may have any type."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,0 +1,293 @@
+"""RT-19 to RT-22: what routers report of themselves, against fleet.yaml and against the replicas."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+from dashboard.fleet import FactName, Replica, RouterFact, Setting, State
+from dashboard.fleet.formatting import count
+from dashboard.fleet.pieces import value
+from dashboard.rules import remedy
+from dashboard.rules.connector_options import connectors, native
+from dashboard.rules.domain import EVENTS, EXPECTED, OFFLOADING, Domain, tiers_of
+from dashboard.rules.findings import Draft, Evidence, Remedy, Snippet
+from dashboard.rules.identity.addresses import ENDPOINT
+from dashboard.rules.registry import rule
+from dashboard.rules.routing.prefix_caching import SIZE
+from dashboard.rules.selection import evidence_of, publishing
+from dashboard.rules.sentences import write
+from dashboard.rules.subject import PoolSubject
+from dashboard.vllm.spelling import canonical_text
+
+FLEET_YAML = "fleet.yaml"
+# Names that are one value of a configuration: two routers of a pool, or two sources of one router, have to agree.
+CONFIGURED = (
+    *(FactName.ROUTING, FactName.KV_STORE, FactName.BLOCK_SIZE, FactName.HASH_ALGORITHM, FactName.OWN_KEYS),
+    *(FactName.KEY_ALGORITHM, FactName.KEY_SEED, FactName.EVENT_PORT, FactName.PODS_PER_KEY),
+    *(FactName.BLOCKS_PER_REPLICA, FactName.CHUNK_SIZE),
+)
+DECLARED = {FactName.ROUTING: "router", FactName.KV_STORE: "kv_store"}  # options of a pool
+PORT = re.compile(r":(\d+)$")
+GLOBAL_SOCKET = "local-subscriber"  # llm-d: replicas connect to the router, which cannot name them
+RANK = "-rank-"  # llm-d names an endpoint POD-rank-IDX (pkg/epp/datastore)
+
+
+@rule("RT-19", least=1, facts=CONFIGURED)
+def router_reports_other_values(pool: PoolSubject) -> Iterator[Draft]:
+    """Routers report other values than fleet.yaml declares, or their sources disagree.
+
+    What a router reports replaces what is declared, in every rule. Of two sources the first in the options counts.
+
+    Why it matters:
+        - any pool (warning): A declared value is not in force. Replicas may be configured for another router than the
+          one that runs.
+
+    How to fix:
+        Correct fleet.yaml, or the router. A router that was not restarted since its ConfigMap changed still runs with
+        the earlier value.
+
+    Exceptions:
+        Two routers in front of one pool that route differently on purpose: name them in `pools` of their own.
+
+    Evidence:
+        - llm-d/llm-d-router#1148 (/debug/plugins/state reports what the router runs with)
+
+    Example:
+        fleet.yaml declares blocks of 16 tokens. The router's ConfigMap was changed to 64 a month ago.
+    """
+    for name in CONFIGURED:
+        found = {each.value: each for each in reversed(pool.domain.facts) if each.name is name}
+        declared = _declared(pool.domain, name)
+        rows = [_row(each) for each in reversed(found.values())]
+        if declared is not None and canonical_text(declared) not in found and found:
+            rows.append(Evidence(f"router.{name}", canonical_text(declared), State.REPORTED, holder=FLEET_YAML))
+        if len(rows) < 2:  # noqa: PLR2004  values that differ
+            continue
+        first, *others = rows
+        parts = [(" and ", value(_shown(each.value)), f" in {each.holder}") for each in others]
+        yield Draft(
+            tuple(each.id for each in pool.all_replicas),
+            write(
+                value(name),
+                " is ",
+                value(_shown(first.value)),
+                f" in {first.holder}",
+                *(each for part in parts for each in part),
+                ".",
+            ),
+            tuple(rows),
+            Remedy(
+                "Correct the declaration in fleet.yaml, or the router; restart a router whose ConfigMap changed.",
+                tuple(_declaration(pool, name, first.value)),
+            ),
+        )
+
+
+def _declaration(pool: PoolSubject, name: FactName, text: str) -> Iterator[Snippet]:
+    """Yield what declares the first value, where an option of the pool can."""
+    if name in EXPECTED:
+        yield remedy.declaration(pool.name, "expects:", f"{EXPECTED[name]}: {_shown(text)}")
+    elif name in DECLARED:
+        yield remedy.declaration(pool.name, f"{DECLARED[name]}: {_shown(text)}")
+
+
+def _declared(domain: Domain, name: FactName) -> Any:
+    """Return what fleet.yaml declares in place of a fact; None where nothing."""
+    if name in EXPECTED:
+        return getattr(domain.declared.expects, EXPECTED[name])
+    return getattr(domain.declared, DECLARED[name]) if name in DECLARED else None
+
+
+def _row(fact: RouterFact, *, is_reference: bool = False) -> Evidence:
+    return Evidence(f"router.{fact.name}", fact.value, State.REPORTED, holder=fact.source, is_reference=is_reference)
+
+
+def _shown(text: str) -> str:
+    loaded = json.loads(text)
+    return loaded if isinstance(loaded, str) else text
+
+
+@rule("RT-20", least=1, facts=(FactName.READY, FactName.ENDPOINTS))
+def router_misses_replicas(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas of the pool are unknown to the router.
+
+    Its endpoints are compared by address, or by the pod's name. A pool of which it knows no replica is evaluated only
+    where it knows none at all: it may belong to another router.
+
+    Why it matters:
+        - any pool (warning): A replica that the router does not know gets no requests. Its GPUs are idle, and the
+          others are overloaded.
+
+    How to fix:
+        Give the pod the labels of the InferencePool's selector, or correct the router's list of endpoints. Check that
+        the router may list pods.
+
+    Exceptions:
+        Pods that are not ready are excluded.
+
+    Evidence:
+        - llm-d/llm-d#981
+
+    Example:
+        A second Deployment has the label `app: vllm-new`. The InferencePool selects `app: vllm`, and none of its pods
+        ever gets a request.
+    """
+    known, ready = pool.domain.read(FactName.ENDPOINTS) or [], pool.domain.read(FactName.READY)
+    members = [each for each in pool.members if each.fresh and "not_ready" not in each.labels]
+    missing = [each.id for each in members if not _is_listed(each, known)]
+    knows_none = ready == 0 and not known
+    if not missing or (len(missing) == len(members) and not knows_none):
+        return
+    rows = [each for name in (FactName.READY, FactName.ENDPOINTS) if (each := pool.domain.fact(name))]
+    yield Draft(
+        tuple(missing),
+        write("The router does not know ", f"{len(missing):,} of {count(len(members), 'ready replica')}."),
+        tuple(_row(each, is_reference=True) for each in rows),
+        Remedy("Give these pods the labels that the router selects, or add their addresses to its endpoints."),
+    )
+
+
+def _is_listed(replica: Replica, endpoints: list[str]) -> bool:
+    """Return whether a router lists a replica: by URL, by host and port, or by the name of its pod."""
+    address = replica.id.partition("://")[2].partition("/")[0]
+    pod = replica.labels.get("pod", "")
+    for endpoint in endpoints:
+        own = endpoint.partition("://")[2].rstrip("/") or endpoint
+        name = own.rpartition("/")[2]
+        if own in {replica.id, address} or (pod and (name == pod or name.startswith(f"{pod}{RANK}"))):
+            return True
+    return False
+
+
+@rule("RT-21", least=1, facts=(FactName.PODS_PER_KEY,))
+def router_index_too_small(pool: PoolSubject) -> Iterator[Draft]:
+    """Indexes of the router keep fewer entries for a block than the pool has.
+
+    llm-d keeps `podCacheSize` entries for each block: one for each DP rank and tier of the cache (GPU, CPU, storage).
+
+    Why it matters:
+        - kv-events (warning): The prefixes that most replicas have lose entries first. The router routes such prompts
+          as if those replicas did not have them.
+
+    How to fix:
+        Raise `podCacheSize` of the router to the number of endpoints times the tiers of the cache.
+
+    Exceptions:
+        Indexes in Redis, and those with a limit by cost, have no such number.
+
+    Evidence:
+        - llm-d/llm-d#2201
+
+    Example:
+        Six replicas offload to CPU memory: 12 entries for a system prompt that all have. The default is 10.
+    """
+    most = pool.domain.read(FactName.PODS_PER_KEY)
+    tiers = max(pool.of_documents(_tiers).values(), default=1)
+    endpoints = sum(max(len(each.engines), 1) for each in pool.members if not each.is_second_address)
+    needed = endpoints * tiers
+    if needed <= most:
+        return
+    fact = pool.domain.fact(FactName.PODS_PER_KEY)
+    rows = evidence_of(pool, (SIZE,)) if tiers > 1 else ()
+    yield Draft(
+        tuple(each.id for each in pool.members),
+        write(
+            "The router keeps ",
+            value(f"{most:,}"),
+            f" entries for a block; {count(endpoints, 'endpoint')} with {count(tiers, 'tier')} need ",
+            value(f"{needed:,}"),
+            ".",
+        ),
+        (*rows, *([_row(fact, is_reference=True)] if fact else [])),
+        Remedy(
+            f"Raise podCacheSize of the router to {needed:,} or more.",
+            (
+                Snippet(
+                    "yaml",
+                    f"indexerConfig:\n  kvBlockIndexConfig:\n    inMemoryConfig:\n      podCacheSize: {needed}",
+                ),
+            ),
+        ),
+    )
+
+
+def _tiers(settings: Mapping[str, Setting]) -> int:
+    """Return the tiers of a replica's cache: GPU, CPU memory where it offloads, and those below."""
+    found = connectors(settings)
+    below = [tier for each in found if each.name == OFFLOADING for tier in tiers_of(each)]
+    offloads = bool(below) or native(settings, SIZE) is not None or any(each.name == OFFLOADING for each in found)
+    return 1 + offloads + len(below)
+
+
+@rule("RT-22", needs=(EVENTS,), least=1, facts=(FactName.SUBSCRIBED, FactName.EVENT_PORT))
+def events_not_subscribed(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas publish KV events that the router does not read.
+
+    The router's subscribers are compared with the replicas that publish, by the name of the pod; without such names
+    only a router without any subscriber is reported. The port of the first DP rank is compared where the replica binds
+    it (`tcp://*:5557`).
+
+    Why it matters:
+        - kv-events (critical): A replica whose events are not read always looks cold, so no prompt is routed to its
+          cache. Requests succeed, and nothing is logged.
+
+    How to fix:
+        Let the router's data layer name its producer of prefixes as an extractor, with the port of the replicas
+        (`socketPort`). Or publish at the router's port.
+
+    Exceptions:
+        Where the replicas connect to the router, it cannot name them: only no subscriber at all is reported.
+
+    Evidence:
+        - llm-d/llm-d#981
+        - ai-dynamo/dynamo#11984
+
+    Example:
+        The replicas publish at port 5556. The router subscribes at 5557, its default, and sees no event.
+    """
+    senders = publishing(pool)
+    if not senders.members or pool.is_ignored(EVENTS):
+        return
+    total, names = pool.domain.read(FactName.SUBSCRIBED), pool.domain.read(FactName.SUBSCRIBERS) or []
+    missing = [each.id for each in senders.members if not _is_listed(each, names)]
+    has_names = total == len(names) and GLOBAL_SOCKET not in names and len(missing) < len(senders.members)
+    if total == 0 or (has_names and missing):
+        odd = senders.only(missing)
+        fact = pool.domain.fact(FactName.SUBSCRIBED)
+        text = write(
+            f"The router reads no KV events of {len(missing):,} of {len(senders.members):,} replicas that publish them."
+        )
+        rows = (*evidence_of(odd, (EVENTS,)), *([_row(fact, is_reference=True)] if fact else []))
+        yield Draft(
+            tuple(missing),
+            text,
+            rows,
+            Remedy("Add the router's producer of prefixes as an extractor of its data layer."),
+        )
+    port = pool.domain.read(FactName.EVENT_PORT)
+    others = {each: own for each, own in _bound_ports(senders).items() if port and own != port}
+    for own, several in groupby(sorted(others, key=lambda each: (others[each], each)), key=others.__getitem__):
+        replicas, fact = tuple(several), pool.domain.fact(FactName.EVENT_PORT)
+        yield Draft(
+            replicas,
+            write(
+                "KV events are published at port ", value(str(own)), "; the router reads port ", value(str(port)), "."
+            ),
+            (*evidence_of(senders, (ENDPOINT,), replicas), *([_row(fact, is_reference=True)] if fact else [])),
+            Remedy(
+                f"Set socketPort of the router to {own}, or publish at port {port} and restart these replicas.",
+                (Snippet("yaml", f"kvEventsConfig:\n  podDiscoveryConfig:\n    socketPort: {own}"),),
+            ),
+        )
+
+
+def _bound_ports(pool: PoolSubject) -> dict[str, int]:
+    """Return the port of the first DP rank of each replica that binds one."""
+    found = {
+        each: PORT.search(text)
+        for each, text in pool.identity(ENDPOINT).items()
+        if isinstance(text, str) and "*" in text
+    }
+    return {each: int(match[1]) for each, match in found.items() if match}

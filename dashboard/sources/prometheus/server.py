@@ -1,0 +1,113 @@
+"""The server's API: the series of all replicas, or of some. An answer that is too large is asked for in parts."""
+
+from collections.abc import AsyncIterator, Sequence
+from urllib.parse import urlencode
+
+from dashboard.config import PrometheusOptions
+from dashboard.errors import UnreadableError
+from dashboard.fleet import Credentials, FailureKind
+from dashboard.garbage import uncollected
+from dashboard.sources.http.client import Client
+from dashboard.sources.http.credentials import Key, find, find_password
+from dashboard.sources.http.failures import Asked
+from dashboard.sources.prometheus.answers import Answer, Labels, read_answer, said_error
+from dashboard.sources.prometheus.query import addresses_query, replicas_query
+
+NO_KEY = Key(missing="none is given; set authorization of this prometheus entry in fleet.yaml")
+QUERY = "/api/v1/query"
+MOST_ADDRESSES = 1_000  # of one query for some replicas: 25 KB of text
+
+
+class TooLargeError(Exception):
+    """The answer is larger than max_answer_bytes."""
+
+
+class Server:
+    """Asks by `client`, a new one at each poll. `by` are the labels of the series that are asked for at each poll."""
+
+    def __init__(self, options: PrometheusOptions, by: Sequence[str]) -> None:
+        """Ask nothing yet."""
+        self._options = options
+        self._by = by
+        self._is_split = False
+        self._labels: dict[bytes, Labels] = {}  # by their JSON: mostly those of the last poll are those of this one
+        scheme, _, rest = options.url.partition("://")
+        server, slash, path = rest.partition("/")
+        self._asked = Asked(f"{scheme}://{server}", f"{slash}{path}{QUERY}", is_replica=False)
+
+    async def ask_for_all(self, client: Client, ends_at: float) -> Answer:
+        """Return the series of all replicas, with the labels `by`. Raise UnreadableError."""
+        options, before = self._options, len(self._labels)
+        answers: list[Answer] = []
+        if not self._is_split:
+            try:
+                answers.append(await self._ask(client, replicas_query(options.selector, by=self._by), ends_at))
+            except TooLargeError:
+                self._is_split = True
+        if self._is_split:
+            addresses = await self._ask_for_addresses(client, ends_at)
+            answers.append(addresses._replace(samples=()))
+            names = sorted({each.labels.get(options.address_label, "") for each in addresses.samples} - {""})
+            answers += [each async for each in self.ask_for(client, names, ends_at, self._by)]
+            self._is_split = len(answers) > 2  # noqa: PLR2004  the addresses, and one part that is the whole
+        samples = tuple(sample for each in answers for sample in each.samples)
+        if before and len(self._labels) > 2 * len(samples):
+            self._labels.clear()
+        return Answer(samples, next((each.warning for each in answers if each.warning), ""))
+
+    async def ask_for(
+        self, client: Client, addresses: Sequence[str], ends_at: float, by: Sequence[str] = ()
+    ) -> AsyncIterator[Answer]:
+        """Yield the series of some replicas, some at a time; without `by` with all labels. Raise UnreadableError."""
+        waiting = [addresses[start : start + MOST_ADDRESSES] for start in range(0, len(addresses), MOST_ADDRESSES)]
+        while waiting:
+            part = waiting.pop(0)
+            query = replicas_query(self._options.selector, self._options.address_label, part, by)
+            try:
+                yield await self._ask(client, query, ends_at)
+            except TooLargeError:
+                middle = len(part) // 2
+                if not middle:
+                    raise self._too_large() from None
+                waiting[:0] = part[:middle], part[middle:]
+
+    async def _ask_for_addresses(self, client: Client, ends_at: float) -> Answer:
+        try:
+            return await self._ask(
+                client, addresses_query(self._options.selector, self._options.address_label), ends_at
+            )
+        except TooLargeError:
+            raise self._too_large() from None
+
+    async def _ask(self, client: Client, query: str, ends_at: float) -> Answer:
+        options = self._options
+        own = options.authorization
+        answer = await client.fetch(
+            self._asked,
+            max(ends_at - client.time(), 0.0),
+            limit=options.max_answer_bytes,
+            key=_key(options),
+            ca_file=own.ca_file if own else None,
+            headers=[(b"X-Scope-OrgID", options.tenant.encode())] if options.tenant else [],
+            form=urlencode({"query": query}).encode(),
+        )
+        if answer.failure is None:
+            with uncollected():
+                return read_answer(answer.body, self._labels if query.startswith("max by") else None)
+        if answer.failure.kind is FailureKind.TOO_LARGE and answer.status == 200:  # noqa: PLR2004
+            raise TooLargeError
+        said = said_error(answer.body)
+        raise UnreadableError(answer.failure.kind, f"{answer.failure.detail.removesuffix('.')}{said and f': {said}'}")
+
+    def _too_large(self) -> UnreadableError:
+        most = f"{self._options.max_answer_bytes:,}"
+        return UnreadableError("too_large", f"the smallest answer has more than {most} bytes; raise max_answer_bytes")
+
+
+def _key(options: PrometheusOptions) -> Key:
+    own = options.authorization
+    if own is None:
+        return NO_KEY
+    if own.username and own.password_file:
+        return find_password(own.username, own.password_file)
+    return find(Credentials(own.token_env, own.token_file)) if own.token_env or own.token_file else NO_KEY

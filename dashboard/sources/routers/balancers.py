@@ -1,0 +1,92 @@
+"""The routers of vLLM's production-stack and of Dynamo.
+
+Read in vllm-project/production-stack (src/vllm_router/parsers/parser.py, services/metrics_service) and ai-dynamo/dynamo
+(components/src/dynamo/frontend, lib/runtime/src/metrics/prometheus_names.rs).
+"""
+
+from typing import Any
+
+from dashboard.errors import UnreadableError
+from dashboard.fleet import FactName
+from dashboard.rules.domain import Router, Store
+from dashboard.sources.routers.answers import Answering, Found, Process, is_count, read_samples, to_count
+from dashboard.sources.values import mapping, text
+from dashboard.vllm.reading import parse_json
+
+MAX_NODES = 5_000  # of JSON
+HEALTHY = "vllm:healthy_pods_total"  # one sample for each server
+# kvaware asks LMCache's controller, which knows chunks and not vLLM's blocks: no value of `router` is right.
+LOGICS = {
+    "roundrobin": Router.NONE,
+    "session": Router.NONE,
+    "disaggregated_prefill": Router.NONE,
+    "disaggregated_prefill_orchestrated": Router.NONE,
+    "prefixaware": Router.APPROXIMATE,
+}
+KV_AWARE = "kvaware"
+BLOCK_SIZE, WORKERS = "dynamo_frontend_model_kv_cache_block_size", "dynamo_frontend_model_workers"
+MODES = {
+    "kv": Router.KV_EVENTS,
+    **dict.fromkeys(
+        ("round-robin", "random", "power-of-two", "direct", "least-loaded", "device-aware-weighted"), Router.NONE
+    ),
+}
+NO_EVENTS = "no-router-kv-events"  # it estimates caches from its own decisions
+OFF = frozenset({"0", "false", "no", "off"})
+
+
+def read_stack_metrics(body: bytes) -> Found:
+    """Read the replicas that production-stack's router routes to."""
+    servers = {each.labels.get("server", ""): each.value for each in read_samples(body, {HEALTHY})}
+    if not servers:
+        raise UnreadableError(
+            "schema", f"answers /metrics without {HEALTHY}; check that production-stack's router is there"
+        )
+    return {FactName.ENDPOINTS: sorted(servers), FactName.READY: sum(value > 0 for value in servers.values())}
+
+
+def read_stack_health(body: bytes) -> Found:
+    """Read the options of production-stack's router where it has a file of them, which it reads again and again."""
+    answer = parse_json(body, MAX_NODES)
+    if not isinstance(answer, dict) or "status" not in answer:
+        raise UnreadableError("schema", "answers /health with JSON that has no status")
+    return _of_logic(text(mapping(answer, "dynamic_config"), "routing_logic"))
+
+
+def read_stack_process(process: Process) -> Found:
+    """Read the command line of production-stack's router."""
+    return _of_logic(process.option("routing-logic") or "")
+
+
+def _of_logic(logic: str) -> Found:
+    found: dict[FactName, Any] = {FactName.ROUTING: LOGICS[logic]} if logic in LOGICS else {}
+    return found | ({FactName.KV_STORE: Store.LMCACHE} if logic == KV_AWARE else {})
+
+
+def read_dynamo_metrics(body: bytes) -> Found:
+    """Read the block size of Dynamo's frontend, where all of its models have one, and the number of its workers."""
+    samples = list(read_samples(body, {BLOCK_SIZE, WORKERS}))
+    if not samples:
+        raise UnreadableError("schema", f"answers /metrics without {BLOCK_SIZE}; check that Dynamo's frontend is there")
+    sizes = {int(each.value) for each in samples if each.name == BLOCK_SIZE and 0 < each.value < 2**31}
+    workers = [int(each.value) for each in samples if each.name == WORKERS and 0 <= each.value < 2**31]
+    found: dict[FactName, Any] = {FactName.BLOCK_SIZE: sizes.pop()} if len(sizes) == 1 else {}
+    return found | ({FactName.READY: sum(workers)} if workers else {})
+
+
+def read_dynamo_process(process: Process) -> Found:
+    """Read the command line and the environment of Dynamo's frontend; its router drops events of another block size."""
+    given = process.environment
+    size = to_count(process.option("kv-cache-block-size") or given.get("DYN_KV_CACHE_BLOCK_SIZE"))
+    mode = process.option("router-mode") or given.get("DYN_ROUTER_MODE") or "round-robin"
+    routing = MODES.get(mode)
+    if routing is Router.KV_EVENTS:
+        is_off = process.option(NO_EVENTS) is not None or given.get("DYN_ROUTER_USE_KV_EVENTS", "").lower() in OFF
+        routing = Router.APPROXIMATE if is_off else routing
+    found: dict[FactName, Any] = {FactName.BLOCK_SIZE: size} if is_count(size) else {}
+    found |= {FactName.ROUTING: routing} if routing else {}
+    return found | ({FactName.OWN_KEYS: False} if routing is Router.KV_EVENTS else {})
+
+
+PRODUCTION_STACK = Answering(8001, {"/metrics": read_stack_metrics, "/health": read_stack_health}, read_stack_process)
+DYNAMO = Answering(8000, {"/metrics": read_dynamo_metrics}, read_dynamo_process)

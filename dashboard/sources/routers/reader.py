@@ -1,0 +1,178 @@
+"""Reads the routers of the options. What fails keeps its last facts, and is a sentence."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from dashboard.config import PollOptions
+from dashboard.config.routers import RouterOptions
+from dashboard.errors import UnreadableError
+from dashboard.fleet import Credentials, RouterConfig, RouterFact, RouterKind
+from dashboard.fleet.formatting import iso, joined, visible
+from dashboard.sources.http.client import Client
+from dashboard.sources.http.credentials import Key, find
+from dashboard.sources.http.failures import FORBIDDEN, NOT_FOUND, Asked, no_time
+from dashboard.sources.kubernetes.access import find_access
+from dashboard.sources.kubernetes.api import MAX_PAGE_BYTES, Api
+from dashboard.sources.routers.answers import Answering, Found
+from dashboard.sources.routers.balancers import DYNAMO, PRODUCTION_STACK
+from dashboard.sources.routers.llm_d import LLM_D, STATE, read_config
+from dashboard.sources.routers.pods import RouterPod, find_pods
+from dashboard.sources.routers.stores import LMCACHE, MOONCAKE
+from dashboard.vllm.redaction import redact
+from dashboard.vllm.spelling import canonical_text
+
+T = TypeVar("T")
+
+KINDS = {
+    RouterKind.LLM_D: LLM_D,
+    RouterKind.PRODUCTION_STACK: PRODUCTION_STACK,
+    RouterKind.DYNAMO: DYNAMO,
+    RouterKind.LMCACHE: LMCACHE,
+    RouterKind.MOONCAKE: MOONCAKE,
+}
+NO_KEY = Key(missing="none is given; set authorization of this entry of routers in fleet.yaml")
+# The role in llm-d's chart allows /metrics only: the router asks the API server about each path.
+NO_PATH = f"add {STATE} to the nonResourceURLs of its ClusterRole"
+MAX_FILE_BYTES = 2**20
+MOST_NAMES, LONGEST_TEXT = 20_000, 300  # of a list of replicas; characters of a text
+
+
+class Read(NamedTuple):
+    """What one source of a router gave: facts, or why it cannot be read. A URL alone is the source of all its paths."""
+
+    source: str
+    found: Found
+    failure: str = ""
+
+
+class RouterReader:
+    """All `routers` of the options."""
+
+    def __init__(self, routers: Sequence[RouterOptions], limits: PollOptions) -> None:
+        """Ask nothing yet."""
+        self._limits = limits
+        self._last: dict[RouterOptions, list[RouterConfig]] = {each: [] for each in routers}
+
+    async def read(self, at: datetime) -> tuple[RouterConfig, ...]:
+        """Return what each router reports; `at` is the time (UTC). Expected failures are data; called at each poll."""
+        found = await asyncio.gather(*(self._read(each, at) for each in self._last))
+        self._last = dict(zip(self._last, found, strict=True))
+        return tuple(each for several in found for each in several)
+
+    async def _read(self, options: RouterOptions, at: datetime) -> list[RouterConfig]:
+        limits, answering = self._limits, KINDS[options.kind]
+        file = [_read_file(options.config_file)] if options.config_file else []
+        most = max(limits.max_answer_bytes, MAX_PAGE_BYTES)
+        async with Client(
+            connections=limits.connections, max_answer_bytes=most, max_headers=limits.max_headers
+        ) as client:
+            ends_at = client.time() + limits.replica_timeout_seconds
+            if options.url:
+                reads = await self._ask(client, options, options.url, ends_at)
+                return [self._made(options, options.url, [*reads, *file], at)]
+            if not (options.inference_pool or options.selector):
+                return [self._made(options, str(options.config_file), file, at)]
+            try:
+                access = find_access(options.kubeconfig, options.context)
+                api, namespace = Api(client, access, ends_at), options.namespace or access.namespace
+                pods = await find_pods(api, options, namespace, options.port or answering.port)
+            except UnreadableError as error:
+                return self._kept(options, error.detail)
+            urls = [f"{options.scheme}://{pod.address}" for pod in pods]
+            answers = await asyncio.gather(*(self._ask(client, options, url, ends_at) for url in urls))
+            return [
+                self._made(options, pod.name, [*reads, *_read_pod(pod, answering), *file], at)
+                for pod, reads in zip(pods, answers, strict=True)
+            ]
+
+    async def _ask(self, client: Client, options: RouterOptions, url: str, ends_at: float) -> list[Read]:
+        """Return what each path of a router answers."""
+        own, answering = options.authorization, KINDS[options.kind]
+        reads, absent = [], []
+        credentials = Credentials(own.token_env, own.token_file, own.ca_file) if own else None
+        for path, reader in answering.probes.items():
+            bare, mark, query = path.partition("?")
+            asked = Asked(url, bare, f"{mark}{query}", is_replica=False)
+            if (left := ends_at - client.time()) <= 0:
+                reads.append(Read(url + bare, {}, no_time(asked).detail.removesuffix(".")))
+                continue
+            answer = await client.fetch(
+                asked,
+                min(left, self._limits.probe_timeout_seconds),
+                limit=self._limits.max_answer_bytes,
+                key=find(credentials) if credentials else NO_KEY,
+                ca_file=own.ca_file if own else None,
+            )
+            if answer.failure is None:
+                reads.append(_parse(url + bare, f"{asked.where} ", reader, answer.body))
+                continue
+            if answer.status == NOT_FOUND and path in answering.one_of:
+                absent.append(bare)
+                continue
+            hint = f"; {NO_PATH}" if answer.status == FORBIDDEN and bare == STATE else ""
+            reads.append(Read(url + bare, {}, answer.failure.detail.removesuffix(".") + hint))
+        if absent and not reads:
+            server = url.partition("://")[2]
+            reads.append(Read(url, {}, f"{server} has none of {joined(absent)}; check that {options.kind} is there"))
+        return reads
+
+    def _made(self, options: RouterOptions, name: str, reads: Iterable[Read], at: datetime) -> RouterConfig:
+        """Return what a router reports; a source that fails keeps its last facts."""
+        last = next((each.facts for each in self._last[options] if each.name == name), ())
+        facts: list[RouterFact] = []
+        failures = []
+        for each in reads:
+            known = [fact for fact in last if fact.source.startswith(each.source)] if each.failure else []
+            facts += known or _facts_of(each, at)
+            if each.failure:
+                kept = f"; keeping its answer of {iso(known[0].observed_at)}" if known else ""
+                failures.append(visible(each.failure + kept))
+        return RouterConfig(name, options.kind, options.pools, tuple(facts), tuple(failures))
+
+    def _kept(self, options: RouterOptions, failure: str) -> list[RouterConfig]:
+        """Return the last answers of pods that cannot be found now."""
+        name = "/".join(filter(None, ("kubernetes", options.namespace, options.inference_pool or options.selector)))
+        last = self._last[options] or [RouterConfig(name, options.kind, options.pools)]
+        return [replace(each, failures=(visible(f"{name}: {failure}"),)) for each in last]
+
+
+def _read_pod(pod: RouterPod, answering: Answering) -> Iterator[Read]:
+    """Yield what the command line of a pod and its ConfigMap say."""
+    source = f"pod {pod.name} (command line)"
+    yield _parse(source, f"{source} ", answering.of_process, pod.process)
+    if pod.config and pod.config.failure:
+        yield Read(pod.config.source, {}, f"{pod.config.source}: {pod.config.failure}")
+    elif pod.config:
+        yield _parse(pod.config.source, f"{pod.config.source} ", read_config, pod.config.content)
+
+
+def _read_file(path: Path) -> Read:
+    try:
+        with path.open("rb") as file:
+            return _parse(str(path), f"{path} ", read_config, file.read(MAX_FILE_BYTES))
+    except OSError as error:
+        return Read(str(path), {}, f"{path} cannot be read: {error.strerror}")
+
+
+def _parse(source: str, subject: str, reader: Callable[[T], Found], content: T) -> Read:
+    try:
+        return Read(source, reader(content))
+    except UnreadableError as error:
+        return Read(source, {}, f"{subject}{error.detail}")
+
+
+def _facts_of(read: Read, at: datetime) -> list[RouterFact]:
+    """Return facts without secrets, cut to what a page can show."""
+    return [
+        RouterFact(name, canonical_text(_bounded(redact(value))), read.source, at) for name, value in read.found.items()
+    ]
+
+
+def _bounded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_bounded(each) for each in value[:MOST_NAMES]]
+    return value[:LONGEST_TEXT].encode(errors="replace").decode() if isinstance(value, str) else value

@@ -1,0 +1,116 @@
+"""Polls of 10,000 replicas that a real Prometheus server scrapes: processor time, memory, and the Overview.
+
+Run it with `python -m tests.benchmarks.bench_prometheus`; it needs prometheus, nginx, Chromium and Linux. A
+poll is what the collector does: discovery, the replicas that are asked directly, the fleet with its findings.
+Before each poll 1 % of the replicas change and all are scraped anew. The same polls of 1,000 replicas with as
+many documents are the measure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from dashboard.config import Options
+from dashboard.service import Collector
+from tests.benchmarks.bench_pages import drawn
+from tests.benchmarks.scraped_replicas import DOCUMENTS, FEW, MANY, scraped
+from tests.benchmarks.table import Row, print_table
+from tests.browser import chromium
+from tests.serving import free_port, started, wait_until_healthy
+
+ROUNDS = 4  # the best counts: what disturbs a measurement only ever adds to it
+TIMES, SECONDS_A_REPLICA = 1.5, 20e-6  # of a poll of 1,000, and in addition for each of 10,000
+MEMORY, OVERVIEW = 600.0, 1.5  # MB, seconds
+SELECTORS = {FEW: '{part="few"}', MANY: "{}"}
+
+
+def main() -> int:
+    """Print the table; return 1 if a budget is exceeded."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        server = stack.enter_context(scraped(folder))
+        with ExitStack() as polling:
+            pollers = {number: polling.enter_context(_poller(server.url, number)) for number in SELECTORS}
+            first = {number: next(polls) for number, polls in pollers.items()}
+            later: dict[int, list[float]] = {number: [] for number in SELECTORS}
+            for turn in range(1, ROUNDS + 1):
+                server.replicas.change(turn)
+                server.wait_for_scrapes()
+                for number, polls in pollers.items():
+                    later[number].append(next(polls)["seconds"])
+        few, many = (min(later[number]) for number in SELECTORS)
+        for number, poll in first.items():
+            print(f"first poll of {number:,} replicas in {DOCUMENTS} documents: {poll['seconds']:.2f} s")
+        print(f"later polls of {FEW:,}: {few:.3f} s; best of {ROUNDS}, processor time")
+        name = f"a poll of {MANY:,}, s; {TIMES} x that of {FEW:,} + {SECONDS_A_REPLICA * 1e6:.0f} µs a replica"
+        rows = [
+            Row(name, many, TIMES * few + SECONDS_A_REPLICA * MANY),
+            *_served(stack, server.url, folder),
+        ]
+    return print_table(rows)
+
+
+@contextmanager
+def _poller(url: str, number: int) -> Iterator[Iterator[Mapping[str, Any]]]:
+    """Start a collector in its own process; each item is what its next poll took."""
+    command = [sys.executable, "-m", "tests.benchmarks.bench_prometheus", url, SELECTORS[number]]
+    with started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin
+        assert process.stdout
+
+        def polls() -> Iterator[Mapping[str, Any]]:
+            while True:
+                print(file=process.stdin, flush=True)
+                poll = json.loads(process.stdout.readline())  # type: ignore[union-attr]
+                assert poll["up"] == number, poll
+                yield poll
+
+        yield polls()
+
+
+async def _poll_when_asked(url: str, selector: str) -> None:
+    """Poll once for each line of the standard input, and print what it took."""
+    collector = Collector(Options.model_validate({"prometheus": [{"url": url, "selector": selector}]}))
+    for _ in sys.stdin:
+        began = time.process_time()
+        await collector._refresh(time.monotonic())
+        seconds = time.process_time() - began
+        print(json.dumps({"seconds": seconds, "up": collector.fleet.coverage.up}), flush=True)
+
+
+def _served(stack: ExitStack, url: str, folder: Path) -> list[Row]:
+    """Serve the dashboard of all replicas; return the time of its Overview, and its memory after some polls."""
+    config = folder / "fleet.yaml"
+    options = {"prometheus": [{"url": url}], "snapshots_folder": str(folder / "snapshots")}
+    config.write_text(json.dumps(options))
+    port = free_port()
+    command = [sys.executable, "-m", "dashboard", "serve", "--config", str(config), "--port", str(port)]
+    process = stack.enter_context(started(command))
+    wait_until_healthy(f"http://127.0.0.1:{port}")
+    with chromium() as browser:
+        seconds = drawn(browser, f"http://127.0.0.1:{port}/")
+    return [
+        Row(f"Overview of {MANY:,} drawn warm, s", seconds, OVERVIEW),
+        Row("most memory of the server, MB", _most_memory(process.pid), MEMORY),
+    ]
+
+
+def _most_memory(pid: int) -> float:
+    line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024 / 1e6
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        asyncio.run(_poll_when_asked(*sys.argv[1:]))
+    else:
+        sys.exit(main())

@@ -1,0 +1,159 @@
+"""Replicas that nginx serves on loopback addresses and a real Prometheus server scrapes.
+
+Each has the series that the dashboard reads, and the answers of one of the documents. Linux only: all of 127.0.0.0/8 is
+local there.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+
+from dashboard.demo.answers import Process
+from dashboard.demo.describe import Configuration, DemoReplica
+from dashboard.demo.pages import render
+from dashboard.demo.story import CHAT_SETTINGS, H100, LLAMA_70B, PROVIDER
+from tests.serving import free_port, started
+from tests.sources.prometheus_server import prometheus
+
+MANY, FEW, DOCUMENTS, POOLS = 10_000, 1_000, 60, 8
+STEP = 97  # of 97 replicas one changes between two polls; a prime number, so that some of each pool do
+INTERVAL_SECONDS = 30  # between two scrapes of a replica
+PATIENCE_SECONDS = 300.0
+# What the dashboard reads of /metrics; Prometheus would keep the other 580 lines, too.
+READ = (b"vllm:cache_config_info{", b"vllm_fleet_config_info{", b"process_start_time_seconds ")
+PATHS = {
+    "/v1/models": "",
+    "/version": "",
+    "/kv_event_sources": "",
+    "/inference/v1/config": "full=true",
+}
+NGINX = """
+daemon off; worker_processes 1; pid nginx.pid; error_log /dev/null;
+events {{ worker_connections 16384; }}
+http {{
+  allow 127.0.0.0/8; deny all; access_log off; keepalive_timeout 0;
+  client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi;
+  uwsgi_temp_path uwsgi; scgi_temp_path scgi; default_type application/json;
+  server {{
+    listen 0.0.0.0:{port} backlog=4096;
+    location = /metrics {{ alias {folder}/metrics/$server_addr; default_type "text/plain; version=0.0.4"; }}
+    {locations}
+    location / {{ return 404 '{{"detail":"Not Found"}}'; }}
+  }}
+}}
+"""
+
+
+class Replicas:
+    """The files that nginx serves. Replica `number` has document `number % DOCUMENTS`."""
+
+    def __init__(self, folder: Path) -> None:
+        """Write the answers of each document, and the series of each replica."""
+        self._folder = folder
+        self._metrics, self._documents = folder / "metrics", folder / "documents"
+        self._metrics.mkdir()
+        self._documents.mkdir()
+        self._pages = [self._write_document(folder, number) for number in range(DOCUMENTS)]
+        for number in range(MANY):
+            self._write(number, number % DOCUMENTS, 0)
+
+    def change(self, turn: int) -> None:
+        """Change 1 % of the replicas: half of them have another document, the others another size of the cache."""
+        for number in range(turn, MANY, STEP):
+            document = number % DOCUMENTS
+            other = (document + POOLS) % DOCUMENTS if number % 2 else document
+            self._write(number, other, turn)
+
+    def _write_document(self, folder: Path, document: int) -> bytes:
+        """Return the series of a replica with this document."""
+        settings = {**CHAT_SETTINGS, "scheduler_config.max_num_seqs": 128 + document}
+        configuration = Configuration(
+            "chat-70b", LLAMA_70B, H100, tensor_parallel_size=4, settings=tuple(settings.items())
+        )
+        replica = DemoReplica(address_of(document), f"{document}", configuration, speaks=PROVIDER)
+        process = Process.start(replica, render(configuration, PROVIDER), time.time() - 86_400)
+        own = folder / str(document)
+        own.mkdir()
+        for path, query in PATHS.items():
+            (own / file_of(path)).write_bytes(process.answer("GET", path, None, time.time(), query).body)
+        page = process.answer("GET", "/metrics", None, time.time()).body
+        return b"".join(line + b"\n" for line in page.splitlines() if line.startswith(READ))
+
+    def _write(self, number: int, document: int, turn: int) -> None:
+        page = self._pages[document]
+        start = page.index(b'num_gpu_blocks="') + len(b'num_gpu_blocks="')
+        end = page.index(b'"', start)
+        blocks = int(page[start:end]) + turn
+        part = self._metrics / "part"
+        part.write_bytes(page[:start] + b"%d" % blocks + page[end:])
+        part.rename(self._metrics / address_of(number))
+        link = self._documents / "part"
+        link.symlink_to(self._folder / str(document))
+        link.rename(self._documents / address_of(number))
+
+
+def address_of(number: int) -> str:
+    """Return the address of a replica."""
+    return f"127.1.{number // 250}.{number % 250 + 1}"
+
+
+def file_of(path: str) -> str:
+    """Return the name of the file with the answer of a path."""
+    return path.strip("/").replace("/", "-")
+
+
+class Scraped(NamedTuple):
+    """The replicas, and the URL of the Prometheus server that scrapes them."""
+
+    replicas: Replicas
+    url: str
+
+    def wait_for_scrapes(self) -> None:
+        """Wait until every replica was scraped anew."""
+        now = time.time()
+        query = f"count(timestamp(vllm_fleet_config_info) > {now:.3f})"
+        ends_at = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < ends_at:
+            answer = httpx.post(f"{self.url}/api/v1/query", data={"query": query}, trust_env=False, timeout=60)
+            found = answer.json()["data"]["result"]
+            if found and int(found[0]["value"][1]) == MANY:
+                return
+            time.sleep(1)
+        raise TimeoutError(f"Prometheus did not scrape {MANY:,} replicas within {PATIENCE_SECONDS:.0f} s")
+
+
+@contextmanager
+def scraped(folder: Path) -> Iterator[Scraped]:
+    """Serve and scrape the replicas. The first FEW have the label part="few"."""
+    served = folder / "served"
+    served.mkdir()
+    folder.chmod(0o755)  # nginx's worker is another user
+    replicas = Replicas(served)
+    program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+    assert program, "nginx is missing: tests/tools/install-debian nginx=nginx-light installs it"
+    port = free_port()
+    locations = " ".join(
+        f"location = {path} {{ alias {served}/documents/$server_addr/{file_of(path)}; }}" for path in PATHS
+    )
+    (folder / "nginx.conf").write_text(NGINX.format(port=port, folder=served, locations=locations))
+    nginx = started([program, "-p", str(folder), "-c", str(folder / "nginx.conf")])
+    with nginx, prometheus(folder, _groups(port), f"{INTERVAL_SECONDS}s") as url:
+        server = Scraped(replicas, url)
+        server.wait_for_scrapes()
+        yield server
+
+
+def _groups(port: int) -> Iterator[Mapping[str, object]]:
+    """Yield the targets of each pool."""
+    for few in (True, False):
+        numbers = range(FEW) if few else range(FEW, MANY)
+        for pool in range(POOLS):
+            found = [f"{address_of(each)}:{port}" for each in numbers if each % DOCUMENTS % POOLS == pool]
+            labels = {"pool": f"pool-{pool}", "part": "few" if few else "rest"}
+            yield {"targets": found, "labels": labels}
