@@ -14,7 +14,7 @@ from pydantic_core import from_json, to_json
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.analysis.documents.load import LISTS, SavedFleet, read_saved
-from dashboard.fleet import Document, ProbeResult, Replica
+from dashboard.fleet import ProbeResult, Replica
 from dashboard.rules.findings import Inspection
 from dashboard.store.history.schema import EPOCH, MICROSECOND
 from dashboard.store.packing import without_secrets
@@ -46,23 +46,15 @@ class StoredReplica(NamedTuple):
 
 def fleet_part(fleet: Fleet, at: datetime) -> bytes:
     """Return what belongs to no replica as JSON: options in force, notes, sources that cannot be read, rule set."""
-    whole = _written(fleet, (), {}, at)
+    whole = _written(fleet, (), at)
     return to_json({name: part for name, part in whole.items() if name not in FLEET_TIMES})
-
-
-def document_parts(fleet: Fleet, keys: Sequence[str], at: datetime) -> dict[str, bytes]:
-    """Return the settings of documents as JSON."""
-    if not keys:
-        return {}
-    written = _written(fleet, (), {key: fleet.documents[key] for key in keys}, at)["documents"]
-    return {key: to_json(settings) for key, settings in written.items()}
 
 
 def replica_parts(fleet: Fleet, replicas: Sequence[Replica], at: datetime) -> Iterator[ReplicaParts]:
     """Yield the parts of replicas of a fleet."""
     for first in range(0, len(replicas), BATCH):
         batch = replicas[first : first + BATCH]
-        whole = _written(fleet, batch, {}, at)
+        whole = _written(fleet, batch, at)
         lists: dict[str, dict[str, list[Any]]] = {each.id: {name: [] for name in LISTS} for each in batch}
         for name in LISTS:
             for row in whole[name]:
@@ -87,11 +79,9 @@ def probe_times(probes: Iterable[ProbeResult]) -> str:
     return json.dumps(rows, separators=(",", ":"))
 
 
-def _written(
-    fleet: Fleet, replicas: Sequence[Replica], documents: Mapping[str, Document], at: datetime
-) -> dict[str, Any]:
+def _written(fleet: Fleet, replicas: Sequence[Replica], at: datetime) -> dict[str, Any]:
     notes = Inspection(notes=fleet.inspection.notes)
-    part = replace(fleet, replicas=tuple(replicas), documents=documents, pools=(), inspection=notes)
+    part = replace(fleet, replicas=tuple(replicas), documents={}, pools=(), inspection=notes)
     written: dict[str, Any] = from_json(fleet_json(part, at, full=True))
     return written
 

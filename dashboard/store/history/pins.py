@@ -8,6 +8,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, delete, select, update
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.documents.fleet import settings_json
 from dashboard.analysis.documents.load import derive_saved
 from dashboard.errors import HistoryError, SnapshotError
 from dashboard.fleet import Replica
@@ -15,7 +16,6 @@ from dashboard.store.history.bodies import BodyWriter, Content, read_bodies, sto
 from dashboard.store.history.database import Database
 from dashboard.store.history.parts import (
     BATCH,
-    document_parts,
     fleet_part,
     read_notes,
     read_parts,
@@ -52,7 +52,7 @@ class Pins:
         """Pin a polled fleet under an id; return whether it is new. A pinned one keeps its name and notes."""
         at = time_of(fleet)
         shell = Content(fleet_part(fleet, at))
-        documents = {name: Content(part) for name, part in document_parts(fleet, list(fleet.documents), at).items()}
+        documents = {name: Content(settings_json(each.settings)) for name, each in fleet.documents.items()}
         parts = list(replica_parts(fleet, fleet.replicas, at))
         processes = [
             Content(part.process, group=f"process {one.pool}") for one, part in zip(fleet.replicas, parts, strict=True)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Table, select, update
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.documents.fleet import settings_json
 from dashboard.errors import HistoryError
 from dashboard.fleet import ProbeResult, Replica, has_same_content
 from dashboard.fleet.formatting import iso
@@ -19,7 +20,7 @@ from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import Finding
 from dashboard.store.history.bodies import BodyWriter, Content, chunks
 from dashboard.store.history.database import Database
-from dashboard.store.history.parts import ReplicaParts, document_parts, fleet_part, replica_parts
+from dashboard.store.history.parts import ReplicaParts, fleet_part, replica_parts
 from dashboard.store.history.retention import KEPT, Retention, prune_step
 from dashboard.store.history.schema import (
     EPOCH,
@@ -155,8 +156,11 @@ class _State:
     def _record_documents(self, fleet: Fleet, at: datetime) -> None:
         known = self._before.documents if self._before else {}
         opened = self._open[document_span]
-        different = [key for key, each in fleet.documents.items() if key not in known or known[key] != each]
-        changed = {key: Content(content) for key, content in document_parts(fleet, different, at).items()}
+        changed = {
+            key: Content(settings_json(each.settings))
+            for key, each in fleet.documents.items()
+            if key not in known or known[key] != each
+        }
         states = {key: changed[key].sha if key in changed else opened[key].state for key in fleet.documents}
         self._replace(document_span, states, changed, at)
 

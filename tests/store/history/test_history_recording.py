@@ -93,7 +93,7 @@ def test_an_internal_error_is_logged_with_its_place_and_ends_nothing(caplog: pyt
     assert broken.polled_at is not None
     recorder.record(broken, broken.polled_at + DUE)
 
-    assert recorder.problem == "The poll was not recorded in the history: internal error PydanticSerializationError."
+    assert recorder.problem == "The poll was not recorded in the history: internal error AttributeError."
     assert caplog.records[-1].exc_info
     record(recorder, 1)
     assert recorder.problem is None
