@@ -9,7 +9,7 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet, build_fleet
 from dashboard.compare.prefix import SeedKind
-from dashboard.fleet import Fingerprint, Source
+from dashboard.fleet import FactName, Fingerprint, RouterConfig, RouterFact, RouterKind, Source
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy
 from dashboard.rules.engine import inspect_fleet
@@ -67,7 +67,9 @@ def inspected(fleet: Fleet, *ids: str, declared: Declared = HASHING) -> Inspecti
     """Inspect a fleet by some rules, or by all routing rules."""
     rules = [BY_ID[each] for each in ids] or ROUTING
     policy = Policy(pools={"chat": declared})
-    return inspect_fleet(rules, fleet.pools, fleet.replicas, fleet.documents, policy, builders.NOW)
+    return inspect_fleet(
+        rules, fleet.pools, fleet.replicas, fleet.documents, policy, builders.NOW, routers=fleet.routers
+    )
 
 
 def expected_findings(capture: Capture, number: int) -> list[tuple[str, Confidence]]:
@@ -224,6 +226,18 @@ def bound(endpoint: str) -> Hashing:
 )
 def test_of_bound_endpoints_only_the_kind_is_compared(entries: list[Hashing], number: int) -> None:
     assert len(inspected(pool_of(*entries, base={EVENTS: True}), "RT-11", declared=Declared()).findings) == number
+
+
+def test_a_routers_port_is_compared_with_configured_endpoints_only() -> None:
+    """vLLM adds the DP rank to the port that it binds."""
+    fact = RouterFact(FactName.EVENT_PORT, "5557", "http://epp:9090", builders.NOW)
+    router = RouterConfig("http://epp:9090", RouterKind.LLM_D, ("chat",), (fact,))
+    entries = [bound("tcp://*:5557"), bound("tcp://*:5558"), ({ENDPOINT: "tcp://*:5600"}, ())]
+    fleet = replace(pool_of(*entries, base={EVENTS: True}), routers=(router,))
+
+    found = inspected(fleet, "RT-22", declared=Declared(router=Router.KV_EVENTS)).findings
+
+    assert [each.replicas for each in found] == [(fleet.replicas[2].id,)]
 
 
 def test_ports_of_replicas_on_one_host_may_differ() -> None:

@@ -36,7 +36,7 @@ from dashboard.vllm.versions import has_change
 # (verl-project/uni-agent#216 ran it).
 MAPS_SINCE = (0, 24, 0)
 ZMQ = SettingValue('"zmq"', State.REPORTED)
-PORT = re.compile(r":\d+$")
+PORT = re.compile(r":(\d+)$")
 WILDCARD = "*"
 MODEL = "model"
 # The placeholders of a template: none matches the text of another.

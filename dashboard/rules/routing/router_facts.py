@@ -1,12 +1,11 @@
 """RT-19 to RT-22: what routers report of themselves, against fleet.yaml and against the replicas."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
-from dashboard.fleet import FactName, Replica, RouterFact, Setting, State
+from dashboard.fleet import FactName, Replica, RouterFact, Setting, Source, State
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import value
 from dashboard.rules import remedy
@@ -15,6 +14,7 @@ from dashboard.rules.domain import EVENTS, EXPECTED, OFFLOADING, Domain, tiers_o
 from dashboard.rules.findings import Draft, Evidence, Remedy, Snippet
 from dashboard.rules.identity.addresses import ENDPOINT
 from dashboard.rules.registry import rule
+from dashboard.rules.routing.events import PORT, WILDCARD
 from dashboard.rules.routing.prefix_caching import SIZE
 from dashboard.rules.selection import evidence_of, publishing
 from dashboard.rules.sentences import write
@@ -29,7 +29,6 @@ CONFIGURED = (
     *(FactName.BLOCKS_PER_REPLICA, FactName.CHUNK_SIZE),
 )
 DECLARED = {FactName.ROUTING: "router", FactName.KV_STORE: "kv_store"}  # options of a pool
-PORT = re.compile(r":(\d+)$")
 GLOBAL_SOCKET = "local-subscriber"  # llm-d: replicas connect to the router, which cannot name them
 RANK = "-rank-"  # llm-d names an endpoint POD-rank-IDX (pkg/epp/datastore)
 
@@ -226,8 +225,8 @@ def events_not_subscribed(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas publish KV events that the router does not read.
 
     The router's subscribers are compared with the replicas that publish, by the name of the pod; without such names
-    only a router without any subscriber is reported. The port of the first DP rank is compared where the replica binds
-    it (`tcp://*:5557`).
+    only a router without any subscriber is reported. The configured port is compared where the replica binds it
+    (`tcp://*:5557`); not one of `/kv_event_sources`, to which vLLM has added the data-parallel rank.
 
     Why it matters:
         - kv-events (critical): A replica whose events are not read always looks cold, so no prompt is routed to its
@@ -284,10 +283,12 @@ def events_not_subscribed(pool: PoolSubject) -> Iterator[Draft]:
 
 
 def _bound_ports(pool: PoolSubject) -> dict[str, int]:
-    """Return the port of the first DP rank of each replica that binds one."""
-    found = {
-        each: PORT.search(text)
-        for each, text in pool.identity(ENDPOINT).items()
-        if isinstance(text, str) and "*" in text
-    }
-    return {each: int(match[1]) for each, match in found.items() if match}
+    """Return the configured port of each replica that binds one: `/kv_event_sources` adds the DP rank to it."""
+    ports = {}
+    for member in pool.members:
+        setting = member.identity.get(ENDPOINT) or pool.settings(member).get(ENDPOINT)
+        is_configured = setting is not None and setting.source is not Source.KV_EVENT_SOURCES
+        endpoint = pool.identity(ENDPOINT).get(member.id) if is_configured else None
+        if isinstance(endpoint, str) and WILDCARD in endpoint and (match := PORT.search(endpoint)):
+            ports[member.id] = int(match[1])
+    return ports
