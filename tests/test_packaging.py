@@ -18,16 +18,8 @@ import pytest
 import dashboard
 from dashboard.provider.switch import NAME
 from tests.serving import ROOT, free_port, started, wait_until_healthy
-from tests.tools.provider_wheel import CUT, WHOLE, cut
+from tests.tools.provider_wheel import CUT, PROJECT, WHOLE, cut
 
-PROJECT = (
-    "LICENSE",
-    "README.md",
-    "pyproject.toml",
-    "requirements.txt",
-    "requirements-pdf.txt",
-    "requirements-postgres.txt",
-)
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
 REQUIREMENT = re.compile(r"^[a-z][\w-]*", re.MULTILINE)
 ANNOTATION_BYTES = 256 << 10  # all of an object's together: k8s.io/apimachinery/pkg/api/validation/objectmeta.go

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
 from dashboard.config.address import replica_id, service_url
 from dashboard.config.rules import Labels, Part, some
+from dashboard.fleet import Credentials
 
 DAY_SECONDS = 86_400.0
 _LONGEST_SELECTOR = 2000  # characters
@@ -104,6 +105,10 @@ class CredentialsOptions(Part):
         if self.token_env and self.token_file:
             raise ValueError("token_env and token_file are both set; keep one")
         return self
+
+    def places(self) -> Credentials:
+        """Return the places as a target has them."""
+        return Credentials(self.token_env, self.token_file, self.ca_file)
 
 
 class TargetOptions(Part):

@@ -26,7 +26,6 @@ class FactName(StrEnum):
     KV_STORE = "kv_store"  # a value of the option `kv_store`
     BLOCK_SIZE = "block_size"  # tokens of the blocks by which it looks prefixes up
     LEAST_BLOCK_SIZE = "least_block_size"  # it takes the block size of one replica, or this many tokens if that is less
-    HASH_ALGORITHM = "hash_algorithm"  # that it expects of the replicas; a value of vLLM's option
     OWN_KEYS = "own_keys"  # true: it computes keys from the tokens in events, so replicas may hash in any way
     KEY_ALGORITHM = "key_algorithm"  # of its own keys
     KEY_SEED = "key_seed"

@@ -133,8 +133,6 @@ class Domain:
         return (assumed_router(self.router),) if self.router_basis is Origin.ASSUMED else ()
 
 
-# What a router reports in place of an expectation.
-EXPECTED = {FactName.BLOCK_SIZE: "block_size", FactName.HASH_ALGORITHM: "hash_algorithm"}
 EVENTS = "kv_events_config.enable_kv_cache_events"
 PUBLISHER = "kv_events_config.publisher"
 NO_PUBLISHER = "null"  # vLLM's name for none (vllm/config/kv_events.py)
@@ -178,10 +176,11 @@ def domain_of(
     store = _first(_member(Store, read.get(FactName.KV_STORE)), declared.kv_store, _store(known), Store.NONE)
     apart = not {Role.PREFILL, Role.DECODE}.isdisjoint(roles) or any(native(each, ENCODER_ROLE) for each in known)
     disaggregated = _first(None, declared.disaggregated, apart or None, other=False)
-    expected = {name: read[fact] for fact, name in EXPECTED.items() if fact in read}
-    if FactName.LEAST_BLOCK_SIZE in read:
-        expected["block_size"] = None  # it follows the replicas
-    expects = replace(declared.expects, **expected)
+    expects = declared.expects
+    if FactName.LEAST_BLOCK_SIZE in read:  # it follows the replicas
+        expects = replace(expects, block_size=None)
+    elif FactName.BLOCK_SIZE in read:
+        expects = replace(expects, block_size=read[FactName.BLOCK_SIZE])
     return Domain(*router, *store, *disaggregated, expects=expects, facts=tuple(facts), declared=declared)
 
 

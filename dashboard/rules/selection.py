@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterable, Mapping
 
 from packaging.version import Version
 
-from dashboard.fleet import KVCacheGroup, Setting, SettingValue, State
+from dashboard.fleet import KVCacheGroup, RouterFact, Setting, SettingValue, State
 from dashboard.rules.connector_options import native
-from dashboard.rules.domain import EVENTS, EXPECTED, NO_PUBLISHER, PUBLISHER
+from dashboard.rules.domain import EVENTS, NO_PUBLISHER, PUBLISHER
 from dashboard.rules.findings import Evidence
 from dashboard.rules.subject import PoolSubject
 from dashboard.rules.value_equivalence import NO, YES
@@ -60,10 +60,8 @@ def first_engine_groups(pool: PoolSubject) -> Mapping[str, tuple[KVCacheGroup, .
     }
 
 
-def expectation(pool: PoolSubject, path: str, value: object) -> Evidence:
-    """Return the router's side of a finding, as it reports it itself, else as fleet.yaml declares it."""
-    name = next((fact for fact, own in EXPECTED.items() if path.endswith(own)), None)
-    fact = pool.domain.fact(name) if name else None
+def expectation(path: str, value: object, fact: RouterFact | None = None) -> Evidence:
+    """Return the router's side of a finding: the `fact` that it reports itself, else what fleet.yaml declares."""
     holder = f"router ({fact.source})" if fact else "router"
     return Evidence(path, canonical_text(value), State.REPORTED, holder=holder, is_reference=True)
 

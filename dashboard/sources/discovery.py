@@ -158,4 +158,4 @@ def _merge(first: Target, second: Target) -> Target:
 def _credentials(own: CredentialsOptions | None, common: CredentialsOptions | None) -> Credentials | None:
     """Return a target's own credentials, else the common ones. Never a mixture: a token goes to its own target only."""
     chosen = own or common
-    return Credentials(chosen.token_env, chosen.token_file, chosen.ca_file) if chosen else None
+    return chosen.places() if chosen else None

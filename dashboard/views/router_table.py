@@ -8,14 +8,11 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.compare.encoding import lookup_value
 from dashboard.fleet import Cohort, FactName, Pool, RouterConfig, RouterFact, facts_of_pool
 from dashboard.fleet.formatting import first_of, iso
-from dashboard.rules.domain import EXPECTED
 from dashboard.rules.routing.blocks import BLOCK_SIZE, tokens_of_block
-from dashboard.rules.routing.hashes import HASH_ALGORITHM
 from dashboard.views.blocks import Block, Cell, Column, Section, Table, Tone, number_cell
 
 MOST_LISTED = 5  # entries of a list that a cell names
 NOTHING = "-"
-SETTINGS = {FactName.BLOCK_SIZE: BLOCK_SIZE, FactName.HASH_ALGORITHM: HASH_ALGORITHM}
 LABELS = {
     FactName.BLOCK_SIZE: "block_size (tokens)",
     FactName.LEAST_BLOCK_SIZE: "least block_size (tokens)",
@@ -60,11 +57,10 @@ def _value_cell(fact: RouterFact) -> Cell:
 
 def _cohort_cell(fact: RouterFact, cohort: Cohort) -> Cell:
     """Return what a cohort has in place of a fact; marked where it is another value."""
-    path = SETTINGS.get(fact.name)
-    found = lookup_value(cohort.settings, path) if path else None
-    if found is None or fact.name not in EXPECTED:
+    found = lookup_value(cohort.settings, BLOCK_SIZE) if fact.name is FactName.BLOCK_SIZE else None
+    if found is None:
         return Cell(NOTHING)
-    own = tokens_of_block(found, cohort.settings) if path == BLOCK_SIZE else found
+    own = tokens_of_block(found, cohort.settings)
     return Cell(_text(json.loads(own.value)), Tone.PLAIN if own.value == fact.value else Tone.WARNING)
 
 

@@ -6,16 +6,7 @@ import sys
 from pathlib import Path
 
 from tests.serving import ROOT
-from tests.tools.provider_wheel import cut
-
-PROJECT = (
-    "LICENSE",
-    "README.md",
-    "pyproject.toml",
-    "requirements.txt",
-    "requirements-pdf.txt",
-    "requirements-postgres.txt",
-)
+from tests.tools.provider_wheel import PROJECT, cut
 
 
 def install(venv: Path, folder: Path) -> Path:

@@ -8,6 +8,14 @@ import zipfile
 from base64 import urlsafe_b64encode
 from pathlib import Path
 
+PROJECT = (  # files that a wheel is built from, besides the package
+    "LICENSE",
+    "README.md",
+    "pyproject.toml",
+    "requirements.txt",
+    "requirements-pdf.txt",
+    "requirements-postgres.txt",
+)
 WHOLE, CUT = "vllm_fleet_dashboard", "vllm_fleet_provider"
 KEPT = (
     "dashboard/provider/",

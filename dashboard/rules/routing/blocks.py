@@ -97,7 +97,7 @@ def block_size_not_the_routers(pool: PoolSubject) -> Iterator[Draft]:
         yield Draft(
             replicas,
             write("A block has ", value(f"{tokens:,}"), " tokens; the router expects ", value(f"{expected:,}"), "."),
-            (*rows, expectation(pool, BLOCK_SIZE, expected)),
+            (*rows, expectation(BLOCK_SIZE, expected, pool.domain.fact(FactName.BLOCK_SIZE))),
             _router_remedy(part, sizes, size, expected),
             severity=severity,
             why=why,

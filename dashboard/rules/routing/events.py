@@ -236,7 +236,7 @@ def _wrong_topic(odd: PoolSubject, topic: SettingValue, template: str | None) ->
         fix = _topic_remedy(SERVED, [_form(json.loads(topic.value), members)], members)
         text = write(": this model is not served", served, ".")
     else:
-        rows, fix = (*rows, expectation(odd, EVENT_TOPIC, template)), _topic_remedy(ROUTERS_FORM, [template], members)
+        rows, fix = (*rows, expectation(EVENT_TOPIC, template)), _topic_remedy(ROUTERS_FORM, [template], members)
         named = served if f"{{{MODEL}}}" in template else ()
         text = write("; the router expects ", name_piece(template, LONG_TEXT), named, ".")
     replicas = tuple(each.id for each in members)

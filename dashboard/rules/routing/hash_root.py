@@ -302,7 +302,7 @@ def _unlike_routers_variable(pool: PoolSubject, seeds: Seeds) -> Iterator[Draft]
         yield Draft(
             unset,
             write(setting_piece(SEED), " is unset; the router expects hashes that start from it."),
-            (*evidence_of(pool, (SEED, SEED_POLICY), unset), expectation(pool, SEED, SeedPolicy.ENVIRONMENT)),
+            (*evidence_of(pool, (SEED, SEED_POLICY), unset), expectation(SEED, SeedPolicy.ENVIRONMENT)),
             seeding.same_seed(values[0]) if values else seeding.one_seed(),
         )
     yield from _differing_hashes(pool.without(unset), hashes)
@@ -332,7 +332,7 @@ def _unlike_the_routers(pool: PoolSubject, seed: HashSeed, replicas: tuple[str, 
     return Draft(
         replicas,
         write(state, f"; the router expects {FIXED_SEED}."),
-        (*seeding.seed_evidence(pool, replicas), expectation(pool, SEED, SeedPolicy.DEFAULT)),
+        (*seeding.seed_evidence(pool, replicas), expectation(SEED, SeedPolicy.DEFAULT)),
         way,
         Confidence.REPORTED if seed.path in {SEED, SEED_POLICY} else Confidence.DERIVED,
     )

@@ -102,7 +102,7 @@ def hash_algorithm_differs(pool: PoolSubject) -> Iterator[Draft]:
         return
     hashing, wanted = caching(pool), _expected(pool)
     algorithms, hashes = _algorithms(hashing), hashing.fingerprints()
-    drafts = differences({HASH_ALGORITHM: algorithms}) if wanted is None else _unlike_router(pool, algorithms, wanted)
+    drafts = differences({HASH_ALGORITHM: algorithms}) if wanted is None else _unlike_router(algorithms, wanted)
     for draft in drafts:
         rows = [*draft.evidence]
         for each in draft.evidence:  # the row of the router has no replicas
@@ -129,7 +129,7 @@ def wanted_algorithm(hashing: PoolSubject) -> SettingValue | None:
     return _expected(hashing) or majority(_algorithms(hashing))
 
 
-def _unlike_router(pool: PoolSubject, algorithms: Holders, wanted: SettingValue) -> Iterator[Draft]:
+def _unlike_router(algorithms: Holders, wanted: SettingValue) -> Iterator[Draft]:
     """Yield a draft per algorithm that differs from the router's, critical in every domain."""
     router = value_piece(wanted)
     for own, replicas in algorithms.items():
@@ -138,7 +138,7 @@ def _unlike_router(pool: PoolSubject, algorithms: Holders, wanted: SettingValue)
         yield Draft(
             replicas,
             write(setting_piece(HASH_ALGORITHM), " is ", value_piece(own), "; the router expects ", router, "."),
-            (Evidence(HASH_ALGORITHM, *own, replicas), expectation(pool, HASH_ALGORITHM, json.loads(wanted.value))),
+            (Evidence(HASH_ALGORITHM, *own, replicas), expectation(HASH_ALGORITHM, json.loads(wanted.value))),
             remedy.set_to(
                 [(HASH_ALGORITHM, wanted)],
                 f"Set {code(setting_name(HASH_ALGORITHM))} to the router's value and restart these replicas.",

@@ -10,7 +10,7 @@ from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import value
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import connectors, native
-from dashboard.rules.domain import EVENTS, EXPECTED, OFFLOADING, Domain, tiers_of
+from dashboard.rules.domain import EVENTS, OFFLOADING, Domain, tiers_of
 from dashboard.rules.findings import Draft, Evidence, Remedy, Snippet
 from dashboard.rules.identity.addresses import ENDPOINT
 from dashboard.rules.registry import rule
@@ -24,7 +24,7 @@ from dashboard.vllm.spelling import canonical_text
 FLEET_YAML = "fleet.yaml"
 # Names that are one value of a configuration: two routers of a pool, or two sources of one router, have to agree.
 CONFIGURED = (
-    *(FactName.ROUTING, FactName.KV_STORE, FactName.BLOCK_SIZE, FactName.HASH_ALGORITHM, FactName.OWN_KEYS),
+    *(FactName.ROUTING, FactName.KV_STORE, FactName.BLOCK_SIZE, FactName.OWN_KEYS),
     *(FactName.KEY_ALGORITHM, FactName.KEY_SEED, FactName.EVENT_PORT, FactName.PODS_PER_KEY),
     *(FactName.BLOCKS_PER_REPLICA, FactName.CHUNK_SIZE),
 )
@@ -86,16 +86,16 @@ def router_reports_other_values(pool: PoolSubject) -> Iterator[Draft]:
 
 def _declaration(pool: PoolSubject, name: FactName, text: str) -> Iterator[Snippet]:
     """Yield what declares the first value, where an option of the pool can."""
-    if name in EXPECTED:
-        yield remedy.declaration(pool.name, "expects:", f"{EXPECTED[name]}: {_shown(text)}")
+    if name is FactName.BLOCK_SIZE:
+        yield remedy.declaration(pool.name, "expects:", f"block_size: {text}")
     elif name in DECLARED:
         yield remedy.declaration(pool.name, f"{DECLARED[name]}: {_shown(text)}")
 
 
 def _declared(domain: Domain, name: FactName) -> Any:
     """Return what fleet.yaml declares in place of a fact; None where nothing."""
-    if name in EXPECTED:
-        return getattr(domain.declared.expects, EXPECTED[name])
+    if name is FactName.BLOCK_SIZE:
+        return domain.declared.expects.block_size
     return getattr(domain.declared, DECLARED[name]) if name in DECLARED else None
 
 

@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 from dashboard.config import PrometheusOptions
 from dashboard.errors import UnreadableError
-from dashboard.fleet import Credentials, FailureKind
+from dashboard.fleet import FailureKind
 from dashboard.garbage import uncollected
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import Key, find, find_password
@@ -110,4 +110,4 @@ def _key(options: PrometheusOptions) -> Key:
         return NO_KEY
     if own.username and own.password_file:
         return find_password(own.username, own.password_file)
-    return find(Credentials(own.token_env, own.token_file)) if own.token_env or own.token_file else NO_KEY
+    return find(own.places()) if own.token_env or own.token_file else NO_KEY

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 from dashboard.config import PollOptions
 from dashboard.config.routers import RouterOptions
 from dashboard.errors import UnreadableError
-from dashboard.fleet import Credentials, RouterConfig, RouterFact, RouterKind
+from dashboard.fleet import RouterConfig, RouterFact, RouterKind
 from dashboard.fleet.formatting import iso, joined, visible
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import Key, find
@@ -93,7 +93,6 @@ class RouterReader:
         """Return what each path of a router answers."""
         own, answering = options.authorization, KINDS[options.kind]
         reads, absent = [], []
-        credentials = Credentials(own.token_env, own.token_file, own.ca_file) if own else None
         for path, reader in answering.probes.items():
             bare, mark, query = path.partition("?")
             asked = Asked(url, bare, f"{mark}{query}", is_replica=False)
@@ -104,7 +103,7 @@ class RouterReader:
                 asked,
                 min(left, self._limits.probe_timeout_seconds),
                 limit=self._limits.max_answer_bytes,
-                key=find(credentials) if credentials else NO_KEY,
+                key=find(own.places()) if own else NO_KEY,
                 ca_file=own.ca_file if own else None,
             )
             if answer.failure is None:
