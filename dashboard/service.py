@@ -15,10 +15,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from dashboard.analysis.assembly import FRESH_INTERVALS, Fleet, build_fleet, empty_fleet
+from dashboard.analysis.flapping import Watch
 from dashboard.config import Options, policy_of
 from dashboard.config.reload import OptionsFiles, ReloadStatus
 from dashboard.errors import SnapshotError
 from dashboard.fleet import LabelConflict, RouterConfig, Snapshot, SourceStatus, has_same_content
+from dashboard.fleet.recent import NOTHING_RECENT, Recent
 from dashboard.garbage import uncollected
 from dashboard.rules.policy import Policy
 from dashboard.sources.discovery import Discovered, Discovery
@@ -90,6 +92,7 @@ class Collector:
         self.recorder = recorder
         self._clock = clock
         self._policy = policy_of(options)
+        self._watch = Watch()
         self.discovery = Discovery(options)
         self._exposed = ""
         self._poller = DigestPoller(options.poll)
@@ -203,7 +206,9 @@ class Collector:
             before=self.fleet,
             failures=found.failures,
             routers=routers,
+            observe=self._watch.observe,
         )
+        self._watch.observe_findings(fleet)
         self.fleet = self._recorded(fleet, polled_at, time.monotonic() - began)
         if (exposed := exposed_keys(found.targets)) != self._exposed and exposed:
             log.warning("%s", exposed)
@@ -226,6 +231,7 @@ def _derive(
     before: Fleet | None = None,
     failures: tuple[str, ...] = (),
     routers: tuple[RouterConfig, ...] = (),
+    observe: Callable[[Fleet, datetime], Recent] = lambda _fleet, _at: NOTHING_RECENT,
 ) -> Fleet:
     """Return the fleet of one poll; the generation grows when a page changes."""
     with uncollected():
@@ -239,6 +245,7 @@ def _derive(
             generation=before.generation + 1 if before else 1,
             before=before,
             routers=routers,
+            observe=observe,
         )
     fleet = replace(fleet, discovery_errors=failures)
     exposed = exposed_keys(each.target for each in snapshots)

@@ -38,6 +38,7 @@ from dashboard.fleet import (
     State,
     cohort_letters,
 )
+from dashboard.fleet.recent import NOTHING_RECENT, Recent
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting, Sightings
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import Confidence, Suppression
@@ -333,6 +334,7 @@ def _declare_sightings(contract: Contract) -> None:
 
         return nested
 
+    contract.object(Recent, is_read=True)
     contract.object(Sighting, is_read=True)
     contract.object(
         Sightings,
@@ -391,6 +393,12 @@ def fleet_object(*, full: bool) -> JsonObject:
             Annotated[Any, _policy().object(Policy, is_read=True)] | None,
             doc="options when it was saved",
             default=None,
+            full=True,
+        ),
+        Key(
+            "recent",
+            doc="what the last polls saw: restarts, values that return, rollouts, findings that come and go",
+            default=NOTHING_RECENT,
             full=True,
         ),
         Key("sightings", doc="since when, as the history recorded it", default=NO_SIGHTINGS, full=True),

@@ -18,6 +18,7 @@ from dashboard.analysis.documents.fleet import SCHEMA_VERSION, fleet_object
 from dashboard.errors import SnapshotError, UnreadableError
 from dashboard.fleet import Document, Replica, RouterConfig
 from dashboard.fleet.formatting import end_cut
+from dashboard.fleet.recent import Recent
 from dashboard.fleet.sightings import Sightings
 from dashboard.rules.policy import Policy
 from dashboard.vllm.merging import version_of
@@ -41,6 +42,7 @@ class SavedFleet(NamedTuple):
     policy: Policy
     discovery_errors: tuple[str, ...]
     routers: tuple[RouterConfig, ...]
+    recent: Recent
     sightings: Sightings
 
 
@@ -61,6 +63,7 @@ def derive_saved(saved: SavedFleet, before: Fleet | None = None) -> Fleet:
         policy=saved.policy,
         discovery_errors=saved.discovery_errors,
         routers=saved.routers,
+        recent=saved.recent,
         sightings=saved.sightings,
     )
     return inspected(fleet, at, before=before)
@@ -92,6 +95,7 @@ def read_saved(raw: bytes) -> SavedFleet:
         policy,
         saved["discovery_errors"],
         saved["routers"],
+        saved["recent"],
         saved["sightings"],
     )
 

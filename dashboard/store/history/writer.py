@@ -138,7 +138,7 @@ class _State:
 
     def _record_fleet(self, fleet: Fleet, at: datetime) -> None:
         before = self._before
-        names = ("policy", "ignored", "discovery_errors", "routers", "name", "inspection.notes")
+        names = ("policy", "ignored", "discovery_errors", "routers", "recent", "name", "inspection.notes")
         if before is not None and all(attrgetter(name)(before) == attrgetter(name)(fleet) for name in names):
             return
         content = Content(fleet_part(replace(fleet, sightings=NO_SIGHTINGS), at))  # those are columns of spans
