@@ -298,6 +298,11 @@ def tally_replicas(inspection: Inspection, replicas: Iterable[Replica]) -> Mappi
     return {each.id: _tally(found[each.id], int(not each.fresh)) for each in replicas}
 
 
+def first_seen(inspection: Inspection, at: datetime, before: Mapping[str, datetime]) -> Mapping[str, datetime]:
+    """Return since when each active finding is found, by its id, at the poll `at`; `before` is that of the last one."""
+    return {finding.id: before.get(finding.id, at) for finding in inspection.findings}
+
+
 def _tally(findings: Iterable[Finding], unknown: int) -> Tally:
     counts = Counter(each.severity for each in findings)
     return Tally(**{str(severity): number for severity, number in counts.items()}, unknown=unknown)
