@@ -57,7 +57,7 @@ fix: $(VENV)/dev.stamp  ## Format, and fix what the linter can fix
 	$(BIN)/ruff check --fix .
 
 deploy-check: $(VENV)/dev.stamp  ## The files in deploy/: resources, and the steps of the container file
-	@tests/tools/install-debian kubectl=kubernetes-client
+	@tests/tools/install-debian kubectl=kubernetes-client prometheus=prometheus
 	$(BIN)/python -m pytest tests/deploy -m "deploy or not deploy"
 
 bench: $(VENV)/dev.stamp  ## The budgets, measured as ratios
