@@ -21,6 +21,7 @@ from dashboard.rules.findings import (
     Severity,
     Suppression,
     Tally,
+    first_seen,
     tally_fleet,
     tally_pools,
     tally_replicas,
@@ -29,6 +30,7 @@ from dashboard.rules.policy import Policy, RuleChange
 from dashboard.rules.registry import Rule, Scope, rule
 from dashboard.rules.subject import FleetSubject, PairSubject, PoolSubject
 from tests import builders
+from tests.findings_builder import finding
 from tests.rules import case
 
 BLOCKS = "cache_config.block_size"
@@ -345,3 +347,14 @@ def test_findings_and_unknowns_are_counted_per_replica_per_pool_and_for_the_flee
     assert by_replica["http://chat-5:8000"] == Tally(unknown=1)
     assert Tally(warning=2, info=1).worst is WARNING
     assert Tally(unknown=3).worst is None
+
+
+def test_a_finding_keeps_the_time_since_which_it_is_found_while_it_stays() -> None:
+    """Whatever else is found. After it was absent its time begins anew."""
+    fleet, at = builders.story(), builders.NOW
+    old, new = finding(fleet, id="old"), finding(fleet, id="new")
+    both, later = Inspection(findings=(old, new)), at + timedelta(minutes=5)
+    since = first_seen(both, later, first_seen(Inspection(findings=(old,)), at, {}))
+
+    assert since == {"old": at, "new": later}
+    assert first_seen(both, later, first_seen(Inspection(), later, since)) == {"old": later, "new": later}

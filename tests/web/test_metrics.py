@@ -17,7 +17,7 @@ from dashboard.config import Options, load_options
 from dashboard.demo import default_fleet, in_thread, targets
 from dashboard.fleet import ReplicaState
 from dashboard.fleet.pieces import plain
-from dashboard.rules.findings import Finding, Inspection, Outcome, OutcomeKind, Remedy, Rollout, Severity, first_seen
+from dashboard.rules.findings import Finding, Inspection, Outcome, OutcomeKind, Remedy, Rollout, Severity
 from dashboard.views.capacity_data import total
 from dashboard.web.metrics import metrics_text
 from tests.frozen import AT
@@ -152,17 +152,6 @@ def test_tokens_of_a_pool_are_those_of_the_capacity_page_with_their_basis(demo_f
         f'{{basis="{each.basis}",pool="{name}"}}': each.tokens for name, each in totals.items() if each.tokens
     }
     assert len({each.basis for each in totals.values()}) > 1
-
-
-def test_a_finding_has_the_time_since_which_it_is_found() -> None:
-    """It keeps its time while it stays, whatever else is found; after it was absent it begins anew."""
-    old, new = replace(finding("chat-70b"), id="old"), replace(finding("chat-70b"), id="new")
-    later = AT + timedelta(minutes=5)
-    both = Inspection(findings=(old, new))
-    since = first_seen(both, later, first_seen(Inspection(findings=(old,)), AT, {}))
-
-    assert since == {"old": AT, "new": later}
-    assert first_seen(both, later, first_seen(Inspection(), later, since)) == {"old": later, "new": later}
 
 
 def test_the_collector_keeps_since_when_it_finds_each_finding() -> None:
