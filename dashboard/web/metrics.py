@@ -126,7 +126,7 @@ def _finding_metrics(fleet: Fleet, label: Callable[[str | None], str]) -> Iterab
     oldest: dict[tuple[str, str], float] = {}
     since, now = service.findings_since(), service.now()
     for finding in fleet.inspection.findings:
-        seen = since.get(finding.id, now).timestamp()
+        seen = since.get(finding.fingerprint, now).timestamp()
         for pool in finding.pools or (None,):
             severity, name = str(finding.severity), label(pool)
             counts[severity, finding.rule, name] += 1
@@ -135,7 +135,7 @@ def _finding_metrics(fleet: Fleet, label: Callable[[str | None], str]) -> Iterab
     for labels, number in sorted(counts.items()):
         findings.add_metric(labels, number)
     yield findings
-    text = "Time since which the oldest of the present findings has been found by this process."
+    text = "Time since which the oldest of the present findings is there, by the history or this process."
     first = _family("oldest_finding_timestamp_seconds", text, "severity", "pool")
     for pair, seen in sorted(oldest.items()):
         first.add_metric(pair, seen)

@@ -164,16 +164,16 @@ def test_the_collector_keeps_since_when_it_finds_each_finding() -> None:
         first = dict(collector.findings_since)
         asyncio.run(collector._refresh(0.0))
 
-    assert set(collector.findings_since) == {each.id for each in collector.fleet.inspection.findings}
+    assert set(collector.findings_since) == {each.fingerprint for each in collector.fleet.inspection.findings}
     assert len(set(first) & set(collector.findings_since)) > 3
     assert {**collector.findings_since, **first} == {**first, **collector.findings_since}
 
 
 def test_the_oldest_finding_of_a_pool_and_severity_has_its_time(demo_fleet: Fleet) -> None:
-    found = [replace(finding("chat-70b"), id=each) for each in ("old", "new")]
+    old, new = found = [replace(finding("chat-70b"), rule=rule) for rule in ("RT-01", "RT-02")]
     service._current.collector = collector = service.Collector(Options())
     collector.fleet = inspected(demo_fleet, findings=found)
-    collector.findings_since = {"old": AT, "new": AT + timedelta(minutes=1)}
+    collector.findings_since = {old.fingerprint: AT, new.fingerprint: AT + timedelta(minutes=1)}
 
     assert exported("vllm_fleet_oldest_finding_timestamp_seconds") == {
         '{pool="chat-70b",severity="critical"}': AT.timestamp()
