@@ -7,7 +7,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -22,6 +22,7 @@ from dashboard.errors import SnapshotError
 from dashboard.fleet import LabelConflict, RouterConfig, Snapshot, SourceStatus, has_same_content
 from dashboard.fleet.recent import NOTHING_RECENT, Recent
 from dashboard.garbage import uncollected
+from dashboard.rules.findings import first_seen
 from dashboard.rules.policy import Policy
 from dashboard.sources.discovery import Discovered, Discovery
 from dashboard.sources.http.credentials import exposed_keys
@@ -37,6 +38,7 @@ SWITCH_SECONDS = 0.0005  # measured: a busy collector then delays a page by 0.1 
 MAX_OPEN = 3  # snapshots in memory: two of a comparison, and one more
 SNAPSHOTS_FOLDER = "snapshots"  # the default of the option
 TIDY_POLLS = 20  # between two garbage collections, 5 minutes at 15 s; each takes 0.1 s
+INTERVALS_UNTIL_STALE = 2
 ARENAS = 2  # of glibc's malloc; eight a core, its own choice, keep what sessions freed (MB: 30 of 400)
 M_ARENA_MAX = -8  # mallopt(3)
 CHECK_SECONDS = 1.0  # between looks for changed files of options; a file that stays alike for this time is read
@@ -86,6 +88,7 @@ class Collector:
         """Send nothing yet. `clock` gives UTC times; `recorder` records each poll."""
         self.options = options
         self.fleet = empty_fleet(options.name)
+        self.findings_since: Mapping[str, datetime] = {}
         self.progress = Progress()
         self.files = OptionsFiles(options, clock)
         also_redact(options.redact.names, options.redact.patterns)
@@ -210,6 +213,8 @@ class Collector:
         )
         self._watch.observe_findings(fleet)
         self.fleet = self._recorded(fleet, polled_at, time.monotonic() - began)
+        since = self.findings_since
+        self.findings_since = first_seen(fleet.inspection, polled_at, since, self.fleet.sightings.findings)
         if (exposed := exposed_keys(found.targets)) != self._exposed and exposed:
             log.warning("%s", exposed)
         self._exposed = exposed
@@ -354,9 +359,15 @@ def interval_seconds() -> float:
     return _current.collector.options.poll.interval_seconds if _current.collector else 15.0
 
 
-def poll_timeout_seconds() -> float:
-    """Return the time limit of one poll."""
-    return _current.collector.options.poll.poll_timeout_seconds if _current.collector else 60.0
+def age_limit_seconds() -> float:
+    """Return the age at which the last complete poll is too old: two intervals and the time limit of one poll."""
+    timeout = _current.collector.options.poll.poll_timeout_seconds if _current.collector else 60.0
+    return INTERVALS_UNTIL_STALE * interval_seconds() + timeout
+
+
+def findings_since() -> Mapping[str, datetime]:
+    """Return since when each active finding is there, by its fingerprint; empty without a collector."""
+    return _current.collector.findings_since if _current.collector else {}
 
 
 def options() -> Options | None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from dashboard.fleet import JsonText, Replica, State
 from dashboard.fleet.pieces import Text, to_plain
+from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.rules.domain import Domain, ImpactContext
 
 FINGERPRINT_DIGITS = 16
@@ -306,6 +307,20 @@ def tally_replicas(inspection: Inspection, replicas: Iterable[Replica]) -> Mappi
         for replica in finding.replicas:
             found[replica].append(finding)
     return {each.id: _tally(found[each.id], int(not each.fresh)) for each in replicas}
+
+
+def first_seen(
+    inspection: Inspection,
+    at: datetime,
+    before: Mapping[str, datetime],
+    recorded: Mapping[str, Sighting] = NO_SIGHTINGS.findings,
+) -> Mapping[str, datetime]:
+    """Return since when each active finding is there, by its fingerprint, at the poll `at`.
+
+    The history decides, where it `recorded` the finding; else this process, whose last result is `before`.
+    """
+    present = {finding.fingerprint for finding in inspection.findings}
+    return {each: recorded[each].since if each in recorded else before.get(each, at) for each in present}
 
 
 def _tally(findings: Iterable[Finding], unknown: int) -> Tally:
