@@ -12,6 +12,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Replica, ReplicaState
 from dashboard.fleet.formatting import end_cut
 from dashboard.rules.findings import OutcomeKind
+from dashboard.store.history.status import HistoryStatus
 from dashboard.views.capacity_data import total
 
 MAX_POOLS = 100  # with series of their own; served models make pools, so their number has no limit
@@ -57,6 +58,8 @@ class _Metrics:
             yield _gauge("config_last_reload_successful", text, not reload.mistakes)
             text = "Time of the last successful reload."
             yield _gauge("config_last_reload_success_timestamp_seconds", text, reload.loaded_at.timestamp())
+        if (history := service.history_status()) is not None:
+            yield from _history_metrics(history)
         yield _gauge("data_age_limit_seconds", "Age at which /healthz is 503.", service.age_limit_seconds())
         if fleet.polled_at is not None:
             label = _pool_label(fleet)
@@ -72,6 +75,16 @@ def _gauge(name: str, documentation: str, value: float) -> GaugeMetricFamily:
 
 def _family(name: str, documentation: str, *labels: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"vllm_fleet_{name}", documentation, labels=labels)
+
+
+def _history_metrics(status: HistoryStatus) -> Iterable[Metric]:
+    text = "Whether this instance shows the polls of another one, and polls nothing."
+    yield _gauge("history_follower", text, status.follows)
+    text = "Polls that were not recorded in the history."
+    yield CounterMetricFamily("vllm_fleet_history_failures", text, value=status.failures)
+    if status.recorded_at is not None:
+        text = "Time of the last poll in the history."
+        yield _gauge("history_last_recorded_timestamp_seconds", text, status.recorded_at.timestamp())
 
 
 def _source_metrics() -> Iterable[Metric]:

@@ -1,5 +1,6 @@
 """Opening the history: the lock of its only writer, the schema, the fleet. SQLite or PostgreSQL."""
 
+import errno
 import fcntl
 import os
 import sqlite3
@@ -23,11 +24,19 @@ MIGRATIONS = Path(__file__).with_name("migrations")
 BUSY_SECONDS = 1.0  # the longest wait for another process that writes: polling waits as long
 CONNECT_SECONDS = 3  # the longest wait for a PostgreSQL that is gone
 STATEMENT_MILLISECONDS = 10_000
+# Both ends of a connection notice within 14 seconds that the other machine is gone (default: 2 hours); until then its
+# lock is held, or a poll waits. Parameters of libpq (PostgreSQL 34.1.2) and of the server (20.3.2).
+KEEPALIVES = {"idle": 5, "interval": 3, "count": 3}
+USER_TIMEOUT_MILLISECONDS = 14_000
 LOCK_NUMBER = 8_517_233  # of PostgreSQL's advisory lock, one for each database
 FLEET = "fleet"  # the key of the fleet's name
-SECOND_WRITER = "another process records the history {place}; this one only reads it"
+NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 Connect = Callable[[], sqlite3.Connection]
+
+
+class OtherWriterError(HistoryError):
+    """Another process holds the lock of the only writer."""
 
 
 class Database:
@@ -45,9 +54,21 @@ class Database:
         self.file = Path(str(self._url.database)).resolve() if backend == "sqlite" else None
 
     @property
+    def is_shared(self) -> bool:
+        """Return whether several instances of the dashboard share it: one polls and records, the others show that."""
+        return self.file is None
+
+    @property
     def place(self) -> str:
         """Return the file's name, or the database, without a password."""
         return self.file.name if self.file else f"{self._url.database} at {self._url.host or 'localhost'}"
+
+    def files(self) -> list[tuple[int, int]]:
+        """Return device and inode of a SQLite file and of its lock; others were deleted or replaced meanwhile."""
+        if self.file is None:
+            return []
+        found = (each.stat() for each in (self.file, self._lock_file) if each.exists())
+        return [(each.st_dev, each.st_ino) for each in found]
 
     @contextmanager
     def written_by(self, fleet: str) -> Iterator[Connection]:
@@ -81,19 +102,27 @@ class Database:
             yield
         except DBAPIError as error:
             raise HistoryError(f"The history {self.place} cannot be used: {_first_line(error.orig)}.") from None
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, sqlite3.Error) as error:
             raise HistoryError(f"The history {self.place} cannot be used: {_first_line(error)}.") from None
         except ModuleNotFoundError:
             raise HistoryError(
                 "A history in PostgreSQL needs psycopg: pip install -r requirements-postgres.txt."
             ) from None
         except OSError as error:
-            raise HistoryError(f"The history {self.place} cannot be used: {error.strerror}.") from None
+            action = "; make its folder writable, or set history.enabled: false" if error.errno in NOT_WRITABLE else ""
+            raise HistoryError(f"The history {self.place} cannot be used: {error.strerror}{action}.") from None
 
     def _engine(self, connect: Connect) -> Engine:
         """Return an engine without a pool; transactions of SQLite begin as SQLAlchemy's do."""
         if self.file is None:
-            settings = {"connect_timeout": CONNECT_SECONDS, "options": f"-c statement_timeout={STATEMENT_MILLISECONDS}"}
+            server = {"statement_timeout": STATEMENT_MILLISECONDS, "tcp_user_timeout": USER_TIMEOUT_MILLISECONDS}
+            server |= {f"tcp_keepalives_{name}": value for name, value in KEEPALIVES.items()}
+            settings = {
+                "connect_timeout": CONNECT_SECONDS,
+                "tcp_user_timeout": USER_TIMEOUT_MILLISECONDS,
+                **{f"keepalives_{name}": value for name, value in KEEPALIVES.items()},
+                "options": " ".join(f"-c {name}={value}" for name, value in server.items()),
+            }
             return create_engine(
                 self._url.set(drivername="postgresql+psycopg"), poolclass=NullPool, connect_args=settings
             )
@@ -123,7 +152,10 @@ class Database:
         return connection
 
     def _connect_read_only(self) -> sqlite3.Connection:
-        return self._connect(f"file:{quote(str(self.file))}?mode=ro")
+        """Connect for reading. SQLite needs to write next to the file, except where nobody writes to it."""
+        file = Path(str(self.file))
+        is_written = file.with_name(f"{file.name}-wal").exists() or os.access(file.parent, os.W_OK, effective_ids=True)
+        return self._connect(f"file:{quote(str(file))}?mode=ro{'' if is_written else '&immutable=1'}")
 
     @staticmethod
     def _connect(uri: str) -> sqlite3.Connection:
@@ -133,6 +165,10 @@ class Database:
         if self.file is not None and not self.file.exists():
             raise HistoryError(f"There is no history {self.place}: a dashboard records it while it polls.")
 
+    @property
+    def _lock_file(self) -> Path:
+        return Path(f"{self.file}.lock")
+
     @contextmanager
     def _locked_file(self) -> Iterator[None]:
         """Hold a lock beside a SQLite file; the system frees that of a killed process."""
@@ -140,13 +176,12 @@ class Database:
             yield
             return
         self.file.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-        name = self.file.with_name(f"{self.file.name}.lock")
-        descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+        descriptor = os.open(self._lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
         except BlockingIOError:
-            raise HistoryError(SECOND_WRITER.format(place=self.place).capitalize() + ".") from None
+            raise self._other_writer() from None
         finally:
             os.close(descriptor)
 
@@ -156,7 +191,12 @@ class Database:
             return
         with connection.begin():
             if not connection.scalar(text("SELECT pg_try_advisory_lock(:number)"), {"number": LOCK_NUMBER}):
-                raise HistoryError(SECOND_WRITER.format(place=self.place).capitalize() + ".")
+                raise self._other_writer()
+
+    def _other_writer(self) -> OtherWriterError:
+        return OtherWriterError(
+            f"Another process records the history {self.place}; end it, or choose another history.url."
+        )
 
     def _version(self, connection: Connection) -> str | None:
         """Return the schema, None for an empty database; raise HistoryError for a newer one, and another program's."""
@@ -204,7 +244,12 @@ class Database:
             known = connection.scalar(select(meta.c.value).where(meta.c.key == FLEET))
             if known is None:
                 connection.execute(meta.insert().values(key=FLEET, value=fleet))
-        if known is not None and known != fleet:
+        if known is not None:
+            self.check_fleet(known, fleet)
+
+    def check_fleet(self, known: str, fleet: str) -> None:
+        """Raise HistoryError where the fleet of the history is another one."""
+        if known != fleet:
             raise HistoryError(
                 f"The history {self.place} is that of the fleet “{end_cut(one_line(known), 40)}”, not of "
                 f"“{end_cut(one_line(fleet), 40)}”; choose another history.url, or the former name."
