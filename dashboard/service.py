@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dashboard.analysis.assembly import FRESH_INTERVALS, Fleet, build_fleet, empty_fleet
 from dashboard.config import Options, policy_of
@@ -26,8 +27,11 @@ from dashboard.sources.http.credentials import exposed_keys
 from dashboard.sources.polling.by_digest import DigestPoller
 from dashboard.sources.routers import RouterReader
 from dashboard.store import Snapshots
-from dashboard.store.history.recording import Recorder
+from dashboard.store.history.status import HistoryStatus
 from dashboard.vllm.redaction import also_redact
+
+if TYPE_CHECKING:  # it imports SQLAlchemy, 0.2 s that few commands need
+    from dashboard.store.history.recording import Recorder
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +42,7 @@ TIDY_POLLS = 20  # between two garbage collections, 5 minutes at 15 s; each take
 ARENAS = 2  # of glibc's malloc; eight a core, its own choice, keep what sessions freed (MB: 30 of 400)
 M_ARENA_MAX = -8  # mallopt(3)
 CHECK_SECONDS = 1.0  # between looks for changed files of options; a file that stays alike for this time is read
+READ_ONLY_HISTORY = "read_only is set; name a database in history.url, url_env or url_file to record one"
 STOP_SECONDS = 5.0  # the longest wait for the thread at shutdown
 
 
@@ -79,7 +84,7 @@ class Collector:
     """Polls in its own thread and event loop until it is stopped."""
 
     def __init__(
-        self, options: Options, clock: Callable[[], datetime] = utc_now, recorder: Recorder | None = None
+        self, options: Options, clock: Callable[[], datetime] = utc_now, recorder: "Recorder | None" = None
     ) -> None:
         """Send nothing yet. `clock` gives UTC times; `recorder` records each poll."""
         self.options = options
@@ -142,14 +147,28 @@ class Collector:
 
     async def _poll_forever(self) -> None:
         while True:
-            began = time.monotonic()
+            began, before = time.monotonic(), self._shown_status()
             try:
-                await self._refresh(began)
-                self._record(time.monotonic() - began)
+                if not self._follow():
+                    await self._refresh(began)
+                    self._record(time.monotonic() - began)
             except Exception:  # an internal error must not end the polling; /healthz reports it
                 log.exception("a poll failed; the last fleet stays")
                 self.progress = replace(self.progress, failures=self.progress.failures + 1)
+            if self._shown_status() != before:  # pages show it
+                self.fleet = replace(self.fleet, generation=self.fleet.generation + 1)
             await self._wait_for_next_poll(began)
+
+    def _follow(self) -> bool:
+        """Show the newest poll of the instance that records a shared history; return False where this one polls."""
+        followed = self.recorder.follow(self.options.name, self._clock()) if self.recorder else None
+        if followed is not None and followed.polled_at != self.fleet.polled_at:
+            self.fleet = _numbered(followed, self.fleet)
+        return followed is not None
+
+    def _shown_status(self) -> HistoryStatus | None:
+        """Return what pages show of the history's state."""
+        return self.recorder.status._replace(recorded_at=None, failures=0) if self.recorder else None
 
     def _record(self, seconds: float) -> None:
         """Record the poll, which took so long, in the history."""
@@ -223,7 +242,7 @@ def _derive(
     failures: tuple[str, ...] = (),
     routers: tuple[RouterConfig, ...] = (),
 ) -> Fleet:
-    """Return the fleet of one poll; the generation grows when a page changes."""
+    """Return the fleet of one poll."""
     with uncollected():
         fleet = build_fleet(
             options.name,
@@ -232,7 +251,6 @@ def _derive(
             interval=timedelta(seconds=options.poll.interval_seconds),
             ignore=options.ignore,
             policy=policy,
-            generation=before.generation + 1 if before else 1,
             before=before,
             routers=routers,
         )
@@ -241,9 +259,14 @@ def _derive(
     if exposed and exposed not in fleet.inspection.notes:
         notes = (*fleet.inspection.notes, exposed)
         fleet = replace(fleet, inspection=replace(fleet.inspection, notes=notes))
-    if before is not None and before.polled_at is not None and _shows_the_same(fleet, before):
+    return _numbered(fleet, before) if before else fleet
+
+
+def _numbered(fleet: Fleet, before: Fleet) -> Fleet:
+    """Return a fleet with its generation: it grows when a page changes."""
+    if before.polled_at is not None and _shows_the_same(fleet, before):
         return replace(fleet, generation=before.generation, since=before.since)
-    return fleet
+    return replace(fleet, generation=before.generation + 1)
 
 
 def _shows_the_same(fleet: Fleet, before: Fleet) -> bool:
@@ -269,7 +292,13 @@ _current = _Current()
 def start(options: Options) -> None:
     """Start the collector of this process."""
     stop()
-    recorder = Recorder(options) if options.history.enabled else None
+    recorder = None
+    if options.has_history:
+        from dashboard.store.history.recording import Recorder  # noqa: PLC0415  as above
+
+        recorder = Recorder(options)
+    elif options.history.enabled:
+        log.warning("no history is recorded: %s", READ_ONLY_HISTORY)
     _current.collector, _current.clock = Collector(options, recorder=recorder), utc_now
     _current.snapshots = Snapshots(options.snapshots_folder, read_only=options.read_only)
     try:
@@ -375,14 +404,22 @@ def label_conflicts() -> tuple[LabelConflict, ...]:
 
 
 def discovery_failures() -> tuple[str, ...]:
-    """Return a sentence for each unreadable list of targets."""
+    """Return a sentence for each unreadable list of targets; those of the instance that polls."""
+    if (status := history_status()) is not None and status.follows:
+        return current().discovery_errors
     return tuple(each.failure for each in sources() if each.failure)
+
+
+def history_status() -> HistoryStatus | None:
+    """Return the state of the history; None without one."""
+    recorder = _current.collector.recorder if _current.collector else None
+    return recorder.status if recorder else None
 
 
 def history_problem() -> str | None:
     """Return why the last poll was not recorded in the history; None where it was, and without a history."""
-    recorder = _current.collector.recorder if _current.collector else None
-    return recorder.problem if recorder else None
+    status = history_status()
+    return status.problem if status else None
 
 
 def progress() -> Progress:

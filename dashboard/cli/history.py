@@ -14,7 +14,7 @@ from dashboard.fleet.formatting import count, iso, size
 from dashboard.store.history.database import Database
 from dashboard.store.history.reader import HistoryReader
 from dashboard.store.history.recording import configured_database, configured_retention
-from dashboard.store.history.retention import prune, stats_of
+from dashboard.store.history.retention import prune, rewind, stats_of
 from dashboard.store.notes_file import describe_fleet, export_bytes
 from dashboard.store.packing import content_of
 from dashboard.store.writing import write_whole
@@ -44,19 +44,27 @@ def stats(config: ConfigOption = None) -> None:
 
 
 @history.command("prune")
-def prune_history(config: ConfigOption = None) -> None:
+def prune_history(
+    config: ConfigOption = None,
+    after: Annotated[
+        str, typer.Option(metavar="TIME", help="Delete instead every poll after it, as of a clock that was ahead.")
+    ] = "",
+) -> None:
     """Delete ended spans and polls that are older than history.keep_spans_days and history.keep_polls_days.
 
-    The dashboard does so by itself while it records. Rows are deleted in small steps.
+    The dashboard does so by itself while it records. Rows are deleted in small steps. Snapshots are kept.
     """
-    database, retention = _database(config), configured_retention(options_of(config))
-    deleted = 0
+    options, database = options_of(config), _database(config)
+    deleted, rows = 0, "row"
     try:
-        for number in prune(database, service.utc_now(), retention):
-            deleted += number
+        if after:
+            deleted, rows = rewind(database, options.name, _time(after, "--after")), "poll"
+        else:
+            for number in prune(database, service.utc_now(), configured_retention(options)):
+                deleted += number
     except HistoryError as error:
-        fail(f"exit {FAILED}: {count(deleted, 'row')} deleted. {error}")
-    say(f"{count(deleted, 'row')} deleted from the history {database.place}.")
+        fail(f"exit {FAILED}: {count(deleted, rows)} deleted. {error}")
+    say(f"{count(deleted, rows)} deleted from the history {database.place}.")
 
 
 @history.command("export")
@@ -74,7 +82,7 @@ def export(
     Times of single answers are those of the beginning of each replica's state. Exit code 1 where nothing was recorded.
     """
     database = _database(config)
-    time = _time(at) if at else service.utc_now()
+    time = _time(at, "--at") if at else service.utc_now()
     try:
         fleet, gap = HistoryReader(database).fleet_at(time)
     except HistoryError as error:
@@ -97,10 +105,10 @@ def _database(config: Path | None) -> Database:
         wrong(str(error))
 
 
-def _time(text: str) -> datetime:
+def _time(text: str, option: str) -> datetime:
     """Return a written time; without an offset it is UTC."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        wrong(f"--at {text}: not a time; write 2026-11-20T14:00Z")
+        wrong(f"{option} {text}: not a time; write 2026-11-20T14:00Z")
     return time if time.tzinfo else time.replace(tzinfo=UTC)

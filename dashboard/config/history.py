@@ -29,12 +29,17 @@ def _database_url(url: str, info: ValidationInfo) -> str:
 class HistoryOptions(Part):
     """The history of the fleet. Without a URL it is the file history.db in the folder of snapshots."""
 
-    enabled: bool = False
+    enabled: bool = True
     url: Annotated[str, AfterValidator(_database_url)] | None = None
     url_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
     url_file: PathFromFile | None = None
     keep_spans_days: Annotated[int, Field(ge=1, le=3650)] = 400
     keep_polls_days: Annotated[int, Field(ge=1, le=400)] = 30
+
+    @property
+    def has_url(self) -> bool:
+        """Return whether the database is named."""
+        return any(each is not None for each in (self.url, self.url_env, self.url_file))
 
     @model_validator(mode="after")
     def _one_url(self) -> Self:

@@ -184,6 +184,11 @@ class Options(Part):
         """Return whether an option lists targets."""
         return any(getattr(self, name) for name in TARGET_SOURCES)
 
+    @property
+    def has_history(self) -> bool:
+        """Return whether polls are recorded; with `read_only` only in a database that the options name."""
+        return self.history.enabled and (self.history.has_url or not self.read_only)
+
     def with_targets(self, targets: tuple[TargetOptions, ...]) -> Self:
         """Return the options with these targets only."""
         return self.model_copy(update={**dict.fromkeys(TARGET_SOURCES, ()), "targets": targets})

@@ -14,6 +14,7 @@ from dashboard.fleet.pieces import Kind, Piece, Style, Target, page, plain, repl
 from dashboard.fleet.pieces import joined as joined_pieces
 from dashboard.rules.catalogue import ALL_RULES, RULE_SET
 from dashboard.rules.domain import CERTAIN, Domain, Origin
+from dashboard.store.history.status import HistoryStatus
 from dashboard.views import pages
 from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Table, Tone, View, data_table, number_cell
 from dashboard.views.context import context_of
@@ -60,9 +61,10 @@ def status_report(
     conflicts: Sequence[LabelConflict] = (),
     options: Options | None = None,
     reload: ReloadStatus | None = None,
+    history: HistoryStatus | None = None,
     name: str = "",
 ) -> View:
-    """Return the status. The arguments up to `reload` are those of the live fleet; a snapshot has none."""
+    """Return the status. The arguments up to `history` are those of the live fleet; a snapshot has none."""
     complete = sum(all(fact.is_known(each) for fact in FACTS) for each in fleet.replicas)
     assumed = sum(bool(each.assumptions) for each in fleet.inspection.domains.values())
     parts = [f"{complete:,} of {count(len(fleet.replicas), 'replica')} report every fact"]
@@ -72,7 +74,11 @@ def status_report(
     live: tuple[Section, ...] = ()
     if options is not None:
         listed = (_sources_section(fleet, sources, conflicts), *_routers_section(fleet))
-        live = (_options_section(options, reload), *_targets_sections(fleet.replicas, sources))
+        live = (
+            _history_section(options, history),
+            _options_section(options, reload),
+            *_targets_sections(fleet.replicas, sources),
+        )
     return View(
         title="Status",
         headline=_headline(fleet, sources),
@@ -162,6 +168,20 @@ def _targets_sections(replicas: Sequence[Replica], sources: Sequence[SourceStatu
 
 def _tone(replica: Replica) -> Tone:
     return Tone.PLAIN if replica.state is ReplicaState.UP and not replica.target_stale else Tone.UNKNOWN
+
+
+def _history_section(options: Options, status: HistoryStatus | None) -> Section:
+    """Say whether polls are recorded, and why not."""
+    if status is None:
+        action = "set history.url, url_env or url_file" if options.history.enabled else "set history.enabled: true"
+        cause = "read_only is set" if options.history.enabled else "history.enabled is false"
+        return Section("history", "History", (Paragraph(plain(f"Off: {cause}. To record polls, {action}.")),))
+    blocks = [Paragraph(plain(f"Not recorded. {status.problem}"), Tone.WARNING)] if status.problem else []
+    if status.follows:
+        blocks.append(Paragraph(plain("Another instance polls and records. This one shows its polls.")))
+    last = iso(status.recorded_at) if status.recorded_at else "none since the start"
+    failed = f" {count(status.failures, 'poll')} not recorded since the start." if status.failures else ""
+    return Section("history", "History", (*blocks, Paragraph(plain(f"Last recorded poll: {last}.{failed}"))))
 
 
 def _options_section(options: Options, reload: ReloadStatus | None) -> Section:

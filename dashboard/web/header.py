@@ -13,6 +13,7 @@ from dashboard.fleet import formatting
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import tally_fleet
 from dashboard.store import Stored
+from dashboard.store.history.status import HistoryStatus
 from dashboard.views import pages
 from dashboard.views.context import Context, as_of_text, context_of, context_parts, version_parts
 from dashboard.views.finding_text import answered
@@ -23,6 +24,7 @@ TICK_SECONDS = 5  # between looks for a newer fleet; a look costs a few millisec
 LARGE_FLEET = 1_000  # replicas; with more the counts are too long for the time beside them in a narrow header
 STALE_INTERVALS = 3  # poll intervals after which data is called stale
 LONGEST_FILTER = 60  # characters of a choice: anybody can write one into a URL
+FOLLOWS = "Shows the polls of another instance."
 _HERE = Path(__file__).parent
 _STILL = (_HERE / "still.css").read_text(encoding="utf-8")
 _MEETING = (_HERE / "meeting.css").read_text(encoding="utf-8")
@@ -58,6 +60,8 @@ def draw(fleet: Fleet, page: str, sides: Sides | None = None) -> DeltaGenerator:
         st.html(stale_targets_html(failure))
     if (reload := service.reload_status() if is_live else None) is not None:
         st.html(reload_html(reload)) if reload.mistakes or reload.restart_required else None
+    if (history := service.history_status() if is_live else None) is not None:
+        st.html(history_html(history)) if history.problem or history.follows else None
     return controls
 
 
@@ -117,6 +121,14 @@ def reload_html(status: ReloadStatus) -> str:
     return markup.notice(
         "info", f"{markup.glyph('info', 'info:')} Changed options: {names}. {markup.bold('Restart required')}."
     )
+
+
+def history_html(status: HistoryStatus) -> str:
+    """Return the warning that the last poll was not recorded, or the remark that another instance polls."""
+    if status.problem:
+        glyph = markup.glyph("warning", "warning:")
+        return markup.notice("warning", f"{glyph} {markup.bold('History not recorded.')} {markup.text(status.problem)}")
+    return markup.notice("info", f"{markup.glyph('info', 'info:')} {FOLLOWS}")
 
 
 def to_css_string(text: str) -> str:

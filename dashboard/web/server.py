@@ -24,6 +24,7 @@ from dashboard.config import Options, load_options
 from dashboard.errors import OptionsError
 from dashboard.fleet.formatting import end_cut
 from dashboard.rules.findings import OutcomeKind
+from dashboard.store.history.status import HistoryStatus
 from dashboard.views import pages
 from dashboard.web.connections import limit_log, raise_descriptor_limit
 
@@ -163,6 +164,8 @@ class _Metrics:
             yield _gauge("config_last_reload_successful", text, not reload.mistakes)
             text = "Time of the last successful reload."
             yield _gauge("config_last_reload_success_timestamp_seconds", text, reload.loaded_at.timestamp())
+        if (history := service.history_status()) is not None:
+            yield from _history_metrics(history)
         if fleet.polled_at is not None:
             yield from _inspection_metrics(fleet)
             age = (service.now() - fleet.polled_at).total_seconds()
@@ -171,6 +174,16 @@ class _Metrics:
 
 def _gauge(name: str, documentation: str, value: float) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"vllm_fleet_{name}", documentation, value=value)
+
+
+def _history_metrics(status: HistoryStatus) -> Iterable[Metric]:
+    text = "Whether this instance shows the polls of another one, and polls nothing."
+    yield _gauge("history_follower", text, status.follows)
+    text = "Polls that were not recorded in the history."
+    yield CounterMetricFamily("vllm_fleet_history_failures", text, value=status.failures)
+    if status.recorded_at is not None:
+        text = "Time of the last poll in the history."
+        yield _gauge("history_last_recorded_timestamp_seconds", text, status.recorded_at.timestamp())
 
 
 def _source_metrics() -> Iterable[Metric]:

@@ -1,5 +1,6 @@
 """Opening the history: the lock of its only writer, the schema, the fleet. SQLite or PostgreSQL."""
 
+import errno
 import fcntl
 import os
 import sqlite3
@@ -23,11 +24,19 @@ MIGRATIONS = Path(__file__).with_name("migrations")
 BUSY_SECONDS = 1.0  # the longest wait for another process that writes: polling waits as long
 CONNECT_SECONDS = 3  # the longest wait for a PostgreSQL that is gone
 STATEMENT_MILLISECONDS = 10_000
+# Both ends of a connection notice within 14 seconds that the other machine is gone (default: 2 hours); until then its
+# lock is held, or a poll waits. Parameters of libpq (PostgreSQL 34.1.2) and of the server (20.3.2).
+KEEPALIVES = {"idle": 5, "interval": 3, "count": 3}
+USER_TIMEOUT_MILLISECONDS = 14_000
 LOCK_NUMBER = 8_517_233  # of PostgreSQL's advisory lock, one for each database
 FLEET = "fleet"  # the key of the fleet's name
-SECOND_WRITER = "another process records the history {place}; this one only reads it"
+NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 Connect = Callable[[], sqlite3.Connection]
+
+
+class OtherWriterError(HistoryError):
+    """Another process holds the lock of the only writer."""
 
 
 class Database:
@@ -43,6 +52,11 @@ class Database:
         if backend not in {"sqlite", "postgresql"} or (backend == "sqlite" and not self._url.database):
             raise HistoryError("The URL of the history names neither a SQLite file nor PostgreSQL.")
         self.file = Path(str(self._url.database)).resolve() if backend == "sqlite" else None
+
+    @property
+    def is_shared(self) -> bool:
+        """Return whether several instances of the dashboard share it: one polls and records, the others show that."""
+        return self.file is None
 
     @property
     def place(self) -> str:
@@ -88,12 +102,20 @@ class Database:
                 "A history in PostgreSQL needs psycopg: pip install -r requirements-postgres.txt."
             ) from None
         except OSError as error:
-            raise HistoryError(f"The history {self.place} cannot be used: {error.strerror}.") from None
+            action = "; make its folder writable, or set history.enabled: false" if error.errno in NOT_WRITABLE else ""
+            raise HistoryError(f"The history {self.place} cannot be used: {error.strerror}{action}.") from None
 
     def _engine(self, connect: Connect) -> Engine:
         """Return an engine without a pool; transactions of SQLite begin as SQLAlchemy's do."""
         if self.file is None:
-            settings = {"connect_timeout": CONNECT_SECONDS, "options": f"-c statement_timeout={STATEMENT_MILLISECONDS}"}
+            server = {"statement_timeout": STATEMENT_MILLISECONDS, "tcp_user_timeout": USER_TIMEOUT_MILLISECONDS}
+            server |= {f"tcp_keepalives_{name}": value for name, value in KEEPALIVES.items()}
+            settings = {
+                "connect_timeout": CONNECT_SECONDS,
+                "tcp_user_timeout": USER_TIMEOUT_MILLISECONDS,
+                **{f"keepalives_{name}": value for name, value in KEEPALIVES.items()},
+                "options": " ".join(f"-c {name}={value}" for name, value in server.items()),
+            }
             return create_engine(
                 self._url.set(drivername="postgresql+psycopg"), poolclass=NullPool, connect_args=settings
             )
@@ -146,7 +168,7 @@ class Database:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
         except BlockingIOError:
-            raise HistoryError(SECOND_WRITER.format(place=self.place).capitalize() + ".") from None
+            raise self._other_writer() from None
         finally:
             os.close(descriptor)
 
@@ -156,7 +178,12 @@ class Database:
             return
         with connection.begin():
             if not connection.scalar(text("SELECT pg_try_advisory_lock(:number)"), {"number": LOCK_NUMBER}):
-                raise HistoryError(SECOND_WRITER.format(place=self.place).capitalize() + ".")
+                raise self._other_writer()
+
+    def _other_writer(self) -> OtherWriterError:
+        return OtherWriterError(
+            f"Another process records the history {self.place}; end it, or choose another history.url."
+        )
 
     def _version(self, connection: Connection) -> str | None:
         """Return the schema, None for an empty database; raise HistoryError for a newer one, and another program's."""
@@ -204,7 +231,12 @@ class Database:
             known = connection.scalar(select(meta.c.value).where(meta.c.key == FLEET))
             if known is None:
                 connection.execute(meta.insert().values(key=FLEET, value=fleet))
-        if known is not None and known != fleet:
+        if known is not None:
+            self.check_fleet(known, fleet)
+
+    def check_fleet(self, known: str, fleet: str) -> None:
+        """Raise HistoryError where the fleet of the history is another one."""
+        if known != fleet:
             raise HistoryError(
                 f"The history {self.place} is that of the fleet “{end_cut(one_line(known), 40)}”, not of "
                 f"“{end_cut(one_line(fleet), 40)}”; choose another history.url, or the former name."

@@ -8,9 +8,13 @@ from sqlalchemy import URL
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.config import Options
-from dashboard.errors import HistoryError
-from dashboard.store.history.database import Database
+from dashboard.errors import DashboardError, HistoryError
+from dashboard.fleet.formatting import iso
+from dashboard.store.history.clock import JumpGuard
+from dashboard.store.history.database import Database, OtherWriterError
+from dashboard.store.history.reader import HistoryReader
 from dashboard.store.history.retention import Retention
+from dashboard.store.history.status import HistoryStatus
 from dashboard.store.history.writer import HistoryWriter
 
 log = logging.getLogger(__name__)
@@ -22,6 +26,7 @@ LONGEST_URL = 4_000  # characters of a file with a URL
 def configured_database(options: Options) -> Database:
     """Return the database of the options; raise HistoryError where their variable or file has no URL."""
     history = options.history
+    url: str | URL
     if history.url_env is not None:
         url = os.environ.get(history.url_env, "")
         if not url:
@@ -32,7 +37,7 @@ def configured_database(options: Options) -> Database:
         except OSError as error:
             raise HistoryError(f"{history.url_file.name} of history.url_file: {error.strerror}.") from None
     else:
-        return Database(history.url or URL.create("sqlite", database=str(options.snapshots_folder / FILE)))
+        url = history.url or URL.create("sqlite", database=str(options.snapshots_folder / FILE))
     return Database(url)
 
 
@@ -42,34 +47,88 @@ def configured_retention(options: Options) -> Retention:
 
 
 class Recorder:
-    """Records polls. `problem` is why the last one was not recorded, None where it was."""
+    """Records polls, or reads those of the instance that does. Whatever fails, the collector polls."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, guard: JumpGuard | None = None) -> None:
         """Open nothing yet. A changed option needs a restart."""
-        self.problem: str | None = None
+        self.status = HistoryStatus()
         self._options = options
+        self._guard = guard or JumpGuard()
         self._writer: HistoryWriter | None = None
+        self._reader: HistoryReader | None = None
+        self._refused: Exception | None = None  # by the history, before the poll
+
+    @property
+    def problem(self) -> str | None:
+        """Return why the last poll was not recorded, None where it was."""
+        return self.status.problem
+
+    def follow(self, name: str, now: datetime) -> Fleet | None:
+        """Return the newest poll where another instance records a shared history; None: this one has to poll.
+
+        It has to where it holds the lock, and while the other instance records nothing or the history is unreadable.
+        """
+        fleet, self._refused = None, None
+        try:
+            writer = self._writing()
+            if writer.database.is_shared:
+                fleet = self._followed(writer, name, now)
+        except Exception as error:  # noqa: BLE001  logged with the poll that is not recorded
+            self._refused = error
+        self._reader = self._reader if fleet else None
+        self.status = self.status._replace(follows=fleet is not None)
+        return fleet
+
+    def _followed(self, writer: HistoryWriter, name: str, now: datetime) -> Fleet | None:
+        """Return the last poll of another writer, None where this is the writer; raise HistoryError where it is old."""
+        try:
+            writer.open(name, now)
+        except OtherWriterError:
+            self._reader = self._reader or HistoryReader(writer.database)
+            fleet, gap = self._reader.fleet_at(now)
+            writer.database.check_fleet(fleet.name, name)
+            if gap is not None:
+                raise HistoryError(
+                    f"The instance that records the history has recorded no poll since {iso(gap.since)}; restart it."
+                ) from None
+            self._report(None, fleet.polled_at)
+            return fleet
+        return None
 
     def record(self, fleet: Fleet, due: datetime) -> None:
         """Record a poll; after `due` without another one there is a gap. An error is logged once, until it changes."""
-        before = self.problem
+        if fleet.polled_at is not None:
+            self._report(self._refused or self._written(fleet, fleet.polled_at, due), fleet.polled_at)
+
+    def _written(self, fleet: Fleet, at: datetime, due: datetime) -> Exception | None:
+        """Record a poll, or return what prevents it."""
         try:
-            if self._writer is None:
-                database = configured_database(self._options)
-                self._writer = HistoryWriter(database, configured_retention(self._options))
-            self._writer.record(fleet, due)
-        except HistoryError as error:
-            self.problem = str(error)
-            if self.problem != before:
-                log.warning("not recorded in the history: %s", error)
-        except Exception as error:
-            self.problem = f"The poll was not recorded in the history: internal error {type(error).__name__}."
-            if self.problem != before:
-                log.exception("a poll was not recorded in the history")
-        else:
-            self.problem = None
-            if before is not None:
+            self._guard.check(at, due)
+            self._writing().record(fleet, due)
+        except Exception as error:  # noqa: BLE001  logged with the others
+            return error
+        return None
+
+    def _writing(self) -> HistoryWriter:
+        if self._writer is None:
+            database = configured_database(self._options)
+            self._writer = HistoryWriter(database, configured_retention(self._options))
+        return self._writer
+
+    def _report(self, error: Exception | None, at: datetime | None) -> None:
+        """Keep the outcome of a poll, and log it where it is another one than before."""
+        before = self.status
+        if error is None:
+            self.status = before._replace(problem=None, recorded_at=at)
+            if before.problem is not None:
                 log.info("the history is recorded again")
+            return
+        is_known = isinstance(error, DashboardError)
+        internal = f"The poll was not recorded in the history: internal error {type(error).__name__}."
+        problem = str(error) if is_known else internal
+        self.status = before._replace(problem=problem, failures=before.failures + 1)
+        if problem != before.problem:
+            log.warning("not recorded in the history: %s", problem, exc_info=None if is_known else error)
 
     def close(self) -> None:
         """Let another process record."""

@@ -66,6 +66,23 @@ def _old(now: datetime, retention: Retention) -> Iterator[tuple[Table, ColumnEle
     yield body, and_(*(~select(1).where(each == body.c.id).exists() for each in references))
 
 
+def rewind(database: Database, fleet: str, after: datetime) -> int:
+    """Delete the polls after a time, such as those of a clock that was ahead; return their number. Pins stay.
+
+    States that ended later last again. Raise HistoryError on failure, and while a dashboard records.
+    """
+    with database.written_by(fleet) as connection, connection.begin():
+        for table in SPANS:
+            connection.execute(delete(table).where(table.c.from_at > after))
+            connection.execute(update(table).where(table.c.to_at > after).values(to_at=None, last_seen=None))
+        connection.execute(delete(replica).where(replica.c.first_seen > after))
+        connection.execute(delete(watch).where(watch.c.from_at > after))
+        last = select(func.max(poll.c.at)).where(poll.c.at <= after).scalar_subquery()
+        kept = func.coalesce(last, watch.c.from_at)
+        connection.execute(update(watch).where(watch.c.to_at > after).values(to_at=kept, due=kept))
+        return connection.execute(delete(poll).where(poll.c.at > after)).rowcount
+
+
 def stats_of(database: Database) -> Stats:
     """Return the size of a history; raise HistoryError where it is unreadable."""
     with database.read() as connection, connection.begin():

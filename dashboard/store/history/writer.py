@@ -3,8 +3,8 @@
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -13,12 +13,12 @@ from sqlalchemy import Connection, Table, select, update
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.documents.fleet import settings_json
-from dashboard.errors import HistoryError
 from dashboard.fleet import ProbeResult, Replica, has_same_content
 from dashboard.fleet.formatting import iso
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import Finding
 from dashboard.store.history.bodies import BodyWriter, Content, chunks
+from dashboard.store.history.clock import ClockError
 from dashboard.store.history.database import Database
 from dashboard.store.history.parts import ReplicaParts, fleet_part, replica_parts
 from dashboard.store.history.retention import KEPT, Retention, prune_step
@@ -35,7 +35,7 @@ from dashboard.store.history.schema import (
 )
 
 FINGERPRINT_DIGITS = 16
-PRUNE_PAUSE = timedelta(hours=1)  # after everything old was deleted, a step at each poll
+PRUNE_PAUSE = timedelta(hours=1)  # after the start and after everything old was deleted; then a step at each poll
 _ANSWER = attrgetter("path", "source", "status", "failure")
 ReplicaKey = tuple[str, str]  # address, pod
 
@@ -86,18 +86,31 @@ class HistoryWriter:
         """
         if fleet.polled_at is None:
             return
+        with self._closed_on_error():
+            state = self._writing(fleet.name, fleet.polled_at)
+            state.record(fleet, fleet.polled_at, due)
+            if fleet.polled_at >= self._prune_at and not state.prune(fleet.polled_at, self.retention):
+                self._prune_at = fleet.polled_at + PRUNE_PAUSE
+
+    def open(self, fleet: str, now: datetime) -> None:
+        """Become the only writer, if this is none yet; raise HistoryError where another one is."""
+        with self._closed_on_error():
+            self._writing(fleet, now)
+
+    def _writing(self, fleet: str, now: datetime) -> "_State":
+        if self._state is not None and self._state.fleet != fleet:
+            self.close()
+        if self._state is None:
+            self._state = _State(self._opened.enter_context(self.database.written_by(fleet)), fleet)
+            self._prune_at = now + PRUNE_PAUSE  # somebody may see until then that the clock is wrong
+        return self._state
+
+    @contextmanager
+    def _closed_on_error(self) -> Iterator[None]:
+        """Close after an error. After a wrong clock, too: `history prune` may delete what is later."""
         try:
             with self.database.reported():
-                if self._state is not None and self._state.fleet != fleet.name:
-                    self.close()
-                if self._state is None:
-                    opened = self._opened.enter_context(self.database.written_by(fleet.name))
-                    self._state = _State(opened, fleet.name)
-                self._state.record(fleet, fleet.polled_at, due)
-                if fleet.polled_at >= self._prune_at and not self._state.prune(fleet.polled_at, self.retention):
-                    self._prune_at = fleet.polled_at + PRUNE_PAUSE
-        except ClockError:
-            raise
+                yield
         except BaseException:
             self.close()
             raise
@@ -107,10 +120,6 @@ class HistoryWriter:
         self._state = None
         opened, self._opened = self._opened, ExitStack()
         opened.close()
-
-
-class ClockError(HistoryError):
-    """A poll is not later than the last recorded one."""
 
 
 class _State:
@@ -131,8 +140,8 @@ class _State:
     def record(self, fleet: Fleet, at: datetime, due: datetime) -> None:
         if self._last is not None and at <= self._last.to_at:
             raise ClockError(
-                f"Not recorded: the last poll in the history is of {iso(self._last.to_at)}, later than this one; "
-                "correct the clock."
+                f"Not recorded: the last poll in the history is of {iso(self._last.to_at)}, later than this one. "
+                "Correct the clock; if it was ahead then, delete those polls with history prune --after TIME."
             )
         with self._connection.begin():
             self._record_fleet(fleet, at)

@@ -1,0 +1,17 @@
+"""The state of the history, for pages and /metrics; without the database."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+
+class HistoryStatus(NamedTuple):
+    """Whether polls are recorded.
+
+    `problem` is why the last one was not, None where it was. `failures` counts the polls that were not. `recorded_at`
+    is the time of the last one that was. With `follows` another instance polls and records, and this one shows that.
+    """
+
+    problem: str | None = None
+    failures: int = 0
+    recorded_at: datetime | None = None
+    follows: bool = False
