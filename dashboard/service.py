@@ -27,6 +27,7 @@ from dashboard.sources.http.credentials import exposed_keys
 from dashboard.sources.polling.by_digest import DigestPoller
 from dashboard.sources.routers import RouterReader
 from dashboard.store import Snapshots
+from dashboard.store.history.clock import JumpGuard
 from dashboard.store.history.status import HistoryStatus
 from dashboard.vllm.redaction import also_redact
 
@@ -296,7 +297,7 @@ def start(options: Options) -> None:
     if options.has_history:
         from dashboard.store.history.recording import Recorder  # noqa: PLC0415  as above
 
-        recorder = Recorder(options)
+        recorder = Recorder(options, JumpGuard())
     elif options.history.enabled:
         log.warning("no history is recorded: %s", READ_ONLY_HISTORY)
     _current.collector, _current.clock = Collector(options, recorder=recorder), utc_now

@@ -46,7 +46,7 @@ def test_a_new_file_is_private(history: Recorded) -> None:
 
 def test_a_second_writer_is_refused_until_the_first_ends(history: Recorded, tmp_path: Path) -> None:
     other = Recorded(tmp_path)
-    with refused("Another process records the history history.db; this one only reads it."):
+    with refused("Another process records the history history.db; end it, or choose another history.url."):
         other.record(later(FLEET, POLL))
 
     history.writer.close()
@@ -162,7 +162,8 @@ def test_a_full_disk_loses_one_poll_only(history: Recorded) -> None:
 
 def test_a_clock_that_jumps_back_records_nothing_until_it_is_later_again(history: Recorded) -> None:
     with refused(
-        "Not recorded: the last poll in the history is of 2026-03-02T11:42:05Z, later than this one; correct the clock."
+        "Not recorded: the last poll in the history is of 2026-03-02T11:42:05Z, later than this one. Correct the "
+        "clock; if it was ahead then, delete those polls with history prune --after TIME."
     ):
         history.record(later(FLEET, -timedelta(days=1)))
     history.record(later(FLEET, POLL))

@@ -67,7 +67,7 @@ def test_two_dashboards_share_a_history_and_survive_the_end_of_the_server(server
     first, second = HistoryWriter(database), HistoryWriter(database)
     reader = HistoryReader(database)
     first.record(fleet, fleet.polled_at + DUE)
-    with pytest.raises(HistoryError, match=r"^Another process records the history postgres at localhost; this one"):
+    with pytest.raises(HistoryError, match=r"^Another process records the history postgres at localhost; end it"):
         second.record(fleet, fleet.polled_at + DUE)
     assert content_of(reader.fleet_at(fleet.polled_at).fleet) == content_of(fleet)
 

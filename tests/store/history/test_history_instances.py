@@ -1,0 +1,254 @@
+"""Several dashboards on one PostgreSQL: the one with the lock polls and records, the others show its polls."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import httpx
+import pytest
+import yaml
+from starlette.applications import Starlette
+
+from dashboard import service
+from dashboard.analysis.assembly import Fleet
+from dashboard.config import Options
+from dashboard.demo.describe import targets
+from dashboard.demo.server import in_thread
+from dashboard.demo.story import default_fleet
+from dashboard.store.history.database import Database
+from dashboard.store.history.reader import HistoryReader
+from dashboard.store.history.recording import Recorder
+from dashboard.store.history.writer import HistoryWriter
+from dashboard.web import launch
+from dashboard.web import server as web
+from tests.page_runner import html, visit
+from tests.polled_fleets import at, built
+from tests.serving import free_port, started, wait_for, wait_until_healthy
+from tests.store.history.recorded import DUE, POLL, later, shown
+from tests.store.history.test_history_postgres import Server
+
+INTERVAL_SECONDS = 5
+FLEET = built(at(1), at(2))
+TERMINATE = (
+    "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid <> pg_backend_pid()"
+)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with TemporaryDirectory(prefix="pg", dir="/tmp") as folder:
+        server = Server(Path(folder))
+        yield server
+        server.stop()
+
+
+@pytest.fixture
+def database(server: Server) -> Database:
+    """An empty database."""
+    execute(server, "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    return Database(server.url())
+
+
+def execute(server: Server, statement: str) -> None:
+    with Database(server.url())._connected(lambda: None) as connection, connection.begin():  # type: ignore[arg-type,return-value]
+        connection.exec_driver_sql(statement)
+
+
+@contextmanager
+def instances(server: Server, number: int = 2) -> Iterator[list[Recorder]]:
+    options = Options.model_validate({"name": FLEET.name, "history": {"url": server.url()}})
+    recorders = [Recorder(options) for _ in range(number)]
+    try:
+        yield recorders
+    finally:
+        for each in recorders:
+            each.close()
+
+
+def turn(recorder: Recorder, fleet: Fleet) -> Fleet | None:
+    """Let an instance poll this fleet, or follow another instance; return the followed fleet."""
+    assert fleet.polled_at is not None
+    if (followed := recorder.follow(fleet.name, fleet.polled_at)) is None:
+        recorder.record(fleet, fleet.polled_at + DUE)
+    return followed
+
+
+def polls(database: Database) -> int:
+    with database.read() as connection:
+        number: int = connection.exec_driver_sql("SELECT count(*) FROM poll").scalar_one()
+    return number
+
+
+def test_one_instance_records_and_the_other_shows_it(server: Server, database: Database) -> None:
+    with instances(server) as (first, second):
+        assert turn(first, FLEET) is None
+        followed = turn(second, FLEET)
+
+        assert followed is not None
+        assert shown(followed) == shown(FLEET)
+        assert (second.status.follows, second.problem, second.status.recorded_at) == (True, None, FLEET.polled_at)
+        assert (first.status.follows, first.problem, first.status.recorded_at) == (False, None, FLEET.polled_at)
+    assert polls(database) == 1
+
+
+def test_an_instance_that_loses_its_connection_records_nothing_until_it_has_the_lock_again(
+    server: Server, database: Database
+) -> None:
+    with instances(server) as (first, second):
+        turn(first, FLEET)
+        execute(server, TERMINATE)
+        assert turn(second, later(FLEET, POLL)) is None
+
+        first.record(later(FLEET, 2 * POLL), FLEET.polled_at + 2 * POLL + DUE)  # type: ignore[operator]
+        assert first.problem is not None
+        assert first.problem.startswith("The history postgres at localhost cannot be used: ")
+        assert polls(database) == 2
+
+        followed = turn(first, later(FLEET, 2 * POLL))
+        assert followed is not None
+        assert followed.polled_at == later(FLEET, POLL).polled_at
+        assert (first.problem, first.status.follows, first.status.failures) == (None, True, 1)
+
+
+def test_an_instance_polls_by_itself_while_the_one_that_records_does_not(server: Server, database: Database) -> None:
+    with instances(server) as (first, second):
+        turn(first, FLEET)
+        for _ in range(2):
+            assert turn(second, later(FLEET, 10 * POLL)) is None
+            assert second.problem == (
+                "The instance that records the history has recorded no poll since 2026-03-02T11:42:05Z; restart it."
+            )
+        assert (second.status.follows, second.status.failures) == (False, 2)
+        assert polls(database) == 1
+
+        turn(first, later(FLEET, 10 * POLL))
+        assert turn(second, later(FLEET, 10 * POLL)) is not None
+        assert second.problem is None
+
+
+@pytest.mark.usefixtures("database")
+def test_an_instance_polls_by_itself_before_the_first_recorded_poll(server: Server) -> None:
+    with instances(server) as (first, second):
+        assert first.follow(FLEET.name, FLEET.polled_at) is None  # type: ignore[arg-type]
+        assert turn(second, FLEET) is None
+        assert second.problem is not None
+        assert second.problem.endswith("none was recorded yet.")
+
+
+@pytest.mark.usefixtures("database")
+def test_another_fleet_is_not_shown(server: Server) -> None:
+    with instances(server) as (first, second):
+        turn(first, FLEET)
+        assert turn(second, replace(FLEET, name="test")) is None
+        assert second.problem == (
+            "The history postgres at localhost is that of the fleet “prod”, not of “test”; choose another history.url, "
+            "or the former name."
+        )
+
+
+def test_an_instance_of_another_version_polls_by_itself(server: Server, database: Database) -> None:
+    with instances(server) as (first, second):
+        turn(first, FLEET)
+        with database.maintained() as connection, connection.begin():
+            connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+        assert turn(second, later(FLEET, POLL)) is None
+        assert second.problem is not None
+        assert "has schema 9999, newer than" in second.problem
+
+
+def test_polls_go_on_while_postgresql_is_gone_and_the_gap_is_one(server: Server, database: Database) -> None:
+    with instances(server) as (first, second):
+        turn(first, FLEET)
+        turn(second, FLEET)
+        server.stop()
+        for each in (first, second, first, second):
+            assert turn(each, later(FLEET, POLL)) is None
+            assert each.problem is not None
+        server.start()
+
+        back = later(FLEET, 10 * POLL)
+        assert turn(first, back) is None
+        assert turn(second, back) is not None
+        assert (first.problem, second.problem, first.status.failures) == (None, None, 2)
+    assert FLEET.polled_at is not None
+    (gap,) = HistoryReader(database).gaps(FLEET.polled_at, FLEET.polled_at + 10 * POLL)
+    assert (gap.since, gap.until) == (FLEET.polled_at, back.polled_at)
+
+
+def metric(url: str, name: str) -> float | None:
+    """Return a metric of a dashboard; None without it."""
+    lines = httpx.get(f"{url}/metrics", timeout=10, trust_env=False).text.splitlines()
+    return next((float(each.split()[1]) for each in lines if each.startswith(f"vllm_fleet_{name} ")), None)
+
+
+def test_a_killed_instance_is_replaced_within_two_intervals(server: Server, database: Database, tmp_path: Path) -> None:
+    with in_thread(default_fleet(3)) as demo:
+        config = tmp_path / "fleet.yaml"
+        listed = [each["targets"][0] for each in targets(demo.fleet, demo.port)]
+        poll = {"interval_seconds": INTERVAL_SECONDS}
+        config.write_text(yaml.safe_dump({"targets": listed, "poll": poll, "history": {"url": server.url()}}))
+
+        @contextmanager
+        def dashboard() -> Iterator[tuple[str, int]]:
+            port = free_port()
+            with started(launch.server_command("127.0.0.1", port), environment=launch.environment(config)) as process:
+                wait_until_healthy(f"http://127.0.0.1:{port}")
+                yield f"http://127.0.0.1:{port}", process.pid
+
+        with dashboard() as (first, killed), dashboard() as (second, _):
+            assert (metric(first, "history_follower"), metric(second, "history_follower")) == (0, 1)
+            assert metric(second, "polls_total") == 0
+            assert metric(second, 'replicas{state="up"}') == 3
+            assert metric(second, "history_failures_total") == 0
+
+            os.kill(killed, signal.SIGKILL)
+            wait_for(lambda: bool(metric(second, "polls_total")))
+            assert metric(second, "history_follower") == 0
+            assert not (tmp_path / "snapshots").exists()
+            with dashboard() as (third, _):
+                assert metric(third, "history_follower") == 1
+    with database.read() as connection:
+        times = connection.exec_driver_sql("SELECT at FROM poll ORDER BY at").scalars().all()
+        assert connection.exec_driver_sql("SELECT count(*) FROM watch").scalar_one() == 1
+    assert max(after - before for before, after in pairwise(times)) < 2 * INTERVAL_SECONDS * 10**6
+
+
+@pytest.mark.usefixtures("working_folder")
+def test_pages_and_probes_of_a_follower_show_the_recorded_fleet(server: Server, database: Database) -> None:
+    fleet = built(at(1), at(2), polled_at=service.utc_now())
+    writer = HistoryWriter(database)
+    assert fleet.polled_at is not None
+    writer.record(fleet, fleet.polled_at + timedelta(hours=1))
+    options = {"name": fleet.name, "history": {"url": server.url()}, "poll": {"interval_seconds": 3600}}
+    try:
+        service.start(Options.model_validate(options))
+        wait_for(lambda: service.current().polled_at is not None)
+        assert "Shows the polls of another instance." in html(visit())
+        assert "Another instance polls and records. This one shows its polls." in html(visit("status"))
+        assert [status_of(path) for path in ("/healthz", "/readyz", "/api/v1/fleet")] == [200, 200, 200]
+        assert service.progress().polls == 0
+
+        writer.close()
+        service.reload()
+        wait_for(lambda: service.progress().polls == 1)
+        assert "another instance" not in html(visit()).lower()
+        assert service.current().generation > 1
+    finally:
+        service.stop()
+        writer.close()
+
+
+def status_of(path: str) -> int:
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(Starlette(routes=web.routes()))
+        async with httpx.AsyncClient(transport=transport, base_url="http://dashboard") as client:
+            return await client.get(path)
+
+    return asyncio.run(ask()).status_code
