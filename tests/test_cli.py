@@ -215,7 +215,7 @@ def test_the_demo_prints_its_address_and_options_and_one_signal_ends_it() -> Non
     assert max(map(len, lines)) <= 120
     assert polled.exit_code == 0
     assert f"http://localhost:{port}" in printed[-1]
-    assert "Snapshots, notes and accepted findings are deleted when it stops." in printed
+    assert "Snapshots, notes, accepted findings and the history are deleted when it stops." in printed
     assert not options.parent.exists()
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False)

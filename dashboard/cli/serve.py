@@ -67,7 +67,7 @@ def demo(
             config = _demo_options(Path(folder), targets(fleet, fleet_port))
             say(f"Simulated fleet of {len(fleet)} replicas on 127.1.x.y:{fleet_port}")
             say(f"Options: --config {config}")
-            say("Snapshots, notes and accepted findings are deleted when it stops.")
+            say("Snapshots, notes, accepted findings and the history are deleted when it stops.")
             say(f"Dashboard on {_url(address, port)} (Ctrl-C to stop both)")
             code = launch.serve_apart(address, port, config)
     except OSError as error:
