@@ -1,6 +1,9 @@
 """`history` prints the size of the history, deletes what is old, and writes the fleet of a past time as a snapshot."""
 
 import json
+import subprocess
+import sys
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -8,9 +11,10 @@ import pytest
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
-from dashboard.cli import cli
+from dashboard.cli import COMMANDS, cli
 from dashboard.store.packing import opened_clean, unpacked
 from tests.polled_fleets import at, built, unreachable
+from tests.serving import ROOT
 from tests.store.history.recorded import POLL, Recorded, later, shown
 
 FLEET = built(at(1), at(2), unreachable(3))
@@ -63,7 +67,34 @@ def test_old_polls_are_deleted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert capsys.readouterr().err == "2 rows deleted from the history history.db.\n"
 
 
-@pytest.mark.parametrize("command", [["stats"], ["prune"], ["export", "-o", "x.json"]])
+@pytest.mark.usefixtures("working_folder")
+def test_polls_after_a_time_are_deleted(capsys: pytest.CaptureFixture[str]) -> None:
+    history = Recorded(Path("snapshots"))
+    fleet = replace(FLEET, name="fleet")
+    for number in (0, 1, 100):
+        history.record(later(fleet, number * POLL))
+    assert run("prune", "--after", "2026-03-02T11:43Z") == 1
+    assert "0 polls deleted. Another process records the history history.db; end it" in capsys.readouterr().err
+
+    history.writer.close()
+    assert run("prune", "--after", "2026-03-02T11:43Z") == 0
+    assert capsys.readouterr().err == "1 poll deleted from the history history.db.\n"
+    assert history.rows("poll") == 2
+
+
+def test_only_commands_that_need_the_history_import_sqlalchemy() -> None:
+    modules = [
+        *(f"dashboard.cli.{each}" for each in sorted({*COMMANDS.values()} - {"history"})),
+        "dashboard.web.server",
+    ]
+    imports = f"import sys, {', '.join(modules)}; print('sqlalchemy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", imports], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    "command", [["stats"], ["prune"], ["prune", "--after", "2026-03-02"], ["export", "-o", "x.json"]]
+)
 @pytest.mark.usefixtures("working_folder")
 def test_a_missing_history_is_one_sentence(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*command) == 1

@@ -55,10 +55,10 @@ def prune_history(
     The dashboard does so by itself while it records. Rows are deleted in small steps. Snapshots are kept.
     """
     options, database = options_of(config), _database(config)
-    deleted, rows = 0, "row"
+    deleted, rows = 0, "poll" if after else "row"
     try:
         if after:
-            deleted, rows = rewind(database, options.name, _time(after, "--after")), "poll"
+            deleted = rewind(database, options.name, _time(after, "--after"))
         else:
             for number in prune(database, service.utc_now(), configured_retention(options)):
                 deleted += number

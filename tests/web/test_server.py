@@ -25,7 +25,7 @@ API = ["/api/v1/fleet", "/api/v1/findings"]
 
 
 @pytest.fixture(autouse=True)
-def stopped() -> Iterator[None]:
+def stopped(working_folder: Path) -> Iterator[None]:  # noqa: ARG001  with its history
     yield
     service.stop()
 

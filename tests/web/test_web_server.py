@@ -196,7 +196,7 @@ def test_an_invalid_streamlit_variable_ends_serve_with_an_error(tmp_path: Path) 
 
 def test_closed_sessions_free_their_descriptors(tmp_path: Path) -> None:
     """Streamlit keeps up to 128 of them, three descriptors each, until the next page closes."""
-    with serving(tmp_path, "serve") as server:
+    with serving(tmp_path, "serve", "name: edge\nhistory: {enabled: false}\n") as server:  # its files are opened later
         before = descriptors(server.pid)
         with ExitStack() as stack:
             clients = [stack.enter_context(server.connected()) for _ in range(20)]

@@ -63,6 +63,13 @@ class Database:
         """Return the file's name, or the database, without a password."""
         return self.file.name if self.file else f"{self._url.database} at {self._url.host or 'localhost'}"
 
+    def files(self) -> list[tuple[int, int]]:
+        """Return device and inode of a SQLite file and of its lock; others were deleted or replaced meanwhile."""
+        if self.file is None:
+            return []
+        found = (each.stat() for each in (self.file, self._lock_file) if each.exists())
+        return [(each.st_dev, each.st_ino) for each in found]
+
     @contextmanager
     def written_by(self, fleet: str) -> Iterator[Connection]:
         """Hold the lock of the only writer, on the schema of this version."""
@@ -145,7 +152,10 @@ class Database:
         return connection
 
     def _connect_read_only(self) -> sqlite3.Connection:
-        return self._connect(f"file:{quote(str(self.file))}?mode=ro")
+        """Connect for reading. SQLite needs to write next to the file, except where nobody writes to it."""
+        file = Path(str(self.file))
+        is_written = file.with_name(f"{file.name}-wal").exists() or os.access(file.parent, os.W_OK, effective_ids=True)
+        return self._connect(f"file:{quote(str(file))}?mode=ro{'' if is_written else '&immutable=1'}")
 
     @staticmethod
     def _connect(uri: str) -> sqlite3.Connection:
@@ -155,6 +165,10 @@ class Database:
         if self.file is not None and not self.file.exists():
             raise HistoryError(f"There is no history {self.place}: a dashboard records it while it polls.")
 
+    @property
+    def _lock_file(self) -> Path:
+        return Path(f"{self.file}.lock")
+
     @contextmanager
     def _locked_file(self) -> Iterator[None]:
         """Hold a lock beside a SQLite file; the system frees that of a killed process."""
@@ -162,8 +176,7 @@ class Database:
             yield
             return
         self.file.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-        name = self.file.with_name(f"{self.file.name}.lock")
-        descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+        descriptor = os.open(self._lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield

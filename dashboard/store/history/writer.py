@@ -77,6 +77,7 @@ class HistoryWriter:
         self.retention = retention
         self._prune_at = EPOCH
         self._opened = ExitStack()
+        self._files: list[tuple[int, int]] = []
         self._state: _State | None = None
 
     def record(self, fleet: Fleet, due: datetime) -> None:
@@ -98,10 +99,11 @@ class HistoryWriter:
             self._writing(fleet, now)
 
     def _writing(self, fleet: str, now: datetime) -> "_State":
-        if self._state is not None and self._state.fleet != fleet:
+        if self._state is not None and (self._state.fleet != fleet or self._files != self.database.files()):
             self.close()
         if self._state is None:
             self._state = _State(self._opened.enter_context(self.database.written_by(fleet)), fleet)
+            self._files = self.database.files()
             self._prune_at = now + PRUNE_PAUSE  # somebody may see until then that the clock is wrong
         return self._state
 

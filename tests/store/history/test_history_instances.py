@@ -22,6 +22,7 @@ from dashboard.config import Options
 from dashboard.demo.describe import targets
 from dashboard.demo.server import in_thread
 from dashboard.demo.story import default_fleet
+from dashboard.store.history import database as opening
 from dashboard.store.history.database import Database
 from dashboard.store.history.reader import HistoryReader
 from dashboard.store.history.recording import Recorder
@@ -180,6 +181,22 @@ def test_polls_go_on_while_postgresql_is_gone_and_the_gap_is_one(server: Server,
         assert (first.problem, second.problem, first.status.failures) == (None, None, 2)
     (gap,) = HistoryReader(database).gaps(AT, AT + 10 * POLL)
     assert (gap.since, gap.until) == (AT, AT + 10 * POLL)
+
+
+def test_a_table_that_is_locked_by_somebody_is_a_problem_and_recording_goes_on(
+    server: Server, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "STATEMENT_MILLISECONDS", 200)
+    with instances(server, 1) as (first,):
+        turn(first, FLEET)
+        with database.maintained() as other, other.begin():
+            other.exec_driver_sql("LOCK TABLE poll")
+            turn(first, later(FLEET, POLL))
+            assert first.problem is not None
+            assert "canceling statement due to statement timeout" in first.problem
+        turn(first, later(FLEET, 2 * POLL))
+        assert first.problem is None
+    assert polls(database) == 2
 
 
 def metric(url: str, name: str) -> float | None:

@@ -1,11 +1,15 @@
 """A history is opened by one writer and many readers; whatever is wrong with it is one sentence."""
 
+import os
 import re
 import sqlite3
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -18,6 +22,7 @@ from tests.store.folders import full_disk
 from tests.store.history.recorded import DUE, POLL, Recorded, later, shown
 
 FLEET = built(at(1), at(2), unreachable(3))
+NOBODY = 65_534
 
 
 @pytest.fixture
@@ -192,3 +197,61 @@ def _execute(file: Path, statement: str) -> None:
     with connection:
         connection.execute(statement)
     connection.close()
+
+
+@contextmanager
+def as_another_user() -> Iterator[None]:
+    """Run as a user who may write nowhere, where the tests run as root."""
+    own = os.geteuid()
+    os.seteuid(NOBODY if own == 0 else own)
+    try:
+        yield
+    finally:
+        os.seteuid(own)
+
+
+@pytest.fixture
+def unwritable() -> Iterator[Path]:
+    """A folder that can only be read."""
+    with TemporaryDirectory() as name:
+        yield Path(name)
+        Path(name).chmod(0o700)
+
+
+def test_an_unwritable_folder_is_a_sentence_with_what_to_do(unwritable: Path) -> None:
+    unwritable.chmod(0o555)
+    with (
+        as_another_user(),
+        refused(
+            "The history history.db cannot be used: Permission denied; make its folder writable, or set "
+            "history.enabled: false."
+        ),
+    ):
+        Recorded(unwritable).record(FLEET)
+
+
+def test_a_history_that_cannot_be_written_is_read(unwritable: Path) -> None:
+    history = Recorded(unwritable)
+    history.record(FLEET)
+    history.writer.close()
+    file_of(history).chmod(0o444)
+    unwritable.chmod(0o555)
+    assert FLEET.polled_at is not None
+    with as_another_user():
+        assert shown(history.reader.fleet_at(FLEET.polled_at).fleet) == shown(FLEET)
+        with refused(
+            "The history history.db cannot be used: Permission denied; make its folder writable, or set "
+            "history.enabled: false."
+        ):
+            history.record(later(FLEET, POLL))
+
+
+@pytest.mark.parametrize("lost", ["history.db*", "history.db.lock"])
+def test_deleted_files_are_made_again_by_the_next_poll(history: Recorded, lost: str) -> None:
+    for each in file_of(history).parent.glob(lost):
+        each.unlink()
+    history.record(later(FLEET, POLL))
+
+    assert history.rows("poll") == (1 if lost == "history.db*" else 2)
+    with refused("Another process records the history history.db; end it, or choose another history.url."):
+        Recorded(file_of(history).parent).record(later(FLEET, 2 * POLL))

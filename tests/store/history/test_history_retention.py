@@ -74,6 +74,16 @@ def test_the_writer_prunes_by_itself(history: Recorded) -> None:
     assert history.rows("watch") == 1
 
 
+def test_nothing_is_deleted_in_the_first_hour_when_the_clock_may_be_wrong(history: Recorded) -> None:
+    history.restart()
+    history.writer.retention = KEPT
+    for minutes in (0, 59):
+        at = AT + 4_000 * DAY + timedelta(minutes=minutes)
+        history.record(polled(Step(STORY[-1], Policy(), (), (), POLL, False), at))
+
+    assert history.rows("poll") == 5
+
+
 def test_statistics_have_rows_bytes_and_the_first_and_last_poll(history: Recorded) -> None:
     stats = stats_of(history.database)
 

@@ -1,0 +1,131 @@
+"""Pages, probes and metrics with a history that cannot be written: polls go on, and the header says why."""
+
+import asyncio
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+
+from dashboard import service
+from dashboard.config import Options
+from dashboard.store.history.writer import HistoryWriter
+from dashboard.web import server
+from tests.page_runner import EVERY_PAGE, html, visit
+from tests.serving import wait_for
+from tests.store.history.recorded import Recorded
+from tests.store.history.test_history_recording import FLEET
+
+NOT_A_FOLDER = "The history history.db cannot be used: File exists."
+
+
+@pytest.fixture(autouse=True)
+def stopped(working_folder: Path) -> Iterator[Path]:
+    """The folder of the dashboard."""
+    yield working_folder
+    service.stop()
+
+
+def start(**options: Any) -> None:
+    """Start a dashboard without targets, and wait until its first poll was recorded, or not."""
+    service.start(Options.model_validate({"poll": {"interval_seconds": 3600}, **options}))
+    wait_for(lambda: service.progress().polls == 1 and is_reported())
+
+
+def is_reported() -> bool:
+    status = service.history_status()
+    return status is None or status.recorded_at is not None or status.failures > 0
+
+
+def poll_again(until: Callable[[], bool]) -> None:
+    service.reload()
+    wait_for(until)
+
+
+def metrics() -> dict[str, float]:
+    """Return the metrics of the history, by name."""
+
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(Starlette(routes=server.routes()))
+        async with httpx.AsyncClient(transport=transport, base_url="http://dashboard") as client:
+            return await client.get("/metrics")
+
+    lines = re.findall(r"^vllm_fleet_history_(\w+) (\S+)$", asyncio.run(ask()).text, re.MULTILINE)
+    return {name: float(value) for name, value in lines}
+
+
+def test_a_recorded_poll_is_on_status_and_in_the_metrics_and_no_header_has_a_warning() -> None:
+    start()
+    status = service.history_status()
+    assert status is not None
+    assert status.recorded_at == service.current().polled_at
+    assert "History not recorded" not in html(visit())
+    assert f"Last recorded poll: {status.recorded_at:%Y-%m-%dT%H:%M:%S}Z." in html(visit("status"))
+    assert metrics().keys() == {"follower", "failures_total", "last_recorded_timestamp_seconds"}
+    assert metrics()["failures_total"] == 0
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE)
+def test_every_page_says_why_the_history_is_not_recorded(stopped: Path, page: str) -> None:
+    (stopped / "snapshots").write_text("a file in place of the folder")
+    start()
+    assert f"<b>History not recorded.</b> {NOT_A_FOLDER}" in html(visit(page))
+
+
+def test_polls_go_on_without_a_history_and_pages_show_when_it_is_back(stopped: Path) -> None:
+    (stopped / "snapshots").write_text("a file in place of the folder")
+    start()
+    assert metrics() == {"follower": 0, "failures_total": 1}
+    assert f"Not recorded. {NOT_A_FOLDER}" in html(visit("status"))
+    assert "none since the start. 1 poll not recorded since the start." in html(visit("status"))
+
+    before = service.current().generation
+    (stopped / "snapshots").unlink()
+    poll_again(lambda: service.history_problem() is None)
+    wait_for(lambda: service.current().generation > before)  # open pages look at it
+    assert "History not recorded" not in html(visit())
+    assert metrics()["failures_total"] == 1
+    assert metrics()["last_recorded_timestamp_seconds"] > 0
+
+
+def test_a_second_dashboard_on_one_file_shows_its_own_polls_and_says_so(stopped: Path) -> None:
+    first = Recorded(stopped)
+    first.record(FLEET)
+    start(name=FLEET.name, history={"url": f"sqlite:///{stopped / 'history.db'}"})
+    sentence = "Another process records the history history.db; end it, or choose another history.url."
+    assert sentence in html(visit())
+    assert service.current().replicas == ()
+    first.writer.close()
+
+
+def test_the_file_of_another_fleet_is_left_alone(stopped: Path) -> None:
+    writer: HistoryWriter = (other := Recorded(stopped)).writer
+    other.record(FLEET)
+    writer.close()
+    start(name="test", history={"url": f"sqlite:///{stopped / 'history.db'}"})
+    assert "is that of the fleet “prod”, not of “test”" in html(visit())
+    assert other.rows("poll") == 1
+
+
+def test_read_only_writes_no_file_and_says_so_once(stopped: Path, caplog: pytest.LogCaptureFixture) -> None:
+    start(read_only=True)
+    assert list(stopped.iterdir()) == []
+    assert "Off: read_only is set. To record polls, set history.url, url_env or url_file." in html(visit("status"))
+    assert "History not recorded" not in html(visit())
+    assert metrics() == {}
+    assert [each.getMessage() for each in caplog.records if "history" in each.getMessage()] == [
+        "no history is recorded: read_only is set; name a database in history.url, url_env or url_file to record one"
+    ]
+
+
+def test_read_only_writes_a_named_database(stopped: Path) -> None:
+    start(read_only=True, history={"url": f"sqlite:///{stopped / 'kept.db'}"})
+    assert (stopped / "kept.db").exists()
+
+
+def test_a_disabled_history_is_off_on_status() -> None:
+    start(history={"enabled": False})
+    assert "Off: history.enabled is false. To record polls, set history.enabled: true." in html(visit("status"))
