@@ -11,7 +11,7 @@ import httpx
 import pytest
 import yaml
 
-from tests.serving import ROOT, free_port, started, wait_until_healthy
+from tests.serving import ROOT, free_port, started, wait_for, wait_until_healthy
 
 FILE = ROOT / "deploy" / "Containerfile"
 USER = 65532
@@ -101,3 +101,4 @@ def _start(folder: Path) -> None:
         url = f"http://127.0.0.1:{port}"
         wait_until_healthy(url)
         assert [httpx.get(url + path).status_code for path in ("/livez", "/readyz", "/")] == [200, 200, 200]
+        wait_for(lambda: "vllm_fleet_history_last_recorded_timestamp_seconds " in httpx.get(f"{url}/metrics").text)
