@@ -102,7 +102,7 @@ class Database:
             yield
         except DBAPIError as error:
             raise HistoryError(f"The history {self.place} cannot be used: {_first_line(error.orig)}.") from None
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, sqlite3.Error) as error:
             raise HistoryError(f"The history {self.place} cannot be used: {_first_line(error)}.") from None
         except ModuleNotFoundError:
             raise HistoryError(

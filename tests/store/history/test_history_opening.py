@@ -165,6 +165,17 @@ def test_a_full_disk_loses_one_poll_only(history: Recorded) -> None:
     assert history.rows("poll") == 2
 
 
+def test_a_migration_without_room_for_the_copy_changes_nothing(history: Recorded) -> None:
+    history.writer.close()
+    _execute(file_of(history), "UPDATE alembic_version SET version_num = '0001'")
+    room = file_of(history).stat().st_size - 1
+    with full_disk(room), pytest.raises(HistoryError, match=r"^The history history\.db cannot be used: "):
+        history.record(later(FLEET, POLL))
+
+    with pytest.raises(HistoryError, match="has schema 0001, older than"):
+        history.rows("poll")
+
+
 def test_a_clock_that_jumps_back_records_nothing_until_it_is_later_again(history: Recorded) -> None:
     with refused(
         "Not recorded: the last poll in the history is of 2026-03-02T11:42:05Z, later than this one. Correct the "
