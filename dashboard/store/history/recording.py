@@ -10,6 +10,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.config import Options
 from dashboard.errors import DashboardError, HistoryError
 from dashboard.fleet.formatting import iso
+from dashboard.fleet.sightings import NO_SIGHTINGS, Sightings
 from dashboard.store.history.clock import JumpGuard
 from dashboard.store.history.database import Database, OtherWriterError
 from dashboard.store.history.reader import HistoryReader
@@ -52,6 +53,7 @@ class Recorder:
     def __init__(self, options: Options, guard: JumpGuard | None = None) -> None:
         """Open nothing yet. A changed option needs a restart. `guard` finds jumps of the clock."""
         self.status = HistoryStatus()
+        self._sightings = NO_SIGHTINGS
         self._options = options
         self._guard = guard
         self._writer: HistoryWriter | None = None
@@ -95,17 +97,21 @@ class Recorder:
             return fleet
         return None
 
-    def record(self, fleet: Fleet, due: datetime) -> None:
-        """Record a poll; after `due` without another one there is a gap. An error is logged once, until it changes."""
+    def record(self, fleet: Fleet, due: datetime) -> Sightings:
+        """Record a poll; after `due` without another one there is a gap. An error is logged once, until it changes.
+
+        Return the sightings, after an error those of the last recorded poll.
+        """
         if fleet.polled_at is not None:
             self._report(self._refused or self._written(fleet, fleet.polled_at, due), fleet.polled_at)
+        return self._sightings
 
     def _written(self, fleet: Fleet, at: datetime, due: datetime) -> Exception | None:
         """Record a poll, or return what prevents it."""
         try:
             if self._guard is not None:
                 self._guard.check(at, due)
-            self._writing().record(fleet, due)
+            self._sightings = self._writing().record(fleet, due)
         except Exception as error:  # noqa: BLE001  logged with the others
             return error
         return None
