@@ -22,6 +22,7 @@ from dashboard.config.reload import OptionsFiles, ReloadStatus
 from dashboard.errors import SnapshotError
 from dashboard.fleet import LabelConflict, RouterConfig, Snapshot, SourceStatus, has_same_content
 from dashboard.fleet.recent import NOTHING_RECENT, Recent
+from dashboard.fleet.sightings import Sightings
 from dashboard.garbage import uncollected
 from dashboard.rules.findings import first_seen
 from dashboard.rules.policy import Policy
@@ -101,7 +102,7 @@ class Collector:
         self.recorder = recorder
         self._clock = clock
         self._policy = policy_of(options)
-        self._watch = Watch()
+        self._watch: Watch | None = None  # None: to go on where the last fleet ended
         self.discovery = Discovery(options)
         self._exposed = ""
         self._poller = DigestPoller(options.poll)
@@ -167,23 +168,34 @@ class Collector:
 
     def _follow(self) -> bool:
         """Show the newest poll of the instance that records a shared history; return False where this one polls."""
-        followed = self.recorder.follow(self.options.name, self._clock()) if self.recorder else None
-        if followed is not None and followed.polled_at != self.fleet.polled_at:
-            self.fleet = _numbered(followed, self.fleet)
-        return followed is not None
+        if self.recorder is None:
+            return False
+        did_follow = self.recorder.status.follows
+        followed = self.recorder.follow(self.options.name, self._clock())
+        if followed is None:
+            if did_follow:  # flapping and rollouts go on where the other instance ended
+                self._watch = None
+            return False
+        if followed.polled_at is not None and followed.polled_at != self.fleet.polled_at:
+            self._show(_numbered(followed, self.fleet), followed.polled_at, followed.sightings)
+        return True
+
+    def _show(self, fleet: Fleet, polled_at: datetime, sightings: Sightings) -> None:
+        """Show a fleet with its sightings. New ones are a new generation."""
+        is_new = fleet.generation == self.fleet.generation and sightings != self.fleet.sightings
+        self.fleet = replace(fleet, sightings=sightings, generation=fleet.generation + is_new)
+        self.findings_since = first_seen(fleet.inspection, polled_at, self.findings_since, sightings.findings)
 
     def _shown_status(self) -> HistoryStatus | None:
         """Return what pages show of the history's state."""
         return self.recorder.status._replace(recorded_at=None, failures=0) if self.recorder else None
 
-    def _recorded(self, fleet: Fleet, polled_at: datetime, seconds: float) -> Fleet:
-        """Record the poll, which took so long, in the history; return the fleet with its sightings."""
+    def _recorded(self, fleet: Fleet, polled_at: datetime, seconds: float) -> Sightings:
+        """Record the poll, which took so long, in the history; return its sightings."""
         if self.recorder is None:
-            return fleet
+            return fleet.sightings
         period = max(self.options.poll.interval_seconds, seconds)
-        found = self.recorder.record(fleet, polled_at + timedelta(seconds=FRESH_INTERVALS * period))
-        is_new = fleet.generation == self.fleet.generation and found != self.fleet.sightings
-        return replace(fleet, sightings=found, generation=fleet.generation + is_new)
+        return self.recorder.record(fleet, polled_at + timedelta(seconds=FRESH_INTERVALS * period))
 
     async def _wait_for_next_poll(self, began: float) -> None:
         """Return when the next poll is due: after the interval, or as soon as the options changed."""
@@ -215,7 +227,18 @@ class Collector:
         if (options.routers, options.poll) != (before.routers, before.poll):
             self._routers = RouterReader(options.routers, options.poll)
 
+    def _watching(self) -> Watch:
+        """Return what watches the polls of this process, after those of the history or the instance before it."""
+        if self._watch is None:
+            self._watch = Watch()
+            is_first = self.fleet.polled_at is None
+            last = self.recorder.last_fleet(self._clock()) if is_first and self.recorder else self.fleet
+            if last is not None:
+                self._watch.resume(last)
+        return self._watch
+
     async def _refresh(self, began: float) -> None:
+        watch = self._watching()
         found = await self.discovery.discover(self._clock())
         snapshots, routers = await asyncio.gather(
             self._poller.poll(found.targets, self._clock), self._routers.read(self._clock())
@@ -229,12 +252,10 @@ class Collector:
             before=self.fleet,
             failures=found.failures,
             routers=routers,
-            observe=self._watch.observe,
+            observe=watch.observe,
         )
-        self._watch.observe_findings(fleet)
-        self.fleet = self._recorded(fleet, polled_at, time.monotonic() - began)
-        since = self.findings_since
-        self.findings_since = first_seen(fleet.inspection, polled_at, since, self.fleet.sightings.findings)
+        watch.observe_findings(fleet)
+        self._show(fleet, polled_at, self._recorded(fleet, polled_at, time.monotonic() - began))
         if (exposed := exposed_keys(found.targets)) != self._exposed and exposed:
             log.warning("%s", exposed)
         self._exposed = exposed

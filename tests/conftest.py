@@ -50,6 +50,14 @@ def _component_scan_is_cached() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_history_is_left_in_the_checkout() -> Iterator[None]:
+    """A started dashboard records: its test has a folder of its own."""
+    own = (ROOT / "snapshots").exists()
+    yield
+    assert own or not (ROOT / "snapshots").exists(), "a test started a dashboard in the checkout; use working_folder"
+
+
 @pytest.fixture(scope="session")
 def demo_fleet() -> Fleet:
     """The simulated fleet, polled once with a stopped clock."""

@@ -61,6 +61,8 @@ class _Metrics:
         if (history := service.history_status()) is not None:
             yield from _history_metrics(history)
         yield _gauge("data_age_limit_seconds", "Age at which /healthz is 503.", service.age_limit_seconds())
+        if (history := service.history_status()) is not None:
+            yield from _history_metrics(history)
         if fleet.polled_at is not None:
             label = _pool_label(fleet)
             yield from _pool_metrics(fleet, label)

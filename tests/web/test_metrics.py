@@ -25,7 +25,7 @@ from tests.serving import wait_for
 
 
 @pytest.fixture(autouse=True)
-def stopped() -> Iterator[None]:
+def stopped(working_folder: Path) -> Iterator[None]:  # noqa: ARG001  with its history
     yield
     service.stop()
 

@@ -81,6 +81,13 @@ class Recorder:
         self.status = self.status._replace(follows=fleet is not None)
         return fleet
 
+    def last_fleet(self, now: datetime) -> Fleet | None:
+        """Return the fleet of the last poll in the history; None where there is none, or it cannot be read."""
+        try:
+            return HistoryReader(configured_database(self._options)).fleet_at(now).fleet
+        except DashboardError:
+            return None
+
     def _followed(self, writer: HistoryWriter, name: str, now: datetime) -> Fleet | None:
         """Return the last poll of another writer, None where this is the writer; raise HistoryError where it is old."""
         try:

@@ -77,7 +77,6 @@ def rewind(database: Database, fleet: str, after: datetime) -> int:
         for table in SPANS:
             connection.execute(delete(table).where(table.c.from_at > after))
             connection.execute(update(table).where(table.c.to_at > after).values(to_at=None, last_seen=None))
-        connection.execute(delete(replica).where(replica.c.first_seen > after))
         connection.execute(delete(watch).where(watch.c.from_at > after))
         last = select(func.max(poll.c.at)).where(poll.c.at <= after).scalar_subquery()
         kept = func.coalesce(last, watch.c.from_at)

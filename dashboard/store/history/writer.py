@@ -76,7 +76,7 @@ class HistoryWriter:
             state.record(fleet, fleet.polled_at, due)
             if fleet.polled_at >= self._prune_at and not state.prune(fleet.polled_at, self.retention):
                 self._prune_at = fleet.polled_at + PRUNE_PAUSE
-        return state.sightings
+            return state.sightings
 
     def open(self, fleet: str, now: datetime) -> None:
         """Become the only writer, if this is none yet; raise HistoryError where another one is."""
@@ -192,7 +192,7 @@ class _State:
         }
         new = self._new(replica_span, states)
         ids = self._bodies.save(self._connection, [content for key in new for content in contents[key]])
-        self._add_replicas(new, at)
+        self._add_replicas(new)
         rows = {
             key: {
                 "replica_id": self._ids[key],
@@ -205,10 +205,10 @@ class _State:
         self._change(replica_span, states, rows, at)
         self._replicas = now
 
-    def _add_replicas(self, keys: Iterable[ReplicaKey], at: datetime) -> None:
+    def _add_replicas(self, keys: Iterable[ReplicaKey]) -> None:
         added = [key for key in keys if key not in self._ids]
         if added:
-            rows = [{"address": address, "pod": pod, "first_seen": at} for address, pod in added]
+            rows = [{"address": address, "pod": pod} for address, pod in added]
             statement = replica.insert().returning(replica.c.id, sort_by_parameter_order=True)
             self._ids |= zip(added, self._connection.scalars(statement, rows), strict=True)
 

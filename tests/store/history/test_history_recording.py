@@ -17,6 +17,7 @@ from dashboard.errors import HistoryError, OptionsError
 from dashboard.store.history.reader import HistoryReader
 from dashboard.store.history.recording import Recorder, configured_database, configured_retention
 from dashboard.store.history.retention import Retention, stats_of
+from tests.captured import AT
 from tests.polled_fleets import at, built
 from tests.serving import wait_for
 from tests.store.history.recorded import DUE, POLL, later
@@ -135,3 +136,26 @@ def test_wrong_options_are_refused_without_secrets(working_folder: Path, history
     with pytest.raises(OptionsError, match=sentence) as raised:
         load_options(file)
     assert "SESAME7QX" not in str(raised.value)
+
+
+@pytest.mark.usefixtures("working_folder")
+def test_a_dashboard_that_is_started_again_goes_on_watching() -> None:
+    with in_thread(default_fleet(3)) as server:
+        addresses = [entry["targets"][0] for entry in targets(server.fleet, server.port)]
+        used = Options.model_validate({"targets": addresses, "poll": {"interval_seconds": 1}, "history": {}})
+        watched = []
+        for _ in range(2):
+            service.start(used)
+            try:
+                wait_for(lambda: service.progress().polls >= 2)
+                watched.append(service.current().recent.since)
+            finally:
+                service.stop()
+
+    assert watched[0] is not None
+    assert watched[1] == watched[0]
+
+
+@pytest.mark.usefixtures("working_folder")
+def test_a_history_without_a_poll_has_no_last_fleet() -> None:
+    assert Recorder(options()).last_fleet(FLEET.polled_at or AT) is None
