@@ -58,8 +58,6 @@ class _Metrics:
             yield _gauge("config_last_reload_successful", text, not reload.mistakes)
             text = "Time of the last successful reload."
             yield _gauge("config_last_reload_success_timestamp_seconds", text, reload.loaded_at.timestamp())
-        if (history := service.history_status()) is not None:
-            yield from _history_metrics(history)
         yield _gauge("data_age_limit_seconds", "Age at which /healthz is 503.", service.age_limit_seconds())
         if (history := service.history_status()) is not None:
             yield from _history_metrics(history)
