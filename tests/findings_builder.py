@@ -4,11 +4,13 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from itertools import cycle
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import State, cohort_letters
 from dashboard.fleet.pieces import plain
+from dashboard.fleet.sightings import Sighting, Sightings
 from dashboard.rules.domain import Domain, ImpactContext, Origin, Router, Store
 from dashboard.rules.findings import (
     CohortShare,
@@ -35,6 +37,7 @@ DOMAIN = Domain(
     disaggregated_basis=Origin.ASSUMED,
 )
 BLOCK_SIZE = "cache_config.block_size"
+POLL = timedelta(minutes=5)  # between two polls of a history
 
 
 def evidence(path: str = BLOCK_SIZE, value: str = "32", replicas: tuple[str, ...] = (), **more: Any) -> Evidence:
@@ -74,6 +77,32 @@ def finding(fleet: Fleet, replicas: Iterable[str] = ("chat-70b-17",), **more: An
     }
     known = {**given, **more}
     return Finding(text=plain(known.pop("sentence")), **known)
+
+
+def sightings_of(fleet: Fleet) -> Sightings:
+    """Sightings of all that a fleet has, in turn: new, new since hours, returned after days, there from the begin."""
+    assert fleet.polled_at is not None
+    at, first = fleet.polled_at, fleet.polled_at - timedelta(days=18)
+    since = [at - timedelta(minutes=12), at - timedelta(hours=3), at - timedelta(days=2)]
+    absent = [each - POLL for each in since]
+    turns = (
+        Sighting(since[0], since[0], absent[0]),
+        Sighting(since[1], since[1], absent[1]),
+        Sighting(first, since[2], absent[2]),
+        Sighting(first, first),
+    )
+    found = (each.fingerprint for each in (*fleet.inspection.findings, *fleet.inspection.suppressed))
+    return Sightings(
+        dict(zip(dict.fromkeys(found), cycle(turns), strict=False)),
+        dict(zip((each.id for each in fleet.replicas), cycle(turns[::-1]), strict=False)),
+        dict(zip(((pool.name, each.document) for pool in fleet.pools for each in pool.cohorts), cycle(turns[::-1]))),
+        dict(zip(((pool.name, each.path) for pool in fleet.pools for each in pool.differences), cycle(turns))),
+    )
+
+
+def sighted(fleet: Fleet) -> Fleet:
+    """A fleet with `sightings_of` it."""
+    return replace(fleet, sightings=sightings_of(fleet))
 
 
 def outcome(

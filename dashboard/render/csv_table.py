@@ -9,6 +9,7 @@ from dashboard.compare import Column as MatrixColumn
 from dashboard.compare import Matrix
 from dashboard.fleet.formatting import FORMULA, csv_cell, one_line, plain_value
 from dashboard.fleet.pieces import to_plain
+from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.render.matrix import cell_text, is_cohort
 from dashboard.views.blocks import (
     Cell,
@@ -23,6 +24,7 @@ from dashboard.views.blocks import (
     value_of,
 )
 from dashboard.views.context import Context, context_line
+from dashboard.views.since import COLUMNS, sighting_cells
 
 _IN_COMMENT = re.compile(FORMULA.pattern.replace("<=;", "<=[;,]"))  # no quotes keep a comma from separating
 LETTERS = "Cohort"  # head of the column with the letters that stand before the texts of another one
@@ -40,7 +42,7 @@ def to_table_csv(table: Table | DifferenceTable, context: Context) -> str:
     """
     notes = [context_line(context), table.caption]
     if not isinstance(table, Table):
-        return matrix_csv(table.matrix, [*notes, *table.notes], table.names)
+        return matrix_csv(table.matrix, [*notes, *table.notes], table.names, table.sightings)
     heads, columns = zip(*_columns(table), strict=True)
     return _file([*notes, table.note], heads, zip(*columns, strict=True))
 
@@ -90,14 +92,25 @@ def _row(entry: Entry) -> tuple[Cell, ...]:
     return (*cells, list_cell("", entry.snippets))
 
 
-def matrix_csv(matrix: Matrix, notes: Sequence[str] = (), names: Mapping[str, str] | None = None) -> str:
+def matrix_csv(
+    matrix: Matrix,
+    notes: Sequence[str] = (),
+    names: Mapping[str, str] | None = None,
+    sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings,
+) -> str:
     """Write the matrix whole: values are JSON text, uncut; strings have quotes only if they read as JSON.
 
-    `notes` are comment lines above the table; `names` are the replicas' names by id.
+    `notes` are comment lines above the table; `names` are the replicas' names by id, `sightings` those of differences
+    by path, in the last columns.
     """
-    heads = ("path", *(_matrix_head(column, names or {}) for column in matrix.columns))
+    times = COLUMNS if sightings else ()
+    heads = ("path", *(_matrix_head(column, names or {}) for column in matrix.columns), *map(head_of, times))
     texts = (
-        [row.path, *(plain_value(each.value) if each.value else cell_text(each) for each in row.cells)]
+        [
+            row.path,
+            *(plain_value(each.value) if each.value else cell_text(each) for each in row.cells),
+            *(f"{cell.value or ''}" for cell in sighting_cells(sightings.get(row.path)) if sightings),
+        ]
         for row in matrix.rows
     )
     return _file(notes, heads, (map(csv_cell, row) for row in texts))

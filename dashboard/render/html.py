@@ -29,6 +29,7 @@ from dashboard.views.blocks import (
     flat_blocks,
 )
 from dashboard.views.glossary import TERMS
+from dashboard.views.since import short_pieces, since_text
 
 BLOCK_STYLES = Path(__file__).with_name("blocks.css").read_text(encoding="utf-8")
 LONGEST = 4_000  # characters of one text: a foreign value can be a megabyte
@@ -162,6 +163,8 @@ def _environment() -> Environment:
         path=_path,
         plain=lambda text: text if isinstance(text, str) else to_plain(text),
         quiet=lambda line: all(piece.style == "muted" for piece in line),
+        short_since=short_pieces,
+        since=since_text,
         slug=lambda text: "-".join(text.lower().split()),
         snippet=lambda text: Markup(escape(visible(text[:LONGEST_SNIPPET]))),  # noqa: S704  # its line breaks stay
         together=lambda text: Markup(escape(_BREAKS.sub("\N{NO-BREAK SPACE}", _clean(text)))),  # noqa: S704

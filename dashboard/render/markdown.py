@@ -31,6 +31,7 @@ from dashboard.views.blocks import (
     flat_blocks,
 )
 from dashboard.views.context import context_line
+from dashboard.views.since import since_cell
 
 MOST_CHARACTERS = 60_000  # GitHub refuses comments of more than 65,536
 LONGEST = 1000  # characters of one sentence
@@ -245,7 +246,8 @@ def _piece(piece: Piece, *, may_be_code: bool) -> str:
 
 def _differences(table: DifferenceTable, under: str) -> _Written:
     columns = table.matrix.columns[:MOST_COLUMNS]
-    head = _head(["setting", *(_title(column, table) for column in columns)], [False] * (len(columns) + 1))
+    titles = ["setting", *(_title(column, table) for column in columns), *(["since"] if table.sightings else [])]
+    head = _head(titles, [False] * len(titles))
     hidden = len(table.matrix.columns) - MOST_COLUMNS
     notes = [*table.notes, *([f"{count(hidden, 'more column')} left out."] if hidden > 0 else [])]
     rows = [_difference(row, table) for row in table.matrix.rows]
@@ -264,7 +266,8 @@ def _difference(row: Row, table: DifferenceTable) -> str:
         f"**{within(cell_text(cell))}**" if cell.value and cell.state == "differs" else within(cell_text(cell))
         for cell in row.cells[:MOST_COLUMNS]
     )
-    return _row([f"{sign}{within(row.path)}", *cells])
+    since = [since_cell(table.sightings.get(row.path)).text] if table.sightings else []
+    return _row([f"{sign}{within(row.path)}", *cells, *since])
 
 
 def _chart(chart: Chart, under: str) -> _Written:

@@ -11,6 +11,7 @@ from pydantic import GetCoreSchemaHandler, PlainSerializer
 from pydantic_core import CoreSchema, core_schema
 
 from dashboard.analysis.documents.contract import ADDED, Contract, Extended, JsonObject, Key, Native
+from dashboard.analysis.documents.findings import SIGHTING_KEYS, sighted
 from dashboard.compare.columns import Column as MatrixColumn
 from dashboard.compare.matrix import Cell as MatrixCell
 from dashboard.compare.matrix import Row as MatrixRow
@@ -106,7 +107,10 @@ def _marks(table: Table) -> tuple[Mark, ...]:
 
 
 def _rows(table: DifferenceTable) -> tuple[Extended, ...]:
-    return tuple(Extended(row, {"severity": table.kinds.get(row.path)}) for row in table.matrix.rows)
+    return tuple(
+        Extended(row, {"severity": table.kinds.get(row.path), **sighted(table.sightings.get(row.path))})
+        for row in table.matrix.rows
+    )
 
 
 def _kind(name: str) -> Key:
@@ -136,6 +140,7 @@ CONTRACT.object(
     "path differs",
     Key("severity", str | None, ADDED, "of the finding that names it"),
     "cells",
+    *SIGHTING_KEYS,
     name="MatrixRow",
 )
 CONTRACT.object(

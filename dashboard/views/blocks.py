@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
 from dashboard.compare import Matrix
 from dashboard.fleet.pieces import Piece, Style, Target, Text, to_plain
+from dashboard.fleet.sightings import Sighting
 from dashboard.views.context import Context
 
 MOST_COLUMNS = 24  # of a matrix; CSV has all
@@ -197,6 +199,9 @@ def value_of(cell: Cell, column: Column) -> Value | None:
 class DifferenceTable:
     """A difference matrix. `kinds` are severities by path, `names` those of replicas by id.
 
+    `sightings` are by path, `column_sightings` by the key of a column; both are empty without a history. Ages count
+    from `now`; without it times are shown.
+
     On a page its settings are links to the page Compare of `pool`; where it `is_interactive`, its cells are clicked.
     """
 
@@ -208,6 +213,9 @@ class DifferenceTable:
     notes: tuple[str, ...] = ()
     pool: str = ""
     is_interactive: bool = False
+    sightings: Mapping[str, Sighting] = field(default_factory=dict)
+    column_sightings: Mapping[str, Sighting] = field(default_factory=dict)
+    now: datetime | None = None
 
 
 class Bar(NamedTuple):

@@ -18,6 +18,7 @@ from dashboard.compare.prefix import short_name
 from dashboard.fleet import ReplicaState, SettingChange
 from dashboard.fleet.formatting import STATE_WORDS, count, first_of, middle_cut, one_line, setting_text
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, plain, to_plain
+from dashboard.fleet.sightings import Sighting
 from dashboard.rules.findings import Finding, OutcomeKind
 from dashboard.views import changes_text as text
 from dashboard.views.blocks import Cell, Column, Entries, Entry, Table, Tone, data_cell
@@ -47,12 +48,16 @@ FIELD_VERBS = {"state": "changed state", "version": "changed version", "pool": "
 
 
 class Sides(NamedTuple):
-    """Makes targets in the fleet that has what they name. `names` is by replica id; the choices name the snapshots."""
+    """Makes targets in the fleet that has what they name. `names` is by replica id; the choices name the snapshots.
+
+    `sightings` of findings are by fingerprint.
+    """
 
     names: Mapping[str, str]
     before: tuple[tuple[str, str], ...]
     after: tuple[tuple[str, str], ...]
     removed: frozenset[str]
+    sightings: Mapping[str, Sighting]
 
     def replicas(self, replicas: Iterable[str], most: int) -> Text:
         """Name replicas, of many the first ones; removed ones are linked in the fleet before."""
@@ -68,7 +73,9 @@ class Sides(NamedTuple):
 def sides_of(changes: Changes) -> Sides:
     """Return how both fleets of a comparison are linked."""
     before, after = (((SNAPSHOT, each.snapshot or LIVE),) for each in (changes.before, changes.after))
-    return Sides(changes.names, before, after, frozenset(each.replica.id for each in changes.replicas.removed))
+    removed = frozenset(each.replica.id for each in changes.replicas.removed)
+    sightings = {**changes.before.sightings.findings, **changes.after.sightings.findings}
+    return Sides(changes.names, before, after, removed, sightings)
 
 
 def finding_entries(change: str, found: Iterable[OneSidedFinding | PersistingFinding], sides: Sides) -> Entries:
@@ -84,7 +91,13 @@ def finding_entries(change: str, found: Iterable[OneSidedFinding | PersistingFin
             tone = TONES[each.other_side] if change == "gone" else Tone(finding.severity)
             lines = tuple(_one_sided(each, sides, is_new=change == "new"))
         grouped[finding.rule, finding.sentence, tone, lines].append(finding)
-        rows.append((data_cell(change), *finding_row(finding, sides.names), data_cell(tuple(map(to_plain, lines)))))
+        rows.append(
+            (
+                data_cell(change),
+                *finding_row(finding, sides.names, sides.sightings),
+                data_cell(tuple(map(to_plain, lines))),
+            )
+        )
     items = []
     for (rule, _, tone, lines), same in grouped.items():
         named = Piece(rule_title(rule), Style.MUTED, sides.target(Kind.RULE, rule, is_before=change == "gone"))

@@ -54,7 +54,7 @@ def compare_report(
     own = pool_named(fleet, pool)
     members = members_of(fleet, own)
     found = compare_chosen(fleet, own, choice)
-    cohorts = cohorts_table(own, {each.id: each for each in members}, slug(pool))
+    cohorts = cohorts_table(own, {each.id: each for each in members}, slug(pool), found.cohort_sightings)
     return View(
         title="Compare",
         headline=own.name,

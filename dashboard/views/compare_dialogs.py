@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare import ValueHolders, group_by_value
@@ -14,9 +15,10 @@ from dashboard.views.blocks import Block, Entries, Entry, Paragraph, Tone
 from dashboard.views.finding_text import rule_title
 from dashboard.views.names import replica_names, replica_text
 from dashboard.views.pages import COMPARE, CONVERGE, POOL, REFERENCE, SETTINGS
-from dashboard.views.pool_comparison import findings_by_path
+from dashboard.views.pool_comparison import cohort_sightings, difference_sightings, findings_by_path
 from dashboard.views.setting_replicas import origin_text
 from dashboard.views.settings import origins_text
+from dashboard.views.since import since_paragraphs
 from dashboard.views.trait_text import trait_paragraphs
 from dashboard.vllm.field_reference import known_sentences
 
@@ -24,14 +26,15 @@ MOST_TEXTS = 10  # reported texts of a value of which only a part is compared
 MOST_NAMES = 60  # replicas per value; the page Replicas has all
 
 
-def setting_blocks(fleet: Fleet, pool: Pool, path: str) -> tuple[Block, ...]:
-    """Return every value of a setting in a pool, and the findings about it."""
+def setting_blocks(fleet: Fleet, pool: Pool, path: str, now: datetime | None = None) -> tuple[Block, ...]:
+    """Return every value of a setting in a pool, and the findings about it. Ages count from `now`."""
     replicas = {each.id: each for each in fleet.replicas}
     every = Piece("values in all pools", target=page(SETTINGS, path=path))
     where = (Piece(path, Style.CODE), Piece(" in "), Piece(pool.name, Style.STRONG), Piece(" · "), every)
     head = Paragraph((*where, *plain(f". {sentence}")) if (sentence := known_sentences().get(path)) else where)
     found = findings_by_path(fleet.inspection, pool.name).get(path, ())
-    findings = (Entries(tuple(map(_finding, found))),) if found else ()
+    since = since_paragraphs(difference_sightings(fleet, pool).get(path), now, "Differs")
+    findings = (*since, *((Entries(tuple(map(_finding, found))),) if found else ()))
     if path == FINGERPRINT:
         hint = plain("Each engine computes these digests: see the page of the replica.")
         return (head, *findings, Paragraph(hint, Tone.INFO))
@@ -41,12 +44,13 @@ def setting_blocks(fleet: Fleet, pool: Pool, path: str) -> tuple[Block, ...]:
     return (head, *findings, Entries(tuple(_value(each, path, pool, replicas) for each in values)))
 
 
-def cohort_blocks(fleet: Fleet, pool: Pool, own: Cohort) -> tuple[Block, ...]:
-    """Return the replicas of a cohort, and the settings that distinguish it."""
+def cohort_blocks(fleet: Fleet, pool: Pool, own: Cohort, now: datetime | None = None) -> tuple[Block, ...]:
+    """Return the replicas of a cohort, and the settings that distinguish it. Ages count from `now`."""
     names = replica_names(fleet)
     number = Piece(count(len(own.replicas), "replica"), Style.STRONG)
     blocks: list[Block] = [
-        Paragraph((cohort(own.letter, pool.name), Piece(" "), number, Piece(" of "), Piece(pool.name, Style.STRONG)))
+        Paragraph((cohort(own.letter, pool.name), Piece(" "), number, Piece(" of "), Piece(pool.name, Style.STRONG))),
+        *since_paragraphs(cohort_sightings(fleet, pool).get(own.letter), now),
     ]
     if own.distinguishing:
         settings = "\n".join(f"{path} = {whole_text(*value)}" for path, value in own.distinguishing.items())

@@ -27,6 +27,7 @@ from dashboard.views.finding_entries import side_of, where_of
 from dashboard.views.finding_list import FindingList, ListedFinding
 from dashboard.views.finding_text import are_few, named_cohorts, remarks
 from dashboard.views.names import brief, replica_text
+from dashboard.views.since import COLUMN, since_cell
 
 MOST_GROUPS = 24  # of replicas that are unreadable for the same reason
 MOST_NAMED = 12  # replicas that one entry names
@@ -61,16 +62,20 @@ def unread_entries(replicas: Iterable[Replica], most: int = MOST_GROUPS) -> tupl
 
 def suppressed_blocks(fleet: Fleet, known: FindingList) -> tuple[Block, ...]:
     """Return the suppressed findings, the first to expire first, expired suppressions, and entries without effect."""
-    expired = _expired(fleet.inspection.findings, known.names)
+    expired = _expired(fleet.inspection.findings, known)
     notes: tuple[Block, ...] = (*expired, *(Paragraph(plain(note), Tone.WARNING) for note in fleet.inspection.notes))
     if not known.suppressed:
         return (Paragraph(plain("No suppressed findings.")), *notes)
     found = sorted(known.suppressed, key=lambda each: _texts(each.finding)[1])
     left = len(found) - MOST_ROWS
-    rows = tuple(_suppressed(each, known.names) for each in found[:MOST_ROWS])
+    rows = [_suppressed(each, known.names) for each in found[:MOST_ROWS]]
+    columns: tuple[Column, ...] = _SUPPRESSED
+    if any(each.sighting for each in found):
+        columns = (*columns, COLUMN)
+        rows = [(*row, since_cell(each.sighting)) for row, each in zip(rows, found, strict=False)]
     note = f"{left:,} more not listed." if left > 0 else ""
-    data = _suppressed_data((each.finding for each in found), known.names)
-    return (Table("suppressed", "Suppressed findings", _SUPPRESSED, rows, note, data), *notes)
+    data = _suppressed_data((each.finding for each in found), known)
+    return (Table("suppressed", "Suppressed findings", columns, tuple(rows), note, data), *notes)
 
 
 def ignored_blocks(fleet: Fleet) -> tuple[Paragraph, ...]:
@@ -146,17 +151,17 @@ def _texts(finding: Finding) -> tuple[str, str, str]:
     return (brief(by.owner), f"{by.until}", one_line(by.reason)) if by else ("", "", "")
 
 
-def _suppressed_data(found: Iterable[Finding], names: Mapping[str, str]) -> Table:
+def _suppressed_data(found: Iterable[Finding], known: FindingList) -> Table:
     columns = (*COLUMNS, Column("owner"), Column("until"), Column("reason"))
     rows = [
-        (*finding_row(each, names), *map(data_cell, (by.owner, f"{by.until}", by.reason)))
+        (*finding_row(each, known.names, known.sightings), *map(data_cell, (by.owner, f"{by.until}", by.reason)))
         for each in found
         if (by := each.suppression)
     ]
     return Table("suppressed", "Suppressed findings", columns, tuple(rows))
 
 
-def _expired(findings: Iterable[Finding], names: Mapping[str, str]) -> Iterator[Entries]:
+def _expired(findings: Iterable[Finding], known: FindingList) -> Iterator[Entries]:
     """Yield the findings whose suppression expired, in one list."""
     found = [each for each in findings if each.expired]
     items = tuple(
@@ -168,4 +173,4 @@ def _expired(findings: Iterable[Finding], names: Mapping[str, str]) -> Iterator[
         for each in found
     )
     if items:
-        yield Entries(items, findings_data(found, names))
+        yield Entries(items, findings_data(found, known.names, known.sightings))

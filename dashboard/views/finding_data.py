@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 
+from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Finding
 from dashboard.views.blocks import Cell, Column, Table, Value, data_cell
 from dashboard.views.finding_text import cohorts_text, named_cohorts
+from dashboard.views.since import COLUMNS as SINCE
+from dashboard.views.since import sighting_cells
 
 FINDINGS = "findings"  # one file has the findings of all lists
 COLUMNS = (
@@ -27,17 +30,28 @@ COLUMNS = (
     Column("is_rollout"),
     Column("unknown", is_number=True),
     Column("total", is_number=True),
+    *SINCE,
 )
 
 
 def findings_data(
-    found: Iterable[Finding], names: Mapping[str, str], *, name: str = FINDINGS, caption: str = "Findings"
+    found: Iterable[Finding],
+    names: Mapping[str, str],
+    sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings,
+    *,
+    name: str = FINDINGS,
+    caption: str = "Findings",
 ) -> Table:
-    """Return a row for each finding, with all its pools and replicas. `names` is by the replicas' ids."""
-    return Table(name, caption, COLUMNS, tuple(finding_row(each, names) for each in found))
+    """Return a row for each finding, with all its pools and replicas.
+
+    `names` is by the replicas' ids, `sightings` by fingerprint.
+    """
+    return Table(name, caption, COLUMNS, tuple(finding_row(each, names, sightings) for each in found))
 
 
-def finding_row(finding: Finding, names: Mapping[str, str]) -> tuple[Cell, ...]:
+def finding_row(
+    finding: Finding, names: Mapping[str, str], sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings
+) -> tuple[Cell, ...]:
     """Return the cells of one finding; replicas and addresses are in the order of its cohorts."""
     cohorts = named_cohorts(finding, names)
     rule = BY_ID.get(finding.rule)
@@ -61,4 +75,5 @@ def finding_row(finding: Finding, names: Mapping[str, str]) -> tuple[Cell, ...]:
         finding.unknown,
         finding.total,
     )
-    return tuple(map(data_cell, values))
+    sighting = sightings.get(finding.fingerprint) if sightings else None
+    return (*map(data_cell, values), *sighting_cells(sighting))

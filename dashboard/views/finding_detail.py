@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
@@ -19,6 +20,7 @@ from dashboard.views.finding_text import remarks, rule_title, with_code
 from dashboard.views.names import brief
 from dashboard.views.rule_page import rule_section
 from dashboard.views.setting_replicas import affected_section
+from dashboard.views.since import since_paragraphs
 from dashboard.views.trait_text import trait_paragraphs
 
 MOST_NAMED = 60  # replicas of one finding by name
@@ -50,8 +52,13 @@ class Members(NamedTuple):
         return Target(Kind.SETTING, path, own) if own else None
 
 
-def finding_section(fleet: Fleet, known: FindingList, listed: ListedFinding, choices: Choices) -> Section:
-    """Return all about one finding. Links within the page keep the `choices` of the URL."""
+def finding_section(
+    fleet: Fleet, known: FindingList, listed: ListedFinding, choices: Choices, now: datetime | None = None
+) -> Section:
+    """Return all about one finding. Links within the page keep the `choices` of the URL.
+
+    Its age counts from `now`; without it only times are shown.
+    """
     finding = listed.finding
     members = Members(
         known.names,
@@ -70,7 +77,8 @@ def finding_section(fleet: Fleet, known: FindingList, listed: ListedFinding, cho
     if finding.rule in BY_ID:
         parts.append(rule_section(BY_ID[finding.rule], finding.context))
     shared = trait_paragraphs(fleet, finding.replicas, finding.pools)
-    blocks = (_banner(finding, choices), *_replicas(finding, members), *shared, *_same(known, listed, choices))
+    since = since_paragraphs(listed.sighting, now)
+    blocks = (_banner(finding, choices), *since, *_replicas(finding, members), *shared, *_same(known, listed, choices))
     return Section(finding_anchor(listed.key), "", (*blocks, *_remarks(fleet, finding)), tuple(parts))
 
 

@@ -1,17 +1,19 @@
 """Findings as entries of a list: pool and sentence, replicas, cause, fix, notes."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import count, first_of, iso, natural
 from dashboard.fleet.formatting import joined as joined_text
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, cohort, joined, plain, replica, section
+from dashboard.fleet.sightings import Sighting
 from dashboard.rules.findings import CohortShare, Confidence, Finding, Inspection, Remedy
 from dashboard.views.blocks import Entries, Entry, Tone
 from dashboard.views.domain_text import context_text
 from dashboard.views.finding_data import findings_data
-from dashboard.views.finding_list import Group, ListedFinding
+from dashboard.views.finding_list import Group, ListedFinding, newest_of
 from dashboard.views.finding_text import (
     are_few,
     assumed,
@@ -24,6 +26,7 @@ from dashboard.views.finding_text import (
     with_code,
 )
 from dashboard.views.names import brief, names_of
+from dashboard.views.since import since_pieces, whole_since_pieces
 
 MOST_POOLS = 2  # pools in the head of one entry; more are counted there, and named below
 MOST_PLACES = 12  # pools or replicas that a line names
@@ -48,9 +51,16 @@ def finding_anchor(key: str) -> str:
 
 
 def row_entries(
-    groups: Iterable[Group], names: Mapping[str, str], choices: tuple[tuple[str, str], ...], opened: str | None
+    groups: Iterable[Group],
+    names: Mapping[str, str],
+    choices: tuple[tuple[str, str], ...],
+    opened: str | None,
+    now: datetime | None = None,
 ) -> Entries:
-    """Return one row a group for the page Findings. Links keep the `choices` of the URL; `opened` is a key."""
+    """Return one row a group for the page Findings. Links keep the `choices` of the URL; `opened` is a key.
+
+    Ages count from `now`; without it times are shown.
+    """
     items = []
     for group in groups:
         findings = _findings(group)
@@ -63,7 +73,9 @@ def row_entries(
                 tone=Tone(findings[0].severity),
                 head=findings[0].text,
                 side=side_of(findings, names),
-                lines=((Piece(rule_title(findings[0].rule)), *tags(findings[0])),),
+                lines=(
+                    (Piece(rule_title(findings[0].rule)), *tags(findings[0]), *since_pieces(newest_of(group), now)),
+                ),
                 target=Target(Kind.FINDING, opened if opened and is_current else keys[0], choices=choices),
                 where=where,
                 is_current=is_current,
@@ -83,18 +95,25 @@ def tags(finding: Finding) -> Text:
     return tuple(piece for word in words for piece in (Piece(" "), Piece(word, Style.TAG)))
 
 
-def brief_entries(groups: Iterable[Group], names: Mapping[str, str], *, is_linked: bool = False) -> Entries:
-    """Return findings with their cause. `is_linked`: one line each, which leads to the full entry in the same view."""
-    items, every = [], []
+def brief_entries(
+    groups: Iterable[Group], names: Mapping[str, str], now: datetime | None = None, *, is_linked: bool = False
+) -> Entries:
+    """Return findings with their cause. `is_linked`: one line each, which leads to the full entry in the same view.
+
+    Ages count from `now`; without it times are shown.
+    """
+    items: list[Entry] = []
+    every: list[ListedFinding] = []
     for group in groups:
         findings, key = _findings(group), group[0].key
         first = findings[0]
         target = section(finding_anchor(key)) if is_linked else Target(Kind.FINDING, key)
         limits = [*filter(None, [assumed(first)]), *(["Rollout in progress."] if first.is_rollout else [])]
+        side = (*side_of(findings, names), *since_pieces(newest_of(group), now, before="\n"))
         lines = () if is_linked else (with_code(first.why), *map(plain, limits))
-        items.append(Entry(Tone(first.severity), head_of(findings, target), side_of(findings, names), lines))
-        every += findings
-    return Entries(tuple(items), findings_data(every, names))
+        items.append(Entry(Tone(first.severity), head_of(findings, target), side, lines))
+        every += group
+    return Entries(tuple(items), findings_data(_findings(every), names, sightings_of(every)))
 
 
 def full_entries(
@@ -105,9 +124,14 @@ def full_entries(
     `listed` are the findings for programs, if they are more than those of the groups.
     """
     own = list(groups)
-    every = [each for group in own for each in group] if listed is None else listed
+    every = [each for group in own for each in group] if listed is None else list(listed)
     items = tuple(_full(bundle, context) for bundle in bundled(own))
-    return Entries(items, findings_data(_findings(every), context.names))
+    return Entries(items, findings_data(_findings(every), context.names, sightings_of(every)))
+
+
+def sightings_of(listed: Iterable[ListedFinding]) -> dict[str, Sighting]:
+    """Return the sightings of findings by fingerprint."""
+    return {each.finding.fingerprint: each.sighting for each in listed if each.sighting}
 
 
 def where_of(finding: Finding) -> str:
@@ -181,7 +205,7 @@ def _full(bundle: Sequence[Group], context: FindingContext) -> Entry:
     ids = [each.finding.id for own in bundle for each in own]
     notes = [line for key in ids for line in note_lines(context.notes.get(key), context.before_notes.get(key))]
     lines = [
-        (Piece(rule_title(first.rule), Style.MUTED),),
+        (Piece(rule_title(first.rule), Style.MUTED), *whole_since_pieces(newest_of(group))),
         *replica_lines(findings, context.names),
         *([_labelled("Where", plain(f"{_first_places(pools)}."))] if len(pools) > MOST_POOLS else []),
         *_others(bundle[1:]),

@@ -1,6 +1,7 @@
 """The page Findings: the list, the finding that is open, the outcomes of all rules; and its export."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import count, first_of
@@ -22,6 +23,7 @@ from dashboard.views.findings_summary import (
 from dashboard.views.glossary import COHORT, SEVERITY, glossary
 from dashboard.views.names import MOST_NAMED, brief, names_of
 from dashboard.views.rule_outcomes import error_blocks, outcome_table
+from dashboard.views.since import COLUMN, since_cell
 
 EVERYTHING = FindingFilter()
 MOST_TABLE_ROWS = 2_000  # of the table of all findings
@@ -58,24 +60,29 @@ def findings_report(fleet: Fleet, chosen: FindingFilter = EVERYTHING, *, name: s
         title="Findings",
         headline=findings_title(fleet.inspection),
         lead=f"{findings_lead(fleet)}.{hidden}",
-        context=context_of(
-            fleet, name=name, filters=[(key, str(value)) for key, value in chosen._asdict().items() if value]
-        ),
+        context=context_of(fleet, name=name, filters=chosen.choices),
         parts=tuple(parts),
     )
 
 
 def list_section(
-    known: FindingList, found: Sequence[ListedFinding], choices: tuple[tuple[str, str], ...], opened: str | None
+    known: FindingList,
+    found: Sequence[ListedFinding],
+    choices: tuple[tuple[str, str], ...],
+    opened: str | None,
+    now: datetime | None = None,
 ) -> Section:
-    """Return the list on the page. `found` are the findings that match, `choices` what links keep of the URL."""
+    """Return the list on the page. `found` are the findings that match, `choices` what links keep of the URL.
+
+    Ages count from `now`; without it times are shown.
+    """
     groups = group_findings(found)
     total = len(known.active)
     shown = f"{len(found):,} of {count(total, 'finding')} shown" if len(found) < total else count(total, "finding")
     together = f" in {count(len(groups), 'entry', 'entries')}" if len(groups) < len(found) else ""
     left = len(groups) - MOST_ROWS
     more = f" {left:,} more entries not shown: use the filters." if left > 0 else ""
-    entries = row_entries(groups[:MOST_ROWS], known.names, choices, opened)
+    entries = row_entries(groups[:MOST_ROWS], known.names, choices, opened, now)
     return Section("findings", "", (entries, Paragraph((Piece(f"{shown}{together}.{more}", Style.MUTED),))))
 
 
@@ -119,19 +126,23 @@ def severity_parts(listed: Sequence[ListedFinding], context: FindingContext) -> 
 def findings_table(known: FindingList) -> Table:
     """Return all active findings, a row each, the worst first."""
     found = [each.finding for each in known.active]
-    columns = (Column("Finding"), Column("Rule"), Column("Where"), Column("Replicas"))
+    has_since = any(each.sighting for each in known.active)
+    columns = (Column("Finding"), Column("Rule"), Column("Where"), Column("Replicas"), *([COLUMN] if has_since else []))
     rows = [
         (
             Cell(each.sentence, Tone(each.severity)),
             Cell(each.rule),
             Cell(where_of(each)),
             Cell(first_of(map(brief, names_of(each.replicas, known.names)), MOST_NAMED)),
+            *([since_cell(listed.sighting)] if has_since else []),
         )
-        for each in found[:MOST_TABLE_ROWS]
+        for listed in known.active[:MOST_TABLE_ROWS]
+        for each in [listed.finding]
     ]
     left = len(found) - MOST_TABLE_ROWS
     note = f"{left:,} more not listed." if left > 0 else ""
-    return Table(FINDINGS, "All findings", columns, tuple(rows), note, findings_data(found, known.names))
+    data = findings_data(found, known.names, known.sightings)
+    return Table(FINDINGS, "All findings", columns, tuple(rows), note, data)
 
 
 def _none(fleet: Fleet, known: FindingList) -> Section:

@@ -25,8 +25,9 @@ TOPICS: Mapping[str, Topic] = {
     ),
     pages.FINDINGS: Topic(
         "What is wrong, on which replicas, with which effect and fix?",
-        "A finding has its evidence, remedy, rule, and the form to accept it until a date. The lists below have the "
-        "rules that passed, were skipped (with the reason) or do not apply.",
+        "A finding has its evidence, remedy, rule, and the form to accept it until a date. With a history it has its "
+        "age, and New keeps what came in the last hour, 24 h or 7 days. The lists below have the rules that passed, "
+        "were skipped (with the reason) or do not apply.",
     ),
     pages.COMPARE: Topic(
         "Which settings differ within a pool, and can its replicas share prefixes?",

@@ -1,6 +1,7 @@
 """The page Overview: the fleet in six numbers, its pools, the top findings, and replicas with incomplete data."""
 
 from collections.abc import Mapping
+from datetime import datetime
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare import SharingVerdict
@@ -32,25 +33,28 @@ NUMBERS, POOLS, FIRST, UNREAD = "numbers", "pools", "first", "not-read"  # ancho
 MOST_UNREAD = 8  # groups of replicas with incomplete data
 
 
-def overview_report(fleet: Fleet, name: str = "", sort: str = "") -> View:
-    """Return the view of a fleet. `name` is the snapshot's; `sort` is one of the table of pools, empty: by urgency."""
-    now, verdicts = fleet_summary.summarize(fleet), sharing_verdicts(fleet)
-    order = {pool.name: verdicts[pool.name] for pool in pools_by_urgency(fleet, verdicts, now.by_pool)}
-    incomplete = Section(UNREAD, "Incomplete data", unread_entries(now.unread, MOST_UNREAD))
+def overview_report(fleet: Fleet, name: str = "", sort: str = "", now: datetime | None = None) -> View:
+    """Return the view of a fleet. `name` is the snapshot's; `sort` is one of the table of pools, empty: by urgency.
+
+    Ages count from `now`; without it times are shown.
+    """
+    summary, verdicts = fleet_summary.summarize(fleet), sharing_verdicts(fleet)
+    order = {pool.name: verdicts[pool.name] for pool in pools_by_urgency(fleet, verdicts, summary.by_pool)}
+    incomplete = Section(UNREAD, "Incomplete data", unread_entries(summary.unread, MOST_UNREAD))
     return View(
         title="Overview",
-        headline=fleet_summary.fleet_title(now),
-        lead=more_words(fleet, now, order),
+        headline=fleet_summary.fleet_title(summary),
+        lead=more_words(fleet, summary, order),
         context=context_of(fleet, name=name),
         parts=(
-            Section(NUMBERS, "Summary", (Figures(overview_figures(fleet, now)),)),
+            Section(NUMBERS, "Summary", (Figures(overview_figures(fleet, summary)),)),
             *(
-                [Section(POOLS, "Pools", (sort_table(pools_table(fleet, now, verdicts), sort, pages.OVERVIEW),))]
+                [Section(POOLS, "Pools", (sort_table(pools_table(fleet, summary, verdicts), sort, pages.OVERVIEW),))]
                 if fleet.pools
                 else []
             ),
-            _top_findings(fleet, now),
-            *([incomplete] if now.unread else []),
+            _top_findings(fleet, summary, now),
+            *([incomplete] if summary.unread else []),
             glossary((POOL, COHORT, BASIS)),
         ),
     )
@@ -86,9 +90,10 @@ def overview_figures(fleet: Fleet, now: FleetSummary) -> tuple[Figure, ...]:
     )
 
 
-def _top_findings(fleet: Fleet, now: FleetSummary) -> Section:
+def _top_findings(fleet: Fleet, summary: FleetSummary, now: datetime | None) -> Section:
     found = top_findings(list_findings(fleet))
-    blocks: list[Block] = [brief_entries(found.groups, found.names)] if found.groups else [calm_paragraph(fleet, now)]
+    listed = brief_entries(found.groups, found.names, now)
+    blocks: list[Block] = [listed] if found.groups else [calm_paragraph(fleet, summary)]
     if found.left:
         number = count(found.left, "more finding" if found.groups else "finding")
         blocks.append(Paragraph((Piece(number, target=page(pages.FINDINGS)),)))

@@ -52,6 +52,7 @@ SOURCE = "source"
 COHORTS = "cohorts"  # letters
 SORT = "sort"  # a column; after `-` from its largest value
 FINDING = "finding"
+NEW = "new"  # a range of time in which findings and differences came
 SEVERITY = "severity"
 FAMILY = "family"
 RULE = "rule"
@@ -63,7 +64,7 @@ CONVERGE = "converge"  # the target of a what-if
 # Choices that a page reads; it ignores all others.
 KNOWN = {
     OVERVIEW: {SORT},
-    FINDINGS: {SEARCH, POOL, SEVERITY, FAMILY, RULE, RULES, FINDING, SORT},
+    FINDINGS: {SEARCH, POOL, SEVERITY, FAMILY, RULE, NEW, RULES, FINDING, SORT},
     COMPARE: {POOL, CHOSEN, SHOW, SEARCH, SECTION, ORIGIN, REFERENCE, COLUMNS, PATH, COHORT, CONVERGE},
     CAPACITY: {POOL, MEASURE, LENGTH, PER},
     REPLICAS: {SEARCH, POOL, STATE, VERSION, COHORTS, SEVERITY, SOURCE, SORT, COLUMNS},
@@ -72,7 +73,7 @@ KNOWN = {
     SEARCH_PAGE: {SEARCH},
     HELP: {ABOUT},
     REPLICA_PAGE: {REPLICA, TAB, SETTING, SECTION, SHOW},
-    REVIEW: {FROM},
+    REVIEW: {FROM, NEW, SORT},
     SNAPSHOTS: {SEARCH, MANAGE},
     CHANGES: {FROM, TO},
 }

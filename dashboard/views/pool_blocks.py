@@ -1,20 +1,26 @@
 """One pool as blocks: whether its replicas share prefixes, its cohorts, its difference matrix."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from dashboard.compare import Matrix, Share, SharingCell, SharingVerdict, cause_text
 from dashboard.compare.sharing import MOST_COHORTS, Cause, compare_cohorts
 from dashboard.fleet import Cohort, Pool, Replica
 from dashboard.fleet.formatting import count, first_of, setting_text
 from dashboard.fleet.pieces import Kind, Piece, Style, Target
+from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.views.blocks import Block, Cell, Column, DifferenceTable, Paragraph, Table, Tone, list_cell, number_cell
 from dashboard.views.capacity_text import name_of
 from dashboard.views.names import brief, names_of
 from dashboard.views.pool_comparison import Comparison
 from dashboard.views.sharing import ABOUT, SHARE_WORDS, SPLIT, group_lines
+from dashboard.views.since import COLUMN as SINCE
+from dashboard.views.since import COLUMNS as TIMES
+from dashboard.views.since import sighting_cells, since_cell
 
 MOST_NAMED = 12  # replicas of one cohort by name
 MOST_SETTINGS = 4  # that distinguish a cohort
+_COHORTS = (Column("Cohort"), Column("Replicas", is_number=True), Column("Distinguished by"), Column("Names"))
 MEASURED_IN_PART = "hash alike where measured"  # as the sentence about the pool says
 
 
@@ -67,16 +73,26 @@ def _sharing_cell(cell: SharingCell, worst: Tone, *, is_mixed: bool) -> Cell:
     return Cell(word, tones.get(cell.share, worst), hint=hint)
 
 
-def cohorts_table(pool: Pool, replicas: Mapping[str, Replica], slug: str) -> Table:
-    """Return the cohorts of a pool: replicas, distinguishing settings, names."""
+def cohorts_table(
+    pool: Pool, replicas: Mapping[str, Replica], slug: str, sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings
+) -> Table:
+    """Return the cohorts of a pool: replicas, distinguishing settings, names, since when. `sightings` are by letter."""
+    rows = [_cohort_row(cohort, pool, replicas) for cohort in pool.cohorts]
+    seen = [sightings.get(cohort.letter) for cohort in pool.cohorts]
     unread = len(pool.replicas) - sum(len(cohort.replicas) for cohort in pool.cohorts)
-    return Table(
+    table = Table(
         name=f"cohorts-{slug}",
         caption=f"Cohorts of {name_of(pool.name)}",
-        columns=(Column("Cohort"), Column("Replicas", is_number=True), Column("Distinguished by"), Column("Names")),
-        rows=tuple(_cohort_row(cohort, pool, replicas) for cohort in pool.cohorts),
+        columns=_COHORTS,
+        rows=tuple(rows),
         note=f"{count(unread, 'replica')} never read, in no cohort." if unread else "",
     )
+    if not sightings:
+        return table
+    times = [(*row, *sighting_cells(each)) for row, each in zip(rows, seen, strict=True)]
+    data = replace(table, columns=(*_COHORTS, *TIMES), rows=tuple(times))
+    shown = [(*row, since_cell(each)) for row, each in zip(rows, seen, strict=True)]
+    return replace(table, columns=(*_COHORTS, SINCE), rows=tuple(shown), data=data)
 
 
 def _cohort_row(cohort: Cohort, pool: Pool, replicas: Mapping[str, Replica]) -> tuple[Cell, ...]:
@@ -104,4 +120,15 @@ def difference_table(
 ) -> DifferenceTable:
     """Return a matrix of a pool; settings of findings are marked with their severity."""
     kinds = {path: str(kind) for path, kind in found.named.items()}
-    return DifferenceTable(name, caption, matrix, names, kinds, (*notes,), pool.name)
+    return DifferenceTable(
+        name,
+        caption,
+        matrix,
+        names,
+        kinds,
+        (*notes,),
+        pool.name,
+        sightings={row.path: found.sightings[row.path] for row in matrix.rows if row.path in found.sightings},
+        column_sightings=found.cohort_sightings,
+        now=found.now,
+    )

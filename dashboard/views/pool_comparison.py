@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ from dashboard.compare.sharing import Cause
 from dashboard.fleet import Document, Pool, Replica
 from dashboard.fleet.formatting import count, first_of, natural
 from dashboard.fleet.pieces import Text
+from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.rules.domain import Domain
 from dashboard.rules.findings import Finding, Inspection, Severity
 from dashboard.rules.subject import FINGERPRINT
@@ -80,7 +82,8 @@ class Comparison(NamedTuple):
     """A pool as chosen: `prefix` has the rows that decide prefix sharing, `matrix` the settings.
 
     `kind` is the severity of the verdict on sharing. `named` has the worst severity of the settings of findings, and
-    `kind` of those that differ and split the pool.
+    `kind` of those that differ and split the pool. `sightings` are those of the pool's differences by path,
+    `cohort_sightings` those of its cohorts by letter. Ages count from `now`; without it times are shown.
     """
 
     sharing: SharingVerdict
@@ -89,6 +92,9 @@ class Comparison(NamedTuple):
     named: Mapping[str, Severity]
     prefix: Matrix
     matrix: Matrix
+    sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings
+    cohort_sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings
+    now: datetime | None = None
 
 
 def compare_chosen(
@@ -135,7 +141,21 @@ def compare_chosen(
             choice.origin,
             _Origins(fleet.documents, members.values()),
         ),
+        sightings=difference_sightings(fleet, pool),
+        cohort_sightings=cohort_sightings(fleet, pool),
     )
+
+
+def difference_sightings(fleet: Fleet, pool: Pool) -> dict[str, Sighting]:
+    """Return the sightings of a pool's differences by path."""
+    known = fleet.sightings.differences
+    return {each.path: seen for each in pool.differences if (seen := known.get((pool.name, each.path)))}
+
+
+def cohort_sightings(fleet: Fleet, pool: Pool) -> dict[str, Sighting]:
+    """Return the sightings of a pool's cohorts by letter."""
+    known = fleet.sightings.cohorts
+    return {each.letter: seen for each in pool.cohorts if (seen := known.get((pool.name, each.document)))}
 
 
 class _Origins:

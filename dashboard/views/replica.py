@@ -49,6 +49,7 @@ from dashboard.views.replica_settings import (
     settings_blocks,
 )
 from dashboard.views.replicas import best_source
+from dashboard.views.since import since_paragraphs
 
 LONGEST_NAME = 60  # characters
 LONGEST_RESULT = 300
@@ -124,6 +125,7 @@ def replica_report(
     replica, comparison = data.replica, data.comparison
     figures = _figures(fleet, replica, comparison, now)
     shown = settings_blocks(replica, comparison, choice)
+    since = since_paragraphs(fleet.sightings.replicas.get(replica.id), now, "In the fleet")
     title = f"All {count(len(comparison.rows), 'setting')}" if len(comparison.rows) else "Settings"
     return View(
         title="Replica",
@@ -131,7 +133,7 @@ def replica_report(
         lead=" · ".join([middle_cut(one_line(replica.id), LONGEST_NAME), _state_text(replica, comparison)]),
         context=context_of(fleet, name=name, filters=[("replica", replica.id)]),
         parts=(
-            Section("numbers", "Summary", (figures, *_notices(fleet, replica, now))),
+            Section("numbers", "Summary", (figures, *since, *_notices(fleet, replica, now))),
             *data.findings,
             *_contradictions(replica),
             data.engines,

@@ -11,6 +11,7 @@ from dashboard.fleet import Replica, ReplicaState, Role, Source, formatting
 from dashboard.fleet.formatting import STALE_TARGET, count, middle_cut, natural, one_line
 from dashboard.fleet.frames import replicas_frame
 from dashboard.fleet.pieces import Kind, Target, plain
+from dashboard.fleet.sightings import Sighting
 from dashboard.rules.findings import Severity, tally_replicas
 from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Table, Tone, View, data_table, number_cell
 from dashboard.views.context import context_of
@@ -19,6 +20,7 @@ from dashboard.views.fleet_summary import replicas_title, summarize
 from dashboard.views.glossary import COHORT, POOL, glossary
 from dashboard.views.pages import REPLICAS
 from dashboard.views.replica_settings import pool_differences
+from dashboard.views.since import COLUMN, since_cell
 from dashboard.views.sorting import REVERSED, link_head, sort_name, sort_names
 from dashboard.vllm.merging import TRUST
 
@@ -27,10 +29,10 @@ MOST_ROWS = 5_000
 LONGEST = 200  # characters of a foreign text in a cell
 SEVERITIES = tuple(map(str, Severity))
 TITLES = (
-    *("Replica", "State", "Pool", "vLLM", "Findings", "Differs in", "Reason", "Source", "Read", "Role", "Started"),
-    "Address",
+    *("Replica", "State", "Pool", "vLLM", "Findings", "Differs in", "Since", "Reason", "Source", "Read", "Role"),
+    *("Started", "Address"),
 )
-SHORT = ("Replica", "State", "Pool", "vLLM", "Findings", "Differs in")  # columns of the short table
+SHORT = ("Replica", "State", "Pool", "vLLM", "Findings", "Differs in", "Since")  # columns of the short table
 NOTE = (
     "Findings: worst severity, number of findings with it (×), number of milder ones (+). "
     "Differs in: settings that differ from the majority of the pool."
@@ -50,7 +52,7 @@ SEARCHED = (
 )
 CSV_COLUMNS = (
     *("id", "name", "pool", "role", "state", "reason", "version", "started_at", "observed_at", "document", "cohort"),
-    *("best_answer", "differences", "worst", *SEVERITIES, "labels"),
+    *("best_answer", "differences", "worst", *SEVERITIES, "labels", *Sighting._fields),
 )
 
 
@@ -62,6 +64,7 @@ SORTED_BY = {
     "vLLM": "version",
     "Findings": "worst",
     "Differs in": "differences",
+    "Since": "since",
     "Source": "best_answer",
     "Read": "observed_at",
     "Role": "role",
@@ -148,6 +151,7 @@ def replica_rows(fleet: Fleet) -> pd.DataFrame:
             name: pd.Series([getattr(tallies[each.id], name) for each in replicas], dtype="int64")
             for name in SEVERITIES
         },
+        **_sightings(fleet),
     )
     table["text"] = table["name"].str.cat(table[list(SEARCHED)], sep=" ", na_rep="").str.lower()
     times = (table[each].dt.strftime("%Y-%m-%dT%H:%M:%SZ").str.lower() for each in ("observed_at", "started_at"))
@@ -248,7 +252,7 @@ def best_source(sources: Sequence[Source]) -> str | None:
 
 
 def _columns(rows: pd.DataFrame, now: datetime | None) -> dict[Column, list[Cell]]:
-    """Return the cells by column. Reasons and roles are left out where no replica has one to show."""
+    """Return the cells by column. Reasons, roles and times since are left out where no replica has one to show."""
     columns = {
         Column("Replica"): [
             Cell(_cut(name), letter=_cut(letter), target=Target(Kind.REPLICA, key))
@@ -266,6 +270,7 @@ def _columns(rows: pd.DataFrame, now: datetime | None) -> dict[Column, list[Cell
         Column("Differs in", is_number=True): [
             Cell("") if pd.isna(number) else number_cell(f"{number:,}", int(number)) for number in rows["differences"]
         ],
+        COLUMN: [since_cell(each, now) for each in rows["sighting"]],
         Column("Reason"): _cells(rows["detail"]),
         Column("Source", key="Best answer"): _cells(rows["best_answer"]),
         Column("Read"): [
@@ -277,6 +282,7 @@ def _columns(rows: pd.DataFrame, now: datetime | None) -> dict[Column, list[Cell
     }
     unused = {"Role"} if rows["role"].eq(Role.BOTH).all() else set()
     unused |= set() if rows["detail"].ne("").any() else {"Reason"}
+    unused |= set() if rows["since"].notna().any() else {COLUMN.title}
     return {column: cells for column, cells in columns.items() if column.title not in unused}
 
 
@@ -287,6 +293,16 @@ def _findings(worst: str, counts: Sequence[int]) -> Cell:
     number = counts[SEVERITIES.index(worst)]
     milder = sum(counts) - number
     return Cell(f"{worst}{f' ×{number:,}' if number > 1 else ''}{f' +{milder:,}' if milder else ''}", Tone(worst))
+
+
+def _sightings(fleet: Fleet) -> dict[str, "pd.Series[Any]"]:
+    """Return the columns of the sightings; empty without a history."""
+    found = [fleet.sightings.replicas.get(each.id) for each in fleet.replicas]
+    times = {
+        name: pd.Series([each and getattr(each, name) for each in found], dtype="datetime64[ns, UTC]")
+        for name in Sighting._fields
+    }
+    return {"sighting": pd.Series(found, dtype=object), **times}
 
 
 def _failure(replica: Replica) -> str:

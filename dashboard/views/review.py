@@ -15,7 +15,14 @@ from dashboard.views.blocks import Block, Entries, Entry, Figures, Paragraph, Se
 from dashboard.views.context import context_of
 from dashboard.views.excluded import ignored_blocks, suppressed_blocks, unread_entries
 from dashboard.views.finding_entries import FindingContext, brief_entries, bundled, finding_anchor, note_lines
-from dashboard.views.finding_list import FindingList, group_findings, list_findings, top_findings
+from dashboard.views.finding_list import (
+    WORST_FIRST,
+    FindingList,
+    group_findings,
+    list_findings,
+    sort_findings,
+    top_findings,
+)
 from dashboard.views.finding_text import answered, assumptions, rollouts
 from dashboard.views.findings import findings_table, severity_parts
 from dashboard.views.findings_summary import rules_text
@@ -25,10 +32,17 @@ from dashboard.views.overview import calm_paragraph, more_words, overview_figure
 from dashboard.views.replicas import replica_rows, replicas_table
 from dashboard.views.review_agreed import agreed_part, noted_data
 from dashboard.views.review_capacity import CAPACITY, capacity_parts
-from dashboard.views.review_differences import DIFFERENCES, differences_part, differing_pools, full_differences
+from dashboard.views.review_differences import (
+    DIFFERENCES,
+    differences_part,
+    differing_pools,
+    full_differences,
+    has_recent,
+)
 from dashboard.views.review_new import NEW, new_parts
 from dashboard.views.rule_outcomes import error_blocks, outcome_table
 from dashboard.views.sharing import sharing_verdicts
+from dashboard.views.since import ANYTHING, NEWEST_FIRST, Recency
 
 STATUS, FINDINGS, NOT_READ, SUPPRESSED = "fine", "findings", "not-read", "suppressed"
 SKIPPED = "not-judged"
@@ -54,23 +68,25 @@ def review_report(
     before_notes: Mapping[str, Note] = _NO_NOTES,
     name: str = "",
     missing: NoLastReview = NoLastReview.FIRST,
+    recency: Recency = ANYTHING,
 ) -> View:
     """Return a fleet for a meeting. `before` is the fleet of the last review, or `missing` why there is none.
 
+    `recency` applies to the sections of findings and differences.
     Notes are by what they are about: a finding's id, or an anchor of `AGENDA`. `name` is the snapshot's.
     """
     now, sentences = fleet_summary.summarize(fleet), sharing_verdicts(fleet)
     known = list_findings(fleet)
     context = FindingContext(known.names, fleet.inspection, notes, before_notes)
     noted = partial(_notes_on, context)
-    differing = differing_pools(fleet, sentences)
+    differing = differing_pools(fleet, sentences, recency)
     capacity, all_ranks = capacity_parts(fleet, noted(CAPACITY))
     new, all_changes = new_parts(fleet, missing if before is None else before, before_notes, noted(NEW))
     agenda = (
         _status(fleet, now, known, noted(STATUS)),
         new,
-        _findings(fleet, known, context, noted(FINDINGS)),
-        differences_part(fleet, differing, noted(DIFFERENCES)),
+        _findings(fleet, known, context, noted(FINDINGS), recency),
+        differences_part(fleet, differing, noted(DIFFERENCES), recency),
         capacity,
         _unread(now, noted(NOT_READ)),
         _suppressed(fleet, known, noted(SUPPRESSED)),
@@ -79,7 +95,7 @@ def review_report(
         title=f"Review of {fleet.name}",
         headline=fleet_summary.fleet_title(now),
         lead=f"{fleet_text(fleet, now)} {more_words(fleet, now, sentences)}",
-        context=context_of(fleet, name=name),
+        context=context_of(fleet, name=name, filters=recency.choices),
         parts=(
             *agreed_part(known, agenda, SUPPRESSED, notes),
             *agenda,
@@ -103,11 +119,12 @@ def _suppressed(fleet: Fleet, known: FindingList, notes: tuple[Block, ...]) -> S
     return Section(SUPPRESSED, "Suppressed", (*notes, *suppressed_blocks(fleet, known), *ignored_blocks(fleet)))
 
 
-def agenda_counts(fleet: Fleet) -> Mapping[str, int]:
+def agenda_counts(fleet: Fleet, recency: Recency = ANYTHING) -> Mapping[str, int]:
     """Return how many items sections of the agenda have, by anchor."""
+    sightings = fleet.sightings.findings
     return {
-        FINDINGS: len(fleet.inspection.findings),
-        DIFFERENCES: sum(len(pool.cohorts) > 1 for pool in fleet.pools),
+        FINDINGS: sum(recency.keeps(sightings.get(each.fingerprint)) for each in fleet.inspection.findings),
+        DIFFERENCES: sum(has_recent(fleet, pool, recency) for pool in fleet.pools),
         NOT_READ: sum(replica.state is not ReplicaState.UP for replica in fleet.replicas),
         SUPPRESSED: len(fleet.inspection.suppressed),
     }
@@ -141,15 +158,21 @@ def _status(fleet: Fleet, now: FleetSummary, known: FindingList, noted: tuple[Bl
     return Section(STATUS, "Status", tuple(blocks), (top,))
 
 
-def _findings(fleet: Fleet, known: FindingList, context: FindingContext, noted: tuple[Block, ...]) -> Section:
+def _findings(
+    fleet: Fleet, known: FindingList, context: FindingContext, noted: tuple[Block, ...], recency: Recency
+) -> Section:
     keys = {finding_anchor(each.key): each.key for each in known.active}
-    parts = tuple(_folded(each, keys) for each in severity_parts(known.active, context))
+    found = [each for each in known.active if recency.keeps(each.sighting)]
+    listed = sort_findings(found, NEWEST_FIRST if recency.is_newest_first else WORST_FIRST)
+    parts = tuple(_folded(each, keys) for each in severity_parts(listed, context))
     lines = [f"Assumed of {each}" for each in assumptions(fleet.inspection)]
     more = [f"And of {count(len(lines) - MOST_LINES, 'more pool')}."] if len(lines) > MOST_LINES else []
     quiet = [f"{rules_text(fleet.inspection)}.", *lines[:MOST_LINES], *more]
     basis, *assumed = (Paragraph((Piece(line, Style.MUTED),)) for line in quiet)
-    none = () if parts else (Paragraph(plain("No findings in what was read.")),)
-    return Section(FINDINGS, "Findings", (*none, basis, *error_blocks(fleet.inspection), *assumed, *noted), parts)
+    shown = recency.shown_text(len(found), count(len(known.active), "finding"))
+    text = shown if known.active else "No findings in what was read."
+    head = (Paragraph(plain(text)),) if text else ()
+    return Section(FINDINGS, "Findings", (*head, basis, *error_blocks(fleet.inspection), *assumed, *noted), parts)
 
 
 def _folded(part: Section, keys: Mapping[str, str]) -> Section:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import iso
 from dashboard.fleet.pieces import Piece, Style, plain, section, to_plain
+from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.rules.findings import Finding
 from dashboard.views.blocks import Cell, Column, Entries, Entry, Section, Table, Tone, data_cell
 from dashboard.views.finding_data import COLUMNS, finding_row
@@ -36,24 +37,28 @@ def agreed_part(
     items = tuple(
         Entry(entry.tone, entry.head, entry.side, entry.lines, notes=note_lines(note)) for entry, _, note in found
     )
-    data = noted_data(((to_plain(entry.head), finding, note) for entry, finding, note in found), known.names)
+    rows = ((to_plain(entry.head), finding, note) for entry, finding, note in found)
+    data = noted_data(rows, known.names, known.sightings)
     return (Section(AGREED, TITLE, (Entries(items, data),)),) if items else ()
 
 
 def noted_data(
     rows: Iterable[tuple[str, Finding | None, Note]],
     names: Mapping[str, str],
+    sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings,
     *,
     name: str = AGREED,
     caption: str = TITLE,
 ) -> Table:
     """Return notes for programs, a row each: what it is about, the finding where it is one, and the note."""
-    return Table(name, caption, _COLUMNS, tuple(_row(*each, names) for each in rows))
+    return Table(name, caption, _COLUMNS, tuple(_row(*each, names, sightings) for each in rows))
 
 
-def _row(about: str, finding: Finding | None, note: Note, names: Mapping[str, str]) -> tuple[Cell, ...]:
+def _row(
+    about: str, finding: Finding | None, note: Note, names: Mapping[str, str], sightings: Mapping[str, Sighting]
+) -> tuple[Cell, ...]:
     own = (note.owner, note.text, iso(note.at) if note.at else "", about)
-    return (*map(data_cell, own), *(finding_row(finding, names) if finding else _NO_FINDING))
+    return (*map(data_cell, own), *(finding_row(finding, names, sightings) if finding else _NO_FINDING))
 
 
 def _findings(known: FindingList, suppressed: str, notes: Mapping[str, Note]) -> Iterator[tuple[str, About]]:

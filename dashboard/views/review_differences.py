@@ -19,6 +19,7 @@ from dashboard.views.pool_blocks import cohorts_table, difference_table, sharing
 from dashboard.views.pool_comparison import (
     Comparison,
     compare_chosen,
+    difference_sightings,
     head_text,
     hidden_text,
     members_of,
@@ -26,6 +27,7 @@ from dashboard.views.pool_comparison import (
     worst_by_path,
 )
 from dashboard.views.sharing import pools_by_urgency, severity
+from dashboard.views.since import ANYTHING, Recency, newest, newest_first
 from dashboard.views.slugs import slugs
 
 DIFFERENCES = "differences"
@@ -55,35 +57,60 @@ class Differing(NamedTuple):
         return len(self.found.matrix.rows) - len(self.shown.rows)
 
 
-def differing_pools(fleet: Fleet, sentences: Mapping[str, SharingVerdict]) -> tuple[Differing, ...]:
+def differing_pools(
+    fleet: Fleet, sentences: Mapping[str, SharingVerdict], recency: Recency = ANYTHING
+) -> tuple[Differing, ...]:
     """Compare the pools with several cohorts, the worst first; equal ones are one group."""
     names = slugs(pool.name for pool in fleet.pools)
     groups: dict[object, list[Pool]] = {}
-    for pool in filter(is_split, pools_by_urgency(fleet, sentences, tally_pools(fleet.inspection))):
+    pools = [
+        each
+        for each in pools_by_urgency(fleet, sentences, tally_pools(fleet.inspection))
+        if has_recent(fleet, each, recency)
+    ]
+    if recency.is_newest_first:
+        pools.sort(key=lambda each: newest_first(newest(difference_sightings(fleet, each).values())))
+    for pool in pools:
         named = worst_by_path(fleet.inspection, pool.name)
         rows = tuple(
             (each.path, each.majority, tuple((value.value, value.state, value.cohorts) for value in each.values))
             for each in pool.differences
         )
+        seen = difference_sightings(fleet, pool)
+        recent = tuple(each.path for each in pool.differences if recency.keeps(seen.get(each.path)))
         letters = tuple(cohort.letter for cohort in pool.cohorts)
         kind = severity(sentences[pool.name], named)
-        groups.setdefault((rows, letters, kind, tuple(sorted(named.items()))), []).append(pool)
-    return tuple(_differing(fleet, pools, names[pools[0].name]) for pools in groups.values())
+        groups.setdefault((rows, recent, letters, kind, tuple(sorted(named.items()))), []).append(pool)
+    return tuple(_differing(fleet, alike, names[alike[0].name], recency) for alike in groups.values())
 
 
-def _differing(fleet: Fleet, pools: Sequence[Pool], slug: str) -> Differing:
+def has_recent(fleet: Fleet, pool: Pool, recency: Recency) -> bool:
+    """Return whether the cohorts of a pool have a difference that is shown."""
+    if recency.new_since is None:
+        return is_split(pool)
+    return is_split(pool) and any(map(recency.keeps, difference_sightings(fleet, pool).values()))
+
+
+def _differing(fleet: Fleet, pools: Sequence[Pool], slug: str, recency: Recency) -> Differing:
     """Compare the first pool: rows of findings and of prefix sharing, then the first ones of the rest."""
     found = compare_chosen(fleet, pools[0])
-    rows = found.matrix.rows
+    rows = tuple(row for row in found.matrix.rows if recency.keeps(found.sightings.get(row.path)))
+    if recency.is_newest_first:
+        rows = tuple(sorted(rows, key=lambda row: newest_first(found.sightings.get(row.path))))
     main = {row.path for row in rows if row.path in found.named or row.path in PREFIX_PATHS}
     others = [row.path for row in rows if row.path not in main][: max(MOST_ROWS - len(main), 0)]
     shown = replace(found.matrix, rows=tuple(row for row in rows if row.path in main.union(others)))
     return Differing(tuple(pools), slug, found, shown)
 
 
-def differences_part(fleet: Fleet, differing: Sequence[Differing], notes: tuple[Block, ...]) -> Section:
+def differences_part(
+    fleet: Fleet, differing: Sequence[Differing], notes: tuple[Block, ...], recency: Recency = ANYTHING
+) -> Section:
     """Return each way to differ under its own heading; uniform and unreadable pools in a sentence."""
     lines = list(_without_differences(fleet))
+    if split := sum(map(is_split, fleet.pools)):
+        shown = sum(len(each.pools) for each in differing)
+        lines[:0] = filter(None, [recency.shown_text(shown, count(split, "split pool"))])
     if left := differing[MOST_POOLS:]:
         lines.append(f"{count(sum(len(each.pools) for each in left), 'more pool')} differ in other ways.")
     blocks = (*(Paragraph(plain(line)) for line in lines), *notes)
@@ -131,7 +158,7 @@ def _pool(fleet: Fleet, differing: Differing) -> Section:
             notes=(*more, hidden_text(pool, found.matrix, members), *uncovered_text(differing.shown, found.named)),
         )
     )
-    cohorts = cohorts_table(pool, {each.id: each for each in members}, slug)
+    cohorts = cohorts_table(pool, {each.id: each for each in members}, slug, found.cohort_sightings)
     part = Section(f"cohorts-{slug}", cohorts.caption, (cohorts,), is_exported_only=True)
     return Section(f"pool-{slug}", differing.title, tuple(blocks), (part,), target=Target(Kind.POOL, pool.name))
 

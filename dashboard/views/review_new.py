@@ -99,7 +99,7 @@ def _settled(fleet: Fleet, before: Fleet, before_notes: Mapping[str, Note]) -> t
     ]
     items = tuple(_settled_entry(each, before_notes[each.id]) for each in gone)
     rows = ((f"{where_of(each)} {each.sentence}", each, before_notes[each.id]) for each in gone)
-    data = noted_data(rows, replica_names(before), name="settled", caption=NO_LONGER_FOUND)
+    data = noted_data(rows, replica_names(before), before.sightings.findings, name="settled", caption=NO_LONGER_FOUND)
     return (Section("settled", NO_LONGER_FOUND, (Entries(items, data),)),) if items else ()
 
 

@@ -14,6 +14,7 @@ from dashboard.config.baseline_file import baseline_yaml, find_source
 from dashboard.fleet import Baseline, Pool
 from dashboard.fleet.formatting import middle_cut, natural, one_line
 from dashboard.fleet.pieces import Kind, Target
+from dashboard.fleet.sightings import Sighting
 from dashboard.views import pages
 from dashboard.views.compare import deciding_section, settings_section, sharing_section
 from dashboard.views.compare_dialogs import cohort_blocks, setting_blocks
@@ -33,7 +34,7 @@ from dashboard.views.pool_comparison import (
 )
 from dashboard.views.router_table import router_section
 from dashboard.views.whatif import whatif_section
-from dashboard.web import draw, links, markup, matrix
+from dashboard.web import draw, links, markup, matrix, state
 from dashboard.web.state import shared
 
 MOST_REPLICA_COLUMNS = 12  # a larger pool is compared by cohorts only
@@ -61,23 +62,33 @@ class Shown(NamedTuple):
     deciding: draw.Prepared
     equal: str
     matrix: Matrix
+    sightings: Mapping[str, Sighting]
     notes: tuple[str, ...]
     is_good: bool
     is_split: bool
 
 
 @shared(max_entries=24)
-def shown(generation: int, polled_at: datetime | None, pool_name: str, choice: MatrixChoice, _fleet: Fleet) -> Shown:  # noqa: ARG001
-    """Compare a pool as chosen; sessions with the same choice share the result."""
+def shown(  # the arguments up to `_fleet` are the cache's key
+    generation: int,  # noqa: ARG001
+    polled_at: datetime | None,
+    pool_name: str,
+    choice: MatrixChoice,
+    _fleet: Fleet,
+    *,
+    has_ages: bool = False,
+) -> Shown:
+    """Compare a pool as chosen; sessions with the same choice share the result. Ages count from the poll."""
     pool = pool_named(_fleet, pool_name)
     members = members_of(_fleet, pool)
-    found = compare_chosen(_fleet, pool, choice)
+    found = compare_chosen(_fleet, pool, choice)._replace(now=polled_at if has_ages else None)
     return Shown(
         band=draw.prepare(sharing_section(found).blocks),
         table=draw.prepare(settings_section(pool, members, found, choice).blocks),
         deciding=draw.prepare_sections((*deciding_section(pool, members, found), *router_section(_fleet, pool))),
         equal=equal_text(pool, found.matrix, members),
         matrix=found.matrix,
+        sightings=found.sightings,
         notes=(coverage_text(_fleet), hidden_text(pool, found.matrix, members)),
         is_good=found.kind == "good",
         is_split=bool(found.sharing.split),
@@ -260,10 +271,10 @@ def draw_dialog(fleet: Fleet, pool: Pool) -> None:
     cohort = next((cohort for cohort in pool.cohorts if cohort.letter == letter), None)
     if path:
         st.dialog(markup.markdown_code(path), width="large", on_dismiss=close)(draw.draw_blocks)(
-            setting_blocks(fleet, pool, path), "dialog"
+            setting_blocks(fleet, pool, path, state.age_reference()), "dialog"
         )
     elif cohort:
         title = f"Cohort {cohort.letter} of {markup.markdown_code(pool.name)}"
         st.dialog(title, width="large", on_dismiss=close)(draw.draw_blocks)(
-            cohort_blocks(fleet, pool, cohort), "dialog"
+            cohort_blocks(fleet, pool, cohort, state.age_reference()), "dialog"
         )

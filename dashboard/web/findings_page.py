@@ -19,18 +19,26 @@ from dashboard.store.acceptances import save_acceptance
 from dashboard.views import pages
 from dashboard.views.acceptance import covered_text, default_until, scopes
 from dashboard.views.finding_detail import finding_section, missing_finding
-from dashboard.views.finding_list import SORTS, FindingFilter, FindingList, ListedFinding, list_findings, sort_findings
+from dashboard.views.finding_list import (
+    SORT_TEXTS,
+    SORTS,
+    FindingFilter,
+    FindingList,
+    ListedFinding,
+    list_findings,
+    sort_findings,
+)
 from dashboard.views.finding_text import rule_title
 from dashboard.views.findings import OUTCOMES, RULE_LISTS, list_section, rule_counts, rules_blocks
 from dashboard.views.findings_summary import findings_lead, findings_title, is_clean, no_findings_text
 from dashboard.views.glossary import TERMS
 from dashboard.views.rule_outcomes import error_blocks
+from dashboard.views.since import NEWEST_FIRST, RANGE_WORDS, has_history, range_start, ranges_of
 from dashboard.web import audit, draw, empty, links, markup, state
 from dashboard.web.state import shared
 
-FILTERS = (pages.SEVERITY, pages.FAMILY, pages.POOL, pages.RULE, pages.SEARCH)
+FILTERS = (pages.SEVERITY, pages.FAMILY, pages.POOL, pages.RULE, pages.NEW, pages.SEARCH)
 EVERY_SEVERITY, EVERY_FAMILY, EVERY_POOL, EVERY_RULE = "all", "all families", "all pools", "all rules"
-SORT_TEXTS = {"": "worst first", "rule": "rule", "pool": "pool", "-replicas": "most replicas"}
 WIDTHS = (5, 7)  # shares of the list and of the finding that is open
 LONGEST_FIELD = 200  # characters of an owner or a reason
 NO_OWNER, NO_REASON = "OWNER", "REASON"  # to replace in the entry
@@ -80,10 +88,11 @@ def choose(fleet: Fleet, known: FindingList) -> FindingFilter:
         family = _select("Family", pages.FAMILY, [EVERY_FAMILY, *Family], 160)
         pool = _select("Pool", pages.POOL, [EVERY_POOL, *(pool.name for pool in fleet.pools)], 230)
         rule = _select("Rule", pages.RULE, [EVERY_RULE, *known.rules], 260, rule_title)
+        new = choose_new(fleet)
         search = st.text_input(
             "Search", **links.bind(pages.SEARCH), placeholder="replica, setting or words", width=230, live=True
         )
-        sorts = list(SORTS)
+        sorts = sorts_of(fleet)
         st.selectbox("Sort", sorts, **links.bind(pages.SORT, sorts), format_func=SORT_TEXTS.__getitem__, width=150)
     return FindingFilter(
         severity=None if severity == EVERY_SEVERITY else Severity(str(severity)),
@@ -91,7 +100,21 @@ def choose(fleet: Fleet, known: FindingList) -> FindingFilter:
         pool=pool,
         rule=rule,
         search=search or "",
+        new_since=new,
     )
+
+
+def choose_new(fleet: Fleet) -> datetime | None:
+    """Draw the choice of what is new, and return since when; nothing is drawn without a history."""
+    ranges = ranges_of(fleet)
+    if len(ranges) > 1:
+        st.selectbox("New", ranges, **links.bind(pages.NEW, ranges), format_func=RANGE_WORDS.__getitem__, width=130)
+    return range_start(fleet, links.read_choice(pages.NEW, ranges))
+
+
+def sorts_of(fleet: Fleet) -> list[str]:
+    """Return the sorts of findings; by time only with a history."""
+    return [each for each in SORTS if each != NEWEST_FIRST or has_history(fleet)]
 
 
 def draw_findings(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> None:
@@ -110,7 +133,7 @@ def draw_findings(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> No
     with left:
         _draw_list(fleet, known, chosen, opened)
     with right, st.container(key="finding_panel"):
-        section = finding_section(fleet, known, opened, _choices())
+        section = finding_section(fleet, known, opened, _choices(), state.age_reference())
         draw.draw_blocks(section.blocks, "finding")
         clicked = draw.draw_prepared(draw.prepare_sections(section.parts, 3), f"finding_parts_{opened.key}")
         if clicked:
@@ -167,7 +190,7 @@ def _draw_save(entry: Suppression, key: str, *, is_complete: bool) -> None:
 
 def draw_rules(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> None:
     """Draw one of the lists of rules. Of the filters, pool, family and rule apply."""
-    chosen = chosen._replace(severity=None, search="")
+    chosen = chosen._replace(severity=None, search="", new_since=None)
     numbers = counted_rules(fleet.generation, fleet.since, chosen, fleet)
     with st.container(key="all_rules"):
         st.html(f'{markup.section("All rules")}<div class="foot">{IN_SEVERAL}</div>')
@@ -200,7 +223,7 @@ def _choices() -> tuple[tuple[str, str], ...]:
 
 def _draw_list(fleet: Fleet, known: FindingList, chosen: FindingFilter, opened: ListedFinding | None = None) -> None:
     """Draw the findings that match the filters, or why there are none."""
-    found = sort_findings(filter(chosen.matches, known.active), links.read_choice(pages.SORT, list(SORTS)))
+    found = sort_findings(filter(chosen.matches, known.active), links.read_choice(pages.SORT, sorts_of(fleet)))
     if not known.active and is_clean(fleet):
         empty.all_equal("No findings.", no_findings_text(fleet))
     elif not known.active:
@@ -215,6 +238,6 @@ def _draw_list(fleet: Fleet, known: FindingList, chosen: FindingFilter, opened: 
             hidden += f" {count(number, 'suppressed finding')}, listed below under Suppressed."
         empty.filter_hides_all(hidden, links.to(pages.FINDINGS))
     else:
-        section = list_section(known, found, _choices(), opened.key if opened else None)
+        section = list_section(known, found, _choices(), opened.key if opened else None, state.age_reference())
         with st.container(key="findings_narrow" if opened else "findings_list"):
             draw.draw_blocks(section.blocks, "findings")

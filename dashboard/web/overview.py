@@ -11,9 +11,20 @@ from dashboard.web.state import shared
 
 
 @shared(max_entries=8)
-def overview_view(generation: int, polled_at: datetime | None, name: str, sort: str, _fleet: Fleet) -> View:  # noqa: ARG001
-    """Return the view of a fleet. `name` is the snapshot's, `sort` that of the table of pools."""
-    return overview_report(_fleet, name, sort)
+def overview_view(
+    generation: int,  # noqa: ARG001
+    polled_at: datetime | None,
+    name: str,
+    sort: str,
+    _fleet: Fleet,
+    *,
+    has_ages: bool = False,
+) -> View:
+    """Return the view of a fleet. `name` is the snapshot's, `sort` that of the table of pools.
+
+    Ages count from the poll: sessions share them.
+    """
+    return overview_report(_fleet, name, sort, polled_at if has_ages else None)
 
 
 @shared(max_entries=4)

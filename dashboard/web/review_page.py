@@ -20,8 +20,16 @@ from dashboard.views import pages
 from dashboard.views.blocks import Entries, Entry, Paragraph, Section, View
 from dashboard.views.capacity_text import name_of
 from dashboard.views.finding_entries import finding_anchor, note_lines
-from dashboard.views.finding_list import ListedFinding, group_findings, list_findings
+from dashboard.views.finding_list import (
+    SORT_TEXTS,
+    WORST_FIRST,
+    ListedFinding,
+    group_findings,
+    list_findings,
+    sort_findings,
+)
 from dashboard.views.review import AGENDA, STATUS, agenda_counts, review_report
+from dashboard.views.since import NEWEST_FIRST, RANGE_WORDS, Recency, has_history, range_start, ranges_of
 from dashboard.views.snapshots import describe_snapshot
 from dashboard.web import audit, draw, links, markup, meeting, review_notes, state
 from dashboard.web.meeting import Item
@@ -84,13 +92,17 @@ def review(  # the arguments up to `_fleet` are the cache's key
     before: str | None,  # noqa: ARG001
     noted: Noted,
     missing: NoLastReview,
+    recency: Recency,
     _fleet: Fleet,
     _before: Fleet | None,
 ) -> Review:
     """Prepare the review of a fleet; sessions with the same fleets and notes share the result."""
-    view = review_report(_fleet, before=_before, before_notes=dict(noted), missing=missing)
-    groups = {finding_anchor(group[0].key): group for group in group_findings(list_findings(_fleet).active)}
-    counts = agenda_counts(_fleet)
+    view = review_report(_fleet, before=_before, before_notes=dict(noted), missing=missing, recency=recency)
+    listed = [each for each in list_findings(_fleet).active if recency.keeps(each.sighting)]
+    if recency.is_newest_first:
+        listed = sort_findings(listed, NEWEST_FIRST)
+    groups = {finding_anchor(group[0].key): group for group in group_findings(listed)}
+    counts = agenda_counts(_fleet, recency)
     targets = [(each.title, links.address(each.target)) for each in view.parts if each.is_appendix and each.target]
     appendix = " · ".join(markup.link(url, markup.text(title)) for title, url in targets if url)
     return Review(
@@ -141,7 +153,7 @@ def _plain(name: str) -> str:
     return " ".join("".join(char if char.isalnum() or char in "_./-" else " " for char in name).split())
 
 
-def report(fleet: Fleet, last: Last) -> View:
+def report(fleet: Fleet, last: Last, recency: Recency) -> View:
     """Return the review for an export, with the notes of now."""
     stored = state.read_stored(fleet.snapshot)
     return review_report(
@@ -150,6 +162,7 @@ def report(fleet: Fleet, last: Last) -> View:
         notes=stored.notes if stored else {},
         before_notes=last.notes,
         missing=last.missing,
+        recency=recency,
         name=stored.metadata.name if stored else "",
     )
 
@@ -203,6 +216,26 @@ def _choices(known: Earlier, fleet: Fleet) -> tuple[dict[str, Stored | None], st
     usual = last_review(known, fleet)
     none: dict[str, Stored | None] = {} if usual else {NO_REVIEW: None}
     return none | {each.id: each for each in known.snapshots}, usual.id if usual else NO_REVIEW
+
+
+def chosen_recency(fleet: Fleet) -> Recency:
+    """Return which findings and differences the URL chooses."""
+    start = range_start(fleet, links.read_choice(pages.NEW, ranges_of(fleet)))
+    return Recency(start, links.read_choice(pages.SORT, _sorts(fleet)) == NEWEST_FIRST)
+
+
+def draw_recency(fleet: Fleet) -> None:
+    """Draw the choice of what is new, and of the order; nothing without a history."""
+    ranges, sorts = ranges_of(fleet), _sorts(fleet)
+    if len(ranges) == 1:
+        return
+    with st.container(key="review_recency", horizontal=True, vertical_alignment="bottom", gap="small"):
+        st.selectbox("New", ranges, **links.bind(pages.NEW, ranges), format_func=RANGE_WORDS.__getitem__, width=130)
+        st.selectbox("Sort", sorts, **links.bind(pages.SORT, sorts), format_func=SORT_TEXTS.__getitem__, width=150)
+
+
+def _sorts(fleet: Fleet) -> list[str]:
+    return [WORST_FIRST, NEWEST_FIRST] if has_history(fleet) else [WORST_FIRST]
 
 
 def draw_last(known: Earlier, last: Last, fleet: Fleet) -> None:

@@ -9,6 +9,7 @@ from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
 from dashboard.demo import default_fleet
 from dashboard.fleet import Baseline, FailureKind
 from tests import builders
+from tests.findings_builder import sighted
 from tests.frozen import AT, frozen_fleet
 
 STORY = "story"  # the simulated fleet, with findings in every pool
@@ -17,6 +18,7 @@ NOTHING = "nothing"  # no target is configured
 DOWN = "down"  # all replicas are unreachable, for different reasons
 BARE = "bare"  # one pool without settings
 AGREED = "agreed"  # the story, with a baseline
+SEEN = "seen"  # the story, with a history
 UNIFORM = "uniform"  # one pool with identical replicas and no findings
 NAME = "demo"
 POLLED_AT = AT - timedelta(seconds=8)  # of fleets without a poll
@@ -78,6 +80,10 @@ def _agreed() -> Fleet:
     return inspected(replace(story, policy=replace(story.policy, baselines=(baseline,))), AT)
 
 
+def _seen() -> Fleet:
+    return sighted(frozen(STORY))
+
+
 _FLEETS: Mapping[str, Callable[[], Fleet]] = {
     STORY: frozen_fleet,
     WAITING: _waiting,
@@ -86,4 +92,5 @@ _FLEETS: Mapping[str, Callable[[], Fleet]] = {
     BARE: _bare,
     UNIFORM: _uniform,
     AGREED: _agreed,
+    SEEN: _seen,
 }

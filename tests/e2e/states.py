@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from playwright.sync_api import Page
 
 from tests.browser import Theme
-from tests.e2e.frozen_fleets import AGREED, BARE, DOWN, NOTHING, STORY, UNIFORM, WAITING
+from tests.e2e.frozen_fleets import AGREED, BARE, DOWN, NOTHING, SEEN, STORY, UNIFORM, WAITING
 from tests.e2e.frozen_store import BEFORE, LATEST
 from tests.frozen import PORT
 
@@ -103,7 +103,9 @@ STATES = (
     State("overview-waiting", "/", fleet=WAITING),
     State("overview-down", "/", MAIN, DOWN),
     State("overview-uniform", "/", fleet=UNIFORM),
+    State("overview-since", "/", MAIN, SEEN),
     State("findings", at("findings")),
+    State("findings-new", at("findings", new="24h", sort="-since"), MAIN, SEEN),
     State("findings-open", at("findings", finding=FINDING), MAIN),
     State("findings-gone", at("findings", finding="0000000000")),
     State("findings-none-match", at("findings", search=NO_MATCH)),
@@ -111,6 +113,7 @@ STATES = (
     State("findings-suppressed", at("findings", rules="Suppressed", pool=GEMMA)),
     State("findings-uniform", at("findings"), fleet=UNIFORM),
     State("compare", at("compare", pool=CHAT), MAIN),
+    State("compare-since", at("compare", pool=CHAT), MAIN, SEEN),
     State("compare-chosen", at("compare", replicas=f"{OTHER_HASH},{STOCK}")),
     State("compare-replicas", at("compare", pool=GEMMA, columns="Replicas")),
     State("compare-all", at("compare", pool=CHAT, show="All settings", section="cache_config")),
@@ -130,6 +133,7 @@ STATES = (
     State("capacity-per-pool", at("capacity", per="pool")),
     State("capacity-unread", at("capacity"), fleet=BARE),
     State("replicas", at("replicas"), MAIN),
+    State("replicas-since", at("replicas", sort="-since"), fleet=SEEN),
     State("settings", at("settings"), MAIN),
     State("status", at("status"), MAIN),
     State("search", at("find", search="block"), MAIN),
@@ -145,6 +149,7 @@ STATES = (
     State("replica-down", at("replica", replica=GONE, tab="Probes")),
     State("replica-unknown", at("replica", replica="http://unknown:1")),
     State("review", at("review"), MAIN),
+    State("review-new", at("review", new="24h", sort="-since"), fleet=SEEN),
     State("review-meeting", at("review", meeting="1")),
     State("review-snapshot", at("review", snapshot=LATEST)),
     State("review-uniform", at("review"), fleet=UNIFORM),

@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 
 from dashboard.compare import MAJORITY, build_matrix
 from dashboard.fleet.formatting import FORMULA_STARTS, csv_cell
+from dashboard.fleet.sightings import Sighting
 from dashboard.render.csv_table import matrix_csv
-from tests.builders import hostile, story
+from tests.builders import POLLED_AT, hostile, story
 
 
 def parsed(text: str) -> list[list[str]]:
@@ -66,3 +68,16 @@ def test_a_hostile_fleet_keeps_its_rows() -> None:
     lines = parsed(matrix_csv(build_matrix(built.pools[0], built.documents, MAJORITY, only_differences=False).table))
 
     assert {len(line) for line in lines} == {3}
+
+
+def test_the_last_columns_have_since_when_a_setting_differs() -> None:
+    built = story()
+    matrix = build_matrix(built.pools[0], built.documents, MAJORITY).table
+    came = Sighting(POLLED_AT, POLLED_AT, POLLED_AT - timedelta(minutes=1))
+    (heads, *lines) = parsed(matrix_csv(matrix, sightings={"cache_config.block_size": came}))
+    times = {line[0]: line[-3:] for line in lines}
+
+    assert heads[-3:] == ["first_seen", "since", "absent_at"]
+    assert times["cache_config.block_size"] == ["2026-03-02T11:42:05Z"] * 2 + ["2026-03-02T11:41:05Z"]
+    assert times["cache_config.prefix_caching_hash_algo"] == [""] * 3
+    assert "since" not in parsed(matrix_csv(matrix))[0]

@@ -1,6 +1,7 @@
 """The matrix as an HTML table: escaped, readable by screen readers and by keyboard."""
 
 import re
+from datetime import timedelta
 from html.parser import HTMLParser
 from typing import Any
 
@@ -10,10 +11,11 @@ from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare import MAJORITY, Matrix, build_matrix
+from dashboard.fleet.sightings import Sighting
 from dashboard.render.html import HtmlWriter
 from dashboard.render.matrix import COHORT_COLOURS, colour
 from dashboard.views.blocks import MOST_COLUMNS, DifferenceTable
-from tests.builders import HOSTILE, alike, document, fleet, hostile, replica, story
+from tests.builders import HOSTILE, NOW, POLLED_AT, alike, document, fleet, hostile, replica, story
 
 ALLOWED = {"div", "table", "caption", "colgroup", "col", "thead", "tbody", "tr", "th", "td", "span", "small", "wbr"}
 SIZE = "cache_config.block_size"
@@ -201,3 +203,32 @@ def test_a_matrix_without_rows_is_a_table_without_rows() -> None:
     empty = Matrix(columns=(), rows=(), sections=(), equal=0, uncompared=0, identity=0, ignored=0, filtered=0)
 
     assert "<tbody></tbody>" in written(DifferenceTable("none", "none", empty, {}))
+
+
+CAME = Sighting(POLLED_AT, POLLED_AT, POLLED_AT - timedelta(minutes=1))
+
+
+def test_the_last_column_says_since_when_and_tooltips_have_all_of_it() -> None:
+    seen = drawn(story(), sightings={SIZE: CAME}, column_sightings={"B": CAME}, now=NOW)
+    whole = "Since 2026-03-02T11:42:05Z, not at 11:41:05 UTC"
+
+    assert '<th scope="col" class="since">Since</th>' in seen
+    assert "8 s ago" in Reader(seen).text
+    assert f'title="{SIZE} · {whole}"' in seen
+    assert f'<th scope="col" title="{whole}"' in seen
+    assert "since" not in drawn(story())
+
+
+def test_a_page_with_many_columns_has_no_column_for_the_time_but_an_export_has() -> None:
+    many = one_each("a.b", *range(6))
+    (pool,) = many.pools
+    table = DifferenceTable(
+        "settings",
+        "Settings",
+        build_matrix(pool, many.documents, MAJORITY).table,
+        {},
+        sightings={"a.b": CAME},
+    )
+
+    assert ">Since</th>" not in written(table)
+    assert ">Since</th>" in str(HtmlWriter(lambda _: "", is_page=False).blocks([table]))

@@ -33,10 +33,11 @@ title.html(markup.heading(markup.text(pool.name), markup.text(head)))
 band = st.container(key="band")
 with st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small"):
     choice = compare_page.choose(pool, names, fleet.policy.baseline(name))
-    found = compare_page.shown(fleet.generation, fleet.polled_at, name, choice, fleet)
+    has_ages = state.age_reference() is not None
+    found = compare_page.shown(fleet.generation, fleet.polled_at, name, choice, fleet, has_ages=has_ages)
     st.download_button(
         "CSV",
-        data=lambda: matrix_csv(found.matrix, found.notes, names),
+        data=lambda: matrix_csv(found.matrix, found.notes, names, found.sightings),
         file_name=f"{links.make_file_name(fleet.name, name)}.csv",
         mime="text/csv",
         on_click="ignore",

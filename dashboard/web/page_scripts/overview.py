@@ -15,7 +15,8 @@ BY_URGENCY = ""  # no sort in the URL
 fleet = state.fleet()
 empty.draw_guide()
 sort = links.read_choice(pages.SORT, [BY_URGENCY, *sort_names(each.title for each in POOL_COLUMNS)])
-view = overview.overview_view(fleet.generation, fleet.polled_at, state.snapshot_name(), sort, fleet)
+key = (fleet.generation, fleet.polled_at, state.snapshot_name(), sort, fleet)
+view = overview.overview_view(*key, has_ages=state.age_reference() is not None)
 sections = {each.anchor: each for each in view.parts}
 draw.draw_head(view)
 draw.draw_blocks(sections[NUMBERS].blocks, "numbers")
@@ -35,4 +36,4 @@ with left:
 if UNREAD in sections:
     with right, st.container(key="unread"):
         draw.draw_sections([sections[UNREAD]], "overview")
-share.offer(lambda: view)
+share.offer(lambda: overview.overview_view(*key))

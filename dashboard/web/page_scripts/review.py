@@ -4,6 +4,7 @@ import streamlit as st
 
 from dashboard import service
 from dashboard.store.reviews import earlier
+from dashboard.views.review import FINDINGS
 from dashboard.views.review_new import NEW
 from dashboard.web import review_page, share, state
 
@@ -12,7 +13,9 @@ known = earlier(service.snapshots(), fleet)
 last = review_page.chosen_last(known, fleet)
 stored = state.stored()
 notes = stored.notes if stored else {}
-shown = review_page.review(fleet.generation, fleet.since, last.id, last.noted, last.missing, fleet, last.fleet)
+recency = review_page.chosen_recency(fleet)
+key = (fleet.generation, fleet.since, last.id, last.noted, last.missing, recency)
+shown = review_page.review(*key, fleet, last.fleet)
 
 review_page.draw_agenda(shown.sections)
 review_page.draw_controls(fleet)
@@ -21,6 +24,8 @@ for section in shown.sections:
         review_page.draw_title(section, shown.head)
         if section.anchor == NEW:
             review_page.draw_last(known, last, fleet)
+        elif section.anchor == FINDINGS:
+            review_page.draw_recency(fleet)
         review_page.draw_body(section, fleet.snapshot, notes)
 st.html(shown.appendix)
-share.offer(lambda: review_page.report(fleet, last))
+share.offer(lambda: review_page.report(fleet, last, recency))

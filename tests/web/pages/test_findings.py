@@ -20,9 +20,11 @@ from dashboard.config.suppressions import load_suppressions
 from dashboard.demo import default_fleet, in_thread, targets
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import OutcomeKind, Remedy, Severity, Snippet
+from dashboard.views import pages
 from dashboard.views.finding_list import list_findings
 from dashboard.views.findings import MOST_ROWS
 from dashboard.views.findings_summary import NO_PAIR
+from dashboard.web.share import OFFERED
 from tests.builders import HOSTILE, NOW, POLLED_AT, alike, document, down, fleet, hostile, replica, story
 from tests.findings_builder import (
     BLOCK_SIZE,
@@ -30,6 +32,7 @@ from tests.findings_builder import (
     finding,
     inspected_story,
     outcome,
+    sighted,
     suppression,
     with_findings,
 )
@@ -455,3 +458,43 @@ def test_the_list_is_sorted_as_chosen_and_links_keep_the_sort() -> None:
     assert by_number[0] == "aaaa000003"
     assert sorted(by_number) == sorted(usual)
     assert by_number != usual
+
+
+def shown_keys(app: AppTest) -> list[str]:
+    """The ids of the findings of the list, in order."""
+    return [found.group(1) for entry in entries(app) if (found := re.search(r"finding=(\w+)", entry))]
+
+
+def with_times() -> Fleet:
+    """A fleet with four findings: the first one is new, the second one hours old, the third one days."""
+    built = story()
+    rules = ("RT-01", "RT-02", "RT-03", "RT-05")
+    return sighted(with_findings(built, *(finding(built, rule=rule, id=rule.replace("-", "")) for rule in rules)))
+
+
+def test_the_choice_of_what_is_new_is_in_the_url_and_filters_the_list_and_its_export() -> None:
+    app = open_page(with_times(), "findings")
+    app.selectbox(pages.NEW).set_value("1h")
+    rerun(app)
+
+    assert address(app, pages.NEW) == "1h"
+    assert shown_keys(app) == ["RT01"]
+    assert app.session_state[OFFERED].view().context.filters == (("new_since", "2026-03-02T10:42:05Z"),)
+    assert "new=1h" in entries(app)[0]
+    assert shown_keys(open_page(with_times(), "findings", new="24h", sort="-since")) == ["RT01", "RT02"]
+
+
+def test_entries_show_ages_on_a_live_page_and_times_where_nothing_moves() -> None:
+    assert "12 min ago" in entries(open_page(with_times(), "findings"))[0]
+    still = entries(open_page(with_times(), "findings", screenshot="1"))[0]
+    assert "2026-03-02T11:30:05Z" in still
+    assert "ago" not in still
+
+
+def test_without_a_history_there_is_no_choice_of_what_is_new_and_the_url_is_reported() -> None:
+    app = open_page(inspected_story(), "findings", new="24h", sort="-since")
+
+    assert pages.NEW not in [each.key for each in app.selectbox]
+    assert "newest first" not in app.selectbox(pages.SORT).options
+    assert len(entries(app)) == 4
+    assert "new=24h" in html(app)

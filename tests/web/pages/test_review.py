@@ -14,8 +14,23 @@ from dashboard.fleet import FailureKind, Note, Source
 from dashboard.rules.findings import Suppression
 from dashboard.rules.policy import Policy
 from dashboard.store import Snapshots
+from dashboard.views import pages
+from dashboard.web.share import OFFERED
 from tests.builders import HOSTILE, NOW, alike, document, down, engine, fleet, hostile, replica, story
-from tests.page_runner import WEEK, a_finding, address, earlier, frozen, html, rerun, review, show_with_snapshots, visit
+from tests.findings_builder import inspected_story, sighted
+from tests.page_runner import (
+    WEEK,
+    a_finding,
+    address,
+    earlier,
+    frozen,
+    html,
+    open_page,
+    rerun,
+    review,
+    show_with_snapshots,
+    visit,
+)
 
 DOCUMENT, ODD = document(), document({"cache_config.block_size": 32})
 AGENDA = ["Status", "New", "Findings", "Differences", "Capacity", "Unreachable", "Suppressed"]
@@ -253,3 +268,23 @@ def test_charts_of_a_pool_are_drawn_when_its_fold_is_opened(store: Snapshots) ->
     for place in range(9):
         app.session_state[f"review_capacity_{place}_aside"] = True
     assert rerun(app).get("plotly_chart")
+
+
+def test_the_review_filters_by_what_is_new_and_sorts_by_it_as_the_url_says() -> None:
+    built = sighted(inspected_story())
+    app = open_page(built, "review")
+    every = html(app).count('<li class="critical"')
+    app.selectbox(pages.NEW).set_value("1h")
+    app.selectbox(pages.SORT).set_value("-since")
+    rerun(app)
+
+    assert (address(app, pages.NEW), address(app, pages.SORT)) == ("1h", "-since")
+    assert "1 of 4 findings shown: new since 2026-03-02T10:42:05Z." in html(app)
+    assert html(app).count('<li class="critical"') < every
+    assert app.session_state[OFFERED].view().context.filters[0] == ("new_since", "2026-03-02T10:42:05Z")
+
+
+def test_the_review_without_a_history_has_no_choice_of_what_is_new() -> None:
+    app = open_page(inspected_story(), "review")
+
+    assert pages.NEW not in [each.key for each in app.selectbox]

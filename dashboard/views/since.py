@@ -1,0 +1,130 @@
+"""Since when something is there: in words, for programs, and as a choice of what is new."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet.formatting import clock, iso, uncapitalized, when
+from dashboard.fleet.pieces import Piece, Style, Text
+from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
+from dashboard.views.blocks import Cell, Column, Paragraph, data_cell, quiet_paragraph
+from dashboard.views.pages import SORT
+
+ANY_TIME = ""  # no choice in the URL
+RANGES = {"1h": timedelta(hours=1), "24h": timedelta(hours=24), "7d": timedelta(days=7)}
+RANGE_WORDS = {ANY_TIME: "any time", "1h": "last hour", "24h": "last 24 h", "7d": "last 7 days"}
+_NEVER = datetime.min.replace(tzinfo=UTC)
+NEWEST_FIRST = "-since"  # as a sort in the URL
+COLUMN = Column("Since")
+COLUMNS = tuple(map(Column, Sighting._fields))  # for programs, named as in every JSON document
+
+
+class Recency(NamedTuple):
+    """A reader's choice of findings and differences: only those since `new_since`, and the newest first."""
+
+    new_since: datetime | None = None
+    is_newest_first: bool = False
+
+    def keeps(self, sighting: Sighting | None) -> bool:
+        """Return whether something is shown; without a sighting only where all is."""
+        return self.new_since is None or (sighting is not None and sighting.is_new_since(self.new_since))
+
+    def shown_text(self, shown: int, every: str) -> str:
+        """Return `2 of 7 findings shown: new since T.`, `every` being `7 findings`; empty where all is shown."""
+        return f"{shown:,} of {every} shown: new since {iso(self.new_since)}." if self.new_since else ""
+
+    @property
+    def choices(self) -> list[tuple[str, str]]:
+        """Return what was chosen as text, under the names of the URL."""
+        sort = [(SORT, NEWEST_FIRST)] if self.is_newest_first else []
+        return [*([("new_since", iso(self.new_since))] if self.new_since else []), *sort]
+
+
+ANYTHING = Recency()
+
+
+def newest_first(sighting: Sighting | None) -> timedelta:
+    """Return the key that sorts by what came last; what has no sighting is last."""
+    return _NEVER - (sighting.since if sighting else _NEVER)
+
+
+def since_text(sighting: Sighting, now: datetime | None = None) -> str:
+    """Return since when something is there, and the last poll without it: `Since T, not at 14:02:05 UTC`.
+
+    The age counts from `now`; without it only times are written.
+    """
+    first_seen, since, absent_at = sighting
+    text = f"Since {iso(since)}{f' ({when(since, now)})' if now else ''}"
+    if absent_at is not None:
+        is_same_day = absent_at.date() == since.date()
+        text += f", not at {clock(absent_at) if is_same_day else iso(absent_at)}"
+    else:
+        text += " or earlier"
+    return f"{text}; first seen {iso(first_seen)}" if first_seen < since else text
+
+
+def short_since(sighting: Sighting, now: datetime | None = None) -> str:
+    """Return the same for a cell: `3 h ago`, or the time. Where its begin was not recorded: `over 3 h ago`."""
+    return "".join(_short(sighting, now))
+
+
+def short_pieces(sighting: Sighting | None, now: datetime | None = None) -> Text:
+    """Return the text of `short_since`; a page breaks no line within its time."""
+    return tuple(Piece(part, Style.MUTED) for part in _short(sighting, now)) if sighting else ()
+
+
+def since_pieces(sighting: Sighting | None, now: datetime | None = None, before: str = " · ") -> Text:
+    """Return the same as the quiet end of a line, after `before`; nothing without a sighting."""
+    if sighting is None:
+        return ()
+    return (Piece(f"{before}{'' if now else 'since '}", Style.MUTED), *short_pieces(sighting, now))
+
+
+def whole_since_pieces(sighting: Sighting | None) -> Text:
+    """Return the text of `since_text` as the quiet end of a line; nothing without a sighting."""
+    return (Piece(f" · {uncapitalized(since_text(sighting))}", Style.MUTED),) if sighting else ()
+
+
+def since_paragraphs(sighting: Sighting | None, now: datetime | None = None, what: str = "") -> tuple[Paragraph, ...]:
+    """Return the whole text, after `what` is there, as a quiet paragraph; nothing without a sighting."""
+    if sighting is None:
+        return ()
+    text = since_text(sighting, now)
+    return (quiet_paragraph(f"{what} {uncapitalized(text)}." if what else f"{text}."),)
+
+
+def since_cell(sighting: Sighting | None, now: datetime | None = None) -> Cell:
+    """Return the short text as a cell, with the whole text as its tooltip."""
+    return Cell(short_since(sighting, now), hint=since_text(sighting)) if sighting else Cell("")
+
+
+def sighting_cells(sighting: Sighting | None) -> tuple[Cell, ...]:
+    """Return the cells of COLUMNS."""
+    times = sighting or (None,) * len(COLUMNS)
+    return tuple(data_cell(iso(time) if time else None) for time in times)
+
+
+def newest(sightings: Iterable[Sighting | None]) -> Sighting | None:
+    """Return the sighting of what came last; None without any."""
+    return max(filter(None, sightings), key=lambda each: each.since, default=None)
+
+
+def has_history(fleet: Fleet) -> bool:
+    """Return whether a history recorded the fleet."""
+    return fleet.sightings != NO_SIGHTINGS
+
+
+def ranges_of(fleet: Fleet) -> list[str]:
+    """Return the names of the ranges to choose from; without a history only any time."""
+    return list(RANGE_WORDS) if has_history(fleet) else [ANY_TIME]
+
+
+def range_start(fleet: Fleet, chosen: str) -> datetime | None:
+    """Return the begin of one of RANGES, which end with the data of a fleet; None for any time."""
+    return fleet.polled_at - RANGES[chosen] if chosen in RANGES and fleet.polled_at else None
+
+
+def _short(sighting: Sighting, now: datetime | None) -> tuple[str, str]:
+    over, before = ("over ", "before ") if sighting.absent_at is None else ("", "")
+    return over if now else before, when(sighting.since, now)

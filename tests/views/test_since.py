@@ -1,0 +1,106 @@
+"""Since when something is there, in words: what is new, what returned, and what was there before anybody looked."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from dashboard.fleet.pieces import to_plain
+from dashboard.fleet.sightings import Sighting
+from dashboard.views.blocks import value_of
+from dashboard.views.since import (
+    COLUMNS,
+    RANGES,
+    Recency,
+    newest,
+    newest_first,
+    range_start,
+    ranges_of,
+    short_since,
+    sighting_cells,
+    since_cell,
+    since_paragraphs,
+    since_pieces,
+    since_text,
+)
+from tests.builders import NOW, POLLED_AT, story
+from tests.findings_builder import sighted
+
+CAME = NOW - timedelta(hours=3)
+BEFORE = CAME - timedelta(minutes=5)
+LONG_AGO = NOW - timedelta(days=20)
+NEW = Sighting(CAME, CAME, BEFORE)
+RETURNED = Sighting(LONG_AGO, CAME, BEFORE)
+ALWAYS = Sighting(CAME, CAME)
+
+
+@pytest.mark.parametrize(
+    ("sighting", "text"),
+    [
+        (NEW, "Since 2026-03-02T08:42:13Z, not at 08:37:13 UTC"),
+        (NEW._replace(absent_at=CAME - timedelta(days=1)), "Since 2026-03-02T08:42:13Z, not at 2026-03-01T08:42:13Z"),
+        (RETURNED, "Since 2026-03-02T08:42:13Z, not at 08:37:13 UTC; first seen 2026-02-10T11:42:13Z"),
+        (ALWAYS, "Since 2026-03-02T08:42:13Z or earlier"),
+        (RETURNED._replace(absent_at=None), "Since 2026-03-02T08:42:13Z or earlier; first seen 2026-02-10T11:42:13Z"),
+    ],
+)
+def test_the_text_has_the_first_poll_with_it_and_the_last_one_without_it(sighting: Sighting, text: str) -> None:
+    assert since_text(sighting) == text
+
+
+def test_a_live_page_adds_the_age() -> None:
+    assert since_text(NEW, NOW) == "Since 2026-03-02T08:42:13Z (3 h ago), not at 08:37:13 UTC"
+
+
+def test_a_cell_has_the_age_on_a_live_page_and_the_time_elsewhere() -> None:
+    assert [short_since(each, NOW) for each in (NEW, RETURNED, ALWAYS)] == ["3 h ago", "3 h ago", "over 3 h ago"]
+    assert [short_since(each) for each in (NEW, ALWAYS)] == ["2026-03-02T08:42:13Z", "before 2026-03-02T08:42:13Z"]
+    assert since_cell(NEW, NOW).hint == since_text(NEW)
+
+
+def test_the_end_of_a_line_says_since_before_a_time_but_not_before_an_age() -> None:
+    assert to_plain(since_pieces(NEW)) == " · since 2026-03-02T08:42:13Z"
+    assert to_plain(since_pieces(ALWAYS, NOW)) == " · over 3 h ago"
+
+
+def test_nothing_is_written_without_a_sighting() -> None:
+    assert since_pieces(None) == ()
+    assert since_paragraphs(None) == ()
+    assert since_cell(None).text == ""
+    assert [value_of(cell, column) for cell, column in zip(sighting_cells(None), COLUMNS, strict=True)] == ["", "", ""]
+
+
+def test_programs_read_all_three_times() -> None:
+    assert [column.title for column in COLUMNS] == ["first_seen", "since", "absent_at"]
+    assert [cell.value for cell in sighting_cells(RETURNED)] == [
+        "2026-02-10T11:42:13Z",
+        "2026-03-02T08:42:13Z",
+        "2026-03-02T08:37:13Z",
+    ]
+    assert sighting_cells(ALWAYS)[2].value is None
+
+
+def test_of_several_the_newest_counts_and_what_has_no_sighting_is_last() -> None:
+    old = Sighting(LONG_AGO, LONG_AGO)
+
+    assert newest([old, None, NEW]) is NEW
+    assert newest([None]) is None
+    assert sorted([None, old, NEW], key=newest_first) == [NEW, old, None]
+
+
+def test_new_is_what_was_looked_for_before_and_came_within_the_range() -> None:
+    day = Recency(NOW - timedelta(hours=24))
+
+    assert [day.keeps(each) for each in (NEW, RETURNED, ALWAYS, None)] == [True, True, False, False]
+    assert not Recency(NOW - timedelta(hours=1)).keeps(NEW)
+    assert Recency().keeps(None)
+
+
+def test_ranges_end_with_the_data_and_need_a_history() -> None:
+    fleet = sighted(story())
+
+    assert range_start(fleet, "24h") == POLLED_AT - timedelta(hours=24)
+    assert range_start(fleet, "") is None
+    assert range_start(replace(fleet, polled_at=None), "24h") is None
+    assert ranges_of(fleet) == ["", *RANGES]
+    assert ranges_of(story()) == [""]
