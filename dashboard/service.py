@@ -7,7 +7,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -18,8 +18,9 @@ from dashboard.analysis.assembly import FRESH_INTERVALS, Fleet, build_fleet, emp
 from dashboard.config import Options, policy_of
 from dashboard.config.reload import OptionsFiles, ReloadStatus
 from dashboard.errors import SnapshotError
-from dashboard.fleet import LabelConflict, RouterConfig, Snapshot, SourceStatus, has_same_content
+from dashboard.fleet import LabelConflict, ReceiverStatus, RouterConfig, Snapshot, SourceStatus, has_same_content
 from dashboard.garbage import uncollected
+from dashboard.notify.notifier import Notifier
 from dashboard.rules.policy import Policy
 from dashboard.sources.discovery import Discovered, Discovery
 from dashboard.sources.http.credentials import exposed_keys
@@ -91,6 +92,7 @@ class Collector:
         self._clock = clock
         self._policy = policy_of(options)
         self.discovery = Discovery(options)
+        self.notifier = Notifier(options, clock)
         self._exposed = ""
         self._poller = DigestPoller(options.poll)
         self._routers = RouterReader(options.routers, options.poll)
@@ -131,11 +133,11 @@ class Collector:
     async def _poll_until_stopped(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._running.set()
-        polling = asyncio.create_task(self._poll_forever())
+        tasks = [asyncio.create_task(each) for each in (self._poll_forever(), self.notifier.run())]
         await self._stop.wait()
-        polling.cancel()
-        with suppress(asyncio.CancelledError):
-            await polling
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self.discovery.aclose()
         if self.recorder is not None:
             self.recorder.close()
@@ -146,6 +148,7 @@ class Collector:
             try:
                 await self._refresh(began)
                 self._record(time.monotonic() - began)
+                self._notify()
             except Exception:  # an internal error must not end the polling; /healthz reports it
                 log.exception("a poll failed; the last fleet stays")
                 self.progress = replace(self.progress, failures=self.progress.failures + 1)
@@ -156,6 +159,12 @@ class Collector:
         if self.recorder is not None and self.fleet.polled_at is not None:
             period = max(self.options.poll.interval_seconds, seconds)
             self.recorder.record(self.fleet, self.fleet.polled_at + timedelta(seconds=FRESH_INTERVALS * period))
+
+    def _notify(self) -> None:
+        """Tell the notifier of the poll, after it was recorded."""
+        recorder = self.recorder
+        problem = recorder.problem if recorder else "The history is not recorded; set history.enabled, and restart."
+        self.notifier.polled(self.fleet, is_collector=not (recorder and recorder.is_second), problem=problem)
 
     async def _wait_for_next_poll(self, began: float) -> None:
         """Return when the next poll is due: after the interval, or as soon as the options changed."""
@@ -181,6 +190,7 @@ class Collector:
         before, self.options = self.options, options
         also_redact(options.redact.names, options.redact.patterns)
         self._policy = policy_of(options)
+        self.notifier.use(options)
         self.discovery = Discovery(options, self.discovery)
         if (options.poll, options.redact) != (before.poll, before.redact):
             self._poller = DigestPoller(options.poll)
@@ -377,6 +387,16 @@ def label_conflicts() -> tuple[LabelConflict, ...]:
 def discovery_failures() -> tuple[str, ...]:
     """Return a sentence for each unreadable list of targets."""
     return tuple(each.failure for each in sources() if each.failure)
+
+
+def receivers() -> tuple[ReceiverStatus, ...]:
+    """Return the status of each receiver of notifications."""
+    return _current.collector.notifier.receivers if _current.collector else ()
+
+
+def notification_outcomes() -> Mapping[tuple[str, str], int]:
+    """Count the notifications that were sent, by kind of receiver and outcome."""
+    return dict(_current.collector.notifier.outcomes) if _current.collector else {}  # another thread counts
 
 
 def history_problem() -> str | None:

@@ -213,7 +213,8 @@ class Client:
     ) -> Answer:
         """Send one GET, answered within `seconds` of the client's clock with at most `limit` bytes.
 
-        With `form`, the fields of a form as a URL has them, or with `json` it is a POST. `trust` has the CAs and a client certificate.
+        With `json` or `form`, the fields of a form as a URL has them, it is a POST. `trust` has the CAs and a client
+        certificate.
         """
         key = key or Key()
         secure = asked.server.startswith("https://")

@@ -30,6 +30,10 @@ SECOND_WRITER = "another process records the history {place}; this one only read
 Connect = Callable[[], sqlite3.Connection]
 
 
+class OtherWriterError(HistoryError):
+    """Another process holds the lock of the only writer."""
+
+
 class Database:
     """The database of a history. Each method raises HistoryError with a sentence where it cannot be opened."""
 
@@ -146,7 +150,7 @@ class Database:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
         except BlockingIOError:
-            raise HistoryError(SECOND_WRITER.format(place=self.place).capitalize() + ".") from None
+            raise OtherWriterError(SECOND_WRITER.format(place=self.place).capitalize() + ".") from None
         finally:
             os.close(descriptor)
 
@@ -156,7 +160,7 @@ class Database:
             return
         with connection.begin():
             if not connection.scalar(text("SELECT pg_try_advisory_lock(:number)"), {"number": LOCK_NUMBER}):
-                raise HistoryError(SECOND_WRITER.format(place=self.place).capitalize() + ".")
+                raise OtherWriterError(SECOND_WRITER.format(place=self.place).capitalize() + ".")
 
     def _version(self, connection: Connection) -> str | None:
         """Return the schema, None for an empty database; raise HistoryError for a newer one, and another program's."""

@@ -9,7 +9,7 @@ from sqlalchemy import URL
 from dashboard.analysis.assembly import Fleet
 from dashboard.config import Options
 from dashboard.errors import HistoryError
-from dashboard.store.history.database import Database
+from dashboard.store.history.database import Database, OtherWriterError
 from dashboard.store.history.retention import Retention
 from dashboard.store.history.writer import HistoryWriter
 
@@ -47,6 +47,7 @@ class Recorder:
     def __init__(self, options: Options) -> None:
         """Open nothing yet. A changed option needs a restart."""
         self.problem: str | None = None
+        self.is_second = False  # whether another process records
         self._options = options
         self._writer: HistoryWriter | None = None
 
@@ -59,7 +60,7 @@ class Recorder:
                 self._writer = HistoryWriter(database, configured_retention(self._options))
             self._writer.record(fleet, due)
         except HistoryError as error:
-            self.problem = str(error)
+            self.problem, self.is_second = str(error), isinstance(error, OtherWriterError)
             if self.problem != before:
                 log.warning("not recorded in the history: %s", error)
         except Exception as error:
@@ -67,7 +68,7 @@ class Recorder:
             if self.problem != before:
                 log.exception("a poll was not recorded in the history")
         else:
-            self.problem = None
+            self.problem, self.is_second = None, False
             if before is not None:
                 log.info("the history is recorded again")
 

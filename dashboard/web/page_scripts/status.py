@@ -14,6 +14,7 @@ else:
         conflicts=service.label_conflicts(),
         options=service.options(),
         reload=service.reload_status(),
+        receivers=service.receivers(),
         name=name,
     )
 draw.draw_head(view)
