@@ -1,4 +1,4 @@
-"""The options of notifications: who is told of findings, and under which URL readers open the dashboard."""
+"""The options of notifications: the receivers of findings, and the URL under which they open the dashboard."""
 
 from collections import Counter
 from typing import Annotated, Literal, Self
@@ -62,17 +62,19 @@ class WebhookOptions(Part):
         return str(urlsplit(self.url.get_secret_value()).hostname) if self.url else ""
 
 
+def _with_different_labels(webhooks: tuple[WebhookOptions, ...]) -> tuple[WebhookOptions, ...]:
+    """Refuse two webhooks with one label."""
+    counts = Counter(each.label for each in webhooks)
+    for label, number in counts.most_common(1):
+        if number > 1:
+            raise ValueError(f"{number} webhooks are named {label!r}; give each its own name")
+    return webhooks
+
+
 class NotifyOptions(Part):
     """The receivers of findings. Nothing is sent unless one is configured."""
 
     alertmanagers: tuple[AlertmanagerOptions, ...] = ()
-    webhooks: tuple[WebhookOptions, ...] = ()
+    webhooks: Annotated[tuple[WebhookOptions, ...], AfterValidator(_with_different_labels)] = ()
     external_url: Annotated[str, AfterValidator(_page_url)] | None = None
     resend_seconds: Annotated[float, Field(ge=5, le=3600)] = 60
-
-    @model_validator(mode="after")
-    def _names_differ(self) -> Self:
-        (name, number), *_ = [*Counter(each.label for each in self.webhooks).most_common(1), ("", 0)]
-        if number > 1:
-            raise ValueError(f"{number} webhooks are named {name!r}; give each its own name")
-        return self

@@ -155,7 +155,9 @@ def test_a_clock_that_jumps_back_never_ends_an_alert_before_its_begin() -> None:
 
 
 NAMES = ("chat-01", "chat-02", "embed-01")
-PROBLEMS = st.lists(st.builds(problem, st.sampled_from(NAMES), severity=st.sampled_from([CRITICAL, WARNING])), max_size=4)
+PROBLEMS = st.lists(
+    st.builds(problem, st.sampled_from(NAMES), severity=st.sampled_from([CRITICAL, WARNING])), max_size=4
+)
 
 
 @given(st.lists(st.tuples(PROBLEMS, st.sets(st.sampled_from(NAMES))), max_size=8))
