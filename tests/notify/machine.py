@@ -61,7 +61,8 @@ class Process:
 
     def send(self, answer: Answered | str = OK) -> bool:
         """Let each receiver send what is due, once; return whether a message was accepted."""
-        return any([asyncio.run(self._send(each, answer)) for each in self._receivers])
+        accepted = [asyncio.run(self._send(each, answer)) for each in self._receivers]  # each of them, also after one
+        return any(accepted)
 
     def drain(self) -> None:
         """Let an hour pass in which every receiver accepts."""

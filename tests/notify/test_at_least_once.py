@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from datetime import datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -96,7 +97,7 @@ class Delivery(RuleBasedStateMachine):
         by_pool: dict[str, list[datetime]] = defaultdict(list)
         for each in first.values():
             by_pool[each.pool].append(each.at)
-        assert all(b - a >= POOL_PAUSE for times in by_pool.values() for a, b in zip(times, times[1:], strict=False))
+        assert all(b - a >= POOL_PAUSE for times in by_pool.values() for a, b in pairwise(times))
 
     def every_alert_that_fired_arrived_with_its_end(self) -> None:
         arrived: dict[AlertKey, list[Any]] = defaultdict(list)
