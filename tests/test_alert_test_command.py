@@ -1,4 +1,4 @@
-"""`alert-test` sends a test alert to every receiver, prints what each answered, and fails where one did not accept it."""
+"""`alert-test` sends a test alert to every receiver, prints each answer, and fails where one did not accept it."""
 
 import json
 from collections.abc import Iterator
@@ -59,12 +59,13 @@ def test_every_receiver_accepts(working_folder: Path, server: HostileServer, mon
 def test_a_receiver_that_does_not_accept_fails_the_command(working_folder: Path, server: HostileServer) -> None:
     server.routes["/SESAME7QX"] = answers(b"invalid_token for /SESAME7QX", 403)
     configured(working_folder, server)
+    unset = "the variable HOOK_URL is empty or not set"
     done = run("alert-test")
 
     assert done.exit_code == 1
     assert done.stdout.splitlines() == [
         f"slack channel (127.0.0.1:{server.port}): failed, status 403: invalid_token for ***",
-        "webhook HOOK_URL (the variable HOOK_URL is empty or not set): failed, the variable HOOK_URL is empty or not set",
+        f"webhook HOOK_URL ({unset}): failed, {unset}",
     ]
     assert last_line(done) == "exit 1: 2 receivers of 2 did not accept the test alert."
     assert "SESAME7QX" not in done.output

@@ -14,7 +14,6 @@ from dashboard.fleet.formatting import count, end_cut, visible
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Finding, OutcomeKind, Severity
 from dashboard.rules.registry import Scope
-from dashboard.store.history.writer import fingerprint
 from dashboard.views.finding_text import paste_lines, replicas_text, rule_title
 
 MOST_POOLS = 100  # with alerts of their own, as /metrics has series; served models make pools
@@ -94,7 +93,7 @@ def alerts_of(fleet: Fleet, at: datetime) -> dict[AlertKey, Alert]:
     for finding in fleet.inspection.findings:
         found[AlertKey(finding.rule, _pool_label(finding, own), finding.severity)].append(finding)
     names = {each.id: each.name for each in fleet.replicas}
-    return {key: _alert(fleet.name, key, same, names, at) for key, same in found.items()}
+    return {key: _alert(fleet, key, same, names, at) for key, same in found.items()}
 
 
 def advance(known: Alerts, now: Alerts, fleet: Fleet, at: datetime) -> Step:
@@ -145,21 +144,22 @@ def _continued(before: Alert, alert: Alert) -> Alert:
     return before if is_same else alert
 
 
-def _alert(fleet: str, key: AlertKey, same: Sequence[Finding], names: Mapping[str, str], at: datetime) -> Alert:
-    first, listed = same[0], same[:MOST_LISTED]
+def _alert(fleet: Fleet, key: AlertKey, same: Sequence[Finding], names: Mapping[str, str], at: datetime) -> Alert:
+    """Return the alert of some findings. The history knows since when, else `at` is its begin."""
+    known, first, listed = fleet.sightings.findings, same[0], same[:MOST_LISTED]
     more = len(same) - len(listed)
     title, sentence = rule_title(key.rule), end_cut(first.sentence, MOST_SENTENCE)
     summary = sentence if len(same) == 1 else f"{count(len(same), 'finding')}, such as: {sentence}"
     lines = [f"{end_cut(each.sentence, MOST_SENTENCE)} ({replicas_text(each, names)})" for each in listed]
     return Alert(
-        fleet=end_cut(fleet),
+        fleet=end_cut(fleet.name),
         rule=key.rule,
         pool=key.pool,
         severity=first.severity,
-        since=at,
+        since=min((seen.since for each in same if (seen := known.get(each.fingerprint))), default=at),
         at=at,
         finding=first.id,
-        fingerprints=tuple(sorted({fingerprint(each) for each in same})),
+        fingerprints=tuple(sorted({each.fingerprint for each in same})),
         pools=_each(pool for finding in same for pool in finding.pools),
         replicas=_each(replica for finding in same for replica in finding.replicas),
         is_rollout=all(each.is_rollout for each in same),

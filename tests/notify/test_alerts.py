@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.notify.alerts import MOST_LISTED, MOST_POOLS, AlertKey, Event, Step, advance, alerts_of
+from dashboard.fleet.sightings import Sighting, Sightings
+from dashboard.notify.alerts import MOST_LISTED, MOST_POOLS, Alert, AlertKey, Event, Step, advance, alerts_of
 from dashboard.rules.findings import Finding, OutcomeKind
 from tests import builders, findings_builder
 from tests.builders import NOW
@@ -18,7 +19,8 @@ BLOCKS = AlertKey("RT-01", "chat", "critical")
 
 def steps(*fleets: Fleet) -> list[Step]:
     """What each poll of a sequence changed."""
-    found, known = [], {}
+    found: list[Step] = []
+    known: dict[AlertKey, Alert] = {}
     for fleet in fleets:
         assert fleet.polled_at is not None
         found.append(advance(known, alerts_of(fleet, fleet.polled_at), fleet, fleet.polled_at))
@@ -99,6 +101,14 @@ def test_an_alert_begins_lasts_and_ends_at_once() -> None:
     assert (third.new, third.ended) == ((), ())
     (ended,) = last.ended
     assert (ended.since, ended.until, ended.event) == (NOW + POLL, NOW + 3 * POLL, Event.RESOLVED)
+
+
+def test_the_history_knows_since_when() -> None:
+    found = problem()
+    seen = Sightings(findings={found.fingerprint: Sighting(NOW - 9 * POLL, NOW - 4 * POLL)})
+    (alert,) = alerts(replace(poll(0, found), sightings=seen))
+
+    assert (alert.since, alert.at) == (NOW - 4 * POLL, NOW)
 
 
 def test_while_an_alert_lasts_its_text_changes_and_its_begin_does_not() -> None:

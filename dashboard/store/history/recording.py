@@ -9,6 +9,7 @@ from sqlalchemy import URL
 from dashboard.analysis.assembly import Fleet
 from dashboard.config import Options
 from dashboard.errors import HistoryError
+from dashboard.fleet.sightings import NO_SIGHTINGS, Sightings
 from dashboard.store.history.database import Database, OtherWriterError
 from dashboard.store.history.retention import Retention
 from dashboard.store.history.writer import HistoryWriter
@@ -48,17 +49,21 @@ class Recorder:
         """Open nothing yet. A changed option needs a restart."""
         self.problem: str | None = None
         self.is_second = False  # whether another process records
+        self._sightings = NO_SIGHTINGS
         self._options = options
         self._writer: HistoryWriter | None = None
 
-    def record(self, fleet: Fleet, due: datetime) -> None:
-        """Record a poll; after `due` without another one there is a gap. An error is logged once, until it changes."""
+    def record(self, fleet: Fleet, due: datetime) -> Sightings:
+        """Record a poll; after `due` without another one there is a gap. An error is logged once, until it changes.
+
+        Return the sightings, after an error those of the last recorded poll.
+        """
         before = self.problem
         try:
             if self._writer is None:
                 database = configured_database(self._options)
                 self._writer = HistoryWriter(database, configured_retention(self._options))
-            self._writer.record(fleet, due)
+            self._sightings = self._writer.record(fleet, due)
         except HistoryError as error:
             self.problem, self.is_second = str(error), isinstance(error, OtherWriterError)
             if self.problem != before:
@@ -71,6 +76,7 @@ class Recorder:
             self.problem, self.is_second = None, False
             if before is not None:
                 log.info("the history is recorded again")
+        return self._sightings
 
     def close(self) -> None:
         """Let another process record."""
