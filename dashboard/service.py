@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dashboard.analysis.assembly import FRESH_INTERVALS, Fleet, build_fleet, empty_fleet
 from dashboard.config import Options, policy_of
@@ -20,7 +21,6 @@ from dashboard.config.reload import OptionsFiles, ReloadStatus
 from dashboard.errors import SnapshotError
 from dashboard.fleet import LabelConflict, ReceiverStatus, RouterConfig, Snapshot, SourceStatus, has_same_content
 from dashboard.garbage import uncollected
-from dashboard.notify.notifier import Notifier
 from dashboard.rules.policy import Policy
 from dashboard.sources.discovery import Discovered, Discovery
 from dashboard.sources.http.credentials import exposed_keys
@@ -29,6 +29,9 @@ from dashboard.sources.routers import RouterReader
 from dashboard.store import Snapshots
 from dashboard.store.history.recording import Recorder
 from dashboard.vllm.redaction import also_redact
+
+if TYPE_CHECKING:  # it imports SQLAlchemy, 0.2 s that few commands need
+    from dashboard.notify.notifier import Notifier
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +95,8 @@ class Collector:
         self._clock = clock
         self._policy = policy_of(options)
         self.discovery = Discovery(options)
-        self.notifier = Notifier(options, clock)
+        self.notifier: Notifier | None = None  # until a receiver is configured
+        self._tasks: list[asyncio.Task[None]] = []
         self._exposed = ""
         self._poller = DigestPoller(options.poll)
         self._routers = RouterReader(options.routers, options.poll)
@@ -133,11 +137,11 @@ class Collector:
     async def _poll_until_stopped(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._running.set()
-        tasks = [asyncio.create_task(each) for each in (self._poll_forever(), self.notifier.run())]
+        self._tasks = [asyncio.create_task(self._poll_forever())]
         await self._stop.wait()
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.discovery.aclose()
         if self.recorder is not None:
             self.recorder.close()
@@ -163,7 +167,14 @@ class Collector:
         return replace(fleet, sightings=found, generation=fleet.generation + is_new)
 
     def _notify(self) -> None:
-        """Tell the notifier of the poll, after it was recorded."""
+        """Tell the notifier of the poll, after it was recorded; start it with the first receiver."""
+        if self.notifier is None:
+            if not self.options.notify.has_receivers:
+                return
+            from dashboard.notify.notifier import Notifier  # noqa: PLC0415  as above
+
+            self.notifier = Notifier(self.options, self._clock)
+            self._tasks.append(asyncio.create_task(self.notifier.run()))
         recorder = self.recorder
         problem = recorder.problem if recorder else "The history is not recorded; set history.enabled, and restart."
         self.notifier.polled(self.fleet, is_collector=not (recorder and recorder.is_second), problem=problem)
@@ -192,7 +203,8 @@ class Collector:
         before, self.options = self.options, options
         also_redact(options.redact.names, options.redact.patterns)
         self._policy = policy_of(options)
-        self.notifier.use(options)
+        if self.notifier is not None:
+            self.notifier.use(options)
         self.discovery = Discovery(options, self.discovery)
         if (options.poll, options.redact) != (before.poll, before.redact):
             self._poller = DigestPoller(options.poll)
@@ -395,12 +407,14 @@ def discovery_failures() -> tuple[str, ...]:
 
 def receivers() -> tuple[ReceiverStatus, ...]:
     """Return the status of each receiver of notifications."""
-    return _current.collector.notifier.receivers if _current.collector else ()
+    notifier = _current.collector.notifier if _current.collector else None
+    return notifier.receivers if notifier else ()
 
 
 def notification_outcomes() -> Mapping[tuple[str, str], int]:
     """Count the notifications that were sent, by kind of receiver and outcome."""
-    return dict(_current.collector.notifier.outcomes) if _current.collector else {}  # another thread counts
+    notifier = _current.collector.notifier if _current.collector else None
+    return dict(notifier.outcomes) if notifier else {}  # a copy: another thread counts
 
 
 def history_problem() -> str | None:

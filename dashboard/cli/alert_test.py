@@ -18,7 +18,7 @@ def alert_test(config: ConfigOption = None) -> None:
     Exit code 1 where one did not accept it. An Alertmanager resolves the alert by itself after three intervals.
     """
     options = options_of(config)
-    if not options.notify.alertmanagers and not options.notify.webhooks:
+    if not options.notify.has_receivers:
         wrong(f"no receiver configured; list alertmanagers or webhooks under notify in {options.file}")
     tried = asyncio.run(_try(options))
     if failed := sum(not each.answered.is_accepted for each in tried):

@@ -78,3 +78,8 @@ class NotifyOptions(Part):
     webhooks: Annotated[tuple[WebhookOptions, ...], AfterValidator(_with_different_labels)] = ()
     external_url: Annotated[str, AfterValidator(_page_url)] | None = None
     resend_seconds: Annotated[float, Field(ge=5, le=3600)] = 60
+
+    @property
+    def has_receivers(self) -> bool:
+        """Return whether anything is sent."""
+        return bool(self.alertmanagers or self.webhooks)

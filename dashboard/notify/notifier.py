@@ -75,7 +75,7 @@ class Notifier:
         self._is_collector = is_collector
         if not is_collector:  # the one that is knows more, until this one is again
             self._pushed, self._announcer = Pushed(), None
-        elif fleet.polled_at is not None and (self._alertmanagers or self._webhooks):
+        elif fleet.polled_at is not None and self._options.notify.has_receivers:
             with _logged():
                 self._hear(fleet, fleet.polled_at, problem)
 
