@@ -20,6 +20,7 @@ from dashboard.rules.findings import Finding, Inspection, Outcome, OutcomeKind, 
 from dashboard.web import server
 from tests.frozen import AT
 from tests.serving import wait_for
+from tests.sources.polling.hostile import HostileServer, answers
 
 API = ["/api/v1/fleet", "/api/v1/findings"]
 
@@ -226,6 +227,28 @@ def test_metrics_report_the_last_reload_by_the_names_of_prometheus(tmp_path: Pat
     assert (collector := service._current.collector) is not None
     assert not collector.files.reload()
     assert "vllm_fleet_config_last_reload_successful 0.0" in get("/metrics").text
+
+
+def test_metrics_count_notifications_by_kind_of_receiver_without_their_urls(working_folder: Path) -> None:
+    with HostileServer() as receiver:
+        receiver.routes["/SESAME7QX"] = answers(b"ok")
+        (working_folder / "targets.json").write_text('[{"targets": ["127.0.0.1:1"]}]')
+        hook = {"url": f"{receiver.address}/SESAME7QX", "format": "slack", "min_severity": "info"}
+        options = {
+            "file_sd": [{"files": [str(working_folder / "targets.json")]}],
+            "history": {"enabled": True, "url": f"sqlite:///{working_folder / 'h.db'}"},
+            "notify": {"webhooks": [hook], "alertmanagers": [{"url": f"{receiver.address}/gone"}]},
+        }
+        service.start(Options.model_validate(options))
+        wait_for(lambda: [each.succeeded_at is not None for each in service.receivers()] == [False, True])
+        wait_for(lambda: service.notification_outcomes()["alertmanager", "failed"] >= 1)
+        metrics = get("/metrics").text
+
+    assert 'vllm_fleet_notifications_total{outcome="ok",receiver_kind="slack"} 1.0' in metrics
+    assert 'vllm_fleet_notifications_total{outcome="ok",receiver_kind="alertmanager"} 0.0' in metrics
+    assert re.search(r'notifications_last_success_timestamp_seconds\{receiver_kind="slack"\} 1\.', metrics)
+    assert 'vllm_fleet_notifications_pending{receiver_kind="alertmanager"} 0.0' in metrics
+    assert "SESAME7QX" not in metrics
 
 
 def test_metrics_count_the_targets_of_each_source_and_say_when_it_was_read(tmp_path: Path) -> None:
