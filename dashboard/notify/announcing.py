@@ -94,8 +94,11 @@ class Announcer:
         self._receivers: frozenset[str] = frozenset()
         self._rule_set: int | None = None
 
-    def polled(self, now: Alerts, fleet: Fleet, at: datetime) -> None:
-        """Keep what the poll at `at` changed; raise HistoryError where it was not kept: the next poll has it, too."""
+    def polled(self, now: Alerts, fleet: Fleet, at: datetime) -> bool:
+        """Keep what the poll at `at` changed; return whether something was kept.
+
+        Raise HistoryError where it was not: the next poll has it, too.
+        """
         if self._known is None:
             self._remember()
         known = self._known or {}
@@ -113,12 +116,14 @@ class Announcer:
         ]
         is_read = any(each.fresh for each in fleet.replicas)  # else a new rule set has found nothing yet
         rule_set = RULE_SET if is_read or self._rule_set is None else self._rule_set
-        if changed or notifications or unknown or rule_set != self._rule_set:
+        is_kept = bool(changed or notifications or unknown) or rule_set != self._rule_set
+        if is_kept:
             rows: dict[Key, Announced | None] = {
                 key: each and Announced(each.knowledge, each.alert.model_dump_json()) for key, each in changed.items()
             }
             self._outbox.save(rows, notifications, unknown, rule_set, at)
         self._known, self._rule_set, self._receivers = found.known, rule_set, frozenset(self._webhooks)
+        return is_kept
 
     def _remember(self) -> None:
         """Read what an earlier process announced."""

@@ -3,8 +3,8 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 
 from dashboard.analysis.assembly import Fleet
@@ -24,6 +24,7 @@ from dashboard.store.history.recording import configured_database
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0  # between looks for what is due
+PAUSE_SECONDS = 60.0  # of a receiver after an internal error
 
 
 class Notifier:
@@ -76,8 +77,10 @@ class Notifier:
         if not is_collector:  # the one that is knows more, until this one is again
             self._pushed, self._announcer = Pushed(), None
         elif fleet.polled_at is not None and self._options.notify.has_receivers:
-            with _logged():
+            try:
                 self._hear(fleet, fleet.polled_at, problem)
+            except Exception:  # it must not end the polling
+                log.exception("a poll was not announced")
 
     def _hear(self, fleet: Fleet, at: datetime, problem: str | None) -> None:
         if self._alerts[0] is not fleet.inspection:
@@ -93,12 +96,12 @@ class Notifier:
         try:
             if self._outbox is None:
                 self._outbox = Outbox(configured_database(self._options))
-            if self._announcer is None:
-                self._announcer = Announcer(self._outbox, [each.options for each in self._webhooks])
-                self._pending = {}
-            self._announcer.polled(now, fleet, at)
-            self._pending = self._outbox.pending()
+            is_new = self._announcer is None
+            self._announcer = self._announcer or Announcer(self._outbox, [each.options for each in self._webhooks])
+            if self._announcer.polled(now, fleet, at) or is_new:
+                self._pending = self._outbox.pending()
         except HistoryError as error:
+            self._announcer = None  # it reads again what was kept
             return str(error)
         return None
 
@@ -110,7 +113,8 @@ class Notifier:
                     if self._is_collector:
                         self._send_due(http)
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(self._look.wait(), LOOK_SECONDS)
+                        async with asyncio.timeout(LOOK_SECONDS):  # wait_for of Python 3.11 can lose a cancellation
+                            await self._look.wait()
                     self._look.clear()
         finally:
             for task in self._sending.values():
@@ -141,7 +145,7 @@ class Notifier:
             return await push(http, options, alertmanager_body(alerts, now, interval, url))
 
         now = self._clock()
-        with _logged():
+        async with _throttled():
             await receiver.send(send, self._pushed.alerts(now, interval), self._pushed.revision, now, interval)
 
     async def _deliver_to(self, receiver: WebhookReceiver, http: Client, outbox: Outbox) -> None:
@@ -150,21 +154,23 @@ class Notifier:
         async def send(options: WebhookOptions, alerts: Sequence[Alert], message: Message) -> Answered:
             return await deliver(http, options, alerts, url, message.id)
 
-        with _logged():
+        async with _throttled():
             try:
                 while await receiver.send(send, outbox, self._clock()):
                     self._pending = outbox.pending()
             except HistoryError as error:
                 self._problem = str(error)  # until the next poll that is kept
+                log.warning("notifications wait: %s", error)
 
 
-@contextmanager
-def _logged() -> Iterator[None]:
-    """Log an internal error: it must not end the sending to others."""
+@asynccontextmanager
+async def _throttled() -> AsyncIterator[None]:
+    """Log an internal error, which must not end the sending to others, and keep its receiver busy for a while."""
     try:
         yield
     except Exception:
         log.exception("a notification was not sent; it is tried again")
+        await asyncio.sleep(PAUSE_SECONDS)
 
 
 class Pushed:

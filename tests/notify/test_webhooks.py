@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -187,6 +189,29 @@ def test_a_history_that_fails_delays_messages_and_is_named(server: HostileServer
         assert own.notifier.receivers[0].error == problem_text
         own.polled(poll(1, problem()))
         wait_for(lambda: len(server.asked) == 1)
+
+
+def test_an_internal_error_ends_neither_the_polling_nor_later_notifications(
+    server: HostileServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = replace(poll(0, problem()), inspection=None)  # type: ignore[arg-type]
+    with running(options(server, tmp_path, "slack"), Clock()) as own:
+        own.polled(broken)
+        own.polled(poll(1, problem()))
+        wait_for(lambda: len(server.asked) == 1)
+    assert "a poll was not announced" in caplog.text
+
+
+def test_alerts_that_were_damaged_in_the_history_are_named(server: HostileServer, tmp_path: Path) -> None:
+    given = options(server, tmp_path, "slack")
+    with sqlite3.connect(tmp_path / "history.db") as connection:
+        connection.execute("INSERT INTO alert VALUES ('RT-01', 'chat', 'critical', 'told', '{}')")
+    connection.close()
+    with running(given, Clock()) as own:
+        own.polled(poll(0, problem()))
+        assert own.notifier.receivers[0].error == (
+            "Alerts in the history are damaged; delete the rows of its tables alert and notification."
+        )
 
 
 def answer_of(server: HostileServer, **more: Any) -> Answered:
