@@ -46,7 +46,7 @@ check: $(VENV)/dev.stamp  ## Format, lint, types, layers and all tests
 test: $(VENV)/dev.stamp  ## All tests, in Chromium too
 	@tests/tools/install-chromium $(BIN)/python
 	@tests/tools/install-debian nginx=nginx-light dnsmasq=dnsmasq-base kubectl=kubernetes-client prometheus=prometheus \
-		pg_ctlcluster=postgresql
+		pg_ctlcluster=postgresql prometheus-alertmanager=prometheus-alertmanager
 	$(PYTEST) --cov --cov-report= -m "not vllm and not deploy and not no_cover"
 	@$(BIN)/coverage report --format=total --precision=1
 	@$(BIN)/coverage report --fail-under=100 --include='$(WHOLLY_COVERED)'

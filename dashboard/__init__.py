@@ -9,6 +9,7 @@ The rooms, from the bottom to the top; each imports only rooms below it:
 - `config`: fleet.yaml and the environment. `store`: frozen snapshots, their notes, the history.
 - `views`: pages and reports as data, one module each. `render`: the formats that they are written in.
 - `sources`: lists of targets, polls, files of answers. `demo`: a simulated fleet.
+- `notify`: alerts of findings, and their delivery to Alertmanagers and webhooks.
 - `service`: the polling loop and the current fleet.
 - `web`: pages, HTTP routes and what guards them. `cli`: the commands.
 """

@@ -20,7 +20,7 @@ from dashboard.analysis.flapping import Watch
 from dashboard.config import Options, policy_of
 from dashboard.config.reload import OptionsFiles, ReloadStatus
 from dashboard.errors import SnapshotError
-from dashboard.fleet import LabelConflict, RouterConfig, Snapshot, SourceStatus, has_same_content
+from dashboard.fleet import LabelConflict, ReceiverStatus, RouterConfig, Snapshot, SourceStatus, has_same_content
 from dashboard.fleet.recent import NOTHING_RECENT, Recent
 from dashboard.fleet.sightings import Sightings
 from dashboard.garbage import uncollected
@@ -36,6 +36,7 @@ from dashboard.store.history.status import HistoryStatus
 from dashboard.vllm.redaction import also_redact
 
 if TYPE_CHECKING:  # it imports SQLAlchemy, 0.2 s that few commands need
+    from dashboard.notify.notifier import Notifier
     from dashboard.store.history.recording import Recorder
 
 log = logging.getLogger(__name__)
@@ -49,6 +50,7 @@ ARENAS = 2  # of glibc's malloc; eight a core, its own choice, keep what session
 M_ARENA_MAX = -8  # mallopt(3)
 CHECK_SECONDS = 1.0  # between looks for changed files of options; a file that stays alike for this time is read
 READ_ONLY_HISTORY = "read_only is set; name a database in history.url, url_env or url_file to record one"
+NOT_RECORDED = "The history is not recorded; set history.enabled, and restart."
 STOP_SECONDS = 5.0  # the longest wait for the thread at shutdown
 
 
@@ -104,6 +106,8 @@ class Collector:
         self._policy = policy_of(options)
         self._watch: Watch | None = None  # None: to go on where the last fleet ended
         self.discovery = Discovery(options)
+        self.notifier: Notifier | None = None  # until a receiver is configured
+        self._tasks: list[asyncio.Task[None]] = []
         self._exposed = ""
         self._poller = DigestPoller(options.poll)
         self._routers = RouterReader(options.routers, options.poll)
@@ -144,11 +148,11 @@ class Collector:
     async def _poll_until_stopped(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._running.set()
-        polling = asyncio.create_task(self._poll_forever())
+        self._tasks = [asyncio.create_task(self._poll_forever())]
         await self._stop.wait()
-        polling.cancel()
-        with suppress(asyncio.CancelledError):
-            await polling
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.discovery.aclose()
         if self.recorder is not None:
             self.recorder.close()
@@ -159,6 +163,7 @@ class Collector:
             try:
                 if not self._follow():
                     await self._refresh(began)
+                self._notify()
             except Exception:  # an internal error must not end the polling; /healthz reports it
                 log.exception("a poll failed; the last fleet stays")
                 self.progress = replace(self.progress, failures=self.progress.failures + 1)
@@ -197,6 +202,18 @@ class Collector:
         period = max(self.options.poll.interval_seconds, seconds)
         return self.recorder.record(fleet, polled_at + timedelta(seconds=FRESH_INTERVALS * period))
 
+    def _notify(self) -> None:
+        """Tell the notifier of the poll, after it was recorded; start it with the first receiver."""
+        if self.notifier is None:
+            if not self.options.notify.has_receivers:
+                return
+            from dashboard.notify.notifier import Notifier  # noqa: PLC0415  as above
+
+            self.notifier = Notifier(self.options, self._clock)
+            self._tasks.append(asyncio.create_task(self.notifier.run()))
+        status = self.recorder.status if self.recorder else HistoryStatus(NOT_RECORDED)
+        self.notifier.polled(self.fleet, is_collector=not (status.follows or status.is_second), problem=status.problem)
+
     async def _wait_for_next_poll(self, began: float) -> None:
         """Return when the next poll is due: after the interval, or as soon as the options changed."""
         while (left := self.options.poll.interval_seconds - (time.monotonic() - began)) > 0:
@@ -221,6 +238,8 @@ class Collector:
         before, self.options = self.options, options
         also_redact(options.redact.names, options.redact.patterns)
         self._policy = policy_of(options)
+        if self.notifier is not None:
+            self.notifier.use(options)
         self.discovery = Discovery(options, self.discovery)
         if (options.poll, options.redact) != (before.poll, before.redact):
             self._poller = DigestPoller(options.poll)
@@ -458,6 +477,18 @@ def history_status() -> HistoryStatus | None:
     """Return the state of the history; None without one."""
     recorder = _current.collector.recorder if _current.collector else None
     return recorder.status if recorder else None
+
+
+def receivers() -> tuple[ReceiverStatus, ...]:
+    """Return the status of each receiver of notifications."""
+    notifier = _current.collector.notifier if _current.collector else None
+    return notifier.receivers if notifier else ()
+
+
+def notification_outcomes() -> Mapping[tuple[str, str], int]:
+    """Count the notifications that were sent, by kind of receiver and outcome."""
+    notifier = _current.collector.notifier if _current.collector else None
+    return dict(notifier.outcomes) if notifier else {}  # a copy: another thread counts
 
 
 def history_problem() -> str | None:

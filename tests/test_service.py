@@ -18,6 +18,7 @@ from dashboard.demo.server import DemoServer, in_thread
 from dashboard.demo.story import HOUR, default_fleet
 from dashboard.sources.discovery import Discovery, discover_once
 from tests.serving import wait_for
+from tests.sources.polling.hostile import HostileServer, answers
 
 
 @pytest.fixture
@@ -233,3 +234,26 @@ def test_targets_of_a_broken_list_survive_a_reload(demo: DemoServer, tmp_path: P
     service.reload()
     wait_for(lambda: service.current().name == "after")
     assert [each.target_stale for each in service.current().replicas] == [True] * 3
+
+
+def test_the_collector_notifies_receivers_after_each_poll_also_those_of_a_reload(
+    demo: DemoServer, working_folder: Path
+) -> None:
+    with HostileServer() as receiver:
+        receiver.routes["/api/v2/alerts"] = receiver.routes["/hook"] = answers(b"")
+        file = working_folder / "fleet.yaml"
+        given = json.loads(options_for(demo).model_dump_json(include={"targets", "poll"}))
+        file.write_text(yaml.safe_dump(given))
+        service.start(load_options(file))
+        wait_for(lambda: service.progress().polls >= 1)
+        assert service.receivers() == ()
+
+        hook = {"url": f"{receiver.address}/hook", "min_severity": "info"}
+        notify = {"alertmanagers": [{"url": receiver.address}], "webhooks": [hook]}
+        file.write_text(yaml.safe_dump({**given, "history": {"enabled": True}, "notify": notify}))
+        service.reload()
+        wait_for(lambda: [each.kind for each in service.receivers()] == ["alertmanager", "webhook"])
+        demo.restart(demo.fleet[0].address, block_size=64)
+        wait_for(lambda: any(each.path == "/api/v2/alerts" for each in receiver.asked))
+        assert "RT-01" in {each["labels"]["rule"] for each in json.loads(receiver.asked[-1].body)}
+        assert service.notification_outcomes()["alertmanager", "ok"] >= 1

@@ -27,6 +27,7 @@ COMMANDS = {
     "report": "report",
     "snapshots": "snapshots",
     "history": "history",
+    "alert-test": "alert_test",
 }
 
 
@@ -34,7 +35,7 @@ def _summary(name: str) -> str:
     """Return the first line of a command's docstring without importing its module."""
     tree = ast.parse(Path(__file__).with_name(f"{COMMANDS[name]}.py").read_text(encoding="utf-8"))
     functions = {each.name: each for each in tree.body if isinstance(each, ast.FunctionDef)}
-    return (ast.get_docstring(functions.get(name) or functions["about"]) or "").partition("\n")[0]
+    return (ast.get_docstring(functions.get(name.replace("-", "_")) or functions["about"]) or "").partition("\n")[0]
 
 
 class Commands(TyperGroup):
@@ -48,7 +49,7 @@ class Commands(TyperGroup):
         """Import a command; None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
-        found = getattr(import_module(f"dashboard.cli.{COMMANDS[cmd_name]}"), cmd_name)
+        found = getattr(import_module(f"dashboard.cli.{COMMANDS[cmd_name]}"), cmd_name.replace("-", "_"))
         if not isinstance(found, typer.Typer):
             function, found = found, typer.Typer(**APP)
             found.command(cmd_name)(function)

@@ -2,6 +2,7 @@
 
 from dashboard.config.load import FILE_VARIABLE, load_options
 from dashboard.config.model import DEFAULT_FILE, TARGET_SOURCES, Options, PollOptions, policy_of
+from dashboard.config.notify import AlertmanagerOptions, NotifyOptions, WebhookOptions
 from dashboard.config.routers import RouterOptions
 from dashboard.config.rules import MAX_LABEL_CHARACTERS, PoolOptions, RuleOptions, SuppressOptions
 from dashboard.config.sources import (
@@ -20,11 +21,13 @@ __all__ = [
     "FILE_VARIABLE",
     "MAX_LABEL_CHARACTERS",
     "TARGET_SOURCES",
+    "AlertmanagerOptions",
     "CredentialsOptions",
     "DnsSdOptions",
     "FileSdOptions",
     "HttpSdOptions",
     "KubernetesOptions",
+    "NotifyOptions",
     "Options",
     "PollOptions",
     "PoolOptions",
@@ -34,6 +37,7 @@ __all__ = [
     "RuleOptions",
     "SuppressOptions",
     "TargetOptions",
+    "WebhookOptions",
     "load_options",
     "policy_of",
 ]

@@ -7,10 +7,19 @@ from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import NoDecode
 
 from dashboard.config.history import HistoryOptions
+from dashboard.config.notify import NotifyOptions
 from dashboard.config.routers import RouterOptions
 from dashboard.config.rules import Name, Part, PoolOptions, Rules, SuppressOptions
 from dashboard.config.sources import (
@@ -171,6 +180,7 @@ class Options(Part):
     redact: RedactOptions = Field(default_factory=RedactOptions)
     snapshots_folder: PathFromFile = Field(default=Path("snapshots"), validate_default=True)
     history: HistoryOptions = Field(default_factory=HistoryOptions)
+    notify: NotifyOptions = Field(default_factory=NotifyOptions)
     suppressions_file: PathFromFile | None = None
     read_only: bool = False
     allowed_hosts: Annotated[tuple[Host, ...], *_FromText] = ()
@@ -178,6 +188,17 @@ class Options(Part):
     _path: Path = PrivateAttr(Path(DEFAULT_FILE))
     _agreed: tuple[Baseline, ...] = PrivateAttr(())
     _accepted: tuple[SuppressOptions, ...] = PrivateAttr(())
+
+    @field_validator("notify")
+    @classmethod
+    def _webhooks_have_a_history(cls, notify: NotifyOptions, info: ValidationInfo) -> NotifyOptions:
+        history = info.data.get("history")  # missing where it has a mistake
+        if notify.webhooks and history is not None and not history.enabled:
+            raise ValueError(
+                "webhooks need the history, which keeps each message until it is delivered; set history.enabled: true, "
+                "or use alertmanagers"
+            )
+        return notify
 
     @property
     def has_target_sources(self) -> bool:

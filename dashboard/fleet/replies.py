@@ -129,6 +129,20 @@ class SourceStatus(NamedTuple):
     failure: str | None = None
 
 
+class ReceiverStatus(NamedTuple):
+    """A receiver of notifications: its host, its last success (UTC), how many wait for it, and why it fails now.
+
+    `kind` is alertmanager, webhook or slack; `name` is empty for an Alertmanager.
+    """
+
+    kind: str
+    name: str
+    host: str
+    succeeded_at: datetime | None = None
+    pending: int = 0
+    error: str | None = None
+
+
 MOST_CONFLICTS = 100  # a whole source that disagrees is one mistake
 
 

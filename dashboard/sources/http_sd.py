@@ -14,7 +14,7 @@ from dashboard.fleet import Credentials
 from dashboard.sources.groups import make_targets, read_groups
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import Key, find
-from dashboard.sources.http.failures import Asked, plain
+from dashboard.sources.http.failures import asked_of, plain
 from dashboard.sources.source import Listing, keep_targets
 
 NO_KEY = Key(missing="none is given; set authorization of this http_sd entry in fleet.yaml")
@@ -42,11 +42,8 @@ class HttpSd:
         self._limits = limits
         self._clock = clock
         self._due = clock()
-        base, mark, query = options.url.partition("?")
-        server, slash, path = base.removeprefix("https://").removeprefix("http://").partition("/")
-        scheme = options.url.partition("://")[0]
-        self._asked = Asked(f"{scheme}://{server}", f"{slash}{path}" or "/", f"{mark}{query}", is_replica=False)
-        self._listing = Listing(base, ())
+        self._asked = asked_of(options.url)
+        self._listing = Listing(options.url.partition("?")[0], ())
 
     async def read(self) -> list[Listing]:
         """Return the listing of the URL, which is asked again after `refresh_seconds`."""

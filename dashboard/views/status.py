@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from dashboard.analysis.assembly import Fleet
 from dashboard.config import TARGET_SOURCES, Options
 from dashboard.config.reload import ReloadStatus
-from dashboard.fleet import MOST_CONFLICTS, LabelConflict, Replica, ReplicaState, Source, SourceStatus
+from dashboard.fleet import MOST_CONFLICTS, LabelConflict, ReceiverStatus, Replica, ReplicaState, Source, SourceStatus
 from dashboard.fleet.formatting import count, first_of, iso, joined
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, page, plain, replica, to_plain
 from dashboard.fleet.pieces import joined as joined_pieces
@@ -62,9 +62,10 @@ def status_report(
     options: Options | None = None,
     reload: ReloadStatus | None = None,
     history: HistoryStatus | None = None,
+    receivers: Sequence[ReceiverStatus] = (),
     name: str = "",
 ) -> View:
-    """Return the status. The arguments up to `history` are those of the live fleet; a snapshot has none."""
+    """Return the status. The arguments up to `receivers` are those of the live fleet; a snapshot has none."""
     complete = sum(all(fact.is_known(each) for fact in FACTS) for each in fleet.replicas)
     assumed = sum(bool(each.assumptions) for each in fleet.inspection.domains.values())
     parts = [f"{complete:,} of {count(len(fleet.replicas), 'replica')} report every fact"]
@@ -74,6 +75,7 @@ def status_report(
     live: tuple[Section, ...] = ()
     if options is not None:
         listed = (_sources_section(fleet, sources, conflicts), *_routers_section(fleet))
+        listed += (*_receivers_section(receivers),)
         live = (
             _history_section(options, history),
             _options_section(options, reload),
@@ -124,6 +126,31 @@ def _sources_section(fleet: Fleet, sources: Sequence[SourceStatus], conflicts: S
 def _routers_section(fleet: Fleet) -> Iterator[Section]:
     if blocks := routers_blocks(fleet.routers):
         yield Section("routers", "Routers", blocks)
+
+
+def _receivers_section(receivers: Sequence[ReceiverStatus]) -> Iterator[Section]:
+    columns = (
+        Column("Receiver"),
+        Column("Name"),
+        Column("Host"),
+        Column("Pending", is_number=True),
+        Column("Last success"),
+        Column("Error"),
+    )
+    rows = tuple(
+        (
+            Cell(each.kind),
+            Cell(each.name or NOTHING),
+            Cell(each.host),
+            number_cell(f"{each.pending:,}", each.pending),
+            Cell(iso(each.succeeded_at) if each.succeeded_at else NOTHING),
+            Cell(each.error or NOTHING, Tone.WARNING if each.error else Tone.PLAIN),
+        )
+        for each in receivers
+    )
+    if rows:
+        table = Table("receivers", "Receivers of findings", columns, rows, "python -m dashboard alert-test tests them.")
+        yield Section("notifications", "Notifications", (table,))
 
 
 def _conflicts_blocks(fleet: Fleet, conflicts: Sequence[LabelConflict]) -> Iterator[Block]:

@@ -53,6 +53,7 @@ class _Metrics:
         yield _gauge("stale_targets", "Targets kept from a source that cannot be read.", stale)
         yield _gauge("pools", "Pools.", len(fleet.pools))
         yield from _source_metrics()
+        yield from _notification_metrics()
         if (reload := service.reload_status()) is not None:  # names as Prometheus has for its own file
             text = "Whether the last reload of the configuration was successful."
             yield _gauge("config_last_reload_successful", text, not reload.mistakes)
@@ -100,6 +101,26 @@ def _source_metrics() -> Iterable[Metric]:
     yield up
     yield targets
     yield succeeded
+
+
+def _notification_metrics() -> Iterable[Metric]:
+    """Count by kind of receiver: URLs are secrets."""
+    label = "receiver_kind"
+    name = "vllm_fleet_notifications"
+    sent = CounterMetricFamily(name, "Notifications sent, by outcome.", labels=[label, "outcome"])
+    for (kind, outcome), number in sorted(service.notification_outcomes().items()):
+        sent.add_metric([kind, outcome], number)
+    text = "Notifications that wait for a receiver."
+    pending = GaugeMetricFamily("vllm_fleet_notifications_pending", text, labels=[label])
+    text = "Time when a receiver of this kind last accepted a notification."
+    succeeded = GaugeMetricFamily(f"{name}_last_success_timestamp_seconds", text, labels=[label])
+    receivers = service.receivers()
+    for kind in sorted({each.kind for each in receivers}):
+        own = [each for each in receivers if each.kind == kind]
+        pending.add_metric([kind], sum(each.pending for each in own))
+        if times := [each.succeeded_at for each in own if each.succeeded_at]:
+            succeeded.add_metric([kind], max(times).timestamp())
+    yield from (sent, pending, succeeded)
 
 
 def _pool_label(fleet: Fleet) -> Callable[[str | None], str]:

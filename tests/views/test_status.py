@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
 from dashboard.config import Options
 from dashboard.config.reload import ReloadStatus
-from dashboard.fleet import LabelConflict, Source, SourceStatus
+from dashboard.fleet import LabelConflict, ReceiverStatus, Source, SourceStatus
 from dashboard.rules.domain import Declared, Router, Store
 from dashboard.rules.policy import Policy
 from dashboard.views.blocks import Paragraph, Table, View
@@ -44,6 +44,33 @@ def built() -> Fleet:
     """A read pool, and a replica that is down."""
     usual = document()
     return inspected(fleet([*alike("chat", 2, usual), down("chat-9", pool="chat")], [usual]), NOW)
+
+
+def test_each_receiver_has_its_host_what_waits_and_its_error() -> None:
+    receivers = [
+        ReceiverStatus("alertmanager", "", "am:9093", AT),
+        ReceiverStatus("slack", "channel", "hooks.slack.com:443", None, 1_200, "status 404"),
+    ]
+    view = status_report(built(), options=OPTIONS, receivers=receivers)
+
+    assert texts(table(view, "receivers")) == [
+        ("alertmanager", "-", "am:9093", "0", "2026-11-23T14:02:00Z", "-"),
+        ("slack", "channel", "hooks.slack.com:443", "1,200", "-", "status 404"),
+    ]
+
+
+def test_the_options_in_force_are_shown_without_the_url_of_a_webhook() -> None:
+    hook = {"url": "https://hooks.slack.com/services/T0/B0/SESAME7QX"}
+    options = Options.model_validate({"history": {"enabled": True}, "notify": {"webhooks": [hook]}})
+    shown = texts(table(status_report(built(), options=options), "options"))
+
+    assert "notify.webhooks" in {row[0] for row in shown}
+    assert "SESAME7QX" not in repr(shown)
+
+
+def test_without_receivers_there_is_no_table_of_them() -> None:
+    view = status_report(built(), options=OPTIONS)
+    assert "notifications" not in {part.anchor for part in view.parts}
 
 
 def test_each_source_has_its_targets_its_last_success_and_its_error() -> None:

@@ -22,6 +22,7 @@ from dashboard.views.capacity_data import total
 from dashboard.web.metrics import metrics_text
 from tests.frozen import AT
 from tests.serving import wait_for
+from tests.sources.polling.hostile import HostileServer, answers
 
 
 @pytest.fixture(autouse=True)
@@ -223,3 +224,25 @@ def test_metrics_count_the_targets_of_each_source_and_say_when_it_was_read(tmp_p
     assert f'vllm_fleet_source_up{{source="{listed}"}} 1.0' in metrics
     read = re.findall(r'\nvllm_fleet_source_last_success_timestamp_seconds\{source="(.*)"\}', metrics)
     assert read == [str(listed)]
+
+
+def test_metrics_count_notifications_by_kind_of_receiver_without_their_urls(working_folder: Path) -> None:
+    with HostileServer() as receiver:
+        receiver.routes["/SESAME7QX"] = answers(b"ok")
+        (working_folder / "targets.json").write_text('[{"targets": ["127.0.0.1:1"]}]')
+        hook = {"url": f"{receiver.address}/SESAME7QX", "format": "slack", "min_severity": "info"}
+        options = {
+            "file_sd": [{"files": [str(working_folder / "targets.json")]}],
+            "history": {"enabled": True, "url": f"sqlite:///{working_folder / 'h.db'}"},
+            "notify": {"webhooks": [hook], "alertmanagers": [{"url": f"{receiver.address}/gone"}]},
+        }
+        service.start(Options.model_validate(options))
+        wait_for(lambda: [each.succeeded_at is not None for each in service.receivers()] == [False, True])
+        wait_for(lambda: service.notification_outcomes()["alertmanager", "failed"] >= 1)
+        metrics = metrics_text().decode()
+
+    assert 'vllm_fleet_notifications_total{outcome="ok",receiver_kind="slack"} 1.0' in metrics
+    assert 'vllm_fleet_notifications_total{outcome="ok",receiver_kind="alertmanager"} 0.0' in metrics
+    assert re.search(r'notifications_last_success_timestamp_seconds\{receiver_kind="slack"\} 1\.', metrics)
+    assert 'vllm_fleet_notifications_pending{receiver_kind="alertmanager"} 0.0' in metrics
+    assert "SESAME7QX" not in metrics

@@ -38,7 +38,7 @@ BEAT_SECONDS = 0.05  # a later beat shows that the event loop was busy
 class Answer(NamedTuple):
     """The result of one request. `body` is decompressed, and cut at a limit.
 
-    `content_type` is the header as sent, `etag` that of a complete answer.
+    `content_type` and `retry_after` are headers as sent, `etag` that of a complete answer.
     """
 
     status: int | None = None
@@ -46,6 +46,7 @@ class Answer(NamedTuple):
     failure: Failure | None = None
     content_type: str | None = None
     etag: str | None = None
+    retry_after: str | None = None
 
     @property
     def is_unchanged(self) -> bool:
@@ -207,11 +208,13 @@ class Client:
         trust: ssl.SSLContext | None = None,
         headers: Iterable[tuple[bytes, bytes]] = (),
         form: bytes | None = None,
+        json: bytes | None = None,
         etag: str | None = None,
     ) -> Answer:
         """Send one GET, answered within `seconds` of the client's clock with at most `limit` bytes.
 
-        With `form`, the fields of a form as a URL has them, it is a POST. `trust` has the CAs and a client certificate.
+        With `json` or `form`, the fields of a form as a URL has them, it is a POST. `trust` has the CAs and a client
+        certificate.
         """
         key = key or Key()
         secure = asked.server.startswith("https://")
@@ -229,10 +232,11 @@ class Client:
             sent["Authorization"] = f"{key.scheme} {key.token}"
         if etag is not None:
             sent["If-None-Match"] = etag
-        if form is not None:
-            sent["Content-Type"] = "application/x-www-form-urlencoded"
-        method = "GET" if form is None else "POST"
-        request = session.request(method, url, headers=sent, data=form, allow_redirects=False)
+        data = json if form is None else form
+        if data is not None:
+            sent["Content-Type"] = "application/json" if form is None else "application/x-www-form-urlencoded"
+        method = "GET" if data is None else "POST"
+        request = session.request(method, url, headers=sent, data=data, allow_redirects=False)
         return await _Exchange(asked, key, limit, self._patience, etag).run(request, seconds)
 
     def _session(self, *, secure: bool, ca_file: Path | None, own: ssl.SSLContext | None) -> aiohttp.ClientSession:
@@ -264,6 +268,7 @@ class _Exchange:
         self._etag = etag  # of the request, then of the response
         self._status: int | None = None
         self._content_type: str | None = None
+        self._retry_after: str | None = None
         self._body: Body | None = None
 
     async def run(self, request: AbstractAsyncContextManager[aiohttp.ClientResponse], seconds: float) -> Answer:
@@ -275,10 +280,12 @@ class _Exchange:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             failure = failures.of_error(self._asked, error)
         body = bytes(self._body.content) if self._body else b""
-        return Answer(self._status, body, failure, self._content_type, None if failure else self._etag)
+        etag = None if failure else self._etag
+        return Answer(self._status, body, failure, self._content_type, etag, self._retry_after)
 
     async def _read(self, response: aiohttp.ClientResponse) -> Failure | None:
         self._status, self._content_type = response.status, response.headers.get("Content-Type")
+        self._retry_after = response.headers.get("Retry-After")
         if self._status == failures.NOT_MODIFIED and self._etag is not None:
             return None
         etag = response.headers.get("ETag", "")

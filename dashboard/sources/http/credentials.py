@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from dashboard.config import PrometheusAuthorization
 from dashboard.fleet import Credentials, Target
 from dashboard.fleet.formatting import first_of, one_line
 
@@ -52,6 +53,13 @@ def find_password(username: str, path: Path) -> Key:
     if not password:
         return Key(missing=f"the file {path} that should hold the password is empty")
     return Key(b64encode(f"{username}:{password}".encode()).decode(), scheme="Basic")
+
+
+def authorized(own: PrometheusAuthorization | None, none: Key) -> Key:
+    """Return the bearer token, or user name and password, of a service; `none` where neither is configured."""
+    if own is not None and own.username and own.password_file:
+        return find_password(own.username, own.password_file)
+    return find(own.places()) if own is not None and (own.token_env or own.token_file) else none
 
 
 def _from_file(path: Path) -> Key:

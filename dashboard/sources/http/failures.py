@@ -36,6 +36,14 @@ class Asked(NamedTuple):
         return plain(self.server.partition("://")[2] or self.server)
 
 
+def asked_of(url: str, path: str = "") -> Asked:
+    """Return the request of a service's URL, with a path after its own."""
+    base, mark, query = url.partition("?")
+    scheme, _, rest = base.partition("://")
+    server, slash, own = rest.partition("/")
+    return Asked(f"{scheme}://{server}", f"{slash}{own}{path}" or "/", f"{mark}{query}", is_replica=False)
+
+
 def plain(text: str) -> str:
     """Return one short line without control characters."""
     return one_line(text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…")

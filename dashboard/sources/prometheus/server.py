@@ -8,8 +8,8 @@ from dashboard.errors import UnreadableError
 from dashboard.fleet import FailureKind
 from dashboard.garbage import uncollected
 from dashboard.sources.http.client import Client
-from dashboard.sources.http.credentials import Key, find, find_password
-from dashboard.sources.http.failures import Asked
+from dashboard.sources.http.credentials import Key, authorized
+from dashboard.sources.http.failures import asked_of
 from dashboard.sources.prometheus.answers import Answer, Labels, read_answer, said_error
 from dashboard.sources.prometheus.query import addresses_query, replicas_query
 
@@ -31,9 +31,7 @@ class Server:
         self._by = by
         self._is_split = False
         self._labels: dict[bytes, Labels] = {}  # by their JSON: mostly those of the last poll are those of this one
-        scheme, _, rest = options.url.partition("://")
-        server, slash, path = rest.partition("/")
-        self._asked = Asked(f"{scheme}://{server}", f"{slash}{path}{QUERY}", is_replica=False)
+        self._asked = asked_of(options.url, QUERY)
 
     async def ask_for_all(self, client: Client, ends_at: float) -> Answer:
         """Return the series of all replicas, with the labels `by`. Raise UnreadableError."""
@@ -86,7 +84,7 @@ class Server:
             self._asked,
             max(ends_at - client.time(), 0.0),
             limit=options.max_answer_bytes,
-            key=_key(options),
+            key=authorized(own, NO_KEY),
             ca_file=own.ca_file if own else None,
             headers=[(b"X-Scope-OrgID", options.tenant.encode())] if options.tenant else [],
             form=urlencode({"query": query}).encode(),
@@ -102,12 +100,3 @@ class Server:
     def _too_large(self) -> UnreadableError:
         most = f"{self._options.max_answer_bytes:,}"
         return UnreadableError("too_large", f"the smallest answer has more than {most} bytes; raise max_answer_bytes")
-
-
-def _key(options: PrometheusOptions) -> Key:
-    own = options.authorization
-    if own is None:
-        return NO_KEY
-    if own.username and own.password_file:
-        return find_password(own.username, own.password_file)
-    return find(own.places()) if own.token_env or own.token_file else NO_KEY

@@ -133,14 +133,15 @@ class Recorder:
         """Keep the outcome of a poll, and log it where it is another one than before."""
         before = self.status
         if error is None:
-            self.status = before._replace(problem=None, recorded_at=at)
+            self.status = before._replace(problem=None, recorded_at=at, is_second=False)
             if before.problem is not None:
                 log.info("the history is recorded again")
             return
         is_known = isinstance(error, DashboardError)
         internal = f"The poll was not recorded in the history: internal error {type(error).__name__}."
         problem = str(error) if is_known else internal
-        self.status = before._replace(problem=problem, failures=before.failures + 1)
+        is_second = isinstance(error, OtherWriterError)
+        self.status = before._replace(problem=problem, failures=before.failures + 1, is_second=is_second)
         if problem != before.problem:
             log.warning("not recorded in the history: %s", problem, exc_info=None if is_known else error)
 

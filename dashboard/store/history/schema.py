@@ -25,7 +25,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-HEAD = "0003"  # the last migration
+HEAD = "0004"  # the last migration
 METADATA = MetaData()
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -195,6 +195,41 @@ pin_replica = Table(
     _body("answers"),
     Column("observed_at", Moment),
     Column("times", Text, nullable=False),
+)
+
+
+def _alert_key(*, is_primary: bool) -> list[Column[Any]]:
+    kinds = {"rule": String(20), "pool": Text(), "severity": String(10)}
+    return [Column(name, kind, primary_key=is_primary, nullable=False) for name, kind in kinds.items()]
+
+
+# The alerts that fire, for webhooks: `state` is what their receivers know, `content` the alert as JSON.
+alert = Table(
+    "alert",
+    METADATA,
+    *_alert_key(is_primary=True),
+    Column("state", String(10), nullable=False),
+    Column("content", Text, nullable=False),
+)
+
+# An alert that a receiver is to get. Those with one `message` are sent together; null: in no message yet.
+notification = Table(
+    "notification",
+    METADATA,
+    Column("id", ID, primary_key=True),
+    Column("receiver", Text, nullable=False, index=True),
+    *_alert_key(is_primary=False),
+    Column("message", String(20), index=True),
+    Column("content", Text, nullable=False),
+)
+
+# When a receiver accepted its last message on a pool; with an empty pool, since when the receiver is known.
+notified = Table(
+    "notified",
+    METADATA,
+    Column("receiver", Text, primary_key=True),
+    Column("pool", Text, primary_key=True),
+    Column("at", Moment, nullable=False),
 )
 
 SPANS = (replica_span, document_span, fleet_span, finding_span, cohort_span, difference_span)

@@ -15,6 +15,7 @@ else:
         options=service.options(),
         reload=service.reload_status(),
         history=service.history_status(),
+        receivers=service.receivers(),
         name=name,
     )
 draw.draw_head(view)

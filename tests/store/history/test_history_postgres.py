@@ -20,6 +20,9 @@ from dashboard.store.history.schema import METADATA
 from dashboard.store.history.writer import HistoryWriter
 from dashboard.store.packing import content_of
 from tests import builders
+from tests.builders import NOW
+from tests.notify.machine import DIES_AFTER, DIES_BEFORE, Process
+from tests.notify.polls import FLEET, poll, problem
 from tests.saved_fleets import built_of_captures
 from tests.store.history.recorded import DUE, POLL, Recorded, later
 
@@ -104,3 +107,19 @@ def test_texts_that_postgresql_does_not_store_are_replaced_in_columns_only(serve
     (read,) = found.replicas
     assert found.sightings.replicas[read.id].since == fleet.polled_at
     assert (read.name, read.pool) == ("a\0b", "c\0d")
+
+
+def test_notifications_wait_in_postgresql_and_repeat_only_after_a_death(server: Server) -> None:
+    with Database(server.url()).maintained() as connection, connection.begin():
+        connection.exec_driver_sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    process = Process(Database(server.url()), FLEET, NOW)
+    process.poll(poll(0, problem(), problem("embed-01")))
+    process.send(DIES_BEFORE)
+    process.poll(poll(0))
+    process.send(DIES_AFTER)
+    process.drain()
+
+    sent = [(each.pool, [str(alert.event) for alert in each.alerts]) for each in process.arrived]
+    assert sent == [("chat", ["new"]), ("chat", ["new"]), ("embed", ["resolved"]), ("chat", ["resolved"])]
+    assert process.arrived[0].message == process.arrived[1].message
+    assert process.outbox.pending() == {}

@@ -1,0 +1,1 @@
+"""Notifications: findings become alerts, which Alertmanagers get all the time, and webhooks when they begin and end."""

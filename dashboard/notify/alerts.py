@@ -1,0 +1,185 @@
+"""Alerts of a fleet: findings with equal labels are one alert, which begins, lasts and ends."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from pydantic import BaseModel, ConfigDict
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet import Replica
+from dashboard.fleet.formatting import count, end_cut, visible
+from dashboard.rules.catalogue import BY_ID
+from dashboard.rules.findings import Finding, OutcomeKind, Severity
+from dashboard.rules.registry import Scope
+from dashboard.views.finding_text import paste_lines, replicas_text, rule_title
+
+MOST_POOLS = 100  # with alerts of their own, as /metrics has series; served models make pools
+OTHER_POOLS = "other"
+MOST_LISTED = 10  # findings that an alert describes; the rest is counted
+MOST_CHARACTERS = 2_000  # of an annotation
+MOST_SENTENCE = 300
+
+
+class AlertKey(NamedTuple):
+    """What an alert is about: the labels by which receivers tell alerts apart."""
+
+    rule: str
+    pool: str
+    severity: str
+
+
+class Event(StrEnum):
+    """Why a message has an alert."""
+
+    NEW = "new"
+    WORSE = "worse"  # the same rule in the same pool was less severe
+    MILDER = "milder"
+    RESOLVED = "resolved"
+
+
+class Alert(BaseModel):
+    """Findings of one rule, in one pool, with one severity.
+
+    `since` is the first poll that had it, `at` the poll that its text is of, `until` the first poll without it.
+    `finding` is the id of its first finding. `event` and `was`, the former severity, are set in messages.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    fleet: str
+    rule: str
+    pool: str
+    severity: Severity
+    since: datetime
+    at: datetime
+    finding: str
+    fingerprints: tuple[str, ...]
+    pools: tuple[str, ...]
+    replicas: tuple[str, ...]
+    annotations: dict[str, str]
+    is_rollout: bool = False
+    until: datetime | None = None
+    event: Event = Event.NEW
+    was: Severity | None = None
+
+    @property
+    def key(self) -> AlertKey:
+        """Return what tells it apart from other alerts of its fleet."""
+        return AlertKey(self.rule, self.pool, self.severity)
+
+    def with_changes(self, **changes: object) -> "Alert":
+        """Return a copy."""
+        return self.model_copy(update=changes)
+
+
+Alerts = Mapping[AlertKey, Alert]
+
+
+class Step(NamedTuple):
+    """What a poll changed: the alerts that fire now, those of them with a finding that is new, those that ended."""
+
+    firing: dict[AlertKey, Alert]
+    new: tuple[Alert, ...]
+    ended: tuple[Alert, ...]
+
+
+def alerts_of(fleet: Fleet, at: datetime) -> dict[AlertKey, Alert]:
+    """Return the alerts of one poll, the worst first."""
+    own = {pool.name for pool in fleet.pools[:MOST_POOLS]}
+    found: dict[AlertKey, list[Finding]] = defaultdict(list)
+    for finding in fleet.inspection.findings:
+        found[AlertKey(finding.rule, _pool_label(finding, own), finding.severity)].append(finding)
+    names = {each.id: each.name for each in fleet.replicas}
+    return {key: _alert(fleet, key, same, names, at) for key, same in found.items()}
+
+
+def advance(known: Alerts, now: Alerts, fleet: Fleet, at: datetime) -> Step:
+    """Return what the poll at `at` changed, whose alerts are `now`. What it could not see has not ended."""
+    replicas = {each.id: each for each in fleet.replicas}
+    firing, new = {}, []
+    for key, alert in now.items():
+        before = known.get(key)
+        firing[key] = alert if before is None else _continued(before, alert)
+        if before is None or not {*alert.fingerprints} <= {*before.fingerprints}:
+            new.append(firing[key])
+    moved = {(each.rule, each.pool, digest) for each in now.values() for digest in each.fingerprints}
+    ended = []
+    for key, alert in known.items():
+        if key in now:
+            continue
+        has_moved = any((alert.rule, alert.pool, digest) in moved for digest in alert.fingerprints)
+        if has_moved or is_seen(alert, fleet, replicas):
+            ended.append(alert.with_changes(until=max(at, alert.since), event=Event.RESOLVED))
+        else:
+            firing[key] = alert
+    return Step(firing, tuple(new), tuple(ended))
+
+
+def is_seen(alert: Alert, fleet: Fleet, replicas: Mapping[str, Replica]) -> bool:
+    """Return whether a poll proves that an alert without findings ended.
+
+    It does not where its rule raised an error, a replica of it was not read lately, or is missing while a source of
+    targets cannot be read.
+    """
+    if not any(each.fresh for each in replicas.values()) and (replicas or fleet.discovery_errors):
+        return False
+    failed = any(each.rule == alert.rule and each.kind is OutcomeKind.ERROR for each in fleet.inspection.outcomes)
+    lost = (replicas.get(each) for each in alert.replicas)
+    return not failed and all(not fleet.discovery_errors if each is None else each.fresh for each in lost)
+
+
+def _pool_label(finding: Finding, own: set[str]) -> str:
+    """Return a pool, a pair `prefill + decode`, or `fleet`; OTHER_POOLS for a pool beyond MOST_POOLS."""
+    is_fleet_wide = finding.rule in BY_ID and BY_ID[finding.rule].scope is Scope.FLEET
+    return end_cut(finding.subject) if is_fleet_wide or own.issuperset(finding.pools) else OTHER_POOLS
+
+
+def _continued(before: Alert, alert: Alert) -> Alert:
+    """Return an alert that lasts: with its begin, and with the poll of its text."""
+    alert = alert.with_changes(since=before.since)
+    is_same = alert == before.with_changes(at=alert.at)
+    return before if is_same else alert
+
+
+def _alert(fleet: Fleet, key: AlertKey, same: Sequence[Finding], names: Mapping[str, str], at: datetime) -> Alert:
+    """Return the alert of some findings. The history knows since when, else `at` is its begin."""
+    known, first, listed = fleet.sightings.findings, same[0], same[:MOST_LISTED]
+    more = len(same) - len(listed)
+    title, sentence = rule_title(key.rule), end_cut(first.sentence, MOST_SENTENCE)
+    summary = sentence if len(same) == 1 else f"{count(len(same), 'finding')}, such as: {sentence}"
+    lines = [f"{end_cut(each.sentence, MOST_SENTENCE)} ({replicas_text(each, names)})" for each in listed]
+    return Alert(
+        fleet=end_cut(fleet.name),
+        rule=key.rule,
+        pool=key.pool,
+        severity=first.severity,
+        since=min((seen.since for each in same if (seen := known.get(each.fingerprint))), default=at),
+        at=at,
+        finding=first.id,
+        fingerprints=tuple(sorted({each.fingerprint for each in same})),
+        pools=_each(pool for finding in same for pool in finding.pools),
+        replicas=_each(replica for finding in same for replica in finding.replicas),
+        is_rollout=all(each.is_rollout for each in same),
+        annotations={
+            "title": title,
+            "summary": f"{key.pool}: {summary}",
+            "description": _text([*lines, *([f"{more:,} more"] if more else [])]),
+            "impact": _text([first.why]),
+            "action": _text([first.remedy.sentence, *paste_lines(first.remedy)]),
+            "replicas": str(len(_each(replica for finding in same for replica in finding.replicas))),
+            "findings": str(len(same)),
+        },
+    )
+
+
+def _each(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(texts))
+
+
+def _text(lines: Sequence[str]) -> str:
+    """Return foreign lines as plain text, cut at its end."""
+    text = visible("\n".join(lines))
+    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"

@@ -1,0 +1,151 @@
+"""What webhooks get: alerts that are new, worse or ended since the last poll, in the outbox until delivered."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.config import WebhookOptions
+from dashboard.errors import HistoryError
+from dashboard.fleet.formatting import end_cut
+from dashboard.notify.alerts import Alert, AlertKey, Alerts, Event, advance
+from dashboard.rules.catalogue import RULE_SET
+from dashboard.store.history.outbox import Announced, Key, Notification, Outbox
+
+DAMAGED = "Alerts in the history are damaged; delete the rows of its tables alert and notification."
+
+
+class Knowledge(StrEnum):
+    """What receivers know of an alert that fires."""
+
+    TOLD = "told"
+    WAITING = "waiting"  # it follows a rollout in progress
+    SILENT = "silent"  # a new rule set found it first
+
+
+class Known(NamedTuple):
+    """An alert that fires, and what receivers know of it."""
+
+    alert: Alert
+    knowledge: Knowledge
+
+
+class Announcement(NamedTuple):
+    """The alerts that fire, and those that a message is to have."""
+
+    known: dict[AlertKey, Known]
+    alerts: tuple[Alert, ...]
+
+
+def announce(
+    known: Mapping[AlertKey, Known], now: Alerts, fleet: Fleet, at: datetime, *, is_new_rule_set: bool = False
+) -> Announcement:
+    """Return what to announce of the poll at `at`, whose alerts are `now`.
+
+    While a pool is in a rollout, what follows the rollout and what ended waits. What a new rule set finds first is not
+    new.
+    """
+    step = advance({key: each.alert for key, each in known.items()}, now, fleet, at)
+    rolling = {end_cut(pool) for pool in fleet.inspection.rollouts}
+    after: dict[AlertKey, Known] = {}
+    ended = []
+    for alert in step.ended:
+        before = known[alert.key]
+        if before.knowledge is Knowledge.TOLD and not rolling.isdisjoint(alert.pools):
+            after[alert.key] = before
+        elif before.knowledge is Knowledge.TOLD:
+            ended.append(alert)
+    former = {(each.rule, each.pool): each.severity for each in step.ended if each.key not in after}
+    new = {each.key for each in step.new}
+    begun = []
+    for key, alert in step.firing.items():
+        earlier = known.get(key)
+        if earlier is None and is_new_rule_set:
+            knowledge = Knowledge.SILENT
+        elif alert.is_rollout and (earlier is None or earlier.knowledge is Knowledge.WAITING):
+            knowledge = Knowledge.WAITING
+        elif earlier is None or earlier.knowledge is Knowledge.WAITING or (key in new and not is_new_rule_set):
+            knowledge = Knowledge.TOLD
+            begun.append(_compared(alert, former.get((alert.rule, alert.pool))))
+        else:
+            knowledge = earlier.knowledge
+        after[key] = Known(alert, knowledge)
+    return Announcement(after, (*begun, *ended))
+
+
+def _compared(alert: Alert, was: object) -> Alert:
+    """Return a new alert with its former severity, if it had one."""
+    if not isinstance(was, type(alert.severity)) or was is alert.severity:
+        return alert
+    return alert.with_changes(was=was, event=Event.WORSE if alert.severity.rank < was.rank else Event.MILDER)
+
+
+class Announcer:
+    """Announces polls to webhooks. Nothing that a poll changed is forgotten: it is kept before it counts as known."""
+
+    def __init__(self, outbox: Outbox, webhooks: Sequence[WebhookOptions]) -> None:
+        """Open nothing yet."""
+        self._outbox = outbox
+        self._webhooks = {each.label: each for each in webhooks}
+        self._known: dict[AlertKey, Known] | None = None
+        self._receivers: frozenset[str] = frozenset()
+        self._rule_set: int | None = None
+
+    def polled(self, now: Alerts, fleet: Fleet, at: datetime) -> bool:
+        """Keep what the poll at `at` changed; return whether something was kept.
+
+        Raise HistoryError where it was not: the next poll has it, too.
+        """
+        if self._known is None:
+            self._remember()
+        known = self._known or {}
+        is_upgrade = self._rule_set is not None and self._rule_set < RULE_SET
+        found = announce(known, now, fleet, at, is_new_rule_set=is_upgrade)
+        changed = {
+            key: found.known.get(key) for key in {*known, *found.known} if known.get(key) != found.known.get(key)
+        }
+        unknown = self._webhooks.keys() - self._receivers
+        notifications = [
+            Notification(receiver, alert.key, alert.model_dump_json())
+            for receiver, options in self._webhooks.items()
+            for alert in (_told(found.known) if receiver in unknown else found.alerts)
+            if alert.severity.rank <= options.min_severity.rank
+        ]
+        is_read = any(each.fresh for each in fleet.replicas)  # else a new rule set has found nothing yet
+        rule_set = RULE_SET if is_read or self._rule_set is None else self._rule_set
+        is_kept = bool(changed or notifications or unknown) or rule_set != self._rule_set
+        if is_kept:
+            rows: dict[Key, Announced | None] = {
+                key: each and Announced(each.knowledge, each.alert.model_dump_json()) for key, each in changed.items()
+            }
+            self._outbox.save(rows, notifications, unknown, rule_set, at)
+        self._known, self._rule_set, self._receivers = found.known, rule_set, frozenset(self._webhooks)
+        return is_kept
+
+    def _remember(self) -> None:
+        """Read what an earlier process announced."""
+        remembered = self._outbox.load(self._webhooks)
+        try:
+            self._known = {
+                AlertKey(*key): Known(read_alert(row.content), Knowledge(row.state))
+                for key, row in remembered.alerts.items()
+            }
+        except ValueError:
+            raise HistoryError(DAMAGED) from None
+        self._receivers, self._rule_set = remembered.receivers, remembered.rule_set
+
+
+def _told(known: Mapping[AlertKey, Known]) -> list[Alert]:
+    """Return what a new receiver is told first: everything that fires."""
+    return [each.alert for each in known.values() if each.knowledge is Knowledge.TOLD]
+
+
+def read_alert(content: str) -> Alert:
+    """Return a stored alert; raise ValueError where it is damaged."""
+    try:
+        return Alert.model_validate_json(content)
+    except ValidationError:
+        raise ValueError(content[:1]) from None

@@ -1,0 +1,170 @@
+"""What receivers get: alerts for Alertmanager's API, messages as its webhook body, or as Slack's text."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from dashboard.fleet.formatting import end_cut, iso
+from dashboard.notify.alerts import Alert, Event
+from dashboard.rules.findings import Severity
+from dashboard.views import pages
+
+ALERTNAME = "VllmFleetFinding"
+LIFE_INTERVALS = 3  # of re-sending, until an Alertmanager that hears nothing more takes an alert for resolved
+FIRING, RESOLVED = "firing", "resolved"
+RECEIVER = "vllm-fleet-dashboard"
+# The end of an alert that fires, in the webhook of Alertmanager (notify/webhook, template.Data): Go's zero time.
+NO_END = "0001-01-01T00:00:00Z"
+AT = "at"  # the choice of a time in the URL of every page
+# FNV-1a, 64 bits: the fingerprint of labels (prometheus/common, model/fnv.go), in which SEPARATOR ends each text.
+FNV_OFFSET, FNV_PRIME, SEPARATOR = 0xCBF29CE484222325, 0x100000001B3, 0xFF
+MOST_IN_SLACK = 10  # alerts that a text describes: Slack cuts it at 40,000 characters; the others have a line each
+MOST_SLACK_LINES = 3  # findings of an alert
+MOST_SLACK_CHARACTERS = 300  # of a line
+ICONS = {Severity.CRITICAL: ":red_circle:", Severity.WARNING: ":large_orange_circle:", Severity.INFO: ":white_circle:"}
+SLACK_PARTS = ("impact", "action")
+
+
+def labels_of(alert: Alert) -> dict[str, str]:
+    """Return the labels of an alert: what does not change while it lasts."""
+    return {
+        "alertname": ALERTNAME,
+        "rule": alert.rule,
+        "pool": alert.pool,
+        "severity": str(alert.severity),
+        "fleet": alert.fleet,
+    }
+
+
+def alertmanager_body(alerts: Iterable[Alert], now: datetime, interval: timedelta, url: str) -> Any:
+    """Return alerts as POST /api/v2/alerts takes them; `url` is that of the dashboard, empty where unknown."""
+    ends_at = now + LIFE_INTERVALS * interval
+    return [
+        {
+            "labels": labels_of(each),
+            "annotations": annotations_of(each, url),
+            "startsAt": _time(each.since),
+            "endsAt": _time(each.until or ends_at),
+            **({"generatorURL": finding_url(each, url)} if url else {}),
+        }
+        for each in alerts
+    ]
+
+
+def annotations_of(alert: Alert, url: str) -> dict[str, str]:
+    """Return what is known of an alert beside its labels, each not empty."""
+    found = {
+        **alert.annotations,
+        "since": iso(alert.since),
+        "runbook_url": f"{url}/{pages.FINDINGS}?{urlencode({pages.RULE: alert.rule})}" if url else "",
+        "dashboard_url": finding_url(alert, url) if url else "",
+    }
+    return {name: text for name, text in found.items() if text}
+
+
+def finding_url(alert: Alert, url: str) -> str:
+    """Return the permalink of an alert's first finding, at the poll that its text is of."""
+    return f"{url}/{pages.FINDINGS}?{urlencode({pages.FINDING: alert.finding, AT: iso(alert.at)})}"
+
+
+def group_key(fleet: str, pool: str) -> str:
+    """Return what is the same in all messages of a pool, as Alertmanager writes the key of a group."""
+    return f"{{}}:{{fleet={json.dumps(fleet)}, pool={json.dumps(pool)}}}"
+
+
+def webhook_body(alerts: Sequence[Alert], url: str) -> Any:
+    """Return a message in version 4 of Alertmanager's webhook body; `alerts` are of one pool, and at least one."""
+    labels = [labels_of(each) for each in alerts]
+    annotations = [_webhook_annotations(each, url) for each in alerts]
+    group = {name: labels[0][name] for name in ("fleet", "pool")}
+    return {
+        "version": "4",
+        "groupKey": group_key(**group),
+        "truncatedAlerts": 0,
+        "status": RESOLVED if all(each.until for each in alerts) else FIRING,
+        "receiver": RECEIVER,
+        "groupLabels": group,
+        "commonLabels": _common(labels),
+        "commonAnnotations": _common(annotations),
+        "externalURL": url,
+        "alerts": [
+            {
+                "status": RESOLVED if each.until else FIRING,
+                "labels": own,
+                "annotations": notes,
+                "startsAt": _time(each.since),
+                "endsAt": _time(each.until) if each.until else NO_END,
+                "generatorURL": finding_url(each, url) if url else "",
+                "fingerprint": label_fingerprint(own),
+            }
+            for each, own, notes in zip(alerts, labels, annotations, strict=True)
+        ],
+    }
+
+
+def slack_body(alerts: Sequence[Alert], url: str) -> Any:
+    """Return a message for Slack's incoming webhook; `alerts` are of one pool, and at least one."""
+    events = Counter(each.event for each in alerts)
+    counts = ", ".join(f"{events[event]} {event}" for event in Event if events[event])
+    parts = [f"*{_slack(alerts[0].fleet)} / {_slack(alerts[0].pool)}: {counts}*"]
+    parts += ["\n".join(_slack_lines(each, url)) for each in alerts[:MOST_IN_SLACK]]
+    parts += ["\n".join(_slack_title(each) for each in alerts[MOST_IN_SLACK:])]
+    return {"text": "\n\n".join(filter(None, parts)), "unfurl_links": False}
+
+
+def label_fingerprint(labels: Mapping[str, str]) -> str:
+    """Return the fingerprint of labels as Alertmanager computes it."""
+    digest = FNV_OFFSET
+    for text in (text for pair in sorted(labels.items()) for text in pair):
+        for byte in (*text.encode(), SEPARATOR):
+            digest = (digest ^ byte) * FNV_PRIME % 2**64
+    return f"{digest:016x}"
+
+
+def _webhook_annotations(alert: Alert, url: str) -> dict[str, str]:
+    was = {"previous_severity": str(alert.was)} if alert.was else {}
+    return {**annotations_of(alert, url), "event": str(alert.event), **was}
+
+
+def _slack_lines(alert: Alert, url: str) -> Iterable[str]:
+    yield _slack_title(alert)
+    yield from map(_slack, alert.annotations.get("description", "").splitlines()[:MOST_SLACK_LINES])
+    until = f" until {iso(alert.until)}" if alert.until else ""
+    yield f"Since {iso(alert.since)}{until}"
+    if not alert.until:
+        yield from (_slack(alert.annotations.get(name, "").replace("\n", " ")) for name in SLACK_PARTS)
+    if url:
+        yield f"<{_escaped(finding_url(alert, url))}|Open the finding at {iso(alert.at)}>"
+
+
+def _slack_title(alert: Alert) -> str:
+    was = f", was {alert.was}" if alert.was else ""
+    title = f"{str(alert.event).capitalize()}: {alert.severity}{was}, {alert.annotations.get('title', alert.rule)}"
+    icon = ":white_check_mark:" if alert.until else ICONS[alert.severity]
+    return f"{icon} *{_slack(title)}*"
+
+
+def _slack(text: str) -> str:
+    """Return foreign text for a line of Slack's mrkdwn."""
+    return _escaped(end_cut(text, MOST_SLACK_CHARACTERS))
+
+
+def _escaped(text: str) -> str:
+    """Escape the characters that begin links and mentions in Slack.
+
+    https://docs.slack.dev/messaging/formatting-message-text
+    """
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _common(found: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return what all have with one value."""
+    first, *others = found
+    return {name: text for name, text in first.items() if all(each.get(name) == text for each in others)}
+
+
+def _time(time: datetime) -> str:
+    return f"{time:%Y-%m-%dT%H:%M:%S.%f}Z"

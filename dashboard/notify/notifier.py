@@ -1,0 +1,200 @@
+"""The notifier of the collector: it hears of every poll, and sends in between. Nothing of it ever ends the polling."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime, timedelta
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.config import AlertmanagerOptions, Options, WebhookOptions
+from dashboard.errors import HistoryError
+from dashboard.fleet import ReceiverStatus
+from dashboard.notify.alerts import Alert, AlertKey, Alerts, advance, alerts_of
+from dashboard.notify.announcing import Announcer
+from dashboard.notify.bodies import LIFE_INTERVALS, alertmanager_body
+from dashboard.notify.receivers import FAILED, OK, AlertmanagerReceiver, Outcomes, WebhookReceiver
+from dashboard.notify.sending import Answered, client, deliver, push
+from dashboard.rules.findings import Inspection
+from dashboard.sources.http.client import Client
+from dashboard.store.history.outbox import Message, Outbox
+from dashboard.store.history.recording import configured_database
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0  # between looks for what is due
+PAUSE_SECONDS = 60.0  # of a receiver after an internal error
+
+
+class Notifier:
+    """Sends the findings of the polls that it hears of. It lives in the loop of the collector."""
+
+    def __init__(self, options: Options, clock: Callable[[], datetime]) -> None:
+        """Send nothing yet. `clock` gives UTC times."""
+        self.outcomes: Outcomes = Counter()
+        self._options = options
+        self._clock = clock
+        self._is_collector = False
+        self._alerts: tuple[Inspection | None, Alerts] = (None, {})
+        self._pushed = Pushed()
+        self._alertmanagers: tuple[AlertmanagerReceiver, ...] = ()
+        self._webhooks: tuple[WebhookReceiver, ...] = ()
+        self._outbox: Outbox | None = None
+        self._announcer: Announcer | None = None
+        self._pending: Mapping[str, int] = {}
+        self._problem: str | None = None  # why webhooks get nothing
+        self._look = asyncio.Event()
+        self._sending: dict[AlertmanagerReceiver | WebhookReceiver, asyncio.Task[None]] = {}
+        self.use(options)
+
+    def use(self, options: Options) -> None:
+        """Notify the receivers of other options. What fires goes on; a receiver that stays keeps what it waits for."""
+        notify, self._options = options.notify, options
+        pushing = {each.options: each for each in self._alertmanagers}
+        self._alertmanagers = tuple(
+            pushing.get(each) or AlertmanagerReceiver(each, self.outcomes) for each in notify.alertmanagers
+        )
+        delivering = {each.options.label: each for each in self._webhooks}
+        self._webhooks = tuple(
+            delivering.get(each.label) or WebhookReceiver(each, self.outcomes) for each in notify.webhooks
+        )
+        for receiver, own in zip(self._webhooks, notify.webhooks, strict=True):
+            receiver.use(own)
+        self._announcer = None  # it reads again who is known
+        for each in self.receivers:  # a counter that begins at 0 shows its first increase
+            self.outcomes.update({(each.kind, OK): 0, (each.kind, FAILED): 0})
+
+    @property
+    def receivers(self) -> tuple[ReceiverStatus, ...]:
+        """Return the status of each receiver, in the order of the options."""
+        webhooks = (each.status(self._pending.get(each.options.label, 0), self._problem) for each in self._webhooks)
+        return (*(each.status() for each in self._alertmanagers), *webhooks)
+
+    def polled(self, fleet: Fleet, *, is_collector: bool = True, problem: str | None = None) -> None:
+        """Hear of a poll. Only the collector sends; `problem` is why the history did not record the poll."""
+        self._is_collector = is_collector
+        if not is_collector:  # the one that is knows more, until this one is again
+            self._pushed, self._announcer = Pushed(), None
+        elif fleet.polled_at is not None and self._options.notify.has_receivers:
+            try:
+                self._hear(fleet, fleet.polled_at, problem)
+            except Exception:  # it must not end the polling
+                log.exception("a poll was not announced")
+
+    def _hear(self, fleet: Fleet, at: datetime, problem: str | None) -> None:
+        if self._alerts[0] is not fleet.inspection:
+            self._alerts = (fleet.inspection, alerts_of(fleet, at))
+        now = self._alerts[1]
+        self._pushed.polled(now, fleet, at)
+        if self._webhooks:
+            self._problem = problem or self._announce(now, fleet, at)
+        self._look.set()
+
+    def _announce(self, now: Alerts, fleet: Fleet, at: datetime) -> str | None:
+        """Keep what webhooks are to get; return why that failed."""
+        try:
+            if self._outbox is None:
+                self._outbox = Outbox(configured_database(self._options))
+            is_new = self._announcer is None
+            self._announcer = self._announcer or Announcer(self._outbox, [each.options for each in self._webhooks])
+            if self._announcer.polled(now, fleet, at) or is_new:
+                self._pending = self._outbox.pending()
+        except HistoryError as error:
+            self._announcer = None  # it reads again what was kept
+            return str(error)
+        return None
+
+    async def run(self) -> None:
+        """Send what is due until cancelled."""
+        try:
+            async with client() as http:
+                while True:
+                    if self._is_collector:
+                        self._send_due(http)
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(LOOK_SECONDS):  # wait_for of Python 3.11 can lose a cancellation
+                            await self._look.wait()
+                    self._look.clear()
+        finally:
+            for task in self._sending.values():
+                task.cancel()
+            await asyncio.gather(*self._sending.values(), return_exceptions=True)
+
+    def _send_due(self, http: Client) -> None:
+        """Begin to send to each receiver that has something and is not busy: a slow one delays no other."""
+        for each in self._alertmanagers:
+            self._begin(each, self._push_to(each, http))
+        for one in self._webhooks:
+            if self._outbox is not None and self._problem is None and self._pending.get(one.options.label):
+                self._begin(one, self._deliver_to(one, http, self._outbox))
+
+    def _begin(self, receiver: AlertmanagerReceiver | WebhookReceiver, sending: Coroutine[None, None, None]) -> None:
+        if receiver in self._sending:
+            sending.close()
+            return
+        task = asyncio.create_task(sending)
+        self._sending[receiver] = task
+        task.add_done_callback(lambda _: self._sending.pop(receiver, None))
+
+    async def _push_to(self, receiver: AlertmanagerReceiver, http: Client) -> None:
+        interval = timedelta(seconds=self._options.notify.resend_seconds)
+        url = self._options.notify.external_url or ""
+
+        async def send(options: AlertmanagerOptions, alerts: Sequence[Alert], now: datetime) -> Answered:
+            return await push(http, options, alertmanager_body(alerts, now, interval, url))
+
+        now = self._clock()
+        async with _throttled():
+            await receiver.send(send, self._pushed.alerts(now, interval), self._pushed.revision, now, interval)
+
+    async def _deliver_to(self, receiver: WebhookReceiver, http: Client, outbox: Outbox) -> None:
+        url = self._options.notify.external_url or ""
+
+        async def send(options: WebhookOptions, alerts: Sequence[Alert], message: Message) -> Answered:
+            return await deliver(http, options, alerts, url, message.id)
+
+        async with _throttled():
+            try:
+                while await receiver.send(send, outbox, self._clock()):
+                    self._pending = outbox.pending()
+            except HistoryError as error:
+                self._problem = str(error)  # until the next poll that is kept
+                log.warning("notifications wait: %s", error)
+
+
+@asynccontextmanager
+async def _throttled() -> AsyncIterator[None]:
+    """Log an internal error, which must not end the sending to others, and keep its receiver busy for a while."""
+    try:
+        yield
+    except Exception:
+        log.exception("a notification was not sent; it is tried again")
+        await asyncio.sleep(PAUSE_SECONDS)
+
+
+class Pushed:
+    """What Alertmanagers get: the alerts that fire, and those that ended lately. `revision` grows when they change."""
+
+    def __init__(self) -> None:
+        """Begin without alerts."""
+        self.revision = 0
+        self._firing: Alerts = {}
+        self._ended: dict[AlertKey, Alert] = {}
+
+    def polled(self, now: Alerts, fleet: Fleet, at: datetime) -> None:
+        """Hear of the poll at `at`, whose alerts are `now`."""
+        step = advance(self._firing, now, fleet, at)
+        self._firing = step.firing
+        self._ended |= {each.key: each for each in step.ended}
+        self._ended = {key: each for key, each in self._ended.items() if key not in step.firing}
+        self.revision += bool(step.new or step.ended)
+
+    def alerts(self, now: datetime, interval: timedelta) -> list[Alert]:
+        """Return what to send at a time. What ended is repeated as long as an Alertmanager would have remembered it."""
+        self._ended = {
+            key: each
+            for key, each in self._ended.items()
+            if each.until and now < each.until + LIFE_INTERVALS * interval
+        }
+        return [*self._firing.values(), *self._ended.values()]

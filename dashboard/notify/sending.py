@@ -1,0 +1,139 @@
+"""One request to a receiver, within limits. Neither its answer nor its URL, which may be a secret, gets into a log."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple
+
+from dashboard.config import AlertmanagerOptions, WebhookOptions
+from dashboard.config.address import service_url
+from dashboard.fleet.formatting import FAILURE_WORDS, end_cut
+from dashboard.notify.alerts import Alert
+from dashboard.notify.bodies import slack_body, webhook_body
+from dashboard.sources.http.client import Client
+from dashboard.sources.http.credentials import Key, authorized
+from dashboard.sources.http.failures import asked_of
+
+ALERTS = "/api/v2/alerts"
+ALERTMANAGER, WEBHOOK, SLACK = "alertmanager", "webhook", "slack"
+SEND_SECONDS = 10.0
+MAX_ANSWER_BYTES = 4 * 2**10
+MAX_HEADERS = 128
+SHOWN_CHARACTERS = 120
+MAX_URL_BYTES = 4_000
+ACCEPTED = range(200, 300)
+NO_KEY = Key(missing="none is given; set authorization of this receiver in fleet.yaml")
+
+
+class Answered(NamedTuple):
+    """What a receiver answered: a short text without its URL, and the seconds until it wants to be asked again."""
+
+    is_accepted: bool
+    text: str
+    retry_seconds: float | None = None
+    said: str = ""  # the beginning of its body, foreign text
+
+
+def client() -> Client:
+    """Return the client of all receivers."""
+    return Client(connections=10, max_answer_bytes=MAX_ANSWER_BYTES, max_headers=MAX_HEADERS)
+
+
+def kind_of(options: WebhookOptions) -> str:
+    """Return the kind of a webhook, as metrics and pages name it."""
+    return SLACK if options.format == SLACK else WEBHOOK
+
+
+def message_body(options: WebhookOptions, alerts: Sequence[Alert], url: str) -> Any:
+    """Return a message in the format of a webhook."""
+    return slack_body(alerts, url) if options.format == SLACK else webhook_body(alerts, url)
+
+
+def url_of(options: WebhookOptions) -> str:
+    """Return the URL of a webhook; raise ValueError where its variable or file has none."""
+    if options.url is not None:
+        return options.url.get_secret_value()
+    if options.url_env is not None:
+        text, place = os.environ.get(options.url_env, ""), f"the variable {options.url_env}"
+    else:
+        path = options.url_file
+        try:
+            with open(str(path), "rb") as file:  # noqa: PTH123  a part of it
+                text = file.read(MAX_URL_BYTES).decode(errors="replace")
+        except OSError as error:
+            raise ValueError(f"url_file cannot be read: {error.strerror}") from None
+        place = "url_file"
+    try:
+        return service_url(text)
+    except ValueError:
+        raise ValueError(f"{place} has no URL" if text.strip() else f"{place} is empty or not set") from None
+
+
+def host_of(options: AlertmanagerOptions | WebhookOptions) -> str:
+    """Return the host and the port of a receiver, all that may be shown of its URL."""
+    try:
+        url = options.url if isinstance(options, AlertmanagerOptions) else url_of(options)
+    except ValueError as error:
+        return str(error)
+    return asked_of(url).where
+
+
+async def push(client: Client, options: AlertmanagerOptions, body: Any) -> Answered:
+    """Send alerts to an Alertmanager."""
+    return await _post(client, options, f"{options.url}{ALERTS}", body)
+
+
+async def deliver(client: Client, options: WebhookOptions, alerts: Sequence[Alert], url: str, message: str) -> Answered:
+    """Send a message to a webhook; a repeated one has the same id."""
+    try:
+        address = url_of(options)
+    except ValueError as error:
+        return Answered(is_accepted=False, text=str(error))
+    return await _post(client, options, address, message_body(options, alerts, url), {"Idempotency-Key": message})
+
+
+async def _post(
+    client: Client,
+    options: AlertmanagerOptions | WebhookOptions,
+    url: str,
+    body: Any,
+    headers: Mapping[str, str] | None = None,
+) -> Answered:
+    asked, own = asked_of(url), options.authorization
+    answer = await client.fetch(
+        asked,
+        SEND_SECONDS,
+        limit=MAX_ANSWER_BYTES,
+        key=authorized(own, NO_KEY),
+        ca_file=own.ca_file if own else None,
+        headers=[(name.encode(), text.encode()) for name, text in (headers or {}).items()],
+        json=json.dumps(body).encode(),
+    )
+    hidden = (f"{asked.path}{asked.query}", asked.path, asked.query.removeprefix("?"))
+    text = answer.body.decode(errors="replace")
+    for secret in filter(lambda each: len(each) > 1, hidden):
+        text = text.replace(secret, "***")
+    said = end_cut(text.strip(), SHOWN_CHARACTERS)
+    if answer.status is not None:
+        is_accepted = answer.status in ACCEPTED
+        return Answered(
+            is_accepted, f"status {answer.status}", None if is_accepted else _seconds(answer.retry_after), said
+        )
+    return Answered(is_accepted=False, text=FAILURE_WORDS[answer.failure.kind] if answer.failure else "no answer")
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """Return the seconds of a header Retry-After, a number or a date (RFC 9110, 10.2.3); None for another text."""
+    if retry_after is None:
+        return None
+    try:
+        seconds = float(int(retry_after[:SHOWN_CHARACTERS]))
+    except ValueError:
+        try:
+            time = parsedate_to_datetime(retry_after[:SHOWN_CHARACTERS])
+            seconds = (time.replace(tzinfo=time.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+        except (ValueError, TypeError, OverflowError):
+            return None
+    return max(seconds, 0.0)

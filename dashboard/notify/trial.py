@@ -1,0 +1,54 @@
+"""A test alert for every configured receiver. It is not kept: it is sent once."""
+
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from dashboard.config import Options
+from dashboard.fleet.formatting import end_cut
+from dashboard.notify.alerts import Alert
+from dashboard.notify.bodies import alertmanager_body
+from dashboard.notify.sending import ALERTMANAGER, Answered, client, deliver, host_of, kind_of, push
+from dashboard.rules.findings import Severity
+
+TEST = "TEST"  # the rule and the pool of the alert
+
+
+class Tried(NamedTuple):
+    """What a receiver answered."""
+
+    kind: str
+    name: str
+    host: str
+    answered: Answered
+
+
+def trial_alert(fleet: str, now: datetime) -> Alert:
+    """Return the alert that is sent."""
+    text = "This is a test of notifications. Nothing is wrong."
+    return Alert(
+        fleet=end_cut(fleet),
+        rule=TEST,
+        pool=TEST.lower(),
+        severity=Severity.INFO,
+        since=now,
+        at=now,
+        finding="",
+        fingerprints=(),
+        pools=(),
+        replicas=(),
+        annotations={"title": "Test", "summary": text, "description": text, "action": "Nothing to do."},
+    )
+
+
+async def try_receivers(options: Options, now: datetime) -> AsyncIterator[Tried]:
+    """Send the test alert to each receiver, and yield what it answered."""
+    alert, notify = trial_alert(options.name, now), options.notify
+    url = notify.external_url or ""
+    body = alertmanager_body([alert], now, timedelta(seconds=notify.resend_seconds), url)
+    async with client() as http:
+        for each in notify.alertmanagers:
+            yield Tried(ALERTMANAGER, "", host_of(each), await push(http, each, body))
+        for one in notify.webhooks:
+            answered = await deliver(http, one, [alert], url, f"test-{now:%Y%m%d%H%M%S}")
+            yield Tried(kind_of(one), one.label, host_of(one), answered)

@@ -1,0 +1,148 @@
+"""What receivers get: valid for Alertmanager, the same every time, harmless in Slack."""
+
+import json
+from datetime import timedelta
+from urllib.parse import parse_qs, urlsplit
+
+from dashboard.notify.alerts import Alert, Event
+from dashboard.notify.bodies import (
+    MOST_IN_SLACK,
+    alertmanager_body,
+    annotations_of,
+    finding_url,
+    label_fingerprint,
+    labels_of,
+    slack_body,
+    webhook_body,
+)
+from tests.builders import HOSTILE, NOW
+from tests.notify.polls import POLL, WARNING, alerts, poll, problem
+
+URL = "https://fleet.example.com/vllm"
+MINUTE = timedelta(minutes=1)
+
+
+def firing() -> Alert:
+    (alert,) = alerts(poll(0, problem()))
+    return alert
+
+
+def ended() -> Alert:
+    return firing().with_changes(until=NOW + POLL, event=Event.RESOLVED)
+
+
+def test_labels_are_what_does_not_change_and_everything_else_is_an_annotation() -> None:
+    more = alerts(poll(1, problem(sentence="Another text."), problem("chat-02")))[0]
+
+    assert labels_of(firing()) == {
+        "alertname": "VllmFleetFinding",
+        "rule": "RT-01",
+        "pool": "chat",
+        "severity": "critical",
+        "fleet": "prod-eu",
+    }
+    assert labels_of(more) == labels_of(firing())
+    assert annotations_of(firing(), URL)["since"] == "2026-03-02T11:42:13Z"
+    assert annotations_of(firing(), URL)["runbook_url"] == f"{URL}/findings?rule=RT-01"
+
+
+def test_an_alert_for_alertmanager_ends_three_intervals_ahead_and_one_that_ended_when_it_did() -> None:
+    first, last = alertmanager_body([firing(), ended()], NOW + MINUTE, MINUTE, URL)
+
+    assert (first["startsAt"], first["endsAt"]) == ("2026-03-02T11:42:13.000000Z", "2026-03-02T11:46:13.000000Z")
+    assert last["endsAt"] == "2026-03-02T11:42:43.000000Z"
+
+
+def test_the_link_opens_the_finding_at_the_poll_of_its_text() -> None:
+    link = urlsplit(finding_url(firing(), URL))
+
+    assert (link.netloc, link.path) == ("fleet.example.com", "/vllm/findings")
+    assert parse_qs(link.query) == {"finding": ["0123456789"], "at": ["2026-03-02T11:42:13Z"]}
+
+
+def test_without_the_url_of_the_dashboard_there_are_no_links() -> None:
+    body = json.dumps(
+        [alertmanager_body([firing()], NOW, MINUTE, ""), webhook_body([firing()], ""), slack_body([firing()], "")]
+    )
+
+    assert "http" not in body
+    assert "_url" not in body
+
+
+def test_a_webhook_message_is_firing_while_one_of_its_alerts_is() -> None:
+    body = webhook_body([ended(), firing()], URL)
+
+    assert (body["version"], body["status"]) == ("4", "firing")
+    assert [each["status"] for each in body["alerts"]] == ["resolved", "firing"]
+    assert [each["endsAt"] for each in body["alerts"]] == ["2026-03-02T11:42:43.000000Z", "0001-01-01T00:00:00Z"]
+    assert webhook_body([ended()], URL)["status"] == "resolved"
+    assert body["groupLabels"] == {"fleet": "prod-eu", "pool": "chat"}
+    assert body["commonLabels"] == labels_of(firing())
+    assert "event" not in body["commonAnnotations"]
+    assert body["commonAnnotations"]["title"] == "RT-01 block-size-differs"
+
+
+def test_a_webhook_message_says_what_it_was_before() -> None:
+    worse = firing().with_changes(event=Event.WORSE, was=WARNING)
+    (only,) = webhook_body([worse], URL)["alerts"]
+
+    assert (only["annotations"]["event"], only["annotations"]["previous_severity"]) == ("worse", "warning")
+
+
+def test_the_group_key_is_the_same_in_all_messages_of_a_pool() -> None:
+    assert webhook_body([firing()], URL)["groupKey"] == webhook_body([ended()], "")["groupKey"]
+    assert webhook_body([firing()], URL)["groupKey"] == '{}:{fleet="prod-eu", pool="chat"}'
+
+
+def test_the_fingerprint_of_no_labels_and_of_one_is_that_of_prometheus() -> None:
+    assert label_fingerprint({}) == "cbf29ce484222325"  # model.emptyLabelSignature
+    assert label_fingerprint({"a": "b"}) != label_fingerprint({"a": "c"})
+
+
+def test_a_slack_message_has_what_where_since_when_what_to_do_and_a_link() -> None:
+    assert slack_body([firing()], URL)["text"].splitlines() == [
+        "*prod-eu / chat: 1 new*",
+        "",
+        ":red_circle: *New: critical, RT-01 block-size-differs*",
+        "Block size is 32 instead of 16, which 2 of 3 replicas have. (A x1 (chat-01))",
+        "Since 2026-03-02T11:42:13Z",
+        firing().annotations["impact"],
+        "Give these replicas the same block size as the rest of the pool, and restart them. --block-size 16",
+        f"<{URL}/findings?finding=0123456789&amp;at=2026-03-02T11%3A42%3A13Z|Open the finding at 2026-03-02T11:42:13Z>",
+    ]
+
+
+def test_a_slack_message_of_an_end_says_until_when() -> None:
+    lines = slack_body([ended()], "")["text"].splitlines()
+
+    assert lines[0] == "*prod-eu / chat: 1 resolved*"
+    assert lines[2] == ":white_check_mark: *Resolved: critical, RT-01 block-size-differs*"
+    assert lines[-1] == "Since 2026-03-02T11:42:13Z until 2026-03-02T11:42:43Z"
+
+
+def test_foreign_text_makes_no_link_and_no_mention_in_slack() -> None:
+    (alert,) = alerts(poll(0, problem(sentence=f"{HOSTILE} <!channel> <https://evil.example|here> &lt;")))
+    text = slack_body([alert.with_changes(pool="<!here>")], URL)["text"]
+
+    assert text.count("<") == 1, "our own link"
+    assert "&lt;!channel&gt;" in text
+    assert "&amp;lt;" in text
+    assert "\n=1+1" not in text
+
+
+def test_each_alert_of_a_large_slack_message_is_named() -> None:
+    many = [
+        firing().with_changes(rule=f"RT-{number:02}", annotations={"title": f"rule {number:02}"})
+        for number in range(40)
+    ]
+    text = slack_body(many, URL)["text"]
+
+    assert all(f"rule {number:02}" in text for number in range(40))
+    assert text.count("Since") == MOST_IN_SLACK
+    assert len(text) < 40_000
+
+
+def test_equal_alerts_give_equal_bytes() -> None:
+    stored = Alert.model_validate_json(firing().model_dump_json())
+
+    assert json.dumps(webhook_body([stored], URL)) == json.dumps(webhook_body([firing()], URL))
