@@ -149,17 +149,19 @@ class Collector:
             began = time.monotonic()
             try:
                 await self._refresh(began)
-                self._record(time.monotonic() - began)
             except Exception:  # an internal error must not end the polling; /healthz reports it
                 log.exception("a poll failed; the last fleet stays")
                 self.progress = replace(self.progress, failures=self.progress.failures + 1)
             await self._wait_for_next_poll(began)
 
-    def _record(self, seconds: float) -> None:
-        """Record the poll, which took so long, in the history."""
-        if self.recorder is not None and self.fleet.polled_at is not None:
-            period = max(self.options.poll.interval_seconds, seconds)
-            self.recorder.record(self.fleet, self.fleet.polled_at + timedelta(seconds=FRESH_INTERVALS * period))
+    def _recorded(self, fleet: Fleet, polled_at: datetime, seconds: float) -> Fleet:
+        """Record the poll, which took so long, in the history; return the fleet with its sightings."""
+        if self.recorder is None:
+            return fleet
+        period = max(self.options.poll.interval_seconds, seconds)
+        found = self.recorder.record(fleet, polled_at + timedelta(seconds=FRESH_INTERVALS * period))
+        is_new = fleet.generation == self.fleet.generation and found != self.fleet.sightings
+        return replace(fleet, sightings=found, generation=fleet.generation + is_new)
 
     async def _wait_for_next_poll(self, began: float) -> None:
         """Return when the next poll is due: after the interval, or as soon as the options changed."""
@@ -196,15 +198,17 @@ class Collector:
         snapshots, routers = await asyncio.gather(
             self._poller.poll(found.targets, self._clock), self._routers.read(self._clock())
         )
-        self.fleet = _derive(
+        polled_at = self._clock()
+        fleet = _derive(
             self.options,
             self._policy,
             snapshots,
-            self._clock(),
+            polled_at,
             before=self.fleet,
             failures=found.failures,
             routers=routers,
         )
+        self.fleet = self._recorded(fleet, polled_at, time.monotonic() - began)
         if (exposed := exposed_keys(found.targets)) != self._exposed and exposed:
             log.warning("%s", exposed)
         self._exposed = exposed

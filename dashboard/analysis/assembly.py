@@ -24,6 +24,7 @@ from dashboard.fleet import (
     has_same_content,
 )
 from dashboard.fleet.replies import FILE_SCHEME
+from dashboard.fleet.sightings import NO_SIGHTINGS, Sightings
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import Inspection
@@ -40,7 +41,7 @@ class Fleet:
     `since` is the end of the first poll with the same content: pages without times are equal if `generation` and
     `since` are. `snapshot` is the id of the frozen snapshot that it was opened from, `past` the time at which it was
     asked of the history. `discovery_errors` are sentences on sources of targets that cannot be read. `routers` are what
-    routers reported.
+    routers reported. `sightings` are from the history.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Fleet:
     past: PastTime | None = None
     discovery_errors: tuple[str, ...] = ()
     routers: tuple[RouterConfig, ...] = ()
+    sightings: Sightings = field(default=NO_SIGHTINGS, compare=False)
 
     @property
     def coverage(self) -> Coverage:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +14,8 @@ from typing import NamedTuple
 from dashboard.fleet import JsonText, Replica, State
 from dashboard.fleet.pieces import Text, to_plain
 from dashboard.rules.domain import Domain, ImpactContext
+
+FINGERPRINT_DIGITS = 16
 
 
 class Severity(StrEnum):
@@ -187,6 +191,12 @@ class Finding(Draft):
     def paths(self) -> tuple[str, ...]:
         """Return the settings in its evidence, each once."""
         return tuple(dict.fromkeys(each.path for each in self.evidence))
+
+    @property
+    def fingerprint(self) -> str:
+        """Return the digest of rule, pools and settings: the same when values change."""
+        content = json.dumps([self.rule, sorted(self.pools), sorted(self.paths)])
+        return hashlib.sha256(content.encode()).hexdigest()[:FINGERPRINT_DIGITS]
 
 
 class OutcomeKind(StrEnum):

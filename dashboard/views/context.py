@@ -33,13 +33,13 @@ class Context:
     answered: int
     targets: int
     snapshot: str | None = None
-    past: PastTime | None = None
     name: str = ""
     filters: tuple[tuple[str, str], ...] = ()
     program_version: str = __version__
     rule_set: int = RULE_SET
     before: Context | None = None
     as_of: str = AS_OF
+    past: PastTime | None = None
 
 
 def context_of(fleet: Fleet, *, name: str = "", filters: Sequence[tuple[str, str]] = ()) -> Context:

@@ -125,7 +125,7 @@ def to_css_string(text: str) -> str:
 
 
 def draw_banner(page: str) -> None:
-    """Draw the banner of the snapshot or past time that is shown, with the way back to the same page of the live fleet."""
+    """Draw the banner of the snapshot or past time that is shown, with the way back to this page of the live fleet."""
     fleet, stored = state.fleet(), state.stored()
     if fleet.past is not None:
         leave = markup.link(links.live(page, **links.page_choices()), "Back to live")

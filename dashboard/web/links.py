@@ -28,7 +28,7 @@ _open_url = st.components.v2.component(
 
 
 def to(page: str, **choices: str | None) -> str:
-    """Return the URL of a page, relative, so that it also works behind a path prefix; it keeps the snapshot or time shown.
+    """Return the URL of a page, relative, as it also works behind a path prefix; it keeps the snapshot or time shown.
 
     navigate.js adds the rest of pages.CARRIED when a link is followed: HTML that sessions share cannot contain it.
     """

@@ -1,4 +1,4 @@
-"""The fleet that this session shows: the newest, the one it was paused at, a snapshot or a past one; what pages cache."""
+"""The fleet that a session shows: the newest, the one it was paused at, a snapshot or a past one; what pages cache."""
 
 from collections.abc import Callable
 from datetime import datetime

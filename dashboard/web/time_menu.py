@@ -25,7 +25,7 @@ def draw(page: str) -> None:
         with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
             day = st.date_input("Date", shown.date(), max_value=now.date(), key=DAY, width=140)
             clock = st.time_input("Time", shown.time(), step=STEP, key=CLOCK, width=110)
-            time = datetime.combine(day or shown.date(), clock or shown.time(), UTC)
+            time = datetime.combine(day, clock, UTC)
             st.html(f'<p class="go">{markup.link(_url(page, time), "Open", css="button")}</p>')
         quick = [markup.link(_url(page, now - ago), label) for label, ago in AGO.items()]
         back = [markup.link(links.live(page, **links.page_choices()), "Back to live")] if past else []

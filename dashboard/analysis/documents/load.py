@@ -18,6 +18,7 @@ from dashboard.analysis.documents.fleet import SCHEMA_VERSION, fleet_object
 from dashboard.errors import SnapshotError, UnreadableError
 from dashboard.fleet import Document, Replica, RouterConfig
 from dashboard.fleet.formatting import end_cut
+from dashboard.fleet.sightings import Sightings
 from dashboard.rules.policy import Policy
 from dashboard.vllm.merging import version_of
 from dashboard.vllm.reading import SAVED_FLEET, json_fault, node_count
@@ -40,6 +41,7 @@ class SavedFleet(NamedTuple):
     policy: Policy
     discovery_errors: tuple[str, ...]
     routers: tuple[RouterConfig, ...]
+    sightings: Sightings
 
 
 def read_snapshot(raw: bytes) -> Fleet:
@@ -54,7 +56,13 @@ def derive_saved(saved: SavedFleet, before: Fleet | None = None) -> Fleet:
     """Compare and evaluate what was saved. What `before` derived from equal input is reused."""
     at = saved.polled_at
     fleet = assembled(saved.name, saved.replicas, saved.documents, polled_at=at, ignore=saved.ignored, before=before)
-    fleet = replace(fleet, policy=saved.policy, discovery_errors=saved.discovery_errors, routers=saved.routers)
+    fleet = replace(
+        fleet,
+        policy=saved.policy,
+        discovery_errors=saved.discovery_errors,
+        routers=saved.routers,
+        sightings=saved.sightings,
+    )
     return inspected(fleet, at, before=before)
 
 
@@ -84,6 +92,7 @@ def read_saved(raw: bytes) -> SavedFleet:
         policy,
         saved["discovery_errors"],
         saved["routers"],
+        saved["sightings"],
     )
 
 

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json
@@ -51,7 +52,7 @@ class _Reading:
     def rule_sets(self, shells: Sequence[tuple[Row, bytes]]) -> Iterator[Event]:
         """Yield changes of the rule set: findings that begin with one may be no new problem."""
         numbers = [(row, from_json(content).get("rule_set")) for row, content in shells]
-        for (then, before), (row, now) in zip(numbers, numbers[1:], strict=False):
+        for (then, before), (row, now) in pairwise(numbers):
             if before != now and then["to_at"] == row["from_at"]:
                 self._renewed.add(row["from_at"])
                 yield self._event(EventKind.RULES, row["from_at"], before=str(before), now=str(now))
@@ -103,9 +104,7 @@ class _Reading:
             if end is not None and self._since < end <= self._until and end != then:
                 yield end, _Change(EventKind.REMOVED, row["pool"]), row, None
 
-    def _setting_changes(
-        self, wanted: set[tuple[str, str]]
-    ) -> dict[tuple[str, str] | None, tuple[SettingChange, ...]]:
+    def _setting_changes(self, wanted: set[tuple[str, str]]) -> dict[tuple[str, str] | None, tuple[SettingChange, ...]]:
         """Return which settings differ between documents, pair by pair."""
         documents = self._documents({key for pair in wanted for key in pair})
         return {
@@ -119,7 +118,7 @@ class _Reading:
         c = document_span.c
         for some in chunks(sorted(keys)):
             query = select(c.document, c.body).where(c.document.in_(some), c.from_at <= self._until).order_by(c.from_at)
-            bodies |= {document: key for document, key in self._connection.execute(query)}
+            bodies |= {row.document: row.body for row in self._connection.execute(query)}
         read = read_bodies(self._connection, set(bodies.values()))
         contents = {document: read[key] for document, key in bodies.items()}
         return read_parts(self._shell, self._until, documents=contents).documents if contents else {}
@@ -184,11 +183,15 @@ class _Reading:
     def _poll_before(self, at: datetime) -> datetime | None:
         """Return the poll before another one; None where polls of that time are no longer kept."""
         ends = self._connection.execute(
-            select(watch.c.from_at, watch.c.to_at).where(watch.c.from_at <= at).order_by(watch.c.from_at.desc()).limit(2)
+            select(watch.c.from_at, watch.c.to_at)
+            .where(watch.c.from_at <= at)
+            .order_by(watch.c.from_at.desc())
+            .limit(2)
         ).all()
         if ends and ends[0].from_at == at:
             return ends[1].to_at if len(ends) > 1 else None
-        return self._connection.scalar(select(func.max(poll.c.at)).where(poll.c.at < at))
+        last: datetime | None = self._connection.scalar(select(func.max(poll.c.at)).where(poll.c.at < at))
+        return last
 
 
 def _changes(before: Row, row: Row, started: datetime | None, document: str | None) -> Iterator[_Change]:

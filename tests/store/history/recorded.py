@@ -24,9 +24,10 @@ class Recorded:
         self.writer = HistoryWriter(self.database)
         self.reader = HistoryReader(self.database)
 
-    def record(self, fleet: Fleet, due: timedelta = DUE) -> None:
+    def record(self, fleet: Fleet, due: timedelta = DUE) -> Fleet:
+        """Record a fleet, and return it with its sightings."""
         assert fleet.polled_at is not None
-        self.writer.record(fleet, fleet.polled_at + due)
+        return replace(fleet, sightings=self.writer.record(fleet, fleet.polled_at + due))
 
     def restart(self) -> None:
         """End the dashboard, and start it again."""
