@@ -59,7 +59,8 @@ def _written(changes: Changes, sides: list[Fleet], output: str, pool: str | None
     if output == "json":
         return changes_json(changes, indent=2).decode() + "\n"
     filters = [("pool", pool)] if pool is not None else []
-    report = changes_report(changes, *(context_of(each, filters=filters) for each in sides))
+    before, after = (context_of(each, filters=filters) for each in sides)
+    report = changes_report(changes, before, after)
     if output == "markdown":
         return to_markdown(report)
     return to_terminal(report, width=width(), colour=is_terminal())

@@ -21,8 +21,8 @@ MOST_PATHS = 6  # settings that a sentence names
 MOST_NAMES = 8  # replicas that a sentence names
 
 
-def changes_report(changes: Changes, before: Context, after: Context) -> View:
-    """Return what changed; `before` and `after` are the contexts of both sides."""
+def changes_report(changes: Changes, before: Context, after: Context, between: Section | None = None) -> View:
+    """Return what changed; `before` and `after` are the contexts of both sides, `between` is what happened since."""
     sides = sides_of(changes)
     settings = tables.settings_table(changes.settings.groups, sides)
     replicas, ranks = tables.replicas_table(changes, sides), tables.ranks_table(changes.capacity.ranks, sides)
@@ -35,6 +35,7 @@ def changes_report(changes: Changes, before: Context, after: Context) -> View:
         Section("settings", "Settings", tuple(_settings(changes, sides, settings)), tuple(_one_sided(changes, sides))),
         Section("replicas", "Replicas", tuple(_replicas(changes, sides, replicas))),
         Section("capacity", "Capacity", tuple(_capacity(changes, sides, ranks))),
+        *([between] if between else []),
         *(Section(each.name, title, (each,), is_appendix=True) for title, each in titles.items() if each.rows),
     )
     return View("What changed", text.headline(changes), text.lead(changes), compared(before, after), parts)

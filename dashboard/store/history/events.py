@@ -131,7 +131,8 @@ class _Reading:
         if not 0 < len(rows) <= MOST_MEASURED:
             return {}
         stored = stored_replicas(self._connection, list(rows.values()))
-        read = read_parts(self._shell, self._until, stored).replicas
+        # One by one: a fleet has a replica once.
+        read = [read_parts(self._shell, self._until, [each]).replicas[0] for each in stored]
         tokens = {
             key: sum(engine.kv_cache_size_tokens or 0 for engine in one.adding_engines)
             for key, one in zip(rows, read, strict=True)
