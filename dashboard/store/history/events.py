@@ -32,12 +32,24 @@ class _Change(NamedTuple):
 
 
 def read_events(connection: Connection, since: datetime, until: datetime) -> list[Event]:
-    """Return what happened after one time, until another one, the first event first; gaps are not among them."""
+    """Return what happened after one time, until another one, the first event first; gaps are not among them.
+
+    What the first poll of the history has is no event: nobody looked before.
+    """
+    first = connection.scalar(select(func.min(watch.c.from_at)))
+    since = max(since, first or since)
     rows = _rows_between(connection, fleet_span, since, until)
     bodies = read_bodies(connection, {row["body"] for row in rows})
     shells = [(row, bodies[row["body"]]) for row in rows]
     reading = _Reading(connection, shells[-1][1] if shells else b"", since, until)
     return sorted([*reading.rule_sets(shells), *reading.replicas(), *reading.findings()], key=_place)
+
+
+def rule_set_at(connection: Connection, at: datetime) -> int | None:
+    """Return the rule set that evaluated a poll; None where it is not recorded."""
+    rows = _rows_between(connection, fleet_span, at, at)
+    bodies = read_bodies(connection, [row["body"] for row in rows[-1:]])
+    return next((from_json(content).get("rule_set") for content in bodies.values()), None)
 
 
 class _Reading:
