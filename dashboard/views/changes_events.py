@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from dashboard.analysis.changes.events import Event, EventKind
 from dashboard.fleet.formatting import count, exact, first_of, one_line
-from dashboard.fleet.pieces import Text, page, plain, to_plain
+from dashboard.fleet.pieces import Piece, Style, Text, joined, page, plain, section, to_plain
 from dashboard.fleet.times import write_time
-from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Table, Tone, list_cell
+from dashboard.views.blocks import Block, Cell, Column, Figure, Paragraph, Section, Table, Tone, list_cell
 from dashboard.views.changes_text import change_text
 from dashboard.views.finding_text import rule_title
 from dashboard.views.names import brief, replica_text
@@ -33,8 +34,23 @@ OF_REPLICAS = {
 COLUMNS = (Column("First seen"), Column("Change"), Column("Pool"), Column("Which"), Column("Detail"))
 
 
-def events_section(events: Sequence[Event], since: datetime, until: datetime) -> Section:
+class Between(NamedTuple):
+    """What happened between the two sides of a comparison: its number for the head of the page, and the list."""
+
+    figure: Figure
+    section: Section
+
+
+def what_happened(events: Sequence[Event], since: datetime, until: datetime) -> Between:
     """Return what happened between two times; a gap is an entry of its own, and never means that nothing changed."""
+    gaps = sum(each.kind is EventKind.GAP for each in events)
+    note = f"changes, {count(gaps, 'gap')}" if gaps else "changes"
+    tone = Tone.UNKNOWN if gaps else Tone.PLAIN
+    figure = Figure("In between", f"{len(events) - gaps:,}", note, tone, section(RANGE))
+    return Between(figure, _listed(events, since, until))
+
+
+def _listed(events: Sequence[Event], since: datetime, until: datetime) -> Section:
     ends = f"between {_minute(since)} and {_minute(until)} UTC"
     if not events:
         blocks: tuple[Block, ...] = (Paragraph(plain(f"No change was recorded {ends}; the polls had no gap.")),)
@@ -61,7 +77,7 @@ def _row(event: Event) -> tuple[Cell, ...]:
         _change(event),
         Cell(first_of(map(brief, event.pools), MOST_NAMES)),
         list_cell(which, names)._replace(pieces=_which(event)) if names else Cell(which),
-        Cell(_detail(event)),
+        Cell(to_plain(_detail(event)), pieces=_detail(event)),
     )
 
 
@@ -96,17 +112,19 @@ def _which(event: Event) -> Text:
     return replica_text((key for key, _ in event.replicas), dict(event.replicas), MOST_NAMES, lambda _: choices)
 
 
-def _detail(event: Event) -> str:
-    parts = [first_of(map(change_text, event.changes), MOST_CHANGES)] if event.changes else []
+def _detail(event: Event) -> Text:
+    parts: list[Text] = [(Piece(change_text(each), Style.CODE),) for each in event.changes[:MOST_CHANGES]]
+    if (more := len(event.changes) - MOST_CHANGES) > 0:
+        parts.append(plain(count(more, "more setting")))
     if event.tokens is not None:
-        parts.append(f"KV cache {exact(event.tokens[0])} -> {exact(event.tokens[1])} tokens")
+        parts.append(plain(f"KV cache {exact(event.tokens[0])} -> {exact(event.tokens[1])} tokens"))
     if event.kind in {EventKind.STATE, EventKind.SEVERITY}:
-        parts.append(f"{event.before} -> {event.now}")
+        parts.append(plain(f"{event.before} -> {event.now}"))
     elif event.kind in OF_FINDINGS:
-        parts.append(f"{event.now}{', suppressed' if event.is_suppressed else ''}")
+        parts.append(plain(f"{event.now}{', suppressed' if event.is_suppressed else ''}"))
     if event.is_new_rule_set:
-        parts.append("evaluated by another rule set than before")
-    return "; ".join(parts)
+        parts.append(plain("evaluated by another rule set than before"))
+    return joined(parts, last=", ")
 
 
 def _minute(time: datetime) -> str:

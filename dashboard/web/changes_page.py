@@ -19,7 +19,7 @@ from dashboard.store.history.reader import HistoryReader
 from dashboard.views import pages
 from dashboard.views.blocks import View
 from dashboard.views.changes import changes_report
-from dashboard.views.changes_events import events_section
+from dashboard.views.changes_events import what_happened
 from dashboard.views.context import context_of
 from dashboard.web import draw, empty, links, markup, share, snapshots
 from dashboard.web.changes_sides import Chosen, Sides
@@ -115,7 +115,7 @@ def shown(
     events = filter_events(_events, wanted, findings)
     filters = [(name, text) for name, text in zip(FILTERS, wanted, strict=True) if text]
     contexts = [context_of(side, name=at[-1], filters=filters) for side, at in ((_before, before), (_after, after))]
-    happened = events_section(events, *between) if between else None
+    happened = what_happened(events, *between) if between else None
     view = changes_report(changes, contexts[0], contexts[1], happened)
     folded = (draw.Aside(each.title, draw.prepare(each.blocks)) for each in view.parts if each.is_appendix)
     return Shown(view, (*draw.prepare_sections(view.parts), *folded))

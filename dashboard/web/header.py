@@ -71,6 +71,9 @@ def line_html(fleet: Fleet, now: datetime, interval_seconds: float, *, paused: b
     number, _, word = answered(fleet).rpartition(" ")
     if not pages.choices_of(fleet):
         as_of = _live_as_of(fleet.polled_at, now, interval_seconds, paused=paused)
+    elif fleet.past is not None:  # a narrow header leaves the day to the banner
+        at = fleet.polled_at
+        as_of = f'<b><span class="roomy">{as_of_text(fleet)}{at:%Y-%m-%d} </span>{formatting.clock(at)}</b>'
     else:
         as_of = f'<span class="roomy">{as_of_text(fleet)}</span><b>{formatting.iso(fleet.polled_at)}</b>'
     tally = markup.tally_glyphs(tally_fleet(fleet.inspection)._replace(info=0))  # info is no reason to act
@@ -94,11 +97,17 @@ def comparison_html(sides: Sides, live: Fleet | None, now: datetime, interval_se
             at = newest.polled_at
             as_of = _live_as_of(at, now, interval_seconds, paused=paused) if at else ""
             shown.append(f"{markup.bold(pages.LIVE)}{_coverage(newest)} · {as_of}")
+        elif fleet.past is not None and fleet.polled_at is not None:
+            at, polled = fleet.past.at, f"{fleet.polled_at:%H:%M:%S}"
+            day = "" if at.date() == fleet.polled_at.date() else f"{fleet.polled_at:%Y-%m-%d} "
+            name = f'<span class="roomy">{at:%Y}-</span>{at:%m-%d %H:%M{":%S" if at.second else ""}}'
+            shown.append(f'<b>{name}</b>{_coverage(fleet)}<span class="roomy"> · {day}{polled}</span>')
         else:
             as_of = f'<span class="roomy"> · {formatting.iso(fleet.polled_at)}</span>' if fleet.polled_at else ""
-            key = markup.text(formatting.short_id(side.id) if fleet.snapshot else side.id)
+            key = markup.text(formatting.short_id(fleet.snapshot or ""))
             shown.append(f'<b title="{markup.text(side.name)}">{key}</b>{_coverage(fleet)}{as_of}')
     kind = "with-live" if live else "frozen-both"
+    kind += " with-past" if any(each.past for each in sides.both) else ""
     return f'<div class="asof {kind}">{markup.said("Compared: ")}{" → ".join(shown)}</div>'
 
 

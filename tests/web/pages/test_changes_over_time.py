@@ -49,10 +49,7 @@ def test_two_past_times_are_compared_and_name_themselves() -> None:
     app = changes(NINE, TEN)
 
     assert "block_size 16 -&gt; 32" in html(app)
-    assert header(app) == (
-        "Compared: 2026-03-02T09:00Z · 4 of 4 · 2026-03-02T08:42:05Z → "
-        "2026-03-02T10:00Z · 4 of 4 · 2026-03-02T09:42:05Z"
-    )
+    assert header(app) == ("Compared: 2026- 03-02 09:00 · 4 of 4 · 08:42:05 → 2026- 03-02 10:00 · 4 of 4 · 09:42:05")
     footer = text_of(html(app).rpartition('<footer class="context">')[2])
     assert "before: history at 2026-03-02T09:00Z, data as of 2026-03-02T08:42:05Z" in footer
     assert [toggle.label for toggle in app.toggle if toggle.label == "Pause"] == []
@@ -70,6 +67,7 @@ def test_what_changed_and_changed_back_is_listed_though_the_ends_are_alike() -> 
     assert "block_size 16 -&gt; 32" in rows[-1]
     assert "2026-03-02 between 08:42 and 09:42" in rows[-1]
     assert "In between (6)" in html(app)
+    assert "In between 5 changes, 1 gap" in text_of(html(app)).replace("? unknown: ", ""), "in the head of the page"
 
 
 def test_a_row_leads_to_the_moment_and_a_replica_to_the_fleet_that_had_it() -> None:
