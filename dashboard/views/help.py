@@ -51,7 +51,7 @@ TOPICS: Mapping[str, Topic] = {
     ),
     pages.SNAPSHOTS: Topic(
         "What was the state before, and what has changed since?",
-        "A snapshot opens every page unchanged, Time in the header a past time of the history. Changes compares any two of "
+        "A snapshot opens every page unchanged, Time in the header a past time. Changes compares any two of "
         "a snapshot, a time and the live fleet, and lists what happened in between.",
     ),
     pages.STATUS: Topic(
