@@ -1,6 +1,5 @@
 """Pinned moments open as the snapshots that they were imported from, and nothing prunes them."""
 
-import sqlite3
 from datetime import timedelta
 from pathlib import Path
 
@@ -107,22 +106,3 @@ def test_a_deleted_pin_is_gone_and_pruning_frees_its_bodies(store: Snapshots, hi
     assert history.rows("body") > bodies
     list(prune(history.database, AT, KEPT))
     assert history.rows("body") == bodies
-
-
-def test_an_older_schema_is_copied_and_migrated(tmp_path: Path) -> None:
-    history = Recorded(tmp_path)
-    fleet = built(at(1))
-    with history.database.written_by(fleet.name) as connection, connection.begin():
-        for table in ("pin_replica", "pin_document", "pin"):
-            connection.exec_driver_sql(f"DROP TABLE {table}")
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0001'")
-    with pytest.raises(HistoryError, match=r"has schema 0001, older than 0002: a dashboard migrates it\.$"):
-        history.rows("poll")
-
-    history.record(fleet)
-
-    assert history.rows("poll") == 1
-    assert Pins(history.database).all() == ()
-    copy = sqlite3.connect(tmp_path / "history.db.before-0002")
-    assert copy.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
-    copy.close()
