@@ -75,6 +75,18 @@ def test_a_range_has_what_came_after_its_begin_until_its_end(
     assert [each.kind.value for each in events] == kinds
 
 
+def test_what_is_first_seen_after_a_gap_came_since_the_last_poll_before_it(history: Recorded) -> None:
+    later = POLLED_AT + timedelta(hours=1)
+    for each in (fleet(*chat(3)), fleet(*chat(4), polled_at=later)):
+        history.record(opened_clean(content_of(each)))
+    events = history.reader.events(POLLED_AT, later)
+
+    assert [(each.kind, each.after, each.at) for each in events if each.rule == ""] == [
+        (EventKind.ADDED, POLLED_AT, later),
+        (EventKind.GAP, POLLED_AT, later),
+    ]
+
+
 def test_replicas_with_the_same_change_at_one_poll_are_one_event(history: Recorded) -> None:
     restarted = [replace(each, started_at=NOW) for each in chat(2, NEW)]
     (event, *_) = record(history, fleet(*chat(4)), fleet(*restarted, *chat(2, first=3)))
