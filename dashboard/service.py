@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,10 +19,11 @@ from dashboard.analysis.assembly import FRESH_INTERVALS, Fleet, build_fleet, emp
 from dashboard.analysis.flapping import Watch
 from dashboard.config import Options, policy_of
 from dashboard.config.reload import OptionsFiles, ReloadStatus
-from dashboard.errors import SnapshotError
+from dashboard.errors import HistoryError, SnapshotError
 from dashboard.fleet import LabelConflict, ReceiverStatus, RouterConfig, Snapshot, SourceStatus, has_same_content
 from dashboard.fleet.recent import NOTHING_RECENT, Recent
 from dashboard.fleet.sightings import Sightings
+from dashboard.fleet.times import write_time
 from dashboard.garbage import uncollected
 from dashboard.rules.findings import first_seen
 from dashboard.rules.policy import Policy
@@ -32,17 +33,19 @@ from dashboard.sources.polling.by_digest import DigestPoller
 from dashboard.sources.routers import RouterReader
 from dashboard.store import Snapshots
 from dashboard.store.history.clock import JumpGuard
+from dashboard.store.history.past import PastFleets
 from dashboard.store.history.status import HistoryStatus
 from dashboard.vllm.redaction import also_redact
 
 if TYPE_CHECKING:  # it imports SQLAlchemy, 0.2 s that few commands need
     from dashboard.notify.notifier import Notifier
+    from dashboard.store.history.reader import HistoryReader, Moment
     from dashboard.store.history.recording import Recorder
 
 log = logging.getLogger(__name__)
 
 SWITCH_SECONDS = 0.0005  # measured: a busy collector then delays a page by 0.1 s and not by 2 s
-MAX_OPEN = 3  # snapshots in memory: two of a comparison, and one more
+MAX_OPEN = 3  # snapshots in memory, and past times: two of a comparison, and one more
 SNAPSHOTS_FOLDER = "snapshots"  # the default of the option
 TIDY_POLLS = 20  # between two garbage collections, 5 minutes at 15 s; each takes 0.1 s
 INTERVALS_UNTIL_STALE = 2
@@ -341,6 +344,7 @@ class _Current:
     fleet: Fleet | None = None
     clock: Callable[[], datetime] = utc_now
     snapshots: Snapshots = field(default_factory=lambda: Snapshots(Path(SNAPSHOTS_FOLDER)))
+    past: PastFleets | None = None  # None: no history is kept
 
 
 _current = _Current()
@@ -358,6 +362,7 @@ def start(options: Options) -> None:
         log.warning("no history is recorded: %s", READ_ONLY_HISTORY)
     _current.collector, _current.clock = Collector(options, recorder=recorder), utc_now
     _current.snapshots = Snapshots(options.snapshots_folder, read_only=options.read_only)
+    _current.past = PastFleets(partial(_open_history, options), MAX_OPEN) if options.has_history else None
     try:
         _current.snapshots.tidy()
     except SnapshotError as error:
@@ -369,13 +374,21 @@ def stop() -> None:
     """Stop the collector of this process, if any; there is no fleet then."""
     if _current.collector is not None:
         _current.collector.stop()
-    _current.collector = _current.fleet = None
+    _current.collector = _current.fleet = _current.past = None
 
 
-def put(fleet: Fleet, at: datetime | None = None, snapshots: Path | None = None, *, read_only: bool = False) -> None:
+def put(
+    fleet: Fleet,
+    at: datetime | None = None,
+    snapshots: Path | None = None,
+    *,
+    read_only: bool = False,
+    history: "HistoryReader | None" = None,
+) -> None:
     """Show this fleet instead of polling; `at` stops the clock, `snapshots` is the folder of snapshots."""
     stop()
     _current.fleet = fleet
+    _current.past = PastFleets(lambda: history, MAX_OPEN) if history else None
     _current.snapshots = Snapshots(snapshots or Path(SNAPSHOTS_FOLDER), read_only=read_only)
     _current.clock = utc_now if at is None else lambda: at
 
@@ -404,6 +417,30 @@ def _opened(store: Snapshots, snapshot: str) -> Fleet:
         fleet = store.fleet(snapshot)
     _give_back()
     return fleet
+
+
+def _open_history(options: Options) -> "HistoryReader":
+    from dashboard.store.history.reader import HistoryReader  # noqa: PLC0415  as above
+    from dashboard.store.history.recording import configured_database  # noqa: PLC0415
+
+    return HistoryReader(configured_database(options))
+
+
+def history() -> "HistoryReader | None":
+    """Return the history; None where none is kept, or the options name no database."""
+    try:
+        return _current.past.reader() if _current.past is not None else None
+    except HistoryError:
+        return None
+
+
+def past(time: datetime) -> "Moment":
+    """Open the fleet of a past time; the last few are cached. Raise HistoryError where the history has none."""
+    if _current.past is None:
+        raise HistoryError("This dashboard keeps no history: see history.enabled in fleet.yaml.")
+    if time > now():
+        raise HistoryError(f"{write_time(time)} is in the future; the newest data is that of the live fleet.")
+    return _current.past.at(time)
 
 
 def _give_back() -> None:

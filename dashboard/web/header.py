@@ -1,5 +1,7 @@
-"""The frame of every page: the header line, the banner of a snapshot, warnings, and the footer with the context."""
+"""The frame of every page: the header line, the banner of a snapshot or a past time, warnings, and the footer."""
 
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -15,9 +17,9 @@ from dashboard.rules.findings import tally_fleet
 from dashboard.store import Stored
 from dashboard.store.history.status import HistoryStatus
 from dashboard.views import pages
-from dashboard.views.context import Context, as_of_text, context_of, context_parts, version_parts
+from dashboard.views.context import Context, as_of_text, context_of, context_parts, gap_text, version_parts
 from dashboard.views.finding_text import answered
-from dashboard.web import links, markup, state
+from dashboard.web import links, markup, snapshots, state
 from dashboard.web.changes_sides import Sides
 
 TICK_SECONDS = 5  # between looks for a newer fleet; a look costs a few milliseconds
@@ -71,8 +73,11 @@ def line_html(fleet: Fleet, now: datetime, interval_seconds: float, *, paused: b
     if fleet.polled_at is None:
         return f'<div class="asof">{name}waiting for the first poll</div>'
     number, _, word = answered(fleet).rpartition(" ")
-    if fleet.snapshot is None:
+    if not pages.choices_of(fleet):
         as_of = _live_as_of(fleet.polled_at, now, interval_seconds, paused=paused)
+    elif fleet.past is not None:  # a narrow header leaves the day to the banner
+        at = fleet.polled_at
+        as_of = f'<b><span class="roomy">{as_of_text(fleet)}{at:%Y-%m-%d} </span>{formatting.clock(at)}</b>'
     else:
         as_of = f'<span class="roomy">{as_of_text(fleet)}</span><b>{formatting.iso(fleet.polled_at)}</b>'
     tally = markup.tally_glyphs(tally_fleet(fleet.inspection)._replace(info=0))  # info is no reason to act
@@ -96,11 +101,17 @@ def comparison_html(sides: Sides, live: Fleet | None, now: datetime, interval_se
             at = newest.polled_at
             as_of = _live_as_of(at, now, interval_seconds, paused=paused) if at else ""
             shown.append(f"{markup.bold(pages.LIVE)}{_coverage(newest)} · {as_of}")
+        elif fleet.past is not None and fleet.polled_at is not None:
+            at, polled = fleet.past.at, f"{fleet.polled_at:%H:%M:%S}"
+            day = "" if at.date() == fleet.polled_at.date() else f"{fleet.polled_at:%Y-%m-%d} "
+            name = f'<span class="roomy">{at:%Y}-</span>{at:%m-%d %H:%M{":%S" if at.second else ""}}'
+            shown.append(f'<b>{name}</b>{_coverage(fleet)}<span class="roomy"> · {day}{polled}</span>')
         else:
             as_of = f'<span class="roomy"> · {formatting.iso(fleet.polled_at)}</span>' if fleet.polled_at else ""
             key = markup.text(formatting.short_id(fleet.snapshot or ""))
             shown.append(f'<b title="{markup.text(side.name)}">{key}</b>{_coverage(fleet)}{as_of}')
     kind = "with-live" if live else "frozen-both"
+    kind += " with-past" if any(each.past for each in sides.both) else ""
     return f'<div class="asof {kind}">{markup.said("Compared: ")}{" → ".join(shown)}</div>'
 
 
@@ -137,8 +148,11 @@ def to_css_string(text: str) -> str:
 
 
 def draw_banner(page: str) -> None:
-    """Draw the banner of the snapshot that is shown, with the way back to the same page of the live fleet."""
-    stored = state.stored()
+    """Draw the banner of the snapshot or past time that is shown, with the way back to this page of the live fleet."""
+    fleet, stored = state.fleet(), state.stored()
+    if fleet.past is not None:
+        leave = markup.link(links.live(page, **links.page_choices()), "Back to live")
+        st.html(f'<div class="snapshot-banner"><span>{past_html(fleet)}</span><span class="leave">{leave}</span></div>')
     if stored is None:
         return
     name = f" {markup.bold(f'“{stored.metadata.name}”')}" if stored.metadata.name else ""
@@ -149,6 +163,17 @@ def draw_banner(page: str) -> None:
         f"<span>{markup.bold('Snapshot')}{name} {markup.code(stored.id)} · {frozen}{_earlier_rules(stored)}</span>"
         f'<span class="leave">{markup.link(links.to(pages.SNAPSHOTS), "All snapshots")} · {leave}</span></div>'
     )
+
+
+def past_html(fleet: Fleet) -> str:
+    """Return the time of a past fleet, its last poll, and the gap that the time is in."""
+    if fleet.past is None or fleet.polled_at is None:
+        return ""
+    at, polled_at = fleet.past.at, fleet.polled_at
+    day = "" if at.date() == polled_at.date() else f"{polled_at:%Y-%m-%d} "
+    as_of = markup.bold(f"As of {at:%Y-%m-%d %H:%M{':%S' if at.second else ''}} UTC")
+    gap = f" · {markup.glyph('unknown', 'gap:')} {gap_text(fleet.past.gap)}" if fleet.past.gap else ""
+    return f"{as_of}, last poll {day}{polled_at:%H:%M:%S}{gap}"
 
 
 def draw_ignored_choices(page: str) -> None:
@@ -168,7 +193,10 @@ def draw_footer(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
     if sides is None:
         parts = context_parts(page_context(fleet, page))
     else:
-        parts = context_parts(sides.context) if sides.context else ("no comparison", *version_parts(context_of(fleet)))
+        context = sides.context and replace(
+            sides.context, filters=_filters(sides.both or (), page, but=snapshots.SIDES)
+        )
+        parts = context_parts(context) if context else ("no comparison", *version_parts(context_of(fleet)))
     shown = " · ".join(f"<span>{markup.text(part)}</span>" for part in parts)
     foot = FOOT.format(markup.text(links.to(pages.HELP, about=page or "overview")))
     st.html(f'<div class="foot-bar">{foot}<footer class="context">{shown}</footer></div>')
@@ -176,12 +204,16 @@ def draw_footer(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
 
 def page_context(fleet: Fleet, page: str) -> Context:
     """Return the context of a page; its filters are the choices of the URL that the page follows, in their order."""
-    known = pages.KNOWN.get(page, set()) - links.ignored_choices().keys() - {pages.MANAGE}  # a dialog filters nothing
+    return context_of(fleet, name=state.snapshot_name(), filters=_filters([fleet], page))
+
+
+def _filters(fleets: Iterable[Fleet], page: str, but: Collection[str] = ()) -> tuple[tuple[str, str], ...]:
+    ignored = {*links.ignored_choices(), *but, pages.MANAGE}  # a dialog filters nothing
+    known = pages.KNOWN.get(page, set()) - ignored
     choices = {name: value for name, value in links.page_choices().items() if name in known}
-    if choices.get(pages.POOL) not in {pool.name for pool in fleet.pools}:
+    if choices.get(pages.POOL) not in {pool.name for fleet in fleets for pool in fleet.pools}:
         choices.pop(pages.POOL, None)
-    filters = [(name, formatting.middle_cut(value, LONGEST_FILTER)) for name, value in choices.items()]
-    return context_of(fleet, name=state.snapshot_name(), filters=filters)
+    return tuple((name, formatting.middle_cut(value, LONGEST_FILTER)) for name, value in choices.items())
 
 
 def _coverage(fleet: Fleet) -> str:

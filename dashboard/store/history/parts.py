@@ -17,7 +17,6 @@ from dashboard.analysis.documents.load import LISTS, SavedFleet, read_saved
 from dashboard.fleet import ProbeResult, Replica
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.rules.findings import Inspection
-from dashboard.store.history.schema import EPOCH, MICROSECOND
 from dashboard.store.packing import without_secrets
 
 BATCH = 100  # replicas that are written or read at once: their JSON takes memory for a moment

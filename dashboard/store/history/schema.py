@@ -6,7 +6,7 @@ is null: it is the end of the last watch. Spans that follow each other are one s
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
@@ -25,10 +25,10 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
+from dashboard.fleet.times import EPOCH, MICROSECOND
+
 HEAD = "0004"  # the last migration
 METADATA = MetaData()
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND = timedelta(microseconds=1)
 ID = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers only INTEGER keys by itself
 
 

@@ -15,6 +15,7 @@ from dashboard.analysis.documents.fleet import settings_json
 from dashboard.fleet import Pool, ProbeResult, Replica, has_same_content
 from dashboard.fleet.formatting import iso
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting, Sightings
+from dashboard.fleet.times import EPOCH
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import Finding
 from dashboard.store.history.bodies import BodyWriter, Content, chunks
@@ -24,7 +25,6 @@ from dashboard.store.history.lasting import STATES, Last, Open, first_seen, last
 from dashboard.store.history.parts import ReplicaParts, fleet_part, replica_parts
 from dashboard.store.history.retention import KEPT, Retention, prune_step
 from dashboard.store.history.schema import (
-    EPOCH,
     KEYS,
     SPANS,
     cohort_span,
