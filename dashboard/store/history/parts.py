@@ -16,6 +16,7 @@ from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.analysis.documents.load import LISTS, SavedFleet, read_saved
 from dashboard.fleet import ProbeResult, Replica
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
+from dashboard.fleet.times import EPOCH, MICROSECOND
 from dashboard.rules.findings import Inspection
 from dashboard.store.packing import without_secrets
 
