@@ -1,6 +1,7 @@
 """With ?at=TIME every page shows the fleet of the last poll before, names time and poll, and stays there."""
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -202,12 +203,12 @@ def test_a_page_of_the_past_is_the_page_of_the_fleet_as_it_was_then(
     database = Database(f"sqlite:///{tmp_path / 'demo.db'}")
     writer = HistoryWriter(database)
     assert demo_fleet.polled_at is not None
-    writer.record(demo_fleet, demo_fleet.polled_at + timedelta(minutes=1))
+    recorded = replace(demo_fleet, sightings=writer.record(demo_fleet, demo_fleet.polled_at + timedelta(minutes=1)))
     writer.close()
     url = {"screenshot": "1", **({"replica": demo_fleet.replicas[0].id} if page == "replica" else {})}
-    show_with_snapshots(demo_fleet, tmp_path, at=AT)
+    show_with_snapshots(recorded, tmp_path, at=AT)
     live = words(body(visit(page, **url)))
-    service.put(demo_fleet, AT, tmp_path, history=HistoryReader(database))
+    service.put(recorded, AT, tmp_path, history=HistoryReader(database))
     past = words(body(visit(page, at=AT.isoformat(timespec="seconds").replace("+00:00", "Z"), **url)))
 
     assert [each for each in past if each not in live] == []
