@@ -11,14 +11,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from dashboard.analysis.assembly import FRESH_INTERVALS, Fleet, build_fleet, empty_fleet
 from dashboard.config import Options, policy_of
 from dashboard.config.reload import OptionsFiles, ReloadStatus
-from dashboard.errors import SnapshotError
+from dashboard.errors import HistoryError, SnapshotError
 from dashboard.fleet import LabelConflict, RouterConfig, Snapshot, SourceStatus, has_same_content
+from dashboard.fleet.times import write_time
 from dashboard.garbage import uncollected
 from dashboard.rules.policy import Policy
 from dashboard.sources.discovery import Discovered, Discovery
@@ -26,13 +27,16 @@ from dashboard.sources.http.credentials import exposed_keys
 from dashboard.sources.polling.by_digest import DigestPoller
 from dashboard.sources.routers import RouterReader
 from dashboard.store import Snapshots
-from dashboard.store.history.recording import Recorder
+from dashboard.store.history.database import Database
+from dashboard.store.history.past import PastFleets
+from dashboard.store.history.reader import HistoryReader, Moment
+from dashboard.store.history.recording import Recorder, configured_database
 from dashboard.vllm.redaction import also_redact
 
 log = logging.getLogger(__name__)
 
 SWITCH_SECONDS = 0.0005  # measured: a busy collector then delays a page by 0.1 s and not by 2 s
-MAX_OPEN = 3  # snapshots in memory: two of a comparison, and one more
+MAX_OPEN = 3  # snapshots in memory, and past times: two of a comparison, and one more
 SNAPSHOTS_FOLDER = "snapshots"  # the default of the option
 TIDY_POLLS = 20  # between two garbage collections, 5 minutes at 15 s; each takes 0.1 s
 ARENAS = 2  # of glibc's malloc; eight a core, its own choice, keep what sessions freed (MB: 30 of 400)
@@ -265,6 +269,7 @@ class _Current:
     fleet: Fleet | None = None
     clock: Callable[[], datetime] = utc_now
     snapshots: Snapshots = field(default_factory=lambda: Snapshots(Path(SNAPSHOTS_FOLDER)))
+    past: PastFleets | None = None
 
 
 _current = _Current()
@@ -276,6 +281,8 @@ def start(options: Options) -> None:
     recorder = Recorder(options) if options.history.enabled else None
     _current.collector, _current.clock = Collector(options, recorder=recorder), utc_now
     _current.snapshots = Snapshots(options.snapshots_folder, read_only=options.read_only)
+    is_kept = options.history.enabled
+    _current.past = PastFleets(partial(configured_database, options), MAX_OPEN) if is_kept else None
     try:
         _current.snapshots.tidy()
     except SnapshotError as error:
@@ -287,13 +294,21 @@ def stop() -> None:
     """Stop the collector of this process, if any; there is no fleet then."""
     if _current.collector is not None:
         _current.collector.stop()
-    _current.collector = _current.fleet = None
+    _current.collector = _current.fleet = _current.past = None
 
 
-def put(fleet: Fleet, at: datetime | None = None, snapshots: Path | None = None, *, read_only: bool = False) -> None:
+def put(
+    fleet: Fleet,
+    at: datetime | None = None,
+    snapshots: Path | None = None,
+    *,
+    read_only: bool = False,
+    history: Database | None = None,
+) -> None:
     """Show this fleet instead of polling; `at` stops the clock, `snapshots` is the folder of snapshots."""
     stop()
     _current.fleet = fleet
+    _current.past = PastFleets(lambda: history, MAX_OPEN) if history else None
     _current.snapshots = Snapshots(snapshots or Path(SNAPSHOTS_FOLDER), read_only=read_only)
     _current.clock = utc_now if at is None else lambda: at
 
@@ -322,6 +337,23 @@ def _opened(store: Snapshots, snapshot: str) -> Fleet:
         fleet = store.fleet(snapshot)
     _give_back()
     return fleet
+
+
+def history() -> HistoryReader | None:
+    """Return the history; None where none is kept, or the options name no database."""
+    try:
+        return _current.past.reader() if _current.past is not None else None
+    except HistoryError:
+        return None
+
+
+def past(time: datetime) -> Moment:
+    """Open the fleet of a past time; the last few are cached. Raise HistoryError where the history has none."""
+    if _current.past is None:
+        raise HistoryError("This dashboard keeps no history: see history.enabled in fleet.yaml.")
+    if time > now():
+        raise HistoryError(f"{write_time(time)} is in the future; the newest data is that of the live fleet.")
+    return _current.past.at(time)
 
 
 def _give_back() -> None:

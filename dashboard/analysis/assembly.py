@@ -13,6 +13,7 @@ from dashboard.fleet import (
     Engine,
     EngineReport,
     KVCacheGroup,
+    PastTime,
     Pool,
     Replica,
     ReplicaState,
@@ -38,8 +39,9 @@ class Fleet:
     """One complete poll, immutable. `polled_at` is None before the first poll ended.
 
     `since` is the end of the first poll with the same content: pages without times are equal if `generation` and
-    `since` are. `snapshot` is the id of the frozen snapshot that it was opened from. `discovery_errors` are sentences
-    on sources of targets that cannot be read. `routers` are what routers reported. `sightings` are from the history.
+    `since` are. `snapshot` is the id of the frozen snapshot that it was opened from, `past` the time at which it was
+    asked of the history. `discovery_errors` are sentences on sources of targets that cannot be read. `routers` are what
+    routers reported. `sightings` are from the history.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Fleet:
     inspection: Inspection = field(default_factory=Inspection)
     since: datetime | None = None
     snapshot: str | None = None
+    past: PastTime | None = None
     discovery_errors: tuple[str, ...] = ()
     routers: tuple[RouterConfig, ...] = ()
     sightings: Sightings = field(default=NO_SIGHTINGS, compare=False)
@@ -171,7 +174,7 @@ def only_replicas(fleet: Fleet, ids: Collection[str], name: str) -> Fleet:
     found = [
         replace(each, pools=(name,)) for each in fleet.inspection.findings if not set(each.replicas).isdisjoint(ids)
     ]
-    return replace(part, snapshot=fleet.snapshot, inspection=Inspection(findings=tuple(found)))
+    return replace(part, snapshot=fleet.snapshot, past=fleet.past, inspection=Inspection(findings=tuple(found)))
 
 
 def inspected(fleet: Fleet, at: datetime, today: date | None = None, before: Fleet | None = None) -> Fleet:

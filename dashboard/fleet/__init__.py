@@ -46,6 +46,7 @@ from dashboard.fleet.replies import (
     Target,
 )
 from dashboard.fleet.routers import FactName, RouterConfig, RouterFact, RouterKind, facts_of_pool
+from dashboard.fleet.times import Gap, PastTime
 
 __all__ = [
     "MOST_CONFLICTS",
@@ -66,10 +67,12 @@ __all__ = [
     "Failure",
     "FailureKind",
     "Fingerprint",
+    "Gap",
     "JsonText",
     "KVCacheGroup",
     "LabelConflict",
     "Note",
+    "PastTime",
     "Pool",
     "ProbeResult",
     "Replica",

@@ -26,6 +26,7 @@ CONTRACT.object(
     Fleet,
     Key("fleet", of="name"),
     Key("snapshot", doc="id of the frozen snapshot; null: not frozen"),
+    Key("past", doc="the time in the history; null: a snapshot, or not frozen", default=None),
     Key("data_as_of", Time | None, "polled_at"),
     "coverage",
     name="Side",

@@ -191,6 +191,7 @@ CONTRACT.object(
     Context,
     "fleet data_as_of answered targets",
     Key("snapshot", doc="id of the frozen snapshot; null: not frozen"),
+    Key("past", doc="the time in the history; null: a snapshot, or not frozen", default=None),
     Key("name", doc="of the snapshot"),
     Key("filters", tuple[Filter, ...], lambda each: tuple(Filter(*pair) for pair in each.filters)),
     "program_version rule_set",

@@ -26,13 +26,14 @@ from dashboard.views.finding_data import COLUMNS, finding_row
 from dashboard.views.finding_entries import MOST_POOLS, head_of, side_of
 from dashboard.views.finding_text import pools_of, rule_title, suppressions
 from dashboard.views.names import MOST_NAMED, brief, replica_text
-from dashboard.views.pages import LIVE, SNAPSHOT
+from dashboard.views.pages import LIVE, SNAPSHOT, choices_of
 
 LONGEST_PATH = 120  # characters of a setting's path
 MOST_CHANGES = 6  # settings that an entry lists; the appendix has all
 MOST_NAMES = 8  # replicas or settings that a line names
 MOST_LINES = 12  # pools, or kinds of settings, that an entry lists
 FINDING_NAMES = 4  # replicas that a sentence on a finding names
+LIVING = ((SNAPSHOT, LIVE),)  # the choices that leave a snapshot or a past time
 NOT_RUN = {
     OutcomeKind.ERROR: "rule error",
     OutcomeKind.SKIPPED: "rule skipped",
@@ -47,7 +48,7 @@ FIELD_VERBS = {"state": "changed state", "version": "changed version", "pool": "
 
 
 class Sides(NamedTuple):
-    """Makes targets in the fleet that has what they name. `names` is by replica id; the choices name the snapshots."""
+    """Makes targets in the fleet that has what they name. `names` is by replica id; the choices name the fleets."""
 
     names: Mapping[str, str]
     before: tuple[tuple[str, str], ...]
@@ -67,7 +68,7 @@ class Sides(NamedTuple):
 
 def sides_of(changes: Changes) -> Sides:
     """Return how both fleets of a comparison are linked."""
-    before, after = (((SNAPSHOT, each.snapshot or LIVE),) for each in (changes.before, changes.after))
+    before, after = (tuple(choices_of(each).items()) or LIVING for each in (changes.before, changes.after))
     return Sides(changes.names, before, after, frozenset(each.replica.id for each in changes.replicas.removed))
 
 

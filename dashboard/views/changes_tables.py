@@ -17,7 +17,7 @@ from dashboard.views import changes_text as text
 from dashboard.views.blocks import Cell, Column, Table, Tone, data_table, list_cell, number_cell
 from dashboard.views.capacity_text import in_percent
 from dashboard.views.changes_entries import Sides
-from dashboard.views.context import Context
+from dashboard.views.context import Context, frozen_text
 from dashboard.views.names import brief, names_of
 
 MOST_ROWS = 1_000  # of an appendix; the JSON document has all
@@ -204,5 +204,5 @@ def _way(before: str, after: str) -> str:
 
 def _snapshot(context: Context) -> str:
     if context.snapshot is None:
-        return "not frozen"
+        return frozen_text(context)
     return f"{short_id(context.snapshot)} “{context.name}”" if context.name else short_id(context.snapshot)

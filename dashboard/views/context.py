@@ -8,7 +8,9 @@ from datetime import datetime
 
 from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
-from dashboard.fleet.formatting import iso, short_id
+from dashboard.fleet import Gap, PastTime
+from dashboard.fleet.formatting import iso, short_id, uncapitalized
+from dashboard.fleet.times import write_time
 from dashboard.rules.catalogue import RULE_SET
 
 AS_OF = "data as of "
@@ -18,7 +20,9 @@ SHORT_FORM = 3  # parts: fleet, snapshot, time
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The fleet, the time of its data, coverage, filters, versions. `snapshot` is None for the live fleet.
+    """The fleet, the time of its data, coverage, filters, versions.
+
+    `snapshot` is None for the live fleet and for a past one; `past` is the time of the latter in the history.
 
     `filters` are parameters of the URL. Of a comparison it is the context of the second side, and `before` that of the
     first. `as_of` precedes the time: AS_OF or IMPORTED. Without a clock: the same data gives the same bytes.
@@ -35,6 +39,7 @@ class Context:
     rule_set: int = RULE_SET
     before: Context | None = None
     as_of: str = AS_OF
+    past: PastTime | None = None
 
 
 def context_of(fleet: Fleet, *, name: str = "", filters: Sequence[tuple[str, str]] = ()) -> Context:
@@ -46,6 +51,7 @@ def context_of(fleet: Fleet, *, name: str = "", filters: Sequence[tuple[str, str
         answered=counts.answered,
         targets=counts.targets,
         snapshot=fleet.snapshot,
+        past=fleet.past,
         name=name,
         filters=tuple(filters),
         as_of=as_of_text(fleet),
@@ -86,7 +92,7 @@ def short_parts(context: Context) -> tuple[str, ...]:
     fleets = context.fleet if before.fleet == context.fleet else f"{before.fleet} to {context.fleet}"
     return (
         fleets,
-        f"{_frozen(before)} to {_frozen(context)}",
+        f"{frozen_text(before)} to {frozen_text(context)}",
         f"{_as_of(before)} to {_as_of(context).removeprefix(AS_OF)}",
     )
 
@@ -107,12 +113,24 @@ def _sides(context: Context) -> tuple[str, ...]:
 
 
 def _side(context: Context) -> tuple[str, ...]:
-    frozen = _frozen(context) + (f" “{context.name}”" if context.name and context.snapshot else "")
+    frozen = frozen_text(context) + (f" “{context.name}”" if context.name and context.snapshot else "")
     return context.fleet, frozen, _as_of(context), f"{context.answered:,} of {context.targets:,} answered"
 
 
-def _frozen(context: Context) -> str:
-    return f"snapshot {short_id(context.snapshot)}" if context.snapshot else "not frozen"
+def frozen_text(context: Context) -> str:
+    """Return which fleet it is: `snapshot 3fa9c01b2e`, `history at 2026-11-22T14:00Z` or `not frozen`."""
+    if context.snapshot:
+        return f"snapshot {short_id(context.snapshot)}"
+    if context.past is None:
+        return "not frozen"
+    gap = f" ({uncapitalized(gap_text(context.past.gap)).rstrip('.')})" if context.past.gap else ""
+    return f"history at {write_time(context.past.at)}{gap}"
+
+
+def gap_text(gap: Gap) -> str:
+    """Return the sentence about a gap between polls."""
+    until = iso(gap.until) if gap.until else "now"
+    return f"No poll was recorded between {iso(gap.since)} and {until}."
 
 
 def _as_of(context: Context) -> str:

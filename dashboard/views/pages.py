@@ -3,6 +3,9 @@
 `pieces.page(FINDINGS, severity="critical")` makes a target of them; `web/links.py` makes a URL of a target.
 """
 
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet.times import write_time
+
 OVERVIEW, FINDINGS, COMPARE = "", "findings", "compare"
 CAPACITY, REPLICAS, REPLICA_PAGE = "capacity", "replicas", "replica"
 SETTINGS = "settings"
@@ -56,7 +59,7 @@ SEVERITY = "severity"
 FAMILY = "family"
 RULE = "rule"
 RULES = "rules"  # outcomes of rules to list
-FROM, TO = "from", "to"  # the two snapshots of a comparison
+FROM, TO = "from", "to"  # the two fleets of a comparison: the id of a snapshot, a time, or live
 MANAGE = "manage"  # the snapshot whose dialog is open
 CONVERGE = "converge"  # the target of a what-if
 
@@ -74,15 +77,29 @@ KNOWN = {
     REPLICA_PAGE: {REPLICA, TAB, SETTING, SECTION, SHOW},
     REVIEW: {FROM},
     SNAPSHOTS: {SEARCH, MANAGE},
-    CHANGES: {FROM, TO},
+    CHANGES: {FROM, TO, POOL, PATH, REPLICA},
 }
 
 DIALOGS = {COMPARE: (PATH, COHORT), SNAPSHOTS: (MANAGE,)}  # choices that open a dialog
 
 # Choices that every page reads: navigate.js and `links.to` add them to each link.
 SNAPSHOT = "snapshot"  # the frozen fleet to show
+AT = "at"  # the past time to show
 SCREENSHOT = "screenshot"  # the clock stops and nothing moves
 MEETING = "meeting"  # larger type
-CARRIED = (SNAPSHOT, SCREENSHOT, MEETING)
+STILL = (SNAPSHOT, AT)  # which fleet is shown; links name it themselves, and may leave it
+CARRIED = (*STILL, SCREENSHOT, MEETING)
 
 LIVE = "live"  # in place of a snapshot's id: the newest poll
+
+
+def choices_of(fleet: Fleet) -> dict[str, str]:
+    """Return the choices that open a fleet; none for the live one."""
+    if fleet.snapshot is not None:
+        return {SNAPSHOT: fleet.snapshot}
+    return {AT: write_time(fleet.past.at)} if fleet.past is not None else {}
+
+
+def side_of(fleet: Fleet) -> str:
+    """Return the name of a fleet as a side of a comparison: the id of its snapshot, its past time, or live."""
+    return next(iter(choices_of(fleet).values()), LIVE)

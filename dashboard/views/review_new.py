@@ -26,7 +26,7 @@ from dashboard.views.changes import changes_report
 from dashboard.views.context import context_of
 from dashboard.views.finding_entries import note_lines, where_of
 from dashboard.views.names import replica_names
-from dashboard.views.pages import CHANGES, FROM, LIVE, TO
+from dashboard.views.pages import CHANGES, FROM, TO, side_of
 from dashboard.views.review_agreed import noted_data
 
 NEW = "new"
@@ -49,7 +49,7 @@ def new_parts(
     head = Paragraph((Piece(since, Style.MUTED), Piece(f"{view.headline}.", Style.STRONG), Piece(f" {view.lead}")))
     own = [] if changes.is_empty else [_since(each) for each in view.parts if not each.is_appendix]
     part = Section(NEW, TITLE, (head, *notes), (*_settled(fleet, before, before_notes), *nested(own, NEW)))
-    everything = page(CHANGES, **{FROM: before.snapshot or LIVE, TO: fleet.snapshot or LIVE})
+    everything = page(CHANGES, **{FROM: side_of(before), TO: side_of(fleet)})
     cut = nested((each for each in view.parts if each.anchor in CUT), NEW)
     return part, tuple(replace(each, is_appendix=True, target=everything) for each in cut)
 

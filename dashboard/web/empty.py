@@ -89,11 +89,12 @@ def no_such_page() -> None:
     _draw("Page not found", "This dashboard has no page at this URL.", overview)
 
 
-def no_such_snapshot(why: str) -> None:
-    """Draw that the snapshot of the URL cannot be opened."""
+def no_such_fleet(why: str) -> None:
+    """Draw that the snapshot, or the past time, of the URL cannot be opened."""
+    what = "this snapshot" if pages.SNAPSHOT in st.query_params else "the fleet of this time"
     snapshots = markup.link(links.live(pages.SNAPSHOTS), "All snapshots")
     live = markup.link(links.live(pages.OVERVIEW), "Live fleet")
-    _draw("Cannot open this snapshot", markup.text(why), f"{snapshots} · {live}")
+    _draw(f"Cannot open {what}", markup.text(why), f"{snapshots} · {live}")
 
 
 def same_twice() -> None:

@@ -1,4 +1,4 @@
-"""The frame of every page: the header line, the banner of a snapshot, warnings, and the footer with the context."""
+"""The frame of every page: the header line, the banner of a snapshot or a past time, warnings, and the footer."""
 
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +14,7 @@ from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import tally_fleet
 from dashboard.store import Stored
 from dashboard.views import pages
-from dashboard.views.context import Context, as_of_text, context_of, context_parts, version_parts
+from dashboard.views.context import Context, as_of_text, context_of, context_parts, gap_text, version_parts
 from dashboard.views.finding_text import answered
 from dashboard.web import links, markup, state
 from dashboard.web.changes_sides import Sides
@@ -67,7 +67,7 @@ def line_html(fleet: Fleet, now: datetime, interval_seconds: float, *, paused: b
     if fleet.polled_at is None:
         return f'<div class="asof">{name}waiting for the first poll</div>'
     number, _, word = answered(fleet).rpartition(" ")
-    if fleet.snapshot is None:
+    if not pages.choices_of(fleet):
         as_of = _live_as_of(fleet.polled_at, now, interval_seconds, paused=paused)
     else:
         as_of = f'<span class="roomy">{as_of_text(fleet)}</span><b>{formatting.iso(fleet.polled_at)}</b>'
@@ -94,7 +94,7 @@ def comparison_html(sides: Sides, live: Fleet | None, now: datetime, interval_se
             shown.append(f"{markup.bold(pages.LIVE)}{_coverage(newest)} · {as_of}")
         else:
             as_of = f'<span class="roomy"> · {formatting.iso(fleet.polled_at)}</span>' if fleet.polled_at else ""
-            key = markup.text(formatting.short_id(fleet.snapshot or ""))
+            key = markup.text(formatting.short_id(side.id) if fleet.snapshot else side.id)
             shown.append(f'<b title="{markup.text(side.name)}">{key}</b>{_coverage(fleet)}{as_of}')
     kind = "with-live" if live else "frozen-both"
     return f'<div class="asof {kind}">{markup.said("Compared: ")}{" → ".join(shown)}</div>'
@@ -125,8 +125,11 @@ def to_css_string(text: str) -> str:
 
 
 def draw_banner(page: str) -> None:
-    """Draw the banner of the snapshot that is shown, with the way back to the same page of the live fleet."""
-    stored = state.stored()
+    """Draw the banner of the snapshot or past time that is shown, with the way back to this page of the live fleet."""
+    fleet, stored = state.fleet(), state.stored()
+    if fleet.past is not None:
+        leave = markup.link(links.live(page, **links.page_choices()), "Back to live")
+        st.html(f'<div class="snapshot-banner"><span>{past_html(fleet)}</span><span class="leave">{leave}</span></div>')
     if stored is None:
         return
     name = f" {markup.bold(f'“{stored.metadata.name}”')}" if stored.metadata.name else ""
@@ -137,6 +140,17 @@ def draw_banner(page: str) -> None:
         f"<span>{markup.bold('Snapshot')}{name} {markup.code(stored.id)} · {frozen}{_earlier_rules(stored)}</span>"
         f'<span class="leave">{markup.link(links.to(pages.SNAPSHOTS), "All snapshots")} · {leave}</span></div>'
     )
+
+
+def past_html(fleet: Fleet) -> str:
+    """Return the time of a past fleet, its last poll, and the gap that the time is in."""
+    if fleet.past is None or fleet.polled_at is None:
+        return ""
+    at, polled_at = fleet.past.at, fleet.polled_at
+    day = "" if at.date() == polled_at.date() else f"{polled_at:%Y-%m-%d} "
+    as_of = markup.bold(f"As of {at:%Y-%m-%d %H:%M{':%S' if at.second else ''}} UTC")
+    gap = f" · {markup.glyph('unknown', 'gap:')} {gap_text(fleet.past.gap)}" if fleet.past.gap else ""
+    return f"{as_of}, last poll {day}{polled_at:%H:%M:%S}{gap}"
 
 
 def draw_ignored_choices(page: str) -> None:

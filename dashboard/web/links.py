@@ -12,8 +12,8 @@ from dashboard.fleet.pieces import Kind, Target
 from dashboard.views import pages
 
 SCRIPTS = Path(__file__).parent / "page_scripts"  # not "pages": Streamlit would take them for pages of its own kind
-# In the session: the whole id of the snapshot that is shown, and the invalid choices of the URL by name.
-SHOWN_ID, IGNORED = "shown_snapshot_id", "ignored_choices"
+# In the session: the choices that open the fleet that is shown, and the invalid choices of the URL by name.
+SHOWN, IGNORED = "shown_choices", "ignored_choices"
 YES, NO = "true", "false"
 PAGES_OF = {
     Kind.POOL: (pages.COMPARE, pages.POOL),
@@ -28,18 +28,19 @@ _open_url = st.components.v2.component(
 
 
 def to(page: str, **choices: str | None) -> str:
-    """Return the URL of a page, relative, so that it also works behind a path prefix; it keeps the snapshot shown.
+    """Return the URL of a page, relative, as it also works behind a path prefix; it keeps the snapshot or time shown.
 
     navigate.js adds the rest of pages.CARRIED when a link is followed: HTML that sessions share cannot contain it.
     """
-    shown = None
-    if get_script_run_ctx(suppress_warning=True) is not None:  # else there is no session, as in a test
-        shown = cast("str | None", st.session_state.get(SHOWN_ID))
-    return live(page, **{**({pages.SNAPSHOT: shown} if shown else {}), **choices})
+    shown: dict[str, str] = {}
+    has_session = get_script_run_ctx(suppress_warning=True) is not None  # a test may have none
+    if has_session and choices.keys().isdisjoint(pages.STILL):
+        shown = st.session_state.get(SHOWN, {})
+    return live(page, **{**shown, **choices})
 
 
 def live(page: str, **choices: str | None) -> str:
-    """Return the URL of a page of the live fleet, or of the snapshot among the choices."""
+    """Return the URL of a page of the live fleet, or of the snapshot or time among the choices."""
     chosen = {name: value for name, value in choices.items() if value is not None}
     return f"{page or './'}?{urlencode(chosen)}" if chosen else page or "./"
 
@@ -47,7 +48,7 @@ def live(page: str, **choices: str | None) -> str:
 def address(target: Target) -> str | None:
     """Return the URL of what a text names; None for a section of the same page, and for a setting without a pool.
 
-    A choice `snapshot` replaces the snapshot that is shown; `live` leaves it.
+    A choice `snapshot` or `at` replaces the fleet that is shown; the snapshot `live` leaves it.
     """
     key, pool = target.key, target.pool
     choices: dict[str, str | None] = dict(target.choices)
@@ -74,7 +75,8 @@ def open_url(url: str) -> None:
 
     `st.switch_page(query_params=)` would leave a second entry in the browser's history.
     """
-    carried = {name: st.query_params[name] for name in pages.CARRIED[1:] if name in st.query_params}
+    names = (name for name in pages.CARRIED if name not in pages.STILL and name in st.query_params)
+    carried = {name: st.query_params[name] for name in names}
     more = urlencode({name: value for name, value in carried.items() if f"{name}=" not in url})
     with st.container(key="navigate_once"):
         _open_url(key="open_url", data={"address": f"{url}{'&' if '?' in url else '?'}{more}" if more else url})
@@ -103,7 +105,8 @@ def parse_link(text: str) -> tuple[str, dict[str, str]]:
         return pages.OVERVIEW, {pages.SNAPSHOT: text}
     last = parts.path.rstrip("/").rpartition("/")[2]  # after a path prefix
     page = last if last in pages.KNOWN else pages.OVERVIEW
-    if pages.SNAPSHOT not in choices and not (page == pages.CHANGES and choices.keys() & pages.KNOWN[pages.CHANGES]):
+    of_sides = page == pages.CHANGES and choices.keys() & {pages.FROM, pages.TO}
+    if choices.keys().isdisjoint(pages.STILL) and not of_sides:
         return pages.OVERVIEW, {pages.SNAPSHOT: text}
     known = {*pages.KNOWN.get(page, ()), *pages.CARRIED}
     return page, {name: value for name, value in choices.items() if name in known}

@@ -10,7 +10,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.views import pages
-from dashboard.web import changes_sides, empty, header, links, markup, meeting, share, state
+from dashboard.web import changes_sides, empty, header, links, markup, meeting, share, state, time_menu
 
 ICON = Path(__file__).with_name("icon.png")
 UNKNOWN_PAGE = "unknown_page"  # in the session: the name in the URL that no page has
@@ -23,7 +23,7 @@ def main() -> None:
     page = _navigate()
     sides = changes_sides.settle(page.url_path)
     about = sides.both[1] if sides and sides.both else fleet
-    title = " · ".join(filter(None, (page.title, about.name, about.snapshot)))
+    title = " · ".join((page.title, about.name, *pages.choices_of(about).values()))
     st.set_page_config(page_title=title, page_icon=str(ICON), layout="wide")
     controls = header.draw(about, page.url_path, sides)
     meeting.draw(page.url_path)
@@ -40,6 +40,8 @@ def main() -> None:
         with footer:
             header.draw_footer(fleet, page.url_path, sides)
         with controls:
+            if sides is None:
+                time_menu.draw(page.url_path)
             share.draw(about, page.url_path, sides)
 
 
@@ -67,7 +69,7 @@ def _navigate() -> StreamlitPage:
 
 def _draw(page: StreamlitPage, fleet: Fleet) -> None:
     """Draw the page, or why there is nothing to show; Snapshots and Changes need no fleet."""
-    problem = state.snapshot_problem()
+    problem = state.fleet_problem()
     if page.url_path in {pages.SNAPSHOTS, pages.CHANGES}:
         if problem is not None:
             st.html(markup.notice("warning", markup.text(problem)))
@@ -75,7 +77,7 @@ def _draw(page: StreamlitPage, fleet: Fleet) -> None:
     elif page.title == NOT_FOUND:
         page.run()
     elif problem is not None:
-        empty.no_such_snapshot(problem)
+        empty.no_such_fleet(problem)
     elif page.url_path in {pages.STATUS, pages.HELP}:
         page.run()  # also without a fleet
     elif fleet.polled_at is None:

@@ -8,7 +8,7 @@ import streamlit as st
 
 from dashboard.fleet.formatting import short_id
 from dashboard.views import pages
-from dashboard.views.context import as_of
+from dashboard.views.context import as_of, context_of, frozen_text
 from dashboard.web import links, markup, state
 
 BEGIN = "begin_meeting"
@@ -75,7 +75,11 @@ def _snapshot_html() -> str:
     """Return the snapshot and the time of its data; the line stays visible with the agenda."""
     fleet, stored = state.fleet(), state.stored()
     name = f"“{stored.metadata.name}” " if stored and stored.metadata.name else ""
-    what = f"Snapshot {name}{short_id(fleet.snapshot)}" if fleet.snapshot else f"{fleet.name}, not frozen"
+    what = (
+        f"Snapshot {name}{short_id(fleet.snapshot)}"
+        if fleet.snapshot
+        else f"{fleet.name}, {frozen_text(context_of(fleet))}"
+    )
     when = as_of(fleet) or "waiting for the first poll"
     return f'<p class="shown"><span>{markup.text(what)}</span> · {markup.text(when)}</p>'
 

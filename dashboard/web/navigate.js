@@ -3,7 +3,8 @@ const HANDLED = "fleetLinksHandled";
 const OURS = ".stHtml a, .surface a";
 const PAGES = "[data-testid=stTopNavLink]";
 const OPEN_POPOVER = "[data-testid=stPopover] button[aria-expanded=true]";
-const CARRIED = ["snapshot", "screenshot", "meeting"]; // as in pages.py
+const CARRIED = ["snapshot", "at", "screenshot", "meeting"]; // as in pages.py
+const STILL = 2; // of these: which fleet is shown
 const SCOPED = ["findings", "capacity", "replicas", "settings"]; // pages of every pool, or of the one in the URL
 const OF_A_POOL = [...SCOPED, "compare"]; // Compare always has a pool, so it begins no scope
 const SEARCH_PAGE = "find", SEARCH = ".search-everything", FIELD = ".st-key-search_box input";
@@ -15,12 +16,12 @@ function pageOf(address) {
   return address.pathname.replace(/\/$/, "").split("/").pop();
 }
 
-// Carries choices of every page to the next one. Links in a page name the snapshot themselves, and may leave it.
+// Carries choices of every page to the next one. Links in a page name the snapshot or time themselves, and may leave it.
 function carried(link) {
   const address = new URL(link.href);
   const here = new URLSearchParams(window.location.search);
   const isPage = link.matches(PAGES);
-  for (const name of isPage ? CARRIED : CARRIED.slice(1)) {
+  for (const name of isPage ? CARRIED : CARRIED.slice(STILL)) {
     if (isPage) address.searchParams.delete(name);
     if (here.has(name) && !address.searchParams.has(name)) address.searchParams.set(name, here.get(name));
   }

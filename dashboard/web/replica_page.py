@@ -17,6 +17,7 @@ from dashboard.web.state import shared
 TABS = ("Settings", "Engines and devices", "Identity", "Probes")
 ALL_SECTIONS = "all sections"
 NOT_KEPT = "Snapshots do not keep raw answers."
+NOT_RECORDED = "The history does not keep raw answers."
 NO_ANSWER = "No answer to show."
 
 
@@ -72,7 +73,9 @@ def draw_raw_answer(replica: Replica) -> None:
         return
     answers = {probe.path: probe for probe in in_order(replica.probes) if probe.raw}
     if not answers:
-        st.html(f'<div class="foot">{NOT_KEPT if state.is_frozen() else NO_ANSWER}</div>')
+        shown = state.fleet()
+        why = NOT_KEPT if shown.snapshot else NOT_RECORDED if shown.past else NO_ANSWER
+        st.html(f'<div class="foot">{why}</div>')
         return
     selected = st.selectbox(
         "Raw answer, secrets removed", list(answers), index=None, key="raw", placeholder="select a path", width=420

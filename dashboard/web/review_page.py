@@ -168,7 +168,7 @@ def draw_controls(fleet: Fleet) -> None:
     with st.container(key="review_controls", horizontal=True, vertical_alignment="center", gap="small"):
         if service.snapshots().read_only:
             st.html(f'<p class="foot">{READ_ONLY}</p>')
-        elif state.is_frozen():
+        elif fleet.snapshot is not None:
             st.html(f'<p class="foot">{"" if unread else SAVED}</p>')
         else:
             st.html(f'<p class="foot">{markup.bold("Freeze to take notes.")} {WHY_FREEZE}</p>')
@@ -189,6 +189,7 @@ def _freeze(fleet: Fleet) -> None:
     except SnapshotError as error:
         st.session_state[PROBLEM] = str(error)
     else:
+        st.query_params.pop(pages.AT, None)
         st.query_params[pages.SNAPSHOT] = stored.id
 
 
@@ -233,7 +234,7 @@ def _choose_last(known: Earlier, last: Last, fleet: Fleet) -> None:
         else:
             st.html(f'<p class="foot">{markup.text(describe(usual))}</p>')
         if last.id is not None:
-            url = links.to(pages.CHANGES, **{pages.FROM: last.id, pages.TO: fleet.snapshot or pages.LIVE})
+            url = links.to(pages.CHANGES, **{pages.FROM: last.id, pages.TO: pages.side_of(fleet)})
             st.html(f'<p class="foot">{markup.link(url, "All changes")}</p>')
 
 

@@ -65,14 +65,18 @@ def draw(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
             st.html(markup.section("Link to this page"))
             _draw_snapshot_link(page, fleet.snapshot, _in_snapshot(page, fleet.snapshot))
         elif sides is None:
-            st.html(COPY_LINK)
+            if fleet.past:
+                st.html(markup.section("Link to this page"))
+                _draw_url(page, links.live(page, **{**links.page_choices(), **pages.choices_of(fleet)}))
+            else:
+                st.html(COPY_LINK)
             _draw_freeze(fleet, "Freeze this fleet", lambda key: _in_snapshot(page, key), page)
         elif sides.live is None:
             st.html(markup.section("Link to this comparison"))
             _draw_url(page, links.live(page, **sides.address()))
         else:
             _draw_freeze(sides.live, "Freeze the live side", lambda key: links.live(page, **sides.address(key)), page)
-        shown = sides.address().values() if sides else [fleet.snapshot or pages.LIVE]
+        shown = sides.address().values() if sides else [pages.side_of(fleet)]
         _draw_export(links.make_file_name(fleet.name, page or "overview", *shown))
 
 

@@ -1,4 +1,4 @@
-"""The fleet that this session shows: the newest one, the one it was paused at, or a snapshot; and what pages cache."""
+"""The fleet that a session shows: the newest, the one it was paused at, a snapshot or a past one; what pages cache."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -9,7 +9,9 @@ import streamlit as st
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
-from dashboard.errors import SnapshotError
+from dashboard.errors import DashboardError, HistoryError, SnapshotError
+from dashboard.fleet.formatting import end_cut, one_line
+from dashboard.fleet.times import parse_time
 from dashboard.store import Stored
 from dashboard.views import pages
 from dashboard.web import links
@@ -18,7 +20,8 @@ from dashboard.web import links
 FLEET, LAST_LIVE = "shown_fleet", "last_live_fleet"
 STORED = "shown_snapshot"
 PAUSED = "paused"
-PROBLEM = "snapshot_problem"
+PROBLEM = "fleet_problem"
+LONGEST = 40  # characters of a time in the URL that a sentence quotes
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -35,12 +38,13 @@ def end_page() -> NoReturn:
 def begin_run() -> Fleet:
     """Choose the fleet of this run once, so that the header and the page never show two different polls.
 
-    A snapshot in the URL wins; where it cannot be opened, `snapshot_problem` has the reason.
+    A snapshot in the URL wins, then a past time; where it cannot be opened, `fleet_problem` has the reason.
     """
     st.session_state[PROBLEM] = None
-    st.session_state[FLEET] = _open_snapshot() or _live()
-    st.session_state[links.SHOWN_ID] = fleet().snapshot
-    st.session_state[links.IGNORED] = {}
+    st.session_state[FLEET] = _open_named() or _live()
+    st.session_state[links.SHOWN] = pages.choices_of(fleet())
+    asked = {name: st.query_params[name] for name in pages.STILL if name in st.query_params}
+    st.session_state[links.IGNORED] = dict(list(asked.items())[1:])
     st.session_state[STORED] = read_stored(fleet().snapshot)
     return fleet()
 
@@ -50,24 +54,24 @@ def fleet() -> Fleet:
     return cast("Fleet", st.session_state[FLEET])
 
 
-def snapshot_problem() -> str | None:
-    """Return why the snapshot of the URL cannot be shown."""
+def fleet_problem() -> str | None:
+    """Return why the snapshot or the time of the URL cannot be shown."""
     return cast("str | None", st.session_state.get(PROBLEM))
 
 
 def stored() -> Stored | None:
-    """Return name and notes of the snapshot that this run shows; None for a live fleet."""
+    """Return name and notes of the snapshot that this run shows; None for another fleet."""
     return cast("Stored | None", st.session_state.get(STORED))
 
 
 def snapshot_name() -> str:
-    """Return the name of the snapshot that this run shows; empty for a live fleet."""
+    """Return the name of the snapshot that this run shows; empty for another fleet."""
     known = stored()
     return known.metadata.name if known else ""
 
 
 def read_stored(snapshot: str | None) -> Stored | None:
-    """Read name and notes of a snapshot now; None for a live fleet, and for a snapshot that was deleted meanwhile."""
+    """Read name and notes of a snapshot now; None for another fleet, and for a snapshot that was deleted meanwhile."""
     try:
         return service.snapshots().get(snapshot) if snapshot else None
     except SnapshotError:
@@ -92,8 +96,8 @@ def age_reference() -> datetime | None:
 
 
 def is_frozen() -> bool:
-    """Return whether a snapshot is shown."""
-    return fleet().snapshot is not None
+    """Return whether a snapshot or a past time is shown."""
+    return bool(pages.choices_of(fleet()))
 
 
 def is_screenshot() -> bool:
@@ -126,7 +130,7 @@ def shared(max_entries: int) -> Callable[[F], F]:
     """Share the results of a function among sessions until there is a newer fleet.
 
     Its first argument is the fleet's generation; arguments that begin with an underscore are not part of the key.
-    Snapshots have a negative generation: their results are computed again after the next poll.
+    Snapshots and past times have a negative generation: their results are computed again after the next poll.
     """
 
     def decorate(function: F) -> F:
@@ -146,15 +150,25 @@ def shared(max_entries: int) -> Callable[[F], F]:
     return decorate
 
 
-def _open_snapshot() -> Fleet | None:
-    requested = st.query_params.get(pages.SNAPSHOT)
-    if requested is None:
-        return None
+def _open_named() -> Fleet | None:
+    """Open the snapshot or the past time of the URL; None without one, and where it cannot be opened."""
+    snapshot, at = (st.query_params.get(name) for name in pages.STILL)
     try:
-        return service.frozen(service.snapshots().named(requested))
-    except SnapshotError as error:
+        if snapshot is not None:
+            return service.frozen(service.snapshots().named(snapshot))
+        return open_past(at) if at is not None else None
+    except DashboardError as error:
         st.session_state[PROBLEM] = str(error)
         return None
+
+
+def open_past(at: str) -> Fleet:
+    """Open the fleet of a written time; raise HistoryError with cause and action where there is none."""
+    try:
+        time = parse_time(at)
+    except ValueError as error:
+        raise HistoryError(f"“{end_cut(one_line(at), LONGEST)}” is {error}.") from None
+    return service.past(time).fleet
 
 
 def _live() -> Fleet:
@@ -166,4 +180,5 @@ def _live() -> Fleet:
 
 
 def _keeps_fleet() -> bool:
-    return is_paused() or pages.SNAPSHOT in st.query_params or is_screenshot() or is_meeting()
+    is_named = any(name in st.query_params for name in pages.STILL)
+    return is_paused() or is_named or is_screenshot() or is_meeting()

@@ -65,6 +65,13 @@ def setting_changes(before: Fleet, after: Fleet) -> SettingChanges:
     )
 
 
+def document_changes(before: Document, after: Document) -> tuple[SettingChange, ...]:
+    """Return the settings that have another value in one document than in another one."""
+    table = encode([before.settings, after.settings])
+    found = _differences(table, (0, 1), (before.version, after.version))
+    return tuple(sorted(each for each in found if isinstance(each, SettingChange)))
+
+
 def _differing(
     members: Members, before: Mapping[str, Document], after: Mapping[str, Document]
 ) -> Iterator[tuple[_Kind, _Difference]]:

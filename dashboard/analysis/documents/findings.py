@@ -239,6 +239,7 @@ FINDINGS = CONTRACT.object(
     Fleet,
     Key("schema_version", int, lambda _: SCHEMA_VERSION),
     *HEAD_KEYS,
+    Key("past", doc="the time in the history; null: not of the history", default=None),
     *FINDING_KEYS,
     Key("outcomes", tuple[OutcomeGroup, ...], _outcomes),
     Key("notes", of="inspection.notes", doc="options and baselines that match nothing"),

@@ -153,7 +153,9 @@ def _fleet_after(plan: _Plan, ranks: Mapping[str, Sequence[RankForecast]]) -> Fl
         generation=fleet.generation,
         before=fleet,
     )
-    return inspected(replace(after, policy=fleet.policy, snapshot=fleet.snapshot), fleet.polled_at, before=fleet)
+    return inspected(
+        replace(after, policy=fleet.policy, snapshot=fleet.snapshot, past=fleet.past), fleet.polled_at, before=fleet
+    )
 
 
 def _groups(plan: _Plan) -> Iterator[Group]:

@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Table, or_, select
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.changes.events import Event, gap_event
 from dashboard.analysis.documents.load import derive_saved
 from dashboard.errors import HistoryError
-from dashboard.fleet import Document, Replica
+from dashboard.fleet import Document, Gap, Replica
 from dashboard.fleet.formatting import iso
 from dashboard.fleet.sightings import Sightings
 from dashboard.store.history.bodies import read_bodies, stored_replicas
 from dashboard.store.history.database import Database
+from dashboard.store.history.events import read_events, sorted_events
 from dashboard.store.history.lasting import SIGHTING, key_of, sighting_of
 from dashboard.store.history.parts import BATCH, read_notes, read_parts
 from dashboard.store.history.schema import (
@@ -31,13 +33,6 @@ from dashboard.store.history.schema import (
 )
 
 REPLICA_COLUMNS = ("id", "from_at", "document", "process", "answers", "observed_at", "times", *SIGHTING)
-
-
-class Gap(NamedTuple):
-    """No poll was recorded between the ends: nothing is known of what changed. `until` None: it lasts."""
-
-    since: datetime
-    until: datetime | None
 
 
 class Moment(NamedTuple):
@@ -78,6 +73,11 @@ class HistoryReader:
             fleet, inspection=notes, generation=-((at - EPOCH) // MICROSECOND), sightings=sightings
         )
         return Moment(fleet, gap)
+
+    def poll_at(self, time: datetime) -> tuple[datetime, Gap | None]:
+        """Return the last poll at a time or before, and the gap that the time is in; raise HistoryError for none."""
+        with self._database.read() as connection, connection.begin():
+            return self._poll_at(connection, time)
 
     def _poll_at(self, connection: Connection, time: datetime) -> tuple[datetime, Gap | None]:
         """Return the last poll at a time or before, and the gap that the time is in."""
@@ -137,6 +137,12 @@ class HistoryReader:
             for (end, due), begin in between
             if (begin if begin is not None else until) > max(due, since)
         )
+
+    def events(self, since: datetime, until: datetime) -> tuple[Event, ...]:
+        """Return what happened after one time, until another one, gaps among it; the first event first."""
+        with self._database.read() as connection, connection.begin():
+            found = read_events(connection, since, until)
+        return sorted_events([*found, *(gap_event(each, until) for each in self.gaps(since, until))])
 
 
 def _sightings_at(connection: Connection, at: datetime, replicas: Iterable[tuple[Replica, Any]]) -> Sightings:

@@ -1,0 +1,60 @@
+"""Times that a reader names: a moment of the past, or how long ago; and the gaps between polls."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+EXAMPLE = "2026-11-22T14:00Z"
+PERIODS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+LONGEST_PERIOD = timedelta(days=3650)  # that of the option history.keep_spans_days
+_DATE = re.compile(r"\d{4}-\d\d")
+_PERIOD = re.compile(r"(\d{1,6})([mhdw])")
+_WHOLE_SECOND = timedelta(microseconds=999_999)
+
+
+class Gap(NamedTuple):
+    """No poll was recorded between the ends: nothing is known of what changed. `until` None: it lasts."""
+
+    since: datetime
+    until: datetime | None
+
+
+class PastTime(NamedTuple):
+    """The time at which a fleet of the past was asked for, and the gap between polls that this time is in."""
+
+    at: datetime
+    gap: Gap | None = None
+
+
+def is_time(text: str) -> bool:
+    """Return whether a text is meant as a time; the id of a snapshot has no dash."""
+    return _DATE.match(text.strip()) is not None
+
+
+def parse_time(text: str) -> datetime:
+    """Return a written time (ISO 8601), without a zone as UTC; raise ValueError with a sentence for another text."""
+    try:
+        time = datetime.fromisoformat(text.strip())
+        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        raise ValueError(f"not a time; write {EXAMPLE}") from None
+
+
+def parse_period(text: str) -> timedelta:
+    """Return a written period: `90m`, `24h`, `7d`, `2w`; raise ValueError with a sentence for another text."""
+    found = _PERIOD.fullmatch(text.strip())
+    period = timedelta(**{PERIODS[found[2]]: int(found[1])}) if found else timedelta()
+    if not timedelta() < period <= LONGEST_PERIOD:
+        raise ValueError(f"not a period of at most {LONGEST_PERIOD.days} days; write 24h, 7d or 90m")
+    return period
+
+
+def write_time(time: datetime) -> str:
+    """Write a time as short as it is exact: `2026-11-22T14:00Z`. `parse_time` reads it."""
+    precision = "microseconds" if time.microsecond else "seconds" if time.second else "minutes"
+    return f"{time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=precision)}Z"
+
+
+def end_of_second(time: datetime) -> datetime:
+    """Return the end of a whole second: pages write times without fractions, and a poll within it is meant."""
+    return time if time.microsecond else time + _WHOLE_SECOND

@@ -1,0 +1,233 @@
+"""What happened in a range of time, derived from the edges of spans."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from pydantic_core import from_json
+from sqlalchemy import Connection, Table, func, or_, select
+
+from dashboard.analysis.changes.events import BETWEEN_POOLS, Event, EventKind
+from dashboard.analysis.changes.replicas import is_beyond
+from dashboard.analysis.changes.settings import document_changes
+from dashboard.fleet import Document, SettingChange
+from dashboard.store.history.bodies import chunks, read_bodies, stored_replicas
+from dashboard.store.history.parts import read_parts
+from dashboard.store.history.schema import document_span, finding_span, fleet_span, poll, replica, replica_span, watch
+
+MOST_MEASURED = 200  # spans of restarts whose capacity is read: each takes a millisecond
+Row = Mapping[Any, Any]
+
+
+class _Change(NamedTuple):
+    """What changed of one replica between two spans; `documents` where its settings did."""
+
+    kind: EventKind
+    pool: str | None
+    documents: tuple[str, str] | None = None
+    before: str = ""
+    now: str = ""
+
+
+def read_events(connection: Connection, since: datetime, until: datetime) -> list[Event]:
+    """Return what happened after one time, until another one, the first event first; gaps are not among them."""
+    rows = _rows_between(connection, fleet_span, since, until)
+    bodies = read_bodies(connection, {row["body"] for row in rows})
+    shells = [(row, bodies[row["body"]]) for row in rows]
+    reading = _Reading(connection, shells[-1][1] if shells else b"", since, until)
+    return sorted([*reading.rule_sets(shells), *reading.replicas(), *reading.findings()], key=_place)
+
+
+class _Reading:
+    """Reads the events of one range."""
+
+    def __init__(self, connection: Connection, shell: bytes, since: datetime, until: datetime) -> None:
+        self._connection, self._shell = connection, shell
+        self._since, self._until = since, until
+        self._polls: dict[datetime, datetime | None] = {}  # by time of a poll, the one before
+        self._renewed: set[datetime] = set()  # polls with another rule set than the one before
+
+    def rule_sets(self, shells: Sequence[tuple[Row, bytes]]) -> Iterator[Event]:
+        """Yield changes of the rule set: findings that begin with one may be no new problem."""
+        numbers = [(row, from_json(content).get("rule_set")) for row, content in shells]
+        for (then, before), (row, now) in pairwise(numbers):
+            if before != now and then["to_at"] == row["from_at"]:
+                self._renewed.add(row["from_at"])
+                yield self._event(EventKind.RULES, row["from_at"], before=str(before), now=str(now))
+
+    def replicas(self) -> Iterator[Event]:
+        """Yield what happened to replicas; those with the same change at the same poll are one event."""
+        grouped: dict[tuple[datetime, _Change], list[tuple[str, str]]] = defaultdict(list)
+        measured: dict[tuple[datetime, _Change], list[tuple[Row, Row]]] = defaultdict(list)
+        for at, change, row, then in self._replica_changes():
+            grouped[at, change].append((row["address"], row["name"]))
+            if then is not None and then["process"] != row["process"]:
+                measured[at, change].append((then, row))
+        settings = self._setting_changes({change.documents for _, change in grouped if change.documents})
+        tokens = self._tokens(measured)
+        for (at, change), members in grouped.items():
+            kind, changes = change.kind, settings.get(change.documents, ()) if change.documents else ()
+            amounts = tokens.get((at, change))
+            if kind is EventKind.CAPACITY and amounts is None:
+                continue
+            if kind is EventKind.SETTINGS and not changes:
+                continue  # the same settings, spelled or reported in another way
+            pools = () if change.pool is None else (change.pool,)
+            texts = {"before": change.before, "now": change.now}
+            found = self._event(kind, at, pools=pools, replicas=tuple(sorted(members)), changes=changes, **texts)
+            yield found._replace(tokens=amounts)
+
+    def _replica_changes(self) -> Iterator[tuple[datetime, _Change, Row, Row | None]]:
+        """Yield, of each replica, when what changed, with its span and the one before."""
+        by_replica: dict[int, list[Row]] = defaultdict(list)
+        for row in _rows_between(self._connection, replica_span, self._since, self._until):
+            by_replica[row["replica_id"]].append(row)
+        for rows in by_replica.values():
+            before: Row | None = None
+            started, document = None, None  # as last reported
+            for row in rows:
+                if row["from_at"] > self._since:
+                    if before is None or before["to_at"] != row["from_at"]:
+                        yield row["from_at"], _Change(EventKind.ADDED, row["pool"]), row, None
+                    else:
+                        for change in _changes(before, row, started, document):
+                            yield row["from_at"], change, row, before
+                before, started, document = row, row["started_at"] or started, row["document"] or document
+            yield from self._removals(rows)
+
+    def _removals(self, rows: Sequence[Row]) -> Iterator[tuple[datetime, _Change, Row, Row | None]]:
+        following = [row["from_at"] for row in rows[1:]]
+        for row, then in zip(rows, [*following, None], strict=True):
+            end = row["to_at"]
+            if end is not None and self._since < end <= self._until and end != then:
+                yield end, _Change(EventKind.REMOVED, row["pool"]), row, None
+
+    def _setting_changes(self, wanted: set[tuple[str, str]]) -> dict[tuple[str, str] | None, tuple[SettingChange, ...]]:
+        """Return which settings differ between documents, pair by pair."""
+        documents = self._documents({key for pair in wanted for key in pair})
+        return {
+            (old, new): document_changes(documents[old], documents[new])
+            for old, new in wanted
+            if old in documents and new in documents
+        }
+
+    def _documents(self, keys: set[str]) -> Mapping[str, Document]:
+        bodies: dict[str, int] = {}
+        c = document_span.c
+        for some in chunks(sorted(keys)):
+            query = select(c.document, c.body).where(c.document.in_(some), c.from_at <= self._until).order_by(c.from_at)
+            bodies |= {row.document: row.body for row in self._connection.execute(query)}
+        read = read_bodies(self._connection, set(bodies.values()))
+        contents = {document: read[key] for document, key in bodies.items()}
+        return read_parts(self._shell, self._until, documents=contents).documents if contents else {}
+
+    def _tokens(
+        self, measured: Mapping[tuple[datetime, _Change], Sequence[tuple[Row, Row]]]
+    ) -> dict[tuple[datetime, _Change], tuple[int, int]]:
+        """Return the KV tokens before and after of changes where they clearly differ; of too many restarts none."""
+        rows = {row["id"]: row for pairs in measured.values() for pair in pairs for row in pair}
+        if not 0 < len(rows) <= MOST_MEASURED:
+            return {}
+        stored = stored_replicas(self._connection, list(rows.values()))
+        read = read_parts(self._shell, self._until, stored).replicas
+        tokens = {
+            key: sum(engine.kv_cache_size_tokens or 0 for engine in one.adding_engines)
+            for key, one in zip(rows, read, strict=True)
+        }
+        sums = {
+            change: (sum(tokens[then["id"]] for then, _ in pairs), sum(tokens[row["id"]] for _, row in pairs))
+            for change, pairs in measured.items()
+            if all(tokens[row["id"]] for pair in pairs for row in pair)
+        }
+        return {change: both for change, both in sums.items() if is_beyond(*both)}
+
+    def findings(self) -> Iterator[Event]:
+        """Yield findings that began, ended, or changed their severity or suppression."""
+        by_fingerprint: dict[str, list[Row]] = defaultdict(list)
+        for row in _rows_between(self._connection, finding_span, self._since, self._until):
+            by_fingerprint[row["fingerprint"]].append(row)
+        for rows in by_fingerprint.values():
+            before: Row | None = None
+            for row in rows:
+                if row["from_at"] > self._since:
+                    if before is None or before["to_at"] != row["from_at"]:
+                        yield self._finding(EventKind.FINDING_BEGAN, row["from_at"], row)
+                    elif _standing(before) != _standing(row):
+                        changed = self._finding(EventKind.SEVERITY, row["from_at"], row)
+                        yield changed._replace(before=_standing(before), now=_standing(row))
+                before = row
+            for row, then in zip(rows, [*(each["from_at"] for each in rows[1:]), None], strict=True):
+                if (end := row["to_at"]) is not None and self._since < end <= self._until and end != then:
+                    yield self._finding(EventKind.FINDING_ENDED, end, row)
+
+    def _finding(self, kind: EventKind, at: datetime, row: Row) -> Event:
+        return self._event(
+            kind,
+            at,
+            pools=tuple(row["subject"].split(BETWEEN_POOLS)),
+            now=row["severity"],
+            rule=row["rule"],
+            sentence=row["sentence"],
+            fingerprint=row["fingerprint"],
+            is_suppressed=row["suppressed"],
+            is_new_rule_set=at in self._renewed,
+        )
+
+    def _event(self, kind: EventKind, at: datetime, **parts: Any) -> Event:
+        if at not in self._polls:
+            self._polls[at] = self._poll_before(at)
+        return Event(kind, at, self._polls[at], **parts)
+
+    def _poll_before(self, at: datetime) -> datetime | None:
+        """Return the poll before another one; None where polls of that time are no longer kept."""
+        ends = self._connection.execute(
+            select(watch.c.from_at, watch.c.to_at)
+            .where(watch.c.from_at <= at)
+            .order_by(watch.c.from_at.desc())
+            .limit(2)
+        ).all()
+        if ends and ends[0].from_at == at:
+            return ends[1].to_at if len(ends) > 1 else None
+        last: datetime | None = self._connection.scalar(select(func.max(poll.c.at)).where(poll.c.at < at))
+        return last
+
+
+def _changes(before: Row, row: Row, started: datetime | None, document: str | None) -> Iterator[_Change]:
+    """Yield what changed between two spans that follow each other; `started` and `document` were last reported."""
+    pool = row["pool"]
+    is_restarted = None not in {started, row["started_at"]} and started != row["started_at"]
+    documents = (document, row["document"]) if document and row["document"] and document != row["document"] else None
+    if is_restarted:
+        yield _Change(EventKind.RESTARTED, pool, documents)
+    elif documents is not None:
+        yield _Change(EventKind.SETTINGS, pool, documents)
+    elif before["process"] != row["process"]:
+        yield _Change(EventKind.CAPACITY, pool)
+    if before["state"] != row["state"]:
+        reason = f" ({row['reason']})" if row["reason"] else ""
+        yield _Change(EventKind.STATE, pool, before=before["state"], now=f"{row['state']}{reason}")
+
+
+def _standing(row: Row) -> str:
+    return f"{row['severity']}{', suppressed' if row['suppressed'] else ''}"
+
+
+def _rows_between(connection: Connection, table: Table, since: datetime, until: datetime) -> Sequence[Row]:
+    """Return the spans that touch a range, the first one first."""
+    query = select(table)
+    if table is replica_span:
+        query = select(table, replica.c.address).join(replica, replica.c.id == table.c.replica_id)
+    touches = or_(table.c.to_at.is_(None), table.c.to_at > since)
+    query = query.where(table.c.from_at <= until, touches).order_by(table.c.from_at, table.c.id)
+    return connection.execute(query).mappings().all()
+
+
+def _place(event: Event) -> tuple[object, ...]:
+    return event.at, list(EventKind).index(event.kind), event.pools, event.replicas, event.fingerprint
+
+
+def sorted_events(events: Iterable[Event]) -> tuple[Event, ...]:
+    """Return events in the order of their time."""
+    return tuple(sorted(events, key=_place))

@@ -1,0 +1,64 @@
+"""Fleets of past times for sessions and threads: the last few stay in memory."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet import PastTime
+from dashboard.fleet.times import end_of_second
+from dashboard.garbage import uncollected
+from dashboard.store.history.database import Database
+from dashboard.store.history.reader import HistoryReader, Moment
+from dashboard.store.history.schema import EPOCH, MICROSECOND
+
+
+class PastFleets:
+    """Opens the fleet of a past time. One at a time: a reader keeps what it read last."""
+
+    def __init__(self, open_database: Callable[[], Database], most: int) -> None:
+        """Open nothing yet. `most` fleets stay in memory; `open_database` raises HistoryError where there is none."""
+        self._open = open_database
+        self._most = most
+        self._reader: HistoryReader | None = None
+        self._lock = threading.Lock()
+        self._known: OrderedDict[tuple[datetime, PastTime], Moment] = OrderedDict()
+
+    def reader(self) -> HistoryReader:
+        """Return the reader; raise HistoryError where the options name no database."""
+        with self._lock:
+            return self._opened()
+
+    def at(self, time: datetime) -> Moment:
+        """Return the fleet as it was last polled at a time, with the findings of that time.
+
+        `Fleet.past` has the time. Its generation is negative, and another for each time and poll. Raise HistoryError
+        where there was no poll yet, and where the history cannot be read.
+        """
+        with self._lock:
+            reader = self._opened()
+            polled_at, gap = reader.poll_at(end_of_second(time))
+            key = polled_at, PastTime(time, gap)
+            if key not in self._known:
+                fleet = self._read(reader, polled_at)
+                generation = -((polled_at - EPOCH) // MICROSECOND + (time - EPOCH) // MICROSECOND)
+                self._known[key] = Moment(replace(fleet, generation=generation, past=key[1]), gap)
+            self._known.move_to_end(key)
+            while len(self._known) > self._most:
+                self._known.popitem(last=False)
+            return self._known[key]
+
+    def _opened(self) -> HistoryReader:
+        if self._reader is None:
+            self._reader = HistoryReader(self._open())
+        return self._reader
+
+    def _read(self, reader: HistoryReader, polled_at: datetime) -> Fleet:
+        """Return the fleet of a poll, that of another time at the same poll if it is in memory."""
+        for known, moment in self._known.items():
+            if known[0] == polled_at:
+                return moment.fleet
+        with uncollected():
+            return reader.fleet_at(polled_at).fleet

@@ -1,0 +1,36 @@
+"""The menu of the header that opens a page as it was at a past time."""
+
+from datetime import UTC, datetime, timedelta
+
+import streamlit as st
+
+from dashboard import service
+from dashboard.fleet.times import write_time
+from dashboard.views import pages
+from dashboard.web import links, markup, state
+
+DAY, CLOCK = "past_day", "past_clock"  # keys of the session
+STEP = timedelta(minutes=1)
+AGO = {"1 h ago": timedelta(hours=1), "24 h ago": timedelta(hours=24), "7 d ago": timedelta(days=7)}
+
+
+def draw(page: str) -> None:
+    """Draw the button and its popover; nothing without a history."""
+    if service.history() is None:
+        return
+    past, now = state.fleet().past, service.now().astimezone(UTC).replace(second=0, microsecond=0)
+    shown = past.at if past else now
+    with st.popover("Time", width="content", key="time_menu"):
+        st.html(markup.section("Open a past time (UTC)"))
+        with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+            day = st.date_input("Date", shown.date(), max_value=now.date(), key=DAY, width=140)
+            clock = st.time_input("Time", shown.time(), step=STEP, key=CLOCK, width=110)
+            time = datetime.combine(day, clock, UTC)
+            st.html(f'<p class="go">{markup.link(_url(page, time), "Open", css="button")}</p>')
+        quick = [markup.link(_url(page, now - ago), label) for label, ago in AGO.items()]
+        back = [markup.link(links.live(page, **links.page_choices()), "Back to live")] if past else []
+        st.html(f'<p class="quick-times">{" · ".join([*quick, *back])}</p>')
+
+
+def _url(page: str, time: datetime) -> str:
+    return links.live(page, **{**links.page_choices(), pages.AT: write_time(time)})
