@@ -10,9 +10,10 @@ from sqlalchemy import Connection, Table, or_, select
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.events import Event, gap_event
 from dashboard.analysis.documents.load import derive_saved
+from dashboard.analysis.timeline import Period, Timeline, bounded, merged, rollouts
 from dashboard.errors import HistoryError
-from dashboard.fleet import Document, Gap, Replica
-from dashboard.fleet.formatting import iso
+from dashboard.fleet import Document, Gap, Replica, SettingValue, State
+from dashboard.fleet.formatting import iso, setting_text
 from dashboard.fleet.sightings import Sightings
 from dashboard.store.history.bodies import read_bodies, stored_replicas
 from dashboard.store.history.database import Database
@@ -31,7 +32,16 @@ from dashboard.store.history.schema import (
     replica_span,
     watch,
 )
+from dashboard.store.history.timeline import (
+    read_cohorts,
+    read_documents,
+    read_findings,
+    read_replica,
+    read_restarts,
+    read_values,
+)
 
+NO_VALUE = SettingValue("null", State.ABSENT)
 REPLICA_COLUMNS = ("id", "from_at", "document", "process", "answers", "observed_at", "times", *SIGHTING)
 
 
@@ -143,6 +153,31 @@ class HistoryReader:
         with self._database.read() as connection, connection.begin():
             found = read_events(connection, since, until)
         return sorted_events([*found, *(gap_event(each, until) for each in self.gaps(since, until))])
+
+    def timeline(self, period: Period, pool: str | None = None) -> Timeline:
+        """Return cohorts and marks of all pools, or of one; the key of a group is a document."""
+        with self._database.read() as connection, connection.begin():
+            groups = read_cohorts(connection, period, pool)
+            restarts = list(read_restarts(connection, period, pool))
+            findings = list(read_findings(connection, period, pool))
+        marks = bounded([*rollouts(groups), *restarts, *findings], period)
+        return Timeline(period, tuple(groups), marks, self.gaps(*period))
+
+    def replica_timeline(self, period: Period, address: str) -> Timeline:
+        """Return state, version, document and restarts of a replica: see `read_replica`."""
+        with self._database.read() as connection, connection.begin():
+            groups = read_replica(connection, period, address)
+            restarts = bounded(read_restarts(connection, period, address=address), period)
+        return Timeline(period, tuple(groups), restarts, self.gaps(*period))
+
+    def setting_timeline(self, period: Period, path: str, pool: str | None = None) -> Timeline:
+        """Return how many replicas had which value of a setting; the key of a group is the text of the value."""
+        with self._database.read() as connection, connection.begin():
+            groups = read_documents(connection, period, pool)
+            values = read_values(connection, period.until, path, tuple(dict.fromkeys(each.key for each in groups)))
+        named = [each._replace(key=setting_text(*values.get(each.key, NO_VALUE)), version="") for each in groups]
+        alike = merged(named, lambda each: (each.pool, each.key))
+        return Timeline(period, tuple(alike.values()), gaps=self.gaps(*period))
 
 
 def _sightings_at(connection: Connection, at: datetime, replicas: Iterable[tuple[Replica, Any]]) -> Sightings:
