@@ -4,7 +4,8 @@ import unicodedata
 from html import escape
 
 from dashboard.fleet.formatting import end_cut, middle_cut
-from dashboard.render.matrix import COHORT_COLOURS, colour
+from dashboard.render.matrix import COHORT_COLOURS
+from dashboard.render.matrix import colour as cohort_place
 from dashboard.views.blocks import Tone
 
 WIDTH = 1200  # of a drawing, in its own units; a page scales it
@@ -31,14 +32,20 @@ _SIGNS = {
 _HATCH = 7.0  # between two lines of hatching
 
 
-def hatched(left: float, top: float, width: float, height: float) -> str:
+def hatched(left: float, top: float, width: float, height: float, colour: str = GROUND) -> str:
     """Draw hatching, each line cut to the rectangle: a pattern would need a reference."""
     lines = []
     for place in range(1, int((width + height) / _HATCH) + 1):
         at = place * _HATCH
         x1, x2 = max(at - height, 0.0), min(at, width)
         lines.append(f"M{num(left + x1)} {num(top + at - x1)}L{num(left + x2)} {num(top + at - x2)}")
-    return f'<path class="hatch" d="{"".join(lines)}" stroke="{GROUND}" stroke-width="1.5"/>' if lines else ""
+    return f'<path class="hatch" d="{"".join(lines)}" stroke="{colour}" stroke-width="1.5"/>' if lines else ""
+
+
+def rect(css: str, x: float, y: float, width: float, height: float, more: str = "", inside: str = "") -> str:
+    """Return a rectangle with more attributes, and what is inside of it."""
+    box = f'<rect class="{css}" x="{num(x)}" y="{num(y)}" width="{num(width)}" height="{num(height)}" {more}'
+    return f"{box}>{inside}</rect>" if inside else f"{box}/>"
 
 
 def draw_sign(tone: Tone, x: float, y: float) -> str:
@@ -73,7 +80,7 @@ def label(
 
 def place_of(letter: str) -> int:
     """Return the place of a letter among the cohort colours; the first for what is none."""
-    return colour(letter) % COHORT_COLOURS if letter.isascii() and letter.isupper() and letter.isalpha() else 0
+    return cohort_place(letter) % COHORT_COLOURS if letter.isascii() and letter.isupper() and letter.isalpha() else 0
 
 
 def fit(text: str, room: float, size: float) -> str:

@@ -39,7 +39,8 @@ from dashboard.store.history.schema import (
 )
 
 # PostgreSQL takes no parameters in what a query groups by.
-NOTHING, ONE = literal_column("''"), literal_column("1")
+NOTHING: ColumnElement[str] = literal_column("''")
+ONE: ColumnElement[int] = literal_column("1", BigInteger)
 MOST_ROWS = 2_000  # of marks: the newest
 MOST_DOCUMENTS = 200  # whose value of a setting is read; each takes a millisecond
 STATE, VERSION, DOCUMENT = "state", "version", "document"  # what the timeline of a replica shows
@@ -68,7 +69,11 @@ def read_replica(connection: Connection, period: Period, address: str) -> list[G
     c = replica_span.c
     found = []
     for name, column in ((STATE, c.state), (VERSION, c.version), (DOCUMENT, c.document)):
-        names = literal_column(f"'{name}'"), column, c.version if name == DOCUMENT else NOTHING
+        names: list[ColumnElement[Any]] = [
+            literal_column(f"'{name}'"),
+            column,
+            c.version if name == DOCUMENT else NOTHING,
+        ]
         found += _groups(connection, replica_span, period, names, ONE, [c.replica_id.in_(ids), column.is_not(None)])
     return found
 
@@ -156,7 +161,7 @@ def _groups(
     ]
     touches = and_(c.from_at <= period.since, or_(c.to_at.is_(None), c.to_at > period.since))
     numbers = select(*named, func.sum(number).label("number")).where(touches, *wanted).group_by(*named)
-    at_start = {(pool, key, version): int(total) for pool, key, version, total in connection.execute(numbers)}
+    at_start = {(row.pool, row.key, row.version): int(row.number) for row in connection.execute(numbers)}
     edges = union_all(
         *(
             select(*named, time.label("at"), by.label("by")).where(time > period.since, time <= period.until, *wanted)
@@ -179,17 +184,18 @@ def _by_column(
 ) -> Select[Any]:
     """Select names with their number, first and last time, and more, by column of a period."""
     at = type_coerce(time, BigInteger)
-    since, width = (
-        literal_column(str(_number(period.since) + 1)),
-        literal_column(str(max(period.column // MICROSECOND, 1))),
-    )
-    column = ((at - since) / width).label("column")
+    since, width = _literal(_number(period.since) + 1), _literal(max(period.column // MICROSECOND, 1))
+    column = ((at - since) // width).label("column")
     times = (func.min(at).label("first"), func.max(at).label("last"))
     return select(*names, column, *times, func.count().label("number"), *more).group_by(*names, column)
 
 
 def _newest(connection: Connection, query: Select[Any]) -> Iterator[Any]:
     yield from connection.execute(query.order_by(query.selected_columns["first"].desc()).limit(MOST_ROWS))
+
+
+def _literal(number: int) -> ColumnElement[int]:
+    return literal_column(str(number), BigInteger)
 
 
 def _number(time: datetime) -> int:
