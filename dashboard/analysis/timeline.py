@@ -186,8 +186,7 @@ def _rollouts_to(group: Group, members: Sequence[Group]) -> Iterator[Mark]:
         losses = {each: _most(each, before, begin) - each.number_at(end) for each in others}
         moved = min(gained, sum(losses.values()))
         if moved > 0:
-            left = max(losses, key=lambda each: losses[each])
-            yield Mark(MarkKind.ROLLOUT, begin, end, (group.pool,), _rollout_text(left, group), moved)
+            yield Mark(MarkKind.ROLLOUT, begin, end, (group.pool,), _rollout_text(losses, group, moved), moved)
 
 
 def _runs(group: Group) -> Iterator[list[Step]]:
@@ -209,9 +208,14 @@ def _most(group: Group, since: datetime, until: datetime) -> int:
     return max([group.number_at(since), *(step.number for step in group.steps if since <= step.at < until)])
 
 
-def _rollout_text(left: Group, group: Group) -> str:
-    if left.version != group.version and left.version and group.version:
-        return f"rollout {left.version} → {group.version}"
+def _rollout_text(losses: Mapping[Group, int], group: Group, moved: int) -> str:
+    """Write what a rollout changed: settings only, where enough replicas left settings of the same version."""
+    within = sum(max(lost, 0) for each, lost in losses.items() if each.version == group.version)
+    before = max(
+        (each for each in losses if each.version != group.version), key=lambda each: losses[each], default=group
+    )
+    if within < moved and before.version and group.version:
+        return f"rollout {before.version} → {group.version}"
     return "settings changed"
 
 

@@ -1,10 +1,10 @@
 """A chart over time as SVG: pages and exports draw the same one. Foreign text is escaped and cut to its place."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from dashboard.analysis.timeline import Mark, MarkKind
+from dashboard.analysis.timeline import MarkKind
 from dashboard.render.svg import (
     COHORTS,
     FONTS,
@@ -26,25 +26,25 @@ from dashboard.render.svg import (
     widest,
 )
 from dashboard.views.blocks import Tone
-from dashboard.views.time_chart import Band, Lane, Run, TimeChart, describe_times, mark_lines, range_text
+from dashboard.views.time_chart import Band, Cluster, Lane, Run, TimeChart, describe_times, range_text
 
-LEFT, RIGHT = 150.0, WIDTH - 14.0  # where the times begin and end
+LEFT, RIGHT = 196.0, WIDTH - 14.0  # where the times begin and end
 ALONE, SEVERAL, STRIP = 180.0, 46.0, 24.0  # heights of lanes
 SPACE, ROW = 10.0, 24.0  # between lanes, and of a row of marks
 MOST_TICKS = 9
-FONT, SMALL = 13.0, 12.0
-LEAST_ROLLOUT, LONGEST_WORDS = 5.0, 260.0
+FONT, SMALL = 14.0, 13.0
+LEAST_ROLLOUT, LEAST_WORDS, LONGEST_WORDS = 5.0, 100.0, 260.0
 NO_DATA = "no data"
 HIT = 'fill="none" pointer-events="all"'  # not drawn; a pointer finds it
-LEAST_TEXT = 13.0  # the height of an area with a text in it
+LEAST_TEXT = 14.0  # the height of an area with a text in it
 FORMER = ("#a3adb7", "#c2c9d0", "#8a949e")
-STATES = {"up": TONES[Tone.GOOD], "partial": TONES[Tone.WARNING], "down": TONES[Tone.CRITICAL]}
+STATES = {"up": "#dbe5e1", "partial": TONES[Tone.WARNING], "down": TONES[Tone.CRITICAL]}
 FILLS = (
     {f"f{place}": fill for place, fill in enumerate(COHORTS)}
     | {f"g{n}": each for n, each in enumerate(FORMER)}
     | STATES
 )
-DARK_TEXT = frozenset({"g0", "g1", "g2", "partial"})  # shades on which a dark text is readable, not a white one
+DARK_TEXT = frozenset({"g0", "g1", "g2", "up", "partial"})  # shades on which a dark text is readable, not a white one
 SIGNS = {MarkKind.CRITICAL: Tone.CRITICAL, MarkKind.WARNING: Tone.WARNING, MarkKind.ENDED: Tone.GOOD}
 STEPS = tuple(timedelta(minutes=each) for each in (5, 10, 15, 30, 60, 120, 180, 360, 720, 1_440, 2_880, 10_080, 20_160))
 MIDNIGHT = datetime(2001, 1, 1, tzinfo=UTC)  # a Monday
@@ -73,15 +73,17 @@ def draw_times(chart: TimeChart, *, context: str | None = None) -> str:
         parts.append(_legend(chart.lanes[0], top))
         top += 24
     bottom = top
+    places: dict[str, tuple[float, float]] = {}  # of lanes, by their labels
     for lane in chart.lanes:
         height = STRIP if lane.is_strip else ALONE if len(chart.lanes) == 1 else SEVERAL
         parts.append(_lane(lane, scale, bottom, height))
+        places[lane.label] = bottom, bottom + height
         bottom += height + (SPACE / 2 if lane.is_strip else SPACE)
     lanes_end = bottom - SPACE / 2
     parts.insert(0, "".join(_axis(chart, scale, top, lanes_end)))
     parts += _gaps(chart, scale, top, lanes_end)
-    for name, marks in chart.rows.items():
-        parts.append(_row(name, marks, scale, top, bottom))
+    for name, clusters in chart.rows.items():
+        parts.append(_row(name, clusters, scale, places, bottom))
         bottom += ROW
     parts.append("".join(_ticks(chart, scale, bottom)))
     if chart.shown is not None and since <= chart.shown <= until:
@@ -187,30 +189,43 @@ def _gaps(chart: TimeChart, scale: _Scale, top: float, bottom: float) -> Iterato
         yield f'<g class="gap">{ground}{hatched(left, top, width, height, LINE)}{words}</g>'
 
 
-def _row(name: str, marks: list[Mark], scale: _Scale, top: float, y: float) -> str:
+def _row(name: str, clusters: list[Cluster], scale: _Scale, places: Mapping[str, tuple[float, float]], y: float) -> str:
     """Draw the marks of one row, each with its tooltip and the time that a click opens."""
     middle = y + ROW / 2
     parts = [label("", LEFT - 12, middle + 4, name, anchor="end", css="ink")]
-    free = LEFT  # where the text of the next rollout may begin
-    for mark in marks:
-        x, width = scale.x(mark.at), max(scale.x(mark.until) - scale.x(mark.at), LEAST_ROLLOUT)
-        if mark.kind is MarkKind.ROLLOUT:
-            begin = f'd="M{num(x)} {num(top)}V{num(middle)}"'
-            parts.append(f'<path class="begin" {begin} stroke="{MUTE}" stroke-dasharray="2 4"/>')
+    ends = [scale.x(each.marks[0].at) - 8 for each in clusters[1:]]
+    for each, end in zip(clusters, [*ends, RIGHT], strict=True):
+        first = each.marks[0]
+        x, width = scale.x(first.at), max(scale.x(each.until) - scale.x(first.at), LEAST_ROLLOUT)
+        if each.kind is MarkKind.ROLLOUT:
+            parts += _begins(each, scale, places)
             drawn = rect("rollout", x, middle - 4, width, 8, f'rx="3" fill="{INK}"')
-            words, after = fit(mark.text, LONGEST_WORDS, SMALL), x + width + 6
-            if x >= free and after + widest(words, SMALL) < RIGHT:
-                drawn += label(mark.text, after, middle + 4, words, size=SMALL)
-                free = after + widest(words, SMALL) + 6
-        elif mark.kind is MarkKind.RESTART:
-            place = f'cx="{num(x)}" cy="{num(middle)}" r="4.5"'
-            drawn = f'<circle class="restart" {place} fill="none" stroke="{MUTE}" stroke-width="2"/>'
+            more = f" and {each.number - 1:,} more" if each.number > 1 else ""
+            whole = f"{f'{first.pools[0]}: ' if len(places) > 1 else ''}{first.text}{more}"
+            after = x + width + 6
+            if end - after > LEAST_WORDS:
+                words = fit(whole, end - after, SMALL)
+                drawn += label(whole, after, middle + 4, words, size=SMALL)
+                width += 6 + widest(words, SMALL)
         else:
-            drawn = draw_sign(SIGNS[mark.kind], x - 5, middle - 5)
+            sign = f'cx="{num(x)}" cy="{num(middle)}" r="4.5" fill="none" stroke="{MUTE}" stroke-width="2"'
+            is_restart = each.kind is MarkKind.RESTART
+            drawn = (
+                f'<circle class="restart" {sign}/>' if is_restart else draw_sign(SIGNS[each.kind], x - 5, middle - 5)
+            )
+            drawn += label("", x + 8, middle + 4, f"{each.number:,}", size=SMALL) if each.number > 1 else ""
         hit = rect("hit", x - 6, y, width + 12, ROW, HIT)
-        at, title = _milliseconds(mark.until), _title("\n".join(mark_lines(mark)))
+        at, title = _milliseconds(each.marks[-1].until), _title("\n".join(each.lines))
         parts.append(f'<g class="mark" data-at="{at}">{title}{drawn}{hit}</g>')
     return "".join(parts)
+
+
+def _begins(cluster: Cluster, scale: _Scale, places: Mapping[str, tuple[float, float]]) -> Iterator[str]:
+    """Draw the beginnings of rollouts into the lanes of their pools."""
+    for mark in cluster.marks:
+        x = num(scale.x(mark.at))
+        for top, bottom in (places[pool] for pool in mark.pools if pool in places):
+            yield f'<path class="begin" d="M{x} {num(top)}V{num(bottom)}" stroke="{INK}" stroke-dasharray="2 3"/>'
 
 
 def _axis(chart: TimeChart, scale: _Scale, top: float, bottom: float) -> Iterator[str]:

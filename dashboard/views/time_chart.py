@@ -16,8 +16,11 @@ COHORT_SHADES, FORMER_SHADES = 6, 3  # classes f0 to f5 and g0 to g2 of the styl
 ROWS = {  # of marks, below the lanes
     "Rollouts": (MarkKind.ROLLOUT,),
     "Restarts": (MarkKind.RESTART,),
-    "Findings": (MarkKind.CRITICAL, MarkKind.WARNING, MarkKind.ENDED),
+    "New findings": (MarkKind.CRITICAL, MarkKind.WARNING),
+    "Fixed": (MarkKind.ENDED,),
 }
+CLUSTERS = 40  # of a row: marks that are closer to each other than a sign with its number is wide are one
+MOST_LINES = 8  # marks that a tooltip names
 
 
 class Run(NamedTuple):
@@ -56,6 +59,34 @@ class Lane(NamedTuple):
     is_strip: bool = False
 
 
+class Cluster(NamedTuple):
+    """Marks that are drawn as one."""
+
+    marks: tuple[Mark, ...]
+
+    @property
+    def until(self) -> datetime:
+        """Return when the last of them ended."""
+        return max(each.until for each in self.marks)
+
+    @property
+    def number(self) -> int:
+        """Return how much happened."""
+        return sum(1 if each.kind is MarkKind.ROLLOUT else each.number for each in self.marks)
+
+    @property
+    def kind(self) -> MarkKind:
+        """Return the worst kind."""
+        return min((each.kind for each in self.marks), key=list(MarkKind).index)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Return the lines of the tooltip."""
+        hidden = len(self.marks) - MOST_LINES
+        lines = [mark_line(each) for each in self.marks[:MOST_LINES]]
+        return (*lines, *([f"and {hidden:,} more"] if hidden > 0 else []))
+
+
 @dataclass(frozen=True, slots=True)
 class TimeChart:
     """Lanes, marks and gaps of a period. `shown` is the time that the page is about; `name` is for its file."""
@@ -69,10 +100,18 @@ class TimeChart:
     shown: datetime | None = None
 
     @property
-    def rows(self) -> Mapping[str, list[Mark]]:
-        """Return the marks of each row that has any."""
-        rows = {name: [each for each in self.marks if each.kind in kinds] for name, kinds in ROWS.items()}
-        return {name: marks for name, marks in rows.items() if marks}
+    def rows(self) -> Mapping[str, list[Cluster]]:
+        """Return the marks of each row that has any, those that a drawing cannot separate together."""
+        width = (self.period.until - self.period.since) / CLUSTERS
+        rows: dict[str, list[Cluster]] = {name: [] for name in ROWS}
+        for name, kinds in ROWS.items():
+            for mark in (each for each in self.marks if each.kind in kinds):
+                last = rows[name][-1] if rows[name] else None
+                if last is not None and mark.at - last.marks[0].at < width:
+                    rows[name][-1] = Cluster((*last.marks, mark))
+                else:
+                    rows[name].append(Cluster((mark,)))
+        return {name: clusters for name, clusters in rows.items() if clusters}
 
 
 class Named(NamedTuple):
@@ -149,20 +188,19 @@ def range_text(since: datetime, until: datetime) -> str:
     return f"{time_text(since)} – {f'{until:%H:%M}' if is_one_day else time_text(until)} UTC"
 
 
-def mark_lines(mark: Mark) -> tuple[str, ...]:
-    """Return the lines of a mark's tooltip."""
+def mark_line(mark: Mark) -> str:
+    """Write a mark: `15 Nov 11:42 UTC, chat-70b: rollout 0.31.0 → 0.32.0 (16/16)`."""
     pools = ", ".join(filter(None, mark.pools))
-    happened = {MarkKind.CRITICAL: "new critical finding", MarkKind.WARNING: "new warning", MarkKind.ENDED: "fixed"}
+    happened = {MarkKind.CRITICAL: "new critical: ", MarkKind.WARNING: "new warning: ", MarkKind.ENDED: "fixed: "}
     word = happened.get(mark.kind, "")
     more = f" (and {mark.number - 1:,} more)" if word and mark.number > 1 else ""
-    text = f"{word}: {mark.text}{more}" if word else mark.text
-    return tuple(filter(None, (range_text(mark.at, mark.until), pools, text)))
+    return f"{', '.join(filter(None, (range_text(mark.at, mark.until), pools)))}: {word}{mark.text}{more}"
 
 
 def describe_times(chart: TimeChart) -> str:
     """Describe a chart for those who cannot see it: the tables below it have the rest."""
     ends = (f"{lane.label}: {'; '.join(lane.moments[-1].lines)}." for lane in chart.lanes if lane.moments)
-    counts = [count(len(marks), name.lower().removesuffix("s") + " mark") for name, marks in chart.rows.items()]
+    counts = [f"{name}: {sum(each.number for each in clusters):,}" for name, clusters in chart.rows.items()]
     counts += [count(len(chart.gaps), "gap")] if chart.gaps else []
     return " ".join(
         [f"{range_text(*chart.period)}.", "At the end:", *ends, f"{', '.join(counts)}." if counts else ""]

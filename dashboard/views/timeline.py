@@ -58,7 +58,7 @@ def setting_blocks(
 ) -> tuple[Block, ...]:
     """Return how many replicas had which value of a setting over time, a lane for each pool."""
     values = list(merged(timeline.groups, lambda each: each.key).values())
-    values.sort(key=lambda each: -each.weight)
+    values.sort(key=lambda each: (-each.steps[-1].number, -each.weight))
     shade_of = dict(zip((each.key for each in values), shades(len(values)), strict=True))
     names = [
         name for name in dict.fromkeys([*pools, *(each.pool for each in timeline.groups)]) if name in pools or not pools
@@ -67,7 +67,7 @@ def setting_blocks(
         name: _limited(
             [
                 Named(each, each.key, shade_of[each.key], end_cut(each.key, LONGEST_VALUE))
-                for each in sorted(timeline.groups, key=lambda each: -each.weight)
+                for each in sorted(timeline.groups, key=lambda each: (-each.steps[-1].number, -each.weight))
                 if each.pool == name
             ]
         )
