@@ -46,7 +46,9 @@ FILLS = (
 )
 DARK_TEXT = frozenset({"g0", "g1", "g2", "up", "partial"})  # shades on which a dark text is readable, not a white one
 SIGNS = {MarkKind.CRITICAL: Tone.CRITICAL, MarkKind.WARNING: Tone.WARNING, MarkKind.ENDED: Tone.GOOD}
-STEPS = tuple(timedelta(minutes=each) for each in (5, 10, 15, 30, 60, 120, 180, 360, 720, 1_440, 2_880, 10_080, 20_160))
+STEPS = tuple(
+    timedelta(minutes=each) for each in (5, 10, 15, 30, 60, 120, 180, 360, 720, 1_440, 2_880, 5_760, 10_080, 20_160)
+)
 MIDNIGHT = datetime(2001, 1, 1, tzinfo=UTC)  # a Monday
 
 

@@ -139,7 +139,7 @@ def lane_of(label: str, named: Sequence[Named], timeline: Timeline, *, is_strip:
             continue
         heights = [each[place] for each in numbers]
         tops = list(accumulate(heights))
-        highest = max(highest, *tops)
+        highest = max([highest, *tops])
         for mine, top, height in zip(runs, tops, heights, strict=True):
             _extend(mine, Run(begin, end, top - height, top))
         words = [

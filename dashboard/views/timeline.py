@@ -108,10 +108,12 @@ def replica_blocks(
 
 
 def with_timeline(view: View, blocks: tuple[Block, ...]) -> View:
-    """Return a view with a timeline as a section before its appendices; the same view without one."""
+    """Return a view with a timeline as a section before its glossary and appendices; the same view without one."""
     if not blocks:
         return view
-    place = next((place for place, part in enumerate(view.parts) if part.is_appendix), len(view.parts))
+    place = next(
+        (place for place, part in enumerate(view.parts) if part.is_appendix or part.is_exported_only), len(view.parts)
+    )
     return replace(view, parts=(*view.parts[:place], Section(ANCHOR, TITLE, blocks), *view.parts[place:]))
 
 

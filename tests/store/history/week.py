@@ -1,6 +1,6 @@
-"""A recorded week of the simulated fleet: two rollouts, a gap, restarts, a finding that ends. Its last poll is `fleet`."""
+"""A recorded week of the simulated fleet, which ends with it: two rollouts, a gap, restarts, findings that end."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -82,7 +82,3 @@ def _older(one: Replica, documents: dict[str, Document]) -> Replica:
     then = Document(document_id(settings), version, settings)
     documents[then.id] = then
     return replace(one, document=then.id, version=version)
-
-
-def texts(marks: Iterable[object]) -> list[str]:
-    return [str(each) for each in marks]
