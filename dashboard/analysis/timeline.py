@@ -3,12 +3,14 @@
 A change that is undone within one column of a period (1/COLUMNS of it) is left out: a drawing has no room for it.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import accumulate
+from operator import itemgetter
 from typing import NamedTuple
 
 from dashboard.fleet import Gap
@@ -16,6 +18,7 @@ from dashboard.fleet import Gap
 COLUMNS = 240  # of a period: four pixels each on a wide page
 MOST_MARKS = 60  # of one kind in a period; with more, those of one column are one
 MARK_COLUMNS = 48
+_time = itemgetter(0)  # of a step, and of a change
 JOINED = timedelta(hours=6)  # replicas that move to the same settings within this time of each other are one rollout
 LOADING = timedelta(hours=1)  # a replica may be down for so long before it has its new settings
 
@@ -83,7 +86,8 @@ class Group(NamedTuple):
 
     def number_at(self, time: datetime) -> int:
         """Return the number of replicas at a time of the period."""
-        return next((step.number for step in reversed(self.steps) if step.at <= time), 0)
+        place = bisect_right(self.steps, time, key=_time)
+        return self.steps[place - 1].number if place else 0
 
     @property
     def weight(self) -> int:
@@ -158,8 +162,9 @@ def rollouts(groups: Iterable[Group]) -> list[Mark]:
     found = []
     for members in by_pool.values():
         last: dict[str, Mark] = {}
+        changes = sorted(((step.at, each) for each in members for step in each.steps[1:]), key=_time)
         for mark in sorted(
-            (mark for group in members for mark in _rollouts_to(group, members)), key=lambda mark: mark.at
+            (mark for group in members for mark in _rollouts_to(group, changes)), key=lambda mark: mark.at
         ):
             before = last.get(mark.text)
             if before is not None and mark.at - before.until <= LOADING:
@@ -177,12 +182,14 @@ def rollouts(groups: Iterable[Group]) -> list[Mark]:
     ]
 
 
-def _rollouts_to(group: Group, members: Sequence[Group]) -> Iterator[Mark]:
-    others = [each for each in members if each is not group]
+def _rollouts_to(group: Group, changes: Sequence[tuple[datetime, Group]]) -> Iterator[Mark]:
+    """Yield the rollouts to a group. `changes` are those of its pool, in order: a group that loses replicas changes."""
     for run in _runs(group):
         begin, end = run[0].began, run[-1].at
         before = begin - LOADING
         gained = run[-1].number - _most(group, before, begin)
+        near = changes[bisect_left(changes, before, key=_time) : bisect_right(changes, end, key=_time)]
+        others = dict.fromkeys(each for _, each in near if each is not group)
         losses = {each: _most(each, before, begin) - each.number_at(end) for each in others}
         moved = min(gained, sum(losses.values()))
         if moved > 0:

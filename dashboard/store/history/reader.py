@@ -12,7 +12,7 @@ from dashboard.analysis.changes.events import Event, gap_event
 from dashboard.analysis.documents.load import derive_saved
 from dashboard.analysis.timeline import Period, Timeline, bounded, merged, rollouts
 from dashboard.errors import HistoryError
-from dashboard.fleet import Document, Gap, Replica, SettingValue, State
+from dashboard.fleet import Document, Gap, Replica
 from dashboard.fleet.formatting import iso, setting_text
 from dashboard.fleet.sightings import Sightings
 from dashboard.store.history.bodies import read_bodies, stored_replicas
@@ -41,7 +41,7 @@ from dashboard.store.history.timeline import (
     read_values,
 )
 
-NO_VALUE = SettingValue("null", State.ABSENT)
+NOT_READ = "not read"  # the value of documents that are too many
 REPLICA_COLUMNS = ("id", "from_at", "document", "process", "answers", "observed_at", "times", *SIGHTING)
 
 
@@ -174,8 +174,10 @@ class HistoryReader:
         """Return how many replicas had which value of a setting; the key of a group is the text of the value."""
         with self._database.read() as connection, connection.begin():
             groups = read_documents(connection, period, pool)
-            values = read_values(connection, period.until, path, tuple(dict.fromkeys(each.key for each in groups)))
-        named = [each._replace(key=setting_text(*values.get(each.key, NO_VALUE)), version="") for each in groups]
+            largest = sorted(groups, key=lambda each: -each.weight)
+            values = read_values(connection, period.until, path, tuple(dict.fromkeys(each.key for each in largest)))
+        texts = {document: setting_text(*value) for document, value in values.items()}
+        named = [each._replace(key=texts.get(each.key, NOT_READ), version="") for each in groups]
         alike = merged(named, lambda each: (each.pool, each.key))
         return Timeline(period, tuple(alike.values()), gaps=self.gaps(*period))
 

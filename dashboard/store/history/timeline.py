@@ -1,10 +1,10 @@
 """Timelines of a history: the database counts, so that a period of any length has a bounded number of rows."""
 
+import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from pydantic_core import from_json, to_json
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
@@ -42,7 +42,10 @@ from dashboard.store.history.schema import (
 NOTHING: ColumnElement[str] = literal_column("''")
 ONE: ColumnElement[int] = literal_column("1", BigInteger)
 MOST_ROWS = 2_000  # of marks: the newest
-MOST_DOCUMENTS = 200  # whose value of a setting is read; each takes a millisecond
+MOST_DOCUMENTS = 300  # whose value of a setting is read; each takes 0.1 ms
+NO_VALUE = SettingValue("null", State.ABSENT)
+SETTING_KEYS = {"value", "state", "source"}  # of a setting in a document
+_DECODER = json.JSONDecoder()
 STATE, VERSION, DOCUMENT = "state", "version", "document"  # what the timeline of a replica shows
 
 Condition = ColumnElement[bool]
@@ -123,23 +126,39 @@ def read_findings(connection: Connection, period: Period, pool: str | None) -> I
 def read_values(
     connection: Connection, until: datetime, path: str, documents: Sequence[str]
 ) -> dict[str, SettingValue]:
-    """Return the value of a setting by document, without secrets; a document that does not have it is left out."""
+    """Return the value of a setting by document, without secrets; absent where the document does not have it.
+
+    Of too many documents the first ones are read.
+    """
     shell = read_bodies(connection, connection.scalars(_last(fleet_span).limit(1)).all())
     bodies: dict[str, int] = {}
+    c = document_span.c
     for some in chunks(documents[:MOST_DOCUMENTS]):
-        rows = connection.execute(
-            select(document_span.c.document, document_span.c.body).where(document_span.c.document.in_(some))
-        )
+        rows = connection.execute(select(c.document, c.body).where(c.document.in_(some)))
         bodies |= {row.document: row.body for row in rows}
     read = read_bodies(connection, set(bodies.values()))
-    settings = {document: from_json(read[body]) for document, body in bodies.items()}
-    found = {document: to_json({path: each[path]}) for document, each in settings.items() if path in each}
-    if not found:
-        return {}
-    parts = read_parts(next(iter(shell.values())), until, documents=found).documents
+    parts = {document: _setting_of(read[body], path) for document, body in bodies.items()}
+    texts = sorted({each for each in parts.values() if each})  # documents share values
+    written = {str(place): b"{%s:%s}" % (json.dumps(path).encode(), text) for place, text in enumerate(texts)}
+    known = read_parts(next(iter(shell.values())), until, documents=written).documents if written else {}
+    values = {text: known[str(place)].settings[path] for place, text in enumerate(texts)}
     return {
-        key: SettingValue(each.settings[path].value, State(each.settings[path].state)) for key, each in parts.items()
+        document: SettingValue(values[text].value, values[text].state) if text else NO_VALUE
+        for document, text in parts.items()
     }
+
+
+def _setting_of(content: bytes, path: str) -> bytes:
+    """Return the JSON of one setting of a document, empty without it: a tenth of the cost of reading all."""
+    text, key = content.decode(), f"{json.dumps(path)}:"
+    place = text.find(key)
+    while place >= 0:
+        begin = place + len(key)
+        value, end = _DECODER.raw_decode(text, begin)
+        if isinstance(value, dict) and value.keys() == SETTING_KEYS:  # else a key within a value
+            return text[begin:end].encode()
+        place = text.find(key, begin)
+    return b""
 
 
 def _last(table: Table) -> Select[Any]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.timeline import COLUMNS, Group, MarkKind, Period
-from dashboard.fleet import Gap
+from dashboard.fleet import Gap, Setting, Source, State
 from tests.captured import AT
 from tests.e2e.frozen_fleets import STORY, frozen
 from tests.polled_fleets import at, built, unreachable
@@ -73,7 +73,7 @@ def documents(fleet: Fleet) -> dict[tuple[str, str], int]:
     return dict(Counter((each.pool, each.document) for each in fleet.replicas if each.pool and each.document))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(st.sampled_from(FLEETS), min_size=1, max_size=6), st.integers(0, 5))
 def test_a_timeline_counts_what_each_poll_had(polls: list[Fleet], first: int) -> None:
     """Also where the period begins between polls, and polls of other settings follow each other."""
@@ -164,6 +164,19 @@ def test_a_setting_that_nobody_reports_is_not_reported(week: Recorded, period: P
     found = week.reader.setting_timeline(period, "cache_config.no_such_setting", CHAT).groups
 
     assert counted(found, period.until) == {(CHAT, "not reported"): 16}
+
+
+def test_a_setting_is_not_a_key_within_the_value_of_another_one(tmp_path: Path) -> None:
+    history, one = Recorded(tmp_path), FLEETS[0].replicas[0]
+    document = FLEETS[0].documents[str(one.document)]
+    nested = Setting('{"z.path":{"value":1},"value":2}', State.REPORTED, Source.METRICS)
+    own = Setting('"own"', State.REPORTED, Source.METRICS)
+    settings = {"a.object": nested, "z.path": own, "é.path": own, **document.settings}
+    history.record(replace(FLEETS[0], polled_at=AT, documents={document.id: replace(document, settings=settings)}))
+    period = Period(AT - HOUR, AT)
+
+    for path, text in (("z.path", "own"), ("é.path", "own"), ("value", "not reported")):
+        assert [each.key for each in history.reader.setting_timeline(period, path).groups] == [text]
 
 
 def test_the_number_of_steps_is_bounded(tmp_path: Path) -> None:
