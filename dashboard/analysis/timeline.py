@@ -23,6 +23,9 @@ JOINED = timedelta(hours=6)  # replicas that move to the same settings within th
 LOADING = timedelta(hours=1)  # a replica may be down for so long before it has its new settings
 
 
+SameCohort = Callable[[str, str], bool]  # of two documents
+
+
 class Period(NamedTuple):
     """A range of time."""
 
@@ -151,10 +154,12 @@ def _sum(groups: Sequence[Group]) -> Group:
     )
 
 
-def rollouts(groups: Iterable[Group]) -> list[Mark]:
+def rollouts(groups: Iterable[Group], is_one_cohort: SameCohort = lambda _one, _other: False) -> list[Mark]:
     """Return the rollouts of all pools: replicas of a group that had other settings before.
 
-    Those of one pool between the same versions are one where one begins before the other has ended for long.
+    Those of one pool between the same versions are one where one begins before the other has ended for long. A cohort
+    is named by its most complete document, which may be another one at the next poll: `is_one_cohort` returns
+    whether the documents of two groups do not contradict each other.
     """
     by_pool: dict[str, list[Group]] = defaultdict(list)
     for each in groups:
@@ -164,7 +169,8 @@ def rollouts(groups: Iterable[Group]) -> list[Mark]:
         last: dict[str, Mark] = {}
         changes = sorted(((step.at, each) for each in members for step in each.steps[1:]), key=_time)
         for mark in sorted(
-            (mark for group in members for mark in _rollouts_to(group, changes)), key=lambda mark: mark.at
+            (mark for group in members for mark in _rollouts_to(group, changes, is_one_cohort)),
+            key=lambda mark: mark.at,
         ):
             before = last.get(mark.text)
             if before is not None and mark.at - before.until <= LOADING:
@@ -182,7 +188,7 @@ def rollouts(groups: Iterable[Group]) -> list[Mark]:
     ]
 
 
-def _rollouts_to(group: Group, changes: Sequence[tuple[datetime, Group]]) -> Iterator[Mark]:
+def _rollouts_to(group: Group, changes: Sequence[tuple[datetime, Group]], is_one_cohort: SameCohort) -> Iterator[Mark]:
     """Yield the rollouts to a group. `changes` are those of its pool, in order: a group that loses replicas changes."""
     for run in _runs(group):
         begin, end = run[0].began, run[-1].at
@@ -192,8 +198,17 @@ def _rollouts_to(group: Group, changes: Sequence[tuple[datetime, Group]]) -> Ite
         others = dict.fromkeys(each for _, each in near if each is not group)
         losses = {each: _most(each, before, begin) - each.number_at(end) for each in others}
         moved = min(gained, sum(losses.values()))
-        if moved > 0:
+        if moved > 0 and not any(
+            _ends_where(each, run) and is_one_cohort(each.key, group.key) for each in losses if losses[each] > 0
+        ):
             yield Mark(MarkKind.ROLLOUT, begin, end, (group.pool,), _rollout_text(losses, group, moved), moved)
+
+
+def _ends_where(group: Group, run: Sequence[Step]) -> bool:
+    """Return whether a group ends at the one poll at which another one begins."""
+    return (
+        len(run) == 1 and run[0].began == run[0].at and any(step == run[0]._replace(number=0) for step in group.steps)
+    )
 
 
 def _runs(group: Group) -> Iterator[list[Step]]:

@@ -147,6 +147,15 @@ def test_no_rollout(groups: list[Group]) -> None:
     assert rollouts(groups) == []
 
 
+def test_a_cohort_that_is_named_by_another_document_is_no_rollout() -> None:
+    """Only at one poll: replicas that move one after the other have other settings."""
+    named = [group("a", OLD, (0, 4), (60, 0)), group("b", OLD, (0, 0), (60, 3))]
+    moved = [group("a", OLD, (0, 4), (60, 2), (70, 0)), group("b", OLD, (0, 0), (60, 2), (70, 4))]
+
+    assert rollouts(named, lambda one, other: (one, other) == ("a", "b")) == []
+    assert len(rollouts(named)) == len(rollouts(moved, lambda *_: True)) == 1
+
+
 def marks(number: int, kind: MarkKind = MarkKind.RESTART) -> Sequence[Mark]:
     return [
         Mark(kind, at(2 * each), at(2 * each), (f"pool-{each % 2}",), f"r-{each} restarted") for each in range(number)

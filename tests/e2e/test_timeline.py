@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tempfile import TemporaryDirectory
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Position, expect
 
 from tests.browser import at_rest, url_has, visit
 from tests.serving import ROOT, free_port, started, wait_until_healthy
@@ -34,7 +34,7 @@ def chart(page: Page, url: str) -> Locator:
     return page.locator(".timeline svg")
 
 
-def place(chart: Locator, share: float) -> dict[str, float]:
+def place(chart: Locator, share: float) -> Position:
     """A place in the first lane, at a share of the width of the drawing."""
     box = chart.bounding_box()
     assert box is not None

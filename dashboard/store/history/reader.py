@@ -33,6 +33,7 @@ from dashboard.store.history.schema import (
     watch,
 )
 from dashboard.store.history.timeline import (
+    contradicts,
     read_cohorts,
     read_documents,
     read_findings,
@@ -160,7 +161,8 @@ class HistoryReader:
             groups = read_cohorts(connection, period, pool)
             restarts = list(read_restarts(connection, period, pool))
             findings = list(read_findings(connection, period, pool))
-        marks = bounded([*rollouts(groups), *restarts, *findings], period)
+            moves = rollouts(groups, lambda one, other: not contradicts(connection, one, other))
+        marks = bounded([*moves, *restarts, *findings], period)
         return Timeline(period, tuple(groups), marks, self.gaps(*period))
 
     def replica_timeline(self, period: Period, address: str) -> Timeline:

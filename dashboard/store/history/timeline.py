@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
+from pydantic_core import from_json
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
@@ -23,6 +24,7 @@ from sqlalchemy import (
 
 from dashboard.analysis.changes.events import BETWEEN_POOLS
 from dashboard.analysis.timeline import Change, Group, Mark, MarkKind, Period, stepped
+from dashboard.compare.encoding import is_comparable
 from dashboard.fleet import SettingValue, State
 from dashboard.fleet.formatting import count
 from dashboard.store.history.bodies import chunks, read_bodies
@@ -146,6 +148,23 @@ def read_values(
         document: SettingValue(values[text].value, values[text].state) if text else NO_VALUE
         for document, text in parts.items()
     }
+
+
+def contradicts(connection: Connection, document: str, other: str) -> bool:
+    """Return whether two documents have different values of a setting; two of one cohort do not."""
+    one, two = (_settings(connection, each) for each in (document, other))
+    both = [(one[path], two[path]) for path in one.keys() & two.keys()]
+    return any(
+        each["value"] != then["value"] and is_comparable(State(each["state"])) and is_comparable(State(then["state"]))
+        for each, then in both
+    )
+
+
+def _settings(connection: Connection, document: str) -> dict[str, Any]:
+    query = select(document_span.c.body).where(document_span.c.document == document).limit(1)
+    bodies = read_bodies(connection, connection.scalars(query).all())
+    settings: dict[str, Any] = from_json(next(iter(bodies.values()), b"{}"))
+    return settings
 
 
 def _setting_of(content: bytes, path: str) -> bytes:

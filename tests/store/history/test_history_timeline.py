@@ -126,6 +126,20 @@ def test_a_finding_that_the_recording_began_with_has_no_beginning(week: Recorded
     assert first.marks == ()
 
 
+def test_a_cohort_whose_most_complete_replica_is_removed_is_no_rollout(tmp_path: Path) -> None:
+    history = Recorded(tmp_path)
+    both = built(at(1, labels=LLAMA), at(2, paths=None, labels=LLAMA))
+    others = built(at(1, "llama_noprefix", labels=LLAMA))
+    for number, each in enumerate((both, FLEETS[0], others)):
+        history.record(replace(each, polled_at=AT + number * POLL))
+    found = history.reader.timeline(Period(AT - POLL, AT + 3 * POLL))
+
+    assert len(found.groups) == 3
+    assert [(each.at, each.text) for each in found.marks if each.kind is MarkKind.ROLLOUT] == [
+        (AT + 2 * POLL, "settings changed (1/1)")
+    ]
+
+
 def test_times_without_polls_are_gaps(week: Recorded, period: Period) -> None:
     begin = period.until - GAP * HOUR
     (gap,) = week.reader.timeline(period).gaps

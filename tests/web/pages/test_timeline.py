@@ -158,7 +158,7 @@ def test_a_history_that_cannot_be_read_is_a_sentence(fleet: Fleet, tmp_path: Pat
 
 
 def test_an_export_has_the_timeline_that_the_page_shows() -> None:
-    closed, shown = (visit(**url).session_state[OFFERED] for url in ({}, {"range": "7d"}))  # type: ignore[arg-type]
+    closed, shown = (visit(**url).session_state[OFFERED] for url in ({}, {"range": "7d"}))
     with zipfile.ZipFile(BytesIO(written(shown.view(), Format.SVG))) as archive:
         drawing = archive.read("timeline.svg").decode()
 
