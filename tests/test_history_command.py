@@ -74,7 +74,7 @@ def test_a_missing_history_is_one_sentence(command: list[str], capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("time", "code", "sentence"),
     [
-        ("yesterday", 2, "--at yesterday: not a time; write 2026-11-20T14:00Z"),
+        ("yesterday", 2, "--at yesterday: not a time; write 2026-11-22T14:00Z"),
         (
             "2020-01-01",
             1,

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,16 +11,22 @@ import typer
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, inspected
+from dashboard.cli.past import CommandHistory, HistoryOption, recorded_at, since_of
 from dashboard.cli.saved import LIVE, SnapshotOption, all_baselines, fleet_of, given_baselines
 from dashboard.cli.targets import ConfigOption, Polled, PrometheusOption, TargetsArgument, options_of, polled
-from dashboard.cli.terminal import is_terminal, put, say, width, wrong
+from dashboard.cli.terminal import WRONG_USAGE, fail, is_terminal, put, say, width, wrong
 from dashboard.config import DEFAULT_FILE, FILE_VARIABLE, Options, policy_of
 from dashboard.fleet import Baseline
+from dashboard.fleet.formatting import count
+from dashboard.fleet.sightings import Sighting
+from dashboard.fleet.times import write_time
 from dashboard.render.export import CHECK_WRITERS, Checked, CheckFormat
 from dashboard.render.verdict import verdict_of
 from dashboard.rules.baseline import shown_part
+from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import Severity
 from dashboard.rules.policy import Policy
+from dashboard.views.context import gap_text
 
 Level = Literal["critical", "warning", "info", "never"]
 
@@ -49,38 +56,79 @@ def check(
         float,
         typer.Option(metavar="PERCENT", min=0, max=100, help="Minimum share of targets that answer, also partially."),
     ] = 100,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PERIOD_OR_TIME",
+            help="Print and fail only on findings that came within this period (24h, 7d) or since this time.",
+        ),
+    ] = None,
+    history: HistoryOption = None,
 ) -> None:
     """Poll every replica once, evaluate the rules, and print the findings.
+
+    With --since the history decides which findings are new. One that came back is new; one that only a newer rule set
+    finds is not. Exit code 2 also where the history does not cover the period.
 
     Exit code 2 for wrong usage or options, else 1 for a finding that fails, else 3 for too little coverage, else 0.
     The last line on standard error is the reason.
     """
     if snapshot == LIVE:
         wrong("--snapshot live: leave out --snapshot to poll every replica")
+    if since and baseline:
+        wrong("--since cannot be combined with --baseline: the history has no deviations from it")
     options, given = (
         options_of(config, target, snapshot=snapshot, prometheus=prometheus),
         given_baselines(baseline or ()),
     )
     fleet, unread_lists = (
-        Polled(_saved(snapshot, options, config, given))
+        Polled(_saved(snapshot, options, config, given, history))
         if snapshot
         else polled(options.with_agreed(all_baselines(options.agreed, given)))
     )
+    left_out = ""
+    if since:
+        fleet, left_out = _only_new(fleet, since, CommandHistory(options, history))
     level = None if fail_on == "never" else Severity(fail_on)
     verdict = verdict_of(fleet, level, min_coverage, unread_lists, tuple(each.file for each in given))
     checked = Checked(fleet, verdict, level, service.utc_now(), _options_path(config), width(), is_terminal())
     put(CHECK_WRITERS[output](checked))
-    for sentence in (*_hints(fleet, given), verdict.sentence):
+    for sentence in (*_hints(fleet, given), *([left_out] if left_out else []), verdict.sentence):
         say(sentence)
     raise typer.Exit(verdict.code)
 
 
-def _saved(text: str, options: Options, config: Path | None, given: Sequence[Baseline]) -> Fleet:
+def _only_new(fleet: Fleet, since: str, history: CommandHistory) -> tuple[Fleet, str]:
+    """Return the fleet with its new findings only, and how many others it has; exit with 2 without a history."""
+    now = fleet.polled_at or service.utc_now()
+    start = since_of(since, now, "--since")
+    before, newest = recorded_at(history, start), recorded_at(history, min(now, service.utc_now()))
+    if newest.fleet.name != fleet.name:
+        fail(f"exit {WRONG_USAGE}: The history is that of {newest.fleet.name}, not of {fleet.name}.", WRONG_USAGE)
+    if newest.fleet.polled_at is None or newest.fleet.polled_at < start:
+        fail(f"exit {WRONG_USAGE}: The history has no poll since {write_time(start)}.", WRONG_USAGE)
+    for past in (before.fleet.past, newest.fleet.past):
+        if past and past.gap:
+            say(gap_text(past.gap))
+    sightings, is_same_rules = newest.fleet.sightings.findings, newest.rule_set == RULE_SET
+    found = fleet.inspection.findings
+    new = [each for each in found if _is_new(sightings.get(each.fingerprint), start, otherwise=is_same_rules)]
+    part = replace(fleet, inspection=replace(fleet.inspection, findings=tuple(new)))
+    known = count(len(found) - len(new), "finding")
+    rules = "" if is_same_rules else f" or found by rule set {RULE_SET} only"
+    return part, f"{known} left out: there before {write_time(start)}{rules}." if len(new) < len(found) else ""
+
+
+def _is_new(sighting: Sighting | None, start: datetime, *, otherwise: bool) -> bool:
+    return otherwise if sighting is None else sighting.is_new_since(start)
+
+
+def _saved(text: str, options: Options, config: Path | None, given: Sequence[Baseline], history: str | None) -> Fleet:
     """Return a saved fleet, evaluated as of its time; suppressions expire by today's date.
 
     Options about pools or rules decide, as do those of --config; otherwise the ones saved with the fleet.
     """
-    fleet = fleet_of(text, options, option="--snapshot")
+    fleet = fleet_of(text, options, option="--snapshot", history=history)
     policy = policy_of(options)
     is_silent = config is None and replace(policy, file="") == Policy(file="")
     if is_silent and fleet.policy != Policy():

@@ -7,9 +7,11 @@ import typer
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
 from dashboard.analysis.changes.models import Changes
+from dashboard.cli.past import HistoryOption, newest_fleet
 from dashboard.cli.saved import LIVE, STANDARD_INPUT, fleet_of
 from dashboard.cli.targets import ConfigOption, options_of, select_pool
 from dashboard.cli.terminal import is_terminal, put, say, width, wrong
+from dashboard.fleet.times import is_time
 from dashboard.render.changes_json import changes_json
 from dashboard.render.markdown import to_markdown
 from dashboard.render.terminal import to_terminal
@@ -22,7 +24,10 @@ BeforeArgument = Annotated[
     str,
     typer.Argument(
         metavar="BEFORE",
-        help="A file of `poll --format json --full` or an export, the id of a frozen snapshot, - or live.",
+        help=(
+            "A file of `poll --format json --full` or an export, the id of a frozen snapshot, a time of the history, "
+            "- or live."
+        ),
     ),
 ]
 AfterArgument = Annotated[str, typer.Argument(metavar="AFTER", help="The other side, named in the same way.")]
@@ -32,13 +37,15 @@ def diff(
     before: BeforeArgument,
     after: AfterArgument,
     config: ConfigOption = None,
+    history: HistoryOption = None,
     pool: Annotated[str | None, typer.Option(help="Compare only this pool.")] = None,
     output: Annotated[Literal["table", "json", "markdown"], typer.Option("--format", help="Output format.")] = "table",
 ) -> None:
     """Compare two fleets: findings, settings, replicas, capacity.
 
-    The first digits of a frozen snapshot's id are enough; - is standard input, and live polls every replica now. Each
-    side has the findings of its own time.
+    The first digits of a frozen snapshot's id are enough; - is standard input. A time without a zone is UTC:
+    2026-11-22T14:00Z. live polls every replica now; next to a time, and with --history, it is the newest poll of the
+    history. Each side has the findings of its own time.
 
     Exit code 0 without changes, 1 with changes, 2 for wrong usage or options. The last line on standard error counts
     the changes.
@@ -46,7 +53,11 @@ def diff(
     if before == after and before in {LIVE, STANDARD_INPUT}:
         wrong(f"{before}: valid for one side only")
     options = options_of(config)
-    sides = [fleet_of(each, options) for each in (before, after)]
+    of_history = history is not None or is_time(before) or is_time(after)
+    sides = [
+        newest_fleet(options, history) if each == LIVE and of_history else fleet_of(each, options, history=history)
+        for each in (before, after)
+    ]
     sides = select_pool(sides, pool, unknown="--pool: neither side has a pool")
     changes = changes_between(*sides)
     put(_written(changes, sides, output, pool))
@@ -59,7 +70,8 @@ def _written(changes: Changes, sides: list[Fleet], output: str, pool: str | None
     if output == "json":
         return changes_json(changes, indent=2).decode() + "\n"
     filters = [("pool", pool)] if pool is not None else []
-    report = changes_report(changes, *(context_of(each, filters=filters) for each in sides))
+    before, after = (context_of(each, filters=filters) for each in sides)
+    report = changes_report(changes, before, after)
     if output == "markdown":
         return to_markdown(report)
     return to_terminal(report, width=width(), colour=is_terminal())

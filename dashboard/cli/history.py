@@ -1,16 +1,17 @@
 """The command `history`: maintenance of the history of the fleet."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dashboard import service
+from dashboard.cli.past import time_of
 from dashboard.cli.targets import ConfigOption, options_of
 from dashboard.cli.terminal import APP, FAILED, fail, put, say, wrong
 from dashboard.errors import HistoryError
 from dashboard.fleet.formatting import count, iso, size
+from dashboard.fleet.times import end_of_second
 from dashboard.store.history.database import Database
 from dashboard.store.history.reader import HistoryReader
 from dashboard.store.history.recording import configured_database, configured_retention
@@ -18,6 +19,7 @@ from dashboard.store.history.retention import prune, stats_of
 from dashboard.store.notes_file import describe_fleet, export_bytes
 from dashboard.store.packing import content_of
 from dashboard.store.writing import write_whole
+from dashboard.views.context import gap_text
 
 history = typer.Typer(**APP)
 
@@ -74,9 +76,9 @@ def export(
     Times of single answers are those of the beginning of each replica's state. Exit code 1 where nothing was recorded.
     """
     database = _database(config)
-    time = _time(at) if at else service.utc_now()
+    time = time_of(at, "--at") if at else service.utc_now()
     try:
-        fleet, gap = HistoryReader(database).fleet_at(time)
+        fleet, gap = HistoryReader(database).fleet_at(end_of_second(time))
     except HistoryError as error:
         fail(f"exit {FAILED}: {error}")
     try:
@@ -85,8 +87,7 @@ def export(
         wrong(f"-o {output}: {error.strerror}")
     polled_at = iso(fleet.polled_at) if fleet.polled_at else ""
     if gap is not None and at:
-        until = f"and {iso(gap.until)}" if gap.until else "and now"
-        say(f"No poll was recorded between {iso(gap.since)} {until}: the fleet may have changed.")
+        say(gap_text(gap))
     say(f"{output}: {fleet.name} as polled at {polled_at}, {count(len(fleet.replicas), 'replica')}.")
 
 
@@ -95,12 +96,3 @@ def _database(config: Path | None) -> Database:
         return configured_database(options_of(config))
     except HistoryError as error:
         wrong(str(error))
-
-
-def _time(text: str) -> datetime:
-    """Return a written time; without an offset it is UTC."""
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        wrong(f"--at {text}: not a time; write 2026-11-20T14:00Z")
-    return time if time.tzinfo else time.replace(tzinfo=UTC)

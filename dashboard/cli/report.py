@@ -5,13 +5,16 @@ from typing import Annotated, Literal
 
 import typer
 
+from dashboard import service
 from dashboard.analysis.assembly import Fleet
+from dashboard.cli.past import HistoryOption, past_fleet, since_of
 from dashboard.cli.saved import STANDARD_INPUT, SnapshotOption, noted_fleet, write_file
 from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, options_of
 from dashboard.cli.terminal import is_terminal, put, say, wrong
 from dashboard.config import Options
 from dashboard.errors import ReportError
 from dashboard.fleet.formatting import size
+from dashboard.fleet.times import is_period, write_time
 from dashboard.render.export import EXPORTS, Format, written
 from dashboard.store import Snapshots
 from dashboard.store.reviews import Last, NoLastReview, earlier, last_review, opened
@@ -19,8 +22,8 @@ from dashboard.views.review import review_report
 
 NONE = "none"
 SINCE = (
-    f"The fleet of the last review, named in the same way; {NONE} for no comparison [default: the frozen snapshot "
-    "that the Review page uses]."
+    f"The fleet of the last review, named in the same way, or a period (7d) before this one; {NONE} for no comparison "
+    "[default: the frozen snapshot that the Review page uses]."
 )
 
 
@@ -31,8 +34,9 @@ def report(
     snapshot: SnapshotOption = None,
     since: Annotated[
         str | None,
-        typer.Option(metavar="FILE_OR_ID", help=SINCE),
+        typer.Option(metavar="FILE_ID_OR_PERIOD", help=SINCE),
     ] = None,
+    history: HistoryOption = None,
     output: Annotated[
         Literal["html", "pdf", "markdown", "json"], typer.Option("--format", help="Output format.")
     ] = "html",
@@ -56,8 +60,8 @@ def report(
     if snapshot == since == STANDARD_INPUT:
         wrong("-: valid for one of the two fleets only")
     options = options_of(config, target, snapshot=snapshot, prometheus=prometheus)
-    fleet, name, notes = noted_fleet(snapshot or None, options, option="--snapshot")
-    last = _named(since, options) if since else _last(fleet, options, is_part=bool(target))
+    fleet, name, notes = noted_fleet(snapshot or None, options, option="--snapshot", history=history)
+    last = _named(since, fleet, options, history) if since else _last(fleet, options, is_part=bool(target))
     view = review_report(
         fleet, before=last.fleet, notes=notes, before_notes=last.notes, name=name, missing=last.missing
     )
@@ -72,12 +76,15 @@ def report(
     say(f"{file or 'standard output'}: the review of {fleet.name}, {EXPORTS[kind].label}, {size(len(content))}.")
 
 
-def _named(since: str, options: Options) -> Last:
-    """Open the fleet of --since, if any."""
+def _named(since: str, fleet: Fleet, options: Options, history: str | None) -> Last:
+    """Open the fleet of --since, if any; a period is before the time of `fleet`."""
     if since == NONE:
         return Last(missing=NoLastReview.CHOSEN)
-    fleet, _, notes = noted_fleet(since, options, option="--since")
-    return Last(fleet=fleet, noted=tuple(notes.items()))
+    if is_period(since) and not Path(since).exists():
+        start = since_of(since, fleet.polled_at or service.utc_now(), "--since")
+        return Last(fleet=past_fleet(write_time(start), options, history, option="--since"))
+    before, _, notes = noted_fleet(since, options, option="--since", history=history)
+    return Last(fleet=before, noted=tuple(notes.items()))
 
 
 def _last(fleet: Fleet, options: Options, *, is_part: bool) -> Last:

@@ -1,4 +1,4 @@
-"""FILE_OR_ID: a saved fleet, as a file or a snapshot of the store, or the live fleet; and other files of commands."""
+"""FILE_OR_ID: a saved fleet, as a file, a snapshot or a time of the history, or the live one; files of commands."""
 
 import glob
 import re
@@ -12,6 +12,7 @@ import typer
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.documents.load import MAX_BYTES
+from dashboard.cli.past import past_fleet
 from dashboard.cli.targets import polled
 from dashboard.cli.terminal import say, wrong, wrong_options
 from dashboard.config import Options
@@ -19,6 +20,7 @@ from dashboard.config.baselines import load_baselines, merge_baselines
 from dashboard.errors import OptionsError, SnapshotError
 from dashboard.fleet import Baseline
 from dashboard.fleet.pools import Notes
+from dashboard.fleet.times import EXAMPLE, is_time
 from dashboard.sources.importing.answers import unwrapped
 from dashboard.store import Snapshots
 from dashboard.store.notes_file import read_export_metadata
@@ -65,7 +67,10 @@ SnapshotOption = Annotated[
     str | None,
     typer.Option(
         metavar="FILE_OR_ID",
-        help=f"Use this fleet without polling: {SAVED}, or the id of a frozen snapshot. - is standard input.",
+        help=(
+            f"Use this fleet without polling: {SAVED}, the id of a frozen snapshot, or a time of the history "
+            f"({EXAMPLE}). - is standard input."
+        ),
     ),
 ]
 _DIGITS = re.compile(r"[0-9a-fA-F]+")
@@ -79,19 +84,19 @@ class NotedFleet(NamedTuple):
     notes: Notes
 
 
-def fleet_of(text: str | None, options: Options, *, option: str = "") -> Fleet:
+def fleet_of(text: str | None, options: Options, *, option: str = "", history: str | None = None) -> Fleet:
     """Return the fleet that `text` names, with the findings of its time; exit with 2 where there is none.
 
     `-` is standard input, `live` polls every target now, else a file of `poll --format json --full` or an export, else
-    the id of a frozen snapshot, or its first digits. `option` is the option of `text`. None polls every target too: for
-    a command that accepts addresses.
+    the id of a frozen snapshot, or its first digits, or a time of the history: that of the URL `history`, else of the
+    options. `option` is the option of `text`. None polls every target too: for a command that accepts addresses.
     """
-    return _opened(text, options, option)[0]
+    return _opened(text, options, option, history)[0]
 
 
-def noted_fleet(text: str | None, options: Options, *, option: str = "") -> NotedFleet:
+def noted_fleet(text: str | None, options: Options, *, option: str = "", history: str | None = None) -> NotedFleet:
     """Return the same with the snapshot's name and notes: those in its file, else those of the folder."""
-    fleet, raw = _opened(text, options, option)
+    fleet, raw = _opened(text, options, option, history)
     export = read_export_metadata(raw)
     if export.name or export.notes or fleet.snapshot is None:
         return NotedFleet(fleet, export.name, export.notes)
@@ -104,13 +109,15 @@ def noted_fleet(text: str | None, options: Options, *, option: str = "") -> Note
     return NotedFleet(fleet, stored.metadata.name, stored.notes)
 
 
-def _opened(text: str | None, options: Options, option: str) -> tuple[Fleet, bytes]:
+def _opened(text: str | None, options: Options, option: str, history: str | None) -> tuple[Fleet, bytes]:
     """Return the fleet that `text` names, and the bytes of its file; empty without a file."""
     if text is None or text == LIVE:
         return _live(text, options, option), b""
     try:
         raw = _read(text)
     except FileNotFoundError:
+        if is_time(text):
+            return past_fleet(text, options, history, option=option), b""
         return _frozen(text, options, option), b""
     except OSError as error:
         why = describe_os_error(error, f"name {SAVED}", "name another file")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 EXAMPLE = "2026-11-22T14:00Z"
 PERIODS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 LONGEST_PERIOD = timedelta(days=3650)  # that of the option history.keep_spans_days
-_DATE = re.compile(r"\d{4}-\d\d")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ][\d:.,+Z-]*)?")
 _PERIOD = re.compile(r"(\d{1,6})([mhdw])")
 _WHOLE_SECOND = timedelta(microseconds=999_999)
 
@@ -28,7 +28,12 @@ class PastTime(NamedTuple):
 
 def is_time(text: str) -> bool:
     """Return whether a text is meant as a time; the id of a snapshot has no dash."""
-    return _DATE.match(text.strip()) is not None
+    return _TIME.fullmatch(text.strip()) is not None
+
+
+def is_period(text: str) -> bool:
+    """Return whether a text is meant as a period: `7d`."""
+    return _PERIOD.fullmatch(text.strip()) is not None
 
 
 def parse_time(text: str) -> datetime:

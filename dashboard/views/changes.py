@@ -13,6 +13,7 @@ from dashboard.views import changes_tables as tables
 from dashboard.views import changes_text as text
 from dashboard.views.blocks import Block, Entries, Figure, Figures, Paragraph, Section, Table, Tone, View
 from dashboard.views.changes_entries import Sides, sides_of
+from dashboard.views.changes_events import Between
 from dashboard.views.context import Context, compared
 from dashboard.views.finding_text import severity_counts
 
@@ -21,8 +22,8 @@ MOST_PATHS = 6  # settings that a sentence names
 MOST_NAMES = 8  # replicas that a sentence names
 
 
-def changes_report(changes: Changes, before: Context, after: Context) -> View:
-    """Return what changed; `before` and `after` are the contexts of both sides."""
+def changes_report(changes: Changes, before: Context, after: Context, between: Between | None = None) -> View:
+    """Return what changed; `before` and `after` are the contexts of both sides, `between` is what happened since."""
     sides = sides_of(changes)
     settings = tables.settings_table(changes.settings.groups, sides)
     replicas, ranks = tables.replicas_table(changes, sides), tables.ranks_table(changes.capacity.ranks, sides)
@@ -30,19 +31,20 @@ def changes_report(changes: Changes, before: Context, after: Context) -> View:
     unchanged = () if findings else (Paragraph(plain(f"{text.unchanged_findings(changes)}.")),)
     titles = {"Changed settings": settings, "Changed replicas": replicas, "Changed ranks": ranks}
     parts = (
-        Section("at-a-glance", "At a glance", tuple(_glance(changes, before, after))),
+        Section("at-a-glance", "At a glance", tuple(_glance(changes, before, after, between))),
         Section("findings", "Findings", unchanged, findings),
         Section("settings", "Settings", tuple(_settings(changes, sides, settings)), tuple(_one_sided(changes, sides))),
         Section("replicas", "Replicas", tuple(_replicas(changes, sides, replicas))),
         Section("capacity", "Capacity", tuple(_capacity(changes, sides, ranks))),
+        *([between.section] if between else []),
         *(Section(each.name, title, (each,), is_appendix=True) for title, each in titles.items() if each.rows),
     )
     return View("What changed", text.headline(changes), text.lead(changes), compared(before, after), parts)
 
 
-def _glance(changes: Changes, before: Context, after: Context) -> Iterator[Block]:
+def _glance(changes: Changes, before: Context, after: Context, between: Between | None) -> Iterator[Block]:
     yield from (Paragraph(plain(each), Tone.WARNING) for each in text.warnings(changes))
-    yield Figures(tuple(_figures(changes)))
+    yield Figures((*_figures(changes), *([between.figure] if between else [])))
     yield tables.sides_table(before, after)
 
 

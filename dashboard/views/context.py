@@ -130,7 +130,7 @@ def frozen_text(context: Context) -> str:
 def gap_text(gap: Gap) -> str:
     """Return the sentence about a gap between polls."""
     until = iso(gap.until) if gap.until else "now"
-    return f"No poll was recorded between {iso(gap.since)} and {until}."
+    return f"No poll was recorded between {iso(gap.since)} and {until}: the fleet may have changed."
 
 
 def _as_of(context: Context) -> str:

@@ -51,7 +51,8 @@ TOPICS: Mapping[str, Topic] = {
     ),
     pages.SNAPSHOTS: Topic(
         "What was the state before, and what has changed since?",
-        "A snapshot opens every page unchanged. Two snapshots, or one and the live fleet, are compared on Changes.",
+        "A snapshot opens every page unchanged, Time in the header a past time. Changes compares any two of "
+        "a snapshot, a time and the live fleet, and lists what happened in between.",
     ),
     pages.STATUS: Topic(
         "Where do targets come from, what is in force, and which facts are missing?",

@@ -1,4 +1,4 @@
-"""The page Changes: the choice of both sides, and the view of what changed."""
+"""The page Changes: the choice of both sides and the filters, and the view of what changed."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -7,16 +7,26 @@ from typing import NamedTuple
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
+from dashboard.analysis.changes.events import Event
+from dashboard.analysis.changes.filtering import ALL_CHANGES, ChangeFilter, filter_events, filter_fleet
+from dashboard.errors import HistoryError
+from dashboard.fleet import PastTime
+from dashboard.fleet.formatting import one_line
+from dashboard.store.history.reader import HistoryReader
 from dashboard.views import pages
 from dashboard.views.blocks import View
 from dashboard.views.changes import changes_report
+from dashboard.views.changes_events import what_happened
 from dashboard.views.context import context_of
 from dashboard.web import draw, empty, links, markup, share, snapshots
 from dashboard.web.changes_sides import Chosen, Sides
 
-Stamp = tuple[int, datetime | None, str]  # generation and time of a fleet, and the name of its snapshot
+FILTERS = (pages.POOL, pages.PATH, pages.REPLICA)
+ALL_POOLS = "all pools"
+Stamp = tuple[int, datetime | None, PastTime | None, str]  # of a fleet, and the name of its snapshot
 
 
 class Shown(NamedTuple):
@@ -26,21 +36,31 @@ class Shown(NamedTuple):
     pieces: draw.Prepared
 
 
-def choose(sides: Sides) -> None:
-    """Draw the choice of both sides, which is in the URL."""
+def choose(sides: Sides) -> ChangeFilter:
+    """Draw the choice of both sides and the filters, which are in the URL; return the filters."""
     before, after, known = sides
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="changes_sides"):
         snapshots.draw_side(pages.CHANGES, pages.FROM, known, _known(before, known))
-        swapped = links.to(pages.CHANGES, **{pages.FROM: after.id, pages.TO: before.id})
+        swapped = links.to(pages.CHANGES, **{**links.page_choices(), pages.FROM: after.id, pages.TO: before.id})
         st.html(f'<p class="go">{markup.link(swapped, "⇄ Swap", title="Swap before and after")}</p>')
         snapshots.draw_side(pages.CHANGES, pages.TO, known, _known(after, known))
+    pools = sorted({pool.name for fleet in sides.both or () for pool in fleet.pools})
+    bound = links.bind(pages.POOL, [ALL_POOLS, *pools])
+    if sides.both is None:
+        return ALL_CHANGES
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="filters"):
+        pool = st.selectbox("Pool", [ALL_POOLS, *pools], **bound, format_func=one_line, width=250)
+        path = st.text_input("Setting", **links.bind(pages.PATH), placeholder="part of a path", width=220)
+        replica = st.text_input("Replica", **links.bind(pages.REPLICA), placeholder="name or address", width=260)
+    return ChangeFilter("" if pool in {None, ALL_POOLS} else str(pool), (path or "").strip(), (replica or "").strip())
 
 
 def _known(side: Chosen, known: Mapping[str, str]) -> str | None:
-    return side.id if side.id in known else None
+    is_past = side.fleet is not None and side.fleet.past is not None
+    return side.id if side.id in known or is_past else None
 
 
-def draw_changes(sides: Sides, head: DeltaGenerator) -> None:
+def draw_changes(sides: Sides, wanted: ChangeFilter, head: DeltaGenerator) -> None:
     """Draw what changed, or why nothing is compared; `head` is the place above the choice of sides."""
     problems = [each.problem for each in (sides.before, sides.after) if each.problem]
     for each in problems:
@@ -50,7 +70,14 @@ def draw_changes(sides: Sides, head: DeltaGenerator) -> None:
             empty.same_twice()
         return
     before, after = sides.both
-    found = shown(_stamp(before, sides.before.name), _stamp(after, sides.after.name), before, after)
+    stamps = _stamp(before, sides.before.name), _stamp(after, sides.after.name)
+    try:
+        history = service.history() if sides.range else None
+        events = read_events(*sides.range, stamps, history) if history and sides.range else None
+    except HistoryError as error:
+        st.html(markup.notice("warning", markup.text(error)))
+        events = None
+    found = shown(*stamps, wanted, None if events is None else sides.range, before, after, events or ())
     share.offer(lambda: found.view)
     with head:
         draw.draw_head(found.view)
@@ -58,13 +85,37 @@ def draw_changes(sides: Sides, head: DeltaGenerator) -> None:
 
 
 def _stamp(fleet: Fleet, name: str) -> Stamp:
-    return fleet.generation, fleet.polled_at, name
+    return fleet.generation, fleet.polled_at, fleet.past, name
 
 
 @st.cache_resource(max_entries=6, show_spinner=False)
-def shown(before: Stamp, after: Stamp, _before: Fleet, _after: Fleet) -> Shown:
+def read_events(
+    since: datetime,
+    until: datetime,
+    stamps: tuple[Stamp, Stamp],  # noqa: ARG001  # the cache's key
+    _history: HistoryReader,
+) -> tuple[Event, ...]:
+    """Return what happened between two times; every session shares the result."""
+    return _history.events(since, until)
+
+
+@st.cache_resource(max_entries=6, show_spinner=False)
+def shown(
+    before: Stamp,
+    after: Stamp,
+    wanted: ChangeFilter,
+    between: tuple[datetime, datetime] | None,
+    _before: Fleet,
+    _after: Fleet,
+    _events: tuple[Event, ...],
+) -> Shown:
     """Compare two fleets; every session that compares them shares the result."""
-    changes = changes_between(_before, _after)
-    view = changes_report(changes, context_of(_before, name=before[-1]), context_of(_after, name=after[-1]))
+    findings = [each for side in (_before, _after) for each in (*side.inspection.findings, *side.inspection.suppressed)]
+    changes = changes_between(filter_fleet(_before, wanted), filter_fleet(_after, wanted))
+    events = filter_events(_events, wanted, findings)
+    filters = [(name, text) for name, text in zip(FILTERS, wanted, strict=True) if text]
+    contexts = [context_of(side, name=at[-1], filters=filters) for side, at in ((_before, before), (_after, after))]
+    happened = what_happened(events, *between) if between else None
+    view = changes_report(changes, contexts[0], contexts[1], happened)
     folded = (draw.Aside(each.title, draw.prepare(each.blocks)) for each in view.parts if each.is_appendix)
     return Shown(view, (*draw.prepare_sections(view.parts), *folded))

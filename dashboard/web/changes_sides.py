@@ -1,13 +1,15 @@
 """The two fleets that Changes compares, as the URL names them; the header and the footer of the page need them too."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import NamedTuple, cast
 
 import streamlit as st
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
-from dashboard.errors import SnapshotError
+from dashboard.errors import DashboardError, SnapshotError
+from dashboard.fleet.times import end_of_second, is_time
 from dashboard.views import pages
 from dashboard.views.context import Context, compared, context_of
 from dashboard.web import snapshots, state
@@ -16,7 +18,7 @@ SETTLED = "compared_sides"  # in the session: both sides of this run; None on ev
 
 
 class Chosen(NamedTuple):
-    """One side: its id or `live`, its fleet, the name of its snapshot, or why it cannot be opened."""
+    """One side: its id, its past time or `live`; its fleet, the name of its snapshot, or why it cannot be opened."""
 
     id: str
     fleet: Fleet | None = None
@@ -53,6 +55,14 @@ class Sides(NamedTuple):
         return next((each.fleet for each in (self.before, self.after) if each.is_live), None) if self.both else None
 
     @property
+    def range(self) -> tuple[datetime, datetime] | None:
+        """Return the times of both sides, the earlier first; None where nothing is compared, and for another fleet."""
+        times = [_time_of(each) for each in self.both or ()]
+        names = {each.name for each in self.both or ()} | {service.current().name}
+        first, last = sorted(each for each in times if each) if all(times) and times else (None, None)
+        return None if first is None or last is None or len(names) > 1 else (first, last)
+
+    @property
     def context(self) -> Context | None:
         """Return the context of both sides; None where nothing is compared."""
         if self.both is None:
@@ -77,6 +87,11 @@ def settled() -> Sides:
     return cast("Sides", st.session_state[SETTLED])
 
 
+def _time_of(fleet: Fleet) -> datetime | None:
+    """Return the time that a side is of: in a gap this is later than the last poll."""
+    return end_of_second(fleet.past.at) if fleet.past is not None and fleet.past.gap else fleet.polled_at
+
+
 def _settled() -> Sides:
     try:
         options = snapshots.list_sides(service.snapshots().all())
@@ -93,7 +108,10 @@ def _opened(text: str) -> Chosen:
             return Chosen(text, problem="There is no live fleet to compare with.")
         return Chosen(text, live)
     try:
+        if is_time(text):
+            past = state.open_past(text)
+            return Chosen(pages.side_of(past), past)
         key = service.snapshots().named(text)
         return Chosen(key, service.frozen(key), service.snapshots().get(key).metadata.name)
-    except SnapshotError as error:
+    except DashboardError as error:
         return Chosen(text, problem=str(error))

@@ -1,5 +1,7 @@
 """The frame of every page: the header line, the banner of a snapshot or a past time, warnings, and the footer."""
 
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from dashboard.store import Stored
 from dashboard.views import pages
 from dashboard.views.context import Context, as_of_text, context_of, context_parts, gap_text, version_parts
 from dashboard.views.finding_text import answered
-from dashboard.web import links, markup, state
+from dashboard.web import links, markup, snapshots, state
 from dashboard.web.changes_sides import Sides
 
 TICK_SECONDS = 5  # between looks for a newer fleet; a look costs a few milliseconds
@@ -69,6 +71,9 @@ def line_html(fleet: Fleet, now: datetime, interval_seconds: float, *, paused: b
     number, _, word = answered(fleet).rpartition(" ")
     if not pages.choices_of(fleet):
         as_of = _live_as_of(fleet.polled_at, now, interval_seconds, paused=paused)
+    elif fleet.past is not None:  # a narrow header leaves the day to the banner
+        at = fleet.polled_at
+        as_of = f'<b><span class="roomy">{as_of_text(fleet)}{at:%Y-%m-%d} </span>{formatting.clock(at)}</b>'
     else:
         as_of = f'<span class="roomy">{as_of_text(fleet)}</span><b>{formatting.iso(fleet.polled_at)}</b>'
     tally = markup.tally_glyphs(tally_fleet(fleet.inspection)._replace(info=0))  # info is no reason to act
@@ -92,11 +97,17 @@ def comparison_html(sides: Sides, live: Fleet | None, now: datetime, interval_se
             at = newest.polled_at
             as_of = _live_as_of(at, now, interval_seconds, paused=paused) if at else ""
             shown.append(f"{markup.bold(pages.LIVE)}{_coverage(newest)} · {as_of}")
+        elif fleet.past is not None and fleet.polled_at is not None:
+            at, polled = fleet.past.at, f"{fleet.polled_at:%H:%M:%S}"
+            day = "" if at.date() == fleet.polled_at.date() else f"{fleet.polled_at:%Y-%m-%d} "
+            name = f'<span class="roomy">{at:%Y}-</span>{at:%m-%d %H:%M{":%S" if at.second else ""}}'
+            shown.append(f'<b>{name}</b>{_coverage(fleet)}<span class="roomy"> · {day}{polled}</span>')
         else:
             as_of = f'<span class="roomy"> · {formatting.iso(fleet.polled_at)}</span>' if fleet.polled_at else ""
-            key = markup.text(formatting.short_id(side.id) if fleet.snapshot else side.id)
+            key = markup.text(formatting.short_id(fleet.snapshot or ""))
             shown.append(f'<b title="{markup.text(side.name)}">{key}</b>{_coverage(fleet)}{as_of}')
     kind = "with-live" if live else "frozen-both"
+    kind += " with-past" if any(each.past for each in sides.both) else ""
     return f'<div class="asof {kind}">{markup.said("Compared: ")}{" → ".join(shown)}</div>'
 
 
@@ -170,7 +181,10 @@ def draw_footer(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
     if sides is None:
         parts = context_parts(page_context(fleet, page))
     else:
-        parts = context_parts(sides.context) if sides.context else ("no comparison", *version_parts(context_of(fleet)))
+        context = sides.context and replace(
+            sides.context, filters=_filters(sides.both or (), page, but=snapshots.SIDES)
+        )
+        parts = context_parts(context) if context else ("no comparison", *version_parts(context_of(fleet)))
     shown = " · ".join(f"<span>{markup.text(part)}</span>" for part in parts)
     foot = FOOT.format(markup.text(links.to(pages.HELP, about=page or "overview")))
     st.html(f'<div class="foot-bar">{foot}<footer class="context">{shown}</footer></div>')
@@ -178,12 +192,16 @@ def draw_footer(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
 
 def page_context(fleet: Fleet, page: str) -> Context:
     """Return the context of a page; its filters are the choices of the URL that the page follows, in their order."""
-    known = pages.KNOWN.get(page, set()) - links.ignored_choices().keys() - {pages.MANAGE}  # a dialog filters nothing
+    return context_of(fleet, name=state.snapshot_name(), filters=_filters([fleet], page))
+
+
+def _filters(fleets: Iterable[Fleet], page: str, but: Collection[str] = ()) -> tuple[tuple[str, str], ...]:
+    ignored = {*links.ignored_choices(), *but, pages.MANAGE}  # a dialog filters nothing
+    known = pages.KNOWN.get(page, set()) - ignored
     choices = {name: value for name, value in links.page_choices().items() if name in known}
-    if choices.get(pages.POOL) not in {pool.name for pool in fleet.pools}:
+    if choices.get(pages.POOL) not in {pool.name for fleet in fleets for pool in fleet.pools}:
         choices.pop(pages.POOL, None)
-    filters = [(name, formatting.middle_cut(value, LONGEST_FILTER)) for name, value in choices.items()]
-    return context_of(fleet, name=state.snapshot_name(), filters=filters)
+    return tuple((name, formatting.middle_cut(value, LONGEST_FILTER)) for name, value in choices.items())
 
 
 def _coverage(fleet: Fleet) -> str:

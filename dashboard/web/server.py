@@ -5,7 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import datetime
+from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -21,8 +21,9 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.documents.findings import findings_json
 from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.config import Options, load_options
-from dashboard.errors import OptionsError
+from dashboard.errors import HistoryError, OptionsError
 from dashboard.fleet.formatting import end_cut
+from dashboard.fleet.times import parse_time
 from dashboard.rules.findings import OutcomeKind
 from dashboard.views import pages
 from dashboard.web.connections import limit_log, raise_descriptor_limit
@@ -34,6 +35,9 @@ MAX_POOLS = 100  # with series of their own; served models make pools, so their 
 OTHER_POOLS = "other"
 NO_POOL = ""  # of replicas that were never read
 NO_DATA = "no poll completed yet"
+FULL = "full"  # parameter: what `poll --format json --full` writes
+FALSE = "false"
+FLAGS = {"true": True, FALSE: False}
 
 
 def options_or_exit() -> Options:
@@ -100,17 +104,30 @@ async def metrics(_request: Request) -> Response:
     return Response(generate_latest(_registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
-def _document(build: Callable[[Fleet, datetime], bytes]) -> Callable[[Request], Awaitable[Response]]:
-    """Return a route with a JSON document of the live fleet: 503 before the first poll, 400 for a snapshot."""
+def _document(build: Callable[..., bytes], *choices: str) -> Callable[[Request], Awaitable[Response]]:
+    """Return a route with a JSON document of the live fleet, with `at` of a past one; `choices` are true or false.
+
+    It answers 503 before the first poll, 400 for a snapshot or a wrong parameter, 404 for a time without a poll.
+    """
 
     async def answer(request: Request) -> Response:
         if pages.SNAPSHOT in request.query_params:
             detail = f"parameter {pages.SNAPSHOT} is not supported: the API serves the live fleet"
             return JSONResponse({"detail": detail}, status_code=400)
-        fleet = service.current()
+        try:
+            wanted = {name: FLAGS[request.query_params.get(name, FALSE)] for name in choices}
+            at = parse_time(request.query_params[pages.AT]) if pages.AT in request.query_params else None
+            fleet = service.current() if at is None else (await asyncio.to_thread(service.past, at)).fleet
+        except KeyError:
+            names = " and ".join(choices)
+            return JSONResponse({"detail": f"parameter {names}: write {' or '.join(FLAGS)}"}, status_code=400)
+        except ValueError as error:
+            return JSONResponse({"detail": f"parameter {pages.AT}: {error}"}, status_code=400)
+        except HistoryError as error:
+            return JSONResponse({"detail": str(error)}, status_code=404)
         if fleet.polled_at is None:
             return JSONResponse({"detail": NO_DATA}, status_code=503)
-        body = await asyncio.to_thread(build, fleet, service.now())
+        body = await asyncio.to_thread(partial(build, fleet, service.now(), **wanted))
         return Response(body, media_type="application/json")
 
     return answer
@@ -128,7 +145,7 @@ def routes() -> list[Route]:
         Route("/livez", livez),
         Route("/readyz", readyz),
         Route("/metrics", metrics),
-        Route("/api/v1/fleet", _document(fleet_json)),
+        Route("/api/v1/fleet", _document(fleet_json, FULL)),
         Route("/api/v1/findings", _document(findings_json)),
         Route("/api/{path:path}", not_found),
     ]

@@ -73,9 +73,14 @@ def draw(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
             _draw_freeze(fleet, "Freeze this fleet", lambda key: _in_snapshot(page, key), page)
         elif sides.live is None:
             st.html(markup.section("Link to this comparison"))
-            _draw_url(page, links.live(page, **sides.address()))
+            _draw_url(page, links.live(page, **{**links.page_choices(), **sides.address()}))
         else:
-            _draw_freeze(sides.live, "Freeze the live side", lambda key: links.live(page, **sides.address(key)), page)
+            _draw_freeze(
+                sides.live,
+                "Freeze the live side",
+                lambda key: links.live(page, **{**links.page_choices(), **sides.address(key)}),
+                page,
+            )
         shown = sides.address().values() if sides else [pages.side_of(fleet)]
         _draw_export(links.make_file_name(fleet.name, page or "overview", *shown))
 

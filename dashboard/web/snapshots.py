@@ -1,12 +1,14 @@
 """The page Snapshots: its list, opening one by id or link, and which two fleets to compare."""
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
 import streamlit as st
 
 from dashboard import service
 from dashboard.errors import SnapshotError
 from dashboard.fleet.formatting import count, one_line
+from dashboard.fleet.times import EXAMPLE, is_time, write_time
 from dashboard.store import Listed, Stored
 from dashboard.store.reviews import earlier, last_review
 from dashboard.store.snapshots import READ_ONLY
@@ -16,6 +18,11 @@ from dashboard.web import draw, links, markup, state
 
 SIDES = {pages.FROM: "Before", pages.TO: "After"}
 ID = "snapshot_id"
+AGO = {
+    "24 h ago": timedelta(hours=24),
+    "1 h ago": timedelta(hours=1),
+    "7 d ago": timedelta(days=7),
+}  # past times to choose
 SEARCHABLE = 8  # more snapshots than these have a search
 WHAT = "A snapshot is a permanent copy of the fleet at one moment. Its link always opens the same data."
 HOW = "To create one, select Freeze under Share, or import files below."
@@ -77,7 +84,7 @@ def draw_compare(known: Sequence[Stored]) -> None:
     st.html(markup.section("Compare two"))
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="snapshots_compare"):
         for name, side in selected.items():
-            draw_side(pages.SNAPSHOTS, name, options, side if side in options else None)
+            draw_side(pages.SNAPSHOTS, name, options, side if side in options or is_time(side) else None)
         url = links.to(pages.CHANGES, **selected)
         st.html(f'<p class="go">{markup.link(url, "Show changes", css="button")}</p>')
     live = service.current()
@@ -88,12 +95,23 @@ def draw_compare(known: Sequence[Stored]) -> None:
 
 
 def list_sides(known: Sequence[Stored]) -> Mapping[str, str]:
-    """Return what can be compared, by id: the newest poll, if any, then the snapshots, other fleets last."""
+    """Return what can be compared, by id: the newest poll, if any, then the snapshots, other fleets last.
+
+    With a history past times follow.
+    """
     live = service.current()
     newest = {pages.LIVE: f"{live.name} now"} if live.polled_at and live.replicas else {}
     first = live.name if newest or not known else known[0].metadata.fleet
     ordered = sorted(known, key=lambda each: each.metadata.fleet != first)
-    return {**newest, **{each.id: describe_snapshot(each) for each in ordered}}
+    return {**newest, **{each.id: describe_snapshot(each) for each in ordered}, **(_past_times() if newest else {})}
+
+
+def _past_times() -> dict[str, str]:
+    """Return some past times, by which a side names them; none without a history."""
+    if service.history() is None:
+        return {}
+    now = service.now().replace(second=0, microsecond=0)
+    return {write_time(now - ago): f"{label} ({write_time(now - ago)})" for label, ago in AGO.items()}
 
 
 def read_side(name: str, options: Mapping[str, str]) -> str:
@@ -109,13 +127,15 @@ def draw_side(page: str, name: str, options: Mapping[str, str], selected: str | 
     """
     key = f"{page}_side_{name}"
     st.session_state[key] = selected
+    takes_times = service.history() is not None
     st.selectbox(
         SIDES[name],
-        list(options),
+        [*options, *([selected] if selected and selected not in options else [])],
+        accept_new_options=takes_times,
         index=None if selected is None else 0,  # the session has the value
         key=key,
         format_func=lambda each: one_line(options.get(each, each)),
-        placeholder="select a snapshot",
+        placeholder=f"select one, or type a time: {EXAMPLE}" if takes_times else "select a snapshot",
         on_change=_write_side,
         args=(name, key),
     )

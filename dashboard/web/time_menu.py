@@ -1,17 +1,17 @@
 """The menu of the header that opens a page as it was at a past time."""
 
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 
 import streamlit as st
 
 from dashboard import service
 from dashboard.fleet.times import write_time
 from dashboard.views import pages
-from dashboard.web import links, markup, state
+from dashboard.web import links, markup, snapshots, state
 
 DAY, CLOCK = "past_day", "past_clock"  # keys of the session
 STEP = timedelta(minutes=1)
-AGO = {"1 h ago": timedelta(hours=1), "24 h ago": timedelta(hours=24), "7 d ago": timedelta(days=7)}
 
 
 def draw(page: str) -> None:
@@ -27,7 +27,9 @@ def draw(page: str) -> None:
             clock = st.time_input("Time", shown.time(), step=STEP, key=CLOCK, width=110)
             time = datetime.combine(day, clock, UTC)
             st.html(f'<p class="go">{markup.link(_url(page, time), "Open", css="button")}</p>')
-        quick = [markup.link(_url(page, now - ago), label) for label, ago in AGO.items()]
+        quick = [
+            markup.link(_url(page, now - ago), label) for label, ago in sorted(snapshots.AGO.items(), key=itemgetter(1))
+        ]
         back = [markup.link(links.live(page, **links.page_choices()), "Back to live")] if past else []
         st.html(f'<p class="quick-times">{" · ".join([*quick, *back])}</p>')
 

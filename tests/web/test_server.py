@@ -17,7 +17,9 @@ from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.config import Options, load_options
 from dashboard.fleet.pieces import plain
 from dashboard.rules.findings import Finding, Inspection, Outcome, OutcomeKind, Remedy, Severity
+from dashboard.store.packing import content_of, opened_clean
 from dashboard.web import server
+from tests import past_fleets
 from tests.frozen import AT
 from tests.serving import wait_for
 
@@ -101,6 +103,57 @@ def test_the_api_refuses_a_snapshot_instead_of_serving_the_live_fleet(demo_fleet
     service.put(demo_fleet, AT)
 
     assert get(f"{path}?snapshot=6986ee7586").status_code == 400
+
+
+@pytest.mark.parametrize("path", API)
+def test_the_api_answers_with_the_fleet_of_a_past_time(tmp_path: Path, path: str) -> None:
+    past_fleets.show_with_history(tmp_path)
+    then = get(f"{path}?at=2026-03-02T10:00Z").json()
+
+    assert (then["data_as_of"], then["coverage"]["targets"]) == ("2026-03-02T09:42:05Z", 4)
+    assert "RT-01" in {each["rule"] for each in then["findings"]}
+    assert get(path).json()["coverage"]["targets"] == 5
+
+
+def test_the_findings_of_a_past_time_name_the_gap_that_it_is_in(tmp_path: Path) -> None:
+    past_fleets.show_with_history(tmp_path)
+    gap = dict(zip(("since", "until"), past_fleets.GAP_ENDS, strict=True))
+
+    assert get("/api/v1/findings?at=2026-03-02T11:00Z").json()["past"] == {"at": "2026-03-02T11:00:00Z", "gap": gap}
+    assert get("/api/v1/findings").json()["past"] is None
+
+
+def test_the_whole_fleet_can_be_asked_for_and_read_back(tmp_path: Path) -> None:
+    past_fleets.show_with_history(tmp_path)
+    whole = opened_clean(get("/api/v1/fleet?full=true&at=2026-03-02T10:00Z").content)
+
+    assert content_of(whole) == content_of(service.past(past_fleets.ODD).fleet)
+    assert "documents" not in get("/api/v1/fleet?full=false").json()
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "detail"),
+    [
+        ("at=yesterday", 400, "parameter at: not a time; write 2026-11-22T14:00Z"),
+        ("at=", 400, "parameter at: not a time; write 2026-11-22T14:00Z"),
+        ("at=2020-01-01", 404, "The history has no poll at 2020-01-01T00:00:00Z or before"),
+        ("at=2999-01-01", 404, "2999-01-01T00:00Z is in the future"),
+        ("full=yes", 400, "parameter full: write true or false"),
+    ],
+)
+def test_a_wrong_parameter_is_one_sentence(tmp_path: Path, query: str, status: int, detail: str) -> None:
+    past_fleets.show_with_history(tmp_path)
+    answer = get(f"/api/v1/fleet?{query}")
+
+    assert answer.status_code == status
+    assert answer.json()["detail"].startswith(detail)
+
+
+def test_without_a_history_a_past_time_is_404(demo_fleet: Fleet) -> None:
+    service.put(demo_fleet, AT)
+
+    assert get("/api/v1/fleet?at=2026-03-02").status_code == 404
+    assert "keeps no history" in get("/api/v1/findings?at=2026-03-02").json()["detail"]
 
 
 @pytest.mark.parametrize("path", ["/api/v1/flete", "/api/v2/fleet", "/api/"])

@@ -1,12 +1,10 @@
 """What happened in a range of time, also what changed and changed back, which its ends do not show."""
 
-from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
 from dashboard.fleet import Gap, SettingChange
-from dashboard.rules.findings import Finding
 
 BETWEEN_POOLS = " + "  # in the subject of a finding on two pools
 
@@ -51,36 +49,6 @@ class Event(NamedTuple):
     is_new_rule_set: bool = False
 
 
-class EventFilter(NamedTuple):
-    """Which events are wanted: of a pool, of a setting by its path, of a replica by its id or name; empty for all."""
-
-    pool: str = ""
-    path: str = ""
-    replica: str = ""
-
-
 def gap_event(gap: Gap, until: datetime) -> Event:
     """Return a gap as an event: it lasts at the end of the range, or until a poll."""
     return Event(EventKind.GAP, gap.until or until, gap.since)
-
-
-def only_events(events: Iterable[Event], wanted: EventFilter, findings: Iterable[Finding] = ()) -> tuple[Event, ...]:
-    """Return the wanted events; a gap and another rule set concern every pool, setting and replica.
-
-    `findings` are those of both ends: paths and replicas of other findings are not recorded, so that a filter by them
-    leaves those out.
-    """
-    known = {each.fingerprint: each for each in findings}
-    return tuple(each for each in events if _is_wanted(each, wanted, known.get(each.fingerprint)))
-
-
-def _is_wanted(event: Event, wanted: EventFilter, finding: Finding | None) -> bool:
-    if event.kind in {EventKind.GAP, EventKind.RULES}:
-        return True
-    paths = finding.paths if finding else [each.path for each in event.changes]
-    names = set(finding.replicas) if finding else {text for pair in event.replicas for text in pair}
-    return (
-        (not wanted.pool or wanted.pool in event.pools)
-        and (not wanted.path or any(wanted.path in path for path in paths))
-        and (not wanted.replica or wanted.replica in names)
-    )

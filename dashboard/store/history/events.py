@@ -31,13 +31,33 @@ class _Change(NamedTuple):
     now: str = ""
 
 
+class _Same(NamedTuple):
+    """What replicas of one event have in common."""
+
+    at: datetime
+    change: _Change
+    settings: tuple[SettingChange, ...]
+
+
 def read_events(connection: Connection, since: datetime, until: datetime) -> list[Event]:
-    """Return what happened after one time, until another one, the first event first; gaps are not among them."""
+    """Return what happened after one time, until another one, the first event first; gaps are not among them.
+
+    What the first poll of the history has is no event: nobody looked before.
+    """
+    first = connection.scalar(select(func.min(watch.c.from_at)))
+    since = max(since, first or since)
     rows = _rows_between(connection, fleet_span, since, until)
     bodies = read_bodies(connection, {row["body"] for row in rows})
     shells = [(row, bodies[row["body"]]) for row in rows]
     reading = _Reading(connection, shells[-1][1] if shells else b"", since, until)
     return sorted([*reading.rule_sets(shells), *reading.replicas(), *reading.findings()], key=_place)
+
+
+def rule_set_at(connection: Connection, at: datetime) -> int | None:
+    """Return the rule set that evaluated a poll; None where it is not recorded."""
+    rows = _rows_between(connection, fleet_span, at, at)
+    bodies = read_bodies(connection, [row["body"] for row in rows[-1:]])
+    return next((from_json(content).get("rule_set") for content in bodies.values()), None)
 
 
 class _Reading:
@@ -59,25 +79,30 @@ class _Reading:
 
     def replicas(self) -> Iterator[Event]:
         """Yield what happened to replicas; those with the same change at the same poll are one event."""
-        grouped: dict[tuple[datetime, _Change], list[tuple[str, str]]] = defaultdict(list)
-        measured: dict[tuple[datetime, _Change], list[tuple[Row, Row]]] = defaultdict(list)
-        for at, change, row, then in self._replica_changes():
-            grouped[at, change].append((row["address"], row["name"]))
-            if then is not None and then["process"] != row["process"]:
-                measured[at, change].append((then, row))
-        settings = self._setting_changes({change.documents for _, change in grouped if change.documents})
-        tokens = self._tokens(measured)
-        for (at, change), members in grouped.items():
-            kind, changes = change.kind, settings.get(change.documents, ()) if change.documents else ()
-            amounts = tokens.get((at, change))
-            if kind is EventKind.CAPACITY and amounts is None:
+        found = list(self._replica_changes())
+        settings = self._setting_changes({each.documents for _, each, _, _ in found if each.documents})
+        grouped: dict[_Same, list[tuple[Row, Row | None]]] = defaultdict(list)
+        for at, each, row, then in found:
+            changes = settings.get(each.documents, ()) if each.documents else ()
+            grouped[_Same(at, each._replace(documents=None), changes)].append((row, then))
+        tokens = self._tokens(grouped)
+        for same, members in grouped.items():
+            at, change, changes = same
+            # Without changes: the same settings, reported in another way, and other facts of the process.
+            if (change.kind is EventKind.CAPACITY and same not in tokens) or (
+                change.kind is EventKind.SETTINGS and not changes
+            ):
                 continue
-            if kind is EventKind.SETTINGS and not changes:
-                continue  # the same settings, spelled or reported in another way
-            pools = () if change.pool is None else (change.pool,)
-            texts = {"before": change.before, "now": change.now}
-            found = self._event(kind, at, pools=pools, replicas=tuple(sorted(members)), changes=changes, **texts)
-            yield found._replace(tokens=amounts)
+            yield self._event(
+                change.kind,
+                at,
+                pools=() if change.pool is None else (change.pool,),
+                replicas=tuple(sorted((row["address"], row["name"]) for row, _ in members)),
+                changes=changes,
+                before=change.before,
+                now=change.now,
+                tokens=tokens.get(same),
+            )
 
     def _replica_changes(self) -> Iterator[tuple[datetime, _Change, Row, Row | None]]:
         """Yield, of each replica, when what changed, with its span and the one before."""
@@ -123,25 +148,28 @@ class _Reading:
         contents = {document: read[key] for document, key in bodies.items()}
         return read_parts(self._shell, self._until, documents=contents).documents if contents else {}
 
-    def _tokens(
-        self, measured: Mapping[tuple[datetime, _Change], Sequence[tuple[Row, Row]]]
-    ) -> dict[tuple[datetime, _Change], tuple[int, int]]:
+    def _tokens(self, grouped: Mapping[_Same, Sequence[tuple[Row, Row | None]]]) -> dict[_Same, tuple[int, int]]:
         """Return the KV tokens before and after of changes where they clearly differ; of too many restarts none."""
-        rows = {row["id"]: row for pairs in measured.values() for pair in pairs for row in pair}
-        if not 0 < len(rows) <= MOST_MEASURED:
+        pairs = {
+            same: [(then, row) for row, then in members if then is not None and then["process"] != row["process"]]
+            for same, members in grouped.items()
+        }
+        rows = {row["id"]: row for each in pairs.values() for pair in each for row in pair}
+        if len(rows) > MOST_MEASURED:
             return {}
         stored = stored_replicas(self._connection, list(rows.values()))
-        read = read_parts(self._shell, self._until, stored).replicas
+        # One by one: a fleet has a replica once.
+        read = [read_parts(self._shell, self._until, [each]).replicas[0] for each in stored]
         tokens = {
             key: sum(engine.kv_cache_size_tokens or 0 for engine in one.adding_engines)
             for key, one in zip(rows, read, strict=True)
         }
         sums = {
-            change: (sum(tokens[then["id"]] for then, _ in pairs), sum(tokens[row["id"]] for _, row in pairs))
-            for change, pairs in measured.items()
-            if all(tokens[row["id"]] for pair in pairs for row in pair)
+            same: (sum(tokens[then["id"]] for then, _ in each), sum(tokens[row["id"]] for _, row in each))
+            for same, each in pairs.items()
+            if all(tokens[row["id"]] for pair in each for row in pair)
         }
-        return {change: both for change, both in sums.items() if is_beyond(*both)}
+        return {same: both for same, both in sums.items() if is_beyond(*both)}
 
     def findings(self) -> Iterator[Event]:
         """Yield findings that began, ended, or changed their severity or suppression."""

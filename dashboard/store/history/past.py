@@ -4,7 +4,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import PastTime
@@ -13,6 +13,8 @@ from dashboard.garbage import uncollected
 from dashboard.store.history.database import Database
 from dashboard.store.history.reader import HistoryReader, Moment
 from dashboard.store.history.schema import EPOCH, MICROSECOND
+
+LATEST = datetime.max.replace(tzinfo=UTC)
 
 
 class PastFleets:
@@ -24,7 +26,8 @@ class PastFleets:
         self._most = most
         self._reader: HistoryReader | None = None
         self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[datetime, PastTime], Moment] = OrderedDict()
+        self._known: OrderedDict[tuple[datetime, PastTime], Moment] = OrderedDict()  # by poll and time
+        self._settled: dict[datetime, tuple[datetime, PastTime]] = {}  # times before the last poll: no poll can come
 
     def reader(self) -> HistoryReader:
         """Return the reader; raise HistoryError where the options name no database."""
@@ -38,17 +41,25 @@ class PastFleets:
         where there was no poll yet, and where the history cannot be read.
         """
         with self._lock:
-            reader = self._opened()
-            polled_at, gap = reader.poll_at(end_of_second(time))
-            key = polled_at, PastTime(time, gap)
-            if key not in self._known:
-                fleet = self._read(reader, polled_at)
-                generation = -((polled_at - EPOCH) // MICROSECOND + (time - EPOCH) // MICROSECOND)
-                self._known[key] = Moment(replace(fleet, generation=generation, past=key[1]), gap)
+            key = self._settled.get(time) or self._look_up(time)
             self._known.move_to_end(key)
-            while len(self._known) > self._most:
-                self._known.popitem(last=False)
             return self._known[key]
+
+    def _look_up(self, time: datetime) -> tuple[datetime, PastTime]:
+        """Read the fleet of a time, unless that of its poll is known; return its key."""
+        reader = self._opened()
+        polled_at, gap = reader.poll_at(end_of_second(time))
+        key = polled_at, PastTime(time, gap)
+        if key not in self._known:
+            fleet = self._read(reader, polled_at)
+            generation = -((polled_at - EPOCH) // MICROSECOND + (time - EPOCH) // MICROSECOND)
+            self._known[key] = Moment(replace(fleet, generation=generation, past=key[1]), gap)
+        while len(self._known) > self._most:
+            (_, dropped), _ = self._known.popitem(last=False)
+            self._settled.pop(dropped.at, None)
+        if reader.poll_at(LATEST)[0] > end_of_second(time):
+            self._settled[time] = key
+        return key
 
     def _opened(self) -> HistoryReader:
         if self._reader is None:

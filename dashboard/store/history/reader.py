@@ -17,7 +17,7 @@ from dashboard.fleet.formatting import iso, setting_text
 from dashboard.fleet.sightings import Sightings
 from dashboard.store.history.bodies import read_bodies, stored_replicas
 from dashboard.store.history.database import Database
-from dashboard.store.history.events import read_events, sorted_events
+from dashboard.store.history.events import read_events, rule_set_at, sorted_events
 from dashboard.store.history.lasting import SIGHTING, key_of, sighting_of
 from dashboard.store.history.parts import BATCH, read_notes, read_parts
 from dashboard.store.history.schema import (
@@ -148,6 +148,12 @@ class HistoryReader:
             for (end, due), begin in between
             if (begin if begin is not None else until) > max(due, since)
         )
+
+    def rule_set_at(self, time: datetime) -> int | None:
+        """Return the rule set that evaluated the last poll at a time; None where it is not recorded."""
+        with self._database.read() as connection, connection.begin():
+            at, _ = self._poll_at(connection, time)
+            return rule_set_at(connection, at)
 
     def events(self, since: datetime, until: datetime) -> tuple[Event, ...]:
         """Return what happened after one time, until another one, gaps among it; the first event first."""

@@ -1,4 +1,4 @@
-"""Changes: what changed between two snapshots, or since one of them."""
+"""Changes: what changed between two fleets: snapshots, past times, or the live fleet."""
 
 import streamlit as st
 
@@ -6,5 +6,5 @@ from dashboard.web import changes_page, changes_sides
 
 head = st.container()
 sides = changes_sides.settled()
-changes_page.choose(sides)
-changes_page.draw_changes(sides, head)
+wanted = changes_page.choose(sides)
+changes_page.draw_changes(sides, wanted, head)

@@ -38,7 +38,7 @@ with st.container(key="controls", horizontal=True, vertical_alignment="bottom", 
     st.download_button(
         "CSV",
         data=lambda: matrix_csv(found.matrix, found.notes, names),
-        file_name=f"{links.make_file_name(fleet.name, name)}.csv",
+        file_name=f"{links.make_file_name(fleet.name, name, *pages.choices_of(fleet).values())}.csv",
         mime="text/csv",
         on_click="ignore",
         help="What the table shows, values uncut.",

@@ -22,7 +22,7 @@ shown = chosen_rows(rows, choice)
 controls.download_button(
     "CSV",
     lambda: to_table_csv(replicas_data(shown), view.context),
-    file_name="replicas.csv",
+    file_name=f"{links.make_file_name('replicas', *pages.choices_of(fleet).values())}.csv",
     mime="text/csv",
     on_click="ignore",
 )

@@ -110,7 +110,8 @@ def test_both_selections_follow_the_url_after_a_rename(kept: Kept, page: str) ->
     service.snapshots().rename(kept.before, "Monday")
     rerun(app)
 
-    shown = [(each.proto.set_value, each.proto.raw_value) for each in app.selectbox]
+    sides = [app.selectbox(key=f"{page}_side_{name}") for name in ("from", "to")]
+    shown = [(each.proto.set_value, each.proto.raw_value) for each in sides]
     assert shown == [(True, f"Monday · 2026-02-23T11:42:13Z · {kept.before[:10]}"), (True, "prod-eu now")]
 
 

@@ -1,0 +1,74 @@
+"""Changes of one pool, one setting or one replica: what is compared, and what happened in between."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple
+
+from dashboard.analysis.assembly import Fleet, only_pool
+from dashboard.analysis.changes.events import Event, EventKind
+from dashboard.fleet import Document
+from dashboard.rules.findings import Finding
+
+
+class ChangeFilter(NamedTuple):
+    """What is wanted: a pool, settings whose path has a text, a replica by its id or name; empty for all."""
+
+    pool: str = ""
+    path: str = ""
+    replica: str = ""
+
+
+ALL_CHANGES = ChangeFilter()
+
+
+def filter_fleet(fleet: Fleet, wanted: ChangeFilter) -> Fleet:
+    """Return the wanted part of a fleet, to be compared; a path leaves every replica."""
+    if wanted.pool:
+        fleet = only_pool(fleet, wanted.pool)
+    if wanted.path:
+        documents = {key: _only_paths(each, wanted.path) for key, each in fleet.documents.items()}
+        fleet = replace(fleet, documents=documents)
+    ids = {each.id for each in fleet.replicas if wanted.replica in {each.id, each.name, ""}}
+    found, suppressed = (
+        tuple(part for each in listed if (part := _part_of(each, wanted, ids)))
+        for listed in (fleet.inspection.findings, fleet.inspection.suppressed)
+    )
+    inspection = replace(fleet.inspection, findings=found, suppressed=suppressed)
+    replicas = tuple(each for each in fleet.replicas if each.id in ids)
+    return replace(fleet, replicas=replicas, inspection=inspection)
+
+
+def filter_events(events: Iterable[Event], wanted: ChangeFilter, findings: Iterable[Finding]) -> tuple[Event, ...]:
+    """Return the wanted events; a gap and another rule set concern every pool, setting and replica.
+
+    `findings` are those of both ends. Of other findings neither paths nor replicas are recorded: a filter by these
+    leaves them out.
+    """
+    known = {each.fingerprint: each for each in findings}
+    return tuple(each for each in events if _is_wanted(each, wanted, known.get(each.fingerprint)))
+
+
+def _only_paths(document: Document, path: str) -> Document:
+    return replace(document, settings={name: each for name, each in document.settings.items() if path in name})
+
+
+def _part_of(finding: Finding, wanted: ChangeFilter, ids: set[str]) -> Finding | None:
+    """Return a finding on the wanted replicas only; None where it is on another setting or on none of them."""
+    if wanted.path and not any(wanted.path in each for each in finding.paths):
+        return None
+    if not wanted.replica:
+        return finding
+    own = tuple(each for each in finding.replicas if each in ids)
+    return replace(finding, replicas=own) if own else None
+
+
+def _is_wanted(event: Event, wanted: ChangeFilter, finding: Finding | None) -> bool:
+    if event.kind in {EventKind.GAP, EventKind.RULES}:
+        return True
+    paths = finding.paths if finding else [each.path for each in event.changes]
+    names = set(finding.replicas) if finding else {text for pair in event.replicas for text in pair}
+    return (
+        (not wanted.pool or wanted.pool in event.pools)
+        and (not wanted.path or any(wanted.path in path for path in paths))
+        and (not wanted.replica or wanted.replica in names)
+    )

@@ -1,0 +1,46 @@
+"""A history of four polls: one replica restarts with another block size and back, another one is added, then a gap."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from dashboard import service
+from dashboard.analysis.assembly import Fleet
+from dashboard.store.history.database import Database
+from dashboard.store.history.writer import HistoryWriter
+from dashboard.store.packing import content_of, opened_clean
+from tests.analysis.changes.sides import NEW, chat, fleet
+from tests.builders import NOW, POLLED_AT
+
+HOUR = timedelta(hours=1)
+# Polls. At three hours ago all are alike; at two chat-04 differs; at one it does not, and chat-05 is there.
+FIRST, ODD, MENDED, LAST = (POLLED_AT - ago * HOUR for ago in (3, 2, 1, 0))
+DUE = {FIRST: 2 * HOUR, ODD: 2 * HOUR, MENDED: timedelta(minutes=5), LAST: timedelta(minutes=5)}
+GAP_ENDS = "2026-03-02T10:42:05Z", "2026-03-02T11:42:05Z"
+
+
+def fleet_at(time: datetime) -> Fleet:
+    """The fleet of one of the polls, spelled as it is read back."""
+    fourth = {
+        FIRST: chat(1, first=4),
+        ODD: chat(1, NEW, first=4, started_at=ODD - timedelta(minutes=4)),
+        MENDED: [*chat(1, first=4, started_at=MENDED - timedelta(minutes=4)), *chat(1, first=5, started_at=MENDED)],
+    }
+    fourth[LAST] = fourth[MENDED]
+    return opened_clean(content_of(fleet(*chat(3), *fourth[time], polled_at=time)))
+
+
+def recorded(folder: Path) -> Database:
+    """Record the polls in a folder."""
+    database = Database(f"sqlite:///{folder / 'history.db'}")
+    writer = HistoryWriter(database)
+    for time, due in DUE.items():
+        writer.record(fleet_at(time), time + due)
+    writer.close()
+    return database
+
+
+def show_with_history(folder: Path) -> Database:
+    """Make the last fleet the live one, with a history and no snapshots."""
+    database = recorded(folder)
+    service.put(fleet_at(LAST), NOW, folder / "kept", history=database)
+    return database

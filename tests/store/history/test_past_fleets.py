@@ -1,0 +1,119 @@
+"""Fleets of past times: the last few stay in memory, and several sessions may open them at once."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from dashboard import service
+from dashboard.config import Options
+from dashboard.errors import HistoryError
+from dashboard.fleet import Gap, PastTime
+from dashboard.store.history.past import PastFleets
+from tests import builders
+from tests.builders import NOW
+from tests.past_fleets import FIRST, LAST, MENDED, ODD, fleet_at, recorded, show_with_history
+from tests.store.history.recorded import Recorded, shown
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def past(tmp_path: Path) -> PastFleets:
+    database = recorded(tmp_path)
+    return PastFleets(lambda: database, most=2)
+
+
+def test_a_past_fleet_is_that_of_the_last_poll_and_has_its_time(past: PastFleets) -> None:
+    moment = past.at(ODD + MINUTE)
+
+    assert moment.fleet.polled_at == ODD
+    assert moment.fleet.past == PastTime(ODD + MINUTE, None)
+    assert {each.rule for each in moment.fleet.inspection.findings} >= {"RT-01"}
+
+
+def test_a_time_in_a_gap_has_the_poll_before_it_and_the_gap(past: PastFleets) -> None:
+    moment = past.at(MENDED + 20 * MINUTE)
+
+    assert moment.fleet.polled_at == MENDED
+    assert moment.gap == Gap(MENDED, LAST)
+    assert moment.fleet.past == PastTime(MENDED + 20 * MINUTE, Gap(MENDED, LAST))
+
+
+def test_a_time_without_fractions_means_the_whole_second(tmp_path: Path) -> None:
+    """Pages write the time of a poll without them: its link opens that poll."""
+    history = Recorded(tmp_path)
+    history.record(fleet_at(FIRST))
+    history.record(replace(fleet_at(ODD), polled_at=ODD + timedelta(microseconds=300)))
+    history.writer.close()
+
+    assert PastFleets(lambda: history.database, most=1).at(ODD).fleet.polled_at == ODD + timedelta(microseconds=300)
+
+
+def test_the_last_few_stay_in_memory(past: PastFleets) -> None:
+    first = past.at(ODD)
+
+    assert past.at(ODD) is first
+    past.at(FIRST)
+    past.at(MENDED)
+    assert past.at(ODD) is not first
+
+
+def test_another_time_of_the_same_poll_is_another_page_with_the_same_content(past: PastFleets) -> None:
+    one, other = (past.at(ODD + minutes * MINUTE).fleet for minutes in (1, 2))
+
+    assert one.generation != other.generation
+    assert one.replicas is other.replicas
+    assert one.generation < 0
+
+
+def test_a_later_poll_is_seen_at_the_same_time(tmp_path: Path) -> None:
+    """At a time after the last poll the next one may still come."""
+    history = Recorded(tmp_path)
+    history.record(fleet_at(FIRST))
+    past = PastFleets(lambda: history.database, most=2)
+    assert past.at(ODD).fleet.polled_at == FIRST
+
+    history.record(fleet_at(ODD))
+    assert past.at(ODD).fleet.polled_at == ODD
+
+
+def test_sessions_may_open_different_times_at_once(past: PastFleets) -> None:
+    times = [ODD, FIRST, MENDED, LAST] * 8
+    with ThreadPoolExecutor(8) as threads:
+        fleets = list(threads.map(lambda time: past.at(time).fleet, times))
+
+    assert [each.polled_at for each in fleets] == times
+    expected = {time: shown(fleet_at(time))["replicas"] for time in set(times)}
+    assert all(len(shown(each)["replicas"]) == len(expected[each.polled_at]) for each in fleets if each.polled_at)
+
+
+def test_the_service_opens_the_past_and_says_why_it_cannot(tmp_path: Path) -> None:
+    show_with_history(tmp_path)
+    assert service.history() is not None
+    assert service.past(ODD).fleet.polled_at == ODD
+    with pytest.raises(HistoryError, match=r"^2026-03-02T11:43Z is in the future"):
+        service.past(NOW.replace(minute=43, second=0))
+    with pytest.raises(
+        HistoryError, match=r"The history has no poll at .* or before; the first one is of 2026-03-02T08"
+    ):
+        service.past(FIRST - MINUTE)
+
+    service.put(builders.story(), NOW)
+    assert service.history() is None
+    with pytest.raises(HistoryError, match=r"keeps no history: see history\.enabled in fleet\.yaml"):
+        service.past(ODD)
+
+
+@pytest.mark.usefixtures("working_folder")
+def test_a_history_without_a_database_is_none_and_its_reason_is_that_of_a_past_time() -> None:
+    service.start(Options.model_validate({"history": {"enabled": True, "url_env": "NO_SUCH_VARIABLE"}}))
+    try:
+        assert service.history() is None
+        with pytest.raises(HistoryError, match=r"^The variable NO_SUCH_VARIABLE of history.url_env is not set\.$"):
+            service.past(ODD)
+    finally:
+        service.stop()
+    assert service.history() is None

@@ -1,0 +1,220 @@
+"""`diff`, `check --since` and `report --since` read the history: a database, or the API of a dashboard."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import uvicorn
+import yaml
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from dashboard import service
+from dashboard.config import load_options
+from dashboard.demo import default_fleet, in_thread, targets
+from dashboard.rules.catalogue import ALL_RULES, RULE_SET
+from dashboard.service import utc_now
+from dashboard.sources.discovery import discover_once
+from dashboard.store.history.recording import Recorder
+from dashboard.web import server
+from tests.commands import BLOCK_SIZE_FAILS, assert_wrong_usage, last_line, run
+from tests.past_fleets import LAST, ODD, fleet_at, recorded, show_with_history
+from tests.saved_fleets import saved
+from tests.serving import free_port, wait_for
+
+NINE, TEN, ELEVEN = (f"2026-03-02T{hour}:00Z" for hour in ("09", "10", "11"))
+GAP = "No poll was recorded between 2026-03-02T10:42:05Z and 2026-03-02T11:42:05Z: the fleet may have changed."
+FEW = 4  # the fourth cuts blocks of 32 tokens, the others of 16
+
+
+@contextmanager
+def serving(routes: list[Route]) -> Iterator[str]:
+    """Serve the routes of a dashboard from this process."""
+    port = free_port()
+    running = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), port=port, log_level="error"))
+    thread = threading.Thread(target=running.run, daemon=True)
+    thread.start()
+    try:
+        wait_for(lambda: running.started)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        running.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(params=["database", "options", "api"])
+def source(request: pytest.FixtureRequest, working_folder: Path) -> Iterator[list[str]]:
+    """The arguments of a command that name the history: none where it is that of the options."""
+    (working_folder / "fleet.yaml").write_text("name: prod-eu\n")
+    if request.param == "api":
+        show_with_history(working_folder)
+        with serving(server.routes()) as url:
+            yield ["--history", f"{url}/"]
+        service.stop()
+    elif request.param == "options":
+        (working_folder / "snapshots").mkdir()
+        recorded(working_folder / "snapshots")
+        yield []
+    else:
+        recorded(working_folder)
+        yield ["--history", "sqlite:///history.db"]
+
+
+def test_diff_compares_two_times(source: list[str]) -> None:
+    done = run("diff", NINE, TEN, *source)
+
+    assert done.exit_code == 1
+    assert "block_size 16 -> 32" in last_line(done)
+    assert "2026-03-02T09:00Z" in done.stdout
+
+
+def test_diff_compares_a_time_with_the_newest_poll_of_the_history(source: list[str]) -> None:
+    """Nothing is polled: the options have no targets."""
+    done = run("diff", "2026-03-02 10:00", "live", *source)
+
+    assert done.exit_code == 1
+    assert "1 finding fixed" in last_line(done)
+    assert "block_size 32 -> 16" in last_line(done)
+
+
+def test_a_time_in_a_gap_is_named(source: list[str]) -> None:
+    assert GAP in run("diff", ELEVEN, "live", *source).stderr
+
+
+def test_a_saved_fleet_is_compared_with_a_time(source: list[str]) -> None:
+    Path("now.json").write_bytes(saved(fleet_at(LAST)))
+
+    assert run("diff", ELEVEN, "now.json", *source).exit_code == 0
+    assert run("diff", TEN, "now.json", *source).exit_code == 1
+
+
+def test_what_came_within_the_period_fails_and_what_was_there_before_does_not(source: list[str]) -> None:
+    new = run("check", "--snapshot", TEN, "--since", "30m", "--fail-on", "warning", *source)
+
+    assert new.exit_code == 1
+    assert last_line(new).startswith("exit 1: 1 critical finding (RT-01 in chat)")
+    assert "CO-14" not in new.stdout
+    assert "1 finding left out: there before 2026-03-02T09:12:05Z." in new.stderr
+
+
+def test_a_period_without_new_findings_passes(source: list[str]) -> None:
+    done = run("check", "--snapshot", ELEVEN, "--since", TEN, "--fail-on", "warning", *source)
+
+    assert done.exit_code == 0, done.stderr
+    assert last_line(done).startswith("exit 0: no findings; 5 of 5 answered")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["diff", "2026-03-02T08:00Z", "live"], "exit 2: The history has no poll at 2026-03-02T08:00:00Z or before; "),
+        (["diff", "2999-01-01", "live"], "exit 2: 2999-01-01T00:00Z is in the future."),
+        (["check", "--snapshot", TEN, "--since", "7d"], "exit 2: The history has no poll at 2026-02-23T09:42:05Z or b"),
+        (
+            ["check", "--snapshot", ELEVEN, "--since", ELEVEN],
+            "exit 2: The history has no poll since 2026-03-02T11:00Z.",
+        ),
+        (
+            ["report", "--snapshot", TEN, "--since", "7d"],
+            "exit 2: The history has no poll at 2026-02-23T09:42:05Z or b",
+        ),
+    ],
+)
+def test_a_range_that_the_history_does_not_cover_ends_with_2(source: list[str], arguments: list[str], why: str) -> None:
+    done = run(*arguments, *source)
+
+    assert done.exit_code == 2
+    assert last_line(done).startswith(why)
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["diff", "2026-99-01", "live"], "2026-99-01: not a time; write 2026-11-22T14:00Z."),
+        (["check", "--snapshot", TEN, "--since", "yesterday"], "--since yesterday: not a period of at most 3650 days"),
+        (["check", "--snapshot", TEN, "--since", "2026-13-01"], "--since 2026-13-01: not a time; write"),
+        (["check", "--since", "24h", "--baseline", "x.yaml"], "--since cannot be combined with --baseline"),
+        (["report", "--snapshot", TEN, "--since", "24x"], "--since 24x: No such file or directory"),
+    ],
+)
+def test_wrong_usage_is_one_sentence(source: list[str], arguments: list[str], why: str) -> None:
+    assert_wrong_usage(run(*arguments, *source), why)
+
+
+@pytest.mark.parametrize("since", ["40m", NINE])
+def test_a_report_has_what_changed_since(source: list[str], since: str) -> None:
+    done = run("report", "--snapshot", TEN, "--since", since, "--format", "markdown", *source)
+
+    assert done.exit_code == 0, done.stderr
+    assert "New since 2026-03-02T09:0" in done.stdout
+    assert "Compared with 2026-03-02T09:0" in done.stdout
+    assert "block_size" in done.stdout.partition("New since")[2].partition("## Findings")[0]
+
+
+@pytest.mark.usefixtures("working_folder")
+def test_without_a_history_there_is_one_sentence() -> None:
+    Path("fleet.yaml").write_text("name: prod-eu\n")
+    for history, why in {
+        "sqlite:///none.db": "There is no history none.db: a dashboard records it while it polls.",
+        "mysql://db/fleet": "The URL of the history",
+        "http://127.0.0.1:1": "127.0.0.1:1",
+    }.items():
+        done = run("diff", TEN, "live", "--history", history)
+        assert done.exit_code == 2
+        assert why in last_line(done)
+    assert "There is no history history.db" in last_line(run("diff", TEN, "live"))
+
+
+@pytest.mark.usefixtures("working_folder")
+@pytest.mark.parametrize("body", ["<html>", '{"a": 1}', "[]", "null"])
+def test_another_server_is_no_dashboard(body: str) -> None:
+    Path("fleet.yaml").write_text("name: prod-eu\n")
+    with serving([Route("/api/v1/{name}", lambda _: PlainTextResponse(body))]) as url:
+        done = run("diff", TEN, "live", "--history", url)
+
+    assert done.exit_code == 2
+    assert "is no dashboard of this version" in last_line(done)
+
+
+@pytest.mark.usefixtures("working_folder")
+def test_the_history_of_another_fleet_decides_nothing() -> None:
+    Path("fleet.yaml").write_text("name: other\n")
+    recorded(Path())
+    Path("now.json").write_bytes(saved(replace(fleet_at(ODD), name="other")))
+    done = run("check", "--snapshot", "now.json", "--since", "30m", "--history", "sqlite:///history.db")
+
+    assert done.exit_code == 2
+    assert last_line(done) == "exit 2: The history is that of prod-eu, not of other."
+
+
+def test_a_check_of_polled_replicas_fails_on_the_new_finding_alone(
+    working_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last replica came after the last recorded poll, with another block size."""
+    off = {rule.id: {"enabled": False} for rule in ALL_RULES if rule.id != "RT-01"}
+    with in_thread(default_fleet(FEW)) as demo:
+        entries = [{"url": each["targets"][0], "labels": each["labels"]} for each in targets(demo.fleet, demo.port)]
+        written = {"name": "mine", "rules": off, "history": {"enabled": True}, "targets": entries}
+        file = working_folder / "fleet.yaml"
+        file.write_text(yaml.safe_dump({**written, "targets": entries[:-1]}))
+        before = service.poll_once(load_options(file), discover_once(load_options(file)))
+        recorder = Recorder(load_options(file))
+        for age in (timedelta(hours=2), timedelta(seconds=1)):
+            polled_at = utc_now() - age
+            recorder.record(replace(before, polled_at=polled_at), polled_at + timedelta(hours=3))
+        recorder.close()
+        file.write_text(yaml.safe_dump(written))
+
+        new = run("check", "--since", "1h")
+        monkeypatch.setattr("dashboard.cli.check.RULE_SET", RULE_SET + 1)
+        first_evaluated = run("check", "--since", "1h")
+
+    assert (new.exit_code, last_line(new)) == (1, BLOCK_SIZE_FAILS)
+    assert first_evaluated.exit_code == 0, "a newer rule set makes no new problem"
+    assert "1 finding left out: there before" in first_evaluated.stderr

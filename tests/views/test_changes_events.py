@@ -1,0 +1,107 @@
+"""The list of what happened in between: when, what, where, and which values, in words."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from dashboard.analysis.changes.events import Event, EventKind, gap_event
+from dashboard.fleet import Gap
+from dashboard.fleet.pieces import to_plain
+from dashboard.views.blocks import Table, Tone
+from dashboard.views.changes_events import what_happened, when_text
+from tests.builders import HOSTILE, NOW
+
+BEFORE = NOW - timedelta(minutes=5)
+
+
+def event(kind: EventKind, **more: Any) -> Event:
+    return Event(kind, **{"at": NOW, "after": BEFORE, "pools": ("chat",), **more})
+
+
+def row_of(one: Event) -> tuple[list[str], Tone]:
+    """The texts of its row, and the tone of the change."""
+    table = what_happened([one], BEFORE, NOW).section.blocks[-1]
+    assert isinstance(table, Table)
+    (row,) = table.rows
+    return [to_plain(cell.pieces) or cell.text for cell in row], row[1].tone
+
+
+@pytest.mark.parametrize(
+    ("one", "texts", "tone"),
+    [
+        (event(EventKind.ADDED, replicas=(("id", "chat-1"),)), ["1 replica added", "chat", "chat-1", ""], Tone.PLAIN),
+        (
+            event(EventKind.STATE, replicas=(("a", "chat-1"), ("b", "chat-2")), before="up", now="down (timeout)"),
+            ["2 replicas changed state", "chat", "chat-1 and chat-2", "up -> down (timeout)"],
+            Tone.PLAIN,
+        ),
+        (
+            event(EventKind.CAPACITY, replicas=(("a", "chat-1"),), tokens=(1_200_000, 600_000)),
+            ["1 replica changed KV cache", "chat", "chat-1", "KV cache 1,200,000 -> 600,000 tokens"],
+            Tone.PLAIN,
+        ),
+        (
+            event(EventKind.FINDING_BEGAN, rule="RT-01", sentence="It is 32.", now="critical", is_new_rule_set=True),
+            [
+                "Finding began",
+                "chat",
+                "RT-01 block-size-differs: It is 32.",
+                "critical, evaluated by another rule set than before",
+            ],
+            Tone.CRITICAL,
+        ),
+        (
+            event(EventKind.FINDING_BEGAN, rule="RT-01", sentence="It is 32.", now="critical", is_suppressed=True),
+            ["Finding began", "chat", "RT-01 block-size-differs: It is 32.", "critical, suppressed"],
+            Tone.PLAIN,
+        ),
+        (
+            event(EventKind.FINDING_ENDED, rule="XX-99", sentence="Gone.", now="warning"),
+            ["Finding ended", "chat", "XX-99: Gone.", "warning"],
+            Tone.GOOD,
+        ),
+        (
+            event(EventKind.SEVERITY, rule="RT-01", sentence="It is 32.", before="critical", now="warning"),
+            ["Severity changed", "chat", "RT-01 block-size-differs: It is 32.", "critical -> warning"],
+            Tone.WARNING,
+        ),
+        (event(EventKind.RULES, pools=(), before="7", now="8"), ["Rule set 7 -> 8", "", "", ""], Tone.INFO),
+        (gap_event(Gap(BEFORE, None), NOW), ["No poll was recorded", "", "", ""], Tone.UNKNOWN),
+    ],
+    ids=["added", "state", "capacity", "began", "suppressed", "ended", "severity", "rules", "gap"],
+)
+def test_each_kind_is_a_row(one: Event, texts: list[str], tone: Tone) -> None:
+    assert row_of(one) == (["2026-03-02 between 11:37 and 11:42", *texts], tone)
+
+
+@pytest.mark.parametrize(
+    ("after", "text"),
+    [
+        (BEFORE, "2026-03-02 between 11:37 and 11:42"),
+        (NOW - timedelta(seconds=15), "2026-03-02 between 11:41:58 and 11:42:13"),
+        (NOW - timedelta(days=1), "2026-03-01 between 11:42 and 2026-03-02 11:42"),
+        (None, "2026-03-02 11:42"),
+    ],
+)
+def test_the_time_of_a_change_is_that_of_the_polls_around_it(after: Any, text: str) -> None:
+    assert when_text(event(EventKind.ADDED, after=after)) == text
+
+
+def test_the_head_counts_changes_and_gaps_apart() -> None:
+    found = what_happened([event(EventKind.ADDED), gap_event(Gap(BEFORE, NOW), NOW)], BEFORE, NOW)
+
+    assert (found.figure.value, found.figure.note, found.figure.tone) == ("1", "changes, 1 gap", Tone.UNKNOWN)
+    assert found.section.title == "In between (2)"
+
+
+def test_without_an_event_nothing_was_recorded() -> None:
+    (paragraph,) = what_happened([], BEFORE, NOW).section.blocks
+
+    assert "No change was recorded between 2026-03-02 11:37 and 2026-03-02 11:42 UTC" in str(paragraph)
+
+
+def test_foreign_names_stay_one_line() -> None:
+    texts, _ = row_of(event(EventKind.ADDED, pools=(HOSTILE,), replicas=(("x", HOSTILE),)))
+
+    assert not any("\n" in text for text in texts)
