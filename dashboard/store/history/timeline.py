@@ -44,7 +44,7 @@ from dashboard.store.history.schema import (
 NOTHING: ColumnElement[str] = literal_column("''")
 ONE: ColumnElement[int] = literal_column("1", BigInteger)
 MOST_ROWS = 2_000  # of marks: the newest
-MOST_DOCUMENTS = 300  # whose value of a setting is read; each takes 0.1 ms
+MOST_DOCUMENTS = 200  # whose value of a setting is read; each takes 0.1 ms
 NO_VALUE = SettingValue("null", State.ABSENT)
 SETTING_KEYS = {"value", "state", "source"}  # of a setting in a document
 _DECODER = json.JSONDecoder()
