@@ -19,12 +19,14 @@ from dashboard.render.pdf import to_pdf
 from dashboard.render.report_json import to_report_json
 from dashboard.render.sarif import to_sarif
 from dashboard.render.svg_chart import to_svg
+from dashboard.render.svg_timeline import draw_times
 from dashboard.render.terminal import to_terminal
 from dashboard.render.verdict import Verdict
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Chart, DifferenceTable, Entries, PlainBlock, Section, Table, View, flat_blocks
 from dashboard.views.check import check_view
 from dashboard.views.context import context_line
+from dashboard.views.time_chart import TimeChart
 
 _NEW_YEAR_1980 = (1980, 1, 1, 0, 0, 0)  # the first time that a zip file can hold: no clock, so the same bytes
 
@@ -92,8 +94,10 @@ def _tables_zip(view: View) -> bytes:
 
 
 def _charts_zip(view: View) -> bytes:
-    charts = (block for _, block in _blocks(view.parts) if isinstance(block, Chart))
-    return _zip({f"{each.name}.svg": to_svg(each, context=context_line(view.context)) for each in charts})
+    blocks, context = [block for _, block in _blocks(view.parts)], context_line(view.context)
+    charts = {f"{each.name}.svg": to_svg(each, context=context) for each in blocks if isinstance(each, Chart)}
+    times = {f"{each.name}.svg": draw_times(each, context=context) for each in blocks if isinstance(each, TimeChart)}
+    return _zip(charts | times)
 
 
 def _tables(report: View) -> Iterator[Table | DifferenceTable]:

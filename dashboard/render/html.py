@@ -15,6 +15,7 @@ from dashboard.fleet.formatting import HIDDEN, count, end_cut, visible
 from dashboard.fleet.pieces import Kind, Target, Text, to_plain
 from dashboard.render.matrix import cell_text, colour, is_cohort, row_mark
 from dashboard.render.svg_chart import to_svgs
+from dashboard.render.svg_timeline import draw_times
 from dashboard.views.blocks import (
     MOST_COLUMNS,
     Block,
@@ -30,6 +31,7 @@ from dashboard.views.blocks import (
 )
 from dashboard.views.glossary import TERMS
 from dashboard.views.since import short_pieces, since_text
+from dashboard.views.time_chart import TimeChart
 
 BLOCK_STYLES = Path(__file__).with_name("blocks.css").read_text(encoding="utf-8")
 LONGEST = 4_000  # characters of one text: a foreign value can be a megabyte
@@ -101,6 +103,8 @@ class HtmlWriter:
             return self._differences(block, under)
         if isinstance(block, Chart):
             return _chart(block, under)
+        if isinstance(block, TimeChart):
+            return _time_chart(block, under)
         if isinstance(block, Table):
             return self._call("table", block, under)
         return self._call(type(block).__name__.lower(), block)
@@ -235,6 +239,12 @@ def _chart(chart: Chart, under: str) -> Markup:
     more = Markup('<p class="foot">{} left out.</p>').format(count(chart.more, "more bar")) if chart.more else ""
     drawn = Markup("".join(to_svgs(chart)))  # noqa: S704  # every text in it is escaped
     return Markup('<figure class="chart">{}<div class="drawing">{}</div>{}</figure>').format(caption, drawn, more)
+
+
+def _time_chart(chart: TimeChart, under: str) -> Markup:
+    caption = "" if chart.title == under else Markup("<figcaption>{}</figcaption>").format(_clean(chart.title))
+    drawn = Markup(draw_times(chart))  # noqa: S704  # every text in it is escaped
+    return Markup('<figure class="chart">{}<div class="drawing times">{}</div></figure>').format(caption, drawn)
 
 
 def every_section(sections: Iterable[Section]) -> Iterator[Section]:

@@ -32,6 +32,7 @@ from dashboard.views.blocks import (
 )
 from dashboard.views.context import context_line
 from dashboard.views.since import since_cell
+from dashboard.views.time_chart import TimeChart
 
 MOST_CHARACTERS = 60_000  # GitHub refuses comments of more than 65,536
 LONGEST = 1000  # characters of one sentence
@@ -167,8 +168,8 @@ def _block(block: PlainBlock, under: str) -> _Written:
             return _Written(_captioned(block.caption, under, head, block.note), rows, "\n", "row", "rows")
         case DifferenceTable():
             return _differences(block, under)
-        case Chart():
-            return _chart(block, under)
+        case Chart() | TimeChart():
+            return _chart(block, under) if isinstance(block, Chart) else _Written("")  # tables have all of a timeline
         case _:
             assert_never(block)
 

@@ -36,6 +36,7 @@ from dashboard.views.blocks import (
     value_of,
 )
 from dashboard.views.context import Context, context_line
+from dashboard.views.time_chart import TimeChart
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -93,8 +94,9 @@ def _finite(attribute: str) -> Callable[[Any], float | None]:
 
 
 def _blocks(part: Section) -> tuple[Block, ...]:
-    """Return the blocks of a part; a table is the one for programs, where it has one."""
-    return tuple(block.data or block if isinstance(block, Table) else block for block in flat_blocks(part.blocks))
+    """Return the blocks of a part; a table is the one for programs, where it has one. Tables have all of a timeline."""
+    known = (block for block in flat_blocks(part.blocks) if not isinstance(block, TimeChart))
+    return tuple(block.data or block if isinstance(block, Table) else block for block in known)
 
 
 def _marks(table: Table) -> tuple[Mark, ...]:

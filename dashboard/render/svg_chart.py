@@ -2,48 +2,41 @@
 
 import math
 import sys
-import unicodedata
 from collections.abc import Iterable
 from dataclasses import replace
-from html import escape
 from typing import NamedTuple
 
-from dashboard.fleet.formatting import NOT_KNOWN, count, end_cut, middle_cut
-from dashboard.render.matrix import COHORT_COLOURS, colour
+from dashboard.fleet.formatting import NOT_KNOWN, count, middle_cut
+from dashboard.render.svg import (
+    COHORTS,
+    FONTS,
+    GROUND,
+    INK,
+    LINE,
+    LONGEST,
+    TONES,
+    WIDTH,
+    cut_text,
+    draw_sign,
+    fit,
+    hatched,
+    label,
+    num,
+    place_of,
+    widest,
+)
 from dashboard.views.blocks import Bar, Chart, Tone
 
-WIDTH = 1200  # of the drawing, in its own units; a page scales it
-LONGEST = 400  # characters of a text before it is cut to its place
-SHORTEST = 3  # characters: one on each side of the dots
 LONGEST_LABEL = 320.0
 LONGEST_MARK = 200.0
 MOST_DESCRIBED = 30  # bars that the description names; the rest is counted
 FEW = 26  # bars with wide rows; more have narrow ones
 MOST_ON_A_PAGE = 40  # bars of a landscape page, with room for a heading
 TICKS = 4  # at least, if the axis is long enough
-NARROW, BROAD = 0.62, 1.05  # em of a character in a wide sans serif; the second is East Asian or a symbol
-FONTS = "system-ui,'Segoe UI',Roboto,'Helvetica Neue','Noto Sans','Liberation Sans',Arial,sans-serif"
-COHORTS = ("#3566a8", "#8559b5", "#5f7080", "#2f7599", "#9a5fae", "#2c3f6b")
-INK, MUTE, LINE, GROUND = "#1f2933", "#5d6975", "#dde2e7", "#ffffff"
-TONES = {
-    Tone.CRITICAL: "#bf5300",
-    Tone.WARNING: "#e69f00",
-    Tone.INFO: "#0072b2",
-    Tone.GOOD: "#007f5c",
-    Tone.UNKNOWN: "#66717c",
-}
-_SIGNS = {
-    Tone.CRITICAL: "M3 0h4l3 3v4l-3 3h-4l-3-3v-4z",
-    Tone.WARNING: "M5 0l5 10h-10z",
-    Tone.INFO: "M5 0a5 5 0 1 0 .01 0z",
-    Tone.GOOD: "M0 6l1.5-1.5 2.5 2.5 4.500-6 1.500 1.200-6 7.800z",
-    Tone.UNKNOWN: "M5 1a4 4 0 1 0 .01 0z",
-}
 _SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _EXACT_BELOW, _BEYOND = 1e6, 1e15  # the second: no unit has a name there
 _WHOLE_FROM = 100
 _STEPS = (1, 2, 2.5, 5, 10)
-_HATCH = 7.0  # between two lines of an upper bound
 _GAP = 12.0
 
 
@@ -97,22 +90,22 @@ def _svg(chart: Chart, frame: _Frame, context: str | None) -> str:
     more = f"and {count(chart.more, 'more bar')}, not shown" if chart.more else ""
     below = [each for each in (more, context) if each] if context is not None else []
     height = bottom + 26 + 18 * len(below)
-    parts = [f"<title>{_text(chart.title)}</title><desc>{_text(described(chart), 10 * LONGEST)}</desc>"]
+    parts = [f"<title>{cut_text(chart.title)}</title><desc>{cut_text(described(chart), 10 * LONGEST)}</desc>"]
     if context is not None:
-        parts.append(f'<rect width="{WIDTH}" height="{_n(height)}" fill="{GROUND}"/>')
-        parts.append(_label(chart.title, 8, 22, _fit(chart.title, WIDTH - 16, 16), size=16, weight=True, css="ink"))
+        parts.append(f'<rect width="{WIDTH}" height="{num(height)}" fill="{GROUND}"/>')
+        parts.append(label(chart.title, 8, 22, fit(chart.title, WIDTH - 16, 16), size=16, weight=True, css="ink"))
     parts += [
         *_axis(chart, frame, bottom),
         *(_bar(bar, frame, frame.top + place * frame.sizes.row) for place, bar in enumerate(chart.bars)),
         *_median(chart, frame, bottom),
         *(
-            _label(each, 8, bottom + 42 + 18 * place, _fit(each, WIDTH - 16, 12), size=12)
+            label(each, 8, bottom + 42 + 18 * place, fit(each, WIDTH - 16, 12), size=12)
             for place, each in enumerate(below)
         ),
     ]
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {WIDTH} {_n(height)}" width="{WIDTH}" '
-        f'height="{_n(height)}" font-family="{FONTS}" font-size="{_n(frame.sizes.font)}" fill="{INK}">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {WIDTH} {num(height)}" width="{WIDTH}" '
+        f'height="{num(height)}" font-family="{FONTS}" font-size="{num(frame.sizes.font)}" fill="{INK}">'
         f"{''.join(parts)}</svg>"
     )
 
@@ -164,11 +157,11 @@ def _end(bar: Bar) -> float | None:
 def _frame(chart: Chart, above: float) -> _Frame:
     """Measure a chart; `above` is the space over its bars and over the name of its median."""
     sizes = _Sizes(24, 15, 13) if len(chart.bars) <= FEW else _Sizes(16, 11, 11)
-    labels = min(max((_width(bar.label, sizes.font) for bar in chart.bars), default=0), LONGEST_LABEL)
+    labels = min(max((widest(bar.label, sizes.font) for bar in chart.bars), default=0), LONGEST_LABEL)
     letters = 26.0 if any(bar.letter for bar in chart.bars) else 0.0
-    marks = min(max((_width(bar.mark, sizes.font) for bar in chart.bars), default=0), LONGEST_MARK)
+    marks = min(max((widest(bar.mark, sizes.font) for bar in chart.bars), default=0), LONGEST_MARK)
     signs = 16.0 if any(bar.tone is not Tone.PLAIN for bar in chart.bars) else 0.0
-    values = max((_width(bar_text(bar), sizes.font) for bar in chart.bars), default=0)
+    values = max((widest(bar_text(bar), sizes.font) for bar in chart.bars), default=0)
     begin = WIDTH - 8 - marks - signs
     known = [*map(_end, chart.bars), _known(chart.median)]
     return _Frame(
@@ -186,9 +179,9 @@ def _axis(chart: Chart, frame: _Frame, bottom: float) -> Iterable[str]:
     unit, name = next((each for each in _SCALES if frame.longest >= each[0]), (1.0, ""))
     for value in _ticks(frame.longest):
         x, words = frame.x(value), f"{value / unit:,.10g} {name}".strip() if value else "0"
-        yield f'<path class="rule" d="M{_n(x)} {_n(frame.top)}V{_n(bottom + 3)}" stroke="{LINE}"/>'
-        yield _label("", x, bottom + 17, words, size=12, anchor="middle")
-    yield _label("", frame.left - _GAP, bottom + 17, _fit(chart.unit, frame.left - _GAP, 12), size=12, anchor="end")
+        yield f'<path class="rule" d="M{num(x)} {num(frame.top)}V{num(bottom + 3)}" stroke="{LINE}"/>'
+        yield label("", x, bottom + 17, words, size=12, anchor="middle")
+    yield label("", frame.left - _GAP, bottom + 17, fit(chart.unit, frame.left - _GAP, 12), size=12, anchor="end")
 
 
 def _ticks(longest: float) -> list[float]:
@@ -207,39 +200,29 @@ def _bar(bar: Bar, frame: _Frame, y: float) -> str:
     end = frame.left - _GAP - (26 if bar.letter else 0)
     known = "ink" if value is not None else "mute"
     parts = [
-        _label(bar.label, end, base, _fit(bar.label, LONGEST_LABEL, sizes.font), anchor="end", css="ink"),
+        label(bar.label, end, base, fit(bar.label, LONGEST_LABEL, sizes.font), anchor="end", css="ink"),
         _letter(bar.letter, frame.left - _GAP - 20, y + (sizes.row - sizes.bar) / 2, sizes) if bar.letter else "",
         _drawn(bar, frame, y, value) if value is not None and _end(bar) is not None else "",
-        _label("", frame.values, base, bar_text(bar), anchor="end", css=known),
-        _sign(bar.tone, frame.marks, y + sizes.row / 2 - 5),
+        label("", frame.values, base, bar_text(bar), anchor="end", css=known),
+        draw_sign(bar.tone, frame.marks, y + sizes.row / 2 - 5),
     ]
     if bar.mark:
         x = frame.marks + (16 if bar.tone is not Tone.PLAIN else 0)
-        parts.append(_label(bar.mark, x, base, _fit(bar.mark, LONGEST_MARK, sizes.font), weight=True, css="ink"))
+        parts.append(label(bar.mark, x, base, fit(bar.mark, LONGEST_MARK, sizes.font), weight=True, css="ink"))
     return "".join(parts)
 
 
 def _drawn(bar: Bar, frame: _Frame, y: float, value: float) -> str:
     sizes, left, width = frame.sizes, frame.x(bar.start), max(frame.x(value) - frame.left, 0.5)
     top = y + (sizes.row - sizes.bar) / 2
-    place = _colour(bar.letter)
+    place = place_of(bar.letter)
     edge = f' stroke="{TONES[bar.tone]}" stroke-width="2.5"' if bar.tone is not Tone.PLAIN else ""
     faint = ' fill-opacity=".6"' if bar.is_at_most else ""
     rect = (
-        f'<rect class="f{place}" x="{_n(left)}" y="{_n(top)}" width="{_n(width)}" height="{_n(sizes.bar)}" '
+        f'<rect class="f{place}" x="{num(left)}" y="{num(top)}" width="{num(width)}" height="{num(sizes.bar)}" '
         f'rx="2" fill="{COHORTS[place]}"{faint}{edge}/>'
     )
-    return rect + (_hatched(left, top, width, sizes.bar) if bar.is_at_most else "")
-
-
-def _hatched(left: float, top: float, width: float, height: float) -> str:
-    """Draw the lines of an upper bound, each cut to its bar: a pattern would need a reference."""
-    lines = []
-    for number in range(1, int((width + height) / _HATCH) + 1):
-        at = number * _HATCH
-        x1, x2 = max(at - height, 0.0), min(at, width)
-        lines.append(f"M{_n(left + x1)} {_n(top + at - x1)}L{_n(left + x2)} {_n(top + at - x2)}")
-    return f'<path class="hatch" d="{"".join(lines)}" stroke="{GROUND}" stroke-width="1.5"/>' if lines else ""
+    return rect + (hatched(left, top, width, sizes.bar) if bar.is_at_most else "")
 
 
 def _median(chart: Chart, frame: _Frame, bottom: float) -> Iterable[str]:
@@ -247,75 +230,18 @@ def _median(chart: Chart, frame: _Frame, bottom: float) -> Iterable[str]:
     if median is None:
         return
     x, words = frame.x(median), f"median {amount(median)}"
-    half = _width(words, 12) / 2
+    half = widest(words, 12) / 2
     yield (
-        f'<path class="median" d="M{_n(x)} {_n(frame.top - 3)}V{_n(bottom)}" stroke="{INK}" stroke-width="1.2" '
+        f'<path class="median" d="M{num(x)} {num(frame.top - 3)}V{num(bottom)}" stroke="{INK}" stroke-width="1.2" '
         'stroke-dasharray="5 3"/>'
     )
-    yield _label("", min(max(x, half + 8), WIDTH - half - 8), frame.top - 8, words, size=12, anchor="middle", css="ink")
+    yield label("", min(max(x, half + 8), WIDTH - half - 8), frame.top - 8, words, size=12, anchor="middle", css="ink")
 
 
 def _letter(letter: str, x: float, y: float, sizes: _Sizes) -> str:
-    place = _colour(letter)
+    place = place_of(letter)
     return (
-        f'<rect class="c{place}" x="{_n(x)}" y="{_n(y - 1)}" width="20" height="{_n(sizes.bar + 2)}" rx="3" '
-        f'fill="{COHORTS[place]}"/><text x="{_n(x + 10)}" y="{_n(y + sizes.bar * 0.8)}" text-anchor="middle" '
-        f'font-size="{_n(sizes.bar * 0.75)}" font-weight="700" fill="#ffffff">{_text(letter, 3)}</text>'
+        f'<rect class="c{place}" x="{num(x)}" y="{num(y - 1)}" width="20" height="{num(sizes.bar + 2)}" rx="3" '
+        f'fill="{COHORTS[place]}"/><text x="{num(x + 10)}" y="{num(y + sizes.bar * 0.8)}" text-anchor="middle" '
+        f'font-size="{num(sizes.bar * 0.75)}" font-weight="700" fill="#ffffff">{cut_text(letter, 3)}</text>'
     )
-
-
-def _sign(tone: Tone, x: float, y: float) -> str:
-    if tone is Tone.PLAIN:
-        return ""
-    return f'<path class="{tone}" transform="translate({_n(x)} {_n(y)})" d="{_SIGNS[tone]}" fill="{TONES[tone]}"/>'
-
-
-def _label(
-    whole: str,
-    x: float,
-    y: float,
-    words: str,
-    *,
-    size: float = 0,
-    anchor: str = "",
-    weight: bool = False,
-    css: str = "mute",
-) -> str:
-    """Return text at a position; text that was cut has the whole of it as its title."""
-    more = f"<title>{_text(whole)}</title>" if whole and words != end_cut(whole, LONGEST) else ""
-    return (
-        f'<text class="{css}" x="{_n(x)}" y="{_n(y)}"'
-        + (f' font-size="{_n(size)}"' if size else "")
-        + (f' text-anchor="{anchor}"' if anchor else "")
-        + (' font-weight="650"' if weight else "")
-        + (f' fill="{MUTE}"' if css == "mute" else "")
-        + f">{more}{escape(words)}</text>"
-    )
-
-
-def _colour(letter: str) -> int:
-    return colour(letter) % COHORT_COLOURS if letter.isascii() and letter.isupper() and letter.isalpha() else 0
-
-
-def _fit(text: str, room: float, size: float) -> str:
-    """Cut a text in the middle until it surely fits."""
-    whole = end_cut(text, LONGEST)
-    length = max(min(len(whole), int(room / (size * NARROW))), SHORTEST)
-    while length > SHORTEST and _width(middle_cut(whole, length), size) > room:
-        length -= 1
-    return middle_cut(whole, length)
-
-
-def _width(text: str, size: float) -> float:
-    """Return the largest width that a text can have: no font is known here."""
-    broad = sum(unicodedata.east_asian_width(char) in "WF" or char in "%@MW…" for char in text[:LONGEST])
-    return size * (NARROW * (min(len(text), LONGEST) - broad) + BROAD * broad)
-
-
-def _text(text: str, longest: int = LONGEST) -> str:
-    return escape(end_cut(text, longest))
-
-
-def _n(number: float) -> str:
-    """Return a coordinate with at most one decimal."""
-    return f"{number:.1f}".removesuffix(".0")

@@ -13,6 +13,7 @@ from dashboard.compare import Matrix
 from dashboard.fleet.pieces import Piece, Style, Target, Text, to_plain
 from dashboard.fleet.sightings import Sighting
 from dashboard.views.context import Context
+from dashboard.views.time_chart import TimeChart
 
 MOST_COLUMNS = 24  # of a matrix; CSV has all
 
@@ -303,7 +304,7 @@ class Banner:
     close: Target
 
 
-PlainBlock = Paragraph | Figures | Entries | Table | DifferenceTable | Chart
+PlainBlock = Paragraph | Figures | Entries | Table | DifferenceTable | Chart | TimeChart
 Block = PlainBlock | Gauges | Columns | Banner
 
 

@@ -63,19 +63,20 @@ RULES = "rules"  # outcomes of rules to list
 FROM, TO = "from", "to"  # the two fleets of a comparison: the id of a snapshot, a time, or live
 MANAGE = "manage"  # the snapshot whose dialog is open
 CONVERGE = "converge"  # the target of a what-if
+RANGE = "range"  # of a timeline
 
 # Choices that a page reads; it ignores all others.
 KNOWN = {
-    OVERVIEW: {SORT},
+    OVERVIEW: {SORT, RANGE},
     FINDINGS: {SEARCH, POOL, SEVERITY, FAMILY, RULE, NEW, RULES, FINDING, SORT},
-    COMPARE: {POOL, CHOSEN, SHOW, SEARCH, SECTION, ORIGIN, REFERENCE, COLUMNS, PATH, COHORT, CONVERGE},
+    COMPARE: {POOL, CHOSEN, SHOW, SEARCH, SECTION, ORIGIN, REFERENCE, COLUMNS, PATH, COHORT, CONVERGE, RANGE},
     CAPACITY: {POOL, MEASURE, LENGTH, PER},
     REPLICAS: {SEARCH, POOL, STATE, VERSION, COHORTS, SEVERITY, SOURCE, SORT, COLUMNS},
-    SETTINGS: {SEARCH, PATH, POOL, VERSION, ROLE, LABEL},
+    SETTINGS: {SEARCH, PATH, POOL, VERSION, ROLE, LABEL, RANGE},
     STATUS: set(),
     SEARCH_PAGE: {SEARCH},
     HELP: {ABOUT},
-    REPLICA_PAGE: {REPLICA, TAB, SETTING, SECTION, SHOW},
+    REPLICA_PAGE: {REPLICA, TAB, SETTING, SECTION, SHOW, RANGE},
     REVIEW: {FROM, NEW, SORT},
     SNAPSHOTS: {SEARCH, MANAGE},
     CHANGES: {FROM, TO, POOL, PATH, REPLICA},

@@ -34,7 +34,7 @@ from dashboard.views.pool_comparison import (
 )
 from dashboard.views.router_table import router_section
 from dashboard.views.whatif import whatif_section
-from dashboard.web import draw, links, markup, matrix, state
+from dashboard.web import draw, links, markup, matrix, state, timeline
 from dashboard.web.state import shared
 
 MOST_REPLICA_COLUMNS = 12  # a larger pool is compared by cohorts only
@@ -270,11 +270,14 @@ def draw_dialog(fleet: Fleet, pool: Pool) -> None:
     path, letter = st.query_params.get(pages.PATH), st.query_params.get(pages.COHORT)
     cohort = next((cohort for cohort in pool.cohorts if cohort.letter == letter), None)
     if path:
-        st.dialog(markup.markdown_code(path), width="large", on_dismiss=close)(draw.draw_blocks)(
-            setting_blocks(fleet, pool, path, state.age_reference()), "dialog"
-        )
+        st.dialog(markup.markdown_code(path), width="large", on_dismiss=close)(_draw_setting)(fleet, pool, path)
     elif cohort:
         title = f"Cohort {cohort.letter} of {markup.markdown_code(pool.name)}"
         st.dialog(title, width="large", on_dismiss=close)(draw.draw_blocks)(
             cohort_blocks(fleet, pool, cohort, state.age_reference()), "dialog"
         )
+
+
+def _draw_setting(fleet: Fleet, pool: Pool, path: str) -> None:
+    draw.draw_blocks(setting_blocks(fleet, pool, path, state.age_reference()), "dialog")
+    timeline.draw_setting_of_pool(fleet, path, pool)

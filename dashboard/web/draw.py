@@ -49,6 +49,11 @@ def html_of(blocks: Iterable[Block]) -> str:
     return str(_writer().blocks(blocks))
 
 
+def folded_html(section: Section) -> str:
+    """Return a section of static blocks as HTML, folded where it is an aside."""
+    return str(_writer().sections([section]))
+
+
 def draw_head(view: View) -> None:
     """Draw the headline and the lead of a view."""
     st.html(markup.heading(markup.text(view.headline), markup.text(view.lead)))

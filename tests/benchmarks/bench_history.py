@@ -15,7 +15,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from dashboard.analysis.assembly import Fleet, assembled, inspected
+from dashboard.analysis.timeline import Period, Timeline
 from dashboard.fleet import Device, DeviceMemory, Document, Replica
+from dashboard.render.svg_timeline import draw_times
+from dashboard.views.pages import OVERVIEW
+from dashboard.views.time_chart import TimeChart
+from dashboard.views.timeline import here_at, pool_blocks
 from dashboard.vllm.merging import document_id
 from tests.benchmarks.bench_core import AT, DOCUMENTS, FEW, captured, fleet_of, snapshot
 from tests.benchmarks.table import Row, print_table
@@ -68,6 +73,18 @@ def main() -> int:
             _seconds(lambda minutes=minutes: history.reader.fleet_at(times[-1] + timedelta(minutes=minutes)))  # type: ignore[misc]
             for minutes in range(1, 6)
         )
+        period = Period(AT + timedelta(weeks=WEEKS) - timedelta(days=90), AT + timedelta(weeks=WEEKS))
+        one = fleet.replicas[0].id
+        timelines = [
+            min(_seconds(work) for _ in range(3))
+            for work in (
+                lambda: history.reader.timeline(period),
+                lambda: history.reader.replica_timeline(period, one),
+                lambda: history.reader.setting_timeline(period, MOST_SEQUENCES),
+            )
+        ]
+        found, names = history.reader.timeline(period), [each.name for each in fleet.pools]
+        drawing = min(_seconds(lambda: _drawn(fleet, found, names)) for _ in range(3))
     print(f"{FEW:,} replicas in {DOCUMENTS} documents of {len(next(iter(base.documents.values())).settings)} settings;")
     print(f"first poll {first:.2f} s, first fleet {opened:.2f} s, in the year {cold:.2f} s; {spans:,} spans\n")
     return print_table(
@@ -76,10 +93,19 @@ def main() -> int:
             Row("a poll in which 100 restarted, ms", max(changes) * 1e3, 200),
             Row("the fleet at a past time after the first, same week, ms", near * 1e3, 100),
             Row("the fleet of another week, every replica restarted, s", max(costs), 3),
+            Row("the timeline of 90 days, ms", timelines[0] * 1e3, 100),
+            Row("the timeline of a replica, ms", timelines[1] * 1e3, 100),
+            Row("the timeline of a setting, ms", timelines[2] * 1e3, 100),
+            Row("a timeline drawn, ms", drawing * 1e3, 50),
             Row("a year, MB", size / 1e6, 150),
             Row("memory of the writer, MB", writing / 1e6, 60),
         ]
     )
+
+
+def _drawn(fleet: Fleet, timeline: Timeline, names: list[str]) -> str:
+    chart = pool_blocks(fleet, timeline, names, here_at(OVERVIEW, "90d"))[0]
+    return draw_times(chart) if isinstance(chart, TimeChart) else ""
 
 
 def _as_polled(fleet: Fleet, number: int) -> Fleet:

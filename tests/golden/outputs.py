@@ -6,33 +6,41 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
 from dashboard.analysis.documents.findings import findings_json
 from dashboard.analysis.documents.fleet import fleet_json
+from dashboard.analysis.timeline import Period
 from dashboard.render.changes_json import changes_json
 from dashboard.render.export import Format, written
 from dashboard.render.github_annotations import to_github_annotations
 from dashboard.render.junit import to_junit
 from dashboard.render.markdown import to_markdown
 from dashboard.render.sarif import to_sarif
+from dashboard.render.svg_timeline import draw_times
 from dashboard.render.terminal import to_terminal
 from dashboard.render.verdict import verdict_of
 from dashboard.rules.findings import Severity
 from dashboard.views.changes import changes_report
 from dashboard.views.check import check_view
 from dashboard.views.context import context_of
+from dashboard.views.pages import OVERVIEW
 from dashboard.views.poll import poll_view
+from dashboard.views.time_chart import TimeChart
+from dashboard.views.timeline import here_at, pool_blocks
 from dashboard.web.share import OFFERED
 from tests.captured import capture
 from tests.e2e.frozen_store import fleet_before
 from tests.frozen import frozen_fleet
 from tests.page_runner import open_page
 from tests.saved_fleets import built_of_captures
+from tests.store.history.recorded import Recorded
+from tests.store.history.week import record_week
 
 if TYPE_CHECKING:
     from streamlit.testing.v1 import AppTest
@@ -54,6 +62,7 @@ def outputs(name: str) -> Iterator[tuple[str, str]]:
         fleet = frozen_fleet()
         yield from _documents(fleet)
         yield from _changes(fleet_before(), fleet)
+        yield "timeline.svg", _timeline(fleet)
     for page, choices in _addresses(fleet):
         yield from _page(fleet, page, choices)
 
@@ -76,6 +85,18 @@ def _changes(before: Fleet, after: Fleet) -> Iterator[tuple[str, str]]:
     yield "diff.json", _json(changes_json(changes))
     yield "diff.txt", to_terminal(report, width=COLUMNS, colour=False)
     yield "diff.md", to_markdown(report)
+
+
+def _timeline(fleet: Fleet) -> str:
+    assert fleet.polled_at is not None
+    with TemporaryDirectory() as folder:
+        history = Recorded(Path(folder))
+        record_week(history, fleet)
+        history.writer.close()
+        timeline = history.reader.timeline(Period(fleet.polled_at - timedelta(days=7), fleet.polled_at))
+    blocks = pool_blocks(fleet, timeline, [each.name for each in fleet.pools], here_at(OVERVIEW, "7d"))
+    (chart,) = (each for each in blocks if isinstance(each, TimeChart))
+    return draw_times(chart, context="golden").replace("><", ">\n<") + "\n"
 
 
 def _addresses(fleet: Fleet) -> Iterator[tuple[str, dict[str, str]]]:

@@ -10,9 +10,10 @@ from sqlalchemy import Connection, Table, or_, select
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.events import Event, gap_event
 from dashboard.analysis.documents.load import derive_saved
+from dashboard.analysis.timeline import Period, Timeline, bounded, merged, rollouts
 from dashboard.errors import HistoryError
 from dashboard.fleet import Document, Gap, Replica
-from dashboard.fleet.formatting import iso
+from dashboard.fleet.formatting import iso, setting_text
 from dashboard.fleet.sightings import Sightings
 from dashboard.fleet.times import EPOCH, MICROSECOND
 from dashboard.store.history.bodies import read_bodies, stored_replicas
@@ -30,7 +31,17 @@ from dashboard.store.history.schema import (
     replica_span,
     watch,
 )
+from dashboard.store.history.timeline import (
+    contradicts,
+    read_cohorts,
+    read_documents,
+    read_findings,
+    read_replica,
+    read_restarts,
+    read_values,
+)
 
+NOT_READ = "not read"  # the value of documents that are too many
 REPLICA_COLUMNS = ("id", "from_at", "document", "process", "answers", "observed_at", "times", *SIGHTING)
 
 
@@ -148,6 +159,34 @@ class HistoryReader:
         with self._database.read() as connection, connection.begin():
             found = read_events(connection, since, until)
         return sorted_events([*found, *(gap_event(each, until) for each in self.gaps(since, until))])
+
+    def timeline(self, period: Period, pool: str | None = None) -> Timeline:
+        """Return cohorts and marks of all pools, or of one; the key of a group is a document."""
+        with self._database.read() as connection, connection.begin():
+            groups = read_cohorts(connection, period, pool)
+            restarts = list(read_restarts(connection, period, pool))
+            findings = list(read_findings(connection, period, pool))
+            moves = rollouts(groups, lambda one, other: not contradicts(connection, one, other))
+        marks = bounded([*moves, *restarts, *findings], period)
+        return Timeline(period, tuple(groups), marks, self.gaps(*period))
+
+    def replica_timeline(self, period: Period, address: str) -> Timeline:
+        """Return state, version, document and restarts of a replica: see `read_replica`."""
+        with self._database.read() as connection, connection.begin():
+            groups = read_replica(connection, period, address)
+            restarts = bounded(read_restarts(connection, period, address=address), period)
+        return Timeline(period, tuple(groups), restarts, self.gaps(*period))
+
+    def setting_timeline(self, period: Period, path: str, pool: str | None = None) -> Timeline:
+        """Return how many replicas had which value of a setting; the key of a group is the text of the value."""
+        with self._database.read() as connection, connection.begin():
+            groups = read_documents(connection, period, pool)
+            largest = sorted(groups, key=lambda each: -each.weight)
+            values = read_values(connection, period.until, path, tuple(dict.fromkeys(each.key for each in largest)))
+        texts = {document: setting_text(*value) for document, value in values.items()}
+        named = [each._replace(key=texts.get(each.key, NOT_READ), version="") for each in groups]
+        alike = merged(named, lambda each: (each.pool, each.key))
+        return Timeline(period, tuple(alike.values()), gaps=self.gaps(*period))
 
 
 def _sightings_at(connection: Connection, at: datetime, replicas: Iterable[tuple[Replica, Any]]) -> Sightings:

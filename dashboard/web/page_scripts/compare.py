@@ -6,7 +6,8 @@ from dashboard.render.csv_table import matrix_csv
 from dashboard.views import pages
 from dashboard.views.compare import compare_report
 from dashboard.views.pool_comparison import head_text, members_of, pool_named, unmatched_text
-from dashboard.web import chosen_page, compare_page, draw, empty, links, markup, share, state
+from dashboard.views.timeline import with_timeline
+from dashboard.web import chosen_page, compare_page, draw, empty, links, markup, share, state, timeline
 from dashboard.web.overview import pool_order
 
 fleet = state.fleet()
@@ -59,9 +60,12 @@ else:
     empty.too_few_replicas(found.notes[-1])
 
 clicked = draw.draw_prepared(found.deciding, "compare_deciding") or clicked
+past = timeline.draw_pools(fleet, [name], pool)
 what = compare_page.draw_whatif(fleet, pool, is_split=found.is_split)
 snapshot = state.snapshot_name()
-share.offer(lambda: compare_report(fleet, pool.name, choice, what=what, name=snapshot))
+share.offer(
+    lambda: with_timeline(compare_report(fleet, pool.name, choice, what=what, name=snapshot), past), charts=bool(past)
+)
 
 if clicked:
     compare_page.open_clicked(clicked)

@@ -8,7 +8,8 @@ from dashboard.views.blocks import Entries
 from dashboard.views.overview import FIRST, NUMBERS, POOLS, UNREAD
 from dashboard.views.pools_table import POOL_COLUMNS
 from dashboard.views.sorting import sort_names
-from dashboard.web import draw, empty, links, overview, share, state
+from dashboard.views.timeline import with_timeline
+from dashboard.web import draw, empty, links, overview, share, state, timeline
 
 BY_URGENCY = ""  # no sort in the URL
 
@@ -20,6 +21,7 @@ view = overview.overview_view(*key, has_ages=state.age_reference() is not None)
 sections = {each.anchor: each for each in view.parts}
 draw.draw_head(view)
 draw.draw_blocks(sections[NUMBERS].blocks, "numbers")
+past = timeline.draw_pools(fleet, overview.pool_order(fleet.generation, fleet.polled_at, fleet))
 if POOLS in sections:
     with st.container(key="pools"):
         draw.draw_sections([sections[POOLS]], "overview")
@@ -36,4 +38,5 @@ with left:
 if UNREAD in sections:
     with right, st.container(key="unread"):
         draw.draw_sections([sections[UNREAD]], "overview")
-share.offer(lambda: overview.overview_view(*key))
+exported = overview.overview_view(*key)
+share.offer(lambda: with_timeline(exported, past), charts=bool(past))

@@ -7,7 +7,8 @@ import streamlit as st
 from dashboard.fleet.pieces import Kind
 from dashboard.views import pages
 from dashboard.views.replica import ENGINES, HEAD, IDENTITY, PROBES, PROVIDER, SETTINGS, replica_report
-from dashboard.web import draw, links, replica_page, share, state
+from dashboard.views.timeline import with_timeline
+from dashboard.web import draw, links, replica_page, share, state, timeline
 
 fleet = state.fleet()
 asked = st.query_params.get(pages.REPLICA)
@@ -28,6 +29,7 @@ with head:
     replica_page.draw_head(view)
     draw.draw_blocks(sections[HEAD[0]].blocks, HEAD[0])
     draw.draw_sections([sections[each] for each in HEAD[1:] if each in sections], "head")
+    past = timeline.draw_replica(fleet, data.replica)
 for tab, anchor in zip(tabs, (SETTINGS, ENGINES, IDENTITY, PROBES), strict=True):
     with tab:
         clicked = draw.draw_blocks(sections[anchor].blocks, anchor)
@@ -38,4 +40,5 @@ with tabs[-1]:
     replica_page.draw_raw_answer(data.replica)
 if PROVIDER in sections:
     draw.draw_sections([sections[PROVIDER]], PROVIDER)
-share.offer(partial(replica_report, fleet, data.replica.id, data=data, name=name))
+report = partial(replica_report, fleet, data.replica.id, data=data, name=name)
+share.offer(lambda: with_timeline(report(), past), charts=bool(past))

@@ -4,7 +4,8 @@ import streamlit as st
 
 from dashboard.views import pages
 from dashboard.views.settings import settings_report
-from dashboard.web import draw, empty, links, markup, settings_page, share, state
+from dashboard.views.timeline import with_timeline
+from dashboard.web import draw, empty, links, markup, settings_page, share, state, timeline
 
 fleet = state.fleet()
 if not fleet.pools:
@@ -23,4 +24,9 @@ with head:
     draw.draw_head(view)
 if clicked := draw.draw_sections(view.parts, f"settings_{path}"):
     draw.open_target(clicked)
-share.offer(lambda: view)
+past = (
+    timeline.draw_setting(fleet, path, [choice.pool] if choice.pool else [each.name for each in fleet.pools])
+    if path
+    else ()
+)
+share.offer(lambda: with_timeline(view, past), charts=bool(past))

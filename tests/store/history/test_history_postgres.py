@@ -8,10 +8,12 @@ from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import psycopg
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
+from dashboard.analysis.timeline import Period
 from dashboard.errors import HistoryError
 from dashboard.store.history.database import Database
 from dashboard.store.history.reader import HistoryReader
@@ -21,10 +23,12 @@ from dashboard.store.history.writer import HistoryWriter
 from dashboard.store.packing import content_of
 from tests import builders
 from tests.builders import NOW
+from tests.e2e.frozen_fleets import STORY, frozen
 from tests.notify.machine import DIES_AFTER, DIES_BEFORE, Process
 from tests.notify.polls import FLEET, poll, problem
 from tests.saved_fleets import built_of_captures
 from tests.store.history.recorded import DUE, POLL, Recorded, later
+from tests.store.history.week import MOST_SEQUENCES, record_week
 
 PROGRAMS = Path("/usr/lib/postgresql")  # Debian's
 
@@ -48,6 +52,11 @@ class Server:
 
     def stop(self) -> None:
         self._call("pg_ctl", "-w", "-m", "immediate", "stop")
+
+    def clear(self) -> None:
+        with psycopg.connect(self.url()) as connection:
+            connection.execute("DROP SCHEMA public CASCADE")
+            connection.execute("CREATE SCHEMA public")
 
     def _call(self, name: str, *arguments: str) -> None:
         (program, *_) = sorted(PROGRAMS.glob(f"*/bin/{name}"), reverse=True)
@@ -93,8 +102,7 @@ def test_two_dashboards_share_a_history_and_survive_the_end_of_the_server(server
 
 
 def test_texts_that_postgresql_does_not_store_are_replaced_in_columns_only(server: Server) -> None:
-    with Database(server.url()).maintained() as connection, connection.begin():
-        connection.exec_driver_sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    server.clear()
     own = builders.document()
     fleet = builders.fleet([builders.replica("a\0b", pool="c\0d", document=own)], [own], name="odd")
     history = Recorded(Path("/"))
@@ -123,3 +131,21 @@ def test_notifications_wait_in_postgresql_and_repeat_only_after_a_death(server: 
     assert sent == [("chat", ["new"]), ("chat", ["new"]), ("embed", ["resolved"]), ("chat", ["resolved"])]
     assert process.arrived[0].message == process.arrived[1].message
     assert process.outbox.pending() == {}
+
+
+def test_a_timeline_is_the_same_as_in_sqlite(server: Server, tmp_path: Path) -> None:
+    server.clear()
+    fleet = frozen(STORY)
+    assert fleet.polled_at is not None
+    here, there = Recorded(tmp_path), Recorded(tmp_path)
+    there.writer.database = there.database = Database(server.url())
+    for history in (here, there):
+        record_week(history, fleet)
+        history.writer.close()
+    period = Period(fleet.polled_at - timedelta(days=7), fleet.polled_at)
+    reader, one = HistoryReader(there.database), fleet.replicas[0].id
+
+    assert reader.timeline(period) == here.reader.timeline(period)
+    assert reader.timeline(period).marks
+    assert reader.replica_timeline(period, one) == here.reader.replica_timeline(period, one)
+    assert reader.setting_timeline(period, MOST_SEQUENCES) == here.reader.setting_timeline(period, MOST_SEQUENCES)

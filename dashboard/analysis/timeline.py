@@ -1,0 +1,261 @@
+"""A fleet over time: how many replicas had what, and marks of what happened. A state lasts until the next change.
+
+A change that is undone within one column of a period (1/COLUMNS of it) is left out: a drawing has no room for it.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import accumulate
+from operator import itemgetter
+from typing import NamedTuple
+
+from dashboard.fleet import Gap
+
+COLUMNS = 240  # of a period: four pixels each on a wide page
+MOST_MARKS = 60  # of one kind in a period; with more, those of one column are one
+MARK_COLUMNS = 48
+_time = itemgetter(0)  # of a step, and of a change
+JOINED = timedelta(hours=6)  # replicas that move to the same settings within this time of each other are one rollout
+LOADING = timedelta(hours=1)  # a replica may be down for so long before it has its new settings
+
+
+SameCohort = Callable[[str, str], bool]  # of two documents
+
+
+class Period(NamedTuple):
+    """A range of time."""
+
+    since: datetime
+    until: datetime
+
+    @property
+    def column(self) -> timedelta:
+        """Return the width of a column."""
+        return (self.until - self.since) / COLUMNS
+
+
+class MarkKind(StrEnum):
+    """What happened: the first two to replicas, the others to findings."""
+
+    ROLLOUT = "rollout"
+    RESTART = "restart"
+    CRITICAL = "critical"
+    WARNING = "warning"
+    ENDED = "ended"
+
+
+class Mark(NamedTuple):
+    """Something that happened `number` times from `at` until `until`, in pools; `text` is about the first of it."""
+
+    kind: MarkKind
+    at: datetime
+    until: datetime
+    pools: tuple[str, ...]
+    text: str
+    number: int = 1
+
+
+class Change(NamedTuple):
+    """How many replicas more (`by`) a group had after a column of a period; `first` and `last` are polls in it."""
+
+    pool: str
+    key: str
+    version: str
+    column: int
+    first: datetime
+    last: datetime
+    by: int
+
+
+class Step(NamedTuple):
+    """The number of replicas from `at` on; `began` is the first poll of the change that led to it."""
+
+    at: datetime
+    number: int
+    began: datetime
+
+
+class Group(NamedTuple):
+    """Replicas of a pool that have something in common, such as a document (`key`): their number over time."""
+
+    pool: str
+    key: str
+    version: str
+    steps: tuple[Step, ...]
+
+    def number_at(self, time: datetime) -> int:
+        """Return the number of replicas at a time of the period."""
+        place = bisect_right(self.steps, time, key=_time)
+        return self.steps[place - 1].number if place else 0
+
+    @property
+    def weight(self) -> int:
+        """Return the most replicas that it had."""
+        return max(step.number for step in self.steps)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A period of a fleet, a pool, a setting or a replica. Of a replica the pool of a group is what its key is of."""
+
+    period: Period
+    groups: tuple[Group, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+
+
+def stepped(period: Period, at_start: Mapping[tuple[str, str, str], int], changes: Iterable[Change]) -> list[Group]:
+    """Return groups from their numbers at the start of a period and what changed; pools in order, then groups.
+
+    Changes in one column of one pool are at the same time: replicas that move are never counted twice or not at all.
+    """
+    every = list(changes)
+    times: dict[tuple[str, int], datetime] = {}
+    by_group: dict[tuple[str, str, str], list[Change]] = {key: [] for key in at_start}
+    for each in every:
+        place = each.pool, each.column
+        times[place] = max(each.last, times.get(place, each.last))
+        by_group.setdefault((each.pool, each.key, each.version), []).append(each)
+    groups = []
+    for name, mine in sorted(by_group.items()):
+        mine.sort(key=lambda each: each.column)
+        numbers = accumulate((each.by for each in mine), initial=at_start.get(name, 0))
+        starts = [(period.since, period.since), *((times[each.pool, each.column], each.first) for each in mine)]
+        steps = tuple(Step(at, number, began) for (at, began), number in zip(starts, numbers, strict=True))
+        groups.append(Group(*name, steps))
+    return groups
+
+
+def merged(groups: Iterable[Group], key_of: Callable[[Group], Hashable]) -> dict[Hashable, Group]:
+    """Return the sums of groups with one key, under the name of the first of them."""
+    alike: dict[Hashable, list[Group]] = defaultdict(list)
+    for each in groups:
+        alike[key_of(each)].append(each)
+    return {key: same[0] if len(same) == 1 else _sum(same) for key, same in alike.items()}
+
+
+def _sum(groups: Sequence[Group]) -> Group:
+    began: dict[datetime, datetime] = {}
+    by_time: dict[datetime, int] = defaultdict(int)
+    for group in groups:
+        before = 0
+        for step in group.steps:
+            by_time[step.at] += step.number - before
+            began[step.at] = min(step.began, began.get(step.at, step.began))
+            before = step.number
+    times = sorted(by_time)
+    numbers = accumulate(by_time[at] for at in times)
+    return groups[0]._replace(
+        steps=tuple(Step(at, number, began[at]) for at, number in zip(times, numbers, strict=True))
+    )
+
+
+def rollouts(groups: Iterable[Group], is_one_cohort: SameCohort = lambda _one, _other: False) -> list[Mark]:
+    """Return the rollouts of all pools: replicas of a group that had other settings before.
+
+    Those of one pool between the same versions are one where one begins before the other has ended for long. A cohort
+    is named by its most complete document, which may be another one at the next poll: `is_one_cohort` returns
+    whether the documents of two groups do not contradict each other.
+    """
+    by_pool: dict[str, list[Group]] = defaultdict(list)
+    for each in groups:
+        by_pool[each.pool].append(each)
+    found = []
+    for members in by_pool.values():
+        last: dict[str, Mark] = {}
+        changes = sorted(((step.at, each) for each in members for step in each.steps[1:]), key=_time)
+        for mark in sorted(
+            (mark for group in members for mark in _rollouts_to(group, changes, is_one_cohort)),
+            key=lambda mark: mark.at,
+        ):
+            before = last.get(mark.text)
+            if before is not None and mark.at - before.until <= LOADING:
+                last[mark.text] = before._replace(
+                    until=max(before.until, mark.until), number=before.number + mark.number
+                )
+                continue
+            found += [before] if before else []
+            last[mark.text] = mark
+        found += last.values()
+    totals = [sum(each.number_at(mark.until) for each in by_pool[mark.pools[0]]) for mark in found]
+    return [
+        mark._replace(text=f"{mark.text} ({min(mark.number, total):,}/{total:,})")
+        for mark, total in zip(found, totals, strict=True)
+    ]
+
+
+def _rollouts_to(group: Group, changes: Sequence[tuple[datetime, Group]], is_one_cohort: SameCohort) -> Iterator[Mark]:
+    """Yield the rollouts to a group. `changes` are those of its pool, in order: a group that loses replicas changes."""
+    for run in _runs(group):
+        begin, end = run[0].began, run[-1].at
+        before = begin - LOADING
+        gained = run[-1].number - _most(group, before, begin)
+        near = changes[bisect_left(changes, before, key=_time) : bisect_right(changes, end, key=_time)]
+        others = dict.fromkeys(each for _, each in near if each is not group)
+        losses = {each: _most(each, before, begin) - each.number_at(end) for each in others}
+        moved = min(gained, sum(losses.values()))
+        if moved > 0 and not any(
+            _ends_where(each, run) and is_one_cohort(each.key, group.key) for each in losses if losses[each] > 0
+        ):
+            yield Mark(MarkKind.ROLLOUT, begin, end, (group.pool,), _rollout_text(losses, group, moved), moved)
+
+
+def _ends_where(group: Group, run: Sequence[Step]) -> bool:
+    """Return whether a group ends at the one poll at which another one begins."""
+    return (
+        len(run) == 1 and run[0].began == run[0].at and any(step == run[0]._replace(number=0) for step in group.steps)
+    )
+
+
+def _runs(group: Group) -> Iterator[list[Step]]:
+    """Yield the steps at which a group has more replicas than before, those of one rollout together."""
+    run: list[Step] = []
+    for before, step in zip(group.steps, group.steps[1:], strict=False):
+        if step.number <= (run[-1].number if run and step.began - run[-1].at <= JOINED else before.number):
+            continue
+        if run and step.began - run[-1].at > JOINED:
+            yield run
+            run = []
+        run.append(step)
+    if run:
+        yield run
+
+
+def _most(group: Group, since: datetime, until: datetime) -> int:
+    """Return the most replicas of a group between two times, the second one excluded."""
+    return max([group.number_at(since), *(step.number for step in group.steps if since <= step.at < until)])
+
+
+def _rollout_text(losses: Mapping[Group, int], group: Group, moved: int) -> str:
+    """Write what a rollout changed: settings only, where enough replicas left settings of the same version."""
+    within = sum(max(lost, 0) for each, lost in losses.items() if each.version == group.version)
+    before = max(
+        (each for each in losses if each.version != group.version), key=lambda each: losses[each], default=group
+    )
+    if within < moved and before.version and group.version:
+        return f"rollout {before.version} → {group.version}"
+    return "settings changed"
+
+
+def bounded(marks: Iterable[Mark], period: Period) -> tuple[Mark, ...]:
+    """Return marks, the first one first; of a kind with too many those of one column are one, with their number."""
+    by_kind: dict[MarkKind, list[Mark]] = defaultdict(list)
+    for each in sorted(marks, key=lambda mark: (mark.at, mark.pools, mark.text)):
+        by_kind[each.kind].append(each)
+    found = [mark for same in by_kind.values() for mark in (same if len(same) <= MOST_MARKS else _joined(same, period))]
+    return tuple(sorted(found, key=lambda mark: (mark.at, list(MarkKind).index(mark.kind), mark.pools)))
+
+
+def _joined(marks: Iterable[Mark], period: Period) -> Iterator[Mark]:
+    width = (period.until - period.since) / MARK_COLUMNS
+    by_column: dict[int, list[Mark]] = defaultdict(list)
+    for each in marks:
+        by_column[(each.at - period.since) // width].append(each)
+    for same in by_column.values():
+        pools = tuple(dict.fromkeys(pool for each in same for pool in each.pools))
+        until, number = max(each.until for each in same), sum(each.number for each in same)
+        yield same[0]._replace(until=until, pools=pools, number=number)

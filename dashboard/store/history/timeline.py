@@ -1,0 +1,243 @@
+"""Timelines of a history: the database counts, so that a period of any length has a bounded number of rows."""
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from pydantic_core import from_json
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Select,
+    Table,
+    and_,
+    exists,
+    func,
+    literal_column,
+    or_,
+    select,
+    type_coerce,
+    union_all,
+)
+
+from dashboard.analysis.changes.events import BETWEEN_POOLS
+from dashboard.analysis.timeline import Change, Group, Mark, MarkKind, Period, stepped
+from dashboard.compare.encoding import is_comparable
+from dashboard.fleet import SettingValue, State
+from dashboard.fleet.formatting import count
+from dashboard.fleet.times import EPOCH, MICROSECOND
+from dashboard.store.history.bodies import chunks, read_bodies
+from dashboard.store.history.parts import read_parts
+from dashboard.store.history.schema import (
+    cohort_span,
+    document_span,
+    finding_span,
+    fleet_span,
+    replica,
+    replica_span,
+)
+
+# PostgreSQL takes no parameters in what a query groups by.
+NOTHING: ColumnElement[str] = literal_column("''")
+ONE: ColumnElement[int] = literal_column("1", BigInteger)
+MOST_ROWS = 2_000  # of marks: the newest
+MOST_DOCUMENTS = 200  # whose value of a setting is read; each takes 0.1 ms
+NO_VALUE = SettingValue("null", State.ABSENT)
+SETTING_KEYS = {"value", "state", "source"}  # of a setting in a document
+_DECODER = json.JSONDecoder()
+STATE, VERSION, DOCUMENT = "state", "version", "document"  # what the timeline of a replica shows
+
+Condition = ColumnElement[bool]
+
+
+def read_cohorts(connection: Connection, period: Period, pool: str | None) -> list[Group]:
+    """Return the cohorts of all pools or of one; the key of a group is a document."""
+    c = cohort_span.c
+    wanted = [c.pool == pool] if pool is not None else []
+    return _groups(connection, cohort_span, period, (c.pool, c.document, c.version), c.replicas, wanted)
+
+
+def read_documents(connection: Connection, period: Period, pool: str | None) -> list[Group]:
+    """Return how many replicas of all pools, or of one, had which document."""
+    c = replica_span.c
+    wanted: list[Condition] = [c.document.is_not(None), c.pool.is_not(None)]
+    wanted += [c.pool == pool] if pool is not None else []
+    return _groups(connection, replica_span, period, (c.pool, c.document, c.version), ONE, wanted)
+
+
+def read_replica(connection: Connection, period: Period, address: str) -> list[Group]:
+    """Return state, version and document of a replica over time: the pool of a group is what its key is."""
+    ids = connection.scalars(select(replica.c.id).where(replica.c.address == address)).all()
+    c = replica_span.c
+    found = []
+    for name, column in ((STATE, c.state), (VERSION, c.version), (DOCUMENT, c.document)):
+        names: list[ColumnElement[Any]] = [
+            literal_column(f"'{name}'"),
+            column,
+            c.version if name == DOCUMENT else NOTHING,
+        ]
+        found += _groups(connection, replica_span, period, names, ONE, [c.replica_id.in_(ids), column.is_not(None)])
+    return found
+
+
+def read_restarts(
+    connection: Connection, period: Period, pool: str | None = None, address: str | None = None
+) -> Iterator[Mark]:
+    """Yield restarts, those of a pool in one column together: a replica reports another start than before."""
+    c = replica_span.c
+    before = func.lag(c.started_at).over(partition_by=c.replica_id, order_by=c.from_at).label("before")
+    spans = select(c.replica_id, c.name, c.pool, c.from_at, c.started_at, before).where(
+        c.started_at.is_not(None), c.from_at <= period.until, or_(c.to_at.is_(None), c.to_at > period.since)
+    )
+    if pool is not None:
+        spans = spans.where(c.pool == pool)
+    if address is not None:
+        spans = spans.where(c.replica_id.in_(select(replica.c.id).where(replica.c.address == address)))
+    each = spans.subquery().c
+    names = [func.coalesce(each.pool, NOTHING).label("pool")]
+    query = _by_column(period, names, each.from_at, func.min(each.name).label("name"))
+    for row in _newest(connection, query.where(each.before != each.started_at, each.from_at > period.since)):
+        text = f"{row.name} restarted" if row.number == 1 else f"{count(row.number, 'restart')}, {row.name} among them"
+        yield Mark(MarkKind.RESTART, _time(row.first), _time(row.last), (row.pool,), text, row.number)
+
+
+def read_findings(connection: Connection, period: Period, pool: str | None) -> Iterator[Mark]:
+    """Yield when critical findings and warnings began and ended, those of a subject in one column together.
+
+    Those that the recording began with, and those of another rule set, have no beginning; suppressed ones no mark.
+    """
+    c = finding_span.c
+    counted = and_(c.severity.in_((MarkKind.CRITICAL, MarkKind.WARNING)), c.suppressed.is_(False))
+    began = and_(c.from_at > period.since, c.from_at <= period.until, c.from_at == c.since, c.absent_at.is_not(None))
+    later = finding_span.alias()
+    goes_on = exists().where(later.c.fingerprint == c.fingerprint, later.c.from_at == c.to_at)
+    ended = and_(c.to_at > period.since, c.to_at <= period.until, ~goes_on)
+    sentence = func.min(c.sentence).label("sentence")
+    for time, happened in ((c.from_at, began), (c.to_at, ended)):
+        query = _by_column(period, [c.subject, c.severity], time, sentence).where(counted, happened)
+        for row in _newest(connection, query):
+            pools = tuple(row.subject.split(BETWEEN_POOLS))
+            if pool is None or pool in pools:
+                kind = MarkKind(row.severity) if time is c.from_at else MarkKind.ENDED
+                yield Mark(kind, _time(row.first), _time(row.last), pools, row.sentence, row.number)
+
+
+def read_values(
+    connection: Connection, until: datetime, path: str, documents: Sequence[str]
+) -> dict[str, SettingValue]:
+    """Return the value of a setting by document, without secrets; absent where the document does not have it.
+
+    Of too many documents the first ones are read.
+    """
+    shell = read_bodies(connection, connection.scalars(_last(fleet_span).limit(1)).all())
+    bodies: dict[str, int] = {}
+    c = document_span.c
+    for some in chunks(documents[:MOST_DOCUMENTS]):
+        rows = connection.execute(select(c.document, c.body).where(c.document.in_(some)))
+        bodies |= {row.document: row.body for row in rows}
+    read = read_bodies(connection, set(bodies.values()))
+    parts = {document: _setting_of(read[body], path) for document, body in bodies.items()}
+    texts = sorted({each for each in parts.values() if each})  # documents share values
+    written = {str(place): b"{%s:%s}" % (json.dumps(path).encode(), text) for place, text in enumerate(texts)}
+    known = read_parts(next(iter(shell.values())), until, documents=written).documents if written else {}
+    values = {text: known[str(place)].settings[path] for place, text in enumerate(texts)}
+    return {
+        document: SettingValue(values[text].value, values[text].state) if text else NO_VALUE
+        for document, text in parts.items()
+    }
+
+
+def contradicts(connection: Connection, document: str, other: str) -> bool:
+    """Return whether two documents have different values of a setting; two of one cohort do not."""
+    one, two = (_settings(connection, each) for each in (document, other))
+    both = [(one[path], two[path]) for path in one.keys() & two.keys()]
+    return any(
+        each["value"] != then["value"] and is_comparable(State(each["state"])) and is_comparable(State(then["state"]))
+        for each, then in both
+    )
+
+
+def _settings(connection: Connection, document: str) -> dict[str, Any]:
+    query = select(document_span.c.body).where(document_span.c.document == document).limit(1)
+    bodies = read_bodies(connection, connection.scalars(query).all())
+    settings: dict[str, Any] = from_json(next(iter(bodies.values()), b"{}"))
+    return settings
+
+
+def _setting_of(content: bytes, path: str) -> bytes:
+    """Return the JSON of one setting of a document, empty without it: a tenth of the cost of reading all."""
+    text, key = content.decode(), f"{json.dumps(path)}:"
+    place = text.find(key)
+    while place >= 0:
+        begin = place + len(key)
+        value, end = _DECODER.raw_decode(text, begin)
+        if isinstance(value, dict) and value.keys() == SETTING_KEYS:  # else a key within a value
+            return text[begin:end].encode()
+        place = text.find(key, begin)
+    return b""
+
+
+def _last(table: Table) -> Select[Any]:
+    return select(table.c.body).order_by(table.c.from_at.desc())
+
+
+def _groups(
+    connection: Connection,
+    table: Table,
+    period: Period,
+    names: Sequence[ColumnElement[Any]],
+    number: ColumnElement[int],
+    wanted: Sequence[Condition],
+) -> list[Group]:
+    """Count spans by names (what stands for pool, key and version) at the start of a period and by column of it."""
+    c = table.c
+    named = [
+        func.coalesce(each, NOTHING).label(name) for each, name in zip(names, ("pool", "key", "version"), strict=True)
+    ]
+    touches = and_(c.from_at <= period.since, or_(c.to_at.is_(None), c.to_at > period.since))
+    numbers = select(*named, func.sum(number).label("number")).where(touches, *wanted).group_by(*named)
+    at_start = {(row.pool, row.key, row.version): int(row.number) for row in connection.execute(numbers)}
+    edges = union_all(
+        *(
+            select(*named, time.label("at"), by.label("by")).where(time > period.since, time <= period.until, *wanted)
+            for time, by in ((c.from_at, number), (c.to_at, -number))
+        )
+    ).subquery()
+    each = edges.c
+    by = func.sum(each.by)
+    query = _by_column(period, [each.pool, each.key, each.version], each.at, by.label("by")).having(by != 0)
+    rows = connection.execute(query)
+    changes = [
+        Change(row.pool, row.key, row.version, row.column, _time(row.first), _time(row.last), int(row.by))
+        for row in rows
+    ]
+    return stepped(period, at_start, changes)
+
+
+def _by_column(
+    period: Period, names: Sequence[ColumnElement[Any]], time: ColumnElement[Any], *more: ColumnElement[Any]
+) -> Select[Any]:
+    """Select names with their number, first and last time, and more, by column of a period."""
+    at = type_coerce(time, BigInteger)
+    since, width = _literal(_number(period.since) + 1), _literal(max(period.column // MICROSECOND, 1))
+    column = ((at - since) // width).label("column")
+    times = (func.min(at).label("first"), func.max(at).label("last"))
+    return select(*names, column, *times, func.count().label("number"), *more).group_by(*names, column)
+
+
+def _newest(connection: Connection, query: Select[Any]) -> Iterator[Any]:
+    yield from connection.execute(query.order_by(query.selected_columns["first"].desc()).limit(MOST_ROWS))
+
+
+def _literal(number: int) -> ColumnElement[int]:
+    return literal_column(str(number), BigInteger)
+
+
+def _number(time: datetime) -> int:
+    return (time - EPOCH) // MICROSECOND
+
+
+def _time(number: int) -> datetime:
+    return EPOCH + number * MICROSECOND

@@ -1,0 +1,271 @@
+"""Timelines as blocks: the cohorts of pools, the values of a setting, the states of a replica. Each with its tables."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.timeline import Group, Mark, MarkKind, Timeline, merged
+from dashboard.fleet import Pool, ReplicaState
+from dashboard.fleet.formatting import count, end_cut, one_line
+from dashboard.fleet.pieces import Kind, Target
+from dashboard.views.blocks import Block, Cell, Column, Section, Table, Tone, View, number_cell, quiet_paragraph
+from dashboard.views.time_chart import FORMER_SHADES, Lane, Named, TimeChart, lane_of, shades
+
+ANCHOR, TITLE = "timeline", "Timeline"
+RANGES = {
+    "1h": timedelta(hours=1),
+    "6h": timedelta(hours=6),
+    "24h": timedelta(hours=24),
+    "7d": timedelta(days=7),
+    "30d": timedelta(days=30),
+    "90d": timedelta(days=90),
+}
+MOST_LANES = 12  # pools of one chart: those that changed, then those with problems
+MOST_BANDS = 8  # of a lane
+MOST_ROWS = 200  # of a table
+SHORT_DOCUMENT = 6  # digits of a document's id
+LONGEST_VALUE = 40
+LANES = {"document": "Settings", "state": "State", "version": "Version"}  # of a replica
+STATE_SHADES = {str(ReplicaState.UP): "up", str(ReplicaState.PARTIAL): "partial", str(ReplicaState.DOWN): "down"}
+TONES = {MarkKind.CRITICAL: Tone.CRITICAL, MarkKind.WARNING: Tone.WARNING, MarkKind.ENDED: Tone.GOOD}
+WORDS = {MarkKind.ENDED: "fixed"}
+NOTHING_RECORDED = "No poll was recorded in this range."
+
+Here = Callable[[datetime], Target]  # the page that is shown, at another time
+
+
+def pool_blocks(
+    fleet: Fleet, timeline: Timeline, pools: Sequence[str], here: Here, shown: datetime | None = None
+) -> tuple[Block, ...]:
+    """Return the cohorts of pools over time. `pools` are in the order of the page; removed pools come last."""
+    by_name = {pool.name: pool for pool in fleet.pools}
+    names = list(dict.fromkeys([*pools, *(each.pool for each in timeline.groups)]))
+    found = {
+        name: _cohorts(by_name.get(name), [each for each in timeline.groups if each.pool == name]) for name in names
+    }
+    order = sorted(filter(found.__getitem__, names), key=lambda name: -_is_changing(found[name]))
+    lanes = [lane_of(name, found[name], timeline) for name in order[:MOST_LANES]]
+    title = f"Replicas per cohort of {order[0]}" if len(order) == 1 else "Replicas per cohort"
+    hidden = len(order) - MOST_LANES
+    note = f"{count(hidden, 'more pool')} without a lane; the marks are those of all pools." if hidden > 0 else ""
+    named = [(name, each) for name in order for each in found[name]]
+    return _blocks("timeline", title, timeline, lanes, _band_table("Cohort", named, timeline), note, here, shown)
+
+
+def setting_blocks(
+    path: str, timeline: Timeline, pools: Sequence[str], here: Here, shown: datetime | None = None
+) -> tuple[Block, ...]:
+    """Return how many replicas had which value of a setting over time, a lane for each pool."""
+    values = list(merged(timeline.groups, lambda each: each.key).values())
+    values.sort(key=lambda each: (-each.steps[-1].number, -each.weight))
+    shade_of = dict(zip((each.key for each in values), shades(len(values)), strict=True))
+    names = [
+        name for name in dict.fromkeys([*pools, *(each.pool for each in timeline.groups)]) if name in pools or not pools
+    ]
+    found = {
+        name: _limited(
+            [
+                Named(each, each.key, shade_of[each.key], end_cut(each.key, LONGEST_VALUE))
+                for each in sorted(timeline.groups, key=lambda each: (-each.steps[-1].number, -each.weight))
+                if each.pool == name
+            ]
+        )
+        for name in names
+    }
+    order = sorted(filter(found.__getitem__, names), key=lambda name: -_is_changing(found[name]))
+    lanes = [lane_of(name, found[name], timeline) for name in order[:MOST_LANES]]
+    hidden = len(order) - MOST_LANES
+    note = f"{count(hidden, 'more pool')} without a lane." if hidden > 0 else ""
+    named = [(name, each) for name in order for each in found[name]]
+    return _blocks(
+        "timeline-setting",
+        f"Replicas per value of {path}",
+        timeline,
+        lanes,
+        _band_table("Value", named, timeline),
+        note,
+        here,
+        shown,
+    )
+
+
+def replica_blocks(
+    fleet: Fleet, pool: str | None, timeline: Timeline, here: Here, shown: datetime | None = None
+) -> tuple[Block, ...]:
+    """Return settings, state and version of a replica over time, and its restarts."""
+    own = next((each for each in fleet.pools if each.name == pool), None)
+    letters = _letters(own)
+    lanes, rows = [], []
+    for key, label in LANES.items():
+        groups = [each for each in timeline.groups if each.pool == key]
+        groups.sort(key=lambda each: -each.steps[-1].number)
+        named = _replica_bands(key, groups, letters)
+        if named:
+            lanes.append(lane_of(label, named, timeline, is_strip=True))
+            rows += [(label, each) for each in named]
+    return _blocks("timeline-replica", TITLE, timeline, lanes, _band_table("Value", rows, timeline), "", here, shown)
+
+
+def with_timeline(view: View, blocks: tuple[Block, ...]) -> View:
+    """Return a view with a timeline as a section before its glossary and appendices; the same view without one."""
+    if not blocks:
+        return view
+    place = next(
+        (place for place, part in enumerate(view.parts) if part.is_appendix or part.is_exported_only), len(view.parts)
+    )
+    return replace(view, parts=(*view.parts[:place], Section(ANCHOR, TITLE, blocks), *view.parts[place:]))
+
+
+def _replica_bands(key: str, groups: Sequence[Group], letters: dict[str, str]) -> list[Named]:
+    if key == "state":
+        return [Named(each, each.key, STATE_SHADES.get(each.key, "g0"), each.key) for each in groups]
+    found = []
+    for place, each in enumerate(groups):
+        is_now = each.steps[-1].number > 0
+        if letter := letters.get(each.key, "") if key == "document" else "":
+            found.append(Named(each, _lettered(letter, each), letter, letter))
+        else:
+            text = each.key if key == "version" else _former(each, is_named=True)
+            shade = "f0" if is_now and key == "version" else f"g{place % FORMER_SHADES}"
+            found.append(Named(each, one_line(text), shade, one_line(text)))
+    return found
+
+
+def _cohorts(pool: Pool | None, groups: Sequence[Group]) -> list[Named]:
+    """Return the cohorts of a pool: those of today by their letters, then former ones in greys."""
+    letters = _letters(pool)
+    known = merged(groups, lambda each: letters.get(each.key, each.key))
+    present = sorted(
+        (each for each in known.values() if each.key in letters),
+        key=lambda each: (len(letters[each.key]), letters[each.key]),
+    )
+    former = sorted(
+        (each for each in known.values() if each.key not in letters), key=lambda each: (-each.weight, each.key)
+    )
+    versions = [each.version for each in former]
+    named = [Named(each, _lettered(letters[each.key], each), letters[each.key], letters[each.key]) for each in present]
+    for place, each in enumerate(former):
+        label = _former(each, is_named=versions.count(each.version) > 1 or not each.version)
+        named.append(Named(each, label, f"g{place % FORMER_SHADES}", label))
+    return _limited(named)
+
+
+def _letters(pool: Pool | None) -> dict[str, str]:
+    return {document: each.letter for each in (pool.cohorts if pool else ()) for document in each.documents}
+
+
+def _lettered(letter: str, group: Group) -> str:
+    return f"{letter} ({one_line(group.version)})" if group.version else letter
+
+
+def _former(group: Group, *, is_named: bool) -> str:
+    """Write what a cohort that is gone is called: its version, and the beginning of its document's id."""
+    document = f"settings {group.key[:SHORT_DOCUMENT]}"
+    return one_line(f"{group.version}, {document}" if group.version and is_named else group.version or document)
+
+
+def _limited(named: Sequence[Named]) -> list[Named]:
+    """Return the first groups, and the others as one."""
+    rest = [each.group for each in named[MOST_BANDS - 1 :]]
+    if len(rest) <= 1:
+        return list(named)
+    (other,) = merged(rest, lambda _: 0).values()
+    label = count(len(rest), "other")
+    return [*named[: MOST_BANDS - 1], Named(other, label, "g2", label)]
+
+
+def _is_changing(named: Sequence[Named]) -> bool:
+    return any(len(each.group.steps) > 1 for each in named)
+
+
+def _blocks(
+    name: str,
+    title: str,
+    timeline: Timeline,
+    lanes: Sequence[Lane],
+    bands: Table,
+    note: str,
+    here: Here,
+    shown: datetime | None,
+) -> tuple[Block, ...]:
+    if not any(lane.moments for lane in lanes):
+        return (quiet_paragraph(NOTHING_RECORDED),)
+    chart = TimeChart(name, title, timeline.period, tuple(lanes), timeline.marks, timeline.gaps, shown)
+    notes = (quiet_paragraph(note),) if note else ()
+    marks = (_mark_table(name, timeline.marks, here),) if timeline.marks else ()
+    return (chart, *notes, *marks, bands)
+
+
+def _mark_table(name: str, marks: Sequence[Mark], here: Here) -> Table:
+    """Return what happened, the newest first; a time leads to the page at that time."""
+    columns = (
+        Column("Time (UTC)", key="time"),
+        Column("What", key="kind"),
+        Column("Pool"),
+        Column("Details", key="details"),
+    )
+    rows = tuple(
+        (
+            Cell(_span_text(each), value=f"{each.at:%Y-%m-%dT%H:%M:%SZ}", target=here(each.until)),
+            Cell(WORDS.get(each.kind, str(each.kind)), TONES.get(each.kind, Tone.PLAIN)),
+            Cell(", ".join(map(one_line, each.pools))),
+            Cell(
+                end_cut(each.text)
+                + (f" (and {each.number - 1:,} more)" if each.kind in TONES and each.number > 1 else "")
+            ),
+        )
+        for each in reversed(marks[-MOST_ROWS:])
+    )
+    hidden = len(marks) - MOST_ROWS
+    return Table(
+        f"{name}-marks", "Marks", columns, rows, f"{hidden:,} older ones are not listed." if hidden > 0 else ""
+    )
+
+
+def _span_text(mark: Mark) -> str:
+    if mark.until - mark.at < timedelta(minutes=1):
+        return f"{mark.at:%Y-%m-%d %H:%M}"
+    return (
+        f"{mark.at:%Y-%m-%d %H:%M} – {mark.until:{'%H:%M' if mark.until.date() == mark.at.date() else '%m-%d %H:%M'}}"
+    )
+
+
+def _band_table(what: str, named: Sequence[tuple[str, Named]], timeline: Timeline) -> Table:
+    """Return the numbers of a chart: of each area how many replicas it had at both ends, and when it had any."""
+    where = "Of" if what == "Value" and any(name in LANES.values() for name, _ in named) else "Pool"
+    columns = (
+        Column(where),
+        Column(what),
+        *(Column(each, is_number=True) for each in ("At start", "Most", "At end")),
+        Column("First (UTC)", key="first"),
+        Column("Last (UTC)", key="last"),
+    )
+    rows = []
+    for name, each in named[:MOST_ROWS]:
+        steps = each.group.steps
+        present = [place for place, step in enumerate(steps) if step.number]
+        if not present:
+            continue
+        is_there = present[-1] == len(steps) - 1
+        last = timeline.period.until if is_there else steps[present[-1] + 1].at
+        numbers = (steps[0].number, each.group.weight, steps[-1].number)
+        rows.append(
+            (
+                Cell(one_line(name)),
+                Cell(each.label),
+                *(number_cell(f"{number:,}", number) for number in numbers),
+                Cell(f"{steps[present[0]].at:%Y-%m-%d %H:%M}"),
+                Cell(f"{last:%Y-%m-%d %H:%M}"),
+            )
+        )
+    hidden = len(named) - MOST_ROWS
+    note = f"{hidden:,} more are not listed." if hidden > 0 else ""
+    return Table(f"timeline-{what.lower()}s", f"{what}s over time", columns, tuple(rows), note)
+
+
+def here_at(page: str, range_: str, **choices: str) -> Here:
+    """Return what makes the target of a page at another time."""
+    return lambda time: Target(
+        Kind.PAGE, page, "", (*choices.items(), ("range", range_), ("at", f"{time:%Y-%m-%dT%H:%M:%SZ}"))
+    )

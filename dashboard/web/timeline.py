@@ -1,0 +1,202 @@
+"""Timelines on pages: read when they are opened, shared by sessions. A click opens a time, a drag leads to Changes."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import streamlit as st
+
+from dashboard import service
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.timeline import Period
+from dashboard.errors import HistoryError
+from dashboard.fleet import Pool, Replica
+from dashboard.fleet.times import write_time
+from dashboard.render.svg_timeline import draw_times
+from dashboard.store.history.reader import HistoryReader
+from dashboard.views import pages
+from dashboard.views.blocks import Block, Section
+from dashboard.views.time_chart import TimeChart
+from dashboard.views.timeline import (
+    RANGES,
+    TITLE,
+    Here,
+    here_at,
+    pool_blocks,
+    replica_blocks,
+    setting_blocks,
+)
+from dashboard.web import draw, links, markup
+from dashboard.web.state import shared
+
+DEFAULT = "24h"
+RANGE_WORDS = {"1h": "1 h", "6h": "6 h", "24h": "24 h", "7d": "7 d", "30d": "30 d", "90d": "90 d"}
+HINT = "Click a time or a mark to open the page as it was then. Drag to select a range."
+CHANGES_LINK = "Changes in this range"
+AS_TABLES = "Marks and numbers"
+_component = st.components.v2.component(
+    "timeline",
+    html='<div class="surface timeline"></div>',
+    js=Path(__file__).with_name("timeline.js").read_text(encoding="utf-8"),
+    isolate_styles=False,  # the style sheet of the pages also applies to the chart
+)
+
+
+class Window(NamedTuple):
+    """The range that is shown, by its name, with the past time that the page is about, if any."""
+
+    name: str
+    period: Period
+    shown: datetime | None
+
+
+class Place(NamedTuple):
+    """The page that a timeline is on: its name and the choices that lead to it, and the pool of its changes."""
+
+    page: str
+    choices: tuple[tuple[str, str], ...] = ()
+    pool: str | None = None
+
+
+Read = Callable[[HistoryReader, Window], tuple[Block, ...]]
+
+
+def draw_pools(fleet: Fleet, pools: Sequence[str], pool: Pool | None = None) -> tuple[Block, ...]:
+    """Draw the cohorts of all pools, or of one, in an expander; return them once they are drawn, for an export."""
+    name = pool.name if pool else None
+    place = Place(pages.COMPARE, ((pages.POOL, name),), name) if name else Place(pages.OVERVIEW)
+    return _fold(fleet, place, partial(_pools, fleet.generation, tuple(pools), name, place, fleet))
+
+
+def draw_replica(fleet: Fleet, one: Replica) -> tuple[Block, ...]:
+    """Draw settings, state, version and restarts of a replica in an expander; return them for an export."""
+    place = Place(pages.REPLICA_PAGE, ((pages.REPLICA, one.id),), one.pool)
+    return _fold(fleet, place, partial(_replica, fleet.generation, one.id, one.pool, place, fleet))
+
+
+def draw_setting(fleet: Fleet, path: str, pools: Sequence[str]) -> tuple[Block, ...]:
+    """Draw the values of a setting in an expander; return them for an export."""
+    place = Place(pages.SETTINGS, ((pages.PATH, path),))
+    return _fold(fleet, place, partial(_setting, fleet.generation, path, tuple(pools), place, fleet))
+
+
+def draw_setting_of_pool(fleet: Fleet, path: str, pool: Pool) -> None:
+    """Draw the values of a setting in a pool, in a dialog: its range is that of the page."""
+    if _has_history(fleet):
+        place = Place(pages.COMPARE, ((pages.POOL, pool.name), (pages.PATH, path)), pool.name)
+        window = _window(fleet, links.read_choice(pages.RANGE, list(RANGES), default=DEFAULT))
+        st.html(markup.section(f"{TITLE}, {RANGE_WORDS[window.name]}"))
+        _draw(partial(_setting, fleet.generation, path, (pool.name,), place, fleet), window, place, "timeline_dialog")
+
+
+@shared(max_entries=8)
+def _pools(  # the first arguments are the cache's key
+    generation: int,  # noqa: ARG001
+    pools: tuple[str, ...],
+    pool: str | None,
+    place: Place,
+    _fleet: Fleet,
+    _reader: HistoryReader,
+    window: Window,
+) -> tuple[Block, ...]:
+    timeline = _reader.timeline(window.period, pool)
+    return pool_blocks(_fleet, timeline, pools, _here(place, window), window.shown)
+
+
+@shared(max_entries=16)
+def _replica(
+    generation: int,  # noqa: ARG001
+    replica: str,
+    pool: str | None,
+    place: Place,
+    _fleet: Fleet,
+    _reader: HistoryReader,
+    window: Window,
+) -> tuple[Block, ...]:
+    timeline = _reader.replica_timeline(window.period, replica)
+    return replica_blocks(_fleet, pool, timeline, _here(place, window), window.shown)
+
+
+@shared(max_entries=16)
+def _setting(
+    generation: int,  # noqa: ARG001
+    path: str,
+    pools: tuple[str, ...],
+    place: Place,
+    _fleet: Fleet,
+    _reader: HistoryReader,
+    window: Window,
+) -> tuple[Block, ...]:
+    timeline = _reader.setting_timeline(window.period, path, pools[0] if len(pools) == 1 else None)
+    return setting_blocks(path, timeline, pools, _here(place, window), window.shown)
+
+
+def _here(place: Place, window: Window) -> Here:
+    return here_at(place.page, window.name, **dict(place.choices))
+
+
+def _has_history(fleet: Fleet) -> bool:
+    """Return whether there is a history of what is shown: a snapshot may be that of another fleet."""
+    return fleet.snapshot is None and fleet.polled_at is not None and service.history() is not None
+
+
+def _fold(fleet: Fleet, place: Place, read: Read) -> tuple[Block, ...]:
+    """Draw an expander, and a timeline in it once it is open; it is open where the URL names a range."""
+    if not _has_history(fleet):
+        return ()
+    is_open = pages.RANGE in st.query_params
+    with st.expander(TITLE, expanded=is_open, key=f"timeline_{place.page}", on_change="rerun") as aside:
+        if not aside.open:
+            return ()
+        bound = links.bind(pages.RANGE, list(RANGES), default=DEFAULT)
+        name = st.segmented_control(
+            "Range",
+            list(RANGES),
+            **bound,
+            required=True,
+            format_func=RANGE_WORDS.__getitem__,
+            label_visibility="collapsed",
+        )
+        return _draw(read, _window(fleet, str(name)), place, "timeline")
+
+
+def _window(fleet: Fleet, name: str) -> Window:
+    """Return the range until the last poll; of an earlier time the range around it."""
+    width, newest = RANGES[name], fleet.polled_at or service.now()
+    if fleet.past is None:
+        return Window(name, Period(newest - width, newest), None)
+    shown = fleet.past.at
+    newest = max(service.current().polled_at or shown, shown)
+    until = newest if shown >= newest - width else shown + width / 2
+    return Window(name, Period(until - width, until), shown)
+
+
+def _draw(read: Read, window: Window, place: Place, key: str) -> tuple[Block, ...]:
+    reader = service.history()
+    if reader is None:
+        return ()
+    try:
+        blocks = read(reader, window)
+    except HistoryError as error:
+        st.html(markup.notice("warning", markup.text(str(error))))
+        return ()
+    chart, *rest = blocks
+    if not isinstance(chart, TimeChart):
+        draw.draw_blocks(blocks, key)
+        return ()
+    at = links.live(place.page, **dict(place.choices), **{pages.RANGE: window.name})
+    _component(key=f"{key}_chart", data={"html": _html(chart, place), "at": at})
+    st.html(draw.folded_html(Section("timeline-tables", AS_TABLES, tuple(rest), is_aside=True)))
+    return blocks
+
+
+def _html(chart: TimeChart, place: Place) -> str:
+    since, until = (write_time(each.replace(microsecond=0)) for each in chart.period)
+    address = markup.text(links.live(pages.CHANGES, **{pages.FROM: since, pages.TO: until, pages.POOL: place.pool}))
+    whole = f'href="{address}" data-whole="{address}" data-text="{CHANGES_LINK}"'
+    return (
+        f'<div class="drawing times">{draw_times(chart)}</div><div class="tip" hidden></div><a class="go" hidden></a>'
+        f'<div class="foot"><span>{HINT}</span><a class="changes" {whole}>{CHANGES_LINK}</a></div>'
+    )

@@ -1,0 +1,145 @@
+"""A chart over time as SVG: areas to scale, gaps, marks with tooltips, well-formed for any input."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard.analysis.timeline import Group, Mark, MarkKind, Period, Step, Timeline
+from dashboard.fleet import Gap
+from dashboard.render.html_page import to_html
+from dashboard.render.svg_timeline import LEFT, MOST_TICKS, RIGHT, draw_times, ticks
+from dashboard.views.overview import overview_report
+from dashboard.views.time_chart import Named, TimeChart, lane_of
+from dashboard.views.timeline import RANGES, with_timeline
+from tests.builders import HOSTILE, story
+
+SVG = "{http://www.w3.org/2000/svg}"
+SINCE = datetime(2026, 11, 20, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+DAY = Period(SINCE, SINCE + 24 * HOUR)
+texts = st.text(max_size=40)
+times = st.integers(-5, 40).map(lambda hours: SINCE + hours * HOUR)
+marks = st.builds(Mark, st.sampled_from(MarkKind), times, times, st.tuples(texts), texts, st.integers(1, 3)).map(
+    lambda mark: mark._replace(at=min(mark.at, mark.until), until=max(mark.at, mark.until))
+)
+gaps = st.builds(Gap, times, st.none())
+groups = st.builds(
+    lambda numbers, key: Group(
+        "pool", key, "", tuple(Step(SINCE + place * HOUR, each, SINCE) for place, each in enumerate(numbers))
+    ),
+    st.lists(st.integers(0, 9), min_size=1, max_size=5),
+    texts,
+)
+named = st.builds(Named, groups, texts, st.sampled_from(["A", "AB", "f3", "g2", "up", "partial", "down"]), texts)
+
+
+def chart(
+    *numbers: int, marks: tuple[Mark, ...] = (), gaps: tuple[Gap, ...] = (), shown: datetime | None = None
+) -> TimeChart:
+    """One lane with one area: a number of replicas for each hour, the last one until the end."""
+    steps = tuple(Step(SINCE + place * HOUR, number, SINCE) for place, number in enumerate(numbers))
+    timeline = Timeline(DAY, (), marks, gaps)
+    lane = lane_of("chat", [Named(Group("chat", "a", "", steps), "A (0.32.0)", "A", "A")], timeline)
+    return TimeChart("timeline", "Replicas per cohort", DAY, (lane,), marks, gaps, shown)
+
+
+def parsed(svg: str) -> ET.Element:
+    return ET.fromstring(svg)  # noqa: S314  our own
+
+
+def by_class(svg: str, name: str) -> list[ET.Element]:
+    return [each for each in parsed(svg).iter() if each.get("class") == name]
+
+
+def words(svg: str) -> list[str]:
+    return [each.text or "" for each in parsed(svg).iter(f"{SVG}text")]
+
+
+def test_an_area_has_steps_at_the_times_of_the_changes() -> None:
+    _, area = by_class(draw_times(chart(4, 2)), "f0")  # the first one is in the legend
+    hour = (RIGHT - LEFT) / 24
+    (x1, low, high, end1), (x2, _, half, end2) = (
+        [float(number) for number in re.findall(r"[\d.]+", part)][:4] for part in area.get("d", "").split("z")[:2]
+    )
+
+    assert [x1, end1, x2, end2] == pytest.approx([LEFT, LEFT + hour, LEFT + hour, RIGHT], abs=0.1)
+    assert low - half == pytest.approx((low - high) / 2, abs=0.1)
+
+
+def test_a_gap_is_hatched_and_named_and_has_no_area() -> None:
+    svg = draw_times(chart(4, gaps=(Gap(SINCE + 6 * HOUR, SINCE + 18 * HOUR),)))
+
+    assert len(by_class(svg, "gap")) == len(by_class(svg, "hatch")) == 1
+    assert "no data" in words(svg)
+    assert "20 Nov 06:00 – 18:00 UTC\nno data: no poll was recorded" in [
+        each.text for each in parsed(svg).iter(f"{SVG}title")
+    ]
+    assert (by_class(svg, "f0")[1].get("d") or "").count("z") == 2
+
+
+def test_a_tooltip_has_time_cohort_and_replicas() -> None:
+    moments = by_class(draw_times(chart(4, 2)), "moment")
+
+    assert [each.findtext(f"{SVG}title") for each in moments] == [
+        "20 Nov 00:00 – 01:00 UTC\nchat\nA (0.32.0): 4 replicas",
+        "20 Nov 01:00 – 21 Nov 00:00 UTC\nchat\nA (0.32.0): 2 replicas",
+    ]
+
+
+def test_each_kind_of_mark_has_its_row_shape_and_time() -> None:
+    at = SINCE + 6 * HOUR
+    every = tuple(Mark(kind, at, at + HOUR, ("chat",), f"what {kind}") for kind in MarkKind)
+    svg = draw_times(chart(4, marks=every))
+    shapes = [[part.get("class") for part in each][1] for each in by_class(svg, "mark")]
+
+    assert shapes == ["rollout", "restart", "critical", "good"]  # a critical finding and a warning at one time are one
+    assert {"Rollouts", "Restarts", "New findings", "Fixed", "2", "what rollout"} <= set(words(svg))
+    assert {each.get("data-at") for each in by_class(svg, "mark")} == {str(int((at + HOUR).timestamp() * 1000))}
+    assert len(by_class(svg, "begin")) == 1
+
+
+def test_the_time_that_the_page_shows_is_a_line_inside_of_the_range() -> None:
+    lines = [by_class(draw_times(chart(4, shown=SINCE + hours * HOUR)), "shown") for hours in (12, 30)]
+
+    assert [len(each) for each in lines] == [1, 0]
+    assert (lines[0][0].get("d") or "").startswith(f"M{(LEFT + RIGHT) / 2:.0f}")
+
+
+@pytest.mark.parametrize("width", RANGES.values(), ids=RANGES)
+def test_ticks_are_round_times(width: timedelta) -> None:
+    found = ticks(TimeChart("", "", Period(SINCE + HOUR / 7 - width, SINCE + HOUR / 7), ()))
+
+    assert 5 <= len(found) <= MOST_TICKS + 1
+    assert {each.second for each in found} == {0}
+    assert {each.minute % 5 for each in found} == {0}
+
+
+def test_a_file_has_title_ground_and_context() -> None:
+    alone, within = draw_times(chart(4), context="prod-eu · not frozen"), draw_times(chart(4))
+
+    assert (words(alone)[0], words(alone)[1]) == ("Replicas per cohort", "prod-eu · not frozen")
+    assert "Replicas per cohort" not in words(within)
+    assert {"A (0.32.0)", "A", "20 Nov", "03:00"} <= set(words(within))
+
+
+@given(st.lists(named, max_size=4), st.lists(marks, max_size=6), st.lists(gaps, max_size=2), texts)
+def test_any_chart_is_well_formed(areas: list[Named], marks: list[Mark], gaps: list[Gap], text: str) -> None:
+    timeline = Timeline(DAY, (), tuple(marks), tuple(gaps))
+    lanes = tuple(lane_of(text, areas, timeline, is_strip=is_strip) for is_strip in (False, True))
+    drawn = TimeChart("timeline", text, DAY, lanes, tuple(marks), tuple(gaps), SINCE)
+
+    for svg in (draw_times(drawn), draw_times(drawn, context=text)):
+        assert all(float(each.get("width", 0)) >= 0 for each in parsed(svg).iter(f"{SVG}rect"))
+
+
+def test_an_export_has_the_drawing_and_nothing_foreign_is_markup() -> None:
+    mark = Mark(MarkKind.ROLLOUT, SINCE, SINCE, (HOSTILE,), HOSTILE)
+    html = to_html(with_timeline(overview_report(story()), (chart(4, marks=(mark,)),)))
+
+    assert '<div class="drawing times"><svg' in html
+    assert "<script" not in html
+    assert "<img" not in html

@@ -1,0 +1,230 @@
+"""Timelines as blocks: lanes, the letters of cohorts, gaps, and tables with the same content."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.timeline import Group, Mark, MarkKind, Period, Step, Timeline
+from dashboard.fleet import Gap
+from dashboard.fleet.pieces import page
+from dashboard.render.markdown import to_markdown
+from dashboard.render.report_json import to_report_json
+from dashboard.views.blocks import Block, Paragraph, Table
+from dashboard.views.overview import overview_report
+from dashboard.views.pages import COMPARE, OVERVIEW
+from dashboard.views.time_chart import MOST_LINES, Cluster, Lane, TimeChart, describe_times, mark_line, range_text
+from dashboard.views.timeline import (
+    MOST_BANDS,
+    MOST_LANES,
+    NOTHING_RECORDED,
+    here_at,
+    pool_blocks,
+    replica_blocks,
+    setting_blocks,
+    with_timeline,
+)
+from tests.builders import HOSTILE, story
+
+SINCE = datetime(2026, 11, 20, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+DAY = Period(SINCE, SINCE + 24 * HOUR)
+CHAT = "chat-70b"
+HERE = here_at(OVERVIEW, "24h")
+
+
+def group(key: str, *numbers: int, pool: str = CHAT, version: str = "0.31.0") -> Group:
+    """A group with one number after the other, an hour each, and the last one until the end."""
+    steps = tuple(Step(SINCE + place * HOUR, number, SINCE + place * HOUR) for place, number in enumerate(numbers))
+    return Group(pool, key, version, steps)
+
+
+def shown(
+    *groups: Group, fleet: Fleet | None = None, marks: Sequence[Mark] = (), gaps: Sequence[Gap] = ()
+) -> tuple[Block, ...]:
+    timeline = Timeline(DAY, groups, tuple(marks), tuple(gaps))
+    pools = list(dict.fromkeys(each.pool for each in groups))
+    return pool_blocks(fleet or story(), timeline, pools, HERE)
+
+
+def chart_of(blocks: Sequence[Block]) -> TimeChart:
+    assert isinstance(blocks[0], TimeChart)
+    return blocks[0]
+
+
+def lane(*groups: Group, gaps: Sequence[Gap] = ()) -> Lane:
+    return chart_of(shown(*groups, gaps=gaps)).lanes[0]
+
+
+def rows(table: Block) -> list[tuple[str, ...]]:
+    assert isinstance(table, Table)
+    return [tuple(cell.text for cell in row) for row in table.rows]
+
+
+def areas(lane: Lane) -> list[tuple[str, list[tuple[float, float, int, int]]]]:
+    """The areas of a lane: label and parts, in hours and replicas."""
+    return [
+        (band.label, [((run.since - SINCE) / HOUR, (run.until - SINCE) / HOUR, run.low, run.high) for run in band.runs])
+        for band in lane.bands
+    ]
+
+
+def test_cohorts_of_the_fleet_have_their_letters_and_former_ones_are_grey() -> None:
+    pool = next(each for each in story().pools if each.name == CHAT)
+    present = [group(each.document, 0, 3, version="0.32.0") for each in pool.cohorts[:2]]
+    bands = lane(group("old1234567", 6, 0), *present).bands
+
+    assert [(each.label, each.shade, each.text) for each in bands] == [
+        ("A (0.32.0)", "A", "A"),
+        ("B (0.32.0)", "B", "B"),
+        ("0.31.0", "g0", "0.31.0"),
+    ]
+
+
+def test_former_cohorts_of_one_version_are_told_apart_by_their_settings() -> None:
+    labels = [each.label for each in lane(group("old1234567", 6), group("older12345", 2)).bands]
+
+    assert labels == ["0.31.0, settings old123", "0.31.0, settings older1"]
+    assert lane(group("old1234567", 6, version="")).bands[0].label == "settings old123"
+
+
+def test_areas_stand_on_one_another_and_last_until_the_next_change() -> None:
+    drawn = lane(group("a", 3, 2, 2, 0), group("b", 0, 1))
+
+    assert areas(drawn) == [
+        ("0.31.0, settings a", [(0, 1, 0, 3), (1, 3, 0, 2)]),
+        ("0.31.0, settings b", [(1, 3, 2, 3), (3, 24, 0, 1)]),
+    ]
+    assert drawn.highest == 3
+    assert drawn.moments[1].lines == ("0.31.0, settings a: 2 replicas", "0.31.0, settings b: 1 replica")
+
+
+def test_nothing_is_drawn_where_no_poll_was_recorded() -> None:
+    gaps = [Gap(SINCE + 2 * HOUR, SINCE + 5 * HOUR), Gap(SINCE + 20 * HOUR, None)]
+    drawn = lane(group("a", 3), gaps=gaps)
+
+    assert areas(drawn) == [("0.31.0", [(0, 2, 0, 3), (5, 20, 0, 3)])]
+    assert [(each.since, each.until) for each in drawn.moments] == [
+        (SINCE, gaps[0].since),
+        (gaps[0].until, gaps[1].since),
+    ]
+
+
+def test_a_range_without_polls_says_so() -> None:
+    (only,) = shown(group("a", 3), gaps=[Gap(SINCE, None)])
+
+    assert isinstance(only, Paragraph)
+    assert only.line[0].text == NOTHING_RECORDED
+    assert shown() == (only,)
+
+
+def test_pools_that_changed_come_first_and_the_others_are_counted() -> None:
+    groups = [group("a", 3, pool=f"pool-{number:02}") for number in range(MOST_LANES + 2)]
+    groups.append(group("a", 3, 2, pool="z"))
+    blocks = shown(*groups)
+
+    assert [each.label for each in chart_of(blocks).lanes][:2] == ["z", "pool-00"]
+    assert len(chart_of(blocks).lanes) == MOST_LANES
+    assert isinstance(blocks[1], Paragraph)
+    assert blocks[1].line[0].text == "3 more pools without a lane; the marks are those of all pools."
+
+
+def test_a_lane_has_few_areas_and_the_others_as_one() -> None:
+    drawn = lane(*(group(f"{number:06}", number) for number in range(1, MOST_BANDS + 4)))
+
+    assert len(drawn.bands) == MOST_BANDS
+    assert drawn.bands[-1].label == "4 others"
+    assert drawn.highest == sum(range(1, MOST_BANDS + 4))
+
+
+def test_the_tables_have_what_the_drawing_shows() -> None:
+    rollout = Mark(MarkKind.ROLLOUT, SINCE + HOUR, SINCE + 3 * HOUR, (CHAT,), "rollout 0.31.0 → 0.32.0 (3/3)", 3)
+    warning = Mark(MarkKind.WARNING, SINCE + 4 * HOUR, SINCE + 4 * HOUR, (CHAT,), "Bad.", 3)
+    ended = Mark(MarkKind.ENDED, SINCE + 5 * HOUR, SINCE + 5 * HOUR, (CHAT,), "Worse.")
+    _, marks, numbers = shown(group("a", 3, 2, 0), group("b", 0, 1, 3), marks=[rollout, warning, ended])
+
+    assert rows(marks) == [
+        ("2026-11-20 05:00", "fixed", CHAT, "Worse."),
+        ("2026-11-20 04:00", "warning", CHAT, "Bad. (and 2 more)"),
+        ("2026-11-20 01:00 – 03:00", "rollout", CHAT, "rollout 0.31.0 → 0.32.0 (3/3)"),
+    ]
+    assert rows(numbers) == [
+        (CHAT, "0.31.0, settings a", "3", "3", "0", "2026-11-20 00:00", "2026-11-20 02:00"),
+        (CHAT, "0.31.0, settings b", "0", "3", "3", "2026-11-20 01:00", "2026-11-21 00:00"),
+    ]
+
+
+def test_the_time_of_a_mark_leads_to_the_page_after_it() -> None:
+    rollout = Mark(MarkKind.ROLLOUT, SINCE + HOUR, SINCE + 3 * HOUR, (CHAT,), "rollout", 3)
+    timeline = Timeline(DAY, (group("a", 3),), (rollout,))
+    _, marks, _ = pool_blocks(story(), timeline, [CHAT], here_at(COMPARE, "7d", pool=CHAT))
+
+    assert isinstance(marks, Table)
+    assert marks.rows[0][0].target == page(COMPARE, pool=CHAT, range="7d", at="2026-11-20T03:00:00Z")
+
+
+def test_marks_that_a_drawing_cannot_separate_are_one_with_their_number() -> None:
+    near = [
+        Mark(MarkKind.WARNING, SINCE + minute * HOUR / 60, SINCE + minute * HOUR / 60, ("p",), f"W{minute}.")
+        for minute in range(12)
+    ]
+    worst = Mark(MarkKind.CRITICAL, SINCE + 12 * HOUR / 60, SINCE + 12 * HOUR / 60, ("p",), "C.", 2)
+    far = Mark(MarkKind.WARNING, SINCE + 9 * HOUR, SINCE + 9 * HOUR, ("p",), "Far.")
+    first, second = chart_of(shown(group("a", 3), marks=[*near, worst, far])).rows["New findings"]
+
+    assert (first.kind, first.number, len(first.lines)) == (MarkKind.CRITICAL, 14, MOST_LINES + 1)
+    assert first.lines[-1] == "and 5 more"
+    assert second == Cluster((far,))
+    assert mark_line(worst) == "20 Nov 00:12 UTC, p: new critical: C. (and 1 more)"
+
+
+def test_a_setting_has_one_shade_a_value_in_all_pools() -> None:
+    groups = (group("16", 4, 0), group("32", 0, 4), group("32", 2, pool="embed"))
+    blocks = setting_blocks("cache_config.block_size", Timeline(DAY, groups), [CHAT, "embed"], HERE)
+    shades = {(each.label, band.label): band.shade for each in chart_of(blocks).lanes for band in each.bands}
+
+    assert shades == {(CHAT, "32"): "f0", (CHAT, "16"): "f1", ("embed", "32"): "f0"}
+    assert len(chart_of(setting_blocks("x", Timeline(DAY, groups), ["embed"], HERE)).lanes) == 1
+
+
+def test_a_replica_has_strips_of_settings_state_and_version() -> None:
+    pool = next(each for each in story().pools if each.name == CHAT)
+    groups = (
+        group("old1234567", 1, 0, pool="document"),
+        group(pool.cohorts[0].document, 0, 1, pool="document", version="0.32.0"),
+        group("up", 1, 0, 1, pool="state", version=""),
+        group("down", 0, 1, 0, pool="state", version=""),
+        group("0.32.0", 1, pool="version", version=""),
+    )
+    lanes = chart_of(replica_blocks(story(), CHAT, Timeline(DAY, groups), HERE)).lanes
+
+    assert [(each.label, [(band.text, band.shade) for band in each.bands]) for each in lanes] == [
+        ("Settings", [("A", "A"), ("0.31.0, settings old123", "g1")]),
+        ("State", [("up", "up"), ("down", "down")]),
+        ("Version", [("0.32.0", "f0")]),
+    ]
+    assert all(each.is_strip for each in lanes)
+    assert lanes[1].moments[1].lines == ("down",)
+
+
+def test_a_description_names_the_range_and_the_end() -> None:
+    rollout = Mark(MarkKind.ROLLOUT, SINCE, SINCE, (CHAT,), "rollout")
+    chart = chart_of(shown(group("a", 3, 2), marks=[rollout], gaps=[Gap(SINCE + HOUR, SINCE + 2 * HOUR)]))
+
+    assert describe_times(chart) == (
+        f"20 Nov 00:00 – 21 Nov 00:00 UTC. At the end: {CHAT}: 0.31.0: 2 replicas. Rollouts: 1, 1 gap."
+    )
+
+
+def test_a_short_range_is_one_time() -> None:
+    assert range_text(SINCE, SINCE + HOUR / 120) == "20 Nov 00:00 UTC"
+
+
+def test_exports_have_the_timeline_as_tables() -> None:
+    view = overview_report(story())
+    blocks = shown(group("a", 3), marks=[Mark(MarkKind.RESTART, SINCE, SINCE, (CHAT,), f"{HOSTILE} restarted")])
+    whole = with_timeline(view, blocks)
+
+    assert with_timeline(view, ()) is view
+    assert [each.anchor for each in whole.parts][-2:] == ["timeline", "words"]
+    assert "### Timeline" in to_markdown(whole)
+    assert '"timeline-marks"' in to_report_json(whole)

@@ -1,0 +1,170 @@
+"""Timelines on pages: closed until they are wanted, at a range of the URL, and nothing without a history."""
+
+import json
+import re
+import zipfile
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from dashboard import service
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet.formatting import iso
+from dashboard.render.export import Format, written
+from dashboard.store.history.database import Database
+from dashboard.store.history.reader import HistoryReader
+from dashboard.web.share import OFFERED
+from tests.e2e.frozen_fleets import STORY, frozen
+from tests.page_runner import address, html, open_page, opened, rerun, visit
+from tests.store.history.recorded import Recorded
+from tests.store.history.week import CHAT, CHAT_ROLLOUT, DECODE, HOUR, MOST_SEQUENCES, record_week
+
+AREA = re.compile(r'<path class="(?:f\d|g\d|up)" d="[^"]')
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Fleet:
+    return frozen(STORY)
+
+
+@pytest.fixture(scope="module")
+def week(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Database:
+    history = Recorded(tmp_path_factory.mktemp("week"))
+    record_week(history, fleet)
+    history.writer.close()
+    return history.database
+
+
+@pytest.fixture(autouse=True)
+def _recorded(fleet: Fleet, week: Database, tmp_path: Path) -> None:
+    service.put(fleet, fleet.polled_at, tmp_path, history=HistoryReader(week))
+
+
+def charts(app: AppTest) -> list[dict[str, Any]]:
+    """What the browser gets of each timeline: the drawing, and the address of the page at a time."""
+    values = [json.loads(each.proto.json) for each in app.get("bidi_component") if each.proto.json]
+    return [each for each in values if "at" in each]
+
+
+def one_of(fleet: Fleet, pool: str) -> str:
+    return next(each.id for each in fleet.replicas if each.pool == pool)
+
+
+def test_a_timeline_is_closed_and_costs_nothing_until_it_is_opened() -> None:
+    app = visit()
+
+    assert [each.label for each in app.expander] == ["Timeline"]
+    assert charts(app) == []
+    assert address(app, "range") is None
+
+
+@pytest.mark.parametrize("page", ["overview", "compare", "replica", "settings"])
+def test_without_a_history_there_is_no_timeline(page: str, fleet: Fleet) -> None:
+    app = open_page(fleet, page, range="7d", replica=fleet.replicas[0].id, path=MOST_SEQUENCES)
+
+    assert "Timeline" not in [each.label for each in app.expander]
+    assert charts(app) == []
+
+
+def test_a_snapshot_has_no_timeline(fleet: Fleet) -> None:
+    snapshot = service.snapshots().freeze(fleet, "Review", service.now()).id
+
+    assert charts(visit(snapshot=snapshot, range="7d")) == []
+
+
+def test_overview_has_a_lane_for_each_pool_and_the_marks_of_all(fleet: Fleet) -> None:
+    (chart,) = charts(app := visit(range="7d"))
+
+    assert len(AREA.findall(chart["html"])) > len(fleet.pools)
+    for text in (*(pool.name for pool in fleet.pools), "Rollouts", "Restarts", "New findings", "Fixed", "no data"):
+        assert f">{text}<" in chart["html"]
+    assert chart["at"] == "./?range=7d"
+    assert ">settings changed (6/6)<" in html(app)
+    assert "<summary>Marks and numbers</summary>" in html(app)
+
+
+def test_a_range_can_be_chosen_and_is_in_the_url() -> None:
+    app = visit(range="7d")
+    app.segmented_control(key="range").set_value("90d")
+    rerun(app)
+
+    assert address(app, "range") == "90d"
+    assert charts(app)[0]["at"] == "./?range=90d"
+
+
+def test_an_unknown_range_is_ignored_with_a_warning() -> None:
+    app = visit(range="1y")
+
+    assert charts(app)[0]["at"] == "./?range=24h"
+    assert "range=1y" in html(app)
+
+
+def test_a_pool_has_its_cohorts_and_only_its_marks() -> None:
+    (chart,) = charts(visit("compare", pool=CHAT, range="7d"))
+
+    assert chart["at"] == f"compare?pool={CHAT}&range=7d"
+    assert f"pool={CHAT}" in re.findall(r'class="changes" href="([^"]+)"', chart["html"])[0]
+    assert "Restarts" not in chart["html"]
+    assert ">A (0.32.0)</text>" in chart["html"]
+    assert "rollout 0.31.0 → 0.32.0 (16/16)" in chart["html"]
+
+
+def test_a_replica_has_strips_and_its_restarts(fleet: Fleet) -> None:
+    replica = one_of(fleet, DECODE)
+    (chart,) = charts(visit("replica", replica=replica, range="7d"))
+
+    for text in ("Settings", "State", "Version", "Restarts"):
+        assert f">{text}<" in chart["html"]
+    assert chart["at"].startswith("replica?replica=http")
+
+
+def test_a_setting_has_its_values_over_time_on_its_page_and_in_its_dialog() -> None:
+    (chart,) = charts(visit("settings", path=MOST_SEQUENCES, range="7d"))
+    page, dialog = charts(visit("compare", pool=CHAT, path=MOST_SEQUENCES, range="7d"))
+
+    assert ">77</text>" in chart["html"]
+    assert ">77</text>" in dialog["html"]
+    assert ">77</text>" not in page["html"]
+    assert dialog["at"] == f"compare?pool={CHAT}&path={MOST_SEQUENCES}&range=7d"
+
+
+def test_at_a_past_time_the_range_is_around_it_and_the_time_is_marked(fleet: Fleet) -> None:
+    assert fleet.polled_at is not None
+    past = fleet.polled_at - CHAT_ROLLOUT * HOUR + HOUR
+    (near,), (far,) = (charts(visit(at=iso(past), range=each)) for each in ("6h", "30d"))
+
+    assert 'class="shown"' in near["html"]
+    assert 'class="shown"' in far["html"]
+    assert "rollout 0.31.0 → 0.32.0" in near["html"]
+    assert "Restarts" not in near["html"]
+    assert "Restarts" in far["html"]
+    assert 'class="shown"' not in charts(visit(range="6h"))[0]["html"]
+
+
+def test_the_times_of_marks_lead_to_the_page_at_that_time() -> None:
+    assert re.search(r'href="\./\?range=7d&amp;at=2026-11-18T16%3A42%3A05Z"', html(visit(range="7d")))
+
+
+def test_no_click_is_made_by_the_page_itself() -> None:
+    assert opened(visit(range="7d")) == []
+
+
+def test_a_history_that_cannot_be_read_is_a_sentence(fleet: Fleet, tmp_path: Path) -> None:
+    service.put(fleet, fleet.polled_at, tmp_path, history=HistoryReader(Database(f"sqlite:///{tmp_path / 'none.db'}")))
+
+    assert "There is no history none.db" in html(visit(range="7d"))
+
+
+def test_an_export_has_the_timeline_that_the_page_shows() -> None:
+    closed, shown = (visit(**url).session_state[OFFERED] for url in ({}, {"range": "7d"}))
+    with zipfile.ZipFile(BytesIO(written(shown.view(), Format.SVG))) as archive:
+        drawing = archive.read("timeline.svg").decode()
+
+    assert "Replicas per cohort" in drawing
+    assert "rollout 0.31.0" in drawing
+    assert (closed.has_charts, shown.has_charts) == (False, True)
+    assert "Replicas per cohort" not in written(closed.view(), Format.HTML).decode()
+    assert "<figcaption>Replicas per cohort</figcaption>" in written(shown.view(), Format.HTML).decode()
