@@ -21,6 +21,7 @@ from dashboard.fleet.pools import (
 )
 from dashboard.fleet.replies import (
     MOST_CONFLICTS,
+    STALE_SECONDS,
     Argument,
     Basis,
     Credentials,
@@ -49,6 +50,7 @@ from dashboard.fleet.routers import FactName, RouterConfig, RouterFact, RouterKi
 
 __all__ = [
     "MOST_CONFLICTS",
+    "STALE_SECONDS",
     "Argument",
     "Baseline",
     "Basis",
