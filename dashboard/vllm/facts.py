@@ -73,7 +73,7 @@ def facts_of(snapshot: Snapshot, since: datetime) -> Facts:
         role=role,
         state=state,
         failure=failure,
-        fresh=observed_at is not None and observed_at >= since,
+        fresh=_is_fresh(snapshot, observed_at, since),
         version=next((reply.version for reply in replies if reply.version), None),
         started_at=_started_at(replies),
         observed_at=observed_at,
@@ -102,15 +102,16 @@ def renew(before: Replica, snapshot: Snapshot, since: datetime) -> Replica | Non
     """
     target, probes = snapshot.target, tuple(snapshot.probes.values())
     if (before.labels is not target.labels and before.labels != target.labels) or (
-        before.target_stale != target.stale
-        or before.same_digest_as != snapshot.same_digest_as
-        or not _have_same_answers(probes, before.probes)
+        before.target_stale != target.stale or before.same_digest_as != snapshot.same_digest_as
     ):
         return None
-    observed_at = _read_at(snapshot, probes)
-    fresh = observed_at is not None and observed_at >= since
-    if fresh == before.fresh and all(map(is_, probes, before.probes)):
+    is_equal = len(probes) == len(before.probes) and all(map(is_, probes, before.probes))
+    if is_equal and before.fresh == _is_fresh(snapshot, before.observed_at, since):
         return before
+    if not is_equal and not _have_same_answers(probes, before.probes):
+        return None
+    observed_at = _read_at(snapshot, probes)
+    fresh = _is_fresh(snapshot, observed_at, since)
     return with_answers(before, probes, fresh=fresh, observed_at=observed_at)
 
 
@@ -121,6 +122,14 @@ def _read_at(snapshot: Snapshot, probes: Iterable[ProbeResult]) -> datetime | No
         return max([each.observed_at for each in probes if each.reply], default=None)
     is_read = any(each.reply for each in probes)
     return datetime.fromtimestamp(scraped.last_at(snapshot.target.id), UTC) if is_read else None
+
+
+def _is_fresh(snapshot: Snapshot, observed_at: datetime | None, since: datetime) -> bool:
+    """Return whether a replica was read or scraped at `since` or later; `observed_at` is None without any reply."""
+    scraped = snapshot.target.scraped
+    if observed_at is None or not snapshot.is_scraped or scraped is None:
+        return observed_at is not None and observed_at >= since
+    return scraped.last_at(snapshot.target.id) >= since.timestamp()
 
 
 def _have_same_answers(probes: Sequence[ProbeResult], before: Sequence[ProbeResult]) -> bool:

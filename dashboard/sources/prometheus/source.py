@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from operator import attrgetter
 from typing import NamedTuple
 
 from dashboard.config import PollOptions, PrometheusOptions
@@ -27,8 +26,6 @@ from dashboard.vllm.metrics import DIGESTS
 KEPT = ("job", "namespace", "pod", "node", "pool")  # labels of a series that its target has
 # What can change while the digests of a replica stay: they cover all settings that are not identity settings.
 NOT_IN_DIGESTS = ("engine", *DIGESTS, *sorted(FIELDS["cache_config"]))
-_VALUE = attrgetter("value")
-
 
 class Latest(NamedTuple):
     """The series of the pod at one address that was scraped last, and how many seconds before the query.
@@ -36,7 +33,7 @@ class Latest(NamedTuple):
     `is_up`: Prometheus has series of vLLM of it now. `is_whole`: all series of the address are of this pod and current.
     """
 
-    series: Sequence[Labels]
+    series: tuple[Labels, ...]
     age: float
     is_stale: bool
     is_up: bool
@@ -52,7 +49,7 @@ class Latest(NamedTuple):
         pod = newest.labels.get("pod")
         age = _age(newest) if newest.value else 0.0  # 0 is that of `up`: it has no series of vLLM now
         since = newest.value - STALE_SECONDS if newest.value else 0.0
-        series = [each.labels for each in samples if each.value >= since and each.labels.get("pod") == pod]
+        series = tuple(each.labels for each in samples if each.value >= since and each.labels.get("pod") == pod)
         is_whole = newest.value > 0 and len(series) == len(samples)
         return cls(series, age, age > STALE_SECONDS, newest.value > 0, is_whole)
 
@@ -74,22 +71,20 @@ class Known:
     lines: bytes
     target: Target
     is_settled: bool
-    series: Sequence[Labels] = ()
+    series: tuple[Labels, ...] = ()
     age: float = 0.0
 
     def use(self, latest: Latest) -> None:
         """Take over later series, of which only times differ."""
         self.latest, self.age = latest, latest.age
-        self.series = latest.series if self.is_settled and latest.is_whole and not latest.is_stale else ()
+        self.series = latest.series if self.is_settled and latest.is_whole else ()
 
     def renew(self, samples: Sequence[Sample]) -> bool:
         """Take over the time of samples where all are current and have the labels of the last answer; return whether."""
-        if [each.labels for each in samples] != self.series:
+        labels, values, (queried_at, *_) = zip(*samples, strict=True)
+        if labels != self.series or queried_at - min(values) > STALE_SECONDS:
             return False
-        age = samples[0].queried_at - min([each.value for each in samples])
-        if age > STALE_SECONDS:
-            return False
-        self.age = _age(max(samples, key=_VALUE))
+        self.age = max(queried_at - max(values), 0.0)
         return True
 
 
@@ -199,10 +194,8 @@ class Prometheus:
         """Return what is made of series with all their labels."""
         lines = b"\n".join(sorted({as_line(each) for each in latest.series} - {b""}))
         before = self._known.get(address)
-        short: list[Mapping[str, str]] = [
-            {name: each[name] for name in self._by if name in each} for each in latest.series
-        ]
-        latest = latest._replace(series=short)
+        short = ({name: each[name] for name in self._by if name in each} for each in latest.series)
+        latest = latest._replace(series=tuple(short))
         if before is not None and before.lines == lines and before.latest.is_same(latest):
             return self._renewed(before, latest, now)
         return self._make(address, latest, lines, now)
