@@ -106,7 +106,7 @@ class Scraped:
     """What Prometheus has of a replica: the lines of its /metrics that are read, empty for a replica that is down.
 
     `at` is the time (UTC) of the first scrape with these lines. A later one with equal lines makes no new object: its
-    time is in `times`, by the id of the target, in seconds since 1970. The source of the target changes it at each poll.
+    time is in `times`, by the id of the target, in seconds since 1970, which the source changes at each poll.
     `falls_back`: a replica whose lines lack digests is asked directly.
     """
 

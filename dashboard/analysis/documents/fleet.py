@@ -114,7 +114,7 @@ def _read_probe(values: dict[str, Any]) -> ProbeResult:
 
 def _replica_rows(fleet: Fleet) -> tuple[Extended, ...]:
     cohorts = cohort_letters(fleet.pools)
-    return tuple(Extended(replica, {"cohort": cohorts.get(replica.id)}) for replica in fleet.replicas)
+    return tuple(Extended(fleet.as_read(each), {"cohort": cohorts.get(each.id)}) for each in fleet.replicas)
 
 
 def _rows(attribute: str) -> Callable[[Fleet], tuple[Extended, ...]]:
@@ -197,7 +197,7 @@ def _declare_replicas(contract: Contract) -> None:
             doc="address of the replica whose settings these are: Prometheus has equal digests of both",
             default=None,
         ),
-        Key("fresh", doc="read within the last three intervals", full=True),
+        Key("fresh", doc="read within the last three intervals, or scraped within 150 s", full=True),
         Key("served_model_names", full=True),
         Key("adapters", tuple[str, ...], lambda replica: tuple(replica.adapters), full=True),
         Key(

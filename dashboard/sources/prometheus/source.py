@@ -27,6 +27,7 @@ KEPT = ("job", "namespace", "pod", "node", "pool")  # labels of a series that it
 # What can change while the digests of a replica stay: they cover all settings that are not identity settings.
 NOT_IN_DIGESTS = ("engine", *DIGESTS, *sorted(FIELDS["cache_config"]))
 
+
 class Latest(NamedTuple):
     """The series of the pod at one address that was scraped last, and how many seconds before the query.
 
@@ -80,7 +81,7 @@ class Known:
         self.series = latest.series if self.is_settled and latest.is_whole else ()
 
     def renew(self, samples: Sequence[Sample]) -> bool:
-        """Take over the time of samples where all are current and have the labels of the last answer; return whether."""
+        """Take over the time of samples if all are current and have the labels of the last answer; return whether."""
         labels, values, (queried_at, *_) = zip(*samples, strict=True)
         if labels != self.series or queried_at - min(values) > STALE_SECONDS:
             return False
