@@ -51,8 +51,9 @@ class Latest(NamedTuple):
         age = _age(newest) if newest.value else 0.0  # 0 is that of `up`: it has no series of vLLM now
         since = newest.value - STALE_SECONDS if newest.value else 0.0
         series = tuple(each.labels for each in samples if each.value >= since and each.labels.get("pod") == pod)
-        is_whole = newest.value > 0 and len(series) == len(samples)
-        return cls(series, age, age > STALE_SECONDS, newest.value > 0, is_whole)
+        is_stale = age > STALE_SECONDS
+        is_whole = newest.value > 0 and not is_stale and len(series) == len(samples)
+        return cls(series, age, is_stale, newest.value > 0, is_whole)
 
     def is_same(self, other: "Latest") -> bool:
         """Return whether only times differ; series have no order."""
