@@ -125,7 +125,8 @@ def _pool_subjects(
         facts = tuple(facts_of_pool(routers, pool.name))
         domain = domain_of(policy.declared(pool.name), [each.role for each in members], settings, facts)
         subject = PoolSubject(pool, domain, members, documents, tuple(ignore), baseline=policy.baseline(pool.name))
-        subjects.append(replace(subject, rollout=rollout_of(pool.name, subject.members, now)))
+        rollout = rollout_of(pool.name, subject.members, now)
+        subjects.append(replace(subject, rollout=rollout) if rollout else subject)
     return subjects
 
 
