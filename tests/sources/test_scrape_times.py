@@ -19,9 +19,13 @@ from dashboard.config import Options, PollOptions, PrometheusOptions
 from dashboard.demo import default_fleet, in_thread, targets
 from dashboard.demo.describe import Behaviour, Speaks
 from dashboard.fleet import STALE_SECONDS, Scraped, Target
+from dashboard.fleet.formatting import iso
 from dashboard.sources.discovery import Discovered, Discovery
 from dashboard.sources.polling.by_digest import DigestPoller
 from dashboard.sources.prometheus import Prometheus
+from dashboard.views.replica import replica_report
+from dashboard.views.replicas import replica_rows
+from dashboard.views.status import status_report
 from tests.sources.polling.hostile import CAPTURE, Exchange, HostileServer, answers
 from tests.sources.prometheus_server import prometheus, wait_for_result
 
@@ -222,6 +226,17 @@ def test_a_later_scrape_makes_no_new_replica_and_its_time_is_shown() -> None:
     assert {written["observed_at"], *(each["observed_at"] for each in written["probes"])} == {
         time_of_scrape.isoformat().replace("+00:00", "Z")
     }
+
+
+def test_pages_show_the_time_of_the_last_scrape() -> None:
+    poller = DigestPoller(PollOptions())
+    fleet = scraped_fleet(5, poller, scraped_fleet(50, poller))
+    time_of_scrape = AT - timedelta(seconds=5)
+    (section,) = (each for each in replica_report(fleet, UNASKED.id).parts if each.anchor == "numbers")
+
+    assert replica_rows(fleet)["observed_at"].tolist() == [time_of_scrape]
+    assert iso(time_of_scrape) in repr(section)
+    assert iso(time_of_scrape) in repr(status_report(fleet, options=Options()))
 
 
 def test_a_real_server_gives_a_later_time_and_the_same_target(tmp_path: Path) -> None:
