@@ -3,11 +3,12 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from dashboard.capacity.engines import engines_of
 from dashboard.compare.pool import Member, compare_pool
 from dashboard.fleet import (
+    STALE_SECONDS,
     Coverage,
     Document,
     Engine,
@@ -22,6 +23,7 @@ from dashboard.fleet import (
     Snapshot,
     State,
     has_same_content,
+    with_answers,
 )
 from dashboard.fleet.recent import NOTHING_RECENT, Recent
 from dashboard.fleet.replies import FILE_SCHEME
@@ -32,7 +34,7 @@ from dashboard.rules.findings import Inspection
 from dashboard.rules.policy import Policy
 from dashboard.vllm.facts import Facts, facts_of, renew
 
-FRESH_INTERVALS = 3  # a replica that was not read within three polls is stale
+FRESH_INTERVALS = 3  # a replica that was not read within three polls is stale; one that is only scraped: STALE_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,8 @@ class Fleet:
     `since` is the end of the first poll with the same content: pages without times are equal if `generation` and
     `since` are. `snapshot` is the id of the frozen snapshot that it was opened from, `past` the time at which it was
     asked of the history. `discovery_errors` are sentences on sources of targets that cannot be read. `routers` are what
-    routers reported. `recent` is what the last polls saw, `sightings` are from the history.
+    routers reported. `recent` is what the last polls saw, `sightings` are from the history. `scraped_at` is when
+    Prometheus last scraped each replica that was not asked, in seconds since 1970: see `read_at`.
     """
 
     name: str
@@ -61,6 +64,20 @@ class Fleet:
     routers: tuple[RouterConfig, ...] = ()
     recent: Recent = NOTHING_RECENT
     sightings: Sightings = field(default=NO_SIGHTINGS, compare=False)
+    scraped_at: Mapping[str, float] = field(default_factory=dict)
+
+    def read_at(self, replica: Replica) -> datetime | None:
+        """Return when a replica was read or scraped last. Its own times are those of the last change, if later."""
+        at = self.scraped_at.get(replica.id) if replica.observed_at else None
+        return replica.observed_at if at is None else datetime.fromtimestamp(at, UTC)
+
+    def as_read(self, replica: Replica) -> Replica:
+        """Return the replica with the times of its last scrape."""
+        at = self.read_at(replica)
+        if at is None or at == replica.observed_at:
+            return replica
+        probes = tuple(replace(each, observed_at=at) for each in replica.probes)
+        return with_answers(replica, probes, fresh=replica.fresh, observed_at=at)
 
     @property
     def coverage(self) -> Coverage:
@@ -99,15 +116,20 @@ def build_fleet(
     fleet before the rules are evaluated, and returns what happened lately.
     """
     since = polled_at - FRESH_INTERVALS * interval
+    scraped_since = min(since, polled_at - timedelta(seconds=STALE_SECONDS))
     known = {each.id: each for each in before.replicas} if before else {}
     engines = _Engines()
     replicas = []
     with_document: dict[str, Snapshot] = {}
+    scraped_at: dict[str, float] = {}
     for snapshot in snapshots:
-        earlier = known.get(snapshot.target.id)
-        replica = renew(earlier, snapshot, since) if earlier else None
+        target = snapshot.target
+        if snapshot.is_scraped and target.scraped:
+            scraped_at[target.id] = target.scraped.last_at(target.id)
+        earlier, fresh_since = known.get(target.id), scraped_since if snapshot.is_scraped else since
+        replica = renew(earlier, snapshot, fresh_since) if earlier else None
         if replica is None:
-            facts = facts_of(snapshot, since)
+            facts = facts_of(snapshot, fresh_since)
             replica = replace(facts.replica, engines=engines.of(facts))
         replicas.append(replica)
         if replica.document:
@@ -122,7 +144,7 @@ def build_fleet(
     fleet = assembled(
         name, replicas, documents, polled_at=polled_at, ignore=ignore, generation=generation, before=before
     )
-    fleet = replace(fleet, policy=policy or Policy(), routers=routers)
+    fleet = replace(fleet, policy=policy or Policy(), routers=routers, scraped_at=scraped_at)
     fleet = replace(fleet, recent=observe(fleet, polled_at))
     if before is not None and _has_same_findings(fleet, before):
         return replace(fleet, inspection=before.inspection)

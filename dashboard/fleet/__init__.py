@@ -21,6 +21,7 @@ from dashboard.fleet.pools import (
 )
 from dashboard.fleet.replies import (
     MOST_CONFLICTS,
+    STALE_SECONDS,
     Argument,
     Basis,
     Credentials,
@@ -51,6 +52,7 @@ from dashboard.fleet.times import Gap, PastTime
 
 __all__ = [
     "MOST_CONFLICTS",
+    "STALE_SECONDS",
     "Argument",
     "Baseline",
     "Basis",

@@ -4,8 +4,10 @@ Each function takes the core types and returns one row per object, in their orde
 table. The end of a column's name is its unit, such as `_bytes`; a missing value is NA.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any
 
 import pandas as pd
@@ -81,10 +83,14 @@ KV_CACHE_GROUPS = {
 }
 
 
-def replicas_frame(replicas: Iterable[Replica], pools: Iterable[Pool]) -> pd.DataFrame:
-    """Return one row per replica."""
+def replicas_frame(
+    replicas: Iterable[Replica],
+    pools: Iterable[Pool],
+    read_at: Callable[[Replica], datetime | None] = attrgetter("observed_at"),
+) -> pd.DataFrame:
+    """Return one row per replica; `read_at` is that of their fleet."""
     letters = cohort_letters(pools)
-    return _frame(REPLICAS, (_row(replica, letters.get(replica.id)) for replica in replicas))
+    return _frame(REPLICAS, (_row(replica, read_at(replica), letters.get(replica.id)) for replica in replicas))
 
 
 def settings_frame(documents: Iterable[Document]) -> pd.DataFrame:
@@ -143,7 +149,7 @@ def _series(values: list[Any], dtype: str) -> "pd.Series[Any]":
     return pd.Series(values, dtype=dtype)
 
 
-def _row(replica: Replica, cohort: str | None) -> tuple[Any, ...]:
+def _row(replica: Replica, read_at: datetime | None, cohort: str | None) -> tuple[Any, ...]:
     failure = replica.failure
     reasons = [f"{failure.kind}: {failure.detail}"] if failure else []
     reasons += [f"stale target: {STALE_TARGET}"] if replica.target_stale else []
@@ -157,7 +163,7 @@ def _row(replica: Replica, cohort: str | None) -> tuple[Any, ...]:
         " ".join(reasons) or None,
         replica.version,
         replica.started_at,
-        replica.observed_at,
+        read_at,
         replica.document,
         cohort,
         [str(source) for source in replica.sources],

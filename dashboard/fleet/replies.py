@@ -96,15 +96,28 @@ class Credentials:
     ca_file: Path | None = None
 
 
-class Scraped(NamedTuple):
+# A series that ends without a mark stays for 5 minutes. Prometheus advises against intervals above 2 minutes
+# (https://prometheus.io/docs/prometheus/latest/querying/basics/#staleness); half a minute is for a late scrape.
+STALE_SECONDS = 150.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scraped:
     """What Prometheus has of a replica: the lines of its /metrics that are read, empty for a replica that is down.
 
-    `at` is the time of the scrape (UTC). `falls_back`: a replica whose lines lack digests is asked directly.
+    `at` is the time (UTC) of the first scrape with these lines. A later one with equal lines makes no new object: its
+    time is in `times`, by the id of the target, in seconds since 1970, which the source changes at each poll.
+    `falls_back`: a replica whose lines lack digests is asked directly.
     """
 
     lines: bytes
     at: datetime
     falls_back: bool
+    times: Mapping[str, float] = field(default_factory=dict, repr=False, compare=False)  # those of all targets
+
+    def last_at(self, target: str) -> float:
+        """Return when this target was last scraped, in seconds since 1970."""
+        return self.times.get(target) or self.at.timestamp()
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,9 +309,11 @@ class Snapshot:
     """The latest result of each probe of one replica, by path.
 
     `same_digest_as` is the id of the replica that gave the settings, because Prometheus has equal digests of both.
+    `is_scraped`: the replica was not asked, and its times are those of `Scraped.at`.
     """
 
     target: Target
     observed_at: datetime
     probes: Mapping[str, ProbeResult]
     same_digest_as: str | None = None
+    is_scraped: bool = False

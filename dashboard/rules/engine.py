@@ -131,7 +131,9 @@ def _pool_subjects(
         baseline = policy.baseline(pool.name)
         subject = PoolSubject(pool, domain, members, documents, tuple(ignore), baseline=baseline, recent=own)
         rollout, is_stalled = rollout_of(pool.name, subject.members, now, own.rollouts.get(pool.name))
-        subjects.append(replace(subject, stalled=rollout) if is_stalled else replace(subject, rollout=rollout))
+        if rollout:
+            subject = replace(subject, stalled=rollout) if is_stalled else replace(subject, rollout=rollout)
+        subjects.append(subject)
     return subjects
 
 

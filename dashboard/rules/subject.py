@@ -5,6 +5,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from itertools import compress
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from dashboard.compare.encoding import is_comparable, lookup_setting, lookup_value
@@ -24,6 +26,7 @@ Meaning = Callable[[SettingValue, Mapping[str, Setting]], SettingValue]
 Digests = Callable[[Sequence[Engine]], frozenset[str] | None]  # of compare/prefix.py
 
 T = TypeVar("T")
+_ID, _DOCUMENT = attrgetter("id"), attrgetter("document")
 
 # What a rule can need besides settings: fields of a replica that may be empty.
 PARTS = ("engines", "devices", "kv_cache_groups", "started_at", "adapters", "sources")
@@ -175,7 +178,7 @@ class PoolSubject:
     def of_documents(self, read: Callable[[Mapping[str, Setting]], T]) -> dict[str, T]:
         """Return per member what is read of its document; each document is read once."""
         known = {key: read(self.documents[key].settings) for key in self._by_document}
-        return {member.id: known[str(member.document)] for member in self.members}
+        return dict(zip(map(_ID, self.members), map(known.__getitem__, map(_DOCUMENT, self.members)), strict=True))
 
     def conclude(self, conclude: Callable[[Mapping[str, Setting]], SettingValue | None]) -> Holders:
         """Group members by what is concluded from their settings; None is left out."""
@@ -228,7 +231,8 @@ class PoolSubject:
         """Yield the engines of the members with their replicas, each process once."""
         for member in self.members:
             if not member.is_second_address:
-                yield from ((member, engine) for engine in member.engines)
+                for engine in member.engines:
+                    yield member, engine
 
     def fingerprints(self, read: Digests = canonical_digests) -> Mapping[str, frozenset[str]]:
         """Return per member the digests of its engines' block hashes, independent of block length; one if they agree.
@@ -273,7 +277,7 @@ class PoolSubject:
         if need == FINGERPRINT:
             return frozenset(self.fingerprints())
         if need in PARTS:
-            return frozenset(member.id for member in self.members if getattr(member, need))
+            return frozenset(map(_ID, compress(self.members, map(attrgetter(need), self.members))))
         found = frozenset().union(*self.values(need).values()) or frozenset(self.identity(need))
         return found - self._copies if need in EVENT_PARTS else found
 

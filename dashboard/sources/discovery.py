@@ -146,12 +146,14 @@ def _conflicts(mentions: Sequence[Mention]) -> Iterator[LabelConflict]:
 
 
 def _merge(first: Target, second: Target) -> Target:
-    """Return one target of two with the same id."""
+    """Return one target of two with the same id. What was scraped is that of a fresh one."""
+    scraped = second.scraped if first.scraped and first.stale and not second.stale else None
     return replace(
         first,
         labels={**second.labels, **first.labels},
         credentials=first.credentials or second.credentials,
         stale=first.stale and second.stale,
+        scraped=scraped or first.scraped,
     )
 
 

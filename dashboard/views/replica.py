@@ -122,7 +122,7 @@ def replica_report(
     `data` is that of `replica_data`, where it is known. Ages count from `now`; without it times are shown.
     """
     data = data or replica_data(fleet, replica_id)
-    replica, comparison = data.replica, data.comparison
+    replica, comparison = fleet.as_read(data.replica), data.comparison
     figures = _figures(fleet, replica, comparison, now)
     shown = settings_blocks(replica, comparison, choice)
     since = since_paragraphs(fleet.sightings.replicas.get(replica.id), now, "In the fleet")

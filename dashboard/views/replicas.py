@@ -139,7 +139,7 @@ def replica_rows(fleet: Fleet) -> pd.DataFrame:
     replicas = fleet.replicas
     tallies = tally_replicas(fleet.inspection, replicas)
     differ = pool_differences(fleet.pools, fleet.documents)
-    table = replicas_frame(replicas, fleet.pools).rename(columns={"replica": "id"})
+    table = replicas_frame(replicas, fleet.pools, fleet.read_at).rename(columns={"replica": "id"})
     table = table.assign(
         failure=_texts(map(_failure, replicas)),
         detail=_texts(map(_detail, replicas)),

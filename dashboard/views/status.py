@@ -79,7 +79,7 @@ def status_report(
         live = (
             _history_section(options, history),
             _options_section(options, reload),
-            *_targets_sections(fleet.replicas, sources),
+            *_targets_sections(fleet, sources),
         )
     return View(
         title="Status",
@@ -168,19 +168,19 @@ def _conflicts_blocks(fleet: Fleet, conflicts: Sequence[LabelConflict]) -> Itera
         yield Table("conflicts", "Labels on which sources disagree", columns, rows, note)
 
 
-def _targets_sections(replicas: Sequence[Replica], sources: Sequence[SourceStatus]) -> Iterator[Section]:
+def _targets_sections(fleet: Fleet, sources: Sequence[SourceStatus]) -> Iterator[Section]:
     listed_by: dict[str, list[str]] = defaultdict(list)
     for source in sources:
         for target in source.targets:
             listed_by[target].append(source.name)
-    ordered = sorted(replicas, key=lambda each: (each.failure is None, each.name))
+    ordered = sorted(fleet.replicas, key=lambda each: (each.failure is None, each.name))
     columns = tuple(map(Column, ("Target", "Address", "State", "Last success", "Error", "Source")))
     rows = tuple(
         (
             Cell(each.name, target=Target(Kind.REPLICA, each.id)),
             Cell(each.id),
             Cell(f"{each.state}{', stale' if each.target_stale else ''}", _tone(each)),
-            Cell(iso(each.observed_at) if each.observed_at else NOTHING),
+            Cell(iso(at) if (at := fleet.read_at(each)) else NOTHING),
             Cell(NOTHING if each.state is ReplicaState.UP else reason(each)),
             Cell(joined(listed_by[each.id]) or NOTHING),
         )

@@ -1,8 +1,8 @@
 """The facts of one replica, derived from its snapshot: state, pool, role, times, and the merged replies."""
 
 import json
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from operator import is_
 from typing import NamedTuple, TypeVar
 
@@ -50,7 +50,7 @@ class Facts(NamedTuple):
 
 
 def facts_of(snapshot: Snapshot, since: datetime) -> Facts:
-    """Merge the replies of one replica, which is fresh where it was read at `since` or later."""
+    """Merge the replies of one replica, which is fresh where it was read or scraped at `since` or later."""
     results = sorted(snapshot.probes.values(), key=_trust)
     replies = [result.reply for result in results if result.reply]
     merged = merge([reply.settings for reply in replies]) if replies else None
@@ -64,7 +64,7 @@ def facts_of(snapshot: Snapshot, since: datetime) -> Facts:
     )
     devices = next((reply.devices for reply in replies if reply.devices), ())
     groups = next((reply.kv_cache_groups for reply in replies if reply.kv_cache_groups), ())
-    observed_at = max((result.observed_at for result in results if result.reply), default=None)
+    observed_at = _read_at(snapshot, results)
     replica = Replica(
         id=target.id,
         name=target.labels.get("name") or target.id.partition("://")[2] or target.id,
@@ -73,7 +73,7 @@ def facts_of(snapshot: Snapshot, since: datetime) -> Facts:
         role=role,
         state=state,
         failure=failure,
-        fresh=observed_at is not None and observed_at >= since,
+        fresh=_is_fresh(snapshot, observed_at, since),
         version=next((reply.version for reply in replies if reply.version), None),
         started_at=_started_at(replies),
         observed_at=observed_at,
@@ -97,20 +97,39 @@ def facts_of(snapshot: Snapshot, since: datetime) -> Facts:
 def renew(before: Replica, snapshot: Snapshot, since: datetime) -> Replica | None:
     """Return the replica of a snapshot that differs from an earlier one of the same replica by times alone, else None.
 
-    `before` is the replica of the earlier snapshot. What facts_of derives from equal answers stays.
+    `before` is the replica of the earlier snapshot. What facts_of derives from equal answers stays. A later scrape with
+    equal lines is no change: its time is that of `Scraped.last_at`.
     """
     target, probes = snapshot.target, tuple(snapshot.probes.values())
     if (before.labels is not target.labels and before.labels != target.labels) or (
-        before.target_stale != target.stale
-        or before.same_digest_as != snapshot.same_digest_as
-        or not _have_same_answers(probes, before.probes)
+        before.target_stale != target.stale or before.same_digest_as != snapshot.same_digest_as
     ):
         return None
-    observed_at = max([each.observed_at for each in probes if each.reply], default=None)
-    fresh = observed_at is not None and observed_at >= since
-    if fresh == before.fresh and all(map(is_, probes, before.probes)):
+    is_equal = len(probes) == len(before.probes) and all(map(is_, probes, before.probes))
+    if is_equal and before.fresh == _is_fresh(snapshot, before.observed_at, since):
         return before
+    if not is_equal and not _have_same_answers(probes, before.probes):
+        return None
+    observed_at = _read_at(snapshot, probes)
+    fresh = _is_fresh(snapshot, observed_at, since)
     return with_answers(before, probes, fresh=fresh, observed_at=observed_at)
+
+
+def _read_at(snapshot: Snapshot, probes: Iterable[ProbeResult]) -> datetime | None:
+    """Return when a replica was read or scraped last; None where no probe ever had a reply."""
+    scraped = snapshot.target.scraped
+    if not snapshot.is_scraped or scraped is None:
+        return max([each.observed_at for each in probes if each.reply], default=None)
+    is_read = any(each.reply for each in probes)
+    return datetime.fromtimestamp(scraped.last_at(snapshot.target.id), UTC) if is_read else None
+
+
+def _is_fresh(snapshot: Snapshot, observed_at: datetime | None, since: datetime) -> bool:
+    """Return whether a replica was read or scraped at `since` or later; `observed_at` is None without any reply."""
+    scraped = snapshot.target.scraped
+    if observed_at is None or not snapshot.is_scraped or scraped is None:
+        return observed_at is not None and observed_at >= since
+    return scraped.last_at(snapshot.target.id) >= since.timestamp()
 
 
 def _have_same_answers(probes: Sequence[ProbeResult], before: Sequence[ProbeResult]) -> bool:

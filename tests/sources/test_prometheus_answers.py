@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from dashboard.config import Options, PollOptions, PrometheusOptions
 from dashboard.errors import UnreadableError
-from dashboard.fleet import Target
+from dashboard.fleet import STALE_SECONDS, Target
 from dashboard.sources.discovery import discover_once
 from dashboard.sources.prometheus import Prometheus
 from dashboard.sources.prometheus.answers import Answer, read_answer
 from dashboard.sources.prometheus.query import replicas_query
-from dashboard.sources.prometheus.source import STALE_SECONDS
 from tests.sources.polling.hostile import BAD_ANSWERS, Exchange, HostileServer, answers, silent
 
 NOW = 1_800_000_000.0

@@ -119,7 +119,10 @@ def _read_probe(values: dict[str, Any]) -> ProbeResult:
 def _replica_rows(fleet: Fleet) -> tuple[Extended, ...]:
     cohorts = cohort_letters(fleet.pools)
     return tuple(
-        Extended(each, {"cohort": cohorts.get(each.id), **findings.sighted(fleet.sightings.replicas.get(each.id))})
+        Extended(
+            fleet.as_read(each),
+            {"cohort": cohorts.get(each.id), **findings.sighted(fleet.sightings.replicas.get(each.id))},
+        )
         for each in fleet.replicas
     )
 
@@ -204,7 +207,7 @@ def _declare_replicas(contract: Contract) -> None:
             doc="address of the replica whose settings these are: Prometheus has equal digests of both",
             default=None,
         ),
-        Key("fresh", doc="read within the last three intervals", full=True),
+        Key("fresh", doc="read within the last three intervals, or scraped within 150 s", full=True),
         Key("served_model_names", full=True),
         Key("adapters", tuple[str, ...], lambda replica: tuple(replica.adapters), full=True),
         Key(

@@ -167,8 +167,8 @@ def _kinds(pool: PoolSubject, tolerance: float) -> Iterator[_Kind]:
     known = [(member, engine) for member, engine in everyone if engine.kv_cache_size_tokens is not None]
     tokens = [engine.kv_cache_size_tokens or 0 for _, engine in known]
     keys = _keys(known, shapes)
-    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}  # an integer is hashed at once
-    kinds = [numbers[key] for key in keys]
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(map(id, keys)))}  # an integer is hashed at once
+    kinds = [numbers[id(key)] for key in keys]
     middle, ties = medians(kinds, tokens), tied(kinds, tokens, tolerance)
     found: dict[tuple[int, bool | None], list[_Odd]] = defaultdict(list)
     for far in outliers(kinds, tokens, tolerance):
@@ -188,12 +188,14 @@ def _kinds(pool: PoolSubject, tolerance: float) -> Iterator[_Kind]:
 def _keys(known: Iterable[tuple[Replica, Engine]], shapes: Mapping[str, Hashable]) -> list[_Key]:
     """Return the kind of each engine; engines of one kind share an object."""
     found: dict[Hashable, _Key] = {}
+    same: dict[_Key, _Key] = {}
     keys = []
     for member, engine in known:
         bound = engine.reason if engine.basis is Basis.ASSUMED else None
-        what = (member.devices, engine.dp_rank, shapes[member.id], bound)
+        what = (member.devices, engine.dp_rank, member.document, bound)  # a shape is that of a document
         if what not in found:
-            found[what] = _Key(devices_of(member, engine.dp_rank), shapes[member.id], bound)
+            key = _Key(devices_of(member, engine.dp_rank), shapes[member.id], bound)
+            found[what] = same.setdefault(key, key)
         keys.append(found[what])
     return keys
 

@@ -127,7 +127,7 @@ class DigestPoller:
         probes = {METRICS.path: self._metrics(target, scraped)}
         if shared:
             probes[INFERENCE_CONFIG] = ProbeResult(INFERENCE_CONFIG, Source.PROVIDER, scraped.at, 0.0, reply=shared)
-        return Snapshot(target, scraped.at, probes, other)
+        return Snapshot(target, scraped.at, probes, other, is_scraped=True)
 
     def _metrics(self, target: Target, scraped: Scraped) -> ProbeResult:
         if known := self._read.get(scraped.lines):

@@ -63,6 +63,7 @@ def _read_series(body: bytes, known: dict[bytes, Labels]) -> Answer:
     rest = _read_whole(_HEAD + last)
     is_counted = False
     samples = []
+    times: dict[bytes, tuple[float, float]] = {}  # the series of one replica have one time
     for piece in pieces:
         text, _, numbers = piece.rpartition(_VALUE)
         if (labels := known.get(text)) is None:
@@ -70,13 +71,19 @@ def _read_series(body: bytes, known: dict[bytes, Labels]) -> Answer:
                 raise ValueError("too many nodes")
             is_counted = True
             labels = known[text] = _checked(from_json(text))
-        at, _, value = numbers.partition(b',"')
-        if numbers.translate(None, _NUMBER) != b',""':
-            raise ValueError("no numbers")
-        samples.append(Sample(labels, float(value[:-1]), float(at)))
-    if any(not (each.value < MAX_SECONDS and each.queried_at < MAX_SECONDS) for each in samples):
-        raise ValueError("no time")
+        if (both := times.get(numbers)) is None:
+            both = times[numbers] = _read_times(numbers)
+        samples.append(Sample(labels, *both))
     return rest._replace(samples=(*samples, *rest.samples))
+
+
+def _read_times(numbers: bytes) -> tuple[float, float]:
+    """Return value and time of `1767225600.123,"1767225599.456"`. Raise ValueError."""
+    at, _, value = numbers.partition(b',"')
+    both = float(value[:-1]), float(at)
+    if numbers.translate(None, _NUMBER) != b',""' or not max(both) < MAX_SECONDS:
+        raise ValueError("no time")
+    return both
 
 
 def _read_whole(body: bytes) -> Answer:

@@ -4,16 +4,16 @@ A poll asks for the few labels that change while a replica has the same digests.
 one of those changed.
 """
 
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from operator import is_
 from typing import NamedTuple
 
 from dashboard.config import PollOptions, PrometheusOptions
 from dashboard.errors import UnreadableError
-from dashboard.fleet import Credentials, Scraped, Target
+from dashboard.fleet import STALE_SECONDS, Credentials, Scraped, Target
 from dashboard.garbage import uncollected
 from dashboard.sources.groups import MAX_TARGETS, make_target
 from dashboard.sources.http.client import Client
@@ -23,24 +23,22 @@ from dashboard.sources.source import Listing, keep_targets
 from dashboard.vllm.identity import FIELDS
 from dashboard.vllm.metrics import DIGESTS
 
-# A series that ends without a mark stays for 5 minutes. Prometheus advises against intervals above 2 minutes
-# (https://prometheus.io/docs/prometheus/latest/querying/basics/#staleness); half a minute is for a late scrape.
-STALE_SECONDS = 150.0
 KEPT = ("job", "namespace", "pod", "node", "pool")  # labels of a series that its target has
 # What can change while the digests of a replica stay: they cover all settings that are not identity settings.
 NOT_IN_DIGESTS = ("engine", *DIGESTS, *sorted(FIELDS["cache_config"]))
 
 
 class Latest(NamedTuple):
-    """The series of the pod at one address that was scraped last, and when (seconds since 1970).
+    """The series of the pod at one address that was scraped last, and how many seconds before the query.
 
-    `is_up`: Prometheus has series of vLLM of it now.
+    `is_up`: Prometheus has series of vLLM of it now. `is_whole`: all series of the address are of this pod and current.
     """
 
-    series: Sequence[Labels]
-    at: float
+    series: tuple[Labels, ...]
+    age: float
     is_stale: bool
     is_up: bool
+    is_whole: bool
 
     @classmethod
     def of(cls, samples: Sequence[Sample]) -> "Latest":
@@ -50,30 +48,46 @@ class Latest(NamedTuple):
             if each.value > newest.value:
                 newest = each
         pod = newest.labels.get("pod")
-        at = newest.value or newest.queried_at  # 0 is that of `up`: it has no series of vLLM now
-        since = at - STALE_SECONDS if newest.value else 0.0
-        series = [each.labels for each in samples if each.value >= since and each.labels.get("pod") == pod]
-        return cls(series, at, newest.queried_at - at > STALE_SECONDS, newest.value > 0)
+        age = _age(newest) if newest.value else 0.0  # 0 is that of `up`: it has no series of vLLM now
+        since = newest.value - STALE_SECONDS if newest.value else 0.0
+        series = tuple(each.labels for each in samples if each.value >= since and each.labels.get("pod") == pod)
+        is_stale = age > STALE_SECONDS
+        is_whole = newest.value > 0 and not is_stale and len(series) == len(samples)
+        return cls(series, age, is_stale, newest.value > 0, is_whole)
 
     def is_same(self, other: "Latest") -> bool:
         """Return whether only times differ; series have no order."""
         own, others = self.series, other.series
-        if len(own) != len(others) or self.is_up != other.is_up:
-            return False
-        return all(map(is_, own, others)) or all(each in others for each in own)
+        return len(own) == len(others) and self.is_up == other.is_up and all(each in others for each in own)
 
 
 @dataclass(slots=True)
 class Known:
-    """What was made of the series of one address: its lines as /metrics has them, and its target since `latest`.
+    """What was made of the series of one address: its lines as /metrics has them, and its target.
 
-    `is_settled`: both stay while the series do.
+    `is_settled`: both stay while the series do. `series` are those of the last answer that prove it, none where
+    `Latest` has to choose.
     """
 
     latest: Latest
     lines: bytes
     target: Target
     is_settled: bool
+    series: tuple[Labels, ...] = ()
+    age: float = 0.0
+
+    def use(self, latest: Latest) -> None:
+        """Take over later series, of which only times differ."""
+        self.latest, self.age = latest, latest.age
+        self.series = latest.series if self.is_settled and latest.is_whole else ()
+
+    def renew(self, samples: Sequence[Sample]) -> bool:
+        """Take over the time of samples if all are current and have the labels of the last answer; return whether."""
+        labels, values, (queried_at, *_) = zip(*samples, strict=True)
+        if labels != self.series or queried_at - min(values) > STALE_SECONDS:
+            return False
+        self.age = max(queried_at - max(values), 0.0)
+        return True
 
 
 class Prometheus:
@@ -81,8 +95,14 @@ class Prometheus:
 
     kind = "prometheus"
 
-    def __init__(self, options: PrometheusOptions, credentials: Credentials | None, limits: PollOptions) -> None:
-        """Ask nothing yet. `credentials` are for the targets."""
+    def __init__(
+        self,
+        options: PrometheusOptions,
+        credentials: Credentials | None,
+        limits: PollOptions,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Ask nothing yet. `credentials` are for the targets; `clock` gives seconds since 1970."""
         self._options = options
         self._credentials = credentials
         self._limits = limits
@@ -90,6 +110,8 @@ class Prometheus:
         self._by = tuple(dict.fromkeys((options.address_label, *self._kept, *NOT_IN_DIGESTS)))
         self._server = Server(options, self._by)
         self._known: dict[str, Known] = {}
+        self._clock = clock
+        self._times: dict[str, float] = {}
         self._listing = Listing(options.url, ())
 
     async def read(self) -> list[Listing]:
@@ -107,48 +129,55 @@ class Prometheus:
 
     async def _list(self, client: Client, ends_at: float) -> Listing:
         """Return the listing of complete or partial data; in partial data what lacks stays, marked stale."""
-        options, name = self._options, self._listing.name
+        options, name, now = self._options, self._listing.name, self._clock()
         answer = await self._server.ask_for_all(client, ends_at)
         with uncollected():
             by_address = self._by_address(answer.samples)
             is_nameless = by_address.pop("", None) is not None
             if len(by_address) > MAX_TARGETS:
                 raise UnreadableError("schema", f"more than {MAX_TARGETS:,} targets")
-            latest = {address: Latest.of(by_address[address]) for address in sorted(by_address)}
-            known, unknown = self._look_up(latest)
+            known, unknown = self._look_up(by_address, now)
         warning = answer.warning
         async for part in self._server.ask_for(client, unknown, ends_at):
             warning = warning or part.warning
             read = {
-                address: self._read(address, Latest.of(each))
+                address: self._read(address, Latest.of(each), now)
                 for address, each in self._by_address(part.samples).items()
             }
-            known |= {address: each for address, each in read.items() if address in latest}
-        self._known = {address: known[address] for address in latest if address in known}
+            known |= {address: each for address, each in read.items() if address in by_address}
+        self._known = {address: known[address] for address in sorted(known)}
         found = {each.target.id: each.target for each in self._known.values()}
         sentences = [warning] if warning else []
         if is_nameless:
             sentences.append(f"some series have no label {options.address_label}; correct address_label")
+        times = {each.target.id: _scraped_at(each.age, now) for each in self._known.values()}
         if warning:
-            lost = (each for each in self._listing.targets if each.id not in found)
+            lost = [each for each in self._listing.targets if each.id not in found]
+            times |= {each.id: self._times[each.id] for each in lost if each.id in self._times}
             found |= {each.id: replace(each, stale=True) for each in lost}
+        self._times.clear()
+        self._times.update(times)
         if not answer.samples and not sentences and not self._listing.targets:
             sentences.append(f"has no series vllm:cache_config_info{options.selector}; correct selector, or wait")
         return Listing(name, tuple(found.values()), f"{name}: {'; '.join(sentences)}" if sentences else None)
 
-    def _look_up(self, latest: Mapping[str, Latest]) -> tuple[dict[str, Known], list[str]]:
+    def _look_up(self, samples: Mapping[str, Sequence[Sample]], now: float) -> tuple[dict[str, Known], list[str]]:
         """Return what is known by address, and the addresses whose series changed: mostly only times did."""
         known: dict[str, Known] = {}
         unknown = []
-        for address, now in latest.items():
+        for address, own in samples.items():
             before = self._known.get(address)
-            if before is not None and before.is_settled and before.latest.is_same(now):
-                known[address] = self._renewed(before, now)
-            elif self._needs_lines(now):
+            if before is not None and before.renew(own):
+                known[address] = before
+                continue
+            latest = Latest.of(own)
+            if before is not None and before.is_settled and before.latest.is_same(latest):
+                known[address] = self._renewed(before, latest, now)
+            elif self._needs_lines(latest):
                 unknown.append(address)
             else:
-                known[address] = self._make(address, now, b"")
-        return known, unknown
+                known[address] = self._make(address, latest, b"", now)
+        return known, sorted(unknown)
 
     def _needs_lines(self, latest: Latest) -> bool:
         """Return whether the lines are used: those without digests only where no replica is asked directly."""
@@ -163,19 +192,17 @@ class Prometheus:
             found[sample.labels.get(label, "")].append(sample)
         return found
 
-    def _read(self, address: str, latest: Latest) -> Known:
+    def _read(self, address: str, latest: Latest, now: float) -> Known:
         """Return what is made of series with all their labels."""
         lines = b"\n".join(sorted({as_line(each) for each in latest.series} - {b""}))
         before = self._known.get(address)
-        short: list[Mapping[str, str]] = [
-            {name: each[name] for name in self._by if name in each} for each in latest.series
-        ]
-        now = latest._replace(series=short)
-        if before is not None and before.lines == lines and before.latest.is_same(now):
-            return self._renewed(before, now)
-        return self._make(address, now, lines)
+        short = ({name: each[name] for name in self._by if name in each} for each in latest.series)
+        latest = latest._replace(series=tuple(short))
+        if before is not None and before.lines == lines and before.latest.is_same(latest):
+            return self._renewed(before, latest, now)
+        return self._make(address, latest, lines, now)
 
-    def _make(self, address: str, latest: Latest, lines: bytes) -> Known:
+    def _make(self, address: str, latest: Latest, lines: bytes, now: float) -> Known:
         options = self._options
         own = [kept_labels(each, self._kept) for each in latest.series]
         # Two jobs may scrape one pod: the first value of a label counts, so that they do not alternate.
@@ -183,22 +210,32 @@ class Prometheus:
         whole = address if "://" in address else f"{options.scheme}://{address}"
         target = make_target(whole, {**options.labels, **labels}, self._credentials)
         is_settled = not self._needs_lines(latest) or _has_digests(latest)
-        return Known(latest, lines, self._of(target, latest, lines), is_settled)
-
-    def _renewed(self, known: Known, latest: Latest) -> Known:
-        """Return what is known of the same series with the time of a later scrape."""
-        is_later = (latest.at, latest.is_stale) != (known.latest.at, known.latest.is_stale)
-        if is_later:
-            known.target = self._of(known.target, latest, known.lines)
-        if is_later or latest.series[0] is not known.latest.series[0]:
-            known.latest = latest
+        known = Known(latest, lines, self._of(target, latest, lines, now), is_settled)
+        known.use(latest)
         return known
 
-    def _of(self, target: Target, latest: Latest, lines: bytes) -> Target:
+    def _renewed(self, known: Known, latest: Latest, now: float) -> Known:
+        """Return what is known of the same series with the time of a later scrape."""
+        if latest.is_stale != known.target.stale:
+            known.target = self._of(known.target, latest, known.lines, now)
+        known.use(latest)
+        return known
+
+    def _of(self, target: Target, latest: Latest, lines: bytes, now: float) -> Target:
         direct = self._options.direct
-        at = datetime.fromtimestamp(latest.at, UTC)
-        scraped = None if direct == "always" else Scraped(lines, at, direct == "missing")
+        at = datetime.fromtimestamp(_scraped_at(latest.age, now), UTC)
+        scraped = None if direct == "always" else Scraped(lines, at, direct == "missing", self._times)
         return Target(target.id, target.labels, target.credentials, latest.is_stale, target.failure, scraped)
+
+
+def _age(sample: Sample) -> float:
+    """Return the seconds from the scrape to the query: both are times of the server's clock."""
+    return max(sample.queried_at - sample.value, 0.0)
+
+
+def _scraped_at(age: float, now: float) -> float:
+    """Return the time of a scrape by the clock of this machine."""
+    return max(now - age, 0.0)
 
 
 def _has_digests(latest: Latest) -> bool:

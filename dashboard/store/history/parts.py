@@ -69,7 +69,7 @@ def replica_parts(fleet: Fleet, replicas: Sequence[Replica], at: datetime) -> It
                 for name in TIMES:
                     del probe[name]
             process = to_json({name: parts.pop(name) for name in PROCESS})
-            yield ReplicaParts(process, to_json(parts), probe_times(one.probes))
+            yield ReplicaParts(process, to_json(parts), probe_times(fleet.as_read(one).probes))
 
 
 def probe_times(probes: Iterable[ProbeResult]) -> str:

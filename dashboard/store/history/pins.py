@@ -81,7 +81,7 @@ class Pins:
                             "document": one.document,
                             "process": ids[process.sha],
                             "answers": ids[answer.sha],
-                            "observed_at": one.observed_at,
+                            "observed_at": fleet.read_at(one),
                             "times": part.times,
                         }
                         for position, (one, part, process, answer) in enumerate(every)

@@ -175,7 +175,7 @@ def test_equal_lines_are_read_once_until_they_are_gone() -> None:
 def test_a_copy_is_kept_until_its_scrape_or_settings_change_and_is_what_a_new_poller_makes(url: str) -> None:
     def scraped_later(target: Target) -> Target:
         assert target.scraped
-        return replace(target, scraped=target.scraped._replace(at=target.scraped.at + timedelta(seconds=60)))
+        return replace(target, scraped=replace(target.scraped, at=target.scraped.at + timedelta(seconds=60)))
 
     def copies(found: Sequence[Target], poller: DigestPoller) -> dict[str, Snapshot]:
         return {each.target.id: each for each in poll(found, poller) if each.same_digest_as}
