@@ -26,7 +26,9 @@ from dashboard.sources.http.credentials import exposed_keys
 from dashboard.sources.polling.by_digest import DigestPoller
 from dashboard.sources.routers import RouterReader
 from dashboard.store import Snapshots
+from dashboard.store.history.file_import import FileImport
 from dashboard.store.history.recording import Recorder
+from dashboard.store.opening import configured_snapshots
 from dashboard.vllm.redaction import also_redact
 
 log = logging.getLogger(__name__)
@@ -261,6 +263,7 @@ class _Current:
     fleet: Fleet | None = None
     clock: Callable[[], datetime] = utc_now
     snapshots: Snapshots = field(default_factory=lambda: Snapshots(Path(SNAPSHOTS_FOLDER)))
+    file_import: FileImport | None = None
 
 
 _current = _Current()
@@ -271,19 +274,22 @@ def start(options: Options) -> None:
     stop()
     recorder = Recorder(options) if options.history.enabled else None
     _current.collector, _current.clock = Collector(options, recorder=recorder), utc_now
-    _current.snapshots = Snapshots(options.snapshots_folder, read_only=options.read_only)
+    _current.snapshots = configured_snapshots(options, read_only=options.read_only)
     try:
         _current.snapshots.tidy()
     except SnapshotError as error:
         log.warning("%s", error)
     _current.collector.start()
+    _current.file_import = FileImport(_current.snapshots.import_files)
+    _current.file_import.start()
 
 
 def stop() -> None:
     """Stop the collector of this process, if any; there is no fleet then."""
-    if _current.collector is not None:
-        _current.collector.stop()
-    _current.collector = _current.fleet = None
+    for each in (_current.file_import, _current.collector):
+        if each is not None:
+            each.stop()
+    _current.collector = _current.fleet = _current.file_import = None
 
 
 def put(fleet: Fleet, at: datetime | None = None, snapshots: Path | None = None, *, read_only: bool = False) -> None:

@@ -10,14 +10,14 @@ from dashboard.cli.targets import ConfigOption, options_of
 from dashboard.cli.terminal import APP, FAILED, fail, say
 from dashboard.errors import SnapshotError
 from dashboard.fleet.formatting import count
-from dashboard.store import Snapshots
+from dashboard.store.opening import configured_snapshots
 
 snapshots = typer.Typer(**APP)
 
 
 @snapshots.callback()
 def about() -> None:
-    """Maintain the files of frozen snapshots."""
+    """Maintain frozen snapshots."""
 
 
 @snapshots.command("redact")
@@ -36,7 +36,7 @@ def redact(
     Exit code 1 for an unreadable snapshot or notes file; the others are rewritten.
     """
     options = options_of(config)
-    store = Snapshots(options.snapshots_folder)
+    store = configured_snapshots(options)
     folder = backup or options.snapshots_folder / f"before-redaction-{service.utc_now():%Y%m%dT%H%M%SZ}"
     try:
         changed, listed = store.redact(folder), store.listed()

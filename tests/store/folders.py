@@ -1,11 +1,14 @@
-"""A small fleet to freeze, and a disk that is full."""
+"""A small fleet to freeze, snapshots in a history, and a disk that is full."""
 
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.store import Snapshots
+from dashboard.store.history.database import Database
 from tests import builders
 
 
@@ -14,6 +17,23 @@ def a_fleet(**more: Any) -> Fleet:
     return builders.fleet(
         [builders.replica(document=document), builders.down()], [document], **{"name": "prod", **more}
     )
+
+
+MakeStore = Callable[[Path], Snapshots]
+
+
+def history_of(folder: Path) -> Database:
+    """Return the database of the history in a folder."""
+    return Database(f"sqlite:///{folder / 'history.db'}")
+
+
+def in_history(folder: Path) -> Snapshots:
+    """Return the snapshots of a folder with a history, in which nothing is recorded."""
+    database = history_of(folder)
+    if not (folder / "history.db").exists():
+        with database.written_by("prod"):
+            pass
+    return Snapshots(folder, history=lambda: database)
 
 
 @contextmanager

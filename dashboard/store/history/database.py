@@ -21,6 +21,7 @@ from dashboard.store.writing import PRIVATE, PRIVATE_FOLDER
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 BUSY_SECONDS = 1.0  # the longest wait for another process that writes: polling waits as long
+MAINTENANCE_SECONDS = 10.0  # the same for what nobody waits for longer than for a recorded poll: freezing, pruning
 CONNECT_SECONDS = 3  # the longest wait for a PostgreSQL that is gone
 STATEMENT_MILLISECONDS = 10_000
 LOCK_NUMBER = 8_517_233  # of PostgreSQL's advisory lock, one for each database
@@ -28,6 +29,10 @@ FLEET = "fleet"  # the key of the fleet's name
 SECOND_WRITER = "another process records the history {place}; this one only reads it"
 
 Connect = Callable[[], sqlite3.Connection]
+
+
+class NoHistoryError(HistoryError):
+    """Nothing was recorded yet."""
 
 
 class Database:
@@ -63,6 +68,10 @@ class Database:
         """Open an existing history for writing next to its writer."""
         self._need_file()
         with self.reported(), self._connected(self._connect_file) as connection:
+            if self.file is not None:
+                connection.connection.driver_connection.execute(  # type: ignore[union-attr]
+                    f"PRAGMA busy_timeout = {MAINTENANCE_SECONDS * 1000:.0f}"
+                )
             self._check_version(connection)
             yield connection
 
@@ -94,9 +103,13 @@ class Database:
         """Return an engine without a pool; transactions of SQLite begin as SQLAlchemy's do."""
         if self.file is None:
             settings = {"connect_timeout": CONNECT_SECONDS, "options": f"-c statement_timeout={STATEMENT_MILLISECONDS}"}
-            return create_engine(
+            engine = create_engine(
                 self._url.set(drivername="postgresql+psycopg"), poolclass=NullPool, connect_args=settings
             )
+            if connect == self._connect_file:  # one writes at a time, as in SQLite: two may add the same body
+                lock = f"SELECT pg_advisory_xact_lock({LOCK_NUMBER + 1})"
+                event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(lock))
+            return engine
         engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
         begin = "BEGIN IMMEDIATE" if connect == self._connect_file else "BEGIN"
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
@@ -131,7 +144,10 @@ class Database:
 
     def _need_file(self) -> None:
         if self.file is not None and not self.file.exists():
-            raise HistoryError(f"There is no history {self.place}: a dashboard records it while it polls.")
+            raise self._no_history()
+
+    def _no_history(self) -> NoHistoryError:
+        return NoHistoryError(f"There is no history {self.place}: a dashboard records it while it polls.")
 
     @contextmanager
     def _locked_file(self) -> Iterator[None]:
@@ -175,7 +191,9 @@ class Database:
         return found
 
     def _check_version(self, connection: Connection) -> None:
-        if (found := self._version(connection)) != HEAD:
+        if (found := self._version(connection)) is None:
+            raise self._no_history()
+        if found != HEAD:
             raise HistoryError(
                 f"The history {self.place} has schema {found}, older than {HEAD}: a dashboard migrates it."
             )
