@@ -6,36 +6,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, Select, delete, select, update
+from sqlalchemy import Connection, Executable, Row, Table, literal, select, union_all, update
 
 from dashboard.errors import HistoryError, SnapshotError
 from dashboard.store.folder import FLEET, NOTES, Answers, Change, Kept, SnapshotFiles, write_backup
-from dashboard.store.history.bodies import BodyWriter, Content, read_bodies
+from dashboard.store.history.bodies import BodyWriter
 from dashboard.store.history.database import Database, NoHistoryError
+from dashboard.store.history.pin_rows import PinParts, delete_pin, insert_pin, read_answers, read_content
 from dashboard.store.history.retention import free_bodies
-from dashboard.store.history.schema import pin, pin_answer, pin_document, pin_replica, snapshot_file
-from dashboard.store.history.split import SplitContent, SplitReplica, split_content
+from dashboard.store.history.schema import pin, snapshot_file
 from dashboard.store.notes_file import SnapshotMetadata, clean_metadata, notes_file_bytes
 from dashboard.store.packing import EARLIER_DIGITS, clean_content, clean_text, id_of, packed
-
-PARTS = (pin_document, pin_replica, pin_answer)
-
-
-class _Parts(NamedTuple):
-    """The bodies of a pin, in the order of its rows."""
-
-    split: SplitContent
-    shell: Content
-    documents: Sequence[Content]
-    replicas: Sequence[tuple[Content, Content]]  # process, answers
-    answers: Mapping[tuple[int, str], Content]  # by position of the replica and path
-
-    @property
-    def every(self) -> Iterator[Content]:
-        """Yield all of them."""
-        yield from (self.shell, *self.documents, *self.answers.values())
-        for pair in self.replicas:
-            yield from pair
 
 
 class Pins:
@@ -58,8 +39,8 @@ class Pins:
         """Return why pinned snapshots are missing in `ids`; empty where none are."""
         try:
             self._known()
-        except SnapshotError as error:
-            return str(error)
+        except HistoryError as error:
+            return f"Snapshots in the history cannot be read. {error}"
         return ""
 
     def has(self, key: str) -> bool:
@@ -71,7 +52,7 @@ class Pins:
         """Return what is known of these snapshots without opening them."""
         wanted = set(keys)
         query = select(pin.c.key, pin.c.size_bytes, pin.c.metadata)
-        with suppress(SnapshotError):
+        with suppress(HistoryError):
             rows = [row for row in self._rows(query) if row.key in wanted]
             pinned = {row.key: _kept(row) for row in rows}
             return {**self._files.kept(wanted - pinned.keys()), **pinned}
@@ -82,14 +63,14 @@ class Pins:
         if key not in self._readable().pinned:
             return self._files.content(key)
         with self._reported("read"), self._history().read() as connection, connection.begin():
-            return _content(connection, key)
+            return read_content(connection, key)
 
     def answers(self, key: str, replica: int) -> dict[str, bytes]:
         """Return the raw answers of a replica by path; empty for a snapshot that was imported."""
         if key not in self._readable().pinned:
             return {}
         with self._reported("read"), self._history().read() as connection, connection.begin():
-            return {path: raw for (_, path), raw in _answers(connection, key, replica).items()}
+            return {path: raw for (_, path), raw in read_answers(connection, key, replica).items()}
 
     def save(self, content: bytes, metadata: SnapshotMetadata, answers: Answers = ()) -> str:
         """Pin content and return its id; an existing snapshot keeps its name and notes."""
@@ -123,7 +104,7 @@ class Pins:
     def delete(self, key: str) -> None:
         """Delete a snapshot; its file, if any, stays and is no longer read. Pruning frees what nothing else uses."""
         with self._reported("deleted"), self._history().maintained() as connection, connection.begin():
-            _delete(connection, key)
+            delete_pin(connection, key)
             if self._files.has(key):
                 _ignore_file(connection, key)
 
@@ -145,9 +126,8 @@ class Pins:
 
         Raise SnapshotError where the history cannot be used.
         """
-        with self._reported("imported"):
-            self._history_of_a_poll()
-        pinned, ignored = self._known()
+        with self._reported("imported"), self._history().maintained():
+            pinned, ignored = self._known()
         for key in sorted(self._files.ids() - pinned - ignored):
             problem = ""
             with self._reported("imported"):
@@ -157,18 +137,14 @@ class Pins:
                     problem = str(error)
             yield problem
 
-    def _history_of_a_poll(self) -> None:
-        """Raise HistoryError where nothing can be pinned."""
-        with self._history().maintained():
-            pass
-
     def _import(self, key: str) -> None:
         """Pin the snapshot of a file; raise SnapshotError for a broken one."""
         known = self._files.kept([key]).get(key)
         if known is not None:
             if known.problem:
                 raise SnapshotError(known.problem)
-            self._pin(key, self._files.content(key), known.metadata)
+            # It may be deleted meanwhile: the file is ignored then.
+            self._pin(key, self._files.content(key), known.metadata, taken=(pin, snapshot_file))
 
     def _pin(
         self,
@@ -177,13 +153,17 @@ class Pins:
         metadata: SnapshotMetadata | None,
         answers: Mapping[tuple[int, str], bytes] = {},
         *,
+        taken: Sequence[Table] = (pin,),
         again: bool = False,
     ) -> None:
-        """Pin content, unless it is pinned; `again` replaces it. What takes time is done before the transaction."""
-        parts = _parts(content, answers)
+        """Pin content, unless one of the tables `taken` has its id; `again` replaces it.
+
+        What takes time is done before the transaction.
+        """
+        parts = PinParts.of(content, answers)
         row = {
             "key": key,
-            "is_whole": parts.split.is_whole,
+            "is_whole": parts.is_whole,
             "digest": hashlib.sha256(content).digest(),
             "size_bytes": len(packed(content)),
             "metadata": _text(key, metadata) if metadata else None,
@@ -193,10 +173,10 @@ class Pins:
             bodies.prepare(connection, parts.every)
         with database.maintained() as connection, connection.begin():
             if again:
-                _delete(connection, key)
-            elif connection.scalar(select(pin.c.key).where(pin.c.key == key)) is not None:
+                delete_pin(connection, key)
+            elif any(_has(connection, table, key) for table in taken):
                 return
-            _insert(connection, row, parts, bodies.save(connection, parts.every))
+            insert_pin(connection, row, parts, bodies.save(connection, parts.every))
             if self._files.has(key):
                 _ignore_file(connection, key)
 
@@ -204,7 +184,7 @@ class Pins:
         with self._history().read() as connection, connection.begin():
             kept = _kept(connection.execute(select(pin).where(pin.c.key == key)).one())
             try:
-                content, answers = _content(connection, key), _answers(connection, key)
+                content, answers = read_content(connection, key), read_answers(connection, key)
                 clean = clean_content(content)
             except (SnapshotError, HistoryError):
                 return False
@@ -226,25 +206,25 @@ class Pins:
         return earlier if known else self._files.key_of(content)
 
     def _known(self) -> "_Known":
-        """Return the ids of pins and of ignored files; raise SnapshotError where the history cannot be read."""
-        pinned, ignored = ({row.key for row in self._rows(select(each.c.key))} for each in (pin, snapshot_file))
-        return _Known(pinned, ignored)
+        """Return the ids of pins and of ignored files; raise HistoryError where the history cannot be read."""
+        tables = (pin, snapshot_file)
+        rows = self._rows(union_all(*(select(each.c.key, literal(each.name).label("name")) for each in tables)))
+        return _Known(*({row.key for row in rows if row.name == each.name} for each in tables))
 
     def _readable(self) -> "_Known":
         """Return the same; nothing where the history cannot be read."""
         try:
             return self._known()
-        except SnapshotError:
+        except HistoryError:
             return _Known(set(), set())
 
-    def _rows(self, query: Select[Any]) -> Sequence[Row[Any]]:
+    def _rows(self, query: Executable) -> Sequence[Row[Any]]:
         """Return rows; none where nothing was recorded yet."""
-        with self._reported("read"):
-            try:
-                with self._history().read() as connection, connection.begin():
-                    return connection.execute(query).all()
-            except NoHistoryError:
-                return ()
+        try:
+            with self._history().read() as connection, connection.begin():
+                return connection.execute(query).all()
+        except NoHistoryError:
+            return ()
 
     @contextmanager
     def _reported(self, what: str) -> Iterator[None]:
@@ -264,78 +244,13 @@ class _Known(NamedTuple):
     ignored: set[str]
 
 
-def _parts(content: bytes, answers: Mapping[tuple[int, str], bytes]) -> _Parts:
-    split = split_content(content)
-    pools = [each.pool for each in split.replicas]
-    return _Parts(
-        split,
-        Content(split.shell),
-        [Content(each) for each in split.documents.values()],
-        [(Content(each.process, f"process {each.pool}"), Content(each.answers)) for each in split.replicas],
-        {
-            (row, path): Content(raw, f"answer {pools[row] if row < len(pools) else ''} {path}")
-            for (row, path), raw in answers.items()
-        },
-    )
-
-
-def _insert(connection: Connection, row: Mapping[str, Any], parts: _Parts, ids: Mapping[bytes, int]) -> None:
-    key = row["key"]
-    connection.execute(pin.insert(), {**row, "body": ids[parts.shell.sha]})
-    rows = {
-        pin_document: [
-            {"pin": key, "position": position, "document": name, "body": ids[each.sha]}
-            for position, (name, each) in enumerate(zip(parts.split.documents, parts.documents, strict=True))
-        ],
-        pin_replica: [
-            {"pin": key, "position": position, "process": ids[process.sha], "answers": ids[answers.sha]}
-            for position, (process, answers) in enumerate(parts.replicas)
-        ],
-        pin_answer: [
-            {"pin": key, "replica": replica, "path": path, "body": ids[each.sha]}
-            for (replica, path), each in parts.answers.items()
-        ],
-    }
-    for table, added in rows.items():
-        if added:
-            connection.execute(table.insert(), added)
-
-
-def _delete(connection: Connection, key: str) -> None:
-    for table in PARTS:
-        connection.execute(delete(table).where(table.c.pin == key))
-    connection.execute(delete(pin).where(pin.c.key == key))
+def _has(connection: Connection, table: Table, key: str) -> bool:
+    return connection.scalar(select(table.c.key).where(table.c.key == key)) is not None
 
 
 def _ignore_file(connection: Connection, key: str) -> None:
-    if connection.scalar(select(snapshot_file.c.key).where(snapshot_file.c.key == key)) is None:
+    if not _has(connection, snapshot_file, key):
         connection.execute(snapshot_file.insert().values(key=key))
-
-
-def _content(connection: Connection, key: str) -> bytes:
-    row = connection.execute(select(pin).where(pin.c.key == key)).one_or_none()
-    if row is None:
-        raise SnapshotError(f"There is no snapshot {key} in the history; it may have been deleted.")
-    documents, replicas = (
-        connection.execute(select(each).where(each.c.pin == key).order_by(each.c.position)).all()
-        for each in (pin_document, pin_replica)
-    )
-    wanted = {row.body, *(each.body for each in documents)}
-    bodies = read_bodies(connection, wanted.union(*((each.process, each.answers) for each in replicas)))
-    return SplitContent(
-        bodies[row.body],
-        {each.document: bodies[each.body] for each in documents},
-        [SplitReplica("", bodies[each.process], bodies[each.answers]) for each in replicas],
-        row.is_whole,
-    ).join()
-
-
-def _answers(connection: Connection, key: str, replica: int | None = None) -> dict[tuple[int, str], bytes]:
-    """Return the raw answers of one replica, or of all, by its position and path."""
-    query = select(pin_answer).where(pin_answer.c.pin == key)
-    rows = connection.execute(query if replica is None else query.where(pin_answer.c.replica == replica)).all()
-    bodies = read_bodies(connection, {row.body for row in rows})
-    return {(row.replica, row.path): bodies[row.body] for row in rows}
 
 
 def _kept(row: Row[Any]) -> Kept:

@@ -173,11 +173,18 @@ def _part_of_pin(name: str, position: str, *columns: Column[Any]) -> Table:
     )
 
 
-pin_document = _part_of_pin("pin_document", "position", Column("document", Text), _body("body"))
+pin_document = _part_of_pin("pin_document", "position", _body("body"))
 pin_replica = _part_of_pin("pin_replica", "position", _body("process"), _body("answers"))
 
-# The raw answers of a pinned poll, secrets removed: the history keeps them for pinned moments only.
-pin_answer = _part_of_pin("pin_answer", "replica", Column("path", String(200), primary_key=True), _body("body"))
+# The raw answers of a pinned poll, secrets removed: the history keeps them for pinned moments only. Each is in chunks,
+# `place` is that of their first byte.
+pin_answer = _part_of_pin(
+    "pin_answer",
+    "replica",
+    Column("path", String(200), primary_key=True),
+    Column("place", Integer, primary_key=True, autoincrement=False),
+    _body("body"),
+)
 
 # The snapshots of earlier versions whose files are no longer read: they were imported, or deleted. The files stay.
 snapshot_file = Table("snapshot_file", METADATA, Column("key", String(32), primary_key=True))

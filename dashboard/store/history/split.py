@@ -1,7 +1,7 @@
 """The content of a snapshot taken apart into bodies that the history has, too, and put together again byte for byte."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
@@ -28,7 +28,7 @@ class SplitContent(NamedTuple):
     """
 
     shell: bytes
-    documents: Mapping[str, bytes] = {}
+    documents: Sequence[bytes] = ()
     replicas: Sequence[SplitReplica] = ()
     is_whole: bool = False
 
@@ -57,7 +57,7 @@ def _split(written: dict[str, Any]) -> SplitContent:
             of_replica[item[REPLICA]][name].append({key: part for key, part in item.items() if key != REPLICA})
     columns = [name for name in COLUMNS if name in rows[0]] if rows else []
     shell = {
-        "rest": {**written, **{name: [] for name in (*LISTS, REPLICAS)}, DOCUMENTS: {}},
+        "rest": {**written, **{name: [] for name in (*LISTS, REPLICAS)}, DOCUMENTS: list(written[DOCUMENTS])},
         "rows": {name: list(items[0]) if items else [] for name, items in {REPLICAS: rows, **lists}.items()},
         "probe": next((list(probe) for each in rows for probe in each["probes"]), []),
         "columns": columns,
@@ -68,14 +68,14 @@ def _split(written: dict[str, Any]) -> SplitContent:
         ],
     }
     replicas = [SplitReplica(str(each["pool"]), *split_replica(each, of_replica[each[REPLICA]])) for each in rows]
-    documents = {key: json.dumps(each, separators=(",", ":")).encode() for key, each in written[DOCUMENTS].items()}
+    documents = [json.dumps(each, separators=(",", ":")).encode() for each in written[DOCUMENTS].values()]
     return SplitContent(to_json(shell), documents, replicas)
 
 
 def _join(parts: SplitContent) -> bytes:
     shell = from_json(parts.shell)
     whole, orders = shell["rest"], shell["rows"]
-    whole[DOCUMENTS] = {key: from_json(each) for key, each in parts.documents.items()}
+    whole[DOCUMENTS] = dict(zip(whole[DOCUMENTS], map(from_json, parts.documents), strict=True))
     for each, (columns, times) in zip(parts.replicas, shell["own"], strict=True):
         row = {**from_json(each.process), **from_json(each.answers)}
         row |= zip(shell["columns"], columns, strict=True)

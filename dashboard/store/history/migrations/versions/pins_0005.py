@@ -24,11 +24,10 @@ def upgrade() -> None:
         sa.Column("size_bytes", sa.BigInteger, nullable=False),
         sa.Column("metadata", sa.Text),
     )
-    op.create_table("pin_document", _pin(), _position("position"), sa.Column("document", sa.Text), _body("body"))
+    op.create_table("pin_document", _pin(), _position("position"), _body("body"))
     op.create_table("pin_replica", _pin(), _position("position"), _body("process"), _body("answers"))
-    op.create_table(
-        "pin_answer", _pin(), _position("replica"), sa.Column("path", sa.String(200), primary_key=True), _body("body")
-    )
+    path = sa.Column("path", sa.String(200), primary_key=True)
+    op.create_table("pin_answer", _pin(), _position("replica"), path, _position("place"), _body("body"))
     op.create_table("snapshot_file", sa.Column("key", sa.String(32), primary_key=True))
 
 
