@@ -292,11 +292,20 @@ def stop() -> None:
     _current.collector = _current.fleet = _current.file_import = None
 
 
-def put(fleet: Fleet, at: datetime | None = None, snapshots: Path | None = None, *, read_only: bool = False) -> None:
-    """Show this fleet instead of polling; `at` stops the clock, `snapshots` is the folder of snapshots."""
+def put(
+    fleet: Fleet,
+    at: datetime | None = None,
+    snapshots: Path | Snapshots | None = None,
+    *,
+    read_only: bool = False,
+) -> None:
+    """Show this fleet instead of polling; `at` stops the clock, `snapshots` are those of a folder, or others."""
     stop()
     _current.fleet = fleet
-    _current.snapshots = Snapshots(snapshots or Path(SNAPSHOTS_FOLDER), read_only=read_only)
+    if isinstance(snapshots, Snapshots):
+        _current.snapshots = snapshots
+    else:
+        _current.snapshots = Snapshots(snapshots or Path(SNAPSHOTS_FOLDER), read_only=read_only)
     _current.clock = utc_now if at is None else lambda: at
 
 

@@ -1,4 +1,4 @@
-"""Shared by all tests: the Hypothesis profile, the simulated fleet, the README."""
+"""Shared by all tests: the Hypothesis profile, the simulated fleet, both kinds of snapshots, the README."""
 
 import os
 import re
@@ -12,8 +12,10 @@ from hypothesis import HealthCheck, settings
 from streamlit.components.v2 import manifest_scanner
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.store import Snapshots
 from tests.frozen import frozen_fleet
 from tests.serving import ROOT
+from tests.store.folders import MakeStore, in_history
 
 # Few examples and no deadline, because machines are loaded. Derandomized: every run has the same examples.
 settings.register_profile(
@@ -48,6 +50,13 @@ def _component_scan_is_cached() -> Iterator[None]:
         scan = cache(manifest_scanner.scan_component_manifests)
         patch.setattr(manifest_scanner, "scan_component_manifests", scan)
         yield
+
+
+@pytest.fixture(params=[Snapshots, in_history], ids=["files", "history"])
+def make_store(request: pytest.FixtureRequest) -> MakeStore:
+    """What makes the snapshots of a folder; a test that uses it states what both kinds do."""
+    make: MakeStore = request.param
+    return make
 
 
 @pytest.fixture(scope="session")

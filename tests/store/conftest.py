@@ -6,14 +6,7 @@ import pytest
 
 from dashboard.store import Snapshots
 from tests.builders import NOW
-from tests.store.folders import MakeStore, a_fleet, in_history
-
-
-@pytest.fixture(params=[Snapshots, in_history], ids=["files", "history"])
-def make_store(request: pytest.FixtureRequest) -> MakeStore:
-    """What makes the snapshots of a folder; a test that uses it states what both kinds do."""
-    make: MakeStore = request.param
-    return make
+from tests.store.folders import MakeStore, a_fleet
 
 
 @pytest.fixture

@@ -23,8 +23,17 @@ from tests.builders import HOSTILE, NOW
 from tests.captured import SERVER_INFO, capture
 from tests.page_runner import EVERY_PAGE, address, drop, freeze, html, opened, rerun, show_with_snapshots, visit
 from tests.saved_fleets import built_of_captures
+from tests.store.folders import MakeStore
 
 LLAMA = capture("llama").answers[SERVER_INFO]
+
+
+@pytest.fixture
+def live(tmp_path: Path, make_store: MakeStore) -> Fleet:
+    """The story, with snapshots in files and in a history."""
+    fleet = builders.story()
+    show_with_snapshots(fleet, make_store(tmp_path / "kept"))
+    return fleet
 
 
 def press(app: AppTest, key: str) -> AppTest:

@@ -13,6 +13,15 @@ from dashboard.fleet import Note
 from tests import builders
 from tests.builders import HOSTILE, NOW
 from tests.page_runner import freeze, html, opened, rerun, show_with_snapshots, visit
+from tests.store.folders import MakeStore
+
+
+@pytest.fixture
+def live(tmp_path: Path, make_store: MakeStore) -> Fleet:
+    """The story, with snapshots in files and in a history."""
+    fleet = builders.story()
+    show_with_snapshots(fleet, make_store(tmp_path / "kept"))
+    return fleet
 
 
 def earlier(days: int) -> Fleet:
