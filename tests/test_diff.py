@@ -7,11 +7,11 @@ import pytest
 import yaml
 
 from dashboard.demo import default_fleet, in_thread, targets
-from dashboard.store import Snapshots
 from tests.analysis.changes.sides import LATER, NEW, RESTARTED, chat, fleet
 from tests.builders import down
 from tests.commands import assert_wrong_usage, last_line, run
 from tests.saved_fleets import saved
+from tests.store.folders import MakeStore, configured_store
 
 FEW = 4  # the fourth cuts blocks of 32 tokens, the others of 16
 THEN = fleet(*chat(4), down("chat-05"))
@@ -58,8 +58,8 @@ def test_every_format_has_the_same_change_and_exit_code() -> None:
     assert "`16` -> `32`" in results["markdown"].stdout
 
 
-def test_a_frozen_snapshot_is_opened_by_its_id_or_first_digits(folder: Path) -> None:
-    store = Snapshots(folder / "snapshots")
+def test_a_frozen_snapshot_is_opened_by_its_id_or_first_digits(folder: Path, make_store: MakeStore) -> None:
+    store = configured_store(make_store, folder, "prod")
     key = store.freeze(THEN, "Monday", LATER).id
     (folder / f"{key}.json.gz").write_bytes(store.export(key))
     (folder / "renamed.json.gz").write_bytes(store.export(key))

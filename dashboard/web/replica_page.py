@@ -20,7 +20,7 @@ from dashboard.web.state import shared
 
 TABS = ("Settings", "Engines and devices", "Identity", "Probes")
 ALL_SECTIONS = "all sections"
-NOT_KEPT = "No raw answers: they are kept only in snapshots that were frozen here with a history."
+NOT_KEPT = "No raw answers: only snapshots that were frozen here with a history have them."
 NO_ANSWER = "No answer to show."
 
 

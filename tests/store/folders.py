@@ -27,13 +27,20 @@ def history_of(folder: Path) -> Database:
     return Database(f"sqlite:///{folder / 'history.db'}")
 
 
-def in_history(folder: Path) -> Snapshots:
-    """Return the snapshots of a folder with a history, in which nothing is recorded."""
+def in_history(folder: Path, name: str = "prod") -> Snapshots:
+    """Return the snapshots of a folder with the history of a fleet, in which nothing is recorded."""
     database = history_of(folder)
     if not (folder / "history.db").exists():
-        with database.written_by("prod"):
+        with database.written_by(name):
             pass
     return Snapshots(folder, history=lambda: database)
+
+
+def configured_store(make_store: MakeStore, folder: Path, name: str) -> Snapshots:
+    """Write the options of a fleet, with a history or without; return its snapshots."""
+    has_history = make_store is in_history
+    (folder / "fleet.yaml").write_text(f"name: {name}\nhistory: {{enabled: {str(has_history).lower()}}}\n")
+    return in_history(folder / "snapshots", name) if has_history else make_store(folder / "snapshots")
 
 
 @contextmanager

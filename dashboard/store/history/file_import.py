@@ -40,7 +40,7 @@ class FileImport:
                 self._import()
             except SnapshotError as error:
                 if str(error) != before:
-                    log.warning("snapshots of earlier versions are not imported yet: %s", error)
+                    log.info("snapshots of earlier versions are not imported yet: %s", error)
                 pause, before = RETRY_SECONDS, str(error)
             except Exception:
                 log.exception("snapshots of earlier versions were not imported; they open from their files")

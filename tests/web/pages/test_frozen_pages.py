@@ -23,7 +23,7 @@ REPLICA_QUOTED = "http%3A%2F%2Fchat-70b-16%3A8000"
 WITH_BANNER = [page for page in EVERY_PAGE if page != "changes"]  # where each side has its own name
 OF_ONE_FLEET = [page for page in WITH_BANNER if page != "snapshots"]
 SHARE = re.compile(
-    "Freeze|Copy link|Link to this page|Export this page|Saves all data|open it</a>|Notes |do not keep raw"
+    "Freeze|Copy link|Link to this page|Export this page|Saves all data|open it</a>|Notes |No raw answers"
     '|class="paste"><pre><code>[^<]*snapshot='
 )
 LINK = re.compile(r'href="([^"#]*)"')
@@ -168,9 +168,8 @@ def test_the_banner_has_what_an_earlier_rule_set_found(frozen: str) -> None:
 
 @pytest.mark.parametrize("make_store", [Snapshots])
 def test_a_snapshot_without_raw_answers_says_when_they_are_kept(frozen: str) -> None:
-    assert "No raw answers: they are kept only in snapshots that were frozen here with" in html(
-        on("replica", snapshot=frozen, tab="Probes")
-    )
+    shown = html(on("replica", snapshot=frozen, tab="Probes"))
+    assert "No raw answers: only snapshots that were frozen here with a history have them." in shown
 
 
 def test_a_pinned_snapshot_shows_its_raw_answers(tmp_path: Path, demo_fleet: Fleet) -> None:
