@@ -1,6 +1,7 @@
 """Snapshots as pinned moments of the history. The files of a folder, where they were before, are imported."""
 
 import hashlib
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +19,9 @@ from dashboard.store.history.schema import pin, snapshot_file
 from dashboard.store.notes_file import SnapshotMetadata, clean_metadata, notes_file_bytes
 from dashboard.store.packing import EARLIER_DIGITS, clean_content, clean_text, id_of, packed
 
+SLOW_SECONDS = 1.0  # a server that is gone is noticed after seconds, and a page asks several times
+GONE_SECONDS = 5.0
+
 
 class Pins:
     """Reads and writes pins, next to the writer of the history. A file that is not imported is read as it is.
@@ -29,6 +33,7 @@ class Pins:
         """Open nothing yet. `history` returns the database, or raises HistoryError."""
         self._files = files
         self._history = history
+        self._gone: tuple[float, HistoryError] | None = None  # until when it is not asked again, and why
 
     def ids(self) -> set[str]:
         """Return the ids of all snapshots: pinned ones, and those of files that are still read."""
@@ -220,11 +225,18 @@ class Pins:
 
     def _rows(self, query: Executable) -> Sequence[Row[Any]]:
         """Return rows; none where nothing was recorded yet."""
+        began = time.monotonic()
+        if self._gone is not None and began < self._gone[0]:
+            raise self._gone[1]
         try:
             with self._history().read() as connection, connection.begin():
                 return connection.execute(query).all()
         except NoHistoryError:
             return ()
+        except HistoryError as error:
+            if time.monotonic() - began > SLOW_SECONDS:
+                self._gone = time.monotonic() + GONE_SECONDS, error
+            raise
 
     @contextmanager
     def _reported(self, what: str) -> Iterator[None]:

@@ -8,8 +8,9 @@ import pytest
 
 from dashboard.errors import HistoryError, SnapshotError
 from dashboard.fleet import Note
-from dashboard.store import Snapshots
+from dashboard.store import Listed, Snapshots
 from dashboard.store.history import file_import
+from dashboard.store.history import pins as pins_module
 from dashboard.store.history.database import Database
 from dashboard.store.history.file_import import FileImport
 from dashboard.store.packing import content_of
@@ -240,6 +241,24 @@ def test_an_import_is_ended_between_two_snapshots_and_an_internal_error_ends_it(
     wait_for(lambda: "they open from their files" in caplog.text)
     another.stop()
     assert len(asked) == number
+
+
+def test_a_server_that_is_gone_is_asked_once_for_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def gone() -> Database:
+        asked.append(1)
+        raise HistoryError("timeout expired")
+
+    monkeypatch.setattr(pins_module, "SLOW_SECONDS", -1.0)  # every error comes late
+    pins = Snapshots(tmp_path, history=gone)
+    assert pins.listed() == pins.listed() == Listed((), ("Snapshots in the history cannot be read. timeout expired",))
+    assert len(asked) == 1
+
+    monkeypatch.setattr(pins_module, "GONE_SECONDS", 0.0)
+    pins = Snapshots(tmp_path, history=gone)
+    pins.listed()
+    assert len(asked) > 2
 
 
 def test_an_option_without_url_is_a_sentence(tmp_path: Path) -> None:
