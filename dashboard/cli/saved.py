@@ -143,6 +143,8 @@ def _frozen(text: str, options: Options, option: str) -> Fleet:
     """Open a snapshot of the store by its id or its first digits."""
     store = configured_snapshots(options)
     try:
+        if not store.beginning(text) and (problem := store.problem()):
+            wrong(_with_option(text, option, f"No such file. {problem}"))
         if not store.beginning(text):
             wrong(_with_option(text, option, f"No such file or directory{_no_snapshot(text, store.folder)}"))
         return store.fleet(store.named(text))

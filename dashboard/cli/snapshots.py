@@ -30,8 +30,8 @@ def redact(
 ) -> None:
     """Remove secrets from snapshots and notes of earlier versions. Ids and links stay valid.
 
-    An earlier version knew fewer kinds of secrets; its files still have them, although no page shows them. Also change
-    those passwords and keys, and delete the backup.
+    An earlier version knew fewer kinds of secrets; what it stored still has them, although no page shows them. Also
+    change those passwords and keys, and delete the backup.
 
     Exit code 1 for an unreadable snapshot or notes file; the others are rewritten.
     """

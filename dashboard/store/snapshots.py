@@ -111,7 +111,7 @@ class Snapshots:
     def listed(self) -> Listed:
         """Return every snapshot, the newest data first, and a sentence for each damaged one."""
         found: list[Stored] = []
-        problem = self._storage.problem()
+        problem = self.problem()
         damaged = [problem] if problem else []
         for key, kept in sorted(self._storage.kept(self._storage.ids()).items()):
             try:
@@ -122,6 +122,10 @@ class Snapshots:
                 damaged += [stored.problem] if stored.problem else []
         found.sort(key=lambda each: (each.metadata.data_as_of, each.id), reverse=True)
         return Listed(tuple(found), tuple(damaged))
+
+    def problem(self) -> str:
+        """Return why snapshots are missing in the list; empty where none are."""
+        return self._storage.problem()
 
     def named(self, text: str) -> str:
         """Return the id that begins with a typed text; raise SnapshotError for none or several."""
@@ -226,7 +230,7 @@ class Snapshots:
             why = NO_ID
         elif len(_typed(typed)) < SHORTEST:
             why = TYPE_MORE
-        elif problem := self._storage.problem():
+        elif problem := self.problem():
             return SnapshotError(problem)
         else:
             why = "it may have been deleted"
