@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Executable, Row, Table, literal, select, unio
 
 from dashboard.errors import HistoryError, SnapshotError
 from dashboard.store.folder import FLEET, NOTES, Answers, Change, Kept, SnapshotFiles, write_backup
-from dashboard.store.history.bodies import BodyWriter
+from dashboard.store.history.bodies import BodyWriter, chunks
 from dashboard.store.history.database import Database, NoHistoryError
 from dashboard.store.history.pin_rows import PinParts, delete_pin, insert_pin, read_answers, read_content
 from dashboard.store.history.retention import free_bodies
@@ -163,7 +163,7 @@ class Pins:
     ) -> None:
         """Pin content, unless one of the tables `taken` has its id; `again` replaces it.
 
-        What takes time is done before the transaction.
+        Polls that are recorded meanwhile wait for short transactions only: bodies come first, in steps.
         """
         parts = PinParts.of(content, answers)
         row = {
@@ -176,14 +176,32 @@ class Pins:
         bodies, database = BodyWriter(), self._history()
         with database.read() as connection, connection.begin():
             bodies.prepare(connection, parts.every)
-        with database.maintained() as connection, connection.begin():
-            if again:
-                delete_pin(connection, key)
-            elif any(_has(connection, table, key) for table in taken):
-                return
-            insert_pin(connection, row, parts, bodies.save(connection, parts.every))
-            if self._files.has(key):
-                _ignore_file(connection, key)
+        with database.maintained() as connection:
+            for some in chunks(list(parts.every)):
+                with connection.begin():
+                    bodies.save(connection, some)
+            with connection.begin():
+                self._insert(connection, row, parts, bodies, taken=taken, again=again)
+
+    def _insert(
+        self,
+        connection: Connection,
+        row: Mapping[str, Any],
+        parts: PinParts,
+        bodies: BodyWriter,
+        *,
+        taken: Sequence[Table],
+        again: bool,
+    ) -> None:
+        key = row["key"]
+        if again:
+            delete_pin(connection, key)
+        elif any(_has(connection, table, key) for table in taken):
+            return
+        # Pruning may have deleted a body that nothing referred to yet: it is saved once more.
+        insert_pin(connection, row, parts, bodies.save(connection, parts.every))
+        if self._files.has(key):
+            _ignore_file(connection, key)
 
     def _redact(self, key: str, backup: Path) -> bool:
         with self._history().read() as connection, connection.begin():
