@@ -25,7 +25,7 @@ define INSTALL
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run check test deploy-check fix bench test-vllm bench-vllm screenshots golden docs field-reference lock wheel clean
+.PHONY: help demo run check test deploy-check fix bench test-vllm bench-vllm screenshots golden docs grafana field-reference lock wheel clean
 
 help:  ## This list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -57,7 +57,7 @@ fix: $(VENV)/dev.stamp  ## Format, and fix what the linter can fix
 	$(BIN)/ruff check --fix .
 
 deploy-check: $(VENV)/dev.stamp  ## The files in deploy/: resources, and the steps of the container file
-	@tests/tools/install-debian kubectl=kubernetes-client
+	@tests/tools/install-debian kubectl=kubernetes-client prometheus=prometheus
 	$(BIN)/python -m pytest tests/deploy -m "deploy or not deploy"
 
 bench: $(VENV)/dev.stamp  ## The budgets, measured as ratios
@@ -83,6 +83,9 @@ golden: $(VENV)/dev.stamp  ## Write the committed outputs in tests/golden again
 
 docs: $(VENV)/run.stamp  ## Write docs/*.schema.json and docs/rules again
 	@$(BIN)/python -m tests.tools.write_docs
+
+grafana: $(VENV)/dev.stamp  ## Write the dashboard for Grafana in deploy/grafana again
+	@$(BIN)/python -m tests.tools.grafana
 
 field-reference: $(VENV)/dev.stamp  ## Read the source of every vLLM version and write dashboard/vllm/field_reference.json again
 	@$(BIN)/python -m tests.tools.field_reference

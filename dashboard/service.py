@@ -7,7 +7,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -15,11 +15,14 @@ from functools import lru_cache
 from pathlib import Path
 
 from dashboard.analysis.assembly import FRESH_INTERVALS, Fleet, build_fleet, empty_fleet
+from dashboard.analysis.flapping import Watch
 from dashboard.config import Options, policy_of
 from dashboard.config.reload import OptionsFiles, ReloadStatus
 from dashboard.errors import SnapshotError
 from dashboard.fleet import LabelConflict, RouterConfig, Snapshot, SourceStatus, has_same_content
+from dashboard.fleet.recent import NOTHING_RECENT, Recent
 from dashboard.garbage import uncollected
+from dashboard.rules.findings import first_seen
 from dashboard.rules.policy import Policy
 from dashboard.sources.discovery import Discovered, Discovery
 from dashboard.sources.http.credentials import exposed_keys
@@ -37,6 +40,7 @@ SWITCH_SECONDS = 0.0005  # measured: a busy collector then delays a page by 0.1 
 MAX_OPEN = 3  # snapshots in memory: two of a comparison, and one more
 SNAPSHOTS_FOLDER = "snapshots"  # the default of the option
 TIDY_POLLS = 20  # between two garbage collections, 5 minutes at 15 s; each takes 0.1 s
+INTERVALS_UNTIL_STALE = 2
 ARENAS = 2  # of glibc's malloc; eight a core, its own choice, keep what sessions freed (MB: 30 of 400)
 M_ARENA_MAX = -8  # mallopt(3)
 CHECK_SECONDS = 1.0  # between looks for changed files of options; a file that stays alike for this time is read
@@ -86,12 +90,14 @@ class Collector:
         """Send nothing yet. `clock` gives UTC times; `recorder` records each poll."""
         self.options = options
         self.fleet = empty_fleet(options.name)
+        self.findings_since: Mapping[str, datetime] = {}
         self.progress = Progress()
         self.files = OptionsFiles(options, clock)
         also_redact(options.redact.names, options.redact.patterns)
         self.recorder = recorder
         self._clock = clock
         self._policy = policy_of(options)
+        self._watch = Watch()
         self.discovery = Discovery(options)
         self._exposed = ""
         self._poller = DigestPoller(options.poll)
@@ -147,17 +153,19 @@ class Collector:
             began = time.monotonic()
             try:
                 await self._refresh(began)
-                self._record(time.monotonic() - began)
             except Exception:  # an internal error must not end the polling; /healthz reports it
                 log.exception("a poll failed; the last fleet stays")
                 self.progress = replace(self.progress, failures=self.progress.failures + 1)
             await self._wait_for_next_poll(began)
 
-    def _record(self, seconds: float) -> None:
-        """Record the poll, which took so long, in the history."""
-        if self.recorder is not None and self.fleet.polled_at is not None:
-            period = max(self.options.poll.interval_seconds, seconds)
-            self.recorder.record(self.fleet, self.fleet.polled_at + timedelta(seconds=FRESH_INTERVALS * period))
+    def _recorded(self, fleet: Fleet, polled_at: datetime, seconds: float) -> Fleet:
+        """Record the poll, which took so long, in the history; return the fleet with its sightings."""
+        if self.recorder is None:
+            return fleet
+        period = max(self.options.poll.interval_seconds, seconds)
+        found = self.recorder.record(fleet, polled_at + timedelta(seconds=FRESH_INTERVALS * period))
+        is_new = fleet.generation == self.fleet.generation and found != self.fleet.sightings
+        return replace(fleet, sightings=found, generation=fleet.generation + is_new)
 
     async def _wait_for_next_poll(self, began: float) -> None:
         """Return when the next poll is due: after the interval, or as soon as the options changed."""
@@ -194,15 +202,21 @@ class Collector:
         snapshots, routers = await asyncio.gather(
             self._poller.poll(found.targets, self._clock), self._routers.read(self._clock())
         )
-        self.fleet = _derive(
+        polled_at = self._clock()
+        fleet = _derive(
             self.options,
             self._policy,
             snapshots,
-            self._clock(),
+            polled_at,
             before=self.fleet,
             failures=found.failures,
             routers=routers,
+            observe=self._watch.observe,
         )
+        self._watch.observe_findings(fleet)
+        self.fleet = self._recorded(fleet, polled_at, time.monotonic() - began)
+        since = self.findings_since
+        self.findings_since = first_seen(fleet.inspection, polled_at, since, self.fleet.sightings.findings)
         if (exposed := exposed_keys(found.targets)) != self._exposed and exposed:
             log.warning("%s", exposed)
         self._exposed = exposed
@@ -224,6 +238,7 @@ def _derive(
     before: Fleet | None = None,
     failures: tuple[str, ...] = (),
     routers: tuple[RouterConfig, ...] = (),
+    observe: Callable[[Fleet, datetime], Recent] = lambda _fleet, _at: NOTHING_RECENT,
 ) -> Fleet:
     """Return the fleet of one poll; the generation grows when a page changes."""
     with uncollected():
@@ -237,6 +252,7 @@ def _derive(
             generation=before.generation + 1 if before else 1,
             before=before,
             routers=routers,
+            observe=observe,
         )
     fleet = replace(fleet, discovery_errors=failures)
     exposed = exposed_keys(each.target for each in snapshots)
@@ -358,9 +374,15 @@ def interval_seconds() -> float:
     return _current.collector.options.poll.interval_seconds if _current.collector else 15.0
 
 
-def poll_timeout_seconds() -> float:
-    """Return the time limit of one poll."""
-    return _current.collector.options.poll.poll_timeout_seconds if _current.collector else 60.0
+def age_limit_seconds() -> float:
+    """Return the age at which the last complete poll is too old: two intervals and the time limit of one poll."""
+    timeout = _current.collector.options.poll.poll_timeout_seconds if _current.collector else 60.0
+    return INTERVALS_UNTIL_STALE * interval_seconds() + timeout
+
+
+def findings_since() -> Mapping[str, datetime]:
+    """Return since when each active finding is there, by its fingerprint; empty without a collector."""
+    return _current.collector.findings_since if _current.collector else {}
 
 
 def options() -> Options | None:

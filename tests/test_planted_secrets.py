@@ -20,7 +20,6 @@ from urllib.parse import quote
 import httpx
 import pytest
 import yaml
-from prometheus_client import generate_latest
 from streamlit.testing.v1 import AppTest
 
 from dashboard import service
@@ -38,7 +37,7 @@ from dashboard.store import Snapshots
 from dashboard.store.packing import content_of, id_of, packed, unpacked
 from dashboard.views.poll import poll_view
 from dashboard.vllm.redaction import MARKER
-from dashboard.web import server, share
+from dashboard.web import share
 from tests.builders import NOW
 from tests.page_runner import EVERY_PAGE, drop, freeze, html, show_with_snapshots, visit
 from tests.secrets_listed import ARGUMENTS, BROKEN, HEADERS, NESTED, listed
@@ -176,7 +175,6 @@ def test_no_secret_is_in_documents_snapshots_exports_or_metrics(fleet: Fleet, pl
         "export": unpacked(store.export(key)).decode(),
         "table": to_terminal(poll_view(fleet), width=1000, colour=False),
         "frame": replicas_frame(fleet.replicas, fleet.pools).to_csv(),
-        "metrics": generate_latest(server._registry).decode(),
         **{path: get(path).text for path in ("/api/v1/fleet", "/api/v1/findings", "/metrics")},
     }
     service.stop()

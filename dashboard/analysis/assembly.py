@@ -1,7 +1,7 @@
 """A fleet: all snapshots of one poll, with everything derived from them."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 
@@ -22,7 +22,9 @@ from dashboard.fleet import (
     State,
     has_same_content,
 )
+from dashboard.fleet.recent import NOTHING_RECENT, Recent
 from dashboard.fleet.replies import FILE_SCHEME
+from dashboard.fleet.sightings import NO_SIGHTINGS, Sightings
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import Inspection
@@ -38,7 +40,8 @@ class Fleet:
 
     `since` is the end of the first poll with the same content: pages without times are equal if `generation` and
     `since` are. `snapshot` is the id of the frozen snapshot that it was opened from. `discovery_errors` are sentences
-    on sources of targets that cannot be read. `routers` are what routers reported.
+    on sources of targets that cannot be read. `routers` are what routers reported. `recent` is what the last polls
+    saw, `sightings` are from the history.
     """
 
     name: str
@@ -54,6 +57,8 @@ class Fleet:
     snapshot: str | None = None
     discovery_errors: tuple[str, ...] = ()
     routers: tuple[RouterConfig, ...] = ()
+    recent: Recent = NOTHING_RECENT
+    sightings: Sightings = field(default=NO_SIGHTINGS, compare=False)
 
     @property
     def coverage(self) -> Coverage:
@@ -84,10 +89,12 @@ def build_fleet(
     generation: int = 1,
     before: Fleet | None = None,
     routers: tuple[RouterConfig, ...] = (),
+    observe: Callable[[Fleet, datetime], Recent] = lambda _fleet, _at: NOTHING_RECENT,
 ) -> Fleet:
     """Derive the fleet of one poll. `polled_at` is when the poll ended; `interval` the time between polls.
 
-    What the fleet `before` derived from equal input is reused: the result is the same without it.
+    What the fleet `before` derived from equal input is reused: the result is the same without it. `observe` gets the
+    fleet before the rules are evaluated, and returns what happened lately.
     """
     since = polled_at - FRESH_INTERVALS * interval
     known = {each.id: each for each in before.replicas} if before else {}
@@ -114,6 +121,7 @@ def build_fleet(
         name, replicas, documents, polled_at=polled_at, ignore=ignore, generation=generation, before=before
     )
     fleet = replace(fleet, policy=policy or Policy(), routers=routers)
+    fleet = replace(fleet, recent=observe(fleet, polled_at))
     if before is not None and _has_same_findings(fleet, before):
         return replace(fleet, inspection=before.inspection)
     return inspected(fleet, polled_at, before=before)
@@ -121,10 +129,12 @@ def build_fleet(
 
 def _has_same_findings(fleet: Fleet, before: Fleet) -> bool:
     """Return whether rules would find the same: nothing changed, and no suppression or rollout can have expired."""
-    if before.polled_at is None or fleet.polled_at is None or before.inspection.rollouts:
+    if before.polled_at is None or fleet.polled_at is None or before.inspection.rollouts or fleet.recent.rollouts:
         return False
     same_day = before.polled_at.date() == fleet.polled_at.date()
-    same_options = (before.policy, before.ignored, before.routers) == (fleet.policy, fleet.ignored, fleet.routers)
+    same_options = all(
+        getattr(before, name) == getattr(fleet, name) for name in ("policy", "ignored", "routers", "recent")
+    )
     return same_day and same_options and has_same_content(fleet.replicas, before.replicas)
 
 
@@ -191,6 +201,7 @@ def inspected(fleet: Fleet, at: datetime, today: date | None = None, before: Fle
         today,
         known,
         fleet.routers,
+        fleet.recent,
     )
     return replace(fleet, inspection=inspection)
 

@@ -20,6 +20,7 @@ from dashboard.fleet import (
     has_same_content,
 )
 from dashboard.fleet.formatting import count, first_of, uncapitalized
+from dashboard.fleet.recent import NOTHING_RECENT, Recent
 from dashboard.rules.baseline import unknown_paths
 from dashboard.rules.domain import CERTAIN, ImpactContext, assumed_router, domain_of
 from dashboard.rules.findings import (
@@ -77,14 +78,15 @@ def inspect_fleet(
     today: date | None = None,
     before: Mapping[SubjectKey, Evaluated] | None = None,
     routers: Sequence[RouterConfig] = (),
+    recent: Recent = NOTHING_RECENT,
 ) -> Inspection:
     """Run rules over a fleet. The order of rules, pools, replicas and documents does not matter.
 
     `now` decides which rollouts are in progress, `today` (default: the day of `now`) which suppressions expired.
     `before` is what the same rules found with the same policy: unchanged pools and pairs are not evaluated again.
-    `routers` are what routers reported.
+    `routers` are what routers reported, `recent` is what happened lately.
     """
-    subjects = _pool_subjects(pools, replicas, documents, policy, now, ignore, routers)
+    subjects = _pool_subjects(pools, replicas, documents, policy, now, ignore, routers, recent)
     fleet = _FleetData({each.id: each for each in replicas}, cohort_letters(pools))
     evaluated = _run(rules, subjects, fleet, policy, before or {})
     outcomes = [each for one in evaluated.values() for each in one.outcomes]
@@ -115,6 +117,7 @@ def _pool_subjects(
     now: datetime,
     ignore: Sequence[str],
     routers: Sequence[RouterConfig],
+    recent: Recent,
 ) -> list[PoolSubject]:
     known = {each.id: each for each in replicas}
     subjects = []
@@ -124,8 +127,11 @@ def _pool_subjects(
         settings = [documents[each].settings for each in sorted(keys)]
         facts = tuple(facts_of_pool(routers, pool.name))
         domain = domain_of(policy.declared(pool.name), [each.role for each in members], settings, facts)
-        subject = PoolSubject(pool, domain, members, documents, tuple(ignore), baseline=policy.baseline(pool.name))
-        subjects.append(replace(subject, rollout=rollout_of(pool.name, subject.members, now)))
+        own = recent.of_pool(pool.name, pool.replicas)
+        baseline = policy.baseline(pool.name)
+        subject = PoolSubject(pool, domain, members, documents, tuple(ignore), baseline=baseline, recent=own)
+        rollout, is_stalled = rollout_of(pool.name, subject.members, now, own.rollouts.get(pool.name))
+        subjects.append(replace(subject, stalled=rollout) if is_stalled else replace(subject, rollout=rollout))
     return subjects
 
 

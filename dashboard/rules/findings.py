@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +13,10 @@ from typing import NamedTuple
 
 from dashboard.fleet import JsonText, Replica, State
 from dashboard.fleet.pieces import Text, to_plain
+from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.rules.domain import Domain, ImpactContext
+
+FINGERPRINT_DIGITS = 16
 
 
 class Severity(StrEnum):
@@ -188,6 +193,12 @@ class Finding(Draft):
         """Return the settings in its evidence, each once."""
         return tuple(dict.fromkeys(each.path for each in self.evidence))
 
+    @property
+    def fingerprint(self) -> str:
+        """Return the digest of rule, pools and settings: the same when values change."""
+        content = json.dumps([self.rule, sorted(self.pools), sorted(self.paths)])
+        return hashlib.sha256(content.encode()).hexdigest()[:FINGERPRINT_DIGITS]
+
 
 class OutcomeKind(StrEnum):
     """The result of one rule on one subject."""
@@ -296,6 +307,20 @@ def tally_replicas(inspection: Inspection, replicas: Iterable[Replica]) -> Mappi
         for replica in finding.replicas:
             found[replica].append(finding)
     return {each.id: _tally(found[each.id], int(not each.fresh)) for each in replicas}
+
+
+def first_seen(
+    inspection: Inspection,
+    at: datetime,
+    before: Mapping[str, datetime],
+    recorded: Mapping[str, Sighting] = NO_SIGHTINGS.findings,
+) -> Mapping[str, datetime]:
+    """Return since when each active finding is there, by its fingerprint, at the poll `at`.
+
+    The history decides, where it `recorded` the finding; else this process, whose last result is `before`.
+    """
+    present = {finding.fingerprint for finding in inspection.findings}
+    return {each: recorded[each].since if each in recorded else before.get(each, at) for each in present}
 
 
 def _tally(findings: Iterable[Finding], unknown: int) -> Tally:

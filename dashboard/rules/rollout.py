@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from dashboard.fleet import Replica
+from dashboard.fleet.recent import SeenRollout
 from dashboard.rules.findings import Draft, Remedy, Rollout
 from dashboard.rules.subject import Holders
 from dashboard.vllm.versions import build
@@ -16,8 +17,23 @@ STUCK_AFTER = timedelta(hours=6)  # without a new start; an estimate, no source 
 TOGETHER = timedelta(minutes=5)
 
 
-def rollout_of(pool: str, members: Sequence[Replica], now: datetime) -> Rollout | None:
-    """Return the rollout of a pool: two versions, one of which replaces the other; None where it is none.
+def rollout_of(
+    pool: str, members: Sequence[Replica], now: datetime, seen: SeenRollout | None = None
+) -> tuple[Rollout | None, bool]:
+    """Return the rollout of a pool, and whether it stands still: nothing moved for STUCK_AFTER. None: there is none.
+
+    A rollout that polls have `seen` goes on until one version is left: which replicas restart does not matter. Else
+    start times show one; see `_started_rollout`.
+    """
+    if seen is None:
+        return _started_rollout(pool, members, now), False
+    moved = tuple(sorted(each.id for each in members if each.version == seen.new))
+    total = sum(each.version in {seen.old, seen.new} for each in members)
+    return Rollout(pool, seen.old, seen.new, moved, total, seen.began, seen.last), now - seen.last > STUCK_AFTER
+
+
+def _started_rollout(pool: str, members: Sequence[Replica], now: datetime) -> Rollout | None:
+    """Return a rollout that start times show: two versions, one of which replaces the other; None where it is none.
 
     The new version is the one whose first replica started last. At least half of the old replicas started more than
     TOGETHER before it; the others restarted since. None also where the newest start is older than STUCK_AFTER, and

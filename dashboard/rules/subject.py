@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from dashboard.compare.encoding import is_comparable, lookup_setting, lookup_value
 from dashboard.compare.prefix import canonical_digests
 from dashboard.fleet import Baseline, Document, Engine, Pool, Replica, Setting, SettingValue, State
+from dashboard.fleet.recent import NOTHING_RECENT, Recent
 from dashboard.rules.domain import Domain, ImpactContext
 from dashboard.rules.findings import Rollout
 from dashboard.vllm.identity import EVENT_ADDRESSES, EVENT_TOPIC, PATHS_OF_FILES
@@ -60,6 +61,7 @@ class PoolSubject:
 
     `members` are the replicas that are evaluated: the fresh ones, and where none is fresh, all that were ever read.
     `all_replicas` includes the others. A value that is absent, unsupported, redacted or unknown is not reported.
+    `stalled` is a rollout that stands still, in place of `rollout`.
     """
 
     pool: Pool
@@ -69,6 +71,8 @@ class PoolSubject:
     ignore: tuple[str, ...] = ()
     rollout: Rollout | None = None
     baseline: Baseline | None = None
+    recent: Recent = NOTHING_RECENT
+    stalled: Rollout | None = None
     members: tuple[Replica, ...] = field(init=False)
     # Caches: many rules ask for the same, and a subject exists as long as one fleet is evaluated.
     _values: dict[str, Holders] = field(init=False, default_factory=dict)
@@ -107,7 +111,7 @@ class PoolSubject:
     @property
     def inputs(self) -> tuple[object, ...]:
         """Return what rules use of the pool besides its replicas. Equal ids of documents have equal settings."""
-        return self.pool, self.domain, self.ignore, self.rollout, self.baseline
+        return self.pool, self.domain, self.ignore, self.rollout, self.baseline, self.recent, self.stalled
 
     @property
     def name(self) -> str:

@@ -31,7 +31,7 @@ COUNTED = ("engines.", "devices.")  # paths of computed numbers
 ROUTER = "router"  # the holder of what a router was configured with
 SNIPPETS = {"flag": "Flag", "env": "Environment variable", "yaml": "YAML", "shell": "Command"}
 # The page of values that are not settings, by the first part of their path.
-PAGES = {"engines": pages.CAPACITY, "devices": pages.CAPACITY, "replicas": pages.REPLICAS}
+PAGES = {"engines": pages.CAPACITY, "devices": pages.CAPACITY, "replicas": pages.REPLICAS, "findings": pages.FINDINGS}
 
 Choices = tuple[tuple[str, str], ...]  # parameters of the URL that links keep
 

@@ -2,16 +2,12 @@
 
 import asyncio
 import sys
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from typing import Any
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
-from prometheus_client.metrics_core import Metric
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -22,17 +18,12 @@ from dashboard.analysis.documents.findings import findings_json
 from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.config import Options, load_options
 from dashboard.errors import OptionsError
-from dashboard.fleet.formatting import end_cut
-from dashboard.rules.findings import OutcomeKind
 from dashboard.views import pages
 from dashboard.web.connections import limit_log, raise_descriptor_limit
+from dashboard.web.metrics import metrics_text
 
 WRONG_OPTIONS = 2  # exit code
-INTERVALS_UNTIL_STALE = 2
 TIDY_SECONDS = 5.0
-MAX_POOLS = 100  # with series of their own; served models make pools, so their number has no limit
-OTHER_POOLS = "other"
-NO_POOL = ""  # of replicas that were never read
 NO_DATA = "no poll completed yet"
 
 
@@ -78,7 +69,7 @@ async def healthz(_request: Request) -> Response:
     if polled_at is None:
         return JSONResponse({"status": "starting", "detail": NO_DATA}, status_code=503)
     age = (service.now() - polled_at).total_seconds()
-    limit = INTERVALS_UNTIL_STALE * service.interval_seconds() + service.poll_timeout_seconds()
+    limit = service.age_limit_seconds()
     fresh = age < limit
     body = {"status": "ok" if fresh else "stale", "age_seconds": round(age, 1), "limit_seconds": limit}
     return JSONResponse(body, status_code=200 if fresh else 503)
@@ -97,7 +88,7 @@ async def readyz(_request: Request) -> Response:
 
 async def metrics(_request: Request) -> Response:
     """Answer with the metrics of this program in Prometheus text format."""
-    return Response(generate_latest(_registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+    return Response(metrics_text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
 def _document(build: Callable[[Fleet, datetime], bytes]) -> Callable[[Request], Awaitable[Response]]:
@@ -132,79 +123,3 @@ def routes() -> list[Route]:
         Route("/api/v1/findings", _document(findings_json)),
         Route("/api/{path:path}", not_found),
     ]
-
-
-class _Metrics:
-    """Reads the values at each scrape."""
-
-    def collect(self) -> Iterable[Metric]:
-        progress, fleet = service.progress(), service.current()
-        yield CounterMetricFamily("vllm_fleet_polls", "Completed polls.", value=progress.polls)
-        yield CounterMetricFamily(
-            "vllm_fleet_poll_errors", "Polls aborted by an internal error.", value=progress.failures
-        )
-        yield SummaryMetricFamily(
-            "vllm_fleet_poll_duration_seconds",
-            "Duration of polls, from discovery to the evaluated fleet.",
-            count_value=progress.polls,
-            sum_value=progress.seconds_sum,
-        )
-        replicas = GaugeMetricFamily("vllm_fleet_replicas", "Replicas by state.", labels=["state"])
-        for state in ("up", "partial", "down"):
-            replicas.add_metric([state], getattr(fleet.coverage, state))
-        yield replicas
-        yield _gauge("discovery_errors", "Sources of targets that cannot be read.", len(fleet.discovery_errors))
-        stale = sum(each.target_stale for each in fleet.replicas)
-        yield _gauge("stale_targets", "Targets kept from a source that cannot be read.", stale)
-        yield _gauge("pools", "Pools.", len(fleet.pools))
-        yield from _source_metrics()
-        if (reload := service.reload_status()) is not None:  # names as Prometheus has for its own file
-            text = "Whether the last reload of the configuration was successful."
-            yield _gauge("config_last_reload_successful", text, not reload.mistakes)
-            text = "Time of the last successful reload."
-            yield _gauge("config_last_reload_success_timestamp_seconds", text, reload.loaded_at.timestamp())
-        if fleet.polled_at is not None:
-            yield from _inspection_metrics(fleet)
-            age = (service.now() - fleet.polled_at).total_seconds()
-            yield _gauge("data_age_seconds", "Age of the last complete poll.", age)
-
-
-def _gauge(name: str, documentation: str, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"vllm_fleet_{name}", documentation, value=value)
-
-
-def _source_metrics() -> Iterable[Metric]:
-    targets = GaugeMetricFamily("vllm_fleet_source_targets", "Targets of a source.", labels=["source"])
-    name = "vllm_fleet_source_last_success_timestamp_seconds"
-    succeeded = GaugeMetricFamily(name, "Time when a source was last read.", labels=["source"])
-    by_name = {end_cut(each.name): each for each in service.sources()}  # a file may be in two entries
-    for source, status in by_name.items():
-        targets.add_metric([source], len(status.targets))
-        if status.succeeded_at is not None:
-            succeeded.add_metric([source], status.succeeded_at.timestamp())
-    yield targets
-    yield succeeded
-
-
-def _inspection_metrics(fleet: Fleet) -> Iterable[Metric]:
-    """Count findings and outcomes. The first pools by name have series of their own, so that series persist."""
-    own = {NO_POOL, *(pool.name for pool in fleet.pools[:MAX_POOLS])}
-    counts = Counter(
-        (str(finding.severity), finding.rule, end_cut(pool) if pool in own else OTHER_POOLS)
-        for finding in fleet.inspection.findings
-        for pool in finding.pools or (NO_POOL,)
-    )
-    findings = GaugeMetricFamily("vllm_fleet_findings", "Findings.", labels=["severity", "rule", "pool"])
-    for labels, number in sorted(counts.items()):
-        findings.add_metric(labels, number)
-    yield findings
-    yield _gauge("findings_suppressed", "Suppressed findings.", len(fleet.inspection.suppressed))
-    kinds = Counter(outcome.kind for outcome in fleet.inspection.outcomes)
-    outcomes = GaugeMetricFamily("vllm_fleet_rules", "Outcomes of rules, one per rule and pool.", labels=["outcome"])
-    for kind in OutcomeKind:
-        outcomes.add_metric([kind.replace(" ", "_")], kinds[kind])
-    yield outcomes
-
-
-_registry = CollectorRegistry()
-_registry.register(_Metrics())

@@ -51,8 +51,12 @@ def test_the_compose_file_has_the_same_limits_and_its_files() -> None:
 
     assert (dashboard["read_only"], dashboard["cap_drop"]) == (True, ["ALL"])
     assert (ROOT / dashboard["build"]["dockerfile"]).samefile(FILE)
-    (mounted,) = services["prometheus"]["volumes"]
-    assert (FILE.parent / mounted.split(":")[0]).exists()
+    mounted = [each.split(":") for each in services["prometheus"]["volumes"]]
+    assert [own for own, *_ in mounted if not (FILE.parent / own).is_file()] == []
+    (configuration,) = (FILE.parent / own for own, inside, _ in mounted if inside.endswith("/prometheus.yml"))
+    folder = Path("/etc/prometheus")
+    loaded = {str(folder / each) for each in yaml.safe_load(configuration.read_text())["rule_files"]}
+    assert loaded < {inside for _, inside, _ in mounted}
 
 
 @pytest.mark.deploy

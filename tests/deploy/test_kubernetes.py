@@ -19,7 +19,7 @@ from tests.serving import ROOT
 FOLDER = ROOT / "deploy" / "kubernetes"
 SCHEMAS = Path(__file__).parent / "schemas"  # of resources that are no part of Kubernetes
 VERSIONS = ("1.30", "1.37")  # the oldest that clouds still offered in 2026, and the newest
-OPTIONAL = {"ingress.yaml", "servicemonitor.yaml"}
+OPTIONAL = {"ingress.yaml", "servicemonitor.yaml", "prometheusrule.yaml"}
 
 
 def built(folder: Path) -> list[dict[str, Any]]:
@@ -66,7 +66,7 @@ def test_optional_resources_can_be_added(tmp_path: Path) -> None:
     file = copy / "kustomization.yaml"
     file.write_text(re.sub(r"^  # - (\S+\.yaml).*$", r"  - \1", file.read_text(), flags=re.MULTILINE))
 
-    assert {"Ingress", "ServiceMonitor"} < {each["kind"] for each in built(copy)}
+    assert {"Ingress", "ServiceMonitor", "PrometheusRule"} < {each["kind"] for each in built(copy)}
 
 
 def test_the_options_in_the_config_map_load_without_a_mistake(
@@ -125,14 +125,15 @@ def test_the_rule_for_routers_can_be_added(tmp_path: Path) -> None:
     assert role["rules"][-1] == {"apiGroups": [""], "resources": ["services", "configmaps"], "verbs": ["get"]}
 
 
-def test_the_service_monitor_has_only_fields_of_its_resource() -> None:
-    monitor = yaml.safe_load((FOLDER / "servicemonitor.yaml").read_text())
-    schema = json.loads((SCHEMAS / "servicemonitor.json").read_text())
+@pytest.mark.parametrize(("name", "field"), [("servicemonitor", "endpoints"), ("prometheusrule", "groups")])
+def test_a_resource_of_the_operator_has_only_its_fields(name: str, field: str) -> None:
+    resource = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
+    schema = json.loads((SCHEMAS / f"{name}.json").read_text())
 
-    jsonschema.validate(monitor, schema)
-    monitor["spec"]["endpoint"] = monitor["spec"].pop("endpoints")
-    with pytest.raises(jsonschema.ValidationError, match="endpoint"):
-        jsonschema.validate(monitor, schema)
+    jsonschema.validate(resource, schema)
+    resource["spec"][field[:-1]] = resource["spec"].pop(field)
+    with pytest.raises(jsonschema.ValidationError, match=field[:-1]):
+        jsonschema.validate(resource, schema)
 
 
 def test_service_and_policy_select_the_pod(resources: dict[str, dict[str, Any]]) -> None:

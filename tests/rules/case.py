@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from dashboard.fleet import (
     Source,
     State,
 )
+from dashboard.fleet.recent import NOTHING_RECENT, Alternation, Recent, Recurrence, SeenRollout
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy, Store, domain_of
 from dashboard.rules.engine import inspect_fleet
@@ -66,6 +67,7 @@ class Case:
     findings: list[dict[str, Any]] = field(default_factory=list)
     domain: dict[str, dict[str, Any]] = field(default_factory=dict)
     routers: list[dict[str, Any]] = field(default_factory=list)
+    recent: dict[str, Any] | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
     ignore: list[str] = field(default_factory=list)
     baseline: str = ""
@@ -80,7 +82,7 @@ class Case:
             baselines=tuple(_baselines(self.baseline)),
         )
         routers = tuple(_routers(self.routers))
-        return inspected(*built(self.fleet), [rule], policy, tuple(self.ignore), routers)
+        return inspected(*built(self.fleet), [rule], policy, tuple(self.ignore), routers, _recent(self.recent))
 
 
 def inspected(
@@ -90,11 +92,14 @@ def inspected(
     policy: Policy | None = None,
     ignore: tuple[str, ...] = (),
     routers: tuple[RouterConfig, ...] = (),
+    recent: Recent = NOTHING_RECENT,
 ) -> Inspection:
     """Inspect these replicas, by all rules or some."""
     known = {each.id: each for each in documents}
     pools = builders.compared(replicas, known, ignore)
-    return inspect_fleet(rules, pools, replicas, known, policy or Policy(), builders.NOW, ignore, routers=routers)
+    return inspect_fleet(
+        rules, pools, replicas, known, policy or Policy(), builders.NOW, ignore, routers=routers, recent=recent
+    )
 
 
 def cases() -> Iterator[Case]:
@@ -143,6 +148,35 @@ def _routers(entries: Iterable[Mapping[str, Any]]) -> Iterator[RouterConfig]:
             for key, value in entry["facts"].items()
         )
         yield RouterConfig(name, RouterKind(entry.get("kind", "llm-d")), tuple(entry.get("pools", ["*"])), tuple(facts))
+
+
+def _recent(fields: Mapping[str, Any] | None) -> Recent:
+    """Read what the last polls of a case saw: numbers of starts, values by path, rollouts in hours before."""
+    if fields is None:
+        return NOTHING_RECENT
+
+    def times(number: int) -> tuple[datetime, ...]:
+        return tuple(builders.NOW - timedelta(minutes=10 * each) for each in reversed(range(number)))
+
+    return Recent(
+        since=builders.NOW - timedelta(days=1),
+        starts={builders.replica(name).id: times(number) for name, number in fields.get("starts", {}).items()},
+        alternations={
+            builders.replica(name).id: tuple(
+                Alternation(path, returns, tuple(map(canonical_text, values)))
+                for path, (returns, values) in found.items()
+            )
+            for name, found in fields.get("alternations", {}).items()
+        },
+        rollouts={
+            pool: SeenRollout(old, new, *(builders.NOW - timedelta(hours=each) for each in hours))
+            for pool, (old, new, *hours) in fields.get("rollouts", {}).items()
+        },
+        recurrences={
+            rule: Recurrence(rule, ("chat",), tuple(builders.replica(each).id for each in replicas), times(number))
+            for rule, (number, replicas) in fields.get("recurrences", {}).items()
+        },
+    )
 
 
 def _baselines(text: str) -> Iterator[Baseline]:

@@ -14,6 +14,7 @@ from dashboard.analysis.documents.contract import ADDED, Contract, Extended, Jso
 from dashboard.compare import sharing_text, sharing_verdict
 from dashboard.fleet import Pool
 from dashboard.fleet.pieces import to_plain
+from dashboard.fleet.sightings import Sighting
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.domain import Domain, Expectations, ImpactContext
 from dashboard.rules.findings import (
@@ -62,6 +63,11 @@ def findings_json(fleet: Fleet, generated_at: datetime, *, indent: int | None = 
     return FINDINGS.dump(Extended(fleet, {"generated_at": generated_at}), indent=indent)
 
 
+def sighted(sighting: Sighting | None) -> dict[str, datetime | None]:
+    """Return the keys that a sighting adds to a row."""
+    return dict.fromkeys(Sighting._fields) if sighting is None else sighting._asdict()
+
+
 def pool_rows(fleet: Fleet) -> tuple[Extended, ...]:
     """Return the pools of a fleet with what the rules found, and whether their replicas share prefixes."""
     inspection, tallies = fleet.inspection, tally_pools(fleet.inspection)
@@ -75,6 +81,14 @@ def pool_rows(fleet: Fleet) -> tuple[Extended, ...]:
             "rollout": inspection.rollouts.get(pool.name),
             "shares_prefixes": sharing.share.value,
             "prefix_sharing": Extended(sharing, {"sentence": to_plain(sharing_text(sharing, replicas))}),
+            "cohorts": tuple(
+                Extended(each, sighted(fleet.sightings.cohorts.get((pool.name, each.document))))
+                for each in pool.cohorts
+            ),
+            "differences": tuple(
+                Extended(each, sighted(fleet.sightings.differences.get((pool.name, each.path))))
+                for each in pool.differences
+            ),
         }
         rows.append(Extended(pool, added))
     return tuple(rows)
@@ -86,8 +100,16 @@ def finding_rows(kind: Literal["findings", "suppressed"]) -> Callable[[Fleet], t
     def rows(fleet: Fleet) -> tuple[Extended, ...]:
         names = {each.id: each.name for each in fleet.replicas}
         findings: Sequence[Finding] = getattr(fleet.inspection, kind)
-        named = (tuple(ReplicaName(key, names[key]) for key in each.replicas) for each in findings)
-        return tuple(Extended(each, {"replicas": replicas}) for each, replicas in zip(findings, named, strict=True))
+        return tuple(
+            Extended(
+                each,
+                {
+                    "replicas": tuple(ReplicaName(key, names[key]) for key in each.replicas),
+                    **sighted(fleet.sightings.findings.get(each.fingerprint)),
+                },
+            )
+            for each in findings
+        )
 
     return rows
 
@@ -110,6 +132,11 @@ def _outcomes(fleet: Fleet) -> tuple[OutcomeGroup, ...]:
 
 
 CONTRACT = Contract()
+SIGHTING_KEYS = (
+    Key("first_seen", Time | None, ADDED, "first poll in the history with it; null: not recorded", default=None),
+    Key("since", Time | None, ADDED, "first poll since which it is there without a pause", default=None),
+    Key("absent_at", Time | None, ADDED, "the last poll before `since`; null: nobody looked before", default=None),
+)
 CONTRACT.object(Expectations, is_read=True)
 CONTRACT.object(
     CohortShare,
@@ -140,6 +167,7 @@ CONTRACT.object(
     Key("name", str, lambda each: BY_ID[each.rule].name),
     Key("family", Family, lambda each: BY_ID[each.rule].family),
     "severity confidence",
+    Key("fingerprint", doc="the same in every poll while rule, pools and settings are", default=""),
     Key("subject", doc="a pool, a pair `prefill + decode`, or `fleet`"),
     "pools",
     Key("replicas", tuple[ReplicaName, ...], ADDED),
@@ -157,6 +185,7 @@ CONTRACT.object(
         "where no router is declared: the routers behind which the severity is worse",
         default=dict,
     ),
+    *SIGHTING_KEYS,
 )
 CONTRACT.object(
     Rollout,

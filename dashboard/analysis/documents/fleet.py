@@ -22,6 +22,7 @@ from dashboard.fleet import (
     Contradiction,
     Device,
     DeviceMemory,
+    Difference,
     Engine,
     Fingerprint,
     KVCacheGroup,
@@ -37,6 +38,8 @@ from dashboard.fleet import (
     State,
     cohort_letters,
 )
+from dashboard.fleet.recent import NOTHING_RECENT, Recent
+from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting, Sightings
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import Confidence, Suppression
 from dashboard.rules.policy import Policy, RuleChange
@@ -93,7 +96,8 @@ def _read_contradiction(values: Mapping[str, Any]) -> Contradiction:
 
 def _read_replica(values: dict[str, Any]) -> Replica:
     """Return a replica without its engines, devices and KV cache groups, which have lists of their own."""
-    del values["cohort"]
+    for name in ("cohort", *Sighting._fields):
+        del values[name]
     paths = values.pop("adapter_paths")
     return Replica(
         id=values.pop("replica"),
@@ -114,7 +118,10 @@ def _read_probe(values: dict[str, Any]) -> ProbeResult:
 
 def _replica_rows(fleet: Fleet) -> tuple[Extended, ...]:
     cohorts = cohort_letters(fleet.pools)
-    return tuple(Extended(replica, {"cohort": cohorts.get(replica.id)}) for replica in fleet.replicas)
+    return tuple(
+        Extended(each, {"cohort": cohorts.get(each.id), **findings.sighted(fleet.sightings.replicas.get(each.id))})
+        for each in fleet.replicas
+    )
 
 
 def _rows(attribute: str) -> Callable[[Fleet], tuple[Extended, ...]]:
@@ -216,6 +223,7 @@ def _declare_replicas(contract: Contract) -> None:
         ),
         Key("same_process", doc="other addresses of the same process", full=True),
         Key("contradictions identity probes", full=True),
+        *findings.SIGHTING_KEYS,
         read=_read_replica,
     )
 
@@ -303,13 +311,46 @@ def _declare_pools(contract: Contract) -> None:
             tuple[Annotated[Any, distinction], ...],
             lambda cohort: tuple(Extended(value, {"path": path}) for path, value in cohort.distinguishing.items()),
         ),
+        *findings.SIGHTING_KEYS,
     )
+    contract.object(Difference, "path majority values", *findings.SIGHTING_KEYS)
     contract.object(
         Pool,
         *findings.POOL_KEYS,
         Key("prefix_sharing", SharingVerdict, ADDED),
-        "majority_document cohorts differences",
+        "majority_document",
+        Key("cohorts", tuple[Cohort, ...], ADDED),
+        Key("differences", tuple[Difference, ...], ADDED),
     )
+
+
+def _declare_sightings(contract: Contract) -> None:
+    def by_pool(attribute: str) -> Callable[[Sightings], dict[str, dict[str, Sighting]]]:
+        def nested(found: Sightings) -> dict[str, dict[str, Sighting]]:
+            by_name: dict[str, dict[str, Sighting]] = {}
+            for (pool, key), each in getattr(found, attribute).items():
+                by_name.setdefault(pool, {})[key] = each
+            return by_name
+
+        return nested
+
+    contract.object(Recent, is_read=True)
+    contract.object(Sighting, is_read=True)
+    contract.object(
+        Sightings,
+        "findings replicas",
+        Key("cohorts", dict[str, dict[str, Sighting]], by_pool("cohorts"), "by pool and document"),
+        Key("differences", dict[str, dict[str, Sighting]], by_pool("differences"), "by pool and path"),
+        read=_read_sightings,
+    )
+
+
+def _read_sightings(values: dict[str, Any]) -> Sightings:
+    cohorts, differences = (
+        {(pool, key): each for pool, found in values[name].items() for key, each in found.items()}
+        for name in ("cohorts", "differences")
+    )
+    return Sightings(values["findings"], values["replicas"], cohorts, differences)
 
 
 @cache
@@ -322,6 +363,7 @@ def fleet_object(*, full: bool) -> JsonObject:
     _declare_routers(replicas)
     contract = Contract(replicas, types={int: int}, full=full)
     _declare_pools(contract)
+    _declare_sightings(contract)
     return contract.object(
         Fleet,
         Key("schema_version", Literal[2], lambda _: SCHEMA_VERSION),
@@ -353,6 +395,13 @@ def fleet_object(*, full: bool) -> JsonObject:
             default=None,
             full=True,
         ),
+        Key(
+            "recent",
+            doc="what the last polls saw: restarts, values that return, rollouts, findings that come and go",
+            default=NOTHING_RECENT,
+            full=True,
+        ),
+        Key("sightings", doc="since when, as the history recorded it", default=NO_SIGHTINGS, full=True),
         Key("rule_set", int | None, lambda _: RULE_SET, "which rules evaluated it", default=None, full=True),
         read=dict,
         name="FleetDocument",

@@ -18,6 +18,8 @@ from dashboard.analysis.documents.fleet import SCHEMA_VERSION, fleet_object
 from dashboard.errors import SnapshotError, UnreadableError
 from dashboard.fleet import Document, Replica, RouterConfig
 from dashboard.fleet.formatting import end_cut
+from dashboard.fleet.recent import Recent
+from dashboard.fleet.sightings import Sightings
 from dashboard.rules.policy import Policy
 from dashboard.vllm.merging import version_of
 from dashboard.vllm.reading import SAVED_FLEET, json_fault, node_count
@@ -40,6 +42,8 @@ class SavedFleet(NamedTuple):
     policy: Policy
     discovery_errors: tuple[str, ...]
     routers: tuple[RouterConfig, ...]
+    recent: Recent
+    sightings: Sightings
 
 
 def read_snapshot(raw: bytes) -> Fleet:
@@ -54,7 +58,14 @@ def derive_saved(saved: SavedFleet, before: Fleet | None = None) -> Fleet:
     """Compare and evaluate what was saved. What `before` derived from equal input is reused."""
     at = saved.polled_at
     fleet = assembled(saved.name, saved.replicas, saved.documents, polled_at=at, ignore=saved.ignored, before=before)
-    fleet = replace(fleet, policy=saved.policy, discovery_errors=saved.discovery_errors, routers=saved.routers)
+    fleet = replace(
+        fleet,
+        policy=saved.policy,
+        discovery_errors=saved.discovery_errors,
+        routers=saved.routers,
+        recent=saved.recent,
+        sightings=saved.sightings,
+    )
     return inspected(fleet, at, before=before)
 
 
@@ -84,6 +95,8 @@ def read_saved(raw: bytes) -> SavedFleet:
         policy,
         saved["discovery_errors"],
         saved["routers"],
+        saved["recent"],
+        saved["sightings"],
     )
 
 

@@ -125,11 +125,11 @@ def decompress(content: bytes, base: bytes = b"") -> bytes:
     return reader.decompress(content) + reader.flush()
 
 
-def chunks(items: Collection[T]) -> Iterator[list[T]]:
-    """Yield the items in lists that fit in one statement."""
-    every = list(items)
-    for first in range(0, len(every), MOST_PARAMETERS):
-        yield every[first : first + MOST_PARAMETERS]
+def chunks(items: Collection[T], each: int = 1) -> Iterator[list[T]]:
+    """Yield the items in lists that fit in one statement; `each` is the number of parameters of one."""
+    every, most = list(items), MOST_PARAMETERS // each
+    for first in range(0, len(every), most):
+        yield every[first : first + most]
 
 
 def _known_ids(connection: Connection, shas: Collection[bytes]) -> dict[bytes, int]:

@@ -15,6 +15,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.analysis.documents.load import LISTS, SavedFleet, read_saved
 from dashboard.fleet import ProbeResult, Replica
+from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.rules.findings import Inspection
 from dashboard.store.history.schema import EPOCH, MICROSECOND
 from dashboard.store.packing import without_secrets
@@ -23,7 +24,7 @@ BATCH = 100  # replicas that are written or read at once: their JSON takes memor
 # What a start of the process decides. The rest is mostly that of other replicas, too.
 PROCESS = ("name", "labels", "started_at", "same_process", "contradictions", "identity", "set_arguments", *LISTS)
 # Not in a part: columns of the span, and the letter of the cohort, which is derived.
-COLUMNS = ("document", "observed_at", "cohort")
+COLUMNS = ("document", "observed_at", "cohort", *Sighting._fields)
 TIMES = ("observed_at", "elapsed_seconds", "size_bytes")  # of a probe: they differ at every poll
 FLEET_TIMES = ("generated_at", "data_as_of")
 
@@ -52,6 +53,7 @@ def fleet_part(fleet: Fleet, at: datetime) -> bytes:
 
 def replica_parts(fleet: Fleet, replicas: Sequence[Replica], at: datetime) -> Iterator[ReplicaParts]:
     """Yield the parts of replicas of a fleet."""
+    fleet = replace(fleet, sightings=NO_SIGHTINGS)  # else each batch would write all of them
     for first in range(0, len(replicas), BATCH):
         batch = replicas[first : first + BATCH]
         whole = _written(fleet, batch, at)

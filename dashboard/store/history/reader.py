@@ -1,32 +1,36 @@
-"""Reading a history: the fleet of a time, gaps between polls, first sightings."""
+"""Reading a history: the fleet of a time, and the gaps between polls."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Table, or_, select
+from sqlalchemy import Connection, Table, or_, select
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.documents.load import derive_saved
 from dashboard.errors import HistoryError
 from dashboard.fleet import Document, Replica
 from dashboard.fleet.formatting import iso
+from dashboard.fleet.sightings import Sightings
 from dashboard.store.history.bodies import read_bodies, stored_replicas
 from dashboard.store.history.database import Database
+from dashboard.store.history.lasting import SIGHTING, key_of, sighting_of
 from dashboard.store.history.parts import BATCH, read_notes, read_parts
 from dashboard.store.history.schema import (
     EPOCH,
     MICROSECOND,
+    cohort_span,
+    difference_span,
     document_span,
     finding_span,
     fleet_span,
     poll,
-    replica,
     replica_span,
     watch,
 )
 
-REPLICA_COLUMNS = ("id", "from_at", "document", "process", "answers", "observed_at", "times")
+REPLICA_COLUMNS = ("id", "from_at", "document", "process", "answers", "observed_at", "times", *SIGHTING)
 
 
 class Gap(NamedTuple):
@@ -41,13 +45,6 @@ class Moment(NamedTuple):
 
     fleet: Fleet
     gap: Gap | None
-
-
-class Sighting(NamedTuple):
-    """When something was recorded first, and since when it lasts; None: it is gone."""
-
-    first_seen: datetime
-    since: datetime | None
 
 
 class HistoryReader:
@@ -71,11 +68,15 @@ class HistoryReader:
             (row,) = _rows_at(connection, fleet_span, at)
             shell = read_bodies(connection, [row["body"]])[row["body"]]
             documents = self._documents_at(connection, shell, at)
-            replicas = self._replicas_at(connection, shell, at)
+            rows = _rows_at(connection, replica_span, at)
+            replicas = self._replicas_at(connection, shell, at, rows)
+            sightings = _sightings_at(connection, at, zip(replicas, rows, strict=True))
         saved = read_parts(shell, at)._replace(replicas=replicas, documents=documents)
         fleet = derive_saved(saved, before=self._before)
         notes = replace(fleet.inspection, notes=read_notes(shell))
-        self._before = fleet = replace(fleet, inspection=notes, generation=-((at - EPOCH) // MICROSECOND))
+        self._before = fleet = replace(
+            fleet, inspection=notes, generation=-((at - EPOCH) // MICROSECOND), sightings=sightings
+        )
         return Moment(fleet, gap)
 
     def _poll_at(self, connection: Connection, time: datetime) -> tuple[datetime, Gap | None]:
@@ -109,8 +110,9 @@ class HistoryReader:
         self._documents = {row["id"]: self._documents[row["id"]] for row in rows}
         return {each.id: each for each in sorted(self._documents.values(), key=lambda each: each.id)}
 
-    def _replicas_at(self, connection: Connection, shell: bytes, at: datetime) -> tuple[Replica, ...]:
-        rows = _rows_at(connection, replica_span, at)
+    def _replicas_at(
+        self, connection: Connection, shell: bytes, at: datetime, rows: Sequence[Any]
+    ) -> tuple[Replica, ...]:
         new = [row for row in rows if row["id"] not in self._replicas]
         for first in range(0, len(new), BATCH):
             batch = new[first : first + BATCH]
@@ -136,32 +138,13 @@ class HistoryReader:
             if (begin if begin is not None else until) > max(due, since)
         )
 
-    def replicas_first_seen(self) -> dict[str, datetime]:
-        """Return, for each address of the last poll, when its replica was recorded first: that pod, where known."""
-        query = select(replica.c.address, replica.c.first_seen).join(
-            replica_span, (replica_span.c.replica_id == replica.c.id) & replica_span.c.to_at.is_(None)
-        )
-        with self._database.read() as connection, connection.begin():
-            return {row.address: row.first_seen for row in connection.execute(query)}
 
-    def finding_sightings(self) -> dict[str, Sighting]:
-        """Return the sightings of each finding by its fingerprint, as long as the history is kept."""
-        return self._sightings(finding_span, finding_span.c.fingerprint)
-
-    def document_sightings(self) -> dict[str, Sighting]:
-        """Return the sightings of each document by its id; those of a cohort are those of its documents."""
-        return self._sightings(document_span, document_span.c.document)
-
-    def _sightings(self, table: Table, key: ColumnElement[Any]) -> dict[str, Sighting]:
-        found: dict[str, Sighting] = {}
-        until: dict[str, datetime | None] = {}
-        query = select(key, table.c.from_at, table.c.to_at).order_by(table.c.from_at)
-        with self._database.read() as connection, connection.begin():
-            for name, from_at, to_at in connection.execute(query):
-                first, since = found.get(name, (from_at, from_at))
-                begins = since if until.get(name, from_at) == from_at else from_at
-                found[name], until[name] = Sighting(first, begins), to_at
-        return {name: each if until[name] is None else each._replace(since=None) for name, each in found.items()}
+def _sightings_at(connection: Connection, at: datetime, replicas: Iterable[tuple[Replica, Any]]) -> Sightings:
+    findings, cohorts, differences = (
+        {key_of(table, row): sighting_of(row) for row in _rows_at(connection, table, at)}
+        for table in (finding_span, cohort_span, difference_span)
+    )
+    return Sightings(findings, {one.id: sighting_of(row) for one, row in replicas}, cohorts, differences)
 
 
 def _rows_at(connection: Connection, table: Table, at: datetime) -> list[Any]:

@@ -9,6 +9,7 @@ from sqlalchemy import URL
 from dashboard.analysis.assembly import Fleet
 from dashboard.config import Options
 from dashboard.errors import HistoryError
+from dashboard.fleet.sightings import NO_SIGHTINGS, Sightings
 from dashboard.store.history.database import Database
 from dashboard.store.history.retention import Retention
 from dashboard.store.history.writer import HistoryWriter
@@ -47,17 +48,21 @@ class Recorder:
     def __init__(self, options: Options) -> None:
         """Open nothing yet. A changed option needs a restart."""
         self.problem: str | None = None
+        self._sightings = NO_SIGHTINGS
         self._options = options
         self._writer: HistoryWriter | None = None
 
-    def record(self, fleet: Fleet, due: datetime) -> None:
-        """Record a poll; after `due` without another one there is a gap. An error is logged once, until it changes."""
+    def record(self, fleet: Fleet, due: datetime) -> Sightings:
+        """Record a poll; after `due` without another one there is a gap. An error is logged once, until it changes.
+
+        Return the sightings, after an error those of the last recorded poll.
+        """
         before = self.problem
         try:
             if self._writer is None:
                 database = configured_database(self._options)
                 self._writer = HistoryWriter(database, configured_retention(self._options))
-            self._writer.record(fleet, due)
+            self._sightings = self._writer.record(fleet, due)
         except HistoryError as error:
             self.problem = str(error)
             if self.problem != before:
@@ -70,6 +75,7 @@ class Recorder:
             self.problem = None
             if before is not None:
                 log.info("the history is recorded again")
+        return self._sightings
 
     def close(self) -> None:
         """Let another process record."""

@@ -2,9 +2,10 @@
 
 A span is a state that lasts from the poll at `from_at` until before the poll at `to_at`, null while it lasts.
 `last_seen` is the last poll that confirmed it: the change came between `last_seen` and `to_at`. Of a span that lasts it
-is null: it is the end of the last watch.
+is null: it is the end of the last watch. Spans that follow each other are one stay: their `since` is its beginning.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -61,6 +62,12 @@ def _span(name: str, *columns: Column[Any]) -> Table:
     return table
 
 
+def _sighted(name: str, *columns: Column[Any]) -> Table:
+    """Return a table of spans with the sighting of each: see `Sighting`."""
+    sighting = (Column("first_seen", Moment), Column("since", Moment), Column("absent_at", Moment))
+    return _span(name, *columns, *sighting)
+
+
 def _body(name: str) -> Column[Any]:
     return Column(name, ID, ForeignKey("body.id"), nullable=False, index=True)
 
@@ -86,13 +93,12 @@ replica = Table(
     Column("id", ID, primary_key=True),
     Column("address", Text, nullable=False),
     Column("pod", Text, nullable=False),
-    Column("first_seen", Moment, nullable=False),
     UniqueConstraint("address", "pod"),
 )
 
 # `process` is what a start of the process decides, `answers` is everything else: mostly that of other replicas, too.
 # `times` are those of the answers at `from_at`; `observed_at` is the last of them.
-replica_span = _span(
+replica_span = _sighted(
     "replica_span",
     Column("replica_id", ID, ForeignKey("replica.id"), nullable=False, index=True),
     Column("name", Text, nullable=False),
@@ -115,7 +121,7 @@ document_span = _span("document_span", Column("document", String(20), nullable=F
 fleet_span = _span("fleet_span", _body("body"))
 
 # `fingerprint` is that of rule, pools and setting paths. `sentence` and the number `findings` are those at `from_at`.
-finding_span = _span(
+finding_span = _sighted(
     "finding_span",
     Column("fingerprint", String(20), nullable=False, index=True),
     Column("rule", String(20), nullable=False),
@@ -125,6 +131,19 @@ finding_span = _span(
     Column("ruleset", Integer, nullable=False),
     Column("findings", Integer, nullable=False),
     Column("sentence", Text, nullable=False),
+)
+
+# `document` is the most complete one of a cohort, `replicas` counts its members.
+cohort_span = _sighted(
+    "cohort_span",
+    Column("pool", Text, nullable=False, index=True),
+    Column("document", String(20), nullable=False),
+    Column("replicas", Integer, nullable=False),
+    Column("version", Text),
+)
+
+difference_span = _sighted(
+    "difference_span", Column("pool", Text, nullable=False, index=True), Column("path", Text, nullable=False)
 )
 
 # Each recorded poll proves that the dashboard looked. After `due` without another poll there is a gap.
@@ -189,7 +208,14 @@ pin_answer = _part_of_pin(
 # The snapshots of earlier versions whose files are no longer read: they were imported, or deleted. The files stay.
 snapshot_file = Table("snapshot_file", METADATA, Column("key", String(32), primary_key=True))
 
-SPANS = (replica_span, document_span, fleet_span, finding_span)
+SPANS = (replica_span, document_span, fleet_span, finding_span, cohort_span, difference_span)
+# What identifies a sighted thing.
+KEYS: Mapping[Table, tuple[str, ...]] = {
+    replica_span: ("replica_id",),
+    finding_span: ("fingerprint",),
+    cohort_span: ("pool", "document"),
+    difference_span: ("pool", "path"),
+}
 # The columns that refer to a body, each with its table; the base of a body is one of them, under another name.
 BODY_REFERENCES = (
     (replica_span, "process"),

@@ -1,58 +1,48 @@
 """The only writer of a history: it records what a poll changed."""
 
-import hashlib
-import json
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import datetime, timedelta
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlalchemy import Connection, Table, select, update
+from sqlalchemy import Connection, Table, delete, select, update
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.documents.fleet import settings_json
 from dashboard.errors import HistoryError
-from dashboard.fleet import ProbeResult, Replica, has_same_content
+from dashboard.fleet import Pool, ProbeResult, Replica, has_same_content
 from dashboard.fleet.formatting import iso
+from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting, Sightings
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import Finding
 from dashboard.store.history.bodies import BodyWriter, Content, chunks
 from dashboard.store.history.database import Database
+from dashboard.store.history.lasting import STATES, Last, Open, first_seen, last_watch, open_spans
 from dashboard.store.history.parts import ReplicaParts, fleet_part, replica_parts
 from dashboard.store.history.retention import KEPT, Retention, prune_step
 from dashboard.store.history.schema import (
     EPOCH,
-    body,
+    KEYS,
+    SPANS,
+    cohort_span,
+    difference_span,
     document_span,
     finding_span,
     fleet_span,
+    meta,
     poll,
     replica,
     replica_span,
     watch,
 )
 
-FINGERPRINT_DIGITS = 16
 PRUNE_PAUSE = timedelta(hours=1)  # after everything old was deleted, a step at each poll
+RULE_SET_KEY = "rule_set"  # which rules evaluated the last poll
 _ANSWER = attrgetter("path", "source", "status", "failure")
 ReplicaKey = tuple[str, str]  # address, pod
-
-
-class Open(NamedTuple):
-    """A span that lasts: its row, and the state that ends it when it changes."""
-
-    id: int
-    state: Hashable
-
-
-class Last(NamedTuple):
-    """The last watch: its row, its last poll, and when the next poll is due."""
-
-    id: int
-    to_at: datetime
-    due: datetime
 
 
 def replica_key(one: Replica) -> ReplicaKey:
@@ -60,12 +50,6 @@ def replica_key(one: Replica) -> ReplicaKey:
     labels = one.labels
     pod = labels.get("pod_uid") or "/".join(labels[name] for name in ("namespace", "pod") if name in labels)
     return _storable(one.id), _storable(pod)
-
-
-def fingerprint(finding: Finding) -> str:
-    """Return the digest of rule, pools and setting paths: the same when values change."""
-    content = json.dumps([finding.rule, sorted(finding.pools), sorted(finding.paths)])
-    return hashlib.sha256(content.encode()).hexdigest()[:FINGERPRINT_DIGITS]
 
 
 class HistoryWriter:
@@ -79,13 +63,13 @@ class HistoryWriter:
         self._opened = ExitStack()
         self._state: _State | None = None
 
-    def record(self, fleet: Fleet, due: datetime) -> None:
-        """Record a poll in one transaction; after `due` without another one there is a gap.
+    def record(self, fleet: Fleet, due: datetime) -> Sightings:
+        """Record a poll in one transaction; after `due` without another one there is a gap. Return its sightings.
 
         Raise HistoryError where nothing was recorded.
         """
         if fleet.polled_at is None:
-            return
+            return NO_SIGHTINGS
         try:
             with self.database.reported():
                 if self._state is not None and self._state.fleet != fleet.name:
@@ -96,6 +80,7 @@ class HistoryWriter:
                 self._state.record(fleet, fleet.polled_at, due)
                 if fleet.polled_at >= self._prune_at and not self._state.prune(fleet.polled_at, self.retention):
                     self._prune_at = fleet.polled_at + PRUNE_PAUSE
+                return self._state.sightings
         except ClockError:
             raise
         except BaseException:
@@ -123,10 +108,13 @@ class _State:
         self._before: Fleet | None = None  # as recorded by this process
         self._replicas: dict[ReplicaKey, Replica] = {}
         with connection.begin():
-            self._last = _last_watch(connection)
-            self._open = {table: _open_spans(connection, table) for table in STATES}
+            self._last = last_watch(connection)
+            self._rule_set = connection.scalar(select(meta.c.value).where(meta.c.key == RULE_SET_KEY))
+            self._open = {table: open_spans(connection, table) for table in SPANS}
             rows = connection.execute(select(replica.c.address, replica.c.pod, replica.c.id))
             self._ids: dict[ReplicaKey, int] = {(address, pod): key for address, pod, key in rows}
+        self.sightings = self._all_sightings()
+        self._has_changed = False  # since the sightings were gathered
 
     def record(self, fleet: Fleet, at: datetime, due: datetime) -> None:
         if self._last is not None and at <= self._last.to_at:
@@ -138,19 +126,22 @@ class _State:
             self._record_fleet(fleet, at)
             self._record_documents(fleet, at)
             self._record_replicas(fleet, at)
+            self._record_pools(fleet, at)
             self._record_findings(fleet, at)
             last = self._record_poll(fleet, at, due)
         self._last, self._before = last, fleet
+        if self._has_changed:
+            self.sightings, self._has_changed = self._all_sightings(), False
 
     def prune(self, at: datetime, retention: Retention) -> int:
         return prune_step(self._connection, at, retention)
 
     def _record_fleet(self, fleet: Fleet, at: datetime) -> None:
         before = self._before
-        names = ("policy", "ignored", "discovery_errors", "routers", "name", "inspection.notes")
+        names = ("policy", "ignored", "discovery_errors", "routers", "recent", "name", "inspection.notes")
         if before is not None and all(attrgetter(name)(before) == attrgetter(name)(fleet) for name in names):
             return
-        content = Content(fleet_part(fleet, at))
+        content = Content(fleet_part(replace(fleet, sightings=NO_SIGHTINGS), at))  # those are columns of spans
         self._replace(fleet_span, {"": content.sha}, {"": content}, at)
 
     def _record_documents(self, fleet: Fleet, at: datetime) -> None:
@@ -210,15 +201,38 @@ class _State:
             statement = replica.insert().returning(replica.c.id, sort_by_parameter_order=True)
             self._ids |= zip(added, self._connection.scalars(statement, rows), strict=True)
 
+    def _record_pools(self, fleet: Fleet, at: datetime) -> None:
+        """Record cohorts and differences."""
+        if self._before is not None and _are_the_same(fleet.pools, self._before.pools):
+            return
+        rows: dict[tuple[str, str], dict[str, Any]] = {}
+        for pool in fleet.pools:
+            for each in pool.cohorts:
+                name, version = _storable(pool.name), fleet.documents[each.document].version
+                rows[name, each.document] = {
+                    "pool": name,
+                    "document": each.document,
+                    "replicas": len(each.replicas),
+                    "version": None if version is None else _storable(version),
+                }
+        self._change(cohort_span, {key: (row["replicas"],) for key, row in rows.items()}, rows, at)
+        keys = {(_storable(pool.name), _storable(each.path)) for pool in fleet.pools for each in pool.differences}
+        paths = {(pool, path): {"pool": pool, "path": path} for pool, path in keys}
+        self._change(difference_span, dict.fromkeys(keys, ()), paths, at)
+
     def _record_findings(self, fleet: Fleet, at: datetime) -> None:
         if self._before is not None and self._before.inspection is fleet.inspection:
             return
         found: dict[str, list[Finding]] = defaultdict(list)
         for each in (*fleet.inspection.findings, *fleet.inspection.suppressed):
-            found[fingerprint(each)].append(each)
+            found[each.fingerprint].append(each)
         rows = {key: _finding_columns(same) for key, same in found.items()}
-        states = {key: tuple(row[name] for name in STATES[finding_span]) for key, row in rows.items()}
+        states = {key: tuple(row[name] for name in STATES[finding_span.name]) for key, row in rows.items()}
         self._change(finding_span, states, {key: {**rows[key], "fingerprint": key} for key in rows}, at)
+        if self._rule_set != str(RULE_SET):
+            self._rule_set = str(RULE_SET)
+            self._connection.execute(delete(meta).where(meta.c.key == RULE_SET_KEY))
+            self._connection.execute(meta.insert().values(key=RULE_SET_KEY, value=self._rule_set))
 
     def _record_poll(self, fleet: Fleet, at: datetime, due: datetime) -> Last:
         counts = fleet.coverage
@@ -247,13 +261,36 @@ class _State:
             self._connection.execute(these.values(to_at=at, last_seen=last_seen))
         new = self._new(table, states)
         if new:
+            sightings = self._sight(table, {key: rows[key] for key in new}, at) if table in KEYS else {}
+            added = [{"from_at": at, **rows[key], **(sightings[key]._asdict() if sightings else {})} for key in new]
             statement = table.insert().returning(table.c.id, sort_by_parameter_order=True)
-            ids = self._connection.scalars(statement, [{"from_at": at, **rows[key]} for key in new]).all()
-            begun = {key: Open(row, states[key]) for key, row in zip(new, ids, strict=True)}
+            ids = self._connection.scalars(statement, added).all()
+            begun = {key: Open(row, states[key], sightings.get(key)) for key, row in zip(new, ids, strict=True)}
         else:
             begun = {}
         if new or ended:
             self._open[table] = {key: begun.get(key) or opened[key] for key in states}
+            self._has_changed = True
+
+    def _sight(self, table: Table, rows: Mapping[Any, dict[str, Any]], at: datetime) -> dict[Any, Sighting]:
+        """Return the sighting of each span that begins: that of the span before, else a new one."""
+        known = {key: each.sighting for key, each in self._open[table].items() if each.sighting and key in rows}
+        names = {key: tuple(row[name] for name in KEYS[table]) for key, row in rows.items() if key not in known}
+        first = first_seen(self._connection, table, names.values())
+        was_looked_for = table is not finding_span or self._rule_set == str(RULE_SET)
+        absent_at = self._last.to_at if self._last and was_looked_for else None
+        return known | {key: Sighting(first.get(name, at), at, absent_at) for key, name in names.items()}
+
+    def _all_sightings(self) -> Sightings:
+        replicas, findings, cohorts, differences = (
+            {key: each.sighting for key, each in self._open[table].items() if each.sighting} for table in KEYS
+        )
+        by_id = {address: each for (address, _), each in replicas.items()}
+        return Sightings(findings, by_id, cohorts, differences)
+
+
+def _are_the_same(pools: Sequence[Pool], before: Sequence[Pool]) -> bool:
+    return len(pools) == len(before) and all(now is then for now, then in zip(pools, before, strict=True))
 
 
 def _contents(pool: str | None, parts: ReplicaParts) -> tuple[Content, Content]:
@@ -308,45 +345,3 @@ def _is_same_answer(now: ProbeResult, then: ProbeResult) -> bool:
         return True
     sources = [each.reply.source if each.reply else None for each in (now, then)]
     return sources[0] == sources[1] and _ANSWER(now) == _ANSWER(then)
-
-
-# The columns of the state of each table's spans; None: the hash of its body.
-STATES: Mapping[Table, tuple[str, ...]] = {
-    fleet_span: (),
-    document_span: (),
-    replica_span: (),
-    finding_span: ("severity", "suppressed", "ruleset"),
-}
-
-
-def _last_watch(connection: Connection) -> Last | None:
-    c = watch.c
-    row = connection.execute(select(c.id, c.to_at, c.due).order_by(c.from_at.desc()).limit(1)).one_or_none()
-    return Last(*row) if row else None
-
-
-def _open_spans(connection: Connection, table: Table) -> dict[Any, Open]:
-    """Return the spans that last, by key."""
-    lasts = table.c.to_at.is_(None)
-    if table is finding_span:
-        columns = (table.c[name] for name in STATES[table])
-        rows = connection.execute(select(table.c.id, table.c.fingerprint, *columns).where(lasts))
-        return {key: Open(row, tuple(state)) for row, key, *state in rows}
-    if table is replica_span:
-        process, answers = body.alias(), body.alias()
-        c = table.c
-        joined = (
-            select(
-                c.id, replica.c.address, replica.c.pod, process.c.sha, answers.c.sha, c.document, c.fresh, c.observed_at
-            )
-            .join(replica, replica.c.id == c.replica_id)
-            .join(process, process.c.id == c.process)
-            .join(answers, answers.c.id == c.answers)
-        )
-        return {
-            (address, pod): Open(row, (bytes(one), bytes(other), document, fresh, None if fresh else observed_at))
-            for row, address, pod, one, other, document, fresh, observed_at in connection.execute(joined.where(lasts))
-        }
-    key = table.c.document if table is document_span else None
-    found = connection.execute(select(table, body.c.sha).join(body, body.c.id == table.c.body).where(lasts)).mappings()
-    return {row[key] if key is not None else "": Open(row["id"], bytes(row["sha"])) for row in found}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.fleet.sightings import NO_SIGHTINGS
 from dashboard.store.history.database import Database
 from dashboard.store.history.reader import HistoryReader
 from dashboard.store.history.writer import HistoryWriter
@@ -24,9 +25,10 @@ class Recorded:
         self.writer = HistoryWriter(self.database)
         self.reader = HistoryReader(self.database)
 
-    def record(self, fleet: Fleet, due: timedelta = DUE) -> None:
+    def record(self, fleet: Fleet, due: timedelta = DUE) -> Fleet:
+        """Record a fleet, and return it with its sightings."""
         assert fleet.polled_at is not None
-        self.writer.record(fleet, fleet.polled_at + due)
+        return replace(fleet, sightings=self.writer.record(fleet, fleet.polled_at + due))
 
     def restart(self) -> None:
         """End the dashboard, and start it again."""
@@ -46,8 +48,8 @@ def later(fleet: Fleet, after: timedelta) -> Fleet:
 
 
 def shown(fleet: Fleet) -> Any:
-    """Everything that a page, an export or the API shows, without the times of the answers of fresh replicas."""
-    content = json.loads(content_of(fleet))
+    """Everything that a page, an export or the API shows, without sightings and times of answers of fresh replicas."""
+    content = json.loads(content_of(replace(fleet, sightings=NO_SIGHTINGS)))
     for each in content["replicas"]:
         if each["fresh"]:
             each["observed_at"] = None

@@ -84,42 +84,42 @@ def test_the_fleet_of_each_poll_is_the_one_that_was_recorded(story: list[Step]) 
             at += step.waited
             if step.is_restarted:
                 history.restart()
-            fleet = polled(step, at)
-            history.record(fleet)
-            recorded.append(fleet)
+            recorded.append(history.record(polled(step, at)))
 
         for fleet in (*recorded, *reversed(recorded)):
             assert fleet.polled_at is not None
             read = history.reader.fleet_at(fleet.polled_at).fleet
             assert shown(read) == shown(fleet)
             assert read.inspection.notes == fleet.inspection.notes
+            assert read.sightings == fleet.sightings
         history.writer.close()
 
 
 def test_the_first_poll_of_the_simulated_fleet_is_restored_with_all_times(demo_fleet: Fleet, tmp_path: Path) -> None:
-    assert restored(demo_fleet, tmp_path) == content_of(demo_fleet)
+    stored, read = restored(demo_fleet, tmp_path)
+    assert read == stored
 
 
 @pytest.mark.parametrize("captured", captures())
 def test_the_first_poll_of_a_real_server_is_restored_with_all_times(captured: Capture, tmp_path: Path) -> None:
-    fleet = built_of_captures(captured)
-    assert restored(fleet, tmp_path) == content_of(fleet)
+    stored, read = restored(built_of_captures(captured), tmp_path)
+    assert read == stored
 
 
 @pytest.mark.parametrize("make", [builders.story, builders.hostile, built_of_captures])
 def test_the_first_poll_of_any_fleet_is_restored_with_all_times(make: Callable[[], Fleet], tmp_path: Path) -> None:
-    fleet = read_snapshot(content_of(make()))  # in the order of a poll
-    assert json.loads(restored(fleet, tmp_path)) == json.loads(content_of(fleet))
+    stored, read = restored(read_snapshot(content_of(make())), tmp_path)  # in the order of a poll
+    assert json.loads(read) == json.loads(stored)
 
 
-def restored(fleet: Fleet, folder: Path) -> bytes:
-    """Record a fleet, and return the content of what is read."""
+def restored(fleet: Fleet, folder: Path) -> tuple[bytes, bytes]:
+    """Record a fleet, and return its content and that of what is read."""
     history = Recorded(folder)
-    history.record(fleet)
+    recorded = history.record(fleet)
     assert fleet.polled_at is not None
     read = history.reader.fleet_at(fleet.polled_at).fleet
     history.writer.close()
-    return content_of(read)
+    return content_of(recorded), content_of(read)
 
 
 def test_a_poll_without_a_change_adds_no_span(demo_fleet: Fleet, tmp_path: Path) -> None:
@@ -149,10 +149,7 @@ def test_the_last_answer_of_a_fresh_replica_has_the_time_of_the_poll_and_a_stale
 def test_the_last_answer_of_a_stale_replica_may_become_later(tmp_path: Path) -> None:
     history = Recorded(tmp_path)
     fleets = [polled(Step(("stale",), Policy(), (), (), POLL, False), AT + number * POLL) for number in range(2)]
-    for fleet in fleets:
-        history.record(fleet)
-
-    for fleet in fleets:
+    for fleet in [history.record(each) for each in fleets]:
         assert fleet.polled_at is not None
         assert shown(history.reader.fleet_at(fleet.polled_at).fleet) == shown(fleet)
 
@@ -169,9 +166,6 @@ def test_another_answer_of_one_path_alone_is_recorded(tmp_path: Path) -> None:
         )
         for number, status in enumerate((404, 501))
     ]
-    for fleet in fleets:
-        history.record(fleet)
-
-    for fleet in fleets:
+    for fleet in [history.record(each) for each in fleets]:
         assert fleet.polled_at is not None
         assert shown(history.reader.fleet_at(fleet.polled_at).fleet) == shown(fleet)

@@ -13,11 +13,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.errors import HistoryError, SnapshotError
+from dashboard.errors import SnapshotError
 from dashboard.store import Snapshots
 from dashboard.store.history import database as opening
 from dashboard.store.history.retention import KEPT, prune
-from dashboard.store.history.schema import HEAD
 from dashboard.store.history.split import split_content
 from dashboard.store.packing import content_of, id_of, packed, unpacked
 from dashboard.vllm.reading import SAVED_FLEET
@@ -283,22 +282,3 @@ def test_content_of_another_program_is_kept_whole(tmp_path: Path) -> None:
     key = pins.keep(spaced, pins.freeze(fleet, "x", LATER).metadata).id
     assert key == id_of(spaced)
     assert unpacked(pins.export(key)) == spaced
-
-
-def test_an_older_schema_is_copied_and_migrated(tmp_path: Path) -> None:
-    history = Recorded(tmp_path)
-    fleet = built(at(1))
-    with history.database.written_by(fleet.name) as connection, connection.begin():
-        for table in ("pin_answer", "pin_replica", "pin_document", "pin", "snapshot_file"):
-            connection.exec_driver_sql(f"DROP TABLE {table}")
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0001'")
-    with pytest.raises(HistoryError, match=rf"has schema 0001, older than {HEAD}: a dashboard migrates it\.$"):
-        history.rows("poll")
-
-    history.record(fleet)
-
-    assert history.rows("poll") == 1
-    assert Snapshots(tmp_path, history=lambda: history.database).all() == ()
-    copy = sqlite3.connect(tmp_path / f"history.db.before-{HEAD}")
-    assert copy.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
-    copy.close()

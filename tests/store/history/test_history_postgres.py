@@ -4,6 +4,7 @@ import os
 import subprocess
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -70,10 +71,10 @@ def test_two_dashboards_share_a_history_and_survive_the_end_of_the_server(server
     database = Database(server.url())
     first, second = HistoryWriter(database), HistoryWriter(database)
     reader = HistoryReader(database)
-    first.record(fleet, fleet.polled_at + DUE)
+    recorded = replace(fleet, sightings=first.record(fleet, fleet.polled_at + DUE))
     with pytest.raises(HistoryError, match=r"^Another process records the history postgres at localhost; this one"):
         second.record(fleet, fleet.polled_at + DUE)
-    assert content_of(reader.fleet_at(fleet.polled_at).fleet) == content_of(fleet)
+    assert content_of(reader.fleet_at(fleet.polled_at).fleet) == content_of(recorded)
 
     first.close()
     second.record(later(fleet, POLL), fleet.polled_at + POLL + DUE)
@@ -103,7 +104,9 @@ def test_texts_that_postgresql_does_not_store_are_replaced_in_columns_only(serve
     history.writer.close()
 
     assert fleet.polled_at is not None
-    (read,) = HistoryReader(history.database).fleet_at(fleet.polled_at).fleet.replicas
+    found = HistoryReader(history.database).fleet_at(fleet.polled_at).fleet
+    (read,) = found.replicas
+    assert found.sightings.replicas[read.id].since == fleet.polled_at
     assert (read.name, read.pool) == ("a\0b", "c\0d")
 
 

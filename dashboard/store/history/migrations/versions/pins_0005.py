@@ -6,7 +6,7 @@ The tables of 0002 are made again: no version wrote to them.
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision = "0005", "0002"
+revision, down_revision = "0005", "0003"
 
 ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 

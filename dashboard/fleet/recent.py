@@ -1,0 +1,65 @@
+"""What happened lately, as far as rules use it. It is part of a fleet: a saved one is evaluated as it was polled."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+from dashboard.fleet.replies import JsonText
+
+
+class Alternation(NamedTuple):
+    """A setting of one replica that returned to earlier values: how often, and its distinct values in their order."""
+
+    path: str
+    returns: int
+    values: tuple[JsonText, ...]
+
+
+class SeenRollout(NamedTuple):
+    """A pool in which one version replaces another, as polls saw it: when it began, and when a replica moved last."""
+
+    old: str
+    new: str
+    began: datetime
+    last: datetime
+
+
+class Recurrence(NamedTuple):
+    """A finding that came several times: its rule, its pools, the replicas that it had last, and when it came."""
+
+    rule: str
+    pools: tuple[str, ...]
+    replicas: tuple[str, ...]
+    came: tuple[datetime, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """What happened within the windows of the rules that use it.
+
+    `starts` are those of replicas that started more than once while they were polled, `alternations` those of their
+    settings, both by id. `rollouts` are by pool, `recurrences` by the finding's fingerprint. `since` is the first poll
+    that was watched; None: nothing was.
+    """
+
+    since: datetime | None = None
+    starts: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
+    alternations: Mapping[str, tuple[Alternation, ...]] = field(default_factory=dict)
+    rollouts: Mapping[str, SeenRollout] = field(default_factory=dict)
+    recurrences: Mapping[str, Recurrence] = field(default_factory=dict)
+
+    def of_pool(self, pool: str, replicas: Collection[str]) -> "Recent":
+        """Return what concerns one pool with these replicas. A recurrence belongs to the first of its pools."""
+        if not (self.starts or self.alternations or self.rollouts or self.recurrences):
+            return self
+        return Recent(
+            self.since,
+            {key: each for key, each in self.starts.items() if key in replicas},
+            {key: each for key, each in self.alternations.items() if key in replicas},
+            {key: each for key, each in self.rollouts.items() if key == pool},
+            {key: each for key, each in self.recurrences.items() if each.pools[:1] == (pool,)},
+        )
+
+
+NOTHING_RECENT = Recent()

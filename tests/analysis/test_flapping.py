@@ -1,0 +1,204 @@
+"""What flaps is seen over several polls: restarts, values that return, findings that come and go; and rollouts."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from dashboard.analysis.assembly import Fleet, inspected
+from dashboard.analysis.documents.load import read_snapshot
+from dashboard.analysis.flapping import Watch
+from dashboard.fleet import Document, Replica
+from dashboard.fleet.recent import Alternation, Recent, SeenRollout
+from dashboard.rules.policy import Policy, RuleChange
+from dashboard.store.packing import content_of
+from tests import builders
+from tests.builders import NOW
+
+POLL = timedelta(minutes=1)
+PATH = "cache_config.block_size"
+OLD, NEW = "0.32.0", "0.33.0"
+FIRST = builders.replica("chat-1").id
+Entry = tuple[Replica, Document]
+
+
+def moment(number: int) -> datetime:
+    return NOW + number * POLL
+
+
+def one(name: str = "chat-1", size: int | None = 16, version: str = OLD, **fields: Any) -> Entry:
+    """A replica with a block size."""
+    own = builders.document({PATH: size, "version": version}, base={})
+    return builders.replica(name, document=own, **fields), own
+
+
+def silent(name: str) -> Entry:
+    """A replica that does not answer, as if it never did."""
+    return builders.down(name, pool="chat"), builders.document({PATH: 16, "version": OLD}, base={})
+
+
+def fleet_of(entries: Iterable[Entry], number: int = 0, policy: Policy | None = None) -> Fleet:
+    replicas, documents = zip(*entries, strict=True)
+    built = builders.fleet(list(replicas), list({each.id: each for each in documents}.values()))
+    return replace(built, polled_at=moment(number), policy=policy or Policy())
+
+
+def watched(polls: Mapping[int, Sequence[Entry]], policy: Policy | None = None) -> Recent:
+    """What is known after polls at these minutes."""
+    watch, found = Watch(), Recent()
+    for number, entries in polls.items():
+        found = watch.observe(fleet_of(entries, number, policy), moment(number))
+    return found
+
+
+def started(number: int, at: int, **fields: Any) -> list[Entry]:
+    """A replica whose process started at a minute."""
+    return [one(started_at=moment(at), **fields)] if number >= 0 else []
+
+
+RESTARTED = {number: started(number, at) for number, at in {0: -90, 1: -90, 10: 9, 11: 9, 20: 19, 30: 29}.items()}
+
+
+def test_each_later_start_of_a_process_is_counted() -> None:
+    found = watched(RESTARTED)
+
+    assert found.since == moment(0)
+    assert found.starts == {FIRST: (moment(9), moment(19), moment(29))}
+
+
+def test_starts_before_the_window_of_the_rule_are_forgotten() -> None:
+    assert watched({**RESTARTED, 75: started(75, 29)}).starts == {FIRST: (moment(19), moment(29))}
+    assert watched({**RESTARTED, 85: started(85, 29)}).starts == {}
+    longer = Policy(rules={"ID-12": RuleChange(parameters={"minutes": 120})})
+    assert watched({**RESTARTED, 85: started(85, 29)}, longer).starts == {FIRST: (moment(9), moment(19), moment(29))}
+
+
+def test_another_source_of_the_same_start_is_no_restart() -> None:
+    """The engine reports a start two minutes after that of the API server."""
+    polls = {number: started(number, -30 if number % 2 else -28) for number in range(20, 30)}
+    assert watched(polls).starts == {}
+
+
+def test_another_pod_behind_the_same_address_is_no_restart() -> None:
+    polls = {number: started(number, number - 1, labels={"pod": f"chat-{number}"}) for number in range(5)}
+    assert watched(polls).starts == {}
+
+
+def test_a_replica_that_is_no_target_any_more_is_forgotten() -> None:
+    assert watched({**RESTARTED, 31: [one("chat-2")]}).starts == {}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "returns"),
+    [((16, 32), 0), ((16, 32, 16), 1), ((16, 32, 16, 32), 2), ((16, 32, 16, 32, 16), 3), ((16, 32, 64, 16), 1)],
+)
+def test_a_value_returns_when_it_was_there_before_another_one(sizes: tuple[int, ...], returns: int) -> None:
+    found = watched({number: [one(size=size)] for number, size in enumerate(sizes)})
+
+    values = tuple(map(str, dict.fromkeys(sizes)))
+    assert found.alternations == ({FIRST: (Alternation(PATH, returns, values),)} if returns else {})
+
+
+def test_a_setting_that_is_unset_in_between_returns_too() -> None:
+    found = watched({number: [one(size=size)] for number, size in enumerate((16, None, 16))})
+    assert found.alternations == {FIRST: (Alternation(PATH, 1, ("16", "null")),)}
+
+
+def test_returns_before_the_window_of_the_rule_are_forgotten() -> None:
+    polls = {number: [one(size=16 if number % 2 else 32)] for number in range(5)}
+    assert watched({**polls, 100: [one(size=32)]}).alternations == {}
+
+
+def pool(*versions: str, **silenced: str) -> list[Entry]:
+    """A pool of replicas of these versions; those that are silenced do not answer."""
+    named = {f"chat-{number}": version for number, version in enumerate(versions, 1)}
+    return [silent(name) if name.replace("-", "_") in silenced else one(name, version=v) for name, v in named.items()]
+
+
+def test_a_version_that_joins_another_one_is_a_rollout_that_moves_with_each_replica() -> None:
+    polls = {0: pool(OLD, OLD, OLD), 1: pool(NEW, OLD, OLD), 2: pool(NEW, OLD, OLD), 3: pool(NEW, NEW, OLD)}
+
+    assert watched(dict(list(polls.items())[:3])).rollouts == {"chat": SeenRollout(OLD, NEW, moment(1), moment(1))}
+    assert watched(polls).rollouts == {"chat": SeenRollout(OLD, NEW, moment(1), moment(3))}
+    assert watched({**polls, 4: pool(NEW, NEW, NEW)}).rollouts == {}
+
+
+def test_an_old_replica_that_crashes_neither_ends_nor_turns_a_rollout() -> None:
+    polls = {0: pool(OLD, OLD), 1: pool(NEW, OLD), 2: pool(NEW, OLD, chat_2=""), 3: pool(NEW, OLD)}
+    seen = SeenRollout(OLD, NEW, moment(1), moment(1))
+
+    assert watched(dict(list(polls.items())[:3])).rollouts == {"chat": seen}
+    assert watched(polls).rollouts == {"chat": seen}
+
+    restarted = [one("chat-1", version=NEW, started_at=moment(1)), one("chat-2", version=OLD, started_at=moment(3))]
+    fleet = fleet_of(restarted, 4)
+    assert not inspected(fleet, moment(4)).inspection.rollouts  # start times alone show none
+    known = inspected(replace(fleet, recent=watched(polls)), moment(4)).inspection.rollouts["chat"]
+    assert (known.old, known.new, known.replicas, known.total) == (OLD, NEW, (FIRST,), 2)
+
+
+@pytest.mark.parametrize(
+    "polls", [{0: pool(OLD, NEW)}, {0: pool(OLD, OLD), 1: pool(NEW, "0.31.0")}, {0: pool(OLD, OLD, OLD), 1: pool(OLD)}]
+)
+def test_a_mixture_that_nobody_saw_begin_is_no_seen_rollout(polls: Mapping[int, Sequence[Entry]]) -> None:
+    assert watched(polls).rollouts == {}
+
+
+def test_a_rollout_that_stands_still_is_a_finding_and_excuses_nothing() -> None:
+    recent = watched({0: pool(OLD, OLD, OLD), 1: pool(NEW, OLD, OLD)})
+    fleet = replace(fleet_of(pool(NEW, OLD, OLD), 2), recent=recent)
+
+    moving = inspected(fleet, moment(2)).inspection
+    assert "ID-14" not in {each.rule for each in moving.findings}
+    assert moving.rollouts
+
+    standing = inspected(fleet, moment(2) + timedelta(hours=7)).inspection
+    assert "ID-14" in {each.rule for each in standing.findings}
+    assert not standing.rollouts
+
+
+SPLIT, ALIKE = [one("chat-1"), one("chat-2", 32), one("chat-3")], [one("chat-1"), one("chat-2"), one("chat-3")]
+
+
+def test_a_finding_that_comes_and_goes_is_one_finding() -> None:
+    watch = Watch()
+    for number in range(8):
+        fleet = fleet_of(SPLIT if number % 2 else ALIKE, number)
+        fleet = inspected(replace(fleet, recent=watch.observe(fleet, moment(number))), moment(number))
+        watch.observe_findings(fleet)
+
+    (known,) = [each for each in fleet.recent.recurrences.values() if each.rule == "RT-01"]
+    assert known.came == (moment(1), moment(3), moment(5))  # that of this poll counts at the next one
+    recurring = [each for each in fleet.inspection.findings if each.rule == "ID-15" and "RT-01" in each.sentence]
+    assert [each.sentence for each in recurring] == ["RT-01 came 3 times within 60 minutes."]
+
+
+def test_findings_of_the_first_poll_may_be_old() -> None:
+    watch = Watch()
+    for number in range(3):
+        fleet = inspected(fleet_of(SPLIT, number), moment(number))
+        recent = watch.observe(fleet, moment(number))
+        watch.observe_findings(fleet)
+    assert recent.recurrences == {}
+
+
+def test_another_process_goes_on_where_the_last_one_ended() -> None:
+    polls = {**RESTARTED, 31: started(31, 29)}
+    last = replace(fleet_of(polls[31], 31), recent=watched(RESTARTED))
+    watch = Watch()
+    watch.resume(read_snapshot(content_of(last)))
+
+    found = watch.observe(fleet_of(started(40, 39), 40), moment(40))
+
+    assert found.since == moment(0)
+    assert found.starts == {FIRST: (moment(9), moment(19), moment(29), moment(39))}
+
+
+def test_a_saved_fleet_has_what_its_polls_saw() -> None:
+    recent = watched({0: pool(OLD, OLD), 1: pool(NEW, OLD)})
+    alternating = watched({number: [one(size=16 if number % 2 else 32)] for number in range(5)})
+    every = replace(watched(RESTARTED), rollouts=recent.rollouts, alternations=alternating.alternations)
+
+    assert read_snapshot(content_of(replace(fleet_of(pool(NEW, OLD), 2), recent=every))).recent == every

@@ -1,0 +1,90 @@
+"""The alerts: valid for Prometheus, fire when they should, on metrics that exist, with links to pages that exist."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dashboard import service
+from dashboard.analysis.assembly import Fleet
+from dashboard.rules.catalogue import BY_ID
+from dashboard.web.metrics import metrics_text
+from tests.serving import ROOT
+
+DEPLOY = ROOT / "deploy"
+FILE = DEPLOY / "prometheus" / "vllm-fleet.rules.yml"
+DOCS = ROOT / "docs" / "alerts.md"
+BASE = "https://github.com/your-org/vllm-fleet-dashboard/blob/main/"
+GROUPS: list[dict[str, Any]] = yaml.safe_load(FILE.read_text())["groups"]
+ALERTS: dict[str, dict[str, Any]] = {rule["alert"]: rule for group in GROUPS for rule in group["rules"]}
+
+
+def promtool(*arguments: str | Path) -> str:
+    """Return the output of promtool, which has to succeed."""
+    program = shutil.which("promtool")
+    assert program, "promtool is missing: tests/tools/install-debian prometheus=prometheus installs it"
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def exported(demo_fleet: Fleet) -> Iterator[set[str]]:
+    """The names of all metrics."""
+    service.put(demo_fleet)
+    yield set(re.findall(r"^# TYPE (\S+)", metrics_text().decode(), re.MULTILINE))
+    service.stop()
+
+
+def test_prometheus_accepts_the_rules_and_the_configuration_that_loads_them() -> None:
+    assert f"{len(ALERTS)} rules found" in promtool("check", "rules", "--lint=all", "--lint-fatal", FILE)
+    assert "1 rule files found" in promtool("check", "config", DEPLOY / "prometheus" / "prometheus.yaml")
+
+
+def test_alerts_fire_when_their_tests_say_so_and_each_has_a_test() -> None:
+    tests = Path(__file__).with_name("vllm-fleet.rules.test.yml")
+    promtool("test", "rules", tests)
+    fired = {
+        case["alertname"]
+        for test in yaml.safe_load(tests.read_text())["tests"]
+        for case in test["alert_rule_test"]
+        if case.get("exp_alerts")
+    }
+
+    assert fired == set(ALERTS)
+
+
+@pytest.mark.parametrize("name", ALERTS)
+def test_an_alert_is_on_metrics_that_exist_and_has_all_texts(name: str, exported: set[str]) -> None:
+    alert = ALERTS[name]
+
+    assert name.startswith("VLLMFleet")
+    assert set(re.findall(r"vllm_fleet_\w+", alert["expr"])) <= exported
+    assert set(alert["annotations"]) == {"summary", "description", "runbook_url"}
+    assert alert["labels"]["severity"] in {"critical", "warning"}
+    assert "keep_firing_for" in alert or "absent" in alert["expr"]
+
+
+def test_the_runbook_of_a_critical_finding_is_the_page_of_its_rule() -> None:
+    path = ALERTS["VLLMFleetCriticalFinding"]["annotations"]["runbook_url"].removeprefix(BASE)
+
+    assert [each for each in BY_ID if not (ROOT / path.replace("{{ $labels.rule }}", each)).is_file()] == []
+
+
+@pytest.mark.parametrize("name", ALERTS)
+def test_the_runbook_of_another_alert_is_its_section(name: str) -> None:
+    link = ALERTS[name]["annotations"]["runbook_url"].removeprefix(BASE)
+
+    assert f"\n## {name}\n" in DOCS.read_text()
+    assert link in {f"docs/alerts.md#{name.lower()}", "docs/rules/{{ $labels.rule }}.md"}
+
+
+def test_the_resource_for_the_operator_has_the_same_alerts() -> None:
+    resource = yaml.safe_load((DEPLOY / "kubernetes" / "prometheusrule.yaml").read_text())
+
+    assert resource["spec"] == {"groups": GROUPS}, "copy the groups of vllm-fleet.rules.yml under spec"

@@ -1,0 +1,225 @@
+"""The metrics: counts by pool, severity, state and source, with a bounded number of series."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard import service
+from dashboard.analysis.assembly import Fleet
+from dashboard.config import Options, load_options
+from dashboard.demo import default_fleet, in_thread, targets
+from dashboard.fleet import ReplicaState
+from dashboard.fleet.pieces import plain
+from dashboard.rules.findings import Finding, Inspection, Outcome, OutcomeKind, Remedy, Rollout, Severity
+from dashboard.views.capacity_data import total
+from dashboard.web.metrics import metrics_text
+from tests.frozen import AT
+from tests.serving import wait_for
+
+
+@pytest.fixture(autouse=True)
+def stopped() -> Iterator[None]:
+    yield
+    service.stop()
+
+
+def finding(*pools: str, severity: Severity = Severity.CRITICAL) -> Finding:
+    return Finding(
+        (),
+        plain("It is 32."),
+        (),
+        Remedy("Set it to 16."),
+        id="1",
+        rule="RT-01",
+        severity=severity,
+        why="It hurts.",
+        subject="x",
+        pools=pools,
+        cohorts=(),
+    )
+
+
+def inspected(fleet: Fleet, **inspection: Any) -> Fleet:
+    return replace(fleet, inspection=Inspection(**inspection))
+
+
+def series(fleet: Fleet, name: str) -> dict[str, float]:
+    """The value of every series of one metric, by its labels."""
+    service.put(fleet, AT)
+    return exported(name)
+
+
+def exported(name: str) -> dict[str, float]:
+    lines = [line for line in metrics_text().decode().splitlines() if re.match(rf"{name}[{{ ]", line)]
+    return {line.rpartition(" ")[0].removeprefix(name): float(line.rpartition(" ")[2]) for line in lines}
+
+
+def test_metrics_count_replicas_and_pools_and_have_the_age_of_the_data(demo_fleet: Fleet, readme: str) -> None:
+    service.put(demo_fleet, AT + timedelta(seconds=7))
+    lines = metrics_text().decode().splitlines()
+
+    up = sum(replica.state == "up" for replica in demo_fleet.replicas)
+    assert f'vllm_fleet_replicas{{state="up"}} {float(up)}' in lines
+    assert "vllm_fleet_data_age_seconds 7.0" in lines
+    assert "vllm_fleet_data_age_limit_seconds 90.0" in lines
+    assert f"vllm_fleet_pools {float(len(demo_fleet.pools))}" in lines
+    assert [line for line in lines if line.startswith("# TYPE") and line.split()[2] not in readme] == []
+
+
+def test_findings_are_counted_by_severity_rule_and_each_of_their_pools(demo_fleet: Fleet) -> None:
+    found = finding("chat-70b"), finding("chat-70b", "gemma-27b"), finding(), finding("a", severity=Severity.INFO)
+    fleet = inspected(demo_fleet, findings=found, suppressed=found[:2])
+
+    assert series(fleet, "vllm_fleet_findings") == {
+        '{pool="",rule="RT-01",severity="critical"}': 1,
+        '{pool="chat-70b",rule="RT-01",severity="critical"}': 2,
+        '{pool="gemma-27b",rule="RT-01",severity="critical"}': 1,
+        '{pool="other",rule="RT-01",severity="info"}': 1,
+    }
+    assert series(fleet, "vllm_fleet_findings_suppressed") == {"": 2}
+
+
+def test_pools_beyond_a_hundred_share_a_series(demo_fleet: Fleet) -> None:
+    pools = tuple(replace(demo_fleet.pools[0], name=f"p{number:03}") for number in range(150))
+    fleet = replace(demo_fleet, pools=pools)
+    counts = series(inspected(fleet, findings=tuple(finding(each.name) for each in pools)), "vllm_fleet_findings")
+
+    assert len(counts) == 101
+    assert counts['{pool="other",rule="RT-01",severity="critical"}'] == 50
+    for name in ("pool_cohorts", "pool_rollout", "oldest_finding_timestamp_seconds"):
+        assert len(series(service.current(), f"vllm_fleet_{name}")) == 101
+
+
+def test_the_name_of_a_pool_cannot_break_the_metrics(demo_fleet: Fleet) -> None:
+    name = 'a"} 1\nvllm_fleet_pools 7\n' + "x" * 10_000
+    fleet = replace(demo_fleet, pools=(replace(demo_fleet.pools[0], name=name),))
+    (labels,) = series(inspected(fleet, findings=(finding(name),)), "vllm_fleet_findings")
+
+    assert len(labels) < 300
+    (labels,) = series(replace(fleet, name=name), "vllm_fleet_info")
+    assert len(labels) < 300
+    assert series(fleet, "vllm_fleet_pools") == {"": 1}
+
+
+def in_rollout(pool: str) -> dict[str, Rollout]:
+    return {pool: Rollout(pool, "0.32.0", "0.33.0", (), 2, AT, AT)}
+
+
+def test_each_pool_has_its_cohorts_and_whether_a_rollout_is_in_progress(demo_fleet: Fleet) -> None:
+    fleet = inspected(demo_fleet, rollouts=in_rollout(demo_fleet.pools[0].name))
+
+    assert series(fleet, "vllm_fleet_pool_cohorts") == {
+        f'{{pool="{pool.name}"}}': len(pool.cohorts) for pool in fleet.pools
+    }
+    rollouts = series(fleet, "vllm_fleet_pool_rollout")
+    assert list(rollouts.values()) == [1, *[0] * (len(fleet.pools) - 1)]
+
+
+def test_of_pools_that_share_a_series_the_one_outside_of_a_rollout_is_shown(demo_fleet: Fleet) -> None:
+    """A rollout in one of them must not hide that another one has several cohorts."""
+    several = max(demo_fleet.pools, key=lambda pool: len(pool.cohorts))
+    pools = tuple(replace(several, name=f"p{number:03}") for number in range(102))
+    pools = (*pools[:-1], replace(pools[-1], cohorts=several.cohorts[:2]))
+    fleet = inspected(replace(demo_fleet, pools=pools), rollouts=in_rollout("p100"))
+
+    assert series(fleet, "vllm_fleet_pool_cohorts")['{pool="other"}'] == 2 < len(several.cohorts)
+    assert series(fleet, "vllm_fleet_pool_rollout")['{pool="other"}'] == 0
+
+
+def test_replicas_of_all_pools_add_up_and_those_never_read_have_no_pool(demo_fleet: Fleet) -> None:
+    one, *others = demo_fleet.replicas
+    fleet = replace(demo_fleet, replicas=(replace(one, pool=None, state=ReplicaState.DOWN), *others))
+    counts = series(fleet, "vllm_fleet_pool_replicas")
+
+    assert counts['{pool="",state="down"}'] == 1
+    assert len(counts) == 3 * (len(demo_fleet.pools) + 1)
+    assert sum(counts.values()) == len(fleet.replicas)
+
+
+def test_tokens_of_a_pool_are_those_of_the_capacity_page_with_their_basis(demo_fleet: Fleet) -> None:
+    totals = {
+        pool.name: total(each for each in demo_fleet.replicas if each.pool == pool.name) for pool in demo_fleet.pools
+    }
+
+    assert series(demo_fleet, "vllm_fleet_pool_kv_cache_tokens") == {
+        f'{{basis="{each.basis}",pool="{name}"}}': each.tokens for name, each in totals.items() if each.tokens
+    }
+    assert len({each.basis for each in totals.values()}) > 1
+
+
+def test_the_collector_keeps_since_when_it_finds_each_finding() -> None:
+    times = (AT + timedelta(milliseconds=number) for number in count())
+    with in_thread(default_fleet()) as demo:
+        listed = [{"url": each["targets"][0], "labels": each["labels"]} for each in targets(demo.fleet, demo.port)]
+        options = Options.model_validate({"targets": listed[:12]})
+        collector = service.Collector(options, clock=lambda: next(times))
+        asyncio.run(collector._refresh(0.0))
+        first = dict(collector.findings_since)
+        asyncio.run(collector._refresh(0.0))
+
+    assert set(collector.findings_since) == {each.fingerprint for each in collector.fleet.inspection.findings}
+    assert len(set(first) & set(collector.findings_since)) > 3
+    assert {**collector.findings_since, **first} == {**first, **collector.findings_since}
+
+
+def test_the_oldest_finding_of_a_pool_and_severity_has_its_time(demo_fleet: Fleet) -> None:
+    old, new = found = [replace(finding("chat-70b"), rule=rule) for rule in ("RT-01", "RT-02")]
+    service._current.collector = collector = service.Collector(Options())
+    collector.fleet = inspected(demo_fleet, findings=found)
+    collector.findings_since = {old.fingerprint: AT, new.fingerprint: AT + timedelta(minutes=1)}
+
+    assert exported("vllm_fleet_oldest_finding_timestamp_seconds") == {
+        '{pool="chat-70b",severity="critical"}': AT.timestamp()
+    }
+
+
+def test_every_outcome_of_rules_has_a_series(demo_fleet: Fleet) -> None:
+    kinds = [OutcomeKind.PASSED, OutcomeKind.PASSED, OutcomeKind.NOT_APPLICABLE, OutcomeKind.ERROR]
+    outcomes = tuple(Outcome("RT-01", str(number), (), kind) for number, kind in enumerate(kinds))
+
+    assert series(inspected(demo_fleet, outcomes=outcomes), "vllm_fleet_rules") == {
+        '{outcome="failed"}': 0,
+        '{outcome="error"}': 1,
+        '{outcome="skipped"}': 0,
+        '{outcome="not_applicable"}': 1,
+        '{outcome="passed"}': 2,
+    }
+
+
+def test_metrics_report_the_last_reload_by_the_names_of_prometheus(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.yaml"
+    file.write_text("name: mine\npoll: {interval_seconds: 3600}\n")
+    service.start(load_options(file))
+    (loaded,) = re.findall(
+        r"\nvllm_fleet_config_last_reload_success_timestamp_seconds (\S+)\n", metrics_text().decode()
+    )
+    assert (status := service.reload_status()) is not None
+    assert datetime.fromtimestamp(float(loaded), UTC) == status.loaded_at
+    assert "vllm_fleet_config_last_reload_successful 1.0" in metrics_text().decode()
+
+    file.write_text("name: [")
+    assert (collector := service._current.collector) is not None
+    assert not collector.files.reload()
+    assert "vllm_fleet_config_last_reload_successful 0.0" in metrics_text().decode()
+
+
+def test_metrics_count_the_targets_of_each_source_and_say_when_it_was_read(tmp_path: Path) -> None:
+    listed, lost = tmp_path / "listed.json", tmp_path / "lost.json"
+    listed.write_text('[{"targets": ["127.0.0.1:1", "127.0.0.1:2"]}]')
+    service.start(Options.model_validate({"file_sd": [{"files": [str(listed), str(listed), str(lost)]}]}))
+    wait_for(lambda: service.progress().polls >= 1)
+    metrics = metrics_text().decode()
+
+    assert metrics.count(f'vllm_fleet_source_targets{{source="{listed}"}} 2.0') == 1
+    assert f'vllm_fleet_source_targets{{source="{lost}"}} 0.0' in metrics
+    assert f'vllm_fleet_source_up{{source="{lost}"}} 0.0' in metrics
+    assert f'vllm_fleet_source_up{{source="{listed}"}} 1.0' in metrics
+    read = re.findall(r'\nvllm_fleet_source_last_success_timestamp_seconds\{source="(.*)"\}', metrics)
+    assert read == [str(listed)]
