@@ -33,8 +33,10 @@ from dashboard.sources.polling.by_digest import DigestPoller
 from dashboard.sources.routers import RouterReader
 from dashboard.store import Snapshots
 from dashboard.store.history.clock import JumpGuard
+from dashboard.store.history.file_import import FileImport
 from dashboard.store.history.past import PastFleets
 from dashboard.store.history.status import HistoryStatus
+from dashboard.store.opening import configured_snapshots
 from dashboard.vllm.redaction import also_redact
 
 if TYPE_CHECKING:  # it imports SQLAlchemy, 0.2 s that few commands need
@@ -345,6 +347,7 @@ class _Current:
     clock: Callable[[], datetime] = utc_now
     snapshots: Snapshots = field(default_factory=lambda: Snapshots(Path(SNAPSHOTS_FOLDER)))
     past: PastFleets | None = None  # None: no history is kept
+    file_import: FileImport | None = None
 
 
 _current = _Current()
@@ -361,35 +364,41 @@ def start(options: Options) -> None:
     elif options.history.enabled:
         log.warning("no history is recorded: %s", READ_ONLY_HISTORY)
     _current.collector, _current.clock = Collector(options, recorder=recorder), utc_now
-    _current.snapshots = Snapshots(options.snapshots_folder, read_only=options.read_only)
+    _current.snapshots = configured_snapshots(options, read_only=options.read_only)
     _current.past = PastFleets(partial(_open_history, options), MAX_OPEN) if options.has_history else None
     try:
         _current.snapshots.tidy()
     except SnapshotError as error:
         log.warning("%s", error)
     _current.collector.start()
+    _current.file_import = FileImport(_current.snapshots.import_files)
+    _current.file_import.start()
 
 
 def stop() -> None:
     """Stop the collector of this process, if any; there is no fleet then."""
-    if _current.collector is not None:
-        _current.collector.stop()
-    _current.collector = _current.fleet = _current.past = None
+    for each in (_current.file_import, _current.collector):
+        if each is not None:
+            each.stop()
+    _current.collector = _current.fleet = _current.file_import = _current.past = None
 
 
 def put(
     fleet: Fleet,
     at: datetime | None = None,
-    snapshots: Path | None = None,
+    snapshots: Path | Snapshots | None = None,
     *,
     read_only: bool = False,
     history: "HistoryReader | None" = None,
 ) -> None:
-    """Show this fleet instead of polling; `at` stops the clock, `snapshots` is the folder of snapshots."""
+    """Show this fleet instead of polling; `at` stops the clock, `snapshots` are those of a folder, or others."""
     stop()
     _current.fleet = fleet
     _current.past = PastFleets(lambda: history, MAX_OPEN) if history else None
-    _current.snapshots = Snapshots(snapshots or Path(SNAPSHOTS_FOLDER), read_only=read_only)
+    if isinstance(snapshots, Snapshots):
+        _current.snapshots = snapshots
+    else:
+        _current.snapshots = Snapshots(snapshots or Path(SNAPSHOTS_FOLDER), read_only=read_only)
     _current.clock = utc_now if at is None else lambda: at
 
 

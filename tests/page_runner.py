@@ -58,14 +58,14 @@ def rerun(app: AppTest) -> AppTest:
     return app
 
 
-def show_with_snapshots(fleet: Fleet, folder: Path, at: datetime = builders.NOW) -> None:
-    """Make `fleet` the live one, with the snapshots of `folder`."""
-    service.put(fleet, at, folder)
+def show_with_snapshots(fleet: Fleet, snapshots: Path | Snapshots, at: datetime = builders.NOW) -> None:
+    """Make `fleet` the live one, with the snapshots of a folder, or others."""
+    service.put(fleet, at, snapshots)
 
 
 def review(fleet: Fleet, store: Snapshots, **url: str) -> AppTest:
     """Open the review of a fleet, with a folder of snapshots."""
-    show_with_snapshots(fleet, store.folder)
+    show_with_snapshots(fleet, store)
     return visit("review", **url)
 
 

@@ -7,11 +7,11 @@ import pytest
 import yaml
 
 from dashboard.demo import default_fleet, in_thread, targets
-from dashboard.store import Snapshots
 from tests.analysis.changes.sides import LATER, NEW, RESTARTED, chat, fleet
 from tests.builders import down
 from tests.commands import assert_wrong_usage, last_line, run
 from tests.saved_fleets import saved
+from tests.store.folders import MakeStore, configured_store, in_history
 
 FEW = 4  # the fourth cuts blocks of 32 tokens, the others of 16
 THEN = fleet(*chat(4), down("chat-05"))
@@ -58,8 +58,8 @@ def test_every_format_has_the_same_change_and_exit_code() -> None:
     assert "`16` -> `32`" in results["markdown"].stdout
 
 
-def test_a_frozen_snapshot_is_opened_by_its_id_or_first_digits(folder: Path) -> None:
-    store = Snapshots(folder / "snapshots")
+def test_a_frozen_snapshot_is_opened_by_its_id_or_first_digits(folder: Path, make_store: MakeStore) -> None:
+    store = configured_store(make_store, folder, "prod")
     key = store.freeze(THEN, "Monday", LATER).id
     (folder / f"{key}.json.gz").write_bytes(store.export(key))
     (folder / "renamed.json.gz").write_bytes(store.export(key))
@@ -134,3 +134,13 @@ def test_live_is_compared_with_a_saved_poll(folder: Path) -> None:
     ]
     assert (len(group["replicas"]), group["restarted"]) == (1, 1)
     assert [each["after"]["name"] for each in document["replicas"]["changed"]] == ["chat-70b-01"]
+
+
+def test_a_history_that_cannot_be_opened_is_the_reason_why_an_id_is_missing(folder: Path) -> None:
+    store = configured_store(in_history, folder, "prod")
+    key = store.freeze(THEN, "Monday", LATER).id
+    (folder / "snapshots" / "history.db").write_bytes(b"This is no database. " * 100)
+    assert_wrong_usage(
+        run("diff", key, "now.json"),
+        f"{key}: No such file. Snapshots in the history cannot be read. The history history.db",
+    )

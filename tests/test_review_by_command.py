@@ -16,6 +16,7 @@ from tests.builders import NOW, alike, document, fleet
 from tests.commands import run
 from tests.page_runner import WEEK, a_finding, earlier, frozen, review
 from tests.saved_fleets import saved
+from tests.store.folders import MakeStore, configured_store
 
 FIRST = "First review of this fleet"
 NOT_OPENED = "The last review cannot be opened, so what is new since then is unknown."
@@ -24,10 +25,9 @@ LAST = "Data of the last review: "
 
 
 @pytest.fixture(autouse=True)
-def store(working_folder: Path) -> Snapshots:
-    """Return the folder of snapshots of the options in the working folder."""
-    (working_folder / "fleet.yaml").write_text("name: prod-eu\n")
-    return Snapshots(working_folder / "snapshots")
+def store(working_folder: Path, make_store: MakeStore) -> Snapshots:
+    """Return the snapshots of the options in the working folder."""
+    return configured_store(make_store, working_folder, "prod-eu")
 
 
 @pytest.fixture
@@ -101,7 +101,8 @@ def test_a_live_fleet_is_compared_with_the_last_review(tmp_path: Path, store: Sn
     with in_thread(default_fleet(2)) as server:
         addresses = [f"{each.address}:{server.port}" for each in server.fleet]
         targets = "".join(f"- url: http://{each}\n" for each in addresses)
-        (tmp_path / "fleet.yaml").write_text(f"name: prod-eu\ntargets:\n{targets}")
+        with (tmp_path / "fleet.yaml").open("a") as options:
+            options.write(f"targets:\n{targets}")
         whole, part = report().stdout, report(*addresses).stdout
         chosen = report(*addresses, "--since", store.all()[0].id).stdout
 
@@ -110,6 +111,7 @@ def test_a_live_fleet_is_compared_with_the_last_review(tmp_path: Path, store: Sn
     assert LAST in chosen
 
 
+@pytest.mark.parametrize("make_store", [Snapshots])
 def test_a_damaged_last_review_is_reported_and_not_a_first_review(store: Snapshots, current: Fleet, last: str) -> None:
     (store.folder / f"{last}.json.gz").write_bytes(b"\x1f\x8b")
     key = frozen(store, current)

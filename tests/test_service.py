@@ -1,6 +1,7 @@
 """The collector polls a real server; the generation changes only with the pages."""
 
 import json
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,9 @@ from dashboard.demo.describe import DemoReplica, targets
 from dashboard.demo.server import DemoServer, in_thread
 from dashboard.demo.story import HOUR, default_fleet
 from dashboard.sources.discovery import Discovery, discover_once
+from dashboard.store import Snapshots
+from dashboard.store.history import file_import
+from tests import builders
 from tests.serving import wait_for
 from tests.sources.polling.hostile import HostileServer, answers
 
@@ -262,3 +266,25 @@ def test_the_collector_notifies_receivers_after_each_poll_also_those_of_a_reload
         demo.restart(demo.fleet[0].address, block_size=64)
         wait_for(lambda: "RT-01" in alerted(receiver))
         assert service.notification_outcomes()["alertmanager", "ok"] >= 1
+
+
+def test_snapshots_are_pinned_while_polls_are_recorded_and_files_are_imported(
+    demo: DemoServer, working_folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(file_import, "FIRST_SECONDS", 0.01)
+    monkeypatch.setattr(file_import, "RETRY_SECONDS", 0.01)
+    folder = working_folder / "snapshots"
+    key = Snapshots(folder).freeze(builders.story(), "before", builders.NOW).id
+    service.start(options_for(demo, snapshots_folder=folder, history={"enabled": True}))
+    assert [each.id for each in service.snapshots().all()] == [key], "before the first poll"
+    wait_for(lambda: "1 snapshot imported into the history" in caplog.text)
+
+    frozen = service.snapshots().freeze(service.current(), "now", service.now()).id
+    polls = service.progress().polls
+    wait_for(lambda: service.progress().polls > polls)
+    assert service.history_problem() is None
+    assert {each.id for each in service.snapshots().all()} == {key, frozen}
+    assert len(list(folder.glob("*.json.gz"))) == 1
+    assert service.frozen(frozen).replicas
+    assert service.snapshots().answers(frozen, 0)

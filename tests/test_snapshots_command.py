@@ -1,14 +1,21 @@
 """`snapshots redact` removes secrets from files of earlier versions and names the backup."""
 
+import hashlib
 import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from dashboard.cli import cli
 from dashboard.store import Snapshots
+from dashboard.store.packing import id_of, packed, unpacked
 from tests.builders import NOW
-from tests.store.folders import a_fleet
+from tests.saved_fleets import built_of_captures
+from tests.store.folders import a_fleet, configured_store, in_history
+from tests.store.test_redacted_snapshots import written_before
 
 SECRET = "SESAME7QX"
 
@@ -60,3 +67,31 @@ def test_a_file_in_place_of_the_folder_fails_with_1(tmp_path: Path, monkeypatch:
     (tmp_path / "snapshots").write_text("")
 
     assert run("snapshots", "redact") == 1
+
+
+def test_redact_removes_secrets_from_the_history_and_from_files_that_were_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pins = configured_store(in_history, tmp_path, "prod")
+    content = written_before(built_of_captures())
+    key = id_of(content)
+    (pins.folder / f"{key}.json.gz").write_bytes(packed(content))
+    assert list(pins.import_files()) == [""]
+
+    assert run("snapshots", "redact") == 0
+
+    assert "Secrets removed from 1 of 1 snapshot in snapshots; backup of the files in" in capsys.readouterr().err
+    assert SECRET.encode() not in unpacked((pins.folder / f"{key}.json.gz").read_bytes())
+    with pins_rows(pins.folder) as digests:
+        assert digests != [hashlib.sha256(content).digest()]
+    assert run("snapshots", "redact") == 0
+    assert "Secrets removed from 0 of 1 snapshot in snapshots." in capsys.readouterr().err
+
+
+@contextmanager
+def pins_rows(folder: Path) -> Iterator[list[bytes]]:
+    """The digests of the contents of pins."""
+    connection = sqlite3.connect(folder / "history.db")
+    yield [digest for (digest,) in connection.execute("SELECT digest FROM pin")]
+    connection.close()

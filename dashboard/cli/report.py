@@ -16,7 +16,7 @@ from dashboard.errors import ReportError
 from dashboard.fleet.formatting import size
 from dashboard.fleet.times import is_period, write_time
 from dashboard.render.export import EXPORTS, Format, written
-from dashboard.store import Snapshots
+from dashboard.store.opening import configured_snapshots
 from dashboard.store.reviews import Last, NoLastReview, earlier, last_review, opened
 from dashboard.views.review import review_report
 
@@ -91,7 +91,7 @@ def _last(fleet: Fleet, options: Options, *, is_part: bool) -> Last:
     """Open the last review, and print problems. A part of the fleet has none: the rest would look removed."""
     if is_part:
         return Last(missing=NoLastReview.CHOSEN)
-    store = Snapshots(options.snapshots_folder)
+    store = configured_snapshots(options)
     known = earlier(store, fleet)
     last = opened(known, last_review(known, fleet), store.fleet)
     if last.problem:

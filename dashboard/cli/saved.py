@@ -22,8 +22,8 @@ from dashboard.fleet import Baseline
 from dashboard.fleet.pools import Notes
 from dashboard.fleet.times import EXAMPLE, is_time
 from dashboard.sources.importing.answers import unwrapped
-from dashboard.store import Snapshots
 from dashboard.store.notes_file import read_export_metadata
+from dashboard.store.opening import configured_snapshots
 from dashboard.store.packing import EARLIER_DIGITS, id_of, opened_clean
 from dashboard.store.snapshots import SHORTEST, TYPE_MORE
 from dashboard.store.writing import write_whole
@@ -101,7 +101,7 @@ def noted_fleet(text: str | None, options: Options, *, option: str = "", history
     if export.name or export.notes or fleet.snapshot is None:
         return NotedFleet(fleet, export.name, export.notes)
     try:
-        stored = Snapshots(options.snapshots_folder).get(fleet.snapshot)
+        stored = configured_snapshots(options).get(fleet.snapshot)
     except SnapshotError:
         return NotedFleet(fleet, "", {})
     if stored.problem:
@@ -148,8 +148,10 @@ def _read(text: str) -> bytes:
 
 def _frozen(text: str, options: Options, option: str) -> Fleet:
     """Open a snapshot of the store by its id or its first digits."""
-    store = Snapshots(options.snapshots_folder)
+    store = configured_snapshots(options)
     try:
+        if not store.beginning(text) and (problem := store.problem()):
+            wrong(_with_option(text, option, f"No such file. {problem}"))
         if not store.beginning(text):
             wrong(_with_option(text, option, f"No such file or directory{_no_snapshot(text, store.folder)}"))
         return store.fleet(store.named(text))

@@ -10,14 +10,14 @@ from dashboard.cli.targets import ConfigOption, options_of
 from dashboard.cli.terminal import APP, FAILED, fail, say
 from dashboard.errors import SnapshotError
 from dashboard.fleet.formatting import count
-from dashboard.store import Snapshots
+from dashboard.store.opening import configured_snapshots
 
 snapshots = typer.Typer(**APP)
 
 
 @snapshots.callback()
 def about() -> None:
-    """Maintain the files of frozen snapshots."""
+    """Maintain frozen snapshots."""
 
 
 @snapshots.command("redact")
@@ -30,13 +30,13 @@ def redact(
 ) -> None:
     """Remove secrets from snapshots and notes of earlier versions. Ids and links stay valid.
 
-    An earlier version knew fewer kinds of secrets; its files still have them, although no page shows them. Also change
-    those passwords and keys, and delete the backup.
+    An earlier version knew fewer kinds of secrets; what it stored still has them, although no page shows them. Also
+    change those passwords and keys, and delete the backup.
 
     Exit code 1 for an unreadable snapshot or notes file; the others are rewritten.
     """
     options = options_of(config)
-    store = Snapshots(options.snapshots_folder)
+    store = configured_snapshots(options)
     folder = backup or options.snapshots_folder / f"before-redaction-{service.utc_now():%Y%m%dT%H%M%SZ}"
     try:
         changed, listed = store.redact(folder), store.listed()

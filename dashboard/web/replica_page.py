@@ -1,11 +1,15 @@
 """The page of one replica: its controls, and its data, shared by all sessions."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 import streamlit as st
 
+from dashboard import service
 from dashboard.analysis.assembly import Fleet
-from dashboard.fleet import Replica, Setting
+from dashboard.errors import SnapshotError
+from dashboard.fleet import ProbeResult, Replica, Setting
 from dashboard.fleet.formatting import middle_cut, one_line, whole_text
 from dashboard.views import pages
 from dashboard.views.blocks import View
@@ -16,8 +20,8 @@ from dashboard.web.state import shared
 
 TABS = ("Settings", "Engines and devices", "Identity", "Probes")
 ALL_SECTIONS = "all sections"
-NOT_KEPT = "Snapshots do not keep raw answers."
-NOT_RECORDED = "The history does not keep raw answers."
+NOT_KEPT = "No raw answers: only snapshots that were frozen here with a history have them."
+NOT_RECORDED = "The history keeps raw answers of snapshots only."
 NO_ANSWER = "No answer to show."
 
 
@@ -67,11 +71,16 @@ def draw_setting(path: str, setting: Setting) -> None:
     st.html(markup.code(path) + markup.pasted(whole_text(setting.value, setting.state), path))
 
 
-def draw_raw_answer(replica: Replica) -> None:
+def draw_raw_answer(fleet: Fleet, replica: Replica) -> None:
     """Draw the raw answer of the probe that the reader selects."""
     if not replica.probes:
         return
-    answers = {probe.path: probe for probe in in_order(replica.probes) if probe.raw}
+    try:
+        probes = in_order(_with_answers(fleet, replica))
+    except SnapshotError as error:
+        st.html(markup.notice("warning", markup.text(error)))
+        return
+    answers = {probe.path: probe for probe in probes if probe.raw}
     if not answers:
         shown = state.fleet()
         why = NOT_KEPT if shown.snapshot else NOT_RECORDED if shown.past else NO_ANSWER
@@ -86,3 +95,11 @@ def draw_raw_answer(replica: Replica) -> None:
     if answer.note:
         st.html(f'<div class="foot">{markup.text(answer.note)}</div>')
     st.html(markup.pasted(answer.text, f"Raw answer of {selected}"))
+
+
+def _with_answers(fleet: Fleet, replica: Replica) -> Sequence[ProbeResult]:
+    """Return the probes of a replica with their raw answers, which a snapshot keeps apart."""
+    if fleet.snapshot is None:
+        return replica.probes
+    raw = service.snapshots().answers(fleet.snapshot, [each.id for each in fleet.replicas].index(replica.id))
+    return [replace(each, raw=raw.get(each.path, b"")) for each in replica.probes]

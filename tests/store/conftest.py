@@ -1,4 +1,4 @@
-"""A folder of snapshots, and the id of the first one in it."""
+"""Snapshots in files, and in a history; the id of the first one in them."""
 
 from pathlib import Path
 
@@ -6,11 +6,22 @@ import pytest
 
 from dashboard.store import Snapshots
 from tests.builders import NOW
-from tests.store.folders import a_fleet
+from tests.store.folders import MakeStore, a_fleet
+
+
+@pytest.fixture
+def any_store(make_store: MakeStore, tmp_path: Path) -> Snapshots:
+    return make_store(tmp_path / "kept")
+
+
+@pytest.fixture
+def any_key(any_store: Snapshots) -> str:
+    return any_store.freeze(a_fleet(), "the first", NOW).id
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Snapshots:
+    """Snapshots in files."""
     return Snapshots(tmp_path / "kept")
 
 

@@ -15,13 +15,13 @@ from tests.store.folders import a_fleet, full_disk
 
 
 @pytest.mark.parametrize("note", [Note("x" * (LONGEST_NOTE + 1)), Note("x", "y" * (LONGEST_NAME + 1))])
-def test_a_too_long_note_is_refused(store: Snapshots, key: str, note: Note) -> None:
-    store.note(key, "there", Note("before"))
+def test_a_too_long_note_is_refused(any_store: Snapshots, any_key: str, note: Note) -> None:
+    any_store.note(any_key, "there", Note("before"))
     sentence = "The note is too long: the limit is 4,000 characters, and 80 for its owner. Shorten it."
 
     with pytest.raises(SnapshotError, match=re.escape(sentence)):
-        store.note(key, "new", note)
-    assert store.get(key).notes == {"there": Note("before")}
+        any_store.note(any_key, "new", note)
+    assert any_store.get(any_key).notes == {"there": Note("before")}
 
 
 @pytest.mark.parametrize(

@@ -15,19 +15,19 @@ from tests.builders import HOSTILE, NOW
 from tests.store.folders import a_fleet, full_disk
 
 
-def test_the_newest_data_is_listed_first(store: Snapshots) -> None:
+def test_the_newest_data_is_listed_first(any_store: Snapshots) -> None:
     for days in (2, 0, 1):
-        store.freeze(a_fleet(polled_at=NOW - timedelta(days=days)), f"{days} days ago", NOW)
+        any_store.freeze(a_fleet(polled_at=NOW - timedelta(days=days)), f"{days} days ago", NOW)
 
-    assert [each.metadata.name for each in store.all()] == ["0 days ago", "1 days ago", "2 days ago"]
+    assert [each.metadata.name for each in any_store.all()] == ["0 days ago", "1 days ago", "2 days ago"]
 
 
 @pytest.mark.parametrize("typed", ["{}", " {} ", "{:.4}", "{:.9}", "{:.10}", "{:.31}"])
-def test_a_typed_id_is_found(store: Snapshots, key: str, typed: str) -> None:
-    assert store.beginning(typed.format(key)) == (key,)
-    assert store.beginning(typed.format(key).upper()) == (key,)
-    assert store.beginning("-".join((key[:5], key[5:]))) == (key,)
-    assert store.beginning(" ".join(key)) == (key,)
+def test_a_typed_id_is_found(any_store: Snapshots, any_key: str, typed: str) -> None:
+    assert any_store.beginning(typed.format(any_key)) == (any_key,)
+    assert any_store.beginning(typed.format(any_key).upper()) == (any_key,)
+    assert any_store.beginning("-".join((any_key[:5], any_key[5:]))) == (any_key,)
+    assert any_store.beginning(" ".join(any_key)) == (any_key,)
 
 
 @pytest.mark.parametrize("content", [b"", b"\x1f\x8b", b"\x1f\x8bnonsense", b"{}", b"[" * 100_000, b"\xff\xfe"])
@@ -79,20 +79,20 @@ def test_a_deleted_snapshot_is_missing_for_every_call(store: Snapshots, key: str
             ask(key)
 
 
-def test_any_name_becomes_one_line(store: Snapshots, key: str) -> None:
-    store.rename(key, HOSTILE * 20)
-    name = store.get(key).metadata.name
+def test_any_name_becomes_one_line(any_store: Snapshots, any_key: str) -> None:
+    any_store.rename(any_key, HOSTILE * 20)
+    name = any_store.get(any_key).metadata.name
 
     assert len(name) == LONGEST_NAME
     assert name.isprintable()
 
 
-def test_a_path_in_place_of_an_id_opens_no_file(store: Snapshots, tmp_path: Path) -> None:
+def test_a_path_in_place_of_an_id_opens_no_file(any_store: Snapshots, tmp_path: Path) -> None:
     (tmp_path / "secret.json.gz").write_bytes(b"{}")
 
     for name in ("../secret", "/etc/passwd", "a" * 10_000, "\0"):
         with pytest.raises(SnapshotError, match="There is no snapshot"):
-            store.fleet(name)
+            any_store.fleet(name)
 
 
 def test_a_full_disk_leaves_no_partial_snapshot(store: Snapshots) -> None:

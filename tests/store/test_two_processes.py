@@ -19,9 +19,10 @@ import sys
 from pathlib import Path
 from dashboard.fleet import Note
 from dashboard.store import Snapshots
+from tests.store.folders import in_history
 
-folder, key, name, number = sys.argv[1:]
-store = Snapshots(Path(folder))
+kind, folder, key, name, number = sys.argv[1:]
+store = {"files": Snapshots, "history": in_history}[kind](Path(folder))
 print("ready", flush=True)
 sys.stdin.readline()
 for each in range(int(number)):
@@ -30,10 +31,11 @@ for each in range(int(number)):
 """
 
 
-def test_two_processes_that_write_120_notes_lose_none(store: Snapshots, key: str) -> None:
+def test_two_processes_that_write_120_notes_lose_none(any_store: Snapshots, any_key: str) -> None:
+    kind = "history" if (any_store.folder / "history.db").exists() else "files"
     writers = [
         subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(store.folder), key, name, str(EACH)],
+            [sys.executable, "-c", WRITER, kind, str(any_store.folder), any_key, name, str(EACH)],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -51,7 +53,7 @@ def test_two_processes_that_write_120_notes_lose_none(store: Snapshots, key: str
     acknowledged = [line for writer in writers for line in writer.communicate()[0].split()]
 
     assert len(acknowledged) == 2 * EACH
-    assert sorted(store.get(key).notes) == sorted(acknowledged)
+    assert sorted(any_store.get(any_key).notes) == sorted(acknowledged)
 
 
 def test_the_lock_of_a_killed_process_is_free(store: Snapshots, key: str) -> None:

@@ -31,8 +31,8 @@ _INTRODUCTION = """\
 # Command line
 
 Results go to standard output, all else to standard error. `FILE_OR_ID` is what `poll --format json --full` wrote,
-a snapshot that was exported from the browser, or the id of a frozen snapshot in the folder `snapshots_folder` of
-fleet.yaml; `-` reads standard input.
+a snapshot that was exported from the browser, or the id of a frozen snapshot of the dashboard with these
+options; `-` reads standard input.
 """
 
 

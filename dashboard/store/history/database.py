@@ -22,6 +22,7 @@ from dashboard.store.writing import PRIVATE, PRIVATE_FOLDER
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 BUSY_SECONDS = 1.0  # the longest wait for another process that writes: polling waits as long
+MAINTENANCE_SECONDS = 10.0  # the same for what nobody waits for longer than for a recorded poll: freezing, pruning
 CONNECT_SECONDS = 3  # the longest wait for a PostgreSQL that is gone
 STATEMENT_MILLISECONDS = 10_000
 # Both ends of a connection notice within 14 seconds that the other machine is gone (default: 2 hours); until then its
@@ -37,6 +38,10 @@ Connect = Callable[[], sqlite3.Connection]
 
 class OtherWriterError(HistoryError):
     """Another process holds the lock of the only writer."""
+
+
+class NoHistoryError(HistoryError):
+    """Nothing was recorded yet."""
 
 
 class Database:
@@ -84,6 +89,10 @@ class Database:
         """Open an existing history for writing next to its writer."""
         self._need_file()
         with self.reported(), self._connected(self._connect_file) as connection:
+            if self.file is not None:
+                connection.connection.driver_connection.execute(  # type: ignore[union-attr]
+                    f"PRAGMA busy_timeout = {MAINTENANCE_SECONDS * 1000:.0f}"
+                )
             self._check_version(connection)
             yield connection
 
@@ -123,9 +132,13 @@ class Database:
                 **{f"keepalives_{name}": value for name, value in KEEPALIVES.items()},
                 "options": " ".join(f"-c {name}={value}" for name, value in server.items()),
             }
-            return create_engine(
+            engine = create_engine(
                 self._url.set(drivername="postgresql+psycopg"), poolclass=NullPool, connect_args=settings
             )
+            if connect == self._connect_file:  # one writes at a time, as in SQLite: two may add the same body
+                lock = f"SELECT pg_advisory_xact_lock({LOCK_NUMBER + 1})"
+                event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(lock))
+            return engine
         engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
         begin = "BEGIN IMMEDIATE" if connect == self._connect_file else "BEGIN"
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
@@ -163,7 +176,10 @@ class Database:
 
     def _need_file(self) -> None:
         if self.file is not None and not self.file.exists():
-            raise HistoryError(f"There is no history {self.place}: a dashboard records it while it polls.")
+            raise self._no_history()
+
+    def _no_history(self) -> NoHistoryError:
+        return NoHistoryError(f"There is no history {self.place}: a dashboard records it while it polls.")
 
     @property
     def _lock_file(self) -> Path:
@@ -215,7 +231,9 @@ class Database:
         return found
 
     def _check_version(self, connection: Connection) -> None:
-        if (found := self._version(connection)) != HEAD:
+        if (found := self._version(connection)) is None:
+            raise self._no_history()
+        if found != HEAD:
             raise HistoryError(
                 f"The history {self.place} has schema {found}, older than {HEAD}: a dashboard migrates it."
             )

@@ -62,14 +62,16 @@ def replica_parts(fleet: Fleet, replicas: Sequence[Replica], at: datetime) -> It
             for row in whole[name]:
                 lists[row.pop("replica")][name].append(row)
         for written, one in zip(whole["replicas"], batch, strict=True):
-            parts = {**written, **lists[one.id]}
-            for name in COLUMNS:
-                del parts[name]
-            for probe in parts["probes"]:
-                for name in TIMES:
-                    del probe[name]
-            process = to_json({name: parts.pop(name) for name in PROCESS})
-            yield ReplicaParts(process, to_json(parts), probe_times(fleet.as_read(one).probes))
+            yield ReplicaParts(*split_replica(written, lists[one.id]), probe_times(fleet.as_read(one).probes))
+
+
+def split_replica(written: Mapping[str, Any], lists: Mapping[str, list[Any]]) -> tuple[bytes, bytes]:
+    """Return a replica of a document, with its rows of other lists, as process and answers."""
+    parts = {name: part for name, part in (*written.items(), *lists.items()) if name not in COLUMNS}
+    probes = ({name: part for name, part in each.items() if name not in TIMES} for each in parts["probes"])
+    parts["probes"] = list(probes)
+    process = to_json({name: parts.pop(name) for name in PROCESS if name in parts})
+    return process, to_json(parts)
 
 
 def probe_times(probes: Iterable[ProbeResult]) -> str:

@@ -1,180 +1,298 @@
-"""Pinned moments of the history: snapshots with their ids, names and notes, and the import of snapshot files."""
+"""Snapshots as pinned moments of the history. The files of a folder, where they were before, are imported."""
 
-from collections.abc import Callable
-from dataclasses import replace
-from datetime import datetime
-from typing import NamedTuple
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, Executable, Row, Table, literal, select, union_all, update
 
-from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.documents.fleet import settings_json
-from dashboard.analysis.documents.load import derive_saved
 from dashboard.errors import HistoryError, SnapshotError
-from dashboard.fleet import Replica
-from dashboard.store.history.bodies import BodyWriter, Content, read_bodies, stored_replicas
-from dashboard.store.history.database import Database
-from dashboard.store.history.parts import (
-    BATCH,
-    fleet_part,
-    read_notes,
-    read_parts,
-    replica_parts,
-)
-from dashboard.store.history.schema import pin, pin_document, pin_replica
-from dashboard.store.notes_file import SnapshotMetadata, clean_metadata
-from dashboard.store.packing import time_of
-from dashboard.store.snapshots import Snapshots
+from dashboard.store.folder import FLEET, NOTES, Answers, Change, Kept, SnapshotFiles, write_backup
+from dashboard.store.history.bodies import BodyWriter, chunks
+from dashboard.store.history.database import Database, NoHistoryError
+from dashboard.store.history.pin_rows import PinParts, delete_pin, insert_pin, read_answers, read_content
+from dashboard.store.history.retention import free_bodies
+from dashboard.store.history.schema import pin, snapshot_file
+from dashboard.store.notes_file import SnapshotMetadata, clean_metadata, notes_file_bytes
+from dashboard.store.packing import EARLIER_DIGITS, clean_content, clean_text, id_of, packed
 
-
-class Pinned(NamedTuple):
-    """A pinned moment, as in a list."""
-
-    key: str
-    metadata: SnapshotMetadata
-
-
-class Imported(NamedTuple):
-    """The ids of snapshots that an import added, and a sentence for each that it left where it is."""
-
-    keys: tuple[str, ...]
-    problems: tuple[str, ...]
+SLOW_SECONDS = 1.0  # a server that is gone is noticed after seconds, and a page asks several times
+GONE_SECONDS = 5.0
 
 
 class Pins:
-    """Reads and writes the pinned moments of a history, next to its writer. Every error is a HistoryError."""
+    """Reads and writes pins, next to the writer of the history. A file that is not imported is read as it is.
 
-    def __init__(self, database: Database) -> None:
-        """Open nothing yet."""
-        self._database = database
+    Every error is a SnapshotError with cause and action. Where the history cannot be read, the files still are.
+    """
 
-    def keep(self, key: str, fleet: Fleet, metadata: SnapshotMetadata) -> bool:
-        """Pin a polled fleet under an id; return whether it is new. A pinned one keeps its name and notes."""
-        at = time_of(fleet)
-        shell = Content(fleet_part(fleet, at))
-        documents = {name: Content(settings_json(each.settings)) for name, each in fleet.documents.items()}
-        parts = list(replica_parts(fleet, fleet.replicas, at))
-        processes = [
-            Content(part.process, group=f"process {one.pool}") for one, part in zip(fleet.replicas, parts, strict=True)
-        ]
-        answers = [Content(part.answers) for part in parts]
-        with self._database.maintained() as connection, connection.begin():
-            if _metadata(connection, key) is not None:
-                return False
-            ids = BodyWriter().save(connection, [shell, *documents.values(), *processes, *answers])
-            connection.execute(
-                pin.insert().values(
-                    key=key, at=at, body=ids[shell.sha], metadata=clean_metadata(metadata).model_dump_json()
-                )
-            )
-            if documents:
-                rows = [{"pin": key, "document": name, "body": ids[each.sha]} for name, each in documents.items()]
-                connection.execute(pin_document.insert(), rows)
-            if parts:
-                every = zip(fleet.replicas, parts, processes, answers, strict=True)
-                connection.execute(
-                    pin_replica.insert(),
-                    [
-                        {
-                            "pin": key,
-                            "position": position,
-                            "document": one.document,
-                            "process": ids[process.sha],
-                            "answers": ids[answer.sha],
-                            "observed_at": fleet.read_at(one),
-                            "times": part.times,
-                        }
-                        for position, (one, part, process, answer) in enumerate(every)
-                    ],
-                )
-        return True
+    def __init__(self, files: SnapshotFiles, history: Callable[[], Database]) -> None:
+        """Open nothing yet. `history` returns the database, or raises HistoryError."""
+        self._files = files
+        self._history = history
+        self._gone: tuple[float, HistoryError] | None = None  # until when it is not asked again, and why
 
-    def fleet(self, key: str) -> Fleet:
-        """Open a pinned moment: the fleet with the findings of that time, as a frozen snapshot opens."""
-        with self._database.read() as connection, connection.begin():
-            row = connection.execute(select(pin.c.at, pin.c.body).where(pin.c.key == key)).one_or_none()
-            if row is None:
-                raise _missing(key)
-            shell = read_bodies(connection, [row.body])[row.body]
-            documents = _documents(connection, key)
-            replicas = _replicas(connection, key, shell, row.at)
-        saved = read_parts(shell, row.at, documents=documents)._replace(replicas=replicas)
-        fleet = derive_saved(saved)
-        inspection = replace(fleet.inspection, notes=read_notes(shell))
-        return replace(fleet, inspection=inspection, snapshot=key, generation=-int(key, 16))
+    def ids(self) -> set[str]:
+        """Return the ids of all snapshots: pinned ones, and those of files that are still read."""
+        pinned, ignored = self._readable()
+        return pinned | (self._files.ids() - ignored)
 
-    def all(self) -> tuple[Pinned, ...]:
-        """Return every pinned moment, the newest data first."""
-        query = select(pin.c.key, pin.c.metadata).order_by(pin.c.at.desc(), pin.c.key.desc())
-        with self._database.read() as connection, connection.begin():
-            rows = connection.execute(query).all()
-        return tuple(Pinned(key, _read_metadata(key, text)) for key, text in rows)
+    def problem(self) -> str:
+        """Return why pinned snapshots are missing in `ids`; empty where none are."""
+        try:
+            self._known()
+        except HistoryError as error:
+            return f"Snapshots in the history cannot be read. {error}"
+        return ""
 
-    def change(self, key: str, changed: Callable[[SnapshotMetadata], SnapshotMetadata]) -> None:
-        """Change the name or the notes of a pinned moment."""
-        with self._database.maintained() as connection, connection.begin():
-            if (text := _metadata(connection, key)) is None:
-                raise _missing(key)
-            metadata = clean_metadata(changed(_read_metadata(key, text)))
-            connection.execute(update(pin).where(pin.c.key == key).values(metadata=metadata.model_dump_json()))
+    def has(self, key: str) -> bool:
+        """Return whether there is a snapshot, be it damaged or not."""
+        pinned, ignored = self._readable()
+        return key in pinned or (key not in ignored and self._files.has(key))
+
+    def kept(self, keys: Iterable[str]) -> dict[str, Kept]:
+        """Return what is known of these snapshots without opening them."""
+        wanted = set(keys)
+        query = select(pin.c.key, pin.c.size_bytes, pin.c.metadata)
+        with suppress(HistoryError):
+            rows = [row for row in self._rows(query) if row.key in wanted]
+            pinned = {row.key: _kept(row) for row in rows}
+            return {**self._files.kept(wanted - pinned.keys()), **pinned}
+        return self._files.kept(wanted)
+
+    def content(self, key: str) -> bytes:
+        """Return the content as it was frozen, or rewritten without secrets."""
+        if key not in self._readable().pinned:
+            return self._files.content(key)
+        with self._reported("read"), self._history().read() as connection, connection.begin():
+            return read_content(connection, key)
+
+    def answers(self, key: str, replica: int) -> dict[str, bytes]:
+        """Return the raw answers of a replica by path; empty for a snapshot that was imported."""
+        if key not in self._readable().pinned:
+            return {}
+        with self._reported("read"), self._history().read() as connection, connection.begin():
+            return {path: raw for (_, path), raw in read_answers(connection, key, replica).items()}
+
+    def save(self, content: bytes, metadata: SnapshotMetadata, answers: Answers = ()) -> str:
+        """Pin content and return its id; an existing snapshot keeps its name and notes."""
+        with self._reported("written"):
+            key = self._key_of(content)
+            pinned, ignored = self._known()
+            if key not in pinned:
+                known = self._files.kept({key} - ignored).get(key)
+                if known is not None and known.problem:
+                    return key  # its file stays as it is, and is read
+                kept = (known.metadata if known else None) or metadata
+                raw = {(row, path): each for row, one in enumerate(answers) for path, each in one.items()}
+                self._pin(key, content, kept, raw)
+        return key
+
+    def change(self, key: str, changed: Change) -> None:
+        """Change name or notes; the snapshot of a file is imported first."""
+        with self._reported("written"):
+            if key not in self._known().pinned:
+                self._import(key)
+            with self._history().maintained() as connection, connection.begin():
+                row = connection.execute(select(pin).where(pin.c.key == key)).one_or_none()
+                if row is None:
+                    raise SnapshotError(f"There is no snapshot {key} in the history; it may have been deleted.")
+                kept = _kept(row)
+                if kept.problem:
+                    raise SnapshotError(kept.problem)
+                text = _text(key, changed(kept.metadata))
+                connection.execute(update(pin).where(pin.c.key == key).values(metadata=text))
 
     def delete(self, key: str) -> None:
-        """Delete a pinned moment; pruning deletes the bodies that nothing else uses."""
-        with self._database.maintained() as connection, connection.begin():
-            for table in (pin_replica, pin_document):
-                connection.execute(delete(table).where(table.c.pin == key))
-            if not connection.execute(delete(pin).where(pin.c.key == key)).rowcount:
-                raise _missing(key)
+        """Delete a snapshot; its file, if any, stays and is no longer read. Pruning frees what nothing else uses."""
+        with self._reported("deleted"), self._history().maintained() as connection, connection.begin():
+            delete_pin(connection, key)
+            if self._files.has(key):
+                _ignore_file(connection, key)
 
-    def import_files(self, snapshots: Snapshots) -> Imported:
-        """Pin each snapshot of a folder that is not pinned yet, in a transaction each. The files stay as they are.
+    def redact(self, backup: Path) -> tuple[str, ...]:
+        """Remove secrets from all files and pins, with the same ids; return the ids of changed ones.
 
-        A file that cannot be read is left, with a sentence. An import that was interrupted goes on where it ended.
+        The folder `backup` gets each as it was, without raw answers. A damaged one is not changed.
         """
-        known = {each.key for each in self.all()}
-        added: list[str] = []
-        listed = snapshots.listed()
-        problems = list(listed.damaged)
-        for stored in listed.snapshots:
-            if stored.id in known or stored.problem:
-                continue
+        files = self._files.redact(backup)
+        with self._reported("written"):
+            pinned = [key for key in sorted(self._known().pinned) if self._redact(key, backup / "history")]
+            if pinned:
+                with self._history().maintained() as connection:
+                    free_bodies(connection)
+        return tuple(sorted({*files, *pinned}))
+
+    def import_files(self) -> Iterator[str]:
+        """Pin each file that is not pinned yet; yield after each one: why it was left, else nothing.
+
+        Raise SnapshotError where the history cannot be used.
+        """
+        with self._reported("imported"), self._history().maintained():
+            pinned, ignored = self._known()
+        for key in sorted(self._files.ids() - pinned - ignored):
+            problem = ""
+            with self._reported("imported"):
+                try:
+                    self._import(key)
+                except SnapshotError as error:
+                    problem = str(error)
+            yield problem
+
+    def _import(self, key: str) -> None:
+        """Pin the snapshot of a file; raise SnapshotError for a broken one."""
+        known = self._files.kept([key]).get(key)
+        if known is not None:
+            if known.problem:
+                raise SnapshotError(known.problem)
+            # It may be deleted meanwhile: the file is ignored then.
+            self._pin(key, self._files.content(key), known.metadata, taken=(pin, snapshot_file))
+
+    def _pin(
+        self,
+        key: str,
+        content: bytes,
+        metadata: SnapshotMetadata | None,
+        answers: Mapping[tuple[int, str], bytes] = {},
+        *,
+        taken: Sequence[Table] = (pin,),
+        again: bool = False,
+    ) -> None:
+        """Pin content, unless one of the tables `taken` has its id; `again` replaces it.
+
+        Polls that are recorded meanwhile wait for short transactions only: bodies come first, in steps.
+        """
+        parts = PinParts.of(content, answers)
+        row = {
+            "key": key,
+            "is_whole": parts.is_whole,
+            "digest": hashlib.sha256(content).digest(),
+            "size_bytes": len(packed(content)),
+            "metadata": _text(key, metadata) if metadata else None,
+        }
+        bodies, database = BodyWriter(), self._history()
+        with database.read() as connection, connection.begin():
+            bodies.prepare(connection, parts.every)
+        with database.maintained() as connection:
+            for some in chunks(list(parts.every)):
+                with connection.begin():
+                    bodies.save(connection, some)
+            with connection.begin():
+                self._insert(connection, row, parts, bodies, taken=taken, again=again)
+
+    def _insert(
+        self,
+        connection: Connection,
+        row: Mapping[str, Any],
+        parts: PinParts,
+        bodies: BodyWriter,
+        *,
+        taken: Sequence[Table],
+        again: bool,
+    ) -> None:
+        key = row["key"]
+        if again:
+            delete_pin(connection, key)
+        elif any(_has(connection, table, key) for table in taken):
+            return
+        # Pruning may have deleted a body that nothing referred to yet: it is saved once more.
+        insert_pin(connection, row, parts, bodies.save(connection, parts.every))
+        if self._files.has(key):
+            _ignore_file(connection, key)
+
+    def _redact(self, key: str, backup: Path) -> bool:
+        with self._history().read() as connection, connection.begin():
+            kept = _kept(connection.execute(select(pin).where(pin.c.key == key)).one())
             try:
-                fleet = snapshots.fleet(stored.id)
-            except SnapshotError as error:
-                problems.append(str(error))
-                continue
-            if self.keep(stored.id, fleet, stored.metadata):
-                added.append(stored.id)
-        return Imported(tuple(added), tuple(problems))
+                content, answers = read_content(connection, key), read_answers(connection, key)
+                clean = clean_content(content)
+            except (SnapshotError, HistoryError):
+                return False
+        metadata = clean_metadata(kept.metadata) if kept.metadata else None
+        clean_answers = {name: clean_text(raw.decode(errors="replace")).encode() for name, raw in answers.items()}
+        if kept.problem or (clean, metadata, clean_answers) == (content, kept.metadata, answers):
+            return False
+        write_backup(backup / f"{key}{FLEET}", packed(content))
+        if kept.metadata:
+            write_backup(backup / f"{key}{NOTES}", notes_file_bytes(key, kept.metadata))
+        self._pin(key, clean, metadata, clean_answers, again=True)
+        return True
+
+    def _key_of(self, content: bytes) -> str:
+        """Return the id of content: the shorter one where it was frozen under that."""
+        key, digest = id_of(content), hashlib.sha256(content).digest()
+        earlier = key[:EARLIER_DIGITS]
+        known = self._rows(select(pin.c.key).where(pin.c.key == earlier, pin.c.digest == digest))
+        return earlier if known else self._files.key_of(content)
+
+    def _known(self) -> "_Known":
+        """Return the ids of pins and of ignored files; raise HistoryError where the history cannot be read."""
+        tables = (pin, snapshot_file)
+        rows = self._rows(union_all(*(select(each.c.key, literal(each.name).label("name")) for each in tables)))
+        return _Known(*({row.key for row in rows if row.name == each.name} for each in tables))
+
+    def _readable(self) -> "_Known":
+        """Return the same; nothing where the history cannot be read."""
+        try:
+            return self._known()
+        except HistoryError:
+            return _Known(set(), set())
+
+    def _rows(self, query: Executable) -> Sequence[Row[Any]]:
+        """Return rows; none where nothing was recorded yet."""
+        began = time.monotonic()
+        if self._gone is not None and began < self._gone[0]:
+            raise self._gone[1]
+        try:
+            with self._history().read() as connection, connection.begin():
+                return connection.execute(query).all()
+        except NoHistoryError:
+            return ()
+        except HistoryError as error:
+            if time.monotonic() - began > SLOW_SECONDS:
+                self._gone = time.monotonic() + GONE_SECONDS, error
+            raise
+
+    @contextmanager
+    def _reported(self, what: str) -> Iterator[None]:
+        """Turn an error of the history or the disk into a SnapshotError."""
+        try:
+            yield
+        except HistoryError as error:
+            raise SnapshotError(f"A snapshot cannot be {what}. {error}") from None
+        except OSError as error:
+            raise SnapshotError(f"A snapshot cannot be {what}: {error.strerror}.") from None
 
 
-def _documents(connection: Connection, key: str) -> dict[str, bytes]:
-    query = select(pin_document.c.document, pin_document.c.body).where(pin_document.c.pin == key)
-    rows = connection.execute(query.order_by(pin_document.c.document)).all()
-    bodies = read_bodies(connection, {body for _, body in rows})
-    return {document: bodies[body] for document, body in rows}
+class _Known(NamedTuple):
+    """The ids of pins, and of the files that are no longer read."""
+
+    pinned: set[str]
+    ignored: set[str]
 
 
-def _replicas(connection: Connection, key: str, shell: bytes, at: datetime) -> tuple[Replica, ...]:
-    query = select(pin_replica).where(pin_replica.c.pin == key).order_by(pin_replica.c.position)
-    rows = connection.execute(query).mappings().all()
-    found: list[Replica] = []
-    for first in range(0, len(rows), BATCH):
-        found += read_parts(shell, at, stored_replicas(connection, rows[first : first + BATCH])).replicas
-    return tuple(found)
+def _has(connection: Connection, table: Table, key: str) -> bool:
+    return connection.scalar(select(table.c.key).where(table.c.key == key)) is not None
 
 
-def _metadata(connection: Connection, key: str) -> str | None:
-    found: str | None = connection.scalar(select(pin.c.metadata).where(pin.c.key == key))
-    return found
+def _ignore_file(connection: Connection, key: str) -> None:
+    if not _has(connection, snapshot_file, key):
+        connection.execute(snapshot_file.insert().values(key=key))
 
 
-def _read_metadata(key: str, text: str) -> SnapshotMetadata:
+def _kept(row: Row[Any]) -> Kept:
+    if row.metadata is None:
+        return Kept(row.size_bytes, None)
     try:
-        return SnapshotMetadata.model_validate_json(text)
+        return Kept(row.size_bytes, SnapshotMetadata.model_validate_json(row.metadata))
     except ValueError:
-        raise HistoryError(f"The name and notes of snapshot {key} in the history are damaged.") from None
+        problem = f"The name and notes of snapshot {row.key} in the history are damaged. They are never overwritten."
+        return Kept(row.size_bytes, None, problem)
 
 
-def _missing(key: str) -> HistoryError:
-    return HistoryError(f"There is no snapshot {key} in the history; it may have been deleted.")
+def _text(key: str, metadata: SnapshotMetadata) -> str:
+    """Return metadata for a row; raise SnapshotError where it is more than is read again."""
+    return notes_file_bytes(key, clean_metadata(metadata)).decode()

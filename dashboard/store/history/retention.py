@@ -62,8 +62,23 @@ def _old(now: datetime, retention: Retention) -> Iterator[tuple[Table, ColumnEle
     last = select(func.max(watch.c.from_at)).scalar_subquery()
     yield watch, and_(watch.c.due < until, watch.c.from_at < last)
     yield replica, ~select(replica_span.c.id).where(replica_span.c.replica_id == replica.c.id).exists()
+    yield body, _is_unused()
+
+
+def _is_unused() -> ColumnElement[bool]:
     references = (table.c[name] for table, name in BODY_REFERENCES)
-    yield body, and_(*(~select(1).where(each == body.c.id).exists() for each in references))
+    return and_(*(~select(1).where(each == body.c.id).exists() for each in references))
+
+
+def free_bodies(connection: Connection) -> None:
+    """Delete the bodies that nothing refers to, in steps."""
+    unused = select(body.c.id).where(_is_unused()).limit(STEP_ROWS)
+    number = 1
+    while number:
+        with connection.begin():
+            some = connection.scalars(unused).all()
+            connection.execute(delete(body).where(body.c.id.in_(some)))
+            number = len(some)
 
 
 def rewind(database: Database, fleet: str, after: datetime) -> int:

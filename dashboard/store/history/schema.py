@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from dashboard.fleet.times import EPOCH, MICROSECOND
 
-HEAD = "0004"  # the last migration
+HEAD = "0005"  # the last migration
 METADATA = MetaData()
 ID = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers only INTEGER keys by itself
 
@@ -166,36 +166,47 @@ watch = Table(
     Column("due", Moment, nullable=False),
 )
 
-# A snapshot: the fleet of one moment with all times, kept for ever. `key` is its id, `metadata` its name,
-# notes and counts as JSON. It uses bodies, and no spans: what is pinned need not be a poll of this history.
+# A snapshot: a moment that is kept for ever. `key` is its id, `digest` the SHA-256 of its content, `size_bytes` that of
+# its export without notes, `metadata` its name, notes and counts as JSON. `body` is what is in no other body; where
+# `is_whole`, it is the content.
 pin = Table(
     "pin",
     METADATA,
     Column("key", String(32), primary_key=True),
-    Column("at", Moment, nullable=False, index=True),
     _body("body"),
-    Column("metadata", Text, nullable=False),
+    Column("is_whole", Boolean, nullable=False),
+    Column("digest", LargeBinary(32), nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("metadata", Text),
 )
 
-pin_document = Table(
-    "pin_document",
-    METADATA,
-    Column("pin", String(32), ForeignKey("pin.key"), primary_key=True),
-    Column("document", String(20), primary_key=True),
+
+def _part_of_pin(name: str, position: str, *columns: Column[Any]) -> Table:
+    """Return a table of parts of pins; `position` is that of the part in the content."""
+    return Table(
+        name,
+        METADATA,
+        Column("pin", String(32), ForeignKey("pin.key"), primary_key=True),
+        Column(position, Integer, primary_key=True, autoincrement=False),
+        *columns,
+    )
+
+
+pin_document = _part_of_pin("pin_document", "position", _body("body"))
+pin_replica = _part_of_pin("pin_replica", "position", _body("process"), _body("answers"))
+
+# The raw answers of a pinned poll, secrets removed: the history keeps them for pinned moments only. Each is in chunks,
+# `place` is that of their first byte.
+pin_answer = _part_of_pin(
+    "pin_answer",
+    "replica",
+    Column("path", String(200), primary_key=True),
+    Column("place", Integer, primary_key=True, autoincrement=False),
     _body("body"),
 )
 
-pin_replica = Table(
-    "pin_replica",
-    METADATA,
-    Column("pin", String(32), ForeignKey("pin.key"), primary_key=True),
-    Column("position", Integer, primary_key=True, autoincrement=False),
-    Column("document", String(20)),
-    _body("process"),
-    _body("answers"),
-    Column("observed_at", Moment),
-    Column("times", Text, nullable=False),
-)
+# The snapshots of earlier versions whose files are no longer read: they were imported, or deleted. The files stay.
+snapshot_file = Table("snapshot_file", METADATA, Column("key", String(32), primary_key=True))
 
 
 def _alert_key(*, is_primary: bool) -> list[Column[Any]]:
@@ -251,4 +262,5 @@ BODY_REFERENCES = (
     (pin_document, "body"),
     (pin_replica, "process"),
     (pin_replica, "answers"),
+    (pin_answer, "body"),
 )

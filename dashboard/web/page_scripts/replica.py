@@ -37,7 +37,7 @@ for tab, anchor in zip(tabs, (SETTINGS, ENGINES, IDENTITY, PROBES), strict=True)
         if clicked and clicked.kind is Kind.SETTING:
             replica_page.draw_setting(clicked.key, data.settings[clicked.key])
 with tabs[-1]:
-    replica_page.draw_raw_answer(data.replica)
+    replica_page.draw_raw_answer(fleet, data.replica)
 if PROVIDER in sections:
     draw.draw_sections([sections[PROVIDER]], PROVIDER)
 report = partial(replica_report, fleet, data.replica.id, data=data, name=name)

@@ -8,8 +8,8 @@ from alembic import command, config
 from sqlalchemy import create_engine
 
 from dashboard.errors import HistoryError
+from dashboard.store import Snapshots
 from dashboard.store.history.database import MIGRATIONS
-from dashboard.store.history.pins import Pins
 from dashboard.store.history.schema import HEAD
 from tests.captured import AT
 from tests.polled_fleets import at, built
@@ -31,7 +31,7 @@ def history_of_schema(folder: Path, version: str) -> Recorded:
     return Recorded(folder)
 
 
-@pytest.mark.parametrize("version", ["0001", "0002"])
+@pytest.mark.parametrize("version", ["0001", "0002", "0003"])
 def test_an_older_schema_is_copied_and_migrated(tmp_path: Path, version: str) -> None:
     history = history_of_schema(tmp_path, version)
     with pytest.raises(HistoryError, match=rf"has schema {version}, older than {HEAD}: a dashboard migrates it\.$"):
@@ -40,7 +40,7 @@ def test_an_older_schema_is_copied_and_migrated(tmp_path: Path, version: str) ->
     history.record(FLEET)
 
     assert history.rows("poll") == 1
-    assert Pins(history.database).all() == ()
+    assert Snapshots(tmp_path, history=lambda: history.database).all() == ()
     copy = sqlite3.connect(tmp_path / f"history.db.before-{HEAD}")
     assert copy.execute("SELECT version_num FROM alembic_version").fetchall() == [(version,)]
     copy.close()

@@ -1,108 +1,284 @@
-"""Pinned moments open as the snapshots that they were imported from, and nothing prunes them."""
+"""Pinned moments open as snapshots in files do, with their raw answers, and nothing prunes them."""
 
+import json
+import sqlite3
+import threading
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.errors import HistoryError
-from dashboard.fleet import Note
+from dashboard.errors import SnapshotError
 from dashboard.store import Snapshots
-from dashboard.store.history.pins import Pins
+from dashboard.store.history import database as opening
 from dashboard.store.history.retention import KEPT, prune
-from dashboard.store.notes_file import with_name
-from dashboard.store.packing import content_of
+from dashboard.store.history.split import split_content
+from dashboard.store.packing import content_of, id_of, packed, unpacked
+from dashboard.vllm.reading import SAVED_FLEET
 from tests.builders import NOW
 from tests.captured import AT
 from tests.polled_fleets import at, built
 from tests.saved_fleets import built_of_captures
-from tests.store.folders import a_fleet
+from tests.store.folders import a_fleet, full_disk, in_history
+from tests.store.history.pinned import LATER, assert_same, raw_of
 from tests.store.history.recorded import POLL, Recorded, later
-
-LATER = AT + timedelta(days=40)
-
-
-@pytest.fixture
-def history(tmp_path: Path) -> Recorded:
-    history = Recorded(tmp_path)
-    history.record(built(at(1)))
-    return history
+from tests.store.test_redacted_snapshots import SECRET, written_before
 
 
-@pytest.fixture
-def pins(history: Recorded) -> Pins:
-    return Pins(history.database)
+def with_raw(fleet: Fleet, raw: bytes) -> Fleet:
+    """Return the fleet with another raw answer to every probe."""
+    replicas = (replace(one, probes=tuple(replace(each, raw=raw) for each in one.probes)) for one in fleet.replicas)
+    return replace(fleet, replicas=tuple(replicas))
 
 
-@pytest.fixture
-def store(tmp_path: Path, demo_fleet: Fleet) -> Snapshots:
-    """Two snapshots, one of them with a note."""
-    store = Snapshots(tmp_path / "kept")
-    key = store.freeze(demo_fleet, "before the rollout", LATER).id
-    store.note(key, "RT-01", Note("known", "ann"))
-    store.freeze(built_of_captures(), "captures", LATER)
-    return store
+def test_what_is_frozen_shows_the_same_as_a_file(tmp_path: Path, demo_fleet: Fleet) -> None:
+    pins, files = in_history(tmp_path / "pins"), Snapshots(tmp_path / "files")
+    for fleet in (demo_fleet, built_of_captures(), a_fleet()):
+        assert pins.freeze(fleet, "a name", LATER) == files.freeze(fleet, "a name", LATER)
+    for stored in files.all():
+        assert_same(pins, files, stored.id)
+        assert id_of(unpacked(pins.export(stored.id))) == stored.id
+    assert list(pins.folder.glob("*.json*")) == []
 
 
-def files(store: Snapshots) -> dict[str, bytes]:
-    return {each.name: each.read_bytes() for each in store.folder.iterdir() if each.suffix in {".gz", ".json"}}
-
-
-def test_imported_snapshots_open_with_their_ids_names_and_notes(store: Snapshots, pins: Pins) -> None:
-    before = files(store)
-    report = pins.import_files(store)
-
-    assert sorted(report.keys) == sorted(each.id for each in store.all())
-    assert report.problems == ()
-    assert [(each.key, each.metadata) for each in pins.all()] == [(each.id, each.metadata) for each in store.all()]
-    for key in report.keys:
-        assert content_of(pins.fleet(key)) == content_of(store.fleet(key))
-        assert pins.fleet(key).snapshot == key
-        assert pins.fleet(key).generation == store.fleet(key).generation
-    assert files(store) == before
-
-
-def test_an_import_goes_on_where_it_ended_and_changes_nothing_twice(store: Snapshots, pins: Pins) -> None:
-    first, second = (each.id for each in store.all())
-    assert pins.keep(first, store.fleet(first), store.get(first).metadata)
-    pins.change(first, lambda metadata: with_name(metadata, "renamed"))
-
-    assert pins.import_files(store).keys == (second,)
-    assert pins.import_files(store).keys == ()
-    assert {each.metadata.name for each in pins.all()} >= {"renamed"}
-
-
-def test_a_broken_file_is_reported_and_left(store: Snapshots, pins: Pins) -> None:
-    broken, whole = (each.id for each in store.all())
-    file = store.folder / f"{broken}.json.gz"
-    file.write_bytes(damaged := file.read_bytes()[:-200])
-    odd = store.freeze(a_fleet(), "odd notes", NOW).id
-    (store.folder / f"{odd}.notes.json").write_text("{")
-
-    report = pins.import_files(store)
-
-    assert report.keys == (whole,)
-    assert len(report.problems) == 2
-    assert f"Snapshot {broken} is damaged." in " ".join(report.problems)
-    assert file.read_bytes() == damaged
-
-
-def test_what_is_pinned_is_never_pruned(store: Snapshots, history: Recorded, pins: Pins) -> None:
-    keys = pins.import_files(store).keys
-    history.record(later(built(at(2)), POLL))
+def test_what_is_pinned_is_never_pruned(pins: Snapshots, files: Snapshots, history: Recorded) -> None:
+    assert set(pins.import_files()) == {""}
+    fleet = built(at(1), polled_at=NOW)
+    key = pins.freeze(fleet, "with answers", LATER).id
+    history.record(later(built(at(2), polled_at=AT), POLL))
     list(prune(history.database, LATER + timedelta(days=5000), KEPT))
 
-    for key in keys:
-        assert content_of(pins.fleet(key)) == content_of(store.fleet(key))
+    for stored in files.all():
+        assert_same(pins, files, stored.id)
+    assert pins.answers(key, 0) == raw_of(fleet, 0) != {}
 
 
-def test_a_deleted_pin_is_gone_and_pruning_frees_its_bodies(store: Snapshots, history: Recorded, pins: Pins) -> None:
+def test_a_deleted_pin_is_gone_and_pruning_frees_its_bodies(pins: Snapshots, history: Recorded) -> None:
     bodies = history.rows("body")
-    for key in pins.import_files(store).keys:
-        pins.delete(key)
-        with pytest.raises(HistoryError, match=f"There is no snapshot {key} in the history"):
-            pins.fleet(key)
+    assert set(pins.import_files()) == {""}
     assert history.rows("body") > bodies
+    for stored in pins.all():
+        pins.delete(stored.id)
     list(prune(history.database, AT, KEPT))
     assert history.rows("body") == bodies
+
+
+def test_a_pin_of_a_recorded_poll_shares_its_documents_and_replicas(tmp_path: Path) -> None:
+    history, fleet = Recorded(tmp_path), built_of_captures()
+    history.record(fleet)
+    bodies = history.rows("body")
+    Snapshots(tmp_path, history=lambda: history.database).freeze(with_raw(fleet, b""), "now", LATER)
+
+    assert history.rows("body") == bodies + 1
+
+
+def test_raw_answers_are_kept_with_what_was_frozen_here(tmp_path: Path) -> None:
+    pins, fleet = in_history(tmp_path), built_of_captures()
+    assert max(len(raw) for position in range(len(fleet.replicas)) for raw in raw_of(fleet, position).values()) > 20_000
+    key = pins.freeze(fleet, "x", LATER).id
+
+    for position in range(len(fleet.replicas)):
+        assert pins.answers(key, position) == raw_of(fleet, position)
+    assert pins.answers(key, len(fleet.replicas)) == {}
+
+    other = in_history(tmp_path / "other")
+    imported = other.keep(unpacked(pins.export(key)), pins.get(key).metadata).id
+    assert other.answers(imported, 0) == {}
+    files = Snapshots(tmp_path / "files")
+    assert files.answers(files.freeze(fleet, "x", LATER).id, 0) == {}
+
+
+def test_no_raw_answer_shows_a_secret_that_an_earlier_version_did_not_know(tmp_path: Path) -> None:
+    pins = in_history(tmp_path)
+    secret = f'{{"api_key":"{SECRET}"}}'.encode()
+    key = pins.freeze(with_raw(built(at(1), polled_at=NOW), secret), "x", LATER).id
+
+    assert SECRET.encode() not in b"".join(pins.answers(key, 0).values())
+    assert pins.redact(tmp_path / "backup") == (key,)
+    assert pins.redact(tmp_path / "backup") == ()
+
+
+def test_secrets_are_removed_from_pins_and_files_under_the_same_id(tmp_path: Path) -> None:
+    pins = in_history(tmp_path / "kept")
+    content = written_before(built_of_captures())
+    key = id_of(content)[:10]
+    (pins.folder / f"{key}.json.gz").write_bytes(packed(content))
+    damaged = pins.freeze(a_fleet(), "damaged", NOW).id
+    assert list(pins.import_files()) == [""]
+    pins.rename(key, "named")
+    exported, inspection = pins.export(key), pins.fleet(key).inspection
+    database = sqlite3.connect(tmp_path / "kept" / "history.db")
+    with database:
+        database.execute("UPDATE pin SET metadata = '{' WHERE key = ?", (damaged,))
+        database.execute("UPDATE pin SET metadata = replace(metadata, 'named', ?)", (f"api_key={SECRET}",))
+
+    assert pins.redact(tmp_path / "backup") == (key,)
+
+    assert (pins.fleet(key).inspection, id_of(unpacked(pins.export(key)))) == (inspection, id_of(unpacked(exported)))
+    (text,) = database.execute("SELECT metadata FROM pin WHERE key = ?", (key,)).fetchone()
+    database.close()
+    assert SECRET not in text
+    (backup,) = (tmp_path / "backup" / "history").glob("*.json.gz")
+    assert unpacked(backup.read_bytes()) == content
+    assert SECRET in (tmp_path / "backup" / "history" / f"{key}.notes.json").read_text()
+    assert pins.redact(tmp_path / "second") == ()
+    assert "named" not in pins.get(key).metadata.name
+
+
+def newer_schema(file: Path) -> None:
+    connection = sqlite3.connect(file)
+    with connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.close()
+
+
+def other_file(file: Path) -> None:
+    file.write_bytes(b"This is no database. " * 100)
+
+
+@pytest.mark.parametrize(
+    ("breaks", "why"), [(newer_schema, "has schema 9999, newer than"), (other_file, "file is not a database")]
+)
+def test_where_the_history_cannot_be_opened_files_are_read_and_freezing_is_refused_with_a_sentence(
+    pins: Snapshots, files: Snapshots, history: Recorded, breaks: Callable[[Path], None], why: str
+) -> None:
+    frozen, imported = pins.freeze(a_fleet(), "only pinned", NOW).id, files.all()[0].id
+    history.writer.close()
+    assert history.database.file is not None
+    breaks(history.database.file)
+
+    listed = pins.listed()
+    assert listed.snapshots == files.listed().snapshots
+    (problem,) = listed.damaged
+    assert problem.startswith("Snapshots in the history cannot be read. The history history.db ")
+    assert why in problem
+    for stored in files.all():
+        assert_same(pins, files, stored.id)
+    with pytest.raises(SnapshotError) as refused:
+        pins.fleet(frozen)
+    assert str(refused.value) == problem
+    changes: dict[str, Callable[[], object]] = {
+        "written": lambda: pins.freeze(built_of_captures(), "x", NOW),
+        "written ": lambda: pins.rename(imported, "x"),
+        "deleted": lambda: pins.delete(imported),
+        "imported": lambda: list(pins.import_files()),
+    }
+    for what, change in changes.items():
+        with pytest.raises(SnapshotError, match=rf"^A snapshot cannot be {what.strip()}\. The history history\.db "):
+            change()
+
+
+def test_a_changed_or_cut_pin_does_not_open_and_the_others_do(
+    pins: Snapshots, files: Snapshots, history: Recorded
+) -> None:
+    cut, whole = pins.freeze(a_fleet(), "x", NOW).id, files.all()[0].id
+    set(pins.import_files())
+    _execute(history, "DELETE FROM pin_replica WHERE position = 0 AND pin = ?", cut)
+    with pytest.raises(
+        SnapshotError, match=f"^A snapshot cannot be read. Rows of snapshot {cut} were changed or deleted"
+    ):
+        pins.fleet(cut)
+    _execute(
+        history, "UPDATE body SET content = substr(content, 1, 30) WHERE id = (SELECT body FROM pin WHERE key = ?)", cut
+    )
+    with pytest.raises(
+        SnapshotError, match=r"^A snapshot cannot be read. The history is damaged: body \d+ was changed"
+    ):
+        pins.fleet(cut)
+    assert pins.get(cut).metadata.name == "x"
+    assert_same(pins, files, whole)
+
+    _execute(history, "UPDATE pin SET metadata = '{' WHERE key = ?", whole)
+    sentence = f"The name and notes of snapshot {whole} in the history are damaged. They are never overwritten."
+    assert pins.get(whole).problem == sentence
+    assert sentence in pins.listed().damaged
+    with pytest.raises(SnapshotError, match=sentence):
+        pins.rename(whole, "y")
+
+
+def _execute(history: Recorded, statement: str, key: str) -> None:
+    with history.database.maintained() as connection, connection.begin():
+        connection.exec_driver_sql(statement, (key,))
+
+
+def test_a_full_disk_pins_nothing(tmp_path: Path) -> None:
+    pins = in_history(tmp_path)
+    with full_disk(100_000), pytest.raises(SnapshotError, match=r"^A snapshot cannot be written\. The history history"):
+        pins.freeze(built_of_captures(), "x", LATER)
+
+    assert pins.all() == ()
+    assert pins.freeze(built_of_captures(), "x", LATER).metadata.name == "x"
+
+
+def test_a_freeze_waits_for_a_poll_that_is_being_recorded_and_no_longer(
+    pins: Snapshots, history: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = sqlite3.connect(str(history.database.file), isolation_level=None, check_same_thread=False)
+    recording.execute("BEGIN IMMEDIATE")
+    freezing = threading.Thread(target=pins.freeze, args=(a_fleet(), "x", NOW))
+    freezing.start()
+    freezing.join(0.5)
+    assert freezing.is_alive()
+    recording.execute("COMMIT")
+    freezing.join(opening.MAINTENANCE_SECONDS)
+    assert {each.metadata.name for each in pins.all()} >= {"x"}
+
+    monkeypatch.setattr(opening, "MAINTENANCE_SECONDS", 0.0)
+    recording.execute("BEGIN IMMEDIATE")
+    with pytest.raises(SnapshotError, match=r"^A snapshot cannot be written\. The history history\.db .* is locked\.$"):
+        pins.freeze(built(at(9), polled_at=NOW), "y", NOW)
+    recording.close()
+
+
+def test_polls_and_freezes_at_the_same_time_lose_none(history: Recorded, pins: Snapshots) -> None:
+    failed: list[SnapshotError] = []
+
+    def freeze(number: int) -> None:
+        for each in range(5):
+            try:
+                pins.freeze(a_fleet(polled_at=NOW + timedelta(minutes=10 * number + each)), "x", NOW)
+            except SnapshotError as error:
+                failed.append(error)
+
+    freezing = [threading.Thread(target=freeze, args=(number,)) for number in range(3)]
+    for thread in freezing:
+        thread.start()
+    for number in range(20):
+        history.record(later(built(at(number % 4), polled_at=AT), (number + 1) * POLL))
+    for thread in freezing:
+        thread.join()
+
+    assert failed == []
+    assert len(pins.all()) == 2 + 15
+    assert history.rows("poll") == 21
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+names = st.sampled_from(["replicas", "documents", "engines", "devices", "kv_cache_groups", "fleet"])
+
+
+@given(st.binary(max_size=40) | st.dictionaries(names, values).map(lambda value: json.dumps(value).encode()))
+@example(b"[" * (SAVED_FLEET.max_nodes + 1))
+@example(b'{"replicas":[],"engines":[],"devices":[],"kv_cache_groups":[],"documents":{}}')
+def test_any_content_is_joined_to_the_same_bytes(content: bytes) -> None:
+    assert split_content(content).join() == content
+
+
+def test_content_of_another_program_is_kept_whole(tmp_path: Path) -> None:
+    pins, fleet = in_history(tmp_path), built_of_captures()
+    spaced = json.dumps(json.loads(content_of(fleet)), indent=1).encode()
+    assert split_content(spaced).is_whole
+    assert not split_content(content_of(fleet)).is_whole
+
+    key = pins.keep(spaced, pins.freeze(fleet, "x", LATER).metadata).id
+    assert key == id_of(spaced)
+    assert unpacked(pins.export(key)) == spaced

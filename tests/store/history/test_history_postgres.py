@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -14,7 +15,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from dashboard.analysis.timeline import Period
-from dashboard.errors import HistoryError
+from dashboard.errors import HistoryError, SnapshotError
+from dashboard.store import Snapshots
 from dashboard.store.history.database import Database
 from dashboard.store.history.reader import HistoryReader
 from dashboard.store.history.retention import Retention, prune, stats_of
@@ -27,6 +29,7 @@ from tests.e2e.frozen_fleets import STORY, frozen
 from tests.notify.machine import DIES_AFTER, DIES_BEFORE, Process
 from tests.notify.polls import FLEET, poll, problem
 from tests.saved_fleets import built_of_captures
+from tests.store.history.pinned import assert_same, raw_of
 from tests.store.history.recorded import DUE, POLL, Recorded, later
 from tests.store.history.week import MOST_SEQUENCES, record_week
 
@@ -149,3 +152,58 @@ def test_a_timeline_is_the_same_as_in_sqlite(server: Server, tmp_path: Path) -> 
     assert reader.timeline(period).marks
     assert reader.replica_timeline(period, one) == here.reader.replica_timeline(period, one)
     assert reader.setting_timeline(period, MOST_SEQUENCES) == here.reader.setting_timeline(period, MOST_SEQUENCES)
+
+
+def test_every_instance_freezes_imports_and_deletes_while_one_records(server: Server, tmp_path: Path) -> None:
+    """Another instance adds the same bodies at the same time; names of foreign texts have zero bytes."""
+    with Database(server.url()).maintained() as connection, connection.begin():
+        connection.exec_driver_sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    database, fleet = Database(server.url()), built_of_captures()
+    assert fleet.polled_at is not None
+    files, pins = Snapshots(tmp_path), Snapshots(tmp_path, history=lambda: database)
+    with pytest.raises(
+        SnapshotError, match=r"^A snapshot cannot be written\. There is no history postgres at localhost"
+    ):
+        pins.freeze(fleet, "too early", NOW)
+    own = builders.document()
+    odd = builders.fleet([builders.replica("a\0b", pool="c\0d", document=own)], [own], name="odd")
+    imported = files.freeze(odd, "from a file", NOW).id
+
+    writer = HistoryWriter(database)
+    freezing = [
+        threading.Thread(target=pins.freeze, args=(later(fleet, number * POLL), f"{number}", NOW))
+        for number in range(3)
+    ]
+    writer.record(fleet, fleet.polled_at + DUE)
+    for each in freezing:
+        each.start()
+    for number in range(1, 4):
+        writer.record(later(fleet, number * POLL), fleet.polled_at + number * POLL + DUE)
+    assert list(pins.import_files()) == [""]
+    for each in freezing:
+        each.join()
+    writer.close()
+
+    assert stats_of(database).rows["poll"] == 4
+    assert {each.metadata.name for each in pins.all()} == {"0", "1", "2", "from a file"}
+    assert_same(pins, files, imported)
+    key = next(each.id for each in pins.all() if each.metadata.name == "0")
+    assert pins.answers(key, 0) == raw_of(fleet, 0)
+    for stored in pins.all():
+        pins.delete(stored.id)
+    assert pins.all() == ()
+    assert list(pins.import_files()) == []
+    assert sum(prune(database, fleet.polled_at, Retention())) > 0
+
+
+def test_where_the_server_is_gone_files_are_read_and_freezing_is_refused(server: Server, tmp_path: Path) -> None:
+    files, pins = Snapshots(tmp_path), Snapshots(tmp_path, history=lambda: Database(server.url()))
+    key = files.freeze(built_of_captures(), "x", NOW).id
+    server.stop()
+    try:
+        with pytest.raises(SnapshotError, match=r"^A snapshot cannot be written\. The history postgres at localhost "):
+            pins.freeze(built_of_captures(), "x", NOW)
+        assert_same(pins, files, key)
+        assert [each.id for each in pins.all()] == [key]
+    finally:
+        server.start()

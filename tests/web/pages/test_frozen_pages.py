@@ -11,17 +11,19 @@ from streamlit.testing.v1 import AppTest
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.rules.catalogue import RULE_SET
+from dashboard.store import Snapshots
 from tests import builders
 from tests.builders import NOW
 from tests.frozen import AT
 from tests.page_runner import EVERY_PAGE, address, html, opened, rerun, show_with_snapshots, visit
+from tests.store.folders import MakeStore, in_history
 
 REPLICA = "http://chat-70b-16:8000"
 REPLICA_QUOTED = "http%3A%2F%2Fchat-70b-16%3A8000"
 WITH_BANNER = [page for page in EVERY_PAGE if page != "changes"]  # where each side has its own name
 OF_ONE_FLEET = [page for page in WITH_BANNER if page != "snapshots"]
 SHARE = re.compile(
-    "Freeze|Copy link|Link to this page|Export this page|Saves all data|open it</a>|Notes |do not keep raw"
+    "Freeze|Copy link|Link to this page|Export this page|Saves all data|open it</a>|Notes |No raw answers"
     '|class="paste"><pre><code>[^<]*snapshot='
 )
 LINK = re.compile(r'href="([^"#]*)"')
@@ -30,9 +32,9 @@ FOOTER = re.compile(r"<footer.*?</footer>", re.DOTALL)
 
 
 @pytest.fixture
-def frozen(tmp_path: Path) -> str:
+def frozen(tmp_path: Path, make_store: MakeStore) -> str:
     """The id of a snapshot of the story; the live fleet is another one."""
-    show_with_snapshots(builders.fleet([builders.replica("new-1", pool="new")]), tmp_path / "kept")
+    show_with_snapshots(builders.fleet([builders.replica("new-1", pool="new")]), make_store(tmp_path / "kept"))
     return service.snapshots().freeze(builders.story(), "Ops review", NOW + timedelta(days=1)).id
 
 
@@ -82,10 +84,10 @@ def test_nothing_is_polled_and_nothing_can_be_paused(frozen: str, page: str) -> 
 
 @pytest.mark.parametrize("page", OF_ONE_FLEET)
 def test_a_page_of_a_snapshot_is_the_page_of_the_fleet_when_it_was_frozen(
-    demo_fleet: Fleet, tmp_path: Path, page: str
+    demo_fleet: Fleet, tmp_path: Path, page: str, make_store: MakeStore
 ) -> None:
     """The same HTML, except for the snapshot in links; the review splits its entries, for notes."""
-    show_with_snapshots(demo_fleet, tmp_path, at=AT)
+    show_with_snapshots(demo_fleet, make_store(tmp_path), at=AT)
     url = {"screenshot": "1", **({"replica": demo_fleet.replicas[0].id} if page == "replica" else {})}
     app = visit(page, **url)
     live = pieces(body(app))
@@ -120,7 +122,7 @@ def test_a_table_row_opens_within_the_snapshot_and_the_meeting(frozen: str) -> N
 
 def test_links_never_lead_into_the_snapshot_or_the_meeting_of_another_session(frozen: str) -> None:
     """Sessions share the HTML of a page."""
-    service.put(builders.story(), NOW, service.snapshots().folder)
+    service.put(builders.story(), NOW, service.snapshots())
     for page in OF_ONE_FLEET:
         on(page, snapshot=frozen, meeting="1", screenshot="1")
         on(page, snapshot="0000", meeting="1")
@@ -145,6 +147,7 @@ def test_an_unknown_snapshot_is_an_error_on_every_page(page: str, typed: str) ->
     assert "<script>" not in shown
 
 
+@pytest.mark.parametrize("make_store", [Snapshots])
 def test_a_damaged_snapshot_is_an_error(frozen: str) -> None:
     (service.snapshots().folder / f"{frozen}.json.gz").write_bytes(b"nonsense")
     service.put(builders.story(), NOW, service.snapshots().folder)  # as after a restart: nothing is in memory
@@ -152,6 +155,7 @@ def test_a_damaged_snapshot_is_an_error(frozen: str) -> None:
     assert "was changed after freezing" in html(visit(snapshot=frozen))
 
 
+@pytest.mark.parametrize("make_store", [Snapshots])
 def test_the_banner_has_what_an_earlier_rule_set_found(frozen: str) -> None:
     """The page shows findings of today's rules: they may differ from an old report."""
     file = service.snapshots().folder / f"{frozen}.notes.json"
@@ -162,14 +166,32 @@ def test_the_banner_has_what_an_earlier_rule_set_found(frozen: str) -> None:
     assert "evaluated by" not in html(visit("snapshots"))
 
 
-def test_raw_answers_are_not_part_of_a_snapshot(frozen: str) -> None:
-    assert "Snapshots do not keep raw answers" in html(on("replica", snapshot=frozen, tab="Probes"))
+@pytest.mark.parametrize("make_store", [Snapshots])
+def test_a_snapshot_without_raw_answers_says_when_they_are_kept(frozen: str) -> None:
+    shown = html(on("replica", snapshot=frozen, tab="Probes"))
+    assert "No raw answers: only snapshots that were frozen here with a history have them." in shown
+
+
+def test_a_pinned_snapshot_shows_its_raw_answers(tmp_path: Path, demo_fleet: Fleet) -> None:
+    show_with_snapshots(demo_fleet, in_history(tmp_path), at=AT)
+    replica = demo_fleet.replicas[3]
+    url = {"replica": replica.id, "tab": "Probes", "screenshot": "1"}
+    live = raw_shown(visit("replica", **url), "/version")
+    key = service.snapshots().freeze(demo_fleet, "x", AT).id
+
+    assert raw_shown(visit("replica", snapshot=key, **url), "/version") == live
+    assert "version" in live
+
+
+def raw_shown(app: AppTest, path: str) -> str:
+    app.selectbox(key="raw").select(path)
+    return next(each for each in html(rerun(app)).split("\n") if f"Raw answer of {path}" in each)
 
 
 def test_neither_time_nor_a_newer_poll_changes_the_page_of_a_snapshot(frozen: str) -> None:
     app = visit("findings", snapshot=frozen)
     before, live = html(app), service.current()
-    service.put(replace(live, generation=live.generation + 7), NOW + timedelta(days=400), service.snapshots().folder)
+    service.put(replace(live, generation=live.generation + 7), NOW + timedelta(days=400), service.snapshots())
 
     assert html(rerun(app)) == before
     assert address(app, "snapshot") == frozen

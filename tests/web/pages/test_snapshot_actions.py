@@ -15,6 +15,7 @@ from dashboard.config import Options
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import iso
+from dashboard.store import Snapshots
 from dashboard.store.packing import content_of, packed
 from dashboard.store.snapshots import READ_ONLY
 from dashboard.web import audit
@@ -23,8 +24,17 @@ from tests.builders import HOSTILE, NOW
 from tests.captured import SERVER_INFO, capture
 from tests.page_runner import EVERY_PAGE, address, drop, freeze, html, opened, rerun, show_with_snapshots, visit
 from tests.saved_fleets import built_of_captures
+from tests.store.folders import MakeStore
 
 LLAMA = capture("llama").answers[SERVER_INFO]
+
+
+@pytest.fixture
+def live(tmp_path: Path, make_store: MakeStore) -> Fleet:
+    """The story, with snapshots in files and in a history."""
+    fleet = builders.story()
+    show_with_snapshots(fleet, make_store(tmp_path / "kept"))
+    return fleet
 
 
 def press(app: AppTest, key: str) -> AppTest:
@@ -77,6 +87,7 @@ def test_an_empty_name_becomes_the_default(live: Fleet) -> None:
     assert service.snapshots().get(key).metadata.name == "prod-eu 2026-03-02T11:42:05Z"
 
 
+@pytest.mark.parametrize("make_store", [Snapshots])
 def test_unreadable_notes_are_an_error_and_no_new_name_overwrites_them(live: Fleet, tmp_path: Path) -> None:
     key = freeze(live)
     file = tmp_path / "kept" / f"{key}.notes.json"

@@ -13,6 +13,15 @@ from dashboard.fleet import Note
 from tests import builders
 from tests.builders import HOSTILE, NOW
 from tests.page_runner import freeze, html, opened, rerun, show_with_snapshots, visit
+from tests.store.folders import MakeStore
+
+
+@pytest.fixture
+def live(tmp_path: Path, make_store: MakeStore) -> Fleet:
+    """The story, with snapshots in files and in a history."""
+    fleet = builders.story()
+    show_with_snapshots(fleet, make_store(tmp_path / "kept"))
+    return fleet
 
 
 def earlier(days: int) -> Fleet:
@@ -152,10 +161,10 @@ def test_by_default_two_of_one_fleet_are_compared(fleet: Fleet, tmp_path: Path) 
     assert f"changes?{sides}" in html(visit("snapshots"))
 
 
-def test_the_options_of_a_comparison_do_not_change_with_the_clock(live: Fleet, tmp_path: Path) -> None:
+def test_the_options_of_a_comparison_do_not_change_with_the_clock(live: Fleet) -> None:
     key = freeze(live)
     before = visit("snapshots", snapshot=key, screenshot="1").selectbox(key="snapshots_side_to").options
-    show_with_snapshots(replace(live, polled_at=NOW + timedelta(minutes=1), generation=2), tmp_path / "kept")
+    show_with_snapshots(replace(live, polled_at=NOW + timedelta(minutes=1), generation=2), service.snapshots())
 
     assert before[0] == "prod-eu now"
     assert visit("snapshots", snapshot=key, screenshot="1").selectbox(key="snapshots_side_to").options == before
