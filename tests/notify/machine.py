@@ -66,7 +66,8 @@ class Process:
 
     def drain(self) -> None:
         """Let an hour pass in which every receiver accepts."""
-        for _ in range(120):
+        ends_at = self.now + timedelta(hours=1)
+        while self.outbox.pending() and self.now < ends_at:
             self.now += timedelta(seconds=30)
             while self.send():
                 pass

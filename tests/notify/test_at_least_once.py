@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from dashboard.notify.alerts import AlertKey, Event
 from dashboard.rules.findings import Finding
@@ -20,15 +20,18 @@ from tests.notify.machine import BUSY, DIES_AFTER, DIES_BEFORE, OK, REFUSED, Arr
 from tests.notify.polls import CRITICAL, FLEET, WARNING, lost, poll, problem
 
 REPLICAS = ("chat-01", "chat-02", "embed-01")
-PROBLEMS = st.lists(
+SOME = st.lists(
     st.builds(
         problem,
         st.sampled_from(REPLICAS),
         path=st.sampled_from(["cache_config.block_size", "cache_config.cache_dtype"]),
         severity=st.sampled_from([CRITICAL, WARNING]),
     ),
+    min_size=1,
     max_size=3,
 )
+PROBLEMS = st.one_of(SOME, st.just([]))
+ANSWERS = st.sampled_from([OK, OK, REFUSED, BUSY, DIES_BEFORE, DIES_AFTER])
 
 
 class Delivery(RuleBasedStateMachine):
@@ -50,9 +53,16 @@ class Delivery(RuleBasedStateMachine):
         assert self.process.outbox.pending() == {}
         self.folder.cleanup()
 
-    @rule(found=PROBLEMS, gone=st.sets(st.sampled_from(REPLICAS), max_size=1))
-    def polled(self, found: list[Finding], gone: set[str]) -> None:
+    @rule(
+        found=PROBLEMS,
+        gone=st.sets(st.sampled_from(REPLICAS), max_size=1),
+        sent=st.lists(st.tuples(st.integers(0, 40), ANSWERS), min_size=1, max_size=4),
+    )
+    def polled(self, found: list[Finding], gone: set[str], sent: list[tuple[int, Any]]) -> None:
         self.hear(found, gone)
+        for seconds, answer in sent:
+            self.process.now += timedelta(seconds=seconds)
+            self.process.send(answer)
 
     def hear(self, found: list[Finding], gone: set[str] | None = None) -> None:
         self.process.now += timedelta(seconds=15)
@@ -63,15 +73,6 @@ class Delivery(RuleBasedStateMachine):
         lost_pools = {name.partition("-")[0] for name in gone or ()}
         self.firing = now | {key for key in self.firing if key.pool in lost_pools}
 
-    @rule(seconds=st.integers(1, 90))
-    def waited(self, seconds: int) -> None:
-        self.process.now += timedelta(seconds=seconds)
-
-    @rule(answer=st.sampled_from([OK, OK, REFUSED, BUSY, DIES_BEFORE, DIES_AFTER]))
-    def sent(self, answer: Any) -> None:
-        self.process.send(answer)
-
-    @precondition(lambda self: hasattr(self, "process"))
     @rule()
     def restarted(self) -> None:
         self.process.start()
@@ -110,5 +111,5 @@ class Delivery(RuleBasedStateMachine):
             assert alerts[-1].since >= self.fired[key][0]
 
 
-Delivery.TestCase.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+Delivery.TestCase.settings = settings(max_examples=30, stateful_step_count=12, deadline=None)
 TestDelivery = Delivery.TestCase
