@@ -30,7 +30,7 @@ SOME = st.lists(
     min_size=1,
     max_size=3,
 )
-PROBLEMS = st.one_of(SOME, st.just([]))
+PROBLEMS: st.SearchStrategy[list[Finding]] = st.one_of(SOME, st.just([]))
 ANSWERS = st.sampled_from([OK, OK, REFUSED, BUSY, DIES_BEFORE, DIES_AFTER])
 
 

@@ -20,6 +20,7 @@ from dashboard.fleet import (
     ReplicaState,
     Reply,
     Role,
+    Scraped,
     Setting,
     Snapshot,
     Source,
@@ -250,3 +251,39 @@ def test_a_replica_is_renewed_only_where_nothing_but_times_differs(probes: list[
     later = Snapshot(Target(before.id), AT, {each.path: each for each in probes})
 
     assert renew(before, later, AT) == (facts_of(later, AT).replica if is_renewed else None)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"labels": {"zone": "b"}}, {"stale": True}], ids=["another label", "a source that fails"]
+)
+def test_a_replica_with_another_target_is_not_renewed(changed: Mapping[str, Any]) -> None:
+    probes = {METRICS: probe(METRICS, metrics())}
+    before = merged(*probes.values(), labels={"zone": "a"}).replica
+
+    assert renew(before, Snapshot(replace(Target(before.id, {"zone": "a"}), **changed), AT, probes), AT) is None
+
+
+def scraped(reply: Reply | None, times: Mapping[str, float]) -> Snapshot:
+    """A replica that Prometheus scraped, and at which times its targets were scraped last."""
+    target = Target("http://10.0.0.1:8000", {}, scraped=Scraped(b"", AT, falls_back=False, times=times))
+    return Snapshot(target, AT, {METRICS: probe(METRICS, reply)}, is_scraped=True)
+
+
+def test_a_scraped_replica_is_as_fresh_as_its_last_scrape_although_its_lines_are_older() -> None:
+    times: dict[str, float] = {}
+    minute = timedelta(minutes=1)
+    whole = scraped(metrics(), times)
+    before = facts_of(whole, AT - minute).replica
+    assert (before.fresh, before.observed_at) == (True, AT)
+    assert not facts_of(whole, AT + minute).replica.fresh
+
+    times["http://10.0.0.1:8000"] = (AT + 2 * minute).timestamp()
+    assert renew(before, whole, AT + minute) is before
+    late = renew(before, whole, AT + 3 * minute)
+    assert late is not None
+    assert (late.fresh, late.observed_at) == (False, AT + 2 * minute)
+
+
+def test_a_scraped_replica_without_an_answer_was_never_read() -> None:
+    found = facts_of(scraped(None, {"http://10.0.0.1:8000": AT.timestamp()}), AT - timedelta(minutes=1)).replica
+    assert (found.fresh, found.observed_at) == (False, None)
