@@ -124,7 +124,7 @@ def _lane(lane: Lane, scale: _Scale, top: float, height: float) -> str:
             anchor="end",
             css="ink",
         ),
-        label("", LEFT - 12, middle + 13, f"0 – {words} replicas", size=11, anchor="end") if words else "",
+        label("", LEFT - 12, middle + 13, f"{words} replicas", size=11, anchor="end") if words else "",
         *(_band(band, scale, top + height, unit) for band in lane.bands),
         f'<path class="rule" d="M{num(LEFT)} {num(top + height)}H{num(RIGHT)}" stroke="{LINE}"/>',
     ]
