@@ -146,7 +146,7 @@ def as_line(labels: Mapping[str, str]) -> bytes:
         return b""
     name, is_own = (CONFIG_INFO, DIGESTS.__contains__) if is_digests else (CACHE_CONFIG, _is_setting)
     own = (each for each in sorted(labels) if each == "engine" or is_own(each))
-    written = ",".join(f'{each}="{_quoted(labels[each])}"' for each in own)
+    written = ",".join([_written(each, labels[each]) for each in own])
     return f"{name}{{{written}}} 1".encode(errors="replace")
 
 
@@ -155,8 +155,11 @@ def _is_setting(label: str) -> bool:
     return label_type(label) is not None
 
 
-def _quoted(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+@lru_cache(maxsize=1024)
+def _written(label: str, text: str) -> str:
+    """Return a label as a page has it: most have one value in a whole fleet."""
+    quoted = text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    return f'{label}="{quoted}"'
 
 
 def _warning(warnings: Any) -> str:
