@@ -19,6 +19,7 @@ from dashboard.vllm.versions import label_type
 MAX_NODES = 5_000_000  # of JSON, as of a saved fleet; a series of vLLM has about 70 in 1.2 KB
 MAX_SENTENCE = 200  # characters of a sentence of Prometheus that are shown
 MOST_WARNINGS = 2  # that are shown
+SHORT = 200  # characters of a label that is kept as it is written
 # As Prometheus writes an answer: without spaces. None of these is within a string, where quotes are escaped.
 _HEAD = b'{"status":"success","data":{"resultType":"vector","result":[{"metric":'
 _BETWEEN = b']},{"metric":'
@@ -146,7 +147,9 @@ def as_line(labels: Mapping[str, str]) -> bytes:
         return b""
     name, is_own = (CONFIG_INFO, DIGESTS.__contains__) if is_digests else (CACHE_CONFIG, _is_setting)
     own = (each for each in sorted(labels) if each == "engine" or is_own(each))
-    written = ",".join(f'{each}="{_quoted(labels[each])}"' for each in own)
+    written = ",".join(
+        [(_known_label if len(labels[each]) <= SHORT else _write_label)(each, labels[each]) for each in own]
+    )
     return f"{name}{{{written}}} 1".encode(errors="replace")
 
 
@@ -155,8 +158,12 @@ def _is_setting(label: str) -> bool:
     return label_type(label) is not None
 
 
-def _quoted(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+def _write_label(label: str, text: str) -> str:
+    quoted = text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    return f'{label}="{quoted}"'
+
+
+_known_label = lru_cache(maxsize=1024)(_write_label)  # most labels have one value in a whole fleet
 
 
 def _warning(warnings: Any) -> str:
