@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from dashboard.analysis.timeline import MarkKind
+from dashboard.fleet.formatting import count
 from dashboard.render.svg import (
     COHORTS,
     FONTS,
@@ -114,7 +115,7 @@ def draw_times(chart: TimeChart, *, context: str | None = None) -> str:
 def _lane(lane: Lane, scale: _Scale, top: float, height: float) -> str:
     unit = height / lane.highest
     middle = top + height / 2
-    words = "" if lane.is_strip else f"{lane.highest:,}"
+    words = "" if lane.is_strip else count(lane.highest, "replica")
     parts = [
         label(
             lane.label,
@@ -124,7 +125,7 @@ def _lane(lane: Lane, scale: _Scale, top: float, height: float) -> str:
             anchor="end",
             css="ink",
         ),
-        label("", LEFT - 12, middle + 13, f"{words} replicas", size=11, anchor="end") if words else "",
+        label("", LEFT - 12, middle + 13, words, size=11, anchor="end") if words else "",
         *(_band(band, scale, top + height, unit) for band in lane.bands),
         f'<path class="rule" d="M{num(LEFT)} {num(top + height)}H{num(RIGHT)}" stroke="{LINE}"/>',
     ]
