@@ -111,7 +111,7 @@ def test_the_version_is_defined_once() -> None:
 def test_the_options_in_the_readme_are_valid(readme: str, tmp_path: Path) -> None:
     blocks = [block for block in YAML.findall(readme) if "jobs:" not in block and "kind:" not in block]
 
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     for number, block in enumerate(blocks):
         file = tmp_path / f"{number}.yaml"
         file.write_text(block)

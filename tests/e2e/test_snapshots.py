@@ -14,7 +14,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.config import load_options
 from dashboard.store import Snapshots
+from dashboard.store.opening import configured_snapshots
 from tests.browser import settle, tab, visit
 from tests.captured import SERVER_INFO, capture
 from tests.frozen import AT
@@ -38,10 +40,9 @@ class Served(NamedTuple):
 def served(demo_fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder: Path = tmp_path_factory.mktemp("served")
     (folder / "fleet.yaml").write_text(UNREACHABLE)
-    store = Snapshots(folder / "kept")
-    key = store.freeze(demo_fleet, "Ops review", AT).id
+    key = Snapshots(folder / "kept").freeze(demo_fleet, "Ops review", AT).id
     with dashboard_on(folder / "fleet.yaml") as url:
-        yield Served(url, key, store)
+        yield Served(url, key, configured_snapshots(load_options(folder / "fleet.yaml")))
 
 
 @pytest.fixture

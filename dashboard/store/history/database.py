@@ -5,7 +5,7 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from urllib.parse import quote
@@ -157,7 +157,12 @@ class Database:
         """Connect to the file, a private one where it is new. A commit survives the end of the process."""
         file = Path(str(self.file))
         file.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE))
+        # Only a new file is opened here: to close a descriptor ends all locks of this process on its file, those of
+        # SQLite too (https://www.sqlite.org/howtocorrupt.html, 2.2).
+        with suppress(FileExistsError):
+            os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE))
+        if (error := _obstacle(file)) is not None:
+            raise OSError(error, os.strerror(error))
         connection = self._connect(f"file:{quote(str(file))}")
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
@@ -272,6 +277,13 @@ class Database:
                 f"The history {self.place} is that of the fleet “{end_cut(one_line(known), 40)}”, not of "
                 f"“{end_cut(one_line(fleet), 40)}”; choose another history.url, or the former name."
             )
+
+
+def _obstacle(file: Path) -> int | None:
+    """Return the number of the error that would prevent writing a file; None: nothing does."""
+    if file.is_dir():
+        return errno.EISDIR
+    return None if os.access(file, os.R_OK | os.W_OK, effective_ids=True) else errno.EACCES
 
 
 def _first_line(error: object) -> str:

@@ -4,6 +4,8 @@ import os
 import re
 import sqlite3
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -68,6 +70,21 @@ def test_reading_goes_on_next_to_the_writer_and_changes_nothing(history: Recorde
     ):
         connection.exec_driver_sql("DELETE FROM poll")
     assert shown(history.reader.fleet_at(FLEET.polled_at).fleet) == shown(FLEET)
+
+
+def test_a_second_connection_of_the_process_leaves_the_locks_of_the_writer(history: Recorded) -> None:
+    """Else another process that closes the file is the last one, and deletes the log that the writer goes on with."""
+    assert history.database.file is not None
+    log = history.database.file.with_name("history.db-wal")
+    with history.database.maintained():
+        pass
+    before = log.stat().st_ino
+    command = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT 1 FROM poll'); c.close()"
+    subprocess.run([sys.executable, "-c", command, str(history.database.file)], check=True)
+
+    assert log.stat().st_ino == before
+    history.record(later(FLEET, POLL))
+    assert history.rows("poll") == 2
 
 
 def test_the_history_of_another_fleet_is_refused(history: Recorded) -> None:

@@ -30,7 +30,7 @@ OF_ONE_FLEET = [page for page in WITH_BANNER if page != "snapshots"]
 LINK = re.compile(r'href="([^"#]*)"')
 BANNER = re.compile(r'<div class="snapshot-banner">(.*?)</div>')
 FOOTER = re.compile(r"<footer.*?</footer>", re.DOTALL)
-SHARE = re.compile(r"Link to this page|keep raw answers|<div class=\"paste\"><pre><code>[^<]*at=")
+SHARE = re.compile(r"Link to this page|keeps? raw answers|<div class=\"paste\"><pre><code>[^<]*at=")
 MENU = re.compile(r'Open a past time|class="go"|quick-times|class="copy-link"')
 
 
