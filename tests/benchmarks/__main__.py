@@ -11,6 +11,7 @@ from tests.benchmarks import (
     bench_review,
     bench_soak,
     bench_start,
+    bench_week,
 )
 
 
@@ -26,6 +27,7 @@ def main() -> int:
         "prometheus": bench_prometheus.main,
         "start": bench_start.main,
         "soak": bench_soak.run,
+        "week": bench_week.main,
     }
     for title, main_of in mains.items():
         print(f"\n== {title}\n", flush=True)
