@@ -27,7 +27,7 @@ from tests.benchmarks.table import Row, print_table
 from tests.store.history.recorded import Recorded
 
 POLL = timedelta(seconds=60)
-DAYS = 7  # of a week
+DAYS = 7
 POLLS = DAYS * 24 * 60
 ROLLOUTS = (2, 5)  # days at which they begin
 ROLLOUT_POLLS = 120
@@ -77,7 +77,10 @@ class Week:
         """Return a pod that started just before a poll."""
         metrics = self._answers[METRICS]
         metrics = re.sub(
-            rb"^process_start_time_seconds .*", b"process_start_time_seconds %d" % at.timestamp(), metrics, flags=re.MULTILINE
+            rb"^process_start_time_seconds .*",
+            b"process_start_time_seconds %d" % at.timestamp(),
+            metrics,
+            flags=re.MULTILINE,
         )
         metrics = metrics.replace(
             b'num_gpu_blocks="8192"', b'num_gpu_blocks="%d"' % self._chance.randrange(8_000, 8_500)
@@ -118,8 +121,9 @@ def main() -> int:
         rows = {name: history.rows(name) for name in ("poll", "replica_span", "cohort_span", "finding_span", "body")}
     quiet.sort()
     print(f"{POLLS:,} polls of {FEW:,} replicas, {len(ROLLOUTS)} rollouts, {CHURN:.0%} restarts a day")
+    mean = sum(quiet) / len(quiet)
     print(
-        f"a poll: {building / POLLS * 1e3:.1f} ms to assemble, {sum(quiet) / len(quiet) * 1e3:.1f} ms to record without a change"
+        f"assembly {building / POLLS * 1e3:.1f} ms a poll, recording one without a change {mean * 1e3:.1f} ms (means)"
     )
     print(f"first past fleet {first:.2f} s, of another rollout {max(far):.2f} s; rows {rows}\n")
     return print_table(
