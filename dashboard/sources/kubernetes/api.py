@@ -40,6 +40,7 @@ SERVICES = Resource("", "v1", "services")
 CONFIG_MAPS = Resource("", "v1", "configmaps")
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices")
 INFERENCE_POOLS = Resource("inference.networking.k8s.io", "v1", "inferencepools")
+WATCHED = (PODS, ENDPOINT_SLICES, INFERENCE_POOLS)  # of the others single objects are read
 
 
 class ExpiredError(Exception):
@@ -165,5 +166,6 @@ def _object(found: Any) -> Mapping[str, Any]:
 
 
 def _forbidden(resource: Resource, namespace: str, verb: str) -> str:
-    rule = f'{{apiGroups: ["{resource.group}"], resources: [{resource.plural}], verbs: [get, list, watch]}}'
+    verbs = "get, list, watch" if resource in WATCHED else verb
+    rule = f'{{apiGroups: ["{resource.group}"], resources: [{resource.plural}], verbs: [{verbs}]}}'
     return f"may not {verb} {resource.plural} in the namespace {namespace}; add to the rules of its Role: {rule}"

@@ -1,6 +1,7 @@
 """Reads the routers of the options. What fails keeps its last facts, and is a sentence."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -24,6 +25,8 @@ from dashboard.sources.routers.pods import RouterPod, find_pods
 from dashboard.sources.routers.stores import LMCACHE, MOONCAKE
 from dashboard.vllm.redaction import redact
 from dashboard.vllm.spelling import canonical_text
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -59,9 +62,17 @@ class RouterReader:
 
     async def read(self, at: datetime) -> tuple[RouterConfig, ...]:
         """Return what each router reports; `at` is the time (UTC). Expected failures are data; called at each poll."""
-        found = await asyncio.gather(*(self._read(each, at) for each in self._last))
+        found = await asyncio.gather(*(self._read_safely(each, at) for each in self._last))
         self._last = dict(zip(self._last, found, strict=True))
         return tuple(each for several in found for each in several)
+
+    async def _read_safely(self, options: RouterOptions, at: datetime) -> list[RouterConfig]:
+        """Read a router. An internal error is a sentence, too: it must not end the poll of the replicas."""
+        try:
+            return await self._read(options, at)
+        except Exception as error:
+            log.exception("a router was not read")
+            return self._kept(options, f"internal error {type(error).__name__}; its last answers stay")
 
     async def _read(self, options: RouterOptions, at: datetime) -> list[RouterConfig]:
         limits, answering = self._limits, KINDS[options.kind]
@@ -133,8 +144,11 @@ class RouterReader:
         return RouterConfig(name, options.kind, options.pools, tuple(facts), tuple(failures))
 
     def _kept(self, options: RouterOptions, failure: str) -> list[RouterConfig]:
-        """Return the last answers of pods that cannot be found now."""
-        name = "/".join(filter(None, ("kubernetes", options.namespace, options.inference_pool or options.selector)))
+        """Return the last answers of what cannot be read now."""
+        in_kubernetes = "/".join(
+            filter(None, ("kubernetes", options.namespace, options.inference_pool or options.selector))
+        )
+        name = options.url or in_kubernetes
         last = self._last[options] or [RouterConfig(name, options.kind, options.pools)]
         return [replace(each, failures=(visible(f"{name}: {failure}"),)) for each in last]
 

@@ -180,21 +180,21 @@ def test_a_missing_rule_for_config_maps_leaves_what_the_router_answers(cluster: 
     assert found.failures == (
         (
             f"{CONFIG_MAP}: may not get configmaps in the namespace llm-d; add to the rules of its Role: "
-            '{apiGroups: [""], resources: [configmaps], verbs: [get, list, watch]}'
+            '{apiGroups: [""], resources: [configmaps], verbs: [get]}'
         ),
     )
 
 
 @pytest.mark.parametrize(
-    ("path", "verb", "group", "resource"),
+    ("path", "verb", "group", "resource", "verbs"),
     [
-        (f"{POOLS}/llm-pool", "get", "inference.networking.k8s.io", "inferencepools"),
-        (f"{SERVICES}/llm-pool-epp", "get", "", "services"),
-        (PODS, "list", "", "pods"),
+        (f"{POOLS}/llm-pool", "get", "inference.networking.k8s.io", "inferencepools", "get, list, watch"),
+        (f"{SERVICES}/llm-pool-epp", "get", "", "services", "get"),
+        (PODS, "list", "", "pods", "get, list, watch"),
     ],
 )
 def test_a_missing_rule_is_named_with_verb_and_resource(
-    cluster: Cluster, kubeconfig: Path, path: str, verb: str, group: str, resource: str
+    cluster: Cluster, kubeconfig: Path, path: str, verb: str, group: str, resource: str, verbs: str
 ) -> None:
     cluster.server.routes[path] = answers(b"{}", 403)
     found = read(reader(cluster, kubeconfig, **CHOSEN))
@@ -203,7 +203,7 @@ def test_a_missing_rule_is_named_with_verb_and_resource(
     assert found.failures == (
         (
             f"{WHERE}: may not {verb} {resource} in the namespace llm-d; add to the rules of its Role: "
-            f'{{apiGroups: ["{group}"], resources: [{resource}], verbs: [get, list, watch]}}'
+            f'{{apiGroups: ["{group}"], resources: [{resource}], verbs: [{verbs}]}}'
         ),
     )
 

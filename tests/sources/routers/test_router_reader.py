@@ -12,7 +12,7 @@ from dashboard.config import PollOptions
 from dashboard.config.routers import RouterOptions
 from dashboard.fleet import FactName, RouterConfig, RouterFact, RouterKind
 from dashboard.sources.routers import RouterReader
-from dashboard.sources.routers.reader import LONGEST_TEXT, MOST_NAMES
+from dashboard.sources.routers.reader import KINDS, LONGEST_TEXT, MOST_NAMES
 from dashboard.vllm.redaction import MARKER
 from dashboard.vllm.spelling import canonical_text
 from tests.sources.polling.hostile import BAD_ANSWERS, CERTIFICATE, HostileServer, answers, missing, silent
@@ -309,3 +309,16 @@ def test_long_names_and_lists_are_cut(server: HostileServer) -> None:
     assert found[FactName.VERSION] == f'"{build[:LONGEST_TEXT]}"'
     assert found[FactName.SUBSCRIBERS].count(",") == MOST_NAMES - 1
     assert found[FactName.SUBSCRIBED] == str(MOST_NAMES + 1)
+
+
+def test_an_internal_error_of_a_reader_is_a_sentence_and_the_last_facts_stay(
+    llm_d: HostileServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    routers = reader(url=llm_d.address)
+    before = read(routers)
+    monkeypatch.setitem(KINDS[RouterKind.LLM_D].probes, STATE, lambda _answer: 1 // 0)
+    after = read(routers, LATER)
+
+    assert after.facts == before.facts
+    assert after.failures == (f"{llm_d.address}: internal error ZeroDivisionError; its last answers stay",)
+    assert caplog.records[-1].exc_info
