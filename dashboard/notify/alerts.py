@@ -13,6 +13,7 @@ from dashboard.fleet import Replica
 from dashboard.fleet.formatting import count, end_cut, visible
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Finding, OutcomeKind, Severity
+from dashboard.rules.identity.flapping import RECURS, came_again
 from dashboard.rules.registry import Scope
 from dashboard.views.finding_text import paste_lines, replicas_text, rule_title
 
@@ -122,9 +123,15 @@ def is_seen(alert: Alert, fleet: Fleet, replicas: Mapping[str, Replica]) -> bool
     """Return whether a poll proves that an alert without findings ended.
 
     It does not where its rule raised an error, a replica of it was not read lately, or is missing while a source of
-    targets cannot be read.
+    targets cannot be read; and not while RECURS reports that its findings come and go: they are one alert.
     """
     if not any(each.fresh for each in replicas.values()) and (replicas or fleet.discovery_errors):
+        return False
+    path = came_again(alert.rule)
+    if any(
+        each.rule == RECURS and path in each.paths and not {*alert.pools}.isdisjoint(each.pools)
+        for each in fleet.inspection.findings
+    ):
         return False
     failed = any(each.rule == alert.rule and each.kind is OutcomeKind.ERROR for each in fleet.inspection.outcomes)
     lost = (replicas.get(each) for each in alert.replicas)

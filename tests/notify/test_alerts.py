@@ -12,7 +12,7 @@ from dashboard.notify.alerts import MOST_LISTED, MOST_POOLS, Alert, AlertKey, Ev
 from dashboard.rules.findings import Finding, OutcomeKind
 from tests import builders, findings_builder
 from tests.builders import NOW
-from tests.notify.polls import CRITICAL, DOCUMENT, FLEET, POLL, WARNING, alerts, lost, poll, problem
+from tests.notify.polls import CRITICAL, DOCUMENT, FLEET, INFO, POLL, WARNING, alerts, lost, poll, problem
 
 BLOCKS = AlertKey("RT-01", "chat", "critical")
 
@@ -157,6 +157,18 @@ def test_nothing_ends_in_a_poll_that_read_nothing_or_while_a_source_of_targets_f
 def test_nothing_ends_because_its_rule_raised_an_error() -> None:
     raised = (findings_builder.outcome(kind=OutcomeKind.ERROR),)
     assert [*steps(poll(0, problem()), poll(1, outcomes=raised))[-1].firing] == [BLOCKS]
+
+
+def test_a_finding_that_comes_and_goes_is_one_alert_until_it_stays_away() -> None:
+    recurs = problem(rule="ID-15", path="findings.RT-01", severity=INFO)
+    other = problem(rule="ID-15", path="findings.CP-06", severity=INFO)
+    elsewhere = problem("embed-01", rule="ID-15", path="findings.RT-01", severity=INFO)
+
+    assert BLOCKS in steps(poll(0, problem()), poll(1, recurs))[-1].firing
+    assert BLOCKS not in steps(poll(0, problem()), poll(1, other, elsewhere))[-1].firing
+    back = steps(poll(0, problem()), poll(1, recurs), poll(2, problem(), recurs), poll(3, recurs), poll(4))
+    assert [len(each.new) for each in back] == [1, 1, 0, 0, 0]
+    assert BLOCKS in {each.key for each in back[-1].ended}
 
 
 def test_a_clock_that_jumps_back_never_ends_an_alert_before_its_begin() -> None:

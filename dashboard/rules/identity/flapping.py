@@ -18,6 +18,11 @@ STARTS = "replicas.restarts"
 REPEATED = '"repeated"'  # in place of a number: ids depend on values
 
 
+def came_again(rule_id: str) -> str:
+    """Return the path in the evidence of RECURS on findings of a rule."""
+    return f"findings.{rule_id}"
+
+
 def _unwatched(pool: PoolSubject) -> Iterator[NotEvaluated]:
     if pool.recent.since is None:
         yield NotEvaluated((), ONE_POLL)
@@ -184,6 +189,6 @@ def finding_recurs(pool: PoolSubject, *, times: int = 3, minutes: int = 60) -> I
             yield Draft(
                 replicas,
                 write(value(each.rule), f" came {count(len(each.came), 'time')} within {minutes:,} minutes."),
-                (Evidence(f"findings.{each.rule}", REPEATED, State.REPORTED, replicas),),
+                (Evidence(came_again(each.rule), REPEATED, State.REPORTED, replicas),),
                 Remedy("Compare the times before and after on Changes, and end what changes back and forth."),
             )
