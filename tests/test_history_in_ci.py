@@ -117,7 +117,7 @@ def test_a_period_without_new_findings_passes(source: list[str]) -> None:
         (["check", "--snapshot", TEN, "--since", "7d"], "exit 2: The history has no poll at 2026-02-23T09:42:05Z or b"),
         (
             ["check", "--snapshot", ELEVEN, "--since", ELEVEN],
-            "exit 2: The history has no poll since 2026-03-02T11:00Z.",
+            "exit 2: The history has no poll since 2026-03-02T11:00:00Z.",
         ),
         (
             ["report", "--snapshot", TEN, "--since", "7d"],

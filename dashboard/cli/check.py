@@ -17,9 +17,8 @@ from dashboard.cli.targets import ConfigOption, Polled, PrometheusOption, Target
 from dashboard.cli.terminal import WRONG_USAGE, fail, is_terminal, put, say, width, wrong
 from dashboard.config import DEFAULT_FILE, FILE_VARIABLE, Options, policy_of
 from dashboard.fleet import Baseline
-from dashboard.fleet.formatting import count
+from dashboard.fleet.formatting import count, iso
 from dashboard.fleet.sightings import Sighting
-from dashboard.fleet.times import write_time
 from dashboard.render.export import CHECK_WRITERS, Checked, CheckFormat
 from dashboard.render.verdict import verdict_of
 from dashboard.rules.baseline import shown_part
@@ -106,7 +105,7 @@ def _only_new(fleet: Fleet, since: str, history: CommandHistory) -> tuple[Fleet,
     if newest.fleet.name != fleet.name:
         fail(f"exit {WRONG_USAGE}: The history is that of {newest.fleet.name}, not of {fleet.name}.", WRONG_USAGE)
     if newest.fleet.polled_at is None or newest.fleet.polled_at < start:
-        fail(f"exit {WRONG_USAGE}: The history has no poll since {write_time(start)}.", WRONG_USAGE)
+        fail(f"exit {WRONG_USAGE}: The history has no poll since {iso(start)}.", WRONG_USAGE)
     for past in (before.fleet.past, newest.fleet.past):
         if past and past.gap:
             say(gap_text(past.gap))
@@ -116,7 +115,7 @@ def _only_new(fleet: Fleet, since: str, history: CommandHistory) -> tuple[Fleet,
     part = replace(fleet, inspection=replace(fleet.inspection, findings=tuple(new)))
     known = count(len(found) - len(new), "finding")
     rules = "" if is_same_rules else f" or found by rule set {RULE_SET} only"
-    return part, f"{known} left out: there before {write_time(start)}{rules}." if len(new) < len(found) else ""
+    return part, f"{known} left out: there before {iso(start)}{rules}." if len(new) < len(found) else ""
 
 
 def _is_new(sighting: Sighting | None, start: datetime, *, otherwise: bool) -> bool:

@@ -56,17 +56,20 @@ def alertmanager_body(alerts: Iterable[Alert], now: datetime, interval: timedelt
 
 def annotations_of(alert: Alert, url: str) -> dict[str, str]:
     """Return what is known of an alert beside its labels, each not empty."""
+    is_linked = bool(url and alert.finding)  # a test has no finding
     found = {
         **alert.annotations,
         "since": iso(alert.since),
-        "runbook_url": f"{url}/{pages.FINDINGS}?{urlencode({pages.RULE: alert.rule})}" if url else "",
+        "runbook_url": f"{url}/{pages.FINDINGS}?{urlencode({pages.RULE: alert.rule})}" if is_linked else "",
         "dashboard_url": finding_url(alert, url) if url else "",
     }
     return {name: text for name, text in found.items() if text}
 
 
 def finding_url(alert: Alert, url: str) -> str:
-    """Return the permalink of an alert's first finding, at the poll that its text is of."""
+    """Return the permalink of an alert's first finding, at the poll that its text is of; of a test the page Status."""
+    if not alert.finding:
+        return f"{url}/{pages.STATUS}"
     return f"{url}/{pages.FINDINGS}?{urlencode({pages.FINDING: alert.finding, AT: iso(alert.at)})}"
 
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from dashboard.analysis.changes.events import Event, EventKind
-from dashboard.fleet.formatting import count, exact, first_of, one_line
+from dashboard.fleet.formatting import count, exact, first_of, iso, one_line
 from dashboard.fleet.pieces import Piece, Style, Text, joined, page, plain, section, to_plain
 from dashboard.fleet.times import write_time
 from dashboard.views.blocks import Block, Cell, Column, Figure, Paragraph, Section, Table, Tone, list_cell
@@ -51,7 +51,7 @@ def what_happened(events: Sequence[Event], since: datetime, until: datetime) -> 
 
 
 def _listed(events: Sequence[Event], since: datetime, until: datetime) -> Section:
-    ends = f"between {_minute(since)} and {_minute(until)} UTC"
+    ends = f"between {iso(since)} and {iso(until)}"
     if not events:
         blocks: tuple[Block, ...] = (Paragraph(plain(f"No change was recorded {ends}; the polls had no gap.")),)
         return Section(RANGE, "In between", blocks)

@@ -8,7 +8,6 @@ from dashboard.analysis.changes import changes_between
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import iso
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, page, plain, section
-from dashboard.fleet.times import write_time
 from dashboard.rules.findings import Finding
 from dashboard.store.reviews import NoLastReview
 from dashboard.views.blocks import (
@@ -48,10 +47,10 @@ def new_parts(
     view = changes_report(changes, context_of(before), context_of(fleet))
     since = f"Data of the last review: {iso(before.polled_at)}. " if before.polled_at else ""
     if before.past and before.polled_at:
-        since = f"Compared with {write_time(before.past.at)}, last poll {iso(before.polled_at)}. "
+        since = f"Compared with {iso(before.past.at)}, last poll {iso(before.polled_at)}. "
     head = Paragraph((Piece(since, Style.MUTED), Piece(f"{view.headline}.", Style.STRONG), Piece(f" {view.lead}")))
     own = [] if changes.is_empty else [_since(each) for each in view.parts if not each.is_appendix]
-    title = f"New since {write_time(before.past.at)}" if before.past else TITLE
+    title = f"New since {iso(before.past.at)}" if before.past else TITLE
     part = Section(NEW, title, (head, *notes), (*_settled(fleet, before, before_notes), *nested(own, NEW)))
     everything = page(CHANGES, **{FROM: side_of(before), TO: side_of(fleet)})
     cut = nested((each for each in view.parts if each.anchor in CUT), NEW)

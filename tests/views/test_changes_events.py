@@ -98,7 +98,7 @@ def test_the_head_counts_changes_and_gaps_apart() -> None:
 def test_without_an_event_nothing_was_recorded() -> None:
     (paragraph,) = what_happened([], BEFORE, NOW).section.blocks
 
-    assert "No change was recorded between 2026-03-02 11:37 and 2026-03-02 11:42 UTC" in str(paragraph)
+    assert "No change was recorded between 2026-03-02T11:37:13Z and 2026-03-02T11:42:13Z" in str(paragraph)
 
 
 def test_foreign_names_stay_one_line() -> None:
