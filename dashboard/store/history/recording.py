@@ -82,11 +82,12 @@ class Recorder:
         return fleet
 
     def last_fleet(self, now: datetime) -> Fleet | None:
-        """Return the fleet of the last poll in the history; None where there is none, or it cannot be read."""
+        """Return this fleet at the last poll in the history; None where there is none, or it cannot be read."""
         try:
-            return HistoryReader(configured_database(self._options)).fleet_at(now).fleet
+            fleet = HistoryReader(configured_database(self._options)).fleet_at(now).fleet
         except DashboardError:
             return None
+        return fleet if fleet.name == self._options.name else None
 
     def _followed(self, writer: HistoryWriter, name: str, now: datetime) -> Fleet | None:
         """Return the last poll of another writer, None where this is the writer; raise HistoryError where it is old."""

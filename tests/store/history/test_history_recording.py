@@ -159,3 +159,15 @@ def test_a_dashboard_that_is_started_again_goes_on_watching() -> None:
 @pytest.mark.usefixtures("working_folder")
 def test_a_history_without_a_poll_has_no_last_fleet() -> None:
     assert Recorder(options()).last_fleet(FLEET.polled_at or AT) is None
+
+
+@pytest.mark.usefixtures("working_folder")
+def test_the_history_of_another_fleet_has_no_last_fleet() -> None:
+    recorder = Recorder(options())
+    record(recorder)
+    recorder.close()
+
+    assert FLEET.polled_at is not None
+    named = Options.model_validate({"name": FLEET.name, "history": {}})
+    assert Recorder(named).last_fleet(FLEET.polled_at) is not None
+    assert Recorder(options()).last_fleet(FLEET.polled_at) is None
