@@ -86,11 +86,11 @@ def choose(fleet: Fleet, known: FindingList) -> FindingFilter:
             help=TERMS["severity"],
         )
         family = _select("Family", pages.FAMILY, [EVERY_FAMILY, *Family], 160)
-        pool = _select("Pool", pages.POOL, [EVERY_POOL, *(pool.name for pool in fleet.pools)], 230)
-        rule = _select("Rule", pages.RULE, [EVERY_RULE, *known.rules], 260, rule_title)
+        pool = _select("Pool", pages.POOL, [EVERY_POOL, *(pool.name for pool in fleet.pools)], 190)
+        rule = _select("Rule", pages.RULE, [EVERY_RULE, *known.rules], 220, rule_title)
         new = choose_new(fleet)
         search = st.text_input(
-            "Search", **links.bind(pages.SEARCH), placeholder="replica, setting or words", width=230, live=True
+            "Search", **links.bind(pages.SEARCH), placeholder="replica, setting or words", width=200, live=True
         )
         sorts = sorts_of(fleet)
         st.selectbox("Sort", sorts, **links.bind(pages.SORT, sorts), format_func=SORT_TEXTS.__getitem__, width=150)
