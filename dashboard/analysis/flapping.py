@@ -14,6 +14,7 @@ from dashboard.rules.policy import Policy, RuleChange
 from dashboard.vllm.versions import build
 
 VERSIONS = 2  # of a pool in a rollout
+ONE_CHANGE = 2  # documents in a row: nothing returned
 # A start counts as a restart if it is later than the last poll that saw the former one, up to this: clocks differ.
 CLOCK_DIFFERENCE = timedelta(minutes=1)
 Step = tuple[datetime, str]  # the poll at which a replica had another document first, and its id
@@ -62,7 +63,9 @@ class Watch:
         self._starts = {
             key: kept for key, its in self._starts.items() if key in known and (kept := _after(its, starts))
         }
-        self._steps = {key: _steps_after(its, steps) for key, its in self._steps.items() if key in known}
+        self._steps = {  # nearly all replicas have one
+            key: its if len(its) == 1 else _steps_after(its, steps) for key, its in self._steps.items() if key in known
+        }
         self._documents |= fleet.documents
         used = {document for its in self._steps.values() for _, document in its}
         self._documents = {key: each for key, each in self._documents.items() if key in used}
@@ -111,9 +114,9 @@ class Watch:
 
     def _alternations(self, steps: Sequence[Step]) -> tuple[Alternation, ...]:
         """Return the settings that returned to an earlier value in a row of documents."""
-        documents = [self._documents[key].settings for _, key in steps if key in self._documents]
-        if len(documents) <= VERSIONS:  # one change
+        if len(steps) <= ONE_CHANGE:
             return ()
+        documents = [self._documents[key].settings for _, key in steps]
         first, *others = documents
         changed = {
             path

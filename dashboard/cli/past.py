@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 from urllib.parse import urlencode
 
 import typer
@@ -23,11 +23,9 @@ from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import Key
 from dashboard.sources.http.failures import Asked
 from dashboard.store.history.past import PastFleets
+from dashboard.store.opening import configured_history
 from dashboard.store.packing import opened_clean
 from dashboard.views.context import gap_text
-
-if TYPE_CHECKING:
-    from dashboard.store.history.reader import HistoryReader
 
 SECONDS = 60.0  # the longest wait for an answer: a full fleet of 1,000 replicas takes some
 MOST_HEADERS = 100
@@ -50,14 +48,6 @@ class Recorded(NamedTuple):
     rule_set: int | None
 
 
-def _open_history(options: Options, url: str | None) -> "HistoryReader":
-    from dashboard.store.history.database import Database
-    from dashboard.store.history.reader import HistoryReader
-    from dashboard.store.history.recording import configured_database
-
-    return HistoryReader(Database(url) if url else configured_database(options))
-
-
 class CommandHistory:
     """The history of `--history`, else of the options. Every error is a HistoryError."""
 
@@ -65,7 +55,7 @@ class CommandHistory:
         """Open nothing yet."""
         self._is_api = url is not None and url.startswith(OF_A_DASHBOARD)
         self._url = (url or "").rstrip("/")
-        self._past = PastFleets(partial(_open_history, options, url), most=1)
+        self._past = PastFleets(partial(configured_history, options, url), most=1)
 
     def at(self, time: datetime | None) -> Recorded:
         """Return the fleet as it was last polled at a time, None for the newest poll."""

@@ -21,7 +21,7 @@ from dashboard.store.history.clock import JumpGuard
 from dashboard.store.history.file_import import FileImport
 from dashboard.store.history.past import PastFleets
 from dashboard.store.history.status import HistoryStatus
-from dashboard.store.opening import configured_snapshots
+from dashboard.store.opening import configured_history, configured_snapshots
 
 if TYPE_CHECKING:  # it imports SQLAlchemy, 0.2 s that few commands need
     from dashboard.store.history.reader import HistoryReader, Moment
@@ -64,7 +64,7 @@ def start(options: Options) -> None:
         log.warning("no history is recorded: %s", READ_ONLY_HISTORY)
     _current.collector, _current.clock = Collector(options, recorder=recorder), utc_now
     _current.snapshots = configured_snapshots(options, read_only=options.read_only)
-    _current.past = PastFleets(partial(_open_history, options), MAX_OPEN) if options.has_history else None
+    _current.past = PastFleets(partial(configured_history, options), MAX_OPEN) if options.has_history else None
     try:
         _current.snapshots.tidy()
     except SnapshotError as error:
@@ -125,13 +125,6 @@ def _opened(store: Snapshots, snapshot: str) -> Fleet:
         fleet = store.fleet(snapshot)
     give_back()
     return fleet
-
-
-def _open_history(options: Options) -> "HistoryReader":
-    from dashboard.store.history.reader import HistoryReader  # noqa: PLC0415  as above
-    from dashboard.store.history.recording import configured_database  # noqa: PLC0415
-
-    return HistoryReader(configured_database(options))
 
 
 def history() -> "HistoryReader | None":

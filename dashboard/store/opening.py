@@ -1,4 +1,4 @@
-"""The snapshots that the options name: in the history, or in files where that is disabled."""
+"""The snapshots and the history that the options name. Without a history snapshots are in files."""
 
 from functools import partial
 from typing import TYPE_CHECKING
@@ -8,12 +8,21 @@ from dashboard.store.snapshots import Snapshots
 
 if TYPE_CHECKING:  # it imports SQLAlchemy, 0.2 s that few commands need
     from dashboard.store.history.database import Database
+    from dashboard.store.history.reader import HistoryReader
 
 
 def configured_snapshots(options: Options, *, read_only: bool = False) -> Snapshots:
     """Return the snapshots of the options; open nothing."""
     history = partial(_database, options) if options.has_history else None
     return Snapshots(options.snapshots_folder, read_only=read_only, history=history)
+
+
+def configured_history(options: Options, url: str | None = None) -> "HistoryReader":
+    """Return the history at a URL, else that of the options; raise HistoryError where they name none."""
+    from dashboard.store.history.database import Database  # noqa: PLC0415  as above
+    from dashboard.store.history.reader import HistoryReader  # noqa: PLC0415
+
+    return HistoryReader(Database(url) if url else _database(options))
 
 
 def _database(options: Options) -> "Database":

@@ -53,6 +53,7 @@ def release(version: str) -> str | None:
     return ".".join(map(str, numbers)) if numbers else None
 
 
+@lru_cache(maxsize=1024)  # a fleet has few, and asks for each replica
 def build(version: str) -> Version | None:
     """Return a version with the order of PEP 440; None if the text is none."""
     if not _RELEASE.match(version) or len(version) > _LONGEST:

@@ -345,6 +345,8 @@ def _finding_columns(same: Sequence[Finding]) -> dict[str, Any]:
 
 def _is_same(now: Replica, then: Replica) -> bool:
     """Return whether a replica's state lasts."""
+    if now is then:
+        return True
     same_times = now.fresh or now.observed_at == then.observed_at
     same_probes = len(now.probes) == len(then.probes) and all(map(_is_same_answer, now.probes, then.probes))
     return same_times and same_probes and has_same_content((now,), (then,))
