@@ -14,12 +14,13 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from dashboard.fleet import Gap
+from dashboard.vllm.versions import build
 
 COLUMNS = 240  # of a period: four pixels each on a wide page
 MOST_MARKS = 60  # of one kind in a period; with more, those of one column are one
 MARK_COLUMNS = 48
 _time = itemgetter(0)  # of a step, and of a change
-JOINED = timedelta(hours=6)  # replicas that move to the same settings within this time of each other are one rollout
+JOINED = timedelta(hours=6)  # replicas that move to the same settings within this time of each other are one mark
 LOADING = timedelta(hours=1)  # a replica may be down for so long before it has its new settings
 
 
@@ -39,9 +40,13 @@ class Period(NamedTuple):
 
 
 class MarkKind(StrEnum):
-    """What happened: the first two to replicas, the others to findings."""
+    """What happened: the first three to replicas, the others to findings.
+
+    A rollout replaces a version, as in `rules/rollout.py`; other settings that replicas start with are just settings.
+    """
 
     ROLLOUT = "rollout"
+    SETTINGS = "settings changed"
     RESTART = "restart"
     CRITICAL = "critical"
     WARNING = "warning"
@@ -49,7 +54,10 @@ class MarkKind(StrEnum):
 
 
 class Mark(NamedTuple):
-    """Something that happened `number` times from `at` until `until`, in pools; `text` is about the first of it."""
+    """Something that happened `number` times from `at` until `until`, in pools; `text` is about the first of it.
+
+    `before` is the severity of a finding that became worse; empty for a new one.
+    """
 
     kind: MarkKind
     at: datetime
@@ -57,6 +65,7 @@ class Mark(NamedTuple):
     pools: tuple[str, ...]
     text: str
     number: int = 1
+    before: str = ""
 
 
 class Change(NamedTuple):
@@ -154,8 +163,8 @@ def _sum(groups: Sequence[Group]) -> Group:
     )
 
 
-def rollouts(groups: Iterable[Group], is_one_cohort: SameCohort = lambda _one, _other: False) -> list[Mark]:
-    """Return the rollouts of all pools: replicas of a group that had other settings before.
+def moves(groups: Iterable[Group], is_one_cohort: SameCohort = lambda _one, _other: False) -> list[Mark]:
+    """Return the rollouts and the changed settings of all pools: replicas of a group that had other settings before.
 
     Those of one pool between the same versions are one where one begins before the other has ended for long. A cohort
     is named by its most complete document, which may be another one at the next poll: `is_one_cohort` returns
@@ -169,7 +178,7 @@ def rollouts(groups: Iterable[Group], is_one_cohort: SameCohort = lambda _one, _
         last: dict[str, Mark] = {}
         changes = sorted(((step.at, each) for each in members for step in each.steps[1:]), key=_time)
         for mark in sorted(
-            (mark for group in members for mark in _rollouts_to(group, changes, is_one_cohort)),
+            (mark for group in members for mark in _moves_to(group, changes, is_one_cohort)),
             key=lambda mark: mark.at,
         ):
             before = last.get(mark.text)
@@ -188,8 +197,8 @@ def rollouts(groups: Iterable[Group], is_one_cohort: SameCohort = lambda _one, _
     ]
 
 
-def _rollouts_to(group: Group, changes: Sequence[tuple[datetime, Group]], is_one_cohort: SameCohort) -> Iterator[Mark]:
-    """Yield the rollouts to a group. `changes` are those of its pool, in order: a group that loses replicas changes."""
+def _moves_to(group: Group, changes: Sequence[tuple[datetime, Group]], is_one_cohort: SameCohort) -> Iterator[Mark]:
+    """Yield moves to a group. `changes` are those of its pool, in order: a group that loses replicas changes."""
     for run in _runs(group):
         begin, end = run[0].began, run[-1].at
         before = begin - LOADING
@@ -201,7 +210,10 @@ def _rollouts_to(group: Group, changes: Sequence[tuple[datetime, Group]], is_one
         if moved > 0 and not any(
             _ends_where(each, run) and is_one_cohort(each.key, group.key) for each in losses if losses[each] > 0
         ):
-            yield Mark(MarkKind.ROLLOUT, begin, end, (group.pool,), _rollout_text(losses, group, moved), moved)
+            old = _old_version(losses, group, moved)
+            kind = MarkKind.ROLLOUT if old else MarkKind.SETTINGS
+            text = f"rollout {old} → {group.version}" if old else str(kind)
+            yield Mark(kind, begin, end, (group.pool,), text, moved)
 
 
 def _ends_where(group: Group, run: Sequence[Step]) -> bool:
@@ -212,7 +224,7 @@ def _ends_where(group: Group, run: Sequence[Step]) -> bool:
 
 
 def _runs(group: Group) -> Iterator[list[Step]]:
-    """Yield the steps at which a group has more replicas than before, those of one rollout together."""
+    """Yield the steps at which a group has more replicas than before, those within JOINED together."""
     run: list[Step] = []
     for before, step in zip(group.steps, group.steps[1:], strict=False):
         if step.number <= (run[-1].number if run and step.began - run[-1].at <= JOINED else before.number):
@@ -230,15 +242,17 @@ def _most(group: Group, since: datetime, until: datetime) -> int:
     return max([group.number_at(since), *(step.number for step in group.steps if since <= step.at < until)])
 
 
-def _rollout_text(losses: Mapping[Group, int], group: Group, moved: int) -> str:
-    """Write what a rollout changed: settings only, where enough replicas left settings of the same version."""
+def _old_version(losses: Mapping[Group, int], group: Group, moved: int) -> str:
+    """Return the version that a rollout replaced; empty where enough replicas left settings of the same version.
+
+    A version without an order, such as `dev`, is in no rollout: see `rules/rollout.py`.
+    """
     within = sum(max(lost, 0) for each, lost in losses.items() if each.version == group.version)
     before = max(
         (each for each in losses if each.version != group.version), key=lambda each: losses[each], default=group
     )
-    if within < moved and before.version and group.version:
-        return f"rollout {before.version} → {group.version}"
-    return "settings changed"
+    is_rollout = within < moved and build(before.version) is not None and build(group.version) is not None
+    return before.version if is_rollout else ""
 
 
 def bounded(marks: Iterable[Mark], period: Period) -> tuple[Mark, ...]:

@@ -27,7 +27,7 @@ from dashboard.render.svg import (
     widest,
 )
 from dashboard.views.blocks import Tone
-from dashboard.views.time_chart import Band, Cluster, Lane, Run, TimeChart, describe_times, range_text
+from dashboard.views.time_chart import MOVES, Band, Cluster, Lane, Run, TimeChart, describe_times, range_text
 
 LEFT, RIGHT = 196.0, WIDTH - 14.0  # where the times begin and end
 ALONE, SEVERAL, STRIP = 180.0, 46.0, 24.0  # heights of lanes
@@ -200,9 +200,10 @@ def _row(name: str, clusters: list[Cluster], scale: _Scale, places: Mapping[str,
     for each, end in zip(clusters, [*ends, RIGHT], strict=True):
         first = each.marks[0]
         x, width = scale.x(first.at), max(scale.x(each.until) - scale.x(first.at), LEAST_ROLLOUT)
-        if each.kind is MarkKind.ROLLOUT:
+        if each.kind in MOVES:
             parts += _begins(each, scale, places)
-            drawn = rect("rollout", x, middle - 4, width, 8, f'rx="3" fill="{INK}"')
+            css, fill = ("rollout", INK) if each.kind is MarkKind.ROLLOUT else ("moved", MUTE)
+            drawn = rect(css, x, middle - 4, width, 8, f'rx="3" fill="{fill}"')
             more = f" and {each.number - 1:,} more" if each.number > 1 else ""
             whole = f"{f'{first.pools[0]}: ' if len(places) > 1 else ''}{first.text}{more}"
             after = x + width + 6
@@ -224,7 +225,7 @@ def _row(name: str, clusters: list[Cluster], scale: _Scale, places: Mapping[str,
 
 
 def _begins(cluster: Cluster, scale: _Scale, places: Mapping[str, tuple[float, float]]) -> Iterator[str]:
-    """Draw the beginnings of rollouts into the lanes of their pools."""
+    """Draw when replicas began to move into the lanes of their pools."""
     for mark in cluster.marks:
         x = num(scale.x(mark.at))
         for top, bottom in (places[pool] for pool in mark.pools if pool in places):

@@ -15,10 +15,13 @@ from dashboard.fleet.formatting import count
 COHORT_SHADES, FORMER_SHADES = 6, 3  # classes f0 to f5 and g0 to g2 of the style sheets
 ROWS = {  # of marks, below the lanes
     "Rollouts": (MarkKind.ROLLOUT,),
+    "Settings changed": (MarkKind.SETTINGS,),
     "Restarts": (MarkKind.RESTART,),
-    "New findings": (MarkKind.CRITICAL, MarkKind.WARNING),
+    "New or worse": (MarkKind.CRITICAL, MarkKind.WARNING),
     "Fixed": (MarkKind.ENDED,),
 }
+MOVES = frozenset({MarkKind.ROLLOUT, MarkKind.SETTINGS})  # drawn with their length; their number is that of replicas
+FOUND = frozenset({MarkKind.CRITICAL, MarkKind.WARNING, MarkKind.ENDED})  # of findings: a text is about the first
 CLUSTERS = 40  # of a row: marks that are closer to each other than a sign with its number is wide are one
 MOST_LINES = 8  # marks that a tooltip names
 
@@ -72,7 +75,7 @@ class Cluster(NamedTuple):
     @property
     def number(self) -> int:
         """Return how much happened."""
-        return sum(1 if each.kind is MarkKind.ROLLOUT else each.number for each in self.marks)
+        return sum(1 if each.kind in MOVES else each.number for each in self.marks)
 
     @property
     def kind(self) -> MarkKind:
@@ -192,9 +195,15 @@ def mark_line(mark: Mark) -> str:
     """Write a mark: `15 Nov 11:42 UTC, chat-70b: rollout 0.31.0 → 0.32.0 (16/16)`."""
     pools = ", ".join(filter(None, mark.pools))
     happened = {MarkKind.CRITICAL: "new critical: ", MarkKind.WARNING: "new warning: ", MarkKind.ENDED: "fixed: "}
-    word = happened.get(mark.kind, "")
-    more = f" (and {mark.number - 1:,} more)" if word and mark.number > 1 else ""
-    return f"{', '.join(filter(None, (range_text(mark.at, mark.until), pools)))}: {word}{mark.text}{more}"
+    word = "" if mark.before else happened.get(mark.kind, "")
+    return f"{', '.join(filter(None, (range_text(mark.at, mark.until), pools)))}: {word}{details_of(mark)}"
+
+
+def details_of(mark: Mark) -> str:
+    """Write what happened, without time and pools: `worse, warning -> critical: TEXT (and 2 more)`."""
+    worse = f"worse, {mark.before} -> {mark.kind}: " if mark.before else ""
+    more = f" (and {mark.number - 1:,} more)" if mark.kind in FOUND and mark.number > 1 else ""
+    return f"{worse}{mark.text}{more}"
 
 
 def describe_times(chart: TimeChart) -> str:

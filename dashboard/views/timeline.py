@@ -10,7 +10,7 @@ from dashboard.fleet import Pool, ReplicaState
 from dashboard.fleet.formatting import count, end_cut, one_line
 from dashboard.fleet.pieces import Kind, Target
 from dashboard.views.blocks import Block, Cell, Column, Section, Table, Tone, View, number_cell, quiet_paragraph
-from dashboard.views.time_chart import FORMER_SHADES, Lane, Named, TimeChart, lane_of, shades
+from dashboard.views.time_chart import FORMER_SHADES, Lane, Named, TimeChart, details_of, lane_of, shades
 
 ANCHOR, TITLE = "timeline", "Timeline"
 RANGES = {
@@ -210,10 +210,7 @@ def _mark_table(name: str, marks: Sequence[Mark], here: Here) -> Table:
             Cell(_span_text(each), value=f"{each.at:%Y-%m-%dT%H:%M:%SZ}", target=here(each.until)),
             Cell(WORDS.get(each.kind, str(each.kind)), TONES.get(each.kind, Tone.PLAIN)),
             Cell(", ".join(map(one_line, each.pools))),
-            Cell(
-                end_cut(each.text)
-                + (f" (and {each.number - 1:,} more)" if each.kind in TONES and each.number > 1 else "")
-            ),
+            Cell(end_cut(details_of(each))),
         )
         for each in reversed(marks[-MOST_ROWS:])
     )

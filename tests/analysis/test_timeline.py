@@ -18,7 +18,7 @@ from dashboard.analysis.timeline import (
     Step,
     bounded,
     merged,
-    rollouts,
+    moves,
     stepped,
 )
 
@@ -38,7 +38,7 @@ def group(key: str, version: str, *steps: tuple[float, int], pool: str = "chat")
 
 
 def texts(*groups: Group) -> list[tuple[str, datetime, datetime]]:
-    return [(each.text, each.at, each.until) for each in rollouts(groups)]
+    return [(each.text, each.at, each.until) for each in moves(groups)]
 
 
 def test_a_group_has_its_number_until_the_next_change() -> None:
@@ -88,7 +88,7 @@ def test_a_rollout_is_one_mark_from_its_first_to_its_last_replica() -> None:
     new = group("b", NEW, (0, 0), (60, 1), (70, 2), (200, 3), (210, 4))
 
     assert texts(old, new) == [("rollout 0.31.0 → 0.32.0 (4/4)", at(60), at(210))]
-    (mark,) = rollouts([old, new])
+    (mark,) = moves([old, new])
     assert (mark.kind, mark.pools, mark.number) == (MarkKind.ROLLOUT, ("chat",), 4)
 
 
@@ -118,6 +118,15 @@ def test_a_change_of_settings_names_no_version() -> None:
     others = group("c", OLD, (0, 9), (60, 0)), group("d", OLD, (0, 0), (60, 9))
 
     assert {text for text, *_ in texts(*changed, *others)} == {"settings changed (13/13)"}
+    assert [each.kind for each in moves([*changed, *others])] == [MarkKind.SETTINGS]
+
+
+@pytest.mark.parametrize("version", ["", "dev"])
+def test_a_version_without_an_order_is_in_no_rollout(version: str) -> None:
+    """The rules see a rollout between two versions only."""
+    groups = group("a", version, (0, 4), (60, 0)), group("b", NEW, (0, 0), (60, 4))
+
+    assert [(each.kind, each.text) for each in moves(groups)] == [(MarkKind.SETTINGS, "settings changed (4/4)")]
 
 
 def test_rollouts_of_several_pools_and_of_another_day_are_several() -> None:
@@ -125,7 +134,7 @@ def test_rollouts_of_several_pools_and_of_another_day_are_several() -> None:
         group("b", NEW, (0, 0), (60, 2), (600, 0), pool=pool) for pool in ("chat", "embed")
     ]
 
-    assert sorted((each.pools[0], each.text) for each in rollouts(groups)) == [
+    assert sorted((each.pools[0], each.text) for each in moves(groups)) == [
         ("chat", "rollout 0.31.0 → 0.32.0 (2/2)"),
         ("chat", "rollout 0.32.0 → 0.31.0 (2/2)"),
         ("embed", "rollout 0.31.0 → 0.32.0 (2/2)"),
@@ -144,7 +153,7 @@ def test_rollouts_of_several_pools_and_of_another_day_are_several() -> None:
     ],
 )
 def test_no_rollout(groups: list[Group]) -> None:
-    assert rollouts(groups) == []
+    assert moves(groups) == []
 
 
 def test_a_cohort_that_is_named_by_another_document_is_no_rollout() -> None:
@@ -152,8 +161,8 @@ def test_a_cohort_that_is_named_by_another_document_is_no_rollout() -> None:
     named = [group("a", OLD, (0, 4), (60, 0)), group("b", OLD, (0, 0), (60, 3))]
     moved = [group("a", OLD, (0, 4), (60, 2), (70, 0)), group("b", OLD, (0, 0), (60, 2), (70, 4))]
 
-    assert rollouts(named, lambda one, other: (one, other) == ("a", "b")) == []
-    assert len(rollouts(named)) == len(rollouts(moved, lambda *_: True)) == 1
+    assert moves(named, lambda one, other: (one, other) == ("a", "b")) == []
+    assert len(moves(named)) == len(moves(moved, lambda *_: True)) == 1
 
 
 def marks(number: int, kind: MarkKind = MarkKind.RESTART) -> Sequence[Mark]:

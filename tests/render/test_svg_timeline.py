@@ -96,10 +96,16 @@ def test_each_kind_of_mark_has_its_row_shape_and_time() -> None:
     svg = draw_times(chart(4, marks=every))
     shapes = [[part.get("class") for part in each][1] for each in by_class(svg, "mark")]
 
-    assert shapes == ["rollout", "restart", "critical", "good"]  # a critical finding and a warning at one time are one
-    assert {"Rollouts", "Restarts", "New findings", "Fixed", "2", "what rollout"} <= set(words(svg))
+    assert shapes == [
+        "rollout",
+        "moved",
+        "restart",
+        "critical",
+        "good",
+    ]  # a critical finding and a warning at one time are one
+    assert {"Rollouts", "Settings changed", "Restarts", "New or worse", "Fixed", "2", "what rollout"} <= set(words(svg))
     assert {each.get("data-at") for each in by_class(svg, "mark")} == {str(int((at + HOUR).timestamp() * 1000))}
-    assert len(by_class(svg, "begin")) == 1
+    assert len(by_class(svg, "begin")) == 2
 
 
 def test_the_time_that_the_page_shows_is_a_line_inside_of_the_range() -> None:

@@ -139,11 +139,13 @@ def test_a_lane_has_few_areas_and_the_others_as_one() -> None:
 def test_the_tables_have_what_the_drawing_shows() -> None:
     rollout = Mark(MarkKind.ROLLOUT, SINCE + HOUR, SINCE + 3 * HOUR, (CHAT,), "rollout 0.31.0 → 0.32.0 (3/3)", 3)
     warning = Mark(MarkKind.WARNING, SINCE + 4 * HOUR, SINCE + 4 * HOUR, (CHAT,), "Bad.", 3)
+    worse = warning._replace(kind=MarkKind.CRITICAL, number=1, before="warning")
     ended = Mark(MarkKind.ENDED, SINCE + 5 * HOUR, SINCE + 5 * HOUR, (CHAT,), "Worse.")
-    _, marks, numbers = shown(group("a", 3, 2, 0), group("b", 0, 1, 3), marks=[rollout, warning, ended])
+    _, marks, numbers = shown(group("a", 3, 2, 0), group("b", 0, 1, 3), marks=[rollout, warning, worse, ended])
 
     assert rows(marks) == [
         ("2026-11-20 05:00", "fixed", CHAT, "Worse."),
+        ("2026-11-20 04:00", "critical", CHAT, "worse, warning -> critical: Bad."),
         ("2026-11-20 04:00", "warning", CHAT, "Bad. (and 2 more)"),
         ("2026-11-20 01:00 – 03:00", "rollout", CHAT, "rollout 0.31.0 → 0.32.0 (3/3)"),
     ]
@@ -169,12 +171,15 @@ def test_marks_that_a_drawing_cannot_separate_are_one_with_their_number() -> Non
     ]
     worst = Mark(MarkKind.CRITICAL, SINCE + 12 * HOUR / 60, SINCE + 12 * HOUR / 60, ("p",), "C.", 2)
     far = Mark(MarkKind.WARNING, SINCE + 9 * HOUR, SINCE + 9 * HOUR, ("p",), "Far.")
-    first, second = chart_of(shown(group("a", 3), marks=[*near, worst, far])).rows["New findings"]
+    first, second = chart_of(shown(group("a", 3), marks=[*near, worst, far])).rows["New or worse"]
 
     assert (first.kind, first.number, len(first.lines)) == (MarkKind.CRITICAL, 14, MOST_LINES + 1)
     assert first.lines[-1] == "and 5 more"
     assert second == Cluster((far,))
     assert mark_line(worst) == "20 Nov 00:12 UTC, p: new critical: C. (and 1 more)"
+    assert mark_line(worst._replace(before="warning", number=1)) == (
+        "20 Nov 00:12 UTC, p: worse, warning -> critical: C."
+    )
 
 
 def test_a_setting_has_one_shade_a_value_in_all_pools() -> None:

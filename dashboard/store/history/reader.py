@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Table, or_, select
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.events import Event, gap_event
 from dashboard.analysis.documents.load import derive_saved
-from dashboard.analysis.timeline import Period, Timeline, bounded, merged, rollouts
+from dashboard.analysis.timeline import Period, Timeline, bounded, merged, moves
 from dashboard.errors import HistoryError
 from dashboard.fleet import Document, Gap, Replica
 from dashboard.fleet.formatting import iso, setting_text
@@ -166,8 +166,8 @@ class HistoryReader:
             groups = read_cohorts(connection, period, pool)
             restarts = list(read_restarts(connection, period, pool))
             findings = list(read_findings(connection, period, pool))
-            moves = rollouts(groups, lambda one, other: not contradicts(connection, one, other))
-        marks = bounded([*moves, *restarts, *findings], period)
+            moved = moves(groups, lambda one, other: not contradicts(connection, one, other))
+        marks = bounded([*moved, *restarts, *findings], period)
         return Timeline(period, tuple(groups), marks, self.gaps(*period))
 
     def replica_timeline(self, period: Period, address: str) -> Timeline:

@@ -28,6 +28,7 @@ from dashboard.compare.encoding import is_comparable
 from dashboard.fleet import SettingValue, State
 from dashboard.fleet.formatting import count
 from dashboard.fleet.times import EPOCH, MICROSECOND
+from dashboard.rules.findings import Severity
 from dashboard.store.history.bodies import chunks, read_bodies
 from dashboard.store.history.parts import read_parts
 from dashboard.store.history.schema import (
@@ -104,24 +105,30 @@ def read_restarts(
 
 
 def read_findings(connection: Connection, period: Period, pool: str | None) -> Iterator[Mark]:
-    """Yield when critical findings and warnings began and ended, those of a subject in one column together.
+    """Yield when critical findings and warnings began, became worse and ended, those of a subject and column together.
 
     Those that the recording began with, and those of another rule set, have no beginning; suppressed ones no mark.
     """
     c = finding_span.c
     counted = and_(c.severity.in_((MarkKind.CRITICAL, MarkKind.WARNING)), c.suppressed.is_(False))
     began = and_(c.from_at > period.since, c.from_at <= period.until, c.from_at == c.since, c.absent_at.is_not(None))
-    later = finding_span.alias()
+    later, earlier = finding_span.alias(), finding_span.alias()
     goes_on = exists().where(later.c.fingerprint == c.fingerprint, later.c.from_at == c.to_at)
     ended = and_(c.to_at > period.since, c.to_at <= period.until, ~goes_on)
+    then = earlier.c
+    follows = and_(then.fingerprint == c.fingerprint, then.to_at == c.from_at, then.ruleset == c.ruleset)
+    is_worse = or_(then.severity == Severity.INFO, and_(then.severity == MarkKind.WARNING, c.severity != then.severity))
+    worse = and_(c.from_at > period.since, c.from_at <= period.until, follows, is_worse)
     sentence = func.min(c.sentence).label("sentence")
-    for time, happened in ((c.from_at, began), (c.to_at, ended)):
-        query = _by_column(period, [c.subject, c.severity], time, sentence).where(counted, happened)
+    new: ColumnElement[str] = func.coalesce(NOTHING, NOTHING)  # PostgreSQL groups by no bare constant
+    for time, happened, before in ((c.from_at, began, new), (c.from_at, worse, then.severity), (c.to_at, ended, new)):
+        names = [c.subject, c.severity, before.label("before")]
+        query = _by_column(period, names, time, sentence).where(counted, happened)
         for row in _newest(connection, query):
             pools = tuple(row.subject.split(BETWEEN_POOLS))
             if pool is None or pool in pools:
                 kind = MarkKind(row.severity) if time is c.from_at else MarkKind.ENDED
-                yield Mark(kind, _time(row.first), _time(row.last), pools, row.sentence, row.number)
+                yield Mark(kind, _time(row.first), _time(row.last), pools, row.sentence, row.number, row.before)
 
 
 def read_values(

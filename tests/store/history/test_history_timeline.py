@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.timeline import COLUMNS, Group, MarkKind, Period
 from dashboard.fleet import Gap, Setting, Source, State
+from dashboard.rules.findings import Severity, Suppression
 from tests.captured import AT
 from tests.e2e.frozen_fleets import STORY, frozen
 from tests.polled_fleets import at, built, unreachable
@@ -95,12 +96,12 @@ def test_a_timeline_counts_what_each_poll_had(polls: list[Fleet], first: int) ->
 
 
 def test_a_rollout_of_a_week_is_one_mark(week: Recorded, period: Period) -> None:
-    marks = [each for each in week.reader.timeline(period).marks if each.kind is MarkKind.ROLLOUT]
+    marks = [each for each in week.reader.timeline(period).marks if each.kind in {MarkKind.ROLLOUT, MarkKind.SETTINGS}]
     begin = period.until - CHAT_ROLLOUT * HOUR
 
-    assert [(each.pools, each.text) for each in marks] == [
-        ((CHAT,), "rollout 0.31.0 → 0.32.0 (16/16)"),
-        ((QWEN,), "settings changed (6/6)"),
+    assert [(each.kind, each.pools, each.text) for each in marks] == [
+        (MarkKind.ROLLOUT, (CHAT,), "rollout 0.31.0 → 0.32.0 (16/16)"),
+        (MarkKind.SETTINGS, (QWEN,), "settings changed (6/6)"),
     ]
     assert (marks[0].at, marks[1].at) == (begin, period.until - QWEN_ROLLOUT * HOUR)
     assert marks[0].until - begin == timedelta(minutes=135)
@@ -119,6 +120,42 @@ def test_restarts_and_findings_are_marks_of_their_pools(week: Recorded, period: 
     assert began[0].at < ended[-1].at < began[0].at + 3 * HOUR
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "mark"),
+    [
+        (Severity.WARNING, Severity.CRITICAL, (MarkKind.CRITICAL, "warning")),
+        (Severity.INFO, Severity.WARNING, (MarkKind.WARNING, "info")),
+        (Severity.INFO, Severity.CRITICAL, (MarkKind.CRITICAL, "info")),
+        (Severity.CRITICAL, Severity.WARNING, None),
+        (Severity.WARNING, Severity.INFO, None),
+    ],
+)
+def test_a_finding_that_becomes_worse_has_a_mark_with_its_severity_before(
+    tmp_path: Path, before: Severity, now: Severity, mark: tuple[MarkKind, str] | None
+) -> None:
+    history = Recorded(tmp_path)
+    fleet = built(at(1, labels=LLAMA), at(2, "llama_noprefix", labels=LLAMA))
+    first, *_ = fleet.inspection.findings
+    for number, severity in enumerate((before, now, now)):
+        inspection = replace(fleet.inspection, findings=(replace(first, severity=severity),))
+        history.record(replace(fleet, inspection=inspection, polled_at=AT + number * POLL))
+    found = history.reader.timeline(Period(AT - POLL, AT + 3 * POLL)).marks
+
+    assert [(each.kind, each.before) for each in found if each.text] == ([mark] if mark else [])
+    assert [each.at for each in found] == ([AT + POLL] if mark else [])
+
+
+def test_a_suppressed_finding_has_no_mark_where_it_becomes_worse(tmp_path: Path) -> None:
+    history = Recorded(tmp_path)
+    fleet = built(at(1, labels=LLAMA), at(2, "llama_noprefix", labels=LLAMA))
+    first, *_ = fleet.inspection.findings
+    for number, severity in enumerate((Severity.WARNING, Severity.CRITICAL)):
+        suppressed = (replace(first, severity=severity, suppression=Suppression(first.rule, "a", "b", AT.date())),)
+        inspection = replace(fleet.inspection, findings=(), suppressed=suppressed)
+        history.record(replace(fleet, inspection=inspection, polled_at=AT + number * POLL))
+    assert history.reader.timeline(Period(AT - POLL, AT + 3 * POLL)).marks == ()
+
+
 def test_a_finding_that_the_recording_began_with_has_no_beginning(week: Recorded, period: Period) -> None:
     first = week.reader.timeline(Period(period.since - HOUR, period.since + HOUR))
 
@@ -135,7 +172,7 @@ def test_a_cohort_whose_most_complete_replica_is_removed_is_no_rollout(tmp_path:
     found = history.reader.timeline(Period(AT - POLL, AT + 3 * POLL))
 
     assert len(found.groups) == 3
-    assert [(each.at, each.text) for each in found.marks if each.kind is MarkKind.ROLLOUT] == [
+    assert [(each.at, each.text) for each in found.marks if each.kind is MarkKind.SETTINGS] == [
         (AT + 2 * POLL, "settings changed (1/1)")
     ]
 

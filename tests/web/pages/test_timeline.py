@@ -79,7 +79,15 @@ def test_overview_has_a_lane_for_each_pool_and_the_marks_of_all(fleet: Fleet) ->
     (chart,) = charts(app := visit(range="7d"))
 
     assert len(AREA.findall(chart["html"])) > len(fleet.pools)
-    for text in (*(pool.name for pool in fleet.pools), "Rollouts", "Restarts", "New findings", "Fixed", "no data"):
+    for text in (
+        *(pool.name for pool in fleet.pools),
+        "Rollouts",
+        "Settings changed",
+        "Restarts",
+        "New or worse",
+        "Fixed",
+        "no data",
+    ):
         assert f">{text}<" in chart["html"]
     assert chart["at"] == "./?range=7d"
     assert ">settings changed (6/6)<" in html(app)
