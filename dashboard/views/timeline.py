@@ -21,6 +21,7 @@ RANGES = {
     "30d": timedelta(days=30),
     "90d": timedelta(days=90),
 }
+LONGEST_DEFAULT = "24h"
 MOST_LANES = 12  # pools of one chart: those that changed, then those with problems
 MOST_BANDS = 8  # of a lane
 MOST_ROWS = 200  # of a table
@@ -259,6 +260,12 @@ def _band_table(what: str, named: Sequence[tuple[str, Named]], timeline: Timelin
     hidden = len(named) - MOST_ROWS
     note = f"{hidden:,} more are not listed." if hidden > 0 else ""
     return Table(f"timeline-{what.lower()}s", f"{what}s over time", columns, tuple(rows), note)
+
+
+def default_range(first: datetime | None, newest: datetime) -> str:
+    """Return the name of the shortest range until the newest poll that has the first one, at most LONGEST_DEFAULT."""
+    shorter = list(RANGES)[: list(RANGES).index(LONGEST_DEFAULT)] if first else []
+    return next((name for name in shorter if first and newest - RANGES[name] <= first), LONGEST_DEFAULT)
 
 
 def here_at(page: str, range_: str, **choices: str) -> Here:

@@ -20,9 +20,11 @@ from dashboard.views import pages
 from dashboard.views.blocks import Block, Section
 from dashboard.views.time_chart import TimeChart
 from dashboard.views.timeline import (
+    LONGEST_DEFAULT,
     RANGES,
     TITLE,
     Here,
+    default_range,
     here_at,
     pool_blocks,
     replica_blocks,
@@ -31,7 +33,6 @@ from dashboard.views.timeline import (
 from dashboard.web import draw, links, markup
 from dashboard.web.state import shared
 
-DEFAULT = "24h"
 RANGE_WORDS = {"1h": "1 h", "6h": "6 h", "24h": "24 h", "7d": "7 d", "30d": "30 d", "90d": "90 d"}
 HINT = "Click a time or a mark to open the page as it was then. Drag to select a range."
 CHANGES_LINK = "Changes in this range"
@@ -45,7 +46,7 @@ _component = st.components.v2.component(
 
 
 class Window(NamedTuple):
-    """The range that is shown, by its name, with the past time that the page is about, if any."""
+    """The range that is shown, by its name, with the time that the page is about unless it is live."""
 
     name: str
     period: Period
@@ -86,7 +87,7 @@ def draw_setting_of_pool(fleet: Fleet, path: str, pool: Pool) -> None:
     """Draw the values of a setting in a pool, in a dialog: its range is that of the page."""
     if _has_history(fleet):
         place = Place(pages.COMPARE, ((pages.POOL, pool.name), (pages.PATH, path)), pool.name)
-        window = _window(fleet, links.read_choice(pages.RANGE, list(RANGES), default=DEFAULT))
+        window = _window(fleet, links.read_choice(pages.RANGE, list(RANGES), default=_default(fleet)))
         st.html(markup.section(f"{TITLE}, {RANGE_WORDS[window.name]}"))
         _draw(partial(_setting, fleet.generation, path, (pool.name,), place, fleet), window, place, "timeline_dialog")
 
@@ -138,8 +139,14 @@ def _here(place: Place, window: Window) -> Here:
 
 
 def _has_history(fleet: Fleet) -> bool:
-    """Return whether there is a history of what is shown: a snapshot may be that of another fleet."""
-    return fleet.snapshot is None and fleet.polled_at is not None and service.history() is not None
+    """Return whether a history covers what is shown: a snapshot may be of another fleet, or of a gap."""
+    reader = service.history()
+    if reader is None or fleet.polled_at is None or fleet.snapshot is None:
+        return reader is not None and fleet.polled_at is not None
+    try:
+        return fleet.name == service.current().name and reader.poll_at(fleet.polled_at)[1] is None
+    except HistoryError:  # before the first poll, or unreadable
+        return False
 
 
 def _fold(fleet: Fleet, place: Place, read: Read) -> tuple[Block, ...]:
@@ -150,7 +157,7 @@ def _fold(fleet: Fleet, place: Place, read: Read) -> tuple[Block, ...]:
     with st.expander(TITLE, expanded=is_open, key=f"timeline_{place.page}", on_change="rerun") as aside:
         if not aside.open:
             return ()
-        bound = links.bind(pages.RANGE, list(RANGES), default=DEFAULT)
+        bound = links.bind(pages.RANGE, list(RANGES), default=_default(fleet))
         name = st.segmented_control(
             "Range",
             list(RANGES),
@@ -163,14 +170,31 @@ def _fold(fleet: Fleet, place: Place, read: Read) -> tuple[Block, ...]:
 
 
 def _window(fleet: Fleet, name: str) -> Window:
-    """Return the range until the last poll; of an earlier time the range around it."""
-    width, newest = RANGES[name], fleet.polled_at or service.now()
-    if fleet.past is None:
-        return Window(name, Period(newest - width, newest), None)
-    shown = fleet.past.at
-    newest = max(service.current().polled_at or shown, shown)
-    until = newest if shown >= newest - width else shown + width / 2
+    """Return the range until the last poll; of a past time or a snapshot the range around it."""
+    width, newest, shown = RANGES[name], _newest(fleet), _shown(fleet)
+    until = newest if shown is None or shown >= newest - width else shown + width / 2
     return Window(name, Period(until - width, until), shown)
+
+
+def _default(fleet: Fleet) -> str:
+    reader = service.history()
+    try:
+        return default_range(reader.first_poll() if reader else None, _newest(fleet))
+    except HistoryError:  # reading the timeline says why
+        return LONGEST_DEFAULT
+
+
+def _newest(fleet: Fleet) -> datetime:
+    """Return the last poll, also where an earlier time is shown."""
+    shown = _shown(fleet)
+    return max(service.current().polled_at or shown, shown) if shown else fleet.polled_at or service.now()
+
+
+def _shown(fleet: Fleet) -> datetime | None:
+    """Return the time of the past, or of the snapshot, that is shown; None for the live fleet."""
+    if fleet.past is not None:
+        return fleet.past.at
+    return fleet.polled_at if fleet.snapshot is not None else None
 
 
 def _draw(read: Read, window: Window, place: Place, key: str) -> tuple[Block, ...]:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.timeline import Group, Mark, MarkKind, Period, Step, Timeline
 from dashboard.fleet import Gap
@@ -17,6 +19,7 @@ from dashboard.views.timeline import (
     MOST_BANDS,
     MOST_LANES,
     NOTHING_RECORDED,
+    default_range,
     here_at,
     pool_blocks,
     replica_blocks,
@@ -209,6 +212,18 @@ def test_a_replica_has_strips_of_settings_state_and_version() -> None:
     ]
     assert all(each.is_strip for each in lanes)
     assert lanes[1].moments[1].lines == ("down",)
+
+
+@pytest.mark.parametrize(
+    ("age", "name"),
+    [(0.01, "1h"), (1, "1h"), (1.01, "6h"), (6, "6h"), (7, "24h"), (24, "24h"), (25, "24h"), (9000, "24h")],
+)
+def test_the_default_is_the_shortest_range_with_the_first_poll_at_most_a_day(age: float, name: str) -> None:
+    assert default_range(SINCE - age * HOUR, SINCE) == name
+
+
+def test_the_default_is_a_day_without_any_poll() -> None:
+    assert default_range(None, SINCE) == "24h"
 
 
 def test_a_description_names_the_range_and_the_end() -> None:

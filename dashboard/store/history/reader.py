@@ -84,6 +84,11 @@ class HistoryReader:
         )
         return Moment(fleet, gap)
 
+    def first_poll(self) -> datetime | None:
+        """Return the time of the first poll; None before it."""
+        with self._database.read() as connection, connection.begin():
+            return _first_poll(connection)
+
     def poll_at(self, time: datetime) -> tuple[datetime, Gap | None]:
         """Return the last poll at a time or before, and the gap that the time is in; raise HistoryError for none."""
         with self._database.read() as connection, connection.begin():
@@ -94,7 +99,7 @@ class HistoryReader:
         query = select(watch).where(watch.c.from_at <= time).order_by(watch.c.from_at.desc()).limit(1)
         found = connection.execute(query).one_or_none()
         if found is None:
-            first = connection.scalar(select(watch.c.from_at).order_by(watch.c.from_at).limit(1))
+            first = _first_poll(connection)
             begins = f"the first one is of {iso(first)}" if first else "none was recorded yet"
             raise HistoryError(f"The history has no poll at {iso(time)} or before; {begins}.")
         if time < found.to_at:
@@ -187,6 +192,11 @@ class HistoryReader:
         named = [each._replace(key=texts.get(each.key, NOT_READ), version="") for each in groups]
         alike = merged(named, lambda each: (each.pool, each.key))
         return Timeline(period, tuple(alike.values()), gaps=self.gaps(*period))
+
+
+def _first_poll(connection: Connection) -> datetime | None:
+    first: datetime | None = connection.scalar(select(watch.c.from_at).order_by(watch.c.from_at).limit(1))
+    return first
 
 
 def _sightings_at(connection: Connection, at: datetime, replicas: Iterable[tuple[Replica, Any]]) -> Sightings:

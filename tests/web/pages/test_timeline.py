@@ -3,6 +3,7 @@
 import json
 import re
 import zipfile
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from dashboard.web.share import OFFERED
 from tests.e2e.frozen_fleets import STORY, frozen
 from tests.page_runner import address, html, open_page, opened, rerun, visit
 from tests.store.history.recorded import Recorded
-from tests.store.history.week import CHAT, CHAT_ROLLOUT, DECODE, HOUR, MOST_SEQUENCES, record_week
+from tests.store.history.week import BEGIN, CHAT, CHAT_ROLLOUT, DECODE, GAP, HOUR, MOST_SEQUENCES, record_week
 
 AREA = re.compile(r'<path class="(?:f\d|g\d|up)" d="[^"]')
 
@@ -69,10 +70,38 @@ def test_without_a_history_there_is_no_timeline(page: str, fleet: Fleet) -> None
     assert charts(app) == []
 
 
-def test_a_snapshot_has_no_timeline(fleet: Fleet) -> None:
-    snapshot = service.snapshots().freeze(fleet, "Review", service.now()).id
+def moved(fleet: Fleet, hours: float, name: str = "") -> Fleet:
+    """The same fleet of another time, also under another name."""
+    assert fleet.polled_at is not None
+    return replace(fleet, polled_at=fleet.polled_at - hours * HOUR, name=name or fleet.name)
 
-    assert charts(visit(snapshot=snapshot, range="7d")) == []
+
+def test_a_snapshot_has_the_timeline_around_its_moment(fleet: Fleet) -> None:
+    """The links of the timeline leave the snapshot."""
+    snapshot = service.snapshots().freeze(moved(fleet, CHAT_ROLLOUT - 1), "Review", service.now()).id
+    (chart,) = charts(app := visit(snapshot=snapshot, range="6h"))
+
+    assert 'class="shown"' in chart["html"]
+    assert "rollout 0.31.0 → 0.32.0" in chart["html"]
+    assert "Restarts" not in chart["html"]
+    assert chart["at"] == "./?range=6h"
+    assert re.search(r'href="\./\?range=6h&amp;at=2026-11-15T13', html(app))
+
+
+@pytest.mark.parametrize(
+    ("hours", "name"),
+    [
+        pytest.param(BEGIN + 1, "", id="before the first poll"),
+        pytest.param(GAP - 1, "", id="in a gap"),
+        pytest.param(1, "other", id="of another fleet"),
+    ],
+)
+def test_a_snapshot_that_the_history_does_not_cover_has_no_timeline(fleet: Fleet, hours: float, name: str) -> None:
+    snapshot = service.snapshots().freeze(moved(fleet, hours, name), "Review", service.now()).id
+    app = visit(snapshot=snapshot, range="7d")
+
+    assert "<b>Snapshot</b>" in html(app)
+    assert "Timeline" not in [each.label for each in app.expander]
 
 
 def test_overview_has_a_lane_for_each_pool_and_the_marks_of_all(fleet: Fleet) -> None:
@@ -101,6 +130,19 @@ def test_a_range_can_be_chosen_and_is_in_the_url() -> None:
 
     assert address(app, "range") == "90d"
     assert charts(app)[0]["at"] == "./?range=90d"
+
+
+def test_the_default_range_begins_with_a_new_history_and_a_chosen_one_wins(fleet: Fleet, tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    history = Recorded(tmp_path / "new")
+    for hours in (3, 2, 0):
+        history.record(moved(fleet, hours), HOUR)
+    history.writer.close()
+    service.put(fleet, fleet.polled_at, tmp_path / "snapshots", history=history.reader)
+
+    assert [charts(visit(range=each))[0]["at"] for each in ("nonsense", "24h")] == ["./?range=6h", "./?range=24h"]
+    (dialog,) = charts(visit("compare", pool=CHAT, path=MOST_SEQUENCES))
+    assert dialog["at"].endswith("range=6h")
 
 
 def test_an_unknown_range_is_ignored_with_a_warning() -> None:
