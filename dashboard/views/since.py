@@ -5,14 +5,14 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.fleet.formatting import clock, iso, uncapitalized, when
+from dashboard.fleet.formatting import clock, count, iso, uncapitalized, when
 from dashboard.fleet.pieces import Piece, Style, Text
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
+from dashboard.fleet.times import PERIODS, parse_period
 from dashboard.views.blocks import Cell, Column, Paragraph, data_cell, quiet_paragraph
 from dashboard.views.pages import SORT
 
 ANY_TIME = ""  # no choice in the URL
-RANGES = {"1h": timedelta(hours=1), "24h": timedelta(hours=24), "7d": timedelta(days=7)}
 RANGE_WORDS = {ANY_TIME: "any time", "1h": "last hour", "24h": "last 24 h", "7d": "last 7 days"}
 _NEVER = datetime.min.replace(tzinfo=UTC)
 NEWEST_FIRST = "-since"  # as a sort in the URL
@@ -115,14 +115,33 @@ def has_history(fleet: Fleet) -> bool:
     return fleet.sightings != NO_SIGHTINGS
 
 
-def ranges_of(fleet: Fleet) -> list[str]:
-    """Return the names of the ranges to choose from; without a history only any time."""
-    return list(RANGE_WORDS) if has_history(fleet) else [ANY_TIME]
+def ranges_of(fleet: Fleet, asked: str = ANY_TIME) -> list[str]:
+    """Return the names of the ranges to choose from, a valid period that is asked for among them.
+
+    Without a history there is only any time.
+    """
+    if not has_history(fleet):
+        return [ANY_TIME]
+    return list(dict.fromkeys([*RANGE_WORDS, *([asked] if _period(asked) else [])]))
+
+
+def range_words(chosen: str) -> str:
+    """Return a range as a choice: `last 24 h`; of a period that only the URL names `last 90 minutes`."""
+    number, unit = chosen.strip()[:-1], chosen.strip()[-1:]
+    return RANGE_WORDS[chosen] if chosen in RANGE_WORDS else f"last {count(int(number), PERIODS[unit].rstrip('s'))}"
 
 
 def range_start(fleet: Fleet, chosen: str) -> datetime | None:
-    """Return the begin of one of RANGES, which end with the data of a fleet; None for any time."""
-    return fleet.polled_at - RANGES[chosen] if chosen in RANGES and fleet.polled_at else None
+    """Return the begin of a range, which ends with the data of a fleet; None for any time."""
+    period = _period(chosen)
+    return fleet.polled_at - period if period and fleet.polled_at else None
+
+
+def _period(text: str) -> timedelta | None:
+    try:
+        return parse_period(text)
+    except ValueError:
+        return None
 
 
 def _short(sighting: Sighting, now: datetime | None) -> tuple[str, str]:

@@ -33,7 +33,7 @@ from dashboard.views.findings import OUTCOMES, RULE_LISTS, list_section, rule_co
 from dashboard.views.findings_summary import findings_lead, findings_title, is_clean, no_findings_text
 from dashboard.views.glossary import TERMS
 from dashboard.views.rule_outcomes import error_blocks
-from dashboard.views.since import NEWEST_FIRST, RANGE_WORDS, has_history, range_start, ranges_of
+from dashboard.views.since import NEWEST_FIRST, has_history, range_start, range_words, ranges_of
 from dashboard.web import audit, draw, empty, links, markup, state
 from dashboard.web.state import shared
 
@@ -106,9 +106,9 @@ def choose(fleet: Fleet, known: FindingList) -> FindingFilter:
 
 def choose_new(fleet: Fleet) -> datetime | None:
     """Draw the choice of what is new, and return since when; nothing is drawn without a history."""
-    ranges = ranges_of(fleet)
+    ranges = ranges_of(fleet, st.query_params.get(pages.NEW, ""))
     if len(ranges) > 1:
-        st.selectbox("New", ranges, **links.bind(pages.NEW, ranges), format_func=RANGE_WORDS.__getitem__, width=130)
+        st.selectbox("New", ranges, **links.bind(pages.NEW, ranges), format_func=range_words, width=130)
     return range_start(fleet, links.read_choice(pages.NEW, ranges))
 
 

@@ -29,7 +29,7 @@ from dashboard.views.finding_list import (
     sort_findings,
 )
 from dashboard.views.review import AGENDA, STATUS, agenda_counts, review_report
-from dashboard.views.since import NEWEST_FIRST, RANGE_WORDS, Recency, has_history, range_start, ranges_of
+from dashboard.views.since import NEWEST_FIRST, Recency, has_history, range_start, range_words, ranges_of
 from dashboard.views.snapshots import describe_snapshot
 from dashboard.web import audit, draw, links, markup, meeting, review_notes, state
 from dashboard.web.meeting import Item
@@ -221,18 +221,22 @@ def _choices(known: Earlier, fleet: Fleet) -> tuple[dict[str, Stored | None], st
 
 def chosen_recency(fleet: Fleet) -> Recency:
     """Return which findings and differences the URL chooses."""
-    start = range_start(fleet, links.read_choice(pages.NEW, ranges_of(fleet)))
+    start = range_start(fleet, links.read_choice(pages.NEW, _ranges(fleet)))
     return Recency(start, links.read_choice(pages.SORT, _sorts(fleet)) == NEWEST_FIRST)
 
 
 def draw_recency(fleet: Fleet) -> None:
     """Draw the choice of what is new, and of the order; nothing without a history."""
-    ranges, sorts = ranges_of(fleet), _sorts(fleet)
+    ranges, sorts = _ranges(fleet), _sorts(fleet)
     if len(ranges) == 1:
         return
     with st.container(key="review_recency", horizontal=True, vertical_alignment="bottom", gap="small"):
-        st.selectbox("New", ranges, **links.bind(pages.NEW, ranges), format_func=RANGE_WORDS.__getitem__, width=130)
+        st.selectbox("New", ranges, **links.bind(pages.NEW, ranges), format_func=range_words, width=130)
         st.selectbox("Sort", sorts, **links.bind(pages.SORT, sorts), format_func=SORT_TEXTS.__getitem__, width=150)
+
+
+def _ranges(fleet: Fleet) -> list[str]:
+    return ranges_of(fleet, st.query_params.get(pages.NEW, ""))
 
 
 def _sorts(fleet: Fleet) -> list[str]:

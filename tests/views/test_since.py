@@ -10,11 +10,11 @@ from dashboard.fleet.sightings import Sighting
 from dashboard.views.blocks import value_of
 from dashboard.views.since import (
     COLUMNS,
-    RANGES,
     Recency,
     newest,
     newest_first,
     range_start,
+    range_words,
     ranges_of,
     short_since,
     sighting_cells,
@@ -102,5 +102,27 @@ def test_ranges_end_with_the_data_and_need_a_history() -> None:
     assert range_start(fleet, "24h") == POLLED_AT - timedelta(hours=24)
     assert range_start(fleet, "") is None
     assert range_start(replace(fleet, polled_at=None), "24h") is None
-    assert ranges_of(fleet) == ["", *RANGES]
-    assert ranges_of(story()) == [""]
+    assert ranges_of(fleet) == ["", "1h", "24h", "7d"]
+    assert ranges_of(story()) == ranges_of(story(), "6h") == [""]
+
+
+@pytest.mark.parametrize(
+    ("asked", "hours", "words"),
+    [
+        ("6h", 6, "last 6 hours"),
+        ("90m", 1.5, "last 90 minutes"),
+        ("2w", 336, "last 2 weeks"),
+        (" 1d ", 24, "last 1 day"),
+    ],
+)
+def test_a_range_may_be_any_period(asked: str, hours: float, words: str) -> None:
+    fleet = sighted(story())
+
+    assert ranges_of(fleet, asked) == ["", "1h", "24h", "7d", asked]
+    assert range_words(asked) == words
+    assert range_start(fleet, asked) == POLLED_AT - timedelta(hours=hours)
+
+
+@pytest.mark.parametrize("asked", ["", "24h", "0h", "6", "x", "6 hours", "9999w", "-1h", "6s"])
+def test_what_is_no_period_or_has_its_own_name_adds_no_range(asked: str) -> None:
+    assert ranges_of(sighted(story()), asked) == ["", "1h", "24h", "7d"]

@@ -484,6 +484,17 @@ def test_the_choice_of_what_is_new_is_in_the_url_and_filters_the_list_and_its_ex
     assert shown_keys(open_page(with_times(), "findings", new="24h", sort="-since")) == ["RT01", "RT02"]
 
 
+def test_a_url_may_name_any_period_for_what_is_new() -> None:
+    app = open_page(with_times(), "findings", new="6h")
+    choice = app.selectbox(pages.NEW)
+
+    assert (choice.value, choice.options[-1]) == ("6h", "last 6 hours")
+    assert shown_keys(app) == ["RT01", "RT02"]
+    assert app.session_state[OFFERED].view().context.filters == (("new_since", "2026-03-02T05:42:05Z"),)
+    assert "Ignored invalid URL parameter" not in html(app)
+    assert "Ignored invalid URL parameter <code>new=6x</code>." in html(open_page(with_times(), "findings", new="6x"))
+
+
 def test_entries_show_ages_on_a_live_page_and_times_where_nothing_moves() -> None:
     assert "12 min ago" in entries(open_page(with_times(), "findings"))[0]
     still = entries(open_page(with_times(), "findings", screenshot="1"))[0]
