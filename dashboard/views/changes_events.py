@@ -1,6 +1,7 @@
 """What happened in a range of time as a table, the last event first."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -41,13 +42,22 @@ class Between(NamedTuple):
     section: Section
 
 
-def what_happened(events: Sequence[Event], since: datetime, until: datetime) -> Between:
-    """Return what happened between two times; a gap is an entry of its own, and never means that nothing changed."""
+def what_happened(events: Sequence[Event], since: datetime, until: datetime, skipped: int = 0) -> Between:
+    """Return what happened between two times; a gap is an entry of its own, and never means that nothing changed.
+
+    `skipped` counts findings that a filter may have wanted, and that were too many to look up.
+    """
     gaps = sum(each.kind is EventKind.GAP for each in events)
     note = f"changes, {count(gaps, 'gap')}" if gaps else "changes"
     tone = Tone.UNKNOWN if gaps else Tone.PLAIN
     figure = Figure("In between", f"{len(events) - gaps:,}", note, tone, section(RANGE))
-    return Between(figure, _listed(events, since, until))
+    listed = _listed(events, since, until)
+    if skipped:
+        text = (
+            f"Not listed: {count(skipped, 'earlier finding')} that began and ended in between. Choose a shorter range."
+        )
+        listed = replace(listed, blocks=(Paragraph(plain(text), Tone.UNKNOWN), *listed.blocks))
+    return Between(figure, listed)
 
 
 def _listed(events: Sequence[Event], since: datetime, until: datetime) -> Section:

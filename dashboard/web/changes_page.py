@@ -1,6 +1,7 @@
 """The page Changes: the choice of both sides and the filters, and the view of what changed."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
@@ -11,7 +12,13 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
 from dashboard.analysis.changes.events import Event
-from dashboard.analysis.changes.filtering import ALL_CHANGES, ChangeFilter, filter_events, filter_fleet
+from dashboard.analysis.changes.filtering import (
+    ALL_CHANGES,
+    ChangeFilter,
+    begun_between,
+    filter_events,
+    filter_fleet,
+)
 from dashboard.errors import HistoryError
 from dashboard.fleet import PastTime
 from dashboard.fleet.formatting import one_line
@@ -26,6 +33,7 @@ from dashboard.web.changes_sides import Chosen, Sides
 
 FILTERS = (pages.POOL, pages.PATH, pages.REPLICA)
 ALL_POOLS = "all pools"
+MOST_LOOKED_UP = 20  # polls whose findings a filter reads: each takes 0.1 s at 1,000 replicas
 Stamp = tuple[int, datetime | None, PastTime | None, str]  # of a fleet, and the name of its snapshot
 
 
@@ -110,12 +118,16 @@ def shown(
     _events: tuple[Event, ...],
 ) -> Shown:
     """Compare two fleets; every session that compares them shares the result."""
-    findings = [each for side in (_before, _after) for each in (*side.inspection.findings, *side.inspection.suppressed)]
+    fleets = [_before, _after]
     changes = changes_between(filter_fleet(_before, wanted), filter_fleet(_after, wanted))
-    events = filter_events(_events, wanted, findings)
+    begun = begun_between(_events, wanted, fleets)
+    with suppress(HistoryError):  # no longer recorded
+        fleets += [service.past(at).fleet for at in list(begun)[:MOST_LOOKED_UP]]
+    events = filter_events(_events, wanted, fleets)
+    skipped = sum(map(len, list(begun.values())[MOST_LOOKED_UP:]))
     filters = [(name, text) for name, text in zip(FILTERS, wanted, strict=True) if text]
     contexts = [context_of(side, name=at[-1], filters=filters) for side, at in ((_before, before), (_after, after))]
-    happened = what_happened(events, *between) if between else None
+    happened = what_happened(events, *between, skipped) if between else None
     view = changes_report(changes, contexts[0], contexts[1], happened)
     folded = (draw.Aside(each.title, draw.prepare(each.blocks)) for each in view.parts if each.is_appendix)
     return Shown(view, (*draw.prepare_sections(view.parts), *folded))

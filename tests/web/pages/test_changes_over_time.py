@@ -111,10 +111,12 @@ def test_a_snapshot_of_another_fleet_has_no_range() -> None:
     ("url", "rows", "texts"),
     [
         ({"pool": "chat"}, 6, []),
-        ({"path": "block_size"}, 3, ["restarted", "restarted", GAP]),
+        ({"path": "block_size"}, 5, ["restarted", "Finding began", "restarted", "Finding ended", GAP]),
         ({"path": "max_num_seqs"}, 1, [GAP]),
         ({"replica": "chat-05"}, 2, ["added", GAP]),
-        ({"replica": "http://chat-04:8000"}, 3, ["restarted", "restarted", GAP]),
+        ({"replica": "chat-04"}, 5, ["restarted", "Finding began", "restarted", "Finding ended", GAP]),
+        ({"replica": "http://chat-04:8000"}, 5, ["restarted", "Finding began", "restarted", "Finding ended", GAP]),
+        ({"replica": "chat-02"}, 1, [GAP]),
     ],
 )
 def test_pool_setting_and_replica_filter_the_comparison_and_the_range(
@@ -130,6 +132,15 @@ def test_pool_setting_and_replica_filter_the_comparison_and_the_range(
     assert f"filters: {name}={value}" in context_line(view.context)
     assert f"{name}={value}" in text_of(html(app).rpartition('<footer class="context">')[2])
     assert f"{name}=" in copied(app)[0]
+
+
+def test_findings_that_are_too_many_to_look_up_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dashboard.web.changes_page.MOST_LOOKED_UP", 0)
+    page = text_of(html(app := changes(NINE, ELEVEN, path="block_size")))
+
+    assert "Not listed: 1 earlier finding that began and ended in between. Choose a shorter range." in page
+    assert len(between(app)) == 3
+    assert "Not listed" not in html(changes(NINE, ELEVEN))
 
 
 def test_a_filter_by_replica_leaves_the_others_out_of_the_comparison() -> None:
