@@ -151,18 +151,23 @@ def draw_banner(page: str) -> None:
     """Draw the banner of the snapshot or past time that is shown, with the way back to this page of the live fleet."""
     fleet, stored = state.fleet(), state.stored()
     if fleet.past is not None:
-        leave = markup.link(links.live(page, **links.page_choices()), "Back to live")
+        leave = f"{_changes_since(fleet)} · {markup.link(links.live(page, **links.page_choices()), 'Back to live')}"
         st.html(f'<div class="snapshot-banner"><span>{past_html(fleet)}</span><span class="leave">{leave}</span></div>')
     if stored is None:
         return
     name = f" {markup.bold(f'“{stored.metadata.name}”')}" if stored.metadata.name else ""
     frozen = f"frozen {markup.text(formatting.iso(stored.metadata.frozen_at))}, not polled"
     leave = markup.link(links.live(page, **links.page_choices()), "Back to the live fleet")
+    snapshots_link = markup.link(links.to(pages.SNAPSHOTS), "All snapshots")
     st.html(
         '<div class="snapshot-banner">'
         f"<span>{markup.bold('Snapshot')}{name} {markup.code(stored.id)} · {frozen}{_earlier_rules(stored)}</span>"
-        f'<span class="leave">{markup.link(links.to(pages.SNAPSHOTS), "All snapshots")} · {leave}</span></div>'
+        f'<span class="leave">{" · ".join((snapshots_link, _changes_since(fleet), leave))}</span></div>'
     )
+
+
+def _changes_since(fleet: Fleet) -> str:
+    return markup.link(links.changes_since(pages.side_of(fleet)), "Changes since")
 
 
 def past_html(fleet: Fleet) -> str:

@@ -45,6 +45,13 @@ def live(page: str, **choices: str | None) -> str:
     return f"{page or './'}?{urlencode(chosen)}" if chosen else page or "./"
 
 
+def changes_since(side: str) -> str:
+    """Return the URL of what changed from a snapshot or a time until now, in the pool of the page if it has one."""
+    return live(
+        pages.CHANGES, **{pages.FROM: side, pages.TO: pages.LIVE, pages.POOL: st.query_params.get(pages.POOL) or None}
+    )
+
+
 def address(target: Target) -> str | None:
     """Return the URL of what a text names; None for a section of the same page, and for a setting without a pool.
 

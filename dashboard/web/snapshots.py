@@ -1,12 +1,12 @@
 """The page Snapshots: its list, opening one by id or link, and which two fleets to compare."""
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import streamlit as st
 
 from dashboard import service
-from dashboard.errors import SnapshotError
+from dashboard.errors import HistoryError, SnapshotError
 from dashboard.fleet.formatting import count, one_line
 from dashboard.fleet.times import EXAMPLE, is_time, write_time
 from dashboard.store import Listed, Stored
@@ -22,7 +22,8 @@ AGO = {
     "24 h ago": timedelta(hours=24),
     "1 h ago": timedelta(hours=1),
     "7 d ago": timedelta(days=7),
-}  # past times to choose
+}  # past times to choose, the default first
+FIRST_POLL = "first poll"  # in place of those before it
 SEARCHABLE = 8  # more snapshots than these have a search
 WHAT = "A snapshot is a permanent copy of the fleet at one moment. Its link always opens the same data."
 HOW = "To create one, select Freeze under Share, or import files below."
@@ -108,10 +109,26 @@ def list_sides(known: Sequence[Stored]) -> Mapping[str, str]:
 
 def _past_times() -> dict[str, str]:
     """Return some past times, by which a side names them; none without a history."""
-    if service.history() is None:
-        return {}
+    return {write_time(time): f"{label} ({write_time(time)})" for label, time in past_times().items()}
+
+
+def past_times() -> dict[str, datetime]:
+    """Return past times to choose by their labels, each with a poll; none without a history."""
     now = service.now().replace(second=0, microsecond=0)
-    return {write_time(now - ago): f"{label} ({write_time(now - ago)})" for label, ago in AGO.items()}
+    first = _first_poll(service.current().generation)
+    if first is None:
+        return {}
+    times = [(label, now - ago) for label, ago in AGO.items()]
+    return dict((label, time) if time >= first else (FIRST_POLL, first) for label, time in times)
+
+
+@state.shared(max_entries=1)
+def _first_poll(generation: int) -> datetime | None:  # noqa: ARG001  # the cache's key
+    try:
+        first = reader.first_poll() if (reader := service.history()) else None
+    except HistoryError:
+        return None
+    return first and first.replace(microsecond=0)
 
 
 def read_side(name: str, options: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""The menu of the header that opens a page as it was at a past time."""
+"""The menu of the header that opens a page as it was at a past time, or what changed since then."""
 
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
@@ -27,11 +27,13 @@ def draw(page: str) -> None:
             clock = st.time_input("Time", shown.time(), step=STEP, key=CLOCK, width=110)
             time = datetime.combine(day, clock, UTC)
             st.html(f'<p class="go">{markup.link(_url(page, time), "Open", css="button")}</p>')
-        quick = [
-            markup.link(_url(page, now - ago), label) for label, ago in sorted(snapshots.AGO.items(), key=itemgetter(1))
-        ]
+        times = sorted(snapshots.past_times().items(), key=itemgetter(1), reverse=True)
+        quick = [markup.link(_url(page, time), label) for label, time in times]
         back = [markup.link(links.live(page, **links.page_choices()), "Back to live")] if past else []
         st.html(f'<p class="quick-times">{" · ".join([*quick, *back])}</p>')
+        st.html(markup.section("Changes since"))
+        since = [markup.link(links.changes_since(write_time(time)), label) for label, time in times]
+        st.html(f'<p class="quick-times">{" · ".join(since)}</p>')
 
 
 def _url(page: str, time: datetime) -> str:

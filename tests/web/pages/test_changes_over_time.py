@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -170,15 +171,18 @@ def test_a_time_can_be_typed_or_chosen_and_is_in_the_url() -> None:
     app = changes()
     side = app.selectbox(key="changes_side_from")
     assert side.value == NINE
-    assert "24 h ago (2026-03-01T11:42Z)" in side.options
-    side.set_value("2026-03-01T11:42Z")
+    assert "1 h ago (2026-03-02T10:42Z)" in side.options
+    side.set_value("2026-03-02T10:42Z")
     rerun(app)
 
-    assert address(app, "from") == "2026-03-01T11:42Z"
+    assert address(app, "from") == "2026-03-02T10:42Z"
 
 
-def test_without_snapshots_the_last_day_is_compared_by_default() -> None:
-    assert "The history has no poll at 2026-03-01T11:42:00Z or before" in html(visit("changes"))
+def test_without_snapshots_the_last_day_is_compared_by_default_or_all_of_a_younger_history() -> None:
+    assert header(visit("changes")).startswith("Compared: 2026- 03-02 08:42:05 · 4 of 4")
+    service.put(fleet_at(LAST), NOW + timedelta(days=2), service.snapshots().folder, history=service.history())
+
+    assert header(visit("changes")).startswith("Compared: 2026- 03-03 11:42 ")
 
 
 def test_a_moment_is_swapped_and_shared_with_its_filters() -> None:

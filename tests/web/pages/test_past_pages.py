@@ -31,7 +31,7 @@ LINK = re.compile(r'href="([^"#]*)"')
 BANNER = re.compile(r'<div class="snapshot-banner">(.*?)</div>')
 FOOTER = re.compile(r"<footer.*?</footer>", re.DOTALL)
 SHARE = re.compile(r"Link to this page|keeps? raw answers|<div class=\"paste\"><pre><code>[^<]*at=")
-MENU = re.compile(r'Open a past time|class="go"|quick-times|class="copy-link"')
+MENU = re.compile(r'Open a past time|class="go"|quick-times|class="copy-link"|Changes since<')
 
 
 @pytest.fixture(autouse=True)
@@ -187,12 +187,29 @@ def test_the_menu_opens_a_time_and_keeps_the_choices_of_the_page() -> None:
     shown = html(rerun(app))
 
     assert 'href="findings?severity=critical&amp;at=2026-03-02T10%3A00Z"' in shown
-    quick = re.findall(r'at=([^"]*)">([^<]* ago)<', shown)
+    quick = re.findall(r'at=([^"]*)">([^<]* ago|first poll)<', shown)
     assert quick == [
         ("2026-03-02T10%3A42Z", "1 h ago"),
-        ("2026-03-01T11%3A42Z", "24 h ago"),
-        ("2026-02-23T11%3A42Z", "7 d ago"),
+        ("2026-03-02T08%3A42%3A05Z", "first poll"),
+    ], "the history begins less than a day ago"
+
+
+@pytest.mark.parametrize(("page", "more"), [("findings", ""), ("compare", "&amp;pool=chat")])
+def test_the_menu_leads_to_what_changed_since(page: str, more: str) -> None:
+    menu = html(visit(page, **({"pool": "chat"} if more else {}))).partition("Changes since")[2]
+
+    assert re.findall(r'href="changes\?from=([^"]*)">([^<]*)<', menu) == [
+        (f"2026-03-02T10%3A42Z&amp;to=live{more}", "1 h ago"),
+        (f"2026-03-02T08%3A42%3A05Z&amp;to=live{more}", "first poll"),
     ]
+
+
+def test_a_past_time_and_a_snapshot_lead_to_what_changed_since() -> None:
+    key = service.snapshots().freeze(fleet_at(ODD), "odd", NOW).id
+    banners = [BANNER.findall(html(visit("findings", **url)))[0] for url in ({"at": TEN}, {"snapshot": key})]
+
+    assert 'href="changes?from=2026-03-02T10%3A00Z&amp;to=live">Changes since<' in banners[0]
+    assert f'href="changes?from={key}&amp;to=live">Changes since<' in banners[1]
 
 
 @pytest.mark.parametrize("page", OF_ONE_FLEET)
