@@ -42,7 +42,9 @@ def hatched(left: float, top: float, width: float, height: float, colour: str = 
     return f'<path class="hatch" d="{"".join(lines)}" stroke="{colour}" stroke-width="1.5"/>' if lines else ""
 
 
-def rect(css: str, x: float, y: float, width: float, height: float, more: str = "", inside: str = "") -> str:
+def rect(
+    css: str, x: float | str, y: float, width: float | str, height: float, more: str = "", inside: str = ""
+) -> str:
     """Return a rectangle with more attributes, and what is inside of it."""
     box = f'<rect class="{css}" x="{num(x)}" y="{num(y)}" width="{num(width)}" height="{num(height)}" {more}'
     return f"{box}>{inside}</rect>" if inside else f"{box}/>"
@@ -57,10 +59,11 @@ def draw_sign(tone: Tone, x: float, y: float) -> str:
 
 def label(
     whole: str,
-    x: float,
+    x: float | str,
     y: float,
     words: str,
     *,
+    dx: float = 0,
     size: float = 0,
     anchor: str = "",
     weight: bool = False,
@@ -70,6 +73,7 @@ def label(
     more = f"<title>{cut_text(whole)}</title>" if whole and words != end_cut(whole, LONGEST) else ""
     return (
         f'<text class="{css}" x="{num(x)}" y="{num(y)}"'
+        + (f' dx="{num(dx)}"' if dx else "")
         + (f' font-size="{num(size)}"' if size else "")
         + (f' text-anchor="{anchor}"' if anchor else "")
         + (' font-weight="650"' if weight else "")
@@ -103,6 +107,6 @@ def cut_text(text: str, longest: int = LONGEST) -> str:
     return escape(end_cut(text, longest))
 
 
-def num(value: float) -> str:
-    """Return a coordinate with at most one decimal."""
-    return f"{value:.1f}".removesuffix(".0")
+def num(value: float | str) -> str:
+    """Return a coordinate with at most one decimal; a text, such as a percentage, as it is."""
+    return value if isinstance(value, str) else f"{value:.1f}".removesuffix(".0")

@@ -27,9 +27,12 @@ from dashboard.render.svg import (
     widest,
 )
 from dashboard.views.blocks import Tone
-from dashboard.views.time_chart import MOVES, Band, Cluster, Lane, Run, TimeChart, describe_times, range_text
+from dashboard.views.time_chart import MOVES, Band, Cluster, Lane, TimeChart, describe_times, range_text
 
-LEFT, RIGHT = 196.0, WIDTH - 14.0  # where the times begin and end
+LEFT, RIGHT = 196.0, 14.0  # beside the plot, which begins at 0: labels, and a margin
+PLOT = WIDTH - LEFT - RIGHT  # the width of the times in a file
+NARROWEST = 700.0  # px of the times on a page: see look_timeline.css
+PAGE_FONT = 0.8  # of the widest sans serif, which a file may get: the font of pages is Source Sans
 ALONE, SEVERAL, STRIP = 180.0, 46.0, 24.0  # heights of lanes
 SPACE, ROW = 10.0, 24.0  # between lanes, and of a row of marks
 MOST_TICKS = 9
@@ -37,6 +40,7 @@ FONT, SMALL = 14.0, 13.0
 LEAST_ROLLOUT, LEAST_WORDS, LONGEST_WORDS = 5.0, 100.0, 260.0
 NO_DATA = "no data"
 HIT = 'fill="none" pointer-events="all"'  # not drawn; a pointer finds it
+INSET = 8.0  # of a text in an area
 LEAST_TEXT = 14.0  # the height of an area with a text in it
 FORMER = ("#a3adb7", "#c2c9d0", "#8a949e")
 STATES = {"up": "#dbe5e1", "partial": TONES[Tone.WARNING], "down": TONES[Tone.CRITICAL]}
@@ -54,26 +58,58 @@ MIDNIGHT = datetime(2001, 1, 1, tzinfo=UTC)  # a Monday
 
 
 class _Scale(NamedTuple):
-    """Times from `since` on as horizontal positions; `unit` is the width of a second."""
+    """Times from `since` on as horizontal positions; `unit` is the width of a second.
+
+    `is_wide`: the plot is as wide as its page, and positions are percentages of it. Texts and signs keep their size.
+    """
 
     since: datetime
     unit: float
+    is_wide: bool
 
     def x(self, time: datetime) -> float:
-        return min(max(LEFT + (time - self.since).total_seconds() * self.unit, LEFT), RIGHT)
+        return min(max((time - self.since).total_seconds() * self.unit, 0.0), PLOT)
+
+    def at(self, x: float) -> str:
+        """Return a position or a width as an attribute."""
+        return f"{x / PLOT * 100:.3f}%" if self.is_wide else num(x)
+
+    def room(self, width: float) -> float:
+        """Return how much of a width there is for texts."""
+        return width * NARROWEST / PLOT / PAGE_FONT if self.is_wide else width
+
+    def put(self, x: float, inside: str) -> str:
+        """Return shapes at a position; they keep their size."""
+        return (
+            f'<svg x="{self.at(x)}" overflow="visible">{inside}</svg>'
+            if self.is_wide
+            else f'<g transform="translate({num(x)} 0)">{inside}</g>'
+        )
+
+    def stretch(self, inside: str, top: float, height: float) -> str:
+        """Return shapes of the whole width."""
+        box = f"0 {num(top)} {num(PLOT)} {num(height)}"
+        size = f'y="{num(top)}" width="100%" height="{num(height)}"'
+        return f'<svg {size} viewBox="{box}" preserveAspectRatio="none">{inside}</svg>' if self.is_wide else inside
+
+    def line(self, css: str, x: float, top: float, bottom: float, more: str) -> str:
+        """Return a vertical line."""
+        at = self.at(x)
+        return f'<line class="{css}" x1="{at}" y1="{num(top)}" x2="{at}" y2="{num(bottom)}" {more}/>'
 
 
-def draw_times(chart: TimeChart, *, context: str | None = None) -> str:
+def draw_times(chart: TimeChart, *, context: str | None = None, is_wide: bool = False) -> str:
     """Draw a chart; with a context as a file: with its title, a white ground, and the context below.
 
-    A script reads the ends of the times from `data-` attributes, and the tooltips from titles.
+    `is_wide`: for a page, as wide as its place, with texts of one size. A script reads the ends of the times from
+    `data-` attributes, and the tooltips from titles.
     """
     since, until = chart.period
-    scale = _Scale(since, (RIGHT - LEFT) / max((until - since).total_seconds(), 1))
+    scale = _Scale(since, PLOT / max((until - since).total_seconds(), 1), is_wide)
     top = 34.0 if context is not None else 6.0
     parts: list[str] = []
     if len(chart.lanes) == 1 and not chart.lanes[0].is_strip:
-        parts.append(_legend(chart.lanes[0], top))
+        parts.append(_legend(chart.lanes[0], NARROWEST if is_wide else PLOT, top))
         top += 24
     bottom = top
     places: dict[str, tuple[float, float]] = {}  # of lanes, by their labels
@@ -90,23 +126,22 @@ def draw_times(chart: TimeChart, *, context: str | None = None) -> str:
         bottom += ROW
     parts.append("".join(_ticks(chart, scale, bottom)))
     if chart.shown is not None and since <= chart.shown <= until:
-        x = scale.x(chart.shown)
-        parts.append(
-            f'<path class="shown" d="M{num(x)} {num(top)}V{num(bottom + 4)}" stroke="{INK}" stroke-width="2"/>'
-        )
+        for css, colour, width in (("halo", GROUND, 6), ("shown", INK, 2)):
+            more = f'stroke="{colour}" stroke-width="{width}"'
+            parts.append(scale.line(css, scale.x(chart.shown), top, lanes_end, more))
     height = bottom + 26 + (18 if context else 0)
     ground = []
     if context is not None:
         ground = [
-            f'<rect width="{WIDTH}" height="{num(height)}" fill="{GROUND}"/>',
-            label(chart.title, 8, 22, fit(chart.title, WIDTH - 16, 16), size=16, weight=True, css="ink"),
-            label(context, 8, bottom + 42, fit(context, WIDTH - 16, SMALL), size=SMALL),
+            f'<rect x="{num(-LEFT)}" width="{WIDTH}" height="{num(height)}" fill="{GROUND}"/>',
+            label(chart.title, 8 - LEFT, 22, fit(chart.title, WIDTH - 16, 16), size=16, weight=True, css="ink"),
+            label(context, 8 - LEFT, bottom + 42, fit(context, WIDTH - 16, SMALL), size=SMALL),
         ]
     ends = " ".join(f'data-{name}="{_milliseconds(time)}"' for name, time in chart.period._asdict().items())
+    size = 'width="100%"' if is_wide else f'viewBox="{num(-LEFT)} 0 {WIDTH} {num(height)}" width="{WIDTH}"'
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {WIDTH} {num(height)}" width="{WIDTH}" '
-        f'height="{num(height)}" font-family="{FONTS}" font-size="{num(FONT)}" fill="{INK}" {ends} '
-        f'data-left="{num(LEFT)}" data-right="{num(RIGHT)}" data-top="{num(top)}" data-bottom="{num(bottom)}">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size} height="{num(height)}" font-family="{FONTS}" '
+        f'font-size="{num(FONT)}" fill="{INK}" {ends} data-top="{num(top)}" data-bottom="{num(bottom)}">'
         f"<title>{cut_text(chart.title)}</title><desc>{cut_text(describe_times(chart), 10 * LONGEST)}</desc>"
         f"{''.join(ground)}{''.join(parts)}</svg>"
     )
@@ -119,20 +154,22 @@ def _lane(lane: Lane, scale: _Scale, top: float, height: float) -> str:
     parts = [
         label(
             lane.label,
-            LEFT - 12,
+            -12,
             middle + (4 if lane.is_strip else -2),
             fit(lane.label, LEFT - 20, FONT),
             anchor="end",
             css="ink",
         ),
-        label("", LEFT - 12, middle + 13, words, size=11, anchor="end") if words else "",
-        *(_band(band, scale, top + height, unit) for band in lane.bands),
-        f'<path class="rule" d="M{num(LEFT)} {num(top + height)}H{num(RIGHT)}" stroke="{LINE}"/>',
+        label("", -12, middle + 13, words, size=11, anchor="end") if words else "",
+        scale.stretch("".join(_band(band, scale, top + height, unit) for band in lane.bands), top, height),
+        *(_inside(band, scale, top + height, unit) for band in lane.bands),
+        f'<line class="rule" y1="{num(top + height)}" x2="{scale.at(PLOT)}" y2="{num(top + height)}" stroke="{LINE}"/>',
     ]
     for each in lane.moments:
         x = scale.x(each.since)
         title = "\n".join((range_text(each.since, each.until), lane.label, *each.lines))
-        parts.append(rect("moment", x, top, scale.x(each.until) - x, height, HIT, _title(title)))
+        width = scale.at(scale.x(each.until) - x)
+        parts.append(rect("moment", scale.at(x), top, width, height, HIT, _title(title)))
     return "".join(parts)
 
 
@@ -143,32 +180,30 @@ def _band(band: Band, scale: _Scale, bottom: float, unit: float) -> str:
         f"H{num(scale.x(run.until))}V{num(bottom - run.low * unit)}z"
         for run in band.runs
     )
-    widest_run = max(band.runs, key=lambda run: run.until - run.since)
-    return (
-        f'<path class="{css}" d="{outline}" fill="{FILLS[css]}"/>{_inside(band, css, widest_run, scale, bottom, unit)}'
-    )
+    return f'<path class="{css}" d="{outline}" fill="{FILLS[css]}"/>'
 
 
-def _inside(band: Band, css: str, run: Run, scale: _Scale, bottom: float, unit: float) -> str:
+def _inside(band: Band, scale: _Scale, bottom: float, unit: float) -> str:
     """Write the text of a band into its longest part, if there is room."""
-    left, right = scale.x(run.since), scale.x(run.until)
-    if (run.high - run.low) * unit < LEAST_TEXT or widest(band.text, SMALL) > right - left - 6:
+    run = max(band.runs, key=lambda run: run.until - run.since)
+    left, room = scale.x(run.since), scale.room(scale.x(run.until) - scale.x(run.since))
+    if (run.high - run.low) * unit < LEAST_TEXT or widest(band.text, SMALL) > room - 2 * INSET:
         return ""
-    y = bottom - (run.high + run.low) / 2 * unit + 4
+    css, y = _class(band), bottom - (run.high + run.low) / 2 * unit + 4
     name, fill = ("on-light", INK) if css in DARK_TEXT else ("on-dark", GROUND)
     return (
-        f'<text class="{name}" x="{num((left + right) / 2)}" y="{num(y)}" text-anchor="middle" '
-        f'font-size="{num(SMALL)}" font-weight="650" fill="{fill}">{cut_text(band.text)}</text>'
+        f'<text class="{name}{" on-partial" if css == "partial" else ""}" x="{scale.at(left)}" dx="{num(INSET)}" '
+        f'y="{num(y)}" font-size="{num(SMALL)}" font-weight="650" fill="{fill}">{cut_text(band.text)}</text>'
     )
 
 
-def _legend(lane: Lane, top: float) -> str:
+def _legend(lane: Lane, room: float, top: float) -> str:
     """Draw what the shades of the only lane are, as many as there is room for."""
-    parts, x = [], LEFT
+    parts, x = [], 0.0
     for band in lane.bands:
         words = fit(band.label, LONGEST_WORDS, SMALL)
         width = 18 + widest(words, SMALL) + 14
-        if x + width > RIGHT:
+        if x + width > room:
             break
         css = _class(band)
         parts.append(rect(css, x, top, 12, 12, f'rx="2" fill="{FILLS[css]}"'))
@@ -183,42 +218,50 @@ def _gaps(chart: TimeChart, scale: _Scale, top: float, bottom: float) -> Iterato
         left, right, height = scale.x(gap.since), scale.x(until), bottom - top
         width = max(right - left, 1.0)
         title = _title(f"{range_text(max(gap.since, scale.since), until)}\n{NO_DATA}: no poll was recorded")
-        ground = rect("gap-ground", left, top, width, height, f'fill="{GROUND}" pointer-events="all"', title)
-        words, half = "", widest(NO_DATA, SMALL) / 2 + 4
-        if width > 2 * half:
-            middle, y = (left + right) / 2, (top + bottom) / 2
-            plate = rect("gap-ground", middle - half, y - 10, 2 * half, 18, f'rx="3" fill="{GROUND}"')
-            words = plate + label("", middle, y + 4, NO_DATA, size=SMALL, anchor="middle")
-        yield f'<g class="gap">{ground}{hatched(left, top, width, height, LINE)}{words}</g>'
+        fill = f'fill="{GROUND}" pointer-events="all"'
+        ground = rect("gap-ground", scale.at(left), top, scale.at(width), height, fill, title)
+        words, half = "", widest(NO_DATA, SMALL) / 2
+        if scale.room(width) > 2 * half:
+            y = (top + bottom) / 2
+            plate = rect("gap-ground", -half, y - 10, 2 * half, 18, f'rx="3" fill="{GROUND}"')
+            words = scale.put(left + width / 2, plate + label("", 0, y + 4, NO_DATA, size=SMALL, anchor="middle"))
+        hatch = scale.stretch(hatched(left, top, width, height, LINE), top, height)
+        yield f'<g class="gap">{ground}{hatch}{words}</g>'
 
 
 def _row(name: str, clusters: list[Cluster], scale: _Scale, places: Mapping[str, tuple[float, float]], y: float) -> str:
     """Draw the marks of one row, each with its tooltip and the time that a click opens."""
     middle = y + ROW / 2
-    parts = [label("", LEFT - 12, middle + 4, name, anchor="end", css="ink")]
-    ends = [scale.x(each.marks[0].at) - 8 for each in clusters[1:]]
-    for each, end in zip(clusters, [*ends, RIGHT], strict=True):
+    parts = [label("", -12, middle + 4, name, anchor="end", css="ink")]
+    ends, taken = [scale.x(each.marks[0].at) - 8 for each in clusters[1:]], 0.0
+    for each, end in zip(clusters, [*ends, PLOT], strict=True):
         first = each.marks[0]
         x, width = scale.x(first.at), max(scale.x(each.until) - scale.x(first.at), LEAST_ROLLOUT)
+        left, right = x - 6, x + width + 6  # what a pointer finds
         if each.kind in MOVES:
             parts += _begins(each, scale, places)
             css, fill = ("rollout", INK) if each.kind is MarkKind.ROLLOUT else ("moved", MUTE)
-            drawn = rect(css, x, middle - 4, width, 8, f'rx="3" fill="{fill}"')
+            drawn = rect(css, scale.at(x), middle - 4, scale.at(width), 8, f'rx="3" fill="{fill}"')
             more = f" and {each.number - 1:,} more" if each.number > 1 else ""
             whole = f"{f'{first.pools[0]}: ' if len(places) > 1 else ''}{first.text}{more}"
-            after = x + width + 6
-            if end - after > LEAST_WORDS:
-                words = fit(whole, end - after, SMALL)
-                drawn += label(whole, after, middle + 4, words, size=SMALL)
-                width += 6 + widest(words, SMALL)
+            before, after = scale.room(x - taken) - 12, scale.room(end - x - width) - 6
+            if max(before, after) > LEAST_WORDS:
+                is_before = before > after and widest(whole, SMALL) > after
+                words = fit(whole, before if is_before else after, SMALL)
+                if is_before:
+                    drawn += label(whole, scale.at(x), middle + 4, words, size=SMALL, dx=-6, anchor="end")
+                    left -= widest(words, SMALL)
+                else:
+                    drawn += label(whole, scale.at(x + width), middle + 4, words, size=SMALL, dx=6)
+                    right += widest(words, SMALL)
         else:
-            sign = f'cx="{num(x)}" cy="{num(middle)}" r="4.5" fill="none" stroke="{MUTE}" stroke-width="2"'
+            sign = f'cy="{num(middle)}" r="4.5" fill="none" stroke="{MUTE}" stroke-width="2"'
             is_restart = each.kind is MarkKind.RESTART
-            drawn = (
-                f'<circle class="restart" {sign}/>' if is_restart else draw_sign(SIGNS[each.kind], x - 5, middle - 5)
-            )
-            drawn += label("", x + 8, middle + 4, f"{each.number:,}", size=SMALL) if each.number > 1 else ""
-        hit = rect("hit", x - 6, y, width + 12, ROW, HIT)
+            drawn = f'<circle class="restart" {sign}/>' if is_restart else draw_sign(SIGNS[each.kind], -5, middle - 5)
+            drawn += label("", 8, middle + 4, f"{each.number:,}", size=SMALL) if each.number > 1 else ""
+            drawn = scale.put(x, drawn)
+        taken = right
+        hit = rect("hit", scale.at(left), y, scale.at(right - left), ROW, HIT)
         at, title = _milliseconds(each.marks[-1].until), _title("\n".join(each.lines))
         parts.append(f'<g class="mark" data-at="{at}">{title}{drawn}{hit}</g>')
     return "".join(parts)
@@ -227,15 +270,13 @@ def _row(name: str, clusters: list[Cluster], scale: _Scale, places: Mapping[str,
 def _begins(cluster: Cluster, scale: _Scale, places: Mapping[str, tuple[float, float]]) -> Iterator[str]:
     """Draw when replicas began to move into the lanes of their pools."""
     for mark in cluster.marks:
-        x = num(scale.x(mark.at))
         for top, bottom in (places[pool] for pool in mark.pools if pool in places):
-            yield f'<path class="begin" d="M{x} {num(top)}V{num(bottom)}" stroke="{INK}" stroke-dasharray="2 3"/>'
+            yield scale.line("begin", scale.x(mark.at), top, bottom, f'stroke="{INK}" stroke-dasharray="2 3"')
 
 
 def _axis(chart: TimeChart, scale: _Scale, top: float, bottom: float) -> Iterator[str]:
     for time in ticks(chart):
-        x = scale.x(time)
-        yield f'<path class="rule" d="M{num(x)} {num(top)}V{num(bottom)}" stroke="{LINE}"/>'
+        yield scale.line("rule", scale.x(time), top, bottom, f'stroke="{LINE}"')
 
 
 def _ticks(chart: TimeChart, scale: _Scale, bottom: float) -> Iterator[str]:
@@ -245,10 +286,10 @@ def _ticks(chart: TimeChart, scale: _Scale, bottom: float) -> Iterator[str]:
         if day is None and ":" in words:
             words = f"{time.day} {time:%b} {words}"
         day = time.date()
-        x = scale.x(time)
-        half = widest(words, SMALL) / 2
-        yield label("", min(max(x, LEFT + half), RIGHT - half), bottom + 18, words, size=SMALL, anchor="middle")
-    yield label("", LEFT - 12, bottom + 18, "UTC", size=SMALL, anchor="end")
+        x, half = scale.x(time), widest(words, SMALL) / 2
+        anchor = "start" if scale.room(x) < half else "end" if scale.room(PLOT - x) + RIGHT < half else "middle"
+        yield label("", scale.at(x), bottom + 18, words, size=SMALL, anchor=anchor)
+    yield label("", -12, bottom + 18, "UTC", size=SMALL, anchor="end")
 
 
 def ticks(chart: TimeChart) -> list[datetime]:

@@ -167,7 +167,7 @@ def draw_banner(page: str) -> None:
 
 
 def _changes_since(fleet: Fleet) -> str:
-    return markup.link(links.changes_since(pages.side_of(fleet)), "Changes since")
+    return markup.link(links.changes_since(pages.side_of(fleet)), "Changes since then")
 
 
 def past_html(fleet: Fleet) -> str:

@@ -30,23 +30,22 @@ export default function ({ data, parentElement }) {
   }
   const svg = root.querySelector("svg"), tip = root.querySelector(".tip"), go = root.querySelector(".go");
   const changes = root.querySelector(".changes");
-  const [since, until, left, right, top, bottom] = ["since", "until", "left", "right", "top", "bottom"].map((name) => Number(svg.dataset[name]));
-  const scale = () => svg.viewBox.baseVal.width / svg.getBoundingClientRect().width;
-  const place = (event) => {
+  const [since, until, top, bottom] = ["since", "until", "top", "bottom"].map((name) => Number(svg.dataset[name]));
+  const place = (event) => { // as a share of the width, and in px
     const box = svg.getBoundingClientRect();
-    return [(event.clientX - box.left) * scale(), (event.clientY - box.top) * scale()];
+    return [(event.clientX - box.left) / box.width, event.clientY - box.top];
   };
-  const timeAt = (x) => since + ((Math.min(Math.max(x, left), right) - left) / (right - left)) * (until - since);
-  const precise = ((until - since) / (right - left)) < MINUTE;
-  const isInside = ([x, y]) => x >= left && x <= right && y >= top && y <= bottom;
+  const timeAt = (share) => since + Math.min(Math.max(share, 0), 1) * (until - since);
+  const precise = (until - since) / svg.getBoundingClientRect().width < MINUTE;
+  const isInside = ([share, y]) => share >= 0 && share <= 1 && y >= top && y <= bottom;
   let start = null;
 
   const brush = () => svg.querySelector(".brush") ?? svg.appendChild(document.createElementNS(svg.namespaceURI, "rect"));
   const select = (from, to) => {
     const band = brush();
     band.setAttribute("class", "brush");
-    const x = (time) => left + ((time - since) / (until - since)) * (right - left);
-    Object.entries({ x: x(from), y: top, width: x(to) - x(from), height: bottom - top }).forEach(([name, value]) => band.setAttribute(name, value));
+    const share = (time) => `${(time / (until - since)) * 100}%`;
+    Object.entries({ x: share(from - since), y: top, width: share(to - from), height: bottom - top }).forEach(([name, value]) => band.setAttribute(name, value));
     const address = new URL(changes.href);
     address.searchParams.set("from", written(from, precise));
     address.searchParams.set("to", written(to, precise));

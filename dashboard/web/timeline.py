@@ -221,6 +221,7 @@ def _html(chart: TimeChart, place: Place) -> str:
     address = markup.text(links.live(pages.CHANGES, **{pages.FROM: since, pages.TO: until, pages.POOL: place.pool}))
     whole = f'href="{address}" data-whole="{address}" data-text="{CHANGES_LINK}"'
     return (
-        f'<div class="drawing times">{draw_times(chart)}</div><div class="tip" hidden></div><a class="go" hidden></a>'
+        f'<div class="drawing times">{draw_times(chart, is_wide=True)}</div>'
+        '<div class="tip" hidden></div><a class="go" hidden></a>'
         f'<div class="foot"><span>{HINT}</span><a class="changes" {whole}>{CHANGES_LINK}</a></div>'
     )

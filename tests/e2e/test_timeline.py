@@ -31,11 +31,11 @@ def url() -> Iterator[str]:
 def chart(page: Page, url: str) -> Locator:
     """The timeline of a week on Overview."""
     visit(page, f"{url}/?range=7d")
-    return page.locator(".timeline svg")
+    return page.locator(".timeline .drawing > svg")
 
 
 def place(chart: Locator, share: float) -> Position:
-    """A place in the first lane, at a share of the width of the drawing."""
+    """A place in the first lane, at a share of the width of the times."""
     box = chart.bounding_box()
     assert box is not None
     return {"x": box["width"] * share, "y": 30.0}
@@ -52,8 +52,29 @@ def test_a_tooltip_names_time_cohorts_and_replicas(page: Page, chart: Locator) -
     expect(tip).to_be_hidden()
 
 
+@pytest.mark.parametrize("width", [1024, 1600, 2200])
+def test_the_drawing_is_as_wide_as_the_page_and_its_texts_have_one_size(page: Page, url: str, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    visit(page, f"{url}/?range=7d")
+    whole, times, words = (
+        page.locator(each).first.bounding_box()
+        for each in (".timeline", ".timeline .drawing > svg", ".timeline text.ink")
+    )
+
+    assert whole is not None
+    assert times is not None
+    assert words is not None
+    assert times["width"] == pytest.approx(whole["width"] - 210, abs=1)
+    assert whole["width"] > width - 100
+    assert words["height"] == pytest.approx(18, abs=2)
+    last = page.locator(".timeline .moment").last.bounding_box()
+    assert last is not None
+    assert last["x"] + last["width"] == pytest.approx(times["x"] + times["width"], abs=1)
+    assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
+
+
 def test_a_click_opens_the_page_at_that_time_and_back_returns(page: Page, chart: Locator) -> None:
-    chart.click(position=place(chart, 0.3))
+    chart.click(position=place(chart, 0.17))
     url_has(page, "at=2026-11-14T")
     at_rest(page)
 
@@ -74,9 +95,9 @@ def test_a_click_on_a_mark_opens_the_page_after_it(page: Page, chart: Locator) -
 def test_a_drag_selects_the_range_of_changes(page: Page, chart: Locator) -> None:
     box = chart.bounding_box()
     assert box is not None
-    page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + 60)
+    page.mouse.move(box["x"] + box["width"] * 0.17, box["y"] + 60)
     page.mouse.down()
-    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 60, steps=3)
+    page.mouse.move(box["x"] + box["width"] * 0.28, box["y"] + 60, steps=3)
     page.mouse.up()
     changes = page.locator(".timeline .changes")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dashboard.analysis.timeline import Group, Mark, MarkKind, Period, Step, Timeline
 from dashboard.fleet import Gap
 from dashboard.render.html_page import to_html
-from dashboard.render.svg_timeline import LEFT, MOST_TICKS, RIGHT, draw_times, ticks
+from dashboard.render.svg_timeline import LEFT, MOST_TICKS, PLOT, RIGHT, draw_times, ticks
 from dashboard.views.overview import overview_report
 from dashboard.views.time_chart import Named, TimeChart, lane_of
 from dashboard.views.timeline import RANGES, with_timeline
@@ -61,12 +61,12 @@ def words(svg: str) -> list[str]:
 
 def test_an_area_has_steps_at_the_times_of_the_changes() -> None:
     _, area = by_class(draw_times(chart(4, 2)), "f0")  # the first one is in the legend
-    hour = (RIGHT - LEFT) / 24
+    hour = PLOT / 24
     (x1, low, high, end1), (x2, _, half, end2) = (
         [float(number) for number in re.findall(r"[\d.]+", part)][:4] for part in area.get("d", "").split("z")[:2]
     )
 
-    assert [x1, end1, x2, end2] == pytest.approx([LEFT, LEFT + hour, LEFT + hour, RIGHT], abs=0.1)
+    assert [x1, end1, x2, end2] == pytest.approx([0, hour, hour, PLOT], abs=0.1)
     assert low - half == pytest.approx((low - high) / 2, abs=0.1)
 
 
@@ -94,7 +94,10 @@ def test_each_kind_of_mark_has_its_row_shape_and_time() -> None:
     at = SINCE + 6 * HOUR
     every = tuple(Mark(kind, at, at + HOUR, ("chat",), f"what {kind}") for kind in MarkKind)
     svg = draw_times(chart(4, marks=every))
-    shapes = [[part.get("class") for part in each][1] for each in by_class(svg, "mark")]
+    known = {"rollout", "moved", "restart", "critical", "good"}
+    shapes = [
+        next(name for part in each.iter() if (name := part.get("class")) in known) for each in by_class(svg, "mark")
+    ]
 
     assert shapes == [
         "rollout",
@@ -112,7 +115,7 @@ def test_the_time_that_the_page_shows_is_a_line_inside_of_the_range() -> None:
     lines = [by_class(draw_times(chart(4, shown=SINCE + hours * HOUR)), "shown") for hours in (12, 30)]
 
     assert [len(each) for each in lines] == [1, 0]
-    assert (lines[0][0].get("d") or "").startswith(f"M{(LEFT + RIGHT) / 2:.0f}")
+    assert lines[0][0].get("x1") == lines[0][0].get("x2") == f"{PLOT / 2:.0f}"
 
 
 @pytest.mark.parametrize("width", RANGES.values(), ids=RANGES)
@@ -138,8 +141,49 @@ def test_any_chart_is_well_formed(areas: list[Named], marks: list[Mark], gaps: l
     lanes = tuple(lane_of(text, areas, timeline, is_strip=is_strip) for is_strip in (False, True))
     drawn = TimeChart("timeline", text, DAY, lanes, tuple(marks), tuple(gaps), SINCE)
 
-    for svg in (draw_times(drawn), draw_times(drawn, context=text)):
-        assert all(float(each.get("width", 0)) >= 0 for each in parsed(svg).iter(f"{SVG}rect"))
+    for svg in (draw_times(drawn), draw_times(drawn, context=text), draw_times(drawn, is_wide=True)):
+        assert all(float(each.get("width", "0").rstrip("%")) >= 0 for each in parsed(svg).iter(f"{SVG}rect"))
+
+
+def test_a_file_has_its_size_and_a_page_gives_the_drawing_one() -> None:
+    file, page = parsed(draw_times(chart(4))), parsed(draw_times(chart(4), is_wide=True))
+
+    assert (file.get("viewBox"), file.get("width")) == (f"{-LEFT:.0f} 0 1200 {file.get('height')}", "1200")
+    assert (page.get("viewBox"), page.get("width"), page.get("height")) == (None, "100%", file.get("height"))
+    assert LEFT + PLOT + RIGHT == 1200
+
+
+def test_on_a_page_times_are_shares_of_the_width_and_no_text_is_stretched() -> None:
+    """Areas are in the unit of a file, and stretched with it; whatever has a size of its own is not."""
+    at = SINCE + 6 * HOUR
+    every = tuple(Mark(kind, at, at + HOUR, ("chat",), f"what {kind}") for kind in MarkKind)
+    svg = draw_times(chart(4, 2, marks=every, gaps=(Gap(at, at + 6 * HOUR),), shown=SINCE + 18 * HOUR), is_wide=True)
+    stretched = [each for each in parsed(svg).iter(f"{SVG}svg") if each.get("preserveAspectRatio") == "none"]
+    kept = {each.get("x"): [part.get("class") for part in each] for each in parsed(svg) if each.get("overflow")}
+
+    assert {each.get("viewBox", "").split()[2] for each in stretched} == {f"{PLOT:.0f}"}
+    assert {part.tag for each in stretched for part in each} == {f"{SVG}path"}
+    assert [each.get("x1") for each in by_class(svg, "shown")] == ["75.000%"]
+    assert [each.get("x") for each in by_class(svg, "moment")] == ["0.000%", "4.167%", "50.000%"]
+    assert {each.get("x") for each in by_class(svg, "hit")} == {f"{(PLOT / 4 - 6) / PLOT * 100:.3f}%"}
+    assert not kept or set(kept) <= {"25.000%"}
+
+
+def test_a_page_has_room_for_fewer_texts_than_a_file() -> None:
+    """The times of a page are at least 700 px wide, those of a file 990; on a wider page nothing is written over."""
+    long = Mark(MarkKind.ROLLOUT, SINCE, SINCE, ("chat",), "x" * 105)
+    next_one = long._replace(at=SINCE + 22 * HOUR, until=SINCE + 22 * HOUR, text="next")
+    file, page = (words(draw_times(chart(4, marks=(long, next_one)), is_wide=each)) for each in (False, True))
+
+    assert "x" * 105 in file
+    assert "x" * 105 not in page
+
+
+def test_the_text_of_a_late_mark_is_on_its_left() -> None:
+    late = Mark(MarkKind.ROLLOUT, SINCE + 22 * HOUR, SINCE + 22 * HOUR, ("chat",), "rollout 0.31.0 → 0.32.0 (16/16)")
+    texts = [each for each in parsed(draw_times(chart(4, marks=(late,)))).iter(f"{SVG}text") if each.text == late.text]
+
+    assert [(each.get("text-anchor"), each.get("dx")) for each in texts] == [("end", "-6")]
 
 
 def test_an_export_has_the_drawing_and_nothing_foreign_is_markup() -> None:

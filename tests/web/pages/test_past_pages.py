@@ -31,7 +31,7 @@ LINK = re.compile(r'href="([^"#]*)"')
 BANNER = re.compile(r'<div class="snapshot-banner">(.*?)</div>')
 FOOTER = re.compile(r"<footer.*?</footer>", re.DOTALL)
 SHARE = re.compile(r"Link to this page|keeps? raw answers|<div class=\"paste\"><pre><code>[^<]*at=")
-MENU = re.compile(r'Open a past time|class="go"|quick-times|class="copy-link"|Changes since<')
+MENU = re.compile(r'Open a past time|class="go"|quick-times|class="copy-link"|Changes since(?: then)?<')
 
 
 @pytest.fixture(autouse=True)
@@ -208,8 +208,8 @@ def test_a_past_time_and_a_snapshot_lead_to_what_changed_since() -> None:
     key = service.snapshots().freeze(fleet_at(ODD), "odd", NOW).id
     banners = [BANNER.findall(html(visit("findings", **url)))[0] for url in ({"at": TEN}, {"snapshot": key})]
 
-    assert 'href="changes?from=2026-03-02T10%3A00Z&amp;to=live">Changes since<' in banners[0]
-    assert f'href="changes?from={key}&amp;to=live">Changes since<' in banners[1]
+    assert 'href="changes?from=2026-03-02T10%3A00Z&amp;to=live">Changes since then<' in banners[0]
+    assert f'href="changes?from={key}&amp;to=live">Changes since then<' in banners[1]
 
 
 @pytest.mark.parametrize("page", OF_ONE_FLEET)
