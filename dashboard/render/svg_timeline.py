@@ -109,7 +109,7 @@ def draw_times(chart: TimeChart, *, context: str | None = None, is_wide: bool = 
     top = 34.0 if context is not None else 6.0
     parts: list[str] = []
     if len(chart.lanes) == 1 and not chart.lanes[0].is_strip:
-        parts.append(_legend(chart.lanes[0], NARROWEST if is_wide else PLOT, top))
+        parts.append(_legend(chart.lanes[0], top, is_wide=is_wide))
         top += 24
     bottom = top
     places: dict[str, tuple[float, float]] = {}  # of lanes, by their labels
@@ -197,12 +197,13 @@ def _inside(band: Band, scale: _Scale, bottom: float, unit: float) -> str:
     )
 
 
-def _legend(lane: Lane, room: float, top: float) -> str:
+def _legend(lane: Lane, top: float, *, is_wide: bool) -> str:
     """Draw what the shades of the only lane are, as many as there is room for."""
     parts, x = [], 0.0
+    room, share = (NARROWEST, PAGE_FONT) if is_wide else (PLOT, 1.0)
     for band in lane.bands:
         words = fit(band.label, LONGEST_WORDS, SMALL)
-        width = 18 + widest(words, SMALL) + 14
+        width = 18 + widest(words, SMALL) * share + 14
         if x + width > room:
             break
         css = _class(band)
@@ -220,8 +221,8 @@ def _gaps(chart: TimeChart, scale: _Scale, top: float, bottom: float) -> Iterato
         title = _title(f"{range_text(max(gap.since, scale.since), until)}\n{NO_DATA}: no poll was recorded")
         fill = f'fill="{GROUND}" pointer-events="all"'
         ground = rect("gap-ground", scale.at(left), top, scale.at(width), height, fill, title)
-        words, half = "", widest(NO_DATA, SMALL) / 2
-        if scale.room(width) > 2 * half:
+        words, half = "", widest(NO_DATA, SMALL) / 2 * (PAGE_FONT if scale.is_wide else 1)
+        if scale.room(width) > widest(NO_DATA, SMALL):
             y = (top + bottom) / 2
             plate = rect("gap-ground", -half, y - 10, 2 * half, 18, f'rx="3" fill="{GROUND}"')
             words = scale.put(left + width / 2, plate + label("", 0, y + 4, NO_DATA, size=SMALL, anchor="middle"))
