@@ -86,6 +86,16 @@ def test_a_click_opens_the_page_at_that_time_and_back_returns(page: Page, chart:
     assert "at=" not in page.url
 
 
+def test_an_open_timeline_is_printed(page: Page, chart: Locator) -> None:
+    page.set_viewport_size({"width": 720, "height": 900})
+    page.emulate_media(media="print")
+    box = chart.bounding_box()
+
+    assert box is not None
+    assert box["x"] + box["width"] < 720
+    expect(chart).to_be_visible()
+
+
 def test_a_click_on_a_mark_opens_the_page_after_it(page: Page, chart: Locator) -> None:
     chart.locator(".mark .hit").first.click()
 
