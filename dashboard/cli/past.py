@@ -64,7 +64,7 @@ class CommandHistory:
         if self._is_api:
             return self._asked(time)
         when = time or service.utc_now()
-        return Recorded(self._past.at(when).fleet, self._past.reader().rule_set_at(when))
+        return Recorded(self._past.at(when), self._past.reader().rule_set_at(when))
 
     def _asked(self, time: datetime | None) -> Recorded:
         choices = {"at": write_time(time)} if time else {}
