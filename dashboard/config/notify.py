@@ -1,4 +1,4 @@
-"""The options of notifications: the receivers of findings, and the URL under which they open the dashboard."""
+"""The options of notifications: the receivers of findings, and the URLs of the dashboard and its docs for links."""
 
 import os
 from collections import Counter
@@ -24,7 +24,7 @@ def _hidden_url(text: SecretStr) -> SecretStr:
 
 
 def _page_url(text: str) -> str:
-    """Return the URL of the dashboard in browsers: without a final slash, and without the default port."""
+    """Return a URL for browsers: without a final slash, and without the default port."""
     url = replica_id(text)
     scheme, _, rest = url.partition("://")
     authority, slash, path = rest.partition("/")
@@ -107,6 +107,7 @@ class NotifyOptions(Part):
     alertmanagers: tuple[AlertmanagerOptions, ...] = ()
     webhooks: Annotated[tuple[WebhookOptions, ...], AfterValidator(_with_different_labels)] = ()
     external_url: Annotated[str, AfterValidator(_page_url)] | None = None
+    docs_url: Annotated[str, AfterValidator(_page_url)] | None = None
     resend_seconds: Annotated[float, Field(ge=5, le=3600)] = 60
 
     @property

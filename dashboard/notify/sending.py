@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from dashboard.config import AlertmanagerOptions, WebhookOptions
 from dashboard.fleet.formatting import FAILURE_WORDS, end_cut
 from dashboard.notify.alerts import Alert
-from dashboard.notify.bodies import slack_body, webhook_body
+from dashboard.notify.bodies import Links, slack_body, webhook_body
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import Key, authorized
 from dashboard.sources.http.failures import asked_of
@@ -43,9 +43,9 @@ def kind_of(options: WebhookOptions) -> str:
     return SLACK if options.format == SLACK else WEBHOOK
 
 
-def message_body(options: WebhookOptions, alerts: Sequence[Alert], url: str) -> Any:
+def message_body(options: WebhookOptions, alerts: Sequence[Alert], links: Links) -> Any:
     """Return a message in the format of a webhook."""
-    return slack_body(alerts, url) if options.format == SLACK else webhook_body(alerts, url)
+    return slack_body(alerts, links) if options.format == SLACK else webhook_body(alerts, links)
 
 
 def host_of(options: AlertmanagerOptions | WebhookOptions) -> str:
@@ -60,13 +60,15 @@ async def push(client: Client, options: AlertmanagerOptions, body: Any) -> Answe
     return await _post(client, options, f"{options.url}{ALERTS}", body)
 
 
-async def deliver(client: Client, options: WebhookOptions, alerts: Sequence[Alert], url: str, message: str) -> Answered:
+async def deliver(
+    client: Client, options: WebhookOptions, alerts: Sequence[Alert], links: Links, message: str
+) -> Answered:
     """Send a message to a webhook; a repeated one has the same id."""
     try:
         address = options.find_url()
     except ValueError as error:
         return Answered(is_accepted=False, text=str(error))
-    return await _post(client, options, address, message_body(options, alerts, url), {"Idempotency-Key": message})
+    return await _post(client, options, address, message_body(options, alerts, links), {"Idempotency-Key": message})
 
 
 async def _post(
