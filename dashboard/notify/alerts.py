@@ -36,7 +36,7 @@ class Event(StrEnum):
     """Why a message has an alert."""
 
     NEW = "new"
-    WORSE = "worse"  # the same rule in the same pool was less severe
+    WORSE = "worse"  # the same rule in the same pool was less severe, or was on fewer replicas
     MILDER = "milder"
     RESOLVED = "resolved"
 
@@ -46,6 +46,7 @@ class Alert(BaseModel):
 
     `since` is the first poll that had it, `at` the poll that its text is of, `until` the first poll without it.
     `finding` is the id of its first finding. `event` and `was`, the former severity, are set in messages.
+    `announced_replicas` is the largest number of replicas of which messages knew; 0: not counted yet.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -61,6 +62,7 @@ class Alert(BaseModel):
     pools: tuple[str, ...]
     replicas: tuple[str, ...]
     annotations: dict[str, str]
+    announced_replicas: int = 0
     is_rollout: bool = False
     until: datetime | None = None
     event: Event = Event.NEW
@@ -145,8 +147,9 @@ def _pool_label(finding: Finding, own: set[str]) -> str:
 
 
 def _continued(before: Alert, alert: Alert) -> Alert:
-    """Return an alert that lasts: with its begin, and with the poll of its text."""
-    alert = alert.with_changes(since=before.since)
+    """Return an alert that lasts: with its begin, what was announced of it, and the poll of its text."""
+    announced = before.announced_replicas or len(before.replicas)
+    alert = alert.with_changes(since=before.since, announced_replicas=announced)
     is_same = alert == before.with_changes(at=alert.at)
     return before if is_same else alert
 

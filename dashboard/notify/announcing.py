@@ -45,8 +45,8 @@ def announce(
 ) -> Announcement:
     """Return what to announce of the poll at `at`, whose alerts are `now`.
 
-    While a pool is in a rollout, what follows the rollout and what ended waits. What a new rule set finds first is not
-    new.
+    An alert on more replicas than ever since its begin is worse; a replaced replica makes no more. While a pool is in a
+    rollout, what follows the rollout, what spread and what ended waits. What a new rule set finds first is not new.
     """
     step = advance({key: each.alert for key, each in known.items()}, now, fleet, at)
     rolling = {end_cut(pool) for pool in fleet.inspection.rollouts}
@@ -62,18 +62,28 @@ def announce(
     new = {each.key for each in step.new}
     begun = []
     for key, alert in step.firing.items():
-        earlier = known.get(key)
+        earlier, message = known.get(key), None
+        is_settled = rolling.isdisjoint(map(end_cut, alert.pools))
+        is_spread = is_settled and len(alert.replicas) > alert.announced_replicas
         if earlier is None and is_new_rule_set:
             knowledge = Knowledge.SILENT
         elif alert.is_rollout and (earlier is None or earlier.knowledge is Knowledge.WAITING):
             knowledge = Knowledge.WAITING
         elif earlier is None or earlier.knowledge is Knowledge.WAITING or (key in new and not is_new_rule_set):
-            knowledge = Knowledge.TOLD
-            begun.append(_compared(alert, former.get((alert.rule, alert.pool))))
+            knowledge, message = Knowledge.TOLD, _compared(alert, former.get((alert.rule, alert.pool)))
+        elif is_spread and not is_new_rule_set:
+            knowledge, message = Knowledge.TOLD, alert.with_changes(event=Event.WORSE)
         else:
             knowledge = earlier.knowledge
-        after[key] = Known(alert, knowledge)
+        if message is not None:
+            begun.append(message)
+        after[key] = Known(_counted(alert) if message or is_settled or earlier is None else alert, knowledge)
     return Announcement(after, (*begun, *ended))
+
+
+def _counted(alert: Alert) -> Alert:
+    """Return an alert of which messages know at least the present number of replicas."""
+    return alert.with_changes(announced_replicas=max(alert.announced_replicas, len(alert.replicas)))
 
 
 def _compared(alert: Alert, was: object) -> Alert:

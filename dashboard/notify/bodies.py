@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from dashboard.config import NotifyOptions
-from dashboard.fleet.formatting import end_cut, iso
+from dashboard.fleet.formatting import count, end_cut, iso
 from dashboard.notify.alerts import Alert, Event
 from dashboard.rules.findings import Severity
 from dashboard.views import pages
@@ -167,7 +167,10 @@ def _slack_lines(alert: Alert, links: Links) -> Iterable[str]:
 
 def _slack_title(alert: Alert) -> str:
     was = f", was {alert.was}" if alert.was else ""
-    title = f"{str(alert.event).capitalize()}: {alert.severity}{was}, {alert.annotations.get('title', alert.rule)}"
+    spread = f", now on {count(len(alert.replicas), 'replica')}" if alert.event is Event.WORSE and not alert.was else ""
+    title = (
+        f"{str(alert.event).capitalize()}: {alert.severity}{was}{spread}, {alert.annotations.get('title', alert.rule)}"
+    )
     icon = ":white_check_mark:" if alert.until else ICONS[alert.severity]
     return f"{icon} *{_slack(title)}*"
 

@@ -131,6 +131,18 @@ def test_a_slack_message_has_what_where_since_when_what_to_do_and_a_link() -> No
     ]
 
 
+def test_a_message_of_a_spread_says_on_how_many_replicas_it_is_now() -> None:
+    (alert,) = alerts(poll(0, problem(), problem("chat-02")))
+    worse = alert.with_changes(event=Event.WORSE)
+
+    assert slack_body([worse], LINKS)["text"].splitlines()[2] == (
+        ":red_circle: *Worse: critical, now on 2 replicas, RT-01 block-size-differs*"
+    )
+    (only,) = webhook_body([worse], LINKS)["alerts"]
+    assert (only["annotations"]["event"], only["annotations"]["replicas"]) == ("worse", "2")
+    assert "previous_severity" not in only["annotations"]
+
+
 def test_a_slack_message_of_an_end_says_until_when() -> None:
     lines = slack_body([ended()], NO_LINKS)["text"].splitlines()
 
