@@ -1,5 +1,6 @@
 """`diff`, `check --since` and `report --since` read the history: a database, or the API of a dashboard."""
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,17 +18,22 @@ from starlette.routing import Route
 from dashboard import service
 from dashboard.config import load_options
 from dashboard.demo import default_fleet, in_thread, targets
+from dashboard.fleet import Replica
+from dashboard.render.export import CheckFormat
 from dashboard.rules.catalogue import ALL_RULES, RULE_SET
 from dashboard.service import utc_now
 from dashboard.sources.discovery import discover_once
 from dashboard.store.history.recording import Recorder
 from dashboard.web import server
+from tests.analysis.changes.sides import NEW, chat, fleet
 from tests.commands import BLOCK_SIZE_FAILS, assert_wrong_usage, last_line, run
 from tests.past_fleets import LAST, ODD, fleet_at, recorded, show_with_history
 from tests.saved_fleets import saved
 from tests.serving import free_port, wait_for
+from tests.store.history.recorded import Recorded, later
 
 NINE, TEN, ELEVEN = (f"2026-03-02T{hour}:00Z" for hour in ("09", "10", "11"))
+MINUTE = timedelta(minutes=1)
 GAP = "No poll was recorded between 2026-03-02T10:42:05Z and 2026-03-02T11:42:05Z: the fleet may have changed."
 FEW = 4  # the fourth cuts blocks of 32 tokens, the others of 16
 
@@ -100,6 +106,40 @@ def test_what_came_within_the_period_fails_and_what_was_there_before_does_not(so
     assert last_line(new).startswith("exit 1: 1 critical finding (RT-01 in chat)")
     assert "CO-14" not in new.stdout
     assert "1 finding left out: there before 2026-03-02T09:12:05Z." in new.stderr
+
+
+def test_what_is_left_out_is_in_every_format(source: list[str]) -> None:
+    sentence = "1 finding left out: there before 2026-03-02T09:12:05Z."
+    given = ["check", "--snapshot", TEN, "--since", "30m", *source]
+    shown = {each: run(*given, "--format", each).stdout for each in CheckFormat}
+
+    assert json.loads(shown[CheckFormat.JSON])["left_out"] == sentence
+    assert [each for each in CheckFormat if sentence not in " ".join(shown[each].split())] == []
+    assert "left out" not in run("check", "--snapshot", TEN, *source).stdout
+
+
+@pytest.mark.usefixtures("working_folder")
+@pytest.mark.parametrize(
+    ("members", "code"),
+    [
+        ([*chat(1, NEW, first=4), *chat(1, NEW, first=5)], 1),
+        ([*chat(1, first=4), *chat(1, NEW, first=5)], 0),  # one was mended, another one has it
+        ([*chat(1, NEW, first=4), *chat(2, first=5)], 0),  # the pool is larger
+    ],
+)
+def test_a_known_finding_that_spread_since_fails(members: list[Replica], code: int) -> None:
+    Path("fleet.yaml").write_text("name: prod-eu\n")
+    history = Recorded(Path())
+    for number in range(3):
+        history.record(later(fleet_at(ODD), number * MINUTE))
+    history.writer.close()
+    now = fleet(*chat(3), *members, polled_at=ODD + 3 * MINUTE)
+    Path("now.json").write_bytes(saved(now))
+    done = run("check", "--snapshot", "now.json", "--since", "2m", "--history", "sqlite:///history.db")
+
+    assert done.exit_code == code, done.stderr
+    assert ("RT-01 in chat" in last_line(done)) == (code == 1)
+    assert ("1 finding is not new, but on more replicas than at 2026-03-02T09:43:05Z." in done.stdout) == (code == 1)
 
 
 def test_a_period_without_new_findings_passes(source: list[str]) -> None:

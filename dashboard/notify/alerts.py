@@ -9,6 +9,7 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.changes.findings import Extent
 from dashboard.fleet import Replica
 from dashboard.fleet.formatting import count, end_cut, visible
 from dashboard.rules.catalogue import BY_ID
@@ -46,7 +47,7 @@ class Alert(BaseModel):
 
     `since` is the first poll that had it, `at` the poll that its text is of, `until` the first poll without it.
     `finding` is the id of its first finding. `event` and `was`, the former severity, are set in messages.
-    `announced_replicas` is the largest number of replicas of which messages knew; 0: not counted yet.
+    `announced` is its largest extent of which messages knew; None: not counted yet.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -62,7 +63,7 @@ class Alert(BaseModel):
     pools: tuple[str, ...]
     replicas: tuple[str, ...]
     annotations: dict[str, str]
-    announced_replicas: int = 0
+    announced: Extent | None = None
     is_rollout: bool = False
     until: datetime | None = None
     event: Event = Event.NEW
@@ -148,8 +149,7 @@ def _pool_label(finding: Finding, own: set[str]) -> str:
 
 def _continued(before: Alert, alert: Alert) -> Alert:
     """Return an alert that lasts: with its begin, what was announced of it, and the poll of its text."""
-    announced = before.announced_replicas or len(before.replicas)
-    alert = alert.with_changes(since=before.since, announced_replicas=announced)
+    alert = alert.with_changes(since=before.since, announced=before.announced)
     is_same = alert == before.with_changes(at=alert.at)
     return before if is_same else alert
 

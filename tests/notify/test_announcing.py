@@ -136,12 +136,22 @@ def test_a_new_rule_set_that_sees_more_replicas_spreads_nothing() -> None:
     assert told(poll(0, ONE), poll(1, TWO), poll(2, TWO), poll(3, THREE), new_rule_set_at=1) == [NEW, [], [], WORSE]
 
 
-def test_an_alert_of_a_history_before_spreads_were_announced_begins_to_count() -> None:
-    first, more = poll(0, TWO), poll(1, THREE)
-    known = {each.key: Known(each, Knowledge.TOLD) for each in alerts(first)}
+def test_a_larger_pool_with_the_same_finding_on_every_replica_is_no_spread() -> None:
+    """An autoscaler would send a message for each replica that it adds."""
+    small = replace(FLEET, replicas=tuple(each for each in FLEET.replicas if each.name != "chat-03"))
 
-    assert [*announce(known, alerts_of(first, NOW), first, NOW).alerts] == []
-    assert [str(each.event) for each in announce(known, alerts_of(more, NOW), more, NOW).alerts] == ["worse"]
+    assert told(poll(0, TWO, fleet=small), poll(1, THREE)) == [NEW, []]
+    assert told(poll(0, ONE, fleet=small), poll(1, THREE)) == [NEW, WORSE]
+
+
+def test_an_alert_of_a_history_before_spreads_were_announced_begins_to_count() -> None:
+    found: list[list[str]] = []
+    known = {each.key: Known(each, Knowledge.TOLD) for each in alerts(poll(0, TWO))}
+    for fleet in (poll(1, TWO), poll(2, THREE)):
+        step = announce(known, alerts_of(fleet, NOW), fleet, NOW)
+        known = dict(step.known)
+        found.append([str(each.event) for each in step.alerts])
+    assert found == [[], ["worse"]]
 
 
 SPREADS = st.sets(st.sampled_from(["chat-01", "chat-02", "chat-03"]), min_size=1)

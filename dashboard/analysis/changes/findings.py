@@ -1,7 +1,7 @@
 """Compares the findings of two fleets: new, fixed, persisting, or no longer evaluated."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
@@ -14,6 +14,22 @@ from dashboard.rules.subject import FINGERPRINT
 
 RAN = frozenset({OutcomeKind.FAILED, OutcomeKind.PASSED})
 ENGINES, DEVICES = "engines.", "devices."  # prefixes of evidence paths that are no settings, before a field's name
+
+
+class Extent(NamedTuple):
+    """On how many of the replicas of its pools a finding is."""
+
+    replicas: int
+    total: int
+
+    def exceeds(self, other: "Extent") -> bool:
+        """Return whether these are more replicas and a larger share than another time: a larger pool is no spread."""
+        return self.replicas > other.replicas and self.replicas * other.total > other.replicas * self.total
+
+
+def extent_in(fleet: Fleet, pools: Collection[str], replicas: int) -> Extent:
+    """Return the extent of what is on so many replicas of some pools; without pools of the whole fleet."""
+    return Extent(replicas, sum(not pools or each.pool in pools for each in fleet.replicas))
 
 
 class _Found(NamedTuple):
