@@ -25,7 +25,8 @@ from dashboard.service import utc_now
 from dashboard.sources.discovery import discover_once
 from dashboard.store.history.recording import Recorder
 from dashboard.web import server
-from tests.analysis.changes.sides import NEW, chat, fleet
+from tests.analysis.changes.sides import NEW, OLD, chat, fleet
+from tests.builders import alike
 from tests.commands import BLOCK_SIZE_FAILS, assert_wrong_usage, last_line, run
 from tests.past_fleets import LAST, ODD, fleet_at, recorded, show_with_history
 from tests.saved_fleets import saved
@@ -34,7 +35,12 @@ from tests.store.history.recorded import Recorded, later
 
 NINE, TEN, ELEVEN = (f"2026-03-02T{hour}:00Z" for hour in ("09", "10", "11"))
 MINUTE = timedelta(minutes=1)
+NOT_LISTED = "What happened in between is not listed: that needs the database of the history."
 GAP = "No poll was recorded between 2026-03-02T10:42:05Z and 2026-03-02T11:42:05Z: the fleet may have changed."
+FORMS = (
+    "No such file or directory; name a file of `poll --format json --full` or an export, the id of a frozen snapshot, "
+    "a time (2026-11-22T14:00Z)"
+)
 FEW = 4  # the fourth cuts blocks of 32 tokens, the others of 16
 
 
@@ -86,6 +92,69 @@ def test_diff_compares_a_time_with_the_newest_poll_of_the_history(source: list[s
     assert done.exit_code == 1
     assert "1 finding fixed" in last_line(done)
     assert "block_size 32 -> 16" in last_line(done)
+
+
+@pytest.mark.parametrize("fixed", [["diff", NINE, ELEVEN], ["diff", ELEVEN, NINE], ["diff", NINE, "live"]])
+def test_the_document_of_changes_has_what_changed_back(source: list[str], fixed: list[str]) -> None:
+    """chat-04 has another block size at 10:00 only."""
+    done = run(*fixed, "--format", "json", *source)
+    found = json.loads(done.stdout)["between"]
+    if is_api(source):
+        assert found is None
+        assert NOT_LISTED in done.stderr
+        return
+
+    kinds = [each["kind"] for each in found["events"]]
+    assert kinds == ["restarted", "finding began", "added", "restarted", "finding ended", "gap"]
+    there, began, _, back, *_ = found["events"]
+    assert (began["rule"], began["pools"], began["now"]) == ("RT-01", ["chat"], "critical")
+    assert (began["at"], began["after"]) == ("2026-03-02T09:42:05Z", "2026-03-02T08:42:05Z")
+    assert there["replicas"] == back["replicas"] == [{"replica": "http://chat-04:8000", "name": "chat-04"}]
+    assert there["changes"][0]["before"] == back["changes"][0]["after"]
+
+
+@pytest.mark.parametrize(
+    ("command", "heading"),
+    [
+        (["diff", NINE, ELEVEN], "In between"),
+        (["report", "--snapshot", ELEVEN, "--since", NINE, "--format", "markdown"], "In between"),
+        (["report", "--snapshot", ELEVEN, "--since", "2h", "--format", "html"], "In between"),
+    ],
+)
+def test_a_finding_that_began_and_ended_is_listed(source: list[str], command: list[str], heading: str) -> None:
+    done = run(*command, *source)
+    text = done.stdout.partition(heading)[2]
+
+    assert ("Finding began" in text and "Finding ended" in text) == (not is_api(source)), done.stdout
+    assert (NOT_LISTED in done.stderr) == is_api(source)
+
+
+@pytest.mark.usefixtures("working_folder")
+@pytest.mark.parametrize(("arguments", "kinds"), [([], ["restarted"]), (["--pool", "chat"], [])])
+def test_only_events_of_the_chosen_pool_are_listed(arguments: list[str], kinds: list[str]) -> None:
+    Path("fleet.yaml").write_text("name: prod-eu\n")
+    history = Recorded(Path())
+    for number in range(2):
+        embed = alike("embed", 2, OLD, started_at=ODD + number * MINUTE)
+        history.record(fleet(*chat(2), *embed, polled_at=ODD + number * MINUTE))
+    history.writer.close()
+    done = run(
+        "diff", "2026-03-02T09:42:30Z", "live", *arguments, "--history", "sqlite:///history.db", "--format", "json"
+    )
+
+    found = json.loads(done.stdout)["between"]["events"]
+    assert [each["kind"] for each in found if each["kind"] != "gap"] == kinds
+
+
+def test_a_saved_fleet_of_another_name_has_no_list(source: list[str]) -> None:
+    Path("other.json").write_bytes(saved(replace(fleet_at(LAST), name="other")))
+    done = run("diff", NINE, "other.json", "--format", "json", *source)
+
+    assert json.loads(done.stdout)["between"] is None
+
+
+def is_api(source: list[str]) -> bool:
+    return any(each.startswith("http") for each in source)
 
 
 def test_a_time_in_a_gap_is_named(source: list[str]) -> None:
@@ -180,7 +249,14 @@ def test_a_range_that_the_history_does_not_cover_ends_with_2(source: list[str], 
         (["check", "--snapshot", TEN, "--since", "yesterday"], "--since yesterday: not a period of at most 3650 days"),
         (["check", "--snapshot", TEN, "--since", "2026-13-01"], "--since 2026-13-01: not a time; write"),
         (["check", "--since", "24h", "--baseline", "x.yaml"], "--since cannot be combined with --baseline"),
-        (["report", "--snapshot", TEN, "--since", "24x"], "--since 24x: No such file or directory"),
+        (
+            ["report", "--snapshot", TEN, "--since", "24x"],
+            f"{FORMS} or a period (24h, 7d).",
+        ),
+        (
+            ["diff", "yesterday", "live"],
+            f"{FORMS} or live.",
+        ),
     ],
 )
 def test_wrong_usage_is_one_sentence(source: list[str], arguments: list[str], why: str) -> None:
