@@ -28,7 +28,7 @@ from dashboard.web import server
 from tests.analysis.changes.sides import NEW, OLD, chat, fleet
 from tests.builders import alike
 from tests.commands import BLOCK_SIZE_FAILS, assert_wrong_usage, last_line, run
-from tests.past_fleets import LAST, ODD, fleet_at, recorded, show_with_history
+from tests.past_fleets import FIRST, LAST, ODD, fleet_at, recorded, show_with_history
 from tests.saved_fleets import saved
 from tests.serving import free_port, wait_for
 from tests.store.history.recorded import Recorded, later
@@ -146,9 +146,14 @@ def test_only_events_of_the_chosen_pool_are_listed(arguments: list[str], kinds: 
     assert [each["kind"] for each in found if each["kind"] != "gap"] == kinds
 
 
-def test_a_saved_fleet_of_another_name_has_no_list(source: list[str]) -> None:
-    Path("other.json").write_bytes(saved(replace(fleet_at(LAST), name="other")))
-    done = run("diff", NINE, "other.json", "--format", "json", *source)
+@pytest.mark.usefixtures("working_folder")
+@pytest.mark.parametrize("sides", [("before.json", "other.json"), ("other.json", "live"), (NINE, "other.json")])
+def test_a_saved_fleet_of_another_name_has_no_list(sides: tuple[str, str]) -> None:
+    Path("fleet.yaml").write_text("name: prod-eu\n")
+    recorded(Path())
+    for file, time in (("before.json", FIRST), ("other.json", LAST)):
+        Path(file).write_bytes(saved(replace(fleet_at(time), name="other")))
+    done = run("diff", *sides, "--format", "json", "--history", "sqlite:///history.db")
 
     assert json.loads(done.stdout)["between"] is None
 
@@ -194,6 +199,7 @@ def test_what_is_left_out_is_in_every_format(source: list[str]) -> None:
         ([*chat(1, NEW, first=4), *chat(1, NEW, first=5)], 1),
         ([*chat(1, first=4), *chat(1, NEW, first=5)], 0),  # one was mended, another one has it
         ([*chat(1, NEW, first=4), *chat(2, first=5)], 0),  # the pool is larger
+        ([*chat(1, NEW, first=4), *chat(1, NEW, first=5, version="0.32.1", started_at=ODD)], 0),  # a rollout
     ],
 )
 def test_a_known_finding_that_spread_since_fails(members: list[Replica], code: int) -> None:
