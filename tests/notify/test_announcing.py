@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from dashboard.analysis.assembly import Fleet
 from dashboard.notify.alerts import alerts_of
 from dashboard.notify.announcing import Knowledge, Known, announce
+from tests import builders
 from tests.builders import NOW
-from tests.notify.polls import FLEET, INFO, POLL, WARNING, alerts, lost, poll, problem, rolling
+from tests.notify.polls import DOCUMENT, FLEET, INFO, POLL, WARNING, alerts, lost, poll, problem, rolling
 
 Told = list[tuple[str, str]]
 
@@ -138,7 +139,7 @@ def test_a_new_rule_set_that_sees_more_replicas_spreads_nothing() -> None:
 
 def test_a_larger_pool_with_the_same_finding_on_every_replica_is_no_spread() -> None:
     """An autoscaler would send a message for each replica that it adds."""
-    small = replace(FLEET, replicas=tuple(each for each in FLEET.replicas if each.name != "chat-03"))
+    small = builders.fleet([*builders.alike("chat", 2, DOCUMENT), *builders.alike("embed", 2, DOCUMENT)], [DOCUMENT])
 
     assert told(poll(0, TWO, fleet=small), poll(1, THREE)) == [NEW, []]
     assert told(poll(0, ONE, fleet=small), poll(1, THREE)) == [NEW, WORSE]

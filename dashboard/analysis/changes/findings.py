@@ -29,7 +29,8 @@ class Extent(NamedTuple):
 
 def extent_in(fleet: Fleet, pools: Collection[str], replicas: int) -> Extent:
     """Return the extent of what is on so many replicas of some pools; without pools of the whole fleet."""
-    return Extent(replicas, sum(not pools or each.pool in pools for each in fleet.replicas))
+    total = sum(len(each.replicas) for each in fleet.pools if each.name in pools) if pools else len(fleet.replicas)
+    return Extent(replicas, total)
 
 
 class _Found(NamedTuple):
