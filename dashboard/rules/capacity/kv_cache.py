@@ -163,7 +163,7 @@ def _kinds(pool: PoolSubject, tolerance: float) -> Iterator[_Kind]:
     compared with upper bounds only.
     """
     shapes = _shapes(pool)
-    everyone = list(pool.engines())
+    everyone = pool.engines()
     known = [(member, engine) for member, engine in everyone if engine.kv_cache_size_tokens is not None]
     tokens = [engine.kv_cache_size_tokens or 0 for _, engine in known]
     keys = _keys(known, shapes)
@@ -179,7 +179,7 @@ def _kinds(pool: PoolSubject, tolerance: float) -> Iterator[_Kind]:
     for (kind, is_above), odd in found.items():
         key = keys[kinds.index(kind)]
         conditions = tuple(_conditions(key, keys, len(everyone)))
-        own = [each for each, other in zip(known, keys, strict=True) if other == key]
+        own = [each for each, other in zip(known, keys, strict=True) if other is key]
         measured = [parts for member, engine in own if (parts := memory_parts(engine, member.devices))]
         usual = usual_parts(measured) if measured else None
         yield _Kind(key.devices, len(own), len(everyone), conditions, middle[kind], tuple(odd), is_above is None, usual)
