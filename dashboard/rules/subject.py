@@ -240,8 +240,9 @@ class PoolSubject:
     def engines(self) -> Sequence[tuple[Replica, Engine]]:
         """Return the engines of the members with their replicas, each process once."""
         if not self._engines:
-            own = (each for each in self.members if not each.is_second_address)
-            self._engines.extend((member, engine) for member in own for engine in member.engines)
+            self._engines.extend(
+                (member, engine) for member in self.members if not member.is_second_address for engine in member.engines
+            )
         return self._engines
 
     def fingerprints(self, read: Digests = canonical_digests) -> Mapping[str, frozenset[str]]:

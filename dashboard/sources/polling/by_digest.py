@@ -33,6 +33,13 @@ class Answered(NamedTuple):
     shared: Reply
 
 
+class Copy(NamedTuple):
+    """The snapshot of a replica that was not asked, and whose answer it has in common."""
+
+    snapshot: Snapshot
+    answered: Answered | None
+
+
 class DigestPoller:
     """Polls as `Poller` does, except replicas whose target has what Prometheus scraped."""
 
@@ -44,7 +51,7 @@ class DigestPoller:
         self._asked: dict[Key, Answered] = {}  # last time
         self._keys: dict[bytes, Key | None] = {}  # by the lines of a replica
         self._read: dict[bytes, ProbeResult] = {}
-        self._copies: dict[str, Snapshot] = {}  # of the last poll: replicas that were not asked
+        self._copies: dict[str, Copy] = {}  # of the last poll
 
     async def poll(
         self,
@@ -61,7 +68,7 @@ class DigestPoller:
         snapshots, answered = await self._poll_with_one_of_each(direct, groups, now, on_done)
         with uncollected():
             copies = {
-                target.id: self._of_metrics(target, target.scraped, other)
+                target.id: self._copy(target, target.scraped, other)
                 for other, several in (*((answered.get(key), group) for key, group in groups.items()), (None, rest))
                 for target in several
                 if target.id not in snapshots and target.scraped
@@ -69,7 +76,7 @@ class DigestPoller:
         self._asked = {key: each for key, each in (self._asked | answered).items() if key in groups}
         self._copies = copies
         self._read = {each: result for each, result in self._read.items() if each in self._keys}
-        return tuple(snapshots.get(name) or copies[name] for name in unique)
+        return tuple(snapshots.get(name) or copies[name].snapshot for name in unique)
 
     async def _poll_with_one_of_each(
         self,
@@ -93,8 +100,11 @@ class DigestPoller:
                 if shared := _shared_part(found[one.id], key):
                     del waiting[key]
                     before = self._asked.get(key)
-                    # One object while it is equal: the facts of unchanged replicas are kept by it.
-                    answered[key] = Answered(one.id, before.shared if before and before.shared == shared else shared)
+                    # One object while it is equal: copies and the facts of unchanged replicas are kept by it.
+                    if before and before.shared == shared:
+                        answered[key] = before if before.id == one.id else before._replace(id=one.id)
+                    else:
+                        answered[key] = Answered(one.id, shared)
         return snapshots, answered
 
     def _candidates(self, key: Key, group: Sequence[Target]) -> list[Target]:
@@ -120,16 +130,16 @@ class DigestPoller:
             (rest if key is None else groups[key]).extend(several)
         return groups, rest
 
-    def _of_metrics(self, target: Target, scraped: Scraped, answered: Answered | None) -> Snapshot:
-        """Return the snapshot of a replica that was not asked: what Prometheus has, and what another has in common."""
-        other, shared = answered or (None, None)
+    def _copy(self, target: Target, scraped: Scraped, answered: Answered | None) -> Copy:
+        """Return the copy of a replica that was not asked: what Prometheus has, and what another has in common."""
         before = self._copies.get(target.id)
-        if before and before.target is target and before.same_digest_as == other and _shared(before) is shared:
+        if before is not None and before.answered is answered and before.snapshot.target is target:
             return before
+        other, shared = answered or (None, None)
         probes = {METRICS.path: self._metrics(target, scraped)}
         if shared:
             probes[INFERENCE_CONFIG] = ProbeResult(INFERENCE_CONFIG, Source.PROVIDER, scraped.at, 0.0, reply=shared)
-        return Snapshot(target, scraped.at, probes, other, is_scraped=True)
+        return Copy(Snapshot(target, scraped.at, probes, other, is_scraped=True), answered)
 
     def _metrics(self, target: Target, scraped: Scraped) -> ProbeResult:
         if known := self._read.get(scraped.lines):
@@ -152,11 +162,6 @@ def _key(lines: bytes) -> Key | None:
     digests = _digests(lines)
     is_known = all(each.scheme == SCHEME and None not in each for each in digests)
     return digests if digests and is_known else None
-
-
-def _shared(snapshot: Snapshot) -> Reply | None:
-    result = snapshot.probes.get(INFERENCE_CONFIG)
-    return result.reply if result else None
 
 
 def _shared_part(snapshot: Snapshot, key: Key) -> Reply | None:
