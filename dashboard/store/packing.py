@@ -15,7 +15,7 @@ from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.analysis.documents.load import MAX_BYTES, check_nodes, read_snapshot
 from dashboard.errors import SnapshotError
 from dashboard.fleet import State
-from dashboard.vllm.redaction import redact, redact_known, redact_text
+from dashboard.vllm.redaction import MAY_HOLD_SECRETS, redact, redact_known, redact_text
 
 ID_DIGITS = 32  # hexadecimal, 128 bits against forged ids; the first ones are enough to type
 EARLIER_DIGITS = 10  # ids before version 0.2, still valid
@@ -156,7 +156,7 @@ def _clean_setting(path: str, saved: Any) -> Any:
     """Redact the value of a setting, not its state and source."""
     if not isinstance(saved, dict) or "value" not in saved:
         return redact(saved, path)
-    value = redact(saved["value"], path)
+    value = redact(saved["value"], path) if type(saved["value"]) in MAY_HOLD_SECRETS else saved["value"]
     if value == saved["value"]:
         return saved
     return {**saved, "value": value, "state": str(State.REDACTED)}
