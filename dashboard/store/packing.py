@@ -110,19 +110,25 @@ def without_secrets(content: bytes) -> bytes:
         saved = from_json(content)
     except ValueError:  # reported by the reader
         return content
-    clean = redact_known(_clean_fleet(saved))
+    clean = clean_fleet(saved)
     return content if clean == saved else to_json(clean)
+
+
+def clean_fleet(saved: Any) -> Any:
+    """Return the JSON object of a saved fleet without secrets."""
+    readers = {"documents": _clean_documents, "replicas": _clean_replicas}
+    return redact_known(_clean_parts(saved, lambda name, part: readers.get(name, redact)(part)))
+
+
+def clean_settings(saved: Any) -> Any:
+    """Return the JSON object of settings by path without secrets."""
+    return redact_known(_clean_settings(saved))
 
 
 def clean_text(text: str) -> str:
     """Return a written text without secrets."""
     clean: str = redact_known(redact_text(text))
     return clean
-
-
-def _clean_fleet(saved: Any) -> Any:
-    readers = {"documents": _clean_documents, "replicas": _clean_replicas}
-    return _clean_parts(saved, lambda name, part: readers.get(name, redact)(part))
 
 
 def _clean_documents(saved: Any) -> Any:
