@@ -14,7 +14,9 @@ from pydantic_core import from_json, to_json
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.documents.fleet import fleet_json, read_setting
 from dashboard.analysis.documents.load import LISTS, SavedFleet, read_saved
+from dashboard.errors import HistoryError, SnapshotError, UnreadableError
 from dashboard.fleet import Document, ProbeResult, Replica, Setting
+from dashboard.fleet.formatting import iso
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.fleet.times import EPOCH, MICROSECOND
 from dashboard.rules.findings import Inspection
@@ -97,15 +99,20 @@ def _written(fleet: Fleet, replicas: Sequence[Replica], at: datetime) -> dict[st
 def read_parts(
     shell: bytes, at: datetime, replicas: Sequence[StoredReplica] = (), documents: Mapping[str, bytes] | None = None
 ) -> SavedFleet:
-    """Return the fleet of parts, without secrets; raise SnapshotError for parts that are none.
+    """Return the fleet of parts, without secrets; raise HistoryError for parts that are none.
 
     `shell` is a `fleet_part`.
     """
     whole = {**from_json(shell), **dict.fromkeys(FLEET_TIMES, at.isoformat())}
     known: KnownSettings = {}
-    identities = [_read_settings(_add(whole, stored), known) for stored in replicas]
-    read = {key: _read_settings(from_json(content), known) for key, content in (documents or {}).items()}
-    saved = read_saved(to_json(clean_fleet(whole)))
+    try:
+        identities = [_read_settings(_add(whole, stored), known) for stored in replicas]
+        read = {key: _read_settings(from_json(content), known) for key, content in (documents or {}).items()}
+        saved = read_saved(to_json(clean_fleet(whole)))
+    except (SnapshotError, UnreadableError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise HistoryError(
+            f"The history has data of {iso(at)} that this version cannot read; use the version that recorded it."
+        ) from error
     placed = tuple(
         replace(each, identity=identity, document=stored.document, observed_at=stored.observed_at)
         for each, identity, stored in zip(saved.replicas, identities, replicas, strict=True)
