@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-TIMES, FREEZES = 100, 30
+TIMES, FREEZES = 100, 50
 
 
 def test_a_hundred_kills_lose_no_acknowledged_poll(tmp_path: Path) -> None:
