@@ -72,27 +72,27 @@ def settings_json(settings: Mapping[str, Setting]) -> bytes:
     return json.dumps(written, separators=(",", ":")).encode()  # four times as fast as pydantic's on enums
 
 
-def _setting(path: str, value: Any, state: str, source: str) -> Setting:
+def make_setting(path: str, value: Any, state: str, source: str) -> Setting:
+    """Return the setting of a JSON object; raise ValueError for an unknown state or source."""
     return Setting(canonical_text(tidy(path, value)), State(state), Source(source))
 
 
 # One object for equal settings, as in a poll: a thousand replicas have mostly equal ones. Typed, because True == 1.
-_known_setting = lru_cache(maxsize=MOST_KNOWN, typed=True)(_setting)
+_known_setting = lru_cache(maxsize=MOST_KNOWN, typed=True)(make_setting)
 
 
-def read_setting(path: str, values: Mapping[str, Any]) -> Setting:
-    """Return a setting of its JSON object; raise ValueError for an unknown state or source."""
-    make = _known_setting if is_short(path, values["value"]) else _setting
+def _read_setting(path: str, values: Mapping[str, Any]) -> Setting:
+    make = _known_setting if is_short(path, values["value"]) else make_setting
     return make(path, values["value"], values["state"], values["source"])
 
 
 def _read_settings(objects: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Setting]:
-    return {path: read_setting(path, values) for path, values in objects.items()}
+    return {path: _read_setting(path, values) for path, values in objects.items()}
 
 
 def _read_contradiction(values: Mapping[str, Any]) -> Contradiction:
     path = values["path"]
-    return Contradiction(path, read_setting(path, values["kept"]), read_setting(path, values["other"]))
+    return Contradiction(path, _read_setting(path, values["kept"]), _read_setting(path, values["other"]))
 
 
 def _read_replica(values: dict[str, Any]) -> Replica:

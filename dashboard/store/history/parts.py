@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from pydantic_core import from_json, to_json
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.documents.fleet import fleet_json, read_setting
+from dashboard.analysis.documents.fleet import fleet_json, make_setting
 from dashboard.analysis.documents.load import LISTS, SavedFleet, read_saved
 from dashboard.errors import HistoryError, SnapshotError, UnreadableError
 from dashboard.fleet import Document, ProbeResult, Replica, Setting
@@ -148,6 +148,6 @@ def _read_settings(stored: Mapping[str, Any], known: KnownSettings) -> dict[str,
         key = path, repr(value) if isinstance(value, NESTED) else value, type(value), each["state"], each["source"]
         if (found := known.get(key)) is None:
             ((name, clean),) = clean_settings({path: each}).items()
-            found = known[key] = name, read_setting(name, clean)
+            found = known[key] = name, make_setting(name, **clean)
         name, settings[name] = found
     return settings
