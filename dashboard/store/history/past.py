@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import PastTime
 from dashboard.fleet.times import EPOCH, MICROSECOND, end_of_second
-from dashboard.garbage import uncollected
 
 if TYPE_CHECKING:  # it imports SQLAlchemy, 0.2 s that few commands need
     from dashboard.store.history.reader import HistoryReader
@@ -72,5 +71,4 @@ class PastFleets:
         for known, fleet in self._known.items():
             if known[0] == polled_at:
                 return fleet
-        with uncollected():
-            return reader.fleet_at(polled_at).fleet
+        return reader.fleet_at(polled_at).fleet
