@@ -65,7 +65,7 @@ def test_a_receiver_that_does_not_accept_fails_the_command(working_folder: Path,
     assert done.exit_code == 1
     assert done.stdout.splitlines() == [
         f"slack channel (127.0.0.1:{server.port}): failed, status 403: invalid_token for ***",
-        f"webhook HOOK_URL ({unset}): failed, {unset}",
+        f"webhook HOOK_URL: failed, {unset}",
     ]
     assert last_line(done) == "exit 1: 2 receivers of 2 did not accept the test alert."
     assert "SESAME7QX" not in done.output

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, chdir
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,13 @@ def test_an_impossible_restart_is_wrong_usage(text: str) -> None:
     assert done.stderr.startswith("exit 2: wrong usage: --restart: ")
 
 
+def test_each_of_several_restarts_is_checked_and_planned() -> None:
+    done = run("demo", "--restart", "127.9.9.9:32:5", "--restart", "127.1.0.3:32:60")
+
+    assert done.exit_code == 2
+    assert "no replica at 127.9.9.9" in done.stderr
+
+
 def test_serve_shows_the_fleet_of_the_options(config: Path) -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}"
@@ -195,12 +203,18 @@ def test_streamlit_run_ends_with_exit_code_2_on_wrong_options(tmp_path: Path) ->
     assert "Traceback" not in done.stderr
 
 
+def has_block_size(url: str, size: int) -> bool:
+    return f',block_size="{size}"' in httpx.get(url, trust_env=False).text
+
+
 def test_the_demo_prints_its_address_and_options_and_one_signal_ends_it() -> None:
     port, fleet_port = free_port(), free_port()
     command = [sys.executable, "-m", "dashboard", "demo", "--port", str(port), "--fleet-port", str(fleet_port)]
-    with started([*command, "--replicas", str(FEW)]) as process:
+    restarts = ["--restart", "127.1.0.1:32:1", "--restart", "127.1.0.2:64:1"]
+    with started([*command, "--replicas", str(FEW), *restarts]) as process:
         wait_until_healthy(f"http://127.0.0.1:{port}")
-        assert httpx.get(f"http://127.1.0.1:{fleet_port}/version", trust_env=False).status_code == 200
+        for address, block_size in (("127.1.0.1", 32), ("127.1.0.2", 64)):
+            wait_for(partial(has_block_size, f"http://{address}:{fleet_port}/metrics", block_size))
         assert process.stderr is not None
         printed = os.read(process.stderr.fileno(), 2**16).decode().splitlines()
         options = Path(printed[1].removeprefix("Options: --config "))

@@ -86,7 +86,7 @@ def test_pool_compares_one_pool() -> None:
     [
         (
             ["nowhere.json", "now.json"],
-            "nowhere.json: No such file or directory; name a file of `poll --format json --full` or an export, or ",
+            "nowhere.json: No such file or directory; name a file of `poll --format json --full` or an export, the id ",
         ),
         (
             ["abc", "now.json"],

@@ -1,6 +1,7 @@
 """`history` prints the size of the history, deletes what is old, and writes the fleet of a past time as a snapshot."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,6 +13,8 @@ import pytest
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.cli import COMMANDS, cli
+from dashboard.cli.history import TABLES
+from dashboard.store.history.schema import METADATA
 from dashboard.store.packing import opened_clean, unpacked
 from tests.polled_fleets import at, built, unreachable
 from tests.serving import ROOT
@@ -42,7 +45,14 @@ def test_stats_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("stats") == 0
     output = capsys.readouterr().out
     assert "first poll  2026-03-02T11:42:05Z\nlast poll   2026-03-02T12:32:05Z\n" in output
-    assert "poll                       3\n" in output
+    lines = output.partition("\n\n")[2].splitlines()
+    assert re.fullmatch(r"polls +3 +\d+\.\d KiB", lines[0])
+    assert any(re.fullmatch(r"replica spans +\d+ +\d+\.\d KiB", line) for line in lines)
+    assert "_" not in output.replace(str(Path.cwd()), ""), "words, not names of tables"
+
+
+def test_each_table_has_words() -> None:
+    assert {*TABLES} == {*METADATA.tables}
 
 
 def test_the_fleet_at_a_time_is_written_as_a_snapshot_and_the_gap_is_named(

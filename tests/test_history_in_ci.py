@@ -1,5 +1,6 @@
 """`diff`, `check --since` and `report --since` read the history: a database, or the API of a dashboard."""
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,18 +18,29 @@ from starlette.routing import Route
 from dashboard import service
 from dashboard.config import load_options
 from dashboard.demo import default_fleet, in_thread, targets
+from dashboard.fleet import Replica
+from dashboard.render.export import CheckFormat
 from dashboard.rules.catalogue import ALL_RULES, RULE_SET
 from dashboard.service import utc_now
 from dashboard.sources.discovery import discover_once
 from dashboard.store.history.recording import Recorder
 from dashboard.web import server
+from tests.analysis.changes.sides import NEW, OLD, chat, fleet
+from tests.builders import alike
 from tests.commands import BLOCK_SIZE_FAILS, assert_wrong_usage, last_line, run
-from tests.past_fleets import LAST, ODD, fleet_at, recorded, show_with_history
+from tests.past_fleets import FIRST, LAST, ODD, fleet_at, recorded, show_with_history
 from tests.saved_fleets import saved
 from tests.serving import free_port, wait_for
+from tests.store.history.recorded import Recorded, later
 
 NINE, TEN, ELEVEN = (f"2026-03-02T{hour}:00Z" for hour in ("09", "10", "11"))
+MINUTE = timedelta(minutes=1)
+NOT_LISTED = "What happened in between is not listed: that needs the database of the history."
 GAP = "No poll was recorded between 2026-03-02T10:42:05Z and 2026-03-02T11:42:05Z: the fleet may have changed."
+FORMS = (
+    "No such file or directory; name a file of `poll --format json --full` or an export, the id of a frozen snapshot, "
+    "a time (2026-11-22T14:00Z)"
+)
 FEW = 4  # the fourth cuts blocks of 32 tokens, the others of 16
 
 
@@ -82,6 +94,74 @@ def test_diff_compares_a_time_with_the_newest_poll_of_the_history(source: list[s
     assert "block_size 32 -> 16" in last_line(done)
 
 
+@pytest.mark.parametrize("fixed", [["diff", NINE, ELEVEN], ["diff", ELEVEN, NINE], ["diff", NINE, "live"]])
+def test_the_document_of_changes_has_what_changed_back(source: list[str], fixed: list[str]) -> None:
+    """chat-04 has another block size at 10:00 only."""
+    done = run(*fixed, "--format", "json", *source)
+    found = json.loads(done.stdout)["between"]
+    if is_api(source):
+        assert found is None
+        assert NOT_LISTED in done.stderr
+        return
+
+    kinds = [each["kind"] for each in found["events"]]
+    assert kinds == ["restarted", "finding began", "added", "restarted", "finding ended", "gap"]
+    there, began, _, back, *_ = found["events"]
+    assert (began["rule"], began["pools"], began["now"]) == ("RT-01", ["chat"], "critical")
+    assert (began["at"], began["after"]) == ("2026-03-02T09:42:05Z", "2026-03-02T08:42:05Z")
+    assert there["replicas"] == back["replicas"] == [{"replica": "http://chat-04:8000", "name": "chat-04"}]
+    assert there["changes"][0]["before"] == back["changes"][0]["after"]
+
+
+@pytest.mark.parametrize(
+    ("command", "heading"),
+    [
+        (["diff", NINE, ELEVEN], "In between"),
+        (["report", "--snapshot", ELEVEN, "--since", NINE, "--format", "markdown"], "In between"),
+        (["report", "--snapshot", ELEVEN, "--since", "2h", "--format", "html"], "In between"),
+    ],
+)
+def test_a_finding_that_began_and_ended_is_listed(source: list[str], command: list[str], heading: str) -> None:
+    done = run(*command, *source)
+    text = done.stdout.partition(heading)[2]
+
+    assert ("Finding began" in text and "Finding ended" in text) == (not is_api(source)), done.stdout
+    assert (NOT_LISTED in done.stderr) == is_api(source)
+
+
+@pytest.mark.usefixtures("working_folder")
+@pytest.mark.parametrize(("arguments", "kinds"), [([], ["restarted"]), (["--pool", "chat"], [])])
+def test_only_events_of_the_chosen_pool_are_listed(arguments: list[str], kinds: list[str]) -> None:
+    Path("fleet.yaml").write_text("name: prod-eu\n")
+    history = Recorded(Path())
+    for number in range(2):
+        embed = alike("embed", 2, OLD, started_at=ODD + number * MINUTE)
+        history.record(fleet(*chat(2), *embed, polled_at=ODD + number * MINUTE))
+    history.writer.close()
+    done = run(
+        "diff", "2026-03-02T09:42:30Z", "live", *arguments, "--history", "sqlite:///history.db", "--format", "json"
+    )
+
+    found = json.loads(done.stdout)["between"]["events"]
+    assert [each["kind"] for each in found if each["kind"] != "gap"] == kinds
+
+
+@pytest.mark.usefixtures("working_folder")
+@pytest.mark.parametrize("sides", [("before.json", "other.json"), ("other.json", "live"), (NINE, "other.json")])
+def test_a_saved_fleet_of_another_name_has_no_list(sides: tuple[str, str]) -> None:
+    Path("fleet.yaml").write_text("name: prod-eu\n")
+    recorded(Path())
+    for file, time in (("before.json", FIRST), ("other.json", LAST)):
+        Path(file).write_bytes(saved(replace(fleet_at(time), name="other")))
+    done = run("diff", *sides, "--format", "json", "--history", "sqlite:///history.db")
+
+    assert json.loads(done.stdout)["between"] is None
+
+
+def is_api(source: list[str]) -> bool:
+    return any(each.startswith("http") for each in source)
+
+
 def test_a_time_in_a_gap_is_named(source: list[str]) -> None:
     assert GAP in run("diff", ELEVEN, "live", *source).stderr
 
@@ -100,6 +180,41 @@ def test_what_came_within_the_period_fails_and_what_was_there_before_does_not(so
     assert last_line(new).startswith("exit 1: 1 critical finding (RT-01 in chat)")
     assert "CO-14" not in new.stdout
     assert "1 finding left out: there before 2026-03-02T09:12:05Z." in new.stderr
+
+
+def test_what_is_left_out_is_in_every_format(source: list[str]) -> None:
+    sentence = "1 finding left out: there before 2026-03-02T09:12:05Z."
+    given = ["check", "--snapshot", TEN, "--since", "30m", *source]
+    shown = {each: run(*given, "--format", each).stdout for each in CheckFormat}
+
+    assert json.loads(shown[CheckFormat.JSON])["left_out"] == sentence
+    assert [each for each in CheckFormat if sentence not in " ".join(shown[each].split())] == []
+    assert "left out" not in run("check", "--snapshot", TEN, *source).stdout
+
+
+@pytest.mark.usefixtures("working_folder")
+@pytest.mark.parametrize(
+    ("members", "code"),
+    [
+        ([*chat(1, NEW, first=4), *chat(1, NEW, first=5)], 1),
+        ([*chat(1, first=4), *chat(1, NEW, first=5)], 0),  # one was mended, another one has it
+        ([*chat(1, NEW, first=4), *chat(2, first=5)], 0),  # the pool is larger
+        ([*chat(1, NEW, first=4), *chat(1, NEW, first=5, version="0.32.1", started_at=ODD)], 0),  # a rollout
+    ],
+)
+def test_a_known_finding_that_spread_since_fails(members: list[Replica], code: int) -> None:
+    Path("fleet.yaml").write_text("name: prod-eu\n")
+    history = Recorded(Path())
+    for number in range(3):
+        history.record(later(fleet_at(ODD), number * MINUTE))
+    history.writer.close()
+    now = fleet(*chat(3), *members, polled_at=ODD + 3 * MINUTE)
+    Path("now.json").write_bytes(saved(now))
+    done = run("check", "--snapshot", "now.json", "--since", "2m", "--history", "sqlite:///history.db")
+
+    assert done.exit_code == code, done.stderr
+    assert ("RT-01 in chat" in last_line(done)) == (code == 1)
+    assert ("1 finding is not new, but on more replicas than at 2026-03-02T09:43:05Z." in done.stdout) == (code == 1)
 
 
 def test_a_period_without_new_findings_passes(source: list[str]) -> None:
@@ -140,7 +255,14 @@ def test_a_range_that_the_history_does_not_cover_ends_with_2(source: list[str], 
         (["check", "--snapshot", TEN, "--since", "yesterday"], "--since yesterday: not a period of at most 3650 days"),
         (["check", "--snapshot", TEN, "--since", "2026-13-01"], "--since 2026-13-01: not a time; write"),
         (["check", "--since", "24h", "--baseline", "x.yaml"], "--since cannot be combined with --baseline"),
-        (["report", "--snapshot", TEN, "--since", "24x"], "--since 24x: No such file or directory"),
+        (
+            ["report", "--snapshot", TEN, "--since", "24x"],
+            f"{FORMS} or a period (24h, 7d).",
+        ),
+        (
+            ["diff", "yesterday", "live"],
+            f"{FORMS} or live.",
+        ),
     ],
 )
 def test_wrong_usage_is_one_sentence(source: list[str], arguments: list[str], why: str) -> None:

@@ -173,9 +173,18 @@ def assembled(
     before: Fleet | None = None,
 ) -> Fleet:
     """Put replicas into pools, and compare these. No rule is evaluated yet."""
-    ordered = sorted(replicas, key=lambda replica: (replica.pool is None, replica.pool or "", replica.name, replica.id))
+    ordered = _ordered(replicas, before)
     pools = _pools(ordered, documents, ignore, before)
     return Fleet(name, generation, polled_at, tuple(ordered), documents, pools, tuple(ignore), since=polled_at)
+
+
+def _ordered(replicas: Iterable[Replica], before: Fleet | None) -> list[Replica]:
+    """Sort replicas by pool and name. In the order of the fleet before, most of them are sorted already."""
+    if before is not None:
+        left = {each.id: each for each in replicas}
+        earlier = [left.pop(each.id) for each in before.replicas if each.id in left]
+        replicas = (*earlier, *left.values())
+    return sorted(replicas, key=lambda each: (each.pool is None, each.pool or "", each.name, each.id))
 
 
 def only_pool(fleet: Fleet, name: str) -> Fleet:

@@ -30,7 +30,7 @@ async def _try(options: Options) -> list[Tried]:
     tried = []
     async for each in try_receivers(options, service.utc_now()):
         named = f"{each.kind} {one_line(each.name)}".rstrip()
-        place = "" if each.host == each.name else f" ({each.host})"
+        place = "" if each.host in {"", each.name} else f" ({each.host})"
         said = f": {each.answered.said}" if each.answered.said else ""
         put(f"{named}{place}: {'ok' if each.answered.is_accepted else 'failed'}, {each.answered.text}{said}\n")
         tried.append(each)

@@ -11,6 +11,7 @@ import typer
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, inspected
+from dashboard.analysis.changes.findings import extent_in, finding_changes
 from dashboard.cli.past import CommandHistory, HistoryOption, recorded_at, since_of
 from dashboard.cli.saved import LIVE, SnapshotOption, all_baselines, fleet_of, given_baselines
 from dashboard.cli.targets import ConfigOption, Polled, PrometheusOption, TargetsArgument, options_of, polled
@@ -66,8 +67,9 @@ def check(
 ) -> None:
     """Poll every replica once, evaluate the rules, and print the findings.
 
-    With --since the history decides which findings are new. One that came back is new; one that only a newer rule set
-    finds is not. Exit code 2 also where the history does not cover the period.
+    With --since the history decides which findings are new. One that came back is new, and one that is on more
+    replicas and a larger share of its pools than at the start of the period, unless these are in a rollout; one that
+    only a newer rule set finds is not. Exit code 2 also where the history does not cover the period.
 
     Exit code 2 for wrong usage or options, else 1 for a finding that fails, else 3 for too little coverage, else 0.
     The last line on standard error is the reason.
@@ -90,6 +92,7 @@ def check(
         fleet, left_out = _only_new(fleet, since, CommandHistory(options, history))
     level = None if fail_on == "never" else Severity(fail_on)
     verdict = verdict_of(fleet, level, min_coverage, unread_lists, tuple(each.file for each in given))
+    verdict = verdict._replace(left_out=left_out)
     checked = Checked(fleet, verdict, level, service.utc_now(), _options_path(config), width(), is_terminal())
     put(CHECK_WRITERS[output](checked))
     for sentence in (*_hints(fleet, given), *([left_out] if left_out else []), verdict.sentence):
@@ -98,7 +101,10 @@ def check(
 
 
 def _only_new(fleet: Fleet, since: str, history: CommandHistory) -> tuple[Fleet, str]:
-    """Return the fleet with its new findings only, and how many others it has; exit with 2 without a history."""
+    """Return the fleet with its new findings and those that spread, and how many others it has.
+
+    Exit with 2 without a history.
+    """
     now = fleet.polled_at or service.utc_now()
     start = since_of(since, now, "--since")
     before, newest = recorded_at(history, start), recorded_at(history, min(now, service.utc_now()))
@@ -111,15 +117,31 @@ def _only_new(fleet: Fleet, since: str, history: CommandHistory) -> tuple[Fleet,
             say(gap_text(past.gap))
     sightings, is_same_rules = newest.fleet.sightings.findings, newest.rule_set == RULE_SET
     found = fleet.inspection.findings
-    new = [each for each in found if _is_new(sightings.get(each.fingerprint), start, otherwise=is_same_rules)]
+    is_new = {each.id: _is_new(sightings.get(each.fingerprint), start, otherwise=is_same_rules) for each in found}
+    spread = _spread(before.fleet, fleet) - {key for key, is_one in is_new.items() if is_one}
+    new = [each for each in found if is_new[each.id] or each.id in spread]
     part = replace(fleet, inspection=replace(fleet.inspection, findings=tuple(new)))
     known = count(len(found) - len(new), "finding")
     rules = "" if is_same_rules else f" or found by rule set {RULE_SET} only"
-    return part, f"{known} left out: there before {iso(start)}{rules}." if len(new) < len(found) else ""
+    left = f"{known} left out: there before {iso(start)}{rules}." if len(new) < len(found) else ""
+    more = f"{count(len(spread), 'finding is', 'findings are')} not new, but on more replicas than at {iso(start)}."
+    return part, " ".join(filter(None, (left, more if spread else "")))
 
 
 def _is_new(sighting: Sighting | None, start: datetime, *, otherwise: bool) -> bool:
     return otherwise if sighting is None else sighting.is_new_since(start)
+
+
+def _spread(before: Fleet, after: Fleet) -> set[str]:
+    """Return the ids of findings that are on more replicas than before, and on a larger share, outside of rollouts."""
+    found = set()
+    for each in finding_changes(before, after).persisting:
+        pools, there = each.after.pools, len(each.before.replicas)
+        extent = extent_in(after, pools, there + len(each.spread) - len(each.left))
+        is_rolling = not after.inspection.rollouts.keys().isdisjoint(pools)
+        if not is_rolling and extent.exceeds(extent_in(before, pools, there)):
+            found.add(each.after.id)
+    return found
 
 
 def _saved(text: str, options: Options, config: Path | None, given: Sequence[Baseline], history: str | None) -> Fleet:

@@ -6,8 +6,10 @@ import typer
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
+from dashboard.analysis.changes.events import Happened
+from dashboard.analysis.changes.filtering import ChangeFilter, filter_events
 from dashboard.analysis.changes.models import Changes
-from dashboard.cli.past import HistoryOption, newest_fleet
+from dashboard.cli.past import HistoryOption, happened_between, newest_fleet
 from dashboard.cli.saved import LIVE, STANDARD_INPUT, fleet_of
 from dashboard.cli.targets import ConfigOption, options_of, select_pool
 from dashboard.cli.terminal import is_terminal, put, say, width, wrong
@@ -16,6 +18,7 @@ from dashboard.render.changes_json import changes_json
 from dashboard.render.markdown import to_markdown
 from dashboard.render.terminal import to_terminal
 from dashboard.views.changes import changes_report
+from dashboard.views.changes_events import what_happened
 from dashboard.views.changes_text import summary
 from dashboard.views.context import context_of
 
@@ -45,7 +48,7 @@ def diff(
 
     The first digits of a frozen snapshot's id are enough; - is standard input. A time without a zone is UTC:
     2026-11-22T14:00Z. live polls every replica now; next to a time, and with --history, it is the newest poll of the
-    history. Each side has the findings of its own time.
+    history. Each side has the findings of its own time. Between times of the history it also lists what changed back.
 
     Exit code 0 without changes, 1 with changes, 2 for wrong usage or options. The last line on standard error counts
     the changes.
@@ -60,18 +63,21 @@ def diff(
     ]
     sides = select_pool(sides, pool, unknown="--pool: neither side has a pool")
     changes = changes_between(*sides)
-    put(_written(changes, sides, output, pool))
+    happened = happened_between(sides[0], sides[1], options, history)
+    if happened is not None:
+        happened = happened._replace(events=filter_events(happened.events, ChangeFilter(pool or ""), ()))
+    put(_written(changes, happened, sides, output, pool))
     code = SAME if changes.is_empty else DIFFERENT
     say(f"exit {code}: {summary(changes)}")
     raise typer.Exit(code)
 
 
-def _written(changes: Changes, sides: list[Fleet], output: str, pool: str | None) -> str:
+def _written(changes: Changes, happened: Happened | None, sides: list[Fleet], output: str, pool: str | None) -> str:
     if output == "json":
-        return changes_json(changes, indent=2).decode() + "\n"
+        return changes_json(changes, happened, indent=2).decode() + "\n"
     filters = [("pool", pool)] if pool is not None else []
     before, after = (context_of(each, filters=filters) for each in sides)
-    report = changes_report(changes, before, after)
+    report = changes_report(changes, before, after, what_happened(*happened) if happened else None)
     if output == "markdown":
         return to_markdown(report)
     return to_terminal(report, width=width(), colour=is_terminal())

@@ -21,6 +21,30 @@ from dashboard.store.packing import content_of
 from dashboard.store.writing import write_whole
 from dashboard.views.context import gap_text
 
+# What the tables of the history hold.
+TABLES = {
+    "poll": "polls",
+    "watch": "periods without a gap",
+    "replica": "replicas",
+    "replica_span": "replica spans",
+    "document_span": "settings spans",
+    "fleet_span": "options spans",
+    "finding_span": "finding spans",
+    "cohort_span": "cohort spans",
+    "difference_span": "difference spans",
+    "body": "documents",
+    "pin": "snapshots",
+    "pin_document": "settings of snapshots",
+    "pin_replica": "replicas of snapshots",
+    "pin_answer": "answers of snapshots",
+    "snapshot_file": "imported snapshot files",
+    "alert": "announced alerts",
+    "notification": "waiting notifications",
+    "notified": "notified receivers",
+    "meta": "properties",
+}
+WIDTH = max(map(len, TABLES.values())) + 1
+
 history = typer.Typer(**APP)
 
 
@@ -31,7 +55,7 @@ def about() -> None:
 
 @history.command("stats")
 def stats(config: ConfigOption = None) -> None:
-    """Print how much the history has: polls, spans, bytes, and its first and last poll."""
+    """Print how large the history is: its first and last poll, and rows and bytes of each kind of data."""
     database = _database(config)
     try:
         found = stats_of(database)
@@ -40,9 +64,16 @@ def stats(config: ConfigOption = None) -> None:
     ends = [iso(each) if each else "none" for each in (found.first, found.last)]
     put(
         f"history     {database.place}\nsize        {size(found.size_bytes)}\n"
-        f"first poll  {ends[0]}\nlast poll   {ends[1]}\n"
-        + "".join(f"{name:<16}{number:>12,}\n" for name, number in sorted(found.rows.items()))
+        f"first poll  {ends[0]}\nlast poll   {ends[1]}\n\n"
+        + "".join(
+            f"{words:<{WIDTH}}{found.rows[table]:>12,}{_bytes(found.table_bytes.get(table))}\n"
+            for table, words in TABLES.items()
+        )
     )
+
+
+def _bytes(number: int | None) -> str:
+    return "" if number is None else f"{size(number):>12}"
 
 
 @history.command("prune")

@@ -12,6 +12,7 @@ from pydantic_core import from_json
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.changes.events import Happened, range_between
 from dashboard.analysis.documents.load import MAX_BYTES
 from dashboard.cli.terminal import WRONG_USAGE, fail, say, wrong
 from dashboard.config import Options
@@ -64,7 +65,18 @@ class CommandHistory:
         if self._is_api:
             return self._asked(time)
         when = time or service.utc_now()
-        return Recorded(self._past.at(when).fleet, self._past.reader().rule_set_at(when))
+        return Recorded(self._past.at(when), self._past.reader().rule_set_at(when))
+
+    def between(self, since: datetime, until: datetime, name: str) -> Happened | None:
+        """Return what happened to a fleet of this name; None where the history is that of another one.
+
+        The API of a dashboard has no list of it.
+        """
+        if self._is_api:
+            raise HistoryError("What happened in between is not listed: that needs the database of the history.")
+        if self._past.at(until).name != name:
+            return None
+        return Happened(self._past.reader().events(since, until), since, until)
 
     def _asked(self, time: datetime | None) -> Recorded:
         choices = {"at": write_time(time)} if time else {}
@@ -119,6 +131,18 @@ def newest_fleet(options: Options, history: str | None) -> Fleet:
     if fleet.past and fleet.past.gap:
         say(gap_text(fleet.past.gap))
     return replace(fleet, past=None)
+
+
+def happened_between(before: Fleet, after: Fleet, options: Options, history: str | None) -> Happened | None:
+    """Return what happened between two fleets; None where none of them is of the history, or it has no list."""
+    times = range_between(before, after)
+    if times is None or (history is None and before.past is None and after.past is None):
+        return None
+    try:
+        return CommandHistory(options, history).between(*times, after.name)
+    except HistoryError as error:
+        say(str(error))
+        return None
 
 
 def recorded_at(history: CommandHistory, time: datetime | None) -> Recorded:

@@ -7,7 +7,7 @@ import typer
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
-from dashboard.cli.past import HistoryOption, past_fleet, since_of
+from dashboard.cli.past import HistoryOption, happened_between, past_fleet, since_of
 from dashboard.cli.saved import STANDARD_INPUT, SnapshotOption, noted_fleet, write_file
 from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, options_of
 from dashboard.cli.terminal import is_terminal, put, say, wrong
@@ -18,6 +18,7 @@ from dashboard.fleet.times import is_period, write_time
 from dashboard.render.export import EXPORTS, Format, written
 from dashboard.store.opening import configured_snapshots
 from dashboard.store.reviews import Last, NoLastReview, earlier, last_review, opened
+from dashboard.views.changes_events import what_happened
 from dashboard.views.review import review_report
 
 NONE = "none"
@@ -50,7 +51,8 @@ def report(
     Without --snapshot every replica is polled once. The report of a snapshot includes its notes.
 
     Changes are those since the last review, found among the frozen snapshots as on the Review page. Replicas given by
-    address may be a part of the fleet: they are compared only with --since.
+    address may be a part of the fleet: they are compared only with --since. Since a time of the history they include
+    what changed back.
 
     Exit code 0 for a written report, whatever its findings; 2 for wrong usage or options, or without targets.
     """
@@ -62,8 +64,15 @@ def report(
     options = options_of(config, target, snapshot=snapshot, prometheus=prometheus)
     fleet, name, notes = noted_fleet(snapshot or None, options, option="--snapshot", history=history)
     last = _named(since, fleet, options, history) if since else _last(fleet, options, is_part=bool(target))
+    happened = happened_between(last.fleet, fleet, options, history) if last.fleet else None
     view = review_report(
-        fleet, before=last.fleet, notes=notes, before_notes=last.notes, name=name, missing=last.missing
+        fleet,
+        before=last.fleet,
+        notes=notes,
+        before_notes=last.notes,
+        name=name,
+        missing=last.missing,
+        between=what_happened(*happened) if happened else None,
     )
     try:
         content = written(view, kind)

@@ -73,6 +73,8 @@ SnapshotOption = Annotated[
         ),
     ),
 ]
+# What an option takes besides; empty for the arguments of `diff`.
+OTHER_FORMS = {"": ("live",), "--since": ("a period (24h, 7d)",)}
 _DIGITS = re.compile(r"[0-9a-fA-F]+")
 
 
@@ -153,16 +155,17 @@ def _frozen(text: str, options: Options, option: str) -> Fleet:
         if not store.beginning(text) and (problem := store.problem()):
             wrong(_with_option(text, option, f"No such file. {problem}"))
         if not store.beginning(text):
-            wrong(_with_option(text, option, f"No such file or directory{_no_snapshot(text, store.folder)}"))
+            wrong(_with_option(text, option, f"No such file or directory{_no_snapshot(text, store.folder, option)}"))
         return store.fleet(store.named(text))
     except SnapshotError as error:
         wrong(_with_option(text, option, str(error)))
 
 
-def _no_snapshot(text: str, folder: Path) -> str:
+def _no_snapshot(text: str, folder: Path, option: str) -> str:
     """Return the reason why a missing file is no snapshot either, and the action."""
     if not _DIGITS.fullmatch(text):
-        return f"; name {SAVED}, or the id of a frozen snapshot"
+        forms = [SAVED, "the id of a frozen snapshot", f"a time ({EXAMPLE})", *OTHER_FORMS.get(option, ())]
+        return f"; name {', '.join(forms[:-1])} or {forms[-1]}"
     if len(text) < SHORTEST:
         return f"; if it is a snapshot, {TYPE_MORE}"
     return f", and no snapshot of that id in {folder}; for snapshots of another dashboard use its --config FILE"

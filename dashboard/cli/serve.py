@@ -48,21 +48,22 @@ def demo(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of ids, times and counters.")] = 0,
     restart: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             metavar="ADDRESS:BLOCK_SIZE:SECONDS",
-            help="Restart a replica with a different block size after some seconds, as 127.1.0.3:32:60.",
+            help="Restart a replica with a different block size after some seconds, as 127.1.0.3:32:60. Repeatable.",
         ),
     ] = None,
 ) -> None:
     """Show a simulated fleet; no vLLM and no GPU needed (Linux)."""
-    planned = _restart(restart)
+    restarts = [_restart(each) for each in restart or ()]
     fleet = default_fleet(replicas, seed)
-    if planned and planned.address not in {replica.address for replica in fleet}:
-        wrong(f"--restart: the simulated fleet has no replica at {planned.address}; the first is {fleet[0].address}")
+    known = {each.address for each in fleet}
+    for each in restarts:
+        if each.address not in known:
+            wrong(f"--restart: the simulated fleet has no replica at {each.address}; the first is {fleet[0].address}")
     _need(address, port)
     try:
-        restarts = [planned] if planned else []
         with in_thread(fleet, fleet_port, restarts=restarts), tempfile.TemporaryDirectory() as folder:
             config = _demo_options(Path(folder), targets(fleet, fleet_port))
             say(f"Simulated fleet of {len(fleet)} replicas on 127.1.x.y:{fleet_port}")
@@ -76,9 +77,7 @@ def demo(
     raise typer.Exit(code)
 
 
-def _restart(text: str | None) -> Restart | None:
-    if text is None:
-        return None
+def _restart(text: str) -> Restart:
     match = RESTART_TEXT.fullmatch(text)
     if match is None or int(match["block_size"]) == 0:
         wrong(f"--restart: {text!r} is not ADDRESS:BLOCK_SIZE:SECONDS, such as 127.1.0.3:32:60")

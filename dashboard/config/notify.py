@@ -1,5 +1,6 @@
-"""The options of notifications: the receivers of findings, and the URL under which they open the dashboard."""
+"""The options of notifications: the receivers of findings, and the URLs of the dashboard and its docs for links."""
 
+import os
 from collections import Counter
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
@@ -11,6 +12,8 @@ from dashboard.config.rules import Name, Part
 from dashboard.config.sources import PathFromFile, PrometheusAuthorization
 from dashboard.rules.findings import Severity
 
+MAX_URL_BYTES = 4_000  # of url_file
+
 
 def _hidden_url(text: SecretStr) -> SecretStr:
     """Return the URL of a webhook, which is a secret: no sentence repeats it."""
@@ -21,7 +24,7 @@ def _hidden_url(text: SecretStr) -> SecretStr:
 
 
 def _page_url(text: str) -> str:
-    """Return the URL of the dashboard in browsers: without a final slash, and without the default port."""
+    """Return a URL for browsers: without a final slash, and without the default port."""
     url = replica_id(text)
     scheme, _, rest = url.partition("://")
     authority, slash, path = rest.partition("/")
@@ -61,6 +64,33 @@ class WebhookOptions(Part):
             return self.url_file.name
         return str(urlsplit(self.url.get_secret_value()).hostname) if self.url else ""
 
+    def find_url(self) -> str:
+        """Return the URL; raise ValueError where its variable or file has none."""
+        if self.url is not None:
+            return self.url.get_secret_value()
+        if self.url_env is not None:
+            text, place = os.environ.get(self.url_env, ""), f"the variable {self.url_env}"
+        else:
+            try:
+                with open(str(self.url_file), "rb") as file:  # noqa: PTH123  a part of it
+                    text = file.read(MAX_URL_BYTES).decode(errors="replace")
+            except OSError as error:
+                raise ValueError(f"url_file cannot be read: {error.strerror}") from None
+            place = "url_file"
+        try:
+            return service_url(text)
+        except ValueError:
+            raise ValueError(f"{place} has no URL" if text.strip() else f"{place} is empty or not set") from None
+
+    @property
+    def problem(self) -> str | None:
+        """Return why nothing can be sent now; None where there is a URL."""
+        try:
+            self.find_url()
+        except ValueError as error:
+            return str(error)
+        return None
+
 
 def _with_different_labels(webhooks: tuple[WebhookOptions, ...]) -> tuple[WebhookOptions, ...]:
     """Refuse two webhooks with one label."""
@@ -77,6 +107,7 @@ class NotifyOptions(Part):
     alertmanagers: tuple[AlertmanagerOptions, ...] = ()
     webhooks: Annotated[tuple[WebhookOptions, ...], AfterValidator(_with_different_labels)] = ()
     external_url: Annotated[str, AfterValidator(_page_url)] | None = None
+    docs_url: Annotated[str, AfterValidator(_page_url)] | None = None
     resend_seconds: Annotated[float, Field(ge=5, le=3600)] = 60
 
     @property

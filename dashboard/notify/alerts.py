@@ -9,6 +9,7 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.changes.findings import Extent
 from dashboard.fleet import Replica
 from dashboard.fleet.formatting import count, end_cut, visible
 from dashboard.rules.catalogue import BY_ID
@@ -36,7 +37,7 @@ class Event(StrEnum):
     """Why a message has an alert."""
 
     NEW = "new"
-    WORSE = "worse"  # the same rule in the same pool was less severe
+    WORSE = "worse"  # the same rule in the same pool was less severe, or was on fewer replicas
     MILDER = "milder"
     RESOLVED = "resolved"
 
@@ -46,6 +47,7 @@ class Alert(BaseModel):
 
     `since` is the first poll that had it, `at` the poll that its text is of, `until` the first poll without it.
     `finding` is the id of its first finding. `event` and `was`, the former severity, are set in messages.
+    `announced` is its largest extent of which messages knew; None: not counted yet.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -61,6 +63,7 @@ class Alert(BaseModel):
     pools: tuple[str, ...]
     replicas: tuple[str, ...]
     annotations: dict[str, str]
+    announced: Extent | None = None
     is_rollout: bool = False
     until: datetime | None = None
     event: Event = Event.NEW
@@ -145,8 +148,8 @@ def _pool_label(finding: Finding, own: set[str]) -> str:
 
 
 def _continued(before: Alert, alert: Alert) -> Alert:
-    """Return an alert that lasts: with its begin, and with the poll of its text."""
-    alert = alert.with_changes(since=before.since)
+    """Return an alert that lasts: with its begin, what was announced of it, and the poll of its text."""
+    alert = alert.with_changes(since=before.since, announced=before.announced)
     is_same = alert == before.with_changes(at=alert.at)
     return before if is_same else alert
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.changes.findings import extent_in
 from dashboard.config import WebhookOptions
 from dashboard.errors import HistoryError
 from dashboard.fleet.formatting import end_cut
@@ -45,8 +46,9 @@ def announce(
 ) -> Announcement:
     """Return what to announce of the poll at `at`, whose alerts are `now`.
 
-    While a pool is in a rollout, what follows the rollout and what ended waits. What a new rule set finds first is not
-    new.
+    An alert is worse on more replicas than ever since it began, and a larger share of its pools: not where replicas
+    were replaced or added. While a pool is in a rollout, what follows the rollout, what spread and what ended waits.
+    What a new rule set finds first is not new.
     """
     step = advance({key: each.alert for key, each in known.items()}, now, fleet, at)
     rolling = {end_cut(pool) for pool in fleet.inspection.rollouts}
@@ -62,18 +64,29 @@ def announce(
     new = {each.key for each in step.new}
     begun = []
     for key, alert in step.firing.items():
-        earlier = known.get(key)
-        if earlier is None and is_new_rule_set:
-            knowledge = Knowledge.SILENT
-        elif alert.is_rollout and (earlier is None or earlier.knowledge is Knowledge.WAITING):
-            knowledge = Knowledge.WAITING
-        elif earlier is None or earlier.knowledge is Knowledge.WAITING or (key in new and not is_new_rule_set):
-            knowledge = Knowledge.TOLD
-            begun.append(_compared(alert, former.get((alert.rule, alert.pool))))
+        earlier, extent = known.get(key), extent_in(fleet, alert.pools, len(alert.replicas))
+        is_settled = rolling.isdisjoint(map(end_cut, alert.pools))
+        is_more = alert.announced is not None and extent.exceeds(alert.announced)
+        is_new, is_worse = key in new and not is_new_rule_set, is_more and is_settled and not is_new_rule_set
+        knowledge, event = _heard(alert, earlier, is_new=is_new, is_worse=is_worse)
+        if alert.announced is None or (is_more and (is_settled or event is not None)):
+            extended = alert.with_changes(announced=extent)
         else:
-            knowledge = earlier.knowledge
-        after[key] = Known(alert, knowledge)
+            extended = alert
+        after[key] = Known(extended, knowledge)
+        if event is not None:
+            begun.append(_compared(extended.with_changes(event=event), former.get((alert.rule, alert.pool))))
     return Announcement(after, (*begun, *ended))
+
+
+def _heard(alert: Alert, earlier: Known | None, *, is_new: bool, is_worse: bool) -> tuple[Knowledge, Event | None]:
+    """Return what receivers know of an alert from now on, and why they get a message; None: they get none."""
+    before = earlier.knowledge if earlier else Knowledge.WAITING if is_new else Knowledge.SILENT
+    if before is Knowledge.WAITING and alert.is_rollout:
+        return before, None
+    if before is Knowledge.WAITING or is_new:
+        return Knowledge.TOLD, Event.NEW
+    return (Knowledge.TOLD, Event.WORSE) if is_worse else (before, None)
 
 
 def _compared(alert: Alert, was: object) -> Alert:

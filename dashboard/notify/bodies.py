@@ -4,15 +4,16 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from dashboard.fleet.formatting import end_cut, iso
+from dashboard.config import NotifyOptions
+from dashboard.fleet.formatting import count, end_cut, iso
 from dashboard.notify.alerts import Alert, Event
 from dashboard.rules.findings import Severity
 from dashboard.views import pages
 
-ALERTNAME = "VllmFleetFinding"
+ALERTNAME = "VLLMFleetFinding"  # with the prefix of the alerts in deploy/prometheus
 LIFE_INTERVALS = 3  # of re-sending, until an Alertmanager that hears nothing more takes an alert for resolved
 FIRING, RESOLVED = "firing", "resolved"
 RECEIVER = "vllm-fleet-dashboard"
@@ -28,6 +29,21 @@ ICONS = {Severity.CRITICAL: ":red_circle:", Severity.WARNING: ":large_orange_cir
 SLACK_PARTS = ("impact", "action")
 
 
+class Links(NamedTuple):
+    """What links begin with: the URL of the dashboard, and that of the folder `docs`; empty where unknown."""
+
+    pages: str = ""
+    docs: str = ""
+
+
+NO_LINKS = Links()
+
+
+def links_of(options: NotifyOptions) -> Links:
+    """Return the links of the options."""
+    return Links(options.external_url or "", options.docs_url or "")
+
+
 def labels_of(alert: Alert) -> dict[str, str]:
     """Return the labels of an alert: what does not change while it lasts."""
     return {
@@ -39,38 +55,44 @@ def labels_of(alert: Alert) -> dict[str, str]:
     }
 
 
-def alertmanager_body(alerts: Iterable[Alert], now: datetime, interval: timedelta, url: str) -> Any:
-    """Return alerts as POST /api/v2/alerts takes them; `url` is that of the dashboard, empty where unknown."""
+def alertmanager_body(alerts: Iterable[Alert], now: datetime, interval: timedelta, links: Links) -> Any:
+    """Return alerts as POST /api/v2/alerts takes them; those that ended too."""
     ends_at = now + LIFE_INTERVALS * interval
     return [
         {
             "labels": labels_of(each),
-            "annotations": annotations_of(each, url),
+            "annotations": annotations_of(each, links),
             "startsAt": _time(each.since),
             "endsAt": _time(each.until or ends_at),
-            **({"generatorURL": finding_url(each, url)} if url else {}),
+            **({"generatorURL": finding_url(each, links)} if links.pages else {}),
         }
         for each in alerts
     ]
 
 
-def annotations_of(alert: Alert, url: str) -> dict[str, str]:
+def annotations_of(alert: Alert, links: Links) -> dict[str, str]:
     """Return what is known of an alert beside its labels, each not empty."""
-    is_linked = bool(url and alert.finding)  # a test has no finding
     found = {
         **alert.annotations,
         "since": iso(alert.since),
-        "runbook_url": f"{url}/{pages.FINDINGS}?{urlencode({pages.RULE: alert.rule})}" if is_linked else "",
-        "dashboard_url": finding_url(alert, url) if url else "",
+        "runbook_url": _runbook_url(alert, links) if alert.finding else "",  # a test has none
+        "dashboard_url": finding_url(alert, links) if links.pages else "",
     }
     return {name: text for name, text in found.items() if text}
 
 
-def finding_url(alert: Alert, url: str) -> str:
+def _runbook_url(alert: Alert, links: Links) -> str:
+    """Return the page of an alert's rule, as deploy/prometheus has it; without docs the findings of the rule."""
+    if links.docs:
+        return f"{links.docs}/rules/{alert.rule}.md"
+    return f"{links.pages}/{pages.FINDINGS}?{urlencode({pages.RULE: alert.rule})}" if links.pages else ""
+
+
+def finding_url(alert: Alert, links: Links) -> str:
     """Return the permalink of an alert's first finding, at the poll that its text is of; of a test the page Status."""
     if not alert.finding:
-        return f"{url}/{pages.STATUS}"
-    return f"{url}/{pages.FINDINGS}?{urlencode({pages.FINDING: alert.finding, AT: iso(alert.at)})}"
+        return f"{links.pages}/{pages.STATUS}"
+    return f"{links.pages}/{pages.FINDINGS}?{urlencode({pages.FINDING: alert.finding, AT: iso(alert.at)})}"
 
 
 def group_key(fleet: str, pool: str) -> str:
@@ -78,10 +100,10 @@ def group_key(fleet: str, pool: str) -> str:
     return f"{{}}:{{fleet={json.dumps(fleet)}, pool={json.dumps(pool)}}}"
 
 
-def webhook_body(alerts: Sequence[Alert], url: str) -> Any:
+def webhook_body(alerts: Sequence[Alert], links: Links) -> Any:
     """Return a message in version 4 of Alertmanager's webhook body; `alerts` are of one pool, and at least one."""
     labels = [labels_of(each) for each in alerts]
-    annotations = [_webhook_annotations(each, url) for each in alerts]
+    annotations = [_webhook_annotations(each, links) for each in alerts]
     group = {name: labels[0][name] for name in ("fleet", "pool")}
     return {
         "version": "4",
@@ -92,7 +114,7 @@ def webhook_body(alerts: Sequence[Alert], url: str) -> Any:
         "groupLabels": group,
         "commonLabels": _common(labels),
         "commonAnnotations": _common(annotations),
-        "externalURL": url,
+        "externalURL": links.pages,
         "alerts": [
             {
                 "status": RESOLVED if each.until else FIRING,
@@ -100,7 +122,7 @@ def webhook_body(alerts: Sequence[Alert], url: str) -> Any:
                 "annotations": notes,
                 "startsAt": _time(each.since),
                 "endsAt": _time(each.until) if each.until else NO_END,
-                "generatorURL": finding_url(each, url) if url else "",
+                "generatorURL": finding_url(each, links) if links.pages else "",
                 "fingerprint": label_fingerprint(own),
             }
             for each, own, notes in zip(alerts, labels, annotations, strict=True)
@@ -108,12 +130,12 @@ def webhook_body(alerts: Sequence[Alert], url: str) -> Any:
     }
 
 
-def slack_body(alerts: Sequence[Alert], url: str) -> Any:
+def slack_body(alerts: Sequence[Alert], links: Links) -> Any:
     """Return a message for Slack's incoming webhook; `alerts` are of one pool, and at least one."""
     events = Counter(each.event for each in alerts)
     counts = ", ".join(f"{events[event]} {event}" for event in Event if events[event])
     parts = [f"*{_slack(alerts[0].fleet)} / {_slack(alerts[0].pool)}: {counts}*"]
-    parts += ["\n".join(_slack_lines(each, url)) for each in alerts[:MOST_IN_SLACK]]
+    parts += ["\n".join(_slack_lines(each, links)) for each in alerts[:MOST_IN_SLACK]]
     parts += ["\n".join(_slack_title(each) for each in alerts[MOST_IN_SLACK:])]
     return {"text": "\n\n".join(filter(None, parts)), "unfurl_links": False}
 
@@ -127,25 +149,28 @@ def label_fingerprint(labels: Mapping[str, str]) -> str:
     return f"{digest:016x}"
 
 
-def _webhook_annotations(alert: Alert, url: str) -> dict[str, str]:
+def _webhook_annotations(alert: Alert, links: Links) -> dict[str, str]:
     was = {"previous_severity": str(alert.was)} if alert.was else {}
-    return {**annotations_of(alert, url), "event": str(alert.event), **was}
+    return {**annotations_of(alert, links), "event": str(alert.event), **was}
 
 
-def _slack_lines(alert: Alert, url: str) -> Iterable[str]:
+def _slack_lines(alert: Alert, links: Links) -> Iterable[str]:
     yield _slack_title(alert)
     yield from map(_slack, alert.annotations.get("description", "").splitlines()[:MOST_SLACK_LINES])
     until = f" until {iso(alert.until)}" if alert.until else ""
     yield f"Since {iso(alert.since)}{until}"
     if not alert.until:
         yield from (_slack(alert.annotations.get(name, "").replace("\n", " ")) for name in SLACK_PARTS)
-    if url:
-        yield f"<{_escaped(finding_url(alert, url))}|Open the finding at {iso(alert.at)}>"
+    if links.pages:
+        yield f"<{_escaped(finding_url(alert, links))}|Open the finding at {iso(alert.at)}>"
 
 
 def _slack_title(alert: Alert) -> str:
     was = f", was {alert.was}" if alert.was else ""
-    title = f"{str(alert.event).capitalize()}: {alert.severity}{was}, {alert.annotations.get('title', alert.rule)}"
+    spread = f", now on {count(len(alert.replicas), 'replica')}" if alert.event is Event.WORSE and not alert.was else ""
+    title = (
+        f"{str(alert.event).capitalize()}: {alert.severity}{was}{spread}, {alert.annotations.get('title', alert.rule)}"
+    )
     icon = ":white_check_mark:" if alert.until else ICONS[alert.severity]
     return f"{icon} *{_slack(title)}*"
 

@@ -13,7 +13,7 @@ from dashboard.errors import HistoryError
 from dashboard.fleet import ReceiverStatus
 from dashboard.notify.alerts import Alert, AlertKey, Alerts, advance, alerts_of
 from dashboard.notify.announcing import Announcer
-from dashboard.notify.bodies import LIFE_INTERVALS, alertmanager_body
+from dashboard.notify.bodies import LIFE_INTERVALS, alertmanager_body, links_of
 from dashboard.notify.receivers import FAILED, OK, AlertmanagerReceiver, Outcomes, WebhookReceiver
 from dashboard.notify.sending import Answered, client, deliver, push
 from dashboard.rules.findings import Inspection
@@ -139,20 +139,20 @@ class Notifier:
 
     async def _push_to(self, receiver: AlertmanagerReceiver, http: Client) -> None:
         interval = timedelta(seconds=self._options.notify.resend_seconds)
-        url = self._options.notify.external_url or ""
+        links = links_of(self._options.notify)
 
         async def send(options: AlertmanagerOptions, alerts: Sequence[Alert], now: datetime) -> Answered:
-            return await push(http, options, alertmanager_body(alerts, now, interval, url))
+            return await push(http, options, alertmanager_body(alerts, now, interval, links))
 
         now = self._clock()
         async with _throttled():
             await receiver.send(send, self._pushed.alerts(now, interval), self._pushed.revision, now, interval)
 
     async def _deliver_to(self, receiver: WebhookReceiver, http: Client, outbox: Outbox) -> None:
-        url = self._options.notify.external_url or ""
+        links = links_of(self._options.notify)
 
         async def send(options: WebhookOptions, alerts: Sequence[Alert], message: Message) -> Answered:
-            return await deliver(http, options, alerts, url, message.id)
+            return await deliver(http, options, alerts, links, message.id)
 
         async with _throttled():
             try:

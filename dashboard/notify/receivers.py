@@ -63,7 +63,8 @@ class Attempts:
         self._failed_at = now
         self._retry_at = now + timedelta(seconds=min(max(seconds, LEAST_RETRY_SECONDS), most_seconds))
         if answered.text != self.error:
-            log.warning("a notification to %s (%s) failed: %s; it is sent again", kind, host, answered.text)
+            receiver = f"{kind} ({host})" if host else kind
+            log.warning("a notification to %s failed: %s; it is sent again", receiver, answered.text)
         self.error = answered.text
 
 
@@ -138,7 +139,7 @@ class WebhookReceiver:
     def status(self, pending: int, problem: str | None) -> ReceiverStatus:
         """Return it for pages and metrics; `problem` is that of the outbox."""
         options, found = self.options, self._attempts
-        error = problem or found.error
+        error = problem or options.problem or found.error
         return ReceiverStatus(kind_of(options), options.label, host_of(options), found.succeeded_at, pending, error)
 
     def _confirm(self, outbox: Outbox, now: datetime) -> None:

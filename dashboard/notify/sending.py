@@ -1,17 +1,15 @@
 """One request to a receiver, within limits. Neither its answer nor its URL, which may be a secret, gets into a log."""
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
 from dashboard.config import AlertmanagerOptions, WebhookOptions
-from dashboard.config.address import service_url
 from dashboard.fleet.formatting import FAILURE_WORDS, end_cut
 from dashboard.notify.alerts import Alert
-from dashboard.notify.bodies import slack_body, webhook_body
+from dashboard.notify.bodies import Links, slack_body, webhook_body
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import Key, authorized
 from dashboard.sources.http.failures import asked_of
@@ -22,7 +20,6 @@ SEND_SECONDS = 10.0
 MAX_ANSWER_BYTES = 4 * 2**10
 MAX_HEADERS = 128
 SHOWN_CHARACTERS = 120
-MAX_URL_BYTES = 4_000
 ACCEPTED = range(200, 300)
 NO_KEY = Key(missing="none is given; set authorization of this receiver in fleet.yaml")
 
@@ -46,38 +43,16 @@ def kind_of(options: WebhookOptions) -> str:
     return SLACK if options.format == SLACK else WEBHOOK
 
 
-def message_body(options: WebhookOptions, alerts: Sequence[Alert], url: str) -> Any:
+def message_body(options: WebhookOptions, alerts: Sequence[Alert], links: Links) -> Any:
     """Return a message in the format of a webhook."""
-    return slack_body(alerts, url) if options.format == SLACK else webhook_body(alerts, url)
-
-
-def url_of(options: WebhookOptions) -> str:
-    """Return the URL of a webhook; raise ValueError where its variable or file has none."""
-    if options.url is not None:
-        return options.url.get_secret_value()
-    if options.url_env is not None:
-        text, place = os.environ.get(options.url_env, ""), f"the variable {options.url_env}"
-    else:
-        path = options.url_file
-        try:
-            with open(str(path), "rb") as file:  # noqa: PTH123  a part of it
-                text = file.read(MAX_URL_BYTES).decode(errors="replace")
-        except OSError as error:
-            raise ValueError(f"url_file cannot be read: {error.strerror}") from None
-        place = "url_file"
-    try:
-        return service_url(text)
-    except ValueError:
-        raise ValueError(f"{place} has no URL" if text.strip() else f"{place} is empty or not set") from None
+    return slack_body(alerts, links) if options.format == SLACK else webhook_body(alerts, links)
 
 
 def host_of(options: AlertmanagerOptions | WebhookOptions) -> str:
-    """Return the host and the port of a receiver, all that may be shown of its URL."""
-    try:
-        url = options.url if isinstance(options, AlertmanagerOptions) else url_of(options)
-    except ValueError as error:
-        return str(error)
-    return asked_of(url).where
+    """Return the host and the port of a receiver, all that may be shown of its URL; empty where it has none."""
+    if isinstance(options, AlertmanagerOptions):
+        return asked_of(options.url).where
+    return "" if options.problem else asked_of(options.find_url()).where
 
 
 async def push(client: Client, options: AlertmanagerOptions, body: Any) -> Answered:
@@ -85,13 +60,15 @@ async def push(client: Client, options: AlertmanagerOptions, body: Any) -> Answe
     return await _post(client, options, f"{options.url}{ALERTS}", body)
 
 
-async def deliver(client: Client, options: WebhookOptions, alerts: Sequence[Alert], url: str, message: str) -> Answered:
+async def deliver(
+    client: Client, options: WebhookOptions, alerts: Sequence[Alert], links: Links, message: str
+) -> Answered:
     """Send a message to a webhook; a repeated one has the same id."""
     try:
-        address = url_of(options)
+        address = options.find_url()
     except ValueError as error:
         return Answered(is_accepted=False, text=str(error))
-    return await _post(client, options, address, message_body(options, alerts, url), {"Idempotency-Key": message})
+    return await _post(client, options, address, message_body(options, alerts, links), {"Idempotency-Key": message})
 
 
 async def _post(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from dashboard.config import Options
 from dashboard.fleet.formatting import end_cut
 from dashboard.notify.alerts import Alert
-from dashboard.notify.bodies import alertmanager_body
+from dashboard.notify.bodies import alertmanager_body, links_of
 from dashboard.notify.sending import ALERTMANAGER, Answered, client, deliver, host_of, kind_of, push
 from dashboard.rules.findings import Severity
 
@@ -44,11 +44,11 @@ def trial_alert(fleet: str, now: datetime) -> Alert:
 async def try_receivers(options: Options, now: datetime) -> AsyncIterator[Tried]:
     """Send the test alert to each receiver, and yield what it answered."""
     alert, notify = trial_alert(options.name, now), options.notify
-    url = notify.external_url or ""
-    body = alertmanager_body([alert], now, timedelta(seconds=notify.resend_seconds), url)
+    links = links_of(notify)
+    body = alertmanager_body([alert], now, timedelta(seconds=notify.resend_seconds), links)
     async with client() as http:
         for each in notify.alertmanagers:
             yield Tried(ALERTMANAGER, "", host_of(each), await push(http, each, body))
         for one in notify.webhooks:
-            answered = await deliver(http, one, [alert], url, f"test-{now:%Y%m%d%H%M%S}")
+            answered = await deliver(http, one, [alert], links, f"test-{now:%Y%m%d%H%M%S}")
             yield Tried(kind_of(one), one.label, host_of(one), answered)

@@ -79,6 +79,15 @@ def written(view: View, output: Format) -> bytes:
     return EXPORTS[output].write(view)
 
 
+def _check_view(checked: Checked) -> View:
+    return check_view(checked.fleet, checked.verdict.left_out)
+
+
+def _check_json(checked: Checked) -> str:
+    found = findings_json(checked.fleet, checked.at, left_out=checked.verdict.left_out, indent=2)
+    return f"{found.decode()}\n"
+
+
 def _zip(files: dict[str, str]) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
@@ -148,9 +157,9 @@ EXPORTS: Mapping[Format, Export] = {
     Format.SVG: Export("SVG", "svg.zip", _charts_zip),
 }
 CHECK_WRITERS: Mapping[CheckFormat, Callable[[Checked], str]] = {
-    CheckFormat.TABLE: lambda each: to_terminal(check_view(each.fleet), width=each.width, colour=each.colour),
-    CheckFormat.JSON: lambda each: f"{findings_json(each.fleet, each.at, indent=2).decode()}\n",
-    CheckFormat.MARKDOWN: lambda each: to_markdown(check_view(each.fleet)),
+    CheckFormat.TABLE: lambda each: to_terminal(_check_view(each), width=each.width, colour=each.colour),
+    CheckFormat.JSON: _check_json,
+    CheckFormat.MARKDOWN: lambda each: to_markdown(_check_view(each)),
     CheckFormat.JUNIT: lambda each: to_junit(each.fleet, each.fail_on, each.verdict),
     CheckFormat.SARIF: lambda each: to_sarif(each.fleet, each.verdict, each.options),
     CheckFormat.GITHUB: lambda each: to_github_annotations(each.fleet, each.verdict),

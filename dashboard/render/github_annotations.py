@@ -26,8 +26,8 @@ def to_github_annotations(fleet: Fleet, verdict: Verdict) -> str:
     """Return one command a line: summary, coverage, findings, rule errors, rollouts, suppressions."""
     inspection, names = fleet.inspection, replica_names(fleet)
     counts = f"{finding_text.severity_counts(inspection.findings)}; {len(inspection.suppressed):,} suppressed"
-    summary = f"{fleet.name}: {counts}; {finding_text.answered(fleet)}. {rules_text(inspection)}."
-    lines = [command("notice", "vLLM fleet", summary)]
+    summary = f"{fleet.name}: {counts}; {finding_text.answered(fleet)}. {rules_text(inspection)}. {verdict.left_out}"
+    lines = [command("notice", "vLLM fleet", summary.rstrip())]
     if verdict.too_little:
         lines.append(command("error", "coverage", verdict.too_little))
     found = list(_findings(inspection, names))

@@ -75,6 +75,8 @@ def _invocation(fleet: Fleet, verdict: Verdict) -> Json:
     ]
     if verdict.too_little:
         notifications.append({"level": "error", "message": {"text": _text(verdict.too_little)}})
+    if verdict.left_out:
+        notifications.append({"level": "note", "message": {"text": _text(verdict.left_out)}})
     times = {"endTimeUtc": iso(fleet.polled_at)} if fleet.polled_at else {}
     return {
         "executionSuccessful": not verdict.too_little,

@@ -23,13 +23,14 @@ LONGEST_REASON = 200  # characters
 class Verdict(NamedTuple):
     """The exit code and its sentence; `too_little` says why coverage is too low. `baselines` are files.
 
-    Any deviation from one of the baselines fails.
+    Any deviation from one of the baselines fails. `left_out` says which findings are left out because they are not new.
     """
 
     code: int
     sentence: str
     too_little: str = ""
     baselines: tuple[str, ...] = ()
+    left_out: str = ""
 
 
 def verdict_of(

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, field_validator
 from dashboard.fleet import Role
 from dashboard.rules import baseline, remedy
 from dashboard.rules.behaviour import development_mode, prompts, requests, weights
-from dashboard.rules.capacity import graphs, kv_cache
+from dashboard.rules.capacity import devices, graphs, kv_cache
 from dashboard.rules.differences import pair_differences, pool_differences
 from dashboard.rules.disaggregation import handshake, roles, transfer
 from dashboard.rules.disaggregation.handshake import warn_unless_nixl
@@ -33,7 +33,7 @@ MODULES = (
     *(handshake, roles, transfer),
     *(mooncake, sharing),
     *(development_mode, prompts, requests, weights),
-    *(graphs, kv_cache),
+    *(devices, graphs, kv_cache),
     *(components, coverage, engines, flapping),
     baseline,
 )

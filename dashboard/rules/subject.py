@@ -26,7 +26,7 @@ Meaning = Callable[[SettingValue, Mapping[str, Setting]], SettingValue]
 Digests = Callable[[Sequence[Engine]], frozenset[str] | None]  # of compare/prefix.py
 
 T = TypeVar("T")
-_ID, _DOCUMENT = attrgetter("id"), attrgetter("document")
+_ID = attrgetter("id")
 
 # What a rule can need besides settings: fields of a replica that may be empty.
 PARTS = ("engines", "devices", "kv_cache_groups", "started_at", "adapters", "sources")
@@ -85,11 +85,10 @@ class PoolSubject:
     _by_document: dict[str, tuple[str, ...]] = field(init=False, default_factory=dict)
     _digests: dict[Digests, dict[str, frozenset[str]]] = field(init=False, default_factory=dict)
     _sorted: dict[tuple[str, ...], tuple[str, ...]] = field(init=False, default_factory=dict)
+    _engines: list[tuple[Replica, Engine]] = field(init=False, default_factory=list)
     _copies: set[str] = field(init=False, default_factory=set)  # members with the settings of another replica
-    # By document and object of identity: replicas that answer alike share it.
-    _by_identity: dict[tuple[str, int], tuple[Mapping[str, Setting], list[str]]] = field(
-        init=False, default_factory=dict
-    )
+    # Document, identity and members of those that answer alike; with and without `_copies`.
+    _alike: dict[bool, list[tuple[str, Mapping[str, Setting], list[str]]]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         """Decide which replicas are evaluated."""
@@ -177,8 +176,10 @@ class PoolSubject:
 
     def of_documents(self, read: Callable[[Mapping[str, Setting]], T]) -> dict[str, T]:
         """Return per member what is read of its document; each document is read once."""
-        known = {key: read(self.documents[key].settings) for key in self._by_document}
-        return dict(zip(map(_ID, self.members), map(known.__getitem__, map(_DOCUMENT, self.members)), strict=True))
+        found: dict[str, T] = {}
+        for key, ids in self._by_document.items():
+            found |= dict.fromkeys(ids, read(self.documents[key].settings))
+        return found
 
     def conclude(self, conclude: Callable[[Mapping[str, Setting]], SettingValue | None]) -> Holders:
         """Group members by what is concluded from their settings; None is left out."""
@@ -203,9 +204,12 @@ class PoolSubject:
         """
         if path not in self._identities:
             found: dict[str, Any] = {}
+            parsed: dict[str, Any] = {}  # most members report one value
             for setting, ids in self._whole(path):
                 if setting is not None and is_comparable(setting.state):
-                    found |= dict.fromkeys(ids, json.loads(setting.value))
+                    if setting.value not in parsed:
+                        parsed[setting.value] = json.loads(setting.value)
+                    found |= dict.fromkeys(ids, parsed[setting.value])
             self._identities[path] = found
         return self._identities[path]
 
@@ -215,24 +219,31 @@ class PoolSubject:
         Of settings that are identity in part, members with the settings of another replica report nothing.
         """
         compared = {key: lookup_setting(self.documents[key].settings, path) for key in self._by_document}
-        if not self._by_identity:
-            for member in self.members:
-                key, identity = str(member.document), member.identity
-                self._by_identity.setdefault((key, id(identity)), (identity, []))[1].append(member.id)
-        copies = self._copies if path in PARTLY_IDENTITY else frozenset()
-        if not copies and not any(path in identity for identity, _ in self._by_identity.values()):
+        with_copies = path not in PARTLY_IDENTITY or not self._copies
+        alike = self._members_alike(with_copies=with_copies)
+        if with_copies and not any(path in identity for _, identity, _ in alike):
             yield from ((compared[key], ids) for key, ids in self._by_document.items())
-            return
-        for (key, _), (identity, ids) in self._by_identity.items():
-            own = [each for each in ids if each not in copies] if copies else ids
-            yield identity.get(path) or compared[key], own
+        else:
+            yield from ((identity.get(path) or compared[key], ids) for key, identity, ids in alike)
 
-    def engines(self) -> Iterator[tuple[Replica, Engine]]:
-        """Yield the engines of the members with their replicas, each process once."""
-        for member in self.members:
-            if not member.is_second_address:
-                for engine in member.engines:
-                    yield member, engine
+    def _members_alike(self, *, with_copies: bool) -> Sequence[tuple[str, Mapping[str, Setting], list[str]]]:
+        """Return document, identity and ids of the members that share both objects: those that answer alike do."""
+        if with_copies not in self._alike:
+            found: dict[tuple[str, int], tuple[str, Mapping[str, Setting], list[str]]] = {}
+            for member in self.members:
+                if with_copies or member.id not in self._copies:
+                    key, identity = str(member.document), member.identity
+                    found.setdefault((key, id(identity)), (key, identity, []))[2].append(member.id)
+            self._alike[with_copies] = list(found.values())
+        return self._alike[with_copies]
+
+    def engines(self) -> Sequence[tuple[Replica, Engine]]:
+        """Return the engines of the members with their replicas, each process once."""
+        if not self._engines:
+            self._engines.extend(
+                (member, engine) for member in self.members if not member.is_second_address for engine in member.engines
+            )
+        return self._engines
 
     def fingerprints(self, read: Digests = canonical_digests) -> Mapping[str, frozenset[str]]:
         """Return per member the digests of its engines' block hashes, independent of block length; one if they agree.
@@ -240,10 +251,14 @@ class PoolSubject:
         Members of which an engine reports none are left out. With `read=digests`: the digests at their block length.
         """
         if read not in self._digests:
-            engines = {id(member.engines): member.engines for member in self.members}
-            known = {key: read(each) for key, each in engines.items()}
-            found = ((member.id, known[id(member.engines)]) for member in self.members)
-            self._digests[read] = {replica: digests for replica, digests in found if digests is not None}
+            alike: dict[int, tuple[Sequence[Engine], list[str]]] = {}
+            for member in self.members:
+                alike.setdefault(id(member.engines), (member.engines, []))[1].append(member.id)
+            found: dict[str, frozenset[str]] = {}
+            for engines, ids in alike.values():
+                if (digests := read(engines)) is not None:
+                    found |= dict.fromkeys(ids, digests)
+            self._digests[read] = found
         return self._digests[read]
 
     def reporting(self, need: str) -> int:

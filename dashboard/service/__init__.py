@@ -24,7 +24,7 @@ from dashboard.store.history.status import HistoryStatus
 from dashboard.store.opening import configured_history, configured_snapshots
 
 if TYPE_CHECKING:  # it imports SQLAlchemy, 0.2 s that few commands need
-    from dashboard.store.history.reader import HistoryReader, Moment
+    from dashboard.store.history.reader import HistoryReader
 
 # What other rooms use of the collector.
 __all__ = ["Collector", "Progress", "poll_once", "utc_now"]
@@ -135,7 +135,7 @@ def history() -> "HistoryReader | None":
         return None
 
 
-def past(time: datetime) -> "Moment":
+def past(time: datetime) -> Fleet:
     """Open the fleet of a past time; the last few are cached. Raise HistoryError where the history has none."""
     if _current.past is None:
         raise HistoryError("This dashboard keeps no history: see history.enabled in fleet.yaml.")
@@ -214,12 +214,6 @@ def notification_outcomes() -> Mapping[tuple[str, str], int]:
     """Count the notifications that were sent, by kind of receiver and outcome."""
     notifier = _current.collector.notifier if _current.collector else None
     return dict(notifier.outcomes) if notifier else {}  # a copy: another thread counts
-
-
-def history_problem() -> str | None:
-    """Return why the last poll was not recorded in the history; None where it was, and without a history."""
-    status = history_status()
-    return status.problem if status else None
 
 
 def progress() -> Progress:

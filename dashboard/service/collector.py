@@ -17,6 +17,7 @@ from dashboard.analysis.flapping import Watch
 from dashboard.config import Options, policy_of
 from dashboard.config.reload import OptionsFiles
 from dashboard.fleet import RouterConfig, Snapshot, has_same_content
+from dashboard.fleet.formatting import one_line
 from dashboard.fleet.recent import NOTHING_RECENT, Recent
 from dashboard.fleet.sightings import Sightings
 from dashboard.garbage import give_back, limit_arenas, uncollected
@@ -88,7 +89,7 @@ class Collector:
         self.findings_since: Mapping[str, datetime] = {}
         self.progress = Progress()
         self.files = OptionsFiles(options, clock)
-        also_redact(options.redact.names, options.redact.patterns)
+        self._prepare(options)
         self.recorder = recorder
         self._clock = clock
         self._policy = policy_of(options)
@@ -222,10 +223,17 @@ class Collector:
             self.fleet = replace(self.fleet, generation=self.fleet.generation + 1)
         return is_changed or is_wanted
 
+    def _prepare(self, options: Options) -> None:
+        """Redact what the options name, and log which webhooks have no URL."""
+        also_redact(options.redact.names, options.redact.patterns)
+        for each in options.notify.webhooks:
+            if each.problem:
+                log.warning("webhook %s gets no notifications: %s", one_line(each.label), each.problem)
+
     def _use(self, options: Options) -> None:
         """Poll with other options. With other limits or secrets every replica is read anew."""
         before, self.options = self.options, options
-        also_redact(options.redact.names, options.redact.patterns)
+        self._prepare(options)
         self._policy = policy_of(options)
         if self.notifier is not None:
             self.notifier.use(options)

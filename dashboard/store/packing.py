@@ -15,7 +15,7 @@ from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.analysis.documents.load import MAX_BYTES, check_nodes, read_snapshot
 from dashboard.errors import SnapshotError
 from dashboard.fleet import State
-from dashboard.vllm.redaction import redact, redact_known, redact_text
+from dashboard.vllm.redaction import MAY_HOLD_SECRETS, redact, redact_known, redact_text
 
 ID_DIGITS = 32  # hexadecimal, 128 bits against forged ids; the first ones are enough to type
 EARLIER_DIGITS = 10  # ids before version 0.2, still valid
@@ -110,19 +110,25 @@ def without_secrets(content: bytes) -> bytes:
         saved = from_json(content)
     except ValueError:  # reported by the reader
         return content
-    clean = redact_known(_clean_fleet(saved))
+    clean = clean_fleet(saved)
     return content if clean == saved else to_json(clean)
+
+
+def clean_fleet(saved: Any) -> Any:
+    """Return the JSON object of a saved fleet without secrets."""
+    readers = {"documents": _clean_documents, "replicas": _clean_replicas}
+    return redact_known(_clean_parts(saved, lambda name, part: readers.get(name, redact)(part)))
+
+
+def clean_settings(saved: Any) -> Any:
+    """Return the JSON object of settings by path without secrets."""
+    return redact_known(_clean_settings(saved))
 
 
 def clean_text(text: str) -> str:
     """Return a written text without secrets."""
     clean: str = redact_known(redact_text(text))
     return clean
-
-
-def _clean_fleet(saved: Any) -> Any:
-    readers = {"documents": _clean_documents, "replicas": _clean_replicas}
-    return _clean_parts(saved, lambda name, part: readers.get(name, redact)(part))
 
 
 def _clean_documents(saved: Any) -> Any:
@@ -156,7 +162,7 @@ def _clean_setting(path: str, saved: Any) -> Any:
     """Redact the value of a setting, not its state and source."""
     if not isinstance(saved, dict) or "value" not in saved:
         return redact(saved, path)
-    value = redact(saved["value"], path)
+    value = redact(saved["value"], path) if type(saved["value"]) in MAY_HOLD_SECRETS else saved["value"]
     if value == saved["value"]:
         return saved
     return {**saved, "value": value, "state": str(State.REDACTED)}

@@ -18,8 +18,8 @@ MOST_LINES = 50  # of one section below the findings; the rest is counted
 PAGES = "`python -m dashboard rules ID` prints the page of a rule, such as `python -m dashboard rules RT-01`."
 
 
-def check_view(fleet: Fleet) -> View:
-    """Return all findings of a fleet, and what was not evaluated or not counted."""
+def check_view(fleet: Fleet, left_out: str = "") -> View:
+    """Return all findings of a fleet, and what was not evaluated or not counted; `left_out` names what is not new."""
     inspection, names = fleet.inspection, replica_names(fleet)
     entries = [
         (
@@ -48,7 +48,7 @@ def check_view(fleet: Fleet) -> View:
     return View(
         title="vLLM fleet",
         headline=f"{fleet.name}: {findings_title(inspection)}",
-        lead=f"{findings_lead(fleet)}.",
+        lead=f"{findings_lead(fleet)}. {left_out}".rstrip(),
         context=context_of(fleet),
         parts=tuple(sections),
     )

@@ -12,6 +12,7 @@ from dashboard.rules.findings import OutcomeKind, Severity
 from dashboard.store.reviews import NoLastReview
 from dashboard.views import fleet_summary, pages
 from dashboard.views.blocks import Block, Entries, Entry, Figures, Paragraph, Section, Tone, View
+from dashboard.views.changes_events import Between
 from dashboard.views.context import context_of
 from dashboard.views.excluded import ignored_blocks, suppressed_blocks, unread_entries
 from dashboard.views.finding_entries import FindingContext, brief_entries, bundled, finding_anchor, note_lines
@@ -69,8 +70,11 @@ def review_report(
     name: str = "",
     missing: NoLastReview = NoLastReview.FIRST,
     recency: Recency = ANYTHING,
+    between: Between | None = None,
 ) -> View:
     """Return a fleet for a meeting. `before` is the fleet of the last review, or `missing` why there is none.
+
+    `between` is what happened since that review.
 
     `recency` applies to the sections of findings and differences.
     Notes are by what they are about: a finding's id, or an anchor of `AGENDA`. `name` is the snapshot's.
@@ -81,7 +85,7 @@ def review_report(
     noted = partial(_notes_on, context)
     differing = differing_pools(fleet, sentences, recency)
     capacity, all_ranks = capacity_parts(fleet, noted(CAPACITY))
-    new, all_changes = new_parts(fleet, missing if before is None else before, before_notes, noted(NEW))
+    new, all_changes = new_parts(fleet, missing if before is None else before, before_notes, noted(NEW), between)
     agenda = (
         _status(fleet, now, known, noted(STATUS)),
         new,

@@ -23,6 +23,7 @@ from dashboard.views.blocks import (
     Tone,
 )
 from dashboard.views.changes import changes_report
+from dashboard.views.changes_events import RANGE, Between
 from dashboard.views.context import context_of
 from dashboard.views.finding_entries import note_lines, where_of
 from dashboard.views.names import replica_names
@@ -38,20 +39,29 @@ CUT = ("setting-changes", "rank-changes")  # appendices of lists that are cut
 
 
 def new_parts(
-    fleet: Fleet, before: Fleet | NoLastReview, before_notes: Mapping[str, Note], notes: tuple[Block, ...]
+    fleet: Fleet,
+    before: Fleet | NoLastReview,
+    before_notes: Mapping[str, Note],
+    notes: tuple[Block, ...],
+    between: Between | None = None,
 ) -> tuple[Section, tuple[Section, ...]]:
-    """Return the section and its appendices; `before` is the fleet of the last review, or why there is none."""
+    """Return the section and its appendices; `before` is the fleet of the last review, or why there is none.
+
+    `between` is what happened since.
+    """
     if isinstance(before, NoLastReview):
         return Section(NEW, TITLE, (Paragraph(plain(before)), *notes)), ()
     changes = changes_between(before, fleet)
-    view = changes_report(changes, context_of(before), context_of(fleet))
+    view = changes_report(changes, context_of(before), context_of(fleet), between)
     since = f"Data of the last review: {iso(before.polled_at)}. " if before.polled_at else ""
     if before.past and before.polled_at:
         since = f"Compared with {iso(before.past.at)}, last poll {iso(before.polled_at)}. "
     head = Paragraph((Piece(since, Style.MUTED), Piece(f"{view.headline}.", Style.STRONG), Piece(f" {view.lead}")))
-    own = [] if changes.is_empty else [_since(each) for each in view.parts if not each.is_appendix]
+    shown = [each for each in view.parts if not each.is_appendix and (each.anchor == RANGE or not changes.is_empty)]
     title = f"New since {iso(before.past.at)}" if before.past else TITLE
-    part = Section(NEW, title, (head, *notes), (*_settled(fleet, before, before_notes), *nested(own, NEW)))
+    part = Section(
+        NEW, title, (head, *notes), (*_settled(fleet, before, before_notes), *nested(map(_since, shown), NEW))
+    )
     everything = page(CHANGES, **{FROM: side_of(before), TO: side_of(fleet)})
     cut = nested((each for each in view.parts if each.anchor in CUT), NEW)
     return part, tuple(replace(each, is_appendix=True, target=everything) for each in cut)

@@ -141,7 +141,7 @@ def _receivers_section(receivers: Sequence[ReceiverStatus]) -> Iterator[Section]
         (
             Cell(each.kind),
             Cell(each.name or NOTHING),
-            Cell(each.host),
+            Cell(each.host or NOTHING),
             number_cell(f"{each.pending:,}", each.pending),
             Cell(iso(each.succeeded_at) if each.succeeded_at else NOTHING),
             Cell(each.error or NOTHING, Tone.WARNING if each.error else Tone.PLAIN),

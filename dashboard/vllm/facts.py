@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from operator import is_
 from typing import NamedTuple, TypeVar
 
@@ -39,6 +41,7 @@ RUST_FRONTEND = Failure(
     "loads no endpoint plugin. Start the Python API server instead.",
 )
 REPORTS_CACHE = frozenset({Source.PROVIDER, Source.METRICS, Source.SERVER_INFO, Source.CONFIG_API})
+_seconds = lru_cache(maxsize=8)(datetime.timestamp)  # all replicas of a poll are compared with one time
 
 
 class Facts(NamedTuple):
@@ -95,24 +98,25 @@ def facts_of(snapshot: Snapshot, since: datetime) -> Facts:
 
 
 def renew(before: Replica, snapshot: Snapshot, since: datetime) -> Replica | None:
-    """Return the replica of a snapshot that differs from an earlier one of the same replica by times alone, else None.
+    """Return the replica of a snapshot with the same answers as an earlier one of the same replica, else None.
 
     `before` is the replica of the earlier snapshot. What facts_of derives from equal answers stays. A later scrape with
     equal lines is no change: its time is that of `Scraped.last_at`.
     """
     target, probes = snapshot.target, tuple(snapshot.probes.values())
-    if (before.labels is not target.labels and before.labels != target.labels) or (
-        before.target_stale != target.stale or before.same_digest_as != snapshot.same_digest_as
-    ):
+    has_same_labels = before.labels is target.labels or before.labels == target.labels
+    if not has_same_labels or before.target_stale != target.stale:
         return None
+    has_same_source = before.same_digest_as == snapshot.same_digest_as
     is_equal = len(probes) == len(before.probes) and all(map(is_, probes, before.probes))
-    if is_equal and before.fresh == _is_fresh(snapshot, before.observed_at, since):
+    if is_equal and has_same_source and before.fresh == _is_fresh(snapshot, before.observed_at, since):
         return before
     if not is_equal and not _have_same_answers(probes, before.probes):
         return None
     observed_at = _read_at(snapshot, probes)
     fresh = _is_fresh(snapshot, observed_at, since)
-    return with_answers(before, probes, fresh=fresh, observed_at=observed_at)
+    renewed = with_answers(before, probes, fresh=fresh, observed_at=observed_at)
+    return renewed if has_same_source else replace(renewed, same_digest_as=snapshot.same_digest_as)
 
 
 def _read_at(snapshot: Snapshot, probes: Iterable[ProbeResult]) -> datetime | None:
@@ -129,7 +133,7 @@ def _is_fresh(snapshot: Snapshot, observed_at: datetime | None, since: datetime)
     scraped = snapshot.target.scraped
     if observed_at is None or not snapshot.is_scraped or scraped is None:
         return observed_at is not None and observed_at >= since
-    return scraped.last_at(snapshot.target.id) >= since.timestamp()
+    return scraped.last_at(snapshot.target.id) >= _seconds(since)
 
 
 def _have_same_answers(probes: Sequence[ProbeResult], before: Sequence[ProbeResult]) -> bool:

@@ -199,7 +199,7 @@ def is_secret(name: str) -> bool:
 
 def redact(value: Any, name: str = "") -> Any:
     """Return a JSON value without secrets, also in lists and objects below a secret name. Only strings are secrets."""
-    return _redact(value, secret=is_secret(name))
+    return _redact(value, secret=_NAMES[name][1])
 
 
 def _redact(value: Any, *, secret: bool) -> Any:

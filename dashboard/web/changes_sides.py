@@ -8,8 +8,9 @@ import streamlit as st
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.changes.events import range_between
 from dashboard.errors import DashboardError, SnapshotError
-from dashboard.fleet.times import end_of_second, is_time
+from dashboard.fleet.times import is_time
 from dashboard.views import pages
 from dashboard.views.context import Context, compared, context_of
 from dashboard.web import snapshots, state
@@ -57,10 +58,8 @@ class Sides(NamedTuple):
     @property
     def range(self) -> tuple[datetime, datetime] | None:
         """Return the times of both sides, the earlier first; None where nothing is compared, and for another fleet."""
-        times = [_time_of(each) for each in self.both or ()]
-        names = {each.name for each in self.both or ()} | {service.current().name}
-        first, last = sorted(each for each in times if each) if all(times) and times else (None, None)
-        return None if first is None or last is None or len(names) > 1 else (first, last)
+        is_ours = self.both is not None and self.both[0].name == service.current().name
+        return range_between(*self.both) if self.both and is_ours else None
 
     @property
     def context(self) -> Context | None:
@@ -85,11 +84,6 @@ def settle(page: str) -> Sides | None:
 def settled() -> Sides:
     """Return the two sides of this run, on the page Changes."""
     return cast("Sides", st.session_state[SETTLED])
-
-
-def _time_of(fleet: Fleet) -> datetime | None:
-    """Return the time that a side is of: in a gap this is later than the last poll."""
-    return end_of_second(fleet.past.at) if fleet.past is not None and fleet.past.gap else fleet.polled_at
 
 
 def _settled() -> Sides:

@@ -107,7 +107,7 @@ def _document(build: Callable[..., bytes], *choices: str) -> Callable[[Request],
         try:
             wanted = {name: FLAGS[request.query_params.get(name, FALSE)] for name in choices}
             at = parse_time(request.query_params[pages.AT]) if pages.AT in request.query_params else None
-            fleet = service.current() if at is None else (await asyncio.to_thread(service.past, at)).fleet
+            fleet = service.current() if at is None else await asyncio.to_thread(service.past, at)
         except KeyError:
             names = " and ".join(choices)
             return JSONResponse({"detail": f"parameter {names}: write {' or '.join(FLAGS)}"}, status_code=400)

@@ -168,7 +168,7 @@ def open_past(at: str) -> Fleet:
         time = parse_time(at)
     except ValueError as error:
         raise HistoryError(f"“{end_cut(one_line(at), LONGEST)}” is {error}.") from None
-    return service.past(time).fleet
+    return service.past(time)
 
 
 def _live() -> Fleet:

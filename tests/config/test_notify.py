@@ -29,6 +29,7 @@ def test_receivers_are_read_with_their_defaults(working_folder: Path) -> None:
 history: {{enabled: true}}
 notify:
   external_url: https://fleet.example.com/vllm/
+  docs_url: https://github.com/org/Repo/blob/main/docs/
   alertmanagers: [{{url: 'alertmanager:9093/am'}}, {{url: 'https://b', authorization: {{token_env: T}}}}]
   webhooks:
     - {{url: '{SECRET}', format: slack}}
@@ -46,6 +47,7 @@ notify:
         *[Severity.WARNING] * 2,
     ]
     assert notify.webhooks[2].url_file == working_folder / "secrets" / "hook"
+    assert notify.docs_url == "https://github.com/org/Repo/blob/main/docs"
     assert (notify.external_url, notify.resend_seconds) == ("https://fleet.example.com/vllm", 60)
 
 

@@ -88,7 +88,7 @@ def test_the_finding_comes_and_ends_on_the_page_and_in_an_alertmanager(
             wait_for(lambda: "RT-01" not in rules_of(alerts))
 
         assert during is not None
-        assert split(service.past(during).fleet) is not None
+        assert split(service.past(during)) is not None
         assert "block_size" in shown("findings", at=written(during), finding=found.id)
         assert found.id not in shown("findings")
         assert "RT-01" in shown("changes", **{"from": written(before), "to": "live"})

@@ -15,6 +15,7 @@ from pathlib import Path
 from dashboard.config import WebhookOptions
 from dashboard.notify.alerts import Alert, alerts_of
 from dashboard.notify.announcing import Announcer
+from dashboard.notify.bodies import NO_LINKS
 from dashboard.notify.receivers import WebhookReceiver
 from dashboard.notify.sending import Answered, client, deliver
 from dashboard.store.history.database import Database
@@ -34,7 +35,7 @@ async def run(folder: Path, url: str, *, dies: bool) -> None:
     async with client() as http:
 
         async def send(own: WebhookOptions, alerts: Sequence[Alert], message: Message) -> Answered:
-            answered = await deliver(http, own, alerts, "", message.id)
+            answered = await deliver(http, own, alerts, NO_LINKS, message.id)
             if dies and answered.is_accepted:
                 os.kill(os.getpid(), signal.SIGKILL)
             return answered

@@ -1,12 +1,17 @@
 """What webhooks are told: new, worse and resolved; nothing of a rollout in progress or of a new rule set."""
 
+from dataclasses import replace
 from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.notify.alerts import alerts_of
-from dashboard.notify.announcing import announce
+from dashboard.notify.announcing import Knowledge, Known, announce
+from tests import builders
 from tests.builders import NOW
-from tests.notify.polls import FLEET, INFO, POLL, WARNING, lost, poll, problem, rolling
+from tests.notify.polls import DOCUMENT, FLEET, INFO, POLL, WARNING, alerts, lost, poll, problem, rolling
 
 Told = list[tuple[str, str]]
 
@@ -93,3 +98,76 @@ def test_a_replica_that_cannot_be_read_announces_nothing() -> None:
         [],
         [],
     ]
+
+
+def on(*names: str, **more: Any) -> Any:
+    """One finding on these replicas of the pool chat."""
+    return replace(problem("chat-01", **more), replicas=tuple(sorted(f"http://{each}:8000" for each in names)))
+
+
+ONE, TWO, THREE = on("chat-01"), on("chat-01", "chat-02"), on("chat-01", "chat-02", "chat-03")
+WORSE, NEW = [("worse", "critical")], [("new", "critical")]
+
+
+def test_a_finding_that_spreads_is_worse_once() -> None:
+    assert told(poll(0, ONE), poll(1, THREE), poll(2, THREE), poll(3)) == [NEW, WORSE, [], [("resolved", "critical")]]
+
+
+def test_fewer_replicas_and_as_many_as_before_announce_nothing() -> None:
+    """A replaced replica, a restart, and one that was not read for a while are no spread."""
+    assert told(poll(0, TWO), poll(1, ONE), poll(2, on("chat-02", "chat-03")), poll(3, TWO))[1:] == [[], [], []]
+
+
+def test_a_spread_in_a_rolling_pool_is_announced_after_the_rollout_where_it_lasts() -> None:
+    during = poll(1, THREE, rollouts=rolling())
+
+    assert told(poll(0, ONE), during, poll(2, THREE)) == [NEW, [], WORSE]
+    assert told(poll(0, ONE), during, poll(2, ONE)) == [NEW, [], []]
+    assert told(poll(0, ONE), poll(1, THREE, rollouts=rolling("embed")))[1] == WORSE
+
+
+def test_what_began_in_a_rollout_is_announced_once_with_all_its_replicas() -> None:
+    begun = poll(0, on("chat-01", is_rollout=True), rollouts=rolling())
+
+    assert told(begun, poll(1, THREE), poll(2, THREE)) == [[], NEW, []]
+    assert told(poll(0, ONE, rollouts=rolling()), poll(1, TWO), poll(2, TWO)) == [NEW, WORSE, []]
+
+
+def test_a_new_rule_set_that_sees_more_replicas_spreads_nothing() -> None:
+    assert told(poll(0, ONE), poll(1, TWO), poll(2, TWO), poll(3, THREE), new_rule_set_at=1) == [NEW, [], [], WORSE]
+
+
+def test_a_larger_pool_with_the_same_finding_on_every_replica_is_no_spread() -> None:
+    """An autoscaler would send a message for each replica that it adds."""
+    small = builders.fleet([*builders.alike("chat", 2, DOCUMENT), *builders.alike("embed", 2, DOCUMENT)], [DOCUMENT])
+
+    assert told(poll(0, TWO, fleet=small), poll(1, THREE)) == [NEW, []]
+    assert told(poll(0, ONE, fleet=small), poll(1, THREE)) == [NEW, WORSE]
+
+
+def test_an_alert_of_a_history_before_spreads_were_announced_begins_to_count() -> None:
+    found: list[list[str]] = []
+    known = {each.key: Known(each, Knowledge.TOLD) for each in alerts(poll(0, TWO))}
+    for fleet in (poll(1, TWO), poll(2, THREE)):
+        step = announce(known, alerts_of(fleet, NOW), fleet, NOW)
+        known = dict(step.known)
+        found.append([str(each.event) for each in step.alerts])
+    assert found == [[], ["worse"]]
+
+
+SPREADS = st.sets(st.sampled_from(["chat-01", "chat-02", "chat-03"]), min_size=1)
+
+
+@given(st.lists(st.tuples(SPREADS, st.booleans()), min_size=1, max_size=12))
+def test_a_finding_that_lasts_is_announced_exactly_when_it_is_on_more_replicas_than_were_announced(
+    polls: list[tuple[set[str], bool]],
+) -> None:
+    fleets = [
+        poll(number, on(*names), rollouts=rolling() if is_rolling else {})
+        for number, (names, is_rolling) in enumerate(polls)
+    ]
+    most = 0
+    for number, (told_now, (names, is_rolling)) in enumerate(zip(told(*fleets), polls, strict=True)):
+        is_more = len(names) > most and (number == 0 or not is_rolling)
+        assert [event for event, _ in told_now] == ([] if not is_more else ["new"] if number == 0 else ["worse"])
+        most = max(most, len(names)) if is_more else most

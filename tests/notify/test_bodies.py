@@ -7,6 +7,8 @@ from urllib.parse import parse_qs, urlsplit
 from dashboard.notify.alerts import Alert, Event
 from dashboard.notify.bodies import (
     MOST_IN_SLACK,
+    NO_LINKS,
+    Links,
     alertmanager_body,
     annotations_of,
     finding_url,
@@ -16,9 +18,11 @@ from dashboard.notify.bodies import (
     webhook_body,
 )
 from tests.builders import HOSTILE, NOW
+from tests.deploy.test_alerts import ALERTS, BASE
 from tests.notify.polls import POLL, WARNING, alerts, poll, problem
 
 URL = "https://fleet.example.com/vllm"
+LINKS = Links(URL)
 MINUTE = timedelta(minutes=1)
 
 
@@ -35,26 +39,37 @@ def test_labels_are_what_does_not_change_and_everything_else_is_an_annotation() 
     more = alerts(poll(1, problem(sentence="Another text."), problem("chat-02")))[0]
 
     assert labels_of(firing()) == {
-        "alertname": "VllmFleetFinding",
+        "alertname": "VLLMFleetFinding",
         "rule": "RT-01",
         "pool": "chat",
         "severity": "critical",
         "fleet": "prod-eu",
     }
     assert labels_of(more) == labels_of(firing())
-    assert annotations_of(firing(), URL)["since"] == "2026-03-02T11:42:13Z"
-    assert annotations_of(firing(), URL)["runbook_url"] == f"{URL}/findings?rule=RT-01"
+    assert annotations_of(firing(), LINKS)["since"] == "2026-03-02T11:42:13Z"
+    assert annotations_of(firing(), LINKS)["runbook_url"] == f"{URL}/findings?rule=RT-01"
+
+
+def test_the_runbook_is_the_page_of_the_rule_also_of_a_rule_of_prometheus_and_alerts_have_one_prefix() -> None:
+    docs = BASE.removesuffix("/") + "/docs"
+    linked = annotations_of(firing(), Links(URL, docs))["runbook_url"]
+
+    assert linked == ALERTS["VLLMFleetCriticalFinding"]["annotations"]["runbook_url"].replace(
+        "{{ $labels.rule }}", "RT-01"
+    )
+    assert annotations_of(firing(), Links(docs=docs))["runbook_url"] == linked
+    assert labels_of(firing())["alertname"].startswith("VLLMFleet")
 
 
 def test_an_alert_for_alertmanager_ends_three_intervals_ahead_and_one_that_ended_when_it_did() -> None:
-    first, last = alertmanager_body([firing(), ended()], NOW + MINUTE, MINUTE, URL)
+    first, last = alertmanager_body([firing(), ended()], NOW + MINUTE, MINUTE, LINKS)
 
     assert (first["startsAt"], first["endsAt"]) == ("2026-03-02T11:42:13.000000Z", "2026-03-02T11:46:13.000000Z")
     assert last["endsAt"] == "2026-03-02T11:42:43.000000Z"
 
 
 def test_the_link_opens_the_finding_at_the_poll_of_its_text() -> None:
-    link = urlsplit(finding_url(firing(), URL))
+    link = urlsplit(finding_url(firing(), LINKS))
 
     assert (link.netloc, link.path) == ("fleet.example.com", "/vllm/findings")
     assert parse_qs(link.query) == {"finding": ["0123456789"], "at": ["2026-03-02T11:42:13Z"]}
@@ -62,7 +77,11 @@ def test_the_link_opens_the_finding_at_the_poll_of_its_text() -> None:
 
 def test_without_the_url_of_the_dashboard_there_are_no_links() -> None:
     body = json.dumps(
-        [alertmanager_body([firing()], NOW, MINUTE, ""), webhook_body([firing()], ""), slack_body([firing()], "")]
+        [
+            alertmanager_body([firing()], NOW, MINUTE, NO_LINKS),
+            webhook_body([firing()], NO_LINKS),
+            slack_body([firing()], NO_LINKS),
+        ]
     )
 
     assert "http" not in body
@@ -70,12 +89,12 @@ def test_without_the_url_of_the_dashboard_there_are_no_links() -> None:
 
 
 def test_a_webhook_message_is_firing_while_one_of_its_alerts_is() -> None:
-    body = webhook_body([ended(), firing()], URL)
+    body = webhook_body([ended(), firing()], LINKS)
 
     assert (body["version"], body["status"]) == ("4", "firing")
     assert [each["status"] for each in body["alerts"]] == ["resolved", "firing"]
     assert [each["endsAt"] for each in body["alerts"]] == ["2026-03-02T11:42:43.000000Z", "0001-01-01T00:00:00Z"]
-    assert webhook_body([ended()], URL)["status"] == "resolved"
+    assert webhook_body([ended()], LINKS)["status"] == "resolved"
     assert body["groupLabels"] == {"fleet": "prod-eu", "pool": "chat"}
     assert body["commonLabels"] == labels_of(firing())
     assert "event" not in body["commonAnnotations"]
@@ -84,14 +103,14 @@ def test_a_webhook_message_is_firing_while_one_of_its_alerts_is() -> None:
 
 def test_a_webhook_message_says_what_it_was_before() -> None:
     worse = firing().with_changes(event=Event.WORSE, was=WARNING)
-    (only,) = webhook_body([worse], URL)["alerts"]
+    (only,) = webhook_body([worse], LINKS)["alerts"]
 
     assert (only["annotations"]["event"], only["annotations"]["previous_severity"]) == ("worse", "warning")
 
 
 def test_the_group_key_is_the_same_in_all_messages_of_a_pool() -> None:
-    assert webhook_body([firing()], URL)["groupKey"] == webhook_body([ended()], "")["groupKey"]
-    assert webhook_body([firing()], URL)["groupKey"] == '{}:{fleet="prod-eu", pool="chat"}'
+    assert webhook_body([firing()], LINKS)["groupKey"] == webhook_body([ended()], NO_LINKS)["groupKey"]
+    assert webhook_body([firing()], LINKS)["groupKey"] == '{}:{fleet="prod-eu", pool="chat"}'
 
 
 def test_the_fingerprint_of_no_labels_and_of_one_is_that_of_prometheus() -> None:
@@ -100,7 +119,7 @@ def test_the_fingerprint_of_no_labels_and_of_one_is_that_of_prometheus() -> None
 
 
 def test_a_slack_message_has_what_where_since_when_what_to_do_and_a_link() -> None:
-    assert slack_body([firing()], URL)["text"].splitlines() == [
+    assert slack_body([firing()], LINKS)["text"].splitlines() == [
         "*prod-eu / chat: 1 new*",
         "",
         ":red_circle: *New: critical, RT-01 block-size-differs*",
@@ -112,8 +131,20 @@ def test_a_slack_message_has_what_where_since_when_what_to_do_and_a_link() -> No
     ]
 
 
+def test_a_message_of_a_spread_says_on_how_many_replicas_it_is_now() -> None:
+    (alert,) = alerts(poll(0, problem(), problem("chat-02")))
+    worse = alert.with_changes(event=Event.WORSE)
+
+    assert slack_body([worse], LINKS)["text"].splitlines()[2] == (
+        ":red_circle: *Worse: critical, now on 2 replicas, RT-01 block-size-differs*"
+    )
+    (only,) = webhook_body([worse], LINKS)["alerts"]
+    assert (only["annotations"]["event"], only["annotations"]["replicas"]) == ("worse", "2")
+    assert "previous_severity" not in only["annotations"]
+
+
 def test_a_slack_message_of_an_end_says_until_when() -> None:
-    lines = slack_body([ended()], "")["text"].splitlines()
+    lines = slack_body([ended()], NO_LINKS)["text"].splitlines()
 
     assert lines[0] == "*prod-eu / chat: 1 resolved*"
     assert lines[2] == ":white_check_mark: *Resolved: critical, RT-01 block-size-differs*"
@@ -122,7 +153,7 @@ def test_a_slack_message_of_an_end_says_until_when() -> None:
 
 def test_foreign_text_makes_no_link_and_no_mention_in_slack() -> None:
     (alert,) = alerts(poll(0, problem(sentence=f"{HOSTILE} <!channel> <https://evil.example|here> &lt;")))
-    text = slack_body([alert.with_changes(pool="<!here>")], URL)["text"]
+    text = slack_body([alert.with_changes(pool="<!here>")], LINKS)["text"]
 
     assert text.count("<") == 1, "our own link"
     assert "&lt;!channel&gt;" in text
@@ -135,7 +166,7 @@ def test_each_alert_of_a_large_slack_message_is_named() -> None:
         firing().with_changes(rule=f"RT-{number:02}", annotations={"title": f"rule {number:02}"})
         for number in range(40)
     ]
-    text = slack_body(many, URL)["text"]
+    text = slack_body(many, LINKS)["text"]
 
     assert all(f"rule {number:02}" in text for number in range(40))
     assert text.count("Since") == MOST_IN_SLACK
@@ -145,4 +176,4 @@ def test_each_alert_of_a_large_slack_message_is_named() -> None:
 def test_equal_alerts_give_equal_bytes() -> None:
     stored = Alert.model_validate_json(firing().model_dump_json())
 
-    assert json.dumps(webhook_body([stored], URL)) == json.dumps(webhook_body([firing()], URL))
+    assert json.dumps(webhook_body([stored], LINKS)) == json.dumps(webhook_body([firing()], LINKS))

@@ -15,6 +15,7 @@ import pytest
 
 from dashboard.config import WebhookOptions
 from dashboard.notify import sending
+from dashboard.notify.bodies import NO_LINKS
 from dashboard.notify.sending import Answered, client, deliver
 from dashboard.store.history.database import Database
 from tests.builders import NOW
@@ -220,7 +221,7 @@ def answer_of(server: HostileServer, **more: Any) -> Answered:
     async def send() -> Answered:
         hook = WebhookOptions.model_validate({"url": f"{server.address}{SECRET}?key=SESAME7QX", **more})
         async with client() as http:
-            return await deliver(http, hook, alerts(poll(0, problem())), "", "1")
+            return await deliver(http, hook, alerts(poll(0, problem())), NO_LINKS, "1")
 
     return asyncio.run(send())
 
@@ -280,7 +281,7 @@ def test_the_url_and_the_key_may_come_from_files(server: HostileServer, tmp_path
 
     async def send(hook: WebhookOptions) -> Answered:
         async with client() as http:
-            return await deliver(http, hook, alerts(poll(0, problem())), "", "1")
+            return await deliver(http, hook, alerts(poll(0, problem())), NO_LINKS, "1")
 
     hook = WebhookOptions(url_file=tmp_path / "url", authorization={"token_file": tmp_path / "token"})
     assert asyncio.run(send(hook)).is_accepted

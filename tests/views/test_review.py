@@ -6,12 +6,14 @@ from datetime import UTC, datetime
 import pytest
 
 from dashboard.analysis.assembly import Fleet, empty_fleet
+from dashboard.analysis.changes.events import Event, EventKind
 from dashboard.fleet import Note
 from dashboard.render.html_page import to_html
 from dashboard.render.markdown import to_markdown
 from dashboard.rules.findings import Finding, Rollout, Severity
 from dashboard.store.reviews import NoLastReview
 from dashboard.views.blocks import Chart, DifferenceTable, Tone
+from dashboard.views.changes_events import what_happened
 from dashboard.views.review import AGENDA, review_report
 from tests.builders import SAME_KV, alike, document, down, engine, fleet, hashing, replica, story
 from tests.findings_builder import finding, suppression, with_findings
@@ -82,6 +84,15 @@ def test_changes_since_the_last_review_are_without_their_appendices() -> None:
     assert not any(each.is_appendix for each in parts_of(new.parts))
     assert "Nothing changed" in text_of(same)
     assert same.parts == ()
+
+
+def test_what_began_and_ended_since_is_listed_where_both_ends_are_equal() -> None:
+    ended = Event(EventKind.FINDING_ENDED, AT, AT, ("chat",), rule="RT-01", sentence="It was 32.", now="critical")
+    between = what_happened([ended], AT, AT)
+    new = part(review_report(STORY, before=STORY, between=between), "new")
+
+    assert [each.anchor for each in new.parts] == ["new-range"]
+    assert "RT-01 block-size-differs: It was 32." in text_of(new)
 
 
 def test_changed_settings_that_are_cut_are_in_an_appendix() -> None:

@@ -50,12 +50,14 @@ def test_each_receiver_has_its_host_what_waits_and_its_error() -> None:
     receivers = [
         ReceiverStatus("alertmanager", "", "am:9093", AT),
         ReceiverStatus("slack", "channel", "hooks.slack.com:443", None, 1_200, "status 404"),
+        ReceiverStatus("webhook", "HOOK", "", error="the variable HOOK is empty or not set"),
     ]
     view = status_report(built(), options=OPTIONS, receivers=receivers)
 
     assert texts(table(view, "receivers")) == [
         ("alertmanager", "-", "am:9093", "0", "2026-11-23T14:02:00Z", "-"),
         ("slack", "channel", "hooks.slack.com:443", "1,200", "-", "status 404"),
+        ("webhook", "HOOK", "-", "0", "-", "the variable HOOK is empty or not set"),
     ]
 
 

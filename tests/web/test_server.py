@@ -94,7 +94,7 @@ def test_the_whole_fleet_can_be_asked_for_and_read_back(tmp_path: Path) -> None:
     past_fleets.show_with_history(tmp_path)
     whole = opened_clean(get("/api/v1/fleet?full=true&at=2026-03-02T10:00Z").content)
 
-    assert content_of(whole) == content_of(service.past(past_fleets.ODD).fleet)
+    assert content_of(whole) == content_of(service.past(past_fleets.ODD))
     assert "documents" not in get("/api/v1/fleet?full=false").json()
 
 

@@ -4,7 +4,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Gap, SettingChange
+from dashboard.fleet.times import end_of_second
 
 BETWEEN_POOLS = " + "  # in the subject of a finding on two pools
 
@@ -47,6 +49,27 @@ class Event(NamedTuple):
     fingerprint: str = ""
     is_suppressed: bool = False
     is_new_rule_set: bool = False
+
+
+class Happened(NamedTuple):
+    """What happened between two times, gaps between polls among it; the first event first."""
+
+    events: tuple[Event, ...]
+    since: datetime
+    until: datetime
+
+
+def range_between(before: Fleet, after: Fleet) -> tuple[datetime, datetime] | None:
+    """Return the times of two states of one fleet, the earlier one first; None for two fleets, or without a poll.
+
+    In a gap the time is later than the last poll.
+    """
+    times = [
+        end_of_second(each.past.at) if each.past is not None and each.past.gap else each.polled_at
+        for each in (before, after)
+    ]
+    first, last = sorted(each for each in times if each) if all(times) else (None, None)
+    return None if first is None or last is None or before.name != after.name else (first, last)
 
 
 def gap_event(gap: Gap, until: datetime) -> Event:

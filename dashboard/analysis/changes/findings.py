@@ -1,7 +1,7 @@
 """Compares the findings of two fleets: new, fixed, persisting, or no longer evaluated."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
@@ -14,6 +14,23 @@ from dashboard.rules.subject import FINGERPRINT
 
 RAN = frozenset({OutcomeKind.FAILED, OutcomeKind.PASSED})
 ENGINES, DEVICES = "engines.", "devices."  # prefixes of evidence paths that are no settings, before a field's name
+
+
+class Extent(NamedTuple):
+    """On how many of the replicas of its pools a finding is."""
+
+    replicas: int
+    total: int
+
+    def exceeds(self, other: "Extent") -> bool:
+        """Return whether these are more replicas and a larger share than another time: a larger pool is no spread."""
+        return self.replicas > other.replicas and self.replicas * other.total > other.replicas * self.total
+
+
+def extent_in(fleet: Fleet, pools: Collection[str], replicas: int) -> Extent:
+    """Return the extent of what is on so many replicas of some pools; without pools of the whole fleet."""
+    total = sum(len(each.replicas) for each in fleet.pools if each.name in pools) if pools else len(fleet.replicas)
+    return Extent(replicas, total)
 
 
 class _Found(NamedTuple):

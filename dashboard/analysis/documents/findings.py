@@ -58,9 +58,9 @@ def or_null(attribute: str) -> Callable[[Any], Any]:
     return lambda value: getattr(value, attribute) or None
 
 
-def findings_json(fleet: Fleet, generated_at: datetime, *, indent: int | None = None) -> bytes:
-    """Return the document of the findings of a fleet."""
-    return FINDINGS.dump(Extended(fleet, {"generated_at": generated_at}), indent=indent)
+def findings_json(fleet: Fleet, generated_at: datetime, *, left_out: str = "", indent: int | None = None) -> bytes:
+    """Return the document of the findings of a fleet; `left_out` says which are not in it."""
+    return FINDINGS.dump(Extended(fleet, {"generated_at": generated_at, "left_out": left_out or None}), indent=indent)
 
 
 def sighted(sighting: Sighting | None) -> dict[str, datetime | None]:
@@ -240,6 +240,7 @@ FINDINGS = CONTRACT.object(
     Key("schema_version", int, lambda _: SCHEMA_VERSION),
     *HEAD_KEYS,
     Key("past", doc="the time in the history; null: not of the history", default=None),
+    Key("left_out", str | None, ADDED, "`check --since`: how many findings are left out, not being new", default=None),
     *FINDING_KEYS,
     Key("outcomes", tuple[OutcomeGroup, ...], _outcomes),
     Key("notes", of="inspection.notes", doc="options and baselines that match nothing"),

@@ -72,16 +72,17 @@ def settings_json(settings: Mapping[str, Setting]) -> bytes:
     return json.dumps(written, separators=(",", ":")).encode()  # four times as fast as pydantic's on enums
 
 
-def _setting(path: str, value: Any, state: State, source: Source) -> Setting:
-    return Setting(canonical_text(tidy(path, value)), state, source)
+def make_setting(path: str, value: Any, state: str, source: str) -> Setting:
+    """Return the setting of a JSON object; raise ValueError for an unknown state or source."""
+    return Setting(canonical_text(tidy(path, value)), State(state), Source(source))
 
 
 # One object for equal settings, as in a poll: a thousand replicas have mostly equal ones. Typed, because True == 1.
-_known_setting = lru_cache(maxsize=MOST_KNOWN, typed=True)(_setting)
+_known_setting = lru_cache(maxsize=MOST_KNOWN, typed=True)(make_setting)
 
 
 def _read_setting(path: str, values: Mapping[str, Any]) -> Setting:
-    make = _known_setting if is_short(path, values["value"]) else _setting
+    make = _known_setting if is_short(path, values["value"]) else make_setting
     return make(path, values["value"], values["state"], values["source"])
 
 

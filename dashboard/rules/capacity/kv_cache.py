@@ -1,4 +1,4 @@
-"""CP-01, CP-07 and CP-12: devices of a pool, and engines with much less or more KV cache than their peers."""
+"""CP-01: engines with much less or more KV cache than their peers."""
 
 import json
 from collections import defaultdict
@@ -8,20 +8,18 @@ from typing import NamedTuple
 
 from dashboard.capacity.memory import Cause, Part, Parts, main_cause, memory_parts, usual_parts
 from dashboard.capacity.outliers import TOLERANCE, devices_of, medians, outliers, tied
-from dashboard.fleet import Basis, Engine, Replica, SettingValue, State
+from dashboard.fleet import Basis, Engine, Replica, State
 from dashboard.fleet.formatting import LONG_TEXT, count, joined, middle_cut, one_line
 from dashboard.fleet.pieces import Text, value
 from dashboard.fleet.pieces import joined as join_texts
-from dashboard.rules.connector_options import native
-from dashboard.rules.differences import Contrast, code, contrast_evidence, majority, split, use_majority
+from dashboard.rules.differences import Contrast, code, contrast_evidence, majority, use_majority
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.sentences import name_piece, setting_name, to_text, write
-from dashboard.rules.subject import PoolSubject, group_by_value
+from dashboard.rules.subject import PoolSubject
 
 TOKENS = "engines.kv_cache_size_tokens"
 DEVICE = "devices.name"
-POOL_LENGTH = 100  # characters of a pool's name to paste
 MEMORY = "cache_config.kv_cache_memory_bytes"
 BLOCKS_OVERRIDE = "cache_config.num_gpu_blocks_override"
 TP = "parallel_config.tensor_parallel_size"
@@ -73,9 +71,7 @@ MEMORY_OF = {
     Part.GRAPHS: "devices.memory.cuda_graph_bytes",
 }
 PROCESSES = "nvidia-smi --query-compute-apps=gpu_uuid,pid,process_name,used_memory --format=csv"
-USED, AVAILABLE = "engines.kv_cache_bytes_per_device", "engines.kv_cache_available_bytes"
 GIB = 2**30
-MAX_BYTES = 2**63  # a larger number is no size
 
 
 class _Key(NamedTuple):
@@ -163,7 +159,7 @@ def _kinds(pool: PoolSubject, tolerance: float) -> Iterator[_Kind]:
     compared with upper bounds only.
     """
     shapes = _shapes(pool)
-    everyone = list(pool.engines())
+    everyone = pool.engines()
     known = [(member, engine) for member, engine in everyone if engine.kv_cache_size_tokens is not None]
     tokens = [engine.kv_cache_size_tokens or 0 for _, engine in known]
     keys = _keys(known, shapes)
@@ -179,7 +175,7 @@ def _kinds(pool: PoolSubject, tolerance: float) -> Iterator[_Kind]:
     for (kind, is_above), odd in found.items():
         key = keys[kinds.index(kind)]
         conditions = tuple(_conditions(key, keys, len(everyone)))
-        own = [each for each, other in zip(known, keys, strict=True) if other == key]
+        own = [each for each, other in zip(known, keys, strict=True) if other is key]
         measured = [parts for member, engine in own if (parts := memory_parts(engine, member.devices))]
         usual = usual_parts(measured) if measured else None
         yield _Kind(key.devices, len(own), len(everyone), conditions, middle[kind], tuple(odd), is_above is None, usual)
@@ -342,106 +338,3 @@ def _remedy(
     if not set(replicas) <= {each for ids in pool.values(TP).values() for each in ids}:
         return Remedy(PARALLELISM_FIRST)
     return Remedy(LESS if kind.odd[0].share < 0 else MORE, (Snippet("shell", PROCESSES),))
-
-
-@rule("CP-07", needs=("devices",))
-def devices_differ(pool: PoolSubject) -> Iterator[Draft]:
-    """Replicas of one pool run on different device types.
-
-    Why it matters:
-        - any pool (info): Speed, KV cache and vLLM's defaults depend on the device, so equal command lines give
-          unequal replicas. Results differ in the last digits.
-
-    How to fix:
-        Use one pool per device type: set the label `pool` on the targets.
-
-    Exceptions:
-        A pool may be mixed on purpose, behind a router that knows the capacity of each replica.
-
-    Evidence:
-        - vllm/engine/arg_utils.py (defaults depend on the device)
-        - https://gateway-api-inference-extension.sigs.k8s.io/api-types/inferencepool/ (a pool shares one accelerator)
-
-    Example:
-        A pool of eight H100 was extended by two L40S. Those two answer three times as slowly.
-    """
-    types = group_by_value({each.id: _device_type(each) for each in pool.members if each.devices})
-    if len(types) <= 1:
-        return
-    other = json.dumps(f"{pool.name[:POOL_LENGTH]}-other", ensure_ascii=False)
-    fix = Remedy(
-        "Use one pool per device type: set the label `pool` on the targets in fleet.yaml.",
-        (Snippet("yaml", f"labels:\n  pool: {other}"),),
-    )
-    yield split(DEVICE, types, majority(types), write("Devices differ: "), fix, noun="type")
-
-
-def _device_type(replica: Replica) -> SettingValue:
-    """Return the device types of a replica; the id of a finding depends on this spelling."""
-    names = sorted({device.name for device in replica.devices})
-    return SettingValue(json.dumps(names[0] if len(names) == 1 else names, ensure_ascii=False), State.REPORTED)
-
-
-@rule("CP-12", needs=("engines",), least=1)
-def kv_cache_memory_stranded(pool: PoolSubject, *, share: float = 0.05) -> Iterator[Draft]:
-    """Memory is reserved for the KV cache on a device, but no block uses it.
-
-    An engine measures the available memory on its first device at start; the provider reports it. Else
-    `--kv-cache-memory-bytes` counts. Its blocks use memory on each device; `share` of the available memory may be
-    unused.
-
-    Why it matters:
-        - any pool (warning): All devices of an engine get as many blocks as the smallest one. The rest of their memory
-          is unused, and the engine preempts requests while memory is idle.
-
-    How to fix:
-        Free the smallest device (another process, a larger share of the weights), so that all have as much room. With
-        pipeline parallelism, move layers with `VLLM_PP_LAYER_PARTITION`.
-
-    Exceptions:
-        Not evaluated where `num_gpu_blocks_override` is set. Without the provider and `--kv-cache-memory-bytes`, the
-        available memory is unknown. Devices other than the first are not compared.
-
-    Evidence:
-        - vllm/v1/core/kv_cache_planning.py (all workers get the smallest number of blocks)
-        - vllm/v1/engine/core.py (available_gpu_memory_for_kv_cache)
-        - vllm-project/vllm#54354
-        - vllm-project/vllm#25164
-
-    Example:
-        Three GPUs have `--kv-cache-memory-bytes 40G`. The blocks of the first pipeline stage decide for all, and the
-        last stage keeps 17 GiB that nothing uses.
-    """
-    for (source, available, used), ids in _stranded(pool, share).items():
-        replicas = tuple(sorted(ids))
-        unused = value(f"{(available - used) / GIB:,.1f} GiB")
-        yield Draft(
-            replicas,
-            write(unused, f" of {available / GIB:,.1f} GiB for the KV cache is unused on a device."),
-            (
-                Evidence(USED, json.dumps(used), State.REPORTED, replicas),
-                Evidence(source, json.dumps(available), State.REPORTED, replicas, is_reference=True),
-            ),
-            Remedy(
-                "Free the same memory on all devices: end other processes on the smallest one and restart.",
-                (Snippet("shell", PROCESSES),),
-            ),
-            Confidence.DERIVED,
-        )
-
-
-def _stranded(pool: PoolSubject, share: float) -> dict[tuple[str, int, int], set[str]]:
-    """Return by (source of the available bytes, available, used) the replicas with such an engine."""
-    found: dict[tuple[str, int, int], set[str]] = defaultdict(set)
-    configured = pool.of_documents(lambda settings: (native(settings, MEMORY), native(settings, BLOCKS_OVERRIDE)))
-    for member, engine in pool.engines():
-        size, override = configured[member.id]
-        source, available = MEMORY, size
-        if engine.kv_cache_available_bytes:
-            source, available = AVAILABLE, engine.kv_cache_available_bytes
-        used = engine.kv_cache_bytes_per_device
-        if not isinstance(available, int) or available > MAX_BYTES or not used or override is not None:
-            continue
-        if available - used > share * available:
-            found[source, available, used].add(member.id)
-    return found

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import ip_address
 from typing import Any, NamedTuple
 
@@ -37,14 +37,13 @@ class Socket(NamedTuple):
     value: str
 
 
-def side_channels(fleet: FleetSubject) -> Iterator[Socket]:
+def side_channels(fleet: FleetSubject, ranks: Mapping[str, int]) -> Iterator[Socket]:
     """Yield the addresses of NIXL and the P2P tier; vLLM adds the data-parallel rank to the port."""
-    offsets = ranks_of(fleet)
     known = {path: fleet.identity(path) for path in (NIXL_HOST, NIXL_PORT, P2P_HOST, P2P_PORT)}
     for pool in fleet.subjects:
         found = pool.of_documents(connectors)
         for member in pool.members if any(found.values()) else ():
-            offset = offsets.get(member.id, 0)
+            offset = ranks.get(member.id, 0)
             for connector in found[member.id]:
                 if NIXL in connector.name:
                     host, base = known[NIXL_HOST].get(member.id), known[NIXL_PORT].get(member.id)
@@ -56,17 +55,16 @@ def side_channels(fleet: FleetSubject) -> Iterator[Socket]:
                     yield from _socket(member.id, "the P2P tier", host, base, offset, P2P_PORT)
 
 
-def event_sockets(fleet: FleetSubject) -> Iterator[Socket]:
+def event_sockets(fleet: FleetSubject, ranks: Mapping[str, int]) -> Iterator[Socket]:
     """Yield the bound event endpoints of replicas that are a whole engine.
 
     Ranks report a port with or without their rank added, by version. To an endpoint with a host, publishers connect:
     several may.
     """
-    publishes, offsets = fleet.identity(EVENTS), ranks_of(fleet)
+    publishes = fleet.identity(EVENTS)
     for path, name in ((ENDPOINT, "KV events"), (REPLAY, "KV event replay")):
         for replica, value in fleet.identity(path).items():
-            found = endpoint_of(value)
-            if publishes.get(replica) is not True or found is None or replica in offsets:
+            if publishes.get(replica) is not True or replica in ranks or (found := endpoint_of(value)) is None:
                 continue
             host, port = found
             if path == REPLAY or is_own(host):

@@ -142,10 +142,12 @@ def container_image_differs(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]
     """
     found: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     silent = {member.id for member in pool.members}
-    for member in pool.members:
+    names = set().union(*(member.labels for member in pool.members))
+    containers = {label: match[1] for label in names if (match := _IMAGE.fullmatch(label))}
+    for member in pool.members if containers else ():
         for label, digest in member.labels.items():
-            if (match := _IMAGE.fullmatch(label)) and _DIGEST.fullmatch(digest):
-                found[match[1], member.version or ""][member.id] = digest
+            if label in containers and _DIGEST.fullmatch(digest):
+                found[containers[label], member.version or ""][member.id] = digest
                 silent.discard(member.id)
     yield NotEvaluated(tuple(sorted(silent))) if found else NotEvaluated((), NO_IMAGES)
     for (container, _), digests in sorted(found.items()):

@@ -185,7 +185,8 @@ def address_shared(fleet: FleetSubject) -> Iterator[Draft]:
     """
     named: Claims = defaultdict(list)
     local: Claims = defaultdict(list)
-    for socket in (*side_channels(fleet), *event_sockets(fleet)):
+    ranks = ranks_of(fleet)
+    for socket in (*side_channels(fleet, ranks), *event_sockets(fleet, ranks)):
         host = host_of(socket.replica)
         if not is_own(socket.host):
             named[socket.host, socket.port].append(socket)
@@ -193,7 +194,6 @@ def address_shared(fleet: FleetSubject) -> Iterator[Draft]:
             local[host, socket.port].append(socket)
     yield from (_same_address(shared, host, port) for (host, port), shared in _shared(fleet, named))
     yield from (_same_port(shared, host, port) for (host, port), shared in _shared(fleet, local))
-    ranks = ranks_of(fleet)
     for topic, replicas in topics(fleet).items():
         different = processes(replicas, fleet)
         if len(different) > 1 and not _are_ranks_of_one_host(different, replicas, ranks):

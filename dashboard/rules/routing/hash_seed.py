@@ -41,12 +41,10 @@ Seeds = Mapping[str, HashSeed]  # by replica; a random one differs on each
 
 def seeds_of(pool: PoolSubject) -> Seeds:
     """Return the known seeds of the members. Hashes that match another process prove that a seed is shared."""
-    shared = _sharing(pool)
-    found = {}
-    for replica, seed in pool.of_documents(seed_of).items():
-        if seed is not None:
-            is_proven = seed.kind is SeedKind.RANDOM and replica in shared
-            found[replica] = seed._replace(kind=SeedKind.SEED, is_certain=True) if is_proven else seed
+    found = {replica: seed for replica, seed in pool.of_documents(seed_of).items() if seed is not None}
+    if random := of_kind(found, SeedKind.RANDOM):
+        proven = random.keys() & _sharing(pool)
+        found |= {each: random[each]._replace(kind=SeedKind.SEED, is_certain=True) for each in proven}
     return found
 
 

@@ -33,6 +33,13 @@ class Answered(NamedTuple):
     shared: Reply
 
 
+class Copy(NamedTuple):
+    """The snapshot of a replica that was not asked, and whose answer it has in common."""
+
+    snapshot: Snapshot
+    answered: Answered | None
+
+
 class DigestPoller:
     """Polls as `Poller` does, except replicas whose target has what Prometheus scraped."""
 
@@ -44,7 +51,7 @@ class DigestPoller:
         self._asked: dict[Key, Answered] = {}  # last time
         self._keys: dict[bytes, Key | None] = {}  # by the lines of a replica
         self._read: dict[bytes, ProbeResult] = {}
-        self._copies: dict[str, Snapshot] = {}  # of the last poll: replicas that were not asked
+        self._copies: dict[str, Copy] = {}  # of the last poll
 
     async def poll(
         self,
@@ -56,24 +63,20 @@ class DigestPoller:
         unique: dict[str, Target] = {}
         for target in targets:
             unique.setdefault(target.id, target)
-        groups: dict[Key, list[Target]] = defaultdict(list)
-        rest: list[Target] = []
-        for target in unique.values():
-            key = self._key(target.scraped)
-            (rest if key is None or target.failure else groups[key]).append(target)
+        groups, rest = self._by_key(unique.values())
         direct = [each for each in rest if each.scraped is None or each.scraped.falls_back or each.failure]
         snapshots, answered = await self._poll_with_one_of_each(direct, groups, now, on_done)
         with uncollected():
             copies = {
-                target.id: self._of_metrics(target, target.scraped, answered.get(key) if key else None)
-                for key, several in (*groups.items(), (None, rest))
+                target.id: self._copy(target, target.scraped, other)
+                for other, several in (*((answered.get(key), group) for key, group in groups.items()), (None, rest))
                 for target in several
                 if target.id not in snapshots and target.scraped
             }
-        self._asked |= answered
+        self._asked = {key: each for key, each in (self._asked | answered).items() if key in groups}
         self._copies = copies
-        self._forget(unique.values())
-        return tuple(snapshots.get(name) or copies[name] for name in unique)
+        self._read = {each: result for each, result in self._read.items() if each in self._keys}
+        return tuple(snapshots.get(name) or copies[name].snapshot for name in unique)
 
     async def _poll_with_one_of_each(
         self,
@@ -97,8 +100,11 @@ class DigestPoller:
                 if shared := _shared_part(found[one.id], key):
                     del waiting[key]
                     before = self._asked.get(key)
-                    # One object while it is equal: the facts of unchanged replicas are kept by it.
-                    answered[key] = Answered(one.id, before.shared if before and before.shared == shared else shared)
+                    # One object while it is equal: copies and the facts of unchanged replicas are kept by it.
+                    if before and before.shared == shared:
+                        answered[key] = before if before.id == one.id else before._replace(id=one.id)
+                    else:
+                        answered[key] = Answered(one.id, shared)
         return snapshots, answered
 
     def _candidates(self, key: Key, group: Sequence[Target]) -> list[Target]:
@@ -108,26 +114,32 @@ class DigestPoller:
         first = [each for each in group if each.id == known]
         return [*first, *(each for each in group[:TRIES] if each.id != known)][:TRIES]
 
-    def _key(self, scraped: Scraped | None) -> Key | None:
-        """Return the digests of a replica; None where one is missing or of another scheme."""
-        if scraped is None:
-            return None
-        if scraped.lines not in self._keys:
-            digests = _digests(scraped.lines)
-            is_known = all(each.scheme == SCHEME and None not in each for each in digests)
-            self._keys[scraped.lines] = digests if digests and is_known else None
-        return self._keys[scraped.lines]
+    def _by_key(self, targets: Iterable[Target]) -> tuple[Mapping[Key, Sequence[Target]], list[Target]]:
+        """Group the replicas whose digests are known, and return the rest."""
+        rest: list[Target] = []
+        by_lines: dict[bytes, list[Target]] = defaultdict(list)
+        for target in targets:
+            if target.scraped is None or target.failure:
+                rest.append(target)
+            else:
+                by_lines[target.scraped.lines].append(target)
+        self._keys = {each: self._keys[each] if each in self._keys else _key(each) for each in by_lines}
+        groups: dict[Key, list[Target]] = defaultdict(list)
+        for lines, several in by_lines.items():
+            key = self._keys[lines]
+            (rest if key is None else groups[key]).extend(several)
+        return groups, rest
 
-    def _of_metrics(self, target: Target, scraped: Scraped, answered: Answered | None) -> Snapshot:
-        """Return the snapshot of a replica that was not asked: what Prometheus has, and what another has in common."""
-        other, shared = answered or (None, None)
+    def _copy(self, target: Target, scraped: Scraped, answered: Answered | None) -> Copy:
+        """Return the copy of a replica that was not asked: what Prometheus has, and what another has in common."""
         before = self._copies.get(target.id)
-        if before and before.target is target and before.same_digest_as == other and _shared(before) is shared:
+        if before is not None and before.answered is answered and before.snapshot.target is target:
             return before
+        other, shared = answered or (None, None)
         probes = {METRICS.path: self._metrics(target, scraped)}
         if shared:
             probes[INFERENCE_CONFIG] = ProbeResult(INFERENCE_CONFIG, Source.PROVIDER, scraped.at, 0.0, reply=shared)
-        return Snapshot(target, scraped.at, probes, other, is_scraped=True)
+        return Copy(Snapshot(target, scraped.at, probes, other, is_scraped=True), answered)
 
     def _metrics(self, target: Target, scraped: Scraped) -> ProbeResult:
         if known := self._read.get(scraped.lines):
@@ -144,17 +156,12 @@ class DigestPoller:
         result = self._read[scraped.lines] = replace(result, reply=read.reply, raw=read.raw)
         return result
 
-    def _forget(self, targets: Iterable[Target]) -> None:
-        lines = {each.scraped.lines for each in targets if each.scraped}
-        self._keys = {each: key for each, key in self._keys.items() if each in lines}
-        self._read = {each: result for each, result in self._read.items() if each in lines}
-        keys = set(self._keys.values())
-        self._asked = {key: each for key, each in self._asked.items() if key in keys}
 
-
-def _shared(snapshot: Snapshot) -> Reply | None:
-    result = snapshot.probes.get(INFERENCE_CONFIG)
-    return result.reply if result else None
+def _key(lines: bytes) -> Key | None:
+    """Return the digests in the lines of a replica; None where one is missing or of another scheme."""
+    digests = _digests(lines)
+    is_known = all(each.scheme == SCHEME and None not in each for each in digests)
+    return digests if digests and is_known else None
 
 
 def _shared_part(snapshot: Snapshot, key: Key) -> Reply | None:

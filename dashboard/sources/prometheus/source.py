@@ -83,10 +83,17 @@ class Known:
 
     def renew(self, samples: Sequence[Sample]) -> bool:
         """Take over the time of samples if all are current and have the labels of the last answer; return whether."""
-        labels, values, (queried_at, *_) = zip(*samples, strict=True)
-        if labels != self.series or queried_at - min(values) > STALE_SECONDS:
+        if len(samples) != len(self.series):
             return False
-        self.age = max(queried_at - max(values), 0.0)
+        queried_at = samples[0].queried_at
+        newest = oldest = samples[0].value
+        for (labels, value, _), known in zip(samples, self.series, strict=True):
+            if labels is not known and labels != known:
+                return False
+            newest, oldest = (value, oldest) if value > newest else (newest, min(oldest, value))
+        if queried_at - oldest > STALE_SECONDS:
+            return False
+        self.age = max(queried_at - newest, 0.0)
         return True
 
 
@@ -145,7 +152,8 @@ class Prometheus:
                 for address, each in self._by_address(part.samples).items()
             }
             known |= {address: each for address, each in read.items() if address in by_address}
-        self._known = {address: known[address] for address in sorted(known)}
+        order = self._known if known.keys() == self._known.keys() else sorted(known)
+        self._known = {address: known[address] for address in order}
         found = {each.target.id: each.target for each in self._known.values()}
         sentences = [warning] if warning else []
         if is_nameless:
@@ -235,7 +243,7 @@ def _age(sample: Sample) -> float:
 
 def _scraped_at(age: float, now: float) -> float:
     """Return the time of a scrape by the clock of this machine."""
-    return max(now - age, 0.0)
+    return now - age if age < now else 0.0
 
 
 def _has_digests(latest: Latest) -> bool:

@@ -4,7 +4,7 @@ Every part is a part of the document that `poll --format json --full` writes: on
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -12,13 +12,16 @@ from typing import Any, NamedTuple
 from pydantic_core import from_json, to_json
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.documents.fleet import fleet_json
+from dashboard.analysis.documents.fleet import fleet_json, make_setting
 from dashboard.analysis.documents.load import LISTS, SavedFleet, read_saved
-from dashboard.fleet import ProbeResult, Replica
+from dashboard.errors import HistoryError, SnapshotError, UnreadableError
+from dashboard.fleet import Document, ProbeResult, Replica, Setting
+from dashboard.fleet.formatting import iso
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.fleet.times import EPOCH, MICROSECOND
 from dashboard.rules.findings import Inspection
-from dashboard.store.packing import without_secrets
+from dashboard.store.packing import clean_fleet, clean_settings
+from dashboard.vllm.merging import version_of
 
 BATCH = 100  # replicas that are written or read at once: their JSON takes memory for a moment
 # What a start of the process decides. The rest is mostly that of other replicas, too.
@@ -27,6 +30,9 @@ PROCESS = ("name", "labels", "started_at", "same_process", "contradictions", "id
 COLUMNS = ("document", "observed_at", "cohort", *Sighting._fields)
 TIMES = ("observed_at", "elapsed_seconds", "size_bytes")  # of a probe: they differ at every poll
 FLEET_TIMES = ("generated_at", "data_as_of")
+IDENTITY = "identity"
+NESTED = (list, dict)  # values that have no hash
+KnownSettings = dict[Hashable, tuple[str, Setting]]  # path and setting by what is stored of them
 
 
 class ReplicaParts(NamedTuple):
@@ -93,20 +99,27 @@ def _written(fleet: Fleet, replicas: Sequence[Replica], at: datetime) -> dict[st
 def read_parts(
     shell: bytes, at: datetime, replicas: Sequence[StoredReplica] = (), documents: Mapping[str, bytes] | None = None
 ) -> SavedFleet:
-    """Return the fleet of parts, without secrets; raise SnapshotError for parts that are none.
+    """Return the fleet of parts, without secrets; raise HistoryError for parts that are none.
 
     `shell` is a `fleet_part`.
     """
     whole = {**from_json(shell), **dict.fromkeys(FLEET_TIMES, at.isoformat())}
-    for stored in replicas:
-        _add(whole, stored)
-    whole["documents"] = {key: from_json(content) for key, content in (documents or {}).items()}
-    saved = read_saved(without_secrets(to_json(whole)))
+    known: KnownSettings = {}
+    try:
+        identities = [_read_settings(_add(whole, stored), known) for stored in replicas]
+        read = {key: _read_settings(from_json(content), known) for key, content in (documents or {}).items()}
+        saved = read_saved(to_json(clean_fleet(whole)))
+    except (SnapshotError, UnreadableError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise HistoryError(
+            f"The history has data of {iso(at)} that this version cannot read; use the version that recorded it."
+        ) from error
     placed = tuple(
-        replace(each, document=stored.document, observed_at=stored.observed_at)
-        for each, stored in zip(saved.replicas, replicas, strict=True)
+        replace(each, identity=identity, document=stored.document, observed_at=stored.observed_at)
+        for each, identity, stored in zip(saved.replicas, identities, replicas, strict=True)
     )
-    return saved._replace(replicas=placed)
+    return saved._replace(
+        replicas=placed, documents={key: Document(key, version_of(each), each) for key, each in read.items()}
+    )
 
 
 def read_notes(shell: bytes) -> tuple[str, ...]:
@@ -114,11 +127,27 @@ def read_notes(shell: bytes) -> tuple[str, ...]:
     return tuple(from_json(shell)["notes"])
 
 
-def _add(whole: dict[str, Any], stored: StoredReplica) -> None:
+def _add(whole: dict[str, Any], stored: StoredReplica) -> dict[str, Any]:
+    """Add a replica without its identity settings, and return these."""
     written = {**from_json(stored.parts.process), **from_json(stored.parts.answers), **dict.fromkeys(COLUMNS)}
     for name in LISTS:
         whole[name] += [{**row, "replica": written["replica"]} for row in written.pop(name)]
     for probe, (observed, elapsed, size) in zip(written["probes"], json.loads(stored.parts.times), strict=True):
         observed_at = (EPOCH + timedelta(microseconds=observed)).isoformat()
         probe |= dict(zip(TIMES, (observed_at, elapsed / 1e6, size), strict=True))
-    whole["replicas"].append(written)
+    identity: dict[str, Any] = written[IDENTITY]
+    whole["replicas"].append(written | {IDENTITY: {}})
+    return identity
+
+
+def _read_settings(stored: Mapping[str, Any], known: KnownSettings) -> dict[str, Setting]:
+    """Return settings without secrets. Each one is checked and made once: replicas have mostly equal ones."""
+    settings = {}
+    for path, each in stored.items():
+        value = each["value"]
+        key = path, repr(value) if isinstance(value, NESTED) else value, type(value), each["state"], each["source"]
+        if (found := known.get(key)) is None:
+            ((name, clean),) = clean_settings({path: each}).items()
+            found = known[key] = name, make_setting(name, **clean)
+        name, settings[name] = found
+    return settings

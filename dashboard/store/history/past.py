@@ -7,12 +7,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import PastTime
 from dashboard.fleet.times import EPOCH, MICROSECOND, end_of_second
-from dashboard.garbage import uncollected
 
 if TYPE_CHECKING:  # it imports SQLAlchemy, 0.2 s that few commands need
-    from dashboard.store.history.reader import HistoryReader, Moment
+    from dashboard.store.history.reader import HistoryReader
 
 LATEST = datetime.max.replace(tzinfo=UTC)
 
@@ -26,7 +26,7 @@ class PastFleets:
         self._most = most
         self._reader: HistoryReader | None = None
         self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[datetime, PastTime], Moment] = OrderedDict()  # by poll and time
+        self._known: OrderedDict[tuple[datetime, PastTime], Fleet] = OrderedDict()  # by poll and time
         self._settled: dict[datetime, tuple[datetime, PastTime]] = {}  # times before the last poll: no poll can come
 
     def reader(self) -> "HistoryReader":
@@ -34,7 +34,7 @@ class PastFleets:
         with self._lock:
             return self._opened()
 
-    def at(self, time: datetime) -> "Moment":
+    def at(self, time: datetime) -> Fleet:
         """Return the fleet as it was last polled at a time, with the findings of that time.
 
         `Fleet.past` has the time. Its generation is negative, and another for each time and poll. Raise HistoryError
@@ -51,10 +51,9 @@ class PastFleets:
         polled_at, gap = reader.poll_at(end_of_second(time))
         key = polled_at, PastTime(time, gap)
         if key not in self._known:
-            moment = self._read(reader, polled_at)
+            fleet = self._read(reader, polled_at)
             generation = -((polled_at - EPOCH) // MICROSECOND + (time - EPOCH) // MICROSECOND)
-            fleet = replace(moment.fleet, generation=generation, past=key[1])
-            self._known[key] = moment._replace(fleet=fleet, gap=gap)
+            self._known[key] = replace(fleet, generation=generation, past=key[1])
         while len(self._known) > self._most:
             (_, dropped), _ = self._known.popitem(last=False)
             self._settled.pop(dropped.at, None)
@@ -67,10 +66,9 @@ class PastFleets:
             self._reader = self._open()
         return self._reader
 
-    def _read(self, reader: "HistoryReader", polled_at: datetime) -> "Moment":
+    def _read(self, reader: "HistoryReader", polled_at: datetime) -> Fleet:
         """Return the fleet of a poll, that of another time at the same poll if it is in memory."""
-        for known, moment in self._known.items():
+        for known, fleet in self._known.items():
             if known[0] == polled_at:
-                return moment
-        with uncollected():
-            return reader.fleet_at(polled_at)
+                return fleet
+        return reader.fleet_at(polled_at).fleet

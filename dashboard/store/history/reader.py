@@ -16,6 +16,7 @@ from dashboard.fleet import Document, Gap, Replica
 from dashboard.fleet.formatting import iso, setting_text
 from dashboard.fleet.sightings import Sightings
 from dashboard.fleet.times import EPOCH, MICROSECOND
+from dashboard.garbage import uncollected
 from dashboard.store.history.bodies import read_bodies, stored_replicas
 from dashboard.store.history.database import Database
 from dashboard.store.history.events import read_events, rule_set_at, sorted_events
@@ -62,6 +63,7 @@ class HistoryReader:
         self._replicas: dict[int, Replica] = {}
         self._before: Fleet | None = None
 
+    @uncollected()
     def fleet_at(self, time: datetime) -> Moment:
         """Return the fleet of the last poll at a time or before; raise HistoryError before the first.
 

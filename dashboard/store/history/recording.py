@@ -87,6 +87,9 @@ class Recorder:
             fleet = HistoryReader(configured_database(self._options)).fleet_at(now).fleet
         except DashboardError:
             return None
+        except Exception:
+            log.exception("the last recorded poll was not read; flapping and rollouts begin anew")
+            return None
         return fleet if fleet.name == self._options.name else None
 
     def _followed(self, writer: HistoryWriter, name: str, now: datetime) -> Fleet | None:

@@ -4,11 +4,16 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, select, text, update
+from sqlalchemy.exc import OperationalError
 
 from dashboard.store.history.database import Database
 from dashboard.store.history.schema import BODY_REFERENCES, METADATA, SPANS, body, poll, replica, replica_span, watch
 
+SQLITE_TABLE_BYTES = """
+    SELECT tables.tbl_name AS name, sum(pages.pgsize) AS size
+    FROM dbstat AS pages JOIN sqlite_master AS tables USING (name)
+    WHERE pages.aggregate = 1 GROUP BY tables.tbl_name"""  # https://www.sqlite.org/dbstat.html
 STEP_ROWS = 500  # deleted in one transaction: the writer waits less than its limit for it
 
 
@@ -23,9 +28,13 @@ KEPT = Retention()
 
 
 class Stats(NamedTuple):
-    """The size of a history: rows by table, bytes on the disk (None: unknown), its first and its last poll."""
+    """The size of a history: rows and bytes by table, bytes on the disk (None: unknown), its first and last poll.
+
+    Bytes include indexes; there are none where SQLite was built without its table `dbstat`.
+    """
 
     rows: dict[str, int]
+    table_bytes: dict[str, int]
     size_bytes: int | None
     first: datetime | None
     last: datetime | None
@@ -115,4 +124,14 @@ def stats_of(database: Database) -> Stats:
         else:
             files = (database.file.with_name(f"{database.file.name}{end}") for end in ("", "-wal"))
             size = sum(each.stat().st_size for each in files if each.exists())
-    return Stats(rows, size, *ends)
+        return Stats(rows, _table_bytes(connection, is_sqlite=database.file is not None), size, *ends)
+
+
+def _table_bytes(connection: Connection, *, is_sqlite: bool) -> dict[str, int]:
+    names = list(METADATA.tables)
+    if not is_sqlite:
+        return {each: connection.scalar(select(func.pg_total_relation_size(each))) or 0 for each in names}
+    try:
+        return {row.name: row.size for row in connection.execute(text(SQLITE_TABLE_BYTES))}
+    except OperationalError:
+        return {}

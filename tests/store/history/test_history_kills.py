@@ -1,18 +1,31 @@
-"""A process that is killed while it records loses no poll that it acknowledged."""
+"""A process that is killed while it records or freezes loses no poll and no snapshot that it acknowledged."""
 
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-TIMES = 100
+TIMES, FREEZES = 100, 50
 
 
 def test_a_hundred_kills_lose_no_acknowledged_poll(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.store.history.killed_writer", str(tmp_path), str(TIMES)]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    in_the_middle, polls = killed(tmp_path, str(TIMES))
 
-    assert ended.returncode == 0, ended.stderr
-    in_the_middle, polls = map(int, ended.stdout.split())
     assert in_the_middle > TIMES / 4, "most kills were between two polls"
     assert polls > TIMES
+
+
+def test_a_snapshot_is_whole_or_absent_after_a_kill_and_is_frozen_at_the_next_try(tmp_path: Path) -> None:
+    in_the_middle, polls = killed(tmp_path, str(FREEZES), "freeze")
+
+    assert in_the_middle > FREEZES / 4, "most kills were between two freezes"
+    assert polls > FREEZES
+
+
+def killed(*arguments: str | Path) -> tuple[int, int]:
+    """Return the numbers of kills in the middle, and of polls."""
+    command = [sys.executable, "-m", "tests.store.history.killed_writer", *map(str, arguments)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    in_the_middle, polls = map(int, ended.stdout.split())
+    return in_the_middle, polls

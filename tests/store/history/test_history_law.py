@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -14,16 +14,19 @@ from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet, build_fleet
 from dashboard.analysis.documents.load import read_snapshot
+from dashboard.errors import HistoryError
 from dashboard.fleet import Failure, FailureKind, ProbeResult, Snapshot, Source, Target
 from dashboard.rules.findings import Severity
 from dashboard.rules.policy import Policy, RuleChange
-from dashboard.store.packing import content_of
+from dashboard.store.history.parts import fleet_part, read_parts
+from dashboard.store.packing import content_of, opened_clean
 from tests import builders
 from tests.captured import AT, METRICS, Capture, capture, captures, snapshot
 from tests.polled_fleets import INTERVAL, OPEN
 from tests.saved_fleets import built_of_captures
 from tests.sources.polling.hostile import changed_metrics
 from tests.store.history.recorded import POLL, Recorded, later, shown
+from tests.store.test_redacted_snapshots import SECRET, written_before
 
 CASES = ("llama", "llama_dp2", "mamba2")
 POLICIES = (Policy(), Policy(rules={"RT-01": RuleChange(severity=Severity.INFO)}))
@@ -120,6 +123,43 @@ def restored(fleet: Fleet, folder: Path) -> tuple[bytes, bytes]:
     read = history.reader.fleet_at(fleet.polled_at).fleet
     history.writer.close()
     return content_of(recorded), content_of(read)
+
+
+def test_a_past_fleet_shows_no_secret_that_an_earlier_version_did_not_know(tmp_path: Path) -> None:
+    history, content = Recorded(tmp_path), written_before(built_of_captures())
+    recorded = history.record(read_snapshot(content))
+    assert recorded.polled_at is not None
+
+    read = history.reader.fleet_at(recorded.polled_at).fleet
+    assert SECRET.encode() not in content_of(read)
+    assert shown(read) == shown(opened_clean(content))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"x": {"value": 1, "state": "imagined", "source": "metrics"}},
+        {"x": {"value": 1, "state": "reported", "source": "imagined"}},
+        {"x": {"value": 2**70, "state": "reported", "source": "metrics"}},
+        {"x": {"state": "reported", "source": "metrics"}},
+        {"x": 1},
+        [],
+    ],
+)
+def test_settings_of_another_version_end_in_a_sentence(settings: Any, demo_fleet: Fleet) -> None:
+    with pytest.raises(HistoryError, match=r"^The history has data of 2026-03-02T11:42:05Z that this version cannot r"):
+        read_parts(fleet_part(demo_fleet, AT), AT, documents={"0" * 12: json.dumps(settings).encode()})
+
+
+def test_equal_numbers_of_other_kinds_stay_settings_of_their_own(tmp_path: Path) -> None:
+    history = Recorded(tmp_path)
+    documents = [builders.document({"x": value}) for value in (1, True, "1", [1], [True])]
+    replicas = [builders.replica(f"chat-{number}", document=each) for number, each in enumerate(documents)]
+    recorded = history.record(builders.fleet(replicas, documents))
+    assert recorded.polled_at is not None
+
+    read = history.reader.fleet_at(recorded.polled_at).fleet.documents
+    assert [read[each.id].settings["x"].value for each in documents] == ["1", "true", '"1"', "[1]", "[true]"]
 
 
 def test_a_poll_without_a_change_adds_no_span(demo_fleet: Fleet, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import delete
 
 from dashboard import service
 from dashboard.config import Options, load_options
@@ -17,6 +18,7 @@ from dashboard.errors import HistoryError, OptionsError
 from dashboard.store.history.reader import HistoryReader
 from dashboard.store.history.recording import Recorder, configured_database, configured_retention
 from dashboard.store.history.retention import Retention, stats_of
+from dashboard.store.history.schema import fleet_span
 from tests.captured import AT
 from tests.polled_fleets import at, built
 from tests.serving import wait_for
@@ -63,7 +65,7 @@ def test_a_disabled_history_is_not_made() -> None:
     service.start(Options.model_validate({"history": {"enabled": False}, "poll": {"interval_seconds": 1}}))
     try:
         wait_for(lambda: service.progress().polls >= 1)
-        assert service.history_problem() is None
+        assert service.history_status() is None
     finally:
         service.stop()
     assert not Path("snapshots").exists()
@@ -154,6 +156,23 @@ def test_a_dashboard_that_is_started_again_goes_on_watching() -> None:
 
     assert watched[0] is not None
     assert watched[1] == watched[0]
+
+
+@pytest.mark.usefixtures("working_folder")
+def test_a_damaged_last_poll_is_logged_once_and_costs_no_poll(caplog: pytest.LogCaptureFixture) -> None:
+    recorder = Recorder(options())
+    record(recorder)
+    recorder.close()
+    with configured_database(options()).maintained() as connection, connection.begin():
+        connection.execute(delete(fleet_span))
+
+    service.start(Options.model_validate({"name": FLEET.name, "history": {}, "poll": {"interval_seconds": 1}}))
+    try:
+        wait_for(lambda: service.progress().polls >= 2)
+        assert service.progress().failures == 0
+    finally:
+        service.stop()
+    assert caplog.text.count("the last recorded poll was not read") == 1
 
 
 @pytest.mark.usefixtures("working_folder")

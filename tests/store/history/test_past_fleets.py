@@ -28,19 +28,18 @@ def past(tmp_path: Path) -> PastFleets:
 
 
 def test_a_past_fleet_is_that_of_the_last_poll_and_has_its_time(past: PastFleets) -> None:
-    moment = past.at(ODD + MINUTE)
+    fleet = past.at(ODD + MINUTE)
 
-    assert moment.fleet.polled_at == ODD
-    assert moment.fleet.past == PastTime(ODD + MINUTE, None)
-    assert {each.rule for each in moment.fleet.inspection.findings} >= {"RT-01"}
+    assert fleet.polled_at == ODD
+    assert fleet.past == PastTime(ODD + MINUTE, None)
+    assert {each.rule for each in fleet.inspection.findings} >= {"RT-01"}
 
 
 def test_a_time_in_a_gap_has_the_poll_before_it_and_the_gap(past: PastFleets) -> None:
-    moment = past.at(MENDED + 20 * MINUTE)
+    fleet = past.at(MENDED + 20 * MINUTE)
 
-    assert moment.fleet.polled_at == MENDED
-    assert moment.gap == Gap(MENDED, LAST)
-    assert moment.fleet.past == PastTime(MENDED + 20 * MINUTE, Gap(MENDED, LAST))
+    assert fleet.polled_at == MENDED
+    assert fleet.past == PastTime(MENDED + 20 * MINUTE, Gap(MENDED, LAST))
 
 
 def test_a_time_without_fractions_means_the_whole_second(tmp_path: Path) -> None:
@@ -51,7 +50,7 @@ def test_a_time_without_fractions_means_the_whole_second(tmp_path: Path) -> None
     history.writer.close()
 
     reopened = PastFleets(lambda: HistoryReader(history.database), most=1)
-    assert reopened.at(ODD).fleet.polled_at == ODD + timedelta(microseconds=300)
+    assert reopened.at(ODD).polled_at == ODD + timedelta(microseconds=300)
 
 
 def test_the_last_few_stay_in_memory(past: PastFleets) -> None:
@@ -64,7 +63,7 @@ def test_the_last_few_stay_in_memory(past: PastFleets) -> None:
 
 
 def test_another_time_of_the_same_poll_is_another_page_with_the_same_content(past: PastFleets) -> None:
-    one, other = (past.at(ODD + minutes * MINUTE).fleet for minutes in (1, 2))
+    one, other = (past.at(ODD + minutes * MINUTE) for minutes in (1, 2))
 
     assert one.generation != other.generation
     assert one.replicas is other.replicas
@@ -76,16 +75,16 @@ def test_a_later_poll_is_seen_at_the_same_time(tmp_path: Path) -> None:
     history = Recorded(tmp_path)
     history.record(fleet_at(FIRST))
     past = PastFleets(lambda: HistoryReader(history.database), most=2)
-    assert past.at(ODD).fleet.polled_at == FIRST
+    assert past.at(ODD).polled_at == FIRST
 
     history.record(fleet_at(ODD))
-    assert past.at(ODD).fleet.polled_at == ODD
+    assert past.at(ODD).polled_at == ODD
 
 
 def test_sessions_may_open_different_times_at_once(past: PastFleets) -> None:
     times = [ODD, FIRST, MENDED, LAST] * 8
     with ThreadPoolExecutor(8) as threads:
-        fleets = list(threads.map(lambda time: past.at(time).fleet, times))
+        fleets = list(threads.map(past.at, times))
 
     assert [each.polled_at for each in fleets] == times
     expected = {time: shown(fleet_at(time))["replicas"] for time in set(times)}
@@ -95,7 +94,7 @@ def test_sessions_may_open_different_times_at_once(past: PastFleets) -> None:
 def test_the_service_opens_the_past_and_says_why_it_cannot(tmp_path: Path) -> None:
     show_with_history(tmp_path)
     assert service.history() is not None
-    assert service.past(ODD).fleet.polled_at == ODD
+    assert service.past(ODD).polled_at == ODD
     with pytest.raises(HistoryError, match=r"^2026-03-02T11:43Z is in the future"):
         service.past(NOW.replace(minute=43, second=0))
     with pytest.raises(

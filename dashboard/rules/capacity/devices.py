@@ -1,0 +1,122 @@
+"""CP-07 and CP-12: devices of a pool that differ, and memory of a device that no block uses."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+
+from dashboard.fleet import Replica, SettingValue, State
+from dashboard.fleet.pieces import value
+from dashboard.rules.capacity.kv_cache import BLOCKS_OVERRIDE, DEVICE, GIB, MEMORY, PROCESSES
+from dashboard.rules.connector_options import native
+from dashboard.rules.differences import majority, split
+from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Snippet
+from dashboard.rules.registry import rule
+from dashboard.rules.sentences import write
+from dashboard.rules.subject import PoolSubject, group_by_value
+
+POOL_LENGTH = 100  # characters of a pool's name to paste
+USED, AVAILABLE = "engines.kv_cache_bytes_per_device", "engines.kv_cache_available_bytes"
+MAX_BYTES = 2**63  # a larger number is no size
+
+
+@rule("CP-07", needs=("devices",))
+def devices_differ(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas of one pool run on different device types.
+
+    Why it matters:
+        - any pool (info): Speed, KV cache and vLLM's defaults depend on the device, so equal command lines give
+          unequal replicas. Results differ in the last digits.
+
+    How to fix:
+        Use one pool per device type: set the label `pool` on the targets.
+
+    Exceptions:
+        A pool may be mixed on purpose, behind a router that knows the capacity of each replica.
+
+    Evidence:
+        - vllm/engine/arg_utils.py (defaults depend on the device)
+        - https://gateway-api-inference-extension.sigs.k8s.io/api-types/inferencepool/ (a pool shares one accelerator)
+
+    Example:
+        A pool of eight H100 was extended by two L40S. Those two answer three times as slowly.
+    """
+    types = group_by_value({each.id: _device_type(each) for each in pool.members if each.devices})
+    if len(types) <= 1:
+        return
+    other = json.dumps(f"{pool.name[:POOL_LENGTH]}-other", ensure_ascii=False)
+    fix = Remedy(
+        "Use one pool per device type: set the label `pool` on the targets in fleet.yaml.",
+        (Snippet("yaml", f"labels:\n  pool: {other}"),),
+    )
+    yield split(DEVICE, types, majority(types), write("Devices differ: "), fix, noun="type")
+
+
+def _device_type(replica: Replica) -> SettingValue:
+    """Return the device types of a replica; the id of a finding depends on this spelling."""
+    names = sorted({device.name for device in replica.devices})
+    return SettingValue(json.dumps(names[0] if len(names) == 1 else names, ensure_ascii=False), State.REPORTED)
+
+
+@rule("CP-12", needs=("engines",), least=1)
+def kv_cache_memory_stranded(pool: PoolSubject, *, share: float = 0.05) -> Iterator[Draft]:
+    """Memory is reserved for the KV cache on a device, but no block uses it.
+
+    An engine measures the available memory on its first device at start; the provider reports it. Else
+    `--kv-cache-memory-bytes` counts. Its blocks use memory on each device; `share` of the available memory may be
+    unused.
+
+    Why it matters:
+        - any pool (warning): All devices of an engine get as many blocks as the smallest one. The rest of their memory
+          is unused, and the engine preempts requests while memory is idle.
+
+    How to fix:
+        Free the smallest device (another process, a larger share of the weights), so that all have as much room. With
+        pipeline parallelism, move layers with `VLLM_PP_LAYER_PARTITION`.
+
+    Exceptions:
+        Not evaluated where `num_gpu_blocks_override` is set. Without the provider and `--kv-cache-memory-bytes`, the
+        available memory is unknown. Devices other than the first are not compared.
+
+    Evidence:
+        - vllm/v1/core/kv_cache_planning.py (all workers get the smallest number of blocks)
+        - vllm/v1/engine/core.py (available_gpu_memory_for_kv_cache)
+        - vllm-project/vllm#54354
+        - vllm-project/vllm#25164
+
+    Example:
+        Three GPUs have `--kv-cache-memory-bytes 40G`. The blocks of the first pipeline stage decide for all, and the
+        last stage keeps 17 GiB that nothing uses.
+    """
+    for (source, available, used), ids in _stranded(pool, share).items():
+        replicas = tuple(sorted(ids))
+        unused = value(f"{(available - used) / GIB:,.1f} GiB")
+        yield Draft(
+            replicas,
+            write(unused, f" of {available / GIB:,.1f} GiB for the KV cache is unused on a device."),
+            (
+                Evidence(USED, json.dumps(used), State.REPORTED, replicas),
+                Evidence(source, json.dumps(available), State.REPORTED, replicas, is_reference=True),
+            ),
+            Remedy(
+                "Free the same memory on all devices: end other processes on the smallest one and restart.",
+                (Snippet("shell", PROCESSES),),
+            ),
+            Confidence.DERIVED,
+        )
+
+
+def _stranded(pool: PoolSubject, share: float) -> dict[tuple[str, int, int], set[str]]:
+    """Return by (source of the available bytes, available, used) the replicas with such an engine."""
+    found: dict[tuple[str, int, int], set[str]] = defaultdict(set)
+    configured = pool.of_documents(lambda settings: (native(settings, MEMORY), native(settings, BLOCKS_OVERRIDE)))
+    for member, engine in pool.engines():
+        size, override = configured[member.id]
+        source, available = MEMORY, size
+        if engine.kv_cache_available_bytes:
+            source, available = AVAILABLE, engine.kv_cache_available_bytes
+        used = engine.kv_cache_bytes_per_device
+        if not isinstance(available, int) or available > MAX_BYTES or not used or override is not None:
+            continue
+        if available - used > share * available:
+            found[source, available, used].add(member.id)
+    return found
