@@ -122,7 +122,7 @@ def shown(
     changes = changes_between(filter_fleet(_before, wanted), filter_fleet(_after, wanted))
     begun = begun_between(_events, wanted, fleets)
     with suppress(HistoryError):  # no longer recorded
-        fleets += [service.past(at).fleet for at in list(begun)[:MOST_LOOKED_UP]]
+        fleets += [service.past(at) for at in list(begun)[:MOST_LOOKED_UP]]
     events = filter_events(_events, wanted, fleets)
     skipped = sum(map(len, list(begun.values())[MOST_LOOKED_UP:]))
     filters = [(name, text) for name, text in zip(FILTERS, wanted, strict=True) if text]
