@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -132,6 +133,7 @@ def parse_labels(text: str) -> dict[str, str]:
 
 _series: Recent[Mapping[str, str]] = Recent()
 _settings: Recent[_Labels] = Recent()
+_labels: Recent[tuple[str, bool, Setting] | None] = Recent()  # replicas differ in few of them
 
 
 def _parse_series(line: str, prefix: bytes) -> Mapping[str, str]:
@@ -226,16 +228,23 @@ def _read_labels(items: tuple[tuple[str, str], ...]) -> _Labels:
     settings: dict[str, Setting] = {}
     identity: dict[str, Setting] = {}
     not_understood: list[str] = []
-    for label, text in items:
-        if label == "engine":
+    for item in items:
+        if item[0] == "engine":
             continue
-        if label_type(label) is None:
-            not_understood.append(f"label {label[:MAX_NAME]} of vllm:cache_config_info")
+        if (found := _labels.get(item, partial(_read_label, *item))) is None:
+            not_understood.append(f"label {item[0][:MAX_NAME]} of vllm:cache_config_info")
             continue
-        path = f"cache_config.{label}"
-        into = identity if is_identity_path(path) else settings
-        into[path] = setting(path, redact(_typed(label, text), label), Source.METRICS)
+        path, is_identity, value = found
+        (identity if is_identity else settings)[path] = value
     return shared(settings), shared(identity), tuple(not_understood)
+
+
+def _read_label(label: str, text: str) -> tuple[str, bool, Setting] | None:
+    """Return path and setting, and whether it is an identity setting; None for a label that is no setting."""
+    if label_type(label) is None:
+        return None
+    path = f"cache_config.{label}"
+    return path, is_identity_path(path), setting(path, redact(_typed(label, text), label), Source.METRICS)
 
 
 def _rank(text: str) -> int:
