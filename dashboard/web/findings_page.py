@@ -38,7 +38,7 @@ from dashboard.web import audit, draw, empty, links, markup, state
 from dashboard.web.state import shared
 
 FILTERS = (pages.SEVERITY, pages.FAMILY, pages.POOL, pages.RULE, pages.NEW, pages.SEARCH)
-EVERY_SEVERITY, EVERY_FAMILY, EVERY_POOL, EVERY_RULE = "all", "all families", "all pools", "all rules"
+EVERY, EVERY_POOL, EVERY_RULE = "all", "all pools", "all rules"  # the first: of severities, and of families
 WIDTHS = (5, 7)  # shares of the list and of the finding that is open
 LONGEST_FIELD = 200  # characters of an owner or a reason
 NO_OWNER, NO_REASON = "OWNER", "REASON"  # to replace in the entry
@@ -75,17 +75,17 @@ def choose(fleet: Fleet, known: FindingList) -> FindingFilter:
     if not known.active:
         return FindingFilter()
     counts = Counter(each.finding.severity for each in known.active)
-    severities = [EVERY_SEVERITY, *Severity]
+    severities = [EVERY, *Severity]
     with st.container(key="filters", horizontal=True, vertical_alignment="bottom", gap="small"):
         severity = st.segmented_control(
             "Severity",
             severities,
             **links.bind(pages.SEVERITY, severities),
             required=True,
-            format_func=lambda each: each if each == EVERY_SEVERITY else f"{each} {counts.get(Severity(each), 0):,}",
+            format_func=lambda each: each if each == EVERY else f"{each} {counts.get(Severity(each), 0):,}",
             help=TERMS["severity"],
         )
-        family = _select("Family", pages.FAMILY, [EVERY_FAMILY, *Family], 160)
+        family = _select("Family", pages.FAMILY, [EVERY, *Family], 160)
         pool = _select("Pool", pages.POOL, [EVERY_POOL, *(pool.name for pool in fleet.pools)], 190)
         rule = _select("Rule", pages.RULE, [EVERY_RULE, *known.rules], 220, rule_title)
         new = choose_new(fleet)
@@ -95,7 +95,7 @@ def choose(fleet: Fleet, known: FindingList) -> FindingFilter:
         sorts = sorts_of(fleet)
         st.selectbox("Sort", sorts, **links.bind(pages.SORT, sorts), format_func=SORT_TEXTS.__getitem__, width=150)
     return FindingFilter(
-        severity=None if severity == EVERY_SEVERITY else Severity(str(severity)),
+        severity=None if severity == EVERY else Severity(str(severity)),
         family=Family(family) if family else None,
         pool=pool,
         rule=rule,
