@@ -18,7 +18,7 @@ from dashboard.fleet import EngineReport, Reply, Setting, Source
 from dashboard.vllm.canonical import Recent, setting, shared
 from dashboard.vllm.digests import SERIES, EngineDigests
 from dashboard.vllm.identity import is_identity_path
-from dashboard.vllm.redaction import redact
+from dashboard.vllm.redaction import in_force, redact
 from dashboard.vllm.schemas.types import MAX_INTEGER, MAX_SECONDS
 from dashboard.vllm.versions import label_type
 
@@ -132,6 +132,7 @@ def parse_labels(text: str) -> dict[str, str]:
 
 
 _series: Recent[Mapping[str, str]] = Recent()
+# By what is redacted, too: a reload may add to it.
 _settings: Recent[_Labels] = Recent()
 _labels: Recent[tuple[str, bool, Setting] | None] = Recent()  # replicas differ in few of them
 
@@ -186,7 +187,7 @@ def read_metrics(body: bytes) -> tuple[Reply, tuple[str, ...]]:
     """Return the reply to GET /metrics, and the parsed lines of the page."""
     page = parse_metrics(body)
     items = tuple(page.cache_config[0].items()) if page.cache_config else ()
-    settings, identity, not_understood = _settings.get(items, lambda: _read_labels(items))
+    settings, identity, not_understood = _settings.get((items, in_force()), lambda: _read_labels(items))
     reply = Reply(
         Source.METRICS,
         settings,
@@ -228,10 +229,11 @@ def _read_labels(items: tuple[tuple[str, str], ...]) -> _Labels:
     settings: dict[str, Setting] = {}
     identity: dict[str, Setting] = {}
     not_understood: list[str] = []
+    secrets = in_force()
     for item in items:
         if item[0] == "engine":
             continue
-        if (found := _labels.get(item, partial(_read_label, *item))) is None:
+        if (found := _labels.get((item, secrets), partial(_read_label, *item))) is None:
             not_understood.append(f"label {item[0][:MAX_NAME]} of vllm:cache_config_info")
             continue
         path, is_identity, value = found

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from dashboard.errors import UnreadableError
 from dashboard.fleet import EngineReport, Reply, State
+from dashboard.vllm import redaction
 from dashboard.vllm.digests import SERIES, EngineDigests
 from dashboard.vllm.metrics import (
     MetricsReply,
@@ -272,6 +273,17 @@ def test_an_impossible_label_is_refused(label: str, text: str) -> None:
 
     assert caught.value.kind == "schema"
     assert len(caught.value.detail) < 200
+
+
+def test_a_label_that_becomes_secret_is_redacted_in_a_page_that_was_read_before() -> None:
+    path, labels, before = "cache_config.cache_dtype", {"engine": "0", "cache_dtype": "fp8_acme"}, redaction.in_force()
+    assert page(labels).settings[path].value == '"fp8_acme"'
+
+    redaction.also_redact(["cache_dtype"], [])
+    try:
+        assert page(labels).settings[path].value == f'"{redaction.MARKER}"'
+    finally:
+        redaction.adopt(before)
 
 
 def test_unknown_labels_are_listed_and_cut() -> None:
