@@ -8,7 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NamedTuple, TypeAlias
 
 from dashboard.config import PollOptions
@@ -52,6 +52,7 @@ class DigestPoller:
         self._keys: dict[bytes, Key | None] = {}  # by the lines of a replica
         self._read: dict[bytes, ProbeResult] = {}
         self._copies: dict[str, Copy] = {}  # of the last poll
+        self._last: dict[str, Snapshot] = {}
 
     async def poll(
         self,
@@ -76,7 +77,10 @@ class DigestPoller:
         self._asked = {key: each for key, each in (self._asked | answered).items() if key in groups}
         self._copies = copies
         self._read = {each: result for each, result in self._read.items() if each in self._keys}
-        return tuple(snapshots.get(name) or copies[name].snapshot for name in unique)
+        found = {name: snapshots.get(name) or copies[name].snapshot for name in unique}
+        found |= {each.id: self._with_earlier(found[each.id]) for each in rest}
+        self._last = found
+        return tuple(found.values())
 
     async def _poll_with_one_of_each(
         self,
@@ -140,6 +144,25 @@ class DigestPoller:
         if shared:
             probes[INFERENCE_CONFIG] = ProbeResult(INFERENCE_CONFIG, Source.PROVIDER, scraped.at, 0.0, reply=shared)
         return Copy(Snapshot(target, scraped.at, probes, other, is_scraped=True), answered)
+
+    def _with_earlier(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot of a replica that answers nothing with its replies of the last poll, as `Poller` does.
+
+        Those of another pod at the same address do not count.
+        """
+        target, before = snapshot.target, self._last.get(snapshot.target.id)
+        failure = snapshot.probes[METRICS.path].failure if METRICS.path in snapshot.probes else None
+        is_same = before is not None and before.target.labels == target.labels
+        if before is None or failure is None or not is_same or any(each.reply for each in snapshot.probes.values()):
+            return snapshot
+        scraped = target.scraped if before.is_scraped else None
+        at = datetime.fromtimestamp(scraped.last_at(target.id), UTC) if scraped else None
+        earlier = {
+            path: replace(each, observed_at=at or each.observed_at, failure=failure)
+            for path, each in before.probes.items()
+            if each.reply
+        }
+        return replace(snapshot, probes={**snapshot.probes, **earlier}, same_digest_as=before.same_digest_as)
 
     def _metrics(self, target: Target, scraped: Scraped) -> ProbeResult:
         if known := self._read.get(scraped.lines):

@@ -159,6 +159,8 @@ class Prometheus:
         if is_nameless:
             sentences.append(f"some series have no label {options.address_label}; correct address_label")
         times = {each.target.id: _scraped_at(each.age, now) for each in self._known.values()}
+        down = (each.target.id for each in self._known.values() if not each.latest.is_up)
+        times |= {each: self._times[each] for each in down if each in self._times}  # of the last scrape
         if warning:
             lost = [each for each in self._listing.targets if each.id not in found]
             times |= {each.id: self._times[each.id] for each in lost if each.id in self._times}

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from dashboard import service
-from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.assembly import Fleet, build_fleet
 from dashboard.config import Options, PollOptions
 from dashboard.demo import DemoServer, default_fleet, in_thread, targets
 from dashboard.demo.describe import Behaviour, Speaks
-from dashboard.fleet import FailureKind, ReplicaState, Scraped, Snapshot, Source, Target
+from dashboard.fleet import FailureKind, Replica, ReplicaState, Scraped, Snapshot, Source, Target
 from dashboard.sources.discovery import Discovered, discover_once
 from dashboard.sources.polling.by_digest import NOT_SCRAPED, DigestPoller
 from dashboard.vllm.digests import SCHEME
@@ -159,6 +159,41 @@ def test_a_replica_that_prometheus_cannot_reach_is_down_or_asked() -> None:
     assert second is not None
     assert second.kind is FailureKind.REFUSED
     assert second.detail != NOT_SCRAPED
+
+
+@pytest.mark.parametrize("falls_back", [False, True])
+def test_a_replica_that_goes_down_keeps_its_replies_but_not_those_of_another_pod(*, falls_back: bool) -> None:
+    page = next(line for line in (CAPTURE / "metrics.txt").read_bytes().splitlines() if line.startswith(b"vllm:cache"))
+    up = Target("http://127.0.0.1:1", {"pod": "a"}, scraped=Scraped(page, AT, falls_back=False))
+    down = replace(up, scraped=Scraped(b"", AT + timedelta(minutes=1), falls_back, {up.id: AT.timestamp() + 30}))
+    poller = DigestPoller(LIMITS)
+    reply = poll([up], poller)[0].probes["/metrics"].reply
+    after, later = (poll([down], poller)[0].probes["/metrics"] for _ in range(2))
+
+    assert reply
+    assert after.reply is later.reply is reply
+    assert after.failure
+    assert after.failure.kind is FailureKind.REFUSED
+    assert after.observed_at == later.observed_at == AT + timedelta(seconds=30)
+    assert poll([replace(down, labels={"pod": "b"})], poller)[0].probes["/metrics"].reply is None
+
+
+def test_a_replica_that_goes_down_stays_in_its_pool(url: str) -> None:
+    def replica_of(snapshots: Sequence[Snapshot]) -> Replica:
+        fleet = build_fleet("f", snapshots, polled_at=AT, interval=timedelta(seconds=15))
+        return next(each for each in fleet.replicas if each.id == name)
+
+    found, poller = discovered(url, "never")[1].targets, DigestPoller(LIMITS)
+    first = poll(found, poller)
+    name = next(each.target.id for each in first if each.same_digest_as)
+    down = [replace(each, scraped=Scraped(b"", AT, falls_back=False)) if each.id == name else each for each in found]
+    before, after = replica_of(first), replica_of(poll(down, poller))
+
+    assert before.state is ReplicaState.UP
+    assert after.state is ReplicaState.DOWN
+    assert before.pool is not None
+    assert after.pool == before.pool
+    assert after.document == before.document
 
 
 def test_equal_lines_are_read_once_until_they_are_gone() -> None:
