@@ -35,7 +35,7 @@ READ = """cohorts => fetch('/api/v1/fleet').then(answer => answer.json()).then(f
 
 # Of each row of a difference matrix its path and the values of its cells, without the words for a screen reader.
 VALUES = """rows => rows.map(row => [row.dataset.path,
-  [...row.querySelectorAll('td:not(.mark)')].map(cell => cell.firstChild.textContent.trim())])"""
+  [...row.querySelectorAll('td:not(.mark, .since)')].map(cell => cell.firstChild.textContent.trim())])"""
 
 
 class Ran(NamedTuple):
