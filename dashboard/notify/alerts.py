@@ -12,11 +12,9 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.findings import Extent
 from dashboard.fleet import Replica
 from dashboard.fleet.formatting import count, end_cut, visible
-from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Finding, OutcomeKind, Severity
 from dashboard.rules.identity.flapping import RECURS, came_again
-from dashboard.rules.registry import Scope
-from dashboard.views.finding_text import paste_lines, replicas_text, rule_title
+from dashboard.views.finding_text import paste_lines, places, replicas_text, rule_title
 
 MOST_POOLS = 100  # with alerts of their own, as /metrics has series; served models make pools
 OTHER_POOLS = "other"
@@ -142,9 +140,14 @@ def is_seen(alert: Alert, fleet: Fleet, replicas: Mapping[str, Replica]) -> bool
 
 
 def _pool_label(finding: Finding, own: set[str]) -> str:
-    """Return a pool, a pair `prefill + decode`, or `fleet`; OTHER_POOLS for a pool beyond MOST_POOLS."""
-    is_fleet_wide = finding.rule in BY_ID and BY_ID[finding.rule].scope is Scope.FLEET
-    return end_cut(finding.subject) if is_fleet_wide or own.issuperset(finding.pools) else OTHER_POOLS
+    """Return a pool, a pair `prefill + decode`, or `fleet`; OTHER_POOLS for a pool beyond MOST_POOLS.
+
+    A rule on the whole fleet has the pool of its finding where that is one, as /metrics and pages have.
+    """
+    found = places(finding)
+    if len(found) > 1:
+        return end_cut(finding.subject)
+    return end_cut(found[0]) if own.issuperset(finding.pools) else OTHER_POOLS
 
 
 def _continued(before: Alert, alert: Alert) -> Alert:

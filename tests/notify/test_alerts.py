@@ -64,6 +64,17 @@ def test_other_rules_pools_and_severities_are_other_alerts() -> None:
     ]
 
 
+def test_a_finding_of_a_rule_on_the_whole_fleet_has_its_pool_where_it_is_one() -> None:
+    """As the label `pool` of /metrics and the page Findings have it."""
+    one = problem(rule="ID-05", subject="fleet", sentence="1 of 3 replicas of this pool is unreachable.")
+    two = replace(problem("embed-01", rule="ID-02", subject="fleet"), pools=("chat", "embed"))
+    none = replace(problem(rule="ID-07", subject="fleet"), pools=())
+    found = alerts(poll(0, one, two, none))
+
+    assert [each.pool for each in found] == ["chat", "fleet", "fleet"]
+    assert found[0].annotations["summary"] == "chat: 1 of 3 replicas of this pool is unreachable."
+
+
 def test_a_long_list_is_cut_and_counted() -> None:
     (alert,) = alerts(poll(0, *[problem(sentence=f"Number {number}.") for number in range(MOST_LISTED + 3)]))
 
