@@ -309,6 +309,8 @@ def _derive(
             observe=observe,
         )
     fleet = replace(fleet, discovery_errors=failures)
+    if failures and not snapshots:  # options that match nothing may match what these sources list
+        fleet = replace(fleet, inspection=replace(fleet.inspection, notes=()))
     exposed = exposed_keys(each.target for each in snapshots)
     if exposed and exposed not in fleet.inspection.notes:
         notes = (*fleet.inspection.notes, exposed)
