@@ -117,6 +117,23 @@ def test_where_no_list_of_targets_can_be_read_the_last_line_has_the_reason_once(
     assert "matches no pool" not in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("command", ["check", "poll"])
+def test_each_router_that_cannot_be_read_is_one_line_on_standard_error(
+    tmp_path: Path, demo: DemoServer, command: str
+) -> None:
+    lost = [f"http://127.0.0.1:{free_port()}" for _ in range(2)]
+    routers = [{"kind": "production-stack", "url": url, "pools": ["chat-70b"]} for url in lost]
+    routers.append({"kind": "llm-d", "config_file": "lost.yaml", "pools": ["chat-70b"]})
+    lines = run(command, "--config", written(tmp_path, demo, routers=routers)).stderr.splitlines()
+    found = [line for line in lines if line.startswith("Router ")]
+
+    assert len(found) == 3
+    for url, line in zip(lost, found, strict=False):
+        assert line.startswith(f"Router {url}: ")
+        assert line.count("refused the connection") == 1
+    assert found[2].count("lost.yaml") == 2, "its name, and the file in the reason"
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

@@ -88,6 +88,10 @@ def polled(options: Options, *, takes_addresses: bool = True) -> Polled:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("polling", total=len(found.targets))
         fleet = service.poll_once(options, found, lambda done, _total: progress.update(task, completed=done))
+    for router in fleet.routers:
+        if router.failures:
+            whys = (each.removeprefix(f"{router.name}: ").rstrip(".") for each in router.failures)
+            say(f"Router {router.name}: {'; '.join(dict.fromkeys(whys))}.")
     return Polled(fleet, found.failures)
 
 
