@@ -352,3 +352,14 @@ def test_a_report_is_not_compared_with_the_history_of_another_fleet(
 
     assert (done.exit_code, done.stdout) == (2, "")
     assert last_line(done) == "exit 2: The history is that of prod-eu, not of other."
+
+
+@pytest.mark.usefixtures("working_folder")
+def test_a_history_in_a_folder_that_does_not_exist_names_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "nowhere"
+    done = run("diff", TEN, "live", "--history", f"sqlite:///{folder}/history.db")
+
+    assert last_line(done) == (
+        "exit 2: There is no history history.db: a dashboard records it while it polls. "
+        f"Its folder {folder} does not exist."
+    )
