@@ -102,6 +102,38 @@ def test_an_unreadable_list_of_targets_fails_with_3(tmp_path: Path, demo: DemoSe
     assert "lost.json" in last_line(done)
 
 
+@pytest.mark.parametrize(("command", "code"), [("check", 3), ("poll", 3), ("report", 2), ("baseline chat", 2)])
+def test_where_no_list_of_targets_can_be_read_the_last_line_has_the_reason_once(
+    tmp_path: Path, command: str, code: int
+) -> None:
+    """Options that match no pool are not reported: no pool is known."""
+    config = written(tmp_path, None, http_sd=[{"url": f"http://127.0.0.1:{free_port()}/"}], pools={"chat": {}})
+    done = run(*command.split(), "--config", config)
+
+    assert done.exit_code == code
+    assert last_line(done).startswith(f"exit {code}: no target list could be read (")
+    assert done.stderr.count("refused the connection") == 1
+    assert "no targets" not in done.stderr.lower()
+    assert "matches no pool" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("command", ["check", "poll"])
+def test_each_router_that_cannot_be_read_is_one_line_on_standard_error(
+    tmp_path: Path, demo: DemoServer, command: str
+) -> None:
+    lost = [f"http://127.0.0.1:{free_port()}" for _ in range(2)]
+    routers = [{"kind": "production-stack", "url": url, "pools": ["chat-70b"]} for url in lost]
+    routers.append({"kind": "llm-d", "config_file": "lost.yaml", "pools": ["chat-70b"]})
+    lines = run(command, "--config", written(tmp_path, demo, routers=routers)).stderr.splitlines()
+    found = [line for line in lines if line.startswith("Router ")]
+
+    assert len(found) == 3
+    for url, line in zip(lost, found, strict=False):
+        assert line.startswith(f"Router {url}: ")
+        assert line.count("refused the connection") == 1
+    assert found[2].count("lost.yaml") == 2, "its name, and the file in the reason"
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

@@ -108,7 +108,7 @@ def test_only_commands_that_need_the_history_import_sqlalchemy() -> None:
 @pytest.mark.usefixtures("working_folder")
 def test_a_missing_history_is_one_sentence(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*command) == 1
-    assert "There is no history history.db: a dashboard records it while it polls.\n" in capsys.readouterr().err
+    assert "There is no history history.db: a dashboard records it while it polls." in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("recorded")

@@ -340,3 +340,26 @@ def test_a_check_of_polled_replicas_fails_on_the_new_finding_alone(
     assert (new.exit_code, last_line(new)) == (1, BLOCK_SIZE_FAILS)
     assert first_evaluated.exit_code == 0, "a newer rule set makes no new problem"
     assert "1 finding left out: there before" in first_evaluated.stderr
+
+
+@pytest.mark.parametrize("since", ["1h", "2026-03-02T10:00Z"])
+def test_a_report_is_not_compared_with_the_history_of_another_fleet(
+    working_folder: Path, source: list[str], since: str
+) -> None:
+    (working_folder / "fleet.yaml").write_text("name: other\n")
+    (working_folder / "now.json").write_bytes(saved(replace(fleet_at(LAST), name="other")))
+    done = run("report", "--snapshot", "now.json", "--since", since, "--format", "markdown", *source)
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert last_line(done) == "exit 2: The history is that of prod-eu, not of other."
+
+
+@pytest.mark.usefixtures("working_folder")
+def test_a_history_in_a_folder_that_does_not_exist_names_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "nowhere"
+    done = run("diff", TEN, "live", "--history", f"sqlite:///{folder}/history.db")
+
+    assert last_line(done) == (
+        "exit 2: There is no history history.db: a dashboard records it while it polls. "
+        f"Its folder {folder} does not exist."
+    )

@@ -275,7 +275,7 @@ def test_a_webhook_without_its_url_is_logged_at_the_start_and_shown_before_anyth
     monkeypatch.delenv("SLACK_URL", raising=False)
     service.start(options_for(demo, notify={"webhooks": [{"url_env": "SLACK_URL", "format": "slack"}]}))
     unset = "the variable SLACK_URL is empty or not set"
-    assert f"webhook SLACK_URL gets no notifications: {unset}" in caplog.text
+    assert f"slack SLACK_URL gets no notifications: {unset}" in caplog.text
     wait_for(lambda: service.receivers() != ())
 
     (status,) = service.receivers()

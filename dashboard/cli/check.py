@@ -12,7 +12,7 @@ import typer
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.analysis.changes.findings import extent_in, finding_changes
-from dashboard.cli.past import CommandHistory, HistoryOption, recorded_at, since_of
+from dashboard.cli.past import CommandHistory, HistoryOption, check_is_of, recorded_at, since_of
 from dashboard.cli.saved import LIVE, SnapshotOption, all_baselines, fleet_of, given_baselines
 from dashboard.cli.targets import ConfigOption, Polled, PrometheusOption, TargetsArgument, options_of, polled
 from dashboard.cli.terminal import WRONG_USAGE, fail, is_terminal, put, say, width, wrong
@@ -108,8 +108,7 @@ def _only_new(fleet: Fleet, since: str, history: CommandHistory) -> tuple[Fleet,
     now = fleet.polled_at or service.utc_now()
     start = since_of(since, now, "--since")
     before, newest = recorded_at(history, start), recorded_at(history, min(now, service.utc_now()))
-    if newest.fleet.name != fleet.name:
-        fail(f"exit {WRONG_USAGE}: The history is that of {newest.fleet.name}, not of {fleet.name}.", WRONG_USAGE)
+    check_is_of(newest.fleet, fleet)
     if newest.fleet.polled_at is None or newest.fleet.polled_at < start:
         fail(f"exit {WRONG_USAGE}: The history has no poll since {iso(start)}.", WRONG_USAGE)
     for past in (before.fleet.past, newest.fleet.past):

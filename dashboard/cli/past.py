@@ -117,6 +117,12 @@ def _gap(written: dict[str, str | None] | None) -> Gap | None:
     return Gap(ends[0], ends[1]) if ends and ends[0] else None
 
 
+def check_is_of(past: Fleet, fleet: Fleet) -> None:
+    """Exit with 2 where the history that `past` is of is that of another fleet."""
+    if past.name != fleet.name:
+        fail(f"exit {WRONG_USAGE}: The history is that of {past.name}, not of {fleet.name}.", WRONG_USAGE)
+
+
 def past_fleet(text: str, options: Options, history: str | None, *, option: str = "") -> Fleet:
     """Return the fleet of a written time; exit with 2 where it is none, or the history does not cover it."""
     fleet = recorded_at(CommandHistory(options, history), time_of(text, option)).fleet

@@ -6,9 +6,18 @@ import typer
 
 from dashboard import service
 from dashboard.analysis.documents.fleet import fleet_json
-from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, options_of, polled, select_pool
-from dashboard.cli.terminal import is_terminal, put, width, wrong
+from dashboard.cli.targets import (
+    ConfigOption,
+    PrometheusOption,
+    TargetsArgument,
+    no_targets,
+    options_of,
+    polled,
+    select_pool,
+)
+from dashboard.cli.terminal import is_terminal, put, width
 from dashboard.render.terminal import to_terminal
+from dashboard.render.verdict import UNREAD
 from dashboard.views.poll import poll_view
 
 
@@ -25,11 +34,12 @@ def poll(
 ) -> None:
     """Poll every replica once and print the fleet.
 
-    Exit code 0 also with unreachable replicas, which the output lists; 2 for wrong usage or options, or no targets.
+    Exit code 0 also with unreachable replicas, which the output lists; 2 for wrong usage or options, or no targets;
+    3 where no target list can be read.
     """
-    whole = polled(options_of(config, target, prometheus=prometheus)).fleet
+    whole, unread_lists = polled(options_of(config, target, prometheus=prometheus))
     if not whole.replicas:
-        wrong("no targets")
+        no_targets(unread_lists, UNREAD)
     (fleet,) = select_pool([whole], pool, unknown="--pool: there is no pool")
     if output == "json":
         text = f"{fleet_json(fleet, service.utc_now(), full=full, indent=2).decode()}\n"

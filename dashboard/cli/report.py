@@ -7,14 +7,14 @@ import typer
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
-from dashboard.cli.past import HistoryOption, happened_between, past_fleet, since_of
+from dashboard.cli.past import HistoryOption, check_is_of, happened_between, past_fleet, since_of
 from dashboard.cli.saved import STANDARD_INPUT, SnapshotOption, noted_fleet, write_file
 from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, options_of
 from dashboard.cli.terminal import is_terminal, put, say, wrong
 from dashboard.config import Options
 from dashboard.errors import ReportError
 from dashboard.fleet.formatting import size
-from dashboard.fleet.times import is_period, write_time
+from dashboard.fleet.times import is_period, is_time, write_time
 from dashboard.render.export import EXPORTS, Format, written
 from dashboard.store.opening import configured_snapshots
 from dashboard.store.reviews import Last, NoLastReview, earlier, last_review, opened
@@ -86,12 +86,17 @@ def report(
 
 
 def _named(since: str, fleet: Fleet, options: Options, history: str | None) -> Last:
-    """Open the fleet of --since, if any; a period is before the time of `fleet`."""
+    """Open the fleet of --since, if any; a period is before the time of `fleet`.
+
+    Exit with 2 where it is of a history of another fleet.
+    """
     if since == NONE:
         return Last(missing=NoLastReview.CHOSEN)
-    if is_period(since) and not Path(since).exists():
+    if (is_period(since) or is_time(since)) and not Path(since).exists():
         start = since_of(since, fleet.polled_at or service.utc_now(), "--since")
-        return Last(fleet=past_fleet(write_time(start), options, history, option="--since"))
+        past = past_fleet(write_time(start), options, history, option="--since")
+        check_is_of(past, fleet)
+        return Last(fleet=past)
     before, _, notes = noted_fleet(since, options, option="--since", history=history)
     return Last(fleet=before, noted=tuple(notes.items()))
 

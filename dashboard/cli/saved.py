@@ -13,8 +13,8 @@ import typer
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.documents.load import MAX_BYTES
 from dashboard.cli.past import past_fleet
-from dashboard.cli.targets import polled
-from dashboard.cli.terminal import say, wrong, wrong_options
+from dashboard.cli.targets import no_targets, polled
+from dashboard.cli.terminal import WRONG_USAGE, say, wrong, wrong_options
 from dashboard.config import Options
 from dashboard.config.baselines import load_baselines, merge_baselines
 from dashboard.errors import OptionsError, SnapshotError
@@ -132,9 +132,11 @@ def _opened(text: str | None, options: Options, option: str, history: str | None
 
 
 def _live(text: str | None, options: Options, option: str) -> Fleet:
-    fleet = polled(options, takes_addresses=text is None).fleet
+    fleet, unread_lists = polled(options, takes_addresses=text is None)
     if not fleet.replicas:
-        wrong("no targets" if text is None else _with_option(text, option, "no targets"))
+        no_targets(
+            unread_lists, WRONG_USAGE, "no targets" if text is None else _with_option(text, option, "no targets")
+        )
     return fleet
 
 

@@ -1,9 +1,9 @@
 """The targets of a command: its options, its addresses, and one poll with progress."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, NoReturn
 
 import typer
 from rich.console import Console
@@ -11,9 +11,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, only_pool
-from dashboard.cli.terminal import no_such_pool, say, wrong, wrong_options
+from dashboard.cli.terminal import fail, no_such_pool, say, wrong, wrong_options
 from dashboard.config import Options, TargetOptions, load_options
 from dashboard.errors import OptionsError
+from dashboard.render.verdict import no_list_read
 from dashboard.sources.discovery import discover_once, replica_id
 from dashboard.sources.http.credentials import exposed_keys
 from dashboard.vllm.redaction import also_redact
@@ -71,20 +72,34 @@ def options_of(
 
 
 def polled(options: Options, *, takes_addresses: bool = True) -> Polled:
-    """Poll every target once. Problems go to standard error; `takes_addresses`: whether the command does."""
+    """Poll every target once. Problems go to standard error; `takes_addresses`: whether the command does.
+
+    Without targets the failures of their sources are the reason with which a command ends.
+    """
     found = discover_once(options)
-    for failure in found.failures:
+    for failure in found.failures if found.targets else ():
         say(failure)
     if exposed := exposed_keys(found.targets):
         say(exposed)
-    if not found.targets:
+    if not found.targets and not found.failures:
         say(f"No targets: {_how(options.file, takes_addresses=takes_addresses)}.")
     console = Console(stderr=True)
     columns = (TextColumn("polling"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("polling", total=len(found.targets))
         fleet = service.poll_once(options, found, lambda done, _total: progress.update(task, completed=done))
+    for router in fleet.routers:
+        if router.failures:
+            whys = (each.removeprefix(f"{router.name}: ").rstrip(".") for each in router.failures)
+            say(f"Router {router.name}: {'; '.join(dict.fromkeys(whys))}.")
     return Polled(fleet, found.failures)
+
+
+def no_targets(unread_lists: Sequence[str], code: int, otherwise: str = "no targets") -> NoReturn:
+    """Exit with a code where no target list could be read; with 2 and another sentence where none has a target."""
+    if unread_lists:
+        fail(f"exit {code}: {no_list_read(unread_lists)}.", code)
+    wrong(otherwise)
 
 
 def select_pool(fleets: Iterable[Fleet], pool: str | None, *, unknown: str) -> list[Fleet]:

@@ -216,6 +216,9 @@ class KubernetesOptions(Part):
 
     @model_validator(mode="after")
     def _chooses_pods(self) -> Self:
-        if [self.inference_pool, self.selector, self.service].count(None) != 2:  # noqa: PLR2004  one is set
+        given = [each for each in (self.inference_pool, self.selector, self.service) if each is not None]
+        if len(given) > 1:
+            raise ValueError("inference_pool, selector and service exclude each other; keep one")
+        if not given:
             raise ValueError("inference_pool, selector or service is needed; set one of them")
         return self

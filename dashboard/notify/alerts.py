@@ -12,17 +12,16 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.findings import Extent
 from dashboard.fleet import Replica
 from dashboard.fleet.formatting import count, end_cut, visible
-from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Finding, OutcomeKind, Severity
 from dashboard.rules.identity.flapping import RECURS, came_again
-from dashboard.rules.registry import Scope
-from dashboard.views.finding_text import paste_lines, replicas_text, rule_title
+from dashboard.views.finding_text import paste_lines, places, replicas_text, rule_title, suppressions
 
 MOST_POOLS = 100  # with alerts of their own, as /metrics has series; served models make pools
 OTHER_POOLS = "other"
 MOST_LISTED = 10  # findings that an alert describes; the rest is counted
 MOST_CHARACTERS = 2_000  # of an annotation
 MOST_SENTENCE = 300
+SUPPRESSION = "suppression"  # the annotation with owner, end and reason
 
 
 class AlertKey(NamedTuple):
@@ -40,6 +39,7 @@ class Event(StrEnum):
     WORSE = "worse"  # the same rule in the same pool was less severe, or was on fewer replicas
     MILDER = "milder"
     RESOLVED = "resolved"
+    SUPPRESSED = "suppressed"  # it ended because a finding of it is suppressed
 
 
 class Alert(BaseModel):
@@ -109,14 +109,18 @@ def advance(known: Alerts, now: Alerts, fleet: Fleet, at: datetime) -> Step:
         firing[key] = alert if before is None else _continued(before, alert)
         if before is None or not {*alert.fingerprints} <= {*before.fingerprints}:
             new.append(firing[key])
-    moved = {(each.rule, each.pool, digest) for each in now.values() for digest in each.fingerprints}
+    hidden = {each.fingerprint: each for each in fleet.inspection.suppressed}
+    moved = {digest for each in now.values() for digest in each.fingerprints}
     ended = []
     for key, alert in known.items():
         if key in now:
             continue
-        has_moved = any((alert.rule, alert.pool, digest) in moved for digest in alert.fingerprints)
-        if has_moved or is_seen(alert, fleet, replicas):
-            ended.append(alert.with_changes(until=max(at, alert.since), event=Event.RESOLVED))
+        has_moved = not moved.isdisjoint(alert.fingerprints)  # to another severity or label of the pool
+        suppressed = [hidden[digest] for digest in alert.fingerprints if digest in hidden]
+        is_suppressed = len(suppressed) == len(alert.fingerprints)  # also where its replicas cannot be read
+        if has_moved or is_suppressed or is_seen(alert, fleet, replicas):
+            end = alert.with_changes(until=max(at, alert.since), event=Event.RESOLVED)
+            ended.append(_suppressed(end, suppressed) if suppressed and not has_moved else end)
         else:
             firing[key] = alert
     return Step(firing, tuple(new), tuple(ended))
@@ -142,9 +146,23 @@ def is_seen(alert: Alert, fleet: Fleet, replicas: Mapping[str, Replica]) -> bool
 
 
 def _pool_label(finding: Finding, own: set[str]) -> str:
-    """Return a pool, a pair `prefill + decode`, or `fleet`; OTHER_POOLS for a pool beyond MOST_POOLS."""
-    is_fleet_wide = finding.rule in BY_ID and BY_ID[finding.rule].scope is Scope.FLEET
-    return end_cut(finding.subject) if is_fleet_wide or own.issuperset(finding.pools) else OTHER_POOLS
+    """Return a pool, a pair `prefill + decode`, or `fleet`; OTHER_POOLS for a pool beyond MOST_POOLS.
+
+    A rule on the whole fleet has the pool of its finding where that is one, as /metrics and pages have.
+    """
+    found = places(finding)
+    if len(found) > 1:
+        return end_cut(finding.subject)
+    return end_cut(found[0]) if own.issuperset(finding.pools) else OTHER_POOLS
+
+
+def _suppressed(alert: Alert, findings: Sequence[Finding]) -> Alert:
+    """Return an alert that ended by suppressions, with these in place of what to do."""
+    kept = {name: text for name, text in alert.annotations.items() if name != "action"}
+    text = _text([suppressions(findings)])
+    return alert.with_changes(
+        event=Event.SUPPRESSED, annotations={**kept, SUPPRESSION: f"{text[:1].upper()}{text[1:]}"}
+    )
 
 
 def _continued(before: Alert, alert: Alert) -> Alert:

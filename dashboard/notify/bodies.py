@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from dashboard.config import NotifyOptions
 from dashboard.fleet.formatting import count, end_cut, iso
-from dashboard.notify.alerts import Alert, Event
+from dashboard.notify.alerts import SUPPRESSION, Alert, Event
 from dashboard.rules.findings import Severity
 from dashboard.views import pages
 
@@ -26,6 +26,7 @@ MOST_IN_SLACK = 10  # alerts that a text describes: Slack cuts it at 40,000 char
 MOST_SLACK_LINES = 3  # findings of an alert
 MOST_SLACK_CHARACTERS = 300  # of a line
 ICONS = {Severity.CRITICAL: ":red_circle:", Severity.WARNING: ":large_orange_circle:", Severity.INFO: ":white_circle:"}
+ENDED_ICONS = {Event.RESOLVED: ":white_check_mark:", Event.SUPPRESSED: ":no_bell:"}
 SLACK_PARTS = ("impact", "action")
 
 
@@ -159,6 +160,8 @@ def _slack_lines(alert: Alert, links: Links) -> Iterable[str]:
     yield from map(_slack, alert.annotations.get("description", "").splitlines()[:MOST_SLACK_LINES])
     until = f" until {iso(alert.until)}" if alert.until else ""
     yield f"Since {iso(alert.since)}{until}"
+    if alert.event is Event.SUPPRESSED:
+        yield _slack(alert.annotations.get(SUPPRESSION, ""))
     if not alert.until:
         yield from (_slack(alert.annotations.get(name, "").replace("\n", " ")) for name in SLACK_PARTS)
     if links.pages:
@@ -171,7 +174,7 @@ def _slack_title(alert: Alert) -> str:
     title = (
         f"{str(alert.event).capitalize()}: {alert.severity}{was}{spread}, {alert.annotations.get('title', alert.rule)}"
     )
-    icon = ":white_check_mark:" if alert.until else ICONS[alert.severity]
+    icon = ENDED_ICONS.get(alert.event, ICONS[alert.severity])
     return f"{icon} *{_slack(title)}*"
 
 

@@ -10,7 +10,7 @@ from dashboard.errors import HistoryError
 from dashboard.fleet import ReceiverStatus
 from dashboard.notify.alerts import Alert
 from dashboard.notify.announcing import DAMAGED, read_alert
-from dashboard.notify.sending import ALERTMANAGER, Answered, host_of, kind_of
+from dashboard.notify.sending import ALERTMANAGER, Answered, describe_receiver, host_of, kind_of
 from dashboard.store.history.outbox import Message, Outbox
 
 log = logging.getLogger(__name__)
@@ -48,12 +48,12 @@ class Attempts:
         """Try again at once, as with other options."""
         self._tries, self._retry_at = 0, None
 
-    def note(self, answered: Answered, now: datetime, kind: str, host: str, most_seconds: float) -> None:
+    def note(self, answered: Answered, now: datetime, kind: str, receiver: str, most_seconds: float) -> None:
         """Remember an answer. A failure is logged when it begins, changes and ends."""
         self._outcomes[kind, OK if answered.is_accepted else FAILED] += 1
         if answered.is_accepted:
             if self.error is not None:
-                log.warning("notifications to %s (%s) are accepted again", kind, host)
+                log.warning("notifications to %s are accepted again", receiver)
             self.succeeded_at, self.error = now, None
             self.forget_failure()
             return
@@ -63,7 +63,6 @@ class Attempts:
         self._failed_at = now
         self._retry_at = now + timedelta(seconds=min(max(seconds, LEAST_RETRY_SECONDS), most_seconds))
         if answered.text != self.error:
-            receiver = f"{kind} ({host})" if host else kind
             log.warning("a notification to %s failed: %s; it is sent again", receiver, answered.text)
         self.error = answered.text
 
@@ -90,7 +89,7 @@ class AlertmanagerReceiver:
             return
         for first in range(0, len(alerts), MOST_IN_BODY):
             answered = await push(self.options, alerts[first : first + MOST_IN_BODY], now)
-            self._attempts.note(answered, now, ALERTMANAGER, host_of(self.options), interval.total_seconds())
+            self._attempts.note(answered, now, ALERTMANAGER, describe_receiver(self.options), interval.total_seconds())
             if not answered.is_accepted:
                 return
         self._sent_at, self._revision = now, revision
@@ -132,7 +131,7 @@ class WebhookReceiver:
         answered = await deliver(options, alerts, message)
         if answered.is_accepted:
             self._accepted = message
-        self._attempts.note(answered, now, kind_of(options), host_of(options), MOST_RETRY_SECONDS)
+        self._attempts.note(answered, now, kind_of(options), describe_receiver(options), MOST_RETRY_SECONDS)
         self._confirm(outbox, now)
         return answered.is_accepted
 

@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
 from dashboard.config import AlertmanagerOptions, WebhookOptions
-from dashboard.fleet.formatting import FAILURE_WORDS, end_cut
+from dashboard.fleet.formatting import FAILURE_WORDS, end_cut, one_line
 from dashboard.notify.alerts import Alert
 from dashboard.notify.bodies import Links, slack_body, webhook_body
 from dashboard.sources.http.client import Client
@@ -53,6 +53,15 @@ def host_of(options: AlertmanagerOptions | WebhookOptions) -> str:
     if isinstance(options, AlertmanagerOptions):
         return asked_of(options.url).where
     return "" if options.problem else asked_of(options.find_url()).where
+
+
+def describe_receiver(options: AlertmanagerOptions | WebhookOptions) -> str:
+    """Return a receiver as logs name it, and as `alert-test` prints it: `slack SLACK_URL (hooks.slack.com)`."""
+    host = host_of(options)
+    if isinstance(options, AlertmanagerOptions):
+        return f"{ALERTMANAGER} ({host})"
+    name = f"{kind_of(options)} {one_line(options.label)}"
+    return name if host in {"", options.label} else f"{name} ({host})"
 
 
 async def push(client: Client, options: AlertmanagerOptions, body: Any) -> Answered:

@@ -62,6 +62,15 @@ def verdict_of(
     return Verdict(code, f"exit {code}: {'; '.join(parts)}.", short, baselines)
 
 
+def no_list_read(unread_lists: Sequence[str]) -> str:
+    """Return that there are no targets because no target list could be read, and why."""
+    return f"no target list could be read ({_reasons(unread_lists)})"
+
+
+def _reasons(unread_lists: Sequence[str]) -> str:
+    return first_names(end_cut(each.rstrip("."), LONGEST_REASON) for each in unread_lists)
+
+
 def failing(findings: Iterable[Finding], fail_on: Severity | None, baselines: Collection[str] = ()) -> list[Finding]:
     """Return the findings at or above a level, and all deviations from these baselines; none where nothing fails."""
     if fail_on is None:
@@ -159,10 +168,10 @@ def _found(fleet: Fleet, fail_on: Severity | None) -> str:
 def _too_little(fleet: Fleet, min_coverage: float, unread_lists: Sequence[str]) -> str:
     counts = fleet.coverage
     if counts.targets == 0:
-        return "no targets, nothing was checked"
+        nothing = no_list_read(unread_lists) if unread_lists else "no targets"
+        return f"{nothing}, nothing was checked"
     if unread_lists and min_coverage > 0:
-        why = first_names(end_cut(each.rstrip("."), LONGEST_REASON) for each in unread_lists)
-        return f"{count(len(unread_lists), 'target list')} could not be read ({why})"
+        return f"{count(len(unread_lists), 'target list')} could not be read ({_reasons(unread_lists)})"
     if counts.answered * 100 >= min_coverage * counts.targets:
         return ""
     down = first_names(end_cut(each.name, LONGEST_NAME) for each in fleet.replicas if each.state is ReplicaState.DOWN)

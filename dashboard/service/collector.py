@@ -17,7 +17,6 @@ from dashboard.analysis.flapping import Watch
 from dashboard.config import Options, policy_of
 from dashboard.config.reload import OptionsFiles
 from dashboard.fleet import RouterConfig, Snapshot, has_same_content
-from dashboard.fleet.formatting import one_line
 from dashboard.fleet.recent import NOTHING_RECENT, Recent
 from dashboard.fleet.sightings import Sightings
 from dashboard.garbage import give_back, limit_arenas, uncollected
@@ -228,7 +227,9 @@ class Collector:
         also_redact(options.redact.names, options.redact.patterns)
         for each in options.notify.webhooks:
             if each.problem:
-                log.warning("webhook %s gets no notifications: %s", one_line(each.label), each.problem)
+                from dashboard.notify.sending import describe_receiver  # noqa: PLC0415  as above
+
+                log.warning("%s gets no notifications: %s", describe_receiver(each), each.problem)
 
     def _use(self, options: Options) -> None:
         """Poll with other options. With other limits or secrets every replica is read anew."""
@@ -309,6 +310,8 @@ def _derive(
             observe=observe,
         )
     fleet = replace(fleet, discovery_errors=failures)
+    if failures and not snapshots:  # options that match nothing may match what these sources list
+        fleet = replace(fleet, inspection=replace(fleet.inspection, notes=()))
     exposed = exposed_keys(each.target for each in snapshots)
     if exposed and exposed not in fleet.inspection.notes:
         notes = (*fleet.inspection.notes, exposed)

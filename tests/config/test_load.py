@@ -131,7 +131,7 @@ def test_environment_variables_override_the_file_unless_empty(monkeypatch: pytes
         ("kubernetes: [{}]", "kubernetes[0]: inference_pool, selector or service is needed; set one of them"),
         (
             "kubernetes: [{selector: a, inference_pool: b}]",
-            "kubernetes[0]: inference_pool, selector or service is needed; set one of them",
+            "kubernetes[0]: inference_pool, selector and service exclude each other; keep one",
         ),
         (
             "kubernetes: [{selector: 'a=$b'}]",

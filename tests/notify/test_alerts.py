@@ -64,6 +64,17 @@ def test_other_rules_pools_and_severities_are_other_alerts() -> None:
     ]
 
 
+def test_a_finding_of_a_rule_on_the_whole_fleet_has_its_pool_where_it_is_one() -> None:
+    """As the label `pool` of /metrics and the page Findings have it."""
+    one = problem(rule="ID-05", subject="fleet", sentence="1 of 3 replicas of this pool is unreachable.")
+    two = replace(problem("embed-01", rule="ID-02", subject="fleet"), pools=("chat", "embed"))
+    none = replace(problem(rule="ID-07", subject="fleet"), pools=())
+    found = alerts(poll(0, one, two, none))
+
+    assert [each.pool for each in found] == ["chat", "fleet", "fleet"]
+    assert found[0].annotations["summary"] == "chat: 1 of 3 replicas of this pool is unreachable."
+
+
 def test_a_long_list_is_cut_and_counted() -> None:
     (alert,) = alerts(poll(0, *[problem(sentence=f"Number {number}.") for number in range(MOST_LISTED + 3)]))
 
@@ -132,6 +143,42 @@ def test_another_severity_ends_one_alert_and_begins_the_other() -> None:
 
     assert [each.severity for each in last.new] == [CRITICAL]
     assert [each.severity for each in last.ended] == [WARNING]
+
+
+def test_a_suppressed_alert_ends_as_suppressed_with_owner_and_date_in_place_of_what_to_do() -> None:
+    hidden = replace(problem(), suppression=findings_builder.suppression(owner="ann", reason="canary"))
+    _, last, after = steps(poll(0, problem()), poll(1, suppressed=(hidden,)), poll(2))
+    (ended,) = last.ended
+
+    assert (ended.until, ended.event) == (NOW + POLL, Event.SUPPRESSED)
+    assert ended.annotations["suppression"] == "Suppressed until 2026-12-24 by ann: canary"
+    assert "action" not in ended.annotations
+    assert (after.new, after.ended) == ((), ())
+
+
+def test_a_suppression_ends_an_alert_also_while_its_replica_cannot_be_read() -> None:
+    hidden = replace(problem(), suppression=findings_builder.suppression())
+    (ended,) = steps(poll(0, problem()), poll(1, fleet=lost(FLEET, "chat-01"), suppressed=(hidden,)))[-1].ended
+
+    assert ended.event is Event.SUPPRESSED
+
+
+def test_what_goes_on_with_another_severity_is_not_suppressed() -> None:
+    other = problem("chat-02", path="cache_config.cache_dtype")
+    hidden = replace(other, suppression=findings_builder.suppression())
+    before, after = poll(0, problem(), other), poll(1, problem(severity=WARNING), suppressed=(hidden,))
+
+    assert [each.event for each in steps(before, after)[-1].ended] == [Event.RESOLVED]
+
+
+def test_an_alert_whose_label_of_the_pool_is_another_now_ends_also_while_its_replica_cannot_be_read() -> None:
+    """Until its pool became the label, ID-05 was alerted with `pool="fleet"`."""
+    fleet = poll(1, problem(), fleet=lost(FLEET, "chat-01"))
+    (now,) = alerts(fleet)
+    before = now.with_changes(pool="fleet")
+    step = advance({before.key: before}, {now.key: now}, fleet, NOW + POLL)
+
+    assert ([*step.firing], [each.pool for each in step.ended]) == ([BLOCKS], ["fleet"])
 
 
 def test_nothing_ends_while_a_replica_of_it_cannot_be_read() -> None:

@@ -151,6 +151,21 @@ def test_a_slack_message_of_an_end_says_until_when() -> None:
     assert lines[-1] == "Since 2026-03-02T11:42:13Z until 2026-03-02T11:42:43Z"
 
 
+def test_a_message_of_a_suppression_says_so_with_owner_and_date_and_is_resolved_for_alertmanager() -> None:
+    line = "Suppressed until 2026-12-24 by ann: canary"
+    alert = ended().with_changes(event=Event.SUPPRESSED, annotations={"title": "RT-01", "suppression": line})
+    lines = slack_body([alert], NO_LINKS)["text"].splitlines()
+    (only,) = webhook_body([alert], NO_LINKS)["alerts"]
+    (pushed,) = alertmanager_body([alert], NOW + MINUTE, MINUTE, NO_LINKS)
+
+    assert lines[0] == "*prod-eu / chat: 1 suppressed*"
+    assert lines[2] == ":no_bell: *Suppressed: critical, RT-01*"
+    assert lines[-1] == line
+    assert (only["status"], only["annotations"]["event"]) == ("resolved", "suppressed")
+    assert only["annotations"]["suppression"] == pushed["annotations"]["suppression"] == line
+    assert pushed["endsAt"] == "2026-03-02T11:42:43.000000Z"
+
+
 def test_foreign_text_makes_no_link_and_no_mention_in_slack() -> None:
     (alert,) = alerts(poll(0, problem(sentence=f"{HOSTILE} <!channel> <https://evil.example|here> &lt;")))
     text = slack_body([alert.with_changes(pool="<!here>")], LINKS)["text"]

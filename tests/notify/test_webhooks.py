@@ -165,7 +165,7 @@ def test_a_refused_message_is_sent_again_until_it_is_accepted(
     assert (first.body, first.headers["idempotency-key"]) == (second.body, second.headers["idempotency-key"])
     assert own.notifier.outcomes == {("webhook", "failed"): 1, ("webhook", "ok"): 1}
     assert "SESAME7QX" not in caplog.text
-    assert f"a notification to webhook (127.0.0.1:{server.port}) failed: {error}" in caplog.text
+    assert f"a notification to webhook alertmanager (127.0.0.1:{server.port}) failed: {error}" in caplog.text
 
 
 def test_a_receiver_decides_when_it_is_asked_again(server: HostileServer, tmp_path: Path) -> None:

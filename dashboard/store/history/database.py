@@ -184,7 +184,10 @@ class Database:
             raise self._no_history()
 
     def _no_history(self) -> NoHistoryError:
-        return NoHistoryError(f"There is no history {self.place}: a dashboard records it while it polls.")
+        sentence = f"There is no history {self.place}: a dashboard records it while it polls."
+        if self.file is not None and not self.file.parent.exists():
+            sentence += f" Its folder {self.file.parent} does not exist."
+        return NoHistoryError(sentence)
 
     @property
     def _lock_file(self) -> Path:
