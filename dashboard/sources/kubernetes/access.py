@@ -46,7 +46,8 @@ def find_access(kubeconfig: Path | None, context: str | None, account: Path = AC
         return _of_file(kubeconfig or Path(written), context)
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
-        raise UnreadableError("access", "this is no pod of a cluster, and no kubeconfig is named; set kubeconfig")
+        wanted = "set kubeconfig or the variable KUBECONFIG"
+        raise UnreadableError("access", f"this is no pod of a cluster, and no kubeconfig is named; {wanted}")
     server = replica_id(f"https://{host_port(host, port)}")
     namespace = _read(account / "namespace").decode(errors="replace").strip()
     ca_file = account / "ca.crt"
