@@ -191,6 +191,20 @@ def test_a_meeting_has_its_agenda_on_one_line(browser: Browser, url: str, width:
     assert share["y"] + share["height"] < 61
 
 
+@pytest.mark.parametrize("width", [1024, 1240, 1501, 1600, 1761])
+def test_the_larger_type_of_a_meeting_leaves_the_controls_of_the_header_clear(
+    browser: Browser, url: str, width: int
+) -> None:
+    with tab(browser, width=width, height=900) as page:
+        visit(page, url + MEETING)
+        link = page.get_by_test_id("stTopNavLink").last.bounding_box()
+        search = page.locator(".search-everything").bounding_box()
+
+    assert link
+    assert search
+    assert link["x"] + link["width"] <= search["x"]
+
+
 @pytest.mark.parametrize("key", ["Space", "PageDown"])
 def test_the_last_section_ends_with_its_last_content_visible(page: Page, url: str, key: str) -> None:
     """Without a blank screen, and another key scrolls no further."""
