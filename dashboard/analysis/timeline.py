@@ -56,7 +56,7 @@ class MarkKind(StrEnum):
 class Mark(NamedTuple):
     """Something that happened `number` times from `at` until `until`, in pools; `text` is about the first of it.
 
-    `before` is the severity of a finding that became worse; empty for a new one.
+    `before` is the severity of a finding that became more severe; empty for a new one.
     """
 
     kind: MarkKind
@@ -166,29 +166,29 @@ def _sum(groups: Sequence[Group]) -> Group:
 def moves(groups: Iterable[Group], is_one_cohort: SameCohort = lambda _one, _other: False) -> list[Mark]:
     """Return the rollouts and the changed settings of all pools: replicas of a group that had other settings before.
 
-    Those of one pool between the same versions are one where one begins before the other has ended for long. A cohort
-    is named by its most complete document, which may be another one at the next poll: `is_one_cohort` returns
-    whether the documents of two groups do not contradict each other.
+    Those of one pool between the same versions are one where one begins before the other has ended for long, unless
+    the second one changes back. A cohort is named by its most complete document, which may be another one at the next
+    poll: `is_one_cohort` returns whether the documents of two groups do not contradict each other.
     """
     by_pool: dict[str, list[Group]] = defaultdict(list)
     for each in groups:
         by_pool[each.pool].append(each)
     found = []
     for members in by_pool.values():
-        last: dict[str, Mark] = {}
+        last: dict[tuple[str, bool], Mark] = {}
         changes = sorted(((step.at, each) for each in members for step in each.steps[1:]), key=_time)
-        for mark in sorted(
-            (mark for group in members for mark in _moves_to(group, changes, is_one_cohort)),
-            key=lambda mark: mark.at,
+        for mark, is_back in sorted(
+            (move for group in members for move in _moves_to(group, changes, is_one_cohort)),
+            key=lambda move: move[0].at,
         ):
-            before = last.get(mark.text)
+            before = last.get((mark.text, is_back))
             if before is not None and mark.at - before.until <= LOADING:
-                last[mark.text] = before._replace(
+                last[mark.text, is_back] = before._replace(
                     until=max(before.until, mark.until), number=before.number + mark.number
                 )
                 continue
             found += [before] if before else []
-            last[mark.text] = mark
+            last[mark.text, is_back] = mark
         found += last.values()
     totals = [sum(each.number_at(mark.until) for each in by_pool[mark.pools[0]]) for mark in found]
     return [
@@ -197,23 +197,30 @@ def moves(groups: Iterable[Group], is_one_cohort: SameCohort = lambda _one, _oth
     ]
 
 
-def _moves_to(group: Group, changes: Sequence[tuple[datetime, Group]], is_one_cohort: SameCohort) -> Iterator[Mark]:
-    """Yield moves to a group. `changes` are those of its pool, in order: a group that loses replicas changes."""
+def _moves_to(
+    group: Group, changes: Sequence[tuple[datetime, Group]], is_one_cohort: SameCohort
+) -> Iterator[tuple[Mark, bool]]:
+    """Yield moves to a group, and whether replicas had left it within LOADING for other settings.
+
+    `changes` are those of its pool, in order: a group that loses replicas changes.
+    """
     for run in _runs(group):
         begin, end = run[0].began, run[-1].at
         before = begin - LOADING
-        gained = run[-1].number - _most(group, before, begin)
         near = changes[bisect_left(changes, before, key=_time) : bisect_right(changes, end, key=_time)]
         others = dict.fromkeys(each for _, each in near if each is not group)
         losses = {each: _most(each, before, begin) - each.number_at(end) for each in others}
-        moved = min(gained, sum(losses.values()))
+        # A replica that left is loading, and comes back as it was, unless another group got it in the meantime.
+        left = _most(group, before, begin) - (low := group.steps[group.steps.index(run[0]) - 1].number)
+        loading = max(left - sum(_most(each, before, begin) - each.number_at(before) for each in others), 0)
+        moved = min(run[-1].number - low - loading, sum(losses.values()))
         if moved > 0 and not any(
             _ends_where(each, run) and is_one_cohort(each.key, group.key) for each in losses if losses[each] > 0
         ):
             old = _old_version(losses, group, moved)
             kind = MarkKind.ROLLOUT if old else MarkKind.SETTINGS
             text = f"rollout {old} → {group.version}" if old else str(kind)
-            yield Mark(kind, begin, end, (group.pool,), text, moved)
+            yield Mark(kind, begin, end, (group.pool,), text, moved), loading < left
 
 
 def _ends_where(group: Group, run: Sequence[Step]) -> bool:

@@ -1,7 +1,7 @@
 """The last review of a fleet: its snapshot and its notes."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ class NoLastReview(StrEnum):
 
     FIRST = "First review of this fleet: nothing to compare with."
     UNMARKED = "No earlier snapshot is a review: none has notes or is named “Review”."
+    RECENT = "No earlier review: a snapshot named “Review” is less than 4 hours older and has no notes."
     UNREAD = "The last review cannot be opened, so what is new since then is unknown."
     CHOSEN = "This review is not compared with an earlier one."
 
@@ -68,16 +69,17 @@ def last_review(known: Earlier, fleet: Fleet) -> Stored | None:
 
     A review has notes, or it is named so and not from the same meeting. Other snapshots are frozen for other reasons.
     """
-    return next((each for each in known.snapshots if _has_notes(each) or _is_named_review(each, fleet)), None)
+    as_of = fleet.polled_at
+    return next((each for each in known.snapshots if _has_notes(each) or _is_named_review(each, as_of)), None)
 
 
 def _has_notes(stored: Stored) -> bool:
     return bool(stored.notes or stored.problem)  # or its notes file cannot be read
 
 
-def _is_named_review(stored: Stored, fleet: Fleet) -> bool:
-    as_of, name = fleet.polled_at, stored.metadata.name
-    return name.startswith(REVIEW) and as_of is not None and as_of - stored.metadata.data_as_of >= APART
+def _is_named_review(stored: Stored, as_of: datetime | None = None) -> bool:
+    """Return whether a snapshot is named a review; with `as_of`, also whether its data is APART older."""
+    return stored.metadata.name.startswith(REVIEW) and (as_of is None or as_of - stored.metadata.data_as_of >= APART)
 
 
 def opened(known: Earlier, stored: Stored | None, fleet_of: Callable[[str], Fleet]) -> Last:
@@ -85,6 +87,8 @@ def opened(known: Earlier, stored: Stored | None, fleet_of: Callable[[str], Flee
     if stored is None:
         if known.problem:
             return _unread(known.problem)
+        if any(_is_named_review(each) for each in known.snapshots):
+            return Last(missing=NoLastReview.RECENT)
         return Last(missing=NoLastReview.UNMARKED if known.snapshots else NoLastReview.FIRST)
     try:
         return Last(stored.id, fleet_of(stored.id), tuple(sorted(stored.notes.items())), stored.problem)

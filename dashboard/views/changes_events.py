@@ -108,9 +108,22 @@ def _change(event: Event) -> Cell:
         return Cell(f"Rule set {event.before} -> {event.now}", Tone.INFO)
     if event.kind in OF_FINDINGS:
         is_bad = event.kind is not EventKind.FINDING_ENDED and not event.is_suppressed
-        tone = Tone(event.now.partition(",")[0]) if is_bad else Tone.GOOD
-        return Cell(OF_FINDINGS[event.kind], Tone.PLAIN if event.is_suppressed else tone)
+        tone = Tone(_severity(event.now)) if is_bad else Tone.GOOD
+        words = OF_FINDINGS[event.kind]
+        if _is_suppression(event):
+            words = "Finding suppressed" if event.is_suppressed else "Suppression ended"
+        return Cell(words, Tone.PLAIN if event.is_suppressed else tone)
     return Cell(f"{count(len(event.replicas), 'replica')} {OF_REPLICAS[event.kind]}")
+
+
+def _is_suppression(event: Event) -> bool:
+    """Return whether the suppression of a finding changed, and its severity did not."""
+    return event.kind is EventKind.SEVERITY and _severity(event.before) == _severity(event.now)
+
+
+def _severity(standing: str) -> str:
+    """Return the severity of `critical, suppressed`."""
+    return standing.partition(",")[0]
 
 
 def _which(event: Event) -> Text:
@@ -128,7 +141,9 @@ def _detail(event: Event) -> Text:
         parts.append(plain(count(more, "more setting")))
     if event.tokens is not None:
         parts.append(plain(f"KV cache {exact(event.tokens[0])} -> {exact(event.tokens[1])} tokens"))
-    if event.kind in {EventKind.STATE, EventKind.SEVERITY}:
+    if _is_suppression(event):
+        parts.append(plain(_severity(event.now)))
+    elif event.kind in {EventKind.STATE, EventKind.SEVERITY}:
         parts.append(plain(f"{event.before} -> {event.now}"))
     elif event.kind in OF_FINDINGS:
         parts.append(plain(f"{event.now}{', suppressed' if event.is_suppressed else ''}"))

@@ -53,7 +53,7 @@ AGENDA = {
     FINDINGS: "Findings",
     DIFFERENCES: "Differences",
     CAPACITY: "Capacity",
-    NOT_READ: "Unreachable",
+    NOT_READ: "Unreachable or partial",
     SUPPRESSED: "Suppressed",
 }  # anchor -> title in the agenda
 FOLD = "Why, and what to do"  # of entries on findings that are not critical

@@ -71,7 +71,7 @@ def _kinds(fleet: Fleet, known: FindingList) -> Iterator[tuple[str, str, Callabl
 
 
 def _pages() -> Iterator[Hit]:
-    for name, title in {**pages.TITLES, pages.CHANGES: "Changes"}.items():
+    for name, title in {**pages.TITLES, pages.CHANGES: "Changes since"}.items():
         yield Hit(title, "", page(name), title.lower())
 
 

@@ -142,12 +142,37 @@ def test_rollouts_of_several_pools_and_of_another_day_are_several() -> None:
     ]
 
 
+@pytest.mark.parametrize("back", [65, 80, 119, 125, 600])
+def test_a_change_back_is_a_mark_of_its_own(back: int) -> None:
+    """Also soon after the change, and after a time down. Those that did not change back do not count."""
+    usual = group("a", NEW, (0, 5), (60, 2), (back, 3))
+    other = group("b", NEW, (0, 0), (60, 3), (back - 2, 2))
+
+    assert texts(usual, other) == [
+        ("settings changed (3/5)", at(60), at(60)),
+        ("settings changed (1/5)", at(back), at(back)),
+    ]
+
+
+def test_a_rollout_back_is_a_mark_of_its_own() -> None:
+    old, new = group("a", OLD, (0, 5), (60, 4), (80, 5)), group("b", NEW, (0, 0), (60, 1), (80, 0))
+
+    assert texts(old, new) == [
+        ("rollout 0.31.0 → 0.32.0 (1/5)", at(60), at(60)),
+        ("rollout 0.32.0 → 0.31.0 (1/5)", at(80), at(80)),
+    ]
+
+
 @pytest.mark.parametrize(
     "groups",
     [
         pytest.param([group("a", OLD, (0, 4), (60, 3), (65, 4))], id="a restart"),
         pytest.param([group("a", OLD, (0, 4), (60, 3), (65, 4)), group("b", NEW, (0, 4), (62, 3))], id="two go down"),
         pytest.param([group("a", OLD, (0, 4)), group("b", NEW, (0, 0), (60, 2))], id="more replicas"),
+        pytest.param(
+            [group("a", OLD, (0, 4), (63, 3), (65, 4)), group("b", NEW, (0, 0), (60, 2))],
+            id="a restart soon after more replicas",
+        ),
         pytest.param([group("a", OLD, (0, 4), (60, 2))], id="fewer replicas"),
         pytest.param([group("a", OLD, (0, 0), (60, 4)), group("b", NEW, (0, 0), (60, 4))], id="the first poll"),
     ],

@@ -32,7 +32,7 @@ page = Path(st.__file__).with_name("static") / "index.html"
 guard = edge.middleware(Options(), lambda: "127.0.0.1", page)
 app = st.App({main!r}, routes=server.routes(), middleware=[guard])
 """
-AGENDA = ["Status", "New", "Findings", "Differences", "Capacity", "Unreachable", "Suppressed"]
+AGENDA = ["Status", "New", "Findings", "Differences", "Capacity", "Unreachable or partial", "Suppressed"]
 MEETING = "&meeting=1"
 COUNT_AGENDAS = """() => {
   window.agendas = 1;
@@ -189,6 +189,20 @@ def test_a_meeting_has_its_agenda_on_one_line(browser: Browser, url: str, width:
     assert agenda["height"] < 60
     assert cut <= 0 or width < 1024
     assert share["y"] + share["height"] < 61
+
+
+@pytest.mark.parametrize("width", [1024, 1240, 1501, 1600, 1761])
+def test_the_larger_type_of_a_meeting_leaves_the_controls_of_the_header_clear(
+    browser: Browser, url: str, width: int
+) -> None:
+    with tab(browser, width=width, height=900) as page:
+        visit(page, url + MEETING)
+        link = page.get_by_test_id("stTopNavLink").last.bounding_box()
+        search = page.locator(".search-everything").bounding_box()
+
+    assert link
+    assert search
+    assert link["x"] + link["width"] <= search["x"]
 
 
 @pytest.mark.parametrize("key", ["Space", "PageDown"])

@@ -51,6 +51,14 @@ def test_other_snapshots_are_no_reviews(any_store: Snapshots) -> None:
     assert last(any_store) == Last(missing=NoLastReview.UNMARKED)
 
 
+def test_a_recent_snapshot_that_is_named_a_review_is_the_reason_that_none_is_earlier(any_store: Snapshots) -> None:
+    frozen(any_store, WEEK, name="before the upgrade")
+    frozen(any_store, APART - MINUTE, name="Review 2026-03-02")
+
+    assert last(any_store) == Last(missing=NoLastReview.RECENT)
+    assert f"{APART // timedelta(hours=1)} hours" in NoLastReview.RECENT
+
+
 def test_only_older_data_of_the_same_fleet_is_earlier(any_store: Snapshots) -> None:
     for ago in (timedelta(0), -MINUTE):
         frozen(any_store, ago)

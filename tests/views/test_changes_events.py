@@ -66,10 +66,54 @@ def row_of(one: Event) -> tuple[list[str], Tone]:
             ["Severity changed", "chat", "RT-01 block-size-differs: It is 32.", "critical -> warning"],
             Tone.WARNING,
         ),
+        (
+            event(
+                EventKind.SEVERITY,
+                rule="XX-99",
+                sentence="It is 32.",
+                before="critical",
+                now="critical, suppressed",
+                is_suppressed=True,
+            ),
+            ["Finding suppressed", "chat", "XX-99: It is 32.", "critical"],
+            Tone.PLAIN,
+        ),
+        (
+            event(
+                EventKind.SEVERITY, rule="XX-99", sentence="It is 32.", before="critical, suppressed", now="critical"
+            ),
+            ["Suppression ended", "chat", "XX-99: It is 32.", "critical"],
+            Tone.CRITICAL,
+        ),
+        (
+            event(
+                EventKind.SEVERITY,
+                rule="XX-99",
+                sentence="It is 32.",
+                before="warning",
+                now="critical, suppressed",
+                is_suppressed=True,
+            ),
+            ["Severity changed", "chat", "XX-99: It is 32.", "warning -> critical, suppressed"],
+            Tone.PLAIN,
+        ),
         (event(EventKind.RULES, pools=(), before="7", now="8"), ["Rule set 7 -> 8", "", "", ""], Tone.INFO),
         (gap_event(Gap(BEFORE, None), NOW), ["No poll was recorded", "", "", ""], Tone.UNKNOWN),
     ],
-    ids=["added", "state", "capacity", "began", "suppressed", "ended", "severity", "rules", "gap"],
+    ids=[
+        "added",
+        "state",
+        "capacity",
+        "began",
+        "suppressed",
+        "ended",
+        "severity",
+        "suppressed since",
+        "expired",
+        "both",
+        "rules",
+        "gap",
+    ],
 )
 def test_each_kind_is_a_row(one: Event, texts: list[str], tone: Tone) -> None:
     assert row_of(one) == (["2026-03-02 between 11:37 and 11:42", *texts], tone)

@@ -105,9 +105,10 @@ def read_restarts(
 
 
 def read_findings(connection: Connection, period: Period, pool: str | None) -> Iterator[Mark]:
-    """Yield when critical findings and warnings began, became worse and ended, those of a subject and column together.
+    """Yield when critical findings and warnings began, became more severe and ended.
 
-    Those that the recording began with, and those of another rule set, have no beginning; suppressed ones no mark.
+    Those of a subject and column are one. Those that the recording began with, and those of another rule set, have no
+    beginning; suppressed ones no mark.
     """
     c = finding_span.c
     counted = and_(c.severity.in_((MarkKind.CRITICAL, MarkKind.WARNING)), c.suppressed.is_(False))

@@ -33,7 +33,7 @@ from tests.page_runner import (
 )
 
 DOCUMENT, ODD = document(), document({"cache_config.block_size": 32})
-AGENDA = ["Status", "New", "Findings", "Differences", "Capacity", "Unreachable", "Suppressed"]
+AGENDA = ["Status", "New", "Findings", "Differences", "Capacity", "Unreachable or partial", "Suppressed"]
 TITLES = [
     "critical findings; 1 replica is down</h1>",
     "New since the last review</h2>",
