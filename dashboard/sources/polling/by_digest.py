@@ -150,10 +150,12 @@ class DigestPoller:
 
         Those of another pod at the same address do not count.
         """
+        result = snapshot.probes.get(METRICS.path)
+        failure = result.failure if result else None
+        if failure is None or any(each.reply for each in snapshot.probes.values()):
+            return snapshot
         target, before = snapshot.target, self._last.get(snapshot.target.id)
-        failure = snapshot.probes[METRICS.path].failure if METRICS.path in snapshot.probes else None
-        is_same = before is not None and before.target.labels == target.labels
-        if before is None or failure is None or not is_same or any(each.reply for each in snapshot.probes.values()):
+        if before is None or before.target.labels != target.labels:
             return snapshot
         scraped = target.scraped if before.is_scraped else None
         at = datetime.fromtimestamp(scraped.last_at(target.id), UTC) if scraped else None
