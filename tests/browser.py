@@ -54,13 +54,6 @@ CONTENT = """() => [document.body.innerHTML.length,
 WHOLE_HEIGHT = """() => Math.max(...[...document.querySelectorAll('[data-testid=stMain],[data-testid=stDialog]')]
   .map(part => part.scrollHeight))"""
 
-# Sticky elements are separate layers that may be drawn one pixel off. In a window as high as the page nothing scrolls.
-NOTHING_STICKS = """() => {
-  for (const part of document.querySelectorAll('[data-testid=stMain] *')) {
-    if (getComputedStyle(part).position === 'sticky') part.style.position = 'static';
-  }
-}"""
-
 
 HEALTH = "/_stcore/health"  # an idle page of the same origin
 POLICY = "Content Security Policy"  # in messages of Chromium's console
@@ -189,7 +182,6 @@ def grow(page: Page, is_expected: Callable[[bytes], bool] | None = None) -> byte
             break
         page.set_viewport_size({"width": size["width"], "height": max(height, size["height"])})
         at_rest(page)
-        page.evaluate(NOTHING_STICKS)
         taken = photograph(page, is_expected)
         if is_expected and is_expected(taken):
             break

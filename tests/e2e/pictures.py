@@ -38,7 +38,9 @@ def difference(before: Image.Image, after: Image.Image) -> str | None:
         return None
     apart = _apart(before, after)
     if apart.mean() > EVERYWHERE:
-        return f"{apart.mean():.2%} of the pixels changed"
+        rows, columns = (np.flatnonzero(apart.any(axis=axis)) for axis in (1, 0))
+        place = f"x {columns[0]} to {columns[-1]}, y {rows[0]} to {rows[-1]}"
+        return f"{apart.mean():.2%} of the pixels changed, within {place}"
     height, width = (side // TILE * TILE for side in apart.shape)
     tiles = apart[:height, :width].reshape(height // TILE, TILE, width // TILE, TILE).mean(axis=(1, 3))
     if tiles.size and tiles.max() > IN_ONE_TILE:
