@@ -35,7 +35,6 @@ from tests.store.history.recorded import Recorded, later
 
 NINE, TEN, ELEVEN = (f"2026-03-02T{hour}:00Z" for hour in ("09", "10", "11"))
 MINUTE = timedelta(minutes=1)
-NOT_LISTED = "What happened in between is not listed: that needs the database of the history."
 GAP = "No poll was recorded between 2026-03-02T10:42:05Z and 2026-03-02T11:42:05Z: the fleet may have changed."
 FORMS = (
     "No such file or directory; name a file of `poll --format json --full` or an export, the id of a frozen snapshot, "
@@ -99,10 +98,6 @@ def test_the_document_of_changes_has_what_changed_back(source: list[str], fixed:
     """chat-04 has another block size at 10:00 only."""
     done = run(*fixed, "--format", "json", *source)
     found = json.loads(done.stdout)["between"]
-    if is_api(source):
-        assert found is None
-        assert NOT_LISTED in done.stderr
-        return
 
     kinds = [each["kind"] for each in found["events"]]
     assert kinds == ["restarted", "finding began", "added", "restarted", "finding ended", "gap"]
@@ -125,8 +120,8 @@ def test_a_finding_that_began_and_ended_is_listed(source: list[str], command: li
     done = run(*command, *source)
     text = done.stdout.partition(heading)[2]
 
-    assert ("Finding began" in text and "Finding ended" in text) == (not is_api(source)), done.stdout
-    assert (NOT_LISTED in done.stderr) == is_api(source)
+    assert "Finding began" in text
+    assert "Finding ended" in text
 
 
 @pytest.mark.usefixtures("working_folder")
@@ -156,10 +151,6 @@ def test_a_saved_fleet_of_another_name_has_no_list(sides: tuple[str, str]) -> No
     done = run("diff", *sides, "--format", "json", "--history", "sqlite:///history.db")
 
     assert json.loads(done.stdout)["between"] is None
-
-
-def is_api(source: list[str]) -> bool:
-    return any(each.startswith("http") for each in source)
 
 
 def test_a_time_in_a_gap_is_named(source: list[str]) -> None:

@@ -1,6 +1,8 @@
 """The history that a command reads: a database, or the API of a dashboard; and the times that its options name."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -20,6 +22,7 @@ from dashboard.errors import DashboardError, HistoryError
 from dashboard.fleet import Gap, PastTime
 from dashboard.fleet.formatting import end_cut, iso, one_line
 from dashboard.fleet.times import is_time, parse_period, parse_time, write_time
+from dashboard.render.events_json import read_events_json
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import Key
 from dashboard.sources.http.failures import Asked
@@ -68,12 +71,12 @@ class CommandHistory:
         return Recorded(self._past.at(when), self._past.reader().rule_set_at(when))
 
     def between(self, since: datetime, until: datetime, name: str) -> Happened | None:
-        """Return what happened to a fleet of this name; None where the history is that of another one.
-
-        The API of a dashboard has no list of it.
-        """
+        """Return what happened to a fleet of this name; None where the history is that of another one."""
         if self._is_api:
-            raise HistoryError("What happened in between is not listed: that needs the database of the history.")
+            raw = asyncio.run(self._get("events", {"since": write_time(since), "until": write_time(until)}))
+            with self._reading():
+                of, happened = read_events_json(raw)
+            return happened if of == name else None
         if self._past.at(until).name != name:
             return None
         return Happened(self._past.reader().events(since, until), since, until)
@@ -81,14 +84,20 @@ class CommandHistory:
     def _asked(self, time: datetime | None) -> Recorded:
         choices = {"at": write_time(time)} if time else {}
         raw = asyncio.run(self._get("fleet", {**choices, "full": "true"}))
-        try:
+        with self._reading():
             fleet, written = opened_clean(raw), from_json(raw)
             if time is not None:
                 past = from_json(asyncio.run(self._get("findings", choices))).get("past") or {}
                 fleet = replace(fleet, past=PastTime(time, _gap(past.get("gap"))))
+        return Recorded(fleet, written.get("rule_set"))
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Raise HistoryError for an answer that is none of a dashboard."""
+        try:
+            yield
         except (DashboardError, ValueError) as error:
             raise HistoryError(f"{self._url} is no dashboard of this version: {error}") from None
-        return Recorded(fleet, written.get("rule_set"))
 
     async def _get(self, document: str, choices: dict[str, str]) -> bytes:
         scheme, _, rest = self._url.partition("://")

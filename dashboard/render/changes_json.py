@@ -6,9 +6,10 @@ docs/changes.schema.json is made of this module. No clock: the same fleets give 
 from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import models as changes
-from dashboard.analysis.changes.events import Event, Happened
+from dashboard.analysis.changes.events import Happened
 from dashboard.analysis.documents.contract import ADDED, Contract, Extended, Key, Time
-from dashboard.analysis.documents.findings import ReplicaName, or_null
+from dashboard.analysis.documents.findings import or_null
+from dashboard.render import events_json
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import OutcomeKind, Severity, Suppression
 from dashboard.views.changes_text import headline, lead, warnings
@@ -22,7 +23,7 @@ def changes_json(changed: changes.Changes, happened: Happened | None = None, *, 
     return CHANGES.dump(Extended(changed, {"between": happened}), indent=indent)
 
 
-CONTRACT = Contract()
+CONTRACT = Contract(events_json.CONTRACT)
 CONTRACT.object(
     Fleet,
     Key("fleet", of="name"),
@@ -107,33 +108,6 @@ CONTRACT.object(
     Key("share", doc="-0.18: 18 % fewer tokens; null: the sums are not comparable"),
 )
 CONTRACT.object(changes.RankChange, "replica dp_rank pool before after", Key("at_most", of="is_at_most"))
-CONTRACT.object(
-    Event,
-    Key("kind", doc="`gap`: no poll was recorded"),
-    Key("at", doc="the poll that first saw it, of a gap the first one later"),
-    Key("after", doc="the last poll before; null: no longer recorded"),
-    "pools",
-    Key(
-        "replicas",
-        tuple[ReplicaName, ...],
-        lambda each: tuple(ReplicaName(*pair) for pair in each.replicas),
-    ),
-    "changes",
-    *(
-        Key(name, str | None, or_null(name), doc)
-        for name, doc in (
-            ("before", "state, severity or rule set"),
-            ("now", "the same afterwards; of a finding its severity"),
-            ("rule", ""),
-            ("sentence", ""),
-            ("fingerprint", "of the finding"),
-        )
-    ),
-    Key("tokens", doc="of the KV cache of these replicas, before and afterwards"),
-    Key("suppressed", of="is_suppressed"),
-    Key("new_rule_set", of="is_new_rule_set", doc="evaluated by another rule set than before"),
-)
-CONTRACT.object(Happened, "since", "until", Key("events", doc="the first one first"))
 CHANGES = CONTRACT.object(
     changes.Changes,
     Key("schema_version", int, lambda _: SCHEMA_VERSION),

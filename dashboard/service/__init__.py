@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dashboard.analysis.assembly import Fleet, empty_fleet
+from dashboard.analysis.changes.events import Happened
 from dashboard.config import Options
 from dashboard.config.reload import ReloadStatus
 from dashboard.errors import HistoryError, SnapshotError
 from dashboard.fleet import LabelConflict, ReceiverStatus, SourceStatus
-from dashboard.fleet.times import write_time
+from dashboard.fleet.times import end_of_second, write_time
 from dashboard.garbage import give_back, uncollected
 from dashboard.service.collector import Collector, Progress, poll_once, utc_now
 from dashboard.store import Snapshots
@@ -137,11 +138,23 @@ def history() -> "HistoryReader | None":
 
 def past(time: datetime) -> Fleet:
     """Open the fleet of a past time; the last few are cached. Raise HistoryError where the history has none."""
+    return _past_fleets(time).at(time)
+
+
+def happened(since: datetime, until: datetime) -> Happened:
+    """Return what happened between two times; raise HistoryError where the history does not cover them."""
+    reader = _past_fleets(until).reader()
+    reader.poll_at(end_of_second(since))
+    return Happened(reader.events(since, until), since, until)
+
+
+def _past_fleets(time: datetime) -> PastFleets:
+    """Return the fleets of past times, where a time is one."""
     if _current.past is None:
         raise HistoryError("This dashboard keeps no history: see history.enabled in fleet.yaml.")
     if time > now():
         raise HistoryError(f"{write_time(time)} is in the future; the newest data is that of the live fleet.")
-    return _current.past.at(time)
+    return _current.past
 
 
 def now() -> datetime:

@@ -17,7 +17,8 @@ from dashboard.analysis.documents.findings import findings_json
 from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.config import Options, load_options
 from dashboard.errors import HistoryError, OptionsError
-from dashboard.fleet.times import parse_time
+from dashboard.fleet.times import EXAMPLE, parse_time
+from dashboard.render.events_json import events_json
 from dashboard.views import pages
 from dashboard.web.connections import limit_log, raise_descriptor_limit
 from dashboard.web.metrics import metrics_text
@@ -26,6 +27,7 @@ WRONG_OPTIONS = 2  # exit code
 TIDY_SECONDS = 5.0
 NO_DATA = "no poll completed yet"
 FULL = "full"  # parameter: what `poll --format json --full` writes
+SINCE, UNTIL = EVENT_RANGE = ("since", "until")  # parameters: the ends of a range of time
 FALSE = "false"
 FLAGS = {"true": True, FALSE: False}
 
@@ -123,6 +125,28 @@ def _document(build: Callable[..., bytes], *choices: str) -> Callable[[Request],
     return answer
 
 
+async def events(request: Request) -> Response:
+    """Answer what happened `since` a time of the history, as JSON; `until` another one, else until now.
+
+    It answers 400 for a wrong parameter, 404 where the history does not cover the range, and without one.
+    """
+    written = {name: request.query_params.get(name) for name in EVENT_RANGE}
+    times = {UNTIL: service.now()}
+    for name, text in written.items():
+        try:
+            times |= {name: parse_time(text)} if text is not None else {}
+        except ValueError as error:
+            return JSONResponse({"detail": f"parameter {name}: {error}"}, status_code=400)
+    if SINCE not in times:
+        return JSONResponse({"detail": f"parameter {SINCE} is missing; write {EXAMPLE}"}, status_code=400)
+    try:
+        happened = await asyncio.to_thread(service.happened, times[SINCE], times[UNTIL])
+    except HistoryError as error:
+        return JSONResponse({"detail": str(error)}, status_code=404)
+    body = await asyncio.to_thread(events_json, happened, service.current().name)
+    return Response(body, media_type="application/json")
+
+
 async def not_found(_request: Request) -> Response:
     """Answer 404; Streamlit would answer every unknown path with its page."""
     return PlainTextResponse("not found\n", status_code=404)
@@ -137,5 +161,6 @@ def routes() -> list[Route]:
         Route("/metrics", metrics),
         Route("/api/v1/fleet", _document(fleet_json, FULL)),
         Route("/api/v1/findings", _document(findings_json)),
+        Route("/api/v1/events", events),
         Route("/api/{path:path}", not_found),
     ]

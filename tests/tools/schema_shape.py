@@ -9,7 +9,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 SHAPES = ROOT / "tests" / "golden" / "schema_shapes.json"
-SCHEMAS = ("changes", "findings", "fleet", "report")
+SCHEMAS = ("changes", "events", "findings", "fleet", "report")
 WORDS = frozenset({"$defs", "description", "mapping", "title"})
 UNORDERED = frozenset({"anyOf", "enum", "oneOf", "required"})
 

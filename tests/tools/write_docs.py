@@ -8,6 +8,7 @@ from pathlib import Path
 from dashboard.analysis.documents.findings import FINDINGS
 from dashboard.analysis.documents.fleet import fleet_object
 from dashboard.render.changes_json import CHANGES
+from dashboard.render.events_json import EVENTS
 from dashboard.render.report_json import REPORT
 from dashboard.render.rule_markdown import headline, page_path, rule_page, table_cell, worst
 from dashboard.rules.catalogue import ALL_RULES
@@ -18,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "docs" / "fleet.schema.json"
 FINDINGS_SCHEMA = SCHEMA.with_name("findings.schema.json")
 CHANGES_SCHEMA = SCHEMA.with_name("changes.schema.json")
+EVENTS_SCHEMA = SCHEMA.with_name("events.schema.json")
 REPORT_SCHEMA = SCHEMA.with_name("report.schema.json")
 RULES = SCHEMA.with_name("rules")
 NOTE = "<!-- Written by `make docs` from the rule. -->"
@@ -29,6 +31,7 @@ def schema_texts() -> dict[Path, str]:
         SCHEMA: fleet_object(full=True),
         FINDINGS_SCHEMA: FINDINGS,
         CHANGES_SCHEMA: CHANGES,
+        EVENTS_SCHEMA: EVENTS,
         REPORT_SCHEMA: REPORT,
     }
     return {file: json.dumps(each.schema(), indent=2, sort_keys=True) + "\n" for file, each in documents.items()}

@@ -116,11 +116,46 @@ def test_a_wrong_parameter_is_one_sentence(tmp_path: Path, query: str, status: i
     assert answer.json()["detail"].startswith(detail)
 
 
+def test_the_api_lists_what_happened_between_two_times(tmp_path: Path) -> None:
+    past_fleets.show_with_history(tmp_path)
+    found = get("/api/v1/events?since=2026-03-02T09:00Z&until=2026-03-02T10:00Z").json()
+    later = get("/api/v1/events?since=2026-03-02T10:00Z").json()
+
+    assert (found["fleet"], found["since"], found["until"]) == (
+        "prod-eu",
+        "2026-03-02T09:00:00Z",
+        "2026-03-02T10:00:00Z",
+    )
+    assert [each["kind"] for each in found["events"]] == ["restarted", "finding began"]
+    assert [each["kind"] for each in later["events"]] == ["added", "restarted", "finding ended", "gap"]
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "detail"),
+    [
+        ("", 400, "parameter since is missing; write 2026-11-22T14:00Z"),
+        ("since=24h", 400, "parameter since: not a time; write 2026-11-22T14:00Z"),
+        ("since=2026-03-02T10:00Z&until=now", 400, "parameter until: not a time; write 2026-11-22T14:00Z"),
+        ("since=2020-01-01", 404, "The history has no poll at 2020-01-01T00:00:00Z or before"),
+        ("since=2026-03-02T10:00Z&until=2999-01-01", 404, "2999-01-01T00:00Z is in the future"),
+    ],
+)
+def test_a_range_that_the_history_does_not_cover_has_no_events(
+    tmp_path: Path, query: str, status: int, detail: str
+) -> None:
+    past_fleets.show_with_history(tmp_path)
+    answer = get(f"/api/v1/events?{query}")
+
+    assert answer.status_code == status
+    assert answer.json()["detail"].startswith(detail)
+
+
 def test_without_a_history_a_past_time_is_404(demo_fleet: Fleet) -> None:
     service.put(demo_fleet, AT)
 
     assert get("/api/v1/fleet?at=2026-03-02").status_code == 404
     assert "keeps no history" in get("/api/v1/findings?at=2026-03-02").json()["detail"]
+    assert "keeps no history" in get("/api/v1/events?since=2026-03-02").json()["detail"]
 
 
 @pytest.mark.parametrize("path", ["/api/v1/flete", "/api/v2/fleet", "/api/"])
