@@ -31,6 +31,7 @@ NOTHING = "-"
 SHARED = {"router": "Router", "kv_store": "KV store", "disaggregated": "Disaggregated"}  # keys of fleet.yaml
 PROVIDER = "install the provider"
 NEWER_PROVIDER = "install or upgrade the provider (schema 1.2)"
+ASK_EACH = "set direct: always of the source prometheus"
 
 
 class Fact(NamedTuple):
@@ -248,7 +249,7 @@ def _domains_section(fleet: Fleet) -> Section:
         return Section("assumptions", "Assumptions", (Paragraph(plain("No pool was read.")),))
     columns = (Column("Pool"), *map(Column, SHARED.values()), Column("To declare it", is_code=True))
     rows = tuple(_domain_row(pool, domain) for pool, domain in domains)
-    note = f"Correct the values and write the line in {fleet.policy.file}."
+    note = f"Correct the values and write the line below pools: in {fleet.policy.file}."
     return Section("assumptions", "Assumptions", (Table("assumptions", "Shared by a pool", columns, rows, note),))
 
 
@@ -264,14 +265,15 @@ def _domain_row(pool: str, domain: Domain) -> tuple[Cell, ...]:
             Cell(texts[key], Tone.WARNING if is_assumed[key] else Tone.PLAIN, note=BASES[basis])
             for key, basis in bases.items()
         ),
-        Cell(f"pools: {{{json.dumps(pool)}: {{{missing}}}}}" if missing else NOTHING),
+        Cell(f"{json.dumps(pool)}: {{{missing}}}" if missing else NOTHING),
     )
 
 
 def _coverage_section(fleet: Fleet) -> Section:
-    groups: dict[tuple[Fact, ...], list[Replica]] = defaultdict(list)
+    groups: dict[tuple[tuple[Fact, ...], bool], list[Replica]] = defaultdict(list)
     for each in fleet.replicas:
-        groups[tuple(fact for fact in FACTS if not fact.is_known(each))].append(each)
+        missing = tuple(fact for fact in FACTS if not fact.is_known(each))
+        groups[missing, each.same_digest_as is not None].append(each)
     columns = (
         Column("Replicas", is_number=True),
         Column("Names"),
@@ -279,8 +281,8 @@ def _coverage_section(fleet: Fleet) -> Section:
         Column("Missing"),
         Column("To reveal it"),
     )
-    ordered = sorted(groups.items(), key=lambda item: (-len(item[0]), -len(item[1])))
-    rows = tuple(_coverage_row(missing, members) for missing, members in ordered)
+    ordered = sorted(groups.items(), key=lambda item: (-len(item[0][0]), -len(item[1])))
+    rows = tuple(_coverage_row(missing, members) for (missing, _), members in ordered)
     data = data_table(
         "coverage",
         "Facts by replica",
@@ -312,6 +314,8 @@ def _steps(missing: Iterable[Fact], members: Sequence[Replica]) -> list[str]:
         return []
     if all(each.state is ReplicaState.DOWN for each in members):
         return ["make the replica reachable"]
+    if all(each.same_digest_as for each in members):
+        return [ASK_EACH]
     steps = list(dict.fromkeys(fact.reveal for fact in missing))
     has_provider = all(Source.PROVIDER in each.sources for each in members)
     left_out = PROVIDER if has_provider or PROVIDER not in steps else NEWER_PROVIDER

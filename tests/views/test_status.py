@@ -10,7 +10,7 @@ from dashboard.fleet import LabelConflict, ReceiverStatus, Source, SourceStatus
 from dashboard.rules.domain import Declared, Router, Store
 from dashboard.rules.policy import Policy
 from dashboard.views.blocks import Paragraph, Table, View
-from dashboard.views.status import MOST_TARGETS, NEWER_PROVIDER, PROVIDER, status_report
+from dashboard.views.status import ASK_EACH, MOST_TARGETS, NEWER_PROVIDER, PROVIDER, status_report
 from tests.builders import NOW, alike, document, down, fleet, replica, story
 
 AT = datetime(2026, 11, 23, 14, 2, tzinfo=UTC)
@@ -133,7 +133,7 @@ def test_options_are_shown_by_path_with_other_defaults_and_mistakes() -> None:
 def test_an_assumption_has_the_line_that_declares_it() -> None:
     rows = texts(table(status_report(built()), "assumptions"))
 
-    line = 'pools: {"chat": {router: approximate, kv_store: none, disaggregated: false}}'
+    line = '"chat": {router: approximate, kv_store: none, disaggregated: false}'
     assert rows == [("chat", "approximate", "none", "false", line)]
 
     declared = Policy(pools={"chat": Declared(Router.NONE, Store.NONE, disaggregated=False)})
@@ -145,14 +145,16 @@ def test_replicas_are_grouped_by_the_facts_that_are_missing_with_what_reveals_th
     usual = document()
     plain = replica("plain", document=usual, sources=(Source.METRICS,))
     old = replica("old", document=usual, sources=(Source.PROVIDER,))
-    view = status_report(fleet([plain, old, down("gone")], [usual]))
+    alike = replace(old, id="http://alike:8000", name="alike", version="0.33.0", same_digest_as=old.id)
+    view = status_report(fleet([plain, old, alike, down("gone")], [usual]))
     steps = {row[1]: row[4] for row in texts(table(view, "coverage"))}
 
     assert PROVIDER in steps["plain"]
     assert NEWER_PROVIDER in steps["old"]
     assert PROVIDER not in steps["old"].split("; ")
     assert steps["gone"] == "make the replica reachable"
-    assert view.lead.startswith("0 of 3 replicas report every fact")
+    assert steps["alike"] == ASK_EACH
+    assert view.lead.startswith("0 of 4 replicas report every fact")
 
 
 def test_a_snapshot_has_no_options_and_an_empty_fleet_no_targets() -> None:
