@@ -241,6 +241,25 @@ def test_targets_of_a_broken_list_survive_a_reload(demo: DemoServer, tmp_path: P
     assert [each.target_stale for each in service.current().replicas] == [True] * 3
 
 
+def test_the_log_says_once_that_a_source_cannot_be_read_and_that_it_can_again(
+    demo: DemoServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    listed = tmp_path / "targets.json"
+    listed.write_text("[{")
+    options = {"file_sd": [{"files": [str(listed)]}], "poll": {"interval_seconds": 1}}
+    service.start(Options.model_validate(options))
+    wait_for(lambda: service.progress().polls >= 2)
+    listed.write_text(json.dumps(targets(demo.fleet, demo.port)))
+    wait_for(lambda: len(service.current().replicas) > 0)
+
+    said = [each for each in caplog.messages if each.startswith("a source of targets")]
+    assert [each.partition(": ")[0] for each in said] == [
+        "a source of targets cannot be read",
+        "a source of targets can be read again",
+    ]
+    assert all("targets.json" in each for each in said)
+
+
 def alerted(receiver: HostileServer) -> set[str]:
     """The rules of which an Alertmanager has alerts."""
     sent = [json.loads(each.body) for each in receiver.asked if each.path == "/api/v2/alerts"]

@@ -6,7 +6,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ from dashboard.analysis.assembly import FRESH_INTERVALS, Fleet, build_fleet, emp
 from dashboard.analysis.flapping import Watch
 from dashboard.config import Options, policy_of
 from dashboard.config.reload import OptionsFiles
-from dashboard.fleet import RouterConfig, Snapshot, has_same_content
+from dashboard.fleet import RouterConfig, Snapshot, SourceStatus, has_same_content
 from dashboard.fleet.recent import NOTHING_RECENT, Recent
 from dashboard.fleet.sightings import Sightings
 from dashboard.garbage import give_back, limit_arenas, uncollected
@@ -256,7 +256,9 @@ class Collector:
 
     async def _refresh(self, began: float) -> None:
         watch = self._watching()
+        before = self.discovery.found.sources
         found = await self.discovery.discover(self._clock())
+        _log_failures(before, found.sources)
         snapshots, routers = await asyncio.gather(
             self._poller.poll(found.targets, self._clock), self._routers.read(self._clock())
         )
@@ -284,6 +286,17 @@ class Collector:
         elif progress.polls % TIDY_POLLS == 0:
             gc.collect()
             give_back()
+
+
+def _log_failures(before: Iterable[SourceStatus], after: Iterable[SourceStatus]) -> None:
+    """Log the sources of targets that cannot be read since this poll, and those that can be read again."""
+    failed = {(each.kind, each.name) for each in before if each.failure}
+    for each in after:
+        key = each.kind, each.name
+        if each.failure and key not in failed:
+            log.warning("a source of targets cannot be read: %s", each.failure)
+        elif not each.failure and key in failed:
+            log.warning("a source of targets can be read again: %s", each.name)
 
 
 def _derive(
