@@ -33,11 +33,11 @@ class Answered(NamedTuple):
     shared: Reply
 
 
-class Copy(NamedTuple):
-    """The snapshot of a replica that was not asked, and whose answer it has in common."""
+class Polled(NamedTuple):
+    """The snapshot of a replica; of one that was not asked, whose answer it has in common."""
 
     snapshot: Snapshot
-    answered: Answered | None
+    answered: Answered | None = None
 
 
 class DigestPoller:
@@ -51,8 +51,7 @@ class DigestPoller:
         self._asked: dict[Key, Answered] = {}  # last time
         self._keys: dict[bytes, Key | None] = {}  # by the lines of a replica
         self._read: dict[bytes, ProbeResult] = {}
-        self._copies: dict[str, Copy] = {}  # of the last poll
-        self._last: dict[str, Snapshot] = {}
+        self._last: dict[str, Polled] = {}
 
     async def poll(
         self,
@@ -68,19 +67,18 @@ class DigestPoller:
         direct = [each for each in rest if each.scraped is None or each.scraped.falls_back or each.failure]
         snapshots, answered = await self._poll_with_one_of_each(direct, groups, now, on_done)
         with uncollected():
-            copies = {
+            polled = {name: Polled(each) for name, each in snapshots.items()}
+            polled |= {
                 target.id: self._copy(target, target.scraped, other)
                 for other, several in (*((answered.get(key), group) for key, group in groups.items()), (None, rest))
                 for target in several
                 if target.id not in snapshots and target.scraped
             }
         self._asked = {key: each for key, each in (self._asked | answered).items() if key in groups}
-        self._copies = copies
         self._read = {each: result for each, result in self._read.items() if each in self._keys}
-        found = {name: snapshots.get(name) or copies[name].snapshot for name in unique}
-        found |= {each.id: self._with_earlier(found[each.id]) for each in rest}
-        self._last = found
-        return tuple(found.values())
+        polled |= {each.id: self._with_earlier(polled[each.id]) for each in rest}
+        self._last = polled
+        return tuple(polled[name].snapshot for name in unique)
 
     async def _poll_with_one_of_each(
         self,
@@ -134,29 +132,30 @@ class DigestPoller:
             (rest if key is None else groups[key]).extend(several)
         return groups, rest
 
-    def _copy(self, target: Target, scraped: Scraped, answered: Answered | None) -> Copy:
-        """Return the copy of a replica that was not asked: what Prometheus has, and what another has in common."""
-        before = self._copies.get(target.id)
-        if before is not None and before.answered is answered and before.snapshot.target is target:
+    def _copy(self, target: Target, scraped: Scraped, answered: Answered | None) -> Polled:
+        """Return a replica that was not asked: what Prometheus has, and what another has in common."""
+        before = self._last.get(target.id)
+        if before and before.snapshot.is_scraped and before.answered is answered and before.snapshot.target is target:
             return before
         other, shared = answered or (None, None)
         probes = {METRICS.path: self._metrics(target, scraped)}
         if shared:
             probes[INFERENCE_CONFIG] = ProbeResult(INFERENCE_CONFIG, Source.PROVIDER, scraped.at, 0.0, reply=shared)
-        return Copy(Snapshot(target, scraped.at, probes, other, is_scraped=True), answered)
+        return Polled(Snapshot(target, scraped.at, probes, other, is_scraped=True), answered)
 
-    def _with_earlier(self, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot of a replica that answers nothing with its replies of the last poll, as `Poller` does.
+    def _with_earlier(self, polled: Polled) -> Polled:
+        """Return a replica that answers nothing with its replies of the last poll, as `Poller` does.
 
         Those of another pod at the same address do not count.
         """
+        snapshot, last = polled.snapshot, self._last.get(polled.snapshot.target.id)
         result = snapshot.probes.get(METRICS.path)
         failure = result.failure if result else None
-        if failure is None or any(each.reply for each in snapshot.probes.values()):
-            return snapshot
-        target, before = snapshot.target, self._last.get(snapshot.target.id)
-        if before is None or before.target.labels != target.labels:
-            return snapshot
+        if last is None or failure is None or any(each.reply for each in snapshot.probes.values()):
+            return polled
+        target, before = snapshot.target, last.snapshot
+        if before.target.labels != target.labels:
+            return polled
         scraped = target.scraped if before.is_scraped else None
         at = datetime.fromtimestamp(scraped.last_at(target.id), UTC) if scraped else None
         earlier = {
@@ -164,7 +163,8 @@ class DigestPoller:
             for path, each in before.probes.items()
             if each.reply
         }
-        return replace(snapshot, probes={**snapshot.probes, **earlier}, same_digest_as=before.same_digest_as)
+        probes = {**snapshot.probes, **earlier}
+        return polled._replace(snapshot=replace(snapshot, probes=probes, same_digest_as=before.same_digest_as))
 
     def _metrics(self, target: Target, scraped: Scraped) -> ProbeResult:
         if known := self._read.get(scraped.lines):
