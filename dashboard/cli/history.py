@@ -110,7 +110,7 @@ def export(
         str, typer.Option(metavar="TIME", help="ISO 8601, such as 2026-11-20T14:00Z [default: the last poll].")
     ] = "",
 ) -> None:
-    """Write the fleet at a time as the file of a snapshot, which every command and the page Snapshots open.
+    """Write the fleet at a time as a snapshot file (JSON, gzip): every command and the page Snapshots open it.
 
     Times of single answers are those of the beginning of each replica's state. Exit code 1 where nothing was recorded.
     """
