@@ -75,8 +75,8 @@ def status_report(
     listed: tuple[Section, ...] = ()
     live: tuple[Section, ...] = ()
     if options is not None:
-        listed = (_sources_section(fleet, sources, conflicts), *_routers_section(fleet))
-        listed += (*_receivers_section(receivers),)
+        listed = (_sources_section(fleet, sources), *_conflicts_section(fleet, conflicts))
+        listed += (*_routers_section(fleet), *_receivers_section(receivers))
         live = (
             _history_section(options, history),
             _options_section(options, reload),
@@ -99,7 +99,7 @@ def _headline(fleet: Fleet, sources: Sequence[SourceStatus]) -> str:
     return ", ".join([*parts, f"{counts.answered:,} of {count(counts.targets, 'target')} answered"])
 
 
-def _sources_section(fleet: Fleet, sources: Sequence[SourceStatus], conflicts: Sequence[LabelConflict]) -> Section:
+def _sources_section(fleet: Fleet, sources: Sequence[SourceStatus]) -> Section:
     answered = {each.id for each in fleet.replicas if each.state is not ReplicaState.DOWN}
     columns = (
         Column("Source"),
@@ -121,7 +121,23 @@ def _sources_section(fleet: Fleet, sources: Sequence[SourceStatus], conflicts: S
         for each in sources
     )
     table: Block = Table("sources", "Sources of targets", columns, rows) if rows else Paragraph(plain("No sources."))
-    return Section("sources", "Sources", (table, *_conflicts_blocks(fleet, conflicts)))
+    return Section("sources", "Sources", (table,))
+
+
+def _conflicts_section(fleet: Fleet, conflicts: Sequence[LabelConflict]) -> Iterator[Section]:
+    names = {each.id: each.name for each in fleet.replicas}
+    columns = tuple(map(Column, ("Target", "Label", "Value in use", "From", "Other value", "From")))
+    rows = tuple(
+        (
+            Cell(names.get(each.target, each.target), target=Target(Kind.REPLICA, each.target)),
+            *map(Cell, (each.label, each.value, each.source, each.other, each.other_source)),
+        )
+        for each in conflicts
+    )
+    if rows:
+        note = f"The source that is listed first wins. At most {MOST_CONFLICTS} are listed."
+        table = Table("conflicts", "Labels on which sources disagree", columns, rows, note)
+        yield Section("conflicts", table.caption, (table,))
 
 
 def _routers_section(fleet: Fleet) -> Iterator[Section]:
@@ -152,21 +168,6 @@ def _receivers_section(receivers: Sequence[ReceiverStatus]) -> Iterator[Section]
     if rows:
         table = Table("receivers", "Receivers of findings", columns, rows, "python -m dashboard alert-test tests them.")
         yield Section("notifications", "Notifications", (table,))
-
-
-def _conflicts_blocks(fleet: Fleet, conflicts: Sequence[LabelConflict]) -> Iterator[Block]:
-    names = {each.id: each.name for each in fleet.replicas}
-    columns = tuple(map(Column, ("Target", "Label", "Value in use", "From", "Other value", "From")))
-    rows = tuple(
-        (
-            Cell(names.get(each.target, each.target), target=Target(Kind.REPLICA, each.target)),
-            *map(Cell, (each.label, each.value, each.source, each.other, each.other_source)),
-        )
-        for each in conflicts
-    )
-    if rows:
-        note = f"The source that is listed first wins. At most {MOST_CONFLICTS} are listed."
-        yield Table("conflicts", "Labels on which sources disagree", columns, rows, note)
 
 
 def _targets_sections(fleet: Fleet, sources: Sequence[SourceStatus]) -> Iterator[Section]:
