@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from markupsafe import Markup, escape
 
 from dashboard.compare import Row
 from dashboard.fleet.formatting import HIDDEN, count, end_cut, visible
-from dashboard.fleet.pieces import Kind, Target, Text, to_plain
+from dashboard.fleet.pieces import Kind, Piece, Target, Text, to_plain
 from dashboard.render.matrix import cell_text, colour, is_cohort, row_mark
 from dashboard.render.svg_chart import to_svgs
 from dashboard.render.svg_timeline import draw_times
@@ -157,6 +158,7 @@ def _environment() -> Environment:
     environment.filters.update(
         breakable=_breakable,
         cell_text=cell_text,
+        commas=_commas,
         classes=lambda table: [_class_of(column, place, table) for place, column in enumerate(table.columns)],
         exact=_exact,
         first_rows=lambda rows: rows if len(rows) <= FIRST_ROWS + FEW else rows[:FIRST_ROWS],
@@ -216,6 +218,15 @@ def _parts(text: str) -> Markup:
     *before, last = _clean(text).split(" · ")
     spans = (Markup('<span class="part">{}</span>').format(part) for part in (*(f"{each} ·" for each in before), last))
     return Markup(" ").join(spans)
+
+
+def _commas(pieces: Text, is_page: bool) -> Iterator[tuple[Piece, bool]]:  # noqa: FBT001  # an argument of a filter
+    """Yield the pieces of a line, and whether a comma belongs to one: on a page a name wraps as a whole, with it."""
+    had_comma = False
+    for piece, following in zip_longest(pieces, pieces[1:]):
+        shown = piece._replace(text=piece.text[1:]) if had_comma else piece
+        had_comma = is_page and piece.target is not None and bool(following) and following.text.startswith(",")
+        yield shown, had_comma
 
 
 def _class_of(column: Column, place: int, table: Table) -> Markup:

@@ -64,6 +64,6 @@ def _several(label: str, name: str, options: Sequence[str]) -> tuple[str, ...]:
 
 def _sort_text(sort: str) -> str:
     if sort == WORST_FIRST:
-        return "unreachable, then worst"
+        return "problems first"
     title = next(each for each in SORTED_BY if sort_name(each) == sort.removeprefix(REVERSED))
     return f"{title} {ARROWS[DESCENDING if sort.startswith(REVERSED) else ASCENDING]}"
