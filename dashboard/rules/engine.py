@@ -336,14 +336,18 @@ def _rollout_of(draft: Draft, subject: Subject) -> Rollout | None:
 
 
 def _id(outcome: Outcome, draft: Draft) -> str:
-    """Return an id that is the same in every poll while rule, subject and values are.
+    """Return an id that is the same in every poll while rule, subject and values, or without values replicas, are."""
+    what = repr(own_values(draft) or sorted(draft.replicas))
+    return hashlib.sha256(repr((outcome.rule, outcome.subject, what)).encode()).hexdigest()[:ID_DIGITS]
+
+
+def own_values(draft: Draft) -> list[tuple[str, str]]:
+    """Return the paths and values that the id of a finding is made of.
 
     Fingerprints are left out: with a random hash seed they change at every restart.
     """
     own = (each for each in draft.evidence if not each.is_reference and each.path != FINGERPRINT)
-    values = sorted((each.path, each.value) for each in own)
-    what = repr(values) if values else repr(sorted(draft.replicas))
-    return hashlib.sha256(repr((outcome.rule, outcome.subject, what)).encode()).hexdigest()[:ID_DIGITS]
+    return sorted((each.path, each.value) for each in own)
 
 
 def _worst_first(findings: Iterable[Finding], rules: Sequence[Rule]) -> tuple[Finding, ...]:

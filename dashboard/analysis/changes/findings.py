@@ -9,6 +9,7 @@ from dashboard.analysis.changes.models import FindingChanges, OneSidedFinding, O
 from dashboard.analysis.changes.replicas import is_read
 from dashboard.compare.encoding import is_comparable, lookup_setting
 from dashboard.rules.catalogue import BY_ID
+from dashboard.rules.engine import own_values
 from dashboard.rules.findings import Finding, OutcomeKind
 from dashboard.rules.subject import FINGERPRINT
 
@@ -77,13 +78,35 @@ class _Side:
 
 
 def finding_changes(before: Fleet, after: Fleet) -> FindingChanges:
-    """Compare the findings of two fleets. Findings with equal ids are the same."""
+    """Compare the findings of two fleets."""
     then, now = _Side(before), _Side(after)
+    same = _same_findings(then, now)
+    gone = then.found.keys() - same.values()
     return FindingChanges(
-        new=tuple(_one_sided(each, now, then) for key, each in now.found.items() if key not in then.found),
-        no_longer_found=tuple(_one_sided(each, then, now) for key, each in then.found.items() if key not in now.found),
-        persisting=tuple(_persisting(key, then, now) for key in now.found if key in then.found),
+        new=tuple(_one_sided(each, now, then) for key, each in now.found.items() if key not in same),
+        no_longer_found=tuple(_one_sided(each, then, now) for key, each in then.found.items() if key in gone),
+        persisting=tuple(_persisting(same[key], key, then, now) for key in now.found if key in same),
     )
+
+
+def _same_findings(then: _Side, now: _Side) -> dict[str, str]:
+    """Return the ids of findings of both sides: by the later one the earlier one, mostly the same.
+
+    The id of a finding without values, such as one on block hashes, names its replicas. The only one with its
+    fingerprint on the other side is the same finding.
+    """
+    same = {key: key for key in now.found if key in then.found}
+    earlier, later = (_without_values(side, same) for side in (then, now))
+    return same | {keys[0]: earlier[each][0] for each, keys in later.items() if len(keys) == len(earlier[each]) == 1}
+
+
+def _without_values(side: _Side, same: Collection[str]) -> dict[str, list[str]]:
+    """Return the ids of findings of one side that have no values, by fingerprint; not those of both sides."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for key, each in side.found.items():
+        if key not in same and not own_values(each.finding):
+            found[each.finding.fingerprint].append(key)
+    return found
 
 
 def _one_sided(found: _Found, own: _Side, other: _Side) -> OneSidedFinding:
@@ -123,8 +146,8 @@ def _unread(replicas: Iterable[str], own: _Side, other: _Side) -> set[str]:
     return {each for each in both if is_read(own.replicas[each]) and not is_read(other.replicas[each])}
 
 
-def _persisting(key: str, before: _Side, after: _Side) -> PersistingFinding:
-    then, now = before.found[key], after.found[key]
+def _persisting(earlier: str, key: str, before: _Side, after: _Side) -> PersistingFinding:
+    then, now = before.found[earlier], after.found[key]
     joined, left = now.replicas - then.replicas, then.replicas - now.replicas
     ended = now.finding.expired
     return PersistingFinding(

@@ -116,10 +116,10 @@ class OneSidedFinding:
 
 @dataclass(frozen=True, slots=True)
 class PersistingFinding:
-    """A finding of both sides: the same rule, pools and values. `suppressed_*` are its replicas that are suppressed.
+    """A finding of both sides: the same rule, pools and values, if it has some.
 
-    `joined` and `left` are replicas that it has on one side only; those `unread` could not be read on the other.
-    `ended` is a suppression that expired in between.
+    `suppressed_*` are its replicas that are suppressed. `joined` and `left` are replicas that it has on one side only;
+    those `unread` could not be read on the other. `ended` is a suppression that expired in between.
     """
 
     before: Finding

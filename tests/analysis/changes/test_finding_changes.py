@@ -148,6 +148,27 @@ def test_a_persisting_finding_changes_by_replicas_and_severity_but_not_by_its_se
     assert (milder.before.severity, milder.after.severity) == (Severity.CRITICAL, Severity.INFO)
 
 
+def hashes(key: str, *names: str) -> Finding:
+    """A finding on block hashes alone: its id names its replicas."""
+    evidence = (Evidence(FINGERPRINT, "f1", State.REPORTED, ids(*names)),)
+    return finding(*names, id=key, rule="RT-06", evidence=evidence)
+
+
+def test_one_more_replica_that_hashes_otherwise_is_a_spread_and_no_new_finding() -> None:
+    found = persisting([hashes("a1", "chat-01")], [hashes("b2", "chat-01", "chat-02")])
+
+    assert (found.before.id, found.after.id) == ("a1", "b2")
+    assert (found.spread, found.left) == (ids("chat-02"), ())
+
+
+def test_findings_on_hashes_that_cannot_be_told_apart_are_new_and_gone() -> None:
+    changes = compared([hashes("a1", "chat-01")], [hashes("b2", "chat-02"), hashes("c3", "chat-03")])
+
+    assert changes.persisting == ()
+    assert [each.finding.id for each in changes.new] == ["b2", "c3"]
+    assert [each.finding.id for each in changes.no_longer_found] == ["a1"]
+
+
 def test_a_replica_that_was_unreadable_on_a_side_did_not_join_or_leave_for_certain() -> None:
     two = [*chat(4), *chat(2, NEW, first=5)]
     lost = [*two[:5], replace(two[5], fresh=False)]
