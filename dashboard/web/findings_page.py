@@ -13,7 +13,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.config import DEFAULT_FILE
 from dashboard.config.suppressions import suppression_yaml
 from dashboard.errors import OptionsError
-from dashboard.fleet.formatting import count, one_line
+from dashboard.fleet.formatting import count, iso, one_line
 from dashboard.rules.findings import Family, Severity, Suppression
 from dashboard.store.acceptances import save_acceptance
 from dashboard.views import pages
@@ -233,6 +233,8 @@ def _draw_list(fleet: Fleet, known: FindingList, chosen: FindingFilter, opened: 
     elif not found:
         number = len(known.active)
         hidden = f"They hide all {number:,} findings." if number > 1 else "They hide the only finding."
+        if (since := chosen.new_since) and not any(map(FindingFilter(new_since=since).matches, known.active)):
+            hidden += f" None is new since {iso(since)}."
         number = sum(map(chosen.matches, known.suppressed))
         if number:
             hidden += f" {count(number, 'suppressed finding')}, listed below under Suppressed."

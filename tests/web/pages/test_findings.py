@@ -495,6 +495,13 @@ def test_a_url_may_name_any_period_for_what_is_new() -> None:
     assert "Ignored invalid URL parameter <code>new=6x</code>." in html(open_page(with_times(), "findings", new="6x"))
 
 
+def test_where_nothing_is_new_the_page_says_since_when() -> None:
+    said = " None is new since 2026-03-02T11:37:05Z."
+
+    assert f"They hide all 4 findings.{said}" in html(open_page(with_times(), "findings", new="5m"))
+    assert said not in html(open_page(with_times(), "findings", new="1h", rule="RT-03"))
+
+
 def test_entries_show_ages_on_a_live_page_and_times_where_nothing_moves() -> None:
     assert "12 min ago" in entries(open_page(with_times(), "findings"))[0]
     still = entries(open_page(with_times(), "findings", screenshot="1"))[0]
