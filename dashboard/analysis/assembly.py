@@ -30,7 +30,7 @@ from dashboard.fleet.replies import FILE_SCHEME
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sightings
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.engine import inspect_fleet
-from dashboard.rules.findings import Inspection
+from dashboard.rules.findings import Inspection, OutcomeKind
 from dashboard.rules.policy import Policy
 from dashboard.vllm.facts import Facts, facts_of, renew
 
@@ -90,6 +90,23 @@ class Fleet:
     def is_saved_answers(self) -> bool:
         """Return whether all answers come from files, so that the data's time is that of the import."""
         return bool(self.replicas) and all(each.id.startswith(FILE_SCHEME) for each in self.replicas)
+
+
+def proves_end(fleet: Fleet, rule: str, pools: Collection[str], replicas: Collection[str]) -> bool:
+    """Return whether a poll without a finding proves that it ended: the finding of a rule in some pools.
+
+    It does not where the rule raised an error, a replica of it was not read lately, or is missing while a source of
+    targets cannot be read; and not where most replicas of a pool, with which these were compared, were not read.
+    """
+    known = {each.id: each for each in fleet.replicas}
+    if not any(each.fresh for each in known.values()) and (known or fleet.discovery_errors):
+        return False
+    if any(each.rule == rule and each.kind is OutcomeKind.ERROR for each in fleet.inspection.outcomes):
+        return False
+    if not all(known[each].fresh if each in known else not fleet.discovery_errors for each in replicas):
+        return False
+    members = ([each.fresh for each in fleet.replicas if each.pool == pool] for pool in pools)
+    return all(2 * sum(fresh) >= len(fresh) for fresh in members)
 
 
 def empty_fleet(name: str) -> Fleet:

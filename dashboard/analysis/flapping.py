@@ -1,14 +1,15 @@
 """Watches polls for what flaps: restarts, values that return, findings that come and go; and for rollouts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.assembly import Fleet, proves_end
 from dashboard.compare.encoding import is_comparable
 from dashboard.fleet import Document, JsonText, Pool, Replica
 from dashboard.fleet.recent import Alternation, Recent, Recurrence, SeenRollout
 from dashboard.rules.catalogue import BY_ID
+from dashboard.rules.findings import Finding
 from dashboard.rules.identity.flapping import ALTERNATES, RECURS, RESTARTS
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.vllm.versions import build
@@ -40,7 +41,7 @@ class Watch:
         self._documents: dict[str, Document] = {}
         self._versions: dict[str, dict[str, str]] = {}
         self._rollouts: dict[str, SeenRollout] = {}
-        self._present: frozenset[str] | None = None
+        self._present: Mapping[str, Finding] | None = None  # by fingerprint
         self._recurrences: dict[str, Recurrence] = {}
 
     def resume(self, fleet: Fleet) -> None:
@@ -85,14 +86,17 @@ class Watch:
         )
 
     def observe_findings(self, fleet: Fleet) -> None:
-        """Take note of findings that were not there at the last poll."""
+        """Take note of findings that were not there at the last poll; one that a poll cannot see is still there."""
         findings = {each.fingerprint: each for each in fleet.inspection.findings if each.rule != RECURS}
-        present = frozenset(findings)
-        if self._present is not None and fleet.polled_at is not None:
-            for key in present - self._present:
+        present, before = dict(findings), self._present
+        if before is not None and fleet.polled_at is not None:
+            for key in findings.keys() - before.keys():
                 found, known = findings[key], self._recurrences.get(key)
                 came = (*(known.came if known else ()), fleet.polled_at)
                 self._recurrences[key] = Recurrence(found.rule, found.pools, found.replicas, came)
+            for key in before.keys() - findings.keys():
+                if not proves_end(fleet, before[key].rule, before[key].pools, before[key].replicas):
+                    present[key] = before[key]
         self._present = present
 
     def _observe_replica(self, replica: Replica, at: datetime) -> None:

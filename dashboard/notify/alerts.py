@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.assembly import Fleet, proves_end
 from dashboard.analysis.changes.findings import Extent
-from dashboard.fleet import Replica
 from dashboard.fleet.formatting import count, end_cut, visible
-from dashboard.rules.findings import Finding, OutcomeKind, Severity
+from dashboard.rules.catalogue import places
+from dashboard.rules.findings import Finding, Severity
 from dashboard.rules.identity.flapping import RECURS, came_again
-from dashboard.views.finding_text import paste_lines, places, replicas_text, rule_title, suppressions
+from dashboard.views.finding_text import paste_lines, replicas_text, rule_title, suppressions
 
 MOST_POOLS = 100  # with alerts of their own, as /metrics has series; served models make pools
 OTHER_POOLS = "other"
@@ -102,7 +102,6 @@ def alerts_of(fleet: Fleet, at: datetime) -> dict[AlertKey, Alert]:
 
 def advance(known: Alerts, now: Alerts, fleet: Fleet, at: datetime) -> Step:
     """Return what the poll at `at` changed, whose alerts are `now`. What it could not see has not ended."""
-    replicas = {each.id: each for each in fleet.replicas}
     firing, new = {}, []
     for key, alert in now.items():
         before = known.get(key)
@@ -118,7 +117,7 @@ def advance(known: Alerts, now: Alerts, fleet: Fleet, at: datetime) -> Step:
         has_moved = not moved.isdisjoint(alert.fingerprints)  # to another severity or label of the pool
         suppressed = [hidden[digest] for digest in alert.fingerprints if digest in hidden]
         is_suppressed = len(suppressed) == len(alert.fingerprints)  # also where its replicas cannot be read
-        if has_moved or is_suppressed or is_seen(alert, fleet, replicas):
+        if has_moved or is_suppressed or has_ended(alert, fleet):
             end = alert.with_changes(until=max(at, alert.since), event=Event.RESOLVED)
             ended.append(_suppressed(end, suppressed) if suppressed and not has_moved else end)
         else:
@@ -126,23 +125,14 @@ def advance(known: Alerts, now: Alerts, fleet: Fleet, at: datetime) -> Step:
     return Step(firing, tuple(new), tuple(ended))
 
 
-def is_seen(alert: Alert, fleet: Fleet, replicas: Mapping[str, Replica]) -> bool:
-    """Return whether a poll proves that an alert without findings ended.
-
-    It does not where its rule raised an error, a replica of it was not read lately, or is missing while a source of
-    targets cannot be read; and not while RECURS reports that its findings come and go: they are one alert.
-    """
-    if not any(each.fresh for each in replicas.values()) and (replicas or fleet.discovery_errors):
-        return False
+def has_ended(alert: Alert, fleet: Fleet) -> bool:
+    """Return whether an alert without findings ended: not while RECURS reports that they come and go."""
     path = came_again(alert.rule)
-    if any(
+    comes_and_goes = any(
         each.rule == RECURS and path in each.paths and not {*alert.pools}.isdisjoint(each.pools)
         for each in fleet.inspection.findings
-    ):
-        return False
-    failed = any(each.rule == alert.rule and each.kind is OutcomeKind.ERROR for each in fleet.inspection.outcomes)
-    lost = (replicas.get(each) for each in alert.replicas)
-    return not failed and all(not fleet.discovery_errors if each is None else each.fresh for each in lost)
+    )
+    return not comes_and_goes and proves_end(fleet, alert.rule, alert.pools, alert.replicas)
 
 
 def _pool_label(finding: Finding, own: set[str]) -> str:

@@ -47,16 +47,18 @@ def announce(
     """Return what to announce of the poll at `at`, whose alerts are `now`.
 
     An alert is worse on more replicas than ever since it began, and a larger share of its pools: not where replicas
-    were replaced or added. While a pool is in a rollout, what follows the rollout, what spread and what ended waits.
-    What a new rule set finds first is not new.
+    were replaced or added. While a pool is in a rollout, what follows the rollout and what spread waits, and the end of
+    what follows it now. What a new rule set finds first is not new.
     """
     step = advance({key: each.alert for key, each in known.items()}, now, fleet, at)
     rolling = {end_cut(pool) for pool in fleet.inspection.rollouts}
+    following = {digest for each in now.values() if each.is_rollout for digest in each.fingerprints}
     after: dict[AlertKey, Known] = {}
     ended = []
     for alert in step.ended:
         before = known[alert.key]
-        if before.knowledge is Knowledge.TOLD and not rolling.isdisjoint(alert.pools):
+        is_held = alert.is_rollout or not following.isdisjoint(alert.fingerprints)
+        if before.knowledge is Knowledge.TOLD and is_held and not rolling.isdisjoint(map(end_cut, alert.pools)):
             after[alert.key] = before
         elif before.knowledge is Knowledge.TOLD:
             ended.append(alert)

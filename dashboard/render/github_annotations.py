@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import end_cut, without_commands
 from dashboard.render.verdict import Verdict
+from dashboard.rules.catalogue import places
 from dashboard.rules.findings import Finding, Inspection, OutcomeKind, Remedy, Severity, Snippet
 from dashboard.views import finding_text
 from dashboard.views.findings_summary import rules_text
@@ -69,8 +70,8 @@ def _findings(inspection: Inspection, names: Mapping[str, str]) -> Iterator[tupl
             f"Do: {remedy.sentence}",
             *finding_text.paste_lines(remedy._replace(snippets=fresh)),
         ]
-        places = dict.fromkeys(place for each in same for place in finding_text.places(each))
-        title = f"{finding_text.rule_title(rule)} in {finding_text.first_names(places)}"
+        where = dict.fromkeys(place for each in same for place in places(each))
+        title = f"{finding_text.rule_title(rule)} in {finding_text.first_names(where)}"
         yield LEVELS[severity], command(LEVELS[severity], title, "\n".join(lines))
 
 

@@ -8,8 +8,9 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState
 from dashboard.fleet.formatting import count, end_cut, joined
 from dashboard.rules.baseline import deviates_from_baseline
+from dashboard.rules.catalogue import places
 from dashboard.rules.findings import Finding, Outcome, OutcomeKind, Severity
-from dashboard.views.finding_text import answered, first_names, places, severity_counts
+from dashboard.views.finding_text import answered, first_names, severity_counts
 
 PASSED, FOUND, UNREAD = 0, 1, 3  # 2 is wrong usage
 LABELS = {Severity.CRITICAL: "critical finding", Severity.WARNING: "warning", Severity.INFO: "info finding"}

@@ -17,7 +17,7 @@ from dashboard.rules.differences import pair_differences, pool_differences
 from dashboard.rules.disaggregation import handshake, roles, transfer
 from dashboard.rules.disaggregation.handshake import warn_unless_nixl
 from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import FAMILIES, Draft, Severity
+from dashboard.rules.findings import FAMILIES, Draft, Finding, Severity
 from dashboard.rules.identity import components, coverage, engines, flapping
 from dashboard.rules.registry import Page, Rule, Scope, flowing
 from dashboard.rules.routing import blocks, events, hash_root, hashes, prefix_caching, router_facts
@@ -132,3 +132,9 @@ _CODED = (each for module in MODULES for each in vars(module).values() if isinst
 _PREFIXES = tuple(FAMILIES)
 ALL_RULES = tuple(sorted([*simple_rules(), *_CODED], key=lambda rule: (_PREFIXES.index(rule.id[:2]), rule.id)))
 BY_ID = {rule.id: rule for rule in ALL_RULES}
+
+
+def places(finding: Finding) -> tuple[str, ...]:
+    """Return the pool or pair of a finding. A rule on the whole fleet has several pools."""
+    is_fleet_wide = finding.rule in BY_ID and BY_ID[finding.rule].scope is Scope.FLEET
+    return finding.pools if is_fleet_wide and finding.pools else (finding.subject,)

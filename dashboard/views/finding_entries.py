@@ -9,6 +9,7 @@ from dashboard.fleet.formatting import count, first_of, iso, natural
 from dashboard.fleet.formatting import joined as joined_text
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, cohort, joined, plain, replica, section
 from dashboard.fleet.sightings import Sighting
+from dashboard.rules.catalogue import places
 from dashboard.rules.findings import CohortShare, Confidence, Finding, Inspection, Remedy
 from dashboard.views.blocks import Entries, Entry, Tone
 from dashboard.views.domain_text import context_text
@@ -19,7 +20,6 @@ from dashboard.views.finding_text import (
     assumed,
     has_several_pools,
     named_cohorts,
-    places,
     pools_of,
     remarks,
     rule_title,

@@ -9,10 +9,9 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState
 from dashboard.fleet.formatting import count, first_of, iso, natural
 from dashboard.fleet.pieces import Piece, Style, Text
-from dashboard.rules.catalogue import BY_ID
+from dashboard.rules.catalogue import BY_ID, places
 from dashboard.rules.domain import CERTAIN, assumed_router
 from dashboard.rules.findings import CohortShare, Confidence, Finding, Inspection, OutcomeKind, Remedy, Severity
-from dashboard.rules.registry import Scope
 from dashboard.views.domain_text import rollout_text
 from dashboard.views.names import MOST_NAMED
 
@@ -54,12 +53,6 @@ def severity_counts(findings: Iterable[Finding]) -> str:
 def first_names(names: Iterable[str]) -> str:
     """Return `a, b, c, d and 12 more`."""
     return first_of(names, MOST_NAMES)
-
-
-def places(finding: Finding) -> tuple[str, ...]:
-    """Return the pool or pair of a finding. A rule on the whole fleet has several pools."""
-    is_fleet_wide = finding.rule in BY_ID and BY_ID[finding.rule].scope is Scope.FLEET
-    return finding.pools if is_fleet_wide and finding.pools else (finding.subject,)
 
 
 def where(finding: Finding) -> str:

@@ -12,6 +12,7 @@ from dashboard.analysis.documents.load import read_snapshot
 from dashboard.analysis.flapping import Watch
 from dashboard.fleet import Document, Replica
 from dashboard.fleet.recent import Alternation, Recent, SeenRollout
+from dashboard.rules.findings import Inspection
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.store.packing import content_of
 from tests import builders
@@ -173,6 +174,18 @@ def test_a_finding_that_comes_and_goes_is_one_finding() -> None:
     assert known.came == (moment(1), moment(3), moment(5))  # that of this poll counts at the next one
     recurring = [each for each in fleet.inspection.findings if each.rule == "ID-15" and "RT-01" in each.sentence]
     assert [each.sentence for each in recurring] == ["RT-01 came 3 times within 60 minutes."]
+
+
+def test_a_finding_that_polls_could_not_see_did_not_come_again() -> None:
+    watch = Watch()
+    for number in range(6):
+        fleet = inspected(fleet_of(SPLIT, number), moment(number))
+        if number % 2:
+            unread = tuple(replace(each, fresh=False) for each in fleet.replicas)
+            fleet = replace(fleet, replicas=unread, inspection=Inspection())
+        recent = watch.observe(fleet, moment(number))
+        watch.observe_findings(fleet)
+    assert recent.recurrences == {}
 
 
 def test_findings_of_the_first_poll_may_be_old() -> None:

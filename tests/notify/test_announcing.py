@@ -74,6 +74,11 @@ def test_an_end_in_a_rolling_pool_is_announced_after_the_rollout_where_it_is_one
     assert told(poll(0, problem()), follows, poll(2, problem())) == [[("new", "critical")], [], []]
 
 
+def test_an_end_that_has_nothing_to_do_with_the_rollout_is_announced_meanwhile() -> None:
+    told_of = told(poll(0, problem(), rollouts=rolling()), poll(1, rollouts=rolling()), poll(2))
+    assert told_of == [[("new", "critical")], [("resolved", "critical")], []]
+
+
 def test_a_rollout_of_another_pool_delays_nothing() -> None:
     assert told(poll(0, problem()), poll(1, rollouts=rolling("embed")))[1] == [("resolved", "critical")]
 

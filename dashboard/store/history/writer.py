@@ -6,17 +6,18 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Table, delete, select, update
 
-from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.assembly import Fleet, proves_end
+from dashboard.analysis.changes.events import BETWEEN_POOLS
 from dashboard.analysis.documents.fleet import settings_json
 from dashboard.fleet import Pool, ProbeResult, Replica, has_same_content
 from dashboard.fleet.formatting import iso
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting, Sightings
 from dashboard.fleet.times import EPOCH
-from dashboard.rules.catalogue import RULE_SET
+from dashboard.rules.catalogue import RULE_SET, places
 from dashboard.rules.findings import Finding
 from dashboard.store.history.bodies import BodyWriter, Content, chunks
 from dashboard.store.history.clock import ClockError
@@ -109,6 +110,14 @@ class HistoryWriter:
         opened.close()
 
 
+class _Place(NamedTuple):
+    """Where a rule found something. Of a finding of an earlier process the replicas are not known."""
+
+    rule: str
+    pools: Sequence[str]
+    replicas: Sequence[str] = ()
+
+
 class _State:
     """What was recorded last, in memory, and the connection to record more."""
 
@@ -118,12 +127,19 @@ class _State:
         self._bodies = BodyWriter()
         self._before: Fleet | None = None  # as recorded by this process
         self._replicas: dict[ReplicaKey, Replica] = {}
+        self._found: dict[str, list[_Place]] = {}  # findings of the last poll by fingerprint
+        self._unseen: dict[str, list[_Place]] = {}  # those of earlier polls that may not have ended
         with connection.begin():
             self._last = last_watch(connection)
             self._rule_set = connection.scalar(select(meta.c.value).where(meta.c.key == RULE_SET_KEY))
             self._open = {table: open_spans(connection, table) for table in SPANS}
             rows = connection.execute(select(replica.c.address, replica.c.pod, replica.c.id))
             self._ids: dict[ReplicaKey, int] = {(address, pod): key for address, pod, key in rows}
+            c = finding_span.c
+            for key, rule, subject in connection.execute(
+                select(c.fingerprint, c.rule, c.subject).where(c.to_at.is_(None))
+            ):
+                self._unseen[key] = [_Place(rule, subject.split(BETWEEN_POOLS))]
         self.sightings = self._all_sightings()
         self._has_changed = False  # since the sightings were gathered
 
@@ -232,13 +248,22 @@ class _State:
         self._change(difference_span, dict.fromkeys(keys, ()), paths, at)
 
     def _record_findings(self, fleet: Fleet, at: datetime) -> None:
-        if self._before is not None and self._before.inspection is fleet.inspection:
+        """Record findings. Those that a poll cannot see go on until one proves that they ended."""
+        is_same = self._before is not None and self._before.inspection is fleet.inspection
+        if is_same and not self._unseen:
             return
         found: dict[str, list[Finding]] = defaultdict(list)
         for each in (*fleet.inspection.findings, *fleet.inspection.suppressed):
             found[each.fingerprint].append(each)
         rows = {key: _finding_columns(same) for key, same in found.items()}
-        states = {key: tuple(row[name] for name in STATES[finding_span.name]) for key, row in rows.items()}
+        names = STATES[finding_span.name]
+        states: dict[str, Hashable] = {key: tuple(row[name] for name in names) for key, row in rows.items()}
+        gone = {key: same for key, same in (self._found | self._unseen).items() if key not in found}
+        self._found = {
+            key: [_Place(each.rule, each.pools, each.replicas) for each in same] for key, same in found.items()
+        }
+        self._unseen = {key: same for key, same in gone.items() if not all(proves_end(fleet, *each) for each in same)}
+        states |= {key: self._open[finding_span][key].state for key in self._unseen}
         self._change(finding_span, states, {key: {**rows[key], "fingerprint": key} for key in rows}, at)
         if self._rule_set != str(RULE_SET):
             self._rule_set = str(RULE_SET)
@@ -334,7 +359,7 @@ def _finding_columns(same: Sequence[Finding]) -> dict[str, Any]:
     first = min(same, key=lambda each: (each.suppression is not None, each.severity.rank))
     return {
         "rule": first.rule,
-        "subject": _storable(first.subject),
+        "subject": _storable(BETWEEN_POOLS.join(places(first))),
         "severity": str(first.severity),
         "suppressed": first.suppression is not None,
         "ruleset": RULE_SET,

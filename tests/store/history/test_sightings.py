@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.assembly import Fleet, proves_end
+from dashboard.analysis.changes.events import EventKind
 from dashboard.fleet.sightings import Sighting
 from dashboard.rules.catalogue import RULE_SET
 from tests.captured import AT
@@ -105,3 +106,47 @@ def test_what_a_new_set_of_rules_finds_may_be_older(history: Recorded, monkeypat
     assert new
     assert {seen.findings[each] for each in new} == {Sighting(moment(1), moment(1))}
     assert set(seen.differences.values()) == {Sighting(moment(1), moment(1), moment(0))}
+
+
+def lost(fleet: Fleet, number: int = 9) -> Fleet:
+    """The same fleet while its first replicas cannot be read: their findings are gone, as no rule saw them."""
+    stale = [replace(each, fresh=place >= number) for place, each in enumerate(fleet.replicas)]
+    return replace(fleet, replicas=tuple(stale), inspection=replace(fleet.inspection, findings=()))
+
+
+@pytest.mark.parametrize("restart", [keep_running, Recorded.restart])
+def test_an_outage_ends_no_finding(history: Recorded, restart: Callable[[Recorded], object]) -> None:
+    polls = [ALONE, PAIR, lost(PAIR), lost(PAIR), PAIR]
+    for number, fleet in enumerate(polls):
+        restart(history)
+        last = polled(history, fleet, number)
+        assert history.reader.fleet_at(moment(number)).fleet.sightings.findings == last.sightings.findings
+    new = {each.fingerprint for each in PAIR.inspection.findings} - set(findings_of(ALONE))
+
+    assert {last.sightings.findings[each] for each in new} == {Sighting(moment(1), moment(1), moment(0))}
+    assert [each.kind for each in history.reader.events(moment(1), moment(4)) if "finding" in each.kind] == []
+
+
+def test_a_finding_that_was_mended_in_an_outage_ends_at_the_first_poll_that_sees_it(history: Recorded) -> None:
+    mended = replace(PAIR, inspection=replace(PAIR.inspection, findings=()))
+    for number, fleet in enumerate([PAIR, lost(PAIR), lost(PAIR), mended, mended]):
+        polled(history, fleet, number)
+    ended = [each for each in history.reader.events(moment(0), moment(4)) if each.kind is EventKind.FINDING_ENDED]
+
+    assert len(ended) == len(set(findings_of(PAIR)))
+    assert {(each.at, each.after) for each in ended} == {(moment(3), moment(2))}
+
+
+def findings_of(fleet: Fleet) -> list[str]:
+    return [each.fingerprint for each in fleet.inspection.findings]
+
+
+def test_an_end_is_seen_although_one_of_many_replicas_is_lost_at_the_same_time() -> None:
+    """It is not where most replicas were lost: the others have nothing to be compared with."""
+    many = built(*(at(number, labels=CHAT) for number in range(1, 5)))
+    odd = many.replicas[3].id
+
+    assert proves_end(lost(many, 1), "RT-01", ["chat"], [odd])
+    assert proves_end(lost(many, 2), "RT-01", ["chat"], [odd])
+    assert not proves_end(lost(many, 3), "RT-01", ["chat"], [odd])
+    assert not proves_end(lost(many, 1), "RT-01", ["chat"], [many.replicas[0].id])
