@@ -122,6 +122,7 @@ def test_a_finding_that_began_and_ended_is_listed(source: list[str], command: li
 
     assert "Finding began" in text
     assert "Finding ended" in text
+    assert "changes in between" in (done.stderr if command[0] == "diff" else done.stdout)
 
 
 @pytest.mark.usefixtures("working_folder")
@@ -212,7 +213,7 @@ def test_a_period_without_new_findings_passes(source: list[str]) -> None:
     done = run("check", "--snapshot", ELEVEN, "--since", TEN, "--fail-on", "warning", *source)
 
     assert done.exit_code == 0, done.stderr
-    assert last_line(done).startswith("exit 0: no findings; 5 of 5 answered")
+    assert last_line(done).startswith("exit 0: no new findings; 5 of 5 answered")
 
 
 @pytest.mark.parametrize(
@@ -243,7 +244,7 @@ def test_a_range_that_the_history_does_not_cover_ends_with_2(source: list[str], 
     ("arguments", "why"),
     [
         (["diff", "2026-99-01", "live"], "2026-99-01: not a time; write 2026-11-22T14:00Z."),
-        (["check", "--snapshot", TEN, "--since", "yesterday"], "--since yesterday: not a period of at most 3650 days"),
+        (["check", "--snapshot", TEN, "--since", "yesterday"], "--since yesterday: not a period; write 24h"),
         (["check", "--snapshot", TEN, "--since", "2026-13-01"], "--since 2026-13-01: not a time; write"),
         (["check", "--since", "24h", "--baseline", "x.yaml"], "--since cannot be combined with --baseline"),
         (
@@ -303,7 +304,7 @@ def test_the_history_of_another_fleet_decides_nothing() -> None:
     done = run("check", "--snapshot", "now.json", "--since", "30m", "--history", "sqlite:///history.db")
 
     assert done.exit_code == 2
-    assert last_line(done) == "exit 2: The history is that of prod-eu, not of other."
+    assert last_line(done) == "exit 2: The history is that of prod-eu, not of other; correct name or FLEET_NAME."
 
 
 def test_a_check_of_polled_replicas_fails_on_the_new_finding_alone(
@@ -342,7 +343,7 @@ def test_a_report_is_not_compared_with_the_history_of_another_fleet(
     done = run("report", "--snapshot", "now.json", "--since", since, "--format", "markdown", *source)
 
     assert (done.exit_code, done.stdout) == (2, "")
-    assert last_line(done) == "exit 2: The history is that of prod-eu, not of other."
+    assert last_line(done) == "exit 2: The history is that of prod-eu, not of other; correct name or FLEET_NAME."
 
 
 @pytest.mark.usefixtures("working_folder")

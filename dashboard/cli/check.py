@@ -91,8 +91,7 @@ def check(
     if since:
         fleet, left_out = _only_new(fleet, since, CommandHistory(options, history))
     level = None if fail_on == "never" else Severity(fail_on)
-    verdict = verdict_of(fleet, level, min_coverage, unread_lists, tuple(each.file for each in given))
-    verdict = verdict._replace(left_out=left_out)
+    verdict = verdict_of(fleet, level, min_coverage, unread_lists, tuple(each.file for each in given), left_out)
     checked = Checked(fleet, verdict, level, service.utc_now(), _options_path(config), width(), is_terminal())
     put(CHECK_WRITERS[output](checked))
     for sentence in (*_hints(fleet, given), *([left_out] if left_out else []), verdict.sentence):

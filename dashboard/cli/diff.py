@@ -18,7 +18,7 @@ from dashboard.render.changes_json import changes_json
 from dashboard.render.markdown import to_markdown
 from dashboard.render.terminal import to_terminal
 from dashboard.views.changes import changes_report
-from dashboard.views.changes_events import what_happened
+from dashboard.views.changes_events import Between, what_happened
 from dashboard.views.changes_text import summary
 from dashboard.views.context import context_of
 
@@ -66,18 +66,26 @@ def diff(
     happened = happened_between(sides[0], sides[1], options, history)
     if happened is not None:
         happened = happened._replace(events=filter_events(happened.events, ChangeFilter(pool or ""), ()))
-    put(_written(changes, happened, sides, output, pool))
+    between = what_happened(*happened) if happened else None
+    put(_written(changes, happened, between, sides, output, pool))
     code = SAME if changes.is_empty else DIFFERENT
-    say(f"exit {code}: {summary(changes)}")
+    say(f"exit {code}: {summary(changes, between.words if between else '')}")
     raise typer.Exit(code)
 
 
-def _written(changes: Changes, happened: Happened | None, sides: list[Fleet], output: str, pool: str | None) -> str:
+def _written(
+    changes: Changes,
+    happened: Happened | None,
+    between: Between | None,
+    sides: list[Fleet],
+    output: str,
+    pool: str | None,
+) -> str:
     if output == "json":
         return changes_json(changes, happened, indent=2).decode() + "\n"
     filters = [("pool", pool)] if pool is not None else []
     before, after = (context_of(each, filters=filters) for each in sides)
-    report = changes_report(changes, before, after, what_happened(*happened) if happened else None)
+    report = changes_report(changes, before, after, between)
     if output == "markdown":
         return to_markdown(report)
     return to_terminal(report, width=width(), colour=is_terminal())

@@ -20,8 +20,8 @@ from dashboard.cli.terminal import WRONG_USAGE, fail, say, wrong
 from dashboard.config import Options
 from dashboard.errors import DashboardError, HistoryError
 from dashboard.fleet import Gap, PastTime
-from dashboard.fleet.formatting import end_cut, iso, one_line
-from dashboard.fleet.times import is_time, parse_period, parse_time, write_time
+from dashboard.fleet.formatting import end_cut, one_line
+from dashboard.fleet.times import parse_since, parse_time, write_time
 from dashboard.render.events_json import read_events_json
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import Key
@@ -129,7 +129,10 @@ def _gap(written: dict[str, str | None] | None) -> Gap | None:
 def check_is_of(past: Fleet, fleet: Fleet) -> None:
     """Exit with 2 where the history that `past` is of is that of another fleet."""
     if past.name != fleet.name:
-        fail(f"exit {WRONG_USAGE}: The history is that of {past.name}, not of {fleet.name}.", WRONG_USAGE)
+        fail(
+            f"exit {WRONG_USAGE}: The history is that of {past.name}, not of {fleet.name}; correct name or FLEET_NAME.",
+            WRONG_USAGE,
+        )
 
 
 def past_fleet(text: str, options: Options, history: str | None, *, option: str = "") -> Fleet:
@@ -178,9 +181,7 @@ def time_of(text: str, option: str = "") -> datetime:
 
 def since_of(text: str, now: datetime, option: str) -> datetime:
     """Return the time that `24h` before `now`, or a written time, is; exit with 2 for another text."""
-    if is_time(text):
-        return time_of(text, option)
     try:
-        return now - parse_period(text)
+        return parse_since(text, now)
     except ValueError as error:
-        wrong(f"{option} {text}: {error}, or a time such as {iso(now)}")
+        wrong(f"{option} {text}: {error}")

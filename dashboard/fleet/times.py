@@ -51,9 +51,21 @@ def parse_period(text: str) -> timedelta:
     """Return a written period: `90m`, `24h`, `7d`, `2w`; raise ValueError with a sentence for another text."""
     found = _PERIOD.fullmatch(text.strip())
     period = timedelta(**{PERIODS[found[2]]: int(found[1])}) if found else timedelta()
-    if not timedelta() < period <= LONGEST_PERIOD:
-        raise ValueError(f"not a period of at most {LONGEST_PERIOD.days} days; write 24h, 7d or 90m")
+    if period > LONGEST_PERIOD:
+        raise ValueError(f"longer than {LONGEST_PERIOD.days} days")
+    if not period:
+        raise ValueError("not a period; write 24h, 7d or 90m")
     return period
+
+
+def parse_since(text: str, now: datetime) -> datetime:
+    """Return a written time, or the whole second a written period before `now`; raise ValueError for another text."""
+    if is_time(text):
+        return parse_time(text)
+    try:
+        return (now - parse_period(text)).replace(microsecond=0)
+    except ValueError as error:
+        raise ValueError(f"{error}, or a time such as {EXAMPLE}") from None
 
 
 def write_time(time: datetime) -> str:

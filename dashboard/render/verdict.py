@@ -40,10 +40,12 @@ def verdict_of(
     min_coverage: float,
     unread_lists: Sequence[str] = (),
     baselines: tuple[str, ...] = (),
+    left_out: str = "",
 ) -> Verdict:
     """Return the verdict on a poll. `fail_on` None: findings never fail. `min_coverage` is in percent of all targets.
 
-    `unread_lists` say why target lists could not be read: then the number of targets is unknown. A deviation
+    `unread_lists` say why target lists could not be read: then the number of targets is unknown; `left_out` is that of
+    the verdict. A deviation
     from one of the `baselines` fails, unless findings never do; so does a baseline that no replica was compared with.
     """
     failed = failing(fleet.inspection.findings, fail_on, baselines)
@@ -52,15 +54,15 @@ def verdict_of(
     if failed:
         code, parts = FOUND, [f"{_listed(failed)}; {level}", *([f"also {short}"] if short else [])]
     elif short:
-        code, parts = UNREAD, [short, *([f"otherwise {_found(fleet, fail_on)}"] if fleet.replicas else [])]
+        code, parts = UNREAD, [short, *([f"otherwise {_found(fleet, fail_on, left_out)}"] if fleet.replicas else [])]
     else:
         partial = f" ({fleet.coverage.partial:,} partially)" if fleet.coverage.partial else ""
-        code, parts = PASSED, [f"{_found(fleet, fail_on)}; {answered(fleet)}{partial}; {level}"]
+        code, parts = PASSED, [f"{_found(fleet, fail_on, left_out)}; {answered(fleet)}{partial}; {level}"]
     raised = sorted({each.rule for each in fleet.inspection.outcomes if each.kind is OutcomeKind.ERROR})
     parts += _incomplete(fleet, baselines)
     parts += [f"rule errors: {', '.join(raised)}"] if raised else []
     parts += _undeclared(fleet.inspection.findings, fail_on)
-    return Verdict(code, f"exit {code}: {'; '.join(parts)}.", short, baselines)
+    return Verdict(code, f"exit {code}: {'; '.join(parts)}.", short, baselines, left_out)
 
 
 def no_list_read(unread_lists: Sequence[str]) -> str:
@@ -159,10 +161,10 @@ def _place(finding: Finding) -> tuple[str, str]:
     return f"{finding.rule} in {first_names(end_cut(place, LONGEST_NAME) for place in places(finding))}", expired
 
 
-def _found(fleet: Fleet, fail_on: Severity | None) -> str:
+def _found(fleet: Fleet, fail_on: Severity | None, left_out: str) -> str:
     found = fleet.inspection.findings
     if not found:
-        return "no findings"
+        return "no new findings" if left_out else "no findings"
     return f"{f'no findings at or above {fail_on}' if fail_on else 'findings never fail'} ({severity_counts(found)})"
 
 

@@ -39,7 +39,8 @@ def changes_report(changes: Changes, before: Context, after: Context, between: B
         *([between.section] if between else []),
         *(Section(each.name, title, (each,), is_appendix=True) for title, each in titles.items() if each.rows),
     )
-    return View("What changed", text.headline(changes), text.lead(changes), compared(before, after), parts)
+    headline = "; ".join(filter(None, (text.headline(changes), between.words if between else "")))
+    return View("What changed", headline, text.lead(changes), compared(before, after), parts)
 
 
 def _glance(changes: Changes, before: Context, after: Context, between: Between | None) -> Iterator[Block]:

@@ -36,9 +36,10 @@ COLUMNS = (Column("First seen"), Column("Change"), Column("Pool"), Column("Which
 
 
 class Between(NamedTuple):
-    """What happened between the two sides of a comparison: its number for the head of the page, and the list."""
+    """What happened between the two sides of a comparison: its number as a figure and as words, and the list."""
 
     figure: Figure
+    words: str
     section: Section
 
 
@@ -48,16 +49,18 @@ def what_happened(events: Sequence[Event], since: datetime, until: datetime, ski
     `skipped` counts findings that a filter may have wanted, and that were too many to look up.
     """
     gaps = sum(each.kind is EventKind.GAP for each in events)
+    changes = len(events) - gaps
     note = f"changes, {count(gaps, 'gap')}" if gaps else "changes"
     tone = Tone.UNKNOWN if gaps else Tone.PLAIN
-    figure = Figure("In between", f"{len(events) - gaps:,}", note, tone, section(RANGE))
+    figure = Figure("In between", f"{changes:,}", note, tone, section(RANGE))
+    words = f"{count(changes, 'change')} in between" if changes else ""
     listed = _listed(events, since, until)
     if skipped:
         text = (
             f"Not listed: {count(skipped, 'earlier finding')} that began and ended in between. Choose a shorter range."
         )
         listed = replace(listed, blocks=(Paragraph(plain(text), Tone.UNKNOWN), *listed.blocks))
-    return Between(figure, listed)
+    return Between(figure, words, listed)
 
 
 def _listed(events: Sequence[Event], since: datetime, until: datetime) -> Section:

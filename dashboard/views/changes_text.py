@@ -25,10 +25,10 @@ def headline(changes: Changes) -> str:
     return "Nothing changed" if not unread_replicas(changes) else "Nothing changed on the replicas read on both sides"
 
 
-def summary(changes: Changes) -> str:
-    """Return the headline with its limits: the last line of `diff`."""
+def summary(changes: Changes, between: str = "") -> str:
+    """Return the headline with its limits: the last line of `diff`; `between` is what happened in between."""
     unread = unread_replicas(changes)
-    parts = [headline(changes)]
+    parts = [headline(changes), *([between] if between else [])]
     parts += [f"{count(len(unread), 'replica')} not compared"] if unread else []
     parts += ["the second side is older than the first"] if changes.after_is_older else []
     return f"{'; '.join(parts)}."

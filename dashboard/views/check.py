@@ -47,7 +47,7 @@ def check_view(fleet: Fleet, left_out: str = "") -> View:
         sections.append(Section("rules", "Rules", (Paragraph(with_code(PAGES)),)))
     return View(
         title="vLLM fleet",
-        headline=f"{fleet.name}: {findings_title(inspection)}",
+        headline=f"{fleet.name}: {findings_title(inspection, are_new=bool(left_out))}",
         lead=f"{findings_lead(fleet)}. {left_out}".rstrip(),
         context=context_of(fleet),
         parts=tuple(sections),

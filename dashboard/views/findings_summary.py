@@ -98,11 +98,11 @@ def tally_texts(tally: Tally) -> dict[Severity, str]:
     return {severity: text for severity, text in texts.items() if getattr(tally, severity)}
 
 
-def findings_title(inspection: Inspection) -> str:
-    """Return the counts by severity; without findings, whether any rule was evaluated."""
+def findings_title(inspection: Inspection, *, are_new: bool = False) -> str:
+    """Return the counts by severity; without findings, or new ones, whether any rule was evaluated."""
     if inspection.findings:
         return tally_text(tally_fleet(inspection))
-    return "No findings" if rule_coverage(inspection).evaluated else NO_RULE
+    return f"No {'new ' if are_new else ''}findings" if rule_coverage(inspection).evaluated else NO_RULE
 
 
 def findings_lead(fleet: Fleet) -> str:

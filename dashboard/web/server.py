@@ -17,7 +17,7 @@ from dashboard.analysis.documents.findings import findings_json
 from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.config import Options, load_options
 from dashboard.errors import HistoryError, OptionsError
-from dashboard.fleet.times import EXAMPLE, parse_time
+from dashboard.fleet.times import EXAMPLE, parse_since, parse_time
 from dashboard.render.events_json import events_json
 from dashboard.views import pages
 from dashboard.web.connections import limit_log, raise_descriptor_limit
@@ -126,7 +126,7 @@ def _document(build: Callable[..., bytes], *choices: str) -> Callable[[Request],
 
 
 async def events(request: Request) -> Response:
-    """Answer what happened `since` a time of the history, as JSON; `until` another one, else until now.
+    """Answer what happened `since` a time or within a period, as JSON; `until` another time, else until now.
 
     It answers 400 for a wrong parameter, 404 where the history does not cover the range, and without one.
     """
@@ -134,11 +134,13 @@ async def events(request: Request) -> Response:
     times = {UNTIL: service.now()}
     for name, text in written.items():
         try:
-            times |= {name: parse_time(text)} if text is not None else {}
+            times |= {name: parse_since(text, service.now())} if text is not None else {}
         except ValueError as error:
             return JSONResponse({"detail": f"parameter {name}: {error}"}, status_code=400)
     if SINCE not in times:
         return JSONResponse({"detail": f"parameter {SINCE} is missing; write {EXAMPLE}"}, status_code=400)
+    if times[SINCE] > times[UNTIL]:
+        return JSONResponse({"detail": f"parameter {UNTIL}: earlier than {SINCE}"}, status_code=400)
     try:
         happened = await asyncio.to_thread(service.happened, times[SINCE], times[UNTIL])
     except HistoryError as error:

@@ -128,14 +128,17 @@ def test_the_api_lists_what_happened_between_two_times(tmp_path: Path) -> None:
     )
     assert [each["kind"] for each in found["events"]] == ["restarted", "finding began"]
     assert [each["kind"] for each in later["events"]] == ["added", "restarted", "finding ended", "gap"]
+    assert get("/api/v1/events?since=2h").json()["events"] == later["events"]
 
 
 @pytest.mark.parametrize(
     ("query", "status", "detail"),
     [
         ("", 400, "parameter since is missing; write 2026-11-22T14:00Z"),
-        ("since=24h", 400, "parameter since: not a time; write 2026-11-22T14:00Z"),
-        ("since=2026-03-02T10:00Z&until=now", 400, "parameter until: not a time; write 2026-11-22T14:00Z"),
+        ("since=now", 400, "parameter since: not a period; write 24h, 7d or 90m, or a time such as 2026-11-22T14:00Z"),
+        ("since=24h", 404, "The history has no poll at 2026-03-01T11:42:"),
+        ("since=2026-03-02T10:00Z&until=now", 400, "parameter until: not a period; write 24h, 7d or 90m, or a time"),
+        ("since=2026-03-02T10:00Z&until=2026-03-02T09:00Z", 400, "parameter until: earlier than since"),
         ("since=2020-01-01", 404, "The history has no poll at 2020-01-01T00:00:00Z or before"),
         ("since=2026-03-02T10:00Z&until=2999-01-01", 404, "2999-01-01T00:00Z is in the future"),
     ],
