@@ -1,5 +1,6 @@
 """Compares the findings of two fleets: new, fixed, persisting, or no longer evaluated."""
 
+import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
@@ -11,6 +12,7 @@ from dashboard.compare.encoding import is_comparable, lookup_setting
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.engine import own_values
 from dashboard.rules.findings import Finding, OutcomeKind
+from dashboard.rules.identity.coverage import REASON
 from dashboard.rules.subject import FINGERPRINT
 
 RAN = frozenset({OutcomeKind.FAILED, OutcomeKind.PASSED})
@@ -92,20 +94,21 @@ def finding_changes(before: Fleet, after: Fleet) -> FindingChanges:
 def _same_findings(then: _Side, now: _Side) -> dict[str, str]:
     """Return the ids of findings of both sides: by the later one the earlier one, mostly the same.
 
-    The id of a finding without values, such as one on block hashes, names its replicas. The only one with its
-    fingerprint on the other side is the same finding.
+    Some ids name replicas: that of a finding on block hashes alone, and that of unread replicas, of which each has its
+    reason. The only one alike on the other side is the same finding.
     """
     same = {key: key for key in now.found if key in then.found}
-    earlier, later = (_without_values(side, same) for side in (then, now))
+    earlier, later = (_alike(side, same) for side in (then, now))
     return same | {keys[0]: earlier[each][0] for each, keys in later.items() if len(keys) == len(earlier[each]) == 1}
 
 
-def _without_values(side: _Side, same: Collection[str]) -> dict[str, list[str]]:
-    """Return the ids of findings of one side that have no values, by fingerprint; not those of both sides."""
-    found: dict[str, list[str]] = defaultdict(list)
+def _alike(side: _Side, same: Collection[str]) -> dict[tuple[str, ...], list[str]]:
+    """Return the ids of findings of one side by what they are about, without replicas; not those of both sides."""
+    found: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for key, each in side.found.items():
-        if key not in same and not own_values(each.finding):
-            found[each.finding.fingerprint].append(key)
+        if key not in same:
+            values = (json.dumps(pair) for pair in own_values(each.finding) if pair[0] != REASON)
+            found[each.finding.fingerprint, *values].append(key)
     return found
 
 

@@ -161,6 +161,21 @@ def test_one_more_replica_that_hashes_otherwise_is_a_spread_and_no_new_finding()
     assert (found.spread, found.left) == (ids("chat-02"), ())
 
 
+def test_one_more_unreachable_replica_is_a_spread_and_no_new_finding() -> None:
+    """Each has its own reason, which names its address."""
+    third, fourth = (
+        replace(each, failure=replace(each.failure, detail=f"{each.name} refused the connection."))
+        for each in (down("chat-03"), down("chat-04"))
+        if each.failure
+    )
+    changes = between([*chat(3), fourth], [*chat(2), third, fourth]).findings
+    unreachable = of("ID-05", changes.persisting)
+
+    assert "ID-05" not in {each.finding.rule for each in (*changes.new, *changes.no_longer_found)}
+    assert unreachable.before.id != unreachable.after.id
+    assert (unreachable.joined, unreachable.left) == (ids("chat-03"), ())
+
+
 def test_findings_on_hashes_that_cannot_be_told_apart_are_new_and_gone() -> None:
     changes = compared([hashes("a1", "chat-01")], [hashes("b2", "chat-02"), hashes("c3", "chat-03")])
 
