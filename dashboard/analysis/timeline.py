@@ -56,7 +56,7 @@ class MarkKind(StrEnum):
 class Mark(NamedTuple):
     """Something that happened `number` times from `at` until `until`, in pools; `text` is about the first of it.
 
-    `before` is the severity of a finding that became more severe; empty for a new one.
+    `before` is the former severity of a finding that became worse, the same of one that spread; empty for a new one.
     """
 
     kind: MarkKind

@@ -23,6 +23,7 @@ OF_FINDINGS = {
     EventKind.FINDING_BEGAN: "Finding began",
     EventKind.FINDING_ENDED: "Finding ended",
     EventKind.SEVERITY: "Severity changed",
+    EventKind.SPREAD: "Finding spread",
 }
 OF_REPLICAS = {
     EventKind.ADDED: "added",
@@ -150,6 +151,8 @@ def _detail(event: Event) -> Text:
         parts.append(plain(f"{event.before} -> {event.now}"))
     elif event.kind in OF_FINDINGS:
         parts.append(plain(f"{event.now}{', suppressed' if event.is_suppressed else ''}"))
+    if event.spread is not None:
+        parts.append(plain(f"{event.spread[0]:,} -> {count(event.spread[1], 'replica')}"))
     if event.is_new_rule_set:
         parts.append(plain("evaluated by another rule set than before"))
     return joined(parts, last=", ")

@@ -201,7 +201,8 @@ def mark_line(mark: Mark) -> str:
 
 def details_of(mark: Mark) -> str:
     """Write what happened, without time and pools: `worse, warning -> critical: TEXT (and 2 more)`."""
-    worse = f"worse, {mark.before} -> {mark.kind}: " if mark.before else ""
+    how = "on more replicas" if mark.before == mark.kind else f"{mark.before} -> {mark.kind}"
+    worse = f"worse, {how}: " if mark.before else ""
     more = f" (and {mark.number - 1:,} more)" if mark.kind in FOUND and mark.number > 1 else ""
     return f"{worse}{mark.text}{more}"
 

@@ -23,6 +23,7 @@ class EventKind(StrEnum):
     FINDING_BEGAN = "finding began"
     FINDING_ENDED = "finding ended"
     SEVERITY = "severity"
+    SPREAD = "finding spread"
     RULES = "rules"
     GAP = "gap"
 
@@ -32,7 +33,8 @@ class Event(NamedTuple):
 
     `after` is the last poll before, None where it is no longer recorded: the change came between the two. Of a gap it
     is the last poll before, and `at` the first one later. `replicas` are names by id. `before` and `now` are states,
-    severities or rule sets, `tokens` those of the KV cache of the replicas. `fingerprint` is that of the finding.
+    severities or rule sets, `tokens` those of the KV cache of the replicas. `fingerprint` is that of the finding,
+    `spread` the numbers of its replicas before and now.
     """
 
     kind: EventKind
@@ -44,6 +46,7 @@ class Event(NamedTuple):
     before: str = ""
     now: str = ""
     tokens: tuple[int, int] | None = None
+    spread: tuple[int, int] | None = None
     rule: str = ""
     sentence: str = ""
     fingerprint: str = ""

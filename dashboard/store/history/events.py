@@ -10,6 +10,7 @@ from pydantic_core import from_json
 from sqlalchemy import Connection, Table, func, or_, select
 
 from dashboard.analysis.changes.events import BETWEEN_POOLS, Event, EventKind
+from dashboard.analysis.changes.findings import Extent
 from dashboard.analysis.changes.replicas import is_beyond
 from dashboard.analysis.changes.settings import document_changes
 from dashboard.fleet import Document, SettingChange
@@ -172,20 +173,26 @@ class _Reading:
         return {same: both for same, both in sums.items() if is_beyond(*both)}
 
     def findings(self) -> Iterator[Event]:
-        """Yield findings that began, ended, or changed their severity or suppression."""
+        """Yield findings that began, ended, spread, or changed their severity or suppression."""
         by_fingerprint: dict[str, list[Row]] = defaultdict(list)
         for row in _rows_between(self._connection, finding_span, self._since, self._until):
             by_fingerprint[row["fingerprint"]].append(row)
         for rows in by_fingerprint.values():
             before: Row | None = None
+            extent: Extent | None = None  # the last one that is known
             for row in rows:
                 if row["from_at"] > self._since:
                     if before is None or before["to_at"] != row["from_at"]:
+                        extent = None
                         yield self._finding(EventKind.FINDING_BEGAN, row["from_at"], row)
                     elif _standing(before) != _standing(row):
                         changed = self._finding(EventKind.SEVERITY, row["from_at"], row)
                         yield changed._replace(before=_standing(before), now=_standing(row))
-                before = row
+                    now = _extent(row)
+                    if before and extent and now and now.exceeds(extent) and before["ruleset"] == row["ruleset"]:
+                        spread = self._finding(EventKind.SPREAD, row["from_at"], row)
+                        yield spread._replace(spread=(extent.replicas, now.replicas))
+                before, extent = row, _extent(row) or extent
             for row, then in zip(rows, [*(each["from_at"] for each in rows[1:]), None], strict=True):
                 if (end := row["to_at"]) is not None and self._since < end <= self._until and end != then:
                     yield self._finding(EventKind.FINDING_ENDED, end, row)
@@ -236,6 +243,10 @@ def _changes(before: Row, row: Row, started: datetime | None, document: str | No
     if before["state"] != row["state"]:
         reason = f" ({row['reason']})" if row["reason"] else ""
         yield _Change(EventKind.STATE, pool, before=before["state"], now=f"{row['state']}{reason}")
+
+
+def _extent(row: Row) -> Extent | None:
+    return None if row["replicas"] is None else Extent(row["replicas"], row["total"])
 
 
 def _standing(row: Row) -> str:

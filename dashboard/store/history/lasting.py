@@ -19,7 +19,11 @@ from dashboard.store.history.schema import (
 )
 
 # The columns that end a span when they change, of spans without a body.
-STATES = {"finding_span": ("severity", "suppressed", "ruleset"), "cohort_span": ("replicas",), "difference_span": ()}
+STATES = {
+    "finding_span": ("severity", "suppressed", "ruleset", "replicas"),
+    "cohort_span": ("replicas",),
+    "difference_span": (),
+}
 SIGHTING = Sighting._fields
 
 

@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from dashboard.fleet.times import EPOCH, MICROSECOND
 
-HEAD = "0005"  # the last migration
+HEAD = "0006"  # the last migration
 METADATA = MetaData()
 ID = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers only INTEGER keys by itself
 
@@ -121,6 +121,7 @@ document_span = _span("document_span", Column("document", String(20), nullable=F
 fleet_span = _span("fleet_span", _body("body"))
 
 # `fingerprint` is that of rule, pools and setting paths. `sentence` and the number `findings` are those at `from_at`.
+# It is on `replicas` of the `total` of its pools; null: in a rollout, where that changes all the time.
 finding_span = _sighted(
     "finding_span",
     Column("fingerprint", String(20), nullable=False, index=True),
@@ -131,6 +132,8 @@ finding_span = _sighted(
     Column("ruleset", Integer, nullable=False),
     Column("findings", Integer, nullable=False),
     Column("sentence", Text, nullable=False),
+    Column("replicas", Integer),
+    Column("total", Integer),
 )
 
 # `document` is the most complete one of a cohort, `replicas` counts its members.

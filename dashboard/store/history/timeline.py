@@ -105,7 +105,7 @@ def read_restarts(
 
 
 def read_findings(connection: Connection, period: Period, pool: str | None) -> Iterator[Mark]:
-    """Yield when critical findings and warnings began, became more severe and ended.
+    """Yield when critical findings and warnings began, became more severe, spread and ended.
 
     Those of a subject and column are one. Those that the recording began with, and those of another rule set, have no
     beginning; suppressed ones no mark.
@@ -119,7 +119,11 @@ def read_findings(connection: Connection, period: Period, pool: str | None) -> I
     then = earlier.c
     follows = and_(then.fingerprint == c.fingerprint, then.to_at == c.from_at, then.ruleset == c.ruleset)
     is_worse = or_(then.severity == Severity.INFO, and_(then.severity == MarkKind.WARNING, c.severity != then.severity))
-    worse = and_(c.from_at > period.since, c.from_at <= period.until, follows, is_worse)
+    # As Extent.exceeds: more replicas, and a larger share.
+    is_spread = and_(
+        c.severity == then.severity, c.replicas > then.replicas, c.replicas * then.total > then.replicas * c.total
+    )
+    worse = and_(c.from_at > period.since, c.from_at <= period.until, follows, or_(is_worse, is_spread))
     sentence = func.min(c.sentence).label("sentence")
     new: ColumnElement[str] = func.coalesce(NOTHING, NOTHING)  # PostgreSQL groups by no bare constant
     for time, happened, before in ((c.from_at, began, new), (c.from_at, worse, then.severity), (c.to_at, ended, new)):

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Table, delete, select, update
 
 from dashboard.analysis.assembly import Fleet, proves_end
 from dashboard.analysis.changes.events import BETWEEN_POOLS
+from dashboard.analysis.changes.findings import extent_in
 from dashboard.analysis.documents.fleet import settings_json
 from dashboard.fleet import Pool, ProbeResult, Replica, has_same_content
 from dashboard.fleet.formatting import iso
@@ -255,7 +256,7 @@ class _State:
         found: dict[str, list[Finding]] = defaultdict(list)
         for each in (*fleet.inspection.findings, *fleet.inspection.suppressed):
             found[each.fingerprint].append(each)
-        rows = {key: _finding_columns(same) for key, same in found.items()}
+        rows = {key: _finding_columns(fleet, same) for key, same in found.items()}
         names = STATES[finding_span.name]
         states: dict[str, Hashable] = {key: tuple(row[name] for name in names) for key, row in rows.items()}
         gone = {key: same for key, same in (self._found | self._unseen).items() if key not in found}
@@ -354,10 +355,15 @@ def _storable(text: str) -> str:
     return text.replace("\0", "\ufffd").encode(errors="replace").decode()
 
 
-def _finding_columns(same: Sequence[Finding]) -> dict[str, Any]:
+def _finding_columns(fleet: Fleet, same: Sequence[Finding]) -> dict[str, Any]:
     """Return the columns of findings with one fingerprint: the worst active one, else the worst suppressed one."""
     first = min(same, key=lambda each: (each.suppression is not None, each.severity.rank))
+    is_rolling = not fleet.inspection.rollouts.keys().isdisjoint(first.pools)
+    replicas = {replica for each in same for replica in each.replicas}
+    extent = (None, None) if is_rolling else extent_in(fleet, first.pools, len(replicas))
     return {
+        "replicas": extent[0],
+        "total": extent[1],
         "rule": first.rule,
         "subject": _storable(BETWEEN_POOLS.join(places(first))),
         "severity": str(first.severity),

@@ -11,11 +11,12 @@ import pytest
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.events import Event, EventKind
 from dashboard.rules.catalogue import RULE_SET
+from dashboard.rules.findings import Rollout
 from dashboard.rules.policy import Policy
 from dashboard.store.history.reader import HistoryReader
 from dashboard.store.packing import content_of, opened_clean
 from tests import builders, past_fleets
-from tests.analysis.changes.sides import BLOCK_SIZE, NEW, OLD, chat, fleet
+from tests.analysis.changes.sides import BLOCK_SIZE, NEW, OLD, chat, fleet, ids
 from tests.builders import NOW, POLLED_AT
 from tests.past_fleets import FIRST, LAST, MENDED, ODD
 from tests.store.history.recorded import POLL, Recorded
@@ -143,6 +144,31 @@ def test_a_changed_severity_is_an_event(history: Recorded) -> None:
 
     changed = [(each.rule, each.before, each.now) for each in events if each.kind is EventKind.SEVERITY]
     assert ("RT-01", "critical", "warning") in changed
+
+
+def spreads(events: Sequence[Event]) -> list[tuple[str, tuple[int, int] | None, datetime]]:
+    return [(each.rule, each.spread, each.at) for each in events if each.kind is EventKind.SPREAD]
+
+
+def test_a_finding_on_more_replicas_and_a_larger_share_is_a_spread(history: Recorded) -> None:
+    """Later it is on fewer, and then on as many of a larger pool."""
+    one, two = fleet(*chat(4), *chat(1, NEW, first=5)), fleet(*chat(3), *chat(2, NEW, first=4))
+    larger = fleet(*chat(8), *chat(2, NEW, first=9))
+    events = record(history, one, two, one, larger)
+
+    assert [each for each in spreads(events) if each[0] == "RT-01"] == [("RT-01", (1, 2), POLLED_AT + POLL)]
+    assert EventKind.FINDING_BEGAN not in {each.kind for each in events if each.rule == "RT-01"}
+
+
+def test_a_rollout_spreads_nothing_until_its_end(history: Recorded) -> None:
+    one, two, three = (fleet(*chat(7 - odd), *chat(odd, NEW, first=8 - odd)) for odd in (1, 2, 3))
+    rollout = {"chat": Rollout("chat", "0.31.0", "0.32.0", ids("chat-06", "chat-07"), 7, POLLED_AT, POLLED_AT)}
+    polls = [one, replace(two, inspection=replace(two.inspection, rollouts=rollout)), three]
+    for number, each in enumerate(polls):
+        history.record(replace(each, polled_at=POLLED_AT + number * POLL))
+    events = history.reader.events(POLLED_AT, POLLED_AT + 2 * POLL)
+
+    assert [each for each in spreads(events) if each[0] == "RT-01"] == [("RT-01", (1, 3), POLLED_AT + 2 * POLL)]
 
 
 def test_a_finding_that_begins_with_another_rule_set_is_marked(

@@ -31,7 +31,7 @@ def history_of_schema(folder: Path, version: str) -> Recorded:
     return Recorded(folder)
 
 
-@pytest.mark.parametrize("version", ["0001", "0002", "0003"])
+@pytest.mark.parametrize("version", ["0001", "0002", "0003", "0005"])
 def test_an_older_schema_is_copied_and_migrated(tmp_path: Path, version: str) -> None:
     history = history_of_schema(tmp_path, version)
     with pytest.raises(HistoryError, match=rf"has schema {version}, older than {HEAD}: a dashboard migrates it\.$"):

@@ -14,6 +14,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.timeline import COLUMNS, Group, MarkKind, Period
 from dashboard.fleet import Gap, Setting, Source, State
 from dashboard.rules.findings import Severity, Suppression
+from dashboard.views.time_chart import details_of
 from tests.captured import AT
 from tests.e2e.frozen_fleets import STORY, frozen
 from tests.polled_fleets import at, built, unreachable
@@ -143,6 +144,20 @@ def test_a_finding_that_becomes_worse_has_a_mark_with_its_severity_before(
 
     assert [(each.kind, each.before) for each in found if each.text] == ([mark] if mark else [])
     assert [each.at for each in found] == ([AT + POLL] if mark else [])
+
+
+def test_a_finding_that_spreads_has_a_mark_with_its_severity(tmp_path: Path) -> None:
+    history = Recorded(tmp_path)
+    fleet = built(*(at(number, labels=LLAMA) for number in range(3)), at(4, "llama_noprefix", labels=LLAMA))
+    first = replace(fleet.inspection.findings[0], severity=Severity.WARNING)
+    ids = [each.id for each in fleet.replicas]
+    for number, replicas in enumerate((ids[:1], ids[:2], ids[:1], ids[:1])):
+        inspection = replace(fleet.inspection, findings=(replace(first, replicas=tuple(replicas)),))
+        history.record(replace(fleet, inspection=inspection, polled_at=AT + number * POLL))
+    found = history.reader.timeline(Period(AT - POLL, AT + 4 * POLL)).marks
+
+    assert [(each.kind, each.before, each.at) for each in found] == [(MarkKind.WARNING, "warning", AT + POLL)]
+    assert details_of(found[0]) == f"worse, on more replicas: {first.sentence}"
 
 
 def test_a_suppressed_finding_has_no_mark_where_it_becomes_worse(tmp_path: Path) -> None:
