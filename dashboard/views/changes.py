@@ -66,7 +66,9 @@ def _figures(changes: Changes) -> Iterator[Figure]:
     unknown = len(replicas.start_unknown)
     started = f"{unknown:,} unknown" if unknown else f"of {len(replicas.both):,}"
     yield Figure("Restarted", f"{len(replicas.restarted):,}", started, target=section("replicas"))
-    yield Figure("KV tokens", text.share_text(changes.capacity.total), "all pools", target=section("capacity"))
+    pools = [each.pool for each in changes.capacity.pools]
+    whose = text.pool_name(pools[0]) if len(pools) == 1 else "all pools"
+    yield Figure("KV tokens", text.share_text(changes.capacity.total), whose, target=section("capacity"))
 
 
 def _worst(found: Iterable[Finding]) -> Tone:

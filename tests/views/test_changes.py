@@ -184,7 +184,7 @@ def test_figures_count_what_is_new_fixed_and_unknown() -> None:
         "Added": ("0", "replicas"),
         "Removed": ("0", "replicas"),
         "Restarted": ("1", "of 4"),
-        "KV tokens": ("unknown", "all pools"),
+        "KV tokens": ("unknown", "chat"),
     }
 
 

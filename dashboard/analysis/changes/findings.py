@@ -103,12 +103,13 @@ def _same_findings(then: _Side, now: _Side) -> dict[str, str]:
 
 
 def _alike(side: _Side, same: Collection[str]) -> dict[tuple[str, ...], list[str]]:
-    """Return the ids of findings of one side by what they are about, without replicas; not those of both sides."""
+    """Return the ids that name replicas by what these findings are about otherwise; not those of both sides."""
     found: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for key, each in side.found.items():
-        if key not in same:
-            values = (json.dumps(pair) for pair in own_values(each.finding) if pair[0] != REASON)
-            found[each.finding.fingerprint, *values].append(key)
+        values = own_values(each.finding)
+        about = [json.dumps(pair) for pair in values if pair[0] != REASON]
+        if key not in same and (not values or len(about) < len(values)):
+            found[each.finding.fingerprint, *about].append(key)
     return found
 
 
