@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
 
 from dashboard.capacity.engines import engines_of
 from dashboard.compare.pool import Member, compare_pool
@@ -92,21 +93,40 @@ class Fleet:
         return bool(self.replicas) and all(each.id.startswith(FILE_SCHEME) for each in self.replicas)
 
 
-def proves_end(fleet: Fleet, rule: str, pools: Collection[str], replicas: Collection[str]) -> bool:
-    """Return whether a poll without a finding proves that it ended: the finding of a rule in some pools.
+class EndProof:
+    """What a poll proves about the end of findings that it does not have; worked out where it is asked."""
 
-    It does not where the rule raised an error, a replica of it was not read lately, or is missing while a source of
-    targets cannot be read; and not where most replicas of a pool, with which these were compared, were not read.
-    """
-    known = {each.id: each for each in fleet.replicas}
-    if not any(each.fresh for each in known.values()) and (known or fleet.discovery_errors):
-        return False
-    if any(each.rule == rule and each.kind is OutcomeKind.ERROR for each in fleet.inspection.outcomes):
-        return False
-    if not all(known[each].fresh if each in known else not fleet.discovery_errors for each in replicas):
-        return False
-    members = ([each.fresh for each in fleet.replicas if each.pool == pool] for pool in pools)
-    return all(2 * sum(fresh) >= len(fresh) for fresh in members)
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+
+    def covers(self, rule: str, pools: Iterable[str], replicas: Iterable[str]) -> bool:
+        """Return whether a finding of a rule, in some pools and on some replicas, ended.
+
+        It is not known where the rule raised an error, a replica was not read lately, or is missing while a source of
+        targets cannot be read; and not where most replicas of a pool, with which these were compared, were not read.
+        """
+        if self._has_read_nothing or rule in self._failed_rules or not self._lost_pools.isdisjoint(pools):
+            return False
+        return all(self._is_fresh.get(each, not self._fleet.discovery_errors) for each in replicas)
+
+    @cached_property
+    def _is_fresh(self) -> dict[str, bool]:
+        return {each.id: each.fresh for each in self._fleet.replicas}
+
+    @cached_property
+    def _has_read_nothing(self) -> bool:
+        return not any(self._is_fresh.values()) and bool(self._is_fresh or self._fleet.discovery_errors)
+
+    @cached_property
+    def _failed_rules(self) -> set[str]:
+        return {each.rule for each in self._fleet.inspection.outcomes if each.kind is OutcomeKind.ERROR}
+
+    @cached_property
+    def _lost_pools(self) -> set[str | None]:
+        balance = Counter[str | None]()
+        for each in self._fleet.replicas:
+            balance[each.pool] += 1 if each.fresh else -1
+        return {pool for pool, number in balance.items() if number < 0}
 
 
 def empty_fleet(name: str) -> Fleet:

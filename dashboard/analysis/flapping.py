@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from dashboard.analysis.assembly import Fleet, proves_end
+from dashboard.analysis.assembly import EndProof, Fleet
 from dashboard.compare.encoding import is_comparable
 from dashboard.fleet import Document, JsonText, Pool, Replica
 from dashboard.fleet.recent import Alternation, Recent, Recurrence, SeenRollout
@@ -94,8 +94,9 @@ class Watch:
                 found, known = findings[key], self._recurrences.get(key)
                 came = (*(known.came if known else ()), fleet.polled_at)
                 self._recurrences[key] = Recurrence(found.rule, found.pools, found.replicas, came)
+            proof = EndProof(fleet)
             for key in before.keys() - findings.keys():
-                if not proves_end(fleet, before[key].rule, before[key].pools, before[key].replicas):
+                if not proof.covers(before[key].rule, before[key].pools, before[key].replicas):
                     present[key] = before[key]
         self._present = present
 

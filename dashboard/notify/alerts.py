@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from dashboard.analysis.assembly import Fleet, proves_end
+from dashboard.analysis.assembly import EndProof, Fleet
 from dashboard.analysis.changes.findings import Extent
 from dashboard.fleet.formatting import count, end_cut, visible
 from dashboard.rules.catalogue import places
@@ -110,14 +110,14 @@ def advance(known: Alerts, now: Alerts, fleet: Fleet, at: datetime) -> Step:
             new.append(firing[key])
     hidden = {each.fingerprint: each for each in fleet.inspection.suppressed}
     moved = {digest for each in now.values() for digest in each.fingerprints}
-    ended = []
+    ended, proof = [], EndProof(fleet)
     for key, alert in known.items():
         if key in now:
             continue
         has_moved = not moved.isdisjoint(alert.fingerprints)  # to another severity or label of the pool
         suppressed = [hidden[digest] for digest in alert.fingerprints if digest in hidden]
         is_suppressed = len(suppressed) == len(alert.fingerprints)  # also where its replicas cannot be read
-        if has_moved or is_suppressed or has_ended(alert, fleet):
+        if has_moved or is_suppressed or has_ended(alert, fleet, proof):
             end = alert.with_changes(until=max(at, alert.since), event=Event.RESOLVED)
             ended.append(_suppressed(end, suppressed) if suppressed and not has_moved else end)
         else:
@@ -125,14 +125,14 @@ def advance(known: Alerts, now: Alerts, fleet: Fleet, at: datetime) -> Step:
     return Step(firing, tuple(new), tuple(ended))
 
 
-def has_ended(alert: Alert, fleet: Fleet) -> bool:
+def has_ended(alert: Alert, fleet: Fleet, proof: EndProof) -> bool:
     """Return whether an alert without findings ended: not while RECURS reports that they come and go."""
     path = came_again(alert.rule)
     comes_and_goes = any(
         each.rule == RECURS and path in each.paths and not {*alert.pools}.isdisjoint(each.pools)
         for each in fleet.inspection.findings
     )
-    return not comes_and_goes and proves_end(fleet, alert.rule, alert.pools, alert.replicas)
+    return not comes_and_goes and proof.covers(alert.rule, alert.pools, alert.replicas)
 
 
 def _pool_label(finding: Finding, own: set[str]) -> str:

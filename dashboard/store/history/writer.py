@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Table, delete, select, update
 
-from dashboard.analysis.assembly import Fleet, proves_end
+from dashboard.analysis.assembly import EndProof, Fleet
 from dashboard.analysis.changes.events import BETWEEN_POOLS
 from dashboard.analysis.changes.findings import extent_in
 from dashboard.analysis.documents.fleet import settings_json
@@ -263,7 +263,8 @@ class _State:
         self._found = {
             key: [_Place(each.rule, each.pools, each.replicas) for each in same] for key, same in found.items()
         }
-        self._unseen = {key: same for key, same in gone.items() if not all(proves_end(fleet, *each) for each in same)}
+        proof = EndProof(fleet)
+        self._unseen = {key: same for key, same in gone.items() if not all(proof.covers(*each) for each in same)}
         states |= {key: self._open[finding_span][key].state for key in self._unseen}
         self._change(finding_span, states, {key: {**rows[key], "fingerprint": key} for key in rows}, at)
         if self._rule_set != str(RULE_SET):

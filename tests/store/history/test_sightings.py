@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.analysis.assembly import Fleet, proves_end
+from dashboard.analysis.assembly import EndProof, Fleet
 from dashboard.analysis.changes.events import EventKind
 from dashboard.fleet.sightings import Sighting
 from dashboard.rules.catalogue import RULE_SET
@@ -146,7 +146,7 @@ def test_an_end_is_seen_although_one_of_many_replicas_is_lost_at_the_same_time()
     many = built(*(at(number, labels=CHAT) for number in range(1, 5)))
     odd = many.replicas[3].id
 
-    assert proves_end(lost(many, 1), "RT-01", ["chat"], [odd])
-    assert proves_end(lost(many, 2), "RT-01", ["chat"], [odd])
-    assert not proves_end(lost(many, 3), "RT-01", ["chat"], [odd])
-    assert not proves_end(lost(many, 1), "RT-01", ["chat"], [many.replicas[0].id])
+    assert EndProof(lost(many, 1)).covers("RT-01", ["chat"], [odd])
+    assert EndProof(lost(many, 2)).covers("RT-01", ["chat"], [odd])
+    assert not EndProof(lost(many, 3)).covers("RT-01", ["chat"], [odd])
+    assert not EndProof(lost(many, 1)).covers("RT-01", ["chat"], [many.replicas[0].id])
