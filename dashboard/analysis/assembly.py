@@ -4,7 +4,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
-from functools import cached_property
 
 from dashboard.capacity.engines import engines_of
 from dashboard.compare.pool import Member, compare_pool
@@ -31,7 +30,7 @@ from dashboard.fleet.replies import FILE_SCHEME
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sightings
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.engine import inspect_fleet
-from dashboard.rules.findings import Inspection, OutcomeKind
+from dashboard.rules.findings import Inspection
 from dashboard.rules.policy import Policy
 from dashboard.vllm.facts import Facts, facts_of, renew
 
@@ -91,42 +90,6 @@ class Fleet:
     def is_saved_answers(self) -> bool:
         """Return whether all answers come from files, so that the data's time is that of the import."""
         return bool(self.replicas) and all(each.id.startswith(FILE_SCHEME) for each in self.replicas)
-
-
-class EndProof:
-    """What a poll proves about the end of findings that it does not have; worked out where it is asked."""
-
-    def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
-
-    def covers(self, rule: str, pools: Iterable[str], replicas: Iterable[str]) -> bool:
-        """Return whether a finding of a rule, in some pools and on some replicas, ended.
-
-        It is not known where the rule raised an error, a replica was not read lately, or is missing while a source of
-        targets cannot be read; and not where most replicas of a pool, with which these were compared, were not read.
-        """
-        if self._has_read_nothing or rule in self._failed_rules or not self._lost_pools.isdisjoint(pools):
-            return False
-        return all(self._is_fresh.get(each, not self._fleet.discovery_errors) for each in replicas)
-
-    @cached_property
-    def _is_fresh(self) -> dict[str, bool]:
-        return {each.id: each.fresh for each in self._fleet.replicas}
-
-    @cached_property
-    def _has_read_nothing(self) -> bool:
-        return not any(self._is_fresh.values()) and bool(self._is_fresh or self._fleet.discovery_errors)
-
-    @cached_property
-    def _failed_rules(self) -> set[str]:
-        return {each.rule for each in self._fleet.inspection.outcomes if each.kind is OutcomeKind.ERROR}
-
-    @cached_property
-    def _lost_pools(self) -> set[str | None]:
-        balance = Counter[str | None]()
-        for each in self._fleet.replicas:
-            balance[each.pool] += 1 if each.fresh else -1
-        return {pool for pool, number in balance.items() if number < 0}
 
 
 def empty_fleet(name: str) -> Fleet:

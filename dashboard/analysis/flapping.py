@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from dashboard.analysis.assembly import EndProof, Fleet
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.end_proof import EndProof
 from dashboard.compare.encoding import is_comparable
 from dashboard.fleet import Document, JsonText, Pool, Replica
 from dashboard.fleet.recent import Alternation, Recent, Recurrence, SeenRollout

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from dashboard.analysis.assembly import EndProof, Fleet
+from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.findings import Extent
+from dashboard.analysis.end_proof import EndProof
 from dashboard.fleet.formatting import count, end_cut, visible
 from dashboard.rules.catalogue import places
 from dashboard.rules.findings import Finding, Severity

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.analysis.assembly import EndProof, Fleet
+from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.events import EventKind
+from dashboard.analysis.end_proof import EndProof
 from dashboard.fleet.sightings import Sighting
 from dashboard.rules.catalogue import RULE_SET
 from tests.captured import AT
