@@ -1,17 +1,20 @@
-"""The verdicts of the rules as text: of every YAML case, the simulated fleet and captures.
+"""The verdicts of the rules and on prefix sharing as text: of every YAML case, the simulated fleet and captures.
 
 `python -m tests.tools.rule_set` writes the committed file again. It has no sentences: only a new verdict changes it.
 Raise RULE_SET where an existing line changes.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from dashboard.compare import sharing_verdict
+from dashboard.fleet import Document, Pool, Replica
 from dashboard.rules.catalogue import BY_ID, RULE_SET
 from dashboard.rules.findings import Finding, Inspection
+from tests import builders
 from tests.frozen import frozen_fleet
-from tests.rules.case import cases
+from tests.rules.case import built, cases
 from tests.saved_fleets import built_of_captures
 
 COMMITTED = Path(__file__).parents[1] / "rules" / "rule_set.txt"
@@ -38,6 +41,9 @@ def _of_cases() -> Iterator[str]:
         outcomes = ", ".join(f"{each.subject} {each.kind} {each.unknown}" for each in inspection.outcomes)
         yield f"{case.rule} {case.name}: {outcomes}"
         yield from (f"    {verdict_of(each)}" for each in inspection.findings)
+        replicas, documents = built(case.fleet)
+        known = {each.id: each for each in documents}
+        yield from _of_sharing(builders.compared(replicas, known, tuple(case.ignore)), replicas, known)
 
 
 def _of_fleets() -> Iterator[str]:
@@ -45,11 +51,22 @@ def _of_fleets() -> Iterator[str]:
     for name, fleet in fleets.items():
         yield name
         yield from _of_inspection(fleet.inspection)
+        yield from _of_sharing(fleet.pools, fleet.replicas, fleet.documents)
 
 
 def _of_inspection(inspection: Inspection) -> Iterator[str]:
     yield from (f"    {each.rule} {each.subject} {each.kind} {each.unknown}" for each in inspection.outcomes)
     yield from (f"    {verdict_of(each)}" for each in (*inspection.findings, *inspection.suppressed))
+
+
+def _of_sharing(pools: Iterable[Pool], replicas: Iterable[Replica], documents: Mapping[str, Document]) -> Iterator[str]:
+    """Yield the verdict on each pool that was read, with that on each pair of its cohorts."""
+    by_id = {each.id: each for each in replicas}
+    for pool in pools:
+        if pool.cohorts:
+            found = sharing_verdict(pool, by_id, documents)
+            cells = (f"{each.one}{each.other} {each.share} ({each.cause})" for each in found.cells)
+            yield f"    {pool.name} shares prefixes: {found.share}; {', '.join(cells)}"
 
 
 if __name__ == "__main__":
