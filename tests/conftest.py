@@ -1,4 +1,4 @@
-"""Shared by all tests: the Hypothesis profile, the simulated fleet, both kinds of snapshots, the README."""
+"""Shared by all tests: the Hypothesis profile, the simulated fleet, both kinds of snapshots."""
 
 import os
 import re
@@ -71,12 +71,6 @@ def make_store(request: pytest.FixtureRequest) -> MakeStore:
 def demo_fleet() -> Fleet:
     """The simulated fleet, polled once with a stopped clock."""
     return frozen_fleet(port=0)
-
-
-@pytest.fixture(scope="session")
-def readme() -> str:
-    """The text of README.md."""
-    return (ROOT / "README.md").read_text()
 
 
 @pytest.fixture

@@ -14,8 +14,9 @@ from dashboard.cli import COMMANDS, cli
 from dashboard.config import load_options
 from dashboard.config.baselines import read_baseline
 from dashboard.provider.switch import ENDPOINTS, NAME, is_named, suggestion
-from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.rollout import STUCK_AFTER, TOGETHER
+from tests.documents import DOCUMENTS, anchors, code_blocks, docs_page, links
+from tests.golden.outputs import FOLDER
 from tests.serving import ROOT
 from tests.tools import command_line
 from tests.tools.write_docs import RULES, rule_pages
@@ -23,15 +24,9 @@ from tests.tools.write_docs import RULES, rule_pages
 COMMAND = re.compile(
     r"python3? -m dashboard ((?:poll|check|settings|rules|baseline|report|diff|serve|demo)\b[^\n`#>|]*)"
 )
-YAML = re.compile(r"^```yaml\n(.*?)^```", re.DOTALL | re.MULTILINE)
-LINK = re.compile(r"\]\((?!https?://)([^)#]+)\)")
-PAGES = [
-    "README.md",
-    "CONTRIBUTING.md",
-    "CHANGELOG.md",
-    "SECURITY.md",
-    *(f"docs/{each.name}" for each in (ROOT / "docs").glob("*.md")),
-]
+PAGE_NAME = re.compile(r"docs/([\w-]+\.md)(?:#([\w-]+))?")
+README = (ROOT / "README.md").read_text()
+TEXTS = {file: file.read_text() for file in DOCUMENTS}
 WHEEL = f"vllm_fleet_provider-{__version__}-py3-none-any.whl"
 FORBIDDEN = re.compile(r"(?<![\w.])/(?:root|home|tmp|mnt)/")
 
@@ -40,25 +35,41 @@ def test_the_page_of_commands_matches_the_help() -> None:
     assert command_line.PAGE.read_text() == command_line.page_text(), "run make docs"
 
 
-def test_every_command_is_on_that_page_and_in_the_readme(readme: str) -> None:
+def test_every_command_is_on_that_page() -> None:
     assert {name.split()[0] for name in command_line.COMMANDS} == set(COMMANDS)
-    assert set(re.findall(r"^\| `([a-z-]+)", readme, re.MULTILINE)) >= set(COMMANDS)
 
 
-def test_every_command_in_the_readme_is_valid(readme: str) -> None:
+def test_every_command_in_a_document_is_valid() -> None:
     group = typer.main.get_command(cli)
-    shown = [each.split() for each in COMMAND.findall(readme)]
+    shown = [each.split() for text in TEXTS.values() for each in COMMAND.findall(text)]
     complete = [each for each in shown if "--help" not in each and "[OPTIONS]" not in each]
 
-    assert len(complete) >= 4
+    assert len(complete) > 15
     for name, *arguments in complete:
         command = group.get_command(None, name)  # type: ignore[attr-defined]
         with command.make_context(name, arguments) as context:
             assert context.params
 
 
-def test_the_last_step_of_the_ci_example_fails_the_job(readme: str) -> None:
-    example = yaml.safe_load(next(text for text in YAML.findall(readme) if "runs-on" in text))
+def test_the_readme_and_the_changelog_are_short() -> None:
+    lines = {name: len((ROOT / name).read_text().splitlines()) for name in ("README.md", "CHANGELOG.md")}
+
+    assert lines["README.md"] <= 180
+    assert lines["CHANGELOG.md"] <= 60
+
+
+def test_the_findings_in_the_readme_are_those_of_the_simulated_fleet() -> None:
+    printed = " ".join((FOLDER / "demo" / "check.txt").read_text().split())
+    (block,) = code_blocks(README, "text")
+    findings = [" ".join(each.split()) for each in block.split("\n\n")]
+
+    assert len(findings) == 3
+    assert [each for each in findings if each not in printed] == [], "copy them from tests/golden/files/demo/check.txt"
+
+
+def test_the_last_step_of_the_ci_example_fails_the_job() -> None:
+    (text,) = code_blocks(docs_page("ci"), "yaml")
+    example = yaml.safe_load(text)
     steps = example["jobs"]["check"]["steps"]
 
     assert True in example, "YAML reads the word on as true"
@@ -75,30 +86,54 @@ def test_the_pages_of_rules_match_the_rules() -> None:
 
 
 def test_every_link_has_a_target() -> None:
-    documents = {ROOT / name: (ROOT / name).read_text() for name in PAGES} | rule_pages()
+    texts = TEXTS | rule_pages()
+    found = [(file, *link) for file, text in texts.items() for link in links(file, text)]
 
-    links = [(file.parent / link, file.name) for file, text in documents.items() for link in LINK.findall(text)]
-    assert len(links) > 100
-    assert [(str(link), name) for link, name in links if not link.exists()] == []
-
-
-@pytest.mark.parametrize("document", [*PAGES, "fleet.example.yaml"])
-def test_no_document_has_a_path_of_a_machine(document: str) -> None:
-    assert not FORBIDDEN.search((ROOT / document).read_text())
+    assert len(found) > 200
+    assert [each for each in found if not each[1].exists()] == []
+    anchored = [(file, target.resolve(), anchor) for file, target, anchor in found if anchor]
+    assert len(anchored) > 20
+    assert [each for each in anchored if each[2] not in anchors(each[1].read_text())] == []
 
 
-def test_every_make_target_in_a_document_exists(readme: str) -> None:
+def test_every_page_that_the_program_names_exists() -> None:
+    files = [
+        *(
+            file for file in (ROOT / "dashboard").rglob("*.py") if "routers" not in file.parts
+        ),  # these name others' docs
+        *(file for file in (ROOT / "deploy").rglob("*") if file.is_file()),
+        ROOT / "fleet.example.yaml",
+    ]
+    named = {found for file in files for found in PAGE_NAME.findall(file.read_text())}
+
+    assert {"provider.md", "config-api.md", "alerts.md"} <= {page for page, _ in named}
+    pages = {file.name: anchors(text) for file, text in TEXTS.items() if file.parent.name == "docs"}
+    assert {page for page, _ in named} <= set(pages)
+    assert [(page, anchor) for page, anchor in named if anchor and anchor not in pages[page]] == []
+
+
+def test_every_page_is_linked_in_the_readme() -> None:
+    linked = {target.resolve() for target, _ in links(ROOT / "README.md", README)}
+
+    assert {file for file in DOCUMENTS if file.name != "README.md"} <= linked
+
+
+@pytest.mark.parametrize("file", [*DOCUMENTS, ROOT / "fleet.example.yaml"], ids=lambda file: file.name)
+def test_no_document_has_a_path_of_a_machine(file: Path) -> None:
+    assert not FORBIDDEN.search(file.read_text())
+
+
+def test_every_make_target_in_a_document_exists() -> None:
     makefile = (ROOT / "Makefile").read_text()
-    contributing = (ROOT / "CONTRIBUTING.md").read_text()
 
-    named = set(re.findall(r"(?:^    |`)make ([a-z-]+)", readme + contributing, re.MULTILINE))
+    named = {name for text in TEXTS.values() for name in re.findall(r"(?:^    |`)make ([a-z-]+)", text, re.MULTILINE)}
 
     assert {"demo", "run", "check"} <= named
     assert {name for name in named if not re.search(rf"^{name}:", makefile, re.MULTILINE)} == set()
 
 
-def test_the_requirements_are_before_the_first_command(readme: str) -> None:
-    first = readme.partition("\n    make ")[0]
+def test_the_requirements_are_before_the_first_command() -> None:
+    first = README.partition("\n    make ")[0]
 
     assert "Linux" in first
     assert "Python 3.11" in first
@@ -108,18 +143,17 @@ def test_the_version_is_defined_once() -> None:
     assert (Path(ROOT) / "dashboard" / "__init__.py").read_text().count("__version__ =") == 1
 
 
-def test_the_options_in_the_readme_are_valid(readme: str, tmp_path: Path) -> None:
-    blocks = [block for block in YAML.findall(readme) if "jobs:" not in block and "kind:" not in block]
+@pytest.mark.parametrize("file", DOCUMENTS, ids=lambda file: file.name)
+def test_the_options_in_a_document_are_valid(file: Path, tmp_path: Path) -> None:
+    kinds = ("jobs:", "kind: Deployment", "- run:", "version: 1\n", "# fleet.yaml\nbaselines:")
+    for block in code_blocks(TEXTS[file], "yaml"):
+        if not any(kind in block for kind in kinds):
+            (tmp_path / "fleet.yaml").write_text(block)
+            load_options(tmp_path / "fleet.yaml")
 
-    assert len(blocks) == 5
-    for number, block in enumerate(blocks):
-        file = tmp_path / f"{number}.yaml"
-        file.write_text(block)
-        load_options(file)
 
-
-def test_the_kubernetes_examples_install_the_wheel_where_vllm_finds_it(readme: str) -> None:
-    deployments = [yaml.safe_load(block) for block in YAML.findall(readme) if "kind: Deployment" in block]
+def test_the_kubernetes_examples_install_the_wheel_where_vllm_finds_it() -> None:
+    deployments = [yaml.safe_load(block) for block in code_blocks(docs_page("provider"), "yaml")]
 
     assert len(deployments) == 2
     for deployment in deployments:
@@ -134,8 +168,8 @@ def test_the_kubernetes_examples_install_the_wheel_where_vllm_finds_it(readme: s
         assert WHEEL in str(deployment)
 
 
-def test_the_kubernetes_examples_have_only_the_additions_of_the_provider(readme: str) -> None:
-    for block in (block for block in YAML.findall(readme) if "kind: Deployment" in block):
+def test_the_kubernetes_examples_have_only_the_additions_of_the_provider() -> None:
+    for block in code_blocks(docs_page("provider"), "yaml"):
         deployment = yaml.safe_load(block)
         assert set(deployment["spec"]) == {"template"}
         assert set(deployment["spec"]["template"]) == {"spec"}
@@ -143,8 +177,8 @@ def test_the_kubernetes_examples_have_only_the_additions_of_the_provider(readme:
         assert set(vllm) == {"name", "env", "volumeMounts"}
 
 
-def test_the_init_container_installs_into_the_folder_of_plugins(readme: str) -> None:
-    example = yaml.safe_load(next(block for block in YAML.findall(readme) if "initContainers" in block))
+def test_the_init_container_installs_into_the_folder_of_plugins() -> None:
+    example = yaml.safe_load(code_blocks(docs_page("provider"), "yaml")[0])
     (first,) = example["spec"]["template"]["spec"]["initContainers"]
 
     assert "--no-deps" in first["command"]
@@ -152,18 +186,21 @@ def test_the_init_container_installs_into_the_folder_of_plugins(readme: str) -> 
     assert first["command"][-1] == f"/wheel/{WHEEL}"
 
 
-def test_the_readme_enables_the_provider_as_it_suggests(readme: str) -> None:
+@pytest.mark.parametrize("text", [README, docs_page("provider")], ids=["README", "provider"])
+def test_the_documents_enable_the_provider_as_it_suggests(text: str) -> None:
     stock = {"vllm.general_plugins": ("lora_filesystem_resolver", "lora_hf_hub_resolver"), ENDPOINTS: (NAME,)}
 
-    assert f"    pip install --no-deps {WHEEL}\n    {suggestion({}, stock).line}\n" in readme
-    whole = WHEEL.replace("provider", "dashboard")
-    assert set(re.findall(r"vllm_fleet_[a-z]+-[\w.-]+\.whl", readme)) == {WHEEL, whole}
+    assert f"    pip install --no-deps {WHEEL}\n    {suggestion({}, stock).line}\n" in text
 
 
-def test_the_readme_has_the_variable_for_keys_of_addresses(
-    readme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ((variable, value),) = re.findall(r"`(FLEET_\w+__TOKEN_ENV)=(\w+) [^`]* poll host1:8000`", readme)
+def test_every_wheel_in_a_document_has_the_name_of_this_version() -> None:
+    named = {name for text in TEXTS.values() for name in re.findall(r"vllm_fleet_[a-z]+-[\w.-]+\.whl", text)}
+
+    assert named == {WHEEL, WHEEL.replace("provider", "dashboard")}
+
+
+def test_the_readme_has_the_variable_for_keys_of_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ((variable, value),) = re.findall(r"`(FLEET_\w+__TOKEN_ENV)=(\w+) [^`]* poll host1:8000`", README)
     monkeypatch.setenv(variable, value)
 
     monkeypatch.chdir(tmp_path)
@@ -174,25 +211,17 @@ def test_the_readme_has_the_variable_for_keys_of_addresses(
     assert credentials.token_env == value
 
 
-def test_the_readme_has_the_limit_of_a_stuck_rollout(readme: str) -> None:
-    hours = STUCK_AFTER // timedelta(hours=1)
+def test_the_docs_have_the_limits_of_a_rollout() -> None:
+    page = " ".join(docs_page("configuration").split())
+    hours, minutes = STUCK_AFTER // timedelta(hours=1), TOGETHER // timedelta(minutes=1)
 
-    assert f"the last start is at most {hours} hours ago" in readme
-    assert f"no replica has started for {hours} hours" in readme
-
-
-def test_the_readme_has_the_time_between_starts_of_a_rollout(readme: str) -> None:
-    assert f"started more than {TOGETHER // timedelta(minutes=1)} minutes after all of the\nother" in readme
-
-
-def test_the_changelog_counts_the_rules() -> None:
-    assert f"- {len(ALL_RULES)} rules with a page each" in (ROOT / "CHANGELOG.md").read_text()
+    assert f"the last start is at most {hours} hours ago" in page
+    assert f"no replica has started for {hours} hours" in page
+    assert f"started more than {minutes} minutes after all of the other" in page
 
 
 def test_the_examples_of_baselines_are_valid() -> None:
-    examples = [
-        each for each in YAML.findall((ROOT / "docs" / "baselines.md").read_text()) if each.startswith("version:")
-    ]
+    examples = [each for each in code_blocks(docs_page("baselines"), "yaml") if each.startswith("version:")]
 
     assert examples
     assert [read_baseline(each.encode(), "a.yaml")[1] for each in examples] == [()] * len(examples)

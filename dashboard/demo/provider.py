@@ -14,7 +14,7 @@ from dashboard.vllm.field_reference import known_flags
 from dashboard.vllm.schemas.inference_config import SCHEMA_VERSION
 from dashboard.vllm.schemas.paths import leaves
 
-PLUGIN_NAMES = ("lora_filesystem_resolver", "fleet_config")  # in VLLM_PLUGINS, as README's line names them
+PLUGIN_NAMES = ("lora_filesystem_resolver", "fleet_config")  # in VLLM_PLUGINS, as docs/provider.md names them
 PATHS = ("/inference/v1/config", "/v1/config")
 YES, NO = frozenset({"true", "1"}), frozenset({"false", "0", ""})
 NO_ENGINE = -1

@@ -42,7 +42,7 @@ NO_ANSWER = (
     f"If it does not answer: check the spelling of {PROVIDER} in VLLM_PLUGINS (no space after a comma) and the Python "
     "environment, and restart vLLM."
 )
-KUBERNETES = "Kubernetes: see the README."
+KUBERNETES = "Kubernetes: see docs/provider.md."
 OLDER = "Tested with vLLM 0.26 and newer; this replica is older and may not load it."
 
 

@@ -1,8 +1,7 @@
-"""README's proxy configuration in nginx: page, websocket, audit log, and the error for other host names."""
+"""The proxy configuration of docs/deployment.md in nginx: page, websocket, audit log, errors for other host names."""
 
 import json
 import os
-import re
 import select
 import shutil
 import socket
@@ -18,6 +17,7 @@ from playwright.sync_api import expect
 
 from dashboard.web import launch
 from tests.browser import chromium, settle
+from tests.documents import code_blocks, docs_page
 from tests.serving import free_port, started, wait_until_healthy
 
 NAME, OTHER = "fleet.example.com", "other.example.com"
@@ -38,17 +38,16 @@ http {{
 """
 
 
-def block(readme: str, language: str) -> str:
-    """The code block of a language in README's section on proxies."""
-    section = readme.partition("## Behind a reverse proxy")[2].partition("\n## ")[0]
-    (found,) = re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
-    return str(found)
+def block(language: str) -> str:
+    """The code block of a language on the page."""
+    (found,) = code_blocks(docs_page("deployment"), language)
+    return found
 
 
 @contextmanager
-def nginx(folder: Path, readme: str, upstream: int) -> Iterator[int]:
-    """Start nginx with README's location, with a different port and another password file."""
-    location = block(readme, "nginx")
+def nginx(folder: Path, upstream: int) -> Iterator[int]:
+    """Start nginx with the location of the page, with a different port and another password file."""
+    location = block("nginx")
     for ours, tested in (("127.0.0.1:8501", f"127.0.0.1:{upstream}"), ("/etc/nginx/", f"{folder}/")):
         assert location.count(ours) == 1
         location = location.replace(ours, tested)
@@ -88,15 +87,13 @@ def logged(process: subprocess.Popen[str], mark: str) -> str:
 
 
 @pytest.mark.browser
-def test_the_proxy_of_the_readme_serves_the_page_logs_the_user_and_refuses_other_names(
-    tmp_path: Path, readme: str
-) -> None:
-    option = f"set {block(readme, 'yaml').partition('  ')[0]} in fleet.yaml (FLEET_ALLOWED_HOSTS={NAME}) and restart"
+def test_the_proxy_of_the_docs_serves_the_page_logs_the_user_and_refuses_other_names(tmp_path: Path) -> None:
+    option = f"set {block('yaml').partition('  ')[0]} in fleet.yaml (FLEET_ALLOWED_HOSTS={NAME}) and restart"
     sentence = f"Host {NAME} is not allowed. If {NAME} is a name of this dashboard, {option}."
-    assert sentence in " ".join(readme.split())
+    assert sentence in " ".join(docs_page("deployment").split())
     with (
-        dashboard(tmp_path, block(readme, "yaml") + "targets: ['127.0.0.1:9']\n") as (upstream, process),
-        nginx(tmp_path, readme, upstream) as port,
+        dashboard(tmp_path, block("yaml") + "targets: ['127.0.0.1:9']\n") as (upstream, process),
+        nginx(tmp_path, upstream) as port,
         chromium(f"--host-resolver-rules=MAP {NAME} 127.0.0.1") as browser,
     ):
         url = f"http://{NAME}:{port}"

@@ -1,7 +1,6 @@
-"""The screenshot example of the README works."""
+"""The screenshot example of docs/ci.md works."""
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import httpx
 import pytest
 
 from tests.browser import NAMES
+from tests.documents import code_blocks, docs_page
 from tests.e2e.frozen_fleets import STORY
 from tests.e2e.frozen_store import LATEST
 from tests.e2e.pictures import difference, read
@@ -19,16 +19,14 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
-def example(readme: str) -> str:
-    """The program of the chapter."""
-    chapter = readme.partition("## Screenshot tests of your own fleet")[2].partition("\n## ")[0]
-    found = re.search(r"```python\n(.*?)```", chapter, re.DOTALL)
-    assert found is not None
-    return found[1]
+def example() -> str:
+    """The program of the page."""
+    (program,) = code_blocks(docs_page("ci"), "python")
+    return program
 
 
 def test_the_example_takes_the_same_picture_twice(frozen_url: str, example: str, tmp_path: Path) -> None:
-    """The example of the README, with the URL and the Chromium of this machine."""
+    """The example, with the URL and the Chromium of this machine."""
     snapshot = httpx.get(f"{frozen_url}/frozen/{STORY}", timeout=60, trust_env=False).json()[LATEST]
     assert "localhost:8501" in example
     program = example.replace("http://localhost:8501", frozen_url).replace("SNAPSHOT", snapshot)

@@ -1,7 +1,6 @@
 """The page of one replica as a view."""
 
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -60,10 +59,10 @@ from tests.builders import (
     setting,
     story,
 )
+from tests.documents import docs_page
 from tests.findings_builder import finding, with_findings
 from tests.views.walking import entries_of, figures_of, part, tables_of, text_of
 
-ROOT = Path(__file__).parents[2]
 DOCUMENT = document()
 OFF = Fingerprint(None, None, "Prefix caching is off.")
 A, B, LONGER, OTHER = (Fingerprint(*each) for each in (("c", "a"), ("c", "b"), ("c", "x"), ("y", "z")))
@@ -481,12 +480,13 @@ def test_instructions_are_left_out_where_the_provider_answers_or_may_be_locked()
     assert install_instructions(replica(state=ReplicaState.PARTIAL), {})
 
 
-def test_the_readme_has_the_same_commands() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_page_on_the_provider_has_the_same_commands() -> None:
+    page = docs_page("provider")
 
-    assert f"    {INSTALL}\n" in readme
-    assert f"    {PROVIDER_COMMAND}\n" in readme
-    assert ",fleet_config\n" in readme
+    assert "## On Kubernetes" in page
+    assert f"    {INSTALL}\n" in page
+    assert f"    {PROVIDER_COMMAND}\n" in page
+    assert ",fleet_config\n" in page
 
 
 def test_several_findings_have_the_worst_tone() -> None:

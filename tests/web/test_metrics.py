@@ -20,6 +20,7 @@ from dashboard.fleet.pieces import plain
 from dashboard.rules.findings import Finding, Inspection, Outcome, OutcomeKind, Remedy, Rollout, Severity
 from dashboard.views.capacity_data import total
 from dashboard.web.metrics import metrics_text
+from tests.documents import docs_page
 from tests.frozen import AT
 from tests.serving import wait_for
 from tests.sources.polling.hostile import HostileServer, answers
@@ -62,7 +63,7 @@ def exported(name: str) -> dict[str, float]:
     return {line.rpartition(" ")[0].removeprefix(name): float(line.rpartition(" ")[2]) for line in lines}
 
 
-def test_metrics_count_replicas_and_pools_and_have_the_age_of_the_data(demo_fleet: Fleet, readme: str) -> None:
+def test_metrics_count_replicas_and_pools_and_have_the_age_of_the_data(demo_fleet: Fleet) -> None:
     service.put(demo_fleet, AT + timedelta(seconds=7))
     lines = metrics_text().decode().splitlines()
 
@@ -71,7 +72,7 @@ def test_metrics_count_replicas_and_pools_and_have_the_age_of_the_data(demo_flee
     assert "vllm_fleet_data_age_seconds 7.0" in lines
     assert "vllm_fleet_data_age_limit_seconds 90.0" in lines
     assert f"vllm_fleet_pools {float(len(demo_fleet.pools))}" in lines
-    assert [line for line in lines if line.startswith("# TYPE") and line.split()[2] not in readme] == []
+    assert [line for line in lines if line.startswith("# TYPE") and line.split()[2] not in docs_page("http-api")] == []
 
 
 def test_findings_are_counted_by_severity_rule_and_each_of_their_pools(demo_fleet: Fleet) -> None:
