@@ -35,13 +35,13 @@ EVERY_PAGE = (
 WEEK = timedelta(days=7)
 
 
-def open_page(fleet: Fleet, page: str = "overview", *, at: datetime | None = None, **url: str) -> AppTest:
+def open_page(fleet: Fleet, page: str = "overview", /, *, at: datetime | None = None, **url: str) -> AppTest:
     """Open a page of a fleet by its file's name, with choices in the URL. Fails on any exception in the page."""
     service.put(fleet, at=at or builders.NOW)
     return visit(page, **url)
 
 
-def visit(page: str = "overview", **url: str) -> AppTest:
+def visit(page: str = "overview", /, **url: str) -> AppTest:
     """Open a page of the fleet that the service has, with choices in the URL. Fails on any exception in the page."""
     app = AppTest.from_file(SCRIPT, default_timeout=30)
     if page != "overview":

@@ -85,7 +85,7 @@ def cohort(letter: str, pool: str) -> Piece:
     return Piece(letter, target=Target(Kind.COHORT, letter, pool))
 
 
-def page(name: str, anchor: str = "", **choices: str) -> Target:
+def page(name: str, anchor: str = "", /, **choices: str) -> Target:
     """Return a page with its URL parameters; `anchor` is the section of an export with the same content."""
     return Target(Kind.PAGE, name, "", tuple(choices.items()), anchor)
 

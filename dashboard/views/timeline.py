@@ -268,7 +268,7 @@ def default_range(first: datetime | None, newest: datetime) -> str:
     return next((name for name in shorter if first and newest - RANGES[name] <= first), LONGEST_DEFAULT)
 
 
-def here_at(page: str, range_: str, **choices: str) -> Here:
+def here_at(page: str, range_: str, /, **choices: str) -> Here:
     """Return what makes the target of a page at another time."""
     return lambda time: Target(
         Kind.PAGE, page, "", (*choices.items(), ("range", range_), ("at", f"{time:%Y-%m-%dT%H:%M:%SZ}"))

@@ -1,14 +1,10 @@
-"""Limits of the web server: file descriptors, connections, request time, log lines, shutdown time."""
+"""Limits of the web server: file descriptors, connections, request time, shutdown time."""
 
 import asyncio
-import logging
 import os
 import resource
 import threading
-import time
-from collections.abc import Callable
 from types import FrameType
-from typing import Any
 
 import h11
 import uvicorn
@@ -18,9 +14,6 @@ MOST_CONNECTIONS = 4096
 SESSION_DESCRIPTORS = 4  # its websocket, and three of Streamlit's event loop
 SPARE_DESCRIPTORS = 200  # files, pipes, inherited ones
 SPARE_CONNECTIONS = 32  # for requests such as /healthz: websockets cannot use them
-# uvicorn 0.54 logs this after each websocket that was answered with 403 (websockets_sansio_impl.py, run_asgi).
-ANSWERED = "ASGI callable returned without completing handshake."
-MOST_LINES, LINES_SECONDS = 20, 60.0  # of the same message
 
 
 def raise_descriptor_limit() -> int:
@@ -109,33 +102,3 @@ class Server(uvicorn.Server):
             last_resort.daemon = True
             last_resort.start()
         super().handle_exit(sig, frame)
-
-
-class RepeatFilter(logging.Filter):
-    """Drops repeated messages: a flood of bad requests must not fill the disk."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Create an empty count. `clock` gives seconds."""
-        super().__init__()
-        self._clock = clock
-        self._counts: dict[tuple[str, str], int] = {}
-        self._until = 0.0
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to log a record; the last one of a message announces that more are dropped."""
-        if record.msg == ANSWERED:
-            return False
-        if self._clock() >= self._until:
-            self._counts, self._until = {}, self._clock() + LINES_SECONDS
-        kind = (record.name, str(record.msg).partition("\n")[0])
-        self._counts[kind] = number = self._counts.get(kind, 0) + 1
-        if number == MOST_LINES:
-            record.msg = f"{record.msg} (more of these are dropped for up to {LINES_SECONDS:.0f} s)"
-        return number <= MOST_LINES
-
-
-def limit_log() -> None:
-    """Limit repeated messages of every existing logger; a filter does not see records of child loggers."""
-    repeats: Any = RepeatFilter()
-    for logger in (logging.getLogger(name) for name in tuple(logging.root.manager.loggerDict)):
-        logger.addFilter(repeats)

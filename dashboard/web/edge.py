@@ -4,7 +4,6 @@ import base64
 import hashlib
 import logging
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from ipaddress import ip_address
@@ -37,8 +36,6 @@ POLICY = (
     "form-action 'self'",
 )
 PEER_HEADER = "X-Fleet-Peer"  # peer address of the connection, for the audit log
-REPEAT_SECONDS = 60.0  # between log lines of the same refusal
-MOST_LOGGED = 20  # different refusals in that time: a flood of names must not fill the disk
 _INLINE_SCRIPT = re.compile("<script>(.*?)</script>", re.DOTALL)
 _AUTHORITY = re.compile(
     r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[\w.-]{1,253}))(?::(?P<port>\d{1,5}))?", re.ASCII
@@ -152,14 +149,11 @@ class Edge:
         app: ASGIApp,
         allowed_hosts: Sequence[str] = (),
         headers: Mapping[str, str] | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Wrap `app`. `clock` gives seconds."""
+        """Wrap `app`."""
         self._app = app
-        self._clock = clock
         self._allowed = tuple(allowed_hosts)
         self._headers = security_headers() if headers is None else headers
-        self._logged: dict[Refused, float] = {}  # seconds of `clock`
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a request, or pass it on.
@@ -183,17 +177,9 @@ class Edge:
             address = scope["client"][0] if scope.get("client") else ""
             await self._app({**scope, "headers": [*passed, (peer, address.encode())]}, receive, send_secured)
             return
-        self._log(refused)
+        log.warning("403: %s", refused)
         answer = PlainTextResponse(f"{refused}\n", status_code=403)
         if scope["type"] == "http":
             await answer(scope, receive, send_secured)
         else:
             await WebSocket(scope, receive, send_secured).send_denial_response(answer)
-
-    def _log(self, refused: Refused) -> None:
-        """Log a refusal, unless it was logged recently."""
-        now = self._clock()
-        self._logged = {each: at for each, at in self._logged.items() if now - at < REPEAT_SECONDS}
-        if refused not in self._logged and len(self._logged) < MOST_LOGGED:
-            self._logged[refused] = now
-            log.warning("403: %s", refused)

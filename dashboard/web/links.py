@@ -27,7 +27,7 @@ _open_url = st.components.v2.component(
 )
 
 
-def to(page: str, **choices: str | None) -> str:
+def to(page: str, /, **choices: str | None) -> str:
     """Return the URL of a page, relative, as it also works behind a path prefix; it keeps the snapshot or time shown.
 
     navigate.js adds the rest of pages.CARRIED when a link is followed: HTML that sessions share cannot contain it.
@@ -39,7 +39,7 @@ def to(page: str, **choices: str | None) -> str:
     return live(page, **{**shown, **choices})
 
 
-def live(page: str, **choices: str | None) -> str:
+def live(page: str, /, **choices: str | None) -> str:
     """Return the URL of a page of the live fleet, or of the snapshot or time among the choices."""
     chosen = {name: value for name, value in choices.items() if value is not None}
     return f"{page or './'}?{urlencode(chosen)}" if chosen else page or "./"

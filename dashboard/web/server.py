@@ -20,7 +20,8 @@ from dashboard.errors import HistoryError, OptionsError
 from dashboard.fleet.times import EXAMPLE, parse_since, parse_time
 from dashboard.render.events_json import events_json
 from dashboard.views import pages
-from dashboard.web.connections import limit_log, raise_descriptor_limit
+from dashboard.web.connections import raise_descriptor_limit
+from dashboard.web.log_limit import LogLimit
 from dashboard.web.metrics import metrics_text
 
 WRONG_OPTIONS = 2  # exit code
@@ -50,22 +51,26 @@ def lifespan(
     @asynccontextmanager
     async def polling(_app: Any) -> AsyncIterator[dict[str, Any]]:
         raise_descriptor_limit()
-        limit_log()
+        limit = LogLimit()
+        limit.attach()
         service.start(options)
-        tidying = asyncio.create_task(_tidy_forever(tidy))
+        # Attached again: some loggers appear with the first page.
+        tidying = asyncio.create_task(_tidy_forever(limit.attach, limit.report, tidy))
         try:
             yield {}
         finally:
             tidying.cancel()
             await asyncio.to_thread(service.stop)
+            limit.detach()
 
     return polling
 
 
-async def _tidy_forever(tidy: Callable[[], None]) -> None:
+async def _tidy_forever(*tasks: Callable[[], None]) -> None:
     while True:
         await asyncio.sleep(TIDY_SECONDS)
-        tidy()
+        for tidy in tasks:
+            tidy()
 
 
 async def healthz(_request: Request) -> Response:

@@ -1,7 +1,6 @@
-"""Idle and endless connections cannot starve others, and a flood cannot fill the log."""
+"""Idle and endless connections cannot starve others."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -12,10 +11,8 @@ from starlette.types import Receive, Scope, Send
 
 from dashboard.web.connections import (
     MOST_CONNECTIONS,
-    MOST_LINES,
     SPARE_CONNECTIONS,
     Connection,
-    RepeatFilter,
     Server,
     connection_limit,
 )
@@ -184,28 +181,3 @@ def test_websockets_leave_connections_for_other_requests() -> None:
 )
 def test_the_limit_of_connections_follows_from_file_descriptors(descriptors: int, polling: int, limit: int) -> None:
     assert connection_limit(descriptors, polling) == limit
-
-
-def test_a_repeated_message_is_dropped_and_the_last_one_announces_it(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    clock = [0.0]
-    logger = logging.getLogger("tests.flood")
-    repeats = RepeatFilter(lambda: clock[0])
-    logger.addFilter(repeats)
-    try:
-        for number in range(1000):
-            logger.warning("bad request %d", number)
-        logger.warning("another")
-        assert len(caplog.messages) == MOST_LINES + 1
-        assert caplog.messages[-2:] == [
-            f"bad request {MOST_LINES - 1} (more of these are dropped for up to 60 s)",
-            "another",
-        ]
-        clock[0] = 60.0
-        logger.warning("bad request %d", 7)
-        assert caplog.messages[-1] == "bad request 7"
-        logger.error("ASGI callable returned without completing handshake.")
-        assert caplog.messages[-1] == "bad request 7"  # a refused websocket was answered
-    finally:
-        logger.removeFilter(repeats)

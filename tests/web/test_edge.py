@@ -167,27 +167,3 @@ def test_streamlit_gets_no_origin_and_the_real_peer() -> None:
     asyncio.run(edge.Edge(app)(scope, app, app))
 
     assert seen == [[(b"host", b"localhost"), (b"x-fleet-peer", b"10.0.0.7")]]
-
-
-def test_a_refusal_is_logged_once_a_minute_and_a_flood_of_names_is_cut(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(edge.log, "filters", [])  # a server that ran in this process limits repeated messages
-    clock = [1000.0]
-
-    async def nothing(*_: Any) -> Any: ...
-
-    guard = edge.Edge(nothing, clock=lambda: clock[0])
-
-    def send(*hosts: str) -> None:
-        for host in hosts:
-            scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"host", host.encode())]}
-            asyncio.run(guard(scope, nothing, nothing))
-
-    send("evil.example", "evil.example")
-    assert caplog.messages == [f"403: Host evil.example is not allowed. {action('evil.example')}"]
-    send(*(f"evil-{number}" for number in range(200)))
-    assert len(caplog.messages) == edge.MOST_LOGGED
-    clock[0] += edge.REPEAT_SECONDS
-    send("evil.example")
-    assert len(caplog.messages) == edge.MOST_LOGGED + 1

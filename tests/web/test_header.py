@@ -137,6 +137,15 @@ def test_an_unknown_pool_and_an_unknown_name_are_ignored_with_a_warning() -> Non
     assert "<script>" not in html(visit("capacity", pool=HOSTILE))
 
 
+@pytest.mark.usefixtures("story")
+@pytest.mark.parametrize("page", EVERY_PAGE)
+def test_a_parameter_with_the_name_of_an_argument_is_ignored(page: str) -> None:
+    """Each link is made from the parameters of its page."""
+    names = {"page": "x", "name": "x", "self": "x", "key": "x", "range_": "x", "anchor": "x", "choices": "x"}
+
+    assert "Ignored" in html(visit(page, **{"at": "", **names}))
+
+
 @pytest.mark.parametrize(
     ("page", "name", "more"),
     [

@@ -1,8 +1,10 @@
 """URLs have the choices of a page, whatever a name contains; widgets are bound to them."""
 
+import inspect
 import json
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -13,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 from dashboard.fleet import pieces
 from dashboard.fleet.pieces import Kind
 from dashboard.views import pages
+from dashboard.views.timeline import here_at
 from dashboard.web import links
 
 
@@ -72,6 +75,17 @@ def test_navigate_js_carries_the_same_choices() -> None:
     script = (links.SCRIPTS.parent / "navigate.js").read_text()
 
     assert f"const CARRIED = {json.dumps(pages.CARRIED)};" in script
+
+
+@pytest.mark.parametrize("function", [links.to, links.live, pieces.page, here_at])
+def test_any_parameter_name_is_a_choice(function: Callable[..., Any]) -> None:
+    """A link with `?page=x` was a TypeError on every page: `page` was an argument of the function, too."""
+    parameters = inspect.signature(function).parameters.values()
+
+    assert {each.kind for each in parameters if each.kind is not each.VAR_KEYWORD} == {
+        inspect.Parameter.POSITIONAL_ONLY
+    }
+    assert links.live(pages.OVERVIEW, page="x", self="y") == "./?page=x&self=y"
 
 
 @given(st.text())

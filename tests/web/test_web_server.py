@@ -175,12 +175,13 @@ def test_config_toml_applies_in_every_folder(tmp_path: Path) -> None:
     ask = (
         "import streamlit as st; from dashboard.web.app import app\n"
         "app._build_starlette_app().build_middleware_stack()\n"
-        "print(st.get_option('browser.gatherUsageStats'), st.get_option('server.fileWatcherType'))"
+        "names = 'browser.gatherUsageStats', 'logger.enableRich', 'server.fileWatcherType'\n"
+        "print(*map(st.get_option, names))"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", ask], cwd=tmp_path, env=environment, capture_output=True, check=True)
 
-    assert done.stdout == b"False none\n"
+    assert done.stdout == b"False False none\n"
 
 
 def test_an_invalid_streamlit_variable_ends_serve_with_an_error(tmp_path: Path) -> None:
