@@ -94,12 +94,15 @@ DEFAULT_FILE = "fleet.yaml"
 
 
 def _host(text: str) -> str:
-    """Return a host name or glob in lower case, without a final dot."""
-    if not re.fullmatch(r"[\w*?.-]+", text, re.ASCII):
-        raise ValueError("not a host name; write it without scheme, port or path")
-    if not re.search(r"\w", text):
+    """Return a host name or glob in lower case, without a final dot, with its port where it has one."""
+    match = re.fullmatch(r"([\w*?.-]+)(:\d{1,5})?", text, re.ASCII)
+    if not match:
+        raise ValueError(
+            "not a host name; write it without scheme and path, such as fleet.example.com or fleet.example.com:8443"
+        )
+    if not re.search(r"\w", match[1]):
         raise ValueError("allows every site; write names, or globs such as *.example.com")
-    return text.lower().rstrip(".")
+    return match[1].lower().rstrip(".") + (match[2] or "")
 
 
 def _framing_site(text: str) -> str:

@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 PROBES = frozenset({"/healthz", "/livez", "/readyz"})  # kubelets and load balancers use any name
 READING = frozenset({"GET", "HEAD"})
+TLS = frozenset({"https", "wss"})
 # What Streamlit 1.67 needs: components v2 are modules from blob: addresses, scripts write styles, Plotly and the grids
 # draw data: and blob: images. The rest is 'self': the browser contacts this server only.
 POLICY = (
@@ -44,10 +45,52 @@ _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
 class Site(NamedTuple):
-    """Host and port of a Host or Origin header; the port is empty where it is the default."""
+    """Host and port of a Host header; the port is empty where it is the default."""
 
     host: str
     port: str
+
+
+class Origin(NamedTuple):
+    """Scheme, host and port of an Origin header."""
+
+    scheme: str
+    host: str
+    port: str
+
+    @property
+    def authority(self) -> str:
+        """Return host and port; without the default port."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+
+    def is_of(self, site: Site) -> bool:
+        """Return whether a page of this origin belongs to the site of a Host header."""
+        return self.host == site.host and self.port == (site.port or _DEFAULT_PORTS[self.scheme])
+
+
+class Allowed(NamedTuple):
+    """The entries of `allowed_hosts`, names or globs with an optional port, and the host the server is bound to."""
+
+    entries: Sequence[str] = ()
+    bound: str = ""
+
+    def has_host(self, host: str) -> bool:
+        """Return whether a Host is allowed: any IP address (DNS rebinding needs a name), localhost, a listed name."""
+        try:
+            ip_address(host)
+        except ValueError:
+            names = (entry.partition(":")[0] for entry in self.entries)
+            return host in {"localhost", self.bound} or any(fnmatchcase(host, name) for name in names)
+        return True
+
+    def has_origin(self, origin: Origin, site: Site | None) -> bool:
+        """Return whether an entry allows an Origin: with its port; without one, the default port and that of `site`."""
+        usual = {_DEFAULT_PORTS[origin.scheme], *([site.port] if site else [])}
+        for name, _, port in (entry.partition(":") for entry in self.entries):
+            if fnmatchcase(origin.host, name) and origin.port in ({port} if port else usual):
+                return True
+        return False
 
 
 class Refused(NamedTuple):
@@ -62,58 +105,51 @@ class Refused(NamedTuple):
         return f"{self.why} If {self.entry} is a name of this dashboard, {option}." if self.entry else self.why
 
 
-def site_of(authority: str, scheme: str = "") -> Site | None:
-    """Return host and port of a Host header or an Origin; None where it is malformed."""
+def site_of(authority: str) -> Site | None:
+    """Return host and port of a Host header; None where it is malformed."""
     match = _AUTHORITY.fullmatch(authority)
     if match is None:
         return None
-    port = match["port"] or ""
-    usual = {_DEFAULT_PORTS[scheme]} if scheme else set(_DEFAULT_PORTS.values())  # a TLS proxy hides the scheme
-    return Site((match["v6"] or match["name"]).lower().rstrip("."), "" if port in usual else port)
+    port = match["port"] or ""  # 80 of a proxy may be 443 in the browser
+    return Site((match["v6"] or match["name"]).lower().rstrip("."), "" if port in _DEFAULT_PORTS.values() else port)
 
 
-def origin_of(text: str) -> Site | None:
-    """Return host and port of an Origin; None where it is no HTTP origin, such as `null` of a sandboxed frame."""
+def origin_of(text: str) -> Origin | None:
+    """Return an Origin; None where it is no HTTP origin, such as `null` of a sandboxed frame."""
     scheme, _, authority = text.partition("://")
-    return site_of(authority, scheme) if scheme in _DEFAULT_PORTS else None
+    match = _AUTHORITY.fullmatch(authority)
+    if match is None or scheme not in _DEFAULT_PORTS:
+        return None
+    host = (match["v6"] or match["name"]).lower().rstrip(".")
+    return Origin(scheme, host, match["port"] or _DEFAULT_PORTS[scheme])
 
 
-def is_allowed(host: str, allowed: Sequence[str]) -> bool:
-    """Return whether a Host is allowed: any IP address (DNS rebinding needs a name), localhost, or a listed name."""
-    try:
-        ip_address(host)
-    except ValueError:
-        return host == "localhost" or is_listed(host, allowed)
-    return True
+def refusal(method: str, path: str, headers: Headers, allowed: Allowed, scheme: str) -> Refused | None:
+    """Return why a request is refused, or None. The method of a websocket is empty; `scheme` is of the connection.
 
-
-def is_listed(host: str, allowed: Sequence[str]) -> bool:
-    """Return whether a name matches an entry, which may be a glob."""
-    return any(fnmatchcase(host, entry) for entry in allowed)
-
-
-def refusal(method: str, path: str, headers: Headers, allowed: Sequence[str]) -> Refused | None:
-    """Return why a request is refused, or None. The method of a websocket is empty.
-
-    Browsers send an Origin with every websocket and every method but GET and HEAD: it is required there.
+    Browsers send an Origin with every websocket and every method but GET and HEAD: it is required there. Over plain
+    http its scheme may be https: a proxy that speaks TLS hides it.
     """
     hosts, origins = headers.getlist("host"), headers.getlist("origin")
     site = site_of(hosts[0]) if len(hosts) == 1 else None
     if path not in PROBES:
         if site is None:
             return Refused("The Host header is missing or malformed.")
-        if not is_allowed(site.host, allowed):
+        if not allowed.has_host(site.host):
             return Refused(f"Host {site.host} is not allowed.", site.host)
     if not origins:
         return None if method in READING else Refused("An Origin header is required.")
     origin = origin_of(origins[0]) if len(origins) == 1 else None
     if origin is None:
         return Refused("The Origin header is malformed.")
-    if origin == site or is_listed(origin.host, allowed):
+    is_same_site = site is not None and origin.is_of(site)
+    if (is_same_site or allowed.has_origin(origin, site)) and (origin.scheme == "https" or scheme not in TLS):
         return None
-    return Refused(
-        f"Origin {origin.host} differs from the Host of this request: a proxy must forward Host.", origin.host
+    entry = "" if ":" in origin.host else origin.authority  # an entry has no IPv6 address
+    why = (
+        f"Origin {origin.scheme}://{origin.authority} differs from the Host of this request: a proxy must forward Host."
     )
+    return Refused(why, entry)
 
 
 def security_headers(frame_ancestors: Sequence[str] = (), page: str = "") -> dict[str, str]:
@@ -136,7 +172,7 @@ def middleware(options: Options, address: Callable[[], str], page: Path) -> Midd
     scripts = tuple(each.name for each in page.parent.glob("static/js/*.js"))
 
     def edge(app: ASGIApp) -> Edge:
-        return Edge(FirstPaint(app, html, scripts), (*options.allowed_hosts, address().lower()), headers)
+        return Edge(FirstPaint(app, html, scripts), Allowed(options.allowed_hosts, address().lower()), headers)
 
     return Middleware(edge)
 
@@ -144,16 +180,11 @@ def middleware(options: Options, address: Callable[[], str], page: Path) -> Midd
 class Edge:
     """ASGI middleware: answers 403 to a foreign Host or Origin, and adds the security headers."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        allowed_hosts: Sequence[str] = (),
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        """Wrap `app`."""
+    def __init__(self, app: ASGIApp, allowed: Allowed, headers: Mapping[str, str]) -> None:
+        """Wrap `app`; every answer gets `headers`."""
         self._app = app
-        self._allowed = tuple(allowed_hosts)
-        self._headers = security_headers() if headers is None else headers
+        self._allowed = allowed
+        self._headers = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a request, or pass it on.
@@ -170,7 +201,8 @@ class Edge:
                 MutableHeaders(scope=message).update(self._headers)
             await send(message)
 
-        refused = refusal(scope.get("method", ""), scope["path"], Headers(scope=scope), self._allowed)
+        request = scope.get("method", ""), scope["path"], Headers(scope=scope)
+        refused = refusal(*request, self._allowed, scope.get("scheme", "http"))
         if refused is None:
             peer = PEER_HEADER.lower().encode()
             passed = [(name, value) for name, value in scope["headers"] if name not in {b"origin", peer}]

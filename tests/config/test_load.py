@@ -264,7 +264,14 @@ def test_environment_variables_override_the_file_unless_empty(monkeypatch: pytes
                 f"allowed_hosts: ['{text}']",
                 "allowed_hosts[0]: allows every site; write names, or globs such as *.example.com",
             )
-            for text in ("*", "*.*", "?*")
+            for text in ("*", "*.*", "?*", "*:8501")
+        ),
+        (
+            "allowed_hosts: ['https://fleet.example.com']",
+            (
+                "allowed_hosts[0]: not a host name; write it without scheme and path, such as fleet.example.com or "
+                "fleet.example.com:8443"
+            ),
         ),
         ("a: [1", "not YAML: did not find expected ',' or ']'"),
         ("pools: {chat: }", f"pools.chat: {NOT_A_MAPPING}"),

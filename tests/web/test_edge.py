@@ -15,7 +15,7 @@ from starlette.middleware import Middleware
 from dashboard.config import Options
 from dashboard.web import edge, server
 
-LISTED = ("fleet.example.com", "*.corp.example.com")
+LISTED = ("fleet.example.com", "*.corp.example.com", "gate.example.com:8443")
 MINE = "http://127.0.0.1:8501"
 PAGE = Path(st.__file__).with_name("static") / "index.html"
 
@@ -27,10 +27,11 @@ def refusal(
     method: str = "GET",
     path: str = "/",
     allowed: Sequence[str] = LISTED,
+    scheme: str = "http",
 ) -> str:
-    """Why a request is refused; empty where it is not."""
+    """Why a request is refused; empty where it is not. The server is bound to the name node-7."""
     headers = {name: value for name, value in (("host", host), ("origin", origin)) if value is not None}
-    return str(edge.refusal(method, path, Headers(headers), allowed) or "")
+    return str(edge.refusal(method, path, Headers(headers), edge.Allowed(allowed, "node-7"), scheme) or "")
 
 
 def action(name: str) -> str:
@@ -51,6 +52,8 @@ def action(name: str) -> str:
         "fleet.example.com",
         "FLEET.example.com.:8443",
         "a.corp.example.com",
+        "gate.example.com",
+        "node-7:8501",
     ],
 )
 def test_any_address_localhost_and_listed_names_are_allowed_hosts(host: str) -> None:
@@ -72,7 +75,7 @@ def test_a_malformed_host_is_refused_and_not_repeated(host: str | None) -> None:
 def test_two_hosts_are_refused() -> None:
     headers = Headers(raw=[(b"host", b"localhost"), (b"host", b"evil.example")])
 
-    assert edge.refusal("GET", "/", headers, ()) is not None
+    assert edge.refusal("GET", "/", headers, edge.Allowed(), "http") is not None
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
@@ -90,25 +93,66 @@ def test_probes_answer_under_any_name(path: str) -> None:
         ("https://fleet.example.com", "fleet.example.com"),
         ("https://fleet.example.com", "fleet.example.com:443"),
         ("http://[::1]:8501", "[::1]:8501"),
-        ("https://fleet.example.com:8443", "127.0.0.1:8501"),
+        ("http://node-7:8501", "node-7:8501"),
+        ("https://fleet.example.com:8443", "fleet.example.com:8443"),
+        ("https://fleet.example.com", "127.0.0.1:8501"),
+        ("http://fleet.example.com", "127.0.0.1:8501"),
+        ("https://fleet.example.com:8501", "127.0.0.1:8501"),
+        ("https://gate.example.com:8443", "127.0.0.1:8501"),
     ],
 )
 def test_an_origin_equal_to_the_host_or_listed_is_accepted(origin: str, host: str, method: str) -> None:
-    """A proxy may speak TLS, or pass its own address as Host."""
+    """A proxy may speak TLS, or pass its own address as Host: then a listed name has the default port or Host's."""
     assert refusal(host, origin, method=method) == ""
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", ""])
-@pytest.mark.parametrize("origin", ["http://evil.example", "http://localhost:8501", "http://127.0.0.1:3000"])
-def test_a_foreign_origin_is_refused_with_the_option_that_allows_it(origin: str, method: str) -> None:
-    host = origin.removeprefix("http://").partition(":")[0]
+@pytest.mark.parametrize(
+    ("origin", "host", "entry"),
+    [
+        ("http://127.0.0.1:3000", "127.0.0.1:8501", "127.0.0.1:3000"),
+        ("http://127.0.0.1", "127.0.0.1:8501", "127.0.0.1"),
+        ("http://localhost:8501", "localhost", "localhost:8501"),
+        ("http://node-7:3000", "node-7:8501", "node-7:3000"),
+        ("http://node-7", "node-7:8501", "node-7"),
+        ("http://fleet.example.com:3000", "fleet.example.com:8501", "fleet.example.com:3000"),
+        ("https://fleet.example.com:8443", "127.0.0.1:8501", "fleet.example.com:8443"),
+        ("https://gate.example.com", "127.0.0.1:8501", "gate.example.com"),
+        ("http://fleet.example.com:443", "fleet.example.com", "fleet.example.com:443"),
+    ],
+)
+def test_another_port_of_the_same_host_is_another_site(origin: str, host: str, entry: str) -> None:
+    """Chromium opens a websocket from a page of any port."""
+    for method in ("GET", "POST", ""):
+        assert refusal(host, origin, method=method) == (
+            f"Origin {origin} differs from the Host of this request: a proxy must forward Host. {action(entry)}"
+        )
 
-    assert refusal("127.0.0.1:8501", origin, method=method) == (
-        f"Origin {host} differs from the Host of this request: a proxy must forward Host. {action(host)}"
+
+@pytest.mark.parametrize("origin", ["http://127.0.0.1:8501", "http://fleet.example.com"])
+def test_over_tls_the_origin_must_be_https(origin: str) -> None:
+    assert refusal("127.0.0.1:8501", origin, scheme="https").startswith(f"Origin {origin} differs")
+    assert refusal("127.0.0.1:8501", origin.replace("http", "https"), scheme="https") == ""
+
+
+def test_an_origin_that_no_entry_can_allow_names_none() -> None:
+    assert refusal("127.0.0.1:8501", "http://[::1]:8501") == (
+        "Origin http://[::1]:8501 differs from the Host of this request: a proxy must forward Host."
     )
 
 
-@pytest.mark.parametrize("origin", ["null", "", "127.0.0.1:8501", "file://", "ftp://127.0.0.1:8501", "http://a b"])
+@pytest.mark.parametrize("method", ["GET", "POST", ""])
+@pytest.mark.parametrize("origin", ["http://evil.example", "https://evil.example:8501", "http://localhost:8501"])
+def test_a_foreign_origin_is_refused_with_the_option_that_allows_it(origin: str, method: str) -> None:
+    entry = origin.partition("://")[2]
+
+    assert refusal("127.0.0.1:8501", origin, method=method) == (
+        f"Origin {origin} differs from the Host of this request: a proxy must forward Host. {action(entry)}"
+    )
+
+
+@pytest.mark.parametrize(
+    "origin", ["null", "", "127.0.0.1:8501", "file://", "ftp://127.0.0.1:8501", "http://a b", "http://a:0x1"]
+)
 def test_a_malformed_origin_is_refused(origin: str) -> None:
     """`null` is a sandboxed frame or a file."""
     assert refusal("127.0.0.1:8501", origin) == "The Origin header is malformed."
@@ -164,6 +208,6 @@ def test_streamlit_gets_no_origin_and_the_real_peer() -> None:
 
     sent = [(b"host", b"localhost"), (b"origin", b"http://localhost"), (b"x-fleet-peer", b"192.0.2.1")]
     scope = {"type": "http", "method": "POST", "path": "/", "headers": sent, "client": ("10.0.0.7", 1234)}
-    asyncio.run(edge.Edge(app)(scope, app, app))
+    asyncio.run(edge.Edge(app, edge.Allowed(), {})(scope, app, app))
 
     assert seen == [[(b"host", b"localhost"), (b"x-fleet-peer", b"10.0.0.7")]]

@@ -124,6 +124,8 @@ def test_a_websocket_needs_the_origin_of_its_page(served: Served) -> None:
         "HTTP/1.1 101"
     )
     assert served.handshake().startswith("HTTP/1.1 403")
+    assert served.handshake(Origin=f"http://127.0.0.1:{served.port + 1}").startswith("HTTP/1.1 403")
+    assert served.handshake(Origin="http://127.0.0.1").startswith("HTTP/1.1 403")
 
 
 @pytest.mark.parametrize(
