@@ -14,9 +14,12 @@ from pathlib import Path
 
 import httpx
 import pytest
+from streamlit.web.server.app_discovery import discover_asgi_app
 
 import dashboard
+from dashboard.config import Options
 from dashboard.provider.switch import NAME
+from dashboard.web import launch
 from tests.serving import ROOT, free_port, started, wait_until_healthy
 from tests.tools.provider_wheel import CUT, PROJECT, WHOLE, cut
 
@@ -217,7 +220,11 @@ def test_the_wheels_dashboard_runs_in_an_empty_folder(site: Path, tmp_path: Path
 
 
 def test_streamlit_run_app_py_serves_the_wheels_own_script_and_settings() -> None:
-    assert (ROOT / "app.py").resolve() == ROOT / "dashboard" / "web" / "app.py"
+    found = discover_asgi_app(ROOT / "app.py")
+
+    assert (found.is_asgi_app, found.import_string) == (True, "app:app")
+    assert not (ROOT / "app.py").is_symlink()
+    assert launch.app_arguments(Options())["script_path"] == ROOT / "dashboard" / "web" / "main.py"
     assert (ROOT / ".streamlit" / "config.toml").resolve() == ROOT / "dashboard" / "web" / ".streamlit" / "config.toml"
 
 

@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
-from dashboard.config import FILE_VARIABLE
+from dashboard.config import FILE_VARIABLE, Options
 
+SCRIPT = Path(__file__).resolve().with_name("main.py")
 STOP_SECONDS = 10  # then the server is killed; it usually stops within a second
 CLOSE_SECONDS = 2  # for open pages to close
 MOST_MESSAGE_BYTES = 4 * 2**20  # from a browser; imported files are uploads, not messages
@@ -53,10 +55,12 @@ def serve(address: str, port: int, config: Path | None) -> int:
     import uvicorn  # noqa: PLC0415
 
     from dashboard import service  # noqa: PLC0415
-    from dashboard.web.app import SCRIPT, app, options  # noqa: PLC0415
     from dashboard.web.connections import Connection, Server, connection_limit, raise_descriptor_limit  # noqa: PLC0415
+    from dashboard.web.server import options_or_exit  # noqa: PLC0415
 
-    if mistake := _load_settings(SCRIPT, address, port):
+    options = options_or_exit()
+    app = st.App(**app_arguments(options))
+    if mistake := _load_settings(address, port):
         sys.stderr.write(f"{mistake}\n")
         return WRONG_SETTING
     limit = connection_limit(raise_descriptor_limit(), options.poll.connections)
@@ -84,14 +88,36 @@ def serve(address: str, port: int, config: Path | None) -> int:
     return 0
 
 
-def _load_settings(script: Path, address: str, port: int) -> str:
+def app_arguments(options: Options | None = None) -> dict[str, Any]:
+    """Return the arguments of Streamlit's App; without `options` with those of fleet.yaml, or end the program.
+
+    Server and theme options are in .streamlit/config.toml.
+    """
+    import streamlit as st  # noqa: PLC0415  as above
+    from starlette.middleware import Middleware  # noqa: PLC0415
+
+    from dashboard.web import edge, server, sessions  # noqa: PLC0415
+
+    options = options or server.options_or_exit()
+    page = Path(st.__file__).with_name("static") / "index.html"
+    # A callable: the first st.get_option() reads all options, and only the app determines where config.toml is.
+    guard = edge.middleware(options, lambda: str(st.get_option("server.address")), page)
+    return {
+        "script_path": SCRIPT,
+        "lifespan": server.lifespan(options, sessions.forget_expired),
+        "routes": server.routes(),
+        "middleware": [guard, Middleware(sessions.Uploads)],
+    }
+
+
+def _load_settings(address: str, port: int) -> str:
     """Load Streamlit's options as `streamlit run` does, STREAMLIT_* before config.toml; return a mistake."""
     from click import ClickException  # noqa: PLC0415  Streamlit's own
     from streamlit.web import bootstrap, cli  # noqa: PLC0415
 
     flags = [f"--server.address={address}", f"--server.port={port}"]
     try:
-        given = cli.main_run.make_context("run", [str(script), *flags]).params
+        given = cli.main_run.make_context("run", [str(SCRIPT), *flags]).params
     except ClickException as error:
         return error.format_message()
     bootstrap.load_config_options({name: value for name, value in given.items() if name not in {"target", "args"}})

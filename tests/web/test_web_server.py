@@ -175,7 +175,7 @@ def test_the_soft_limit_of_open_files_is_the_hard_limit(served: Served) -> None:
 def test_config_toml_applies_in_every_folder(tmp_path: Path) -> None:
     """Streamlit reads its options once: an option read before the app exists would fix all defaults."""
     ask = (
-        "import streamlit as st; from dashboard.web.app import app\n"
+        "import streamlit as st; from app import app\n"
         "app._build_starlette_app().build_middleware_stack()\n"
         "names = 'browser.gatherUsageStats', 'logger.enableRich', 'server.fileWatcherType'\n"
         "print(*map(st.get_option, names))"
