@@ -253,7 +253,7 @@ class Snapshots:
         nodes = node_count(content, SAVED_FLEET.max_nodes)
         if TRIAL_NODES < nodes <= SAVED_FLEET.max_nodes:
             memory = max(child.MEMORY_BYTES, NODE_BYTES * nodes)
-            child.run_limited("dashboard.store.child", content, memory_bytes=memory)
+            child.run_limited("dashboard.store.child", lambda: content, memory_bytes=memory)
         return content
 
     def _stored(self, key: str, kept: Kept) -> Stored:

@@ -2,9 +2,11 @@
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple, cast
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from dashboard import service
@@ -175,23 +177,30 @@ def draw_import() -> None:
             )
             is_pressed = st.button("Import", type="primary", key="import")
         if is_pressed:
-            st.html(f'<p class="busy" role="status">Checking and freezing {count(len(files), "file")} …</p>')
+            status = st.empty()
+            many = count(len(files), "file")
+            _draw_busy(status, f"Checking and freezing {many} …")
             time.sleep(BROWSER_SECONDS)
-            st.session_state[IMPORTED] = _import(files, name or FLEET_NAME)
+            waiting = partial(_draw_busy, status, f"Waiting for another import, then checking {many} …")
+            st.session_state[IMPORTED] = _import(files, name or FLEET_NAME, waiting)
             st.session_state[ROUND] = st.session_state.get(ROUND, 0) + 1
             st.rerun()
     if (result := cast("Imported | None", st.session_state.get(IMPORTED))) is not None:
         _draw_result(result)
 
 
-def _import(files: Sequence[UploadedFile], name: str) -> Imported:
-    """Freeze the fleets of the files."""
+def _draw_busy(place: DeltaGenerator, text: str) -> None:
+    place.html(f'<p class="busy" role="status">{text}</p>')
+
+
+def _import(files: Sequence[UploadedFile], name: str, wait: Callable[[], None]) -> Imported:
+    """Freeze the fleets of the files; `wait` is called where another import is being read."""
     live, at = service.current(), service.now()
     visitor = audit.visitor()  # the page may be closed before the files are read
     frozen: list[tuple[str, str]] = []
     try:
         contents = [File(each.name, each.getvalue()) for each in files]
-        fleets, found = import_files(contents, at, name, policy=live.policy, ignore=live.ignored)
+        fleets, found = import_files(contents, at, name, policy=live.policy, ignore=live.ignored, wait=wait)
     except SnapshotError as error:
         fleets, found = (), (Refused(count(len(files), "file"), str(error)),)
     refused = list(found)

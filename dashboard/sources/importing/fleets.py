@@ -6,7 +6,7 @@
 import json
 import pickle
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -74,11 +74,20 @@ class Import(NamedTuple):
 
 
 def import_files(
-    files: Sequence[File], at: datetime, name: str, *, policy: Policy | None = None, ignore: Sequence[str] = ()
+    files: Sequence[File],
+    at: datetime,
+    name: str,
+    *,
+    policy: Policy | None = None,
+    ignore: Sequence[str] = (),
+    wait: Callable[[], None] = lambda: None,
 ) -> Import:
-    """Do what `imported` does within limits of memory and time; raise SnapshotError beyond these."""
-    sent = pickle.dumps((redaction.in_force(), list(files), at, name, policy, list(ignore)))
-    answered = child.run_limited(__name__, sent)
+    """Do what `imported` does within limits of memory and time; raise SnapshotError beyond these.
+
+    `wait` is called where another import is being read: one is at a time.
+    """
+    sent = redaction.in_force(), list(files), at, name, policy, list(ignore)
+    answered = child.run_limited(__name__, lambda: pickle.dumps(sent), wait=wait)
     line, _, rest = answered.partition(b"\n")
     head = json.loads(line)
     fleets: list[Checked] = []

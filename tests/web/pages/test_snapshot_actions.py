@@ -15,7 +15,7 @@ from dashboard.config import Options
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import iso
-from dashboard.store import Snapshots
+from dashboard.store import Snapshots, child
 from dashboard.store.packing import content_of, packed
 from dashboard.store.snapshots import READ_ONLY
 from dashboard.web import audit
@@ -194,6 +194,21 @@ def test_a_folder_that_cannot_be_written_refuses_the_import(tmp_path: Path) -> N
     show_with_snapshots(builders.story(), tmp_path / "file")
 
     assert " in " in html(drop(visit("snapshots"), ("chat-1.json", LLAMA))).partition("1 file refused")[2]
+
+
+@pytest.mark.usefixtures("live")
+def test_an_import_that_waits_too_long_for_another_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "WAIT_SECONDS", 0.01)
+    shown: list[str] = []
+
+    def import_meanwhile() -> bytes:
+        shown.append(html(drop(visit("snapshots"), ("chat-1.json", LLAMA))))
+        return b""
+
+    child.run_limited("dashboard.store.child", import_meanwhile)
+
+    assert child.BUSY in shown[0].partition("1 file refused")[2]
+    assert service.snapshots().all() == ()
 
 
 @pytest.mark.parametrize(("page", "button"), [("overview", "freeze"), ("review", "freeze_review")])
