@@ -5,11 +5,14 @@ import os
 import resource
 import threading
 from types import FrameType
+from typing import Any
 
 import h11
 import uvicorn
+from uvicorn.protocols.http.flow_control import service_unavailable
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+PROBES = frozenset({"/healthz", "/livez", "/readyz"})  # of kubelets and load balancers: answered first, under any name
 MOST_CONNECTIONS = 4096
 SESSION_DESCRIPTORS = 4  # its websocket, and three of Streamlit's event loop
 SPARE_DESCRIPTORS = 200  # files, pipes, inherited ones
@@ -30,23 +33,39 @@ def connection_limit(descriptors: int, poll_connections: int) -> int:
 
 
 class Connection(H11Protocol):
-    """An HTTP connection that closes when its request is late; at the limit the oldest incomplete one is closed."""
+    """An HTTP connection that closes when its request is late.
+
+    Above the limit of connections every request but a probe is answered with 503. None is closed before its request is
+    read, as it may be a probe, until file descriptors run out: then the oldest incomplete one is.
+    """
 
     head_seconds = 10.0  # until the head of a request is complete
     body_seconds = 30.0  # until more of its body comes
     opened_at = 0.0
+    limit: int | None = None
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the time limit of the first request; at the limit of connections, close the oldest incomplete one."""
+        """Start the time limit of the first request, and keep within the limit of descriptors."""
         super().connection_made(transport)
+        self.limit, self.limit_concurrency = self.limit_concurrency, None  # uvicorn would refuse probes, too
+        self._limited, self.app = self.app, self._answer
         self.opened_at = self.loop.time()
         self._expect(self.head_seconds)
-        if self.limit_concurrency is not None and len(self.connections) >= self.limit_concurrency:
+        if self.limit is None or len(self.connections) < self.limit:
+            return
+        used = sum(1 if isinstance(each, Connection) else SESSION_DESCRIPTORS for each in self.connections)
+        if used >= SESSION_DESCRIPTORS * self.limit:
             waiting = [each for each in self.connections if isinstance(each, Connection) and each.is_incomplete]
             oldest = min(waiting, key=lambda each: each.opened_at)  # this one at least
             self.connections.discard(oldest)
             oldest.transport.abort()
+
+    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
+        """Pass a request on; above the limit, probes only."""
+        is_over = self.limit is not None and max(len(self.connections), len(self.tasks)) > self.limit
+        app = service_unavailable if is_over and scope["path"] not in PROBES else self._limited
+        await app(scope, receive, send)
 
     @property
     def is_incomplete(self) -> bool:
@@ -73,7 +92,7 @@ class Connection(H11Protocol):
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         """Upgrade to a websocket; answer 503 when websockets have used up their share of the connections."""
         self._expect(None)
-        if self.limit_concurrency is not None and len(self.connections) > self.limit_concurrency - SPARE_CONNECTIONS:
+        if self.limit is not None and len(self.connections) > self.limit - SPARE_CONNECTIONS:
             self.logger.warning("websocket refused: %d connections are open", len(self.connections))
             self.transport.write(b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
             self.transport.close()

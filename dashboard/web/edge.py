@@ -17,11 +17,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from dashboard.config import Options
+from dashboard.web.connections import PROBES
 from dashboard.web.first_paint import FirstPaint
 
 log = logging.getLogger(__name__)
 
-PROBES = frozenset({"/healthz", "/livez", "/readyz"})  # kubelets and load balancers use any name
 READING = frozenset({"GET", "HEAD"})
 TLS = frozenset({"https", "wss"})
 # What Streamlit 1.67 needs: components v2 are modules from blob: addresses, scripts write styles, Plotly and the grids

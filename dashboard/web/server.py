@@ -3,9 +3,10 @@
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.requests import Request
@@ -26,11 +27,15 @@ from dashboard.web.metrics import metrics_text
 
 WRONG_OPTIONS = 2  # exit code
 TIDY_SECONDS = 5.0
+# Documents are made by few threads: with more, each takes turns with the event loop, and probes wait.
+API_THREADS = 2
+_API = ThreadPoolExecutor(API_THREADS, "api")
 NO_DATA = "no poll completed yet"
 FULL = "full"  # parameter: what `poll --format json --full` writes
 SINCE, UNTIL = EVENT_RANGE = ("since", "until")  # parameters: the ends of a range of time
 FALSE = "false"
 FLAGS = {"true": True, FALSE: False}
+Made = TypeVar("Made")
 
 
 def options_or_exit() -> Options:
@@ -71,6 +76,11 @@ async def _tidy_forever(*tasks: Callable[[], None]) -> None:
         await asyncio.sleep(TIDY_SECONDS)
         for tidy in tasks:
             tidy()
+
+
+def _in_thread(function: Callable[..., Made], *args: Any) -> asyncio.Future[Made]:
+    """Run a function in a thread of the API."""
+    return asyncio.get_running_loop().run_in_executor(_API, function, *args)
 
 
 async def healthz(_request: Request) -> Response:
@@ -114,7 +124,7 @@ def _document(build: Callable[..., bytes], *choices: str) -> Callable[[Request],
         try:
             wanted = {name: FLAGS[request.query_params.get(name, FALSE)] for name in choices}
             at = parse_time(request.query_params[pages.AT]) if pages.AT in request.query_params else None
-            fleet = service.current() if at is None else await asyncio.to_thread(service.past, at)
+            fleet = service.current() if at is None else await _in_thread(service.past, at)
         except KeyError:
             names = " and ".join(choices)
             return JSONResponse({"detail": f"parameter {names}: write {' or '.join(FLAGS)}"}, status_code=400)
@@ -124,7 +134,7 @@ def _document(build: Callable[..., bytes], *choices: str) -> Callable[[Request],
             return JSONResponse({"detail": str(error)}, status_code=404)
         if fleet.polled_at is None:
             return JSONResponse({"detail": NO_DATA}, status_code=503)
-        body = await asyncio.to_thread(partial(build, fleet, service.now(), **wanted))
+        body = await _in_thread(partial(build, fleet, service.now(), **wanted))
         return Response(body, media_type="application/json")
 
     return answer
@@ -147,10 +157,10 @@ async def events(request: Request) -> Response:
     if times[SINCE] > times[UNTIL]:
         return JSONResponse({"detail": f"parameter {UNTIL}: earlier than {SINCE}"}, status_code=400)
     try:
-        happened = await asyncio.to_thread(service.happened, times[SINCE], times[UNTIL])
+        happened = await _in_thread(service.happened, times[SINCE], times[UNTIL])
     except HistoryError as error:
         return JSONResponse({"detail": str(error)}, status_code=404)
-    body = await asyncio.to_thread(events_json, happened, service.current().name)
+    body = await _in_thread(events_json, happened, service.current().name)
     return Response(body, media_type="application/json")
 
 

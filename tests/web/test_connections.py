@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from dashboard.web.connections import (
     MOST_CONNECTIONS,
+    SESSION_DESCRIPTORS,
     SPARE_CONNECTIONS,
     Connection,
     Server,
@@ -18,6 +19,7 @@ from dashboard.web.connections import (
 )
 
 GET = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
+PROBE = GET.replace(b"/", b"/healthz", 1)
 SHORT = 0.1  # seconds
 
 
@@ -38,6 +40,8 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         pass
     if scope["path"] == "/slow":
         await asyncio.sleep(3 * SHORT)
+    if scope["path"] == "/endless":
+        await receive()
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
     await send({"type": "http.response.body", "body": b""})
 
@@ -151,16 +155,30 @@ def handshake() -> bytes:
     )
 
 
-def test_at_the_limit_the_oldest_incomplete_connection_is_closed() -> None:
+def test_at_the_limit_of_descriptors_the_oldest_incomplete_connection_is_closed() -> None:
     """1,100 half-open connections silenced /healthz for 48 s."""
 
     async def test(client: Client) -> None:
         for _ in range(1100):
             await client.send(b"GET / HT")
-        assert await status(await client.send(GET)) == 200
-        assert len(client.server.server_state.connections) <= 60
+        assert await status(await client.send(PROBE)) == 200
+        assert len(client.server.server_state.connections) <= 60 * SESSION_DESCRIPTORS
 
     run(test, Connection, limit=60)
+
+
+def test_probes_are_answered_first() -> None:
+    """With 500 requests to /api at once 2 of 40 to /healthz were reset."""
+
+    async def test(client: Client) -> None:
+        others = await asyncio.gather(*(client.send(GET.replace(b"/", b"/endless", 1)) for _ in range(500)))
+        probes = await asyncio.gather(*(client.send(PROBE) for _ in range(40)))
+
+        assert [await status(each) for each in probes] == [200] * 40
+        refused = await asyncio.wait_for(status(others[-1]), 60)
+        assert refused == 503
+
+    run(test, Connection, limit=200)
 
 
 def test_websockets_leave_connections_for_other_requests() -> None:

@@ -1,6 +1,7 @@
 """Probes, metrics and the API: the age of the data, the documents, and 404 for unknown paths."""
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -63,6 +64,22 @@ def test_the_api_has_the_fleet_and_its_findings(demo_fleet: Fleet) -> None:
     assert "documents" not in fleet.json()
     assert [each["id"] for each in findings.json()["findings"]] == [each.id for each in demo_fleet.inspection.findings]
     assert findings.json()["findings"] == fleet.json()["findings"]
+
+
+def test_few_threads_make_the_documents_of_the_api(demo_fleet: Fleet) -> None:
+    """500 requests at once delayed /healthz: each thread takes turns with the event loop."""
+    service.put(demo_fleet, AT)
+
+    async def ask() -> tuple[list[int], list[str]]:
+        transport = httpx.ASGITransport(Starlette(routes=server.routes()))
+        async with httpx.AsyncClient(transport=transport, base_url="http://dashboard") as client:
+            answers = await asyncio.gather(*(client.get(API[0]) for _ in range(20)))
+        return [each.status_code for each in answers], [each.name for each in threading.enumerate()]
+
+    codes, names = asyncio.run(ask())
+    assert codes == [200] * 20
+    assert len([name for name in names if name.startswith("api")]) == server.API_THREADS
+    assert [name for name in names if name.startswith("asyncio")] == []
 
 
 @pytest.mark.parametrize("path", API)
