@@ -1,7 +1,8 @@
 """The metrics of this program, read at each scrape. Every label has a bounded number of values."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
@@ -16,18 +17,56 @@ from dashboard.store.history.status import HistoryStatus
 from dashboard.views.capacity_data import total
 
 MAX_POOLS = 100  # with series of their own; served models make pools, so their number has no limit
+NEW_POOLS = 10  # names an hour, after those of the first poll
+NAME_ENDS = timedelta(hours=1)  # without a poll that has the name
 OTHER_POOLS = "other"
 NO_POOL = ""  # of replicas that were never read
 STATES = (ReplicaState.UP, ReplicaState.PARTIAL, ReplicaState.DOWN)
 
 
-def metrics_text() -> bytes:
+class PoolNames:
+    """The pools that have series of their own: a replica that renames its model makes a new one at each restart.
+
+    The first MAX_POOLS have; later at most NEW_POOLS an hour. A name ends once no poll has had it for an hour.
+    """
+
+    def __init__(self) -> None:
+        """Know no names yet."""
+        self._seen: dict[str, datetime] = {}
+        self._admitted: dict[str, datetime] = {}  # within the last hour, without those of the first poll
+
+    def label(self, names: Sequence[str], now: datetime) -> Callable[[str | None], str]:
+        """Return the label of a pool, given the names of all pools of the newest poll in their order."""
+        is_first = not self._seen
+        present = set(names)
+        self._seen = {
+            name: now if name in present else seen
+            for name, seen in self._seen.items()
+            if name in present or now - seen < NAME_ENDS
+        }
+        self._admitted = {name: at for name, at in self._admitted.items() if now - at < NAME_ENDS}
+        for name in names:
+            has_room = len(self._seen) < MAX_POOLS and (is_first or len(self._admitted) < NEW_POOLS)
+            if name not in self._seen and has_room:
+                self._seen[name] = now
+                if not is_first:
+                    self._admitted[name] = now
+        own = {name: end_cut(name) for name in names if name in self._seen}
+        return lambda pool: own.get(pool, OTHER_POOLS) if pool else NO_POOL
+
+
+def metrics_text(pools: PoolNames) -> bytes:
     """Return the metrics in Prometheus text format."""
-    return generate_latest(_registry)
+    registry = CollectorRegistry()
+    registry.register(_Metrics(pools))
+    return generate_latest(registry)
 
 
 class _Metrics:
     """Reads the values at each scrape."""
+
+    def __init__(self, pools: PoolNames) -> None:
+        self._pools = pools
 
     def collect(self) -> Iterable[Metric]:
         progress, fleet = service.progress(), service.current()
@@ -63,7 +102,7 @@ class _Metrics:
         if (history := service.history_status()) is not None:
             yield from _history_metrics(history)
         if fleet.polled_at is not None:
-            label = _pool_label(fleet)
+            label = self._pools.label([pool.name for pool in fleet.pools], service.now())
             yield from _pool_metrics(fleet, label)
             yield from _finding_metrics(fleet, label)
             age = (service.now() - fleet.polled_at).total_seconds()
@@ -123,12 +162,6 @@ def _notification_metrics() -> Iterable[Metric]:
     yield from (sent, pending, succeeded)
 
 
-def _pool_label(fleet: Fleet) -> Callable[[str | None], str]:
-    """Return the label of a pool. The first pools by name have series of their own, so that series persist."""
-    own = {pool.name: end_cut(pool.name) for pool in fleet.pools[:MAX_POOLS]}
-    return lambda pool: own.get(pool, OTHER_POOLS) if pool else NO_POOL
-
-
 def _pool_metrics(fleet: Fleet, label: Callable[[str | None], str]) -> Iterable[Metric]:
     """Count the replicas and tokens of each pool. Of pools that share a series, cohorts are those of the worst."""
     cohorts = _family("pool_cohorts", "Cohorts of a pool: sets of replicas with identical settings.", "pool")
@@ -180,7 +213,3 @@ def _finding_metrics(fleet: Fleet, label: Callable[[str | None], str]) -> Iterab
     for kind in OutcomeKind:
         outcomes.add_metric([kind.replace(" ", "_")], kinds[kind])
     yield outcomes
-
-
-_registry = CollectorRegistry()
-_registry.register(_Metrics())

@@ -23,7 +23,7 @@ from dashboard.render.events_json import events_json
 from dashboard.views import pages
 from dashboard.web.connections import raise_descriptor_limit
 from dashboard.web.log_limit import LogLimit
-from dashboard.web.metrics import metrics_text
+from dashboard.web.metrics import PoolNames, metrics_text
 
 WRONG_OPTIONS = 2  # exit code
 TIDY_SECONDS = 5.0
@@ -106,9 +106,14 @@ async def readyz(_request: Request) -> Response:
     return JSONResponse({"status": "ok" if is_ready else "starting"}, status_code=200 if is_ready else 503)
 
 
-async def metrics(_request: Request) -> Response:
-    """Answer with the metrics of this program in Prometheus text format."""
-    return Response(metrics_text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+def _metrics() -> Callable[[Request], Awaitable[Response]]:
+    """Return a route with the metrics of this program in Prometheus text format."""
+    pools = PoolNames()
+
+    async def answer(_request: Request) -> Response:
+        return Response(metrics_text(pools), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+    return answer
 
 
 def _document(build: Callable[..., bytes], *choices: str) -> Callable[[Request], Awaitable[Response]]:
@@ -175,7 +180,7 @@ def routes() -> list[Route]:
         Route("/healthz", healthz),
         Route("/livez", livez),
         Route("/readyz", readyz),
-        Route("/metrics", metrics),
+        Route("/metrics", _metrics()),
         Route("/api/v1/fleet", _document(fleet_json, FULL)),
         Route("/api/v1/findings", _document(findings_json)),
         Route("/api/v1/events", events),

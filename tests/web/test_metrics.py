@@ -19,7 +19,7 @@ from dashboard.fleet import ReplicaState
 from dashboard.fleet.pieces import plain
 from dashboard.rules.findings import Finding, Inspection, Outcome, OutcomeKind, Remedy, Rollout, Severity
 from dashboard.views.capacity_data import total
-from dashboard.web.metrics import metrics_text
+from dashboard.web.metrics import MAX_POOLS, NAME_ENDS, NEW_POOLS, OTHER_POOLS, PoolNames, metrics_text
 from tests.documents import docs_page
 from tests.frozen import AT
 from tests.serving import wait_for
@@ -59,13 +59,13 @@ def series(fleet: Fleet, name: str) -> dict[str, float]:
 
 
 def exported(name: str) -> dict[str, float]:
-    lines = [line for line in metrics_text().decode().splitlines() if re.match(rf"{name}[{{ ]", line)]
+    lines = [line for line in metrics_text(PoolNames()).decode().splitlines() if re.match(rf"{name}[{{ ]", line)]
     return {line.rpartition(" ")[0].removeprefix(name): float(line.rpartition(" ")[2]) for line in lines}
 
 
 def test_metrics_count_replicas_and_pools_and_have_the_age_of_the_data(demo_fleet: Fleet) -> None:
     service.put(demo_fleet, AT + timedelta(seconds=7))
-    lines = metrics_text().decode().splitlines()
+    lines = metrics_text(PoolNames()).decode().splitlines()
 
     up = sum(replica.state == "up" for replica in demo_fleet.replicas)
     assert f'vllm_fleet_replicas{{state="up"}} {float(up)}' in lines
@@ -97,6 +97,34 @@ def test_pools_beyond_a_hundred_share_a_series(demo_fleet: Fleet) -> None:
     assert counts['{pool="other",rule="RT-01",severity="critical"}'] == 50
     for name in ("pool_cohorts", "pool_rollout", "oldest_finding_timestamp_seconds"):
         assert len(series(service.current(), f"vllm_fleet_{name}")) == 101
+
+
+def own_names(pools: PoolNames, names: list[str], now: datetime) -> list[str]:
+    """The names that have series of their own."""
+    label = pools.label(names, now)
+    return [name for name in names if label(name) == name]
+
+
+def test_new_names_of_pools_are_limited_each_hour() -> None:
+    """A replica that renames its model at each restart made 13,000 series a day."""
+    pools = PoolNames()
+    first = [f"p{number:03}" for number in range(50)]
+    assert own_names(pools, first, AT) == first
+    renamed = [own_names(pools, [*first, f"r{minute}"], AT + timedelta(minutes=minute))[50:] for minute in range(60)]
+    assert renamed == [[f"r{minute}"] for minute in range(NEW_POOLS)] + [[]] * (60 - NEW_POOLS)
+    assert pools.label(first, AT)("x") == OTHER_POOLS
+    assert own_names(pools, [*first, "late"], AT + NAME_ENDS) == [*first, "late"], "names of an hour ago are over"
+
+
+def test_a_name_ends_once_no_poll_has_had_it_for_an_hour() -> None:
+    pools = PoolNames()
+    many = [f"p{number:03}" for number in range(MAX_POOLS)]
+    assert own_names(pools, many, AT) == many
+    soon, later = AT + NAME_ENDS / 2, AT + NAME_ENDS
+    assert own_names(pools, ["a", *many[1:]], soon) == many[1:], "p000 keeps its series"
+    assert own_names(pools, many, soon) == many
+    assert own_names(pools, ["a", *many[1:]], soon + NAME_ENDS) == ["a", *many[1:]]
+    assert own_names(pools, ["a", *many[1:]], later + 24 * NAME_ENDS) == ["a", *many[1:]], "without a scrape for a day"
 
 
 def test_the_name_of_a_pool_cannot_break_the_metrics(demo_fleet: Fleet) -> None:
@@ -200,16 +228,16 @@ def test_metrics_report_the_last_reload_by_the_names_of_prometheus(tmp_path: Pat
     file.write_text("name: mine\npoll: {interval_seconds: 3600}\n")
     service.start(load_options(file))
     (loaded,) = re.findall(
-        r"\nvllm_fleet_config_last_reload_success_timestamp_seconds (\S+)\n", metrics_text().decode()
+        r"\nvllm_fleet_config_last_reload_success_timestamp_seconds (\S+)\n", metrics_text(PoolNames()).decode()
     )
     assert (status := service.reload_status()) is not None
     assert datetime.fromtimestamp(float(loaded), UTC) == status.loaded_at
-    assert "vllm_fleet_config_last_reload_successful 1.0" in metrics_text().decode()
+    assert "vllm_fleet_config_last_reload_successful 1.0" in metrics_text(PoolNames()).decode()
 
     file.write_text("name: [")
     assert (collector := service._current.collector) is not None
     assert not collector.files.reload()
-    assert "vllm_fleet_config_last_reload_successful 0.0" in metrics_text().decode()
+    assert "vllm_fleet_config_last_reload_successful 0.0" in metrics_text(PoolNames()).decode()
 
 
 def test_metrics_count_the_targets_of_each_source_and_say_when_it_was_read(tmp_path: Path) -> None:
@@ -217,7 +245,7 @@ def test_metrics_count_the_targets_of_each_source_and_say_when_it_was_read(tmp_p
     listed.write_text('[{"targets": ["127.0.0.1:1", "127.0.0.1:2"]}]')
     service.start(Options.model_validate({"file_sd": [{"files": [str(listed), str(listed), str(lost)]}]}))
     wait_for(lambda: service.progress().polls >= 1)
-    metrics = metrics_text().decode()
+    metrics = metrics_text(PoolNames()).decode()
 
     assert metrics.count(f'vllm_fleet_source_targets{{source="{listed}"}} 2.0') == 1
     assert f'vllm_fleet_source_targets{{source="{lost}"}} 0.0' in metrics
@@ -240,7 +268,7 @@ def test_metrics_count_notifications_by_kind_of_receiver_without_their_urls(work
         service.start(Options.model_validate(options))
         wait_for(lambda: [each.succeeded_at is not None for each in service.receivers()] == [False, True])
         wait_for(lambda: service.notification_outcomes()["alertmanager", "failed"] >= 1)
-        metrics = metrics_text().decode()
+        metrics = metrics_text(PoolNames()).decode()
 
     assert 'vllm_fleet_notifications_total{outcome="ok",receiver_kind="slack"} 1.0' in metrics
     assert 'vllm_fleet_notifications_total{outcome="ok",receiver_kind="alertmanager"} 0.0' in metrics
