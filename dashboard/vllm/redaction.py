@@ -19,6 +19,19 @@ SECRET_NAMES = (
     *("password", "passwords", "passwd", "pwd", "passphrase", "passphrases", "passcode"),
     *("credential", "credentials", "authorization", "cookie", "cookies"),
 )
+# Of these, secret with any word behind them: password_hash. `token` alone also counts and limits tokens of text.
+ALWAYS_SECRET = tuple(
+    sorted(
+        {*SECRET_NAMES, "accesstoken", "apitoken", "authtoken", "bearertoken", "refreshtoken", "hftoken"} - {"token"}
+    )
+)
+# Except these words at the end: a place or a property of the secret.
+NOT_THE_SECRET = frozenset(
+    {"path", "paths", "file", "files", "keyfile", "dir", "directory", "folder", "name", "names", "url", "uri", "env"}
+    | {"type", "types", "kind", "mode", "method", "provider", "source", "backend", "store", "manager", "format", "ref"}
+    | {"algorithm", "algo", "parser", "length", "len", "size", "count", "num", "limit", "ttl", "seconds", "timeout"}
+    | {"expiry", "expires", "age", "policy", "scheme", "version", "region", "required", "enabled", "threshold", "ids"}
+)
 # Exceptions: tokens of text, such as those that begin, end and pad a prompt.
 TOKENS_OF_TEXT = tuple(
     f"{word}token"
@@ -50,7 +63,11 @@ SECRET_AFTER = {
     "keys": frozenset({"api", "access", "secret", "private", "encryption", "signing", "auth", "ssh", "master"}),
 }
 # Words after a secret name that keep it secret: password_2, token_value.
-STILL_SECRET = frozenset({"value", "plain", "plaintext", "raw", "b64", "base64", "hex", "old", "new", "backup"})
+STILL_SECRET = frozenset(
+    {"value", "values", "plain", "plaintext", "raw", "b64", "base64", "hex", "old", "new", "backup", "list", "lists"}
+    | {"content", "contents", "data", "hash", "hashes", "map", "string", "str", "pem", "header", "encoded", "encrypted"}
+)
+CONTENT = frozenset({"content", "contents", "data"})  # of a file: token_file_content
 SECRET_PREFIX = "s3_"  # noqa: S105  object storage options: S3_ACCESS_KEY_ID and its kin
 BETWEEN_WORDS = str.maketrans("", "", "_- ")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -79,6 +96,12 @@ SHAPES = re.compile(
     r"|\bA[KS]IA[0-9A-Z]{16}\b|\bAIza[\w-]{30,}|\bya29\.[\w-]{16,}|\bhv[sb]\.[\w-]{16,}"
     r"|(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"
 )
+# A random text without a known form: 36 or more letters and digits, of each kind four. vLLM reports hashes and names
+# of that length, but hashes are hexadecimal and names have few digits; a path may have any part.
+_RANDOM = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+]{36,}={0,2}(?![A-Za-z0-9+/=])")
+_KINDS = (re.compile(r"[a-z]"), re.compile(r"[A-Z]"), re.compile(r"[0-9]"))
+_HEXADECIMAL = re.compile(r"[0-9A-Fa-f]+")
+LEAST_OF_A_KIND, SHORTEST_RANDOM = 4, 36
 HINTS = (  # each shape contains one: searching for them takes a tenth of the time
     *("earer", "EARER", "asic", "ASIC", "hooks.slack", "PRIVATE KEY", "hf_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
     *("_pat_", "_oat_", "glpat", "gldt", "glrt", "glcbt", "glptt", "glft", "glsoat", "glimt", "glagent", "gloas"),
@@ -184,8 +207,11 @@ def is_secret(name: str) -> bool:
     if lower.startswith(SECRET_PREFIX) or (_also.names and bare.endswith(tuple(_also.names))):
         return True
     words = [word.lower() for word in _WORD.findall(segment.removeprefix("VLLM_"))]
+    if words and words[-1] not in NOT_THE_SECRET and _begins_secret(words):
+        return True
     while len(words) > 1 and (words[-1] in STILL_SECRET or words[-1].isdigit()):
-        words.pop()
+        if words.pop() in CONTENT and len(words) > 1 and words[-1] == "file":
+            words.pop()
     bare = "".join(words)
     if bare.endswith(SECRET_NAMES):
         return not bare.endswith(TOKENS_OF_TEXT)
@@ -195,6 +221,11 @@ def is_secret(name: str) -> bool:
     if last in SECRET_AFTER:
         return before in SECRET_AFTER[last] or (last == bare == "tokens")
     return before not in NO_SECRET_AFTER.get(last, ())
+
+
+def _begins_secret(words: list[str]) -> bool:
+    """Return whether the first words of a name, however many, end in a name that is always secret."""
+    return any("".join(words[:end]).endswith(ALWAYS_SECRET) for end in range(1, len(words) + 1))
 
 
 def redact(value: Any, name: str = "") -> Any:
@@ -322,7 +353,15 @@ def _by_patterns(text: str) -> str:
 def _by_shape(text: str) -> str:
     if ":/" in text or ":\\/" in text:
         text = _IN_URL.sub(rf"\g<slashes>{MARKER}@", text)
-    return SHAPES.sub(_shaped, text) if any(hint in text for hint in HINTS) else text
+    if any(hint in text for hint in HINTS):
+        text = SHAPES.sub(_shaped, text)
+    return _RANDOM.sub(_without_random, text) if len(text) >= SHORTEST_RANDOM else text
+
+
+def _without_random(match: re.Match[str]) -> str:
+    text = match[0]
+    is_random = not _HEXADECIMAL.fullmatch(text) and all(len(kind.findall(text)) >= LEAST_OF_A_KIND for kind in _KINDS)
+    return MARKER if is_random else text
 
 
 def _shaped(match: re.Match[str]) -> str:

@@ -144,6 +144,24 @@ def test_urls_and_tokens_are_redacted_by_shape(text: str, left: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "Qwen3VLMoeForConditionalGenerationWithV2Heads",
+        "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "sha256:9F86D081884C7D659A2FEAA0C55AD015A3BF4F1B2B0B822CD15D6C15B0F00A08",
+        "models--Qwen--Qwen3/snapshots/c1899de289a04d12100db370d81485cdf75e47ca/model.safetensors",
+        "/cache/a1B2c3D4e5F6g7H8j9K0m1N2p3Q4a1B2c3D4e5F6/x",
+        "3f2504e0-4f89-41d3-9a0c-0305e82c3301",
+        "abcdefghijklmnopqrstuvwxyz0123456789abcdefgh",
+        "1" * 60,
+    ],
+)
+def test_hashes_paths_and_names_are_no_secrets(text: str) -> None:
+    assert redact_text(text) == text
+    assert redact_prose(text) == text
+
+
+@pytest.mark.parametrize(
     "text", ["http://10.0.0.1:8000/v1", "tcp://*:5557", "kv@pod-1@qwen3", "hf_overrides", "the bearer of news", "a@b.c"]
 )
 def test_similar_texts_are_unchanged(text: str) -> None:
