@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple, assert_never
 
 from dashboard.compare.columns import Column
@@ -228,9 +230,14 @@ def _entry(entry: Entry) -> str:
 
 
 def _line(line: Text) -> str:
-    """Return the pieces of a line. With a dollar sign in it, code could become mathematics: then there is no code."""
+    """Return the pieces of a line, neighbours of one style as one: `**A****,**` would show its asterisks.
+
+    With a dollar sign in it, code could become mathematics: then there is no code.
+    """
     safe = not any("$" in piece.text for piece in line)
-    return "".join(_piece(piece, may_be_code=safe) for piece in line)
+    runs = groupby(line, key=attrgetter("style"))
+    whole = (Piece("".join(piece.text for piece in run), style) for style, run in runs)
+    return "".join(_piece(piece, may_be_code=safe) for piece in whole)
 
 
 def _piece(piece: Piece, *, may_be_code: bool) -> str:

@@ -46,6 +46,11 @@ def written(*blocks: Block) -> str:
     [
         (Paragraph((Piece("a"), Piece(" b ", Style.STRONG), Piece("c"))), "a **b** c"),
         (Paragraph((Piece("a"), Piece("  ", Style.STRONG), Piece("c"))), "a c"),
+        (
+            Paragraph(tuple(Piece(each, Style.STRONG) for each in ("A", ", ", "B", " share")) + plain(".")),
+            "**A, B share**.",
+        ),
+        (Paragraph(tuple(Piece(each, Style.CODE) for each in ("a", "b"))), "`ab`"),
         (Paragraph((Piece("is "), Piece("a`b", Style.CODE))), "is a\\`b"),
         (Paragraph((Piece("is "), Piece("a\nb", Style.CODE))), "is a<br>b"),
         (Paragraph((Piece("is "), Piece("$x$", Style.CODE))), "is \\$\u200bx\\$"),
