@@ -65,7 +65,7 @@ def suppression(**more: Any) -> Suppression:
 
 def domain(router: Router = Router.PREFIX_HASH, basis: Origin = Origin.DECLARED, store: Store = Store.NONE) -> Domain:
     """What a pool shares: a router, and how that is known."""
-    return Domain(router, basis, store, Origin.INFERRED, disaggregated=False, disaggregated_basis=Origin.ASSUMED)
+    return Domain(router, basis, store, Origin.READ, disaggregated=False, disaggregated_basis=Origin.ASSUMED)
 
 
 def outcome(rule: str = "RT-01", kind: OutcomeKind = OutcomeKind.PASSED, reason: str = "", **more: Any) -> Outcome:

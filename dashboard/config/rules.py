@@ -99,7 +99,7 @@ class ExpectsOptions(Part):
 
 
 class PoolOptions(Part):
-    """What the replicas of a pool share; inferred or assumed where not set."""
+    """What the replicas of a pool share; read, detected or assumed where not set."""
 
     router: Router | None = None
     expects: ExpectsOptions = Field(default_factory=ExpectsOptions)

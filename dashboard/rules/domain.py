@@ -54,13 +54,13 @@ class ImpactContext(StrEnum):
 class Origin(StrEnum):
     """How a part of a domain is known."""
 
-    READ = "read"  # from the router or the store itself
+    READ = "read"  # from the router or the store itself, or from the replicas' own connector or role
     DECLARED = "declared"  # in fleet.yaml
-    INFERRED = "inferred"  # from the replicas' settings
+    DETECTED = "detected"  # a router, from what the replicas publish: they report no router
     ASSUMED = "assumed"
 
 
-CERTAIN = frozenset({Origin.READ, Origin.DECLARED})
+CERTAIN = frozenset({Origin.READ, Origin.DECLARED})  # a finding of any other basis is at most a warning
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +123,16 @@ class Domain:
 
     @property
     def known_contexts(self) -> frozenset[ImpactContext]:
-        """Return the contexts that are declared or inferred: only a router is ever assumed."""
-        assumed = self.router.value if self.router_basis is Origin.ASSUMED else None
-        return frozenset(each for each in self.contexts if each.value != assumed)
+        """Return the contexts that are read or declared: only a router is ever detected or assumed."""
+        unknown = None if self.router_basis in CERTAIN else self.router.value
+        return frozenset(each for each in self.contexts if each.value != unknown)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
         """Return the assumptions about a pool, as findings list them."""
-        return (assumed_router(self.router),) if self.router_basis is Origin.ASSUMED else ()
+        if self.router_basis in CERTAIN:
+            return ()
+        return (f"router is {self.router}{' (detected)' if self.router_basis is Origin.DETECTED else ''}",)
 
 
 EVENTS = "kv_events_config.enable_kv_cache_events"
@@ -159,23 +161,29 @@ def domain_of(
     documents: Iterable[Mapping[str, Setting]],
     facts: Sequence[RouterFact] = (),
 ) -> Domain:
-    """Return a pool's domain: read from its routers, else declared, else inferred from its documents.
+    """Return a pool's domain: read from its routers, else declared, else from its documents.
 
-    Otherwise the router is assumed to be approximate.
+    Replicas name their own KV store and role, but no router: one on KV events is detected where they publish these,
+    otherwise it is assumed to be approximate.
     """
     known = tuple(documents)
     # Not prefix-hash: no current router recomputes vLLM's hashes by itself (llm-d/llm-d#1290, smg, Dynamo, Ray).
     publishing = any(native(each, EVENTS) is True and native(each, PUBLISHER) != NO_PUBLISHER for each in known)
     read = {each.name: json.loads(each.value) for each in reversed(facts)}
     router = _first(
-        _member(Router, read.get(FactName.ROUTING)),
-        declared.router,
-        Router.KV_EVENTS if publishing else None,
         Router.APPROXIMATE,
+        (_member(Router, read.get(FactName.ROUTING)), Origin.READ),
+        (declared.router, Origin.DECLARED),
+        (Router.KV_EVENTS if publishing else None, Origin.DETECTED),
     )
-    store = _first(_member(Store, read.get(FactName.KV_STORE)), declared.kv_store, _store(known), Store.NONE)
+    store = _first(
+        Store.NONE,
+        (_member(Store, read.get(FactName.KV_STORE)), Origin.READ),
+        (declared.kv_store, Origin.DECLARED),
+        (_store(known), Origin.READ),
+    )
     apart = not {Role.PREFILL, Role.DECODE}.isdisjoint(roles) or any(native(each, ENCODER_ROLE) for each in known)
-    disaggregated = _first(None, declared.disaggregated, apart or None, other=False)
+    disaggregated = _first(False, (declared.disaggregated, Origin.DECLARED), (apart or None, Origin.READ))
     expects = declared.expects
     if FactName.LEAST_BLOCK_SIZE in read:  # it follows the replicas
         expects = replace(expects, block_size=None)
@@ -189,17 +197,9 @@ def _member(kind: type[E], value: Any) -> E | None:
     return next((each for each in kind if each == value), None)
 
 
-def assumed_router(router: Router | ImpactContext) -> str:
-    """Return the assumption that a router is of this kind."""
-    return f"router is {router}"
-
-
-def _first(read: T | None, declared: T | None, inferred: T | None, other: T) -> tuple[T, Origin]:
-    if read is not None:
-        return read, Origin.READ
-    if declared is not None:
-        return declared, Origin.DECLARED
-    return (inferred, Origin.INFERRED) if inferred is not None else (other, Origin.ASSUMED)
+def _first(assumed: T, *known: tuple[T | None, Origin]) -> tuple[T, Origin]:
+    """Return the first value that is known, with its origin; else what is assumed."""
+    return next(((value, origin) for value, origin in known if value is not None), (assumed, Origin.ASSUMED))
 
 
 def _store(documents: Iterable[Mapping[str, Setting]]) -> Store | None:

@@ -22,7 +22,7 @@ from dashboard.fleet import (
 from dashboard.fleet.formatting import count, first_of, uncapitalized
 from dashboard.fleet.recent import NOTHING_RECENT, Recent
 from dashboard.rules.baseline import unknown_paths
-from dashboard.rules.domain import CERTAIN, ImpactContext, assumed_router, domain_of
+from dashboard.rules.domain import CERTAIN, ImpactContext, domain_of
 from dashboard.rules.findings import (
     CohortShare,
     Confidence,
@@ -275,7 +275,7 @@ def _finding(
     context, severity = worst[0], draft.severity or worst[1]
     why, assumptions = rule.page.why.get(context, ""), draft.assumptions
     if context not in subject.known_contexts and (draft.severity is None or draft.why is None):
-        assumptions = (*assumptions, assumed_router(context))
+        assumptions = tuple(dict.fromkeys((*assumptions, *_router_assumptions(subject, context))))
         why = f"If the router is {context}: {uncapitalized(why)}"
     confidence = Confidence.ASSUMED if assumptions else draft.confidence
     severity = override or (severity.assumed if confidence is Confidence.ASSUMED else severity)
@@ -303,6 +303,12 @@ def _finding(
         context=None if draft.why else context,
         severity_behind=() if is_fixed else _severity_behind(rule, severity, subject, is_rollout=rollout is not None),
     )
+
+
+def _router_assumptions(subject: Subject, context: ImpactContext) -> Iterable[str]:
+    """Return the assumption that the router of a subject is the one of this context."""
+    domains = [subject.domain] if isinstance(subject, PoolSubject) else [each.domain for each in subject.subjects]
+    return dict.fromkeys(text for each in domains if each.router == context for text in each.assumptions)
 
 
 def _severity_behind(

@@ -2,12 +2,12 @@
 
 from dashboard.fleet import FactName
 from dashboard.fleet.formatting import count, iso
-from dashboard.rules.domain import Domain, ImpactContext, Origin, Store
+from dashboard.rules.domain import CERTAIN, Domain, ImpactContext, Origin, Store
 from dashboard.rules.findings import Finding, Inspection, Rollout
 from dashboard.rules.sentences import capital
 from dashboard.views.names import brief
 
-SOURCES = {Origin.READ: "read", Origin.DECLARED: "fleet.yaml", Origin.INFERRED: "detected", Origin.ASSUMED: "assumed"}
+SOURCES = {Origin.READ: "read", Origin.DECLARED: "fleet.yaml", Origin.DETECTED: "detected", Origin.ASSUMED: "assumed"}
 
 
 def context_text(finding: Finding, inspection: Inspection) -> str:
@@ -27,7 +27,7 @@ def domain_text(domain: Domain, context: ImpactContext) -> str:
         text, basis = f"prefill and decode: separate ({SOURCES[domain.disaggregated_basis]})", Origin.DECLARED
     else:
         text, basis = _router(domain), domain.router_basis
-    return f"{capital(text)}{'; if not, declare it under pools in fleet.yaml' if basis is Origin.ASSUMED else ''}."
+    return f"{capital(text)}{'; if not, declare it under pools in fleet.yaml' if basis not in CERTAIN else ''}."
 
 
 def shared_texts(domain: Domain) -> list[str]:

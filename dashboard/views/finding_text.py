@@ -10,9 +10,8 @@ from dashboard.fleet import ReplicaState
 from dashboard.fleet.formatting import count, first_of, iso, natural
 from dashboard.fleet.pieces import Piece, Style, Text
 from dashboard.rules.catalogue import BY_ID, places
-from dashboard.rules.domain import CERTAIN, assumed_router
 from dashboard.rules.findings import CohortShare, Confidence, Finding, Inspection, OutcomeKind, Remedy, Severity
-from dashboard.views.domain_text import rollout_text
+from dashboard.views.domain_text import SOURCES, rollout_text
 from dashboard.views.names import MOST_NAMED
 
 MOST_NAMES = 4  # replicas or pools that a line names; the rest is counted
@@ -140,19 +139,19 @@ def remarks(finding: Finding, inspection: Inspection | None = None) -> list[str]
 
 
 def assumptions(inspection: Inspection) -> list[str]:
-    """Return the pools of which findings depend on an undeclared router, with the router that is assumed."""
-    routers = {
-        pool: assumed_router(each.router)
-        for pool, each in inspection.domains.items()
-        if each.router_basis not in CERTAIN
-    }
+    """Return the pools of which findings depend on an undeclared router, with the router that counts and its basis."""
+    undeclared = {pool: each for pool, each in inspection.domains.items() if each.assumptions}
     affected = {
-        (pool, routers[pool])
+        pool
         for finding in inspection.findings
-        for pool in routers.keys() & finding.pools
-        if routers[pool] in finding.assumptions or finding.severity_behind
+        for pool in undeclared.keys() & finding.pools
+        if finding.severity_behind or not set(finding.assumptions).isdisjoint(undeclared[pool].assumptions)
     }
-    return [f"{pool}: {each} (assumed); declare it under pools in fleet.yaml." for pool, each in sorted(affected)]
+    routers = ((pool, undeclared[pool].router, SOURCES[undeclared[pool].router_basis]) for pool in sorted(affected))
+    return [
+        f"{pool}: router is {router} ({basis}); declare it under pools in fleet.yaml."
+        for pool, router, basis in routers
+    ]
 
 
 def paste_lines(remedy: Remedy) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from dashboard.fleet.formatting import count, first_of, iso, joined
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, page, plain, replica, to_plain
 from dashboard.fleet.pieces import joined as joined_pieces
 from dashboard.rules.catalogue import ALL_RULES, RULE_SET
-from dashboard.rules.domain import CERTAIN, Domain, Origin
+from dashboard.rules.domain import CERTAIN, Domain
 from dashboard.store.history.status import HistoryStatus
 from dashboard.views import pages
 from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Table, Tone, View, data_table, number_cell
@@ -68,9 +68,9 @@ def status_report(
 ) -> View:
     """Return the status. The arguments up to `receivers` are those of the live fleet; a snapshot has none."""
     complete = sum(all(fact.is_known(each) for fact in FACTS) for each in fleet.replicas)
-    assumed = sum(bool(each.assumptions) for each in fleet.inspection.domains.values())
+    undeclared = sum(bool(each.assumptions) for each in fleet.inspection.domains.values())
     parts = [f"{complete:,} of {count(len(fleet.replicas), 'replica')} report every fact"]
-    parts += [f"{count(assumed, 'pool')} with an assumed router"] if assumed else []
+    parts += [f"router not declared in {count(undeclared, 'pool')}"] if undeclared else []
     common = (_domains_section(fleet), _coverage_section(fleet), _versions_section(fleet))
     listed: tuple[Section, ...] = ()
     live: tuple[Section, ...] = ()
@@ -258,12 +258,12 @@ def _domain_row(pool: str, domain: Domain) -> tuple[Cell, ...]:
     texts = {key: str(getattr(domain, key)) for key in SHARED}
     texts["disaggregated"] = texts["disaggregated"].lower()
     bases = {key: getattr(domain, f"{key}_basis") for key in SHARED}
-    is_assumed = {key: key == "router" and basis is Origin.ASSUMED for key, basis in bases.items()}
+    is_undeclared = {key: key == "router" and basis not in CERTAIN for key, basis in bases.items()}
     missing = ", ".join(f"{key}: {texts[key]}" for key, basis in bases.items() if basis not in CERTAIN)
     return (
         Cell(pool, target=Target(Kind.POOL, pool)),
         *(
-            Cell(texts[key], Tone.WARNING if is_assumed[key] else Tone.PLAIN, note=BASES[basis])
+            Cell(texts[key], Tone.WARNING if is_undeclared[key] else Tone.PLAIN, note=BASES[basis])
             for key, basis in bases.items()
         ),
         Cell(f"{json.dumps(pool)}: {{{missing}}}" if missing else NOTHING),

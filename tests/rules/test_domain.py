@@ -1,4 +1,4 @@
-"""The domain of a pool is declared in fleet.yaml, else inferred from connectors, events and roles."""
+"""The domain of a pool is declared in fleet.yaml, else read or detected from connectors, events and roles."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ CONNECTORS = {
 }
 
 
-def inferred(*documents: Settings, declared: Declared = UNDECLARED, roles: tuple[Role, ...] = (Role.BOTH,)) -> Domain:
+def derived(*documents: Settings, declared: Declared = UNDECLARED, roles: tuple[Role, ...] = (Role.BOTH,)) -> Domain:
     return domain_of(declared, roles, [document(each, base={}).settings for each in documents])
 
 
@@ -44,7 +44,7 @@ def connector(name: str, **extra: object) -> Settings:
 
 
 def test_without_any_evidence_the_router_is_assumed_to_be_approximate() -> None:
-    domain = inferred({})
+    domain = derived({})
 
     assert (domain.router, domain.router_basis) == (Router.APPROXIMATE, Origin.ASSUMED)
     assert (domain.kv_store, domain.kv_store_basis) == (Store.NONE, Origin.ASSUMED)
@@ -54,11 +54,11 @@ def test_without_any_evidence_the_router_is_assumed_to_be_approximate() -> None:
     assert domain.assumptions == ("router is approximate",)
 
 
-def test_declared_parts_override_inferred_ones() -> None:
+def test_declared_parts_override_those_of_the_replicas() -> None:
     declared = Declared(Router.NONE, Store.NONE, disaggregated=False, expects=Expectations(block_size=16))
     settings = {EVENTS: True, **connector("LMCacheConnectorV1")}
-    domain = inferred(settings, declared=declared, roles=(Role.PREFILL,))
-    every = inferred({}, declared=Declared(Router.APPROXIMATE, Store.FILE, disaggregated=True))
+    domain = derived(settings, declared=declared, roles=(Role.PREFILL,))
+    every = derived({}, declared=Declared(Router.APPROXIMATE, Store.FILE, disaggregated=True))
 
     assert (domain.router, domain.kv_store, domain.disaggregated) == (Router.NONE, Store.NONE, False)
     assert {domain.router_basis, domain.kv_store_basis, domain.disaggregated_basis} == {Origin.DECLARED}
@@ -85,19 +85,23 @@ def test_declared_parts_override_inferred_ones() -> None:
     ],
 )
 def test_a_replica_that_publishes_events_implies_a_router_on_kv_events(settings: Settings, router: Router) -> None:
-    domain = inferred({}, settings)
+    domain = derived({}, settings)
 
     assert domain.router is router
-    assert domain.router_basis is (Origin.INFERRED if router is Router.KV_EVENTS else Origin.ASSUMED)
+    assert domain.router_basis is (Origin.DETECTED if router is Router.KV_EVENTS else Origin.ASSUMED)
+    assert domain.known_contexts == {ImpactContext.MODEL}
+    assert domain.assumptions == (
+        "router is kv-events (detected)" if router is Router.KV_EVENTS else "router is approximate",
+    )
 
 
 @pytest.mark.parametrize(("name", "store"), CONNECTORS.items())
 def test_a_connector_implies_its_store_alone_and_inside_a_multi_connector(name: str, store: Store) -> None:
     multi = connector("MultiConnector", connectors=[{"kv_connector": "NixlConnector"}, {"kv_connector": name}])
 
-    assert inferred(connector(name)).kv_store is store
-    assert inferred(multi).kv_store is store
-    assert inferred(multi).kv_store_basis is (Origin.ASSUMED if store is Store.NONE else Origin.INFERRED)
+    assert derived(connector(name)).kv_store is store
+    assert derived(multi).kv_store is store
+    assert derived(multi).kv_store_basis is (Origin.ASSUMED if store is Store.NONE else Origin.READ)
 
 
 @pytest.mark.parametrize(
@@ -116,14 +120,14 @@ def test_a_connector_implies_its_store_alone_and_inside_a_multi_connector(name: 
     ],
 )
 def test_the_tiers_of_an_offloading_connector_imply_its_store(options: Settings, store: Store) -> None:
-    assert inferred(connector("OffloadingConnector", **options)).kv_store is store
-    assert inferred(connector("NixlConnector", **options)).kv_store is Store.NONE
+    assert derived(connector("OffloadingConnector", **options)).kv_store is store
+    assert derived(connector("NixlConnector", **options)).kv_store is Store.NONE
 
 
 def test_the_order_of_documents_does_not_matter() -> None:
     documents = [connector("MooncakeStoreConnector"), connector("LMCacheConnectorV1"), {}]
 
-    assert inferred(*documents) == inferred(*reversed(documents))
+    assert derived(*documents) == derived(*reversed(documents))
 
 
 @pytest.mark.parametrize(
@@ -137,7 +141,7 @@ def test_the_order_of_documents_does_not_matter() -> None:
     ],
 )
 def test_a_role_implies_disaggregation(roles: tuple[Role, ...], settings: Settings, *, disaggregated: bool) -> None:
-    domain = inferred(settings, roles=roles)
+    domain = derived(settings, roles=roles)
 
     assert domain.disaggregated is disaggregated
-    assert domain.disaggregated_basis is (Origin.INFERRED if disaggregated else Origin.ASSUMED)
+    assert domain.disaggregated_basis is (Origin.READ if disaggregated else Origin.ASSUMED)

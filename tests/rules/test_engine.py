@@ -140,7 +140,7 @@ PUBLISHING = {"settings": {BLOCKS: 32, "kv_events_config.enable_kv_cache_events"
         (blocks(32), Policy({"chat": Declared(router=Router.APPROXIMATE)}), ()),
         (blocks(32), Policy(rules={"RT-91": RuleChange(severity=INFO)}), ()),
     ],
-    ids=["assumed", "inferred from settings", "declared", "severity set by the operator"],
+    ids=["assumed", "detected from settings", "declared", "severity set by the operator"],
 )
 def test_a_finding_lists_the_routers_behind_which_it_is_worse_where_none_is_declared(
     entry: dict[str, Any], policy: Policy, behind: object

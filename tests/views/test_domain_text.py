@@ -21,9 +21,9 @@ from tests.findings_builder import DOMAIN
             "Router: approximate (assumed); if not, declare it under pools in fleet.yaml.",
         ),
         (
-            {"router": Router.KV_EVENTS, "router_basis": Origin.INFERRED},
+            {"router": Router.KV_EVENTS, "router_basis": Origin.DETECTED},
             ImpactContext.KV_EVENTS,
-            "Router: kv-events (detected).",
+            "Router: kv-events (detected); if not, declare it under pools in fleet.yaml.",
         ),
         (
             {"router": Router.APPROXIMATE, "router_basis": Origin.DECLARED},
@@ -31,9 +31,9 @@ from tests.findings_builder import DOMAIN
             "Router: approximate (fleet.yaml).",
         ),
         (
-            {"kv_store": Store.LMCACHE, "kv_store_basis": Origin.INFERRED},
+            {"kv_store": Store.LMCACHE, "kv_store_basis": Origin.READ},
             ImpactContext.KV_STORE,
-            "KV store: lmcache (detected).",
+            "KV store: lmcache (read).",
         ),
         (
             {"disaggregated": True, "disaggregated_basis": Origin.DECLARED},
@@ -48,12 +48,12 @@ def test_an_impact_context_has_its_source(change: dict[str, object], context: Im
 
 
 def test_router_and_store_have_their_source() -> None:
-    stored = replace(DOMAIN, kv_store=Store.LMCACHE, kv_store_basis=Origin.INFERRED, router_basis=Origin.ASSUMED)
+    stored = replace(DOMAIN, kv_store=Store.LMCACHE, kv_store_basis=Origin.READ, router_basis=Origin.ASSUMED)
 
     assert domain_text.shared_texts(DOMAIN) == ["router: prefix-hash (fleet.yaml)"]
     assert domain_text.shared_texts(stored) == [
         "router: prefix-hash (assumed)",
-        "KV store: lmcache (detected)",
+        "KV store: lmcache (read)",
     ]
 
 

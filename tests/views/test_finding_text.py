@@ -162,12 +162,12 @@ def test_an_assumed_router_is_listed_once_for_each_pool_whose_findings_depend_on
     found.append(finding("RT-05", pools=("shown",), severity_behind=BOTH[:1]))
     assumed = domain(Router.APPROXIMATE, Origin.ASSUMED)
     domains = {"chat": assumed, "known": domain(Router.APPROXIMATE), "other": assumed, "seed": assumed, "b": assumed}
-    domains["shown"] = domain(Router.KV_EVENTS, Origin.INFERRED)
+    domains["shown"] = domain(Router.KV_EVENTS, Origin.DETECTED)
 
     assert finding_text.assumptions(fleet(*found, inspected={"domains": domains}).inspection) == [
         "b: router is approximate (assumed); declare it under pools in fleet.yaml.",
         "chat: router is approximate (assumed); declare it under pools in fleet.yaml.",
-        "shown: router is kv-events (assumed); declare it under pools in fleet.yaml.",
+        "shown: router is kv-events (detected); declare it under pools in fleet.yaml.",
     ]
 
 

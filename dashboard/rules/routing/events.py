@@ -11,7 +11,7 @@ from dashboard.fleet import Replica, Setting, SettingValue, Source, State
 from dashboard.fleet.formatting import LONG_TEXT, count
 from dashboard.rules import remedy
 from dashboard.rules.differences import pool_differences
-from dashboard.rules.domain import CERTAIN, EVENTS, PUBLISHER, Origin, Router
+from dashboard.rules.domain import CERTAIN, EVENTS, PUBLISHER, Router
 from dashboard.rules.findings import Confidence, Draft, Evidence, NotEvaluated, Remedy, Snippet
 from dashboard.rules.identity.addresses import DP_RANK, ENDPOINT, REPLAY
 from dashboard.rules.registry import rule
@@ -157,7 +157,7 @@ def events_not_published(pool: PoolSubject) -> Iterator[Draft]:
     """
     known = pool.values(EVENTS, publication)
     on, off = known.get(YES, ()), known.get(NO, ())
-    is_read = pool.domain.router is Router.KV_EVENTS and pool.domain.router_basis is not Origin.ASSUMED
+    is_read = pool.domain.router is Router.KV_EVENTS and pool.domain.router_basis in CERTAIN
     if not off or not (on or is_read) or pool.is_ignored(EVENTS):
         return
     others = f"; {len(on):,} of {len(on) + len(off):,} replicas publish them."

@@ -36,7 +36,7 @@ MAX_GIB = 2**20  # a larger number is no size
 def prefix_caching_off(pool: PoolSubject) -> Iterator[Draft]:
     """Prefix caching is on for some replicas only, or off for all behind a prefix-aware router.
 
-    Where the router is only assumed, a pool with prefix caching off everywhere is info.
+    Where the router is only assumed, not detected from KV events, a pool with prefix caching off everywhere is info.
 
     Why it matters:
         - any pool (warning): Time to first token varies by replica: those without the cache compute every prompt
@@ -92,7 +92,7 @@ def _partly(pool: PoolSubject, odd: tuple[str, ...], rest: tuple[str, ...], want
 def _off_everywhere(pool: PoolSubject, off: tuple[str, ...]) -> Draft:
     """Return a pool without prefix caching; where the router is assumed, the remedy also offers to declare none."""
     is_assumed = pool.domain.router_basis is Origin.ASSUMED
-    behind = "" if is_assumed else "; the router sends prompts by prefix"
+    behind = "" if pool.domain.assumptions else "; the router sends prompts by prefix"
     fix = remedy.set_to([(PREFIX_CACHING, YES)], "Enable prefix caching and restart the replicas.")
     if is_assumed:
         sentence = (
