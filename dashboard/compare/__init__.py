@@ -1,12 +1,13 @@
 """Compares the replicas of one pool: cohorts, differences, the matrix, and prefix sharing."""
 
 from dashboard.compare.columns import Column
+from dashboard.compare.conditions import Share
 from dashboard.compare.hashes import hash_row
 from dashboard.compare.matrix import Cell, CellState, Matrices, Matrix, Row, build_matrix
 from dashboard.compare.pool import Member, ValueHolders, compare_pool, group_by_value
 from dashboard.compare.prefix import PREFIX_PATHS
 from dashboard.compare.reference import BASELINE, MAJORITY, Reference, ReferenceKind, parse_reference
-from dashboard.compare.sharing import Share, SharingCell, SharingVerdict, Verdict, sharing_verdict
+from dashboard.compare.sharing import SharingCell, SharingVerdict, sharing_verdict
 from dashboard.compare.sharing_text import cause_text, sharing_text
 
 __all__ = [
@@ -26,7 +27,6 @@ __all__ = [
     "SharingCell",
     "SharingVerdict",
     "ValueHolders",
-    "Verdict",
     "build_matrix",
     "cause_text",
     "compare_pool",

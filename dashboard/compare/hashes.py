@@ -6,11 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from dashboard.compare.columns import Column
+from dashboard.compare.equality import WEIGHTS, Revision, loaded_revision
 from dashboard.compare.matrix import NO_EXPECTATION, Cell, CellState, Row
 from dashboard.compare.prefix import (
+    BLOCK_SIZE_PATH,
     CACHING_PATH,
     CONNECTOR_PATH,
+    MODEL_PATH,
     RANDOM,
+    REVISION_PATH,
     SEED_POLICY_PATH,
     HashSeed,
     SeedKind,
@@ -19,6 +23,7 @@ from dashboard.compare.prefix import (
 )
 from dashboard.compare.reference import Reference, ReferenceKind
 from dashboard.fleet import Cohort, Engine, Pool, Replica, State
+from dashboard.vllm.identity import is_folder
 from dashboard.vllm.lookahead import UPGRADE
 
 HASH_LABEL = "block hashes"
@@ -26,12 +31,24 @@ DIGEST_LENGTH = 12  # characters of a digest that are shown: enough to see which
 _OFF = "false"
 
 
+class Blocks(NamedTuple):
+    """The tokens of the blocks that a replica allocates, smallest first: one size, or one for each KV cache group.
+
+    `is_whole`: it reports its groups. Else only `block_size` is known, which is that of the smallest.
+    """
+
+    sizes: tuple[int, ...]
+    is_whole: bool
+
+
 class CohortHashes(NamedTuple):
     """The block hashes of a cohort; a second address of a process is not counted.
 
     `digests`: per `engine` digest the ids of its replicas; `canonical` ones are empty where one is missing. `engines`
     report a digest, `off` engines hash no blocks. Of `replicas`, `reporting` report anything and `silent` not
-    everything. `outdated` have a provider too old for their vLLM.
+    everything. `outdated` have a provider too old for their vLLM. `blocks` are those of its replicas, None where
+    unknown. `revision` is the loaded one of its model, None where unknown; with `has_folder` it counts for nothing.
+    `weights` are the other settings that decide the weights, as they count for a comparison.
     """
 
     letter: str
@@ -44,6 +61,10 @@ class CohortHashes(NamedTuple):
     reporting: int
     silent: int
     outdated: int
+    blocks: frozenset[Blocks | None]
+    revision: Revision | None
+    has_folder: bool
+    weights: Values
 
     @property
     def is_reporting(self) -> bool:
@@ -98,12 +119,16 @@ def cohort_hashes(cohort: Cohort, replicas: Mapping[str, Replica], values: Value
     repeated = {each for each in members if any(one < each and one in members for one in replicas[each].same_process)}
     engines = {each: replicas[each].engines for each in cohort.replicas if each not in repeated}
     marks = {key: [mark for each in own if (mark := each.fingerprint) and mark.engine] for key, own in engines.items()}
-    bare = CohortHashes(cohort.letter, len(engines), values, {}, frozenset(), 0, 0, 0, 0, 0)
+    bare = CohortHashes(
+        cohort.letter, len(engines), values, {}, frozenset(), 0, 0, 0, 0, 0, frozenset(), None, False, {}
+    )
     off = {key: sum(map(_hashes_nothing, own)) if bare.is_off else 0 for key, own in engines.items()}
     digests: dict[str, list[str]] = {}
     for key, own_marks in marks.items():
         for digest in dict.fromkeys(mark.engine for mark in own_marks if mark.engine):
             digests.setdefault(digest, []).append(key)
+    revision = loaded_revision(cohort.settings) if REVISION_PATH in values else None
+    names = [whole for each in engines if (whole := replicas[each].identity.get(MODEL_PATH)) is not None]
     canonical = [mark.canonical for own_marks in marks.values() for mark in own_marks]
     return bare._replace(
         digests={digest: tuple(keys) for digest, keys in digests.items()},
@@ -112,8 +137,23 @@ def cohort_hashes(cohort: Cohort, replicas: Mapping[str, Replica], values: Value
         off=sum(off.values()),
         reporting=sum(bool(marks[key] or off[key]) for key in engines),
         silent=sum(not own or len(marks[key]) + off[key] < len(own) for key, own in engines.items()),
+        values=values if revision is None else {**values, REVISION_PATH: revision.value},
+        revision=revision,
+        weights={path: meaning(values[path], cohort.settings) for path, meaning in WEIGHTS.items() if path in values},
+        has_folder=any(is_folder(json.loads(whole.value)) for whole in names),
+        blocks=frozenset(_blocks(replicas[key], values) for key in engines),
         outdated=sum(any(e.fingerprint and e.fingerprint.reason == UPGRADE for e in own) for own in engines.values()),
     )
+
+
+def _blocks(replica: Replica, values: Values) -> Blocks | None:
+    """Return the blocks of a replica's first engine: by its KV cache groups, else by `block_size`."""
+    first = min((each.dp_rank for each in replica.kv_cache_groups), default=0)
+    sizes = {each.block_size for each in replica.kv_cache_groups if each.dp_rank == first}
+    if sizes:
+        return Blocks(tuple(sorted(sizes)), is_whole=True)
+    size = json.loads(values[BLOCK_SIZE_PATH].value) if BLOCK_SIZE_PATH in values else None
+    return Blocks((size,), is_whole=False) if isinstance(size, int) else None
 
 
 def hash_row(

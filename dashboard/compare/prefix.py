@@ -26,10 +26,12 @@ SHARING_PATHS = (*PREFIX_PATHS, LOOKAHEAD)
 SEED_POLICY_PATH, SEED_PATH = "seed_policy", "env.PYTHONHASHSEED"  # only the provider reports the policy
 SEED_PATHS = (SEED_POLICY_PATH, SEED_PATH)
 DECIDING_PATHS = (*SHARING_PATHS, *SEED_PATHS)
-# Equal hashes name equal tokens. The KV cache of equal tokens is the same only if these settings are equal too.
-MODEL_PATH, KV_DTYPE_PATH = "model_config.model", "cache_config.cache_dtype"
-KV_PATHS = (MODEL_PATH, "model_config.revision", KV_DTYPE_PATH, "cache_config.kv_cache_layout")
-DTYPE_PATH = "model_config.dtype"  # the KV cache dtype `auto` follows it
+# Equal hashes name equal tokens. Replicas share a prefix only if they also run the same weights, and allocate blocks of
+# the same tokens: one hash names 64 tokens here and 128 there where a match unit is finer than the block.
+BLOCK_SIZE_PATH = LENGTH_PATHS[0]
+MODEL_PATH, REVISION_PATH = "model_config.model", "model_config.revision"
+CODE_REVISION_PATH, LOAD_FORMAT_PATH = "model_config.code_revision", "load_config.load_format"
+WEIGHTS_PATHS = (MODEL_PATH, REVISION_PATH, CODE_REVISION_PATH, LOAD_FORMAT_PATH)
 CONNECTOR_PATH = "kv_transfer_config.kv_connector"
 
 FIXED_SINCE = (0, 29, 0)  # vllm-project/vllm#51875: a fixed seed for collision-resistant algorithms

@@ -1,26 +1,22 @@
 """The verdict on prefix sharing: which cohorts of a pool share prefixes, measured by block hashes or from settings."""
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 from itertools import combinations, pairwise, starmap
 from typing import NamedTuple
 
+from dashboard.compare.conditions import Cause, Share, lacks, same_conditions
 from dashboard.compare.hashes import CohortHashes, cohort_hashes
 from dashboard.compare.prefix import (
     ALGORITHM_PATH,
     CONNECTOR_PATH,
     DECIDING_PATHS,
-    DTYPE_PATH,
-    KV_DTYPE_PATH,
-    KV_PATHS,
     LENGTH_PATHS,
-    MODEL_PATH,
     SEED_POLICY_PATH,
     SHARING_PATHS,
     VERSION_PATH,
+    WEIGHTS_PATHS,
     differing_paths,
     known_values,
 )
@@ -31,46 +27,6 @@ from dashboard.vllm.versions import is_unsupported
 
 MOST_COHORTS = 12  # a matrix of more cannot be read, and its cells grow with their square
 MEASURABLE = 2  # engines at least: one engine alone measures nothing
-_AUTO = '"auto"'
-
-
-class Verdict(StrEnum):
-    """Whether the replicas of a pool share prefixes."""
-
-    DIFFERS = "differs"
-    AGREES = "agrees"
-    UNKNOWN = "unknown"
-    OFF = "off"  # prefix caching is off everywhere
-
-
-class Share(StrEnum):
-    """Whether the engines of one cohort, or of two, share prefixes: equal hashes of equal tokens, equal KV cache."""
-
-    YES = "yes"
-    NO = "no"
-    PARTLY = "partly"
-    UNKNOWN = "unknown"
-
-
-class Cause(StrEnum):
-    """Why two cohorts share prefixes, do not, or why it is unknown."""
-
-    EQUAL_HASHES = "equal hashes"
-    CACHING_OFF = "caching off"
-    RANDOM_SEED = "random seed"  # per engine process
-    REPLICA_SEED = "seed per replica"  # the engines of a replica agree, no two replicas do
-    BLOCK_LENGTH = "block length"
-    OTHER_SEED = "other seed"
-    OTHER_HASHES = "other hashes"
-    VARIANTS = "variants"  # several ways of hashing, some of them in common
-    SETTINGS = "settings"  # that decide the hashes
-    KV_CACHE = "KV cache"  # equal hashes, or no setting against it, and other KV cache
-    KV_UNKNOWN = "KV cache unknown"  # equal hashes, but not all settings of the KV cache are known
-    SOME_SILENT = "some silent"  # the hashes that are reported are equal
-    MAYBE_RANDOM = "maybe random"  # a random seed unless one is set, and the seed is not reported
-    OUTDATED = "outdated provider"
-    VERSIONS = "versions"  # two versions may hash differently
-    NOT_MEASURED = "not measured"
 
 
 class SharingCell(NamedTuple):
@@ -121,18 +77,24 @@ class SharingVerdict:
         return Share.YES if found == {Share.YES} and not self.unread else Share.UNKNOWN
 
     @cached_property
-    def verdict(self) -> Verdict:
-        """The verdict: as the weakest cell, or that only versions differ, which may or may not matter."""
-        if self.cohorts and all(each.is_off and not each.digests for each in self.cohorts):
-            return Verdict.OFF
-        if self.share is Share.UNKNOWN:
-            return Verdict.DIFFERS if self.other_versions else Verdict.UNKNOWN
-        return Verdict.AGREES if self.share is Share.YES else Verdict.DIFFERS
+    def is_off(self) -> bool:
+        """Whether prefix caching is off everywhere."""
+        return bool(self.cohorts) and all(each.is_off and not each.digests for each in self.cohorts)
 
     @property
     def is_certain(self) -> bool:
-        """Whether it is certain that not all replicas share prefixes."""
-        return self.verdict is Verdict.DIFFERS and self.share is Share.NO
+        """Whether it is certain that not all replicas share prefixes, caching being on."""
+        return self.share is Share.NO and not self.is_off
+
+    @property
+    def is_split(self) -> bool:
+        """Whether not all replicas share prefixes, or only their versions differ, which may or may not matter."""
+        return self.is_certain or (self.is_unknown and bool(self.other_versions))
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether sharing is unknown, caching being on."""
+        return self.share is Share.UNKNOWN and not self.is_off
 
     @property
     def is_measured(self) -> bool:
@@ -144,19 +106,18 @@ class SharingVerdict:
     def is_doubted(self) -> bool:
         """Whether sharing is unknown and unlikely: engines probably use random seeds."""
         is_several = sum(each.replicas for each in self.cohorts) > 1
-        is_open = self.verdict is not Verdict.OFF and self.share is Share.UNKNOWN
-        return is_open and is_several and any(each.is_maybe_random for each in self.cohorts)
+        return self.is_unknown and is_several and any(each.is_maybe_random for each in self.cohorts)
 
     @property
     def not_known(self) -> int:
         """How many replicas do not report all that decides it: hashes where they are measured, else settings."""
         is_measurable = sum(each.engines + each.off for each in self.cohorts) >= MEASURABLE
-        if is_measurable and self.verdict is not Verdict.OFF:
+        if is_measurable and not self.is_off:
             return self.silent
-        if self.verdict is Verdict.OFF or self.share is not Share.UNKNOWN:
+        if not self.is_unknown:
             return self.incomplete
         doubted = sum(each.replicas for each in self.cohorts if each.is_maybe_random) if self.is_doubted else 0
-        return max(self.silent, self.incomplete, doubted if self.verdict is Verdict.UNKNOWN else 0)
+        return max(self.silent, self.incomplete, doubted if not self.is_split else 0)
 
     @property
     def other_versions(self) -> tuple[CohortHashes, ...]:
@@ -212,7 +173,7 @@ class SharingVerdict:
 
 def sharing_verdict(pool: Pool, replicas: Mapping[str, Replica], documents: Mapping[str, Document]) -> SharingVerdict:
     """Return the verdict on a pool. `replicas` and `documents` are by id, the pool's or more."""
-    paths = (*DECIDING_PATHS, *KV_PATHS, DTYPE_PATH, CONNECTOR_PATH)
+    paths = (*DECIDING_PATHS, *WEIGHTS_PATHS, CONNECTOR_PATH)
     compared = [path for path in paths if path not in pool.ignored]
     cohorts = tuple(cohort_hashes(cohort, replicas, known_values(cohort.settings, compared)) for cohort in pool.cohorts)
     unread = len(pool.replicas) - sum(len(cohort.replicas) for cohort in pool.cohorts)
@@ -252,44 +213,28 @@ def differing_settings(cohorts: Iterable[CohortHashes]) -> tuple[str, ...]:
     return tuple(path for path in DECIDING_PATHS if path in found)
 
 
-def same_kv_cache(one: CohortHashes, other: CohortHashes) -> tuple[Share, tuple[str, ...]]:
-    """Return whether equal tokens have the same KV cache in two cohorts; the settings that differ or are missing."""
-    if one is other and one.replicas == 1:
-        return Share.YES, ()
-    differing = differing_paths(one.values, other.values, KV_PATHS)
-    if all(each.values[KV_DTYPE_PATH].value == _AUTO for each in (one, other) if KV_DTYPE_PATH in each.values):
-        differing += differing_paths(one.values, other.values, (DTYPE_PATH,))
-    if differing:
-        # One model may have two names, where one of them is a folder's.
-        names = [each.values[MODEL_PATH].value for each in (one, other) if MODEL_PATH in each.values]
-        is_proof = differing != (MODEL_PATH,) or all("/" in name for name in names)
-        return Share.NO if is_proof else Share.UNKNOWN, differing
-    lacking = tuple(path for path in KV_PATHS if _lacks(one, path) or _lacks(other, path))
-    return (Share.UNKNOWN, lacking) if lacking else (Share.YES, ())
-
-
 def _equal_hashes(one: CohortHashes, other: CohortHashes, silent: int) -> SharingCell:
-    """Compare two cohorts with equal hashes: they share if the KV cache is the same too."""
-    share, paths = same_kv_cache(one, other)
-    cell = SharingCell(one.letter, other.letter, share, Cause.EQUAL_HASHES, paths, False, ways=1, silent=silent)
+    """Compare two cohorts with equal hashes: they share if weights and blocks are the same too."""
+    share, cause, paths = same_conditions(one, other)
+    cell = SharingCell(one.letter, other.letter, share, cause, paths, False, ways=1, silent=silent)
     if silent and share is not Share.NO:
         return cell._replace(share=Share.UNKNOWN, cause=Cause.SOME_SILENT, paths=())
     if share is Share.YES:
         return cell._replace(paths=differing_settings([one, other]), is_measured=True)
-    return cell._replace(cause=Cause.KV_CACHE if share is Share.NO else Cause.KV_UNKNOWN)
+    return cell
 
 
 def _derived(one: CohortHashes, other: CohortHashes, silent: int) -> SharingCell:
     """Compare two cohorts by their settings, where block hashes are not reported: take the first cause that applies."""
     is_pair = one is not other or one.replicas > 1
     settings = differing_paths(one.values, other.values, [path for path in SHARING_PATHS if path != VERSION_PATH])
-    kv_share, kv_paths = same_kv_cache(one, other)
+    condition = same_conditions(one, other)
     versions = differing_paths(one.values, other.values, [VERSION_PATH])
     causes: tuple[tuple[bool, Share, Cause, tuple[str, ...]], ...] = (
         (one.is_off or other.is_off, Share.NO, Cause.CACHING_OFF, ()),
         (is_pair and (one.is_random or other.is_random), Share.NO, Cause.RANDOM_SEED, ()),
         (bool(settings), Share.NO, Cause.SETTINGS, settings),
-        (kv_share is Share.NO, Share.NO, Cause.KV_CACHE, kv_paths),
+        (condition.share is Share.NO, *condition),
         (is_pair and (one.is_maybe_random or other.is_maybe_random), Share.UNKNOWN, Cause.MAYBE_RANDOM, ()),
         (bool(one.outdated or other.outdated), Share.UNKNOWN, Cause.OUTDATED, ()),
         (bool(versions), Share.UNKNOWN, Cause.VERSIONS, versions),
@@ -355,10 +300,4 @@ def unreported_settings(verdict: SharingVerdict) -> tuple[str, ...]:
     """Return the settings that decide sharing and that no replica reports, though a version has them."""
     wanted = [path for path in SHARING_PATHS if path not in {*verdict.pool.ignored, *FILLED_IN_LATER}]
     silent = [path for path in wanted if not any(path in each.values for each in verdict.cohorts)]
-    return tuple(path for path in silent if any(_lacks(each, path) for each in verdict.cohorts))
-
-
-def _lacks(cohort: CohortHashes, path: str) -> bool:
-    """Return whether a cohort does not report a setting that its version has."""
-    version = json.loads(cohort.values[VERSION_PATH].value) if VERSION_PATH in cohort.values else None
-    return path not in cohort.values and not (isinstance(version, str) and is_unsupported(version, path))
+    return tuple(path for path in silent if any(lacks(each, path) for each in verdict.cohorts))

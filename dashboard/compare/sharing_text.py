@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from dashboard.compare.baseline import value_text
+from dashboard.compare.conditions import Cause, Share, same_conditions
 from dashboard.compare.hashes import CohortHashes
 from dashboard.compare.prefix import (
     MODEL_PATH,
@@ -15,14 +16,10 @@ from dashboard.compare.prefix import (
 from dashboard.compare.sharing import (
     MEASURABLE,
     MOST_COHORTS,
-    Cause,
-    Share,
     SharingCell,
     SharingVerdict,
-    Verdict,
     compare_cohorts,
     differing_settings,
-    same_kv_cache,
     unreported_settings,
 )
 from dashboard.fleet import Replica
@@ -41,12 +38,17 @@ CAUSES = {
     Cause.BLOCK_LENGTH: "block lengths differ",
     Cause.OTHER_SEED: "hash seeds differ",
     Cause.OTHER_HASHES: "block hashes differ",
+    Cause.BLOCKS: "KV cache blocks have different lengths",
+    Cause.BLOCKS_UNKNOWN: "the block size of a KV cache group is not reported",
     Cause.SOME_SILENT: "reported block hashes are equal",
     Cause.MAYBE_RANDOM: "probably random hash seeds: PYTHONHASHSEED is not reported",
     Cause.OUTDATED: "block hashes are unknown until the provider is upgraded",
     Cause.VERSIONS: "two versions may hash differently",
     Cause.NOT_MEASURED: "block hashes not reported, no setting differs",
 }
+
+
+CONDITIONS = {Cause.WEIGHTS, Cause.WEIGHTS_UNKNOWN, Cause.BLOCKS, Cause.BLOCKS_UNKNOWN}
 
 
 def cause_text(cell: SharingCell) -> str:
@@ -57,11 +59,11 @@ def cause_text(cell: SharingCell) -> str:
         return f"{cell.ways:,} hash variants"
     if cell.cause is Cause.SOME_SILENT:
         return f"{CAUSES[cell.cause]}; not reported by {count(cell.silent, 'replica')}"
-    if cell.cause is Cause.KV_UNKNOWN:
-        is_missing = cell.paths != (MODEL_PATH,)
-        return f"hash alike, but {joined(names)} not reported" if is_missing else f"hash alike, but {differ}"
-    if cell.cause is Cause.KV_CACHE:
-        return f"hash alike, but {differ}" if cell.ways else differ
+    if cell.cause in CONDITIONS:
+        why = CAUSES[cell.cause] if not names else differ
+        if cell.cause is Cause.WEIGHTS_UNKNOWN and cell.paths != (MODEL_PATH,):
+            why = f"{joined(names)} not reported"
+        return f"hash alike, but {why}" if cell.ways else why
     if cell.cause is Cause.EQUAL_HASHES:
         return f"{CAUSES[cell.cause]}, although {differ}" if names else CAUSES[cell.cause]
     return differ if cell.cause is Cause.SETTINGS else CAUSES[cell.cause]
@@ -71,7 +73,7 @@ def sharing_text(verdict: SharingVerdict, replicas: Mapping[str, Replica]) -> Te
     """Return the sentences on a pool, the worst first. `replicas` are by id."""
     total = len(verdict.pool.replicas)
     number = sum(each.replicas for each in verdict.cohorts)
-    if verdict.verdict is Verdict.OFF:
+    if verdict.is_off:
         off = _sentence(_claim(f"Prefix caching is off on {count(number, 'replica')}"))
         return _joined([off, *_silent(verdict.unread, total)])
     if not verdict.cohorts:
@@ -88,8 +90,8 @@ def sharing_text(verdict: SharingVerdict, replicas: Mapping[str, Replica]) -> Te
             *_probably_random(verdict, {own.letter for own, _, _ in pairs}),
             *_other_versions(verdict, {own.letter for own, _, cell in pairs if cell.share is Share.NO}),
             *_sharing(verdict),
-            *_kv_unknown(verdict),
-            *_kv_unknown_within(verdict),
+            *_unknown(verdict),
+            *_unknown_within(verdict),
             *_not_reported(verdict),
         ]
     )
@@ -147,16 +149,16 @@ def _not_sharing(
     groups: dict[tuple[str, Share, bool, bool, Text], list[CohortHashes]] = {}
     bases = {each.letter: each for each in verdict.cohorts}
     for own, other, cell in pairs:
-        is_kv = cell.cause is Cause.KV_CACHE and bool(cell.ways)
-        key = (other.letter, cell.share, cell.is_measured, is_kv, _cause(cell, own, other))
+        is_alike = cell.cause in CONDITIONS and bool(cell.ways)
+        key = (other.letter, cell.share, cell.is_measured, is_alike, _cause(cell, own, other))
         groups.setdefault(key, []).append(own)
-    for (letter, share, is_measured, is_kv, cause), cohorts in list(groups.items())[:MAX_NAMED]:
+    for (letter, share, is_measured, is_alike, cause), cohorts in list(groups.items())[:MAX_NAMED]:
         base, is_one = bases[letter], len(cohorts) == 1
         if share is Share.PARTLY:
             verb = f" {'shares' if is_one else 'share'} prefixes only partly with "
         else:
-            verb = f" {'does' if is_one else 'do'} not share {'KV cache' if is_kv else 'prefixes'} with "
-        basis = _basis("block hashes match" if is_kv else "derived from settings")
+            verb = f" {'does' if is_one else 'do'} not share prefixes with "
+        basis = _basis("block hashes match" if is_alike else "derived from settings")
         basis = _basis("measured", [*cohorts, base]) if is_measured else basis
         yield _sentence(_named(verdict, cohorts), _claim(verb), _named(verdict, [base]), basis, ": ", cause)
     if (more := sum(map(len, list(groups.values())[MAX_NAMED:]))) > 0:
@@ -164,7 +166,7 @@ def _not_sharing(
 
 
 def _sharing(verdict: SharingVerdict) -> Iterator[Text]:
-    """Write which cohorts share, or only hash alike where the KV cache is not known to be the same."""
+    """Write which cohorts share, or only hash alike where weights or blocks are not known to be the same."""
     classes = verdict.classes
     if verdict.ways == 1 and not verdict.silent and classes:
         number = sum(each.replicas for each in verdict.cohorts)
@@ -209,25 +211,32 @@ def _other_versions(verdict: SharingVerdict, differing: Collection[str]) -> Iter
         yield _sentence(claim, _basis("derived from settings"), ": ", cause)
 
 
-def _kv_unknown(verdict: SharingVerdict) -> Iterator[Text]:
-    """Write why replicas that hash alike may still not share: the KV cache is not known to be the same."""
+def _unknown(verdict: SharingVerdict) -> Iterator[Text]:
+    """Write why replicas that hash alike may still not share: weights or blocks are not known to be the same."""
     if verdict.share is not Share.UNKNOWN or verdict.ways != 1 or verdict.silent:
         return
     first = verdict.cohorts[0]
-    unknown = [(each, paths) for each in verdict.cohorts if (paths := same_kv_cache(first, each)[1])]
-    for each, paths in unknown[:1]:
-        differing = differing_paths(each.values, first.values, paths)
-        cause = _settings(differing, each, first) if differing else (*_names(verdict, paths), Piece(" not reported"))
-        yield _sentence(_claim("Sharing KV cache is unknown"), ": ", cause)
+    for own in verdict.cohorts:
+        cell = compare_cohorts(first, own)
+        if cell.share is Share.UNKNOWN:
+            is_model = cell.paths == (MODEL_PATH,) and MODEL_PATH in own.values and MODEL_PATH in first.values
+            cause = _settings(cell.paths, own, first) if is_model else _condition(verdict, cell)
+            yield _sentence(_claim("Sharing is unknown"), ": ", cause)
+            return
 
 
-def _kv_unknown_within(verdict: SharingVerdict) -> Iterator[Text]:
-    """Write which cohorts of a split pool hash alike within, without being known to share KV cache."""
-    found = [cell for cell in verdict.cells if cell.one == cell.other and cell.cause is Cause.KV_UNKNOWN]
+def _unknown_within(verdict: SharingVerdict) -> Iterator[Text]:
+    """Write which cohorts of a split pool hash alike within, without being known to share."""
+    found = [cell for cell in verdict.cells if cell.one == cell.other and cell.cause in CONDITIONS]
     if verdict.share is Share.NO and found:
         letters = {each.one for each in found}
         cohorts = _named(verdict, [each for each in verdict.cohorts if each.letter in letters])
-        yield _sentence(_claim("Sharing KV cache is unknown"), " within ", cohorts, f": {cause_text(found[0])}")
+        yield _sentence(_claim("Sharing is unknown"), " within ", cohorts, f": {cause_text(found[0])}")
+
+
+def _condition(verdict: SharingVerdict, cell: SharingCell) -> Text:
+    """Write what is not reported of weights or blocks."""
+    return (*_names(verdict, cell.paths), Piece(" not reported")) if cell.paths else plain(CAUSES[cell.cause])
 
 
 def _not_reported(verdict: SharingVerdict) -> Iterator[Text]:
@@ -268,6 +277,8 @@ def _cause(cell: SharingCell, own: CohortHashes, other: CohortHashes) -> Text:
         cause = _settings(cell.paths, own, other)
     elif cell.cause is Cause.CACHING_OFF:
         cause = plain(f"{CAUSES[cell.cause]}{'' if own.is_off else f' on {other.letter}'}")
+    elif cell.cause is Cause.BLOCKS:
+        cause = plain(f"blocks of {_sizes(own)} tokens ({other.letter}: {_sizes(other)})")
     elif cell.cause is Cause.RANDOM_SEED:
         whys = {random_seed_cause(each.values) for each in (own, other) if each.is_random} - {""}
         cause = plain(" ".join([*sorted(whys)[:1], CAUSES[cell.cause]]))
@@ -277,6 +288,11 @@ def _cause(cell: SharingCell, own: CohortHashes, other: CohortHashes) -> Text:
     if versions and cell.is_measured and cell.cause not in {Cause.BLOCK_LENGTH, Cause.VARIANTS}:
         cause = (*cause, Piece(", "), *_settings(versions, own, other))
     return cause
+
+
+def _sizes(cohort: CohortHashes) -> str:
+    """Write the lengths of the blocks that a cohort allocates: `64`, `16 and 256`."""
+    return joined([f"{size:,}" for size in sorted({size for each in cohort.blocks if each for size in each.sizes})])
 
 
 def _settings(paths: Iterable[str], own: CohortHashes, other: CohortHashes) -> Text:
@@ -310,7 +326,7 @@ def _variants(cohort: CohortHashes, replicas: Mapping[str, Replica]) -> Text:
 
 
 def _verb(cohorts: Sequence[CohortHashes]) -> str:
-    is_same = all(same_kv_cache(cohorts[0], each)[0] is Share.YES for each in cohorts)
+    is_same = all(same_conditions(cohorts[0], each).share is Share.YES for each in cohorts)
     return " share prefixes" if is_same else " hash alike"
 
 

@@ -21,6 +21,7 @@ NO_ENGINE = -1
 NIXL = "1.5.1"
 DIGEST = 16  # hex digits of the SHA-256 of the chat template
 GONE = {"field": "scheduler.max_num_partial_prefills", "reason": "this vLLM does not have it"}
+LAYOUT = "LBHNC"  # of the workers, on every backend of the demo; the API server has null
 # Settings with one value per engine; the API server has their sum or the first engine's value.
 OWN_SETTINGS = {
     "cache_config.num_gpu_blocks": "num_gpu_blocks",
@@ -191,7 +192,7 @@ def _kv_transfer(configuration: Configuration, config: Mapping[str, Any]) -> dic
     transfer = config["kv_transfer_config"]
     if transfer is None:
         return dict.fromkeys(("connector", "role", "engine_id", "compatibility"))
-    model, cache = config["model_config"], config["cache_config"]
+    model = config["model_config"]
     return {
         "connector": transfer["kv_connector"],
         "role": transfer["kv_role"],
@@ -199,10 +200,10 @@ def _kv_transfer(configuration: Configuration, config: Mapping[str, Any]) -> dic
         "compatibility": {
             "model": model["model"],
             "dtype": model["dtype"].removeprefix("torch."),
-            "cache_dtype": cache["cache_dtype"],
+            "cache_dtype": config["cache_config"]["cache_dtype"],
             "attention_backend": None,
             "hybrid_kv_cache_manager": not config["scheduler_config"]["disable_hybrid_kv_cache_manager"],
-            "kv_cache_layout": cache["kv_cache_layout"],
+            "kv_cache_layout": LAYOUT,
             "num_kv_heads": 1 if configuration.model.mla else configuration.model.kv_heads,
             "head_size": configuration.model.head_size,
             "num_hidden_layers": configuration.model.layers,
@@ -224,7 +225,7 @@ def _chat(configuration: Configuration, config: Mapping[str, Any]) -> dict[str, 
 def _settings(config: Mapping[str, Any], engine: int) -> dict[str, Any]:
     """Return every setting of an engine by its path."""
     own = {path: _slot(engine, name) for path, name in OWN_SETTINGS.items()}
-    return dict(leaves(config)) | own
+    return dict(leaves(config)) | own | {"cache_config.kv_cache_layout": LAYOUT}
 
 
 def _slot(engine: int, name: str) -> str:

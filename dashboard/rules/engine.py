@@ -308,7 +308,7 @@ def _finding(
 def _router_assumptions(subject: Subject, context: ImpactContext) -> Iterable[str]:
     """Return the assumption that the router of a subject is the one of this context."""
     domains = [subject.domain] if isinstance(subject, PoolSubject) else [each.domain for each in subject.subjects]
-    return dict.fromkeys(text for each in domains if each.router == context for text in each.assumptions)
+    return dict.fromkeys(text for each in domains if each.router.value == context.value for text in each.assumptions)
 
 
 def _severity_behind(

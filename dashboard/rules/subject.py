@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from dashboard.compare.encoding import is_comparable, lookup_setting, lookup_value
+from dashboard.compare.equality import NOT_SET, Meaning
 from dashboard.compare.prefix import canonical_digests
 from dashboard.fleet import Baseline, Document, Engine, Pool, Replica, Setting, SettingValue, State
 from dashboard.fleet.recent import NOTHING_RECENT, Recent
@@ -21,8 +22,6 @@ from dashboard.vllm.versions import is_unsupported
 
 EVENT_PARTS = EVENT_ADDRESSES | {EVENT_TOPIC}
 PARTLY_IDENTITY = PATHS_OF_FILES | EVENT_PARTS  # digests cover only their comparable part
-# The value that counts for a comparison, given the other settings of the same document.
-Meaning = Callable[[SettingValue, Mapping[str, Setting]], SettingValue]
 Digests = Callable[[Sequence[Engine]], frozenset[str] | None]  # of compare/prefix.py
 
 T = TypeVar("T")
@@ -32,7 +31,6 @@ _ID = attrgetter("id")
 PARTS = ("engines", "devices", "kv_cache_groups", "started_at", "adapters", "sources")
 FINGERPRINT = "replicas.fingerprint"  # the digests of the block hashes that a replica's engines computed
 Holders = dict[SettingValue, tuple[str, ...]]  # value -> ids of the replicas that report it
-NOT_SET = SettingValue("null", State.NULL)
 
 
 def group_by_value(values: Mapping[str, SettingValue]) -> Holders:

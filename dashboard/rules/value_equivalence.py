@@ -8,36 +8,16 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from dashboard.compare.equality import AUTO, NOT_SET, Meaning, default_branch, random_weights, resolved_kv_dtype
 from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules.connector_options import EXTRA, native, option, reports_options
 from dashboard.rules.findings import Draft
-from dashboard.rules.subject import NOT_SET, Holders, Meaning, PoolSubject, setting_value
+from dashboard.rules.subject import Holders, PoolSubject, setting_value
 
-CACHE_DTYPE, DTYPE = "cache_config.cache_dtype", "model_config.dtype"
+CACHE_DTYPE = "cache_config.cache_dtype"
 BATCHED_TOKENS = "scheduler_config.max_num_batched_tokens"
-AUTO = SettingValue('"auto"', State.REPORTED)
 YES, NO = SettingValue("true", State.REPORTED), SettingValue("false", State.REPORTED)
-DEFAULT_BRANCH = SettingValue('"main"', State.REPORTED)  # of Hugging Face where no revision is set
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of a Python object: another one in every process
-DUMMY = '"dummy"'  # random weights (vllm/config/load.py)
-FP8 = {'"fp8"': '"fp8_e4m3"'}  # two names of one format (vllm/config/cache.py)
-
-
-def resolved_kv_dtype(value: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
-    """Resolve `auto` to the model's dtype, as vLLM does unless the checkpoint names another, and `fp8` to its kind."""
-    if value == AUTO and isinstance(native(settings, DTYPE), str):
-        return SettingValue(settings[DTYPE].value, State.REPORTED)
-    return value._replace(value=FP8.get(value.value, value.value))
-
-
-def default_branch(value: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
-    """Count the branch `main` as not set."""
-    return NOT_SET if value == DEFAULT_BRANCH else value
-
-
-def random_weights(value: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
-    """Count every load format except `dummy` as `auto`: all of them read the real weights."""
-    return value if value.value == DUMMY else AUTO
 
 
 def empty_is_unset(value: SettingValue, _: Mapping[str, Setting]) -> SettingValue:

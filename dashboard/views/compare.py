@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from dashboard.analysis.assembly import Fleet, only_replicas
+from dashboard.analysis.kv_transfer import transfer_text
 from dashboard.analysis.whatif.models import WhatIf
 from dashboard.compare import MAJORITY, Reference, ReferenceKind
 from dashboard.compare.columns import REFERENCE_NOTE, Column
@@ -136,8 +137,10 @@ def _filters(choice: MatrixChoice) -> list[tuple[str, str]]:
 
 
 def sharing_section(found: Comparison) -> Section:
-    """Return which cohorts share prefixes, in sentences, the worst first."""
-    return Section(SHARING, "Prefix sharing", (sharing_band(found),))
+    """Return which cohorts share prefixes, in sentences, the worst first; and whether KV cache can be transferred."""
+    transfer = found.transfer
+    line = (Paragraph(transfer_text(transfer, found.sharing.pool)),) if transfer is not None else ()
+    return Section(SHARING, "Prefix sharing", (sharing_band(found), *line))
 
 
 def deciding_section(

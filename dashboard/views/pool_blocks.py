@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dashboard.compare import Matrix, Share, SharingCell, SharingVerdict, cause_text
-from dashboard.compare.sharing import MOST_COHORTS, Cause, compare_cohorts
+from dashboard.compare.conditions import Cause
+from dashboard.compare.sharing import MOST_COHORTS, compare_cohorts
 from dashboard.fleet import Cohort, Pool, Replica
 from dashboard.fleet.formatting import count, first_of, setting_text
 from dashboard.fleet.pieces import Kind, Piece, Style, Target

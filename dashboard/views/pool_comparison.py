@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.kv_transfer import KVTransfer, kv_transfer
 from dashboard.compare import (
     BASELINE,
     MAJORITY,
@@ -21,8 +22,8 @@ from dashboard.compare import (
     sharing_text,
     sharing_verdict,
 )
+from dashboard.compare.conditions import Cause
 from dashboard.compare.prefix import CACHING_PATH, SEED_PATHS
-from dashboard.compare.sharing import Cause
 from dashboard.fleet import Document, Pool, Replica
 from dashboard.fleet.formatting import count, first_of, natural
 from dashboard.fleet.pieces import Text
@@ -83,7 +84,8 @@ class Comparison(NamedTuple):
 
     `kind` is the severity of the verdict on sharing. `named` has the worst severity of the settings of findings, and
     `kind` of those that differ and split the pool. `sightings` are those of the pool's differences by path,
-    `cohort_sightings` those of its cohorts by letter. Ages count from `now`; without it times are shown.
+    `cohort_sightings` those of its cohorts by letter. Ages count from `now`; without it times are shown. `transfer` is
+    the verdict on KV transfer where there is any.
     """
 
     sharing: SharingVerdict
@@ -95,6 +97,7 @@ class Comparison(NamedTuple):
     sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings
     cohort_sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings
     now: datetime | None = None
+    transfer: KVTransfer | None = None
 
 
 def compare_chosen(
@@ -143,6 +146,7 @@ def compare_chosen(
         ),
         sightings=difference_sightings(fleet, pool),
         cohort_sightings=cohort_sightings(fleet, pool),
+        transfer=kv_transfer(fleet, pool),
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.compare import PREFIX_PATHS, Matrix, SharingVerdict, Verdict
+from dashboard.compare import PREFIX_PATHS, Matrix, Share, SharingVerdict
 from dashboard.fleet import Pool
 from dashboard.fleet.formatting import count, first_of
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, page, plain
@@ -144,7 +144,7 @@ def _pool(fleet: Fleet, differing: Differing) -> Section:
     if len(differing.pools) > 1:
         others = first_of([name_of(each.name) for each in differing.pools[1:]], MOST_NAMED)
         blocks.append(Paragraph(plain(f"{others} differ in the same way; {name_of(pool.name)} is shown.")))
-    if found.sharing.verdict is not Verdict.AGREES:
+    if found.sharing.share is not Share.YES:
         blocks.append(sharing_band(found))
     more = [f"{count(differing.hidden, 'more setting')}: see the appendix."] if differing.hidden else []
     blocks.append(

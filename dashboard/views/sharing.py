@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.compare import PREFIX_PATHS, Share, SharingVerdict, Verdict, sharing_verdict
+from dashboard.compare import PREFIX_PATHS, Share, SharingVerdict, sharing_verdict
 from dashboard.compare.encoding import is_comparable
 from dashboard.compare.prefix import DECIDING_PATHS, VERSION_PATH
 from dashboard.compare.sharing import compare_cohorts
@@ -23,7 +23,6 @@ SPLIT = {Share.NO, Share.PARTLY}
 ABOUT = "For identical prompts without LoRA, multimodal input or cache salt."
 # Paths of findings that say why not all replicas share; a version alone leaves it open.
 _REASONS = frozenset({*DECIDING_PATHS, FINGERPRINT}) - {VERSION_PATH}
-_KINDS = {Verdict.AGREES: "good", Verdict.UNKNOWN: "unknown", Verdict.OFF: "unknown"}
 
 
 def sharing_verdicts(fleet: Fleet) -> dict[str, SharingVerdict]:
@@ -37,8 +36,8 @@ def severity(verdict: SharingVerdict, named: Mapping[str, Severity]) -> str:
 
     Without such a finding a different version alone is a warning: it may or may not hash differently.
     """
-    if verdict.verdict is not Verdict.DIFFERS:
-        return _KINDS[verdict.verdict]
+    if not verdict.is_split:
+        return "good" if verdict.share is Share.YES else "unknown"
     worst = min(
         (named[path] for path in (*DECIDING_PATHS, FINGERPRINT) if path in named),
         key=lambda each: each.rank,
@@ -49,7 +48,7 @@ def severity(verdict: SharingVerdict, named: Mapping[str, Severity]) -> str:
 
 def is_doubtful(verdict: SharingVerdict) -> bool:
     """Return whether sharing is doubtful: only versions differ, or hash seeds may be random."""
-    return not verdict.is_certain and (verdict.is_doubted or verdict.verdict is Verdict.DIFFERS)
+    return not verdict.is_certain and (verdict.is_doubted or verdict.is_split)
 
 
 def suppressed_pools(inspection: Inspection) -> frozenset[str]:
@@ -64,10 +63,12 @@ def is_needed(domain: Domain | None) -> bool:
 
 def short_text(verdict: SharingVerdict) -> str:
     """Write the verdict for a table's cell: `B and C differ from A`."""
-    if verdict.verdict is Verdict.UNKNOWN:
+    if verdict.is_off:
+        return "prefix caching off"
+    if verdict.share is Share.YES:
+        return "shared"
+    if not verdict.is_split:
         return "probably not shared" if verdict.is_doubted else _unknown(verdict)
-    if verdict.verdict is not Verdict.DIFFERS:
-        return "shared" if verdict.verdict is Verdict.AGREES else "prefix caching off"
     if not verdict.is_certain:
         return "versions differ"
     split = [f"{first_of(verdict.split, MOST_LETTERS)}: hashes differ within"] if verdict.split else []
@@ -133,7 +134,7 @@ def pools_by_urgency(fleet: Fleet, sentences: Mapping[str, SharingVerdict], foun
 
     def urgency(pool: Pool) -> tuple[object, ...]:
         tally = found[pool.name]
-        agrees = sentences[pool.name].verdict is not Verdict.DIFFERS or not is_needed(domains.get(pool.name))
+        agrees = not sentences[pool.name].is_split or not is_needed(domains.get(pool.name))
         wrong = (-tally.critical, -tally.warning, agrees, -max(len(pool.cohorts), 1), pool.name not in down)
         return (*wrong, -len(pool.replicas), pool.name)
 

@@ -103,7 +103,8 @@ def verdict_lines(pool: Pool, documents: Mapping[str, Document], replicas: Mappi
     known = "measured" if verdict.is_measured else "derived"
     flags = " certain" if verdict.is_certain else " doubted" if verdict.is_doubted else ""
     text = to_plain(sharing_text(verdict, replicas))
-    return f"{verdict.verdict} {known}{flags} {verdict.not_known} [{groups}]: {', '.join(cells)}\n    {text}"
+    word = "off" if verdict.is_off else "versions" if verdict.is_split and not verdict.is_certain else verdict.share
+    return f"{word} {known}{flags} {verdict.not_known} [{groups}]: {', '.join(cells)}\n    {text}"
 
 
 Mark = str | Fingerprint | None

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.compare import Share, SharingCell, Verdict, sharing_verdict
+from dashboard.compare import Share, SharingCell, SharingVerdict, sharing_verdict
+from dashboard.compare.conditions import Cause
 from dashboard.compare.hashes import CohortHashes
-from dashboard.compare.sharing import MOST_COHORTS, Cause, compare_cohorts
-from dashboard.fleet import Fingerprint, State
+from dashboard.compare.sharing import MOST_COHORTS, compare_cohorts
+from dashboard.fleet import Fingerprint, KVCacheGroup, State
 from dashboard.vllm.lookahead import UPGRADE
 from tests.builders import setting
 from tests.compare.sharing_pools import (
@@ -22,6 +23,7 @@ from tests.compare.sharing_pools import (
     OFF,
     SILENT,
     Cohort,
+    DrawnPool,
     Mark,
     drawn_pools,
     pool_of_cohorts,
@@ -29,6 +31,7 @@ from tests.compare.sharing_pools import (
 )
 
 ABSENT = setting(None, State.ABSENT)
+REVISION, SNAPSHOT = "model_config.revision", "model_snapshot"
 LAYOUT, MODEL, POLICY = "cache_config.kv_cache_layout", "model_config.model", "seed_policy"
 XXHASH, RANDOM = {ALGORITHM: "xxhash_cbor"}, {POLICY: "random"}
 OLD_PROVIDER = Fingerprint(reason=UPGRADE)
@@ -68,8 +71,10 @@ def pair(first: Cohort, second: Cohort) -> SharingCell:
         (XXHASH, [SILENT, SILENT], (UNKNOWN, Cause.MAYBE_RANDOM)),
         (XXHASH, [SILENT], (UNKNOWN, Cause.NOT_MEASURED)),
         ({"version": "0.33.0"}, [[OLD_PROVIDER], [OLD_PROVIDER]], (UNKNOWN, Cause.OUTDATED)),
-        ({LAYOUT: ABSENT}, [["a", "a"]], (YES, Cause.EQUAL_HASHES)),
-        ({LAYOUT: ABSENT}, ["a", "a"], (UNKNOWN, Cause.KV_UNKNOWN)),
+        ({LAYOUT: ABSENT}, ["a", "a", "a"], (YES, Cause.EQUAL_HASHES)),
+        ({BLOCK: ABSENT}, [["a", "a"]], (YES, Cause.EQUAL_HASHES)),
+        ({BLOCK: ABSENT}, ["a", "a"], (UNKNOWN, Cause.BLOCKS_UNKNOWN)),
+        ({REVISION: ABSENT}, ["a", "a"], (UNKNOWN, Cause.WEIGHTS_UNKNOWN)),
     ],
 )
 def test_replicas_of_a_cohort_share_if_their_hashes_are_equal(
@@ -133,7 +138,7 @@ def test_two_cohorts_with_different_hashes_do_not_share_for_a_named_cause(
         ((NEW, [SILENT]), (AHEAD, [SILENT]), (NO, Cause.SETTINGS, False)),
         ((NEW, ["a"]), (AHEAD, ["b"]), (NO, Cause.SETTINGS, True)),
         ((NEW, ["a"]), ({"version": "0.33.0"}, [[OLD_PROVIDER]]), (UNKNOWN, Cause.OUTDATED, False)),
-        (({}, [SILENT, SILENT]), ({MODEL: "org/other"}, [SILENT]), (NO, Cause.KV_CACHE, False)),
+        (({}, [SILENT, SILENT]), ({MODEL: "org/other"}, [SILENT]), (NO, Cause.WEIGHTS, False)),
     ],
 )
 def test_two_cohorts_are_compared_by_hashes_else_by_settings(
@@ -148,15 +153,14 @@ def test_two_cohorts_are_compared_by_hashes_else_by_settings(
     ("settings", "share", "path"),
     [
         ({MODEL: "org/other"}, NO, MODEL),
-        ({MODEL: "llama"}, UNKNOWN, MODEL),
-        ({"model_config.revision": "abc"}, NO, "model_config.revision"),
-        ({"cache_config.cache_dtype": "fp8"}, NO, "cache_config.cache_dtype"),
-        ({"model_config.dtype": "float16"}, NO, "model_config.dtype"),
-        ({LAYOUT: "HND"}, NO, LAYOUT),
-        ({LAYOUT: ABSENT}, UNKNOWN, LAYOUT),
+        ({MODEL: "copy"}, UNKNOWN, MODEL),
+        ({REVISION: "abc"}, NO, REVISION),
+        ({REVISION: ABSENT}, UNKNOWN, REVISION),
+        ({REVISION: "abc", SNAPSHOT: "abc"}, UNKNOWN, REVISION),
+        ({BLOCK: 32}, NO, BLOCK),
     ],
 )
-def test_cohorts_with_equal_hashes_share_only_with_equal_settings_of_the_kv_cache(
+def test_cohorts_with_equal_hashes_share_only_with_equal_weights_in_equal_blocks(
     settings: Mapping[str, Any], share: Share, path: str
 ) -> None:
     """A folder may contain the model with a different name."""
@@ -164,7 +168,7 @@ def test_cohorts_with_equal_hashes_share_only_with_equal_settings_of_the_kv_cach
     cell = verdict.cells[-1]
 
     assert (cell.share, verdict.share, cell.paths, cell.is_measured) == (share, share, (path,), False)
-    assert verdict.verdict is (Verdict.DIFFERS if share is NO else Verdict.UNKNOWN)
+    assert (verdict.is_split, verdict.is_unknown) == (share is NO, share is UNKNOWN)
 
 
 def test_equal_hashes_name_the_settings_that_differ_and_ignored_settings_are_no_cause() -> None:
@@ -188,7 +192,7 @@ def test_a_version_proves_nothing_even_where_only_a_stale_replica_has_it() -> No
     stale = verdict_of(({}, [SILENT] * 2), ({"version": "0.31.0"}, [SILENT]), stale=["r1-0"])
 
     assert stale.pool.differences == ()
-    assert (stale.share, stale.verdict, stale.is_certain) == (UNKNOWN, Verdict.DIFFERS, False)
+    assert (stale.share, stale.is_split, stale.is_certain) == (UNKNOWN, True, False)
 
 
 def test_every_certain_verdict_has_a_cell_that_proves_it() -> None:
@@ -196,8 +200,7 @@ def test_every_certain_verdict_has_a_cell_that_proves_it() -> None:
     for pool, documents, replicas in drawn_pools(300, seed=2):
         verdict = sharing_verdict(pool, replicas, documents)
         proofs = {cell.share for cell in verdict.cells} & {NO, PARTLY}
-        is_off = verdict.verdict is Verdict.OFF
-        assert verdict.is_certain == (bool(proofs) and not is_off) or len(verdict.cohorts) > MOST_COHORTS
+        assert verdict.is_certain == (bool(proofs) and not verdict.is_off) or len(verdict.cohorts) > MOST_COHORTS
 
 
 def test_groups_are_the_cohorts_with_equal_hashes_on_all_engines() -> None:
@@ -229,22 +232,22 @@ def test_a_thousand_hashes_within_one_cohort_are_one_cell() -> None:
 @pytest.mark.parametrize(
     ("cohorts", "expected"),
     [
-        ([({}, ["a"] * 3)], (Verdict.AGREES, False, False, 0)),
-        ([({CACHING: False}, [SILENT] * 3)], (Verdict.OFF, False, False, 0)),
-        ([({}, [SILENT] * 3), ({"version": "0.31.0"}, [SILENT])], (Verdict.DIFFERS, False, False, 4)),
-        ([({}, [SILENT] * 3), ({BLOCK: 32}, [SILENT])], (Verdict.DIFFERS, True, False, 0)),
-        ([(XXHASH, [SILENT] * 3)], (Verdict.UNKNOWN, False, True, 3)),
-        ([(XXHASH, ["a", "a", SILENT])], (Verdict.UNKNOWN, False, True, 1)),
-        ([(XXHASH, [SILENT])], (Verdict.UNKNOWN, False, False, 1)),
-        ([({}, [SILENT] * 2), ({BLOCK: ABSENT}, [SILENT])], (Verdict.UNKNOWN, False, False, 3)),
+        ([({}, ["a"] * 3)], (YES, False, False, 0)),
+        ([({CACHING: False}, [SILENT] * 3)], (NO, False, False, 0)),
+        ([({}, [SILENT] * 3), ({"version": "0.31.0"}, [SILENT])], (UNKNOWN, False, False, 4)),
+        ([({}, [SILENT] * 3), ({BLOCK: 32}, [SILENT])], (NO, True, False, 0)),
+        ([(XXHASH, [SILENT] * 3)], (UNKNOWN, False, True, 3)),
+        ([(XXHASH, ["a", "a", SILENT])], (UNKNOWN, False, True, 1)),
+        ([(XXHASH, [SILENT])], (UNKNOWN, False, False, 1)),
+        ([({}, [SILENT] * 2), ({BLOCK: ABSENT}, [SILENT])], (UNKNOWN, False, False, 3)),
     ],
 )
 def test_the_verdict_counts_unknown_replicas_and_is_certain_only_with_a_proof(
-    cohorts: Sequence[Cohort], expected: tuple[Verdict, bool, bool, int]
+    cohorts: Sequence[Cohort], expected: tuple[Share, bool, bool, int]
 ) -> None:
     verdict = verdict_of(*cohorts)
 
-    assert (verdict.verdict, verdict.is_certain, verdict.is_doubted, verdict.not_known) == expected
+    assert (verdict.share, verdict.is_certain, verdict.is_doubted, verdict.not_known) == expected
 
 
 MARKS = st.sampled_from([None, "a", "b", "c", Fingerprint("a", "d"), Fingerprint(None, "e"), OFF])
@@ -266,10 +269,68 @@ def test_sharing_is_mutual(
 
 
 @given(SETTINGS, SETTINGS, st.integers(1, 3), st.integers(1, 3))
-def test_equal_digests_always_share(mine: Mapping[str, Any], yours: Mapping[str, Any], few: int, more: int) -> None:
+def test_equal_digests_share_where_blocks_are_equal(
+    mine: Mapping[str, Any], yours: Mapping[str, Any], few: int, more: int
+) -> None:
     both = _cohort(mine, [["a"]] * few), _cohort(yours, [["a", "a"]] * more)
+    has_equal_blocks = mine.get(BLOCK) == yours.get(BLOCK)
 
-    assert {compare_cohorts(one, other).share for one in both for other in both} == {YES}
+    assert {compare_cohorts(one, one).share for one in both} == {YES}
+    assert compare_cohorts(*both).share is (YES if has_equal_blocks else NO)
+
+
+def grouped(drawn: DrawnPool, *sizes: Sequence[int]) -> SharingVerdict:
+    """The verdict on a pool whose replicas report KV cache groups of these block sizes; those with none report none."""
+    replicas = {
+        key: replace(
+            each,
+            kv_cache_groups=tuple(
+                KVCacheGroup(0, number, "FullAttentionSpec", size, 65536, 8) for number, size in enumerate(own)
+            ),
+        )
+        for (key, each), own in zip(drawn.replicas.items(), sizes, strict=True)
+    }
+    return sharing_verdict(drawn.pool, replicas, drawn.documents)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ([64], [128], (NO, Cause.BLOCKS)),
+        ([64, 64], [64], (YES, Cause.EQUAL_HASHES)),
+        ([16, 256], [16, 256], (YES, Cause.EQUAL_HASHES)),
+        ([16, 256], [16, 512], (NO, Cause.BLOCKS)),
+        ([16], [], (YES, Cause.EQUAL_HASHES)),
+        ([32], [], (NO, Cause.BLOCKS)),
+        ([16, 256], [], (UNKNOWN, Cause.BLOCKS_UNKNOWN)),
+    ],
+)
+def test_one_hash_names_other_tokens_where_the_blocks_of_a_group_are_other(
+    first: Sequence[int], second: Sequence[int], expected: tuple[Share, Cause]
+) -> None:
+    """A replica without groups has a block size of 16: that of its smallest group."""
+    drawn = pool_of_cohorts(({}, ["a"]), ({}, ["a"]))
+    cell = next(each for each in grouped(drawn, first, second).cells if each.one != each.other)
+
+    assert (cell.share, cell.cause) == expected
+
+
+def test_a_folder_copy_of_a_pinned_model_shares_where_hashes_are_measured() -> None:
+    pinned, copy = {MODEL: "org/llama", REVISION: "abc"}, {MODEL: "llama", REVISION: None}
+    whole = {MODEL: setting("/mnt/a/llama")}
+
+    for marks, expected in (("a", YES), (None, UNKNOWN)):
+        pool, documents, replicas = pool_of_cohorts((pinned, [[marks]] * 3), (copy, [[marks]]))
+        known = {key: replace(each, identity=whole) if each.name == "r1-0" else each for key, each in replicas.items()}
+        assert sharing_verdict(pool, known, documents).share is expected
+
+
+def test_a_snapshot_of_the_pinned_revision_is_that_revision() -> None:
+    pinned, other = {REVISION: "abc"}, {REVISION: "def"}
+    snapshot = {SNAPSHOT: "abc", REVISION: None}
+
+    assert pair((pinned, ["a", "a"]), (snapshot, ["a"])).share is YES
+    assert pair((other, ["a", "a"]), (snapshot, ["a"])).paths == (REVISION,)
 
 
 @given(SETTINGS, REPLICA_MARKS, SETTINGS, REPLICA_MARKS, st.lists(MARKS, max_size=3))
@@ -301,4 +362,3 @@ def test_the_verdict_on_a_pool_is_its_weakest_cell(cohorts: list[Cohort]) -> Non
     weakest = NO if found & {NO, PARTLY} else UNKNOWN if UNKNOWN in found else YES
 
     assert verdict.share is weakest
-    assert (verdict.verdict is Verdict.AGREES) == (weakest is YES)

@@ -27,7 +27,7 @@ from tests.compare.sharing_pools import (
 ABSENT = setting(None, State.ABSENT)
 DRAWN = 250
 XXHASH = {ALGORITHM: "xxhash"}
-LAYOUT, DTYPE, MODEL = "cache_config.kv_cache_layout", "cache_config.cache_dtype", "model_config.model"
+REVISION, MODEL = "model_config.revision", "model_config.model"
 
 
 @pytest.mark.parametrize(
@@ -41,8 +41,26 @@ LAYOUT, DTYPE, MODEL = "cache_config.kv_cache_layout", "cache_config.cache_dtype
             ),
         ),
         (
-            [({}, ["a", "a"]), ({MODEL: "llama"}, ["a"])],
-            "All 3 replicas hash alike (measured). Sharing KV cache is unknown: model is llama (A: org/llama).",
+            [({}, ["a", "a"]), ({MODEL: "copy"}, ["a"])],
+            "All 3 replicas hash alike (measured). Sharing is unknown: model is copy (A: org/llama).",
+        ),
+        (
+            [({}, ["a", "a"]), ({REVISION: ABSENT}, ["a"])],
+            "All 3 replicas hash alike (measured). Sharing is unknown: revision not reported.",
+        ),
+        (
+            [({BLOCK: ABSENT}, ["a", "a"])],
+            (
+                "All 2 replicas hash alike (measured). "
+                "Sharing is unknown: the block size of a KV cache group is not reported."
+            ),
+        ),
+        (
+            [({}, ["a", "a"]), ({BLOCK: 32}, ["a"])],
+            (
+                "B does not share prefixes with A (block hashes match): block_size is 32 (A: 16). "
+                "All 3 replicas hash alike (measured), although block_size differs."
+            ),
         ),
         (
             [({"version": "0.33.0"}, [[Fingerprint(reason=UPGRADE)]] * 2)],
@@ -113,10 +131,10 @@ def test_foreign_names_are_cut_and_on_one_line() -> None:
         ([({}, ["a"]), ({"version": "0.31.0"}, ["a"])], "equal block hashes, although vLLM version differs"),
         ([({}, ["a"]), ({}, ["a", SILENT])], "reported block hashes are equal; not reported by 1 replica"),
         ([({}, ["a", "b"]), ({}, ["a"])], "2 hash variants"),
-        ([({}, ["a"]), ({LAYOUT: ABSENT}, ["a"])], "hash alike, but kv_cache_layout not reported"),
-        ([({}, ["a"]), ({MODEL: "llama"}, ["a"])], "hash alike, but model differs"),
-        ([({}, ["a"]), ({DTYPE: "fp8"}, ["a"])], "hash alike, but cache_dtype differs"),
-        ([({}, [SILENT]), ({DTYPE: "fp8", MODEL: "a/b"}, [SILENT])], "model and cache_dtype differ"),
+        ([({}, ["a"]), ({REVISION: ABSENT}, ["a"])], "hash alike, but revision not reported"),
+        ([({}, ["a"]), ({MODEL: "copy"}, ["a"])], "hash alike, but model differs"),
+        ([({}, ["a"]), ({BLOCK: 32}, ["a"])], "hash alike, but block_size differs"),
+        ([({}, [SILENT]), ({MODEL: "a/b"}, [SILENT])], "model differs"),
         ([({}, [SILENT]), ({BLOCK: 32}, [SILENT])], "block_size differs"),
         ([({}, ["a"]), ({}, ["b"])], "hash seeds differ"),
     ],

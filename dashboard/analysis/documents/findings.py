@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.documents.contract import ADDED, Contract, Extended, JsonObject, Key, Time
+from dashboard.analysis.kv_transfer import kv_transfer
 from dashboard.compare import sharing_text, sharing_verdict
 from dashboard.fleet import Pool
 from dashboard.fleet.pieces import to_plain
@@ -74,12 +75,13 @@ def pool_rows(fleet: Fleet) -> tuple[Extended, ...]:
     replicas = {each.id: each for each in fleet.replicas}
     rows = []
     for pool in fleet.pools:
-        sharing = sharing_verdict(pool, replicas, fleet.documents)
+        sharing, transfer = sharing_verdict(pool, replicas, fleet.documents), kv_transfer(fleet, pool)
         added = {
             "tally": tallies[pool.name],
             "domain": inspection.domains[pool.name],
             "rollout": inspection.rollouts.get(pool.name),
             "shares_prefixes": sharing.share.value,
+            "kv_transfer": None if transfer is None else transfer.share.value,
             "prefix_sharing": Extended(sharing, {"sentence": to_plain(sharing_text(sharing, replicas))}),
             "cohorts": tuple(
                 Extended(each, sighted(fleet.sightings.cohorts.get((pool.name, each.document))))
@@ -219,6 +221,13 @@ POOL_KEYS = (
         ADDED,
         "whether all replicas share prefixes: the weakest pair of cohorts",
         default="unknown",
+    ),
+    Key(
+        "kv_transfer",
+        Literal["yes", "no", "unknown"] | None,
+        ADDED,
+        "whether all replicas can transfer KV cache, with those that prefill or decode for them; null: nothing to do",
+        default=None,
     ),
 )
 CONTRACT.object(Pool, *POOL_KEYS)

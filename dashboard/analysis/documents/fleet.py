@@ -15,7 +15,7 @@ from pydantic import AfterValidator
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.documents import findings
 from dashboard.analysis.documents.contract import ADDED, Contract, Extended, JsonObject, Key, native
-from dashboard.compare import SharingCell, SharingVerdict, Verdict, cause_text
+from dashboard.compare import SharingCell, SharingVerdict, cause_text
 from dashboard.fleet import (
     Argument,
     Cohort,
@@ -289,7 +289,6 @@ def _declare_pools(contract: Contract) -> None:
     )
     contract.object(
         SharingVerdict,
-        Key("verdict", Verdict, "verdict"),
         Key(
             "confidence", Confidence, _confidence, "reported where measured by fingerprints", default=Confidence.DERIVED
         ),

@@ -4,13 +4,14 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 
+from dashboard.compare.equality import AUTO
 from dashboard.fleet import SettingValue
 from dashboard.rules.connector_options import native
 from dashboard.rules.differences import pool_differences
 from dashboard.rules.findings import Draft, Remedy, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.subject import Holders, PoolSubject, group_by_value
-from dashboard.rules.value_equivalence import AUTO, assume_if_auto, empty_is_unset
+from dashboard.rules.value_equivalence import assume_if_auto, empty_is_unset
 from dashboard.vllm.identity import is_folder
 
 MODEL = "model_config.model"

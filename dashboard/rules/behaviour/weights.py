@@ -1,11 +1,20 @@
 """CO-03, CO-04, CO-13 and CO-15: weights, precision, numerics and setup of the model."""
 
-import json
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from dashboard.compare.encoding import lookup_value
+from dashboard.compare.equality import (
+    AUTO,
+    DEFAULT_BRANCH,
+    NOT_SET,
+    own_code_revision,
+    random_weights,
+    resolved_kv_dtype,
+    without_owner,
+)
+from dashboard.compare.equality import DTYPE_PATH as DTYPE
 from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules.connector_options import native
 from dashboard.rules.differences import DEVICES, pool_differences, split
@@ -14,18 +23,8 @@ from dashboard.rules.findings import Confidence, Draft, Remedy, Severity, Snippe
 from dashboard.rules.registry import rule
 from dashboard.rules.selection import evidence_of
 from dashboard.rules.sentences import write
-from dashboard.rules.subject import NOT_SET, PoolSubject, group_by_native, setting_value
-from dashboard.rules.value_equivalence import (
-    AUTO,
-    CACHE_DTYPE,
-    DEFAULT_BRANCH,
-    DTYPE,
-    assume_if_auto,
-    empty_is_unset,
-    random_weights,
-    resolved_kv_dtype,
-    revisions,
-)
+from dashboard.rules.subject import PoolSubject, group_by_native, setting_value
+from dashboard.rules.value_equivalence import CACHE_DTYPE, assume_if_auto, empty_is_unset, revisions
 from dashboard.vllm.identity import SNAPSHOT_PATHS, is_folder
 
 MODEL = "model_config.model"
@@ -115,10 +114,10 @@ def weights_differ(pool: PoolSubject) -> Iterator[Draft]:
     hub = pool.only({member.id for member in pool.members if not is_folder(whole.get(member.id))})
     requested = {
         REVISION: revisions(hub, REVISION, SNAPSHOT_PATHS[MODEL], DEFAULT_BRANCH),
-        CODE_REVISION: hub.values(CODE_REVISION, _own_code_revision),
+        CODE_REVISION: hub.values(CODE_REVISION, own_code_revision),
     }
     yield from pool_differences(pool, requested)
-    for draft in pool_differences(pool, [MODEL], _without_owner):
+    for draft in pool_differences(pool, [MODEL], without_owner):
         are_ids = all(any(not is_folder(whole.get(each)) for each in row.replicas) for row in draft.evidence)
         named = replace(draft, remedy=_whole_name(draft, whole))
         yield named if are_ids else _with_architecture(pool, named)
@@ -140,20 +139,6 @@ def _whole_name(draft: Draft, whole: Mapping[str, object]) -> Remedy:
     wanted = [whole[each.replicas[0]] for each in draft.evidence if each.is_reference]
     snippets = tuple(Snippet("flag", f"--model {shlex.quote(name)}") for name in wanted if isinstance(name, str))
     return draft.remedy._replace(snippets=snippets)
-
-
-def _own_code_revision(revision: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
-    """Count the model's own revision as not set: the code has it by default."""
-    own = settings.get(REVISION)
-    default = DEFAULT_BRANCH if own is None or own.state is State.NULL else SettingValue(own.value, own.state)
-    return NOT_SET if revision == default else revision
-
-
-def _without_owner(model: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
-    name = json.loads(model.value)
-    if not isinstance(name, str):
-        return model
-    return SettingValue(json.dumps(name.rstrip("/").rpartition("/")[2], ensure_ascii=False), model.state)
 
 
 @rule("CO-04", needs=(QUANTIZATION, DTYPE, CACHE_DTYPE))

@@ -5,13 +5,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from dashboard.compare.equality import NOT_SET
 from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules.connector_options import native
 from dashboard.rules.differences import pool_differences
 from dashboard.rules.findings import Draft
 from dashboard.rules.registry import rule
 from dashboard.rules.sentences import write
-from dashboard.rules.subject import NOT_SET, PoolSubject
+from dashboard.rules.subject import PoolSubject
 from dashboard.rules.value_equivalence import YES
 
 EAGER = "model_config.enforce_eager"

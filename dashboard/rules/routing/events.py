@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import urlsplit
 
+from dashboard.compare.equality import Meaning
 from dashboard.fleet import Replica, Setting, SettingValue, Source, State
 from dashboard.fleet.formatting import LONG_TEXT, count
 from dashboard.rules import remedy
@@ -26,7 +27,7 @@ from dashboard.rules.sentences import (
     values_text,
     write,
 )
-from dashboard.rules.subject import Meaning, PoolSubject
+from dashboard.rules.subject import PoolSubject
 from dashboard.rules.value_equivalence import NO, YES
 from dashboard.vllm.identity import EVENT_TOPIC, TOPIC
 from dashboard.vllm.spelling import canonical_text

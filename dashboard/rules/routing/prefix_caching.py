@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from dashboard.compare.equality import NOT_SET, Meaning
 from dashboard.fleet import Engine, FactName, Replica, Role, Setting, SettingValue, State
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import joined, value
@@ -17,7 +18,7 @@ from dashboard.rules.registry import rule
 from dashboard.rules.routing.blocks import BLOCK_SIZE, is_size
 from dashboard.rules.selection import PREFIX_CACHING, evidence_of
 from dashboard.rules.sentences import setting_piece, value_piece, write
-from dashboard.rules.subject import NOT_SET, Meaning, PoolSubject
+from dashboard.rules.subject import PoolSubject
 from dashboard.rules.value_equivalence import NO, YES, assume_if_auto, revisions
 from dashboard.vllm.identity import SNAPSHOT_PATHS, is_folder
 

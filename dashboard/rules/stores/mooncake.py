@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dashboard.compare.encoding import lookup_value
+from dashboard.compare.equality import default_branch, resolved_kv_dtype
 from dashboard.fleet import KVCacheGroup, Setting, SettingValue
 from dashboard.fleet.formatting import count
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, connectors, reports_options
@@ -17,7 +18,7 @@ from dashboard.rules.selection import first_engine_groups
 from dashboard.rules.sentences import MAX_VALUES, name_piece, setting_name, setting_piece, to_text, write
 from dashboard.rules.stores.sharing import MODEL, QUANTIZATION, REVISION, TP, UNSHARED, is_mla
 from dashboard.rules.subject import FleetSubject, Holders, PoolSubject, group_by_native, group_by_value
-from dashboard.rules.value_equivalence import CACHE_DTYPE, default_branch, resolved_kv_dtype
+from dashboard.rules.value_equivalence import CACHE_DTYPE
 
 MOONCAKE = "MooncakeStoreConnector"
 PREFIX = f"{EXTRA}.cache_prefix"

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from dashboard.compare.equality import NOT_SET, default_branch, resolved_kv_dtype
 from dashboard.fleet import KVCacheGroup, Setting, SettingValue, State
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, ROLE, connectors, native
@@ -14,14 +15,8 @@ from dashboard.rules.findings import Draft, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.selection import first_engine_groups
 from dashboard.rules.sentences import ADAPTERS, MAX_VALUES
-from dashboard.rules.subject import NOT_SET, Holders, PoolSubject, group_by_native
-from dashboard.rules.value_equivalence import (
-    CACHE_DTYPE,
-    default_branch,
-    resolved_kv_dtype,
-    unset_is_true,
-    with_options,
-)
+from dashboard.rules.subject import Holders, PoolSubject, group_by_native
+from dashboard.rules.value_equivalence import CACHE_DTYPE, unset_is_true, with_options
 
 MODEL, REVISION, QUANTIZATION = "model_config.model", "model_config.revision", "model_config.quantization"
 TP, PP = "parallel_config.tensor_parallel_size", "parallel_config.pipeline_parallel_size"

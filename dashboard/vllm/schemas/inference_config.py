@@ -40,11 +40,15 @@ class Unavailable(Wire):
 class Fingerprint(Wire):
     """Digests of two chained block hashes, computed by the engine itself; null with a reason where unavailable.
 
-    Equal `engine` digests: equal tokens give equal block hashes (vllm/v1/core/kv_cache_utils.py, hash_block_tokens).
+    Equal `engine` digests: equal tokens give equal hashes of `hash_block_size` tokens (vllm/v1/core/kv_cache_utils.py,
+    hash_block_tokens). A KV cache block of a group may be several of them: it has the hash of the last one.
     """
 
     canonical: Text | None = optional("Digest of the hashes of two chained 16-token blocks: same length everywhere.")
-    engine: Text | None = optional("The same at `hash_block_size` tokens. Equal: equal tokens give equal block hashes.")
+    engine: Text | None = optional(
+        "The same at `hash_block_size` tokens. Equal: equal tokens give equal hashes of that length. "
+        "Sharing also needs equal `block_size` of each KV cache group."
+    )
     reason: Text | None = optional("Why there is no digest, or a remark on it.")
 
 

@@ -1,0 +1,87 @@
+"""One notion of equality per concept: values that mean the same for rules, prefix sharing, KV transfer and baselines.
+
+A function takes a value with the settings of its replica and returns the value that counts for a comparison.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from dashboard.fleet import Setting, SettingValue, State
+from dashboard.vllm.identity import SNAPSHOT_PATHS
+
+MODEL, REVISION, DTYPE_PATH = "model_config.model", "model_config.revision", "model_config.dtype"
+AUTO = SettingValue('"auto"', State.REPORTED)
+NOT_SET = SettingValue("null", State.NULL)
+DEFAULT_BRANCH = SettingValue('"main"', State.REPORTED)  # of Hugging Face where no revision is set
+DUMMY = '"dummy"'  # random weights (vllm/config/load.py)
+FP8 = {'"fp8"': '"fp8_e4m3"'}  # two names of one format (vllm/config/cache.py)
+
+# The value that counts for a comparison, given the other settings of the same replica.
+Meaning = Callable[[SettingValue, Mapping[str, Setting]], SettingValue]
+
+
+def without_owner(model: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
+    """Return a model's name without its owner or the folders above: a mirror, or a copy, has the same weights."""
+    name = json.loads(model.value)
+    if not isinstance(name, str):
+        return model
+    return SettingValue(json.dumps(name.rstrip("/").rpartition("/")[2], ensure_ascii=False), model.state)
+
+
+def default_branch(value: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
+    """Count the branch `main` as not set."""
+    return NOT_SET if value == DEFAULT_BRANCH else value
+
+
+def own_code_revision(revision: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
+    """Count the model's own revision as not set: the code has it by default."""
+    own = settings.get(REVISION)
+    default = DEFAULT_BRANCH if own is None or own.state is State.NULL else SettingValue(own.value, own.state)
+    return NOT_SET if revision == default else revision
+
+
+def random_weights(value: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
+    """Count every load format except `dummy` as `auto`: all of them read the real weights."""
+    return value if value.value == DUMMY else AUTO
+
+
+def resolved_kv_dtype(value: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
+    """Resolve `auto` to the model's dtype, as vLLM does unless the checkpoint names another, and `fp8` to its kind."""
+    dtype = settings.get(DTYPE_PATH)
+    if value == AUTO and dtype is not None and dtype.state is State.REPORTED:
+        return SettingValue(dtype.value, State.REPORTED)
+    return value._replace(value=FP8.get(value.value, value.value))
+
+
+# The settings besides the revision that decide the weights, with what counts of their values.
+WEIGHTS: Mapping[str, Meaning] = {
+    MODEL: without_owner,
+    "model_config.code_revision": own_code_revision,
+    "load_config.load_format": random_weights,
+}
+
+
+class Revision(NamedTuple):
+    """The revision of a model that is loaded. `is_pinned`: by name, else it is the commit of a snapshot's folder."""
+
+    value: SettingValue
+    is_pinned: bool
+
+
+def loaded_revision(settings: Mapping[str, Setting]) -> Revision | None:
+    """Return the revision of the model: of a snapshot in the hub's cache its commit, else the configured one."""
+    snapshot, own = settings.get(SNAPSHOT_PATHS[MODEL]), settings.get(REVISION)
+    if snapshot is not None and snapshot.state is State.REPORTED:
+        return Revision(SettingValue(snapshot.value, State.REPORTED), is_pinned=False)
+    if own is None or own.state not in {State.REPORTED, State.NULL}:
+        return None
+    return Revision(default_branch(SettingValue(own.value, own.state), settings), is_pinned=True)
+
+
+def is_same_revision(one: Revision, other: Revision) -> bool | None:
+    """Return whether two revisions are the same; None where a replica without one may have loaded that commit."""
+    if one.value == other.value:
+        return True
+    is_open = NOT_SET in (one.value, other.value) and not (one.is_pinned and other.is_pinned)
+    return None if is_open else False

@@ -1,0 +1,98 @@
+"""Whether KV cache can be transferred: a verdict of its own, where there is a store or separate prefill and decode."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.kv_transfer import DTYPE_PATH, GROUPS, KV_DTYPE, LAYOUT, KVTransfer, kv_transfer, transfer_text
+from dashboard.compare import Share, sharing_verdict
+from dashboard.fleet.pieces import to_plain
+from dashboard.rules.connector_options import CONNECTOR
+from tests import builders
+from tests.rules.case import built
+
+MODEL = "model_config.model"
+STORE = {CONNECTOR: "LMCacheConnectorV1", LAYOUT: "NHD", MODEL: "org/llama", DTYPE_PATH: "bfloat16", KV_DTYPE: "auto"}
+NIXL = {**STORE, CONNECTOR: "NixlConnector"}
+GROUP = {"layers": 32}
+
+
+def fleet_of(*members: Mapping[str, Any], pools: Sequence[str] = ()) -> Fleet:
+    """A fleet of replicas with these settings, in pool chat unless named; each reports one KV cache group."""
+    entries = [
+        {"settings": dict(settings), "groups": [GROUP], "pool": pool, "hashes": ["a"]}
+        for settings, pool in zip(members, pools or ["chat"] * len(members), strict=True)
+    ]
+    for entry in entries:
+        if "/" in str(entry["pool"]):
+            entry["role"] = str(entry["pool"]).rpartition("/")[2]
+    return builders.fleet(*built(entries))
+
+
+def verdict_of(fleet: Fleet) -> KVTransfer | None:
+    return kv_transfer(fleet, fleet.pools[0])
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, KVTransfer(Share.YES)),
+        ({LAYOUT: "HND"}, KVTransfer(Share.NO, (LAYOUT,))),
+        ({LAYOUT: None}, KVTransfer(Share.UNKNOWN, (LAYOUT,))),
+        ({KV_DTYPE: "fp8"}, KVTransfer(Share.NO, (KV_DTYPE,))),
+        ({KV_DTYPE: "bfloat16"}, KVTransfer(Share.YES)),
+        ({CONNECTOR: None}, KVTransfer(Share.NO, (CONNECTOR,))),
+        ({MODEL: "mirror/llama"}, KVTransfer(Share.YES)),
+    ],
+)
+def test_replicas_of_a_store_transfer_kv_cache_where_all_that_matters_is_equal(
+    change: Mapping[str, Any], expected: KVTransfer
+) -> None:
+    assert verdict_of(fleet_of(STORE, STORE, {**STORE, **change})) == expected
+
+
+def test_a_pool_without_a_store_or_with_one_replica_transfers_nothing() -> None:
+    assert verdict_of(fleet_of({LAYOUT: "NHD"}, {LAYOUT: "HND"})) is None
+    assert verdict_of(fleet_of(STORE)) is None
+
+
+def test_the_pool_that_decodes_counts_with_the_one_that_prefills() -> None:
+    pools = ["chat/prefill", "chat/decode"]
+
+    assert verdict_of(fleet_of(NIXL, NIXL, pools=pools)) == KVTransfer(Share.YES)
+    assert verdict_of(fleet_of(NIXL, {**NIXL, LAYOUT: "HND"}, pools=pools)) == KVTransfer(Share.NO, (LAYOUT,))
+
+
+def test_a_replica_that_was_never_read_leaves_it_unknown() -> None:
+    replicas, documents = built([{"replicas": 2, "settings": STORE, "groups": [GROUP]}, {"state": "down"}])
+    found = verdict_of(builders.fleet(replicas, documents))
+
+    assert found is not None
+    assert (found.share, GROUPS in found.paths) == (Share.UNKNOWN, True)
+
+
+def test_it_has_no_effect_on_prefix_sharing() -> None:
+    same = {**STORE, "version": "0.32.0", "model_config.revision": None, "cache_config.block_size": 16}
+    fleet = fleet_of(same, {**same, LAYOUT: "HND"})
+    replicas = {each.id: each for each in fleet.replicas}
+
+    assert sharing_verdict(fleet.pools[0], replicas, fleet.documents).share is Share.YES
+    assert verdict_of(fleet) == KVTransfer(Share.NO, (LAYOUT,))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "text"),
+    [
+        (KVTransfer(Share.YES), "KV transfer: yes. Model, dtypes, layout, KV cache groups and connector match."),
+        (KVTransfer(Share.NO, (LAYOUT,)), "KV transfer: no. kv_cache_layout differs."),
+        (KVTransfer(Share.NO, (GROUPS,)), "KV transfer: no. KV cache groups differ."),
+        (
+            KVTransfer(Share.UNKNOWN, (LAYOUT, GROUPS)),
+            "KV transfer: unknown. kv_cache_layout and KV cache groups not reported by every replica.",
+        ),
+    ],
+)
+def test_the_verdict_is_one_short_line(verdict: KVTransfer, text: str) -> None:
+    assert to_plain(transfer_text(verdict, fleet_of(STORE).pools[0])) == text
