@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, NoReturn, cast
 
 from dashboard.compare.encoding import lookup_value
+from dashboard.compare.equality import BY_PATH, DTYPE_PATH, counted
 from dashboard.compare.prefix import PREFIX_PATHS
 from dashboard.fleet import Baseline, Setting, SettingValue, Source, State, Tolerance
 from dashboard.fleet.formatting import setting_text
@@ -147,7 +148,7 @@ def choices_text(baseline: Baseline, path: str) -> str:
 def is_expected(baseline: Baseline, path: str, value: SettingValue) -> bool | None:
     """Return whether the baseline allows a value of a path; None where it does not compare the path."""
     is_compared = (path in baseline.expected or path in baseline.tolerated) and not is_ignored(baseline, path)
-    return _is_allowed(baseline, path, value) if is_compared else None
+    return _is_allowed(baseline, path, value, {}) if is_compared else None
 
 
 def usual_values(baseline: Baseline, replicas: Iterable[Mapping[str, Setting]]) -> Mapping[str, SettingValue]:
@@ -160,7 +161,7 @@ def usual_values(baseline: Baseline, replicas: Iterable[Mapping[str, Setting]]) 
     for settings in replicas if ranges else ():
         for path in ranges:
             value = lookup_value(settings, path)
-            if value is not None and _is_allowed(baseline, path, value):
+            if value is not None and _is_allowed(baseline, path, value, settings):
                 within[path][value] += 1
     most = {path: found.most_common(1)[0] for path, found in within.items() if found}
     return {path: value for path, (value, number) in most.items() if 2 * number > within[path].total()}
@@ -178,15 +179,23 @@ def deviations(
     for path in agreed_paths(baseline):
         found += _deviations_below(baseline, settings, path)
         value = lookup_value(settings, path)
-        if value is not None and not _is_allowed(baseline, path, value):
+        if value is not None and not _is_allowed(baseline, path, value, settings):
             found.append(_deviation(baseline, path, value)._replace(usual=(usual or {}).get(path)))
     return tuple(sorted(found, key=lambda each: each.path not in PREFIX_PATHS))
 
 
-def _is_allowed(baseline: Baseline, path: str, value: SettingValue) -> bool:
-    if path in baseline.expected:
-        return is_agreed(path, baseline.expected[path], value.value)
-    return is_tolerated(path, baseline.tolerated[path], value.value)
+def _is_allowed(baseline: Baseline, path: str, value: SettingValue, settings: Mapping[str, Setting]) -> bool:
+    """Return whether a value, or one that means the same on this replica, is allowed."""
+    if path not in baseline.expected:
+        return is_tolerated(path, baseline.tolerated[path], value.value)
+    expected = baseline.expected[path]
+    if path not in BY_PATH or is_agreed(path, expected, value.value):
+        return is_agreed(path, expected, value.value)
+    # What is expected has no snapshot or folder, but the dtype of the replica's model.
+    dtype = {key: each for key, each in settings.items() if key == DTYPE_PATH}
+    wanted = SettingValue(expected, State.NULL if expected == "null" else State.REPORTED)
+    own = counted(path, value, settings)
+    return own is None or own == counted(path, wanted, dtype)
 
 
 def _deviations_below(baseline: Baseline, settings: Mapping[str, Setting], path: str) -> Iterator[Deviation]:

@@ -8,25 +8,36 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from dashboard.fleet import Setting, SettingValue, State
-from dashboard.vllm.identity import SNAPSHOT_PATHS
+from dashboard.vllm.identity import SNAPSHOT, SNAPSHOT_PATHS
 
 MODEL, REVISION, DTYPE_PATH = "model_config.model", "model_config.revision", "model_config.dtype"
+TOKENIZER, DRAFT_MODEL = "model_config.tokenizer", "speculative_config.model"
+CONFIG_FILE, CACHE_DTYPE = "model_config.hf_config_path", "cache_config.cache_dtype"
 AUTO = SettingValue('"auto"', State.REPORTED)
 NOT_SET = SettingValue("null", State.NULL)
 DEFAULT_BRANCH = SettingValue('"main"', State.REPORTED)  # of Hugging Face where no revision is set
 DUMMY = '"dummy"'  # random weights (vllm/config/load.py)
 FP8 = {'"fp8"': '"fp8_e4m3"'}  # two names of one format (vllm/config/cache.py)
 
-# The value that counts for a comparison, given the other settings of the same replica.
-Meaning = Callable[[SettingValue, Mapping[str, Setting]], SettingValue]
+# The value that counts for a comparison, given the other settings of the same replica; None: it is compared with none.
+Meaning = Callable[[SettingValue, Mapping[str, Setting]], SettingValue | None]
 
 
-def without_owner(model: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
-    """Return a model's name without its owner or the folders above: a mirror, or a copy, has the same weights."""
-    name = json.loads(model.value)
+def without_owner(value: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
+    """Return the name of a model, tokenizer, adapter or file without its owner or the folders above it.
+
+    A mirror, or a copy below another mount, has the same content. A snapshot in the hub's cache has the name of its id.
+    """
+    name = json.loads(value.value)
     if not isinstance(name, str):
-        return model
-    return SettingValue(json.dumps(name.rstrip("/").rpartition("/")[2], ensure_ascii=False), model.state)
+        return value
+    return SettingValue(json.dumps(hub_id(name).rstrip("/").rpartition("/")[2], ensure_ascii=False), value.state)
+
+
+def hub_id(name: str) -> str:
+    """Return the id of a snapshot in the hub's cache; any other name unchanged."""
+    match = SNAPSHOT.fullmatch(name)
+    return match["repository"].replace("--", "/", 1) if match else name
 
 
 def default_branch(value: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
@@ -55,7 +66,7 @@ def resolved_kv_dtype(value: SettingValue, settings: Mapping[str, Setting]) -> S
 
 
 # The settings besides the revision that decide the weights, with what counts of their values.
-WEIGHTS: Mapping[str, Meaning] = {
+WEIGHTS: Mapping[str, Callable[[SettingValue, Mapping[str, Setting]], SettingValue]] = {
     MODEL: without_owner,
     "model_config.code_revision": own_code_revision,
     "load_config.load_format": random_weights,
@@ -85,3 +96,40 @@ def is_same_revision(one: Revision, other: Revision) -> bool | None:
         return True
     is_open = NOT_SET in (one.value, other.value) and not (one.is_pinned and other.is_pinned)
     return None if is_open else False
+
+
+def named_revision(value: SettingValue, settings: Mapping[str, Setting]) -> SettingValue | None:
+    """Return the revision of the model; that of a snapshot is its commit, a folder has none."""
+    return _revision(value, settings, MODEL)
+
+
+def named_tokenizer_revision(value: SettingValue, settings: Mapping[str, Setting]) -> SettingValue | None:
+    """Return the same of the tokenizer."""
+    return _revision(value, settings, TOKENIZER)
+
+
+def _revision(value: SettingValue, settings: Mapping[str, Setting], path: str) -> SettingValue | None:
+    snapshot, name = settings.get(SNAPSHOT_PATHS[path]), settings.get(path)
+    if snapshot is not None and snapshot.state is State.REPORTED:
+        return SettingValue(snapshot.value, State.REPORTED)
+    # Of a folder a document has the last part only; an id without an owner looks like one.
+    is_folder = name is not None and "/" not in name.value
+    return None if is_folder and value.state is State.NULL else default_branch(value, settings)
+
+
+# Values that mean the same, by path.
+BY_PATH: Mapping[str, Meaning] = {
+    MODEL: without_owner,
+    TOKENIZER: without_owner,
+    DRAFT_MODEL: without_owner,
+    CONFIG_FILE: without_owner,
+    REVISION: named_revision,
+    "model_config.tokenizer_revision": named_tokenizer_revision,
+    CACHE_DTYPE: resolved_kv_dtype,
+}
+
+
+def counted(path: str, value: SettingValue, settings: Mapping[str, Setting]) -> SettingValue | None:
+    """Return the value that counts for a comparison of a path; None where it is equal to any."""
+    meaning = BY_PATH.get(path)
+    return value if meaning is None else meaning(value, settings)

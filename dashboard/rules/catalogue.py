@@ -9,6 +9,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, field_validator
 
+from dashboard.compare.equality import without_owner
 from dashboard.fleet import Role
 from dashboard.rules import baseline, remedy
 from dashboard.rules.behaviour import development_mode, prompts, requests, weights
@@ -24,7 +25,7 @@ from dashboard.rules.routing import blocks, events, hash_root, hashes, prefix_ca
 from dashboard.rules.selection import caching, publishing
 from dashboard.rules.stores import mooncake, sharing
 from dashboard.rules.subject import PairSubject, PoolSubject, setting_value
-from dashboard.rules.value_equivalence import MEANINGS
+from dashboard.rules.value_equivalence import MEANINGS, names_as_one
 
 # Raise it with every changed verdict (tests/rules/rule_set.txt). Reports and snapshots print it.
 RULE_SET = 10
@@ -114,7 +115,11 @@ def _check_pool(row: _SimpleRule, groups: tuple[_Group, ...], pool: PoolSubject)
         return
     part = {"caching": caching, "publishing": publishing}.get(row.replicas, lambda whole: whole)(pool)
     for group in groups:
-        for draft in pool_differences(part, group.compare, MEANINGS.get(group.meaning or "")):
+        meaning = MEANINGS.get(group.meaning or "")
+        compared = {path: part.values(path, meaning) for path in group.compare}
+        if meaning is without_owner:  # the whole names are shown, and pasted
+            compared = {path: names_as_one(part.values(path)) for path in group.compare}
+        for draft in pool_differences(part, compared):
             if own := row.remedy:
                 wanted = [(path, setting_value(native)) for path, native in own.set.items()]
                 yield replace(draft, remedy=remedy.set_to(wanted, own.sentence))

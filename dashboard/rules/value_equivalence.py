@@ -8,16 +8,32 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from dashboard.compare.equality import AUTO, NOT_SET, Meaning, default_branch, random_weights, resolved_kv_dtype
+from dashboard.compare.equality import (
+    AUTO,
+    MODEL,
+    NOT_SET,
+    Meaning,
+    default_branch,
+    named_revision,
+    random_weights,
+    resolved_kv_dtype,
+    without_owner,
+)
 from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules.connector_options import EXTRA, native, option, reports_options
 from dashboard.rules.findings import Draft
-from dashboard.rules.subject import Holders, PoolSubject, setting_value
+from dashboard.rules.subject import Holders, PoolSubject, group_by_value, setting_value
+from dashboard.vllm.identity import SNAPSHOT_PATHS, is_folder
 
-CACHE_DTYPE = "cache_config.cache_dtype"
 BATCHED_TOKENS = "scheduler_config.max_num_batched_tokens"
 YES, NO = SettingValue("true", State.REPORTED), SettingValue("false", State.REPORTED)
+OTHER_FOLDER = "a folder with a different name has different content"
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of a Python object: another one in every process
+
+
+def pinned_revision(value: SettingValue, settings: Mapping[str, Setting]) -> SettingValue | None:
+    """Return the revision that is set by name; a snapshot of the hub's cache and a folder have none."""
+    return None if settings.get(SNAPSHOT_PATHS[MODEL]) else named_revision(value, settings)
 
 
 def empty_is_unset(value: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
@@ -51,6 +67,8 @@ MEANINGS: dict[str, Meaning] = {
     for each in (
         resolved_kv_dtype,
         default_branch,
+        without_owner,
+        pinned_revision,
         random_weights,
         empty_is_unset,
         unset_is_false,
@@ -61,11 +79,14 @@ MEANINGS: dict[str, Meaning] = {
 }
 
 
-def revisions(pool: PoolSubject, path: str, snapshot: str, unpinned: SettingValue) -> Holders:
-    """Group replicas by revision: the configured one, else the commit of the hub snapshot at the path `snapshot`.
+def revisions(pool: PoolSubject, path: str, name: str, unpinned: SettingValue = NOT_SET) -> Holders:
+    """Group replicas by revision of the model or tokenizer at the path `name`: configured, else the snapshot's commit.
 
-    `unpinned` is the value for no revision. Where no replica pins one, it agrees with every commit and is left out.
+    A folder has no revision and is left out. `unpinned` is the value for none. Where no replica pins one, it agrees
+    with every commit and is left out.
     """
+    snapshot, whole = SNAPSHOT_PATHS[name], pool.identity(name)
+    pool = pool.only({member.id for member in pool.members if not is_folder(whole.get(member.id))})
 
     def loaded(value: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
         if default_branch(value, settings) != NOT_SET:
@@ -79,10 +100,25 @@ def revisions(pool: PoolSubject, path: str, snapshot: str, unpinned: SettingValu
     return commits if commits and not is_pinned else holders
 
 
+def names_as_one(holders: Holders) -> Holders:
+    """Count names as one that differ in owner or folders only: the most frequent of them."""
+    common: dict[SettingValue, SettingValue] = {}
+    for value in holders:
+        common.setdefault(without_owner(value, {}), value)
+    return group_by_value({each: common[without_owner(value, {})] for value, ids in holders.items() for each in ids})
+
+
 def assume_if_auto(draft: Draft, assumption: str) -> Draft:
     """Mark a difference as assumed where one value is `auto`: what it resolves to is not reported."""
     is_auto = any(each.value == AUTO.value for each in draft.evidence)
     return replace(draft, assumptions=(assumption,)) if is_auto else draft
+
+
+def assume_if_folder(draft: Draft, pool: PoolSubject, path: str) -> Draft:
+    """Mark a difference in names as assumed where one is a folder: it may be a copy."""
+    whole = pool.identity(path)
+    has_folder = any(is_folder(whole.get(each)) for row in draft.evidence for each in row.replicas)
+    return replace(draft, assumptions=(OTHER_FOLDER,)) if has_folder else draft
 
 
 def with_options(pool: PoolSubject, names: Collection[str]) -> PoolSubject:

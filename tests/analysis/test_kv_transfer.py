@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.kv_transfer import DTYPE_PATH, GROUPS, KV_DTYPE, LAYOUT, KVTransfer, kv_transfer, transfer_text
+from dashboard.analysis.kv_transfer import GROUPS, KV_DTYPE, LAYOUT, KVTransfer, kv_transfer, transfer_text
 from dashboard.compare import Share, sharing_verdict
+from dashboard.compare.equality import DTYPE_PATH
 from dashboard.fleet.pieces import to_plain
 from dashboard.rules.connector_options import CONNECTOR
 from tests import builders

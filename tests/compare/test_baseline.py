@@ -118,3 +118,28 @@ def test_each_reported_value_that_is_not_expected_deviates_exactly_once(
     for path in agreed_paths(agreed):
         value = lookup_value(reported, path)
         assert (path in paths) == (value is not None and is_expected(agreed, path, value) is False)
+
+
+MODEL, REVISION, KV_DTYPE = "model_config.model", "model_config.revision", "cache_config.cache_dtype"
+HUB = {MODEL: "org/llama", REVISION: "abc"}
+
+
+@pytest.mark.parametrize(
+    ("expected", "own", "deviating"),
+    [
+        ({REVISION: '"abc"'}, {MODEL: "org/llama", "model_snapshot": "abc", REVISION: None}, []),
+        ({REVISION: '"abc"'}, {MODEL: "org/llama", "model_snapshot": "def", REVISION: None}, [REVISION]),
+        ({REVISION: '"abc"'}, {MODEL: "llama", REVISION: None}, []),  # a folder has no revision
+        ({REVISION: '"abc"'}, {MODEL: "org/llama", REVISION: None}, [REVISION]),
+        ({REVISION: "null"}, {MODEL: "org/llama", REVISION: "main"}, []),
+        ({MODEL: '"/mnt/a/llama"'}, HUB, []),
+        ({MODEL: '"org/other"'}, HUB, [MODEL]),
+        ({KV_DTYPE: '"bfloat16"'}, {KV_DTYPE: "auto", "model_config.dtype": "bfloat16"}, []),
+        ({KV_DTYPE: '"auto"'}, {KV_DTYPE: "bfloat16", "model_config.dtype": "bfloat16"}, []),
+        ({KV_DTYPE: '"fp8"'}, {KV_DTYPE: "auto", "model_config.dtype": "bfloat16"}, [KV_DTYPE]),
+    ],
+)
+def test_values_that_mean_the_same_do_not_deviate(
+    expected: Mapping[str, str], own: Mapping[str, Any], deviating: list[str]
+) -> None:
+    assert [each.path for each in deviations(baseline(expected), settings(own))] == deviating

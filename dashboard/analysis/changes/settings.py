@@ -11,6 +11,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.models import CohortCount, OneSidedSettings, Pools, SettingChanges, SettingGroup
 from dashboard.analysis.changes.replicas import is_read, pairs
 from dashboard.compare.encoding import NULL, Table, encode, missing_code
+from dashboard.compare.equality import BY_PATH, counted
 from dashboard.compare.prefix import PREFIX_PATHS
 from dashboard.fleet import Document, Replica, SettingChange, State, cohort_letters
 
@@ -65,11 +66,20 @@ def setting_changes(before: Fleet, after: Fleet) -> SettingChanges:
     )
 
 
+def _means_the_same(change: SettingChange, before: Document, after: Document) -> bool:
+    """Return whether a setting has another spelling only, such as a hub snapshot in place of its id."""
+    old, new = (
+        counted(change.path, value, side.settings) for value, side in ((change.before, before), (change.after, after))
+    )
+    return change.path in BY_PATH and (old is None or new is None or old == new)
+
+
 def document_changes(before: Document, after: Document) -> tuple[SettingChange, ...]:
     """Return the settings that have another value in one document than in another one."""
     table = encode([before.settings, after.settings])
     found = _differences(table, (0, 1), (before.version, after.version))
-    return tuple(sorted(each for each in found if isinstance(each, SettingChange)))
+    changes = (each for each in found if isinstance(each, SettingChange))
+    return tuple(sorted(each for each in changes if not _means_the_same(each, before, after)))
 
 
 def _differing(
@@ -85,7 +95,11 @@ def _differing(
         old, new = kind.before, kind.after
         if (old, new) not in known:
             versions = (before[old].version, after[new].version)
-            known[old, new] = list(_differences(table, (rows_before[old], rows_after[new]), versions))
+            known[old, new] = [
+                each
+                for each in _differences(table, (rows_before[old], rows_after[new]), versions)
+                if not (isinstance(each, SettingChange) and _means_the_same(each, before[old], after[new]))
+            ]
         yield from ((kind, each) for each in known[old, new])
 
 

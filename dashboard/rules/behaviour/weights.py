@@ -7,6 +7,8 @@ from dataclasses import replace
 from dashboard.compare.encoding import lookup_value
 from dashboard.compare.equality import (
     AUTO,
+    CACHE_DTYPE,
+    CONFIG_FILE,
     DEFAULT_BRANCH,
     NOT_SET,
     own_code_revision,
@@ -24,8 +26,8 @@ from dashboard.rules.registry import rule
 from dashboard.rules.selection import evidence_of
 from dashboard.rules.sentences import write
 from dashboard.rules.subject import PoolSubject, group_by_native, setting_value
-from dashboard.rules.value_equivalence import CACHE_DTYPE, assume_if_auto, empty_is_unset, revisions
-from dashboard.vllm.identity import SNAPSHOT_PATHS, is_folder
+from dashboard.rules.value_equivalence import assume_if_auto, assume_if_folder, empty_is_unset, names_as_one, revisions
+from dashboard.vllm.identity import is_folder
 
 MODEL = "model_config.model"
 REVISION = "model_config.revision"
@@ -53,7 +55,7 @@ ONE_TYPE = Remedy(
 )
 EFFECT = " Answers may differ slightly."
 ON = ("true", "1", '"1"', '"true"', '"True"')  # canonical JSON of a switch; vllm/envs.py reads 1, replies have true
-OVERRIDES = ("model_config.hf_overrides", "model_config.model_class_overrides", "model_config.hf_config_path")
+OVERRIDES = ("model_config.hf_overrides", "model_config.model_class_overrides")
 RUNNER, CONVERT = "model_config.runner", "model_config.convert"
 RESOLVED_RUNNER = "scheduler_config.runner_type"
 POOLER = tuple(
@@ -113,7 +115,7 @@ def weights_differ(pool: PoolSubject) -> Iterator[Draft]:
     whole = pool.identity(MODEL)
     hub = pool.only({member.id for member in pool.members if not is_folder(whole.get(member.id))})
     requested = {
-        REVISION: revisions(hub, REVISION, SNAPSHOT_PATHS[MODEL], DEFAULT_BRANCH),
+        REVISION: revisions(pool, REVISION, MODEL, DEFAULT_BRANCH),
         CODE_REVISION: hub.values(CODE_REVISION, own_code_revision),
     }
     yield from pool_differences(pool, requested)
@@ -230,12 +232,13 @@ def is_on(switch: SettingValue) -> bool:
     return switch.value in ON
 
 
-@rule("CO-15", needs=(*OVERRIDES, RUNNER, CONVERT, SKIP_TOKENIZER))
+@rule("CO-15", needs=(*OVERRIDES, CONFIG_FILE, RUNNER, CONVERT, SKIP_TOKENIZER))
 def model_setup_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool set the model up differently.
 
     The rule compares overrides of the model's configuration (`hf_overrides`), the runner, conversion and pooler. The
-    runner counts as vLLM resolved it. `skip_tokenizer_init` is a warning.
+    runner counts as vLLM resolved it. Of `hf_config_path` the last part is compared. `skip_tokenizer_init` is a
+    warning.
 
     Why it matters:
         - any pool (critical): Another rope scaling, runner or pooler computes other results from the same weights.
@@ -245,7 +248,8 @@ def model_setup_differs(pool: PoolSubject) -> Iterator[Draft]:
         Set the same `--hf-overrides`, `--runner`, `--convert` and `--pooler-config` on every replica of the pool.
 
     Exceptions:
-        `--convert auto` of a pooling model resolves to a value that no endpoint reports. Such a difference is assumed.
+        `--convert auto` of a pooling model resolves to a value that no endpoint reports. Such a difference is assumed,
+        as is another folder for `--hf-config-path`.
 
     Evidence:
         - vllm/config/model.py (`hf_overrides` are applied to the model's configuration; how runner and convert resolve)
@@ -256,6 +260,8 @@ def model_setup_differs(pool: PoolSubject) -> Iterator[Draft]:
         answers differ from those of the others.
     """
     yield from pool_differences(pool, OVERRIDES, empty_is_unset)
+    for draft in pool_differences(pool, {CONFIG_FILE: names_as_one(pool.values(CONFIG_FILE))}):
+        yield assume_if_folder(draft, pool, CONFIG_FILE)
     tasks = {RUNNER: pool.values(RUNNER, _resolved_runner), CONVERT: pool.values(CONVERT, _resolved_conversion)}
     drafts = list(pool_differences(pool, tasks))
     yield from (assume_if_auto(draft, "auto resolves to a different value") for draft in drafts)

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from dashboard.compare.equality import AUTO, resolved_kv_dtype
+from dashboard.compare.equality import AUTO, CACHE_DTYPE, resolved_kv_dtype
 from dashboard.fleet import Setting, SettingValue, State
 from dashboard.fleet.formatting import joined
 from dashboard.fleet.pieces import value
@@ -16,7 +16,6 @@ from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severi
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import setting_piece, write
 from dashboard.rules.subject import Holders, PairSubject, PoolSubject, group_by_native
-from dashboard.rules.value_equivalence import CACHE_DTYPE
 from dashboard.vllm.spelling import canonical_text
 
 NIXL = frozenset({"NixlConnector", "NixlPullConnector", "NixlPushConnector"})

@@ -20,7 +20,7 @@ from dashboard.rules.selection import PREFIX_CACHING, evidence_of
 from dashboard.rules.sentences import setting_piece, value_piece, write
 from dashboard.rules.subject import PoolSubject
 from dashboard.rules.value_equivalence import NO, YES, assume_if_auto, revisions
-from dashboard.vllm.identity import SNAPSHOT_PATHS, is_folder
+from dashboard.vllm.identity import is_folder
 
 TOKENIZER = "model_config.tokenizer"
 TOKENIZER_MODE = "model_config.tokenizer_mode"
@@ -132,7 +132,7 @@ def tokenizer_differs(pool: PoolSubject) -> Iterator[Draft]:
 
     Exceptions:
         `auto` may equal the other mode, because no replica reports what it resolves to: such a difference is assumed.
-        So is a folder with a different name, which may be a copy.
+        So is a folder with a different name, which may be a copy. A folder has no revision.
 
     Evidence:
         - vllm/tokenizers/registry.py (how the mode is resolved)
@@ -147,7 +147,7 @@ def tokenizer_differs(pool: PoolSubject) -> Iterator[Draft]:
     for draft in pool_differences(pool, [TOKENIZER], _without_organisation(pool)):
         has_folder = any(not folders.isdisjoint(each.replicas) for each in draft.evidence)
         yield replace(draft, assumptions=("a different name is a different tokenizer",)) if has_folder else draft
-    known = revisions(pool, TOKENIZER_REVISION, SNAPSHOT_PATHS[TOKENIZER], NOT_SET)
+    known = revisions(pool, TOKENIZER_REVISION, TOKENIZER)
     yield from pool_differences(pool, {TOKENIZER_REVISION: known})
     for draft in pool_differences(pool, [TOKENIZER_MODE]):
         yield assume_if_auto(draft, "auto resolves to a different mode")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dashboard.compare.encoding import lookup_value
-from dashboard.compare.equality import default_branch, resolved_kv_dtype
+from dashboard.compare.equality import CACHE_DTYPE, resolved_kv_dtype
 from dashboard.fleet import KVCacheGroup, Setting, SettingValue
 from dashboard.fleet.formatting import count
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, connectors, reports_options
@@ -18,13 +18,13 @@ from dashboard.rules.selection import first_engine_groups
 from dashboard.rules.sentences import MAX_VALUES, name_piece, setting_name, setting_piece, to_text, write
 from dashboard.rules.stores.sharing import MODEL, QUANTIZATION, REVISION, TP, UNSHARED, is_mla
 from dashboard.rules.subject import FleetSubject, Holders, PoolSubject, group_by_native, group_by_value
-from dashboard.rules.value_equivalence import CACHE_DTYPE
+from dashboard.rules.value_equivalence import pinned_revision
 
 MOONCAKE = "MooncakeStoreConnector"
 PREFIX = f"{EXTRA}.cache_prefix"
 PREFIX_FLAG = "--kv-transfer-config.kv_connector_extra_config.cache_prefix"
 RANK_OPTIONS = ("store_tp_size", "enable_store_tp_lcm")  # with one of these, Mooncake's keys include the ranks
-MEANINGS = {REVISION: default_branch, CACHE_DTYPE: resolved_kv_dtype}
+MEANINGS = {REVISION: pinned_revision, CACHE_DTYPE: resolved_kv_dtype}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +129,11 @@ def _collisions(key: str, writers: Sequence[_Writer], fleet: FleetSubject) -> It
 def _values(writers: Sequence[_Writer], path: str) -> Holders:
     values: dict[str, SettingValue] = {}
     for writer in writers:
-        if (own := lookup_value(writer.settings, path)) is not None:
-            values[writer.replica] = MEANINGS[path](own, writer.settings) if path in MEANINGS else own
+        own = lookup_value(writer.settings, path)
+        if own is not None and path in MEANINGS:
+            own = MEANINGS[path](own, writer.settings)
+        if own is not None:
+            values[writer.replica] = own
     return group_by_value(values)
 
 

@@ -2,10 +2,10 @@
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from dashboard.compare.equality import NOT_SET, default_branch, resolved_kv_dtype
+from dashboard.compare.equality import CACHE_DTYPE, NOT_SET, hub_id, resolved_kv_dtype
 from dashboard.fleet import KVCacheGroup, Setting, SettingValue, State
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, ROLE, connectors, native
@@ -16,7 +16,8 @@ from dashboard.rules.registry import rule
 from dashboard.rules.selection import first_engine_groups
 from dashboard.rules.sentences import ADAPTERS, MAX_VALUES
 from dashboard.rules.subject import Holders, PoolSubject, group_by_native
-from dashboard.rules.value_equivalence import CACHE_DTYPE, unset_is_true, with_options
+from dashboard.rules.value_equivalence import names_as_one, revisions, unset_is_true, with_options
+from dashboard.vllm.identity import SNAPSHOT, is_folder
 
 MODEL, REVISION, QUANTIZATION = "model_config.model", "model_config.revision", "model_config.quantization"
 TP, PP = "parallel_config.tensor_parallel_size", "parallel_config.pipeline_parallel_size"
@@ -34,6 +35,7 @@ REMOVE = (
     "Remove the offloading connector (`--kv-transfer-config`) from these replicas and restart them: without these "
     "options it does not start."
 )
+OTHER_MOUNT = "a folder below another mount has other weights"
 LMCACHE = "LMCache"  # prefix of its connectors' names
 LMCACHE_OPTIONS = (
     "lmcache.chunk_size",
@@ -83,7 +85,8 @@ def store_namespace_differs(pool: PoolSubject) -> Iterator[Draft]:
     is_p2p = pool.domain.kv_store is Store.P2P
     severity = Severity.CRITICAL if is_p2p else None
     yield from pool_differences(pool, _keys(pool), consequence=REFUSED if is_p2p else UNSHARED, severity=severity)
-    yield from pool_differences(pool, (REVISION, QUANTIZATION), default_branch, SILENT, Severity.CRITICAL)
+    weights = {REVISION: revisions(pool, REVISION, MODEL), QUANTIZATION: pool.values(QUANTIZATION)}
+    yield from pool_differences(pool, weights, None, SILENT, Severity.CRITICAL)
 
 
 def _keys(pool: PoolSubject) -> dict[str, Holders]:
@@ -218,7 +221,8 @@ def adapter_paths_differ(pool: PoolSubject) -> Iterator[Draft]:
         `/v1/load_lora_adapter` on each replica.
 
     Exceptions:
-        Before vLLM 0.32 copies of one adapter at different paths share prefixes and answer alike.
+        Before vLLM 0.32 copies of one adapter at different paths share prefixes and answer alike. One folder name below
+        other mounts is assumed to be another adapter. A snapshot in the hub's cache counts as its id.
 
     Evidence:
         - vllm/entrypoints/openai/models/serving.py (`root` of an adapter's card is its path)
@@ -232,8 +236,18 @@ def adapter_paths_differ(pool: PoolSubject) -> Iterator[Draft]:
     names = sorted({name for member in pool.members for name in member.adapters})
     for name in names if not pool.is_ignored(ADAPTERS) else ():
         paths = {each.id: path for each in pool.members if (path := each.adapters.get(name)) is not None}
-        for draft in differences({f"{ADAPTERS}.{name}": group_by_native(paths)}):
-            yield replace(draft, remedy=_one_path(name, draft))
+        known = group_by_native({each: _loaded(path, paths.values()) for each, path in paths.items()})
+        for draft in differences({f"{ADAPTERS}.{name}": known}):
+            with_path = replace(draft, remedy=_one_path(name, draft))
+            is_one_name = len(names_as_one({SettingValue(e.value, e.state): e.replicas for e in draft.evidence})) == 1
+            is_copy = is_one_name and any(is_folder(json.loads(each.value)) for each in draft.evidence)
+            yield replace(with_path, assumptions=(OTHER_MOUNT,)) if is_copy else with_path
+
+
+def _loaded(path: str, paths: Collection[str]) -> str:
+    """Return the id for a snapshot in the hub's cache, where all snapshots of an adapter are of one commit."""
+    is_one_commit = len({match["revision"] for each in paths if (match := SNAPSHOT.fullmatch(each))}) == 1
+    return hub_id(path) if is_one_commit else path
 
 
 def _one_path(name: str, draft: Draft) -> Remedy:

@@ -165,3 +165,15 @@ def test_documents_are_compared_by_content_because_ids_of_an_edited_file_prove_n
     changes = changes_between(fleet(*chat(1), documents=[OLD]), fleet(*chat(1, forged), documents=[forged]))
 
     assert changes.settings.groups[0].changes == (BLOCKS,)
+
+
+def test_another_spelling_of_one_value_is_no_change() -> None:
+    """A pinned id and the snapshot of that commit; `auto` and the model's dtype."""
+    kv_dtype, revision = "cache_config.cache_dtype", "model_config.revision"
+    pinned = document({"model_config.model": "org/llama", revision: "abc", kv_dtype: "auto"})
+    snapshot = {"model_config.model": "org/llama", revision: None, kv_dtype: CONFIG["model_config.dtype"]}
+    same, other = (document({**snapshot, "model_snapshot": commit}) for commit in ("abc", "def"))
+
+    assert between(chat(document=pinned), chat(document=same), pinned, same).settings.groups == ()
+    (group,) = between(chat(document=pinned), chat(document=other), pinned, other).settings.groups
+    assert [each.path for each in group.changes] == [revision]
