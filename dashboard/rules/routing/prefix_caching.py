@@ -2,11 +2,10 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
-from dashboard.compare.equality import NOT_SET, Meaning
-from dashboard.fleet import Engine, FactName, Replica, Role, Setting, SettingValue, State
+from dashboard.compare.equality import NOT_SET
+from dashboard.fleet import Engine, FactName, Replica, Role, Setting, SettingValue
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import joined, value
 from dashboard.rules import remedy
@@ -19,8 +18,7 @@ from dashboard.rules.routing.blocks import BLOCK_SIZE, is_size
 from dashboard.rules.selection import PREFIX_CACHING, evidence_of
 from dashboard.rules.sentences import setting_piece, value_piece, write
 from dashboard.rules.subject import PoolSubject
-from dashboard.rules.value_equivalence import NO, YES, assume_if_auto, revisions
-from dashboard.vllm.identity import is_folder
+from dashboard.rules.value_equivalence import NO, YES, assume_if_auto, assume_if_folder, names_as_one, revisions
 
 TOKENIZER = "model_config.tokenizer"
 TOKENIZER_MODE = "model_config.tokenizer_mode"
@@ -115,8 +113,8 @@ def _off_everywhere(pool: PoolSubject, off: tuple[str, ...]) -> Draft:
 def tokenizer_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool use different tokenizers, or a different mode or revision of one.
 
-    The parent folder of a tokenizer is ignored, and a folder `llama` equals the `llama` of any organisation. A snapshot
-    in the hub's cache, which vLLM loads offline, counts as its id and commit.
+    The owner of a tokenizer's name and the folders above it are ignored, as for models. A snapshot in the hub's cache,
+    which vLLM loads offline, counts as its id and commit.
 
     Why it matters:
         - prefix-hash (critical): Hashes depend on token ids. Where router and replica tokenize differently, no prefix
@@ -143,28 +141,12 @@ def tokenizer_differs(pool: PoolSubject) -> Iterator[Draft]:
         One replica follows the tokenizer repository's main branch, the others a pinned commit. After a fix of the
         special tokens its prompts begin with different ids.
     """
-    folders = {replica for replica, name in pool.identity(TOKENIZER).items() if is_folder(name)}
-    for draft in pool_differences(pool, [TOKENIZER], _without_organisation(pool)):
-        has_folder = any(not folders.isdisjoint(each.replicas) for each in draft.evidence)
-        yield replace(draft, assumptions=("a different name is a different tokenizer",)) if has_folder else draft
+    for draft in pool_differences(pool, {TOKENIZER: names_as_one(pool.values(TOKENIZER))}):
+        yield assume_if_folder(draft, pool, TOKENIZER)
     known = revisions(pool, TOKENIZER_REVISION, TOKENIZER)
     yield from pool_differences(pool, {TOKENIZER_REVISION: known})
     for draft in pool_differences(pool, [TOKENIZER_MODE]):
         yield assume_if_auto(draft, "auto resolves to a different mode")
-
-
-def _without_organisation(pool: PoolSubject) -> Meaning:
-    """Return the meaning that counts `meta/llama` as `llama` where another replica has a folder `llama`."""
-    folders = {each.value for each in pool.values(TOKENIZER) if each.state is State.REPORTED and "/" not in each.value}
-
-    def meaning(tokenizer: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
-        loaded = json.loads(tokenizer.value)
-        if not isinstance(loaded, str):
-            return tokenizer
-        name = json.dumps(loaded.rpartition("/")[2], ensure_ascii=False)
-        return SettingValue(name, tokenizer.state) if name in folders else tokenizer
-
-    return meaning
 
 
 @rule("RT-16", needs=(SIZE, CONNECTOR), least=1)
