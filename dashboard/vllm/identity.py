@@ -38,7 +38,7 @@ FIELDS: dict[str, frozenset[str]] = {
         "observability_config": "otlp_traces_endpoint",
         "kv_transfer_config": "engine_id kv_ip kv_port",
         "ec_transfer_config": "engine_id ec_ip ec_port",
-        "": "instance_id",
+        "": "instance_id python_version",
     }.items()
 }
 
@@ -55,6 +55,9 @@ ENVIRONMENT_PREFIXES = ("VLLM_DP_RANK", "VLLM_LOGGING_")
 # Keys of kv_connector_extra_config with addresses, at any depth, in lists too.
 CONNECTOR_KEYS = re.compile(r"(^|_)(host|port|hostname)$|_addr|^proxy_ip$|^bootstrap|^lmcache_(instance_id|rpc_port)$")
 EXTRA = "kv_connector_extra_config"
+
+# What is kept of the copies in `speculative_config`: it follows from no other setting.
+KEPT_COPIES = frozenset({"draft_model_config.max_model_len"})
 
 # Settings of which one part is identity; the rest is compared.
 PATHS_OF_FILES = frozenset({"model_config.model", "model_config.tokenizer", "model_config.model_weights"})
@@ -131,7 +134,8 @@ def split_identity(
     if isinstance(speculative, dict):  # vLLM keeps copies of other sections in it
         for key in [key for key in speculative if key.startswith(("target_", "draft_"))]:
             if isinstance(speculative[key], dict):
-                del speculative[key]
+                kept = {name: value for name, value in speculative.pop(key).items() if f"{key}.{name}" in KEPT_COPIES}
+                speculative |= {key: kept} if kept else {}
     identity = dict(_take_identity(comparable))
     variables = {}
     for name, value in environment.items():

@@ -29,6 +29,8 @@ MAX_ENGINES = 1024  # series of one API server; the largest wide-EP deployments 
 CACHE_CONFIG = b"vllm:cache_config_info{"
 CONFIG_INFO = f"{SERIES}{{".encode()
 START_TIME = b"process_start_time_seconds "
+PYTHON = b"python_info{"  # of the Prometheus client; a page of several API processes lacks it, and the start time
+PYTHON_VERSION = "python_version"
 # Registered only with `--enable-lora` (vllm/v1/metrics/loggers.py); without it the engine refuses adapters.
 LORA = b"# HELP vllm:lora_requests_info "
 MODEL_NAME = re.compile(rb'^vllm:[^\n{]*\{[^\n]*?model_name="((?:[^"\\\n]|\\.)*)"', re.MULTILINE)
@@ -37,11 +39,12 @@ COUNTER = re.compile(rb"^vllm:[a-z_]+_total(?:\{[^\n]*\})? ([0-9]+(?:\.[0-9]+)?(
 DIGESTS = EngineDigests._fields[1:]  # labels
 # Of this or a later scheme; this scheme's have 16 hex digits.
 DIGEST = re.compile(r"[\w.:+-]{1,128}", re.ASCII)
+PYTHON_RELEASE = re.compile(r"\d{1,3}\.\d{1,3}\.\d{1,3}[\w+.-]{0,20}", re.ASCII)
 ESCAPES = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
 ESCAPE = re.compile(r"\\[\\\"n]")
 MAX_NAME = 100  # characters of an unknown name that are shown
 SMALLEST = {"block_size": 1, "num_gpu_blocks": 0, "kv_cache_size_tokens": 0, "kv_cache_max_concurrency": 0}
-SELECTED = (CACHE_CONFIG, CONFIG_INFO, LORA)
+SELECTED = (CACHE_CONFIG, CONFIG_INFO, LORA, PYTHON)
 _Labels: TypeAlias = tuple[Mapping[str, Setting], Mapping[str, Setting], tuple[str, ...]]
 
 
@@ -50,7 +53,7 @@ class MetricsReply(NamedTuple):
 
     `digests`: one per engine, in the order of the page; none without our provider.
     `counters` is the sum of vLLM's `_total` samples, read only where there is no start time (several API processes).
-    `lines` are the parsed lines, unchanged.
+    `python` is the version that the API server runs. `lines` are the parsed lines, unchanged.
     """
 
     cache_config: tuple[Mapping[str, str], ...]
@@ -58,6 +61,7 @@ class MetricsReply(NamedTuple):
     started_at_seconds: float | None
     model_name: str | None
     counters: float | None
+    python: str | None
     lines: tuple[str, ...]
 
 
@@ -66,7 +70,7 @@ def parse_metrics(body: bytes) -> MetricsReply:
     if b"vllm:" not in body:
         raise UnreadableError("schema", "/metrics answers with a page that has no vllm: metric. Is this a vLLM server?")
     page = b"\n" + body
-    info, own, lora = (_lines(page, mark, MAX_ENGINES) for mark in SELECTED)
+    info, own, lora, python = (_lines(page, mark, MAX_ENGINES) for mark in SELECTED)
     starts = _lines(page, START_TIME, 1)
     name = MODEL_NAME.search(body)
     counters = None if starts else sum(float(value) for value in COUNTER.findall(body))
@@ -76,7 +80,8 @@ def parse_metrics(body: bytes) -> MetricsReply:
         started_at_seconds=_start_time(starts[0].rpartition(" ")[2]) if starts else None,
         model_name=_unescape(_text(name[1])) if name else None,
         counters=counters,
-        lines=tuple(info + own + lora + starts),
+        python=_python_version(python),
+        lines=tuple(info + own + lora + python + starts),
     )
 
 
@@ -173,6 +178,11 @@ def _unescape(text: str) -> str:
     return ESCAPE.sub(lambda match: ESCAPES[match[0]], text) if "\\" in text else text
 
 
+def _python_version(lines: Sequence[str]) -> str | None:
+    version = _parse_series(lines[0], PYTHON).get("version", "") if lines else ""
+    return version if PYTHON_RELEASE.fullmatch(version) else None
+
+
 def _start_time(text: str) -> float:
     try:
         seconds = float(text)
@@ -188,6 +198,8 @@ def read_metrics(body: bytes) -> tuple[Reply, tuple[str, ...]]:
     page = parse_metrics(body)
     items = tuple(page.cache_config[0].items()) if page.cache_config else ()
     settings, identity, not_understood = _settings.get((items, in_force()), lambda: _read_labels(items))
+    if page.python:
+        identity = shared({**identity, PYTHON_VERSION: setting(PYTHON_VERSION, page.python, Source.METRICS)})
     reply = Reply(
         Source.METRICS,
         settings,

@@ -26,11 +26,12 @@ def test_environment_variables_are_settings_or_identity() -> None:
     assert identity == {"env.VLLM_PORT": "5", "env.VLLM_LOGGING_LEVEL": '"INFO"'}
 
 
-def test_copies_inside_the_speculative_section_are_left_out() -> None:
+def test_copies_inside_the_speculative_section_are_left_out_except_for_the_drafts_length() -> None:
     config = {
         "speculative_config": {
             "method": "eagle",
             "target_model_config": {"dtype": "float16"},
+            "draft_model_config": {"dtype": "float16", "max_model_len": 2048},
             "draft_parallel_config": {"rank": 1},
             "draft_tensor_parallel_size": 2,
         }
@@ -38,7 +39,11 @@ def test_copies_inside_the_speculative_section_are_left_out() -> None:
 
     settings, identity = flat(config)
 
-    assert settings == {"speculative_config.method": '"eagle"', "speculative_config.draft_tensor_parallel_size": "2"}
+    assert settings == {
+        "speculative_config.method": '"eagle"',
+        "speculative_config.draft_model_config.max_model_len": "2048",
+        "speculative_config.draft_tensor_parallel_size": "2",
+    }
     assert identity == {}
 
 

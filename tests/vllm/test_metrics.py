@@ -26,9 +26,19 @@ INFO = b'vllm:cache_config_info{block_size="16",engine="0"} 1.0\n'
 START = b"process_start_time_seconds 1.7700000001e+09\n"
 LORA = b"# HELP vllm:lora_requests_info Running stats on lora requests.\n"
 OWN = f'{SERIES}{{engine="0",scheme="1"}} 1\n'.encode()
+PYTHON = b'python_info{implementation="CPython",version="3.11.7"} 1.0\n'
 some_lines = st.sampled_from(
     [
-        *(START, INFO, LORA, OWN, START.replace(b"1.77", b"now"), INFO.replace(b"}", b""), INFO.replace(b'"}', b"}")),
+        *(
+            START,
+            INFO,
+            LORA,
+            OWN,
+            PYTHON,
+            START.replace(b"1.77", b"now"),
+            INFO.replace(b"}", b""),
+            INFO.replace(b'"}', b"}"),
+        ),
         *(b'vllm:a{model_name="m"} 1\n', b'vllm:cache_config_info{model_name="n",engine="1"} 1\n', b"vllm:b 1\n"),
         *(b"\r\n", b"vllm:cache_config_info{\xff} 1\n", b"x", b"# a\n", b'vllm:c{model_name="\xff"} 1\n'),
     ]
@@ -65,7 +75,8 @@ def test_every_captured_page_has_a_start_time_a_model_and_a_series_per_engine(se
     assert (page.started_at_seconds is not None) is one_process
     assert (page.counters is None) is one_process
     has_lora = server.case == "llama_lora"
-    assert len(page.lines) == engines + one_process + has_lora
+    assert (page.python is not None) is one_process
+    assert len(page.lines) == engines + 2 * one_process + has_lora
     assert can_load_adapters("\n".join(page.lines).encode()) is (has_lora or not one_process)
 
 
@@ -124,6 +135,26 @@ def test_a_model_name_may_contain_quotes_newlines_and_markup() -> None:
     page = parse_metrics(rb'vllm:x{engine="0",model_name="a\"b\\c\n**d**<script>"} 1' + b"\n")
 
     assert page.model_name == 'a"b\\c\n**d**<script>'
+
+
+@pytest.mark.parametrize(
+    ("line", "version"),
+    [
+        (PYTHON, "3.11.7"),
+        (PYTHON.replace(b"3.11.7", b"3.14.0rc1+"), "3.14.0rc1+"),
+        (PYTHON.replace(b"3.11.7", b"<script>"), None),
+        (PYTHON.replace(b"version", b"release"), None),
+        (b"", None),
+    ],
+    ids=range(5),
+)
+def test_the_version_of_python_is_identity(line: bytes, version: str | None) -> None:
+    found = page(more=line)
+
+    assert found.settings == {}
+    assert {path: json.loads(each.value) for path, each in found.identity.items()} == (
+        {"python_version": version} if version else {}
+    )
 
 
 def test_only_used_lines_of_a_large_page_are_kept() -> None:
