@@ -15,8 +15,8 @@ from dashboard.rules import baseline, remedy
 from dashboard.rules.behaviour import development_mode, prompts, requests, weights
 from dashboard.rules.capacity import devices, graphs, kv_cache
 from dashboard.rules.differences import pair_differences, pool_differences
-from dashboard.rules.disaggregation import handshake, roles, transfer
-from dashboard.rules.disaggregation.handshake import warn_unless_nixl
+from dashboard.rules.disaggregation import handshake, options, roles, transfer
+from dashboard.rules.disaggregation.nixl import NixlFact, warn_unless_compared
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import FAMILIES, Draft, Finding, Severity
 from dashboard.rules.identity import components, coverage, engines, flapping
@@ -31,7 +31,7 @@ from dashboard.rules.value_equivalence import MEANINGS, names_as_one
 RULE_SET = 10
 MODULES = (
     *(blocks, events, hash_root, hashes, prefix_caching, router_facts),
-    *(handshake, roles, transfer),
+    *(handshake, options, roles, transfer),
     *(mooncake, sharing),
     *(development_mode, prompts, requests, weights),
     *(devices, graphs, kv_cache),
@@ -77,7 +77,7 @@ class _SimpleRule(_Group):
     also: tuple[_Group, ...] = ()
     needs: tuple[str, ...] = ()
     replicas: Literal["all", "caching", "publishing", "not prefill"] = "all"
-    nixl: bool = False
+    nixl: NixlFact | None = None
     spares_own_keys: bool = False
     remedy: _Remedy | None = None
     problem: str
@@ -130,7 +130,7 @@ def _check_pool(row: _SimpleRule, groups: tuple[_Group, ...], pool: PoolSubject)
 def _check_pair(row: _SimpleRule, groups: tuple[_Group, ...], pair: PairSubject) -> Iterator[Draft]:
     for group in groups:
         drafts = pair_differences(pair, group.compare, MEANINGS.get(group.meaning or ""))
-        yield from warn_unless_nixl(pair, drafts) if row.nixl else drafts
+        yield from warn_unless_compared(row.nixl, pair, drafts) if row.nixl else drafts
 
 
 _CODED = (each for module in MODULES for each in vars(module).values() if isinstance(each, Rule))

@@ -14,6 +14,7 @@ CONNECTOR = f"{SECTION}.kv_connector"
 ROLE = f"{SECTION}.kv_role"
 EXTRA = f"{SECTION}.kv_connector_extra_config"
 MULTI = "MultiConnector"
+CHILDREN = "connectors"  # of a MultiConnector, and of its subclasses such as Dynamo's PdConnector
 
 
 class Connector(NamedTuple):
@@ -25,17 +26,18 @@ class Connector(NamedTuple):
 
 
 def connectors(settings: Mapping[str, Setting]) -> tuple[Connector, ...]:
-    """Return a document's connectors; those inside a MultiConnector replace it. Empty where none is reported."""
+    """Return a document's connectors; those inside another one replace it. Empty where none is reported."""
     name = native(settings, CONNECTOR)
     if not isinstance(name, str):
         return ()
     role, below = native(settings, ROLE), f"{EXTRA}."
     found = {path.removeprefix(below): native(settings, path) for path in settings if path.startswith(below)}
     options = {name: value for name, value in found.items() if value is not None}
-    if name != MULTI:
-        return (Connector(name, role if isinstance(role, str) else None, options),)
-    children = options.get("connectors")
-    return tuple(_children(children)) if isinstance(children, list) else ()
+    entries = options.get(CHILDREN)
+    children = tuple(_children(entries)) if isinstance(entries, list) else ()
+    if children or name == MULTI:
+        return children
+    return (Connector(name, role if isinstance(role, str) else None, options),)
 
 
 def reports_options(settings: Mapping[str, Setting]) -> bool:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from packaging.version import InvalidVersion, Version
 
@@ -18,6 +18,10 @@ _LAST = 10**9  # above every part of a release that is read
 _SHORTEST_RELEASE = 3  # "0.32" is 0.32.0
 # A process asks for a few thousand (version, path) pairs, over and over; 20 MB at worst.
 _REMEMBERED_ANSWERS = 16_384
+
+
+# Whether something is true of the releases whose source was read, in order. The last answer counts for newer ones.
+History: TypeAlias = Sequence[tuple[tuple[int, int, int], bool]]
 
 
 class Span(NamedTuple):
@@ -91,6 +95,18 @@ def has_change(version: str | None, since: tuple[int, ...]) -> bool | None:
     if between is None or between.earliest < since <= between.latest:
         return None
     return since <= between.earliest
+
+
+def answer_at(history: History, version: str | None) -> bool | None:
+    """Return the answer of a version; None between two releases with different answers, and before the first."""
+    between = span(version or "")
+    if between is None:
+        return None
+    before = [answer for release, answer in history if release <= between.earliest][-1:]
+    inside = [answer for release, answer in history if between.earliest < release < between.latest]
+    after = [answer for release, answer in history if release >= between.latest][:1]
+    answers = {*before, *inside, *(after or before)}
+    return answers.pop() if before and len(answers) == 1 else None
 
 
 def is_unsupported(version: str | None, path: str) -> bool:

@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from dashboard.compare.equality import AUTO, CACHE_DTYPE, resolved_kv_dtype
@@ -12,13 +12,20 @@ from dashboard.fleet.pieces import value
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, SECTION, connectors, native, option
 from dashboard.rules.differences import pair_differences
+from dashboard.rules.disaggregation.nixl import (
+    ASSUMED_COMPARED,
+    NIXL,
+    NixlFact,
+    has_nixl,
+    holds,
+    warn_unless_compared,
+)
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import setting_piece, write
 from dashboard.rules.subject import Holders, PairSubject, PoolSubject, group_by_native
 from dashboard.vllm.spelling import canonical_text
 
-NIXL = frozenset({"NixlConnector", "NixlPullConnector", "NixlPushConnector"})
 MODEL = "model_config.model"
 BACKEND = "attention_config.backend"
 BACKEND_VARIABLE = "env.VLLM_ATTENTION_BACKEND"  # before the option existed
@@ -42,19 +49,6 @@ LAYOUTS = {"LBHNC": HND, "LBNHC": NHD, "HND": HND, "NHD": NHD}
 CHECK = "enforce_handshake_compat"
 
 
-def has_nixl(pair: PairSubject) -> bool:
-    """Return whether a side uses NIXL; also where no connector is reported."""
-    names = {each.name for side in pair.sides for found in side.of_documents(connectors).values() for each in found}
-    return not names or not NIXL.isdisjoint(names)
-
-
-def warn_unless_nixl(pair: PairSubject, drafts: Iterable[Draft]) -> Iterator[Draft]:
-    """Yield drafts; as warnings with connectors other than NIXL, which do not compare these settings."""
-    is_compared = has_nixl(pair)
-    for draft in drafts:
-        yield draft if is_compared else replace(draft, severity=Severity.WARNING)
-
-
 def has_group(pair: PairSubject, kind: str) -> bool:
     """Return whether a replica of either side has a KV cache group of a kind: `mla`, `mamba`."""
     members = (member for side in pair.sides for member in side.members)
@@ -76,7 +70,7 @@ def prefill_decode_model_path_differs(pair: PairSubject) -> Iterator[Draft]:
         replaces the repository by its local folder: set it in both pools or in none.
 
     Exceptions:
-        Connectors other than NIXL do not compare it: warning.
+        Connectors other than NIXL do not compare it, nor does NIXL before vLLM 0.13: warning.
 
     Evidence:
         - vllm/distributed/kv_transfer/kv_connector/v1/nixl/metadata.py (the text is a factor of the compatibility hash)
@@ -88,7 +82,7 @@ def prefill_decode_model_path_differs(pair: PairSubject) -> Iterator[Draft]:
         Prefill loads `/models/llama-3.3-70b` from a disk, decode `meta-llama/Llama-3.3-70B-Instruct` from the hub.
     """
     sides = [group_by_native(side.identity(MODEL)) for side in pair.sides]
-    yield from warn_unless_nixl(pair, pair_differences(pair, {MODEL: sides}))
+    yield from warn_unless_compared(NixlFact.HASHES_CONFIG, pair, pair_differences(pair, {MODEL: sides}))
 
 
 @rule("PD-05", needs=(CACHE_DTYPE,), scope=Scope.PAIR)
@@ -105,7 +99,7 @@ def prefill_decode_kv_cache_dtype_differs(pair: PairSubject) -> Iterator[Draft]:
         Set the same `--kv-cache-dtype` on both sides, in the same spelling.
 
     Exceptions:
-        With connectors other than NIXL, two spellings of one format are equal.
+        With connectors other than NIXL, and before vLLM 0.13, two spellings of one format are equal.
 
     Evidence:
         - vllm/distributed/kv_transfer/kv_connector/v1/nixl/metadata.py (the option as written is a factor of the hash)
@@ -114,12 +108,16 @@ def prefill_decode_kv_cache_dtype_differs(pair: PairSubject) -> Iterator[Draft]:
     Example:
         Decode runs with `--kv-cache-dtype fp8` for a larger cache, prefill with `auto`.
     """
-    if not has_nixl(pair):
+    is_hashed = holds(NixlFact.HASHES_CONFIG, *pair.sides) if has_nixl(pair) else False
+    if is_hashed is False:
         yield from pair_differences(pair, [CACHE_DTYPE], resolved_kv_dtype)
         return
     is_same = len({each for side in pair.sides for each in side.values(CACHE_DTYPE, resolved_kv_dtype)}) == 1
     for draft in pair_differences(pair, [CACHE_DTYPE]):
-        yield replace(draft, confidence=Confidence.DERIVED) if is_same else draft
+        if is_same and is_hashed is None:
+            yield replace(draft, assumptions=(ASSUMED_COMPARED,))
+        else:
+            yield replace(draft, confidence=Confidence.DERIVED) if is_same else draft
 
 
 @rule("PD-06", needs=(BACKEND, BACKEND_VARIABLE), scope=Scope.PAIR)
@@ -148,7 +146,7 @@ def prefill_decode_attention_backend_differs(pair: PairSubject) -> Iterator[Draf
         Decode runs with `--attention-backend FLASHINFER`, prefill with `--attention-backend FLASH_ATTN`.
     """
     backends = {path: [_configured(side.values(path)) for side in pair.sides] for path in (BACKEND, BACKEND_VARIABLE)}
-    yield from warn_unless_nixl(pair, pair_differences(pair, backends))
+    yield from warn_unless_compared(NixlFact.COMPARES_BACKEND, pair, pair_differences(pair, backends))
     if not any(any(sides) for sides in backends.values()):
         yield from _different_generations(pair)
 
@@ -226,7 +224,7 @@ def prefill_decode_speculation_differs(pair: PairSubject) -> Iterator[Draft]:
         own_model = () if IN_THE_MODEL in methods else (DRAFT_MODEL,)
         drafts += pair_differences(pair, (*own_model, *DRAFT_SETTINGS))
         drafts += pair_differences(pair, [DRAFT_DTYPE], _inherited_dtype)
-    yield from warn_unless_nixl(pair, drafts)
+    yield from warn_unless_compared(NixlFact.TRANSFERS_DRAFT_STATE, pair, drafts)
 
 
 def _inherited_dtype(dtype: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:

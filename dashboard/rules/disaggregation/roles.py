@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import urlsplit
 
 from dashboard.compare.encoding import lookup_value
@@ -11,7 +12,7 @@ from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import Text, value
 from dashboard.rules.connector_options import ROLE, connectors, native
 from dashboard.rules.differences import are_unequal, two_sided, value_evidence
-from dashboard.rules.disaggregation.handshake import NIXL
+from dashboard.rules.disaggregation.nixl import NIXL
 from dashboard.rules.domain import ENCODER_ROLE
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.identity.addresses import NIXL_HOST, is_local
@@ -39,8 +40,16 @@ POD_ADDRESS = """- name: VLLM_NIXL_SIDE_CHANNEL_HOST
   valueFrom: {fieldRef: {fieldPath: status.podIP}}"""
 REACHABLE = "Set `VLLM_NIXL_SIDE_CHANNEL_HOST` to an address that other hosts can reach and restart these replicas."
 OWN_ADDRESS = "export VLLM_NIXL_SIDE_CHANNEL_HOST=$(hostname -i)"
+OWN_FOLDERS = (
+    "Readers look for encoded media in another folder than encoders write to. They encode each image themselves."
+)
 ENCODERS, READERS = ("ec_producer", "ec_both"), ("ec_consumer", "ec_both")
-ENCODER_SETTINGS = ("ec_transfer_config.ec_connector", "version", "model_config.model", "model_config.dtype")
+ENCODER_CONNECTOR = "ec_transfer_config.ec_connector"
+# Connectors that write to a shared folder, and the folder without the option (ec_connector/example_connector.py).
+FOLDER_CONNECTORS, DEFAULT_FOLDER = ("ECExampleConnector", "ECSharedStorageConnector"), "/tmp"  # noqa: S108
+ENCODER_EXTRA = "ec_transfer_config.ec_connector_extra_config"
+FOLDER = f"{ENCODER_EXTRA}.shared_storage_path"
+ENCODER_SETTINGS = (ENCODER_CONNECTOR, "version", "model_config.model", "model_config.dtype")
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +288,8 @@ def _local_channels(pool: PoolSubject) -> Mapping[str, str]:
 def encoder_settings_differ(fleet: FleetSubject) -> Iterator[Draft]:
     """Multimodal encoders and their readers have different settings.
 
-    The rule compares the connector of the encoder cache, the vLLM version, the model's path and its dtype.
+    The rule compares the connector of the encoder cache, the vLLM version, the model's path and its dtype, and the
+    folder of connectors that share one: a difference in it is a warning.
 
     Why it matters:
         - disaggregated (critical): The encoder refuses each transfer with NACK_INCOMPAT. Every replica encodes each
@@ -294,6 +304,7 @@ def encoder_settings_differ(fleet: FleetSubject) -> Iterator[Draft]:
     Evidence:
         - vllm/distributed/ec_transfer/ec_connector/cpu/protocol.py (what the fingerprint consists of)
         - vllm/distributed/ec_transfer/ec_connector/cpu/session.py (another fingerprint is refused)
+        - vllm/distributed/ec_transfer/ec_connector/example_connector.py (the folder)
 
     Example:
         The encoder pool stays on 0.31.0 when the others are upgraded.
@@ -305,9 +316,24 @@ def encoder_settings_differ(fleet: FleetSubject) -> Iterator[Draft]:
             for replica, role in pool.of_documents(lambda settings: native(settings, ENCODER_ROLE)).items()
         }
         parts = [{each for each, role in roles.items() if role in part} for part in (ENCODERS, READERS)]
-        for path in ENCODER_SETTINGS:
-            values = {replica: each for pool in pools for replica, each in pool.identity(path).items()}
+        for path in (*ENCODER_SETTINGS, FOLDER):
+            values = {replica: each for pool in pools for replica, each in _encoder_values(pool, path).items()}
             sides = [group_by_native({each: values[each] for each in part & values.keys()}) for part in parts]
             if are_unequal(sides) and not any(pool.is_ignored(path) for pool in pools):
                 # The readers are the reference, because they also decode.
-                yield two_sided(path, sides, ("encoders", "readers"), ("encoders", "their readers"))
+                draft = two_sided(path, sides, ("encoders", "readers"), ("encoders", "their readers"))
+                yield replace(draft, severity=Severity.WARNING, why=OWN_FOLDERS) if path == FOLDER else draft
+
+
+def _encoder_values(pool: PoolSubject, path: str) -> Mapping[str, Any]:
+    """Return by replica what is compared; the folder only of connectors that have one and report their options."""
+    if path != FOLDER:
+        return pool.identity(path)
+
+    def folder(settings: Mapping[str, Setting]) -> Any:
+        is_reported = any(each == ENCODER_EXTRA or each.startswith(f"{ENCODER_EXTRA}.") for each in settings)
+        if native(settings, ENCODER_CONNECTOR) not in FOLDER_CONNECTORS or not is_reported:
+            return None
+        return DEFAULT_FOLDER if native(settings, FOLDER) is None else native(settings, FOLDER)
+
+    return {replica: each for replica, each in pool.of_documents(folder).items() if each is not None}

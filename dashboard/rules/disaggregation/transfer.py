@@ -11,15 +11,17 @@ from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import Text, joined, value
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, SECTION, connectors, reports_options
-from dashboard.rules.differences import are_unequal, extended, pair_difference, pair_differences
-from dashboard.rules.disaggregation.handshake import has_group, has_nixl
+from dashboard.rules.differences import are_unequal, extended, pair_difference, pair_differences, two_sided
+from dashboard.rules.disaggregation.handshake import has_group
+from dashboard.rules.disaggregation.nixl import HISTORY, NixlFact, has_nixl, reports_nixl
 from dashboard.rules.domain import OFFLOADING, tiers_of
-from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
+from dashboard.rules.findings import Confidence, Draft, Evidence, NotEvaluated, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.routing.blocks import BLOCK_SIZE, DCP, is_size
 from dashboard.rules.selection import PREFIX_CACHING, first_engine_groups
 from dashboard.rules.sentences import write
 from dashboard.rules.subject import Holders, PairSubject, PoolSubject, group_by_native, setting_value
+from dashboard.vllm.versions import answer_at
 
 PULL = {"NixlConnector": "NixlPullConnector"}  # two names of one connector
 # Connectors that keep KV cache in the replica.
@@ -99,10 +101,11 @@ def _names(connector: SettingValue) -> list[str]:
 
 
 @rule("PD-11", needs=(TP, DCP), scope=Scope.PAIR)
-def prefill_decode_parallel_sizes_clash(pair: PairSubject) -> Iterator[Draft]:
+def prefill_decode_parallel_sizes_clash(pair: PairSubject) -> Iterator[Draft | NotEvaluated]:
     """Prefill and decode have incompatible parallel sizes.
 
-    Different sizes are supported as long as one is a multiple of the other.
+    Different sizes are supported as long as one is a multiple of the other. Until 0.13 NIXL also needs as many tensor
+    parallel ranks on decode as on prefill, or more.
 
     Why it matters:
         - disaggregated (critical): The ranks of both sides cannot be mapped to each other, so every transfer fails
@@ -121,11 +124,17 @@ def prefill_decode_parallel_sizes_clash(pair: PairSubject) -> Iterator[Draft]:
         - vllm/distributed/kv_transfer/kv_connector/v1/mooncake/mooncake_connector.py (tensor parallel sizes must
           divide)
         - vllm-project/vllm#50765
+        - vllm-project/vllm#27274 (since 0.14 prefill may have more ranks)
+        - llm-d/llm-d#2187
 
     Example:
         Prefill runs with `--tensor-parallel-size 6` on the rest of a host, decode with 4.
     """
-    tensor = _undivided(pair, TP) or _replicated_heads(pair)
+    needing = _needing_ranks(pair)
+    if unknown := tuple(sorted(replica for replica, needs in needing.items() if needs is None)):
+        yield NotEvaluated(unknown)
+    fewer = "NIXL of this vLLM version needs as many ranks on decode as on prefill" if any(needing.values()) else ""
+    tensor = _undivided(pair, TP) or fewer or _replicated_heads(pair)
     is_mamba_unequal = has_group(pair, "mamba") and any(ours != theirs for ours, theirs in _sizes(pair, DCP))
     context = _undivided(pair, DCP) or ("a model with Mamba layers needs equal sizes" if is_mamba_unequal else "")
     for path, reason in ((TP, tensor), (DCP, context)):
@@ -138,6 +147,13 @@ def _sizes(pair: PairSubject, path: str) -> Iterator[tuple[int, int]]:
     known = [[json.loads(each.value) for each in side.values(path)] for side in pair.sides]
     prefill, decode = ([size for size in sizes if is_size(size)] for sizes in known)
     yield from ((ours, theirs) for ours in prefill for theirs in decode)
+
+
+def _needing_ranks(pair: PairSubject) -> dict[str, bool | None]:
+    """Return per decode replica whether its NIXL needs prefill's ranks; None: unknown. Empty where it has them."""
+    if not reports_nixl(pair) or not any(ours > theirs for ours, theirs in _sizes(pair, TP)):
+        return {}
+    return {each.id: answer_at(HISTORY[NixlFact.ASSERTS_RANKS], each.version) for each in pair.decode.members}
 
 
 def _undivided(pair: PairSubject, path: str) -> str:
@@ -275,27 +291,32 @@ def _groups_text(holders: Holders) -> Text:
 
 
 @rule("PD-18", needs=(LENGTH,), scope=Scope.PAIR)
-def prefill_accepts_longer_requests(pair: PairSubject) -> Iterator[Draft]:
-    """Prefill accepts longer requests than decode.
+def prefill_decode_lengths_differ(pair: PairSubject) -> Iterator[Draft]:
+    """Prefill and decode accept requests of different lengths.
 
     Why it matters:
-        - disaggregated (warning): A prompt between the two lengths is computed by prefill and refused by decode with
-          400. The work is wasted.
+        - disaggregated (warning): A prompt between the two lengths is refused by one side with 400. What prefill
+          computed for a shorter decode is wasted; a shorter prefill limits the length that decode was started for.
 
     How to fix:
-        Set the same `--max-model-len` in both pools.
+        Set the smaller `--max-model-len` in both pools, or give the shorter side more KV cache.
 
     Exceptions:
-        A prefill pool with a smaller length refuses early and wastes nothing: no finding.
+        A router that sends long prompts to decode alone: suppress the finding.
 
     Evidence:
         - vllm/v1/engine/core_client.py (each replica fits the length to its memory)
+        - vllm-project/vllm-ascend#15467 (speculation takes KV cache on prefill)
 
     Example:
         Decode runs with `--max-model-len auto` and less memory. Its length is 48,000, prefill's 65,536.
     """
-    if any(ours > theirs for ours, theirs in _sizes(pair, LENGTH)):
+    sizes = list(_sizes(pair, LENGTH))
+    if any(ours > theirs for ours, theirs in sizes):
         yield from pair_differences(pair, [LENGTH])
+    elif any(ours < theirs for ours, theirs in sizes) and not pair.is_ignored(LENGTH):
+        sides = [side.values(LENGTH) for side in (pair.decode, pair.prefill)]
+        yield two_sided(LENGTH, sides, pair.pools[::-1], ("decode", "prefill"))
 
 
 @rule("PD-20", needs=("engines",), least=1)
