@@ -13,7 +13,7 @@ from dashboard.compare.equality import without_owner
 from dashboard.fleet import Role
 from dashboard.rules import baseline, remedy
 from dashboard.rules.behaviour import development_mode, prompts, requests, weights
-from dashboard.rules.capacity import devices, graphs, kv_cache
+from dashboard.rules.capacity import devices, graphs, kv_cache, speculation
 from dashboard.rules.differences import pair_differences, pool_differences
 from dashboard.rules.disaggregation import handshake, options, roles, transfer
 from dashboard.rules.disaggregation.nixl import NixlFact, warn_unless_compared
@@ -21,20 +21,20 @@ from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import FAMILIES, Draft, Finding, Severity
 from dashboard.rules.identity import components, coverage, engines, flapping
 from dashboard.rules.registry import Page, Rule, Scope, flowing
-from dashboard.rules.routing import blocks, events, hash_root, hashes, prefix_caching, router_facts
+from dashboard.rules.routing import blocks, events, hash_root, hashes, prefix_caching, replay, router_facts
 from dashboard.rules.selection import caching, publishing
-from dashboard.rules.stores import mooncake, sharing
+from dashboard.rules.stores import lmcache, mooncake, sharing
 from dashboard.rules.subject import PairSubject, PoolSubject, setting_value
 from dashboard.rules.value_equivalence import MEANINGS, names_as_one
 
 # Raise it with every changed verdict (tests/rules/rule_set.txt). Reports and snapshots print it.
 RULE_SET = 10
 MODULES = (
-    *(blocks, events, hash_root, hashes, prefix_caching, router_facts),
+    *(blocks, events, hash_root, hashes, prefix_caching, replay, router_facts),
     *(handshake, options, roles, transfer),
-    *(mooncake, sharing),
+    *(lmcache, mooncake, sharing),
     *(development_mode, prompts, requests, weights),
-    *(devices, graphs, kv_cache),
+    *(devices, graphs, kv_cache, speculation),
     *(components, coverage, engines, flapping),
     baseline,
 )

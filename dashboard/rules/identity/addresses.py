@@ -16,6 +16,8 @@ from dashboard.vllm.identity import EVENT_TOPIC, TOPIC
 
 DP_SIZE = "parallel_config.data_parallel_size"
 DP_RANK = "parallel_config.data_parallel_rank"
+LOCAL_SIZE = "parallel_config.data_parallel_size_local"  # ranks that this replica starts on its own host
+MAX_LOCAL_RANKS = 1024
 MAX_PORT = 65_535
 NIXL, P2P = "Nixl", "p2p"  # part of connector names, and the kind of a tier
 NIXL_HOST, NIXL_PORT = "env.VLLM_NIXL_SIDE_CHANNEL_HOST", "env.VLLM_NIXL_SIDE_CHANNEL_PORT"
@@ -27,7 +29,10 @@ _ENDPOINT = re.compile(r"tcp://(?P<host>\[[^\]]*\]|[^\s:]*|::):(?P<port>\d{1,5})
 
 
 class Socket(NamedTuple):
-    """One address that a replica listens at, with its setting and value as JSON text."""
+    """One address that a replica listens at, with its setting and value as JSON text.
+
+    `free` is the first port behind those of all its ranks.
+    """
 
     replica: str
     name: str
@@ -35,24 +40,27 @@ class Socket(NamedTuple):
     port: int
     path: str
     value: str
+    free: int
 
 
 def side_channels(fleet: FleetSubject, ranks: Mapping[str, int]) -> Iterator[Socket]:
-    """Yield the addresses of NIXL and the P2P tier; vLLM adds the data-parallel rank to the port."""
+    """Yield the addresses of NIXL and the P2P tier of each rank; vLLM adds the data-parallel rank to the port."""
+    numbers = _local_ranks(fleet)
     known = {path: fleet.identity(path) for path in (NIXL_HOST, NIXL_PORT, P2P_HOST, P2P_PORT)}
     for pool in fleet.subjects:
         found = pool.of_documents(connectors)
         for member in pool.members if any(found.values()) else ():
-            offset = ranks.get(member.id, 0)
+            first = ranks.get(member.id, 0)
+            offsets = range(first, first + numbers.get(member.id, 1))
             for connector in found[member.id]:
                 if NIXL in connector.name:
                     host, base = known[NIXL_HOST].get(member.id), known[NIXL_PORT].get(member.id)
-                    yield from _socket(member.id, "the NIXL side channel", host, base, offset, NIXL_PORT)
+                    yield from _socket(member.id, "the NIXL side channel", host, base, offsets, NIXL_PORT)
                 if P2P in (kinds := tiers_of(connector)):
                     place = kinds.index(P2P)
                     host = _of_tier(member, place, "host") or known[P2P_HOST].get(member.id)
                     base = _of_tier(member, place, "port") or known[P2P_PORT].get(member.id)
-                    yield from _socket(member.id, "the P2P tier", host, base, offset, P2P_PORT)
+                    yield from _socket(member.id, "the P2P tier", host, base, offsets, P2P_PORT)
 
 
 def event_sockets(fleet: FleetSubject, ranks: Mapping[str, int]) -> Iterator[Socket]:
@@ -68,7 +76,7 @@ def event_sockets(fleet: FleetSubject, ranks: Mapping[str, int]) -> Iterator[Soc
                 continue
             host, port = found
             if path == REPLAY or is_own(host):
-                yield Socket(replica, name, host, port, path, json.dumps(value))
+                yield Socket(replica, name, host, port, path, json.dumps(value), port + 1)
 
 
 def topics(fleet: FleetSubject) -> dict[str, list[str]]:
@@ -89,9 +97,22 @@ def _of_tier(replica: Replica, place: int, key: str) -> Any:
     return next((json.loads(setting.value) for setting in own), None)
 
 
-def _socket(replica: str, name: str, host: Any, base: Any, offset: int, path: str) -> Iterator[Socket]:
-    if isinstance(host, str) and host and port_of(base) and port_of(port := base + offset):
-        yield Socket(replica, name, host, port, path, json.dumps(f"{host}:{port}", ensure_ascii=False))
+def _local_ranks(fleet: FleetSubject) -> dict[str, int]:
+    """Return how many data-parallel ranks a replica starts on its host; without those that do not report it."""
+    sizes = fleet.identity(DP_SIZE)
+    return {
+        replica: min(number, sizes[replica], MAX_LOCAL_RANKS)
+        for replica, number in fleet.identity(LOCAL_SIZE).items()
+        if type(number) is int and number > 0 and type(sizes.get(replica)) is int and sizes[replica] > 0
+    }
+
+
+def _socket(replica: str, name: str, host: Any, base: Any, offsets: range, path: str) -> Iterator[Socket]:
+    """Yield the address of each rank; the ports are the base and a rank."""
+    for offset in offsets if isinstance(host, str) and host and port_of(base) else ():
+        if port_of(port := base + offset):
+            text = json.dumps(f"{host}:{port}", ensure_ascii=False)
+            yield Socket(replica, name, host, port, path, text, base + offsets.stop)
 
 
 def ranks_of(subject: Subject) -> dict[str, int]:

@@ -14,6 +14,7 @@ from dashboard.rules.findings import Draft, Evidence, Remedy, Rollout, Severity,
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import setting_piece, value_piece, write
 from dashboard.rules.subject import FleetSubject, PoolSubject, setting_value
+from dashboard.vllm.versions import History, answer_at
 
 REASON = "replicas.reason"
 MAX_ROWS = 20  # reasons in the evidence; the sentence counts all
@@ -81,6 +82,12 @@ OWN_NUMBER = Remedy(
 )
 INSTANCE = "instance_id"
 VERSION = "version"
+# vllm/v1/metrics/loggers.py: the share of the KV cache in use has another name in the releases that were read.
+OLD_METRIC, NEW_METRIC = "vllm:gpu_cache_usage_perc", "vllm:kv_cache_usage_perc"
+METRICS: dict[str, History] = {
+    OLD_METRIC: (((0, 9, 0), True), ((0, 10, 2), True), ((0, 11, 2), False)),  # 0.11: with hidden metrics only
+    NEW_METRIC: (((0, 9, 1), False), ((0, 9, 2), True)),
+}
 EQUAL_HASHES = (
     "Defaults, formats and bugs change with every release, so equal command lines behave differently. Their engines "
     "computed equal block hashes."
@@ -299,7 +306,8 @@ def vllm_version_differs(pool: PoolSubject) -> Iterator[Draft]:
 
     The whole version is compared: two nightly builds differ, as do a candidate and its release. Builds of one version
     for different platforms, such as 0.32.0 and 0.32.0+cpu, are info. Where one version recently replaced another on
-    most replicas, a rollout is in progress.
+    most replicas, a rollout is in progress. A metric that routers read and that only some of the versions export is
+    named: the share of the KV cache in use was renamed.
 
     Why it matters:
         - any pool (warning): Defaults, formats and bugs change with every release, so equal command lines answer, hash
@@ -314,6 +322,9 @@ def vllm_version_differs(pool: PoolSubject) -> Iterator[Draft]:
     Evidence:
         - vllm-project/vllm#42892
         - vllm-project/vllm#51875
+        - vllm/v1/metrics/loggers.py (names of metrics)
+        - kubernetes-sigs/gateway-api-inference-extension#1905
+        - llm-d/llm-d#509
 
     Example:
         A rollout stopped when one host was full: nine replicas run 0.32.0, one has run 0.20.2 for a month.
@@ -327,11 +338,20 @@ def vllm_version_differs(pool: PoolSubject) -> Iterator[Draft]:
         is_one_version = len({json.loads(each.value).partition("+")[0] for each in draft.evidence}) == 1
         concerned = {replica for each in draft.evidence for replica in each.replicas}
         hash_alike = concerned <= hashes.keys() and len({hashes[each] for each in concerned}) == 1
+        versions = [json.loads(each.value) for each in draft.evidence]
+        renamed = [name for name, history in METRICS.items() if _is_on_some(history, versions)]
+        names = write(*(piece for name in renamed for piece in (" Only some of them export ", value(name), ".")))
         yield replace(
             draft,
+            text=write(draft.text, names),
             severity=Severity.INFO if is_one_version and pool.rollout is None else None,
             why=EQUAL_HASHES if hash_alike else None,
         )
+
+
+def _is_on_some(history: History, versions: Sequence[str]) -> bool:
+    """Return whether some of these versions are known to have something, and others are known to lack it."""
+    return {True, False} <= {answer_at(history, each) for each in versions}
 
 
 def _in_progress(pool: PoolSubject, rollout: Rollout) -> Draft:

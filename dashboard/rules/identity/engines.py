@@ -1,4 +1,4 @@
-"""ID-01 to ID-03: ranks of one engine that differ, engine ids and addresses that several replicas use."""
+"""ID-01 to ID-03 and ID-16: ranks of one engine that differ, and ids, addresses and ranks that several replicas use."""
 
 import json
 from collections import defaultdict
@@ -34,6 +34,7 @@ from dashboard.vllm.identity import EVENT_TOPIC
 
 MASTER = "parallel_config.data_parallel_master_ip"
 RPC_PORT = "parallel_config.data_parallel_rpc_port"
+EXTERNAL = "parallel_config.data_parallel_external_lb"
 HOST = "replicas.host"
 SECTION = "parallel_config."
 ENGINE_ID = "kv_transfer_config.engine_id"
@@ -88,17 +89,68 @@ def ranks_of_one_engine_differ(pool: PoolSubject) -> Iterator[Draft]:
 
 def _engines(pool: PoolSubject) -> dict[tuple[str, str], tuple[str, ...]]:
     """Return the replicas of each engine with several addresses, by master and, if that is the loopback, host."""
+    return {
+        engine: tuple(sorted(found))
+        for engine, found in _ranks_by_engine(pool).items()
+        if len(set(found.values())) == len(found) > 1  # two of one rank are two engines with equal settings
+    }
+
+
+def _ranks_by_engine(pool: PoolSubject) -> dict[tuple[str, str], dict[str, int]]:
+    """Return the ranks of the replicas with one master and port, by these and, if that is the loopback, host."""
     masters, ports = pool.identity(MASTER), pool.identity(RPC_PORT)
     members: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for replica, rank in ranks_of(pool).items():
         master, port = masters.get(replica), port_of(ports.get(replica))
         if port is not None and isinstance(master, str):
             members[f"{master}:{port}", host_of(replica) if is_local(master) else ""][replica] = rank
-    return {
-        engine: tuple(sorted(found))
-        for engine, found in members.items()
-        if len(set(found.values())) == len(found) > 1  # two of one rank are two engines with equal settings
-    }
+    return members
+
+
+@rule("ID-16", needs=(MASTER, DP_RANK))
+def data_parallel_rank_used_twice(pool: PoolSubject) -> Iterator[Draft]:
+    """Two replicas of one data-parallel engine have the same rank.
+
+    Ranks with external load balancing are started one by one. Those with one master and port are one engine; different
+    start times show that they are different processes.
+
+    Why it matters:
+        - any pool (warning): One of both cannot join the engine, or both answer for one rank. Ranks of one engine wait
+          for each other in every step, so requests may hang.
+
+    How to fix:
+        Start every rank of the engine with its own `--data-parallel-rank`.
+
+    Exceptions:
+        Ranks with the master `localhost` belong together only on the same host.
+
+    Evidence:
+        - vllm/config/parallel.py (data_parallel_rank)
+        - vllm-project/vllm#53743
+
+    Example:
+        Two pods of a group were started with the rank of their node, though each node has two. Ranks 2 and 3 are
+        missing.
+    """
+    starts = {each.id: each.started_at for each in pool.members}
+    external = {replica for replica, value in pool.identity(EXTERNAL).items() if value is True}
+    for (master, host), ranks in _ranks_by_engine(pool).items():
+        sharing: dict[int, list[str]] = defaultdict(list)
+        for replica in sorted(ranks.keys() & external):
+            sharing[ranks[replica]].append(replica)
+        for rank, replicas in sharing.items():
+            times = {starts[each] for each in replicas}
+            if len(replicas) < 2 or None in times or len(times) < len(replicas) or pool.is_ignored(DP_RANK):  # noqa: PLR2004
+                continue
+            ids, value = tuple(replicas), setting_value(rank)
+            where = f" on {count(len(ids), 'replica')} of one data-parallel engine."
+            located = [Evidence(HOST, json.dumps(host), State.REPORTED, ids)] if host else []
+            yield Draft(
+                ids,
+                write(setting_piece(DP_RANK), " is ", value_piece(value), where),
+                (Evidence(DP_RANK, *value, ids), Evidence(MASTER, *setting_value(master), ids), *located),
+                Remedy("Start each of these replicas with its own `--data-parallel-rank`, below the engine's size."),
+            )
 
 
 @rule("ID-02", needs=(ENGINE_ID,), scope=Scope.FLEET)
@@ -168,7 +220,7 @@ def address_shared(fleet: FleetSubject) -> Iterator[Draft]:
 
     How to fix:
         Derive hosts from the pod's address, and use one port per replica on a shared host. vLLM adds the rank to the
-        ports where one engine has several data-parallel ranks.
+        ports where one engine has several data-parallel ranks: leave room for all ranks between two replicas.
 
     Exceptions:
         Replicas connect to an event endpoint with a router's host: it may be the same for all. Containers with separate
@@ -178,6 +230,7 @@ def address_shared(fleet: FleetSubject) -> Iterator[Draft]:
         - vllm/distributed/kv_transfer/kv_connector/v1/nixl/base_scheduler.py (host and port, plus the rank)
         - vllm/distributed/kv_events.py (which endpoints are bound, and which are connected to)
         - vllm-project/vllm#55844
+        - ray-project/ray#57771 (ports of ranks that overlap)
         - vllm-project/production-stack#1062
 
     Example:
@@ -201,11 +254,15 @@ def address_shared(fleet: FleetSubject) -> Iterator[Draft]:
 
 
 def _shared(fleet: FleetSubject, claims: Claims) -> Iterator[tuple[tuple[str, int], list[Socket]]]:
-    """Yield the addresses of several processes."""
-    for address, sockets in claims.items():
+    """Yield the addresses of several processes; of those that the same ones share on a host only the first port."""
+    seen: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
+    for (host, port), sockets in sorted(claims.items()):
         different = processes((each.replica for each in sockets), fleet)
-        if len(different) > 1:
-            yield address, [each for each in sockets if each.replica in different]
+        shared = [each for each in sockets if each.replica in different]
+        key = host, tuple(sorted((each.replica, each.path) for each in shared))
+        if len(different) > 1 and key not in seen:
+            seen.add(key)
+            yield (host, port), shared
 
 
 def _same_address(sockets: list[Socket], host: str, port: int) -> Draft:
@@ -267,11 +324,19 @@ def _hosts(sockets: Collection[Socket]) -> tuple[Snippet, ...]:
     return (*hosts, *_ports(each for each in sockets if each.path == REPLAY))
 
 
+def _free_ports(sockets: Iterable[Socket]) -> dict[str, int]:
+    """Return by setting the first port behind those of all ranks of these replicas."""
+    found: dict[str, int] = defaultdict(int)
+    for each in sockets:
+        found[each.path] = max(found[each.path], each.free)
+    return found
+
+
 def _ports(sockets: Iterable[Socket]) -> tuple[Snippet, ...]:
     """Return what gives one more replica the next port."""
     return tuple(
         Snippet("flag", f"{EVENT_FLAGS[path]} 'tcp://*:{port}'")
         if path in EVENT_FLAGS
         else Snippet("env", f"export {path.removeprefix('env.')}={port}")
-        for path, port in dict.fromkeys((each.path, each.port + 1) for each in sockets)
+        for path, port in _free_ports(sockets).items()
     )

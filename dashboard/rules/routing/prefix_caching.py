@@ -1,4 +1,4 @@
-"""RT-13, RT-14 and RT-16: prefix caching that is off, different tokenizers, offloaded cache that is not counted."""
+"""RT-13, RT-14, RT-16 and RT-24: prefix caching that is off or keeps other states, tokenizers, offloaded cache."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from dashboard.rules.domain import Origin, Router
 from dashboard.rules.findings import Confidence, Draft, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.blocks import BLOCK_SIZE, is_size
-from dashboard.rules.selection import PREFIX_CACHING, evidence_of
+from dashboard.rules.selection import PREFIX_CACHING, caching, evidence_of, first_engine_groups
 from dashboard.rules.sentences import setting_piece, value_piece, write
 from dashboard.rules.subject import PoolSubject
 from dashboard.rules.value_equivalence import NO, YES, assume_if_auto, assume_if_folder, names_as_one, revisions
@@ -27,6 +27,10 @@ SIZE = "cache_config.kv_offloading_size"
 BACKEND = "cache_config.kv_offloading_backend"
 OFFLOADING = ("OffloadingConnector", "SimpleCPUOffload", "LMCache")  # vllm/config/vllm.py makes one of them of the size
 LMCACHE = "lmcache"  # vllm/config/vllm.py: LMCache's server has its own size, the flag's is not passed on
+RETENTION = "cache_config.prefix_cache_retention_interval"
+# Groups whose cached states may be sparse (vllm/v1/core/kv_cache_coordinator.py).
+SPARSE = ("mamba", "slidingwindow")
+IS_HYBRID = "the model has Mamba or sliding window layers"
 GIB = 2**30  # the unit of the size (vllm/config/cache.py)
 MAX_GIB = 2**20  # a larger number is no size
 
@@ -231,3 +235,41 @@ def _blocks_of(pool: PoolSubject, member: Replica, engine: Engine) -> int | None
         return None
     share = (engine.kv_cache_bytes + size * GIB) / engine.kv_cache_bytes
     return int(engine.kv_cache_size_tokens * share) // block
+
+
+@rule("RT-24", needs=(RETENTION,))
+def state_retention_differs(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas of one pool keep the cached states of a hybrid model at different intervals.
+
+    Full attention keeps every block. Mamba and sliding window layers keep a state every
+    `prefix_cache_retention_interval` tokens, with 0 only at the end of a prompt, and without a number every state.
+    Replicas without prefix caching or
+    without such layers are excluded. Where no KV cache groups are reported, the finding is assumed.
+
+    Why it matters:
+        - any pool (warning): A prompt with a common beginning hits the cache on some replicas only. The router's
+          estimate is too high for the others.
+
+    How to fix:
+        Set one `--prefix-cache-retention-interval` on every replica of the pool.
+
+    Exceptions:
+        None is known.
+
+    Evidence:
+        - vllm/v1/core/kv_cache_coordinator.py (which models have sparse states)
+        - vllm/v1/core/single_type_kv_cache_manager.py (which states are kept)
+        - vllm-project/vllm#48435
+        - vllm-project/vllm-ascend#10970
+
+    Example:
+        One replica was started with `--prefix-cache-retention-interval 4096`. It reuses system prompts that the others
+        compute again.
+    """
+    groups = first_engine_groups(pool)
+    kinds = {replica: [each.spec_type.lower() for each in own] for replica, own in groups.items()}
+    sparse = {replica for replica, own in kinds.items() if any(name in kind for name in SPARSE for kind in own)}
+    part = caching(pool).without(kinds.keys() - sparse)
+    for draft in pool_differences(part, [RETENTION]):
+        concerned = {replica for each in draft.evidence for replica in each.replicas}
+        yield draft if concerned <= sparse else replace(draft, assumptions=(IS_HYBRID,))
