@@ -76,13 +76,19 @@ class Case:
 
     def inspected(self, rule: Rule) -> Inspection:
         """Inspect the case's fleet by one rule."""
+        return self.inspected_as(*built(self.fleet), [rule])
+
+    def inspected_as(
+        self, replicas: Sequence[Replica], documents: Iterable[Document], rules: Sequence[Rule] = ALL_RULES
+    ) -> Inspection:
+        """Inspect a fleet with the domain, routers and other options of the case."""
         policy = Policy(
             pools={pool: declared(options) for pool, options in self.domain.items()},
-            rules={rule.id: RuleChange(parameters=self.parameters)},
+            rules={self.rule: RuleChange(parameters=self.parameters)},
             baselines=tuple(_baselines(self.baseline)),
         )
         routers = tuple(_routers(self.routers))
-        return inspected(*built(self.fleet), [rule], policy, tuple(self.ignore), routers, _recent(self.recent))
+        return inspected(replicas, documents, rules, policy, tuple(self.ignore), routers, _recent(self.recent))
 
 
 def inspected(
@@ -117,7 +123,8 @@ def rule_of(file: Path) -> str:
 def cases_of(rule: str) -> tuple[Case, ...]:
     """Read the cases of one rule; none without a file."""
     files = [file for file in sorted(FOLDER.glob("*.yaml")) if rule_of(file) == rule]
-    entries = [each for file in files for each in yaml.safe_load(file.read_text())]
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast
+    entries = [each for file in files for each in yaml.load(file.read_text(), loader)]  # noqa: S506  both are safe
     return tuple(Case(**{**each, "rule": rule, "expect": OutcomeKind(each["expect"])}) for each in entries)
 
 

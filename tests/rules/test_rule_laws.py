@@ -1,21 +1,25 @@
 """Laws of all rules, on fleets composed of the cases of every rule."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.rules.behaviour.development_mode import PLUGINS
 from dashboard.rules.catalogue import ALL_RULES
-from dashboard.rules.findings import Inspection, OutcomeKind
+from dashboard.rules.findings import Finding, Inspection, OutcomeKind
 from tests import builders
-from tests.rules.case import built, cases, inspected
+from tests.rules.case import Case, built, cases, cases_of, inspected
+from tests.rules.remedies import applied, remedies
 
 ENTRIES = [entry for case in cases() for entry in case.fleet]
 # Rules that evaluate each replica by itself.
 ABSOLUTE = frozenset({"CO-14", "ID-05", "ID-06"})
+# What a remedy switches on is evaluated from then on: the fault was there before.
+REVEALED = frozenset({("RT-09", "RT-08"), ("RT-09", "RT-22"), ("RT-13", "RT-24")})
 entries = st.lists(st.sampled_from(ENTRIES), min_size=1, max_size=6)
 
 
@@ -78,6 +82,38 @@ def test_a_stale_replica_is_evaluated_only_where_its_pool_has_no_fresh_one(fleet
     routes = {replica for each in found if each.rule == "CO-14" for replica in each.replicas}
 
     assert not {each.id for each in replicas if each.id in stale & routes and each.pool in read}
+
+
+@pytest.mark.parametrize("rule", [rule.id for rule in ALL_RULES])
+def test_a_remedy_brings_no_other_finding(rule: str) -> None:
+    """Settings get the values that a remedy names; then no new finding is as severe as the one that it ends."""
+    seen: set[tuple[object, ...]] = set()
+
+    failing = [case for case in cases_of(rule) if case.expect is OutcomeKind.FAILED]
+
+    assert [each for case in failing for each in brought_by_remedies(case, seen)] == []
+
+
+def brought_by_remedies(case: Case, seen: set[tuple[object, ...]]) -> Iterator[tuple[str, ...]]:
+    """Yield what the remedies of a case bring. Equal remedies of other rules are applied once: `seen`."""
+    replicas, documents = built(case.fleet)
+    known = {each.id: each for each in documents}
+    before = case.inspected_as(replicas, documents)
+    for finding, values, concerned in remedies(before, replicas):
+        key = (finding.rule, *sorted(values.items()))
+        if finding.rule == case.rule or key not in seen:
+            seen.add(key)
+            after = case.inspected_as(*applied(concerned, values, replicas, known))
+            for each in after.findings:
+                if each.severity.rank <= finding.severity.rank and is_new(each, before, finding):
+                    yield case.name, finding.rule, finding.remedy.sentence, each.rule, each.sentence
+
+
+def is_new(finding: Finding, before: Inspection, remedied: Finding) -> bool:
+    """Return whether no earlier finding of its rule has its settings."""
+    earlier = (each for each in before.findings if each.rule == finding.rule)
+    is_known = any(set(finding.paths) <= set(each.paths) for each in earlier)
+    return not is_known and (remedied.rule, finding.rule) not in REVEALED
 
 
 def absolute_pairs(inspection: Inspection) -> set[tuple[str, str]]:

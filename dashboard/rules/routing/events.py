@@ -161,13 +161,17 @@ def events_not_published(pool: PoolSubject) -> Iterator[Draft]:
     is_read = pool.domain.router is Router.KV_EVENTS and pool.domain.router_basis in CERTAIN
     if not off or not (on or is_read) or pool.is_ignored(EVENTS):
         return
+    topics = [each for each in pool.only(on).values(EVENT_TOPIC) if each.state is State.REPORTED]
+    topic = [(EVENT_TOPIC, topics[0])] if len(topics) == 1 and "{" not in topics[0].value else []
     others = f"; {len(on):,} of {len(on) + len(off):,} replicas publish them."
     by_none = " by any replica that reports it; the router reads them."
     yield Draft(
         off,
         write("KV events are not published", others if on else by_none),
         (*evidence_of(pool, (EVENTS, PUBLISHER), off), *evidence_of(pool, [EVENTS], (), on)),
-        remedy.set_to([(EVENTS, YES), (PUBLISHER, ZMQ)], "Enable KV events on these replicas and restart them."),
+        remedy.set_to(
+            [(EVENTS, YES), (PUBLISHER, ZMQ), *topic], "Enable KV events on these replicas and restart them."
+        ),
     )
 
 

@@ -199,6 +199,7 @@ def _hash_remedy(pool: PoolSubject, seeds: Seeds) -> Remedy:
     if of_kind(seeds, SeedKind.SEED):
         algorithms = list(pool.values(HASH_ALGORITHM))
         may_be_unset = bool(algorithms) and not random and all(map(is_fixed, algorithms))
+        may_be_unset = may_be_unset and pool.domain.expects.seed_policy is not SeedPolicy.ENVIRONMENT
         return seeding.one_seed(may_be_unset=may_be_unset)
     if random and fixed:
         return seeding.like_the_fixed(pool, random, fixed, is_certain=True)

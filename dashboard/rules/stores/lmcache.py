@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Collection, Iterator
+from math import lcm
 from typing import Any
 
 from dashboard.fleet import State
@@ -21,6 +22,7 @@ from dashboard.vllm.versions import release
 CHUNK, ALGORITHM = "lmcache.chunk_size", "lmcache.pre_caching_hash_algorithm"
 BUILTIN, STABLE = "builtin", "sha256_cbor"
 CONSTANT_NONE = (3, 12)  # from this Python on hash(None) is the same in each process
+SET_CHUNK = "Set a multiple of the block size on all replicas of the store, then restart them."
 HASHES_NONE = "this LMCache hashes None with the tokens"
 
 
@@ -51,30 +53,23 @@ def lmcache_chunk_is_no_multiple_of_blocks(pool: PoolSubject) -> Iterator[Draft 
     """
     chunks = {replica: size for replica, size in _options(pool, CHUNK).items() if is_size(size)}
     yield from _unreported(pool, chunks, BLOCK_SIZE)
-    for block, ids in pool.values(BLOCK_SIZE).items():
-        size = json.loads(block.value)
-        wrong = {replica: chunks[replica] for replica in ids if replica in chunks}
-        wrong = {replica: chunk for replica, chunk in wrong.items() if is_size(size) and chunk % size}
-        path = f"{EXTRA}.{CHUNK}"
-        if not wrong or pool.is_ignored(path) or pool.is_ignored(BLOCK_SIZE):
-            continue
-        holders, replicas = group_by_native(wrong), tuple(sorted(wrong))
-        fitting = -(-max(wrong.values()) // size) * size
-        yield Draft(
-            replicas,
-            write(
-                setting_piece(path),
-                " is ",
-                values_text(holders),
-                ", no multiple of the block size ",
-                value(f"{size:,}"),
-                ".",
-            ),
-            (*_evidence(path, holders), Evidence(BLOCK_SIZE, *block, replicas)),
-            _set_option(
-                CHUNK, fitting, "Set a multiple of the block size on all replicas of the store, then restart them."
-            ),
-        )
+    blocks = {
+        replica: size for replica, size in pool.identity(BLOCK_SIZE).items() if is_size(size) and replica in chunks
+    }
+    wrong = {replica: chunks[replica] for replica, size in blocks.items() if chunks[replica] % size}
+    path = f"{EXTRA}.{CHUNK}"
+    if not wrong or pool.is_ignored(path) or pool.is_ignored(BLOCK_SIZE):
+        return
+    sizes = group_by_native({replica: blocks[replica] for replica in wrong})
+    fitting = -(-max(wrong.values()) // (step := lcm(*blocks.values()))) * step
+    holders = group_by_native(wrong)
+    no_multiple = (", no multiple of the block size ", values_text(sizes, last=" and "), ".")
+    yield Draft(
+        tuple(sorted(blocks)),  # all that share the store need one chunk size
+        write(setting_piece(path), " is ", values_text(holders, last=" and "), *no_multiple),
+        (*_evidence(path, holders), *_evidence(BLOCK_SIZE, sizes)),
+        _set_option(CHUNK, fitting, SET_CHUNK),
+    )
 
 
 @rule("SH-07", needs=(CONNECTOR,), least=1)
@@ -109,7 +104,7 @@ def lmcache_hash_differs_in_each_process(pool: PoolSubject) -> Iterator[Draft | 
     old = {replica: text for replica, text in versions.items() if _has_random_none(text)}
     path = f"{EXTRA}.{ALGORITHM}"
     if old and not pool.is_ignored(path):
-        holders, replicas = group_by_native(old), tuple(sorted(old))
+        holders, replicas = group_by_native(old), tuple(sorted(builtin))  # all that share the store need one algorithm
         builtin_text = write(setting_piece(path), " is ", value(BUILTIN))
         yield Draft(
             replicas,

@@ -16,7 +16,16 @@ from dashboard.rules.findings import Draft, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.selection import first_engine_groups
 from dashboard.rules.sentences import MAX_VALUES, name_piece, setting_name, setting_piece, to_text, write
-from dashboard.rules.stores.sharing import MODEL, QUANTIZATION, REVISION, TP, UNSHARED, is_mla
+from dashboard.rules.stores.sharing import (
+    MODEL,
+    QUANTIZATION,
+    REVISION,
+    TP,
+    UNSHARED,
+    apart_by_design,
+    is_mla,
+    separating,
+)
 from dashboard.rules.subject import FleetSubject, Holders, PoolSubject, group_by_native, group_by_value
 from dashboard.rules.value_equivalence import pinned_revision
 
@@ -29,23 +38,28 @@ MEANINGS = {REVISION: pinned_revision, CACHE_DTYPE: resolved_kv_dtype}
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    """A replica that writes into Mooncake's store. `prefix` is the configured namespace, empty by default."""
+    """A replica that writes into Mooncake's store, or could. `prefix` is the configured namespace, empty by default."""
 
     replica: str
     settings: Mapping[str, Setting]
     options: Mapping[str, Any]
     model: str
     groups: Sequence[KVCacheGroup]
+    is_connected: bool
 
     @property
     def prefix(self) -> str:
         return str(self.options.get("cache_prefix", ""))
 
     @property
+    def name(self) -> str:
+        """Return the last part of the model's path."""
+        return self.model.rstrip("/").split("/")[-1]
+
+    @property
     def key(self) -> str:
-        """Return the beginning of its keys: namespace and last part of the model's path."""
-        name = self.model.rstrip("/").split("/")[-1]
-        return f"{self.prefix}@{name}" if self.prefix else name
+        """Return the beginning of its keys: namespace and name of the model."""
+        return f"{self.prefix}@{self.name}" if self.prefix else self.name
 
 
 @rule("SH-03", needs=(CONNECTOR,), scope=Scope.FLEET)
@@ -54,7 +68,7 @@ def mooncake_keys_collide(fleet: FleetSubject) -> Iterator[Draft]:
 
     A key consists of `cache_prefix`, the last part of the model's path, the rank and the hash of the tokens. It does
     not include revision, quantization, dtype or, by default, the number of ranks. Replicas of one pool with different
-    prefixes, or without the connector, share nothing: warning.
+    prefixes, or without the connector, share nothing: warning. Where they would collide, this is by design: info.
 
     Why it matters:
         - kv-store (critical): A replica reads KV cache of different weights, a different dtype or a different number of
@@ -79,12 +93,14 @@ def mooncake_keys_collide(fleet: FleetSubject) -> Iterator[Draft]:
     """
     shared: dict[str, list[_Writer]] = defaultdict(list)
     for pool in fleet.subjects:
-        yield from _unconnected(pool)
-        writers = list(_writers(pool))
+        candidates = list(_candidates(pool))
+        yield from (_unless_by_design(each, candidates, pool) for each in _unconnected(pool))
+        writers = [each for each in candidates if each.is_connected]
         for writer in writers:
             shared[writer.key].append(writer)
         prefixes = group_by_native({each.replica: each.prefix or None for each in writers})
-        yield from pool_differences(pool, {PREFIX: prefixes}, consequence=UNSHARED, severity=Severity.WARNING)
+        for draft in pool_differences(pool, {PREFIX: prefixes}, consequence=UNSHARED, severity=Severity.WARNING):
+            yield _unless_by_design(draft, writers, pool)
     for key in sorted(shared):
         yield from _collisions(key, shared[key], fleet)
 
@@ -102,14 +118,31 @@ def _unconnected(pool: PoolSubject) -> Iterator[Draft]:
         yield replace(draft, severity=Severity.WARNING, remedy=draft.remedy if is_only_connector else add)
 
 
-def _writers(pool: PoolSubject) -> Iterator[_Writer]:
-    """Yield the members whose connector to the store reports its options."""
+def _unless_by_design(draft: Draft, candidates: Sequence[_Writer], pool: PoolSubject) -> Draft:
+    """Return a difference as info where its replicas would collide under one prefix."""
+    concerned = {replica for each in draft.evidence for replica in each.replicas}
+    under_one: dict[str, list[_Writer]] = defaultdict(list)
+    for each in candidates:
+        if each.replica in concerned:
+            under_one[each.name].append(each)
+    colliding = [
+        found.evidence[0].path
+        for name, writers in sorted(under_one.items())
+        for found in _collisions(name, writers, FleetSubject((pool,), pool.all_replicas))
+    ]
+    compared = {path: _values(candidates, path) for path in dict.fromkeys(colliding)}
+    return apart_by_design(draft, separating(draft, compared))
+
+
+def _candidates(pool: PoolSubject) -> Iterator[_Writer]:
+    """Yield the members that report their connectors' options; those without the store's connector could get it."""
     models, groups, known = pool.identity(MODEL), first_engine_groups(pool), pool.of_documents(connectors)
     for member in pool.members:
         settings, model = pool.settings(member), models.get(member.id)
         options = next((each.options for each in known[member.id] if each.name == MOONCAKE), None)
-        if options is not None and isinstance(model, str) and reports_options(settings):
-            yield _Writer(member.id, settings, options, model, groups.get(member.id, ()))
+        if isinstance(model, str) and reports_options(settings):
+            own = groups.get(member.id, ())
+            yield _Writer(member.id, settings, options or {}, model, own, is_connected=options is not None)
 
 
 def _collisions(key: str, writers: Sequence[_Writer], fleet: FleetSubject) -> Iterator[Draft]:

@@ -7,14 +7,15 @@ from dataclasses import replace
 
 from dashboard.compare.equality import CACHE_DTYPE, NOT_SET, hub_id, resolved_kv_dtype
 from dashboard.fleet import KVCacheGroup, Setting, SettingValue, State
+from dashboard.fleet.pieces import joined
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, ROLE, connectors, native
-from dashboard.rules.differences import differences, pool_differences
+from dashboard.rules.differences import Compared, differences, pool_differences
 from dashboard.rules.domain import OFFLOADING, Store
 from dashboard.rules.findings import Draft, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.selection import first_engine_groups
-from dashboard.rules.sentences import ADAPTERS, MAX_VALUES
+from dashboard.rules.sentences import ADAPTERS, MAX_VALUES, setting_piece, write
 from dashboard.rules.subject import Holders, PoolSubject, group_by_native
 from dashboard.rules.value_equivalence import names_as_one, revisions, unset_is_true, with_options
 from dashboard.vllm.identity import SNAPSHOT, is_folder
@@ -28,6 +29,10 @@ FULL = ("FullAttentionSpec", "full_attention")  # its pages do not depend on the
 UNSHARED = "These replicas share nothing with the others"
 REFUSED = "The others refuse these replicas as peers"
 SILENT = "The store key does not include it, so KV cache is mixed without an error"
+BY_DESIGN = "A shared entry would be KV cache of different weights, formats or ranks, so these replicas must not share."
+KEEP_APART = Remedy(
+    "Keep these replicas apart, best in separate pools. To share, first make all of these settings equal."
+)
 SIZE, BACKEND = "cache_config.kv_offloading_size", "cache_config.kv_offloading_backend"
 BYTES, TIERS, PROMPT_ONLY = "cpu_bytes_to_use", "secondary_tiers", "offload_prompt_only"
 OFFLOADS, BOTH = SettingValue(f'"{OFFLOADING}"', State.REPORTED), SettingValue('"kv_both"', State.REPORTED)
@@ -55,7 +60,8 @@ def store_namespace_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool do not share their entries in the store.
 
     Compared is what store keys include: the model's path, the KV cache dtype, ranks, chunks and KV cache groups.
-    Revision and quantization are in no key: a difference in them is critical.
+    Revision and quantization are in no key: a difference in them is critical between replicas with equal keys. Replicas
+    that differ in keys and weights share nothing by design: info.
 
     Why it matters:
         - kv-store (warning): Each namespace is used by its own replicas only, so entries are stored twice and half of
@@ -84,9 +90,50 @@ def store_namespace_differs(pool: PoolSubject) -> Iterator[Draft]:
         return
     is_p2p = pool.domain.kv_store is Store.P2P
     severity = Severity.CRITICAL if is_p2p else None
-    yield from pool_differences(pool, _keys(pool), consequence=REFUSED if is_p2p else UNSHARED, severity=severity)
-    weights = {REVISION: revisions(pool, REVISION, MODEL), QUANTIZATION: pool.values(QUANTIZATION)}
-    yield from pool_differences(pool, weights, None, SILENT, Severity.CRITICAL)
+    keys = _keys(pool)
+    weights = _weights(pool)
+    for draft in pool_differences(pool, keys, consequence=REFUSED if is_p2p else UNSHARED, severity=severity):
+        yield apart_by_design(draft, separating(draft, weights))
+    if pool.domain.kv_store is Store.LMCACHE:
+        keys |= _lmcache_options(pool)
+    for draft in pool_differences(pool, weights, consequence=SILENT, severity=Severity.CRITICAL):
+        if not separating(draft, keys):
+            yield draft
+
+
+def _weights(pool: PoolSubject) -> dict[str, Holders]:
+    """Return what decides the weights and is no part of a key."""
+    return {REVISION: revisions(pool, REVISION, MODEL), QUANTIZATION: pool.values(QUANTIZATION)}
+
+
+def separating(draft: Draft, compared: Compared) -> list[str]:
+    """Return the settings with other values on each side of a difference; those that are not reported separate none."""
+    path = draft.evidence[0].path
+    sides = [each.replicas for each in draft.evidence if each.path == path]
+    return [path for path, holders in compared.items() if _have_nothing_in_common(sides, holders)]
+
+
+def _have_nothing_in_common(sides: Sequence[Sequence[str]], holders: Holders) -> bool:
+    values = {replica: value for value, replicas in holders.items() for replica in replicas}
+    found = [{values.get(replica) for replica in side} for side in sides]
+    distinct = set().union(*found)
+    return len(sides) > 1 and None not in distinct and sum(map(len, found)) == len(distinct)
+
+
+def apart_by_design(draft: Draft, paths: Sequence[str]) -> Draft:
+    """Return a difference of replicas that must share nothing, because these settings differ too, as info."""
+    if not paths:
+        return draft
+    names = joined((setting_piece(path),) for path in paths)
+    text = write(
+        draft.text, " This is by design, because ", names, f" {'differs' if len(paths) == 1 else 'differ'} too."
+    )
+    return replace(draft, text=text, remedy=KEEP_APART, severity=Severity.INFO, why=BY_DESIGN)
+
+
+def _lmcache_options(pool: PoolSubject) -> dict[str, Holders]:
+    optional = with_options(pool, LMCACHE_OPTIONS)
+    return {path: optional.values(path) for path in (f"{EXTRA}.{name}" for name in LMCACHE_OPTIONS)}
 
 
 def _keys(pool: PoolSubject) -> dict[str, Holders]:
@@ -188,9 +235,10 @@ def lmcache_settings_differ(pool: PoolSubject) -> Iterator[Draft]:
     """
     if not any(each.name.startswith(LMCACHE) for found in pool.of_documents(connectors).values() for each in found):
         return
-    paths = (CONNECTOR, *(f"{EXTRA}.{name}" for name in LMCACHE_OPTIONS))
-    for draft in pool_differences(with_options(pool, LMCACHE_OPTIONS), paths):
-        yield replace(draft, remedy=draft.remedy._replace(snippets=_lmcache_snippets(draft)))
+    weights = _weights(pool)
+    for draft in pool_differences(pool, {CONNECTOR: pool.values(CONNECTOR), **_lmcache_options(pool)}):
+        found = replace(draft, remedy=draft.remedy._replace(snippets=_lmcache_snippets(draft)))
+        yield apart_by_design(found, separating(draft, weights))
 
 
 def _lmcache_snippets(draft: Draft) -> tuple[Snippet, ...]:
