@@ -1,4 +1,4 @@
-"""ID-01 to ID-03 and ID-16: ranks of one engine that differ, and ids, addresses and ranks that several replicas use."""
+"""ID-01 to ID-03 and ID-17: ranks of one engine that differ, and ids, addresses and ranks that several replicas use."""
 
 import json
 from collections import defaultdict
@@ -107,7 +107,7 @@ def _ranks_by_engine(pool: PoolSubject) -> dict[tuple[str, str], dict[str, int]]
     return members
 
 
-@rule("ID-16", needs=(MASTER, DP_RANK))
+@rule("ID-17", needs=(MASTER, DP_RANK))
 def data_parallel_rank_used_twice(pool: PoolSubject) -> Iterator[Draft]:
     """Two replicas of one data-parallel engine have the same rank.
 

@@ -10,7 +10,7 @@ from dashboard.fleet import KVCacheGroup, Setting, SettingValue, State
 from dashboard.fleet.pieces import joined
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, ROLE, connectors, native
-from dashboard.rules.differences import Compared, differences, pool_differences
+from dashboard.rules.differences import Compared, differences, majority, pool_differences
 from dashboard.rules.domain import OFFLOADING, Store
 from dashboard.rules.findings import Draft, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
@@ -93,7 +93,7 @@ def store_namespace_differs(pool: PoolSubject) -> Iterator[Draft]:
     keys = _keys(pool)
     weights = _weights(pool)
     for draft in pool_differences(pool, keys, consequence=REFUSED if is_p2p else UNSHARED, severity=severity):
-        yield apart_by_design(draft, separating(draft, weights))
+        yield apart_by_design(_with_revision(pool, draft), separating(draft, weights))
     if pool.domain.kv_store is Store.LMCACHE:
         keys |= _lmcache_options(pool)
     for draft in pool_differences(pool, weights, consequence=SILENT, severity=Severity.CRITICAL):
@@ -104,6 +104,16 @@ def store_namespace_differs(pool: PoolSubject) -> Iterator[Draft]:
 def _weights(pool: PoolSubject) -> dict[str, Holders]:
     """Return what decides the weights and is no part of a key."""
     return {REVISION: revisions(pool, REVISION, MODEL), QUANTIZATION: pool.values(QUANTIZATION)}
+
+
+def _with_revision(pool: PoolSubject, draft: Draft) -> Draft:
+    """Return a draft whose remedy names the revision next to the model: a folder has none."""
+    revision = majority(revisions(pool, REVISION, MODEL))
+    has_model = any(each.path == MODEL for each in draft.evidence)
+    if not has_model or revision is None or revision in {NOT_SET, *pool.only(draft.replicas).values(REVISION)}:
+        return draft
+    snippets = [*draft.remedy.snippets, remedy.pasteable(REVISION, revision)]
+    return replace(draft, remedy=remedy.of_snippets(snippets, draft.remedy.sentence))
 
 
 def separating(draft: Draft, compared: Compared) -> list[str]:
