@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dashboard.analysis import flapping
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.analysis.documents.load import read_snapshot
 from dashboard.analysis.flapping import Watch
@@ -17,6 +18,7 @@ from dashboard.rules.policy import Policy, RuleChange
 from dashboard.store.packing import content_of
 from tests import builders
 from tests.builders import NOW
+from tests.findings_builder import finding
 
 POLL = timedelta(minutes=1)
 PATH = "cache_config.block_size"
@@ -195,6 +197,27 @@ def test_findings_of_the_first_poll_may_be_old() -> None:
         recent = watch.observe(fleet, moment(number))
         watch.observe_findings(fleet)
     assert recent.recurrences == {}
+
+
+def test_findings_with_values_of_each_poll_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flapping, "MOST_FINDINGS", 9)
+    watch, base = Watch(), fleet_of(ALIKE)
+    recurring = finding(base, ["chat-1"])
+    for number in range(40):
+        new = [finding(base, ["chat-1"], rule=f"X-{number}-{place}") for place in range(3)]
+        found = Inspection(findings=(*new, *([recurring] if number % 2 else [])))
+        is_read = number < 20
+        replicas = tuple(replace(each, fresh=is_read) for each in base.replicas)
+        fleet = replace(base, replicas=replicas, polled_at=moment(number), inspection=found)
+        watch.observe_findings(fleet)
+        if is_read:
+            recent = watch.observe(fleet, moment(number))
+
+    (known,) = recent.recurrences.values()
+    assert (known.rule, len(known.came)) == ("RT-01", 10)
+    assert len(watch._recurrences) == 9
+    assert watch._present
+    assert len(watch._present) <= 9 + 4
 
 
 def test_another_process_goes_on_where_the_last_one_ended() -> None:
