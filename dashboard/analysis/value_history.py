@@ -55,7 +55,7 @@ class ValueHistory:
         self._last = last
 
     def alternations(self, since: datetime) -> Mapping[str, tuple[Alternation, ...]]:
-        """Return the settings of each replica that returned to an earlier value after `since`; forget what is before."""
+        """Return the settings of each replica that returned to an earlier value after `since`; forget others."""
         self._steps = {key: kept for key, its in self._steps.items() if (kept := _after(its, since))}
         found = {key: tuple(_alternations(its)) for key, its in self._steps.items()}
         return {key: each for key, each in found.items() if each}

@@ -284,6 +284,7 @@ class Reply:
     kv_cache_groups: tuple[KVCacheGroup, ...] = ()
     not_understood: tuple[str, ...] = ()
     arguments: tuple[Argument, ...] | None = None  # that the server was started with; None: not reported
+    digests: Mapping[str, str] = field(default_factory=dict)  # that /metrics reports, or that the provider's answer has
 
 
 @dataclass(frozen=True, slots=True)

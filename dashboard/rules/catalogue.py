@@ -19,7 +19,7 @@ from dashboard.rules.disaggregation import handshake, options, roles, transfer
 from dashboard.rules.disaggregation.nixl import NixlFact, warn_unless_compared
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import FAMILIES, Draft, Finding, Severity
-from dashboard.rules.identity import components, coverage, engines, flapping
+from dashboard.rules.identity import components, coverage, digests, engines, flapping
 from dashboard.rules.registry import Page, Rule, Scope, flowing
 from dashboard.rules.routing import blocks, events, hash_root, hashes, prefix_caching, replay, router_facts
 from dashboard.rules.selection import caching, publishing
@@ -35,7 +35,7 @@ MODULES = (
     *(lmcache, mooncake, sharing),
     *(development_mode, prompts, requests, weights),
     *(devices, graphs, kv_cache, speculation),
-    *(components, coverage, engines, flapping),
+    *(components, coverage, digests, engines, flapping),
     baseline,
 )
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from dashboard.vllm.identity import split_identity
-from dashboard.vllm.schemas.inference_config import FleetExtension, InferenceConfigReply
+from dashboard.vllm.schemas.inference_config import EngineInfo, FleetExtension, InferenceConfigReply
 from dashboard.vllm.schemas.paths import leaves, nested
 from dashboard.vllm.schemas.types import Group
 from dashboard.vllm.spelling import canonical_text, tidy
@@ -22,6 +22,8 @@ DIGEST = 16  # hex digits of the SHA-256: 64 bits
 # As `fleet.unavailable` names what an empty list does not mean.
 ADAPTERS = "fleet.adapters"
 GROUPS = frozenset({"kv_cache.groups", "fleet.engines"})
+KEPT = ("document", "block_hash", "kv_layout")  # until a restart; adapters are loaded while a server runs
+PATH = f"{SERIES}."  # begins the name of a digest: vllm_fleet_config_info.document, of other engines with their rank
 
 
 class EngineDigests(NamedTuple):
@@ -48,17 +50,59 @@ def digest_answer(answer: InferenceConfigReply) -> EngineDigests | None:
     if fleet is None:
         return None
     rank = fleet.data_parallel_rank or 0
-    lacking = {each.field for each in fleet.unavailable}
     engine = next((each for each in fleet.engines if each.data_parallel_rank == rank), None)
-    has_groups = engine is not None and (engine.groups or lacking.isdisjoint(GROUPS))
     adapters = ((each.name, each.path) for each in fleet.adapters)
-    return EngineDigests(
-        rank,
+    return (_digest_engine(fleet, engine) if engine else EngineDigests(rank))._replace(
         document=_digest_document(answer, fleet) if fleet.settings else None,
-        block_hash=engine.fingerprint.engine if engine else None,
-        kv_layout=_digest_groups(engine.groups) if engine and has_groups else None,
-        adapters=None if ADAPTERS in lacking else digest_adapters(adapters),
+        adapters=None if ADAPTERS in _lacking(fleet) else digest_adapters(adapters),
     )
+
+
+def kept_digests(found: Iterable[EngineDigests]) -> dict[str, str]:
+    """Return by name the digests of this scheme that engines keep until they restart: what an answer proves or not."""
+    return {
+        f"{PATH}{name}{f'[{each.engine}]' if each.engine else ''}": digest
+        for each in found
+        if each.scheme == SCHEME
+        for name, digest in zip(KEPT, (each.document, each.block_hash, each.kv_layout), strict=True)
+        if digest is not None
+    }
+
+
+def digests_of(answer: InferenceConfigReply) -> dict[str, str]:
+    """Return the kept digests of all engines that an answer with `full=true` describes; of others without `document`.
+
+    Raises as `digest_answer` does.
+    """
+    own, fleet = digest_answer(answer), answer.fleet
+    if own is None or fleet is None:
+        return {}
+    others = (_digest_engine(fleet, each) for each in fleet.engines if each.data_parallel_rank != own.engine)
+    return kept_digests((own, *others))
+
+
+def differing_digests(reported: Mapping[str, str], own: Mapping[str, str]) -> list[str]:
+    """Return the names of the digests that a server reports on /metrics and its answer does not have."""
+    return [name for name, digest in reported.items() if own.get(name, digest) != digest]
+
+
+def has_digests(own: Mapping[str, str], reported: Mapping[str, str]) -> bool:
+    """Return whether an answer has the digests that its server reports; it has the settings of one engine only."""
+    documents = {name for name in reported if name.startswith(f"{PATH}document")}
+    return not differing_digests(reported, own) and reported.keys() - own.keys() < documents
+
+
+def _digest_engine(fleet: FleetExtension, engine: EngineInfo) -> EngineDigests:
+    has_groups = engine.groups or _lacking(fleet).isdisjoint(GROUPS)
+    return EngineDigests(
+        engine.data_parallel_rank,
+        block_hash=engine.fingerprint.engine,
+        kv_layout=_digest_groups(engine.groups) if has_groups else None,
+    )
+
+
+def _lacking(fleet: FleetExtension) -> set[str]:
+    return {each.field for each in fleet.unavailable}
 
 
 def digest_adapters(adapters: Iterable[tuple[str, str | None]]) -> str:
@@ -100,7 +144,7 @@ def own_settings(answer: InferenceConfigReply, fleet: FleetExtension) -> dict[st
 
 def _component_versions(fleet: FleetExtension) -> dict[str, str | None]:
     """Return the version of each component by path; none from a provider before schema 1.3."""
-    lacking = {each.field for each in fleet.unavailable}
+    lacking = _lacking(fleet)
     reported = fleet.components.model_dump(exclude_unset=True) if fleet.components else {}
     return {f"components.{name}": each for name, each in reported.items() if f"fleet.components.{name}" not in lacking}
 

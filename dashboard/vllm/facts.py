@@ -1,7 +1,7 @@
 """The facts of one replica, derived from its snapshot: state, pool, role, times, and the merged replies."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -9,6 +9,7 @@ from operator import is_
 from typing import NamedTuple, TypeVar
 
 from dashboard.fleet import (
+    Contradiction,
     Device,
     Document,
     EngineReport,
@@ -25,6 +26,8 @@ from dashboard.fleet import (
     Source,
     with_answers,
 )
+from dashboard.vllm.canonical import setting
+from dashboard.vllm.digests import differing_digests
 from dashboard.vllm.merging import TRUST, merge, merge_engines
 
 Placed = TypeVar("Placed", "Device", "KVCacheGroup")
@@ -83,7 +86,7 @@ def facts_of(snapshot: Snapshot, since: datetime) -> Facts:
         document=document.id if document else None,
         identity=_identity(replies),
         sources=tuple(dict.fromkeys(reply.source for reply in replies)),
-        contradictions=(*merged.contradictions, *token_contradictions) if merged else (),
+        contradictions=(*merged.contradictions, *token_contradictions, *_wrong_digests(replies)) if merged else (),
         served_model_names=names,
         adapters=_adapters(replies),
         engines=(),
@@ -188,6 +191,15 @@ def _started_at(replies: Sequence[Reply]) -> datetime | None:
     """Return the start of the process: from /metrics at every poll, from the provider for several API processes."""
     times = {reply.source: reply.started_at for reply in replies if reply.started_at}
     return times.get(Source.METRICS, next(iter(times.values()), None))
+
+
+def _wrong_digests(replies: Sequence[Reply]) -> Iterator[Contradiction]:
+    """Yield the digests that /metrics reports and the provider's answer does not have."""
+    known = {each.source: each.digests for each in replies if each.digests}
+    reported, own = known.get(Source.METRICS, {}), known.get(Source.PROVIDER, {})
+    for name in differing_digests(reported, own):
+        values = ((own[name], Source.PROVIDER), (reported[name], Source.METRICS))
+        yield Contradiction(name, *(setting(name, digest, source) for digest, source in values))
 
 
 def _adapters(replies: Sequence[Reply]) -> Mapping[str, str | None]:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 from dashboard.errors import UnreadableError
 from dashboard.fleet import EngineReport, Reply, Setting, Source
 from dashboard.vllm.canonical import Recent, setting, shared
-from dashboard.vllm.digests import SERIES, EngineDigests
+from dashboard.vllm.digests import SERIES, EngineDigests, kept_digests
 from dashboard.vllm.identity import is_identity_path
 from dashboard.vllm.redaction import in_force, redact
 from dashboard.vllm.schemas.types import MAX_INTEGER, MAX_SECONDS
@@ -209,6 +209,7 @@ def read_metrics(body: bytes) -> tuple[Reply, tuple[str, ...]]:
         served_model_names=(page.model_name,) if page.model_name else (),
         engines=_engines(page.cache_config),
         not_understood=not_understood,
+        digests=kept_digests(page.digests),
     )
     return reply, page.lines
 

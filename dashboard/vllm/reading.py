@@ -1,6 +1,7 @@
 """One body to one reply: budgets, JSON, redaction, and the reader of each path."""
 
 import re
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -9,11 +10,14 @@ from pydantic_core import from_json, to_json
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Reply
 from dashboard.fleet.formatting import visible
+from dashboard.vllm.digests import digests_of
 from dashboard.vllm.metrics import read_metrics
 from dashboard.vllm.redaction import holds_known, redact, redact_known, redact_prose
 from dashboard.vllm.replies import READERS
+from dashboard.vllm.schemas.inference_config import InferenceConfigReply
 
 MIB = 2**20
+PROVIDER_PATH = "/inference/v1/config"
 _STRUCTURE = (b",", b":", b"{", b"[")
 _STRING = re.compile(rb'"[^"]*"')
 
@@ -121,15 +125,28 @@ def _read(path: str, body: bytes) -> Reading:
         raise UnreadableError(
             "too_large", f"{path} answers with more than {most:,} JSON nodes; check that a vLLM server answers there"
         )
-    payload = redact(_parse(path, body))
+    answer = _parse(path, body)
+    digests = _digests(path, answer)  # before redaction: the provider digested what it sent
+    payload = redact(answer)
     raw = to_json(payload)
     if holds_known(raw.decode()):
         payload = redact_known(payload)
         raw = to_json(payload)
     try:
-        return Reading(READERS[path.partition("?")[0]](payload), raw[:RAW_LIMIT])
+        reply = READERS[path.partition("?")[0]](payload)
     except ValidationError as error:
         raise UnreadableError("schema", _sentence(path, error)) from None
+    return Reading(replace(reply, digests=digests) if digests else reply, raw[:RAW_LIMIT])
+
+
+def _digests(path: str, answer: Any) -> dict[str, str]:
+    """Return the digests that our provider's answer has; none where it cannot be read, which its reader reports."""
+    if not path.startswith(PROVIDER_PATH):
+        return {}
+    try:
+        return digests_of(InferenceConfigReply.model_validate(answer))
+    except (ValueError, UnreadableError):
+        return {}
 
 
 def excerpt(body: bytes) -> bytes:

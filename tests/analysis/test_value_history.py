@@ -17,7 +17,8 @@ from dashboard.analysis.flapping import Watch
 from dashboard.analysis.value_history import ValueHistory
 from dashboard.fleet.recent import Alternation
 from tests import builders
-from tests.analysis.test_flapping import NOW, fleet_of, moment
+from tests.analysis.test_flapping import fleet_of, moment
+from tests.builders import NOW
 
 MIB = 2**20
 PATH = "cache_config.block_size"

@@ -292,7 +292,7 @@ def test_environment_variables_override_the_file_unless_empty(monkeypatch: pytes
         ("rules: {RT_01: {}}", "rules.RT_01: unknown rule; did you mean RT-01?"),
         ("rules: {rt12: {}}", "rules.rt12: unknown rule; did you mean RT-12?"),
         ("rules: {XT-01: {}}", "rules.XT-01: unknown rule; did you mean RT-01?"),
-        ("rules: {ID-04: {}}", "rules.ID-04: unknown rule; there are ID-01 to ID-03 and ID-05 to ID-15"),
+        ("rules: {ID-04: {}}", "rules.ID-04: unknown rule; there are ID-01 to ID-03 and ID-05 to ID-16"),
         ("rules: {sh-9: {}}", "rules.sh-9: unknown rule; there are SH-01 to SH-05"),
         ("rules: {RT-01: {}, rt-01: {}}", "rules.rt-01: duplicate RT-01; keep one"),
         ("rules: {Rt-01: {}, rt-01: {}}", "rules.rt-01: duplicate RT-01; keep one"),

@@ -14,8 +14,17 @@ from hypothesis import strategies as st
 
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Reply, Setting
-from dashboard.vllm import identity, spelling
-from dashboard.vllm.digests import SCHEME, EngineDigests, digest_adapters, digest_answer
+from dashboard.vllm import identity, reading, spelling
+from dashboard.vllm.digests import (
+    SCHEME,
+    EngineDigests,
+    differing_digests,
+    digest_adapters,
+    digest_answer,
+    digests_of,
+    has_digests,
+    kept_digests,
+)
 from dashboard.vllm.replies import read_inference_config
 from dashboard.vllm.schemas import paths
 from dashboard.vllm.schemas.inference_config import InferenceConfigReply
@@ -233,3 +242,48 @@ def test_settings_that_are_no_configuration_have_no_digest(settings: dict[str, A
 
     with pytest.raises((ValueError, UnreadableError)):
         digests(answer)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_an_answer_has_the_digests_that_its_server_reports_and_no_others(name: str) -> None:
+    answer = InferenceConfigReply.model_validate(recorded(name))
+    own = digests_of(answer)
+    ranks = [each.data_parallel_rank for each in answer.fleet.engines] if answer.fleet else []
+    (rank,) = {each.engine for each in [digests(recorded(name))]}
+    reported = kept_digests(digests(recorded(name))._replace(engine=each) for each in ranks)
+
+    assert {each.partition("[")[0].rpartition(".")[2] for each in own} == {"document", "block_hash", "kv_layout"}
+    assert len(own) == 3 * len(ranks) - (len(ranks) - 1)
+    assert has_digests(own, own)
+    assert has_digests(own, kept_digests([digests(recorded(name))]))
+    assert not has_digests(own, {})
+    assert not has_digests({}, reported)
+    for each in own:
+        assert differing_digests({**own, each: "0123"}, own) == [each]
+        assert not has_digests(own, {**own, each: "0123"})
+    assert rank in ranks
+
+
+def test_digests_of_another_scheme_are_not_compared() -> None:
+    found = digests(recorded(RECORDED[0]))
+    assert kept_digests([found._replace(scheme="0")]) == {}
+    assert kept_digests([found._replace(document=None, block_hash=None)]) == {
+        "vllm_fleet_config_info.kv_layout": found.kv_layout
+    }
+
+
+@pytest.mark.parametrize("answer", [b"[]", b'{"fleet": {"engines": 7}}', text_of(RECORDED[0]).replace(b"fleet", b"f")])
+def test_an_answer_without_digests_has_none(answer: bytes) -> None:
+    try:
+        found = reading.read("/inference/v1/config?full=true", answer).reply.digests
+    except UnreadableError:
+        return
+    assert found == {}
+
+
+def test_an_answer_is_read_with_its_digests_before_it_is_redacted() -> None:
+    """The provider digested what it sent, by its own rules of redaction."""
+    answer = with_changed(recorded(RECORDED[0]), "settings", "additional_config", {"api_key": "s"})
+    read = reading.read("/inference/v1/config?full=true", json.dumps(answer).encode()).reply
+
+    assert read.digests == digests_of(InferenceConfigReply.model_validate(answer))

@@ -14,6 +14,7 @@ from dashboard.rules.findings import Draft, Evidence, Remedy, Rollout, Severity,
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import setting_piece, value_piece, write
 from dashboard.rules.subject import FleetSubject, PoolSubject, setting_value
+from dashboard.vllm.digests import PATH as DIGESTS
 from dashboard.vllm.versions import History, answer_at
 
 REASON = "replicas.reason"
@@ -211,6 +212,8 @@ def sources_contradict(pool: PoolSubject) -> Iterator[Draft]:
     for member in pool.members:
         for contradiction in member.contradictions:
             path, kept, other = contradiction
+            if path.startswith(DIGESTS):  # ID-16
+                continue
             is_count = path == TOKENS and other.source is Source.PLUGIN and kept.source in VLLMS_OWN
             if not pool.is_ignored(path):
                 (miscounted if is_count else found)[contradiction].append(member.id)

@@ -1,4 +1,7 @@
-"""The poll of replicas that Prometheus scrapes: of those with equal digests only one is asked.
+"""The poll of replicas that Prometheus scrapes: of those with equal digests only one is asked, if its answer has them.
+
+At each full poll a sample of each group is asked, too. While a replica of a group has digests that its answer does not
+have, each of them is asked directly, and none answers for another.
 
 What was not read from a replica itself is what its digests cover: settings that are not identity settings, LoRA
 adapters, KV cache groups and block hashes. Devices, memory, capacity of the provider and arguments are not reported.
@@ -18,10 +21,11 @@ from dashboard.garbage import uncollected
 from dashboard.sources.http.failures import Asked
 from dashboard.sources.polling.poller import Poller
 from dashboard.sources.polling.probes import INFERENCE_CONFIG, METRICS, Reader
-from dashboard.vllm.digests import SCHEME, EngineDigests
+from dashboard.vllm.digests import SCHEME, EngineDigests, differing_digests, has_digests, kept_digests
 from dashboard.vllm.metrics import parse_metrics
 
 Key: TypeAlias = tuple[EngineDigests, ...]
+SAMPLE = 2  # replicas of one key that are asked at each full poll besides the one that answers for it, in turn
 TRIES = 3  # replicas of one key that are asked in one poll, where the first does not answer
 NOT_SCRAPED = "Prometheus cannot reach this replica, and it is not asked directly (direct: never)."
 
@@ -40,15 +44,25 @@ class Polled(NamedTuple):
     answered: Answered | None = None
 
 
+class Sampled(NamedTuple):
+    """When a sample of a group was asked (monotonic clock), and the place in the group where the next one begins."""
+
+    at: float
+    next: int = 0
+
+
 class DigestPoller:
     """Polls as `Poller` does, except replicas whose target has what Prometheus scraped."""
 
     def __init__(self, limits: PollOptions, clock: Callable[[], float] = time.monotonic) -> None:
         """Poll within `limits`; `clock` is monotonic, in seconds."""
         self._limits = limits
+        self._clock = clock
         self._poller = Poller(limits, clock)
         self._reader = Reader()
         self._asked: dict[Key, Answered] = {}  # last time
+        self._sampled: dict[Key, Sampled] = {}
+        self._doubted: frozenset[Key] = frozenset()  # of groups with wrong digests
         self._keys: dict[bytes, Key | None] = {}  # by the lines of a replica
         self._read: dict[bytes, ProbeResult] = {}
         self._last: dict[str, Polled] = {}
@@ -65,7 +79,16 @@ class DigestPoller:
             unique.setdefault(target.id, target)
         groups, rest = self._by_key(unique.values())
         direct = [each for each in rest if each.scraped is None or each.scraped.falls_back or each.failure]
-        snapshots, answered = await self._poll_with_one_of_each(direct, groups, now, on_done)
+        trusted = {key: group for key, group in groups.items() if key not in self._doubted}
+        direct += [each for key, group in groups.items() if key in self._doubted for each in group]
+        samples = [each for key, group in trusted.items() for each in self._sample(key, group)]
+        snapshots, answered = await self._poll_with_one_of_each([*direct, *samples], trusted, now, on_done)
+        self._doubted = frozenset(key for key, group in groups.items() if _is_doubtful(key, group, snapshots))
+        answered = {key: each for key, each in answered.items() if key not in self._doubted}
+        unused = {each.id for each in samples} - {each.id for each in answered.values()}
+        snapshots = {name: each for name, each in snapshots.items() if name not in unused}
+        doubted = [each for key in self._doubted for each in groups[key] if each.id not in snapshots]
+        snapshots |= {each.target.id: each for each in await Poller(self._limits).poll(doubted, now)}
         with uncollected():
             polled = {name: Polled(each) for name, each in snapshots.items()}
             polled |= {
@@ -75,6 +98,7 @@ class DigestPoller:
                 if target.id not in snapshots and target.scraped
             }
         self._asked = {key: each for key, each in (self._asked | answered).items() if key in groups}
+        self._sampled = {key: each for key, each in self._sampled.items() if key in groups}
         self._read = {each: result for each, result in self._read.items() if each in self._keys}
         polled |= {each.id: self._with_earlier(polled[each.id]) for each in rest}
         self._last = polled
@@ -115,6 +139,17 @@ class DigestPoller:
         known = before.id if before else None
         first = [each for each in group if each.id == known]
         return [*first, *(each for each in group[:TRIES] if each.id != known)][:TRIES]
+
+    def _sample(self, key: Key, group: Sequence[Target]) -> list[Target]:
+        """Return the replicas of a group whose answers are compared in this poll."""
+        before, now = self._sampled.get(key), self._clock()
+        if before is not None and now - before.at < self._limits.full_poll_interval_seconds:
+            return []
+        speaker = self._candidates(key, group)[0]
+        others = [each for each in group if each is not speaker]
+        start = before.next % len(others) if before and others else 0
+        self._sampled[key] = Sampled(now, start + SAMPLE)
+        return [*others[start:], *others[:start]][:SAMPLE]
 
     def _by_key(self, targets: Iterable[Target]) -> tuple[Mapping[Key, Sequence[Target]], list[Target]]:
         """Group the replicas whose digests are known, and return the rest."""
@@ -195,6 +230,8 @@ def _shared_part(snapshot: Snapshot, key: Key) -> Reply | None:
     metrics, full = answered.get(Source.METRICS), answered.get(Source.PROVIDER)
     if metrics is None or full is None or full.reply is None or _digests(metrics.raw) != key:
         return None
+    if not has_digests(full.reply.digests, kept_digests(key)):
+        return None
     models, reply = answered.get(Source.MODELS), full.reply
     ranks = {each.engine for each in key}
     engines = [EngineReport(each.dp_rank, fingerprint=each.fingerprint) for each in reply.engines]
@@ -209,6 +246,18 @@ def _shared_part(snapshot: Snapshot, key: Key) -> Reply | None:
         kv_cache_groups=tuple(each for each in reply.kv_cache_groups if each.dp_rank in ranks),
         not_understood=reply.not_understood,
     )
+
+
+def _is_doubtful(key: Key, group: Iterable[Target], snapshots: Mapping[str, Snapshot]) -> bool:
+    """Return whether a replica of a group that was asked has digests that its answer does not have."""
+    asked = [snapshots[each.id] for each in group if each.id in snapshots]
+    shared = [each for each in (_shared_part(one, key) for one in asked) if each]
+    return any(map(_is_wrong, asked)) or any(each.settings != shared[0].settings for each in shared)
+
+
+def _is_wrong(snapshot: Snapshot) -> bool:
+    replies = {each.reply.source: each.reply.digests for each in snapshot.probes.values() if each.reply}
+    return bool(differing_digests(replies.get(Source.METRICS, {}), replies.get(Source.PROVIDER, {})))
 
 
 def _digests(lines: bytes) -> Key:

@@ -1,25 +1,29 @@
 """Of replicas with equal digests one is asked: the simulated fleet as a real Prometheus server scrapes it."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.request import urlopen
 
 import pytest
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, build_fleet
 from dashboard.config import Options, PollOptions
+from dashboard.config.address import replica_id
 from dashboard.demo import DemoServer, default_fleet, in_thread, targets
 from dashboard.demo.describe import Behaviour, Speaks
 from dashboard.fleet import FailureKind, Replica, ReplicaState, Scraped, Snapshot, Source, Target
 from dashboard.sources.discovery import Discovered, discover_once
 from dashboard.sources.polling.by_digest import NOT_SCRAPED, DigestPoller
+from dashboard.sources.polling.probes import INFERENCE_CONFIG
 from dashboard.vllm.digests import SCHEME
-from tests.sources.polling.hostile import CAPTURE
+from tests.sources.polling.hostile import CAPTURE, HostileServer, answers
 from tests.sources.prometheus_server import prometheus, wait_for_result
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -147,6 +151,91 @@ def test_without_comparable_digests_prometheus_is_all_there_is(lines: bytes) -> 
         assert [*each.probes] == ["/metrics"]
         assert each.same_digest_as is None
         assert each.observed_at == AT
+
+
+class Liar(NamedTuple):
+    """A group of replicas with equal digests of which one, as far as the server says, has other settings."""
+
+    group: list[Target]
+    liar: Target
+    server: HostileServer
+    honest: bytes  # answer
+
+    def stops(self) -> None:
+        """Answer as the others do."""
+        self.server.routes["/liar/inference/v1/config"] = answers(self.honest)
+
+
+@pytest.fixture
+def lying(demo: DemoServer) -> Iterator[Liar]:
+    by_configuration: dict[Any, list[Target]] = defaultdict(list)
+    for each, target in zip(demo.fleet, targets(demo.fleet, demo.port), strict=True):
+        if Speaks.PROVIDER in each.speaks:
+            by_configuration[each.configuration].append(Target(replica_id(str(target["targets"][0]))))
+    group, other = max(by_configuration.values(), key=len), min(by_configuration.values(), key=len)
+    page, honest, wrong = (
+        get(f"{target.id}{path}")
+        for target, path in ((group[0], "/metrics"), (group[0], INFERENCE_CONFIG), (other[0], INFERENCE_CONFIG))
+    )
+    lines = asyncio.run(DigestPoller(LIMITS).poll(group[:1], lambda: AT))[0].probes["/metrics"].raw
+    with HostileServer() as server:
+        liar = server.replica("liar")
+        server.routes["/liar/metrics"] = answers(page)
+        server.routes["/liar/inference/v1/config"] = answers(wrong)
+        scraped = Scraped(lines, AT, falls_back=False)
+        yield Liar([replace(each, scraped=scraped) for each in group], replace(liar, scraped=scraped), server, honest)
+
+
+def get(url: str) -> bytes:
+    with urlopen(url) as answer:
+        return bytes(answer.read())
+
+
+def liars(snapshots: Sequence[Snapshot]) -> tuple[str, ...]:
+    fleet = build_fleet("f", snapshots, polled_at=AT, interval=timedelta(seconds=15))
+    return tuple(name for each in fleet.inspection.findings if each.rule == "ID-16" for name in each.replicas)
+
+
+def documents(snapshots: Sequence[Snapshot]) -> list[str | None]:
+    fleet = build_fleet("f", snapshots, polled_at=AT, interval=timedelta(seconds=15))
+    by_id = {each.id: each.document for each in fleet.replicas}
+    return [by_id[each.target.id] for each in snapshots]
+
+
+def test_an_answer_without_the_digests_of_its_replica_counts_for_no_other(lying: Liar) -> None:
+    now = 0.0
+    poller = DigestPoller(LIMITS, lambda: now)
+    for _ in range(2):
+        snapshots = poll([lying.liar, *lying.group], poller)
+
+        assert liars(snapshots) == (lying.liar.id,)
+        assert {each.same_digest_as for each in snapshots} == {None}
+        own, *others = documents(snapshots)
+        assert len(set(others)) == 1
+        assert own not in others
+
+    lying.stops()
+    now = LIMITS.full_poll_interval_seconds
+    poll([lying.liar, *lying.group], poller)
+    again = poll([lying.liar, *lying.group], poller)
+    assert liars(again) == ()
+    assert {each.same_digest_as for each in again[1:]} == {lying.liar.id}
+
+
+def test_a_sample_of_each_group_is_asked_in_turn_at_each_full_poll(lying: Liar) -> None:
+    now = 0.0
+    poller = DigestPoller(LIMITS, lambda: now)
+    group = [*lying.group[:4], lying.liar]
+    first = poll(group, poller)  # asks the first three
+    assert [each.same_digest_as for each in first] == [None, *[group[0].id] * 4]
+    assert documents(first) == documents(first)[:1] * 5
+
+    now = LIMITS.full_poll_interval_seconds - 1
+    assert liars(poll(group, poller)) == ()
+    now += 1
+    found = poll(group, poller)
+    assert liars(found) == (lying.liar.id,)
+    assert {each.same_digest_as for each in found} == {None}
 
 
 def test_a_replica_that_prometheus_cannot_reach_is_down_or_asked() -> None:
