@@ -14,6 +14,7 @@ BEGINNING = 60  # characters of a longer one, with its digest
 STEP_BYTES = 150  # of a step without its text: a tuple, its place in another one, and the head of a string
 MOST_BYTES = 32 * 2**20  # of all replicas, which have equal parts of it
 MOST_REPLICA_BYTES = 2**19  # 1,000 settings that changed three times within the window
+MOST_OTHERS = 16  # values in a row that never returned; a setting with one of each poll keeps no more
 LEAST_STEPS = 8  # of a setting, before other settings are left out: ID-13 needs five for three returns
 
 Step = tuple[datetime, JsonText]  # the poll at which a setting had another value first, and that value
@@ -82,7 +83,8 @@ def _with_changes(steps: Steps, changed: frozenset[str], before: Document, now: 
         own, value = found.get(path), _kept(setting.value)
         if own is None:  # the time of the first one does not count: the window begins with it
             own = ((at, _kept(before.settings[path].value)),)
-        found[path] = own if own[-1][1] == value else (*own, (at, value))
+        its = own if own[-1][1] == value else (*own, (at, value))
+        found[path] = its if _returns(its) else its[-MOST_OTHERS:]
     return found
 
 
