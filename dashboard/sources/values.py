@@ -22,6 +22,13 @@ def text(part: Mapping[str, Any], name: str) -> str:
     return found.encode(errors="replace").decode() if isinstance(found, str) else ""
 
 
+def port(part: Mapping[str, Any], name: str) -> str | None:
+    """Return the number of a port as text; None where it is missing, of another type or none of TCP."""
+    found = part.get(name)
+    is_port = isinstance(found, int) and not isinstance(found, bool) and 0 < found < 2**16
+    return str(found) if is_port else None
+
+
 def texts(part: Mapping[str, Any]) -> dict[str, str]:
     """Return all values as texts."""
     return {name: text(part, name) for name in part}

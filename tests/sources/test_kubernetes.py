@@ -19,7 +19,7 @@ from dashboard.demo import default_fleet, in_thread
 from dashboard.demo.describe import Behaviour
 from dashboard.fleet import Credentials, Target
 from dashboard.sources.discovery import discover_once
-from dashboard.sources.kubernetes import Kubernetes
+from dashboard.sources.kubernetes import Kubernetes, api
 from dashboard.sources.kubernetes.api import PAGE
 from dashboard.sources.kubernetes.pods import Pod, make_pod_targets
 from dashboard.sources.source import Listing
@@ -145,6 +145,37 @@ def test_a_port_has_a_number_or_the_name_that_a_container_gives_it(cluster: Clus
     failed = the(read(source(kubeconfig, selector="app=vllm", port="grpc")))
     assert failed.failure
     assert failed.failure.detail == "No container of the pod has a port grpc; correct port."
+
+
+def test_a_pod_has_eight_ports_at_most_and_says_so(cluster: Cluster, kubeconfig: Path) -> None:
+    many = ",".join(map(str, range(8000, 48_000)))
+    cluster.add_pod("a", "10.0.0.1", VLLM)["metadata"]["annotations"] = {"llm-d.ai/active-ports": many}
+    cluster.add_pod("b", "10.0.0.2", VLLM)["metadata"]["annotations"] = {"llm-d.ai/active-ports": "8000, 8000,8000"}
+    failed, *others = read(source(kubeconfig, selector="app=vllm")).targets
+
+    assert failed.failure
+    assert failed.failure.detail == "The pod lists 40,000 ports in llm-d.ai/active-ports; the first 8 are polled."
+    assert [each.id for each in others] == [
+        *(f"http://10.0.0.1:{8000 + number}" for number in range(8)),
+        "http://10.0.0.2:8000",
+    ]
+
+
+def test_the_limit_of_targets_counts_targets(cluster: Cluster, kubeconfig: Path) -> None:
+    addresses = [{"addresses": [f"10.0.{number // 256}.{number % 256}"]} for number in range(501)]
+    for _ in range(100):
+        cluster.add_slice("chat", *addresses)
+    failure = read(source(kubeconfig, service="chat")).failure or ""
+    assert failure == "kubernetes/services/chat: more than 50,000 targets; narrow selector"
+
+
+def test_pages_without_end_are_a_sentence(cluster: Cluster, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "MOST_PAGES", 5)
+    cluster.server.routes[PODS] = answers(b'{"metadata": {"continue": "more"}, "items": []}')
+    failure = read(source(kubeconfig, selector="app=vllm")).failure or ""
+
+    assert failure.endswith("answers with more than 5 pages of pods")
+    assert len(cluster.queries()) == 5
 
 
 def test_a_pod_that_is_not_ready_is_listed_with_its_reason_and_one_that_ended_is_not(

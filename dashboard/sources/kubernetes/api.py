@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from dashboard.errors import UnreadableError
+from dashboard.sources.deadline import Deadline
 from dashboard.sources.groups import MAX_TARGETS
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.failures import FORBIDDEN, NOT_FOUND, Asked
@@ -19,6 +20,7 @@ MAX_NODES = 1_000_000  # of JSON; a pod has about 500
 GONE = 410  # the version of the list is no longer known
 WATCH_SECONDS = 1  # the least that the API server takes; what changed since a version is sent at once
 WATCH_GRACE_SECONDS = 2.0  # for a watch to end after them
+MOST_PAGES = 1_000  # of a list: five times those of MAX_TARGETS pods; bounds a server that always has another one
 LISTS = 3  # tries of one list whose pages expire
 
 
@@ -58,11 +60,11 @@ class Changes(NamedTuple):
 class Api:
     """The API server, for one read."""
 
-    def __init__(self, client: Client, access: Access, ends_at: float) -> None:
-        """Ask until `ends_at`, a time of the client's clock."""
+    def __init__(self, client: Client, access: Access, deadline: Deadline) -> None:
+        """Ask until the deadline."""
         self._client = client
         self._access = access
-        self._ends_at = ends_at
+        self._deadline = deadline
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Mapping[str, Any]:
         """Return one object. Raise UnreadableError with a sentence."""
@@ -117,7 +119,7 @@ class Api:
         self, resource: Resource, namespace: str, selector: str
     ) -> AsyncIterator[tuple[str, list[Mapping[str, Any]]]]:
         query = {"labelSelector": selector, "limit": str(PAGE)}
-        while True:
+        for _ in range(MOST_PAGES):
             page = _object(parse_json(await self._ask(resource, namespace, "", query, "list"), MAX_NODES))
             if not isinstance(page.get("items"), list):
                 raise UnreadableError("schema", f"answers with no list of {resource.plural}")
@@ -126,6 +128,7 @@ class Api:
             if not (token := text(meta, "continue")):
                 return
             query["continue"] = token
+        raise UnreadableError("schema", f"answers with more than {MOST_PAGES:,} pages of {resource.plural}")
 
     async def _ask(  # the parts of a request
         self,
@@ -143,7 +146,7 @@ class Api:
                 f"?{urlencode(query)}" if query else "",
                 is_replica=False,
             ),
-            min(max(self._ends_at - self._client.time(), 0.0), seconds),
+            min(self._deadline.left(), seconds),
             limit=MAX_PAGE_BYTES,
             key=self._access.key,
             trust=self._access.trust,

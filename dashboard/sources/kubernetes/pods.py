@@ -8,9 +8,10 @@ from dashboard.config.address import host_port
 from dashboard.fleet import Credentials, Failure, FailureKind, Target
 from dashboard.fleet.formatting import visible
 from dashboard.sources.groups import make_target
-from dashboard.sources.values import mapping, mappings, text, texts
+from dashboard.sources.values import mapping, mappings, port, text, texts
 
 DEFAULT_PORT = "8000"  # of vLLM
+MOST_PORTS = 8  # of a pod: those of an InferencePool (its CRD), one for each DP rank
 ROLE, ENGINE_TYPE = "llm-d.ai/role", "llm-d.ai/engine-type"  # labels that llm-d sets
 APART = ("prefill", "decode")  # roles whose replicas are not interchangeable
 WORKER_SET = "leaderworkerset.sigs.k8s.io/name"  # label of a LeaderWorkerSet's pods
@@ -55,7 +56,7 @@ class Pod:
             return written
         containers = (*mappings(self._spec, "containers"), *mappings(self._spec, "initContainers"))
         ports = (each for container in containers for each in mappings(container, "ports"))
-        return next((str(each.get("containerPort")) for each in ports if each.get("name") == written), None)
+        return next((port(each, "containerPort") for each in ports if text(each, "name") == written), None)
 
     def traits(self) -> dict[str, str]:
         """Return the labels of a target that every pod has: where it runs, who owns it, which images it runs."""
@@ -105,8 +106,14 @@ def make_pod_targets(
         yield Target(f"{pod.namespace}/{pod.name}", {**labels, "name": pod.name}, credentials, failure=failure)
         return
     active = pod.annotations.get(options.port_annotation, "")
-    chosen = [options.role_ports[role]] if role in options.role_ports else [each.strip() for each in active.split(",")]
-    several = [each for each in chosen if each] or ([options.port] if options.port else ports or [DEFAULT_PORT])
+    chosen = [options.role_ports[role]] if role in options.role_ports else map(str.strip, active.split(","))
+    several = [each for each in dict.fromkeys(chosen) if each] or (
+        [options.port] if options.port else ports or [DEFAULT_PORT]
+    )
+    if len(several) > MOST_PORTS:
+        lists = f"The pod lists {len(several):,} ports in {options.port_annotation}; the first {MOST_PORTS} are polled."
+        failure, several = Failure(FailureKind.TARGET, lists), several[:MOST_PORTS]
+        yield Target(f"{pod.namespace}/{pod.name}", {**labels, "name": pod.name}, credentials, failure=failure)
     for written in several:
         number = pod.port(written)
         named = {**labels, "name": pod.name if len(several) == 1 else f"{pod.name}:{written}"}

@@ -10,7 +10,7 @@ from dashboard.config import KubernetesOptions
 from dashboard.config.address import host_port
 from dashboard.fleet import Credentials, Target
 from dashboard.sources.groups import make_target
-from dashboard.sources.values import mapping, mappings, text
+from dashboard.sources.values import mapping, mappings, port, text
 
 OF_SERVICE = "kubernetes.io/service-name"  # label of the EndpointSlices of a Service
 FULL_NAMES = "FQDN"  # address type that Kubernetes itself never makes
@@ -20,8 +20,8 @@ def make_slice_targets(
     one: Mapping[str, Any], options: KubernetesOptions, credentials: Credentials | None
 ) -> Iterator[Target]:
     """Yield a target for each endpoint of an EndpointSlice that has the port; without an own one its first."""
-    port = _port(one, options.port)
-    if port is None or text(one, "addressType") == FULL_NAMES:
+    number = _port(one, options.port)
+    if number is None or text(one, "addressType") == FULL_NAMES:
         return
     namespace = text(mapping(one, "metadata"), "namespace")
     for endpoint in mappings(one, "endpoints"):
@@ -40,7 +40,7 @@ def make_slice_targets(
         }
         if address:
             labels = {**options.labels, **{name: said for name, said in own.items() if said}}
-            yield make_target(f"{options.scheme}://{host_port(address, port)}", labels, credentials)
+            yield make_target(f"{options.scheme}://{host_port(address, number)}", labels, credentials)
 
 
 def _port(one: Mapping[str, Any], written: str | None) -> str | None:
@@ -48,4 +48,4 @@ def _port(one: Mapping[str, Any], written: str | None) -> str | None:
     if written and written.isdecimal():
         return written
     ports = mappings(one, "ports")
-    return next((str(each.get("port")) for each in ports if written in {None, each.get("name")}), None)
+    return next((port(each, "port") for each in ports if written is None or text(each, "name") == written), None)

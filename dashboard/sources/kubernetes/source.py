@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from dashboard.config import KubernetesOptions, PollOptions
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials, Target
+from dashboard.sources.deadline import Deadline
+from dashboard.sources.groups import MAX_TARGETS
 from dashboard.sources.http.client import Client
 from dashboard.sources.kubernetes.access import find_access
 from dashboard.sources.kubernetes.api import (
@@ -22,12 +24,10 @@ from dashboard.sources.kubernetes.api import (
     ExpiredError,
     Resource,
 )
-from dashboard.sources.kubernetes.pods import Pod, make_pod_targets
+from dashboard.sources.kubernetes.pods import MOST_PORTS, Pod, make_pod_targets
 from dashboard.sources.kubernetes.slices import OF_SERVICE, make_slice_targets
 from dashboard.sources.source import Listing, keep_targets
-from dashboard.sources.values import mapping, text
-
-MOST_PORTS = 8  # of an InferencePool (its CRD)
+from dashboard.sources.values import mapping, mappings, port, text, texts
 
 
 class Wanted(NamedTuple):
@@ -59,8 +59,8 @@ class Kubernetes:
         self._limits = limits
         named = {"inferencepools": options.inference_pool, "services": options.service, "pods": options.selector}
         chosen = next(f"{kind}/{name}" for kind, name in named.items() if name)
-        self._name = "/".join(filter(None, ("kubernetes", options.namespace, chosen)))
-        self._listing = Listing(self._name, ())
+        self.name = "/".join(filter(None, ("kubernetes", options.namespace, chosen)))
+        self._listing = Listing(self.name, ())
         self._known: Known | None = None
 
     async def read(self) -> list[Listing]:
@@ -69,9 +69,9 @@ class Kubernetes:
         async with Client(connections=1, max_answer_bytes=MAX_PAGE_BYTES, max_headers=limits.max_headers) as client:
             try:
                 access = find_access(self._options.kubeconfig, self._options.context)
-                api = Api(client, access, client.time() + limits.replica_timeout_seconds)
+                api = Api(client, access, Deadline(limits.replica_timeout_seconds))
                 targets = await self._find(api, self._options.namespace or access.namespace)
-                self._listing = Listing(self._name, tuple(targets))
+                self._listing = Listing(self.name, tuple(targets))
             except UnreadableError as error:
                 self._listing = keep_targets(self._listing, error.detail)
         return [self._listing]
@@ -90,6 +90,8 @@ class Kubernetes:
         changes = changes or await api.list_all(*wanted[:3])
         for one in changes.objects:
             targets[text(mapping(one, "metadata"), "name")] = tuple(self._make(one, wanted))
+        if sum(map(len, targets.values())) > MAX_TARGETS:
+            raise UnreadableError("schema", f"more than {MAX_TARGETS:,} targets; narrow selector")
         self._known = Known(wanted, changes.version, targets)
         found = [each for name in sorted(targets) for each in targets[name]]
         # While a Service changes, an endpoint can be in two slices: the first one counts.
@@ -114,7 +116,8 @@ class Kubernetes:
 def _chosen_by(pool: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     """Return the label selector and the ports of an InferencePool (inference.networking.k8s.io/v1)."""
     match pool.get("spec"):
-        case {"selector": {"matchLabels": dict(labels)}, "targetPorts": list(ports)} if labels:
-            numbers = [each.get("number") for each in ports[:MOST_PORTS] if isinstance(each, dict)]
-            return ",".join(f"{name}={value}" for name, value in labels.items()), tuple(map(str, numbers))
+        case {"selector": {"matchLabels": dict(labels)}, "targetPorts": list()} if all(texts(labels).values()):
+            numbers = (port(each, "number") for each in mappings(mapping(pool, "spec"), "targetPorts")[:MOST_PORTS])
+            if labels and (ports := tuple(filter(None, numbers))):
+                return ",".join(f"{name}={value}" for name, value in labels.items()), ports
     raise UnreadableError("schema", "the InferencePool has no selector.matchLabels and targetPorts")

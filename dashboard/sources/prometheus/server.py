@@ -1,5 +1,6 @@
 """The server's API: the series of all replicas, or of some. An answer that is too large is asked for in parts."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from urllib.parse import urlencode
 
@@ -7,6 +8,7 @@ from dashboard.config import PrometheusOptions
 from dashboard.errors import UnreadableError
 from dashboard.fleet import FailureKind
 from dashboard.garbage import uncollected
+from dashboard.sources.deadline import Deadline
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import Key, authorized
 from dashboard.sources.http.failures import asked_of
@@ -15,6 +17,7 @@ from dashboard.sources.prometheus.query import addresses_query, replicas_query
 
 NO_KEY = Key(missing="none is given; set authorization of this prometheus entry in fleet.yaml")
 QUERY = "/api/v1/query"
+BIG = 2**20  # bytes of an answer that is read in a thread: 20 ms, in which no replica could be polled
 MOST_ADDRESSES = 1_000  # of one query for some replicas: 25 KB of text
 
 
@@ -33,20 +36,20 @@ class Server:
         self._labels: dict[bytes, Labels] = {}  # by their JSON: mostly those of the last poll are those of this one
         self._asked = asked_of(options.url, QUERY)
 
-    async def ask_for_all(self, client: Client, ends_at: float) -> Answer:
+    async def ask_for_all(self, client: Client, deadline: Deadline) -> Answer:
         """Return the series of all replicas, with the labels `by`. Raise UnreadableError."""
         options, before = self._options, len(self._labels)
         answers: list[Answer] = []
         if not self._is_split:
             try:
-                answers.append(await self._ask(client, replicas_query(options.selector, by=self._by), ends_at))
+                answers.append(await self._ask(client, replicas_query(options.selector, by=self._by), deadline))
             except TooLargeError:
                 self._is_split = True
         if self._is_split:
-            addresses = await self._ask_for_addresses(client, ends_at)
+            addresses = await self._ask_for_addresses(client, deadline)
             answers.append(addresses._replace(samples=()))
             names = sorted({each.labels.get(options.address_label, "") for each in addresses.samples} - {""})
-            answers += [each async for each in self.ask_for(client, names, ends_at, self._by)]
+            answers += [each async for each in self.ask_for(client, names, deadline, self._by)]
             self._is_split = len(answers) > 2  # noqa: PLR2004  the addresses, and one part that is the whole
         samples = tuple(sample for each in answers for sample in each.samples)
         if before and len(self._labels) > 2 * len(samples):
@@ -54,7 +57,7 @@ class Server:
         return Answer(samples, next((each.warning for each in answers if each.warning), ""))
 
     async def ask_for(
-        self, client: Client, addresses: Sequence[str], ends_at: float, by: Sequence[str] = ()
+        self, client: Client, addresses: Sequence[str], deadline: Deadline, by: Sequence[str] = ()
     ) -> AsyncIterator[Answer]:
         """Yield the series of some replicas, some at a time; without `by` with all labels. Raise UnreadableError."""
         waiting = [addresses[start : start + MOST_ADDRESSES] for start in range(0, len(addresses), MOST_ADDRESSES)]
@@ -62,27 +65,27 @@ class Server:
             part = waiting.pop(0)
             query = replicas_query(self._options.selector, self._options.address_label, part, by)
             try:
-                yield await self._ask(client, query, ends_at)
+                yield await self._ask(client, query, deadline)
             except TooLargeError:
                 middle = len(part) // 2
                 if not middle:
                     raise self._too_large() from None
                 waiting[:0] = part[:middle], part[middle:]
 
-    async def _ask_for_addresses(self, client: Client, ends_at: float) -> Answer:
+    async def _ask_for_addresses(self, client: Client, deadline: Deadline) -> Answer:
         try:
             return await self._ask(
-                client, addresses_query(self._options.selector, self._options.address_label), ends_at
+                client, addresses_query(self._options.selector, self._options.address_label), deadline
             )
         except TooLargeError:
             raise self._too_large() from None
 
-    async def _ask(self, client: Client, query: str, ends_at: float) -> Answer:
+    async def _ask(self, client: Client, query: str, deadline: Deadline) -> Answer:
         options = self._options
         own = options.authorization
         answer = await client.fetch(
             self._asked,
-            max(ends_at - client.time(), 0.0),
+            deadline.left(),
             limit=options.max_answer_bytes,
             key=authorized(own, NO_KEY),
             ca_file=own.ca_file if own else None,
@@ -90,8 +93,10 @@ class Server:
             form=urlencode({"query": query}).encode(),
         )
         if answer.failure is None:
-            with uncollected():
-                return read_answer(answer.body, self._labels if query.startswith("max by") else None)
+            known = self._labels if query.startswith("max by") else None
+            if len(answer.body) < BIG:
+                return _read(answer.body, known)
+            return await asyncio.to_thread(_read, answer.body, known)
         if answer.failure.kind is FailureKind.TOO_LARGE and answer.status == 200:  # noqa: PLR2004
             raise TooLargeError
         said = said_error(answer.body)
@@ -100,3 +105,8 @@ class Server:
     def _too_large(self) -> UnreadableError:
         most = f"{self._options.max_answer_bytes:,}"
         return UnreadableError("too_large", f"the smallest answer has more than {most} bytes; raise max_answer_bytes")
+
+
+def _read(body: bytes, known: dict[bytes, Labels] | None) -> Answer:
+    with uncollected():
+        return read_answer(body, known)

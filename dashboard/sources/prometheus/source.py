@@ -15,6 +15,7 @@ from dashboard.config import PollOptions, PrometheusOptions
 from dashboard.errors import UnreadableError
 from dashboard.fleet import STALE_SECONDS, Credentials, Scraped, Target
 from dashboard.garbage import uncollected
+from dashboard.sources.deadline import Deadline
 from dashboard.sources.groups import MAX_TARGETS, make_target
 from dashboard.sources.http.client import Client
 from dashboard.sources.prometheus.answers import Labels, Sample, as_line, kept_labels
@@ -119,14 +120,15 @@ class Prometheus:
         self._known: dict[str, Known] = {}
         self._clock = clock
         self._times: dict[str, float] = {}
-        self._listing = Listing(options.url, ())
+        self.name = options.url
+        self._listing = Listing(self.name, ())
 
     async def read(self) -> list[Listing]:
         """Return one listing."""
         limits, most = self._limits, self._options.max_answer_bytes
         async with Client(connections=1, max_answer_bytes=most, max_headers=limits.max_headers) as client:
             try:
-                self._listing = await self._list(client, client.time() + self._options.timeout_seconds)
+                self._listing = await self._list(client, Deadline(self._options.timeout_seconds))
             except UnreadableError as error:
                 self._listing = keep_targets(self._listing, error.detail)
         return [self._listing]
@@ -134,10 +136,10 @@ class Prometheus:
     async def close(self) -> None:
         """Do nothing: no connection stays open."""
 
-    async def _list(self, client: Client, ends_at: float) -> Listing:
+    async def _list(self, client: Client, deadline: Deadline) -> Listing:
         """Return the listing of complete or partial data; in partial data what lacks stays, marked stale."""
         options, name, now = self._options, self._listing.name, self._clock()
-        answer = await self._server.ask_for_all(client, ends_at)
+        answer = await self._server.ask_for_all(client, deadline)
         with uncollected():
             by_address = self._by_address(answer.samples)
             is_nameless = by_address.pop("", None) is not None
@@ -145,7 +147,7 @@ class Prometheus:
                 raise UnreadableError("schema", f"more than {MAX_TARGETS:,} targets")
             known, unknown = self._look_up(by_address, now)
         warning = answer.warning
-        async for part in self._server.ask_for(client, unknown, ends_at):
+        async for part in self._server.ask_for(client, unknown, deadline):
             warning = warning or part.warning
             read = {
                 address: self._read(address, Latest.of(each), now)

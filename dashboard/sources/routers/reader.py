@@ -13,6 +13,7 @@ from dashboard.config.routers import RouterOptions
 from dashboard.errors import UnreadableError
 from dashboard.fleet import RouterConfig, RouterFact, RouterKind
 from dashboard.fleet.formatting import iso, joined, visible
+from dashboard.sources.deadline import Deadline
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import Key, find
 from dashboard.sources.http.failures import FORBIDDEN, NOT_FOUND, Asked, no_time
@@ -81,33 +82,35 @@ class RouterReader:
         async with Client(
             connections=limits.connections, max_answer_bytes=most, max_headers=limits.max_headers
         ) as client:
-            ends_at = client.time() + limits.replica_timeout_seconds
+            deadline = Deadline(limits.replica_timeout_seconds)
             if options.url:
-                reads = await self._ask(client, options, options.url, ends_at)
+                reads = await self._ask(client, options, options.url, deadline)
                 return [self._made(options, options.url, [*reads, *file], at)]
             if not (options.inference_pool or options.selector):
                 return [self._made(options, str(options.config_file), file, at)]
             try:
                 access = find_access(options.kubeconfig, options.context)
-                api, namespace = Api(client, access, ends_at), options.namespace or access.namespace
+                api, namespace = Api(client, access, deadline), options.namespace or access.namespace
                 pods = await find_pods(api, options, namespace, options.port or answering.port)
             except UnreadableError as error:
                 return self._kept(options, error.detail)
             urls = [f"{options.scheme}://{pod.address}" for pod in pods]
-            answers = await asyncio.gather(*(self._ask(client, options, url, ends_at) for url in urls))
+            answers = await asyncio.gather(*(self._ask(client, options, url, deadline) for url in urls))
             return [
                 self._made(options, pod.name, [*reads, *_read_pod(pod, answering), *file], at)
                 for pod, reads in zip(pods, answers, strict=True)
             ]
 
-    async def _ask(self, client: Client, options: RouterOptions, url: str, ends_at: float) -> list[Read]:
+    async def _ask(self, client: Client, options: RouterOptions, url: str, deadline: Deadline) -> list[Read]:
         """Return what each path of a router answers."""
         own, answering = options.authorization, KINDS[options.kind]
         reads, absent = [], []
         for path, reader in answering.probes.items():
             bare, mark, query = path.partition("?")
             asked = Asked(url, bare, f"{mark}{query}", is_replica=False)
-            if (left := ends_at - client.time()) <= 0:
+            try:
+                left = deadline.left()
+            except UnreadableError:
                 reads.append(Read(url + bare, {}, no_time(asked).detail.removesuffix(".")))
                 continue
             answer = await client.fetch(
