@@ -39,6 +39,8 @@ SWITCH_SECONDS = 0.0005  # measured: a busy collector then delays a page by 0.1 
 TIDY_POLLS = 20  # between two garbage collections, 5 minutes at 15 s; each takes 0.1 s
 CHECK_SECONDS = 1.0  # between looks for changed files of options; a file that stays alike for this time is read
 NOT_RECORDED = "The history is not recorded; set history.enabled, and restart."
+# The longest wait of a poll for sources of targets. A later answer is used by the next poll.
+SOURCE_SECONDS = 2.0
 STOP_SECONDS = 5.0  # the longest wait for the thread at shutdown
 
 
@@ -257,7 +259,7 @@ class Collector:
     async def _refresh(self, began: float) -> None:
         watch = self._watching()
         before = self.discovery.found.sources
-        found = await self.discovery.discover(self._clock())
+        found = await self.discovery.discover(self._clock(), SOURCE_SECONDS)
         _log_failures(before, found.sources)
         snapshots, routers = await asyncio.gather(
             self._poller.poll(found.targets, self._clock), self._routers.read(self._clock())

@@ -1,6 +1,7 @@
 """Discovery: the targets of all sources that fleet.yaml names."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -17,10 +18,11 @@ from dashboard.sources.file_sd import FileSd
 from dashboard.sources.http_sd import HttpSd
 from dashboard.sources.kubernetes import Kubernetes
 from dashboard.sources.prometheus import Prometheus
-from dashboard.sources.source import Listing, Source
+from dashboard.sources.source import Listing, Source, keep_targets
 
 __all__ = ["Discovered", "Discovery", "discover_once", "replica_id"]
 
+log = logging.getLogger(__name__)
 
 Mention = tuple[str, Target]  # the name of the source, and what it lists
 
@@ -49,7 +51,8 @@ class Static:
         targets = [
             Target(each.url, each.labels, _credentials(each.credentials, credentials)) for each in options.targets
         ]
-        self._listing = Listing(options.file, tuple(targets))
+        self.name = options.file
+        self._listing = Listing(self.name, tuple(targets))
 
     async def read(self) -> list[Listing]:
         """Return one listing."""
@@ -59,35 +62,81 @@ class Static:
         """Do nothing."""
 
 
+class Reading:
+    """The reads of one source, one after the other: a slow one goes on while replicas are polled."""
+
+    def __init__(self, source: Source) -> None:
+        """Read nothing yet."""
+        self.source = source
+        self.listings: Sequence[Listing] = ()  # of the last read
+        self.was_read = False
+        self._succeeded: dict[str, datetime | None] = {}  # by name of the place
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, at: datetime | None) -> asyncio.Task[None]:
+        """Return the read that is not done yet, else a new one; `at` is the time (UTC)."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._read(at))
+        return self._task
+
+    def statuses(self) -> Iterator[SourceStatus]:
+        """Yield the status of each place, as the last read found it."""
+        for each in self.listings:
+            ids = tuple(target.id for target in each.targets)
+            yield SourceStatus(each.name, self.source.kind, ids, self._succeeded.get(each.name), each.failure)
+
+    async def close(self) -> None:
+        """Abort a read, and close the source."""
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self.source.close()
+
+    async def _read(self, at: datetime | None) -> None:
+        """Read the source. An internal error is a sentence, too: it must not end the poll of all replicas."""
+        try:
+            self.listings = await self.source.read()
+        except Exception as error:
+            log.exception("a source of targets was not read")
+            last = self.listings or [Listing(self.source.name, ())]
+            said = f"internal error {type(error).__name__}"
+            self.listings = [each if each.failure else keep_targets(each, said) for each in last]
+        self._succeeded = {each.name: self._succeeded.get(each.name) if each.failure else at for each in self.listings}
+        self.was_read = True
+
+
 class Discovery:
     """All sources of the options. Labels and credentials of a source that is listed first win."""
 
     def __init__(self, options: Options, before: "Discovery | None" = None) -> None:
         """Read nothing yet. A source that `before` has with the same options is kept, with what it read."""
-        known: dict[str, Source] = before._sources if before else {}  # noqa: SLF001  of this class
-        waiting: list[Source] = before._unused if before else []  # noqa: SLF001
-        self._sources: dict[str, Source] = {key: known.get(key) or make() for key, make in _sources_of(options)}
-        self._unused: list[Source] = [*waiting, *(known[key] for key in known if key not in self._sources)]
+        known: dict[str, Reading] = before._readings if before else {}  # noqa: SLF001  of this class
+        waiting: list[Reading] = before._unused if before else []  # noqa: SLF001
+        self._readings: dict[str, Reading] = {
+            key: known.get(key) or Reading(make()) for key, make in _sources_of(options)
+        }
+        self._unused: list[Reading] = [*waiting, *(known[key] for key in known if key not in self._readings)]
         self.found: Discovered = before.found if before else Discovered(())
 
-    async def discover(self, at: datetime | None = None) -> Discovered:
+    async def discover(self, at: datetime | None = None, wait_seconds: float | None = None) -> Discovered:
         """Read every source; `at` is the time (UTC).
 
-        Of targets with one id, the first one's labels and credentials win, and one fresh mention makes it fresh.
+        A source that was read before is waited for so many seconds at most: its last targets stay until its answer is
+        there. Of targets with one id, the first one's labels and credentials win, and one fresh mention makes it fresh.
         """
         while self._unused:
             await self._unused.pop().close()
-        succeeded = {(each.kind, each.name): each.succeeded_at for each in self.found.sources}
-        sources = list(self._sources.values())
-        read = await asyncio.gather(*(each.read() for each in sources))
-        listings = [(source.kind, each) for source, found in zip(sources, read, strict=True) for each in found]
+        waiting: dict[bool, list[asyncio.Task[None]]] = {True: [], False: []}
+        for each in self._readings.values():
+            waiting[each.was_read].append(each.start(at))
+        await asyncio.gather(_wait(waiting[True], wait_seconds), _wait(waiting[False], None))
+        self.found = self._merged()
+        return self.found
+
+    def _merged(self) -> Discovered:
         first: dict[str, Mention] = {}
         repeated: dict[str, list[Mention]] = {}  # all mentions of the targets with several
-        statuses = []
-        for kind, listing in listings:
-            last = succeeded.get((kind, listing.name)) if listing.failure else at
-            ids = tuple(each.id for each in listing.targets)
-            statuses.append(SourceStatus(listing.name, kind, ids, last, listing.failure))
+        for listing in (each for reading in self._readings.values() for each in reading.listings):
             for target in listing.targets:
                 mention = (listing.name, target)
                 if (earlier := first.setdefault(target.id, mention)) is not mention:
@@ -95,13 +144,18 @@ class Discovery:
         merged = {name: reduce(_merge, (target for _, target in several)) for name, several in repeated.items()}
         targets = tuple(merged.get(name, target) for name, (_, target) in first.items())
         conflicts = (each for name in first if name in repeated for each in _conflicts(repeated[name]))
-        self.found = Discovered(targets, tuple(statuses), tuple(islice(conflicts, MOST_CONFLICTS)))
-        return self.found
+        statuses = tuple(each for reading in self._readings.values() for each in reading.statuses())
+        return Discovered(targets, statuses, tuple(islice(conflicts, MOST_CONFLICTS)))
 
     async def aclose(self) -> None:
         """Close every source."""
-        for source in (*self._unused, *self._sources.values()):
-            await source.close()
+        for each in (*self._unused, *self._readings.values()):
+            await each.close()
+
+
+async def _wait(tasks: Sequence[asyncio.Task[None]], seconds: float | None) -> None:
+    if tasks:
+        await asyncio.wait(tasks, timeout=seconds)
 
 
 def discover_once(options: Options) -> Discovered:

@@ -30,6 +30,7 @@ class DnsSd:
         make_resolver: Callable[[], dns.asyncresolver.Resolver] = dns.asyncresolver.Resolver,
     ) -> None:
         """Resolve nothing yet. `clock` is monotonic, in seconds; resolvers are made anew, as resolv.conf may change."""
+        self.name = ", ".join(options.names)
         self._options = options
         self._credentials = credentials
         self._seconds = limits.probe_timeout_seconds

@@ -36,6 +36,7 @@ class FileSd:
 
     def __init__(self, options: FileSdOptions, credentials: Credentials | None) -> None:
         """Read no file yet."""
+        self.name = ", ".join(options.files)
         self._options = options
         self._credentials = credentials
         self._files: dict[str, dict[str, _LastRead]] = {pattern: {} for pattern in options.files}

@@ -43,7 +43,8 @@ class HttpSd:
         self._clock = clock
         self._due = clock()
         self._asked = asked_of(options.url)
-        self._listing = Listing(options.url.partition("?")[0], ())
+        self.name = options.url.partition("?")[0]
+        self._listing = Listing(self.name, ())
 
     async def read(self) -> list[Listing]:
         """Return the listing of the URL, which is asked again after `refresh_seconds`."""

@@ -29,6 +29,7 @@ class Source(Protocol):
     """One entry of the options that lists targets."""
 
     kind: str  # its key in fleet.yaml
+    name: str  # of its place, or of all
 
     async def read(self) -> Sequence[Listing]:
         """Return the targets of each place. Expected failures are data; called before each poll."""

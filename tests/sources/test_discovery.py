@@ -2,13 +2,16 @@
 
 import asyncio
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from dashboard.config import CredentialsOptions, FileSdOptions, Options, TargetOptions
 from dashboard.fleet import MOST_CONFLICTS, Credentials, LabelConflict, Target
-from dashboard.sources.discovery import Discovery, discover_once
+from dashboard.sources.discovery import Discovered, Discovery, Reading, discover_once
+from dashboard.sources.source import Listing
+from tests.builders import NOW
 
 
 def options(folder: Path, *targets: object, **more: object) -> Options:
@@ -91,3 +94,83 @@ def test_own_credentials_of_targets_and_files_replace_the_common_ones(
     target = TargetOptions(url="b", credentials=own)
     found = discover_once(Options(targets=(target,), file_sd=(file_sd,), credentials=ALL)).targets
     assert [each.credentials for each in found] == [expected] * 2
+
+
+class Slow:
+    """A source that answers when it may, or raises."""
+
+    kind, name = "slow", "place"
+
+    def __init__(self) -> None:
+        self.may_answer = asyncio.Event()
+        self.reads = 0
+        self.error: Exception | None = None
+
+    async def read(self) -> list[Listing]:
+        self.reads += 1
+        await self.may_answer.wait()
+        if self.error:
+            raise self.error
+        return [Listing("place", (Target(f"http://{self.reads}:80"),))]
+
+    async def close(self) -> None:
+        self.may_answer.clear()
+
+
+def with_slow() -> tuple[Discovery, Slow]:
+    found, slow = Discovery(Options.model_validate({"targets": ["a"]})), Slow()
+    found._readings["slow"] = Reading(slow)
+    return found, slow
+
+
+def test_a_slow_source_keeps_its_targets_until_its_answer_is_there() -> None:
+    async def poll() -> None:
+        discovery, slow = with_slow()
+        slow.may_answer.set()
+        assert ids(await discovery.discover(NOW, 0.0)) == ["http://a:80", "http://1:80"]  # the first waits
+        slow.may_answer.clear()
+        for _ in range(3):
+            assert ids(await discovery.discover(NOW, 0.0)) == ["http://a:80", "http://1:80"]
+        assert slow.reads == 2
+        assert not discovery.found.failures
+        slow.may_answer.set()
+        assert ids(await discovery.discover(NOW)) == ["http://a:80", "http://2:80"]
+        await discovery.aclose()
+
+    asyncio.run(poll())
+
+
+def test_an_internal_error_of_a_source_is_its_sentence_and_keeps_its_targets() -> None:
+    async def poll() -> None:
+        discovery, slow = with_slow()
+        slow.may_answer.set()
+        slow.error = TypeError("unhashable")
+        assert ids(await discovery.discover(NOW)) == ["http://a:80"]
+        assert discovery.found.failures == ("place: internal error TypeError",)
+        slow.error = None
+        assert ids(await discovery.discover(NOW)) == ["http://a:80", "http://2:80"]
+        slow.error = TypeError("unhashable")
+        for _ in range(2):
+            found = await discovery.discover(NOW + timedelta(minutes=1))
+            assert [(each.id, each.stale) for each in found.targets] == [("http://a:80", False), ("http://2:80", True)]
+            assert found.failures == ("place: internal error TypeError; keeping its last targets (1), marked stale",)
+            assert found.sources[-1].succeeded_at == NOW
+
+    asyncio.run(poll())
+
+
+def test_a_read_in_flight_ends_with_its_source() -> None:
+    async def poll() -> None:
+        discovery, slow = with_slow()
+        slow.may_answer.set()
+        await discovery.discover(NOW)
+        slow.may_answer.clear()
+        await discovery.discover(NOW, 0.0)
+        await discovery.aclose()
+        assert len(asyncio.all_tasks()) == 1
+
+    asyncio.run(poll())
+
+
+def ids(found: Discovered) -> list[str]:
+    return [each.id for each in found.targets]
