@@ -1,5 +1,6 @@
 """Hypothesis strategies: foreign JSON, labels of /metrics, KV cache groups."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from hypothesis import strategies as st
@@ -23,6 +24,37 @@ def json_named(names: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
 
 
 json_values = json_named(texts)
+foreign_values = json_values | st.sampled_from(
+    ["\ud800", "\0", "²", "١", "a" * 10_000, 10**400, 1e308, -1, [[]], {"": {}}]
+)
+
+
+@st.composite
+def damaged(draw: st.DrawFn, whole: Any) -> Any:
+    """JSON with another value at one place, or without it."""
+    place = draw(st.sampled_from([*_places(whole, ())]))
+    return _replaced(whole, place, draw(st.just(REMOVED) | foreign_values))
+
+
+REMOVED = object()
+
+
+def _places(value: Any, place: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    yield place
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in inner:
+        yield from _places(each, (*place, key))
+
+
+def _replaced(value: Any, place: tuple[Any, ...], new: Any) -> Any:
+    if not place:
+        return None if new is REMOVED else new
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    kept = {key: _replaced(each, place[1:], new) if key == place[0] else each for key, each in pairs}
+    if len(place) == 1 and new is REMOVED:
+        del kept[place[0]]
+    return kept if isinstance(value, dict) else list(kept.values())
+
 
 label_names = st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_]{0,12}", fullmatch=True)
 label_texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
