@@ -106,11 +106,11 @@ def test_an_internal_error_is_counted_and_polling_continues(
     real = Discovery.discover
     calls = []
 
-    def broken_once(discovery: Discovery, at: datetime) -> object:
+    def broken_once(discovery: Discovery, at: datetime, wait_seconds: float) -> object:
         calls.append(discovery)
         if len(calls) == 1:
             raise RuntimeError("planted")
-        return real(discovery, at)
+        return real(discovery, at, wait_seconds)
 
     monkeypatch.setattr(Discovery, "discover", broken_once)
     service.start(options_for(demo))
