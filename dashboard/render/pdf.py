@@ -7,12 +7,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from threading import Lock
 
 from dashboard.errors import ReportError
 
 SECONDS = 300  # ten times what 1,000 replicas take
-_ONE = Lock()  # of 0.6 GB at a time
 _PACKAGES = Path(__file__).parents[2]
 
 
@@ -21,11 +19,6 @@ def to_pdf(html: str) -> bytes:
 
     Raises ReportError where WeasyPrint cannot be loaded or exceeds its time limit.
     """
-    with _ONE:
-        return _made(html)
-
-
-def _made(html: str) -> bytes:
     path = os.pathsep.join(filter(None, (str(_PACKAGES), os.environ.get("PYTHONPATH", ""))))
     try:
         done = subprocess.run(

@@ -1,7 +1,9 @@
 """Share: freeze the fleet and link to it, and export the page as a file."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from importlib.util import find_spec
+from threading import Lock
 from typing import NamedTuple, cast
 
 import streamlit as st
@@ -25,6 +27,7 @@ COPY_LINK = (
     '<button type="button" class="copy-link" data-copy-url>Copy link to the live page</button>'  # by navigate.js
 )
 PDF_LIBRARY = "weasyprint"  # an optional extra
+_PDF_TURN = Lock()
 
 
 class Frozen(NamedTuple):
@@ -161,12 +164,18 @@ def _draw_export(file_name: str) -> None:
     output = Format(selected)
     st.download_button(
         f"Download {EXPORTS[output].label}",
-        data=lambda: written(offered.view(), output),
+        data=lambda: _exported(offered, output),
         file_name=f"{file_name}.{EXPORTS[output].suffix}",
         on_click="ignore",
         key="export",
         help="A large fleet takes some seconds.",
     )
+
+
+def _exported(offered: Offer, output: Format) -> bytes:
+    """Return the file of a page. A PDF of a large fleet takes 0.6 GB: one at a time is made."""
+    with _PDF_TURN if output is Format.PDF else nullcontext():
+        return written(offered.view(), output)
 
 
 def _is_available(output: Format, offered: Offer) -> bool:
