@@ -10,6 +10,7 @@ from typing import Any
 from dashboard.analysis.whatif.after import document_after, replica_after
 from dashboard.analysis.whatif.capacity import decides
 from dashboard.compare.encoding import lookup_value
+from dashboard.compare.equality import NOT_SET
 from dashboard.compare.prefix import PREFIX_PATHS
 from dashboard.fleet import Document, Replica, SettingChange, SettingValue, State
 from dashboard.rules.apply_method import FOLLOWS_FROM
@@ -17,7 +18,7 @@ from dashboard.rules.capacity.graphs import LARGEST, SIZES
 from dashboard.rules.connector_options import CONNECTOR, EXTRA
 from dashboard.rules.findings import Finding, Inspection, Snippet
 from dashboard.rules.remedy import PACKAGES, SERVED_NAMES, lever
-from dashboard.rules.subject import NOT_SET, setting_value
+from dashboard.rules.subject import setting_value
 from dashboard.vllm.field_reference import known_flags
 from dashboard.vllm.merging import document_id
 
