@@ -12,9 +12,9 @@ from typing import NamedTuple
 from dashboard.compare.encoding import lookup_value
 from dashboard.fleet import Engine, Setting, SettingValue, State
 from dashboard.vllm.lookahead import LOOKAHEAD
-from dashboard.vllm.versions import has_change
+from dashboard.vllm.versions import VERSION, reports_change
 
-VERSION_PATH = "version"
+VERSION_PATH = VERSION
 CACHING_PATH = "cache_config.enable_prefix_caching"
 ALGORITHM_PATH = "cache_config.prefix_caching_hash_algo"
 LENGTH_PATHS = ("cache_config.block_size", "cache_config.hash_block_size", "cache_config.prefix_match_unit")
@@ -91,7 +91,7 @@ def random_seed_cause(values: Values) -> str:
     """Return why engines use a random seed unless one is set: `with xxhash`, `before vLLM 0.29`; empty if not."""
     if _text(values, ALGORITHM_PATH).startswith(RANDOM_WITH):
         return f"with {RANDOM_WITH}"
-    is_old = has_change(_text(values, VERSION_PATH), FIXED_SINCE) is False
+    is_old = reports_change(values, FIXED_SINCE) is False
     return "before vLLM {}.{}".format(*FIXED_SINCE) if is_old else ""
 
 
@@ -116,7 +116,7 @@ def canonical_digests(engines: Sequence[Engine]) -> frozenset[str] | None:
 def _unseeded(values: Values, policy: str | None, *, is_certain: bool) -> HashSeed | None:
     """Return the seed that vLLM chooses: by the reported policy, else by the version and the algorithm."""
     version, algorithm = values.get(VERSION_PATH), values.get(ALGORITHM_PATH)
-    has_fixed = has_change(_text(values, VERSION_PATH), FIXED_SINCE) if version is not None else None
+    has_fixed = reports_change(values, FIXED_SINCE)
     if version is not None and has_fixed is False and policy != DEFAULT:
         return HashSeed(SeedKind.RANDOM, VERSION_PATH, version, is_certain)
     if algorithm is None:

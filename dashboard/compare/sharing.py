@@ -23,7 +23,7 @@ from dashboard.compare.prefix import (
 from dashboard.fleet import Document, Pool, Replica
 from dashboard.vllm.canonical import FILLED_IN_LATER
 from dashboard.vllm.lookahead import LOOKAHEAD
-from dashboard.vllm.versions import is_unsupported
+from dashboard.vllm.versions import EARLIEST, is_unsupported
 
 MOST_COHORTS = 12  # a matrix of more cannot be read, and its cells grow with their square
 MEASURABLE = 2  # engines at least: one engine alone measures nothing
@@ -173,7 +173,7 @@ class SharingVerdict:
 
 def sharing_verdict(pool: Pool, replicas: Mapping[str, Replica], documents: Mapping[str, Document]) -> SharingVerdict:
     """Return the verdict on a pool. `replicas` and `documents` are by id, the pool's or more."""
-    paths = (*DECIDING_PATHS, *WEIGHTS_PATHS, CONNECTOR_PATH)
+    paths = (*DECIDING_PATHS, *WEIGHTS_PATHS, CONNECTOR_PATH, EARLIEST)
     compared = [path for path in paths if path not in pool.ignored]
     cohorts = tuple(cohort_hashes(cohort, replicas, known_values(cohort.settings, compared)) for cohort in pool.cohorts)
     unread = len(pool.replicas) - sum(len(cohort.replicas) for cohort in pool.cohorts)

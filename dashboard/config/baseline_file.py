@@ -17,6 +17,7 @@ from dashboard.fleet import Baseline, Pool, Setting
 from dashboard.fleet.formatting import COMMAND_MARK, HIDDEN, count
 from dashboard.rules.apply_method import derived_paths
 from dashboard.vllm.spelling import canonical_text
+from dashboard.vllm.versions import EARLIEST
 
 LONGEST_KEY = 1000  # characters as written: readers look for the colon within 1,024 (YAML 1.1, 7.4.2)
 DEEPEST = 15  # levels of a value; the options parser allows 20, and values of a baseline start at the second
@@ -67,13 +68,14 @@ def _is_writable(value: Any, levels: int) -> bool:
     return True
 
 
-# The engine derives these from other settings (vllm/config/cache.py).
+# The engine derives these from other settings (vllm/config/cache.py); the last one is derived from its answers.
 DERIVED = frozenset(
     {
         "cache_config.effective_attention_block_size",
         "cache_config.cache_hit_alignment_tokens",
         "cache_config.mamba_page_size_padded",
         "cache_config.skip_page_size_padded",
+        EARLIEST,
     }
 )
 BUILD_FACTS = "env.VLLM_BUILD_"  # of a wheel: the version is compared instead

@@ -9,7 +9,7 @@ from packaging.version import Version
 from dashboard.fleet import SettingValue, State
 from dashboard.rules.findings import Remedy, Snippet
 from dashboard.vllm.field_reference import known_flags
-from dashboard.vllm.versions import build
+from dashboard.vllm.versions import build, span
 
 IMAGE = "vllm/vllm-openai"  # vLLM's own image on Docker Hub
 SERVED_NAMES = "served_model_names"
@@ -56,7 +56,7 @@ def _software(path: str, known: Version | None) -> Snippet | None:
     """Return what installs a version of vLLM or of a package; None for a build that no registry has."""
     if path in PACKAGES:
         return Snippet("shell", f"pip install {shlex.quote(f'{PACKAGES[path]}=={known}')}") if known else None
-    is_tag = known is not None and not known.is_prerelease and known.local is None
+    is_tag = known is not None and not known.is_prerelease and known.local is None and span(str(known)) is not None
     return Snippet("yaml", f"image: {IMAGE}:v{known}") if is_tag else None
 
 

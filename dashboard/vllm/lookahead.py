@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dashboard.fleet import Setting, Source, State
-from dashboard.vllm.versions import has_change
+from dashboard.vllm.versions import reports_change
 
 LOOKAHEAD = "hash_lookahead_tokens"
 SINCE = (0, 33, 0)
@@ -32,8 +32,7 @@ def lookahead_setting(settings: Mapping[str, Setting]) -> Setting | None:
 
 
 def _derived(settings: Mapping[str, Setting]) -> int | None:
-    version = _value(settings, "version")
-    is_new = has_change(version, SINCE) if isinstance(version, str) else None
+    is_new = reports_change(settings, SINCE)
     method = _value(settings, f"{SPECULATIVE}.method")
     caching = _value(settings, "cache_config.enable_prefix_caching")
     connector = _value(settings, "kv_transfer_config.kv_connector")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dashboard.fleet import Contradiction, Document, EngineReport, Setting, Source, State
 from dashboard.vllm.canonical import Recent, setting
-from dashboard.vllm.versions import is_unsupported
+from dashboard.vllm.versions import EARLIEST, is_unsupported, release_before, span
 
 MODEL = "model_config.model"
 TOKENS = "cache_config.kv_cache_size_tokens"
@@ -16,6 +16,11 @@ ID_LENGTH = 12  # hex digits of the SHA-256 in a document's id
 TRUST = {source: place for place, source in enumerate(Source)}
 CONFIG_API_SHAPE = frozenset({Source.PROVIDER, Source.CONFIG_API})
 COMPARABLE = frozenset({State.REPORTED, State.NULL})
+
+# /kv_event_sources came with this release (vllm/entrypoints/serve/instrumentator/basic.py).
+EVENT_SOURCES_SINCE = "0.32.0"
+# They report the settings of the version that runs, and no others.
+REPORTS_OWN = frozenset({Source.METRICS, Source.SERVER_INFO})
 
 # These report vLLM's own tokens; others multiply blocks by block_size, which is too much for hybrid models.
 REPORTS_TOKENS = frozenset({Source.PROVIDER, Source.SERVER_INFO, Source.METRICS})
@@ -90,6 +95,8 @@ def _merge(ordered: Sequence[Mapping[str, Setting]]) -> Merged:
             elif kept.state is State.UNKNOWN and kept.value == "null" and other.state is State.REPORTED:
                 merged[path] = other  # the engine has set what the more trusted source cannot see
     version = version_of(merged)
+    if version is not None and span(version) is None and (earliest := _earliest_release(ordered)) is not None:
+        merged[EARLIEST] = earliest
     settings = {
         path: kept
         for path, kept in sorted(merged.items())
@@ -97,6 +104,22 @@ def _merge(ordered: Sequence[Mapping[str, Setting]]) -> Merged:
         if kept.source not in CONFIG_API_SHAPE or not is_unsupported(version, path)
     }
     return Merged(Document(document_id(settings), version, MappingProxyType(settings)), tuple(contradictions))
+
+
+def _earliest_release(ordered: Sequence[Mapping[str, Setting]]) -> Setting | None:
+    """Return the release that a build is as new as or newer than, by what it answers; None where that shows nothing.
+
+    The names of settings are used, not their values.
+    """
+    bounds = []
+    for settings in ordered:
+        source = next(iter(settings.values())).source
+        bound = EVENT_SOURCES_SINCE if source is Source.KV_EVENT_SOURCES else None
+        bound = release_before(settings) if source in REPORTS_OWN else bound
+        if bound is not None and (releases := span(bound)) is not None:
+            bounds.append((releases, bound, source))
+    newest = max(bounds, default=None)
+    return None if newest is None else setting(EARLIEST, newest[1], newest[2])
 
 
 def _kept(path: str, merged: Mapping[str, Setting], taken: frozenset[str]) -> Setting | None:

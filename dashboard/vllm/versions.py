@@ -1,15 +1,23 @@
 """Which vLLM version has which setting, and the order of versions."""
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 from packaging.version import InvalidVersion, Version
 
+from dashboard.fleet import Setting, SettingValue
 from dashboard.vllm.canonical import SHORT
 from dashboard.vllm.field_reference import known_paths, known_versions
+
+VERSION = "version"
+# The newest release that a build without a release is newer than, or equal to: by what it answers.
+EARLIEST = "earliest_release"
+# setuptools_scm names a build without tags 0.1.dev5+g3f2a1bc; others are 0.0.0 or a bare hash. vLLM 0.2.0 is of 2023.
+FIRST_RELEASE = (0, 2, 0)
 
 # Bounded, because versions are foreign text; vLLM's have three parts of one or two digits.
 _RELEASE = re.compile(r"v?(\d{1,9}(?:\.\d{1,9}){1,3})(?!\.?\d)", re.ASCII)
@@ -69,10 +77,10 @@ def build(version: str) -> Version | None:
 
 
 def span(version: str) -> Span | None:
-    """Return the releases around a version, both the same for a release; None if the text is no version.
+    """Return the releases around a version, both the same for a release; None if no release follows from it.
 
     Builds of vLLM's main branch are numbered after the last release: code of 0.33.0 is first 0.32.1.dev5 or 0.32.1rc1,
-    as are candidates of the patch release 0.32.1.
+    as are candidates of the patch release 0.32.1. A source build without tags has no release.
     """
     return _span(version) if len(version) <= _LONGEST else None
 
@@ -81,8 +89,10 @@ def span(version: str) -> Span | None:
 def _span(version: str) -> Span | None:
     known = build(version)
     numbers = _numbers(version)
-    if known is None or not known.is_prerelease:
-        return Span(numbers, numbers) if known is not None else None
+    if known is None or numbers < FIRST_RELEASE:
+        return None
+    if not known.is_prerelease:
+        return Span(numbers, numbers)
     major, minor, patch, *_ = numbers
     if patch:
         return Span((major, minor, patch - 1), (major, minor + 1, 0))
@@ -109,6 +119,24 @@ def answer_at(history: History, version: str | None) -> bool | None:
     return answers.pop() if before and len(answers) == 1 else None
 
 
+def reports_change(settings: Mapping[str, Setting] | Mapping[str, SettingValue], since: tuple[int, ...]) -> bool | None:
+    """Return whether a replica has what the release `since` added: by its version, else by what it answers."""
+    version, earliest = (_text(settings, path) for path in (VERSION, EARLIEST))
+    known = has_change(version, since)
+    return (has_change(earliest, since) or None) if known is None else known
+
+
+def release_before(paths: Iterable[str]) -> str | None:
+    """Return the newest release without one of these settings: a replica that reports all of them is newer.
+
+    None where every known release has them all.
+    """
+    order = known_versions()
+    places = [order.index(rows[0]["since"]) for path in paths if (rows := known_paths().get(path))]
+    place = max(places, default=0)
+    return order[place - 1] if place else None
+
+
 def is_unsupported(version: str | None, path: str) -> bool:
     """Return whether this vLLM version is known to lack the setting `path`.
 
@@ -132,6 +160,11 @@ def label_type(label: str) -> str | None:
         return None
     declared = str(rows[-1]["type"]).removesuffix(" | None")
     return "str" if declared.startswith("Literal") else declared.partition("[")[0]
+
+
+def _text(settings: Mapping[str, Setting] | Mapping[str, SettingValue], path: str) -> str | None:
+    value = json.loads(settings[path].value) if path in settings else None
+    return value if isinstance(value, str) else None
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -62,6 +62,8 @@ def test_a_snippet_sets_a_value_as_a_shell_and_vllm_accept_it(path: str, native:
         ("cache_config.no_such_setting", value(1)),
         ("device", value("cuda")),
         ("version", value("nightly")),
+        ("version", value("0.0.0")),
+        ("version", value("0.1.dev5+g3f2a1bc")),
     ],
 )
 def test_a_value_that_no_command_line_can_set_has_no_snippet(path: str, wanted: SettingValue) -> None:

@@ -13,6 +13,7 @@ from dashboard.vllm import canonical
 from dashboard.vllm.canonical import setting
 from dashboard.vllm.fields import flatten_config, settings_of
 from dashboard.vllm.merging import TOKENS, MergedEngines, document_id, merge, merge_engines
+from dashboard.vllm.versions import EARLIEST
 from tests.captured import (
     INFERENCE_CONFIG,
     METRICS,
@@ -255,3 +256,30 @@ def test_a_product_is_not_compared_where_its_blocks_may_be_a_sum() -> None:
     two = (EngineReport(0, 50, 800), EngineReport(1, 50))
 
     assert merge_reports(plugin=EngineReport(0, 100, 1600), metrics=two).contradictions == ()
+
+
+@pytest.mark.parametrize(
+    ("version", "paths", "wanted"),
+    [
+        ("0.1.dev5+g3f2a1bc", None, ("0.32.0", Source.KV_EVENT_SOURCES)),
+        ("0.1.dev5+g3f2a1bc", (METRICS, VERSION), ("0.31.0", Source.METRICS)),
+        ("3f2a1bc", (METRICS, VERSION), ("0.31.0", Source.METRICS)),
+        ("0.0.0", (VERSION,), None),
+        ("0.33.0", None, None),
+    ],
+)
+def test_a_build_without_a_release_is_bounded_by_what_it_answers(
+    version: str, paths: Sequence[str] | None, wanted: tuple[str, Source] | None
+) -> None:
+    answers = {**capture("llama").answers, VERSION: json.dumps({"version": version}).encode()}
+    found = kept(*(reply.settings for reply in replies(answers, paths)))
+
+    bound = None if wanted is None else setting(EARLIEST, *wanted)
+    assert found.get(EARLIEST) == bound
+
+
+def test_an_old_source_build_shows_nothing_but_its_age() -> None:
+    """The labels of vLLM 0.12.0 are those of every version that is known."""
+    answers = {**capture("llama", "0.12.0").answers, VERSION: b'{"version": "0.1.dev5"}'}
+
+    assert EARLIEST not in kept(*(reply.settings for reply in replies(answers, (METRICS, VERSION))))

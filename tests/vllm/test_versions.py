@@ -8,7 +8,18 @@ from typing import Any
 
 import pytest
 
-from dashboard.vllm.versions import has_change, is_unsupported, label_type, release
+from dashboard.fleet import Setting, Source
+from dashboard.vllm.canonical import setting
+from dashboard.vllm.versions import (
+    EARLIEST,
+    VERSION,
+    has_change,
+    is_unsupported,
+    label_type,
+    release,
+    release_before,
+    reports_change,
+)
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 SERVERS = [pytest.param(folder, id=f"{folder.parent.name}-{folder.name}") for folder in sorted(CAPTURES.glob("*/*"))]
@@ -64,6 +75,7 @@ def test_a_setting_is_unsupported_exactly_in_the_versions_without_it(path: str, 
         ("0.20.3.dev5+gabc", "cache_config.swap_space", True),
         ("0.20.3.dev5+gabc", "cache_config.prefix_match_unit", True),
         ("0.33.1.dev5+gabc", "cache_config.not_invented_yet", False),  # may be 0.34.0
+        ("0.1.dev5+gabc", "cache_config.prefix_match_unit", False),
     ],
 )
 def test_a_version_between_lacks_only_paths_that_both_neighbours_lack(
@@ -167,6 +179,11 @@ def test_release_part_of_a_version(version: str, wanted: str | None) -> None:
         ("0.24.0+" + "a" * 5000, None),
         ("9" * 5000, None),
         (None, None),
+        ("0.1.dev5+g3f2a1bc", None),  # a source build without tags
+        ("0.1.0", None),
+        ("0.0.0", None),
+        ("3f2a1bc", None),
+        ("0.2.0", False),
     ],
 )
 def test_a_change_of_0_24_is_unknown_for_builds_between_0_23_and_0_24(
@@ -174,3 +191,33 @@ def test_a_change_of_0_24_is_unknown_for_builds_between_0_23_and_0_24(
     wanted: bool | None,  # noqa: FBT001
 ) -> None:
     assert has_change(version, (0, 24, 0)) is wanted
+
+
+def test_what_a_build_answers_bounds_it_where_its_version_shows_no_release() -> None:
+    def settings(**values: str) -> dict[str, Setting]:
+        return {path: setting(path, value, Source.VERSION) for path, value in values.items()}
+
+    source = settings(**{VERSION: "0.1.dev5+g3f2a1bc", EARLIEST: "0.31.0"})
+
+    assert reports_change(source, (0, 29, 0)) is True
+    assert reports_change(source, (0, 32, 0)) is None
+    assert reports_change(settings(**{VERSION: "0.28.0", EARLIEST: "0.31.0"}), (0, 29, 0)) is False
+    assert reports_change(settings(**{VERSION: "0.1.dev5"}), (0, 29, 0)) is None
+    assert reports_change({}, (0, 29, 0)) is None
+    assert reports_change({VERSION: setting(VERSION, None, Source.VERSION)}, (0, 29, 0)) is None
+
+
+@pytest.mark.parametrize(
+    ("paths", "wanted"),
+    [
+        (["cache_config.kv_cache_size_tokens"], "0.23.0"),
+        (["cache_config.block_size", "cache_config.swa_bounded_replay"], "0.30.0"),
+        (["cache_config.block_size"], None),
+        (["cache_config.not_invented_yet"], None),
+        ([], None),
+    ],
+)
+def test_a_setting_shows_that_a_build_is_newer_than_the_last_release_without_it(
+    paths: list[str], wanted: str | None
+) -> None:
+    assert release_before(paths) == wanted

@@ -31,7 +31,7 @@ from dashboard.rules.subject import PoolSubject
 from dashboard.rules.value_equivalence import NO, YES
 from dashboard.vllm.identity import EVENT_TOPIC, TOPIC
 from dashboard.vllm.spelling import canonical_text
-from dashboard.vllm.versions import has_change
+from dashboard.vllm.versions import reports_change
 
 # vllm-project/vllm#42892 was merged after 0.23.0 was cut (ai-dynamo/dynamo#10660 read both) and is in 0.24.0
 # (verl-project/uni-agent#216 ran it).
@@ -122,9 +122,9 @@ def _possible_senders(pool: PoolSubject) -> PoolSubject:
     return pool.only(known.get(YES, ()))
 
 
-def _sends_maps(version: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
+def _sends_maps(version: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
     """Return whether a version sends maps; itself where that is unknown."""
-    has_maps = has_change(str(json.loads(version.value)), MAPS_SINCE)
+    has_maps = reports_change(settings, MAPS_SINCE)
     return version if has_maps is None else YES if has_maps else NO
 
 

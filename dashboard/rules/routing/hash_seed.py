@@ -24,6 +24,7 @@ from dashboard.rules.routing.hashes import HASH_ALGORITHM, group_by_hashes, want
 from dashboard.rules.selection import VERSION, evidence_of, most_used_version
 from dashboard.rules.sentences import MAX_VALUES, to_text
 from dashboard.rules.subject import PoolSubject
+from dashboard.vllm.versions import EARLIEST
 
 SEED, SEED_POLICY = SEED_PATH, SEED_POLICY_PATH  # the provider reports the policy in place of the seed
 VARIABLE = "PYTHONHASHSEED"
@@ -58,7 +59,7 @@ def _sharing(pool: PoolSubject) -> set[str]:
 
 def seed_of(settings: Mapping[str, Setting]) -> HashSeed | None:
     """Return the seed of one document; None where nothing, or a random policy alone, decides it."""
-    seed = hash_seed(known_values(settings, (VERSION, HASH_ALGORITHM, SEED, SEED_POLICY)))
+    seed = hash_seed(known_values(settings, (VERSION, EARLIEST, HASH_ALGORITHM, SEED, SEED_POLICY)))
     is_policy_alone = seed is not None and seed.kind is SeedKind.RANDOM and seed.path == SEED_POLICY
     return None if is_policy_alone else seed
 
