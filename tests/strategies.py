@@ -120,6 +120,6 @@ def loads(draw: st.DrawFn) -> Load:
         max_model_len=draw(st.integers(1, 200_000)),
         in_flight=(least, least + draw(st.integers(0, 8192))),
         speculative_tokens=(draw(st.integers(0, speculative)), speculative),
-        decode_context_parallel_size=draw(st.sampled_from([1, 2, 8])),
+        decode_context_parallel_size=draw(st.sampled_from([(1, 1), (2, 2), (8, 8), (1, 4), (1, None)])),
         max_encoder_tokens=draw(st.one_of(st.none(), st.integers(1, 9000))),
     )

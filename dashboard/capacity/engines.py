@@ -5,22 +5,25 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from dashboard.capacity.formula import KEEPS_ALL, Load, concurrency
+from dashboard.capacity.formula import LENGTH, Load, Result, ceil_div, concurrency
 from dashboard.fleet import Basis, Engine, EngineReport, KVCacheGroup, Setting
 from dashboard.vllm.schemas.types import MAX_INTEGER
-from dashboard.vllm.versions import has_change
+from dashboard.vllm.versions import reports_change
 
 # The first release whose log the formula was checked against; 0.12.0 used another one for hybrid models.
 FORMULA_SINCE = (0, 32, 0)
 LOGGED_DIGITS = 2  # of concurrency, in vLLM's log (vllm/v1/core/kv_cache_utils.py)
 
-ONLY_BLOCKS = "Tokens not reported: blocks x block_size is an upper bound."
+FULL_BLOCK_SIZE = "effective_attention_block_size"
+ONLY_BLOCKS = f"Upper bound: blocks x {FULL_BLOCK_SIZE}. Tokens and KV cache groups not reported."
 ONLY_FIRST = "Assumed equal to the first engine, the only one whose tokens are reported."
-FORMULA_OPEN = "Upper bound: the formula needs settings that are not reported, such as the batches in flight."
 SHARE_UNKNOWN = "Upper bound: the engines of the API server differ, and only their sum is reported."
+ONLY_SUM = "Only the sum of the blocks of all engines is reported."
 NO_BLOCKS = "Number of blocks not reported."
+NO_GROUPS = (
+    "Tokens and KV cache groups not reported. Blocks x block_size is no bound: groups with larger blocks hold more."
+)
 TOO_LARGE = "Reported numbers exceed any server."
-NO_BLOCK_SIZE = "Block size not reported."
 
 
 class _Tokens(NamedTuple):
@@ -45,14 +48,16 @@ class _Options(NamedTuple):
     """The settings that the formula needs; None is not reported."""
 
     block_size: int | None
+    full_block_size: int | None
     max_model_len: int | None
     batched_tokens: int | None
     tensor_parallel_size: int | None
     pipeline_parallel_size: int | None
+    prefill_context_parallel_size: int | None
     decode_context_parallel_size: int | None
     concurrent_batches: int | None
     async_scheduling: bool | None
-    speculative_tokens: int | None
+    speculative_tokens: tuple[int, int | None]
     encoder_tokens: int | None
     has_checked_formula: bool
 
@@ -64,17 +69,20 @@ def engines_of(
 ) -> tuple[Engine, ...]:
     """Return the capacity of each engine that a replica reports."""
     options = _options(settings)
-    if shared := _together(reports, options):
-        return shared
-    # Only the sum of all engines is reported: they are equally large.
-    is_divided = len(reports) > 1 and all(report.num_gpu_blocks is None for report in reports)
-    engines: list[Engine] = []
-    for reported in reports:
-        total = reported.blocks_of_all if is_divided else None
-        report = reported if total is None else reported._replace(num_gpu_blocks=total // len(reports))
-        own = [group for group in groups if group.dp_rank == report.dp_rank]
-        engines.append(_engine(report, own, options, engines[0] if engines else None))
-    return tuple(engines)
+    total = reports[0].blocks_of_all if len(reports) > 1 else None
+    has_own = any(each.num_gpu_blocks is not None for each in reports)
+    if total is None or has_own or any(each.kv_cache_size_tokens is not None for each in reports[1:]):
+        return tuple(_engine(report, groups, options) for report in reports)
+    # Only the sum of all engines is reported, and the tokens of the first.
+    first, *others = reports
+    blocks = _blocks_if_uniform(first, options)
+    if blocks is not None and blocks * len(reports) == total:
+        known = _engine(first._replace(num_gpu_blocks=blocks), groups, options)
+        return known, *(_like(known, report) for report in others)
+    bound = _product(total, options.full_block_size)
+    if blocks is None or bound is None:
+        return tuple(_engine(report, groups, options) for report in reports)
+    return tuple(_together(report, bound, options) for report in reports)
 
 
 def load_of(settings: Mapping[str, Setting], length: int | None = None) -> Load | None:
@@ -96,66 +104,63 @@ def requests_at(
     load = load_of(settings, length)
     if own and load is not None and engine.num_gpu_blocks is not None:
         result = concurrency(engine.num_gpu_blocks, own, load)
-        if result is not None:
-            return AtLength(result.concurrency, served=True, at_most=not result.exact)
+        if result.concurrency is not None:
+            return AtLength(result.concurrency, served=True, at_most=bool(result.missing))
     tokens = engine.kv_cache_size_tokens
     if tokens is not None and tokens == engine.naive_tokens:
         return AtLength(tokens / length, served=True, at_most=engine.basis == "assumed")
     return AtLength(None, served=True, at_most=False)
 
 
-def _together(reports: Sequence[EngineReport], options: _Options) -> tuple[Engine, ...]:
-    """Return engines that differ where only their sum is reported, each with the sum as its bound; else nothing."""
-    total = reports[0].blocks_of_all if len(reports) > 1 else None
-    is_reported = any(each.num_gpu_blocks is not None for each in reports)
-    if total is None or is_reported or not _differ(reports, total, options):
-        return ()
-    tokens = _product(total, options.block_size)
-    length = options.max_model_len
-    return tuple(
-        Engine(
-            dp_rank=report.dp_rank,
-            num_gpu_blocks=None,
-            block_size=options.block_size,
-            kv_cache_size_tokens=tokens,
-            max_concurrency=_requests(tokens, length, None) if tokens is not None else None,
-            kv_cache_bytes=None,
-            kv_cache_bytes_per_device=None,
-            naive_tokens=None,
-            max_model_len=length,
-            basis=Basis.UNKNOWN if tokens is None else Basis.ASSUMED,
-            reason=_why_unknown(report._replace(num_gpu_blocks=total), options) if tokens is None else SHARE_UNKNOWN,
-            shares_sum=tokens is not None,
-        )
-        for report in reports
+def _blocks_if_uniform(first: EngineReport, options: _Options) -> int | None:
+    """Return the blocks of an engine that keeps every token, by its tokens; None where these show that it does not.
+
+    The tokens of a hybrid engine do not determine its blocks.
+    """
+    tokens, length = first.kv_cache_size_tokens, options.max_model_len
+    size = options.full_block_size or options.block_size
+    if tokens is None or size is None or length is None:
+        return None
+    of_request = ceil_div(length, size)
+    blocks = ceil_div(tokens * of_request, length)
+    return blocks if blocks * length // of_request == tokens else None
+
+
+def _like(first: Engine, report: EngineReport) -> Engine:
+    """Return an engine of which only the sum with others is reported: the sum is a multiple of the first engine's."""
+    return first._replace(
+        dp_rank=report.dp_rank,
+        basis=Basis.ASSUMED,
+        reason=ONLY_FIRST,
+        fingerprint=report.fingerprint,
+        kv_cache_available_bytes=report.kv_cache_available_bytes,
     )
 
 
-def _differ(reports: Sequence[EngineReport], total: int, options: _Options) -> bool:
-    """Return whether engines are known to differ in size: by their sum, or by the tokens of one that keeps every token.
+def _together(report: EngineReport, bound: int, options: _Options) -> Engine:
+    """Return one of several engines that differ: each has the sum of all as its bound."""
+    return Engine(
+        dp_rank=report.dp_rank,
+        num_gpu_blocks=None,
+        block_size=options.block_size,
+        kv_cache_size_tokens=bound,
+        max_concurrency=_requests(bound, options.max_model_len, None),
+        kv_cache_bytes=None,
+        kv_cache_bytes_per_device=None,
+        naive_tokens=None,
+        max_model_len=options.max_model_len,
+        basis=Basis.ASSUMED,
+        reason=SHARE_UNKNOWN,
+        shares_sum=True,
+    )
 
-    Such an engine has a whole number of blocks; the tokens of a hybrid one do not determine its blocks.
-    """
-    if total % len(reports):
-        return True
-    tokens, size, length = reports[0].kv_cache_size_tokens, options.block_size, options.max_model_len
-    if tokens is None or size is None or length is None:
-        return False
-    of_request = -(-length // size)
-    blocks = -(-tokens * of_request // length)
-    is_uniform = blocks * length // of_request == tokens
-    return is_uniform and blocks * len(reports) != total
 
-
-def _engine(report: EngineReport, groups: Sequence[KVCacheGroup], options: _Options, first: Engine | None) -> Engine:
+def _engine(report: EngineReport, groups: Sequence[KVCacheGroup], options: _Options) -> Engine:
     if report.max_model_len is not None:
         options = options._replace(max_model_len=report.max_model_len)
     blocks, size = report.num_gpu_blocks, options.block_size
-    naive = _product(blocks, size)
-    tokens = _tokens(report, groups, options, naive, first)
+    tokens = _tokens(report, [group for group in groups if group.dp_rank == report.dp_rank], options)
     on_each = report.kv_cache_bytes_per_device
-    if on_each is None:
-        on_each = _bytes_per_device(blocks, groups)
     return Engine(
         dp_rank=report.dp_rank,
         num_gpu_blocks=blocks,
@@ -164,7 +169,7 @@ def _engine(report: EngineReport, groups: Sequence[KVCacheGroup], options: _Opti
         max_concurrency=None if tokens.concurrency is None else round(tokens.concurrency, LOGGED_DIGITS),
         kv_cache_bytes=_product(on_each, options.tensor_parallel_size, options.pipeline_parallel_size),
         kv_cache_bytes_per_device=on_each,
-        naive_tokens=naive,
+        naive_tokens=_product(blocks, size),
         max_model_len=options.max_model_len,
         basis=tokens.basis,
         reason=tokens.reason,
@@ -173,43 +178,39 @@ def _engine(report: EngineReport, groups: Sequence[KVCacheGroup], options: _Opti
     )
 
 
-def _tokens(
-    report: EngineReport,
-    groups: Sequence[KVCacheGroup],
-    options: _Options,
-    naive: int | None,
-    first: Engine | None,
-) -> _Tokens:
-    length = options.max_model_len
+def _tokens(report: EngineReport, groups: Sequence[KVCacheGroup], options: _Options) -> _Tokens:
+    length, blocks = options.max_model_len, report.num_gpu_blocks
     if report.kv_cache_size_tokens is not None:
         tokens = report.kv_cache_size_tokens
         return _Tokens(tokens, _requests(tokens, length, report.max_concurrency), Basis.REPORTED)
-    if (derived := _derived(report, groups, options)) is not None:
-        return derived
-    if naive is None:
-        return _Tokens(None, None, Basis.UNKNOWN, _why_unknown(report, options))
-    if first is not None and first.kv_cache_size_tokens is not None:
-        return _Tokens(first.kv_cache_size_tokens, first.max_concurrency, Basis.ASSUMED, ONLY_FIRST)
-    return _Tokens(naive, _requests(naive, length, None), Basis.ASSUMED, ONLY_BLOCKS)
+    if blocks is None:
+        return _unknown(NO_BLOCKS if report.blocks_of_all is None else ONLY_SUM)
+    if groups:
+        return _derived(blocks, groups, options)
+    if options.full_block_size is None:
+        return _unknown(NO_GROUPS)
+    bound = _product(blocks, options.full_block_size)
+    if bound is None:
+        return _unknown(TOO_LARGE)
+    return _Tokens(bound, _requests(bound, length, None), Basis.ASSUMED, ONLY_BLOCKS)
 
 
-def _derived(report: EngineReport, groups: Sequence[KVCacheGroup], options: _Options) -> _Tokens | None:
+def _derived(blocks: int, groups: Sequence[KVCacheGroup], options: _Options) -> _Tokens:
     load = _load(options, None)
-    if report.num_gpu_blocks is None or not groups or load is None:
-        return None
-    result = concurrency(report.num_gpu_blocks, groups, load)
-    if result is None:
-        return None
+    result = Result(None, (LENGTH,)) if load is None else concurrency(blocks, groups, load)
+    missing = f"Unknown: {', '.join(result.missing)}."
+    if load is None or result.concurrency is None:
+        return _unknown(missing)
     tokens = math.floor(result.concurrency * load.max_model_len)
     if tokens > MAX_INTEGER:
-        return None
-    known = result.exact and (options.has_checked_formula or all(group.spec_type in KEEPS_ALL for group in groups))
-    return _Tokens(
-        tokens,
-        result.concurrency,
-        Basis.DERIVED if known else Basis.ASSUMED,
-        None if known else FORMULA_OPEN,
-    )
+        return _unknown(TOO_LARGE)
+    if result.missing:
+        return _Tokens(tokens, result.concurrency, Basis.ASSUMED, f"Upper bound. {missing}")
+    return _Tokens(tokens, result.concurrency, Basis.DERIVED)
+
+
+def _unknown(reason: str) -> _Tokens:
+    return _Tokens(None, None, Basis.UNKNOWN, reason)
 
 
 def _requests(tokens: int, length: int | None, reported: float | None) -> float | None:
@@ -218,23 +219,30 @@ def _requests(tokens: int, length: int | None, reported: float | None) -> float 
     return tokens / length if length else None
 
 
-def _why_unknown(report: EngineReport, options: _Options) -> str:
-    if options.block_size is None:
-        return NO_BLOCK_SIZE
-    return TOO_LARGE if report.num_gpu_blocks is not None else NO_BLOCKS
-
-
 def _load(options: _Options, length: int | None) -> Load | None:
     length = length or options.max_model_len
     if not length:
         return None
-    speculative = options.speculative_tokens
     return Load(
         max_model_len=length,
         in_flight=_in_flight(options, length),
-        speculative_tokens=(0, speculative) if speculative is not None else (0, 0),
-        decode_context_parallel_size=options.decode_context_parallel_size or 1,
+        speculative_tokens=options.speculative_tokens,
+        decode_context_parallel_size=_context_parallel_size(options),
         max_encoder_tokens=options.encoder_tokens,
+        is_checked=options.has_checked_formula,
+    )
+
+
+def _context_parallel_size(options: _Options) -> tuple[int, int | None]:
+    """Return the least and the most decode context parallel size.
+
+    It is at most the tensor parallel size times the prefill context parallel size (vllm/config/parallel.py).
+    """
+    size = options.decode_context_parallel_size
+    return (
+        (1, _product(options.tensor_parallel_size, options.prefill_context_parallel_size))
+        if size is None
+        else (size, size)
     )
 
 
@@ -262,13 +270,6 @@ def _batches(options: _Options) -> tuple[int, int] | None:
     return least, most
 
 
-def _bytes_per_device(blocks: int | None, groups: Sequence[KVCacheGroup]) -> int | None:
-    """Return blocks x page_size_bytes x the largest number of layers in one group: the bytes on EACH device."""
-    pages = [_product(group.page_size_bytes, group.layers or None) for group in groups]
-    known = [page for page in pages if page is not None]
-    return _product(blocks, max(known)) if known and len(known) == len(pages) else None
-
-
 def _product(*factors: int | None) -> int | None:
     """Return the product; None when a factor is unknown, or when the product exceeds MAX_INTEGER."""
     product = 1
@@ -282,19 +283,30 @@ def _product(*factors: int | None) -> int | None:
 def _options(settings: Mapping[str, Setting]) -> _Options:
     return _Options(
         block_size=_whole(settings, "cache_config.block_size"),
+        full_block_size=_whole(settings, f"cache_config.{FULL_BLOCK_SIZE}"),
         max_model_len=_whole(settings, "model_config.max_model_len"),
         batched_tokens=_whole(settings, "scheduler_config.max_num_batched_tokens"),
         tensor_parallel_size=_whole(settings, "parallel_config.tensor_parallel_size"),
         pipeline_parallel_size=_whole(settings, "parallel_config.pipeline_parallel_size"),
+        prefill_context_parallel_size=_whole(settings, "parallel_config.prefill_context_parallel_size"),
         decode_context_parallel_size=_whole(settings, "parallel_config.decode_context_parallel_size"),
         concurrent_batches=_whole(settings, "concurrent_batches"),
         async_scheduling=value
         if isinstance(value := _value(settings, "scheduler_config.async_scheduling"), bool)
         else None,
-        speculative_tokens=_whole(settings, "speculative_config.num_speculative_tokens"),
+        speculative_tokens=_speculative_tokens(settings),
         encoder_tokens=_whole(settings, "scheduler_config.max_num_encoder_input_tokens"),
-        has_checked_formula=has_change(str(_value(settings, "version")), FORMULA_SINCE) is True,
+        has_checked_formula=reports_change(settings, FORMULA_SINCE) is True,
     )
+
+
+def _speculative_tokens(settings: Mapping[str, Setting]) -> tuple[int, int | None]:
+    """Return the least and the most tokens that a request may draft; null, of them or of their section, is none."""
+    path = "speculative_config.num_speculative_tokens"
+    if (number := _whole(settings, path)) is not None:
+        return 0, number
+    is_reported = any(each in settings and settings[each].value == "null" for each in (path, path.partition(".")[0]))
+    return 0, 0 if is_reported else None
 
 
 def _whole(settings: Mapping[str, Setting], path: str) -> int | None:

@@ -262,6 +262,8 @@ class KVCacheGroup(NamedTuple):
     mamba_cache_mode: str | None = None
     num_speculative_blocks: int | None = None
     num_prefill_checkpoint_blocks: int | None = None
+    dcp_sharded: bool | None = None  # whether decode context parallelism divides its tokens
+    host_resident: bool | None = None  # whether it is in host memory, in a pool of its own
 
 
 @dataclass(frozen=True, slots=True)

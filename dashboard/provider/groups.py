@@ -30,6 +30,7 @@ FIELDS = (
     "mamba_cache_mode",
     "num_speculative_blocks",
     "num_prefill_checkpoint_blocks",
+    "dcp_sharded",
 )
 
 FIRST = ("group_id", "layer_names", "spec_type", "block_size", "page_size_bytes")
@@ -63,6 +64,7 @@ def _groups(kv_cache_config: Any) -> list[dict[str, Any]]:
 def _group(number: int, group: Any) -> dict[str, Any]:
     spec = group.kv_cache_spec
     values = {name: plain(getattr(spec, name, None)) for name in FIELDS}
+    values["host_resident"] = plain(getattr(group, "host_resident", None))
     return {
         "group_id": number,
         "layer_names": list(group.layer_names),

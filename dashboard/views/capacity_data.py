@@ -14,7 +14,7 @@ from dashboard.capacity.outliers import medians, outliers
 from dashboard.fleet import Basis, Device, Engine, Replica, Setting, cohort_letters
 
 GIB = 2**30
-NO_BYTES = "KV cache bytes and groups not reported. The provider reports both; stock vLLM reports neither."
+NO_BYTES = "KV cache bytes not reported. The provider reports them; stock vLLM does not."
 NO_NUMBER_OF_GPUS = "Number of GPUs not reported; only the bytes on each GPU are known."
 NO_REQUESTS = "KV cache groups not reported and the model is not uniform: known at its own length only."
 NOT_SERVED_AT_LENGTH = "Not served: the length is above max_model_len."
@@ -66,7 +66,7 @@ class Rank:
 
     @property
     def is_at_most(self) -> bool:
-        """Whether the value is an upper bound. Bytes never are: vLLM or its KV cache groups report them."""
+        """Whether the value is an upper bound. Bytes never are: the provider reports them."""
         if self.measure is Measure.GIB:
             return False
         return self.engine.basis is Basis.ASSUMED if self.measure is Measure.TOKENS else self.at.at_most

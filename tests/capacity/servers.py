@@ -16,7 +16,22 @@ BLOCK, LENGTH, BATCHED = (
 )
 TENSOR, PIPELINE = "parallel_config.tensor_parallel_size", "parallel_config.pipeline_parallel_size"
 ASYNC = "scheduler_config.async_scheduling"
-SERVER: Mapping[str, Any] = {"version": "0.32.0", BLOCK: 16, LENGTH: 2048, BATCHED: 256, TENSOR: 1, PIPELINE: 1}
+CONTEXT, PREFILL_CONTEXT = (
+    "parallel_config.decode_context_parallel_size",
+    "parallel_config.prefill_context_parallel_size",
+)
+SPECULATIVE, FULL_BLOCK = "speculative_config", "cache_config.effective_attention_block_size"
+SERVER: Mapping[str, Any] = {
+    "version": "0.32.0",
+    BLOCK: 16,
+    FULL_BLOCK: 16,
+    LENGTH: 2048,
+    BATCHED: 256,
+    TENSOR: 1,
+    PIPELINE: 1,
+    CONTEXT: 1,
+    SPECULATIVE: None,
+}
 
 
 def settings_of(values: Mapping[str, Any]) -> dict[str, Setting]:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from dashboard.capacity.engines import FORMULA_OPEN, ONLY_BLOCKS, ONLY_FIRST, AtLength, requests_at
+from dashboard.capacity.engines import NO_GROUPS, ONLY_FIRST, AtLength, requests_at
 from dashboard.fleet import Basis, Engine, Setting
 from tests.builders import engine
-from tests.capacity.servers import ASYNC, engines_of_answers, settings_of
+from tests.capacity.servers import ASYNC, CONTEXT, engines_of_answers, settings_of
 from tests.captured import (
     INFERENCE_CONFIG,
     METRICS,
@@ -22,6 +22,7 @@ from tests.captured import (
 )
 from tests.provider_answers import with_provider
 
+IN_FLIGHT_OPEN = "Upper bound. Unknown: batches in flight."
 OLD = {"0.12.0", "0.20.2"}  # they report no kv_cache_size_tokens
 GIB = 2**30
 API_ONLY, OPEN = (INFERENCE_CONFIG, VERSION, MODELS), (METRICS, VERSION, MODELS)
@@ -53,14 +54,25 @@ def test_reported_tokens_and_concurrency_equal_the_log(server: Capture, paths: C
 
 @pytest.mark.parametrize("server", captures(lambda each: INFERENCE_CONFIG in each.answers))
 def test_tokens_derived_from_the_configuration_api_equal_the_log(server: Capture) -> None:
-    """The API does not report asynchronous scheduling, which matters for one capture. vLLM on a CPU has it off."""
-    (found,) = engines(server, API_ONLY)
-    (known,) = engines(server, API_ONLY, settings_of({ASYNC: False}))
+    """The API does not report asynchronous scheduling, which matters for one capture. vLLM on a CPU has it off.
+
+    Nor does it report the decode context parallel size, which is 1 unless the tensor parallel size is more.
+    """
+    (found,) = engines(server, API_ONLY, settings_of({CONTEXT: 1}))
+    (known,) = engines(server, API_ONLY, settings_of({ASYNC: False, CONTEXT: 1}))
     is_open = server.case == "gemma3_long"
 
     assert numbers([found]) == numbers([known]) == logged(server)
-    assert (found.basis, found.reason) == ((Basis.ASSUMED, FORMULA_OPEN) if is_open else (Basis.DERIVED, None))
+    assert (found.basis, found.reason) == ((Basis.ASSUMED, IN_FLIGHT_OPEN) if is_open else (Basis.DERIVED, None))
     assert known.basis is Basis.DERIVED
+
+
+def test_unreported_context_parallelism_leaves_the_tokens_of_two_devices_open() -> None:
+    (found,), (alone,) = engines(capture("llama_tp2"), API_ONLY), engines(capture("llama"), API_ONLY)
+
+    assert (found.basis, found.reason) == (Basis.ASSUMED, "Upper bound. Unknown: decode context parallel size.")
+    assert found.kv_cache_size_tokens == 2 * logged(capture("llama_tp2"))[0][0]
+    assert alone.basis is Basis.DERIVED
 
 
 def test_asynchronous_scheduling_reduces_tokens_where_the_window_is_shorter_than_the_length() -> None:
@@ -70,13 +82,12 @@ def test_asynchronous_scheduling_reduces_tokens_where_the_window_is_shorter_than
 
 
 @pytest.mark.parametrize("server", captures(lambda each: each.version in OLD))
-def test_versions_that_report_only_blocks_have_an_upper_bound(server: Capture) -> None:
+def test_versions_that_report_only_blocks_have_no_tokens(server: Capture) -> None:
+    """One of them is a hybrid model; nothing that they answer shows which."""
     (found,) = engines(server)
 
-    assert (found.basis, found.reason) == (Basis.ASSUMED, ONLY_BLOCKS)
-    assert found.kv_cache_size_tokens == found.naive_tokens
-    assert (found.kv_cache_size_tokens or 0) >= logged(server)[0][0]
-    assert (found.max_concurrency or 0) >= logged(server)[0][1]
+    assert (found.kv_cache_size_tokens, found.basis, found.reason) == (None, Basis.UNKNOWN, NO_GROUPS)
+    assert found.naive_tokens == (found.num_gpu_blocks or 0) * (found.block_size or 0)
 
 
 def test_the_naive_estimate_of_a_hybrid_model_is_six_times_too_large() -> None:
@@ -97,7 +108,7 @@ def test_a_second_engine_without_own_numbers_is_assumed_equal_to_the_first(paths
 
 
 def test_bytes_are_the_sum_over_devices_and_unknown_from_open_endpoints() -> None:
-    (pair,), (bare,) = engines(capture("llama_tp2")), engines(capture("llama"), OPEN)
+    (pair,), (bare,) = engines_of_answers(with_provider(capture("llama_tp2")))[0], engines(capture("llama"), OPEN)
 
     assert (pair.kv_cache_bytes_per_device, pair.kv_cache_bytes) == (GIB, 2 * GIB)
     assert (bare.kv_cache_bytes_per_device, bare.kv_cache_bytes) == (None, None)
@@ -154,7 +165,7 @@ def test_requests_are_unknown_for_a_kind_without_a_formula_and_without_data() ->
     bare = engine(None, basis=Basis.UNKNOWN, max_model_len=None)
     groups = engines_of_answers(capture("llama").answers)[1].replica.kv_cache_groups
 
-    assert at("gemma3", 2048, spec_type="RSWASpec") == UNKNOWN
+    assert at("gemma3", 2048, spec_type="HiSparseHotSpec") == UNKNOWN
     assert requests_at(bare, (), {}, 1000) == requests_at(bare, groups, {}, 1000) == UNKNOWN
 
 

@@ -48,7 +48,7 @@ def test_an_answer_has_the_fields_and_types_of_the_schema(server: Capture, serve
     for query in ("", "?full=true"):
         read = InferenceConfigReply.model_validate_json(api.get(query).content, strict=True)
         assert read.fleet is not None
-        assert read.fleet.schema_version == "1.3"
+        assert read.fleet.schema_version == "1.4"
     assert set(answer["fleet"]) == set(FleetExtension.model_fields)
     assert_sections(answer["fleet"], FleetExtension)
     assert [one["field"] for one in full["fleet"]["unavailable"]] == ["scheduler.max_num_partial_prefills"]

@@ -21,7 +21,7 @@ from dashboard.views.capacity_data import (
 )
 from tests.builders import alike, devices, document, down, engine, fleet, replica
 
-DOCUMENT = document()
+DOCUMENT = document({"parallel_config.decode_context_parallel_size": 1})
 UNKNOWN = engine(None, basis=Basis.UNKNOWN, kv_cache_bytes=None, reason="Because.")
 SECOND_ADDRESS = (  # one process behind two addresses, such as a load balancer's
     replica("a", engines=(engine(100),), same_process=("http://b:8000",)),

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from dashboard.analysis.assembly import Fleet, empty_fleet
+from dashboard.fleet import Basis
 from dashboard.render.terminal import to_terminal
 from dashboard.views.poll import poll_view
 from tests.builders import document, down, fleet, replica
@@ -29,11 +30,13 @@ def test_a_pool_without_two_replicas_to_compare_says_so() -> None:
 
 
 def test_an_upper_bound_is_marked_and_so_is_an_unknown_capacity(demo_fleet: Fleet) -> None:
-    assumed = next(each for each in demo_fleet.replicas if each.engines and each.engines[0].basis == "assumed")
-    lost = assumed.engines[0]._replace(kv_cache_size_tokens=None)
-    unknown = replace(demo_fleet, replicas=(replace(assumed, engines=(lost,)),), pools=())
+    first = next(each for each in demo_fleet.replicas if each.engines)
+    bound, lost = first.engines[0]._replace(basis=Basis.ASSUMED), first.engines[0]._replace(kv_cache_size_tokens=None)
+    assumed, unknown = (
+        replace(demo_fleet, replicas=(replace(first, engines=(each,)),), pools=()) for each in (bound, lost)
+    )
 
-    assert f"≤ {assumed.engines[0].kv_cache_size_tokens:,}" in text(demo_fleet)
+    assert f"≤ {bound.kv_cache_size_tokens:,}" in text(assumed)
     assert "not known" in text(unknown)
 
 

@@ -272,7 +272,7 @@ def test_a_build_without_a_release_is_bounded_by_what_it_answers(
     version: str, paths: Sequence[str] | None, wanted: tuple[str, Source] | None
 ) -> None:
     answers = {**capture("llama").answers, VERSION: json.dumps({"version": version}).encode()}
-    found = kept(*(reply.settings for reply in replies(answers, paths)))
+    found = kept(*(dict(reply.settings) for reply in replies(answers, paths)))
 
     bound = None if wanted is None else setting(EARLIEST, *wanted)
     assert found.get(EARLIEST) == bound
@@ -282,4 +282,4 @@ def test_an_old_source_build_shows_nothing_but_its_age() -> None:
     """The labels of vLLM 0.12.0 are those of every version that is known."""
     answers = {**capture("llama", "0.12.0").answers, VERSION: b'{"version": "0.1.dev5"}'}
 
-    assert EARLIEST not in kept(*(reply.settings for reply in replies(answers, (METRICS, VERSION))))
+    assert EARLIEST not in kept(*(dict(reply.settings) for reply in replies(answers, (METRICS, VERSION))))

@@ -274,6 +274,7 @@ def _declare_engines(contract: Contract) -> None:
         "num_kv_heads head_size dtype",
         Key("extra_retained_tokens mamba_cache_mode", full=True),
         Key("num_speculative_blocks num_prefill_checkpoint_blocks", full=True),
+        Key("dcp_sharded host_resident", default=None, full=True),
         is_read=True,
     )
 

@@ -23,7 +23,7 @@ from dashboard.vllm.schemas.types import (
     section,
 )
 
-SCHEMA_VERSION = "1.3"
+SCHEMA_VERSION = "1.4"
 MAX_ENGINES = 4096
 MAX_ADAPTERS = 4096
 MAX_ARGUMENTS = 4096

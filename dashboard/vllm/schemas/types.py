@@ -65,6 +65,12 @@ class Group(Wire):
     layer_count: Count | None = optional("Number of layers, where names are not reported.")
     block_size: Size = Field(description="Tokens of one block.")
     page_size_bytes: Count | None = optional("Bytes of one block of one layer, with the KV heads of one device.")
+    dcp_sharded: bool | None = optional(
+        "Whether decode context parallelism divides its tokens (KVCacheSpec.dcp_sharded). New in 1.4."
+    )
+    host_resident: bool | None = optional(
+        "Whether it is in host memory, in a pool of its own (KVCacheGroupSpec.host_resident). New in 1.4."
+    )
 
 
 class AttentionGroup(Group):
@@ -88,15 +94,15 @@ _KIND = Field(validation_alias=AliasChoices("spec_type", "kind"))
 
 
 class FullAttentionGroup(KeepsAllGroup):
-    """Every token of a request is kept."""
+    """Every token of a request is kept, of R-SWA (reference sliding window) until the gap is evicted."""
 
-    spec_type: Annotated[Literal["FullAttentionSpec", "full_attention"], _KIND]
+    spec_type: Annotated[Literal["FullAttentionSpec", "full_attention", "RSWASpec"], _KIND]
 
 
 class MLAAttentionGroup(KeepsAllGroup):
-    """Multi-head latent attention: every token is kept, compressed."""
+    """Multi-head latent attention: every token is kept, compressed. So are extracted hidden states."""
 
-    spec_type: Annotated[Literal["MLAAttentionSpec", "mla_attention"], _KIND]
+    spec_type: Annotated[Literal["MLAAttentionSpec", "mla_attention", "HiddenStateCacheSpec"], _KIND]
 
 
 class SinkFullAttentionGroup(KeepsAllGroup):
@@ -109,7 +115,9 @@ class SinkFullAttentionGroup(KeepsAllGroup):
 class SlidingWindowGroup(AttentionGroup):
     """Only the last `sliding_window` tokens are kept."""
 
-    spec_type: Annotated[Literal["SlidingWindowSpec", "sliding_window"], _KIND]
+    spec_type: Annotated[
+        Literal["SlidingWindowSpec", "sliding_window", "SlidingWindowMLASpec", "sliding_window_mla"], _KIND
+    ]
     sliding_window: Size = Field(description="Kept tokens.")
     extra_retained_tokens: Count | None = optional("Tokens that are kept in addition to the window.")
 
@@ -125,6 +133,18 @@ class CrossAttentionGroup(AttentionGroup):
     """Keys and values of the encoder's output."""
 
     spec_type: Annotated[Literal["CrossAttentionSpec", "cross_attention"], _KIND]
+
+
+class CircularBufferGroup(AttentionGroup):
+    """One block per request, with the keys of the tokens that are not compressed yet."""
+
+    spec_type: Annotated[Literal["CircularBufferSpec"], _KIND]
+
+
+class EncoderOnlyAttentionGroup(AttentionGroup):
+    """Nothing is kept."""
+
+    spec_type: Annotated[Literal["EncoderOnlyAttentionSpec", "encoder_only_attention"], _KIND]
 
 
 class MambaGroup(Group):
@@ -148,7 +168,7 @@ class OtherGroup(AttentionGroup):
 
 _MODELS = (
     *(FullAttentionGroup, MLAAttentionGroup, SinkFullAttentionGroup, SlidingWindowGroup, ChunkedLocalAttentionGroup),
-    *(CrossAttentionGroup, MambaGroup),
+    *(CrossAttentionGroup, CircularBufferGroup, EncoderOnlyAttentionGroup, MambaGroup),
 )
 # `spec_type` is the configuration API's (vllm-project/vllm#38149), `kind` the public plugins' (llm-d-api-extensions).
 KNOWN = {
@@ -172,6 +192,8 @@ KVCacheGroupReply = Annotated[
     | Annotated[SlidingWindowGroup, Tag("SlidingWindowGroup")]
     | Annotated[ChunkedLocalAttentionGroup, Tag("ChunkedLocalAttentionGroup")]
     | Annotated[CrossAttentionGroup, Tag("CrossAttentionGroup")]
+    | Annotated[CircularBufferGroup, Tag("CircularBufferGroup")]
+    | Annotated[EncoderOnlyAttentionGroup, Tag("EncoderOnlyAttentionGroup")]
     | Annotated[MambaGroup, Tag("MambaGroup")]
     | Annotated[OtherGroup, Tag("OtherGroup")],
     Discriminator(_model_of),
