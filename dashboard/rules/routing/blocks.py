@@ -9,13 +9,13 @@ from typing import Any
 from dashboard.compare.encoding import lookup_setting
 from dashboard.compare.equality import NOT_SET
 from dashboard.compare.prefix import digests
-from dashboard.fleet import FactName, Setting, SettingValue, State
+from dashboard.fleet import Basis, FactName, Replica, Setting, SettingValue, State
 from dashboard.fleet.pieces import value
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import native
 from dashboard.rules.differences import pool_differences
 from dashboard.rules.domain import Router
-from dashboard.rules.findings import Confidence, Draft, Remedy, Severity, Snippet
+from dashboard.rules.findings import Confidence, Draft, NotEvaluated, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.hashes import count_equal_hashes_as_one
 from dashboard.rules.selection import PREFIX_CACHING, caching, evidence_of, expectation
@@ -31,6 +31,8 @@ HASH_BLOCK = "cache_config.hash_block_size"
 ALIGNMENT = "cache_config.cache_hit_alignment_tokens"
 METHOD = "speculative_config.method"
 NO_DROP = "speculative_config.disable_eagle_block_drop"
+UNKNOWN = 0  # tokens of a hit
+NO_ALIGNMENT = f"{ALIGNMENT}: not reported, and the model may have several KV cache groups."
 # Routers that split or estimate blocks lose little where a block is a multiple of theirs.
 MULTIPLES = {Router.KV_EVENTS: Severity.WARNING, Router.APPROXIMATE: Severity.INFO}
 WHY_MULTIPLES = {
@@ -221,10 +223,10 @@ def _effective_unit(unit: SettingValue, settings: Mapping[str, Setting]) -> Sett
 
 
 @rule("RT-17", needs=(BLOCK_SIZE, ALIGNMENT), least=1)
-def reusable_prefix_too_long(pool: PoolSubject, *, prompt_tokens: int = 512) -> Iterator[Draft]:
+def reusable_prefix_too_long(pool: PoolSubject, *, prompt_tokens: int = 512) -> Iterator[Draft | NotEvaluated]:
     """Typical prompts are shorter than the smallest reusable prefix.
 
-    A cache hit ends at a multiple of the block size, or of the alignment where the model has several kinds of layers.
+    A cache hit ends at a multiple of the alignment, which is the block size where the model has one KV cache group.
     With EAGLE and MTP the last block of a hit is dropped, so a hit needs two. `prompt_tokens` is the length of a
     typical prompt.
 
@@ -237,7 +239,8 @@ def reusable_prefix_too_long(pool: PoolSubject, *, prompt_tokens: int = 512) -> 
         `--prefix-match-unit`. If prompts are longer, set the parameter `prompt_tokens` of this rule.
 
     Exceptions:
-        Not evaluated with prefix caching off, nor for a `prefix_match_unit` whose alignment is not reported.
+        Not evaluated with prefix caching off. Where the alignment is not reported, only for a model with one KV cache
+        group: by its groups, or because its tokens are blocks x block size.
 
     Evidence:
         - vllm/v1/core/kv_cache_utils.py (resolve_cache_hit_alignment_tokens)
@@ -252,11 +255,17 @@ def reusable_prefix_too_long(pool: PoolSubject, *, prompt_tokens: int = 512) -> 
     """
     if pool.is_ignored(BLOCK_SIZE):
         return
+    hits: dict[tuple[str | None, bool, bool], int | None] = {}  # replicas share documents
     found: dict[int, set[str]] = defaultdict(set)
-    for replica, tokens in pool.of_documents(_smallest_hit).items():
-        if tokens is not None and tokens > prompt_tokens:
-            found[tokens].add(replica)
-    for tokens, replicas in sorted(found.items()):
+    for member in pool.members:
+        key = (member.document, _is_uniform(member), _has_one_group(member))
+        if key not in hits:
+            hits[key] = _smallest_hit(pool.settings(member), is_uniform=key[1], has_one_group=key[2])
+        if (tokens := hits[key]) is not None:
+            found[tokens].add(member.id)
+    if unknown := tuple(sorted(found.pop(UNKNOWN, ()))):
+        yield NotEvaluated(unknown, "" if found else NO_ALIGNMENT)
+    for tokens, replicas in sorted((tokens, ids) for tokens, ids in found.items() if tokens > prompt_tokens):
         rows = evidence_of(pool, (BLOCK_SIZE, ALIGNMENT, METHOD), replicas)
         yield Draft(
             tuple(sorted(replicas)),
@@ -277,16 +286,31 @@ def reusable_prefix_too_long(pool: PoolSubject, *, prompt_tokens: int = 512) -> 
         )
 
 
-def _smallest_hit(settings: Mapping[str, Setting]) -> int | None:
-    """Return the tokens of the smallest cache hit; None where unknown, or without prefix caching."""
-    block, alignment = native(settings, BLOCK_SIZE), native(settings, ALIGNMENT)
+def _smallest_hit(settings: Mapping[str, Setting], *, is_uniform: bool, has_one_group: bool) -> int | None:
+    """Return the tokens of the smallest cache hit; UNKNOWN without an alignment, None without prefix caching."""
+    block, alignment, effective, dcp = (native(settings, path) for path in (BLOCK_SIZE, ALIGNMENT, EFFECTIVE, DCP))
     if native(settings, PREFIX_CACHING) is not True or not is_size(block):
         return None
-    if not is_size(alignment):
-        if native(settings, MATCH_UNIT) is not None:
-            return None
+    if not is_size(alignment) and is_uniform:
         alignment = block
+    elif not is_size(alignment) and has_one_group:
+        alignment = effective if is_size(effective) else block * dcp if is_size(dcp) else UNKNOWN
+    if not is_size(alignment):
+        return UNKNOWN
     return int(alignment) * (2 if _drops_last_block(settings) else 1)
+
+
+def _is_uniform(replica: Replica) -> bool:
+    """Return whether all layers keep every token, undivided: the reported tokens are blocks x block size."""
+    return any(
+        each.basis is Basis.REPORTED and each.kv_cache_size_tokens == each.naive_tokens for each in replica.engines
+    )
+
+
+def _has_one_group(replica: Replica) -> bool:
+    """Return whether the engines report one KV cache group each."""
+    groups = [group.dp_rank for group in replica.kv_cache_groups]
+    return bool(groups) and len(groups) == len(set(groups))
 
 
 def _drops_last_block(settings: Mapping[str, Setting]) -> bool:
