@@ -46,16 +46,18 @@ def outliers(
 
 
 def tied(
-    kinds: Sequence[Hashable], values: Sequence[float | None], tolerance: float = TOLERANCE
+    kinds: Sequence[Hashable], values: Sequence[float | None], tolerance: float = TOLERANCE, fewest: int = FEWEST
 ) -> frozenset[Hashable]:
     """Return the kinds of which less than half of the known values are within `tolerance` of the median."""
     counts = _count(kinds, values)
-    return _tied(counts, _medians(counts), tolerance)
+    return _tied(counts, _medians(counts, fewest), tolerance)
 
 
-def medians(kinds: Sequence[Hashable], values: Sequence[float | None]) -> Mapping[Hashable, float]:
-    """Return the median per kind that has at least three known values."""
-    return _medians(_count(kinds, values))
+def medians(
+    kinds: Sequence[Hashable], values: Sequence[float | None], fewest: int = FEWEST
+) -> Mapping[Hashable, float]:
+    """Return the median per kind that has at least so many known values."""
+    return _medians(_count(kinds, values), fewest)
 
 
 def _count(kinds: Sequence[Hashable], values: Sequence[float | None]) -> _Counts:
@@ -75,8 +77,8 @@ def _tied(counts: _Counts, middle: Mapping[Hashable, float], tolerance: float) -
     return frozenset(kind for kind, more in near.items() if more < 0)
 
 
-def _medians(counts: _Counts) -> Mapping[Hashable, float]:
+def _medians(counts: _Counts, fewest: int = FEWEST) -> Mapping[Hashable, float]:
     known: dict[Hashable, list[float]] = {}
     for (kind, value), number in counts.items():
         known.setdefault(kind, []).extend([value] * number)
-    return {kind: float(median(own)) for kind, own in known.items() if len(own) >= FEWEST}
+    return {kind: float(median(own)) for kind, own in known.items() if len(own) >= fewest}

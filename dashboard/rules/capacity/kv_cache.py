@@ -1,7 +1,7 @@
 """CP-01: engines with much less or more KV cache than their peers."""
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from dashboard.fleet.formatting import LONG_TEXT, count, joined, middle_cut, one
 from dashboard.fleet.pieces import Text, value
 from dashboard.fleet.pieces import joined as join_texts
 from dashboard.rules.differences import Contrast, code, contrast_evidence, majority, use_majority
-from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Snippet
+from dashboard.rules.findings import Confidence, Draft, Evidence, NotEvaluated, Remedy, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.sentences import name_piece, setting_name, to_text, write
 from dashboard.rules.subject import PoolSubject
@@ -70,6 +70,8 @@ MEMORY_OF = {
     Part.ACTIVATIONS: "devices.memory.activation_bytes",
     Part.GRAPHS: "devices.memory.cuda_graph_bytes",
 }
+PAIR = 2  # engines that can be compared; which of two is the usual one is open
+NOTHING_ALIKE = "No two engines of one kind."
 PROCESSES = "nvidia-smi --query-compute-apps=gpu_uuid,pid,process_name,used_memory --format=csv"
 GIB = 2**30
 
@@ -108,12 +110,12 @@ class _Kind(NamedTuple):
 
 
 @rule("CP-01", needs=("engines",), least=1)
-def kv_cache_capacity_differs(pool: PoolSubject, *, tolerance: float = TOLERANCE) -> Iterator[Draft]:
+def kv_cache_capacity_differs(pool: PoolSubject, *, tolerance: float = TOLERANCE) -> Iterator[Draft | NotEvaluated]:
     """Engines of one pool have much more or less KV cache than the others on the same devices.
 
     The rule compares the tokens of engines of one kind: same device, parallelism, quantization and speculative
     decoding. Engines with unreported devices are one kind. `tolerance` is a share of the median. Where fewer than half
-    of the engines are near the median it is a tie: one finding for all of them.
+    of the engines are near the median, as with two engines that differ, it is a tie: one finding for all of them.
 
     Why it matters:
         - any pool (warning): Under even load the smaller engine evicts prefixes and preempts requests while the others
@@ -126,9 +128,8 @@ def kv_cache_capacity_differs(pool: PoolSubject, *, tolerance: float = TOLERANCE
         vLLM measures free memory once, at start.
 
     Exceptions:
-        Use a separate pool for a replica that should be smaller. Fewer than three engines of one kind are not
-        evaluated, nor are engines of unknown capacity. Upper bounds are compared with upper bounds only, and the
-        finding is assumed.
+        Use a separate pool for a replica that should be smaller. Engines of unknown capacity are not evaluated. Upper
+        bounds are compared with upper bounds only, and the finding is assumed.
 
     Evidence:
         - vllm/v1/core/kv_cache_utils.py (blocks are what fits into the memory that was free at start)
@@ -141,7 +142,10 @@ def kv_cache_capacity_differs(pool: PoolSubject, *, tolerance: float = TOLERANCE
         Seven decode ranks have 488,000 tokens each. The eighth shares its GPU with a forgotten notebook and has
         400,000; it preempts requests at a load that the others can handle.
     """
-    for kind in _kinds(pool, tolerance):
+    known = [(member, engine) for member, engine in pool.engines() if engine.kv_cache_size_tokens is not None]
+    keys = _keys(known, _shapes(pool))
+    yield from _not_evaluated(pool, keys)
+    for kind in _kinds(pool, known, keys, tolerance):
         if kind.is_tie:
             yield _tie(pool, kind)
             continue
@@ -152,20 +156,32 @@ def kv_cache_capacity_differs(pool: PoolSubject, *, tolerance: float = TOLERANCE
             yield _outliers(pool, kind, causes, engines)
 
 
-def _kinds(pool: PoolSubject, tolerance: float) -> Iterator[_Kind]:
+def _not_evaluated(pool: PoolSubject, keys: Sequence[_Key]) -> Iterator[NotEvaluated]:
+    """Yield the replicas with an engine of unknown capacity, with a reason where no two engines are compared.
+
+    `keys` has the kind of each engine of known capacity.
+    """
+    everyone = pool.engines()
+    silent = {member.id for member, engine in everyone if engine.kv_cache_size_tokens is None}
+    is_compared = max(Counter(map(id, keys)).values(), default=0) >= PAIR
+    reason = f"{TOKENS}: reported by {len(keys):,} of {count(len(everyone), 'engine')}." if silent else NOTHING_ALIKE
+    if silent or not is_compared:
+        yield NotEvaluated(tuple(sorted(silent)), "" if is_compared else reason)
+
+
+def _kinds(
+    pool: PoolSubject, known: Sequence[tuple[Replica, Engine]], keys: Sequence[_Key], tolerance: float
+) -> Iterator[_Kind]:
     """Yield per kind the engines below, then those above the median by more than `tolerance`.
 
     A tied kind is yielded once, with all its engines. Engines of unknown capacity are left out. Upper bounds are
     compared with upper bounds only.
     """
-    shapes = _shapes(pool)
     everyone = pool.engines()
-    known = [(member, engine) for member, engine in everyone if engine.kv_cache_size_tokens is not None]
     tokens = [engine.kv_cache_size_tokens or 0 for _, engine in known]
-    keys = _keys(known, shapes)
     numbers = {key: number for number, key in enumerate(dict.fromkeys(map(id, keys)))}  # an integer is hashed at once
     kinds = [numbers[id(key)] for key in keys]
-    middle, ties = medians(kinds, tokens), tied(kinds, tokens, tolerance)
+    middle, ties = medians(kinds, tokens, PAIR), tied(kinds, tokens, tolerance, PAIR)
     found: dict[tuple[int, bool | None], list[_Odd]] = defaultdict(list)
     for far in outliers(kinds, tokens, tolerance):
         found[kinds[far.place], far.share > 0].append(_Odd(*known[far.place], tokens[far.place], far.share))

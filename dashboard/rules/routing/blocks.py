@@ -266,7 +266,8 @@ def reusable_prefix_too_long(pool: PoolSubject, *, prompt_tokens: int = 512) -> 
     if unknown := tuple(sorted(found.pop(UNKNOWN, ()))):
         yield NotEvaluated(unknown, "" if found else NO_ALIGNMENT)
     for tokens, replicas in sorted((tokens, ids) for tokens, ids in found.items() if tokens > prompt_tokens):
-        rows = evidence_of(pool, (BLOCK_SIZE, ALIGNMENT, METHOD), replicas)
+        deciding = (ALIGNMENT,) if pool.only(replicas).values(ALIGNMENT) else (EFFECTIVE, DCP)
+        rows = evidence_of(pool, (BLOCK_SIZE, *deciding, METHOD), replicas)
         yield Draft(
             tuple(sorted(replicas)),
             write(
