@@ -69,6 +69,7 @@ def engines_of(
 ) -> tuple[Engine, ...]:
     """Return the capacity of each engine that a replica reports."""
     options = _options(settings)
+    reports = _with_the_rest(reports)
     total = reports[0].blocks_of_all if len(reports) > 1 else None
     has_own = any(each.num_gpu_blocks is not None for each in reports)
     if total is None or has_own or any(each.kv_cache_size_tokens is not None for each in reports[1:]):
@@ -83,6 +84,18 @@ def engines_of(
     if blocks is None or bound is None:
         return tuple(_engine(report, groups, options) for report in reports)
     return tuple(_together(report, bound, options) for report in reports)
+
+
+def _with_the_rest(reports: Sequence[EngineReport]) -> Sequence[EngineReport]:
+    """Return the reports; the only engine without blocks has what the others leave of the sum."""
+    lacking = [place for place, each in enumerate(reports) if each.num_gpu_blocks is None]
+    if len(lacking) != 1 or len(reports) == 1:
+        return reports
+    known = sum(each.num_gpu_blocks or 0 for each in reports)
+    rest = (reports[lacking[0]].blocks_of_all or 0) - known
+    return [
+        each._replace(num_gpu_blocks=rest) if each.num_gpu_blocks is None and rest > 0 else each for each in reports
+    ]
 
 
 def load_of(settings: Mapping[str, Setting], length: int | None = None) -> Load | None:

@@ -12,12 +12,14 @@ from dashboard.provider.arguments import arguments_of
 from dashboard.provider.engine import METHOD, described_alone
 from dashboard.provider.front import block_size_of, chat_of, parallelism_of, served_names_of
 from dashboard.provider.gathering import MISSING, Gathering, found, logger
+from dashboard.vllm.schemas.inference_config import MAX_ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SOME_FAILED = "describing some engines failed; they are not among these"
 NOT_ASKED = "the engines could not be asked; what stands here is the API server's configuration"
+ONE_FAILED = "engine {} could not be asked; is the provider enabled in its process, too?"
 
 
 async def gather(engine_client: Any, state: Any) -> Gathered:
@@ -50,28 +52,52 @@ def count_engines(engine_client: Any) -> int | None:
 
 async def _engines(engine_client: Any, state: Any, gathering: Gathering) -> list[Mapping[str, Any]]:
     try:
-        described = [json.loads(text) for text in await _ask(engine_client)]
+        answers = await _ask(engine_client)
     except Exception:  # noqa: BLE001  an unknown client; the API server's configuration is used
         logger.warning("the engines could not be asked", exc_info=True)
-        described = []
-    known: list[Mapping[str, Any]] = [one for one in described if isinstance(one, dict) and "engine" in one]
-    if len(known) < len(described):
-        gathering.lack("fleet.engines", SOME_FAILED)
+        answers = []
+    described = [(rank, _parsed(text)) for rank, text in answers]
+    known = [one for _, one in described if one is not None]
     if not known:
         gathering.lack("fleet.engines", NOT_ASKED)
-        known = [described_alone(_config(engine_client, state))]
+        return [described_alone(_config(engine_client, state))]
+    for rank, one in described:
+        if one is None and rank is not None:
+            gathering.lack("fleet.engines", ONE_FAILED.format(rank))
+            known.append(described_alone(_config(engine_client, state), rank))
+        elif one is None:
+            gathering.lack("fleet.engines", SOME_FAILED)
     return known
 
 
-async def _ask(engine_client: Any) -> list[str]:
-    """Return the descriptions of all engines of this API server (vllm/v1/engine/core_client.py)."""
+def _parsed(text: Any) -> Mapping[str, Any] | None:
+    """Return the description of an engine; None for an error, and for anything else."""
+    try:
+        described = json.loads(text)
+    except (TypeError, ValueError):
+        return None
+    return described if isinstance(described, dict) and "engine" in described else None
+
+
+async def _ask(engine_client: Any) -> list[tuple[int | None, Any]]:
+    """Return the DP rank of each engine of this API server, where it is known, and its description or its error.
+
+    An engine may lack the provider: one on another machine, started with `--headless`. It costs only its own facts, so
+    each is asked by itself, which nothing public does (vllm/v1/engine/core_client.py).
+    """
     client = engine_client.engine_core
+    if hasattr(client, "_call_utility_async"):
+        engines = list(client.core_engines)[:MAX_ENGINES]
+        calls = [client._call_utility_async(METHOD, engine=engine) for engine in engines]  # noqa: SLF001
+        return list(zip(map(_rank, engines), await asyncio.gather(*calls, return_exceptions=True), strict=True))
     if hasattr(client, "call_utility_all_async"):
-        return list(await client.call_utility_all_async(METHOD))
-    if hasattr(client, "_call_utility_async"):  # before 0.32 nothing public asks more than the first
-        engines = client.core_engines
-        return list(await asyncio.gather(*(client._call_utility_async(METHOD, engine=engine) for engine in engines)))  # noqa: SLF001
-    return [await client.call_utility_async(METHOD)]
+        return [(None, text) for text in await client.call_utility_all_async(METHOD)]
+    return [(None, await client.call_utility_async(METHOD))]
+
+
+def _rank(engine: Any) -> int | None:
+    """Return the DP rank that the identity of an engine is: two bytes, the lower first."""
+    return int.from_bytes(engine, "little") if isinstance(engine, bytes) and len(engine) == 2 else None  # noqa: PLR2004
 
 
 def _config(engine_client: Any, state: Any) -> Any:

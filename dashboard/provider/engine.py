@@ -25,6 +25,7 @@ _KEPT = "_fleet_config"
 CACHE = "vllm_config.cache_config"
 # Ranks of a model without experts run as single engines; then only the index has the rank.
 RANK = ("engine_index", "vllm_config.parallel_config.data_parallel_index")
+OF_SERVER = "parallel_config.data_parallel_rank"
 NOT_ASKED = "the engine could not be asked"
 
 
@@ -48,8 +49,11 @@ def _described(core: Any) -> str:
         return json.dumps({"unavailable": [{"field": "fleet.engines", "reason": "describing this engine failed"}]})
 
 
-def described_alone(vllm_config: Any) -> dict[str, Any]:
-    """Return the description of an engine that could not be asked, from the API server's configuration."""
+def described_alone(vllm_config: Any, rank: int | None = None) -> dict[str, Any]:
+    """Return the description of an engine that could not be asked, from the API server's configuration.
+
+    `rank` is its DP rank, where there are several engines.
+    """
     gathering = Gathering()
 
     def of_one(field: str, name: str, shape: Any) -> Any:
@@ -59,7 +63,7 @@ def described_alone(vllm_config: Any) -> dict[str, Any]:
         return gathering.take(f"fleet.engines.{field}", read, shape) if is_one else None
 
     engine = {
-        "data_parallel_rank": _rank(vllm_config, ("parallel_config.data_parallel_rank",), gathering),
+        "data_parallel_rank": _rank(vllm_config, (OF_SERVER,), gathering) if rank is None else rank,
         "num_gpu_blocks": of_one("num_gpu_blocks", "num_gpu_blocks", Count | None),
         "kv_cache_size_tokens": of_one("kv_cache_size_tokens", "kv_cache_size_tokens", Count | None),
         "max_concurrency": of_one("max_concurrency", "kv_cache_max_concurrency", float | None),

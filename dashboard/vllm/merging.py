@@ -149,8 +149,8 @@ def _trust(settings: Mapping[str, Setting]) -> int:
 def merge_engines(reports: tuple[Reports, ...]) -> MergedEngines:
     """Merge the reports of each DP rank, the most trusted source first.
 
-    Our provider counts the engines, else /metrics does, else the configuration in /server_info. A source that knows
-    one engine only means the first, whatever its rank number.
+    Our provider counts the engines, else /metrics does, else the configuration in /server_info. /metrics counts also
+    those that the provider did not reach. A source that knows one engine only means the first, whatever its rank.
     """
     return _engines.get(reports, lambda: _merge_engines(reports))
 
@@ -170,10 +170,12 @@ def _merge_engines(reports: Sequence[Reports]) -> MergedEngines:
 
 
 def _ranks(reports: Sequence[Reports]) -> tuple[int, ...]:
-    for counts in (Source.PROVIDER, Source.METRICS):
-        for source, engines in reports:
-            if source is counts:
-                return tuple(report.dp_rank for report in engines)
+    counted = {source: tuple(report.dp_rank for report in engines) for source, engines in reports}
+    provided, metrics = counted.get(Source.PROVIDER), counted.get(Source.METRICS)
+    if provided is not None:
+        return metrics if metrics is not None and set(provided) < set(metrics) else provided
+    if metrics is not None:
+        return metrics
     for source, engines in reports[:1]:
         return tuple(report.dp_rank for report in (engines if source is Source.SERVER_INFO else engines[:1]))
     return ()

@@ -246,8 +246,24 @@ def test_engines_are_unknown_where_a_sum_does_not_determine_them(
 
 def test_an_engine_keeps_its_own_numbers_in_spite_of_a_sum() -> None:
     assert [each.kv_cache_size_tokens for each in summed(200, 1600, 1500)] == [1600, 1500]
-    reports = (EngineReport(0, 90, 1440), EngineReport(1, None, None, blocks_of_all=200))
-    assert [each.reason for each in engines_of(reports, (), options())] == [None, ONLY_SUM]
+
+
+@pytest.mark.parametrize(
+    ("others", "rest"),
+    [
+        ((EngineReport(0, 90, 1440), EngineReport(1, 10, 160)), 200 - 100),
+        ((EngineReport(0, 90, 1440), EngineReport(1, 110, 1760)), None),
+        ((EngineReport(0, 90, 1440), EngineReport(1)), None),
+    ],
+)
+def test_the_only_engine_without_blocks_has_the_rest_of_the_sum(
+    others: tuple[EngineReport, ...], rest: int | None
+) -> None:
+    """Such as one on another machine, whose process has no provider."""
+    *_, last = engines_of((*others, EngineReport(2, blocks_of_all=200)), (), options())
+
+    assert last.num_gpu_blocks == rest
+    assert (last.kv_cache_size_tokens, last.reason) == ((None, ONLY_SUM) if rest is None else (rest * 16, ONLY_BLOCKS))
 
 
 def test_each_engine_has_its_own_report_groups_and_length() -> None:

@@ -253,14 +253,25 @@ class ApiServer:
 
 
 class EngineClient:
-    """The API server's client of its engines in vLLM 0.32.0."""
+    """The API server's client of its engines in vLLM 0.32.0; None is an engine whose process has no provider."""
 
-    def __init__(self, engines: Sequence[EngineProcess]) -> None:
-        self.core_engines = engines
+    def __init__(self, engines: Sequence[EngineProcess | None]) -> None:
+        self.engines = engines
+
+    @property
+    def core_engines(self) -> list[bytes]:
+        """The identity of each engine: its DP rank."""
+        return [rank.to_bytes(2, "little") for rank in range(len(self.engines))]
+
+    async def _call_utility_async(self, method: str, *, engine: bytes) -> str:
+        asked = self.engines[int.from_bytes(engine, "little")]
+        if asked is None:
+            raise RuntimeError(f"Call to {method} method failed: 'DPEngineCoreProc' has no attribute '{method}'")
+        return asked.call(method)
 
     async def call_utility_all_async(self, method: str) -> list[str]:
-        """Ask all engines."""
-        return [engine.call(method) for engine in self.core_engines]
+        """Ask all engines: one failure is the failure of all."""
+        return [await self._call_utility_async(method, engine=engine) for engine in self.core_engines]
 
 
 def strictly(text: str) -> Any:

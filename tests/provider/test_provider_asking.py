@@ -165,6 +165,36 @@ def test_if_one_of_two_engines_fails_the_other_is_described(serve: Serve) -> Non
     assert {"field": "fleet.engines", "reason": reason} in answer["fleet"]["unavailable"]
 
 
+def test_an_engine_without_the_provider_costs_only_its_own_facts(serve: Serve) -> None:
+    """`--data-parallel-size 2` with the provider on the head only: the headless process has no such method."""
+    answer = serve(DP2, client=with_core(EngineClient([EngineProcess(DP2, 0), None]))).json("?full=true")
+    first, second = answer["fleet"]["engines"]
+
+    assert ranks(answer) == [0, 1]
+    assert (first["num_gpu_blocks"], first["kv_cache_size_tokens"]) == (8192, 1_048_576)
+    assert first["fingerprint"]["engine"]
+    assert (second["num_gpu_blocks"], second["kv_cache_size_tokens"], second["groups"]) == (None, None, [])
+    assert second["fingerprint"]["reason"] == "the engine could not be asked"
+    assert answer["kv_cache"]["num_gpu_blocks"] == 8192
+    assert {
+        "field": "fleet.engines",
+        "reason": "engine 1 could not be asked; is the provider enabled in its process, too?",
+    } in answer["fleet"]["unavailable"]
+
+
+def test_an_engine_of_unknown_rank_that_fails_is_left_out(serve: Serve) -> None:
+    class Failing(OlderClient):
+        async def _call_utility_async(self, method: str, *, engine: EngineProcess) -> str:
+            if engine is self.core_engines[1]:
+                raise RuntimeError(method)
+            return engine.call(method)
+
+    answer = serve(DP2, client=with_core(Failing([EngineProcess(DP2, rank) for rank in (0, 1)]))).json()
+
+    assert ranks(answer) == [0]
+    assert "describing some engines failed" in str(answer["fleet"]["unavailable"])
+
+
 def test_an_engine_that_cannot_be_described_raises_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -222,6 +222,14 @@ def test_ranks_and_numbers_of_the_provider_win_over_sums_of_metrics() -> None:
     assert merge_reports(provider=ours, metrics=summed) == MergedEngines(ours, ())
 
 
+def test_metrics_count_the_engines_that_the_provider_did_not_reach() -> None:
+    """An answer of a provider that lists one engine, without its numbers, behind an API server of two."""
+    summed = (EngineReport(0, None, 800, 1.5, blocks_of_all=100), EngineReport(1, blocks_of_all=100))
+
+    assert merge_reports(provider=EngineReport(0), metrics=summed).engines == summed
+    assert [each.dp_rank for each in merge_reports(provider=EngineReport(7), metrics=summed).engines] == [7]
+
+
 @pytest.mark.parametrize("trusted", [Source.PROVIDER, Source.SERVER_INFO, Source.METRICS])
 def test_tokens_of_a_plugin_contradict_vllm_s_own(trusted: Source) -> None:
     own = EngineReport(0, 32768, 664_444)
