@@ -23,6 +23,7 @@ NO_BLOCKS = "Number of blocks not reported."
 NO_GROUPS = (
     "Tokens and KV cache groups not reported. Blocks x block_size is no bound: groups with larger blocks hold more."
 )
+ASLEEP = "Asleep (level {}): its KV cache takes no requests and adds to no sum."
 TOO_LARGE = "Reported numbers exceed any server."
 
 
@@ -144,7 +145,8 @@ def _like(first: Engine, report: EngineReport) -> Engine:
     return first._replace(
         dp_rank=report.dp_rank,
         basis=Basis.ASSUMED,
-        reason=ONLY_FIRST,
+        reason=ONLY_FIRST if report.sleep_level is None else ASLEEP.format(report.sleep_level),
+        sleep_level=report.sleep_level,
         fingerprint=report.fingerprint,
         kv_cache_available_bytes=report.kv_cache_available_bytes,
     )
@@ -163,8 +165,9 @@ def _together(report: EngineReport, bound: int, options: _Options) -> Engine:
         naive_tokens=None,
         max_model_len=options.max_model_len,
         basis=Basis.ASSUMED,
-        reason=SHARE_UNKNOWN,
+        reason=SHARE_UNKNOWN if report.sleep_level is None else ASLEEP.format(report.sleep_level),
         shares_sum=True,
+        sleep_level=report.sleep_level,
     )
 
 
@@ -185,9 +188,10 @@ def _engine(report: EngineReport, groups: Sequence[KVCacheGroup], options: _Opti
         naive_tokens=_product(blocks, size),
         max_model_len=options.max_model_len,
         basis=tokens.basis,
-        reason=tokens.reason,
+        reason=tokens.reason if report.sleep_level is None else ASLEEP.format(report.sleep_level),
         fingerprint=report.fingerprint,
         kv_cache_available_bytes=report.kv_cache_available_bytes,
+        sleep_level=report.sleep_level,
     )
 
 

@@ -109,6 +109,7 @@ class Engine(NamedTuple):
     fingerprint: Fingerprint | None = None  # None: not reported
     shares_sum: bool = False  # tokens and concurrency are the sum of all such engines of the replica
     kv_cache_available_bytes: int | None = None  # on its first device, at its start
+    sleep_level: int | None = None  # 0, 1 or 2 while it sleeps: its KV cache adds to no sum
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,8 @@ class Replica:
     @property
     def adding_engines(self) -> tuple[Engine, ...]:
         """The engines whose tokens add up: only the first where the engines of a replica share one sum."""
-        return self.engines[:1] if any(engine.shares_sum for engine in self.engines) else self.engines
+        adding = self.engines[:1] if any(engine.shares_sum for engine in self.engines) else self.engines
+        return tuple(engine for engine in adding if engine.sleep_level is None)
 
     @property
     def is_second_address(self) -> bool:

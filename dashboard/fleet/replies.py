@@ -214,6 +214,7 @@ class EngineReport(NamedTuple):
     fingerprint: Fingerprint | None = None  # None: not reported
     max_model_len: int | None = None  # of this engine: vLLM may have reduced it to fit the memory
     kv_cache_available_bytes: int | None = None
+    sleep_level: int | None = None  # 0, 1 or 2 while it sleeps; None: awake, or not reported
 
 
 class DeviceMemory(NamedTuple):

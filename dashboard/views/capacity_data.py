@@ -37,8 +37,8 @@ class Measure(StrEnum):
 class Rank:
     """One DP rank, measured in one unit. `device` is the kind of its devices, empty where it is not reported.
 
-    `counts` is False for stale replicas and for the second address of one process: no sum has them. `peers` are its
-    pool and kind of device, `median` is theirs, and `off` the share above it if the rank is an outlier.
+    `counts` is False for stale replicas, engines that sleep and the second address of one process: no sum has them.
+    `peers` are its pool and kind of device, `median` is theirs, and `off` the share above it if it is an outlier.
     """
 
     replica: Replica
@@ -111,9 +111,9 @@ def replica_ranks(
     document = fleet.documents.get(replica.document or "")
     settings = document.settings if document else {}
     devices = _devices(replica)
-    counts = replica.fresh and not replica.is_second_address
+    is_first = replica.fresh and not replica.is_second_address
     return [
-        Rank(replica, letter, each, devices.get(each.dp_rank, ""), at, counts, measure)
+        Rank(replica, letter, each, devices.get(each.dp_rank, ""), at, is_first and each.sleep_level is None, measure)
         for each in replica.engines
         for at in [_at(replica, each, settings, length)]
     ]
@@ -261,7 +261,7 @@ class Total(NamedTuple):
 def total(replicas: Iterable[Replica]) -> Total:
     """Add up the engines of the fresh replicas, each process once."""
     fresh = [replica for replica in replicas if replica.fresh and not replica.is_second_address]
-    engines = [engine for replica in fresh for engine in replica.engines]
+    engines = [engine for replica in fresh for engine in replica.engines if engine.sleep_level is None]
     known = [engine for engine in engines if engine.kv_cache_size_tokens is not None]
     sizes = [engine.kv_cache_bytes for engine in engines if engine.kv_cache_bytes is not None]
     return Total(

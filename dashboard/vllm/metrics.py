@@ -34,6 +34,10 @@ PYTHON_VERSION = "python_version"
 # Registered only with `--enable-lora` (vllm/v1/metrics/loggers.py); without it the engine refuses adapters.
 LORA = b"# HELP vllm:lora_requests_info "
 MODEL_NAME = re.compile(rb'^vllm:[^\n{]*\{[^\n]*?model_name="((?:[^"\\\n]|\\.)*)"', re.MULTILINE)
+# One series per engine and state: awake, weights_offloaded (level 1), discard_all (level 2); since 0.12 or earlier
+# (vllm/v1/metrics/loggers.py, record_sleep_state).
+SLEEP = b"vllm:engine_sleep_state{"
+SLEEP_STATES = {"awake": 0, "weights_offloaded": 1, "discard_all": 2}
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"(?:,|$)')
 COUNTER = re.compile(rb"^vllm:[a-z_]+_total(?:\{[^\n]*\})? ([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)$", re.MULTILINE)
 DIGESTS = EngineDigests._fields[1:]  # labels
@@ -63,6 +67,7 @@ class MetricsReply(NamedTuple):
     counters: float | None
     python: str | None
     lines: tuple[str, ...]
+    sleep_levels: Mapping[int, int]  # by DP rank, of engines that sleep
 
 
 def parse_metrics(body: bytes) -> MetricsReply:
@@ -71,7 +76,7 @@ def parse_metrics(body: bytes) -> MetricsReply:
         raise UnreadableError("schema", "/metrics answers with a page that has no vllm: metric. Is this a vLLM server?")
     page = b"\n" + body
     info, own, lora, python = (_lines(page, mark, MAX_ENGINES) for mark in SELECTED)
-    starts = _lines(page, START_TIME, 1)
+    starts, asleep = _lines(page, START_TIME, 1), _sleep_lines(page)
     name = MODEL_NAME.search(body)
     counters = None if starts else sum(float(value) for value in COUNTER.findall(body))
     return MetricsReply(
@@ -81,12 +86,13 @@ def parse_metrics(body: bytes) -> MetricsReply:
         model_name=_unescape(_text(name[1])) if name else None,
         counters=counters,
         python=_python_version(python),
-        lines=tuple(info + own + lora + python + starts),
+        lines=tuple(info + own + lora + python + starts + asleep),
+        sleep_levels=_sleep_levels(asleep),
     )
 
 
 def select_lines(body: bytes) -> bytes | None:
-    """Return a short page with the same reply and the same lines: it changes only with a restart.
+    """Return a short page with the same reply and the same lines: it changes only with a restart or with sleep.
 
     None for a page without start time, whose counters are read, and for what does not begin as vLLM's pages do.
     Raises UnreadableError only where `parse_metrics` does.
@@ -96,6 +102,7 @@ def select_lines(body: bytes) -> bytes | None:
     if not starts or first < 0 or not body.startswith(b"#"):
         return None
     lines = [line.encode() for mark in SELECTED for line in _lines(page, mark, MAX_ENGINES)]
+    lines += [line.encode() for line in _sleep_lines(page)]
     name = MODEL_NAME.search(page, first)
     model = b'vllm:{model_name="%b"' % name[1] if name else b"vllm:"
     return b"\n".join([model, *lines, starts[0].encode()])
@@ -167,6 +174,25 @@ def _lines(page: bytes, prefix: bytes, most: int) -> list[str]:
     return lines
 
 
+def _sleep_lines(page: bytes) -> list[str]:
+    """Return the lines that show an engine asleep: of one that is awake there are none."""
+    return [
+        line
+        for line in _lines(page, SLEEP, len(SLEEP_STATES) * MAX_ENGINES)
+        if line.endswith(("} 0", "} 0.0")) is ('sleep_state="awake"' in line)
+    ]
+
+
+def _sleep_levels(lines: Sequence[str]) -> Mapping[int, int]:
+    """Return the level of each engine that sleeps; 0 where it only takes no requests."""
+    found: dict[int, int] = {}
+    for line in lines:
+        labels = _parse_series(line, SLEEP)
+        rank = _rank(labels.get("engine", "0"))
+        found[rank] = max(found.get(rank, 0), SLEEP_STATES.get(labels.get("sleep_state", ""), 0))
+    return found
+
+
 def _text(raw: bytes) -> str:
     try:
         return raw.decode()
@@ -207,7 +233,9 @@ def read_metrics(body: bytes) -> tuple[Reply, tuple[str, ...]]:
         started_at=datetime.fromtimestamp(page.started_at_seconds, UTC) if page.started_at_seconds else None,
         counters=page.counters,
         served_model_names=(page.model_name,) if page.model_name else (),
-        engines=_engines(page.cache_config),
+        engines=tuple(
+            each._replace(sleep_level=page.sleep_levels.get(each.dp_rank)) for each in _engines(page.cache_config)
+        ),
         not_understood=not_understood,
         digests=kept_digests(page.digests),
     )

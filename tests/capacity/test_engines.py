@@ -311,3 +311,20 @@ def test_the_formula_has_speculation_context_parallelism_and_the_encoder() -> No
     assert (load.max_model_len, load.in_flight, load.speculative_tokens) == (1000, (256, 512), (0, 3))
     assert (load.decode_context_parallel_size, load.max_encoder_tokens) == ((4, 4), 99)
     assert load_of({}) is None
+
+
+@pytest.mark.parametrize(
+    "reports",
+    [
+        [EngineReport(0, 100, 1600, sleep_level=1)],
+        [EngineReport(0, 100, sleep_level=1)],
+        [EngineReport(rank, None, None if rank else 1600, blocks_of_all=200, sleep_level=1) for rank in (0, 1)],
+        [EngineReport(rank, None, None if rank else 1600, blocks_of_all=300, sleep_level=1) for rank in (0, 1)],
+    ],
+    ids=["reported", "a bound", "the sum divided", "the sum as a bound"],
+)
+def test_an_engine_that_sleeps_says_so(reports: list[EngineReport]) -> None:
+    found = engines_of(reports, (), options())
+
+    assert {each.sleep_level for each in found} == {1}
+    assert {each.reason for each in found} == {"Asleep (level 1): its KV cache takes no requests and adds to no sum."}

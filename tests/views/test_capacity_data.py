@@ -13,6 +13,7 @@ from dashboard.views.capacity_data import (
     Measure,
     PoolCapacity,
     Rank,
+    Sum,
     device_words,
     pools_of,
     ranks_of,
@@ -263,3 +264,13 @@ def test_devices_are_counted_per_engine() -> None:
     assert device_words([two_ranks, replica("b")]) == "H100 ×4"
     assert device_words([replica("a"), replica("b", devices=devices(1, "NVIDIA L40S"))]) == "H100 ×4, L40S ×1"
     assert device_words([replica("a", devices=())]) == ""
+
+
+def test_an_engine_that_sleeps_adds_to_no_sum() -> None:
+    asleep = replica("a", engines=(engine(100, sleep_level=1),))
+    awake = replica("b", engines=(engine(100),))
+
+    assert [rank.counts for rank in ranks(asleep, awake)] == [False, True]
+    assert pool(asleep, awake).tokens == Sum(100, 1, at_most=False)
+    assert (total([asleep, awake]).tokens, total([asleep]).tokens) == (100, None)
+    assert asleep.adding_engines == ()

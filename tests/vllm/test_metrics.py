@@ -27,8 +27,18 @@ START = b"process_start_time_seconds 1.7700000001e+09\n"
 LORA = b"# HELP vllm:lora_requests_info Running stats on lora requests.\n"
 OWN = f'{SERIES}{{engine="0",scheme="1"}} 1\n'.encode()
 PYTHON = b'python_info{implementation="CPython",version="3.11.7"} 1.0\n'
+SLEEP = b'vllm:engine_sleep_state{engine="%d",model_name="m",sleep_state="%s"} %s\n'
+
+
+def sleeping(rank: int, level: int | None) -> bytes:
+    """The series of one engine as vLLM writes them; None is awake."""
+    states = {b"awake": level is None, b"weights_offloaded": level == 1, b"discard_all": level == 2}
+    return b"".join(SLEEP % (rank, state, b"1.0" if is_on else b"0.0") for state, is_on in states.items())
+
+
 some_lines = st.sampled_from(
     [
+        *(sleeping(0, None), sleeping(0, 1), sleeping(1, 2), sleeping(0, 0).replace(b'"0"', b'"x"')),
         *(
             START,
             INFO,
@@ -364,3 +374,20 @@ def test_labels_equal_the_json_of_the_same_server(server: Capture) -> None:
     assert len(both) > 15
     assert {path: labels[path].value for path in both - later} == {path: config[path].value for path in both - later}
     assert all(json.loads(labels[path].value) is None or config[path].value == "null" for path in later)
+
+
+@pytest.mark.parametrize(
+    ("levels", "wanted"),
+    [((None, None), (None, None)), ((0, None), (0, None)), ((1, 1), (1, 1)), ((None, 2), (None, 2))],
+)
+def test_an_engine_that_sleeps_has_its_level(levels: tuple[int | None, ...], wanted: tuple[int | None, ...]) -> None:
+    """vLLM sets `awake` to 0, and of level 1 and 2 one more state to 1."""
+    series = b"".join(INFO.replace(b'"0"', b'"%d"' % rank) for rank in range(len(levels)))
+    page = b"# HELP\n" + series + b"".join(sleeping(rank, level) for rank, level in enumerate(levels)) + START
+    awake = b"# HELP\n" + series + START
+
+    reply, lines = read_metrics(page)
+
+    assert tuple(each.sleep_level for each in reply.engines) == wanted
+    assert (lines == read_metrics(awake)[1]) is (set(levels) == {None})
+    assert read_metrics(select_lines(page) or b"")[0] == reply

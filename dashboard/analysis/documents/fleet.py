@@ -246,6 +246,7 @@ def _declare_engines(contract: Contract) -> None:
         "dp_rank num_gpu_blocks block_size kv_cache_size_tokens max_concurrency kv_cache_bytes naive_tokens",
         "max_model_len basis",
         Key("fingerprint", doc="null: not reported", default=None),
+        Key("sleep_level", doc="0, 1 or 2 while the engine sleeps: its KV cache adds to no sum", default=None),
         Key("shares_sum", doc="tokens and concurrency are the sum of all such engines of the replica", default=False),
         Key("kv_cache_bytes_per_device", full=True),
         Key("reason", doc="why a number is unknown or assumed", full=True),
