@@ -93,16 +93,30 @@ def running(kinds: Sequence[Kind], venv: Path, folder: Path, path: Sequence[Path
 
 
 @contextmanager
+def headless(kind: Kind, venv: Path, folder: Path) -> Iterator[None]:
+    """Start engines without an API server, which wait for theirs, and end them."""
+    with (folder / f"{kind.name}.log").open("w") as output:
+        process = subprocess.Popen(
+            [*_command(kind, venv), "--headless", *kind.options],
+            cwd=MODELS,
+            env=_environment(kind, ()),
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+@contextmanager
 def _running(kind: Kind, venv: Path, folder: Path, path: Sequence[Path]) -> Iterator[Server]:
     port = kind.port or free_port()
     log = folder / f"{kind.name}.log"
-    command = [venv / "bin" / "vllm", "serve", f"./{kind.model}", "--load-format", "dummy"]
-    if not (MODELS / kind.model / "tokenizer.json").exists():
-        command.append("--skip-tokenizer-init")
-    fixed = ["--enforce-eager", "--max-model-len", "2048", "--host", "127.0.0.1", "--port", str(port)]
     with log.open("w") as output:
         process = subprocess.Popen(
-            [*map(str, command), *fixed, *kind.options],
+            [*_command(kind, venv), "--host", "127.0.0.1", "--port", str(port), *kind.options],
             cwd=MODELS,
             env=_environment(kind, path),
             stdout=output,
@@ -114,6 +128,13 @@ def _running(kind: Kind, venv: Path, folder: Path, path: Sequence[Path]) -> Iter
         finally:
             process.terminate()
             process.wait(60)
+
+
+def _command(kind: Kind, venv: Path) -> list[str]:
+    command = [str(venv / "bin" / "vllm"), "serve", f"./{kind.model}", "--load-format", "dummy"]
+    if not (MODELS / kind.model / "tokenizer.json").exists():
+        command.append("--skip-tokenizer-init")
+    return [*command, "--enforce-eager", "--max-model-len", "2048"]
 
 
 def _environment(kind: Kind, path: Sequence[Path]) -> dict[str, str]:
