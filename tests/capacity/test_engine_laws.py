@@ -30,6 +30,7 @@ hostile: st.SearchStrategy[Any] = st.sampled_from(
             st.none(),
             st.one_of(st.none(), st.integers(1, MAX_INTEGER)),
             numbers,
+            st.none(),
         ),
         max_size=3,
     ),

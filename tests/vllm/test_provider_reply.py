@@ -170,10 +170,10 @@ def test_without_engines_the_answer_describes_a_single_one() -> None:
 
 
 def test_an_unknown_kind_of_group_is_listed() -> None:
-    group = {"group_id": 0, "spec_type": "RSWASpec", "block_size": 16}
+    group = {"group_id": 0, "spec_type": "HiSparseHotSpec", "block_size": 16}
 
     assert read_answer(planted(engines=[{"data_parallel_rank": 1, "groups": [group]}])).not_understood == (
-        "KV cache group kind RSWASpec",
+        "KV cache group kind HiSparseHotSpec",
     )
 
 
