@@ -12,14 +12,14 @@ EXACT_WORK = 4096
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def group_rows(codes: Codes, replicas: Sequence[int]) -> list[list[int]]:
+def group_rows(codes: Codes, replicas: Sequence[int], keys: Sequence[Sequence[int]]) -> list[list[int]]:
     """Group the rows of `codes` into cohorts, the largest first; `replicas[i]` counts the replicas of row i.
 
     From the most complete row to the least, each joins the largest cohort that it does not contradict, else starts
-    one. Rows of a cohort keep that order.
+    one. Rows of a cohort keep that order. `keys[i]` orders equally complete rows with equally many replicas.
     """
     complete = (codes >= NULL).sum(axis=1).tolist()
-    order = sorted(range(len(replicas)), key=lambda row: (-complete[row], -replicas[row]))
+    order = sorted(range(len(replicas)), key=lambda row: (-complete[row], -replicas[row], keys[row]))
     against = contradictions(codes)
     cohorts: list[list[int]] = []
     sizes: list[int] = []
@@ -57,6 +57,18 @@ def contradicting_rows(column: Sequence[int]) -> list[int]:
             all_rows |= 1 << row
     others = {code: all_rows ^ rows for code, rows in rows_by_code.items()}
     return [others.get(code, 0) for code in column]
+
+
+def order_keys(codes: Codes, columns: Sequence[int], texts: Sequence[tuple[str, ...]]) -> list[list[int]]:
+    """Return for every row a key by its values in some columns; `texts[code]` orders values.
+
+    A code has no meaning of its own: only texts order rows in the same way at the next poll.
+    """
+    ranks = np.zeros(len(texts), dtype=np.int32)
+    ranks[sorted(range(len(texts)), key=texts.__getitem__)] = range(len(texts))
+    ranks[:NULL] = -1
+    keys: list[list[int]] = ranks[codes[:, columns]].tolist()
+    return keys
 
 
 def merge_rows(codes: Codes) -> Codes:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dashboard.compare.cohorts import contradicting_rows, group_rows, letter, merge_rows, minimal_cover
+from dashboard.compare.cohorts import contradicting_rows, group_rows, letter, merge_rows, minimal_cover, order_keys
 from dashboard.compare.encoding import (
     NULL,
     VALUELESS,
@@ -154,11 +154,19 @@ def _majority_document(read: _Documents) -> str | None:
 
 
 def _cohorts(read: _Documents, compared: NDArray[np.bool_]) -> tuple[list[Cohort], NDArray[np.int64]]:
-    """Return the cohorts, and for every document the place of its cohort."""
-    codes = read.table.codes[:, compared]
-    groups = group_rows(codes, [len(replicas) for replicas in read.replicas])
-    unions = np.array([merge_rows(codes[rows]) for rows in groups], dtype=np.int32).reshape(len(groups), codes.shape[1])
+    """Return the cohorts, the largest first, and for every document the place of its cohort.
+
+    Equally large ones are in the order of the values in which documents differ. So their letters stay through a restart
+    and a change on all replicas.
+    """
+    codes, sizes = read.table.codes[:, compared], [len(replicas) for replicas in read.replicas]
     paths = [read.table.paths[column] for column in np.flatnonzero(compared).tolist()]
+    columns = _differing(codes, paths)
+    groups = group_rows(codes, sizes, order_keys(codes, columns, read.table.values))
+    unions = np.array([merge_rows(codes[rows]) for rows in groups], dtype=np.int32).reshape(len(groups), codes.shape[1])
+    keys = order_keys(unions, columns, read.table.values)
+    order = sorted(range(len(groups)), key=lambda place: (-sum(sizes[row] for row in groups[place]), keys[place]))
+    groups, unions = [groups[place] for place in order], unions[order]
     distinctions = _distinctions(unions, paths, read.table.values)
     places = np.zeros(len(read.documents), dtype=np.int64)
     cohorts = []
@@ -206,14 +214,19 @@ def _union(documents: Sequence[Mapping[str, Setting]]) -> Mapping[str, Setting]:
     return union
 
 
-def _distinctions(unions: Codes, paths: Sequence[str], values: Sequence[SettingValue]) -> list[dict[str, SettingValue]]:
-    """Return for every cohort the fewest settings that distinguish it from all others, the best known first."""
+def _differing(codes: Codes, paths: Sequence[str]) -> list[int]:
+    """Return the columns with several values, the best known settings first."""
 
     def preference(column: int) -> tuple[int, int, str]:
         path = paths[column]
         return PREFIX_PATHS.index(path) if path in PREFIX_PATHS else len(PREFIX_PATHS), len(path), path
 
-    candidates = sorted(np.flatnonzero(has_contradiction(unions)).tolist(), key=preference)
+    return sorted(np.flatnonzero(has_contradiction(codes)).tolist(), key=preference)
+
+
+def _distinctions(unions: Codes, paths: Sequence[str], values: Sequence[SettingValue]) -> list[dict[str, SettingValue]]:
+    """Return for every cohort the fewest settings that distinguish it from all others, the best known first."""
+    candidates = _differing(unions, paths)
     masks = [contradicting_rows(unions[:, column].tolist()) for column in candidates]
     all_cohorts = (1 << len(unions)) - 1
     distinctions = []

@@ -57,7 +57,7 @@ MASKS = st.lists(st.integers(0, 255), max_size=8)
 def test_a_row_joins_the_largest_cohort_that_it_does_not_contradict(
     rows: list[list[int]], replicas: list[int], cohorts: list[list[int]]
 ) -> None:
-    assert group_rows(np.array(rows, dtype=np.int32), replicas) == cohorts
+    assert group_rows(np.array(rows, dtype=np.int32), replicas, [[]] * len(rows)) == cohorts
 
 
 def test_contradictions_are_bit_sets_of_rows() -> None:

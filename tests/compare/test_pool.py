@@ -107,8 +107,8 @@ def test_a_difference_counts_the_replicas_without_a_value_by_reason() -> None:
     first = pool_of_documents(documents).differences[0]
 
     assert [(value.value, value.state, value.count) for value in first.values[:2]] == [
-        ("2", State.REPORTED, 1),
         ("1", State.REPORTED, 1),
+        ("2", State.REPORTED, 1),
     ]
     assert {value.state for value in first.values[2:]} == {State.REDACTED, State.ABSENT, State.UNSUPPORTED}
 
@@ -301,3 +301,20 @@ def test_counts_of_a_difference_add_up_to_the_fresh_replicas_with_a_document(fle
         assert difference.majority is None or 2 * voting[0].count > sum(value.count for value in voting)
     paths = [difference.path for difference in pool.differences]
     assert paths == sorted(paths, key=lambda path: path not in PREFIX_PATHS)
+
+
+@given(fleets())
+def test_letters_do_not_depend_on_ids_of_documents_or_on_what_all_replicas_report(fleet: Fleet) -> None:
+    """A restart on another version changes every id."""
+    members, documents = fleet
+    names = {key: f"d{1000 - place}" for place, key in enumerate(documents)}
+    renamed = [each._replace(document=each.document and names[each.document]) for each in members]
+    settings = {names[key]: {**each.settings, "zeta": setting(1)} for key, each in documents.items()}
+    restarted = {key: Document(key, documents[old].version, settings[key]) for old, key in names.items()}
+
+    letters = [
+        {each.letter: each.replicas for each in compare_pool("chat", Role.BOTH, *side).cohorts}
+        for side in ((members, documents), (renamed, restarted))
+    ]
+
+    assert letters[0] == letters[1]
