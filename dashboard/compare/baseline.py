@@ -14,6 +14,7 @@ from dashboard.compare.equality import BY_PATH, DTYPE_PATH, counted
 from dashboard.compare.prefix import PREFIX_PATHS
 from dashboard.fleet import Baseline, Setting, SettingValue, Source, State, Tolerance
 from dashboard.fleet.formatting import setting_text
+from dashboard.vllm.identity import comparable_part
 from dashboard.vllm.spelling import LARGEST, SETS, canonical_text, tidy
 
 MOST_TOLERATED = 6  # values of a set that are named before the rest is counted
@@ -66,7 +67,7 @@ def is_agreed(path: str, expected: str, value: str) -> bool:
     """Return whether a value is the expected one; both are canonical JSON text. null is a value of its own."""
     if expected == value:
         return True
-    wanted, own = json.loads(expected), json.loads(value)
+    wanted, own = comparable_part(path, json.loads(expected)), json.loads(value)
     if path in SETS and isinstance(wanted, list) and isinstance(own, list):
         wanted, own = sorted(wanted, key=_as_text), sorted(own, key=_as_text)
     return _is_equal(wanted, own)

@@ -13,7 +13,7 @@ from dashboard.rules.capacity.graphs import LARGEST, MODES, SEQS, SIZES, SPECULA
 from dashboard.rules.connector_options import native
 from dashboard.rules.findings import Snippet
 from dashboard.rules.remedy import SERVED_NAMES, flag_of, is_default, pasteable
-from dashboard.vllm.identity import EVENT_ADDRESSES, EVENT_TOPIC, PATHS_OF_FILES
+from dashboard.vllm.identity import EVENT_ADDRESSES, EVENT_TOPIC, NO_PORT, PATHS_OF_FILES
 
 VERSION = "version"
 GRAPH_MODE = "compilation_config.cudagraph_mode"
@@ -160,7 +160,7 @@ def _method(path: str, wanted: SettingValue, changed: AbstractSet[str], *, deriv
     if flag is None or follows:
         return ApplyMethod.FOLLOWS
     # Compared values lack the part that is each replica's own: host, pod or folder.
-    is_part = path in PATHS_OF_FILES and "/" not in wanted.value
+    is_part = NO_PORT in wanted.value or (path in PATHS_OF_FILES and "/" not in wanted.value)
     if path in EVENT_ADDRESSES or path == EVENT_TOPIC:
         is_part = "{" in wanted.value
     if is_part or not _FLAG.fullmatch(flag):

@@ -9,6 +9,7 @@ from packaging.version import Version
 from dashboard.fleet import SettingValue, State
 from dashboard.rules.findings import Remedy, Snippet
 from dashboard.vllm.field_reference import known_flags
+from dashboard.vllm.identity import NO_PORT
 from dashboard.vllm.versions import build, span
 
 IMAGE = "vllm/vllm-openai"  # vLLM's own image on Docker Hub
@@ -38,7 +39,7 @@ def pasteable(path: str, value: SettingValue) -> Snippet | None:
     section, _, name = path.rpartition(".")
     if section == "env" and (value.state is State.NULL or is_default(path, value)):
         return Snippet("env", f"unset {name}")
-    if value.state is not State.REPORTED:
+    if value.state is not State.REPORTED or NO_PORT in value.value:
         return None
     loaded = json.loads(value.value)
     if section == "env":

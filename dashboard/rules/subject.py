@@ -16,12 +16,10 @@ from dashboard.fleet import Baseline, Document, Engine, Pool, Replica, Setting, 
 from dashboard.fleet.recent import NOTHING_RECENT, Recent
 from dashboard.rules.domain import Domain, ImpactContext
 from dashboard.rules.findings import Rollout
-from dashboard.vllm.identity import EVENT_ADDRESSES, EVENT_TOPIC, PATHS_OF_FILES
+from dashboard.vllm.identity import EVENT_PARTS, is_partly_identity
 from dashboard.vllm.spelling import canonical_text
 from dashboard.vllm.versions import is_unsupported
 
-EVENT_PARTS = EVENT_ADDRESSES | {EVENT_TOPIC}
-PARTLY_IDENTITY = PATHS_OF_FILES | EVENT_PARTS  # digests cover only their comparable part
 Digests = Callable[[Sequence[Engine]], frozenset[str] | None]  # of compare/prefix.py
 
 T = TypeVar("T")
@@ -217,7 +215,7 @@ class PoolSubject:
         Of settings that are identity in part, members with the settings of another replica report nothing.
         """
         compared = {key: lookup_setting(self.documents[key].settings, path) for key in self._by_document}
-        with_copies = path not in PARTLY_IDENTITY or not self._copies
+        with_copies = not is_partly_identity(path) or not self._copies  # digests cover their comparable part
         alike = self._members_alike(with_copies=with_copies)
         if with_copies and not any(path in identity for _, identity, _ in alike):
             yield from ((compared[key], ids) for key, ids in self._by_document.items())

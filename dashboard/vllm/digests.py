@@ -17,7 +17,7 @@ from dashboard.vllm.spelling import canonical_text, tidy
 SERIES = "vllm_fleet_config_info"
 HELP = "Digests of the configuration of this engine (vllm-fleet-dashboard); empty: unknown."
 # Increase it when any answer gets another digest: a change here, of the identity settings, or of the spelling.
-SCHEME = "3"  # 3: with the draft model's length
+SCHEME = "3"  # 3: with the draft model's length, without ports
 DIGEST = 16  # hex digits of the SHA-256: 64 bits
 # As `fleet.unavailable` names what an empty list does not mean.
 ADAPTERS = "fleet.adapters"

@@ -44,17 +44,25 @@ FIELDS: dict[str, frozenset[str]] = {
 
 ENVIRONMENT = _names(
     """
-    VLLM_HOST_IP VLLM_PORT VLLM_NIXL_SIDE_CHANNEL_HOST VLLM_NIXL_SIDE_CHANNEL_PORT VLLM_P2P_SIDE_CHANNEL_HOST
-    VLLM_P2P_SIDE_CHANNEL_PORT VLLM_EC_SIDE_CHANNEL_HOST VLLM_EC_SIDE_CHANNEL_PORT VLLM_MOONCAKE_BOOTSTRAP_PORT
-    VLLM_DP_MASTER_IP VLLM_DP_MASTER_PORT VLLM_RPC_BASE_PATH VLLM_CACHE_ROOT VLLM_CONFIG_ROOT VLLM_ASSETS_CACHE
-    VLLM_XLA_CACHE_PATH VLLM_OBJECT_STORAGE_SHM_BUFFER_NAME CUDA_VISIBLE_DEVICES LOCAL_RANK
+    VLLM_HOST_IP VLLM_NIXL_SIDE_CHANNEL_HOST VLLM_P2P_SIDE_CHANNEL_HOST VLLM_EC_SIDE_CHANNEL_HOST VLLM_DP_MASTER_IP
+    VLLM_RPC_BASE_PATH VLLM_CACHE_ROOT VLLM_CONFIG_ROOT VLLM_ASSETS_CACHE VLLM_XLA_CACHE_PATH
+    VLLM_OBJECT_STORAGE_SHM_BUFFER_NAME CUDA_VISIBLE_DEVICES LOCAL_RANK
     """
 )
 ENVIRONMENT_PREFIXES = ("VLLM_DP_RANK", "VLLM_LOGGING_")
+ENVIRONMENT_ENDS = ("_PORT", "_PORTS")
 
-# Keys of kv_connector_extra_config with addresses, at any depth, in lists too.
-CONNECTOR_KEYS = re.compile(r"(^|_)(host|port|hostname)$|_addr|^proxy_ip$|^bootstrap|^lmcache_(instance_id|rpc_port)$")
-EXTRA = "kv_connector_extra_config"
+# Options of connectors, and their keys with addresses, at any depth, in lists too.
+EXTRAS = ("kv_connector_extra_config", "ec_connector_extra_config")
+CONNECTOR_KEYS = re.compile(
+    r"(^|[_.])(host|hostname)$|(^|[_.])ports?([_.]|$)|_addr|^(proxy|host)_ip$|^bootstrap|^lmcache_instance_id$"
+)
+# An address in another value: its port is identity. `mlx5_0:1` and `cuda:0` are none.
+ADDRESS_PORT = re.compile(
+    r"(://(?:[^\s/@]*@)?(?:\[[0-9a-fA-F:.%]*\]|[^\s/:@,\[\]]+)"
+    r"|(?<![\w.:/@-])(?:\[[0-9a-fA-F:.%]+\]|\*|localhost|[\w-]+(?:\.[\w-]+)+)):\d{1,5}(?![\w.:])"
+)
+NO_PORT = "{port}"  # in place of the port in what is compared
 
 # What is kept of the copies in `speculative_config`: it follows from no other setting.
 KEPT_COPIES = frozenset({"draft_model_config.max_model_len"})
@@ -64,13 +72,14 @@ PATHS_OF_FILES = frozenset({"model_config.model", "model_config.tokenizer", "mod
 FOLDER = ("/", "./", "../", "~")  # beginnings of a folder's name; anything else is a hub id
 EVENT_ADDRESSES = frozenset({"kv_events_config.endpoint", "kv_events_config.replay_endpoint"})
 EVENT_TOPIC = "kv_events_config.topic"
+EVENT_PARTS = EVENT_ADDRESSES | {EVENT_TOPIC}
 
 # A hub's cache folder of a downloaded copy: huggingface_hub's repo_folder_name, below it the commit. Offline vLLM
 # replaces the id with that folder (vllm/engine/arg_utils.py).
 SNAPSHOT = re.compile(r"(?:.*/)?models--(?P<repository>[^/]+)/snapshots/(?P<revision>[^/]+)/?", re.DOTALL)
 SNAPSHOT_PATHS = {"model_config.model": "model_snapshot", "model_config.tokenizer": "tokenizer_snapshot"}
 
-ADDRESS = re.compile(r"^(?P<scheme>[a-z]+://)(?P<host>\[[^\]]*\]|[^:/*]+)(?P<port>:\d+)$")
+ADDRESS = re.compile(r"^(?P<scheme>[a-z]+://)(?P<host>\[[^\]]*\]|[^:/]+):\d+$")
 TOPIC = re.compile(r"^(?P<kind>[^@]*)@(?P<pod>[^@]*)@(?P<model>.*)$", re.DOTALL)
 
 
@@ -82,7 +91,7 @@ def identity_fields(section: str, fields: Iterable[str]) -> list[str]:
 
 def is_identity_variable(name: str) -> bool:
     """Return whether an environment variable is identity."""
-    return name in ENVIRONMENT or name.startswith(ENVIRONMENT_PREFIXES)
+    return name in ENVIRONMENT or name.startswith(ENVIRONMENT_PREFIXES) or name.endswith(ENVIRONMENT_ENDS)
 
 
 def is_identity_path(path: str) -> bool:
@@ -94,12 +103,20 @@ def is_identity_path(path: str) -> bool:
     return top in SECTIONS or path in SECTIONS or bool(identity_fields(section, [field]))
 
 
+def is_partly_identity(path: str) -> bool:
+    """Return whether a part of a path's value is identity: the whole value is in both."""
+    return path in PATHS_OF_FILES or path in EVENT_PARTS or any(f".{name}" in path for name in EXTRAS)
+
+
 def comparable_part(path: str, value: Any) -> Any:
     """Return the part of a value that is compared.
 
     A model's folder is removed (`/mnt/a/llama` is `llama`; an id such as `org/llama` stays whole, a hub's snapshot
-    is its id), the host of KV event addresses, and the pod of their topics.
+    is its id), host and port of KV event addresses, the pod of their topics, and ports in connector options. `*` is no
+    host: it is kept.
     """
+    if any(f".{name}" in path for name in EXTRAS):
+        return _split_addresses(path, value)[0]
     if not isinstance(value, str):
         return value
     if path in PATHS_OF_FILES and (match := SNAPSHOT.fullmatch(value)):
@@ -107,9 +124,9 @@ def comparable_part(path: str, value: Any) -> Any:
     if path in PATHS_OF_FILES and value.startswith(FOLDER):
         return value.rstrip("/").rpartition("/")[2]
     if path in EVENT_ADDRESSES and (match := ADDRESS.match(value)):
-        return f"{match['scheme']}{{host}}{match['port']}"
+        return f"{match['scheme']}{'*' if match['host'] == '*' else '{host}'}:{NO_PORT}"
     if path == EVENT_TOPIC and (match := TOPIC.match(value)):
-        pod = "{pod}:{port}" if ":" in match["pod"] else "{pod}"
+        pod = f"{{pod}}:{NO_PORT}" if ":" in match["pod"] else "{pod}"
         return f"{match['kind']}@{pod}@{match['model']}"
     return value
 
@@ -155,10 +172,11 @@ def _take_identity(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         elif isinstance(fields, dict):
             for field in identity_fields(section, fields):
                 yield f"{section}.{field}", fields.pop(field)
-            if isinstance(extra := fields.get(EXTRA), dict):
-                fields[EXTRA], addresses = _split_addresses(f"{section}.{EXTRA}", extra)
-                yield from addresses
-    for path in (*sorted(PATHS_OF_FILES), *sorted(EVENT_ADDRESSES), EVENT_TOPIC):  # the same order in each process
+            for name in EXTRAS:
+                if isinstance(extra := fields.get(name), dict):
+                    fields[name], addresses = _split_addresses(f"{section}.{name}", extra)
+                    yield from addresses
+    for path in (*sorted(PATHS_OF_FILES), *sorted(EVENT_PARTS)):  # the same order in each process
         section, _, field = path.partition(".")
         fields = config.get(section)
         if not isinstance(fields, dict) or field not in fields:
@@ -173,9 +191,10 @@ def _take_identity(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _split_addresses(path: str, value: Any) -> tuple[Any, list[tuple[str, Any]]]:
-    """Return a connector's extra options without addresses, and the addresses by path; `value` is not changed."""
+    """Return a connector's options without addresses and ports, and these by path; `value` is not changed."""
     if not isinstance(value, dict | list):
-        return value, []
+        part = ADDRESS_PORT.sub(rf"\1:{NO_PORT}", value) if isinstance(value, str) else value
+        return part, [(path, value)] if part != value else []
     pairs = value.items() if isinstance(value, dict) else enumerate(value)
     kept: dict[Any, Any] = {}
     taken: list[tuple[str, Any]] = []

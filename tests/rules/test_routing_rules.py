@@ -218,9 +218,9 @@ def bound(endpoint: str) -> Hashing:
 @pytest.mark.parametrize(
     ("entries", "number"),
     [
-        ([bound(f"tcp://{{host}}:{port}") for port in (41234, 38111, 40002)], 0),
-        ([bound("tcp://*:5557"), bound("tcp://*:5558")], 0),
-        ([bound("tcp://*:5557"), bound("tcp://*:5558"), ({ENDPOINT: "tcp://{host}:5557"}, ())], 1),
+        ([bound("tcp://{host}:{port}") for _ in range(3)], 0),
+        ([bound("tcp://*:{port}"), bound("tcp://*:{port}")], 0),
+        ([bound("tcp://*:{port}"), bound("tcp://*:{port}"), ({ENDPOINT: "tcp://{host}:5557"}, ())], 1),
     ],
     ids=["ports chosen by the system", "ports of wildcards", "another kind of endpoint"],
 )
@@ -241,10 +241,21 @@ def test_a_routers_port_is_compared_with_configured_endpoints_only() -> None:
 
 
 def test_ports_of_replicas_on_one_host_may_differ() -> None:
-    fleet = pool_of(({ENDPOINT: "tcp://*:5557"}, ()), ({ENDPOINT: "tcp://*:5600"}, ()), base={EVENTS: True})
-    members = [replace(each, id=f"http://one:800{number}") for number, each in enumerate(fleet.replicas)]
+    fleet = pool_of(*[({ENDPOINT: "tcp://*:{port}"}, ())] * 2, base={EVENTS: True})
+    whole = [{ENDPOINT: builders.setting(f"tcp://*:{port}")} for port in (5557, 5600)]
+    own = [replace(each, identity=identity) for each, identity in zip(fleet.replicas, whole, strict=True)]
+    here = [replace(each, id=f"http://one:800{number}") for number, each in enumerate(own)]
 
-    assert len(inspected(fleet, "RT-11", declared=Declared()).findings) == 1
+    (found,) = inspected(builders.fleet(own, fleet.documents.values()), "RT-11", declared=Declared()).findings
+    assert found.sentence.startswith("kv_events_config.endpoint differs: tcp://*:5557 on 1 and tcp://*:5600 on 1")
+    assert not inspected(builders.fleet(here, fleet.documents.values()), "RT-11", declared=Declared()).findings
+
+
+def test_ports_that_were_copied_with_a_digest_are_not_compared() -> None:
+    fleet = pool_of(*[({ENDPOINT: "tcp://*:{port}"}, ())] * 2, base={EVENTS: True})
+    whole = {ENDPOINT: builders.setting("tcp://*:5557")}
+    members = [replace(fleet.replicas[0], identity=whole), replace(fleet.replicas[1], same_digest_as="chat-1")]
+
     assert not inspected(builders.fleet(members, fleet.documents.values()), "RT-11", declared=Declared()).findings
 
 

@@ -40,7 +40,7 @@ OF_SCHEME_3 = {
     "0.33.0/llama_dp2_xxhash": ("c89990fe2501f05c", "98ef333f8f47c6c3"),
     "0.33.0/llama_eagle": ("01f0b9962b3581f6", "e35ae30271734de8"),
 }
-LISTS_OF_SCHEME_3 = "50af79d3ac475767"
+LISTS_OF_SCHEME_3 = "3090e32733f07aa5"
 
 
 @cache

@@ -44,14 +44,14 @@ VARIABLES = names(
     VLLM_P2P_SIDE_CHANNEL_PORT VLLM_EC_SIDE_CHANNEL_HOST VLLM_EC_SIDE_CHANNEL_PORT VLLM_MOONCAKE_BOOTSTRAP_PORT
     VLLM_DP_RANK VLLM_DP_RANK_LOCAL VLLM_DP_MASTER_IP VLLM_DP_MASTER_PORT VLLM_RPC_BASE_PATH VLLM_CACHE_ROOT
     VLLM_CONFIG_ROOT VLLM_ASSETS_CACHE VLLM_OBJECT_STORAGE_SHM_BUFFER_NAME VLLM_LOGGING_LEVEL
-    VLLM_LOGGING_PREFIX CUDA_VISIBLE_DEVICES LOCAL_RANK
+    VLLM_LOGGING_PREFIX VLLM_NEW_SIDE_CHANNEL_PORT CUDA_VISIBLE_DEVICES LOCAL_RANK
     """
 )
 EXTRA = "kv_transfer_config.kv_connector_extra_config"
 CONNECTOR = names(
     """
     host port nixl_host nixl_port remote_addr remote_addrs proxy_ip proxy_port http_port lmcache_instance_id
-    lmcache_rpc_port bootstrap_port bootstrap local_hostname
+    lmcache_rpc_port bootstrap_port bootstrap local_hostname host_ip ports base_port port_range lmcache.mp.port
     """
 )
 PATHS = [*OTHERS, *(f"parallel_config.{field}" for field in PARALLEL), *(f"env.{name}" for name in VARIABLES)]
@@ -116,6 +116,37 @@ def test_addresses_in_lists_of_connector_options_are_identity() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("whole", "part"),
+    [
+        ("redis://u:p@cache:6379/0", "redis://u:p@cache:{port}/0"),
+        ("lm://[::1]:65432", "lm://[::1]:{port}"),
+        ("10.0.0.1:50051", "10.0.0.1:{port}"),
+        ("etcd-1.svc:2379,etcd-2.svc:2380", "etcd-1.svc:{port},etcd-2.svc:{port}"),
+        ("*:5557", "*:{port}"),
+        ("localhost:80", "localhost:{port}"),
+        *((same, same) for same in ("mlx5_0:1", "cuda:0", "file:///x", "::1", "12:30", "tcp://host", "P2PHANDSHAKE")),
+    ],
+)
+def test_of_an_address_in_connector_options_the_port_is_identity(whole: str, part: str) -> None:
+    section = "ec_transfer_config.ec_connector_extra_config"
+    extra = {"url": whole, "tiers": [{"url": whole}, whole]}
+
+    settings, identity = flatten_config({"ec_transfer_config": {section.rpartition(".")[2]: extra}}, {}, Source.MODELS)
+
+    assert json.loads(settings[f"{section}.url"].value) == part == comparable_part(f"{section}.url", whole)
+    assert json.loads(settings[f"{section}.tiers"].value) == [{"url": part}, part]
+    places = (f"{section}.url", f"{section}.tiers.0.url", f"{section}.tiers.1")
+    assert {path: json.loads(each.value) for path, each in identity.items()} == (
+        dict.fromkeys(places, whole) if part != whole else {}
+    )
+
+
+def test_a_long_hostile_address_is_read_quickly() -> None:
+    for text in ("://", "[:", "a.", "://[", "*:1", "://a@", "x.y:1"):
+        assert comparable_part(f"{EXTRA}.url", text * 20_000)
+
+
 @pytest.mark.parametrize("path", ["model_config.model", "model_config.tokenizer", "model_config.model_weights"])
 @pytest.mark.parametrize(
     ("whole", "part"),
@@ -135,10 +166,11 @@ def test_only_the_name_of_a_model_s_folder_is_compared(path: str, whole: str, pa
 @pytest.mark.parametrize(
     ("path", "whole", "part"),
     [
-        ("kv_events_config.endpoint", "tcp://10.0.0.7:5557", "tcp://{host}:5557"),
-        ("kv_events_config.endpoint", "tcp://[::1]:5557", "tcp://{host}:5557"),
-        ("kv_events_config.endpoint", "tcp://*:5557", "tcp://*:5557"),
-        ("kv_events_config.replay_endpoint", "tcp://pod-3:5558", "tcp://{host}:5558"),
+        ("kv_events_config.endpoint", "tcp://10.0.0.7:5557", "tcp://{host}:{port}"),
+        ("kv_events_config.endpoint", "tcp://[::1]:5557", "tcp://{host}:{port}"),
+        ("kv_events_config.endpoint", "tcp://*:5557", "tcp://*:{port}"),
+        ("kv_events_config.endpoint", "ipc:///tmp/events", "ipc:///tmp/events"),
+        ("kv_events_config.replay_endpoint", "tcp://pod-3:5558", "tcp://{host}:{port}"),
         ("kv_events_config.replay_endpoint", None, None),
         ("kv_events_config.topic", "kv@pod-1@qwen3", "kv@{pod}@qwen3"),
         ("kv_events_config.topic", "kv@10.0.0.1:8000@org/qwen3", "kv@{pod}:{port}@org/qwen3"),
@@ -147,7 +179,7 @@ def test_only_the_name_of_a_model_s_folder_is_compared(path: str, whole: str, pa
         ("cache_config.cache_dtype", "/auto", "/auto"),
     ],
 )
-def test_hosts_and_pods_in_kv_event_settings_are_not_compared(path: str, whole: Any, part: Any) -> None:
+def test_hosts_ports_and_pods_in_kv_event_settings_are_not_compared(path: str, whole: Any, part: Any) -> None:
     assert comparable_part(path, whole) == part
 
 

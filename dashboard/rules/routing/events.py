@@ -27,9 +27,9 @@ from dashboard.rules.sentences import (
     values_text,
     write,
 )
-from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import Holders, PoolSubject, group_by_value
 from dashboard.rules.value_equivalence import NO, YES
-from dashboard.vllm.identity import EVENT_TOPIC, TOPIC
+from dashboard.vllm.identity import EVENT_TOPIC, NO_PORT, TOPIC
 from dashboard.vllm.spelling import canonical_text
 from dashboard.vllm.versions import reports_change
 
@@ -316,7 +316,7 @@ def event_endpoint_differs(pool: PoolSubject) -> Iterator[Draft]:
     """
     senders = publishing(pool)
     senders = senders.only({each.id for each in senders.members if _is_configured(pool.settings(each).get(ENDPOINT))})
-    for draft in pool_differences(senders, (ENDPOINT, REPLAY), _shape(is_port_compared=_has_one_port(senders))):
+    for draft in pool_differences(senders, {path: _endpoints(senders, path) for path in (ENDPOINT, REPLAY)}):
         yield replace(draft, remedy=_endpoint_remedy(senders, draft))
 
 
@@ -326,23 +326,23 @@ def _is_configured(endpoint: Setting | None) -> bool:
 
 
 def _has_one_port(pool: PoolSubject) -> bool:
-    """Return whether one port is expected: one replica per host, all of one rank, configured endpoints only."""
+    """Return whether one port is expected: one replica per host, all of one rank, known and configured endpoints."""
     hosts = {urlsplit(member.id).hostname for member in pool.members}
     ranks = {json.dumps(rank) for rank in pool.identity(DP_RANK).values()}
     bound = any(pool.settings(member)[ENDPOINT].source is Source.KV_EVENT_SOURCES for member in pool.members)
-    return len(hosts) == len(pool.members) and len(ranks) <= 1 and not bound
+    is_known = len(pool.identity(ENDPOINT)) == len(pool.members)  # not copied from a replica with equal digests
+    return len(hosts) == len(pool.members) and len(ranks) <= 1 and not bound and is_known
 
 
-def _shape(*, is_port_compared: bool) -> Meaning:
-    """Return the meaning that keeps what is compared of an endpoint."""
-
-    def shape(endpoint: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
-        value = json.loads(endpoint.value)
-        if endpoint.state is State.NULL or not isinstance(value, str) or is_port_compared:
-            return endpoint
-        return SettingValue(json.dumps(PORT.sub(":{port}", value), ensure_ascii=False), endpoint.state)
-
-    return shape
+def _endpoints(pool: PoolSubject, path: str) -> Holders:
+    """Return what is compared of an endpoint: its kind, and its port where one is expected."""
+    whole = pool.identity(path) if _has_one_port(pool) else {}
+    found: dict[str, SettingValue] = {}
+    for value, replicas in pool.values(path).items():
+        for replica in replicas:
+            port = PORT.search(address) if isinstance(address := whole.get(replica), str) else None
+            found[replica] = value._replace(value=value.value.replace(f":{NO_PORT}", port[0])) if port else value
+    return group_by_value(found)
 
 
 def _endpoint_remedy(pool: PoolSubject, draft: Draft) -> Remedy:
@@ -359,7 +359,7 @@ def _endpoint_remedy(pool: PoolSubject, draft: Draft) -> Remedy:
 def _whole_endpoint(pool: PoolSubject, row: Evidence) -> SettingValue | None:
     """Return the whole endpoint of the replicas of one row of evidence, which has no host."""
     known = pool.identity(row.path)
-    if "{port}" in row.value or not all(each in known for each in row.replicas):
+    if NO_PORT in row.value or not all(each in known for each in row.replicas):
         return None
     found = {canonical_text(known[each]) for each in row.replicas}
     return SettingValue(found.pop(), row.state) if len(found) == 1 else None

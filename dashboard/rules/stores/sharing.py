@@ -42,6 +42,7 @@ REMOVE = (
 )
 OTHER_MOUNT = "a folder below another mount has other weights"
 LMCACHE = "LMCache"  # prefix of its connectors' names
+REMOTE_URL = f"{EXTRA}.lmcache.remote_url"
 LMCACHE_OPTIONS = (
     "lmcache.chunk_size",
     "lmcache.pre_caching_hash_algorithm",
@@ -143,7 +144,9 @@ def apart_by_design(draft: Draft, paths: Sequence[str]) -> Draft:
 
 def _lmcache_options(pool: PoolSubject) -> dict[str, Holders]:
     optional = with_options(pool, LMCACHE_OPTIONS)
-    return {path: optional.values(path) for path in (f"{EXTRA}.{name}" for name in LMCACHE_OPTIONS)}
+    options = {path: optional.values(path) for path in (f"{EXTRA}.{name}" for name in LMCACHE_OPTIONS)}
+    # With its port: another port is another store.
+    return {**options, REMOTE_URL: group_by_native(optional.identity(REMOTE_URL))}
 
 
 def _keys(pool: PoolSubject) -> dict[str, Holders]:
