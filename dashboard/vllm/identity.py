@@ -119,16 +119,20 @@ def comparable_part(path: str, value: Any) -> Any:
         return _split_addresses(path, value)[0]
     if not isinstance(value, str):
         return value
-    if path in PATHS_OF_FILES and (match := SNAPSHOT.fullmatch(value)):
-        return match["repository"].replace("--", "/", 1)
-    if path in PATHS_OF_FILES and value.startswith(FOLDER):
-        return value.rstrip("/").rpartition("/")[2]
+    if path in PATHS_OF_FILES:
+        return _model_name(value)
     if path in EVENT_ADDRESSES and (match := ADDRESS.match(value)):
         return f"{match['scheme']}{'*' if match['host'] == '*' else '{host}'}:{NO_PORT}"
     if path == EVENT_TOPIC and (match := TOPIC.match(value)):
         pod = f"{{pod}}:{NO_PORT}" if ":" in match["pod"] else "{pod}"
         return f"{match['kind']}@{pod}@{match['model']}"
     return value
+
+
+def _model_name(value: str) -> str:
+    if match := SNAPSHOT.fullmatch(value):
+        return match["repository"].replace("--", "/", 1)
+    return value.rstrip("/").rpartition("/")[2] if value.startswith(FOLDER) else value
 
 
 def snapshot_of(path: str, value: Any) -> tuple[str, str] | None:
@@ -170,12 +174,7 @@ def _take_identity(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         if section in whole:
             yield section, config.pop(section)
         elif isinstance(fields, dict):
-            for field in identity_fields(section, fields):
-                yield f"{section}.{field}", fields.pop(field)
-            for name in EXTRAS:
-                if isinstance(extra := fields.get(name), dict):
-                    fields[name], addresses = _split_addresses(f"{section}.{name}", extra)
-                    yield from addresses
+            yield from _take_from_section(section, fields)
     for path in (*sorted(PATHS_OF_FILES), *sorted(EVENT_PARTS)):  # the same order in each process
         section, _, field = path.partition(".")
         fields = config.get(section)
@@ -188,6 +187,15 @@ def _take_identity(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             yield path, whole
         if snapshot := snapshot_of(path, whole):
             config.update([snapshot])
+
+
+def _take_from_section(section: str, fields: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for field in identity_fields(section, fields):
+        yield f"{section}.{field}", fields.pop(field)
+    for name in EXTRAS:
+        if isinstance(extra := fields.get(name), dict):
+            fields[name], addresses = _split_addresses(f"{section}.{name}", extra)
+            yield from addresses
 
 
 def _split_addresses(path: str, value: Any) -> tuple[Any, list[tuple[str, Any]]]:
