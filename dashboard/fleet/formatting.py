@@ -69,6 +69,7 @@ FAILURE_WORDS = {
     FailureKind.SCHEMA: "answer of unknown shape",
     FailureKind.TARGET: "no usable address",
     FailureKind.FRONTEND: "Rust frontend",
+    FailureKind.NOT_VLLM: "not vLLM",
 }
 SOURCE_WORDS = {
     Source.PROVIDER: "the provider",

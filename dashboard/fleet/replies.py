@@ -74,6 +74,7 @@ class FailureKind(StrEnum):
     SCHEMA = "schema"
     TARGET = "target"
     FRONTEND = "frontend"  # it answers without any data of its engine
+    NOT_VLLM = "not_vllm"  # another server answers, such as SGLang
 
 
 FILE_SCHEME = "file://"  # begins the id of a replica that was imported: it is not polled, its answers have no time

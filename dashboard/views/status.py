@@ -8,7 +8,16 @@ from typing import Any, NamedTuple
 from dashboard.analysis.assembly import Fleet
 from dashboard.config import TARGET_SOURCES, Options
 from dashboard.config.reload import ReloadStatus
-from dashboard.fleet import MOST_CONFLICTS, LabelConflict, ReceiverStatus, Replica, ReplicaState, Source, SourceStatus
+from dashboard.fleet import (
+    MOST_CONFLICTS,
+    FailureKind,
+    LabelConflict,
+    ReceiverStatus,
+    Replica,
+    ReplicaState,
+    Source,
+    SourceStatus,
+)
 from dashboard.fleet.formatting import count, first_of, iso, joined
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, page, plain, replica, to_plain
 from dashboard.fleet.pieces import joined as joined_pieces
@@ -313,6 +322,8 @@ def _steps(missing: Iterable[Fact], members: Sequence[Replica]) -> list[str]:
     """Return what reveals the missing facts, each step once."""
     if not missing:
         return []
+    if all(each.failure and each.failure.kind is FailureKind.NOT_VLLM for each in members):
+        return ["remove it from the targets: not vLLM"]
     if all(each.state is ReplicaState.DOWN for each in members):
         return ["make the replica reachable"]
     if all(each.same_digest_as for each in members):

@@ -58,13 +58,14 @@ class Facts(NamedTuple):
 def facts_of(snapshot: Snapshot, since: datetime) -> Facts:
     """Merge the replies of one replica, which is fresh where it was read or scraped at `since` or later."""
     results = sorted(snapshot.probes.values(), key=_trust)
-    replies = [result.reply for result in results if result.reply]
+    other = _other_server(results)
+    replies = [result.reply for result in results if result.reply and not other]
     merged = merge([reply.settings for reply in replies]) if replies else None
     document = merged.document if merged and merged.document.settings else None
     target = snapshot.target
     names = _served_names(replies)
     role = _role(target.labels, document)
-    state, failure = _state(snapshot, results)
+    state, failure = (ReplicaState.DOWN, other) if other else _state(snapshot, results)
     reports, token_contradictions = merge_engines(
         tuple((reply.source, reply.engines) for reply in replies if reply.engines)
     )
@@ -75,7 +76,7 @@ def facts_of(snapshot: Snapshot, since: datetime) -> Facts:
         id=target.id,
         name=target.labels.get("name") or target.id.partition("://")[2] or target.id,
         labels=target.labels,
-        pool=target.labels.get("pool") or _pool(names, role),
+        pool=None if other else target.labels.get("pool") or _pool(names, role),
         role=role,
         state=state,
         failure=failure,
@@ -166,6 +167,14 @@ def _identity(replies: Sequence[Reply]) -> Mapping[str, Setting]:
         if not reply.identity.keys() <= merged.keys():
             merged = {**reply.identity, **merged} if merged else reply.identity
     return merged
+
+
+def _other_server(results: Sequence[ProbeResult]) -> Failure | None:
+    """Return the failure of a server that is not vLLM: its answers mean nothing. One with engine data is vLLM."""
+    if any(each.reply and not each.failure and each.reply.source in REPORTS_CACHE for each in results):
+        return None
+    failures = (each.failure for each in results if each.failure)
+    return next((each for each in failures if each.kind is FailureKind.NOT_VLLM), None)
 
 
 def _state(snapshot: Snapshot, results: Sequence[ProbeResult]) -> tuple[ReplicaState, Failure | None]:

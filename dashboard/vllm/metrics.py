@@ -18,6 +18,7 @@ from dashboard.fleet import EngineReport, Reply, Setting, Source
 from dashboard.vllm.canonical import Recent, setting, shared
 from dashboard.vllm.digests import SERIES, EngineDigests, kept_digests
 from dashboard.vllm.identity import is_identity_path
+from dashboard.vllm.other_servers import refuse_metrics
 from dashboard.vllm.redaction import in_force, redact
 from dashboard.vllm.schemas.types import MAX_INTEGER, MAX_SECONDS
 from dashboard.vllm.versions import label_type
@@ -47,6 +48,9 @@ PYTHON_RELEASE = re.compile(r"\d{1,3}\.\d{1,3}\.\d{1,3}[\w+.-]{0,20}", re.ASCII)
 ESCAPES = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
 ESCAPE = re.compile(r"\\[\\\"n]")
 MAX_NAME = 100  # characters of an unknown name that are shown
+RAY_NAME = re.compile(rb"^(# (?:HELP|TYPE) )?ray_vllm[_:]", re.MULTILINE)
+RAY_REPLICA = "ReplicaId"  # Ray's own labels begin with a capital letter, vLLM's do not
+RAY_SEVERAL = "/metrics of Ray has {number:,} replicas of vLLM, where one target is one replica: run one on each node"
 SMALLEST = {"block_size": 1, "num_gpu_blocks": 0, "kv_cache_size_tokens": 0, "kv_cache_max_concurrency": 0}
 SELECTED = (CACHE_CONFIG, CONFIG_INFO, LORA, PYTHON)
 _Labels: TypeAlias = tuple[Mapping[str, Setting], Mapping[str, Setting], tuple[str, ...]]
@@ -72,15 +76,22 @@ class MetricsReply(NamedTuple):
 
 def parse_metrics(body: bytes) -> MetricsReply:
     """Parse one page. Raises UnreadableError when it is not a page of a vLLM server."""
+    is_ray, body = _without_ray(body)
     if b"vllm:" not in body:
+        refuse_metrics(body)
         raise UnreadableError("schema", "/metrics answers with a page that has no vllm: metric. Is this a vLLM server?")
     page = b"\n" + body
     info, own, lora, python = (_lines(page, mark, MAX_ENGINES) for mark in SELECTED)
     starts, asleep = _lines(page, START_TIME, 1), _sleep_lines(page)
+    if is_ray:  # of the agent, not of vLLM
+        starts, python = [], []
     name = MODEL_NAME.search(body)
     counters = None if starts else sum(float(value) for value in COUNTER.findall(body))
+    series = tuple(_parse_series(line, CACHE_CONFIG) for line in info)
+    if is_ray and len(found := {each.get(RAY_REPLICA) for each in series}) > 1:
+        raise UnreadableError("schema", RAY_SEVERAL.format(number=len(found)))
     return MetricsReply(
-        cache_config=tuple(_parse_series(line, CACHE_CONFIG) for line in info),
+        cache_config=series,
         digests=_digests([read_digests(_parse_series(line, CONFIG_INFO)) for line in own]),
         started_at_seconds=_start_time(starts[0].rpartition(" ")[2]) if starts else None,
         model_name=_unescape(_text(name[1])) if name else None,
@@ -89,6 +100,16 @@ def parse_metrics(body: bytes) -> MetricsReply:
         lines=tuple(info + own + lora + python + starts + asleep),
         sleep_levels=_sleep_levels(asleep),
     )
+
+
+def _without_ray(body: bytes) -> tuple[bool, bytes]:
+    """Return whether a page is of Ray's agent, and the page with vLLM's names.
+
+    Ray prepends `ray_`, and replaces the colon (vllm/v1/metrics/ray_wrappers.py; older ones do not). The start time
+    there is not the one of vLLM.
+    """
+    is_ray = b"ray_vllm" in body and b"\nvllm:" not in body
+    return is_ray, RAY_NAME.sub(rb"\1vllm:", body) if is_ray else body
 
 
 def select_lines(body: bytes) -> bytes | None:
@@ -272,7 +293,7 @@ def _read_labels(items: tuple[tuple[str, str], ...]) -> _Labels:
     not_understood: list[str] = []
     secrets = in_force()
     for item in items:
-        if item[0] == "engine":
+        if item[0] == "engine" or item[0][:1].isupper():
             continue
         if (found := _labels.get((item, secrets), partial(_read_label, *item))) is None:
             not_understood.append(f"label {item[0][:MAX_NAME]} of vllm:cache_config_info")

@@ -8,6 +8,7 @@ from typing import Any
 from dashboard.errors import UnreadableError
 from dashboard.fleet import EngineReport, Reply, Setting, Source
 from dashboard.vllm.fields import flatten_config, settings_of
+from dashboard.vllm.other_servers import refuse_owner
 from dashboard.vllm.provider_reply import devices_of, groups_of, read_provider, unknown_kinds
 from dashboard.vllm.schemas.endpoints import (
     MAX_RANKS,
@@ -32,8 +33,12 @@ def read_version(payload: Any) -> Reply:
 
 
 def read_models(payload: Any) -> Reply:
-    """GET /v1/models. Cards with a parent are LoRA adapters, loaded and unloaded while the server runs."""
+    """GET /v1/models. Cards with a parent are LoRA adapters, loaded and unloaded while the server runs.
+
+    Raises UnreadableError for another server than vLLM.
+    """
     cards = ServedModelsReply.model_validate(payload).data
+    refuse_owner(card.owned_by for card in cards)
     served = [card for card in cards if card.parent is None]
     pairs = _name_pairs([card.id for card in served])
     if served:

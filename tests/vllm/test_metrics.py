@@ -1,6 +1,7 @@
 """GET /metrics: lines, labels and engines."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -23,6 +24,7 @@ from tests.captured import METRICS, SERVER_INFO, Capture, captures, has_python_a
 from tests.strategies import label_names, label_texts, rendered
 
 INFO = b'vllm:cache_config_info{block_size="16",engine="0"} 1.0\n'
+START_NAME = b"process_start_time_seconds "
 START = b"process_start_time_seconds 1.7700000001e+09\n"
 LORA = b"# HELP vllm:lora_requests_info Running stats on lora requests.\n"
 OWN = f'{SERIES}{{engine="0",scheme="1"}} 1\n'.encode()
@@ -391,3 +393,34 @@ def test_an_engine_that_sleeps_has_its_level(levels: tuple[int | None, ...], wan
     assert tuple(each.sleep_level for each in reply.engines) == wanted
     assert (lines == read_metrics(awake)[1]) is (set(levels) == {None})
     assert read_metrics(select_lines(page) or b"")[0] == reply
+
+
+RAY = b'ReplicaId="a",WorkerId="w",Component="core_worker",Version="2.48.0",'
+
+
+def of_ray(page: bytes, name: bytes = b"ray_vllm_") -> bytes:
+    """A page of Ray's agent: other names, labels of its own, and the start time of the agent."""
+    lines = [line.replace(b"{", b"{" + RAY, 1) for line in page.splitlines() if not line.startswith(b"#")]
+    return b"".join(line.replace(b"vllm:", name, 1) + b"\n" for line in lines)
+
+
+@pytest.mark.parametrize("name", [b"ray_vllm_", b"ray_vllm:"])
+@pytest.mark.parametrize("server", captures(has_python_api))
+def test_a_page_of_ray_has_the_reply_of_vllms_own_page_without_a_start(server: Capture, name: bytes) -> None:
+    page = server.answers[METRICS]
+    own, _ = read_metrics(page)
+
+    found, _ = read_metrics(of_ray(page, name))
+
+    counters = parse_metrics(page.replace(START_NAME, b"x ")).counters
+    assert select_lines(of_ray(page, name)) is None
+    assert found == replace(own, started_at=None, counters=counters)
+
+
+def test_a_page_of_ray_with_several_replicas_is_refused() -> None:
+    page = of_ray(INFO) + of_ray(INFO).replace(b'ReplicaId="a"', b'ReplicaId="b"')
+
+    with pytest.raises(UnreadableError, match="has 2 replicas of vLLM") as caught:
+        parse_metrics(page)
+
+    assert caught.value.kind == "schema"

@@ -45,6 +45,7 @@ STEPS = {
         "Start vLLM at {where} without VLLM_USE_RUST_FRONTEND, so that its Python API server loads the provider and "
         "serves vllm:cache_config_info. In development mode the frontend reports only its own options."
     ),
+    FailureKind.NOT_VLLM: "Remove {where} from the targets: only vLLM servers are compared.",
     None: "Check whether the source with {where} is still read.",
 }
 # Below the target's own address, so that a key is sent to no other.
@@ -59,10 +60,12 @@ POLL_OPTIONS = {
 }
 # Values of the evidence replicas.state: finding ids depend on them.
 DOWN, PARTIAL, STALE = "did not answer", "answered only in part", "told nothing new for three polls"
+NOT_VLLM = "not vLLM"
 STATES = {
     DOWN: (Severity.WARNING, "unreachable"),
     PARTIAL: (Severity.INFO, "partially read"),
     STALE: (Severity.WARNING, "stale for three polls"),
+    NOT_VLLM: (Severity.WARNING, NOT_VLLM),
 }
 SOURCES = {
     Source.PROVIDER: "the provider (/inference/v1/config)",
@@ -97,7 +100,7 @@ EQUAL_HASHES = (
 
 @rule("ID-05", scope=Scope.FLEET, least=1)
 def replicas_not_read(fleet: FleetSubject) -> Iterator[Draft]:
-    """Replicas are unreachable, stale or partially read, so their configuration is unknown.
+    """Replicas are unreachable, stale, partially read or not vLLM, so their configuration is unknown.
 
     Why it matters:
         - any pool (warning): The configuration of an unread replica is unknown. Behind a timeout or a missing key it
@@ -108,7 +111,8 @@ def replicas_not_read(fleet: FleetSubject) -> Iterator[Draft]:
 
     Exceptions:
         A vLLM that answers `/metrics`, `/version` and `/v1/models` without a configuration endpoint was read: no
-        finding. One behind the Rust frontend of vLLM 0.33 reports nothing of its engine and is a finding.
+        finding. One behind the Rust frontend of vLLM 0.33 reports nothing of its engine and is a finding. A server that
+        is not vLLM, such as SGLang, is compared with nothing.
 
     Evidence:
         - vllm/entrypoints/serve/middleware/authenticate.py (which paths a key protects)
@@ -120,7 +124,9 @@ def replicas_not_read(fleet: FleetSubject) -> Iterator[Draft]:
     sizes = Counter(each.pool for each in fleet.all_replicas)
     unread: dict[tuple[str | None, str], list[Replica]] = defaultdict(list)
     for replica in fleet.all_replicas:
-        if replica.state is ReplicaState.DOWN:
+        if replica.failure and replica.failure.kind is FailureKind.NOT_VLLM:
+            unread[replica.pool, NOT_VLLM].append(replica)
+        elif replica.state is ReplicaState.DOWN:
             unread[replica.pool, DOWN].append(replica)
         elif not replica.fresh:
             unread[replica.pool, STALE].append(replica)
@@ -147,9 +153,10 @@ def _unread(replicas: Sequence[Replica], state: str, whole: str) -> Draft:
     paste = (text for kind in kinds[:MAX_KINDS] for text in _options(kind, failed[kind]))
     rows = [(json.dumps(detail, ensure_ascii=False), tuple(its)) for detail, its in details.items()]
     severity, name = STATES[state]
+    name = name if state == NOT_VLLM else f"{name}: {reasons}"
     return Draft(
         ids,
-        write(f"{len(replicas):,} of {whole} {'is' if len(replicas) == 1 else 'are'} {name}: {reasons}."),
+        write(f"{len(replicas):,} of {whole} {'is' if len(replicas) == 1 else 'are'} {name}."),
         (
             Evidence("replicas.pool", *setting_value(replicas[0].pool), ids),
             Evidence("replicas.state", json.dumps(state), State.REPORTED, ids),

@@ -22,9 +22,12 @@ from dashboard.vllm.reading import excerpt
 from dashboard.vllm.redaction import redact_keys
 
 READERS = 2  # threads; they share one interpreter, and one costly answer leaves one thread to the others
-# After one of these on the first probe the others would fail in the same way, only later.
+# After one of these on the first probe the others would fail in the same way, only later, or mean nothing.
 OUT_OF_REACH = frozenset(
-    {FailureKind.DNS, FailureKind.REFUSED, FailureKind.TLS, FailureKind.TIMEOUT, FailureKind.TARGET}
+    {
+        *(FailureKind.DNS, FailureKind.REFUSED, FailureKind.TLS, FailureKind.TIMEOUT, FailureKind.TARGET),
+        FailureKind.NOT_VLLM,
+    }
 )
 # Processor time for the answers of one replica in one poll; the largest captures take 0.01 s together.
 READ_SECONDS = 1.0

@@ -21,9 +21,13 @@ MAX_MODELS = 10_000
 
 
 class ServedModel(Wire):
-    """One card. `parent` is set on a LoRA adapter; `root` is the path or id of the model or adapter."""
+    """One card. `parent` is set on a LoRA adapter; `root` is the path or id of the model or adapter.
+
+    `owned_by` names the software: `vllm`.
+    """
 
     id: Text
+    owned_by: Text | None = None
     root: Text | None = None
     parent: Text | None = None
     max_model_len: Size | None = None

@@ -102,6 +102,14 @@ def test_a_slow_replica_gets_one_probe_and_does_not_delay_others(server: Hostile
     assert is_complete(snapshots["well"])
 
 
+def test_a_server_that_is_not_vllm_gets_one_probe(server: HostileServer) -> None:
+    snapshots = poll([everywhere(server, "other", answers(b"sglang:num_running_reqs 1\n"))], LIMITS)
+    failure = snapshots["other"].probes["/metrics"].failure
+    assert failure
+    assert failure.kind is FailureKind.NOT_VLLM
+    assert server.paths("other") == ["/metrics"]
+
+
 def test_memory_is_limited_for_any_answer(server: HostileServer) -> None:
     """Endless, 100 MB, and 1 GB compressed: each may take a few limits."""
     packed = answers(bomb(), headers=("Content-Encoding: gzip",))
