@@ -43,11 +43,12 @@ class ReplicaState(StrEnum):
 
 
 class Role(StrEnum):
-    """The role of a replica in prefill/decode disaggregation."""
+    """The role of a replica among those that serve one model together. An encoder has no KV cache."""
 
     PREFILL = "prefill"
     DECODE = "decode"
     BOTH = "both"
+    ENCODER = "encoder"
 
 
 class Basis(StrEnum):

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from dashboard.fleet import FactName, Role, RouterFact, Setting
 from dashboard.rules.connector_options import Connector, connectors, native
+from dashboard.vllm.facts import ENCODER_ROLE
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
@@ -138,7 +139,7 @@ class Domain:
 EVENTS = "kv_events_config.enable_kv_cache_events"
 PUBLISHER = "kv_events_config.publisher"
 NO_PUBLISHER = "null"  # vLLM's name for none (vllm/config/kv_events.py)
-ENCODER_ROLE = "ec_transfer_config.ec_role"
+APART = frozenset({Role.PREFILL, Role.DECODE, Role.ENCODER})
 # Connectors that write shared KV cache, by the beginning of their names. The names are those of
 # vllm/distributed/kv_transfer/kv_connector/factory.py; SharedStorageConnector is what ExampleConnector was called.
 STORES = (
@@ -182,7 +183,7 @@ def domain_of(
         (declared.kv_store, Origin.DECLARED),
         (_store(known), Origin.READ),
     )
-    apart = not {Role.PREFILL, Role.DECODE}.isdisjoint(roles) or any(native(each, ENCODER_ROLE) for each in known)
+    apart = not APART.isdisjoint(roles) or any(native(each, ENCODER_ROLE) for each in known)
     disaggregated = _first(False, (declared.disaggregated, Origin.DECLARED), (apart or None, Origin.READ))
     expects = declared.expects
     if FactName.LEAST_BLOCK_SIZE in read:  # it follows the replicas

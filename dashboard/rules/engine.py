@@ -42,11 +42,13 @@ from dashboard.rules.findings import (
 from dashboard.rules.policy import Policy, RuleChange, matches_any, suppress
 from dashboard.rules.registry import Rule, Scope
 from dashboard.rules.rollout import is_along, remedy_along, rollout_of
+from dashboard.rules.selection import with_kv_cache
 from dashboard.rules.subject import FINGERPRINT, PARTS, FleetSubject, PairSubject, PoolSubject, Subject
 
 MAX_NEEDS = 12  # missing settings that a reason names before it counts the rest
 REASON_LENGTH = 200  # characters of an exception
 ID_DIGITS = 10
+OF_KV_CACHE = frozenset({Family.ROUTING, Family.STORES, Family.CAPACITY})
 
 
 class _FleetData(NamedTuple):
@@ -179,20 +181,22 @@ def _run_on(
     if known is not None and known.inputs == inputs and has_same_content(known.replicas, replicas):
         return known._replace(replicas=replicas)
     outcomes, findings = [], []
+    with_cache = with_kv_cache(subject) if isinstance(subject, PoolSubject) else subject
     for rule in rules:
+        part = with_cache if rule.family in OF_KV_CACHE else subject
         change = policy.rules.get(rule.id, RuleChange())
         contexts, known_contexts = subject.contexts, subject.known_contexts
         if rule.spares_own_keys and isinstance(subject, PoolSubject) and subject.domain.read(FactName.OWN_KEYS):
             contexts, known_contexts = contexts - {ImpactContext.KV_EVENTS}, known_contexts - {ImpactContext.KV_EVENTS}
         worst = rule.severity_in(contexts, known_contexts)
-        reason = _inapplicable(rule, change, subject, policy.file)
+        reason = _inapplicable(rule, change, part, policy.file)
         if worst is None or reason:
             reason = reason or f"Only for {' or '.join(rule.severity)}."
-            outcomes.append(_outcome(rule, subject, OutcomeKind.NOT_APPLICABLE, reason=reason))
+            outcomes.append(_outcome(rule, part, OutcomeKind.NOT_APPLICABLE, reason=reason))
             continue
-        outcome, drafts = _evaluate(rule, change, subject)
+        outcome, drafts = _evaluate(rule, change, part)
         outcomes.append(outcome)
-        findings += [_finding(each, rule, outcome, worst, change.severity, subject, fleet) for each in drafts]
+        findings += [_finding(each, rule, outcome, worst, change.severity, part, fleet) for each in drafts]
     return Evaluated(inputs, replicas, tuple(outcomes), tuple(findings))
 
 
@@ -227,8 +231,8 @@ def _inapplicable(rule: Rule, change: RuleChange, subject: Subject, file: str) -
     """Return why a rule does not apply, independent of the domain; None where it does."""
     if not change.enabled:
         return f"Disabled in {file}."
-    if len(subject.all_replicas) < rule.least:
-        return "One replica: nothing to compare."
+    if (number := len(subject.all_replicas)) < rule.least:
+        return f"{'One' if number else 'No'} replica: nothing to compare."
     if rule.needs_baseline and isinstance(subject, PoolSubject) and subject.baseline is None:
         return f"No baseline for this pool in {file}."
     if rule.expects and isinstance(subject, PoolSubject) and getattr(subject.domain.expects, rule.expects) is None:

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
 from packaging.version import Version
 
-from dashboard.fleet import KVCacheGroup, RouterFact, Setting, SettingValue, State
+from dashboard.fleet import KVCacheGroup, Role, RouterFact, Setting, SettingValue, State
 from dashboard.rules.connector_options import native
 from dashboard.rules.domain import EVENTS, NO_PUBLISHER, PUBLISHER
 from dashboard.rules.findings import Evidence
@@ -17,6 +18,12 @@ from dashboard.vllm.versions import build
 PREFIX_CACHING = "cache_config.enable_prefix_caching"
 VERSION = "version"
 _OLDEST = Version("0.dev0")  # in place of an invalid version
+
+
+def with_kv_cache(pool: PoolSubject) -> PoolSubject:
+    """Return the pool without encoders: they run no language model, so they have no KV cache."""
+    kept = tuple(each for each in pool.all_replicas if each.role is not Role.ENCODER)
+    return pool if len(kept) == len(pool.all_replicas) else replace(pool, all_replicas=kept)
 
 
 def caching(pool: PoolSubject) -> PoolSubject:

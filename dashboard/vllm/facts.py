@@ -34,6 +34,9 @@ Placed = TypeVar("Placed", "Device", "KVCacheGroup")
 
 ROLES = frozenset(map(str, Role))
 ROLE_OF = {"kv_producer": Role.PREFILL, "kv_consumer": Role.DECODE}
+ENCODER_ROLE = "ec_transfer_config.ec_role"
+# Settings and values with which an instance runs no language model (vllm/config/vllm.py, _resolve_mm_encoder_only).
+ENCODES_ONLY = {ENCODER_ROLE: '"ec_producer"', "model_config.multimodal_config.mm_encoder_only": "true"}
 NO_CACHE = Failure(
     FailureKind.SCHEMA,
     "The answers tell no cache configuration: /metrics has no vllm:cache_config_info. Is the engine still starting?",
@@ -64,7 +67,7 @@ def facts_of(snapshot: Snapshot, since: datetime) -> Facts:
     document = merged.document if merged and merged.document.settings else None
     target = snapshot.target
     names = _served_names(replies)
-    role = _role(target.labels, document)
+    role = _role(target.labels, document.settings if document else {})
     state, failure = (ReplicaState.DOWN, other) if other else _state(snapshot, results)
     reports, token_contradictions = merge_engines(
         tuple((reply.source, reply.engines) for reply in replies if reply.engines)
@@ -217,11 +220,13 @@ def _adapters(replies: Sequence[Reply]) -> Mapping[str, str | None]:
     return adapters.get(Source.MODELS, adapters.get(Source.PROVIDER, {}))
 
 
-def _role(labels: Mapping[str, str], document: Document | None) -> Role:
+def _role(labels: Mapping[str, str], settings: Mapping[str, Setting]) -> Role:
     label = labels.get("role", "").lower()
     if label in ROLES:
         return Role(label)
-    kv_role = document.settings.get("kv_transfer_config.kv_role") if document else None
+    if any(path in settings and settings[path].value == value for path, value in ENCODES_ONLY.items()):
+        return Role.ENCODER
+    kv_role = settings.get("kv_transfer_config.kv_role")
     if kv_role is None or not kv_role.value.startswith('"'):
         return Role.BOTH
     return ROLE_OF.get(json.loads(kv_role.value), Role.BOTH)

@@ -146,6 +146,25 @@ def test_labels_win_over_reported_pool_and_role(labels: dict[str, str], kv_role:
     assert (facts.pool, facts.role) == (pool, role)
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "role"),
+    [
+        ("ec_transfer_config.ec_role", "ec_producer", Role.ENCODER),
+        ("ec_transfer_config.ec_role", "ec_both", Role.PREFILL),
+        ("model_config.multimodal_config.mm_encoder_only", True, Role.ENCODER),
+        ("model_config.multimodal_config.mm_encoder_only", False, Role.PREFILL),
+    ],
+)
+def test_an_instance_that_only_encodes_has_a_role_of_its_own(path: str, value: Any, role: Role) -> None:
+    known = settings(Source.SERVER_INFO, **{path: value, "kv_transfer_config.kv_role": "kv_producer"})
+    reply = metrics(served_model_names=("chat",), settings=known)
+
+    facts = seen(probe(METRICS, reply))
+
+    assert (facts.role, facts.pool) == (role, f"chat/{role}")
+    assert seen(probe(METRICS, reply), labels={"role": "both"}).role is Role.BOTH
+
+
 def test_the_start_time_is_that_of_metrics_else_of_the_provider() -> None:
     """With several API processes /metrics has no start time."""
     early, late = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC)

@@ -13,13 +13,13 @@ from dashboard.fleet.pieces import Text, value
 from dashboard.rules.connector_options import ROLE, connectors, native
 from dashboard.rules.differences import are_unequal, two_sided, value_evidence
 from dashboard.rules.disaggregation.nixl import NIXL
-from dashboard.rules.domain import ENCODER_ROLE
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.identity.addresses import NIXL_HOST, is_local
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.remedy import set_to
 from dashboard.rules.sentences import setting_piece, values_text, write
 from dashboard.rules.subject import FleetSubject, Holders, PoolSubject, group_by_native, group_by_value, setting_value
+from dashboard.vllm.facts import ENCODER_ROLE
 
 PRODUCER, CONSUMER, BOTH = "kv_producer", "kv_consumer", "kv_both"
 LABELS = ("role", "llm-d.ai/role")  # of the target: ours, and llm-d's
@@ -90,7 +90,7 @@ def partners(fleet: FleetSubject) -> list[list[PoolSubject]]:
 
 def _model_names(subject: PoolSubject) -> set[str]:
     """Return the names of a pool's model: the pool's own without its role, and the served ones."""
-    stem = subject.name.removesuffix("/prefill").removesuffix("/decode")
+    stem = subject.name.removesuffix("/prefill").removesuffix("/decode").removesuffix("/encoder")
     return {stem} | {name for each in subject.all_replicas for name in each.served_model_names}
 
 
@@ -181,7 +181,7 @@ def _mixed(pool: PoolSubject, members: Sequence[_Member]) -> Iterator[Draft]:
 
 def _of_one_model(fleet: FleetSubject, pools: Sequence[PoolSubject]) -> list[PoolSubject]:
     """Return the pools without a role that serve a model with prefill or decode replicas."""
-    if all(pool.pool.role is Role.BOTH for pool in pools):
+    if all(str(pool.pool.role) not in LABELLED for pool in pools):
         return []
     names = set().union(*map(_model_names, pools))
     return [each for each in fleet.subjects if each.pool.role is Role.BOTH and names & _model_names(each)]
@@ -195,7 +195,7 @@ def _without_role(pool: PoolSubject) -> list[str]:
 
 def _unknown(name: str, replicas: Sequence[str], pools: Sequence[PoolSubject], known: Sequence[_Member]) -> Draft:
     """Return replicas that may be prefill or decode replicas."""
-    named = {str(pool.pool.role): pool.name for pool in pools if pool.pool.role is not Role.BOTH}
+    named = {str(pool.pool.role): pool.name for pool in pools if str(pool.pool.role) in LABELLED}
     texts = [
         f"targets:\n  - url: {json.dumps(replicas[0])}\n    labels: {_labels(named.get(role, f'{name}/{role}'), role)}"
         for role in LABELLED

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-from dashboard.compare.equality import Meaning
 from dashboard.fleet import Replica, Setting, SettingValue, Source, State
 from dashboard.fleet.formatting import LONG_TEXT, count
 from dashboard.rules import remedy

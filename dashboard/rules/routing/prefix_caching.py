@@ -55,7 +55,8 @@ def prefix_caching_off(pool: PoolSubject) -> Iterator[Draft]:
         Start every replica of the pool with `--enable-prefix-caching`, vLLM's default for most models.
 
     Exceptions:
-        Prefill and decode may differ, and decode replicas may have it off. Models whose layers keep no KV cache per
+        Prefill and decode may differ, and decode replicas may have it off. Encoders (`--mm-encoder-only`) have no KV
+        cache and are not compared. Models whose layers keep no KV cache per
         token run without it: declare `router: none` for their pool.
 
     Evidence:
