@@ -32,11 +32,6 @@ class RuleCoverage(NamedTuple):
     errors: int
     not_applicable: int
 
-    @property
-    def incomplete(self) -> int:
-        """Return how many were not evaluated somewhere."""
-        return self.partially + self.skipped + self.errors
-
 
 def rule_coverage(inspection: Inspection) -> RuleCoverage:
     """Count all rules. A rule without an outcome, such as one on pairs where there is no pair, is not applicable."""
@@ -83,6 +78,17 @@ def rules_text(inspection: Inspection) -> str:
     return f"{count(len(ALL_RULES), 'rule')}: {', '.join(parts)}"
 
 
+def incomplete_text(inspection: Inspection) -> str:
+    """Return `10 rules partially evaluated, 1 skipped`; empty where every rule was evaluated on all of its subjects."""
+    counts = rule_coverage(inspection)
+    found = ((counts.partially, "partially evaluated"), (counts.skipped, "skipped"), (counts.errors, "raised an error"))
+    parts = [(number, what) for number, what in found if number]
+    texts = [
+        f"{f'{number:,}' if place else count(number, 'rule')} {what}" for place, (number, what) in enumerate(parts)
+    ]
+    return ", ".join(texts)
+
+
 def tally_text(tally: Tally) -> str:
     """Return the counts by severity, the worst first: `2 critical, 3 warnings`; empty without findings."""
     return ", ".join(tally_texts(tally).values())
@@ -123,9 +129,8 @@ def is_clean(fleet: Fleet) -> bool:
 
 def no_findings_text(fleet: Fleet) -> str:
     """Return how many rules and replicas "no findings" is based on."""
-    coverage, down = rule_coverage(fleet.inspection), fleet.coverage.down
-    sentences = [f"{count(coverage.evaluated, 'rule')} evaluated."]
-    if coverage.incomplete:
-        sentences.append(f"{count(coverage.incomplete, 'rule')} not evaluated on all replicas.")
+    incomplete, down = incomplete_text(fleet.inspection), fleet.coverage.down
+    sentences = [f"{count(rule_coverage(fleet.inspection).evaluated, 'rule')} evaluated."]
+    sentences += [f"{incomplete}."] if incomplete else []
     sentences += [f"{count(down, 'replica')} did not answer."] if down else []
     return " ".join(sentences)

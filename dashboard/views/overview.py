@@ -16,6 +16,7 @@ from dashboard.views.context import context_of
 from dashboard.views.excluded import unread_entries
 from dashboard.views.finding_entries import brief_entries
 from dashboard.views.finding_list import list_findings, top_findings
+from dashboard.views.findings_summary import incomplete_text
 from dashboard.views.fleet_summary import FleetSummary
 from dashboard.views.glossary import BASIS, COHORT, POOL, glossary
 from dashboard.views.pools_table import pools_table
@@ -85,7 +86,7 @@ def overview_figures(fleet: Fleet, now: FleetSummary) -> tuple[Figure, ...]:
         _pools(now),
         _findings(now, fleet, Severity.CRITICAL, "Critical"),
         _findings(now, fleet, Severity.WARNING, "Warnings"),
-        _unknown(now),
+        _unknown(now, fleet),
         _capacity(fleet),
     )
 
@@ -125,13 +126,12 @@ def _findings(now: FleetSummary, fleet: Fleet, severity: Severity, label: str) -
     return Figure(label, f"{number:,}", note, Tone(severity) if number else Tone.PLAIN, target)
 
 
-def _unknown(now: FleetSummary) -> Figure:
+def _unknown(now: FleetSummary, fleet: Fleet) -> Figure:
     number = len(now.unread)
     if number:
         note = "replicas with incomplete data" if number > 1 else "replica with incomplete data"
         return Figure("Unknown", f"{number:,}", note, Tone.UNKNOWN, page(pages.REPLICAS, state=INCOMPLETE))
-    rules = f"{count(now.found.unknown, 'rule')} partially evaluated" if now.found.unknown else ""
-    return Figure("Unknown", "0", rules or "data complete")
+    return Figure("Unknown", "0", incomplete_text(fleet.inspection) or "data complete")
 
 
 def _capacity(fleet: Fleet) -> Figure:

@@ -54,7 +54,7 @@ class Fact(NamedTuple):
 FACTS = (
     Fact("version", lambda each: each.version is not None, "check the probe /version"),
     Fact("start time", lambda each: each.started_at is not None, "check the probe /metrics"),
-    Fact("all settings", lambda each: bool({Source.PROVIDER, Source.SERVER_INFO} & {*each.sources}), PROVIDER),
+    Fact("full configuration", lambda each: bool({Source.PROVIDER, Source.SERVER_INFO} & {*each.sources}), PROVIDER),
     Fact("KV cache blocks", lambda each: any(one.num_gpu_blocks is not None for one in each.engines), PROVIDER),
     Fact("KV cache groups", lambda each: bool(each.kv_cache_groups), PROVIDER),
     Fact("block hashes", lambda each: any(one.fingerprint is not None for one in each.engines), PROVIDER),

@@ -17,7 +17,7 @@ from dashboard.vllm.spelling import canonical_text, tidy
 SERIES = "vllm_fleet_config_info"
 HELP = "Digests of the configuration of this engine (vllm-fleet-dashboard); empty: unknown."
 # Increase it when any answer gets another digest: a change here, of the identity settings, or of the spelling.
-SCHEME = "3"  # 3: with the draft model's length, without ports
+SCHEME = "3"  # 3: with the draft model's length, without ports and variables of other devices
 DIGEST = 16  # hex digits of the SHA-256: 64 bits
 # As `fleet.unavailable` names what an empty list does not mean.
 ADAPTERS = "fleet.adapters"
@@ -124,6 +124,13 @@ def reported_config(answer: InferenceConfigReply, fleet: FleetExtension) -> dict
     return {**nested({**settings, **missing}), **own_settings(answer, fleet)}
 
 
+def device_names(answer: InferenceConfigReply, fleet: FleetExtension) -> frozenset[str]:
+    """Return the names of the accelerators of an answer."""
+    return frozenset(
+        each.name for devices in (answer.devices, *(one.devices for one in fleet.engines)) for each in devices
+    )
+
+
 def own_settings(answer: InferenceConfigReply, fleet: FleetExtension) -> dict[str, Any]:
     """Return settings by path that vLLM's configuration lacks; an unavailable one is no setting.
 
@@ -150,7 +157,9 @@ def _component_versions(fleet: FleetExtension) -> dict[str, str | None]:
 
 
 def _digest_document(answer: InferenceConfigReply, fleet: FleetExtension) -> str:
-    config, variables, _ = split_identity(reported_config(answer, fleet), fleet.environment or {})
+    config, variables, _ = split_identity(
+        reported_config(answer, fleet), fleet.environment or {}, device_names(answer, fleet)
+    )
     settings: Mapping[str, Any] = {
         **dict(leaves(config)),
         **{f"env.{name}": value for name, value in variables.items()},

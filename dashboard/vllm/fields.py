@@ -5,7 +5,7 @@ setting and is compared with other sources; the others are listed with their mea
 `/server_info` and our provider's full answer have vLLM's own paths: `flatten_config` reads these.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from hashlib import blake2b
 from itertools import chain
@@ -181,13 +181,14 @@ def _find(reply: Mapping[str, Any], name: str) -> Any:
 
 
 def flatten_config(
-    config: dict[str, Any], environment: dict[str, Any], source: Source
+    config: dict[str, Any], environment: dict[str, Any], source: Source, devices: Collection[str] = ()
 ) -> tuple[Mapping[str, Setting], Mapping[str, Setting]]:
     """Flatten a redacted `VllmConfig` and its environment into (settings, identity), each path to `Setting`.
 
+    `devices` are the names of the accelerators, where known.
     Equal configurations share one settings mapping: only the first one is flattened.
     """
-    config, kept, identity = split_identity(config, environment)
+    config, kept, identity = split_identity(config, environment, devices)
     key = (blake2b(to_json((config, kept)), digest_size=DIGEST_BYTES).digest(), source)
     settings = _shared.get(key)
     if settings is None:

@@ -5,7 +5,7 @@ of variables that do not matter (vllm/envs.py), and the fields it writes at run 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 
@@ -51,6 +51,10 @@ ENVIRONMENT = _names(
 )
 ENVIRONMENT_PREFIXES = ("VLLM_DP_RANK", "VLLM_LOGGING_")
 ENVIRONMENT_ENDS = ("_PORT", "_PORTS")
+# Variables without effect on other devices: their defaults differ by version. ROCm's devices are `cuda` for PyTorch.
+ROCM = "VLLM_ROCM_"
+ROCM_DEVICE = "cuda"
+OTHER_DEVICES = "NVIDIA "  # the beginning of the names of CUDA's devices
 
 # Options of connectors, and their keys with addresses, at any depth, in lists too.
 EXTRAS = ("kv_connector_extra_config", "ec_connector_extra_config")
@@ -147,9 +151,12 @@ def is_folder(name: object) -> bool:
 
 
 def split_identity(
-    config: Mapping[str, Any], environment: Mapping[str, Any]
+    config: Mapping[str, Any], environment: Mapping[str, Any], devices: Collection[str] = ()
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Return a `VllmConfig` and vLLM's variables without identity, and identity by path; the arguments are kept."""
+    """Return a `VllmConfig` and vLLM's variables without identity, and identity by path; the arguments are kept.
+
+    `devices` are the names of the accelerators, where known.
+    """
     comparable = {name: dict(value) if isinstance(value, dict) else value for name, value in config.items()}
     speculative = comparable.get("speculative_config")
     if isinstance(speculative, dict):  # vLLM keeps copies of other sections in it
@@ -159,12 +166,21 @@ def split_identity(
                 speculative |= {key: kept} if kept else {}
     identity = dict(_take_identity(comparable))
     variables = {}
+    ignored = ROCM if _is_without_rocm(config, devices) else None
     for name, value in environment.items():
-        if is_identity_variable(name):
+        if is_identity_variable(name) or (ignored and name.startswith(ignored)):
             identity[f"env.{name}"] = value
         else:
             variables[name] = value
     return comparable, variables, identity
+
+
+def _is_without_rocm(config: Mapping[str, Any], devices: Collection[str]) -> bool:
+    """Return whether the devices are known not to be ROCm's."""
+    section = config.get("device_config")
+    device = section.get("device") if isinstance(section, dict) else None
+    is_other_kind = isinstance(device, str) and not device.startswith(ROCM_DEVICE)
+    return is_other_kind or (bool(devices) and all(name.startswith(OTHER_DEVICES) for name in devices))
 
 
 def _take_identity(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:

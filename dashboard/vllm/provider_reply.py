@@ -21,7 +21,7 @@ from dashboard.fleet import (
     Source,
 )
 from dashboard.vllm.canonical import setting, shared
-from dashboard.vllm.digests import own_settings, reported_config
+from dashboard.vllm.digests import device_names, own_settings, reported_config
 from dashboard.vllm.fields import flatten_config, settings_of
 from dashboard.vllm.lookahead import LOOKAHEAD, UPGRADE, lookahead_setting
 from dashboard.vllm.schemas.inference_config import (
@@ -84,7 +84,8 @@ def _read_reported(answer: InferenceConfigReply, fleet: FleetExtension, names: S
         dumped = answer.model_dump(exclude_unset=True, exclude={"fleet": {"engines", "environment"}})
         return settings_of(_without(dumped, fleet.unavailable), Source.PROVIDER, list(own.items()))
     try:
-        return flatten_config(reported_config(answer, fleet), fleet.environment or {}, Source.PROVIDER)
+        config, devices = reported_config(answer, fleet), device_names(answer, fleet)
+        return flatten_config(config, fleet.environment or {}, Source.PROVIDER, devices)
     except ValueError as error:  # a path below a value, or more levels than JSON is read with
         raise UnreadableError("schema", f"fleet.settings are no configuration: {error}") from None
 

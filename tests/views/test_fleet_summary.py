@@ -19,6 +19,7 @@ from dashboard.views.findings_summary import (
     NO_RULE,
     every_outcome,
     findings_lead,
+    incomplete_text,
     rule_coverage,
     rules_text,
     tally_text,
@@ -193,9 +194,11 @@ def test_each_rule_is_counted_once() -> None:
     inspection, total = inspected_fleets.fleet(outcomes=outcomes).inspection, len(ALL_RULES)
 
     assert rule_coverage(inspection) == (3, 2, 1, 1, total - 5)
+    assert incomplete_text(inspection) == "2 rules partially evaluated, 1 skipped, 1 raised an error"
     assert rules_text(inspection) == (f"{total} rules: 3 evaluated (2 partially), 1 skipped, 1 error, {total - 5} n/a")
     everything = inspected_fleets.fleet(outcomes=[inspected_fleets.outcome(rule.id) for rule in ALL_RULES])
     assert rules_text(everything.inspection) == f"{total} rules: {total} evaluated"
+    assert incomplete_text(everything.inspection) == ""
 
 
 def test_a_rule_without_an_outcome_is_not_applicable() -> None:

@@ -226,3 +226,33 @@ def test_a_hub_snapshot_is_its_repository_and_commit(folder: str, repository: st
 def test_another_folder_of_the_cache_is_a_folder(folder: str) -> None:
     assert comparable_part("model_config.model", folder) == folder.rpartition("/")[2]
     assert is_folder(folder)
+
+
+@pytest.mark.parametrize(
+    ("device", "names", "is_compared"),
+    [
+        ("cpu", (), False),
+        ("xpu", (), False),
+        ("cuda", ("NVIDIA H100 80GB HBM3", "NVIDIA H200"), False),
+        ("cuda", (), True),
+        ("cuda", ("AMD Instinct MI300X",), True),
+        ("cuda", ("NVIDIA H100", "unknown"), True),
+        (None, (), True),
+        (7, ("",), True),
+    ],
+)
+def test_variables_of_rocm_are_compared_unless_the_devices_are_known_to_be_others(
+    device: object, names: tuple[str, ...], is_compared: bool
+) -> None:
+    config = {"device_config": {"device": device}}
+    variables = {"VLLM_ROCM_USE_AITER": True, "VLLM_USE_V1": True}
+
+    settings, identity = flatten_config(config, variables, Source.PROVIDER, names)
+
+    assert ("env.VLLM_ROCM_USE_AITER" in settings) is is_compared
+    assert ("env.VLLM_ROCM_USE_AITER" in identity) is not is_compared
+    assert "env.VLLM_USE_V1" in settings
+
+
+def test_a_device_config_of_another_shape_is_read() -> None:
+    assert "env.VLLM_ROCM_A" in flatten_config({"device_config": 1}, {"VLLM_ROCM_A": 1}, Source.PROVIDER)[0]

@@ -6,13 +6,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dashboard.compare.equality import CACHE_DTYPE, NOT_SET, hub_id, resolved_kv_dtype
-from dashboard.fleet import KVCacheGroup, Setting, SettingValue, State
+from dashboard.fleet import KVCacheGroup, Setting, SettingValue, Source, State
+from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import joined
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, ROLE, connectors, native
 from dashboard.rules.differences import Compared, differences, majority, pool_differences
 from dashboard.rules.domain import OFFLOADING, Store
-from dashboard.rules.findings import Draft, Remedy, Severity, Snippet
+from dashboard.rules.findings import Draft, NotEvaluated, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.selection import first_engine_groups
 from dashboard.rules.sentences import ADAPTERS, MAX_VALUES, setting_piece, write
@@ -41,6 +42,7 @@ REMOVE = (
     "options it does not start."
 )
 OTHER_MOUNT = "a folder below another mount has other weights"
+REPORT_ADAPTERS = frozenset({Source.MODELS, Source.PROVIDER})
 LMCACHE = "LMCache"  # prefix of its connectors' names
 REMOTE_URL = f"{EXTRA}.lmcache.remote_url"
 LMCACHE_OPTIONS = (
@@ -265,8 +267,8 @@ def _lmcache_snippets(draft: Draft) -> tuple[Snippet, ...]:
     return (Snippet("flag", " ".join(flags)),) if flags else ()
 
 
-@rule("SH-05", needs=(ADAPTERS,))
-def adapter_paths_differ(pool: PoolSubject) -> Iterator[Draft]:
+@rule("SH-05")
+def adapter_paths_differ(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
     """Replicas of one pool loaded a LoRA adapter of one name from different paths.
 
     The path is `root` of the adapter's card in `/v1/models`. The whole path is compared.
@@ -295,6 +297,14 @@ def adapter_paths_differ(pool: PoolSubject) -> Iterator[Draft]:
         old adapter.
     """
     names = sorted({name for member in pool.members for name in member.adapters})
+    silent = tuple(each.id for each in pool.all_replicas if REPORT_ADAPTERS.isdisjoint(each.sources))
+    if silent and not names:
+        total = count(len(pool.all_replicas), "replica")
+        yield NotEvaluated(silent, f"{ADAPTERS}: not reported by {len(silent):,} of {total}.")
+    elif not names:
+        yield NotEvaluated((), "No LoRA adapter is loaded.")
+    else:
+        yield NotEvaluated(silent)
     for name in names if not pool.is_ignored(ADAPTERS) else ():
         paths = {each.id: path for each in pool.members if (path := each.adapters.get(name)) is not None}
         known = group_by_native({each: _loaded(path, paths.values()) for each, path in paths.items()})

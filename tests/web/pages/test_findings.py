@@ -261,7 +261,7 @@ def test_no_findings_says_what_that_is_based_on() -> None:
 
     assert "<h1>No findings</h1>" in shown
     assert "<b>No findings.</b> 2 rules evaluated." in shown
-    assert "1 rule not evaluated on all replicas. 1 replica did not answer." in shown
+    assert "1 rule skipped. 1 replica did not answer." in shown
     assert "search" not in [each.key for each in app.text_input]
 
 
