@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, chdir
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,19 @@ def test_poll_as_json_prints_the_document_and_nothing_else(addresses: list[str])
 
     assert document["coverage"] == {"targets": FEW, "up": FEW, "partial": 0, "down": 0}
     assert "documents" not in document
+
+
+@pytest.mark.parametrize("command", ["poll", "check"])
+def test_the_last_line_is_what_would_answer_the_unknown(command: str) -> None:
+    """On standard error where programs read the output."""
+    hint = "To answer what is unknown: install the provider on all 2 replicas."
+    with in_thread([replace(each, speaks=frozenset()) for each in default_fleet(2)]) as server:
+        addresses = [entry["targets"][0] for entry in targets(server.fleet, server.port)]
+        table, document = run(command, *addresses), run(command, "--format", "json", *addresses)
+
+    assert table.stdout.splitlines()[-1] == hint
+    assert hint not in table.stderr + document.stdout
+    assert document.stderr.splitlines().count(hint) == 1
 
 
 def test_a_pool_can_be_chosen_and_an_unknown_one_is_wrong_usage(config: Path) -> None:

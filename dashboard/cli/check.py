@@ -27,6 +27,7 @@ from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import Severity
 from dashboard.rules.policy import Policy
 from dashboard.views.context import gap_text
+from dashboard.views.facts import unknown_hint
 
 Level = Literal["critical", "warning", "info", "never"]
 
@@ -94,6 +95,11 @@ def check(
     verdict = verdict_of(fleet, level, min_coverage, unread_lists, tuple(each.file for each in given), left_out)
     checked = Checked(fleet, verdict, level, service.utc_now(), _options_path(config), width(), is_terminal())
     put(CHECK_WRITERS[output](checked))
+    hint = unknown_hint(fleet)
+    if hint and output is CheckFormat.TABLE:
+        put(f"{hint}\n")
+    elif hint:
+        say(hint)
     for sentence in (*_hints(fleet, given), *([left_out] if left_out else []), verdict.sentence):
         say(sentence)
     raise typer.Exit(verdict.code)

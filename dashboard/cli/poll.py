@@ -15,9 +15,10 @@ from dashboard.cli.targets import (
     polled,
     select_pool,
 )
-from dashboard.cli.terminal import is_terminal, put, width
+from dashboard.cli.terminal import is_terminal, put, say, width
 from dashboard.render.terminal import to_terminal
 from dashboard.render.verdict import UNREAD
+from dashboard.views.facts import unknown_hint
 from dashboard.views.poll import poll_view
 
 
@@ -41,8 +42,12 @@ def poll(
     if not whole.replicas:
         no_targets(unread_lists, UNREAD)
     (fleet,) = select_pool([whole], pool, unknown="--pool: there is no pool")
+    hint = unknown_hint(fleet)
     if output == "json":
         text = f"{fleet_json(fleet, service.utc_now(), full=full, indent=2).decode()}\n"
     else:
         text = to_terminal(poll_view(fleet), width=width(), colour=is_terminal())
+        text += f"{hint}\n" if hint else ""
     put(text)
+    if hint and output == "json":
+        say(hint)

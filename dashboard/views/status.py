@@ -2,8 +2,8 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.config import TARGET_SOURCES, Options
@@ -29,6 +29,7 @@ from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Tabl
 from dashboard.views.context import context_of
 from dashboard.views.domain_text import SOURCES as BASES
 from dashboard.views.excluded import reason
+from dashboard.views.facts import FACTS, NEWER_PROVIDER, PROVIDER, Fact
 from dashboard.views.router_table import routers_blocks
 from dashboard.vllm.field_reference import known_versions
 from dashboard.vllm.redaction import redact
@@ -38,30 +39,7 @@ MOST_NAMES = 3  # replicas that a row names
 LISTED_APART = frozenset(TARGET_SOURCES)  # options that the table of sources shows
 NOTHING = "-"
 SHARED = {"router": "Router", "kv_store": "KV store", "disaggregated": "Disaggregated"}  # keys of fleet.yaml
-PROVIDER = "install the provider"
-NEWER_PROVIDER = "install or upgrade the provider (schema 1.2)"
 ASK_EACH = "set direct: always of the source prometheus"
-
-
-class Fact(NamedTuple):
-    """Something that a replica can report: whether it does, and what would reveal it."""
-
-    name: str
-    is_known: Callable[[Replica], bool]
-    reveal: str
-
-
-FACTS = (
-    Fact("version", lambda each: each.version is not None, "check the probe /version"),
-    Fact("start time", lambda each: each.started_at is not None, "check the probe /metrics"),
-    Fact("full configuration", lambda each: bool({Source.PROVIDER, Source.SERVER_INFO} & {*each.sources}), PROVIDER),
-    Fact("KV cache blocks", lambda each: any(one.num_gpu_blocks is not None for one in each.engines), PROVIDER),
-    Fact("KV cache groups", lambda each: bool(each.kv_cache_groups), PROVIDER),
-    Fact("block hashes", lambda each: any(one.fingerprint is not None for one in each.engines), PROVIDER),
-    Fact("devices", lambda each: bool(each.devices), PROVIDER),
-    Fact("memory by part", lambda each: any(one.memory is not None for one in each.devices), NEWER_PROVIDER),
-    Fact("arguments", lambda each: each.set_arguments is not None, NEWER_PROVIDER),
-)
 
 
 def status_report(

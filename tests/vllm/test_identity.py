@@ -242,7 +242,7 @@ def test_another_folder_of_the_cache_is_a_folder(folder: str) -> None:
     ],
 )
 def test_variables_of_rocm_are_compared_unless_the_devices_are_known_to_be_others(
-    device: object, names: tuple[str, ...], is_compared: bool
+    device: object, names: tuple[str, ...], *, is_compared: bool
 ) -> None:
     config = {"device_config": {"device": device}}
     variables = {"VLLM_ROCM_USE_AITER": True, "VLLM_USE_V1": True}
