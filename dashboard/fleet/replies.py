@@ -314,7 +314,7 @@ class ProbeResult:
 class Snapshot:
     """The latest result of each probe of one replica, by path.
 
-    `same_digest_as` is the id of the replica that gave the settings, because Prometheus has equal digests of both.
+    `same_digest_as` is the id of the replica that gave the settings, because both have equal digests on /metrics.
     `is_scraped`: the replica was not asked, and its times are those of `Scraped.at`.
     """
 

@@ -45,7 +45,7 @@ def unknown_hint(fleet: Fleet) -> str:
     rule needs in its pool.
     """
     read = [each for each in fleet.replicas if each.state is not ReplicaState.DOWN]
-    locked = [each for each in fleet.replicas if _is_locked(each)]
+    locked = [each for each in fleet.replicas if is_locked(each)]
     pools = _incomplete_pools(fleet)
     lacking = [
         each
@@ -57,7 +57,8 @@ def unknown_hint(fleet: Fleet) -> str:
     return f"To answer what is unknown: {'; '.join(steps)}." if steps else ""
 
 
-def _is_locked(replica: Replica) -> bool:
+def is_locked(replica: Replica) -> bool:
+    """Return whether a path of a replica needs an API key that is not configured."""
     return any(each.failure is not None and each.failure.kind is FailureKind.UNAUTHORIZED for each in replica.probes)
 
 

@@ -29,7 +29,7 @@ from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Tabl
 from dashboard.views.context import context_of
 from dashboard.views.domain_text import SOURCES as BASES
 from dashboard.views.excluded import reason
-from dashboard.views.facts import FACTS, NEWER_PROVIDER, PROVIDER, Fact
+from dashboard.views.facts import CREDENTIALS, FACTS, NEWER_PROVIDER, PROVIDER, Fact, is_locked
 from dashboard.views.router_table import routers_blocks
 from dashboard.vllm.field_reference import known_versions
 from dashboard.vllm.redaction import redact
@@ -304,6 +304,8 @@ def _steps(missing: Iterable[Fact], members: Sequence[Replica]) -> list[str]:
         return ["remove it from the targets: not vLLM"]
     if all(each.state is ReplicaState.DOWN for each in members):
         return ["make the replica reachable"]
+    if all(map(is_locked, members)):
+        return [CREDENTIALS]
     if all(each.same_digest_as for each in members):
         return [ASK_EACH]
     steps = list(dict.fromkeys(fact.reveal for fact in missing))

@@ -3,13 +3,16 @@
 At each full poll a sample of each group is asked, too. While a replica of a group has digests that its answer does not
 have, each of them is asked directly, and none answers for another.
 
+A replica whose configuration endpoint answers 401, and whose /metrics is open, has the settings of one that answered
+with equal digests.
+
 What was not read from a replica itself is what its digests cover: settings that are not identity settings, LoRA
 adapters, KV cache groups and block hashes. Devices, memory, capacity of the provider and arguments are not reported.
 """
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NamedTuple, TypeAlias
@@ -90,6 +93,11 @@ class DigestPoller:
         doubted = [each for key in self._doubted for each in groups[key] if each.id not in snapshots]
         snapshots |= {each.target.id: each for each in await Poller(self._limits).poll(doubted, now)}
         with uncollected():
+            locked = {name: key for name, each in snapshots.items() if (key := _locked_key(each))}
+            answered |= self._answers_for(set(locked.values()) - answered.keys() - self._doubted, snapshots)
+            snapshots |= {
+                name: _with_shared(snapshots[name], answered[key]) for name, key in locked.items() if key in answered
+            }
             polled = {name: Polled(each) for name, each in snapshots.items()}
             polled |= {
                 target.id: self._copy(target, target.scraped, other)
@@ -97,7 +105,8 @@ class DigestPoller:
                 for target in several
                 if target.id not in snapshots and target.scraped
             }
-        self._asked = {key: each for key, each in (self._asked | answered).items() if key in groups}
+        wanted = {*groups, *locked.values()}
+        self._asked = {key: each for key, each in (self._asked | answered).items() if key in wanted}
         self._sampled = {key: each for key, each in self._sampled.items() if key in groups}
         self._read = {each: result for each, result in self._read.items() if each in self._keys}
         polled |= {each.id: self._with_earlier(polled[each.id]) for each in rest}
@@ -125,13 +134,24 @@ class DigestPoller:
             for key, one in chosen.items():
                 if shared := _shared_part(found[one.id], key):
                     del waiting[key]
-                    before = self._asked.get(key)
-                    # One object while it is equal: copies and the facts of unchanged replicas are kept by it.
-                    if before and before.shared == shared:
-                        answered[key] = before if before.id == one.id else before._replace(id=one.id)
-                    else:
-                        answered[key] = Answered(one.id, shared)
+                    answered[key] = self._answered(key, one.id, shared)
         return snapshots, answered
+
+    def _answers_for(self, keys: Collection[Key], snapshots: Mapping[str, Snapshot]) -> dict[Key, Answered]:
+        """Return for each of these keys a replica of this poll that answered."""
+        found: dict[Key, Answered] = {}
+        for name, snapshot in snapshots.items() if keys else ():
+            key = _key_of(snapshot)
+            if key in keys and key not in found and (shared := _shared_part(snapshot, key)):
+                found[key] = self._answered(key, name, shared)
+        return found
+
+    def _answered(self, key: Key, name: str, shared: Reply) -> Answered:
+        """Return one object while it is equal: copies and the facts of unchanged replicas are kept by it."""
+        before = self._asked.get(key)
+        if before is None or before.shared != shared:
+            return Answered(name, shared)
+        return before if before.id == name else before._replace(id=name)
 
     def _candidates(self, key: Key, group: Sequence[Target]) -> list[Target]:
         """Return the replicas of a group to ask, one after the other: first the one that answered last time."""
@@ -222,6 +242,26 @@ def _key(lines: bytes) -> Key | None:
     digests = _digests(lines)
     is_known = all(each.scheme == SCHEME and None not in each for each in digests)
     return digests if digests and is_known else None
+
+
+def _key_of(snapshot: Snapshot) -> Key | None:
+    """Return the digests that a polled replica has on /metrics."""
+    metrics = snapshot.probes.get(METRICS.path)
+    return _key(metrics.raw) if metrics and metrics.reply and not metrics.failure else None
+
+
+def _locked_key(snapshot: Snapshot) -> Key | None:
+    """Return the digests of a replica whose configuration was never read: it needs an API key."""
+    result = snapshot.probes.get(INFERENCE_CONFIG)
+    if result is None or result.reply or result.failure is None:
+        return None
+    return _key_of(snapshot) if result.failure.kind is FailureKind.UNAUTHORIZED else None
+
+
+def _with_shared(snapshot: Snapshot, answered: Answered) -> Snapshot:
+    """Return a locked replica with what its digests cover; it stays partial, with the failure."""
+    probes = {**snapshot.probes, INFERENCE_CONFIG: replace(snapshot.probes[INFERENCE_CONFIG], reply=answered.shared)}
+    return replace(snapshot, probes=probes, same_digest_as=answered.id)
 
 
 def _shared_part(snapshot: Snapshot, key: Key) -> Reply | None:

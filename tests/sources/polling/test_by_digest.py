@@ -316,3 +316,29 @@ def test_a_copy_is_kept_until_its_scrape_or_settings_change_and_is_what_a_new_po
         for name, each in first.items()
         for now, then in zip(later[name].probes.values(), each.probes.values(), strict=True)
     )
+
+
+def test_a_replica_that_wants_a_key_has_the_settings_of_an_open_one_with_equal_digests() -> None:
+    group = [each for each in PROVIDED if each.configuration == PROVIDED[0].configuration][:3]
+    other = next(each for each in PROVIDED if each.configuration != PROVIDED[0].configuration)
+    kept = [replace(group[0], api_key="k"), group[1], replace(other, api_key="k"), replace(group[2], api_key="k")]
+    with in_thread(kept) as server:
+        found = [Target(f"http://{each.address}:{server.port}", labels={"pool": "chat"}) for each in kept]
+        poller = DigestPoller(LIMITS)
+        first, again = poll(found, poller), poll(found, poller)
+        alone = poll([found[0]], poller)
+    fleet = build_fleet("f", first, polled_at=AT, interval=timedelta(seconds=15))
+    replicas = {each.id: each for each in fleet.replicas}
+    locked, whole, unlike, twin = (replicas[each.id] for each in found)
+
+    assert (locked.document, locked.same_digest_as) == (whole.document, whole.id)
+    assert (twin.document, twin.same_digest_as) == (whole.document, whole.id)
+    assert (locked.state, locked.devices) == (ReplicaState.PARTIAL, ())
+    assert locked.failure
+    assert locked.failure.kind is FailureKind.UNAUTHORIZED
+    assert unlike.same_digest_as is None
+    assert unlike.document != whole.document
+    reply = first[0].probes[INFERENCE_CONFIG].reply
+    assert reply
+    assert again[0].probes[INFERENCE_CONFIG].reply is reply
+    assert alone[0].probes[INFERENCE_CONFIG].reply is None
