@@ -267,7 +267,7 @@ def _lmcache_snippets(draft: Draft) -> tuple[Snippet, ...]:
     return (Snippet("flag", " ".join(flags)),) if flags else ()
 
 
-@rule("SH-05")
+@rule("SH-05", needs=("sources",))
 def adapter_paths_differ(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
     """Replicas of one pool loaded a LoRA adapter of one name from different paths.
 

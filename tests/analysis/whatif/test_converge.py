@@ -38,7 +38,7 @@ def test_converging_to_the_largest_cohort_restarts_the_others_and_changes_no_oth
     what = converge(demo_fleet, "chat-70b", "A")
     after = what.fleet
 
-    assert [(group.letters, len(group.replicas)) for group in what.groups] == [(("B",), 1), (("C",), 1)]
+    assert [(group.letters, len(group.replicas)) for group in what.groups] == [(("C",), 1), (("B",), 1)]
     assert rules(what, "fixed") == ["RT-01", "RT-05", "SH-02", "CP-03", "CO-14", "CP-02", "CO-12"]
     assert rules(what, "new") == rules(what, "unknown") == []
     assert (paths(after, "chat-70b"), len(what.unread)) == (set(), 1)
@@ -67,7 +67,7 @@ def test_findings_of_unchanged_pools_are_reused_and_are_those_of_all_rules(
 
 
 def test_converging_to_the_wrong_cohort_spreads_its_findings(demo_fleet: Fleet) -> None:
-    what = converge(demo_fleet, "chat-70b", "B")
+    what = converge(demo_fleet, "chat-70b", "C")
 
     assert {each.rule: len(each.replicas) for each in what.findings.spread} == {"RT-05": 16, "CO-14": 16}
     assert "RT-05" not in rules(what, "fixed")
@@ -260,7 +260,7 @@ def test_the_state_of_a_rollout_is_unknown_if_two_versions_remain() -> None:
 
 
 def test_a_rollout_that_is_reverted_is_not_fixed(demo_fleet: Fleet) -> None:
-    back, on = (converge(demo_fleet, "gemma-27b", letter) for letter in "AB")
+    back, on = (converge(demo_fleet, "gemma-27b", letter) for letter in "AC")
 
     assert (back.reverted, on.reverted) == (demo_fleet.inspection.rollouts["gemma-27b"], None)
     assert ("ID-08" in rules(back, "fixed"), "ID-08" in rules(on, "fixed")) == (False, True)
