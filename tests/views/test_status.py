@@ -10,7 +10,8 @@ from dashboard.fleet import LabelConflict, ReceiverStatus, Source, SourceStatus
 from dashboard.rules.domain import Declared, Router, Store
 from dashboard.rules.policy import Policy
 from dashboard.views.blocks import Paragraph, Table, View
-from dashboard.views.status import ASK_EACH, MOST_TARGETS, NEWER_PROVIDER, PROVIDER, status_report
+from dashboard.views.facts import NEWER_PROVIDER, PROVIDER
+from dashboard.views.status import ASK_EACH, MOST_TARGETS, status_report
 from tests.builders import NOW, alike, document, down, fleet, replica, story
 
 AT = datetime(2026, 11, 23, 14, 2, tzinfo=UTC)

@@ -21,8 +21,8 @@ def fleet(*replicas: Replica, outcomes: Sequence[Outcome] = (PASSED,)) -> Fleet:
     return replace(builders.fleet(replicas), inspection=Inspection(outcomes=tuple(outcomes)))
 
 
-def several(number: int, **more: object) -> list[Replica]:
-    return [builders.replica(f"chat-{each}", **more) for each in range(1, number + 1)]
+def several(number: int) -> list[Replica]:
+    return [builders.replica(f"chat-{each}") for each in range(1, number + 1)]
 
 
 def provided(name: str) -> Replica:

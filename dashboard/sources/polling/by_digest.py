@@ -142,7 +142,7 @@ class DigestPoller:
         found: dict[Key, Answered] = {}
         for name, snapshot in snapshots.items() if keys else ():
             key = _key_of(snapshot)
-            if key in keys and key not in found and (shared := _shared_part(snapshot, key)):
+            if key is not None and key in keys - found.keys() and (shared := _shared_part(snapshot, key)):
                 found[key] = self._answered(key, name, shared)
         return found
 
