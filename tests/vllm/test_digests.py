@@ -38,9 +38,9 @@ OF_SCHEME_3 = {
     "0.32.0/llama_dp2_xxhash": ("a0a27b7b91057937", "98ef333f8f47c6c3"),
     "0.32.0/llama_tp2": ("b8f2f6cf6024d7ae", "e69ff825614b6b11"),
     "0.33.0/llama_dp2_xxhash": ("98038761012bcfbf", "98ef333f8f47c6c3"),
-    "0.33.0/llama_eagle": ("5b7e28d9e6ca0d30", "e35ae30271734de8"),
+    "0.33.0/llama_eagle": ("2e0b62074a7f2314", "e35ae30271734de8"),
 }
-LISTS_OF_SCHEME_3 = "c62a9919cb2d2939"
+LISTS_OF_SCHEME_3 = "72a652db86942b66"
 
 
 @cache
