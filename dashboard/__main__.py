@@ -8,6 +8,7 @@ from dashboard import __version__
 # Import names of the packages in requirements.txt.
 NEEDED = (
     "streamlit",
+    "httpx2",
     "aiohttp",
     "yarl",
     "prometheus_client",

@@ -310,7 +310,7 @@ def test_help_version_and_rules_import_no_heavy_packages(command: list[str]) -> 
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
 
     assert "dashboard.cli" in imported
-    assert not imported & {"pandas", "streamlit", "aiohttp", "plotly"}
+    assert not imported & {"pandas", "streamlit", "aiohttp", "httpx2", "plotly"}
 
 
 def test_help_lists_every_command_with_its_summary() -> None:

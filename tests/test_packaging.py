@@ -178,7 +178,7 @@ def test_missing_packages_are_one_sentence(site: Path, tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stdout == ""
     (sentence,) = done.stderr.splitlines()
-    assert sentence.startswith("exit 2: the dashboard cannot start, because this Python lacks streamlit, aiohttp, ")
+    assert sentence.startswith("exit 2: the dashboard cannot start, because this Python lacks streamlit, httpx2, ")
     assert f"vllm_fleet_dashboard-{dashboard.__version__}-py3-none-any.whl[dashboard]" in sentence
 
 

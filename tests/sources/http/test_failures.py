@@ -1,50 +1,68 @@
 """Failures: kind and sentence."""
 
-import errno
-
-import aiohttp
+import httpx2
 import pytest
-from aiohttp.client_reqrep import ConnectionKey
 
 from dashboard.fleet import Failure, FailureKind
 from dashboard.sources.http.credentials import Key
-from dashboard.sources.http.failures import Asked, of_error, of_status, unread
-
-ASKED = Asked("http://10.0.0.7:8000", "/v1/models")
-SOMEWHERE = ConnectionKey(
-    "10.0.0.7", 8000, is_ssl=False, ssl=True, proxy=None, proxy_auth=None, proxy_headers_hash=None
+from dashboard.sources.http.failures import (
+    Asked,
+    HeadersTooLargeError,
+    NotConnectedError,
+    of_error,
+    of_status,
+    unread,
 )
 
-
-def not_connected(number: int) -> aiohttp.ClientConnectorError:
-    return aiohttp.ClientConnectorError(SOMEWHERE, OSError(number, "text of the system"))
+ASKED = Asked("http://10.0.0.7:8000", "/v1/models")
 
 
 @pytest.mark.parametrize(
-    ("error", "kind", "sentence"),
+    ("error", "began", "kind", "sentence"),
     [
-        (not_connected(errno.ECONNREFUSED), "refused", "refused the connection. Is vLLM running there?"),
-        (not_connected(errno.EHOSTUNREACH), "refused", "cannot be reached: there is no route to that host."),
+        (NotConnectedError(FailureKind.REFUSED), False, "refused", "refused the connection. Is vLLM running there?"),
         (
-            not_connected(errno.EMFILE),
+            NotConnectedError(FailureKind.REFUSED, "there is no route to that host"),
+            False,
             "refused",
-            "cannot be reached: this machine has too many files open; raise its limit (ulimit -n).",
+            "cannot be reached: there is no route to that host.",
         ),
-        (not_connected(errno.ETIMEDOUT), "timeout", "did not accept a connection in time."),
         (
-            aiohttp.ClientOSError(errno.ECONNRESET, "Connection reset by peer"),
+            NotConnectedError(FailureKind.TLS),
+            False,
+            "tls",
+            "does not speak TLS as expected. Should its address begin with http://?",
+        ),
+        (httpx2.ConnectTimeout("late"), False, "timeout", "did not accept a connection in time."),
+        (httpx2.ReadError("reset"), False, "protocol", "closed the connection before it answered /v1/models."),
+        (
+            httpx2.ReadError("reset"),
+            True,
             "protocol",
-            "closed the connection before it answered /v1/models.",
+            "closed the connection in the middle of its answer to /v1/models.",
         ),
         (
-            aiohttp.InvalidUrlClientError("http://"),
+            httpx2.RemoteProtocolError("bad"),
+            False,
+            "protocol",
+            "answered /v1/models with something that is no HTTP. Should its address begin with https://?",
+        ),
+        (
+            HeadersTooLargeError("many"),
+            False,
+            "too_large",
+            "answered /v1/models with more or longer headers than are read.",
+        ),
+        (
+            httpx2.InvalidURL("http://"),
+            False,
             "target",
             "is no address that can be asked; correct it where it is listed.",
         ),
     ],
 )
-def test_an_error_of_the_system_has_a_kind_and_a_sentence(error: Exception, kind: str, sentence: str) -> None:
-    assert of_error(ASKED, error) == Failure(FailureKind(kind), f"10.0.0.7:8000 {sentence}")
+def test_an_error_has_a_kind_and_a_sentence(error: Exception, kind: str, sentence: str, *, began: bool) -> None:
+    assert of_error(ASKED, error, began=began) == Failure(FailureKind(kind), f"10.0.0.7:8000 {sentence}")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,130 @@
+"""httpx2 over aiohttp's connections, within limits: the only module that imports aiohttp.
+
+httpx2's own pool takes ten times as much processor time per request.
+"""
+
+import errno
+import ssl
+from functools import lru_cache
+from typing import Self
+
+import aiohttp
+import httpx2
+from yarl import URL
+
+from dashboard.fleet import FailureKind
+from dashboard.sources.http.failures import HeadersTooLargeError, NotConnectedError
+
+MAX_HEADER_BYTES = 8190  # per header; aiohttp's own default
+KNOWN_URLS = 16_384  # of 1 KB: one for each of 5,000 replicas, those of their full polls among them
+UNREACHABLE = {
+    errno.EHOSTUNREACH: "there is no route to that host",
+    errno.ENETUNREACH: "there is no route to that network",
+    errno.EMFILE: "this machine has too many files open; raise its limit (ulimit -n)",
+}
+# aiohttp 3.14 reports these only as text; if it changes, the kind is "protocol".
+HEADERS_TOO_LARGE = ("Too many headers", "Got more than")
+
+
+class AiohttpTransport(httpx2.AsyncBaseTransport):
+    """Sends requests of httpx2: no redirects, no cookies, no proxies from the environment.
+
+    Answers stay as they were sent: a compressed one is not unpacked.
+    """
+
+    def __init__(self, *, connections: int, max_headers: int, trust: ssl.SSLContext | None = None) -> None:
+        """Open no connection yet. `trust` has the CAs and a client certificate; None: this machine's CAs."""
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=connections, ssl=trust or True),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(),
+            auto_decompress=False,
+            max_headers=max_headers,
+            max_line_size=MAX_HEADER_BYTES,
+            max_field_size=MAX_HEADER_BYTES,
+        )
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Return the response once its headers are there; close it after its body, or instead of it.
+
+        Raise httpx2.TransportError, also while the body is read, or httpx2.InvalidURL.
+        """
+        stream = request.stream
+        body = b"".join(stream) if isinstance(stream, httpx2.ByteStream) else await request.aread()
+        try:
+            response = await self._session.request(
+                request.method,
+                _to_yarl(str(request.url)),
+                headers=[(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw],
+                data=body or None,
+                allow_redirects=False,
+            )
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise to_httpx2(error) from error
+        answer = httpx2.Response(
+            response.status, headers=response.raw_headers, stream=BodyStream(response), request=request
+        )
+        answer.headers.encoding = "latin-1"  # decodes all bytes; httpx2 would try each header in ASCII and UTF-8 first
+        return answer
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._session.close()
+
+
+class BodyStream(httpx2.AsyncByteStream):
+    """The body of a response, in the pieces that arrive."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        self._pieces = response.content.iter_any()
+
+    def __aiter__(self) -> Self:
+        """Return the pieces; no generator, which asyncio would have to end where a body is not read to its end."""
+        return self
+
+    async def __anext__(self) -> bytes:
+        """Return the next piece."""
+        try:
+            return await anext(self._pieces)
+        except (aiohttp.ClientError, OSError) as error:
+            raise to_httpx2(error) from error
+
+    async def aclose(self) -> None:
+        """Give the connection back; close it where the body was not read to its end."""
+        self._response.release()
+        await self._response.wait_for_close()
+
+
+@lru_cache(maxsize=KNOWN_URLS)
+def _to_yarl(text: str) -> URL:
+    """Return the same address: httpx2 has quoted it."""
+    return URL(text, encoded=True)
+
+
+def to_httpx2(error: Exception) -> Exception:
+    """Return httpx2's exception for one of aiohttp or below it."""
+    made: Exception
+    match error:
+        case aiohttp.ClientConnectorDNSError():
+            made = NotConnectedError(FailureKind.DNS)
+        case aiohttp.ClientConnectorCertificateError():
+            reason = getattr(error.certificate_error, "verify_message", "no reason given")
+            made = NotConnectedError(FailureKind.TLS, reason)
+        case aiohttp.ClientSSLError():
+            made = NotConnectedError(FailureKind.TLS)
+        case aiohttp.ConnectionTimeoutError():
+            made = httpx2.ConnectTimeout(str(error))
+        case aiohttp.ClientConnectorError() if error.os_error.errno == errno.ETIMEDOUT:
+            made = httpx2.ConnectTimeout(str(error))
+        case aiohttp.ClientConnectorError():
+            made = NotConnectedError(FailureKind.REFUSED, UNREACHABLE.get(error.os_error.errno or 0, ""))
+        case aiohttp.ClientResponseError() if error.message.startswith(HEADERS_TOO_LARGE):
+            made = HeadersTooLargeError(error.message)
+        case aiohttp.ClientResponseError():
+            made = httpx2.RemoteProtocolError(error.message)
+        case ValueError():  # also aiohttp.InvalidURL and UnicodeError
+            made = httpx2.InvalidURL(str(error))
+        case _:
+            made = httpx2.ReadError(str(error))
+    return made
