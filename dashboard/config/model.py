@@ -19,6 +19,7 @@ from pydantic import (
 from pydantic_settings import NoDecode
 
 from dashboard.config.history import HistoryOptions
+from dashboard.config.hosts import AllowedTargets, host_pattern
 from dashboard.config.notify import NotifyOptions
 from dashboard.config.routers import RouterOptions
 from dashboard.config.rules import Name, Part, PoolOptions, Rules, SuppressOptions
@@ -100,9 +101,7 @@ def _host(text: str) -> str:
         raise ValueError(
             "not a host name; write it without scheme and path, such as fleet.example.com or fleet.example.com:8443"
         )
-    if not re.search(r"\w", match[1]):
-        raise ValueError("allows every site; write names, or globs such as *.example.com")
-    return match[1].lower().rstrip(".") + (match[2] or "")
+    return host_pattern(match[1]) + (match[2] or "")
 
 
 def _framing_site(text: str) -> str:
@@ -112,6 +111,12 @@ def _framing_site(text: str) -> str:
     if not re.fullmatch(r"https?://[\w*.-]+(:(\d{1,5}|\*))?", text, re.ASCII):
         raise ValueError("not a site; write self, or scheme and host such as https://wiki.example.com")
     return text.lower()
+
+
+def _allowed(text: str) -> str:
+    """Return an entry of `targets_allowed`; raise ValueError for another text."""
+    AllowedTargets.of(text)
+    return text
 
 
 def _listed(value: Any) -> Any:
@@ -127,6 +132,7 @@ def _listed(value: Any) -> Any:
 
 
 Host = Annotated[str, AfterValidator(_host)]
+AllowedEntry = Annotated[str, AfterValidator(_allowed)]
 FramingSite = Annotated[str, AfterValidator(_framing_site)]
 _FromText = (NoDecode, BeforeValidator(_listed))
 
@@ -141,7 +147,7 @@ class PollOptions(Part):
     poll_timeout_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 60
     connections: Annotated[int, Field(ge=1, le=1000)] = 100
     max_answer_bytes: Annotated[int, Field(ge=2**16, le=2**28)] = 8 * 2**20
-    max_headers: Annotated[int, Field(ge=16, le=4096)] = 128  # aiohttp's own default
+    max_headers: Annotated[int, Field(ge=16, le=4096)] = 128  # the default of aiohttp, which reads the headers
 
     @model_validator(mode="after")
     def _check_order_of_limits(self) -> Self:
@@ -174,6 +180,7 @@ class Options(Part):
     kubernetes: tuple[KubernetesOptions, ...] = ()
     routers: tuple[RouterOptions, ...] = ()
     credentials: CredentialsOptions | None = None
+    targets_allowed: Annotated[tuple[AllowedEntry, ...], *_FromText] = ()
     poll: PollOptions = Field(default_factory=PollOptions)
     ignore: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()
     baselines: tuple[GlobFromFile, ...] = ()

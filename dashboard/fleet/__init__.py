@@ -46,6 +46,7 @@ from dashboard.fleet.replies import (
     SourceStatus,
     State,
     Target,
+    TargetAccess,
 )
 from dashboard.fleet.routers import FactName, RouterConfig, RouterFact, RouterKind, facts_of_pool
 from dashboard.fleet.times import Gap, PastTime
@@ -95,6 +96,7 @@ __all__ = [
     "SourceStatus",
     "State",
     "Target",
+    "TargetAccess",
     "Tolerance",
     "ValueCount",
     "cohort_letters",

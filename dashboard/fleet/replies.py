@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -122,6 +122,14 @@ class Scraped:
         return self.times.get(target) or self.at.timestamp()
 
 
+class TargetAccess(IntEnum):
+    """What is sent to a target: a source that others write names any address, to get the fleet's API key."""
+
+    NAMED = 0  # a source names it: no API key
+    ALLOWED = 1  # a source names it, inside `targets_allowed`, or a pod's own port: its API key
+    LISTED = 2  # fleet.yaml or a file of file_sd lists it: its API key, and it may be a link-local address
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """An address to poll, with labels. `failure` is set where the address is no URL; `scraped` by Prometheus."""
@@ -132,6 +140,7 @@ class Target:
     stale: bool = False
     failure: Failure | None = None
     scraped: Scraped | None = None
+    access: TargetAccess = TargetAccess.LISTED
 
 
 class SourceStatus(NamedTuple):

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime
@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from dashboard.config import CredentialsOptions, Options
 from dashboard.config.address import replica_id
-from dashboard.fleet import MOST_CONFLICTS, Credentials, LabelConflict, SourceStatus, Target
+from dashboard.config.hosts import AllowedTargets
+from dashboard.fleet import MOST_CONFLICTS, Credentials, LabelConflict, SourceStatus, Target, TargetAccess
 from dashboard.sources.dns_sd import DnsSd
 from dashboard.sources.file_sd import FileSd
 from dashboard.sources.http_sd import HttpSd
@@ -105,6 +106,9 @@ class Reading:
         self.was_read = True
 
 
+LISTING = (Static.kind, FileSd.kind)  # sources that the operator writes
+
+
 class Discovery:
     """All sources of the options. Labels and credentials of a source that is listed first win."""
 
@@ -115,6 +119,8 @@ class Discovery:
         self._readings: dict[str, Reading] = {
             key: known.get(key) or Reading(make()) for key, make in _sources_of(options)
         }
+        self._allowed = tuple(map(AllowedTargets.of, options.targets_allowed))
+        self._admitted: dict[int, tuple[Target, Target]] = {}  # by the id() of what a source lists
         self._unused: list[Reading] = [*waiting, *(known[key] for key in known if key not in self._readings)]
         self.found: Discovered = before.found if before else Discovered(())
 
@@ -136,8 +142,10 @@ class Discovery:
     def _merged(self) -> Discovered:
         first: dict[str, Mention] = {}
         repeated: dict[str, list[Mention]] = {}  # all mentions of the targets with several
-        for listing in (each for reading in self._readings.values() for each in reading.listings):
-            for target in listing.targets:
+        admitted, self._admitted = self._admitted, {}
+        for kind, listing in ((each.source.kind, one) for each in self._readings.values() for one in each.listings):
+            for listed in listing.targets:
+                target = listed if kind in LISTING else self._admit(listed, admitted)
                 mention = (listing.name, target)
                 if (earlier := first.setdefault(target.id, mention)) is not mention:
                     repeated.setdefault(target.id, [earlier]).append(mention)
@@ -146,6 +154,16 @@ class Discovery:
         conflicts = (each for name in first if name in repeated for each in _conflicts(repeated[name]))
         statuses = tuple(each for reading in self._readings.values() for each in reading.statuses())
         return Discovered(targets, statuses, tuple(islice(conflicts, MOST_CONFLICTS)))
+
+    def _admit(self, listed: Target, before: Mapping[int, tuple[Target, Target]]) -> Target:
+        """Return a target that only a source names, with its access: one object while the source lists one object."""
+        known, target = before.get(id(listed), (None, listed))
+        if known is not listed:
+            is_inside = listed.failure is None and any(each.allows(listed.id) for each in self._allowed)
+            is_allowed = is_inside or listed.access is TargetAccess.ALLOWED
+            target = replace(listed, access=TargetAccess.ALLOWED if is_allowed else TargetAccess.NAMED)
+        self._admitted[id(listed)] = listed, target
+        return target
 
     async def aclose(self) -> None:
         """Close every source."""
@@ -200,12 +218,18 @@ def _conflicts(mentions: Sequence[Mention]) -> Iterator[LabelConflict]:
 
 
 def _merge(first: Target, second: Target) -> Target:
-    """Return one target of two with the same id. What was scraped is that of a fresh one."""
+    """Return one target of two with the same id. What was scraped is that of a fresh one.
+
+    Credentials for addresses that a source names do not get access through another source.
+    """
+    trusted, other = (second, first) if second.access > first.access else (first, second)
+    may_lend = other.access is trusted.access or other.access is not TargetAccess.NAMED
     scraped = second.scraped if first.scraped and first.stale and not second.stale else None
     return replace(
         first,
         labels={**second.labels, **first.labels},
-        credentials=first.credentials or second.credentials,
+        credentials=trusted.credentials or (other.credentials if may_lend else None),
+        access=trusted.access,
         stale=first.stale and second.stale,
         scraped=scraped or first.scraped,
     )

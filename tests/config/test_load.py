@@ -273,6 +273,22 @@ def test_environment_variables_override_the_file_unless_empty(monkeypatch: pytes
                 "fleet.example.com:8443"
             ),
         ),
+        *(
+            (
+                f"targets_allowed: ['{text}']",
+                "targets_allowed[0]: not a network; write one such as 10.0.0.0/8, 10.0.0.7:8000 or [fd00::/8]:8000",
+            )
+            for text in ("10.0.0.7/8", "10.*", "1.2.3", "[::1", "fd00::/129", "[a]:1")
+        ),
+        ("targets_allowed: ['gpu:99999']", "targets_allowed[0]: has a port outside 1 to 65535"),
+        (
+            "targets_allowed: ['http://gpu']",
+            "targets_allowed[0]: not a network; write one such as 10.0.0.0/8, 10.0.0.7:8000 or [fd00::/8]:8000",
+        ),
+        (
+            "targets_allowed: ['*']",
+            "targets_allowed[0]: allows every site; write names, or globs such as *.example.com",
+        ),
         ("a: [1", "not YAML: did not find expected ',' or ']'"),
         ("pools: {chat: }", f"pools.chat: {NOT_A_MAPPING}"),
         ("pools: {router: {rooter: none}}", "pools.router.rooter: unknown key; did you mean router?"),

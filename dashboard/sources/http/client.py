@@ -14,9 +14,9 @@ from typing import NamedTuple, Self, cast
 import httpx2
 
 from dashboard import __version__
-from dashboard.fleet import Failure, Target
+from dashboard.fleet import Failure, Target, TargetAccess
 from dashboard.sources.http import failures
-from dashboard.sources.http.credentials import Key
+from dashboard.sources.http.credentials import Key, grant
 from dashboard.sources.http.failures import Asked
 from dashboard.sources.http.transport import KNOWN_URLS, AiohttpTransport
 from dashboard.sources.http.trust import Trust, load_trust
@@ -146,6 +146,15 @@ class Patience:
         self.start()
 
 
+class _Place(NamedTuple):
+    """What requests that share connections have in common."""
+
+    is_secure: bool
+    ca_file: Path | None
+    trust: ssl.SSLContext | None
+    is_named: bool
+
+
 class Client:
     """An HTTP client; its requests and responses are httpx2's. They go straight to the transport.
 
@@ -157,7 +166,7 @@ class Client:
         self._max_answer_bytes = max_answer_bytes
         self._max_headers = max_headers
         self._patience = Patience()
-        self._transports: dict[tuple[bool, Path | None, ssl.SSLContext | None], AiohttpTransport] = {}
+        self._transports: dict[_Place, AiohttpTransport] = {}
 
     async def __aenter__(self) -> Self:
         """Start the clock; connections open on demand."""
@@ -194,8 +203,9 @@ class Client:
             Asked(target.id, path),
             seconds,
             limit=min(self._max_answer_bytes, budget_of(path).max_bytes),
-            key=key,
+            key=grant(target, key) if key else None,
             ca_file=target.credentials.ca_file if target.credentials else None,
+            is_named=target.access is not TargetAccess.LISTED,
             headers=[CLOSE] if last else [],
             etag=etag,
         )
@@ -209,6 +219,7 @@ class Client:
         key: Key | None = None,
         ca_file: Path | None = None,
         trust: ssl.SSLContext | None = None,
+        is_named: bool = False,
         headers: Iterable[tuple[bytes, bytes]] = (),
         form: bytes | None = None,
         json: bytes | None = None,
@@ -217,13 +228,13 @@ class Client:
         """Send one GET, answered within `seconds` of the client's clock with at most `limit` bytes.
 
         With `json` or `form`, the fields of a form as a URL has them, it is a POST. `trust` has the CAs and a client
-        certificate.
+        certificate. `is_named`: only a source names the address; it is not asked where it is reserved.
         """
         key = key or Key()
         secure = asked.server.startswith("https://")
         ca_file = ca_file if secure else None
         try:
-            transport = self._transport(secure=secure, ca_file=ca_file, own=trust if secure else None)
+            transport = self._transport(_Place(secure, ca_file, trust if secure else None, is_named))
         except OSError:  # also ssl.SSLError, for a file without certificates
             return Answer(failure=failures.ca_unreadable(asked, ca_file))
         try:
@@ -244,14 +255,14 @@ class Client:
         request = httpx2.Request(method, url, headers=sent, stream=httpx2.ByteStream(data or b""))
         return await _Exchange(asked, key, limit, self._patience, etag).run(transport, request, seconds)
 
-    def _transport(self, *, secure: bool, ca_file: Path | None, own: ssl.SSLContext | None) -> AiohttpTransport:
-        """Return the transport that trusts `own`, `ca_file`, or this machine's CAs."""
-        place = (secure, ca_file, own)
+    def _transport(self, place: _Place) -> AiohttpTransport:
+        """Return the transport that trusts `trust`, `ca_file`, or this machine's CAs."""
         if place not in self._transports:
-            if own is None and secure:
-                own = load_trust(Trust(ca_file))
+            trust = place.trust
+            if trust is None and place.is_secure:
+                trust = load_trust(Trust(place.ca_file))
             self._transports[place] = AiohttpTransport(
-                connections=self._connections, max_headers=self._max_headers, trust=own
+                connections=self._connections, max_headers=self._max_headers, trust=trust, is_named=place.is_named
             )
         return self._transports[place]
 
@@ -287,16 +298,17 @@ class _Exchange:
         return Answer(self._status, body, failure, self._content_type, etag, self._retry_after)
 
     async def _read(self, response: httpx2.Response, stream: httpx2.AsyncByteStream) -> Failure | None:
-        self._status, self._content_type = response.status_code, response.headers.get("Content-Type")
-        self._retry_after = response.headers.get("Retry-After")
+        headers = dict(response.headers.multi_items())  # names in lower case; each look-up in httpx2.Headers reads all
+        self._status, self._content_type = response.status_code, headers.get("content-type")
+        self._retry_after = headers.get("retry-after")
         if self._status == failures.NOT_MODIFIED and self._etag is not None:
             return None
-        etag = response.headers.get("ETag", "")
+        etag = headers.get("etag", "")
         self._etag = etag if ETAG.fullmatch(etag) else None
         failure = failures.of_status(self._asked, self._status, self._key)
         limit = min(self._limit, MAX_ERROR_PAGE_BYTES) if failure else self._limit
         try:
-            self._body = Body(response.headers.get("Content-Encoding", ""), limit)
+            self._body = Body(headers.get("content-encoding", ""), limit)
             async for chunk in stream:
                 self._body.feed(chunk)
             self._body.end()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from dashboard.config import PrometheusAuthorization
-from dashboard.fleet import Credentials, Target
+from dashboard.fleet import Credentials, Target, TargetAccess
 from dashboard.fleet.formatting import first_of, one_line
 
 MOST_NAMED = 3  # targets of a sentence
@@ -62,6 +62,14 @@ def authorized(own: PrometheusAuthorization | None, none: Key) -> Key:
     return find(own.places()) if own is not None and (own.token_env or own.token_file) else none
 
 
+def grant(target: Target, key: Key) -> Key:
+    """Return the key that is sent to a target: none to one that only a source names."""
+    if target.access is not TargetAccess.NAMED or key.token is None:
+        return key
+    line = f'targets_allowed: ["{urlsplit(target.id).netloc}"]'
+    return Key(missing=f"none is sent to an address that only a source names; add to fleet.yaml: {line}")
+
+
 def _from_file(path: Path) -> Key:
     content = _content(path)
     return content if isinstance(content, Key) else check_key(content.decode("ascii", "replace"), f"the file {path}")
@@ -95,6 +103,7 @@ def exposed_keys(targets: Iterable[Target]) -> str:
         urlsplit(each.id).netloc
         for each in targets
         if each.credentials
+        and each.access is not TargetAccess.NAMED
         and (each.credentials.token_env or each.credentials.token_file)
         and each.failure is None
         and each.id.startswith("http://")

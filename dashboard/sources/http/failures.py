@@ -15,7 +15,10 @@ MOVED = range(300, 400)
 
 
 class NotConnectedError(httpx2.ConnectError):
-    """No connection: its kind (dns, refused, tls), and a reason in words where there is one."""
+    """No connection: its kind (dns, refused, tls, target), and a reason where there is one.
+
+    The reason of `target` is a reserved address.
+    """
 
     def __init__(self, kind: FailureKind, reason: str = "") -> None:
         super().__init__(reason or kind)
@@ -123,7 +126,7 @@ def of_status(asked: Asked, status: int, key: Key) -> Failure | None:
 
 def _refused_key(asked: Asked, status: int, key: Key) -> str:
     if key.token is None:
-        return f"{asked.where} wants an API key for {asked.path} and {plain(key.missing)}."
+        return f"{asked.where} wants an API key for {asked.path} and {one_line(key.missing)}."
     return f"{asked.where} refuses the given API key for {asked.path} (status {status})."
 
 
@@ -156,6 +159,10 @@ def _not_connected(asked: Asked, error: NotConnectedError) -> str:
             return f"The certificate of {where} is not trusted ({reason}). Set ca_file in fleet.yaml to its CA."
         case FailureKind.TLS:
             return f"{where} does not speak TLS as expected. Should its address begin with http://?"
+        case FailureKind.TARGET:
+            line = f'targets: ["{asked.server}"]' if asked.is_replica else f"url: {asked.server}"
+            said = f"{reason} is a link-local or cloud metadata address, and only a source names it"
+            return f"{where} is not asked: {said}. If this is intended, add to fleet.yaml: {line}"
     if reason:
         return f"{where} cannot be reached: {reason}."
     return f"{where} refused the connection.{' Is vLLM running there?' if asked.is_replica else ''}"

@@ -14,6 +14,7 @@ from yarl import URL
 
 from dashboard.fleet import FailureKind
 from dashboard.sources.http.failures import HeadersTooLargeError, NotConnectedError
+from dashboard.sources.http.reserved import METADATA_NAMES, ReservedAddressError, open_socket
 
 MAX_HEADER_BYTES = 8190  # per header; aiohttp's own default
 KNOWN_URLS = 16_384  # of 1 KB: one for each of 5,000 replicas, those of their full polls among them
@@ -32,10 +33,18 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
     Answers stay as they were sent: a compressed one is not unpacked.
     """
 
-    def __init__(self, *, connections: int, max_headers: int, trust: ssl.SSLContext | None = None) -> None:
-        """Open no connection yet. `trust` has the CAs and a client certificate; None: this machine's CAs."""
+    def __init__(
+        self, *, connections: int, max_headers: int, trust: ssl.SSLContext | None = None, is_named: bool = False
+    ) -> None:
+        """Open no connection yet. `trust` has the CAs and a client certificate; None: this machine's CAs.
+
+        `is_named`: a source names the addresses; reserved ones are refused.
+        """
+        self._is_named = is_named
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=connections, ssl=trust or True),
+            connector=aiohttp.TCPConnector(
+                limit=connections, ssl=trust or True, socket_factory=open_socket if is_named else None
+            ),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(),
             auto_decompress=False,
@@ -49,6 +58,8 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
 
         Raise httpx2.TransportError, also while the body is read, or httpx2.InvalidURL.
         """
+        if self._is_named and request.url.host.rstrip(".") in METADATA_NAMES:
+            raise NotConnectedError(FailureKind.TARGET, request.url.host)
         stream = request.stream
         body = b"".join(stream) if isinstance(stream, httpx2.ByteStream) else await request.aread()
         try:
@@ -106,19 +117,10 @@ def to_httpx2(error: Exception) -> Exception:
     """Return httpx2's exception for one of aiohttp or below it."""
     made: Exception
     match error:
-        case aiohttp.ClientConnectorDNSError():
-            made = NotConnectedError(FailureKind.DNS)
-        case aiohttp.ClientConnectorCertificateError():
-            reason = getattr(error.certificate_error, "verify_message", "no reason given")
-            made = NotConnectedError(FailureKind.TLS, reason)
-        case aiohttp.ClientSSLError():
-            made = NotConnectedError(FailureKind.TLS)
+        case aiohttp.ClientConnectorError():
+            made = _not_connected(error)
         case aiohttp.ConnectionTimeoutError():
             made = httpx2.ConnectTimeout(str(error))
-        case aiohttp.ClientConnectorError() if error.os_error.errno == errno.ETIMEDOUT:
-            made = httpx2.ConnectTimeout(str(error))
-        case aiohttp.ClientConnectorError():
-            made = NotConnectedError(FailureKind.REFUSED, UNREACHABLE.get(error.os_error.errno or 0, ""))
         case aiohttp.ClientResponseError() if error.message.startswith(HEADERS_TOO_LARGE):
             made = HeadersTooLargeError(error.message)
         case aiohttp.ClientResponseError():
@@ -128,3 +130,20 @@ def to_httpx2(error: Exception) -> Exception:
         case _:
             made = httpx2.ReadError(str(error))
     return made
+
+
+def _not_connected(error: aiohttp.ClientConnectorError) -> httpx2.TransportError:
+    cause = error.os_error
+    match error:
+        case aiohttp.ClientConnectorDNSError():
+            return NotConnectedError(FailureKind.DNS)
+        case aiohttp.ClientConnectorCertificateError():
+            reason = getattr(error.certificate_error, "verify_message", "no reason given")
+            return NotConnectedError(FailureKind.TLS, reason)
+        case aiohttp.ClientSSLError():
+            return NotConnectedError(FailureKind.TLS)
+    if isinstance(cause, ReservedAddressError):
+        return NotConnectedError(FailureKind.TARGET, cause.address)
+    if cause.errno == errno.ETIMEDOUT:
+        return httpx2.ConnectTimeout(str(error))
+    return NotConnectedError(FailureKind.REFUSED, UNREACHABLE.get(cause.errno or 0, ""))

@@ -1,11 +1,12 @@
 """Pods as targets: their addresses and labels, and why one is not ready."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dashboard.config import MAX_LABEL_CHARACTERS, KubernetesOptions
 from dashboard.config.address import host_port
-from dashboard.fleet import Credentials, Failure, FailureKind, Target
+from dashboard.fleet import Credentials, Failure, FailureKind, Target, TargetAccess
 from dashboard.fleet.formatting import visible
 from dashboard.sources.groups import make_target
 from dashboard.sources.values import mapping, mappings, port, text, texts
@@ -54,9 +55,16 @@ class Pod:
         """Return the number of a port; a name is that of a container's port. None where no container has it."""
         if written.isdecimal():
             return written
-        containers = (*mappings(self._spec, "containers"), *mappings(self._spec, "initContainers"))
-        ports = (each for container in containers for each in mappings(container, "ports"))
+        ports = self._ports()
         return next((port(each, "containerPort") for each in ports if text(each, "name") == written), None)
+
+    def declares(self, number: str) -> bool:
+        """Return whether a container has the port."""
+        return any(port(each, "containerPort") == number for each in self._ports())
+
+    def _ports(self) -> list[Mapping[str, Any]]:
+        containers = (*mappings(self._spec, "containers"), *mappings(self._spec, "initContainers"))
+        return [each for container in containers for each in mappings(container, "ports")]
 
     def traits(self) -> dict[str, str]:
         """Return the labels of a target that every pod has: where it runs, who owns it, which images it runs."""
@@ -123,7 +131,9 @@ def make_pod_targets(
             )
             yield Target(f"{pod.namespace}/{pod.name}:{written}", named, credentials, failure=failure)
         else:
-            yield make_target(f"{options.scheme}://{host_port(pod.address, number)}", named, credentials)
+            target = make_target(f"{options.scheme}://{host_port(pod.address, number)}", named, credentials)
+            is_own = pod.declares(number) or written in {options.port, options.role_ports.get(role)}
+            yield replace(target, access=TargetAccess.ALLOWED if is_own else TargetAccess.NAMED)
 
 
 def _pool(pod: Pod, options: KubernetesOptions, role: str) -> dict[str, str]:

@@ -119,6 +119,7 @@ class RouterReader:
                 limit=self._limits.max_answer_bytes,
                 key=find(own.places()) if own else NO_KEY,
                 ca_file=own.ca_file if own else None,
+                is_named=options.url is None,
             )
             if answer.failure is None:
                 reads.append(_parse(url + bare, f"{asked.where} ", reader, answer.body))
