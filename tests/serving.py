@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from dashboard.web import launch
@@ -85,9 +85,9 @@ def wait_until_healthy(url: str) -> None:
     ends_at = time.monotonic() + START_SECONDS
     while time.monotonic() < ends_at:
         try:
-            if httpx.get(f"{url}/healthz", timeout=5, trust_env=False).status_code == httpx.codes.OK:
+            if httpx2.get(f"{url}/healthz", timeout=5, trust_env=False).status_code == httpx2.codes.OK:
                 return
-        except httpx.TransportError:
+        except httpx2.TransportError:
             pass
         time.sleep(0.1)
     pytest.fail(f"{url}/healthz was not 200 within {START_SECONDS} s")

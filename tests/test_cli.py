@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -170,7 +170,7 @@ def test_serve_shows_the_fleet_of_the_options(config: Path) -> None:
     url = f"http://127.0.0.1:{port}"
     with started([sys.executable, "-m", "dashboard", "serve", "--config", str(config), "--port", str(port)]):
         wait_until_healthy(url)
-        document = httpx.get(f"{url}/api/v1/fleet", trust_env=False).json()
+        document = httpx2.get(f"{url}/api/v1/fleet", trust_env=False).json()
 
     assert document["fleet"] == "mine"
     assert document["coverage"]["up"] == FEW
@@ -188,7 +188,7 @@ def test_without_a_terminal_sighup_loads_the_options_again(config: Path) -> None
         wait_until_healthy(url)
         config.write_text(config.read_text().replace("name: mine", "name: ours"))
         process.send_signal(signal.SIGHUP)
-        wait_for(lambda: httpx.get(f"{url}/api/v1/fleet", trust_env=False).json()["fleet"] == "ours")
+        wait_for(lambda: httpx2.get(f"{url}/api/v1/fleet", trust_env=False).json()["fleet"] == "ours")
 
 
 def test_with_a_terminal_sighup_ends_the_server(config: Path) -> None:
@@ -218,7 +218,7 @@ def test_streamlit_run_ends_with_exit_code_2_on_wrong_options(tmp_path: Path) ->
 
 
 def has_block_size(url: str, size: int) -> bool:
-    return f',block_size="{size}"' in httpx.get(url, trust_env=False).text
+    return f',block_size="{size}"' in httpx2.get(url, trust_env=False).text
 
 
 def test_the_demo_prints_its_address_and_options_and_one_signal_ends_it() -> None:
@@ -245,8 +245,8 @@ def test_the_demo_prints_its_address_and_options_and_one_signal_ends_it() -> Non
     assert f"http://localhost:{port}" in printed[-1]
     assert "Snapshots, notes, accepted findings and the history are deleted when it stops." in printed
     assert not options.parent.exists()
-    with pytest.raises(httpx.ConnectError):
-        httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False)
+    with pytest.raises(httpx2.ConnectError):
+        httpx2.get(f"http://127.0.0.1:{port}/healthz", trust_env=False)
 
 
 def test_a_hanging_server_is_killed_without_a_traceback() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from jsonschema import Draft202012Validator
 
@@ -139,11 +139,11 @@ def test_live_servers_have_the_digests_on_the_page() -> None:
         assert (found["canonical"], found["engine"]) == (default.digests[16], default.digests[length])
 
 
-def send(server: ApiServer, method: str, path: str) -> httpx.Response:
+def send(server: ApiServer, method: str, path: str) -> httpx2.Response:
     """Send one request."""
 
-    async def ask() -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(server.app), base_url="http://vllm") as client:
+    async def ask() -> httpx2.Response:
+        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(server.app), base_url="http://vllm") as client:
             return await client.request(method, path)
 
     return server.runner.run(ask())

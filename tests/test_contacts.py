@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 import yaml
 
@@ -110,7 +110,7 @@ def test_the_server_contacts_only_targets_and_the_browser_only_the_server(tmp_pa
             "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",  # that of RFC 6455, 1.3
             "Origin": "http://evil.example",
         }
-        foreign = httpx.get(f"{url}/_stcore/stream", headers=handshake, trust_env=False)
+        foreign = httpx2.get(f"{url}/_stcore/stream", headers=handshake, trust_env=False)
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
         page.on("websocket", lambda socket: asked.append(socket.url))
@@ -119,7 +119,7 @@ def test_the_server_contacts_only_targets_and_the_browser_only_the_server(tmp_pa
             at_rest(page)
         found = hosts(recorded)
 
-    assert foreign.status_code == httpx.codes.FORBIDDEN  # otherwise Streamlit looks up its address on the internet
+    assert foreign.status_code == httpx2.codes.FORBIDDEN  # otherwise Streamlit looks up its address on the internet
     outside = [each for each in asked if not each.startswith((url, url.replace("http", "ws"), "data:", "blob:"))]
     assert len(asked) > 20
     assert not outside

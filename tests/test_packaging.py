@@ -12,7 +12,7 @@ from email.message import Message
 from importlib.metadata import distribution, entry_points, packages_distributions
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from streamlit.web.server.app_discovery import discover_asgi_app
 
@@ -212,7 +212,7 @@ def test_the_wheels_dashboard_runs_in_an_empty_folder(site: Path, tmp_path: Path
     with started([*command, "--replicas", "3"], environment={"PYTHONPATH": str(site)}, cwd=tmp_path):
         url = f"http://127.0.0.1:{port}"
         wait_until_healthy(url)
-        assert httpx.get(f"{url}/api/v1/fleet", trust_env=False).json()["coverage"]["up"] == 3
+        assert httpx2.get(f"{url}/api/v1/fleet", trust_env=False).json()["coverage"]["up"] == 3
         done = python("-m", "dashboard", "rules", "RT-01", path=site, cwd=tmp_path, environment=dict(os.environ))
 
     assert done.stdout.startswith("# RT-01")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import httpx
+import httpx2
 import pytest
 import yaml
 from streamlit.testing.v1 import AppTest
@@ -329,7 +329,7 @@ def test_no_secret_is_in_logs_or_routes_of_the_server(
     with started([sys.executable, "-m", "dashboard", "serve", "--port", str(port), *config]) as process:
         wait_until_healthy(url)
         paths = ("/api/v1/fleet", "/api/v1/findings", "/metrics", "/healthz", "/")
-        texts = {path: httpx.get(url + path, trust_env=False, timeout=30).text for path in paths}
+        texts = {path: httpx2.get(url + path, trust_env=False, timeout=30).text for path in paths}
         process.send_signal(signal.SIGINT)
         _, texts["log"] = process.communicate(timeout=60)
     texts["out"] = capfd.readouterr().out

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import aiohttp
-import httpx
+import httpx2
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
@@ -150,10 +150,10 @@ async def plain_aiohttp(targets: Sequence[Target], paths: Sequence[str] = FOUR) 
         await _fan_out(targets, ask, CONNECTIONS)
 
 
-async def plain_httpx(targets: Sequence[Target]) -> None:
-    """Ask with httpx and its own transport, without any limit."""
-    async with httpx.AsyncClient(
-        limits=httpx.Limits(max_connections=CONNECTIONS), trust_env=False, timeout=60
+async def plain_httpx2(targets: Sequence[Target]) -> None:
+    """Ask with httpx2 and its own transport, without any limit."""
+    async with httpx2.AsyncClient(
+        limits=httpx2.Limits(max_connections=CONNECTIONS), trust_env=False, timeout=60
     ) as client:
 
         async def ask(target: Target) -> None:
@@ -221,7 +221,7 @@ def main() -> int:
         aio = _best(lambda: plain_aiohttp(targets))
         two = _best(lambda: plain_aiohttp(many, TWO))
         ours = _best(lambda: our_client(targets))
-        default = _best(lambda: plain_httpx(targets))
+        default = _best(lambda: plain_httpx2(targets))
         polls = [asyncio.run(_polls(targets)) for _ in range(ROUNDS)]
         direct = asyncio.run(_polls(many))[1]
         with_provider = asyncio.run(_polls([Target(target.id + WITH_PROVIDER) for target in many]))[1]
@@ -231,7 +231,7 @@ def main() -> int:
         ("plain aiohttp, four documents", aio, ""),
         ("our client, four documents", ours, f"{ours.wall / aio.wall:.1f} x plain aiohttp (budget 3.5)"),
         (
-            "httpx default transport, four documents",
+            "httpx2 default transport, four documents",
             default,
             f"{default.wall / ours.wall:.1f} x ours (budget 5 or more)",
         ),

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import httpx
+import httpx2
 from playwright.sync_api import Browser
 
 from dashboard.demo import default_fleet, in_thread, targets
@@ -111,7 +111,7 @@ def _others(url: str) -> Iterator[list[float]]:
     done = threading.Event()
 
     def ask() -> None:
-        with httpx.Client(trust_env=False, timeout=30) as client:
+        with httpx2.Client(trust_env=False, timeout=30) as client:
             while not done.wait(0.02):
                 began = time.perf_counter()
                 client.get(f"{url}/healthz")

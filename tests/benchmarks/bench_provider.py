@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import httpx
+import httpx2
 
 from dashboard.provider.switch import NAME
 from tests.live.installed import install
@@ -61,7 +61,7 @@ def cpu_seconds(pid: int) -> float:
 
 async def _completed(url: str, number: int) -> None:
     waiting = iter(range(COMPLETIONS))
-    async with httpx.AsyncClient(base_url=url, timeout=TIMEOUT, trust_env=False) as client:
+    async with httpx2.AsyncClient(base_url=url, timeout=TIMEOUT, trust_env=False) as client:
 
         async def work() -> None:
             for one in waiting:
@@ -94,7 +94,7 @@ def compared(servers: Sequence[Server]) -> list[tuple[Cost, Cost]]:
 def latency(server: Server, path: str, **headers: str) -> list[float]:
     """Return the milliseconds that each GET takes."""
     found = []
-    with httpx.Client(base_url=server.url, headers=headers, timeout=TIMEOUT, trust_env=False) as client:
+    with httpx2.Client(base_url=server.url, headers=headers, timeout=TIMEOUT, trust_env=False) as client:
         for _ in range(GETS):
             began = time.perf_counter()
             assert not client.get(path).is_error

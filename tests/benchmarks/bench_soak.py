@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import aiohttp
-import httpx
+import httpx2
 from prometheus_client.parser import text_string_to_metric_families
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
@@ -205,7 +205,7 @@ async def _watched(url: str, pid: int, *, sessions: int, enough: Callable[[Sampl
 def _sample(url: str, pid: int, minute: float) -> Sample:
     proc = Path(f"/proc/{pid}")
     status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
-    page = httpx.get(f"{url}/metrics", timeout=30, trust_env=False).text
+    page = httpx2.get(f"{url}/metrics", timeout=30, trust_env=False).text
     polls = next(each for each in text_string_to_metric_families(page) if each.name == "vllm_fleet_polls")
     return Sample(
         minute,

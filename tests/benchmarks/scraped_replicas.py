@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import httpx
+import httpx2
 
 from dashboard.demo.answers import Process
 from dashboard.demo.describe import Configuration, DemoReplica
@@ -120,7 +120,7 @@ class Scraped(NamedTuple):
         query = f"count(timestamp(vllm_fleet_config_info) > {now:.3f})"
         ends_at = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < ends_at:
-            answer = httpx.post(f"{self.url}/api/v1/query", data={"query": query}, trust_env=False, timeout=60)
+            answer = httpx2.post(f"{self.url}/api/v1/query", data={"query": query}, trust_env=False, timeout=60)
             found = answer.json()["data"]["result"]
             if found and int(found[0]["value"][1]) == MANY:
                 return

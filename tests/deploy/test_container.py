@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 import yaml
 
@@ -104,5 +104,5 @@ def _start(folder: Path) -> None:
     with started(command, environment=pairs, cwd=folder / "app", **as_user):
         url = f"http://127.0.0.1:{port}"
         wait_until_healthy(url)
-        assert [httpx.get(url + path).status_code for path in ("/livez", "/readyz", "/")] == [200, 200, 200]
-        wait_for(lambda: "vllm_fleet_history_last_recorded_timestamp_seconds " in httpx.get(f"{url}/metrics").text)
+        assert [httpx2.get(url + path).status_code for path in ("/livez", "/readyz", "/")] == [200, 200, 200]
+        wait_for(lambda: "vllm_fleet_history_last_recorded_timestamp_seconds " in httpx2.get(f"{url}/metrics").text)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
@@ -76,7 +76,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def label_values(url: str, series: str, label: str) -> list[str]:
-    answer = httpx.get(f"{url}/api/v1/label/{label}/values", params={"match[]": series}, trust_env=False)
+    answer = httpx2.get(f"{url}/api/v1/label/{label}/values", params={"match[]": series}, trust_env=False)
     return list(answer.json()["data"])
 
 
@@ -101,7 +101,7 @@ def filled(text: str, values: dict[str, str]) -> str:
 
 
 def result(url: str, query: str) -> list[Any]:
-    answer = httpx.post(f"{url}/api/v1/query", data={"query": query}, trust_env=False).json()
+    answer = httpx2.post(f"{url}/api/v1/query", data={"query": query}, trust_env=False).json()
     assert answer["status"] == "success", answer
     return list(answer["data"]["result"])
 

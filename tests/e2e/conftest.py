@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from tempfile import TemporaryDirectory
 
-import httpx
+import httpx2
 import pytest
 from playwright.sync_api import Browser, Page
 
@@ -32,7 +32,7 @@ def frozen_url() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def ids(frozen_url: str) -> Mapping[str, str]:
     """The ids of the snapshots by their placeholders."""
-    shown = httpx.get(f"{frozen_url}/frozen/{STORY}", timeout=START_SECONDS, trust_env=False)
+    shown = httpx2.get(f"{frozen_url}/frozen/{STORY}", timeout=START_SECONDS, trust_env=False)
     return dict(shown.raise_for_status().json())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 
-import httpx
+import httpx2
 from playwright.sync_api import Browser, Page
 
 from tests.browser import HEIGHT, Theme, at_rest, grow, grow_late, tab
@@ -47,7 +47,7 @@ class Stage:
     def show(self, fleet: str) -> None:
         """Switch the server to a fleet."""
         if fleet != self._fleet:
-            shown = httpx.get(f"{self._url}/frozen/{fleet}", timeout=PATIENCE_SECONDS, trust_env=False)
+            shown = httpx2.get(f"{self._url}/frozen/{fleet}", timeout=PATIENCE_SECONDS, trust_env=False)
             shown.raise_for_status()
             self._fleet, self._ids = fleet, shown.json()
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from playwright.sync_api import expect
 
@@ -98,8 +98,8 @@ def test_the_proxy_of_the_docs_serves_the_page_logs_the_user_and_refuses_other_n
     ):
         url = f"http://{NAME}:{port}"
         local = f"http://127.0.0.1:{port}"
-        assert httpx.get(local, trust_env=False).status_code == 401
-        refused = httpx.get(local, headers={"Host": OTHER}, auth=(USER, WORD), trust_env=False, timeout=30)
+        assert httpx2.get(local, trust_env=False).status_code == 401
+        refused = httpx2.get(local, headers={"Host": OTHER}, auth=(USER, WORD), trust_env=False, timeout=30)
         other = sentence.replace(NAME, OTHER)
         assert (refused.status_code, refused.text) == (403, f"{other}\n")
         assert logged(process, "403") == f"403: {other}"

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from tests.browser import NAMES
@@ -27,7 +27,7 @@ def example() -> str:
 
 def test_the_example_takes_the_same_picture_twice(frozen_url: str, example: str, tmp_path: Path) -> None:
     """The example, with the URL and the Chromium of this machine."""
-    snapshot = httpx.get(f"{frozen_url}/frozen/{STORY}", timeout=60, trust_env=False).json()[LATEST]
+    snapshot = httpx2.get(f"{frozen_url}/frozen/{STORY}", timeout=60, trust_env=False).json()[LATEST]
     assert "localhost:8501" in example
     program = example.replace("http://localhost:8501", frozen_url).replace("SNAPSHOT", snapshot)
     installed = next((path for name in NAMES if (path := shutil.which(name))), None)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.serving import free_port
@@ -62,8 +62,8 @@ class Server:
         found = LOGGED.findall(self.log.read_text())
         return [(int(tokens.replace(",", "")), float(concurrency)) for tokens, _length, concurrency in found]
 
-    def get(self, path: str, **headers: str) -> httpx.Response:
-        return httpx.get(f"{self.url}{path}", headers=headers, timeout=ANSWER_SECONDS, trust_env=False)
+    def get(self, path: str, **headers: str) -> httpx2.Response:
+        return httpx2.get(f"{self.url}{path}", headers=headers, timeout=ANSWER_SECONDS, trust_env=False)
 
     def json(self, path: str, **headers: str) -> Any:
         response = self.get(path, **headers)
@@ -75,7 +75,7 @@ class Server:
         model = self.json("/v1/models", **headers)["data"][0]["id"]
         body = {"model": model, "prompt": TOKENS, "max_tokens": 1, "temperature": 0, "detokenize": False}
         url = f"{self.url}/v1/completions"
-        response = httpx.post(url, json=body, headers=headers, timeout=ANSWER_SECONDS, trust_env=False)
+        response = httpx2.post(url, json=body, headers=headers, timeout=ANSWER_SECONDS, trust_env=False)
         assert response.status_code == 200, response.text
         parsed: dict[str, Any] = response.json()
         return parsed
@@ -150,8 +150,8 @@ def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
         if process.poll() is not None:
             pytest.fail(f"vLLM ended by itself: {log.read_text()[-2000:]}")
         try:
-            if httpx.get(f"{url}/health", timeout=5, trust_env=False).is_success:
+            if httpx2.get(f"{url}/health", timeout=5, trust_env=False).is_success:
                 return
-        except httpx.TransportError:
+        except httpx2.TransportError:
             time.sleep(1)
     pytest.fail(f"vLLM did not come up in {START_SECONDS} s: {log.read_text()[-2000:]}")

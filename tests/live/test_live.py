@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.browser import chromium, tab, visit
@@ -98,7 +98,7 @@ def test_without_the_key_the_guarded_server_is_partial_and_says_what_to_do(serve
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_pages_show_what_the_servers_say(config: Path, tmp_path: Path, theme: Any) -> None:
     with dashboard_on(config, environment={"LIVE_KEY": KEY}) as url, chromium() as browser:
-        assert httpx.get(f"{url}/api/v1/fleet", trust_env=False).json()["coverage"]["up"] == 4
+        assert httpx2.get(f"{url}/api/v1/fleet", trust_env=False).json()["coverage"]["up"] == 4
         with tab(browser, theme=theme) as page:
             visit(page, f"{url}/compare?pool=chat")
             page.screenshot(path=tmp_path / "compare.png")

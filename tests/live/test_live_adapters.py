@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from dashboard.provider.switch import NAME
@@ -72,5 +72,5 @@ def exported_adapters(server: Server) -> str | None:
 
 
 def _post(server: Server, name: str, body: dict[str, Any]) -> None:
-    response = httpx.post(f"{server.url}/v1/{name}", json=body, timeout=ANSWER_SECONDS, trust_env=False)
+    response = httpx2.post(f"{server.url}/v1/{name}", json=body, timeout=ANSWER_SECONDS, trust_env=False)
     assert response.status_code == 200, response.text

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from dashboard.provider.switch import NAME
@@ -118,7 +118,7 @@ def test_values_next_to_secrets_are_reported(server: Server) -> None:
 def test_both_api_servers_give_one_answer_with_one_tag(server: Server) -> None:
     found: dict[int, set[tuple[str, bytes]]] = defaultdict(set)
     for _ in range(CONNECTIONS):
-        with httpx.Client(base_url=server.url, headers=AUTHORIZED, trust_env=False, timeout=ANSWER_SECONDS) as client:
+        with httpx2.Client(base_url=server.url, headers=AUTHORIZED, trust_env=False, timeout=ANSWER_SECONDS) as client:
             process = client.get("/witness").json()["process"]
             response = client.get(f"{CONFIG}?full=true")
             found[process].add((response.headers["etag"], response.content))
@@ -130,7 +130,9 @@ def test_both_api_servers_give_one_answer_with_one_tag(server: Server) -> None:
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 @pytest.mark.parametrize("path", PATHS)
 def test_nothing_can_be_written(server: Server, path: str, method: str) -> None:
-    response = httpx.request(method, f"{server.url}{path}", headers=AUTHORIZED, trust_env=False, timeout=ANSWER_SECONDS)
+    response = httpx2.request(
+        method, f"{server.url}{path}", headers=AUTHORIZED, trust_env=False, timeout=ANSWER_SECONDS
+    )
 
     assert response.status_code == 405
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from tests.serving import free_port, started, wait_for
 
@@ -41,13 +41,13 @@ def alertmanager(folder: Path, hook: str) -> Iterator[str]:
 
 def active(url: str) -> list[dict[str, Any]]:
     """The alerts that fire in an Alertmanager."""
-    found: list[dict[str, Any]] = httpx.get(f"{url}/api/v2/alerts", trust_env=False).json()
+    found: list[dict[str, Any]] = httpx2.get(f"{url}/api/v2/alerts", trust_env=False).json()
     return found
 
 
 def _is_ready(url: str, process: subprocess.Popen[str]) -> bool:
     assert process.poll() is None, "alertmanager ended"
     try:
-        return httpx.get(f"{url}/-/ready", trust_env=False).status_code == httpx.codes.OK
-    except httpx.TransportError:
+        return httpx2.get(f"{url}/-/ready", trust_env=False).status_code == httpx2.codes.OK
+    except httpx2.TransportError:
         return False

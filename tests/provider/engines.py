@@ -12,7 +12,7 @@ from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
 
-import httpx
+import httpx2
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -210,7 +210,7 @@ class ApiServer:
         """Run the plugin's part of the server's start; `engine`: whether this server has one."""
         self.runner.run(self._start(self.client if engine else None))
 
-    def get(self, query: str = "", path: str = CONFIG, **headers: str) -> httpx.Response:
+    def get(self, query: str = "", path: str = CONFIG, **headers: str) -> httpx2.Response:
         """One GET, headers named with underscores."""
         return self.runner.run(self._get(path + query, headers))
 
@@ -246,9 +246,9 @@ class ApiServer:
             sys.argv = argv
             _set(sys.modules, before)
 
-    async def _get(self, url: str, headers: Mapping[str, str]) -> httpx.Response:
-        transport = httpx.ASGITransport(self.app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://vllm") as client:
+    async def _get(self, url: str, headers: Mapping[str, str]) -> httpx2.Response:
+        transport = httpx2.ASGITransport(self.app)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://vllm") as client:
             return await client.get(url, headers={name.replace("_", "-"): text for name, text in headers.items()})
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from tests.serving import free_port, started, wait_for
 
@@ -40,7 +40,7 @@ def wait_for_result(url: str, query: str, is_met: Callable[[list[Any]], bool]) -
     """Wait until the result of an instant query meets a condition."""
 
     def met() -> bool:
-        answer = httpx.post(f"{url}/api/v1/query", data={"query": query}, trust_env=False)
+        answer = httpx2.post(f"{url}/api/v1/query", data={"query": query}, trust_env=False)
         return is_met(answer.json()["data"]["result"])
 
     wait_for(met)
@@ -49,6 +49,6 @@ def wait_for_result(url: str, query: str, is_met: Callable[[list[Any]], bool]) -
 def _is_ready(url: str, process: subprocess.Popen[str]) -> bool:
     assert process.poll() is None, "prometheus ended"
     try:
-        return httpx.get(f"{url}/-/ready", trust_env=False).status_code == httpx.codes.OK
-    except httpx.TransportError:
+        return httpx2.get(f"{url}/-/ready", trust_env=False).status_code == httpx2.codes.OK
+    except httpx2.TransportError:
         return False

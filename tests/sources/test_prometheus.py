@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from dashboard.config import PollOptions, PrometheusOptions
@@ -51,7 +51,7 @@ def answers(targets: tuple[Target, ...]) -> list[tuple[str, bytes]]:
 
 def size_of_answer(url: str) -> int:
     """Return the bytes that one query for all replicas would take."""
-    return len(httpx.post(f"{url}/api/v1/query", data={"query": replicas_query("{}")}).content)
+    return len(httpx2.post(f"{url}/api/v1/query", data={"query": replicas_query("{}")}).content)
 
 
 def test_every_scraped_replica_is_a_target_with_labels_of_prometheus(demo: DemoServer, url: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 import streamlit as st
 from starlette.applications import Starlette
@@ -164,11 +164,11 @@ def test_without_an_origin_only_reading_is_allowed(method: str, is_refused: int)
     assert bool(refusal("localhost", method=method)) == is_refused
 
 
-def ask(host: str, guard: Middleware) -> httpx.Response:
-    transport = httpx.ASGITransport(Starlette(routes=server.routes(), middleware=[guard]))
+def ask(host: str, guard: Middleware) -> httpx2.Response:
+    transport = httpx2.ASGITransport(Starlette(routes=server.routes(), middleware=[guard]))
 
-    async def get() -> httpx.Response:
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+    async def get() -> httpx2.Response:
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
             return await client.get("/metrics", headers={"host": host})
 
     return asyncio.run(get())

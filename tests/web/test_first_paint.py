@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -28,12 +28,12 @@ async def report(request: Request) -> Response:
     return HTMLResponse("<html><body>a report</body></html>", headers={"seen": request.headers.get("range", "")})
 
 
-def get(path: str, headers: Mapping[str, str]) -> httpx.Response:
+def get(path: str, headers: Mapping[str, str]) -> httpx2.Response:
     app = FirstPaint(Starlette(routes=[Route("/report", report), Route("/{any}", page)]), PAGE, SCRIPTS)
 
-    async def ask() -> httpx.Response:
-        transport: Any = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+    async def ask() -> httpx2.Response:
+        transport: Any = httpx2.ASGITransport(app)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
             return await client.get(path, headers={"accept-encoding": "identity", **headers})
 
     return asyncio.run(ask())

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from starlette.applications import Starlette
 
@@ -27,12 +27,12 @@ def stopped(working_folder: Path) -> Iterator[None]:  # noqa: ARG001  with its h
     service.stop()
 
 
-def get(path: str, method: str = "GET") -> httpx.Response:
+def get(path: str, method: str = "GET") -> httpx2.Response:
     """Ask the routes as a server would."""
 
-    async def ask() -> httpx.Response:
-        transport = httpx.ASGITransport(Starlette(routes=server.routes()))
-        async with httpx.AsyncClient(transport=transport, base_url="http://dashboard") as client:
+    async def ask() -> httpx2.Response:
+        transport = httpx2.ASGITransport(Starlette(routes=server.routes()))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://dashboard") as client:
             return await client.request(method, path)
 
     return asyncio.run(ask())
@@ -71,8 +71,8 @@ def test_few_threads_make_the_documents_of_the_api(demo_fleet: Fleet) -> None:
     service.put(demo_fleet, AT)
 
     async def ask() -> tuple[list[int], list[str]]:
-        transport = httpx.ASGITransport(Starlette(routes=server.routes()))
-        async with httpx.AsyncClient(transport=transport, base_url="http://dashboard") as client:
+        transport = httpx2.ASGITransport(Starlette(routes=server.routes()))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://dashboard") as client:
             answers = await asyncio.gather(*(client.get(API[0]) for _ in range(20)))
         return [each.status_code for each in answers], [each.name for each in threading.enumerate()]
 

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import httpx
+import httpx2
 import pytest
 
 from dashboard.web import launch
@@ -41,8 +41,8 @@ class Served(NamedTuple):
     pid: int
     looked_up: Path
 
-    def ask(self, path: str, **headers: str) -> httpx.Response:
-        return httpx.get(f"http://127.0.0.1:{self.port}{path}", headers=headers, trust_env=False, timeout=20)
+    def ask(self, path: str, **headers: str) -> httpx2.Response:
+        return httpx2.get(f"http://127.0.0.1:{self.port}{path}", headers=headers, trust_env=False, timeout=20)
 
     def handshake(self, **headers: str) -> str:
         """The status line and body of a websocket handshake."""

@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import httpx
+import httpx2
 import pytest
 import yaml
 from sqlalchemy import func, select
@@ -201,7 +201,7 @@ def test_a_table_that_is_locked_by_somebody_is_a_problem_and_recording_goes_on(
 
 def metric(url: str, name: str) -> float | None:
     """Return a metric of a dashboard; None without it."""
-    lines = httpx.get(f"{url}/metrics", timeout=10, trust_env=False).text.splitlines()
+    lines = httpx2.get(f"{url}/metrics", timeout=10, trust_env=False).text.splitlines()
     return next((float(each.split()[1]) for each in lines if each.startswith(f"vllm_fleet_{name} ")), None)
 
 
@@ -265,9 +265,9 @@ def test_pages_and_probes_of_a_follower_show_the_recorded_fleet(server: Server, 
 
 
 def status_of(path: str) -> int:
-    async def ask() -> httpx.Response:
-        transport = httpx.ASGITransport(Starlette(routes=web.routes()))
-        async with httpx.AsyncClient(transport=transport, base_url="http://dashboard") as client:
+    async def ask() -> httpx2.Response:
+        transport = httpx2.ASGITransport(Starlette(routes=web.routes()))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://dashboard") as client:
             return await client.get(path)
 
     return asyncio.run(ask()).status_code

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from starlette.applications import Starlette
 
@@ -53,9 +53,9 @@ def poll_again(until: Callable[[], bool]) -> None:
 def metrics() -> dict[str, float]:
     """Return the metrics of the history, by name."""
 
-    async def ask() -> httpx.Response:
-        transport = httpx.ASGITransport(Starlette(routes=server.routes()))
-        async with httpx.AsyncClient(transport=transport, base_url="http://dashboard") as client:
+    async def ask() -> httpx2.Response:
+        transport = httpx2.ASGITransport(Starlette(routes=server.routes()))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://dashboard") as client:
             return await client.get("/metrics")
 
     lines = re.findall(r"^vllm_fleet_history_(\w+) (\S+)$", asyncio.run(ask()).text, re.MULTILINE)
