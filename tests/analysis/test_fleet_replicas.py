@@ -70,7 +70,7 @@ def test_a_real_server_is_up_without_contradictions_and_has_the_engines_that_it_
     assert len(replica.engines) == len(server.logged["kv_cache_size_tokens"])
     # Behind the Rust frontend the capture's configuration endpoint is all that reports the engine.
     reported = Basis.REPORTED if has_python_api(server) else Basis.DERIVED
-    assert replica.engines[0].basis is (Basis.ASSUMED if server.version in {"0.12.0", "0.20.2"} else reported)
+    assert replica.engines[0].basis is (Basis.UNKNOWN if server.version in {"0.12.0", "0.20.2"} else reported)
     assert len(replica.probes) == len(server.answers)
 
 

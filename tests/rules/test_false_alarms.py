@@ -66,6 +66,7 @@ JUSTIFIED = (
     Justified("RT-13", "prefix caching is off, by option or because of the model", lambda server: not caches(server)),
     Justified("ID-06", "a plugin reports blocks x block size of a hybrid model", lambda each: "plugin" in each.case),
     Justified("ID-05", "the Rust frontend reports no cache configuration", lambda each: not has_python_api(each)),
+    Justified("RT-23", "KV events have no replay endpoint", lambda each: "kvevents" in each.case),
     Justified("RT-10", "the topic names another model than the served one", lambda each: "kvevents" in each.case),
 )
 

@@ -220,7 +220,9 @@ def test_an_unreachable_replica_has_the_words_and_the_remedy_of_its_failure(kind
     down = builders.down("gpu-9", pool=None, kind=kind, detail=HOSTILE)
     (draft,) = BY_ID["ID-05"].check(FleetSubject((), (down,)))
 
-    assert draft.sentence == f"1 of 1 replica without a pool is unreachable: {FAILURE_WORDS[kind]}."
+    is_other = kind is FailureKind.NOT_VLLM
+    state = FAILURE_WORDS[kind] if is_other else f"unreachable: {FAILURE_WORDS[kind]}"
+    assert draft.sentence == f"1 of 1 replica without a pool is {state}."
     assert json.loads(draft.evidence[-1].value) == HOSTILE
     assert draft.remedy.sentence == STEPS[kind].format(where="http://gpu-9:8000")
     assert all("gpu-9" in each.text or each.text.startswith("poll:") for each in draft.remedy.snippets)

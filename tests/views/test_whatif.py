@@ -49,13 +49,13 @@ def report(fleet: Fleet, part: Section) -> View:
 
 
 def test_the_summary_counts_restarts_findings_and_capacity(demo_fleet: Fleet) -> None:
-    what = {(pool, letter): converge(demo_fleet, pool, letter) for pool in ("chat-70b", "gemma-27b") for letter in "AB"}
+    what = {(pool, letter): converge(demo_fleet, pool, letter) for pool in ("chat-70b", "gemma-27b") for letter in "AC"}
 
     assert to_plain(text.summary(what["chat-70b", "A"])) == (
         "2 of 17 replicas would restart; 14 of 17 already match cohort A; 2 critical findings, 3 warnings and 2 info "
         "findings fixed, none new; KV cache +21.6 k to +22.2 k tokens, based on identical engines."
     )
-    assert "; 1 critical finding and 1 warning on more replicas; " in to_plain(text.summary(what["chat-70b", "B"]))
+    assert "; 1 critical finding and 1 warning on more replicas; " in to_plain(text.summary(what["chat-70b", "C"]))
     assert "; 1 known only after the restart; " in to_plain(text.summary(what["gemma-27b", "A"]))
 
 
@@ -172,7 +172,7 @@ def test_the_image_is_pasted_first_and_the_rest_after_the_restart() -> None:
 def test_cautions_name_a_reverted_rollout_and_the_values_that_the_router_must_know(demo_fleet: Fleet) -> None:
     odd = {**LARGER, "cache_config.prefix_caching_hash_algo": "sha256"}
     router = text.cautions(converge(pool_of(odd, policy=replace(HASHING, file="prod.yaml")), "chat", "B"))
-    back, on = (text.cautions(converge(demo_fleet, "gemma-27b", letter)) for letter in "AB")
+    back, on = (text.cautions(converge(demo_fleet, "gemma-27b", letter)) for letter in "AC")
 
     assert "".join(map(to_plain, router)) == (
         "Reconfigure a prefix-aware router: block size 16 → 32 and hash algorithm sha256_cbor → sha256. No rule checks "
@@ -211,9 +211,9 @@ def test_limits_name_incomplete_and_unread_replicas_and_unreported_settings() ->
 
 
 def test_the_section_has_unique_anchors_and_whole_snippets_in_every_format(demo_fleet: Fleet) -> None:
-    part = whatif_section(demo_fleet, converge(demo_fleet, "chat-70b", "B"))
+    part = whatif_section(demo_fleet, converge(demo_fleet, "chat-70b", "C"))
     anchors = [part.anchor, *(each.anchor for each in part.parts)]
-    on = to_markdown(report(demo_fleet, whatif_section(demo_fleet, converge(demo_fleet, "gemma-27b", "B"))))
+    on = to_markdown(report(demo_fleet, whatif_section(demo_fleet, converge(demo_fleet, "gemma-27b", "C"))))
 
     assert len(set(anchors)) == len(anchors)
     for written in (to_html(report(demo_fleet, part)), to_markdown(report(demo_fleet, part))):
