@@ -13,7 +13,7 @@ from dashboard.compare.equality import without_owner
 from dashboard.fleet import Role
 from dashboard.rules import baseline, remedy
 from dashboard.rules.behaviour import development_mode, prompts, requests, weights
-from dashboard.rules.capacity import devices, graphs, kv_cache, speculation
+from dashboard.rules.capacity import devices, graphs, kv_cache, sleep, speculation
 from dashboard.rules.differences import pair_differences, pool_differences
 from dashboard.rules.disaggregation import handshake, options, roles, transfer
 from dashboard.rules.disaggregation.nixl import NixlFact, warn_unless_compared
@@ -34,7 +34,7 @@ MODULES = (
     *(handshake, options, roles, transfer),
     *(lmcache, mooncake, sharing),
     *(development_mode, prompts, requests, weights),
-    *(devices, graphs, kv_cache, speculation),
+    *(devices, graphs, kv_cache, sleep, speculation),
     *(components, coverage, digests, engines, flapping),
     baseline,
 )
