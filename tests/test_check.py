@@ -34,14 +34,20 @@ def demo() -> Iterator[DemoServer]:
 
 
 def written(folder: Path, demo: DemoServer | None, **more: Any) -> str:
-    """Write fleet.yaml with the demo's replicas, and RT-01 as the only enabled rule."""
+    """Write fleet.yaml with the demo's replicas and their router, and RT-01 as the only enabled rule."""
     listed = (
         [{"url": entry["targets"][0], "labels": entry["labels"]} for entry in targets(demo.fleet, demo.port)]
         if demo
         else []
     )
     off = {rule.id: {"enabled": False} for rule in ALL_RULES if rule.id != "RT-01"}
-    options = {"name": "mine", "targets": listed, **more, "rules": {**off, **more.get("rules", {})}}
+    options = {
+        "name": "mine",
+        "targets": listed,
+        "pools": {"*": {"router": "kv-events"}},
+        **more,
+        "rules": {**off, **more.get("rules", {})},
+    }
     file = folder / "fleet.yaml"
     file.write_text(yaml.safe_dump(options))
     return str(file)

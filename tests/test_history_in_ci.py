@@ -314,7 +314,8 @@ def test_a_check_of_polled_replicas_fails_on_the_new_finding_alone(
     off = {rule.id: {"enabled": False} for rule in ALL_RULES if rule.id != "RT-01"}
     with in_thread(default_fleet(FEW)) as demo:
         entries = [{"url": each["targets"][0], "labels": each["labels"]} for each in targets(demo.fleet, demo.port)]
-        written = {"name": "mine", "rules": off, "history": {"enabled": True}, "targets": entries}
+        pools = {"*": {"router": "kv-events"}}
+        written = {"name": "mine", "rules": off, "pools": pools, "history": {"enabled": True}, "targets": entries}
         file = working_folder / "fleet.yaml"
         file.write_text(yaml.safe_dump({**written, "targets": entries[:-1]}))
         before = service.poll_once(load_options(file), discover_once(load_options(file)))
