@@ -28,24 +28,45 @@ class Checked(NamedTuple):
         return [each for each in self.findings if each["rule"] == rule]
 
 
-def options(servers: Sequence[Server], folder: Path) -> Path:
-    """Write a fleet.yaml of these servers, each under its own name, behind a router that computes block hashes."""
+def options(
+    servers: Sequence[Server], folder: Path, router: str | None = "prefix-hash", keys: Mapping[str, str] | None = None
+) -> Path:
+    """Write a fleet.yaml of these servers, each under its own name, behind a router; None: not declared.
+
+    `keys` names the variable with the API key of a server.
+    """
     file = folder / "fleet.yaml"
-    targets = [{"url": server.url, "labels": {"name": server.kind.name}} for server in servers]
-    file.write_text(json.dumps({"name": "live", "targets": targets, "pools": {"*": {"router": "prefix-hash"}}}))
+    targets: list[dict[str, Any]] = []
+    for server in servers:
+        name = server.kind.name
+        credentials = {"credentials": {"token_env": keys[name]}} if keys and name in keys else {}
+        targets.append({"url": server.url, "labels": {"name": name}, **credentials})
+    pools = {"*": {"router": router}} if router else {}
+    file.write_text(json.dumps({"name": "live", "targets": targets, "pools": pools}))
     return file
 
 
-def check(config: Path, *more: str) -> Checked:
-    command = [sys.executable, "-m", "dashboard", "check", "--config", str(config), "--format", "json", *more]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+def check(config: Path, *more: str, environment: Mapping[str, str] | None = None) -> Checked:
+    done = _run("check", config, "--format", "json", *more, environment=environment)
     return Checked(json.loads(done.stdout)["findings"], done.returncode, done.stderr.splitlines()[-1])
 
 
 def poll(config: Path, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Poll once, everything of it as JSON."""
-    command = [sys.executable, "-m", "dashboard", "poll", "--config", str(config), "--format", "json", "--full"]
-    environ = {**os.environ, **(environment or {})}
-    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, check=True)
+    done = _run("poll", config, "--format", "json", "--full", environment=environment)
+    done.check_returncode()
     document: dict[str, Any] = json.loads(done.stdout)
     return document
+
+
+def printed(command: str, config: Path, environment: Mapping[str, str] | None = None) -> list[str]:
+    """Return the lines of a command's table, which is its standard output."""
+    return _run(command, config, environment=environment).stdout.splitlines()
+
+
+def _run(
+    command: str, config: Path, *more: str, environment: Mapping[str, str] | None
+) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "dashboard", command, "--config", str(config), *more]
+    environ = {**os.environ, **(environment or {})}
+    return subprocess.run(line, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)

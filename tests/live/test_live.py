@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from tests.browser import chromium, tab, visit
-from tests.live.dashboard_runs import poll
+from tests.live.dashboard_runs import options, poll
 from tests.live.servers import Kind, Server, running
 from tests.serving import ROOT, dashboard_on
 
@@ -39,17 +39,7 @@ def servers(venv: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[li
 
 @pytest.fixture(scope="module")
 def config(servers: list[Server], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("options") / "fleet.yaml"
-    targets = [
-        {
-            "url": server.url,
-            "labels": {"name": server.kind.name},
-            **({"credentials": {"token_env": "LIVE_KEY"}} if "--api-key" in server.kind.options else {}),
-        }
-        for server in servers
-    ]
-    file.write_text(json.dumps({"name": "live", "targets": targets}))
-    return file
+    return options(servers, tmp_path_factory.mktemp("options"), None, {"other-hash": "LIVE_KEY"})
 
 
 @pytest.fixture(scope="module")
