@@ -25,14 +25,14 @@ _PATHS = (MODEL, DTYPE_PATH, KV_DTYPE, LAYOUT, CONNECTOR)
 _MEANINGS = {MODEL: without_owner, KV_DTYPE: resolved_kv_dtype}
 
 
-class KVTransfer(NamedTuple):
+class TransferVerdict(NamedTuple):
     """Whether replicas can transfer KV cache; `paths` differ, or where that is unknown are not reported by all."""
 
     share: Share
     paths: tuple[str, ...] = ()
 
 
-def kv_transfer(fleet: Fleet, pool: Pool) -> KVTransfer | None:
+def kv_transfer(fleet: Fleet, pool: Pool) -> TransferVerdict | None:
     """Return the verdict on a pool with its prefill or decode pools; None where it transfers nothing."""
     domain = fleet.inspection.domains.get(pool.name)
     if domain is None or domain.contexts.isdisjoint(TRANSFERS):
@@ -44,12 +44,12 @@ def kv_transfer(fleet: Fleet, pool: Pool) -> KVTransfer | None:
     found = {path: _values(fleet, members, path) for path in _PATHS} | {GROUPS: {_groups(each) for each in members}}
     differing = tuple(path for path, values in found.items() if len(values - {None}) > 1)
     if differing:
-        return KVTransfer(Share.NO, differing)
+        return TransferVerdict(Share.NO, differing)
     missing = tuple(path for path, values in found.items() if None in values)
-    return KVTransfer(Share.UNKNOWN, missing) if missing else KVTransfer(Share.YES)
+    return TransferVerdict(Share.UNKNOWN, missing) if missing else TransferVerdict(Share.YES)
 
 
-def transfer_text(verdict: KVTransfer, pool: Pool) -> Text:
+def transfer_text(verdict: TransferVerdict, pool: Pool) -> Text:
     """Return the verdict as one line: `KV transfer: no. kv_cache_layout differs`."""
     head = Piece(f"KV transfer: {verdict.share}", Style.STRONG)
     if verdict.share is Share.YES:

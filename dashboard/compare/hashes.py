@@ -31,7 +31,7 @@ DIGEST_LENGTH = 12  # characters of a digest that are shown: enough to see which
 _OFF = "false"
 
 
-class Blocks(NamedTuple):
+class BlockSizes(NamedTuple):
     """The tokens of the blocks that a replica allocates, smallest first: one size, or one for each KV cache group.
 
     `is_whole`: it reports its groups. Else only `block_size` is known, which is that of the smallest.
@@ -61,7 +61,7 @@ class CohortHashes(NamedTuple):
     reporting: int
     silent: int
     outdated: int
-    blocks: frozenset[Blocks | None]
+    blocks: frozenset[BlockSizes | None]
     revision: Revision | None
     has_folder: bool
     weights: Values
@@ -146,14 +146,14 @@ def cohort_hashes(cohort: Cohort, replicas: Mapping[str, Replica], values: Value
     )
 
 
-def _blocks(replica: Replica, values: Values) -> Blocks | None:
+def _blocks(replica: Replica, values: Values) -> BlockSizes | None:
     """Return the blocks of a replica's first engine: by its KV cache groups, else by `block_size`."""
     first = min((each.dp_rank for each in replica.kv_cache_groups), default=0)
     sizes = {each.block_size for each in replica.kv_cache_groups if each.dp_rank == first}
     if sizes:
-        return Blocks(tuple(sorted(sizes)), is_whole=True)
+        return BlockSizes(tuple(sorted(sizes)), is_whole=True)
     size = json.loads(values[BLOCK_SIZE_PATH].value) if BLOCK_SIZE_PATH in values else None
-    return Blocks((size,), is_whole=False) if isinstance(size, int) else None
+    return BlockSizes((size,), is_whole=False) if isinstance(size, int) else None
 
 
 def hash_row(

@@ -63,7 +63,7 @@ class Static:
         """Do nothing."""
 
 
-class Reading:
+class SourceReads:
     """The reads of one source, one after the other: a slow one goes on while replicas are polled."""
 
     def __init__(self, source: Source) -> None:
@@ -114,14 +114,14 @@ class Discovery:
 
     def __init__(self, options: Options, before: "Discovery | None" = None) -> None:
         """Read nothing yet. A source that `before` has with the same options is kept, with what it read."""
-        known: dict[str, Reading] = before._readings if before else {}  # noqa: SLF001  of this class
-        waiting: list[Reading] = before._unused if before else []  # noqa: SLF001
-        self._readings: dict[str, Reading] = {
-            key: known.get(key) or Reading(make()) for key, make in _sources_of(options)
+        known: dict[str, SourceReads] = before._readings if before else {}  # noqa: SLF001  of this class
+        waiting: list[SourceReads] = before._unused if before else []  # noqa: SLF001
+        self._readings: dict[str, SourceReads] = {
+            key: known.get(key) or SourceReads(make()) for key, make in _sources_of(options)
         }
         self._allowed = tuple(map(AllowedTargets.of, options.targets_allowed))
         self._admitted: dict[int, tuple[Target, Target]] = {}  # by the id() of what a source lists
-        self._unused: list[Reading] = [*waiting, *(known[key] for key in known if key not in self._readings)]
+        self._unused: list[SourceReads] = [*waiting, *(known[key] for key in known if key not in self._readings)]
         self.found: Discovered = before.found if before else Discovered(())
 
     async def discover(self, at: datetime | None = None, wait_seconds: float | None = None) -> Discovered:

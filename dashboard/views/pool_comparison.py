@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.kv_transfer import KVTransfer, kv_transfer
+from dashboard.analysis.kv_transfer import TransferVerdict, kv_transfer
 from dashboard.compare import (
     BASELINE,
     MAJORITY,
@@ -97,7 +97,7 @@ class Comparison(NamedTuple):
     sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings
     cohort_sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings
     now: datetime | None = None
-    transfer: KVTransfer | None = None
+    transfer: TransferVerdict | None = None
 
 
 def compare_chosen(

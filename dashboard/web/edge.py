@@ -51,7 +51,7 @@ class Site(NamedTuple):
     port: str
 
 
-class Origin(NamedTuple):
+class RequestOrigin(NamedTuple):
     """Scheme, host and port of an Origin header."""
 
     scheme: str
@@ -84,7 +84,7 @@ class Allowed(NamedTuple):
             return host in {"localhost", self.bound} or any(fnmatchcase(host, name) for name in names)
         return True
 
-    def has_origin(self, origin: Origin, site: Site | None) -> bool:
+    def has_origin(self, origin: RequestOrigin, site: Site | None) -> bool:
         """Return whether an entry allows an Origin: with its port; without one, the default port and that of `site`."""
         usual = {_DEFAULT_PORTS[origin.scheme], *([site.port] if site else [])}
         for name, _, port in (entry.partition(":") for entry in self.entries):
@@ -114,14 +114,14 @@ def site_of(authority: str) -> Site | None:
     return Site((match["v6"] or match["name"]).lower().rstrip("."), "" if port in _DEFAULT_PORTS.values() else port)
 
 
-def origin_of(text: str) -> Origin | None:
+def origin_of(text: str) -> RequestOrigin | None:
     """Return an Origin; None where it is no HTTP origin, such as `null` of a sandboxed frame."""
     scheme, _, authority = text.partition("://")
     match = _AUTHORITY.fullmatch(authority)
     if match is None or scheme not in _DEFAULT_PORTS:
         return None
     host = (match["v6"] or match["name"]).lower().rstrip(".")
-    return Origin(scheme, host, match["port"] or _DEFAULT_PORTS[scheme])
+    return RequestOrigin(scheme, host, match["port"] or _DEFAULT_PORTS[scheme])
 
 
 def refusal(method: str, path: str, headers: Headers, allowed: Allowed, scheme: str) -> Refused | None:

@@ -17,7 +17,7 @@ MOST_RECORDS, MOST_TRACEBACKS = 20, 3  # of a kind in a period; a traceback has 
 PERIOD_SECONDS = 60.0
 
 
-class Kind(NamedTuple):
+class RecordKind(NamedTuple):
     """What records are counted by. Their texts are left out: some contain the values that a visitor sent."""
 
     logger: str
@@ -30,11 +30,13 @@ class Kind(NamedTuple):
         return f"{self.logger} ({self.place}{f': {self.error} at {self.raised_at}' if self.error else ''})"
 
 
-def kind_of(record: logging.LogRecord) -> Kind:
+def kind_of(record: logging.LogRecord) -> RecordKind:
     """Return the kind of a record: its logger and place, and the type and place of its exception."""
     place = f"{Path(record.pathname).name}:{record.lineno}"
     error, _, traceback = record.exc_info or (None, None, None)
-    return Kind(record.name, place, error.__name__, _place(traceback)) if error else Kind(record.name, place)
+    return (
+        RecordKind(record.name, place, error.__name__, _place(traceback)) if error else RecordKind(record.name, place)
+    )
 
 
 def _place(traceback: TracebackType | None) -> str:
@@ -52,8 +54,8 @@ class LogLimit(logging.Filter):
         """Create an empty count. `clock` gives seconds."""
         super().__init__()
         self._clock = clock
-        self._counts: Counter[Kind] = Counter()
-        self._suppressed: Counter[Kind] = Counter()
+        self._counts: Counter[RecordKind] = Counter()
+        self._suppressed: Counter[RecordKind] = Counter()
         self._ends_at = 0.0
         self._lock = Lock()
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.kv_transfer import GROUPS, KV_DTYPE, LAYOUT, KVTransfer, kv_transfer, transfer_text
+from dashboard.analysis.kv_transfer import GROUPS, KV_DTYPE, LAYOUT, TransferVerdict, kv_transfer, transfer_text
 from dashboard.compare import Share, sharing_verdict
 from dashboard.compare.equality import DTYPE_PATH
 from dashboard.fleet.pieces import to_plain
@@ -32,24 +32,24 @@ def fleet_of(*members: Mapping[str, Any], pools: Sequence[str] = ()) -> Fleet:
     return builders.fleet(*built(entries))
 
 
-def verdict_of(fleet: Fleet) -> KVTransfer | None:
+def verdict_of(fleet: Fleet) -> TransferVerdict | None:
     return kv_transfer(fleet, fleet.pools[0])
 
 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({}, KVTransfer(Share.YES)),
-        ({LAYOUT: "HND"}, KVTransfer(Share.NO, (LAYOUT,))),
-        ({LAYOUT: None}, KVTransfer(Share.UNKNOWN, (LAYOUT,))),
-        ({KV_DTYPE: "fp8"}, KVTransfer(Share.NO, (KV_DTYPE,))),
-        ({KV_DTYPE: "bfloat16"}, KVTransfer(Share.YES)),
-        ({CONNECTOR: None}, KVTransfer(Share.NO, (CONNECTOR,))),
-        ({MODEL: "mirror/llama"}, KVTransfer(Share.YES)),
+        ({}, TransferVerdict(Share.YES)),
+        ({LAYOUT: "HND"}, TransferVerdict(Share.NO, (LAYOUT,))),
+        ({LAYOUT: None}, TransferVerdict(Share.UNKNOWN, (LAYOUT,))),
+        ({KV_DTYPE: "fp8"}, TransferVerdict(Share.NO, (KV_DTYPE,))),
+        ({KV_DTYPE: "bfloat16"}, TransferVerdict(Share.YES)),
+        ({CONNECTOR: None}, TransferVerdict(Share.NO, (CONNECTOR,))),
+        ({MODEL: "mirror/llama"}, TransferVerdict(Share.YES)),
     ],
 )
 def test_replicas_of_a_store_transfer_kv_cache_where_all_that_matters_is_equal(
-    change: Mapping[str, Any], expected: KVTransfer
+    change: Mapping[str, Any], expected: TransferVerdict
 ) -> None:
     assert verdict_of(fleet_of(STORE, STORE, {**STORE, **change})) == expected
 
@@ -62,8 +62,8 @@ def test_a_pool_without_a_store_or_with_one_replica_transfers_nothing() -> None:
 def test_the_pool_that_decodes_counts_with_the_one_that_prefills() -> None:
     pools = ["chat/prefill", "chat/decode"]
 
-    assert verdict_of(fleet_of(NIXL, NIXL, pools=pools)) == KVTransfer(Share.YES)
-    assert verdict_of(fleet_of(NIXL, {**NIXL, LAYOUT: "HND"}, pools=pools)) == KVTransfer(Share.NO, (LAYOUT,))
+    assert verdict_of(fleet_of(NIXL, NIXL, pools=pools)) == TransferVerdict(Share.YES)
+    assert verdict_of(fleet_of(NIXL, {**NIXL, LAYOUT: "HND"}, pools=pools)) == TransferVerdict(Share.NO, (LAYOUT,))
 
 
 def test_a_replica_that_was_never_read_leaves_it_unknown() -> None:
@@ -80,20 +80,20 @@ def test_it_has_no_effect_on_prefix_sharing() -> None:
     replicas = {each.id: each for each in fleet.replicas}
 
     assert sharing_verdict(fleet.pools[0], replicas, fleet.documents).share is Share.YES
-    assert verdict_of(fleet) == KVTransfer(Share.NO, (LAYOUT,))
+    assert verdict_of(fleet) == TransferVerdict(Share.NO, (LAYOUT,))
 
 
 @pytest.mark.parametrize(
     ("verdict", "text"),
     [
-        (KVTransfer(Share.YES), "KV transfer: yes. Model, dtypes, layout, KV cache groups and connector match."),
-        (KVTransfer(Share.NO, (LAYOUT,)), "KV transfer: no. kv_cache_layout differs."),
-        (KVTransfer(Share.NO, (GROUPS,)), "KV transfer: no. KV cache groups differ."),
+        (TransferVerdict(Share.YES), "KV transfer: yes. Model, dtypes, layout, KV cache groups and connector match."),
+        (TransferVerdict(Share.NO, (LAYOUT,)), "KV transfer: no. kv_cache_layout differs."),
+        (TransferVerdict(Share.NO, (GROUPS,)), "KV transfer: no. KV cache groups differ."),
         (
-            KVTransfer(Share.UNKNOWN, (LAYOUT, GROUPS)),
+            TransferVerdict(Share.UNKNOWN, (LAYOUT, GROUPS)),
             "KV transfer: unknown. kv_cache_layout and KV cache groups not reported by every replica.",
         ),
     ],
 )
-def test_the_verdict_is_one_short_line(verdict: KVTransfer, text: str) -> None:
+def test_the_verdict_is_one_short_line(verdict: TransferVerdict, text: str) -> None:
     assert to_plain(transfer_text(verdict, fleet_of(STORE).pools[0])) == text

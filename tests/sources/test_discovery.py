@@ -9,7 +9,7 @@ import pytest
 
 from dashboard.config import CredentialsOptions, FileSdOptions, Options, TargetOptions
 from dashboard.fleet import MOST_CONFLICTS, Credentials, LabelConflict, Target
-from dashboard.sources.discovery import Discovered, Discovery, Reading, discover_once
+from dashboard.sources.discovery import Discovered, Discovery, SourceReads, discover_once
 from dashboard.sources.source import Listing
 from tests.builders import NOW
 
@@ -119,7 +119,7 @@ class Slow:
 
 def with_slow() -> tuple[Discovery, Slow]:
     found, slow = Discovery(Options.model_validate({"targets": ["a"]})), Slow()
-    found._readings["slow"] = Reading(slow)
+    found._readings["slow"] = SourceReads(slow)
     return found, slow
 
 
