@@ -216,13 +216,11 @@ def _unknown(verdict: SharingVerdict) -> Iterator[Text]:
     if verdict.share is not Share.UNKNOWN or verdict.ways != 1 or verdict.silent:
         return
     first = verdict.cohorts[0]
-    for own in verdict.cohorts:
-        cell = compare_cohorts(first, own)
-        if cell.share is Share.UNKNOWN:
-            is_model = cell.paths == (MODEL_PATH,) and MODEL_PATH in own.values and MODEL_PATH in first.values
-            cause = _settings(cell.paths, own, first) if is_model else _condition(verdict, cell)
-            yield _sentence(_claim("Sharing is unknown"), ": ", cause)
-            return
+    cells = [(own, compare_cohorts(first, own)) for own in verdict.cohorts]
+    for own, cell in [each for each in cells if each[1].share is Share.UNKNOWN][:1]:
+        is_model = cell.paths == (MODEL_PATH,) and MODEL_PATH in own.values and MODEL_PATH in first.values
+        cause = _settings(cell.paths, own, first) if is_model else _condition(verdict, cell)
+        yield _sentence(_claim("Sharing is unknown"), ": ", cause)
 
 
 def _unknown_within(verdict: SharingVerdict) -> Iterator[Text]:

@@ -28,6 +28,7 @@ from dashboard.fleet import (
 )
 from dashboard.sources.polling.probes import BY_PATH
 from dashboard.vllm.canonical import setting
+from dashboard.vllm.digests import PATH as DIGESTS
 from dashboard.vllm.facts import NO_CACHE, RUST_FRONTEND, Facts, facts_of, renew
 from tests.captured import AT, INFERENCE_CONFIG, METRICS, MODELS, PLUGIN, SERVER_INFO, VERSION, capture, snapshot
 
@@ -306,3 +307,14 @@ def test_a_scraped_replica_is_as_fresh_as_its_last_scrape_although_its_lines_are
 def test_a_scraped_replica_without_an_answer_was_never_read() -> None:
     found = facts_of(scraped(None, {"http://10.0.0.1:8000": AT.timestamp()}), AT - timedelta(minutes=1)).replica
     assert (found.fresh, found.observed_at) == (False, None)
+
+
+def test_a_digest_that_the_answer_does_not_have_is_a_contradiction_and_the_answer_is_kept() -> None:
+    name = f"{DIGESTS}document"
+    own = Reply(Source.PROVIDER, engines=(EngineReport(0, 8),), digests={name: "a1"})
+
+    (found,) = seen(probe(METRICS, metrics(digests={name: "b2"})), probe(INFERENCE_CONFIG, own)).contradictions
+
+    assert (found.path, found.kept.value, found.kept.source) == (name, '"a1"', Source.PROVIDER)
+    assert (found.other.value, found.other.source) == ('"b2"', Source.METRICS)
+    assert seen(probe(METRICS, metrics(digests={name: "a1"})), probe(INFERENCE_CONFIG, own)).contradictions == ()
