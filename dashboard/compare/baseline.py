@@ -190,8 +190,10 @@ def _is_allowed(baseline: Baseline, path: str, value: SettingValue, settings: Ma
     if path not in baseline.expected:
         return is_tolerated(path, baseline.tolerated[path], value.value)
     expected = baseline.expected[path]
-    if path not in BY_PATH or is_agreed(path, expected, value.value):
-        return is_agreed(path, expected, value.value)
+    if is_agreed(path, expected, value.value):
+        return True
+    if path not in BY_PATH:
+        return False
     # What is expected has no snapshot or folder, but the dtype of the replica's model.
     dtype = {key: each for key, each in settings.items() if key == DTYPE_PATH}
     wanted = SettingValue(expected, State.NULL if expected == "null" else State.REPORTED)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from dashboard.fleet import Setting, SettingValue, State
-from dashboard.vllm.identity import SNAPSHOT, SNAPSHOT_PATHS
+from dashboard.vllm.identity import SNAPSHOT_PATHS, hub_id
 
 MODEL, REVISION, DTYPE_PATH = "model_config.model", "model_config.revision", "model_config.dtype"
 TOKENIZER, DRAFT_MODEL = "model_config.tokenizer", "speculative_config.model"
@@ -32,12 +32,6 @@ def without_owner(value: SettingValue, _: Mapping[str, Setting]) -> SettingValue
     if not isinstance(name, str):
         return value
     return SettingValue(json.dumps(hub_id(name).rstrip("/").rpartition("/")[2], ensure_ascii=False), value.state)
-
-
-def hub_id(name: str) -> str:
-    """Return the id of a snapshot in the hub's cache; any other name unchanged."""
-    match = SNAPSHOT.fullmatch(name)
-    return match["repository"].replace("--", "/", 1) if match else name
 
 
 def default_branch(value: SettingValue, _: Mapping[str, Setting]) -> SettingValue:

@@ -133,10 +133,16 @@ def comparable_part(path: str, value: Any) -> Any:
     return value
 
 
+def hub_id(name: str) -> str:
+    """Return the id of a snapshot in the hub's cache; any other name unchanged."""
+    match = SNAPSHOT.fullmatch(name)
+    return match["repository"].replace("--", "/", 1) if match else name
+
+
 def _model_name(value: str) -> str:
-    if match := SNAPSHOT.fullmatch(value):
-        return match["repository"].replace("--", "/", 1)
-    return value.rstrip("/").rpartition("/")[2] if value.startswith(FOLDER) else value
+    name = hub_id(value)
+    is_folder_of_files = name == value and value.startswith(FOLDER)
+    return value.rstrip("/").rpartition("/")[2] if is_folder_of_files else name
 
 
 def snapshot_of(path: str, value: Any) -> tuple[str, str] | None:

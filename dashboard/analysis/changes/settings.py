@@ -68,10 +68,11 @@ def setting_changes(before: Fleet, after: Fleet) -> SettingChanges:
 
 def _means_the_same(change: SettingChange, before: Document, after: Document) -> bool:
     """Return whether a setting has another spelling only, such as a hub snapshot in place of its id."""
-    old, new = (
-        counted(change.path, value, side.settings) for value, side in ((change.before, before), (change.after, after))
-    )
-    return change.path in BY_PATH and (old is None or new is None or old == new)
+    if change.path not in BY_PATH:
+        return False
+    old = counted(change.path, change.before, before.settings)
+    new = counted(change.path, change.after, after.settings)
+    return old is None or new is None or old == new
 
 
 def document_changes(before: Document, after: Document) -> tuple[SettingChange, ...]:
