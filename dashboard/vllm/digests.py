@@ -134,19 +134,23 @@ def device_names(answer: InferenceConfigReply, fleet: FleetExtension) -> frozens
 def own_settings(answer: InferenceConfigReply, fleet: FleetExtension) -> dict[str, Any]:
     """Return settings by path that vLLM's configuration lacks; an unavailable one is no setting.
 
-    A component that is not installed is null.
+    A component that is not installed is null, as are chat template and parser of tool calls of a server without them.
     """
     values = {
         "version": fleet.vllm_version,
         "served_model_names": list(answer.model.served_model_names or ()) or None,
         "seed_policy": fleet.prefix_hashing.seed_policy,
-        "chat_template_digest": fleet.chat.template_digest,
         "chat_template_content_format": fleet.chat.template_content_format,
-        "tool_call_parser": fleet.chat.tool_call_parser,
         "enable_auto_tool_choice": fleet.chat.enable_auto_tool_choice,
         "concurrent_batches": fleet.scheduling.concurrent_batches,
     }
-    return {path: value for path, value in values.items() if value is not None} | _component_versions(fleet)
+    optional = {"chat_template_digest": "template_digest", "tool_call_parser": "tool_call_parser"}
+    chat = {
+        path: getattr(fleet.chat, name)
+        for path, name in optional.items()
+        if name in fleet.chat.model_fields_set and f"fleet.chat.{name}" not in _lacking(fleet)
+    }
+    return {path: value for path, value in values.items() if value is not None} | chat | _component_versions(fleet)
 
 
 def _component_versions(fleet: FleetExtension) -> dict[str, str | None]:

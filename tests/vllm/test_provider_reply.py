@@ -73,6 +73,20 @@ def test_the_provider_s_own_fields_are_settings_unless_null(*, full: bool) -> No
 
 
 @pytest.mark.parametrize("full", [True, False], ids=["full", "brief"])
+def test_a_server_without_a_template_or_a_tool_parser_says_so_unless_they_could_not_be_read(*, full: bool) -> None:
+    """A server without a parser of tool calls differs from one with hermes."""
+    without = {"template_digest": None, "tool_call_parser": None}
+    unread = [{"field": f"fleet.chat.{name}", "reason": "reading it raised OSError"} for name in without]
+    paths = {"chat_template_digest", "tool_call_parser"}
+
+    known = read_answer(planted(full=full, chat=without)).settings
+    unknown = read_answer(planted(full=full, chat=without, unavailable=unread)).settings
+
+    assert {path: known[path].value for path in paths} == dict.fromkeys(paths, "null")
+    assert not paths & unknown.keys()
+
+
+@pytest.mark.parametrize("full", [True, False], ids=["full", "brief"])
 def test_versions_of_components_are_settings_and_null_where_not_installed(*, full: bool) -> None:
     """What could not be read, and what a provider before 1.3 does not report, is no setting."""
     reason = {"field": "fleet.components.mooncake", "reason": "reading it raised OSError"}
