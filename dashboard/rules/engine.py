@@ -207,7 +207,8 @@ def _outcome(rule: Rule, subject: Subject, kind: OutcomeKind, reason: str = "", 
 def _evaluate(rule: Rule, change: RuleChange, subject: Subject) -> tuple[Outcome, list[Draft]]:
     """Return the outcome and the drafts of a rule that applies to a subject."""
     needs = _needs(rule, subject)
-    unknown = subject.missing(needs)
+    reported = [each for each in needs if subject.reporting(each)] if rule.needs_any else ()
+    unknown = subject.missing(reported or needs)
     if (missing := _missing(rule, needs, subject)) is not None:
         return _outcome(rule, subject, OutcomeKind.SKIPPED, missing, unknown), []
     try:

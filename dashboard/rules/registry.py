@@ -46,10 +46,11 @@ class Rule:
     """A rule: its id and name, when it applies, how severe it is, its function and its page.
 
     `severity` is by impact context: the worst of those that the subject has counts; without one the rule is n/a. It is
-    skipped where fewer than `least` replicas report any of `needs`. `expects` names the expectation of the router
-    without which the rule is n/a; without any of `facts`, which routers report, it is n/a, too. With `needs_baseline`
-    it needs the settings of the pool's baseline. `spares_own_keys`: its differences do not matter to a router that
-    computes its own keys from KV events.
+    skipped where fewer than `least` replicas report any of `needs`; replicas that lack one of them are unknown. With
+    `needs_any` the needs are alternatives: one that no replica reports is not missed. `expects` names the expectation
+    of the router without which the rule is n/a; without any of `facts`, which routers report, it is n/a, too. With
+    `needs_baseline` it needs the settings of the pool's baseline. `spares_own_keys`: its differences do not matter to a
+    router that computes its own keys from KV events.
     """
 
     id: str
@@ -65,6 +66,7 @@ class Rule:
     needs_baseline: bool = False
     facts: tuple[FactName, ...] = ()
     spares_own_keys: bool = False
+    needs_any: bool = False
 
     @property
     def family(self) -> Family:
@@ -96,6 +98,7 @@ def rule(
     needs_baseline: bool = False,
     facts: tuple[FactName, ...] = (),
     spares_own_keys: bool = False,
+    needs_any: bool = False,
 ) -> Callable[[Check], Rule]:
     """Declare a rule: its name is that of its function, its page and severities are in the docstring.
 
@@ -122,6 +125,7 @@ def rule(
             needs_baseline,
             facts,
             spares_own_keys,
+            needs_any,
         )
 
     return declared

@@ -262,12 +262,8 @@ class PoolSubject:
         return self._reporters_and_silent(need)[0]
 
     def missing(self, needs: Sequence[str]) -> int:
-        """Count the replicas, unreachable ones included, that do not report one of these needs though they could.
-
-        Needs that no replica reports are left out, unless that leaves none.
-        """
-        needed = [need for need in needs if self.reporting(need)] or needs
-        return len(frozenset().union(*(self._reporters_and_silent(need)[1] for need in needed)))
+        """Count the replicas, unreachable ones included, that do not report one of these needs though they could."""
+        return len(frozenset().union(*(self._reporters_and_silent(need)[1] for need in needs)))
 
     def _reporters_and_silent(self, need: str) -> tuple[int, frozenset[str]]:
         """Return how many members report a need, and which replicas do not though their version has it."""

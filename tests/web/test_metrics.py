@@ -22,6 +22,7 @@ from dashboard.views.capacity_data import total
 from dashboard.web.metrics import MAX_POOLS, NAME_ENDS, NEW_POOLS, OTHER_POOLS, PoolNames, metrics_text
 from tests.documents import docs_page
 from tests.frozen import AT
+from tests.saved_fleets import built_of_captures
 from tests.serving import wait_for
 from tests.sources.polling.hostile import HostileServer, answers
 
@@ -173,12 +174,11 @@ def test_replicas_of_all_pools_add_up_and_those_never_read_have_no_pool(demo_fle
     assert sum(counts.values()) == len(fleet.replicas)
 
 
-def test_tokens_of_a_pool_are_those_of_the_capacity_page_with_their_basis(demo_fleet: Fleet) -> None:
-    totals = {
-        pool.name: total(each for each in demo_fleet.replicas if each.pool == pool.name) for pool in demo_fleet.pools
-    }
+def test_tokens_of_a_pool_are_those_of_the_capacity_page_with_their_basis() -> None:
+    fleet = built_of_captures()
+    totals = {pool.name: total(each for each in fleet.replicas if each.pool == pool.name) for pool in fleet.pools}
 
-    assert series(demo_fleet, "vllm_fleet_pool_kv_cache_tokens") == {
+    assert series(fleet, "vllm_fleet_pool_kv_cache_tokens") == {
         f'{{basis="{each.basis}",pool="{name}"}}': each.tokens for name, each in totals.items() if each.tokens
     }
     assert len({each.basis for each in totals.values()}) > 1

@@ -120,7 +120,7 @@ def prefill_decode_kv_cache_dtype_differs(pair: PairSubject) -> Iterator[Draft]:
             yield replace(draft, confidence=Confidence.DERIVED) if is_same else draft
 
 
-@rule("PD-06", needs=(BACKEND, BACKEND_VARIABLE), scope=Scope.PAIR)
+@rule("PD-06", needs=(BACKEND, BACKEND_VARIABLE), needs_any=True, scope=Scope.PAIR)
 def prefill_decode_attention_backend_differs(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode use different attention backends.
 
@@ -234,7 +234,7 @@ def _inherited_dtype(dtype: SettingValue, settings: Mapping[str, Setting]) -> Se
     return dtype
 
 
-@rule("PD-13", needs=(LAYOUT, LAYOUT_VARIABLE, "version"), scope=Scope.PAIR)
+@rule("PD-13", needs=(LAYOUT, LAYOUT_VARIABLE, "version"), needs_any=True, scope=Scope.PAIR)
 def prefill_decode_layout_differs(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode use different KV cache layouts.
 

@@ -30,7 +30,7 @@ NO_IMAGES = "Only for targets from Kubernetes (labels image_CONTAINER)."
 SHORT_DIGEST = len("sha256:") + 12  # characters, as container tools show it
 
 
-@rule("ID-09", needs=COMPONENTS)
+@rule("ID-09", needs=COMPONENTS, needs_any=True)
 def component_version_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool have different versions of LMCache, NIXL or Mooncake.
 
@@ -66,7 +66,7 @@ def component_version_differs(pool: PoolSubject) -> Iterator[Draft]:
         yield from _with_one_remedy(pool_differences(pool, compared, severity=severity))
 
 
-@rule("ID-10", needs=COMPONENTS, scope=Scope.PAIR)
+@rule("ID-10", needs=COMPONENTS, needs_any=True, scope=Scope.PAIR)
 def prefill_decode_component_version_differs(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode have different versions of LMCache, NIXL or Mooncake.
 

@@ -203,7 +203,7 @@ def _shared_value(path: str, name: str, replicas: tuple[str, ...], fix: Remedy) 
     return Draft(replicas, text, (Evidence(path, *value, replicas),), fix)
 
 
-@rule("ID-03", needs=(NIXL_HOST, ENDPOINT, EVENT_TOPIC), scope=Scope.FLEET)
+@rule("ID-03", needs=(NIXL_HOST, ENDPOINT, EVENT_TOPIC), needs_any=True, scope=Scope.FLEET)
 def address_shared(fleet: FleetSubject) -> Iterator[Draft]:
     """Replicas report the same address.
 

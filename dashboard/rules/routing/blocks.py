@@ -160,7 +160,7 @@ def _block_flags(
     return remedy.set_to([(path, size) for path, size in wanted if tuple(odd.values(path)) != (size,)], "").snippets
 
 
-@rule("RT-03", needs=(MATCH_UNIT, HASH_BLOCK, ALIGNMENT))
+@rule("RT-03", needs=(MATCH_UNIT, HASH_BLOCK, ALIGNMENT), needs_any=True)
 def match_unit_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool compute block hashes over different numbers of tokens.
 
@@ -222,7 +222,7 @@ def _effective_unit(unit: SettingValue, settings: Mapping[str, Setting]) -> Sett
     return NOT_SET if block is not None and unit.value == block.value else unit
 
 
-@rule("RT-17", needs=(BLOCK_SIZE, ALIGNMENT), least=1)
+@rule("RT-17", needs=(BLOCK_SIZE, ALIGNMENT), needs_any=True, least=1)
 def reusable_prefix_too_long(pool: PoolSubject, *, prompt_tokens: int = 512) -> Iterator[Draft | NotEvaluated]:
     """Typical prompts are shorter than the smallest reusable prefix.
 

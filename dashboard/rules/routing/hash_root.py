@@ -37,7 +37,13 @@ FIXED_SEED = "vLLM's fixed hash seed"
 
 
 # kv-events is before any pool: of equal severities the first reason counts.
-@rule("RT-06", needs=(FINGERPRINT, SEED_POLICY, SEED, VERSION, HASH_ALGORITHM), least=1, spares_own_keys=True)
+@rule(
+    "RT-06",
+    needs=(FINGERPRINT, SEED_POLICY, SEED, VERSION, HASH_ALGORITHM),
+    needs_any=True,
+    least=1,
+    spares_own_keys=True,
+)
 def hash_root_differs(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
     """Replicas have different hash seeds, so the same tokens have different hashes.
 

@@ -75,7 +75,7 @@ def test_reverting_a_rollout_is_the_first_warning(demo_fleet: Fleet) -> None:
     """Where the version changes, only the image is open; everything else is folded."""
     shown = html(open_page(demo_fleet, "compare", pool="gemma-27b", converge="A"))
     warning = "<b>Reverts a rollout</b>: gemma-27b is in rollout <code>0.32.0</code> → <code>0.32.1</code>"
-    onward = open_page(demo_fleet, "compare", pool="gemma-27b", converge="B")
+    onward = open_page(demo_fleet, "compare", pool="gemma-27b", converge="C")
     later = next(each for each in onward.expander if each.label == "After the restart, look again")
 
     assert shown.index(warning) < shown.index("2 of 8 replicas would restart")
