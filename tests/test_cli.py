@@ -231,7 +231,7 @@ def test_the_demo_prints_its_address_and_options_and_one_signal_ends_it() -> Non
             wait_for(partial(has_block_size, f"http://{address}:{fleet_port}/metrics", block_size))
         assert process.stderr is not None
         printed = os.read(process.stderr.fileno(), 2**16).decode().splitlines()
-        options = Path(printed[1].removeprefix("Options: --config "))
+        options = Path(printed[1].rpartition(" --config ")[2])
         lines = options.read_text().splitlines()
         polled = run("poll", "--config", str(options))
         process.send_signal(signal.SIGINT)

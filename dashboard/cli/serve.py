@@ -67,12 +67,12 @@ def demo(
         with in_thread(fleet, fleet_port, restarts=restarts), tempfile.TemporaryDirectory() as folder:
             config = _demo_options(Path(folder), targets(fleet, fleet_port))
             say(f"Simulated fleet of {len(fleet)} replicas on 127.1.x.y:{fleet_port}")
-            say(f"Options: --config {config}")
+            say(f"The same fleet in the terminal: python -m dashboard check --config {config}")
             say("Snapshots, notes, accepted findings and the history are deleted when it stops.")
             say(f"Dashboard on {_url(address, port)} (Ctrl-C to stop both)")
             code = launch.serve_apart(address, port, config)
     except OSError as error:
-        why = f"{error.strerror or error}. Another one may be running: use --fleet-port."
+        why = f"{error.strerror or error}. Another one may be running: use --fleet-port (make: FLEET_PORT=)."
         fail(f"exit {FAILED}: the simulated fleet cannot start: {why}")
     raise typer.Exit(code)
 

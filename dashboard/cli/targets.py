@@ -16,7 +16,7 @@ from dashboard.config import Options, TargetOptions, load_options
 from dashboard.errors import OptionsError
 from dashboard.render.verdict import no_list_read
 from dashboard.sources.discovery import discover_once, replica_id
-from dashboard.sources.http.credentials import exposed_keys
+from dashboard.sources.http.credentials import key_warnings
 from dashboard.vllm.redaction import also_redact
 
 TARGETS_HELP = (
@@ -79,8 +79,8 @@ def polled(options: Options, *, takes_addresses: bool = True) -> Polled:
     found = discover_once(options)
     for failure in found.failures if found.targets else ():
         say(failure)
-    if exposed := exposed_keys(found.targets):
-        say(exposed)
+    if warnings := key_warnings(found.targets):
+        say(warnings)
     if not found.targets and not found.failures:
         say(f"No targets: {_how(options.file, takes_addresses=takes_addresses)}.")
     console = Console(stderr=True)

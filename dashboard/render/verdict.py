@@ -14,7 +14,6 @@ from dashboard.views.finding_text import answered, first_names, severity_counts
 
 PASSED, FOUND, UNREAD = 0, 1, 3  # 2 is wrong usage
 LABELS = {Severity.CRITICAL: "critical finding", Severity.WARNING: "warning", Severity.INFO: "info finding"}
-EVALUATED = frozenset({OutcomeKind.PASSED, OutcomeKind.FAILED})
 BASELINE_RULE = deviates_from_baseline.id
 MOST_NAMED = 5  # of one severity that the sentence names
 LONGEST_NAME = 80  # characters
@@ -107,7 +106,7 @@ def _unused(fleet: Fleet, baselines: Iterable[str]) -> list[str]:
     sentences = []
     for file in baselines:
         outcomes = _outcomes(fleet, file)
-        if not any(each.kind in EVALUATED for each in outcomes):
+        if not any(each.is_evaluated for each in outcomes):
             why = outcomes[0].reason.rstrip(".") if outcomes else "it matches no pool"
             name, why = end_cut(file, LONGEST_NAME), end_cut(why, LONGEST_REASON)
             sentences.append(f"no replica was compared with {name} ({why})")
@@ -120,24 +119,17 @@ def _incomplete(fleet: Fleet, baselines: Iterable[str]) -> list[str]:
         sentence
         for file in baselines
         for each in _outcomes(fleet, file)
-        if each.kind in EVALUATED
-        for sentence in _not_compared(each, _unread(fleet, each.subject), end_cut(file, LONGEST_NAME))
+        if each.is_evaluated
+        for sentence in _not_compared(each, end_cut(file, LONGEST_NAME))
     ]
 
 
-def _not_compared(outcome: Outcome, unread: int, file: str) -> Iterator[str]:
+def _not_compared(outcome: Outcome, file: str) -> Iterator[str]:
     replicas = f"of {count(outcome.total, 'replica')} in {end_cut(outcome.subject, LONGEST_NAME)}"
-    if lost := min(unread, outcome.unknown):
-        yield f"{lost:,} {replicas} not read, not compared with {file}"
-    if silent := outcome.unknown - lost:
-        yield f"{silent:,} {replicas} compared with {file} in part"
-
-
-def _unread(fleet: Fleet, pool: str) -> int:
-    """Count the replicas of a pool that rules leave out: those without current data, where others have some."""
-    members = [each for each in fleet.replicas if each.pool == pool]
-    read = [each for each in members if each.document is not None]
-    return len(members) - (sum(each.fresh for each in read) or len(read))
+    if outcome.unread:
+        yield f"{outcome.unread:,} {replicas} not read, not compared with {file}"
+    if outcome.silent:
+        yield f"{outcome.silent:,} {replicas} compared with {file} in part"
 
 
 def _listed(failed: Sequence[Finding]) -> str:

@@ -201,13 +201,14 @@ def _run_on(
 
 
 def _outcome(rule: Rule, subject: Subject, kind: OutcomeKind, reason: str = "", unknown: int = 0) -> Outcome:
-    return Outcome(rule.id, subject.name, subject.pools, kind, 0, reason, unknown, len(subject.all_replicas))
+    total = len(subject.all_replicas)
+    return Outcome(rule.id, subject.name, subject.pools, kind, 0, reason, unknown, total, total - subject.read)
 
 
 def _evaluate(rule: Rule, change: RuleChange, subject: Subject) -> tuple[Outcome, list[Draft]]:
     """Return the outcome and the drafts of a rule that applies to a subject."""
     needs = _needs(rule, subject)
-    reported = [each for each in needs if subject.reporting(each)] if rule.needs_any else ()
+    reported = [each for each in needs if subject.reporting(each)] if rule.needs_any else []
     unknown = subject.missing(reported or needs)
     if (missing := _missing(rule, needs, subject)) is not None:
         return _outcome(rule, subject, OutcomeKind.SKIPPED, missing, unknown), []
@@ -218,7 +219,9 @@ def _evaluate(rule: Rule, change: RuleChange, subject: Subject) -> tuple[Outcome
         return _outcome(rule, subject, OutcomeKind.ERROR, reason, unknown), []
     gaps = [each for each in results if isinstance(each, NotEvaluated)]
     drafts = [each for each in results if isinstance(each, Draft)]
-    unknown = max([unknown, *(len(each.replicas) for each in gaps)])
+    total = len(subject.all_replicas)
+    unread = total - subject.read
+    unknown = max([unknown, *(min(total, unread + len(each.replicas)) for each in gaps if each.replicas)])
     if drafts:
         return _outcome(rule, subject, OutcomeKind.FAILED, unknown=unknown)._replace(findings=len(drafts)), drafts
     ended = next((each for each in gaps if each.reason), None)

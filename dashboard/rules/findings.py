@@ -216,7 +216,8 @@ NOT_EVALUATED = frozenset({OutcomeKind.SKIPPED, OutcomeKind.ERROR})
 class Outcome(NamedTuple):
     """One rule on one subject: a pool, a pair `prefill + decode`, or the whole fleet.
 
-    `reason` is why it was skipped or what it raised; `unknown` of `total` replicas do not report what it needs.
+    `reason` is why it was skipped or what it raised; `unknown` of `total` replicas do not report what it needs, among
+    them the `unread` ones, which have no current data.
     """
 
     rule: str
@@ -227,6 +228,17 @@ class Outcome(NamedTuple):
     reason: str = ""
     unknown: int = 0
     total: int = 0
+    unread: int = 0
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Return whether the rule has a result."""
+        return self.kind in {OutcomeKind.PASSED, OutcomeKind.FAILED}
+
+    @property
+    def silent(self) -> int:
+        """Return how many replicas were read and do not report what the rule needs."""
+        return max(0, self.unknown - self.unread)
 
 
 @dataclass(frozen=True, slots=True)

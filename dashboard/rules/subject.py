@@ -122,6 +122,11 @@ class PoolSubject:
         return (self.pool.name,)
 
     @property
+    def read(self) -> int:
+        """Return how many replicas are evaluated."""
+        return len(self.members)
+
+    @property
     def contexts(self) -> frozenset[ImpactContext]:
         """Return the impact contexts of the pool."""
         return self.domain.contexts
@@ -318,6 +323,11 @@ class FleetSubject:
     def inputs(self) -> tuple[object, ...]:
         """Return what rules use of the pools besides their replicas."""
         return tuple(each.inputs for each in self.subjects)
+
+    @property
+    def read(self) -> int:
+        """Return how many replicas are evaluated."""
+        return sum(each.read for each in self.subjects)
 
     @property
     def contexts(self) -> frozenset[ImpactContext]:

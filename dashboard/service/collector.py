@@ -23,7 +23,7 @@ from dashboard.garbage import give_back, limit_arenas, uncollected
 from dashboard.rules.findings import first_seen
 from dashboard.rules.policy import Policy
 from dashboard.sources.discovery import Discovered, Discovery
-from dashboard.sources.http.credentials import exposed_keys
+from dashboard.sources.http.credentials import key_warnings
 from dashboard.sources.polling.by_digest import DigestPoller
 from dashboard.sources.routers import RouterReader
 from dashboard.store.history.status import HistoryStatus
@@ -98,7 +98,7 @@ class Collector:
         self.discovery = Discovery(options)
         self.notifier: Notifier | None = None  # until a receiver is configured
         self._tasks: list[asyncio.Task[None]] = []
-        self._exposed = ""
+        self._key_warnings = ""
         self._poller = DigestPoller(options.poll)
         self._routers = RouterReader(options.routers, options.poll)
         self._thread: threading.Thread | None = None
@@ -277,9 +277,9 @@ class Collector:
         )
         watch.observe_findings(fleet)
         self._show(fleet, polled_at, self._recorded(fleet, polled_at, time.monotonic() - began))
-        if (exposed := exposed_keys(found.targets)) != self._exposed and exposed:
-            log.warning("%s", exposed)
-        self._exposed = exposed
+        if (warnings := key_warnings(found.targets)) != self._key_warnings and warnings:
+            log.warning("%s", warnings)
+        self._key_warnings = warnings
         seconds, progress = time.monotonic() - began, self.progress
         self.progress = replace(progress, polls=progress.polls + 1, seconds_sum=progress.seconds_sum + seconds)
         if progress.polls == 0:
@@ -327,9 +327,9 @@ def _derive(
     fleet = replace(fleet, discovery_errors=failures)
     if failures and not snapshots:  # options that match nothing may match what these sources list
         fleet = replace(fleet, inspection=replace(fleet.inspection, notes=()))
-    exposed = exposed_keys(each.target for each in snapshots)
-    if exposed and exposed not in fleet.inspection.notes:
-        notes = (*fleet.inspection.notes, exposed)
+    warnings = key_warnings(each.target for each in snapshots)
+    if warnings and warnings not in fleet.inspection.notes:
+        notes = (*fleet.inspection.notes, warnings)
         fleet = replace(fleet, inspection=replace(fleet.inspection, notes=notes))
     return _numbered(fleet, before) if before else fleet
 

@@ -11,9 +11,10 @@ from dashboard.views.blocks import Entries, Entry, Paragraph, Section, Tone, Vie
 from dashboard.views.context import context_of
 from dashboard.views.finding_entries import EITHER, has_alternatives
 from dashboard.views.finding_text import with_code
-from dashboard.views.findings_summary import SEVERITY_TERMS, findings_lead, findings_title
+from dashboard.views.findings_summary import SEVERITY_TERMS, findings_lead, findings_title, rule_coverage
 from dashboard.views.names import replica_names
 
+SKIPPED = "{}, as not enough replicas report their settings. `--format json` lists each with the reason."
 MOST_LINES = 50  # of one section below the findings; the rest is counted
 PAGES = "`python -m dashboard rules ID` prints the page of a rule, such as `python -m dashboard rules RT-01`."
 
@@ -38,11 +39,12 @@ def check_view(fleet: Fleet, left_out: str = "") -> View:
         ("rollouts", "Rollouts", finding_text.rollouts(inspection)),
         ("suppressed", "Suppressed", finding_text.suppressed(inspection, names)),
         ("errors", "Rule errors", finding_text.reasons_of(inspection, OutcomeKind.ERROR)),
-        ("skipped", "Skipped (not reported)", finding_text.reasons_of(inspection, OutcomeKind.SKIPPED)),
         ("warnings", "Warnings", inspection.notes),
         ("unreachable", "Unreachable", finding_text.unreachable(fleet)),
     )
     sections += [_list(anchor, heading, lines) for anchor, heading, lines in lists if lines]
+    if skipped := rule_coverage(inspection).skipped:
+        sections.append(Section("skipped", "Skipped", (Paragraph(with_code(SKIPPED.format(count(skipped, "rule")))),)))
     if inspection.findings:
         sections.append(Section("rules", "Rules", (Paragraph(with_code(PAGES)),)))
     return View(
@@ -55,12 +57,9 @@ def check_view(fleet: Fleet, left_out: str = "") -> View:
 
 
 def _entry(finding: Finding, names: Mapping[str, str], same_as: str | None) -> Entry:
-    advice: list[Text] = [
-        _labelled("What to do", finding.remedy.sentence),
-        *([plain(EITHER)] if has_alternatives(finding.remedy) else []),
-    ]
-    if finding.why:
-        advice.insert(0, _labelled("Why it matters", finding.why))
+    advice = [_labelled("Why it matters", finding.why)] if finding.why else []
+    advice.append(_labelled("What to do", finding.remedy.sentence))
+    snippets = () if same_as else tuple(each.text for each in finding.remedy.snippets)
     return Entry(
         tone=Tone(finding.severity),
         head=(Piece(finding_text.rule_title(finding.rule), Style.STRONG), Piece(f" in {finding_text.where(finding)}")),
@@ -69,8 +68,9 @@ def _entry(finding: Finding, names: Mapping[str, str], same_as: str | None) -> E
             plain(finding.sentence),
             *([plain(same_as)] if same_as else advice),
             *map(plain, finding_text.remarks(finding)),
+            *([plain(EITHER)] if snippets and has_alternatives(finding.remedy) else []),
         ),
-        snippets=() if same_as else tuple(each.text for each in finding.remedy.snippets),
+        snippets=snippets,
     )
 
 

@@ -1,6 +1,5 @@
 """Facts that a replica can report, whether it does, and what would reveal them."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -74,13 +73,8 @@ def _has_exact_capacity(replica: Replica) -> bool:
 
 def _incomplete_pools(fleet: Fleet) -> frozenset[str | None]:
     """Return the pools in which a rule lacks more than what unreachable replicas would report."""
-    down = Counter(each.pool for each in fleet.replicas if each.state is ReplicaState.DOWN)
-    return frozenset(
-        pool
-        for each in fleet.inspection.outcomes
-        for pool in each.pools
-        if each.kind is OutcomeKind.SKIPPED or each.unknown > down[pool]
-    )
+    lacking = (each for each in fleet.inspection.outcomes if each.kind is OutcomeKind.SKIPPED or each.silent)
+    return frozenset(pool for each in lacking for pool in each.pools)
 
 
 def _names(replicas: Sequence[Replica], fleet: Fleet) -> str:

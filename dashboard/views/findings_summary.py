@@ -21,7 +21,7 @@ SEVERITY_TERMS = {
 
 
 class RuleCoverage(NamedTuple):
-    """Rules by outcome. Of the `evaluated` ones, `partially` were skipped or failed somewhere.
+    """Rules by outcome. Of the `evaluated` ones, `partially` were skipped or failed somewhere, or lack settings there.
 
     `errors` raised an error, `skipped` lack reported settings, `not_applicable` have no subject.
     """
@@ -38,12 +38,13 @@ def rule_coverage(inspection: Inspection) -> RuleCoverage:
     kinds: dict[str, set[OutcomeKind]] = defaultdict(set)
     for outcome in inspection.outcomes:
         kinds[outcome.rule].add(outcome.kind)
-    evaluated = {rule for rule, own in kinds.items() if own & {OutcomeKind.PASSED, OutcomeKind.FAILED}}
+    evaluated = {each.rule for each in inspection.outcomes if each.is_evaluated}
+    lacking = {each.rule for each in inspection.outcomes if each.is_evaluated and each.silent}
     errors = {rule for rule, own in kinds.items() if OutcomeKind.ERROR in own}
     skipped = {rule for rule, own in kinds.items() if OutcomeKind.SKIPPED in own}
     return RuleCoverage(
         evaluated=len(evaluated),
-        partially=len(evaluated & (errors | skipped)),
+        partially=len(lacking | evaluated & (errors | skipped)),
         skipped=len(skipped - evaluated - errors),
         errors=len(errors - evaluated),
         not_applicable=len(ALL_RULES) - len(evaluated | errors | skipped),

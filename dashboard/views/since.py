@@ -65,7 +65,10 @@ def since_text(sighting: Sighting, now: datetime | None = None) -> str:
 
 
 def short_since(sighting: Sighting, now: datetime | None = None) -> str:
-    """Return the same for a cell: `3 h ago`, or the time. Where its begin was not recorded: `over 3 h ago`."""
+    """Return the same for a cell: `3 h ago`, or the time. Where its begin was not recorded: `over 3 h ago`.
+
+    At the first poll: `before the first poll`.
+    """
     return "".join(_short(sighting, now))
 
 
@@ -145,5 +148,8 @@ def _period(text: str) -> timedelta | None:
 
 
 def _short(sighting: Sighting, now: datetime | None) -> tuple[str, str]:
-    over, before = ("over ", "before ") if sighting.absent_at is None else ("", "")
-    return over if now else before, when(sighting.since, now)
+    if sighting.absent_at is not None:
+        return "", when(sighting.since, now)
+    if now is not None and now <= sighting.since:
+        return "before ", "the first poll"
+    return "over " if now else "before ", when(sighting.since, now)

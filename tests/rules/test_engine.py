@@ -208,6 +208,26 @@ def test_replicas_that_do_not_report_a_setting_are_unknown_unless_their_version_
     assert (outcome.unknown, outcome.total) == (1, 3)
 
 
+@pytest.mark.parametrize(("others", "unread", "silent"), [({"settings": {"seed": 0}}, 1, 0), ({"fresh": False}, 0, 1)])
+def test_a_stale_replica_counts_as_read_where_no_other_one_is_fresh(
+    others: dict[str, Any], unread: int, silent: int
+) -> None:
+    stale = {"fresh": False, "settings": {"version": "0.33.0"}}
+    needing = declare(nothing_differs, needs=("seed",), least=0)
+    (outcome,) = inspected(needing, {"settings": {"seed": 0}, **others}, stale).outcomes
+
+    assert (outcome.unread, outcome.silent, outcome.unknown) == (unread, silent, 1)
+
+
+def test_replicas_without_an_answer_are_unknown_beside_those_that_a_rule_cannot_evaluate() -> None:
+    def unsure(subject: PoolSubject) -> Iterator[NotEvaluated]:
+        yield NotEvaluated((subject.members[0].id,))
+
+    (outcome,) = inspected(declare(unsure), blocks(16, replicas=2), {"state": "down"}).outcomes
+
+    assert (outcome.unknown, outcome.unread, outcome.silent) == (2, 1, 1)
+
+
 def test_a_rule_counts_replicas_that_it_cannot_evaluate_and_is_skipped_where_it_evaluates_none() -> None:
     def unsure(subject: PoolSubject) -> Iterator[Draft | NotEvaluated]:
         yield NotEvaluated(tuple(each.id for each in subject.members), "seed: reported by 0 of 2 replicas.")

@@ -16,7 +16,7 @@ from dashboard.fleet import Credentials, Failure, FailureKind, Snapshot, Target,
 from dashboard.sources.discovery import Discovery, discover_once
 from dashboard.sources.http import reserved
 from dashboard.sources.http.client import Answer, Client
-from dashboard.sources.http.credentials import exposed_keys
+from dashboard.sources.http.credentials import key_warnings
 from dashboard.sources.http.reserved import is_reserved
 from dashboard.sources.kubernetes.pods import Pod, make_pod_targets
 from dashboard.sources.polling.poller import Poller
@@ -128,11 +128,12 @@ def test_targets_stay_one_object_while_the_source_lists_one(replica: HostileServ
     assert first is second
 
 
-def test_a_key_that_is_not_sent_is_not_exposed() -> None:
+def test_a_key_that_is_not_sent_is_not_exposed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEY", "k")
     credentials = Credentials(token_env="KEY")
     targets = [Target(f"http://gpu-{each}:8000", credentials=credentials, access=each) for each in TargetAccess]
 
-    assert [each.name for each in TargetAccess if f"gpu-{each}:" in exposed_keys(targets)] == ["ALLOWED", "LISTED"]
+    assert [each.name for each in TargetAccess if f"gpu-{each}:" in key_warnings(targets)] == ["ALLOWED", "LISTED"]
 
 
 def test_a_pod_gets_the_key_on_ports_that_it_or_fleet_yaml_has() -> None:

@@ -53,11 +53,12 @@ def test_a_choice_of_snippets_says_so_and_an_empty_cause_has_no_line() -> None:
 
 
 def test_what_was_suppressed_skipped_raised_or_unreachable_has_a_section() -> None:
-    outcomes = [outcome("CO-01", OutcomeKind.SKIPPED, f"{each} of 4.") for each in range(60)]
+    outcomes = [outcome("CO-01", OutcomeKind.SKIPPED, f"{each} of 4.") for each in range(2)]
+    errors = [outcome("CO-02", OutcomeKind.ERROR, f"KeyError: {each}") for each in range(60)]
     shown = lines(
         finding(assumptions=("router is approximate",)),
         suppressed=[finding(suppression=suppression())],
-        outcomes=[*outcomes, outcome("CO-02", OutcomeKind.ERROR, "KeyError: 1")],
+        outcomes=[*outcomes, *errors],
         down=1,
         inspected={"notes": ("Unused.",), "domains": {"chat": domain(Router.APPROXIMATE, Origin.ASSUMED)}},
     )
@@ -68,13 +69,14 @@ def test_what_was_suppressed_skipped_raised_or_unreachable_has_a_section() -> No
             "chat: router is approximate (assumed); declare it under pools in fleet.yaml.",
         ),
         ("Suppressed:", "critical RT-01 in chat, B x2 (chat-3 and chat-4): suppressed until 2026-04-30 by ann: canary"),
-        ("Skipped (not reported):", "CO-01 in chat: 0 of 4."),
-        ("Rule errors:", "CO-02 in chat: KeyError: 1"),
+        ("Rule errors:", "CO-02 in chat: KeyError: 0"),
         ("Warnings:", "Unused."),
         ("Unreachable:", "lost-1: Nothing listens there."),
     ):
         assert shown[shown.index(title) + 1] == f"    ·  {line}"
     assert "    ·  and 10 more" in shown
+    skipped = "    1 rule, as not enough replicas report their settings. --format json lists each with the reason."
+    assert shown[shown.index("Skipped:") + 1] == skipped
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])

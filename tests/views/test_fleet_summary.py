@@ -196,6 +196,9 @@ def test_each_rule_is_counted_once() -> None:
     assert rule_coverage(inspection) == (3, 2, 1, 1, total - 5)
     assert incomplete_text(inspection) == "2 rules partially evaluated, 1 skipped, 1 raised an error"
     assert rules_text(inspection) == (f"{total} rules: 3 evaluated (2 partially), 1 skipped, 1 error, {total - 5} n/a")
+    silent = inspected_fleets.fleet(outcomes=[inspected_fleets.outcome("RT-01", unknown=3, unread=2)]).inspection
+    unread = inspected_fleets.fleet(outcomes=[inspected_fleets.outcome("RT-01", unknown=2, unread=2)]).inspection
+    assert (rule_coverage(silent).partially, rule_coverage(unread).partially) == (1, 0)
     everything = inspected_fleets.fleet(outcomes=[inspected_fleets.outcome(rule.id) for rule in ALL_RULES])
     assert rules_text(everything.inspection) == f"{total} rules: {total} evaluated"
     assert incomplete_text(everything.inspection) == ""

@@ -73,7 +73,7 @@ def test_what_an_unreachable_replica_would_report_is_not_answered_by_the_provide
 ) -> None:
     members = (*several(2), builders.down("lost"))
 
-    hint = unknown_hint(fleet(*members, outcomes=[outcome(unknown=unknown)]))
+    hint = unknown_hint(fleet(*members, outcomes=[outcome(unknown=unknown, unread=1)]))
 
     assert hint == ("To answer what is unknown: install the provider on chat-1 and chat-2." if is_hinted else "")
 

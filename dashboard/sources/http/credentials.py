@@ -97,20 +97,31 @@ def check_key(text: str, place: str) -> Key:
     return Key(token)
 
 
-def exposed_keys(targets: Iterable[Target]) -> str:
-    """Return a sentence on the targets that get an API key over plain http through a network; empty without any."""
-    exposed = dict.fromkeys(
-        urlsplit(each.id).netloc
+def key_warnings(targets: Iterable[Target]) -> str:
+    """Return a sentence on each API key that is missing, and on those sent over plain http through a network.
+
+    Empty without any.
+    """
+    asking = [
+        (each, each.credentials)
         for each in targets
-        if each.credentials
-        and each.access is not TargetAccess.NAMED
+        if each.credentials is not None
         and (each.credentials.token_env or each.credentials.token_file)
+        and each.access is not TargetAccess.NAMED
         and each.failure is None
-        and each.id.startswith("http://")
-        and not _is_loopback(urlsplit(each.id).hostname or "")
+    ]
+    keys = {credentials: find(credentials) for credentials in {each for _, each in asking}}
+    missing = sorted({f"No API key is sent: {one_line(each.missing)}." for each in keys.values() if each.token is None})
+    exposed = dict.fromkeys(
+        urlsplit(target.id).netloc
+        for target, credentials in asking
+        if keys[credentials].token is not None
+        and target.id.startswith("http://")
+        and not _is_loopback(urlsplit(target.id).hostname or "")
     )
     named = first_of(map(one_line, exposed), MOST_NAMED)
-    return f"API key sent over plain http, readable on the network: {named}. Use https." if exposed else ""
+    sent = [f"API key sent over plain http, readable on the network: {named}. Use https."] if exposed else []
+    return " ".join([*missing[:MOST_NAMED], *sent])
 
 
 def _is_loopback(host: str) -> bool:

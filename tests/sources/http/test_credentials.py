@@ -9,7 +9,7 @@ import pytest
 from dashboard import service
 from dashboard.config import Options
 from dashboard.fleet import Credentials, Failure, FailureKind, Target
-from dashboard.sources.http.credentials import MAX_KEY_BYTES, exposed_keys, find
+from dashboard.sources.http.credentials import MAX_KEY_BYTES, find, key_warnings
 
 ENV = Credentials(token_env="FLEET_TEST_KEY")
 
@@ -80,21 +80,39 @@ KEY = Credentials(token_env="KEY")
         Target("http://10.0.0.1", credentials=KEY, failure=Failure(FailureKind.TARGET, "no port")),
     ],
 )
-def test_no_warning_without_a_key_in_clear_text_on_a_network(target: Target) -> None:
-    assert exposed_keys([target]) == ""
+def test_no_warning_without_a_key_in_clear_text_on_a_network(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEY", "k")
+
+    assert key_warnings([target]) == ""
 
 
 @pytest.mark.parametrize("credentials", [KEY, Credentials(token_file=Path("key"))])
-def test_targets_with_a_key_over_plain_http_are_named(credentials: Credentials) -> None:
+def test_targets_with_a_key_over_plain_http_are_named(
+    credentials: Credentials, working_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (working_folder / "key").write_text("k")
+    monkeypatch.setenv("KEY", "k")
     targets = [Target(f"http://gpu-{number}:8000/a", credentials=credentials) for number in (1, 1, 2, 3, 4, 5)]
 
-    assert exposed_keys(targets) == (
+    assert key_warnings(targets) == (
         "API key sent over plain http, readable on the network: gpu-1:8000, gpu-2:8000, gpu-3:8000 and 2 more. "
         "Use https."
     )
 
 
-def test_the_warning_is_logged_once_and_is_a_note_of_the_fleet(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_configured_key_that_is_missing_is_named_and_not_called_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KEY", raising=False)
+    targets = [Target(f"http://gpu-{number}:8000", credentials=KEY) for number in (1, 2)]
+
+    assert key_warnings(targets) == (
+        "No API key is sent: the environment variable KEY that should hold it is not set or empty."
+    )
+
+
+def test_the_warning_is_logged_once_and_is_a_note_of_the_fleet(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEY", "k")
     options = {"targets": [{"url": "http://192.0.2.1:1"}], "credentials": {"token_env": "KEY"}}
     options["poll"] = {"probe_timeout_seconds": 0.2, "replica_timeout_seconds": 0.3, "poll_timeout_seconds": 1}
     collector = service.Collector(Options.model_validate(options))
