@@ -179,7 +179,10 @@ def _parse_series(line: str, prefix: bytes) -> Mapping[str, str]:
 
 
 def _lines(page: bytes, prefix: bytes, most: int) -> list[str]:
-    """Return the lines with this prefix; `page` begins with a newline."""
+    """Return the first lines with this prefix, one after the other; `page` begins with a newline.
+
+    All lines of a metric are one group (https://prometheus.io/docs/instrumenting/exposition_formats/).
+    """
     mark = b"\n" + prefix
     lines: list[str] = []
     start = page.find(mark)
@@ -191,7 +194,7 @@ def _lines(page: bytes, prefix: bytes, most: int) -> list[str]:
         if len(line) > MAX_LINE:
             raise UnreadableError("schema", f"/metrics has a line of {len(line):,} bytes, where {MAX_LINE:,} are read")
         lines.append(_text(line).rstrip("\r"))
-        start = page.find(mark, start + 1)
+        start = end if page.startswith(mark, end) else -1
     return lines
 
 

@@ -4,12 +4,11 @@ import asyncio
 import re
 import ssl
 import zlib
-from collections.abc import AsyncIterator, Iterable
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import Coroutine, Iterable
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self, TypeVar, cast
 
 import httpx2
 
@@ -29,11 +28,13 @@ HEADERS = (
     (b"Accept-Encoding", b"identity"),
 )
 CLOSE = (b"Connection", b"close")
+READ_HEADERS = frozenset({b"content-encoding", b"content-type", b"etag", b"retry-after"})
 MAX_ERROR_PAGE_BYTES = 16 * 2**10  # an error page is only shown, never parsed
 # zlib: 32 added to the largest window accepts gzip's header and that of zlib ("deflate" in HTTP).
 GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 COMPRESSED = frozenset({"gzip", "x-gzip", "deflate"})
 ETAG = re.compile(r'(?:W/)?"[!#-~]{1,200}"')  # RFC 9110, section 8.8.3, without bytes beyond ASCII
+T = TypeVar("T")
 BEAT_SECONDS = 0.05  # a later beat shows that the event loop was busy
 
 
@@ -54,6 +55,12 @@ class Answer(NamedTuple):
     def is_unchanged(self) -> bool:
         """Whether the answer is still that with the ETag of the request; it is not sent again."""
         return self.status == failures.NOT_MODIFIED and self.failure is None
+
+
+@lru_cache(maxsize=8)
+def _plain_headers(more: tuple[tuple[bytes, bytes], ...]) -> httpx2.Headers:
+    """Return the headers of a request without those of its own: httpx2 copies them in a third of the time."""
+    return httpx2.Headers([*HEADERS, *more])
 
 
 @lru_cache(maxsize=KNOWN_URLS)
@@ -124,13 +131,12 @@ class Patience:
         """Return seconds of a clock that pauses with the event loop."""
         return asyncio.get_running_loop().time() - self._late
 
-    @asynccontextmanager
-    async def timeout(self, seconds: float) -> AsyncIterator[None]:
-        """Raise TimeoutError after that many seconds of this clock."""
+    async def ended(self, work: Coroutine[Any, Any, T], seconds: float) -> T:
+        """Return the result; raise TimeoutError after that many seconds of this clock."""
         async with asyncio.timeout(seconds) as timeout:
             self._open.add(timeout)
             try:
-                yield
+                return await work
             finally:
                 self._open.discard(timeout)
 
@@ -241,18 +247,20 @@ class Client:
             url = _parse_url(asked.server + asked.path + asked.query)
         except (httpx2.InvalidURL, UnicodeError):
             return Answer(failure=failures.no_address(asked))
-        sent = [*HEADERS, *headers]
-        if key.token is not None:
-            sent.append((b"Authorization", f"{key.scheme} {key.token}".encode()))
-        if etag is not None:
-            sent.append((b"If-None-Match", etag.encode()))
         data = json if form is None else form
-        if data is not None:
-            kind = b"application/json" if form is None else b"application/x-www-form-urlencoded"
-            sent.append((b"Content-Type", kind))
         method = "GET" if data is None else "POST"
         # A stream, not `content`: the transport adds Host and Content-Length.
-        request = httpx2.Request(method, url, headers=sent, stream=httpx2.ByteStream(data or b""))
+        request = httpx2.Request(
+            method, url, headers=_plain_headers(tuple(headers)), stream=httpx2.ByteStream(data or b"")
+        )
+        if key.token is not None:
+            request.headers["Authorization"] = f"{key.scheme} {key.token}"
+        if etag is not None:
+            request.headers["If-None-Match"] = etag
+        if data is not None:
+            request.headers["Content-Type"] = (
+                "application/json" if form is None else "application/x-www-form-urlencoded"
+            )
         return await _Exchange(asked, key, limit, self._patience, etag).run(transport, request, seconds)
 
     def _transport(self, place: _Place) -> AiohttpTransport:
@@ -283,12 +291,7 @@ class _Exchange:
 
     async def run(self, transport: AiohttpTransport, request: httpx2.Request, seconds: float) -> Answer:
         try:
-            async with self._patience.timeout(seconds):
-                response = await transport.handle_async_request(request)
-                # Not response.aiter_raw and response.aclose, which take a tenth of the time of a request.
-                stream = cast("httpx2.AsyncByteStream", response.stream)
-                async with aclosing(stream):
-                    failure = await self._read(response, stream)
+            failure = await self._patience.ended(self._sent(transport, request), seconds)
         except TimeoutError:
             failure = failures.timed_out(self._asked, seconds, began=self._status is not None)
         except (httpx2.TransportError, httpx2.InvalidURL) as error:
@@ -297,18 +300,29 @@ class _Exchange:
         etag = None if failure else self._etag
         return Answer(self._status, body, failure, self._content_type, etag, self._retry_after)
 
+    async def _sent(self, transport: AiohttpTransport, request: httpx2.Request) -> Failure | None:
+        response = await transport.handle_async_request(request)
+        # Not response.aiter_raw and response.aclose, which take a tenth of the time of a request.
+        stream = cast("httpx2.AsyncByteStream", response.stream)
+        try:
+            return await self._read(response, stream)
+        finally:
+            await stream.aclose()
+
     async def _read(self, response: httpx2.Response, stream: httpx2.AsyncByteStream) -> Failure | None:
-        headers = dict(response.headers.multi_items())  # names in lower case; each look-up in httpx2.Headers reads all
-        self._status, self._content_type = response.status_code, headers.get("content-type")
-        self._retry_after = headers.get("retry-after")
+        # Each look-up in httpx2.Headers reads all. Latin-1 decodes all bytes.
+        known = ((name.lower(), value) for name, value in response.headers.raw)
+        headers = {name: value.decode("latin-1") for name, value in known if name in READ_HEADERS}
+        self._status, self._content_type = response.status_code, headers.get(b"content-type")
+        self._retry_after = headers.get(b"retry-after")
         if self._status == failures.NOT_MODIFIED and self._etag is not None:
             return None
-        etag = headers.get("etag", "")
+        etag = headers.get(b"etag", "")
         self._etag = etag if ETAG.fullmatch(etag) else None
         failure = failures.of_status(self._asked, self._status, self._key)
         limit = min(self._limit, MAX_ERROR_PAGE_BYTES) if failure else self._limit
         try:
-            self._body = Body(headers.get("content-encoding", ""), limit)
+            self._body = Body(headers.get(b"content-encoding", ""), limit)
             async for chunk in stream:
                 self._body.feed(chunk)
             self._body.end()

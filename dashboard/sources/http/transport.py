@@ -88,7 +88,6 @@ class BodyStream(httpx2.AsyncByteStream):
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
-        self._pieces = response.content.iter_any()
 
     def __aiter__(self) -> Self:
         """Return the pieces; no generator, which asyncio would have to end where a body is not read to its end."""
@@ -97,9 +96,12 @@ class BodyStream(httpx2.AsyncByteStream):
     async def __anext__(self) -> bytes:
         """Return the next piece."""
         try:
-            return await anext(self._pieces)
+            piece = await self._response.content.readany()
         except (aiohttp.ClientError, OSError) as error:
             raise to_httpx2(error) from error
+        if not piece:
+            raise StopAsyncIteration
+        return piece
 
     async def aclose(self) -> None:
         """Give the connection back; close it where the body was not read to its end."""
