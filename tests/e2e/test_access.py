@@ -80,8 +80,8 @@ def test_the_matrix_reads_row_by_row(page: Page, frozen_url: str) -> None:
   - rowheader "cache_config.block_size"
   - gridcell "differs (critical finding)"
   - gridcell "16"
-  - gridcell "16"
   - gridcell "32 differs"
+  - gridcell "16"
 """)
 
 
