@@ -78,6 +78,8 @@ def _case(
         _result(case, "skipped", outcome.kind, outcome.reason)
     elif suppressed and not active:
         _result(case, "skipped", "suppressed", finding_text.suppressions(suppressed))
+    elif outcome.silent and outcome.unknown == outcome.total and not active:
+        _result(case, "skipped", "partially evaluated", "No replica reports all settings of this rule.")
     if rest := [*(each for each in active if each not in failed), *suppressed]:
         ET.SubElement(case, "system-out").text = visible(_texts(rest, names))
     return case

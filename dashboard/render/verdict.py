@@ -10,6 +10,7 @@ from dashboard.fleet.formatting import count, end_cut, joined
 from dashboard.rules.baseline import deviates_from_baseline
 from dashboard.rules.catalogue import places
 from dashboard.rules.findings import Finding, Outcome, OutcomeKind, Severity
+from dashboard.views.facts import is_locked
 from dashboard.views.finding_text import answered, first_names, severity_counts
 
 PASSED, FOUND, UNREAD = 0, 1, 3  # 2 is wrong usage
@@ -55,13 +56,19 @@ def verdict_of(
     elif short:
         code, parts = UNREAD, [short, *([f"otherwise {_found(fleet, fail_on, left_out)}"] if fleet.replicas else [])]
     else:
-        partial = f" ({fleet.coverage.partial:,} partially)" if fleet.coverage.partial else ""
-        code, parts = PASSED, [f"{_found(fleet, fail_on, left_out)}; {answered(fleet)}{partial}; {level}"]
+        code, parts = PASSED, [f"{_found(fleet, fail_on, left_out)}; {answered(fleet)}{_partially(fleet)}; {level}"]
     raised = sorted({each.rule for each in fleet.inspection.outcomes if each.kind is OutcomeKind.ERROR})
     parts += _incomplete(fleet, baselines)
     parts += [f"rule errors: {', '.join(raised)}"] if raised else []
     parts += _undeclared(fleet.inspection.findings, fail_on)
+    parts += [count(len(fleet.inspection.notes), "configuration warning")] if fleet.inspection.notes else []
     return Verdict(code, f"exit {code}: {'; '.join(parts)}.", short, baselines, left_out)
+
+
+def _partially(fleet: Fleet) -> str:
+    """Return ` (2 partially: no valid API key)`."""
+    number, locked = fleet.coverage.partial, any(map(is_locked, fleet.replicas))
+    return f" ({number:,} partially{': no valid API key' if locked else ''})" if number else ""
 
 
 def no_list_read(unread_lists: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from dashboard.rules.findings import OutcomeKind
 
 PROVIDER = "install the provider"
 NEWER_PROVIDER = "install or upgrade the provider (schema 1.2)"
-CREDENTIALS = "set credentials.token_env"
+CREDENTIALS = "set a valid API key"
 MOST_NAMES = 3  # replicas that a hint names
 LONGEST_NAME = 60
 INEXACT = (Basis.ASSUMED, Basis.UNKNOWN)

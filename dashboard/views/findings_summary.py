@@ -113,13 +113,11 @@ def findings_title(inspection: Inspection, *, are_new: bool = False) -> str:
 
 
 def findings_lead(fleet: Fleet) -> str:
-    """Return the counts of rules, replicas, suppressions, and of options that match nothing."""
+    """Return the counts of rules, replicas, suppressions, and of configuration warnings."""
     inspection = fleet.inspection
     parts = [rules_text(inspection), answered(fleet)]
     parts += [f"{len(inspection.suppressed):,} suppressed"] if inspection.suppressed else []
-    if inspection.notes:
-        file = f"{fleet.policy.file} or a baseline" if fleet.policy.baselines else fleet.policy.file
-        parts.append(f"{count(len(inspection.notes), 'entry', 'entries')} of {file} without effect")
+    parts += [count(len(inspection.notes), "configuration warning")] if inspection.notes else []
     return " · ".join(parts)
 
 

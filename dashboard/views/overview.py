@@ -131,7 +131,10 @@ def _unknown(now: FleetSummary, fleet: Fleet) -> Figure:
     if number:
         note = "replicas with incomplete data" if number > 1 else "replica with incomplete data"
         return Figure("Unknown", f"{number:,}", note, Tone.UNKNOWN, page(pages.REPLICAS, state=INCOMPLETE))
-    return Figure("Unknown", "0", incomplete_text(fleet.inspection) or "data complete")
+    lacking = incomplete_text(fleet.inspection)
+    return Figure(
+        "Unknown", "–" if lacking else "0", lacking or "data complete", Tone.UNKNOWN if lacking else Tone.PLAIN
+    )
 
 
 def _capacity(fleet: Fleet) -> Figure:

@@ -47,7 +47,7 @@ def outcome_table(inspection: Inspection, kind: OutcomeKind, chosen: FindingFilt
             Cell(rule_title(rule), target=Target(Kind.RULE, rule), hint=_problem(rule)),
             Cell(BY_ID[rule].family if rule in BY_ID else ""),
             list_cell(_places(own), (each.subject for each in own)),
-            Cell(_unreported(own))
+            Cell(_unreported(own), Tone.UNKNOWN if any(each.silent for each in own) else Tone.PLAIN)
             if is_passed
             else list_cell(_reasons(own), dict.fromkeys(each.reason for each in own)),
         )

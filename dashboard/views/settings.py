@@ -47,7 +47,7 @@ EVERY_SETTING = Choice()
 
 
 class PoolValue(NamedTuple):
-    """Replicas of one pool with the same value or state of a setting; `is_most`: no other value has more.
+    """Replicas of one pool with the same value or state of a setting; `is_most`: each other value has fewer.
 
     `origins` counts the replicas by the origin of the value, with the argument that set it, the most frequent first.
     """
@@ -167,11 +167,12 @@ def pool_values(fleet: Fleet, path: str, choice: Choice = EVERY_SETTING) -> Iter
             by_pool[each.pool or ""][setting_value(fleet, each, path)].append(each)
     for pool, by_value in sorted(by_pool.items(), key=lambda item: (len(item[1]) == 1, item[0])):
         most = max(by_value, key=lambda value: len(by_value[value]))
+        is_tied = sum(len(each) == len(by_value[most]) for each in by_value.values()) > 1
         for value in sorted(by_value, key=lambda value: (len(by_value[value]), value == most, value)):
             members = tuple(by_value[value])
             cohorts = tuple(sorted({letters[each.id] for each in members if each.id in letters}))
             origins = Counter(origin_text(path, value, each) for each in members)
-            yield PoolValue(pool, value, members, cohorts, value == most, tuple(origins.most_common()))
+            yield PoolValue(pool, value, members, cohorts, value == most and not is_tied, tuple(origins.most_common()))
 
 
 def origins_text(origins: Sequence[tuple[str, int]]) -> str:

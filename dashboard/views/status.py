@@ -319,7 +319,7 @@ def _versions_section(fleet: Fleet) -> Section:
     versions = sorted({each.version for each in fleet.replicas if each.version})
     lines = [
         f"Rule set {RULE_SET}: {len(ALL_RULES)} rules.",
-        f"Supported versions of vLLM: {known[0]} to {known[-1]}.",
+        f"Field reference: vLLM {known[0]} to {known[-1]}.",
         f"Versions in this fleet: {first_of(versions, 10)}." if versions else "No replica reported its version.",
     ]
     rules = Paragraph((Piece("Rules by outcome are on "), Piece("Findings", target=page(pages.FINDINGS)), Piece(".")))

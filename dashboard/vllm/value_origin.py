@@ -9,6 +9,7 @@ from dashboard.fleet import Argument, SettingValue, State
 from dashboard.vllm.field_reference import Declaration, declarations, known_paths
 from dashboard.vllm.versions import span
 
+NULL = "null"
 _NEGATED = "--no-"
 _REMEMBERED = 256  # sets of arguments: a fleet has a few
 _REMEMBERED_VERSIONS = 64
@@ -38,8 +39,8 @@ def value_origin(
     if declared is None or declared.default is None:
         return ValueOrigin.UNKNOWN
     is_default = _equal(value.value, declared.default)
-    if arguments is None:
-        return ValueOrigin.UNKNOWN if is_default else ValueOrigin.OTHER
+    if arguments is None:  # vLLM itself may have computed what replaces null
+        return ValueOrigin.UNKNOWN if is_default or declared.default == NULL else ValueOrigin.OTHER
     return ValueOrigin.DEFAULT if is_default else ValueOrigin.DERIVED
 
 

@@ -111,7 +111,7 @@ def test_a_locked_server_has_the_settings_of_the_one_with_equal_digests(equal: l
     assert letters(fleet) == ["A"]
     assert fleet["pools"][0]["differences"] == []
     assert printed("poll", config, ENVIRONMENT)[-1] == (
-        "To answer what is unknown: set credentials.token_env for another (401)."
+        "To answer what is unknown: set a valid API key for another (401)."
     )
 
 
@@ -122,9 +122,7 @@ def test_without_any_key_nothing_is_copied_and_the_hint_names_the_credentials(
     known = by_name(poll(config))
 
     assert {(each["state"], each["same_digest_as"]) for each in known.values()} == {("partial", None)}
-    assert printed("poll", config)[-1] == (
-        "To answer what is unknown: set credentials.token_env for all 2 replicas (401)."
-    )
+    assert printed("poll", config)[-1] == ("To answer what is unknown: set a valid API key for all 2 replicas (401).")
 
 
 def test_a_stock_poll_ends_with_the_hint_on_the_provider(servers: dict[str, Server], tmp_path: Path) -> None:

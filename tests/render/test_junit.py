@@ -109,3 +109,13 @@ def test_foreign_text_stays_within_the_schema() -> None:
         assert {child.tag for child in element} <= children
         assert "\x1b" not in (element.text or "")
     assert "<b>![x](http://h/x.png)" in root[0].attrib["name"]
+
+
+def test_a_rule_of_which_no_replica_reports_all_settings_has_not_passed() -> None:
+    root = written(fleet(outcomes=[outcome("CO-04", unknown=4), outcome("CO-05", unknown=3)]))
+
+    assert case(root, "CO-04")[:2] == (
+        "skipped",
+        {"type": "partially evaluated", "message": "No replica reports all settings of this rule."},
+    )
+    assert case(root, "CO-05")[0] == ""

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dashboard.fleet import Baseline, State
+from dashboard.fleet import Baseline, Failure, FailureKind, ReplicaState, State
 from dashboard.render.verdict import failing, verdict_of
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Evidence, OutcomeKind, Severity
@@ -43,6 +43,20 @@ def test_the_sentence_of_a_fleet_that_passes_counts_what_does_not_fail() -> None
     assert milder.sentence.startswith("exit 0: no findings at or above critical (0 critical, 1 warning, 0 info); ")
     never = verdict_of(fleet(finding()), NEVER, 100)
     assert never.sentence.startswith("exit 0: findings never fail (1 critical, 0 warning, 0 info); ")
+
+
+def test_the_sentence_names_a_missing_key_and_counts_what_is_wrong_with_the_options() -> None:
+    """Otherwise a wrong key, or a misspelt pool, is a green gate without a reason."""
+    key = Failure(FailureKind.UNAUTHORIZED, "no valid API key")
+    checked = fleet(inspected={"notes": ("pools.chatt matches no pool.",)})
+    first, *others = checked.replicas
+    locked = replace(first, state=ReplicaState.PARTIAL, probes=(builders.probe("/inference/v1/config", failure=key),))
+    verdict = verdict_of(replace(checked, replicas=(locked, *others)), CRITICAL, 100)
+
+    assert verdict.sentence == (
+        "exit 0: no findings; 4 of 4 answered (1 partially: no valid API key); --fail-on critical; "
+        "1 configuration warning."
+    )
 
 
 def test_the_sentence_names_rules_and_pools_that_fail_and_counts_equal_ones() -> None:

@@ -156,7 +156,7 @@ def test_a_setting_opens_all_its_values_with_replicas_sources_and_findings() -> 
     assert finding[1] == ["RT-01 block-size-differs"]
     assert first[0].endswith("16 replicas · reported by /server_info")
     assert [first[2], second[2]] == [("16",), ("32",)]
-    assert second[1] == ["chat-70b-17", "Origin: differs from the default."]
+    assert second[1] == ["chat-70b-17", "Origin: unknown."]
 
 
 def test_a_value_that_is_compared_in_part_is_shown_as_reported_too() -> None:

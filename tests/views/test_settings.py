@@ -51,6 +51,13 @@ def test_a_pool_that_differs_is_first_and_its_rarest_value_above_the_others() ->
     assert shown(mixed()) == [("chat", "32", 1), ("chat", "16", 4), ("embed", "32", 1)]
 
 
+def test_of_values_that_tie_none_is_the_usual_one() -> None:
+    """Of two replicas with other blocks, neither is right."""
+    tied = fleet([replica("one", document=USUAL), replica("two", document=LARGE)], [USUAL, LARGE])
+
+    assert [each.is_most for each in pool_values(tied, SIZE)] == [False, False]
+
+
 def test_a_setting_has_the_severity_of_its_findings_and_none_without_any() -> None:
     without = with_findings(mixed())
     on_one = with_findings(without, finding(without, ["chat-odd"]))

@@ -82,7 +82,7 @@ def test_a_replica_that_wants_a_key_needs_credentials_first() -> None:
     locked = builders.replica("locked", probes=(builders.probe("/v1/models", failure=KEY),))
 
     assert unknown_hint(fleet(*several(1), locked, outcomes=[SKIPPED])) == (
-        "To answer what is unknown: set credentials.token_env for locked (401); install the provider on chat-1."
+        "To answer what is unknown: set a valid API key for locked (401); install the provider on chat-1."
     )
 
 

@@ -59,6 +59,11 @@ def test_without_arguments_no_value_is_set(text: str, version: str | None, expec
     assert origin(UTILIZATION, text, None, version) is expected
 
 
+def test_a_value_in_place_of_null_may_be_computed_by_vllm() -> None:
+    """A server without --block-size reports the size that vLLM chose."""
+    assert origin(SIZE, "128", None) is ValueOrigin.UNKNOWN
+
+
 @pytest.mark.parametrize("state", [State.REDACTED, State.ABSENT, State.UNSUPPORTED, State.UNKNOWN])
 def test_what_has_no_value_has_no_origin(state: State) -> None:
     given = arguments("--block-size")
