@@ -167,7 +167,7 @@ def test_findings_are_listed_the_worst_first_with_tags_rule_pool_and_replicas() 
 
     assert "<h1>2 critical, 1 warning, 1 info</h1>" in html(app)
     assert ": 14 evaluated, 1 skipped, " in html(app)
-    assert "1 entry of fleet.yaml without effect" in html(app)
+    assert "1 configuration warning" in html(app)
     assert [re.findall(r'class="severity">(\w+)<', each) for each in found] == [
         ["critical"],
         ["critical"],

@@ -74,7 +74,7 @@ def test_ticked_replicas_of_a_setting_are_compared() -> None:
     app = open_page(story(), "settings", path=SIZE, pool="chat-70b")
     shown = app.dataframe[0].value
     assert list(shown.columns) == ["Replica", "Pool", "Cohort", "Value", "Origin"]
-    assert shown.iloc[0].to_list() == ["chat-70b-17", "chat-70b", "B", "32", "differs from the default"]
+    assert shown.iloc[0].to_list() == ["chat-70b-17", "chat-70b", "B", "32", "unknown"]
 
     app.session_state[f"settings_{SIZE}_1"] = {"selection": {"rows": [0, 1], "columns": [], "cells": []}}
 
