@@ -133,8 +133,8 @@ def _incomplete(fleet: Fleet, baselines: Iterable[str]) -> list[str]:
 
 def _not_compared(outcome: Outcome, file: str) -> Iterator[str]:
     replicas = f"of {count(outcome.total, 'replica')} in {end_cut(outcome.subject, LONGEST_NAME)}"
-    if outcome.unread:
-        yield f"{outcome.unread:,} {replicas} not read, not compared with {file}"
+    if lost := min(outcome.unread, outcome.unknown):
+        yield f"{lost:,} {replicas} not read, not compared with {file}"
     if outcome.silent:
         yield f"{outcome.silent:,} {replicas} compared with {file} in part"
 

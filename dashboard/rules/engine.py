@@ -202,7 +202,7 @@ def _run_on(
 
 def _outcome(rule: Rule, subject: Subject, kind: OutcomeKind, reason: str = "", unknown: int = 0) -> Outcome:
     total = len(subject.all_replicas)
-    return Outcome(rule.id, subject.name, subject.pools, kind, 0, reason, unknown, total, total - subject.read)
+    return Outcome(rule.id, subject.name, subject.pools, kind, 0, reason, unknown, total, subject.unread)
 
 
 def _evaluate(rule: Rule, change: RuleChange, subject: Subject) -> tuple[Outcome, list[Draft]]:
@@ -220,8 +220,7 @@ def _evaluate(rule: Rule, change: RuleChange, subject: Subject) -> tuple[Outcome
     gaps = [each for each in results if isinstance(each, NotEvaluated)]
     drafts = [each for each in results if isinstance(each, Draft)]
     total = len(subject.all_replicas)
-    unread = total - subject.read
-    unknown = max([unknown, *(min(total, unread + len(each.replicas)) for each in gaps if each.replicas)])
+    unknown = max([unknown, *(min(total, subject.unread + len(each.replicas)) for each in gaps if each.replicas)])
     if drafts:
         return _outcome(rule, subject, OutcomeKind.FAILED, unknown=unknown)._replace(findings=len(drafts)), drafts
     ended = next((each for each in gaps if each.reason), None)

@@ -122,9 +122,9 @@ class PoolSubject:
         return (self.pool.name,)
 
     @property
-    def read(self) -> int:
-        """Return how many replicas are evaluated."""
-        return len(self.members)
+    def unread(self) -> int:
+        """Return how many replicas are not evaluated."""
+        return len(self.all_replicas) - len(self.members)
 
     @property
     def contexts(self) -> frozenset[ImpactContext]:
@@ -325,9 +325,9 @@ class FleetSubject:
         return tuple(each.inputs for each in self.subjects)
 
     @property
-    def read(self) -> int:
-        """Return how many replicas are evaluated."""
-        return sum(each.read for each in self.subjects)
+    def unread(self) -> int:
+        """Return how many replicas are not evaluated."""
+        return len(self.all_replicas) - sum(len(each.members) for each in self.subjects)
 
     @property
     def contexts(self) -> frozenset[ImpactContext]:

@@ -144,11 +144,12 @@ def own_settings(answer: InferenceConfigReply, fleet: FleetExtension) -> dict[st
         "enable_auto_tool_choice": fleet.chat.enable_auto_tool_choice,
         "concurrent_batches": fleet.scheduling.concurrent_batches,
     }
+    lacking = _lacking(fleet)
     optional = {"chat_template_digest": "template_digest", "tool_call_parser": "tool_call_parser"}
     chat = {
         path: getattr(fleet.chat, name)
         for path, name in optional.items()
-        if name in fleet.chat.model_fields_set and f"fleet.chat.{name}" not in _lacking(fleet)
+        if name in fleet.chat.model_fields_set and f"fleet.chat.{name}" not in lacking
     }
     return {path: value for path, value in values.items() if value is not None} | chat | _component_versions(fleet)
 
