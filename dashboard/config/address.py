@@ -8,6 +8,7 @@ from dashboard.fleet.formatting import one_line
 DEFAULT_PORTS = {"http": 80, "https": 443}
 MAX_ADDRESS_CHARACTERS = 2048  # what browsers and proxies commonly accept as a URL
 _SHOWN_CHARACTERS = 100
+ENDPOINTS = ("/metrics", "/v1/models")  # of a vLLM, which a prefix never ends with
 
 _URL = re.compile(r"(?:(?P<scheme>[^:/?#@]+)://)?(?P<authority>[^/?#]*)(?P<path>/[!-~]*)?")
 _AUTHORITY = re.compile(r"(?:\[(?P<ipv6>[0-9a-f:.]+)\]|(?P<host>(?!https?:$)[^\[\]:]+))(?::(?P<port>[0-9]{0,5}))?")
@@ -36,11 +37,14 @@ def replica_id(text: str) -> str:
         raise ValueError(f"{shown(text)!r} {what}; write http://host:port")
     if (url["path"] or "").startswith("//"):
         raise ValueError(f"{shown(text)!r} is no address; write http://host:port")
+    path = (url["path"] or "").rstrip("/")
+    if path.endswith(ENDPOINTS):
+        raise ValueError(f"{shown(text)!r} has the path of an endpoint; leave it out: write http://host:port")
     host = _ipv6(text, authority["ipv6"]) if authority["ipv6"] else _host(text, authority["host"])
     port = int(authority["port"] or DEFAULT_PORTS[scheme])
     if not 0 < port < 2**16:
         raise ValueError(f"{shown(text)!r} has a port outside 1 to 65535; write http://host:port")
-    return f"{scheme}://{host}:{port}{(url['path'] or '').rstrip('/')}"
+    return f"{scheme}://{host}:{port}{path}"
 
 
 def host_port(host: str, port: int | str) -> str:

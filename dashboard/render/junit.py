@@ -16,7 +16,7 @@ from dashboard.views import finding_text
 from dashboard.views.names import replica_names
 
 LONGEST = 1000  # characters of an attribute
-NOT_EVALUATED = frozenset({OutcomeKind.SKIPPED, OutcomeKind.NOT_APPLICABLE})
+WITHOUT_VERDICT = frozenset({OutcomeKind.SKIPPED, OutcomeKind.NOT_APPLICABLE})
 
 ByRule = Mapping[tuple[str, str], Sequence[Finding]]  # by rule and subject
 
@@ -74,7 +74,7 @@ def _case(
         _result(case, "failure", failed[0].severity, f"{place}{failed[0].sentence}{more}", _texts(failed, names))
     elif outcome.kind is OutcomeKind.ERROR:
         _result(case, "error", "error", "rule error", outcome.reason)
-    elif outcome.kind in NOT_EVALUATED:
+    elif outcome.kind in WITHOUT_VERDICT:
         _result(case, "skipped", outcome.kind, outcome.reason)
     elif suppressed and not active:
         _result(case, "skipped", "suppressed", finding_text.suppressions(suppressed))

@@ -75,7 +75,15 @@ def poll_once(
         )
 
     snapshots, routers = asyncio.run(poll())
-    return _derive(options, policy_of(options), snapshots, utc_now(), failures=found.failures, routers=routers)
+    return _derive(
+        options,
+        policy_of(options),
+        snapshots,
+        utc_now(),
+        key_warnings(found.targets),
+        failures=found.failures,
+        routers=routers,
+    )
 
 
 class Collector:
@@ -265,11 +273,15 @@ class Collector:
             self._poller.poll(found.targets, self._clock), self._routers.read(self._clock())
         )
         polled_at = self._clock()
+        if (warnings := key_warnings(found.targets)) != self._key_warnings and warnings:
+            log.warning("%s", warnings)
+        self._key_warnings = warnings
         fleet = _derive(
             self.options,
             self._policy,
             snapshots,
             polled_at,
+            warnings,
             before=self.fleet,
             failures=found.failures,
             routers=routers,
@@ -277,9 +289,6 @@ class Collector:
         )
         watch.observe_findings(fleet)
         self._show(fleet, polled_at, self._recorded(fleet, polled_at, time.monotonic() - began))
-        if (warnings := key_warnings(found.targets)) != self._key_warnings and warnings:
-            log.warning("%s", warnings)
-        self._key_warnings = warnings
         seconds, progress = time.monotonic() - began, self.progress
         self.progress = replace(progress, polls=progress.polls + 1, seconds_sum=progress.seconds_sum + seconds)
         if progress.polls == 0:
@@ -306,12 +315,13 @@ def _derive(
     policy: Policy,
     snapshots: Sequence[Snapshot],
     polled_at: datetime,
+    warnings: str,
     before: Fleet | None = None,
     failures: tuple[str, ...] = (),
     routers: tuple[RouterConfig, ...] = (),
     observe: Callable[[Fleet, datetime], Recent] = lambda _fleet, _at: NOTHING_RECENT,
 ) -> Fleet:
-    """Return the fleet of one poll."""
+    """Return the fleet of one poll; `warnings` are about API keys."""
     with uncollected():
         fleet = build_fleet(
             options.name,
@@ -327,7 +337,6 @@ def _derive(
     fleet = replace(fleet, discovery_errors=failures)
     if failures and not snapshots:  # options that match nothing may match what these sources list
         fleet = replace(fleet, inspection=replace(fleet.inspection, notes=()))
-    warnings = key_warnings(each.target for each in snapshots)
     if warnings and warnings not in fleet.inspection.notes:
         notes = (*fleet.inspection.notes, warnings)
         fleet = replace(fleet, inspection=replace(fleet.inspection, notes=notes))

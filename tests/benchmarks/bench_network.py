@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import shutil
 import socket
@@ -209,7 +210,10 @@ async def _polls(targets: Sequence[Target]) -> tuple[Cost, Cost]:
         fleets.append(build_fleet("bench", snapshots, polled_at=now, interval=interval, before=before))
 
     first = await _timed(refresh())
+    gc.collect()
+    gc.freeze()  # as the service does after its first poll
     later = [await _timed(refresh()) for _ in range(ROUNDS)]
+    gc.unfreeze()
     return first, _least(later)
 
 

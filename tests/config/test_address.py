@@ -52,6 +52,8 @@ def test_every_spelling_has_one_id(text: str, expected: str) -> None:
         ("gpu-7?x=1", "a query"),
         ("gpu-7#x", "a fragment"),
         ("gpu-7/a b", "a path with spaces"),
+        ("gpu-7:8000/metrics", "path of an endpoint; leave it out"),
+        ("gpu-7:8000/pool/v1/models/", "path of an endpoint; leave it out"),
         ("gpu-7/\n", None),
         ("gpu-7/a\nb", "a path with spaces"),
         ("h" * 2049, "longer than 2048"),

@@ -36,6 +36,10 @@ ALL_OLDER = (
     f"{UNSET}. Less of their configuration is then reported: the provider was tested with vLLM 0.26 and newer, and "
     "these run an older version."
 )
+WHY_PLUGINS = (
+    "A plugin can add routes and metrics, or change models and how requests are processed: equal requests may get "
+    "different answers."
+)
 MAX_PLUGINS = 3  # plugins in a sentence before the rest is counted
 
 
@@ -82,7 +86,8 @@ def development_routes_open(pool: PoolSubject) -> Iterator[Draft]:
     holders = _plugins(pool)
     total = sum(map(len, holders.values()))
     for draft in pool_differences(pool, {PLUGINS: holders}):
-        yield replace(draft, severity=Severity.INFO, text=_list_difference(draft, total) or draft.text)
+        text = _list_difference(draft, total) or draft.text
+        yield replace(draft, severity=Severity.INFO, text=text, why=WHY_PLUGINS)
 
 
 def _development_mode(pool: PoolSubject) -> Iterator[Draft]:
