@@ -66,7 +66,7 @@ def test_poll_as_json_prints_the_document_and_nothing_else(addresses: list[str])
 @pytest.mark.parametrize("command", ["poll", "check"])
 def test_the_last_line_is_what_would_answer_the_unknown(command: str) -> None:
     """On standard error where programs read the output."""
-    hint = "To answer what is unknown: install the provider on all 2 replicas."
+    hint = "To answer what is unknown: install or load the provider on all 2 replicas."
     with in_thread([replace(each, speaks=frozenset()) for each in default_fleet(2)]) as server:
         addresses = [entry["targets"][0] for entry in targets(server.fleet, server.port)]
         table, document = run(command, *addresses), run(command, "--format", "json", *addresses)

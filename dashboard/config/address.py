@@ -8,7 +8,7 @@ from dashboard.fleet.formatting import one_line
 DEFAULT_PORTS = {"http": 80, "https": 443}
 MAX_ADDRESS_CHARACTERS = 2048  # what browsers and proxies commonly accept as a URL
 _SHOWN_CHARACTERS = 100
-ENDPOINTS = ("/metrics", "/v1/models")  # of a vLLM, which a prefix never ends with
+ENDPOINTS = ("/metrics", "/v1", "/v1/models")  # of a vLLM, which a prefix never ends with
 
 _URL = re.compile(r"(?:(?P<scheme>[^:/?#@]+)://)?(?P<authority>[^/?#]*)(?P<path>/[!-~]*)?")
 _AUTHORITY = re.compile(r"(?:\[(?P<ipv6>[0-9a-f:.]+)\]|(?P<host>(?!https?:$)[^\[\]:]+))(?::(?P<port>[0-9]{0,5}))?")

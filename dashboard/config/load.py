@@ -95,7 +95,7 @@ def _read(file: Path) -> Document:
         with file.open("rb") as stream:
             document = read_document(stream.read(MAX_DOCUMENT_BYTES + 1))
     except OSError as error:
-        raise OptionsError(f"{file}: {error.strerror}; name the options file") from error
+        raise OptionsError(f"{file}: {error.strerror}; name an options file that can be read") from error
     if document.value is not None and not isinstance(document.value, dict):
         raise OptionsError(f"{file}:1: not a mapping; write lines of `key: value`, such as `name: my fleet`")
     if document.value and not any(is_option_name(key, list(Options.model_fields)) for key in document.value):

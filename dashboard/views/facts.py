@@ -8,8 +8,8 @@ from dashboard.fleet import Basis, FailureKind, Replica, ReplicaState, Source
 from dashboard.fleet.formatting import count, end_cut, first_of
 from dashboard.rules.findings import OutcomeKind
 
-PROVIDER = "install the provider"
-NEWER_PROVIDER = "install or upgrade the provider (schema 1.2)"
+PROVIDER = "install or load the provider"
+NEWER_PROVIDER = "install, load or upgrade the provider (schema 1.2)"
 CREDENTIALS = "set a valid API key"
 MOST_NAMES = 3  # replicas that a hint names
 LONGEST_NAME = 60

@@ -53,6 +53,7 @@ def test_every_spelling_has_one_id(text: str, expected: str) -> None:
         ("gpu-7#x", "a fragment"),
         ("gpu-7/a b", "a path with spaces"),
         ("gpu-7:8000/metrics", "path of an endpoint; leave it out"),
+        ("gpu-7:8000/v1", "path of an endpoint; leave it out"),
         ("gpu-7:8000/pool/v1/models/", "path of an endpoint; leave it out"),
         ("gpu-7/\n", None),
         ("gpu-7/a\nb", "a path with spaces"),

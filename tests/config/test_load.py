@@ -30,7 +30,9 @@ def test_fleet_config_names_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_options().name == "other"
 
     monkeypatch.setenv("FLEET_CONFIG", "missing.yaml")
-    with pytest.raises(OptionsError, match=r"^missing\.yaml: No such file or directory; name the options file$"):
+    with pytest.raises(
+        OptionsError, match=r"^missing\.yaml: No such file or directory; name an options file that can be read$"
+    ):
         load_options()
 
 

@@ -56,7 +56,7 @@ def test_a_file_that_is_still_written_is_left_alone() -> None:
         ("name: a\ntargets: [gpu-1]\nnmae: b\n", "fleet.yaml:3: nmae: unknown key; did you mean name?"),
         ("name: [", "fleet.yaml:1: not YAML: did not find expected node content"),
         ("", "fleet.yaml:1: empty; write the options again"),
-        (None, "fleet.yaml: No such file or directory; name the options file"),
+        (None, "fleet.yaml: No such file or directory; name an options file that can be read"),
     ],
 )
 def test_a_wrong_file_keeps_the_last_good_options_and_their_time(text: str | None, mistake: str) -> None:

@@ -128,4 +128,4 @@ def test_without_any_key_nothing_is_copied_and_the_hint_names_the_credentials(
 def test_a_stock_poll_ends_with_the_hint_on_the_provider(servers: dict[str, Server], tmp_path: Path) -> None:
     config = options([servers["stock"]], tmp_path, None)
 
-    assert printed("poll", config)[-1] == "To answer what is unknown: install the provider on stock."
+    assert printed("poll", config)[-1] == "To answer what is unknown: install or load the provider on stock."

@@ -46,12 +46,12 @@ def test_the_sentence_of_a_fleet_that_passes_counts_what_does_not_fail() -> None
 
 
 def test_the_sentence_names_a_missing_key_and_counts_what_is_wrong_with_the_options() -> None:
-    """Otherwise a wrong key, or a misspelt pool, is a green gate without a reason."""
+    """With a lower coverage a wrong key, or a misspelt pool, would be a green gate without a reason."""
     key = Failure(FailureKind.UNAUTHORIZED, "no valid API key")
     checked = fleet(inspected={"notes": ("pools.chatt matches no pool.",)})
     first, *others = checked.replicas
     locked = replace(first, state=ReplicaState.PARTIAL, probes=(builders.probe("/inference/v1/config", failure=key),))
-    verdict = verdict_of(replace(checked, replicas=(locked, *others)), CRITICAL, 100)
+    verdict = verdict_of(replace(checked, replicas=(locked, *others)), CRITICAL, 75)
 
     assert verdict.sentence == (
         "exit 0: no findings; 4 of 4 answered (1 partially: no valid API key); --fail-on critical; "
@@ -88,6 +88,20 @@ def test_low_coverage_names_the_unreachable_replicas_after_findings_that_fail() 
     both = verdict_of(fleet(finding(), down=1), CRITICAL, 100)
     assert (both.code, both.too_little) == (1, short)
     assert both.sentence.endswith(f"; also {short}.")
+
+
+def test_a_replica_that_refuses_the_api_key_has_not_answered() -> None:
+    refused = builders.probe("/v1/models", failure=Failure(FailureKind.UNAUTHORIZED, "It refuses the given API key."))
+    locked = builders.replica("locked", state=ReplicaState.PARTIAL, probes=(refused,))
+    short = (
+        "only 2 of 2 answered, 1 of them without a valid API key, below --min-coverage 100 % (no valid API key: locked)"
+    )
+
+    verdict = verdict_of(builders.fleet([builders.replica("open"), locked]), CRITICAL, 100)
+    assert (verdict.code, verdict.too_little) == (3, short)
+    assert verdict_of(builders.fleet([builders.replica("open"), locked]), CRITICAL, 50).code == 0
+    alike = replace(locked, same_digest_as="http://open:8000")
+    assert verdict_of(builders.fleet([builders.replica("open"), alike]), CRITICAL, 100).code == 0
 
 
 @pytest.mark.parametrize("min_coverage", [0, 100])

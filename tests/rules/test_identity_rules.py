@@ -237,7 +237,9 @@ def test_an_api_key_is_pasted_for_the_targets_that_require_it_alone() -> None:
         "targets": [{"url": f"http://chat-{number}:8000", "credentials": credentials} for number in range(3)]
     }
     assert draft.remedy.snippets[0].text.endswith("# and so on for 5 targets")
-    assert draft.remedy.sentence == "Configure the API key for these 5 addresses alone."
+    assert draft.remedy.sentence == (
+        "Set a valid API key for these 5 addresses. The reason says whether one is missing or refused."
+    )
 
 
 def test_a_hostile_address_is_one_line_and_one_yaml_string() -> None:

@@ -45,7 +45,7 @@ def test_where_nothing_is_unknown_there_is_no_hint() -> None:
 )
 def test_a_skipped_rule_is_answered_by_the_provider(members: list[Replica], names: str) -> None:
     assert unknown_hint(fleet(*members, outcomes=[SKIPPED])) == (
-        f"To answer what is unknown: install the provider on {names}."
+        f"To answer what is unknown: install or load the provider on {names}."
     )
 
 
@@ -63,8 +63,10 @@ def test_only_pools_with_something_unknown_count() -> None:
 def test_a_capacity_that_is_no_exact_number_is_answered_by_the_provider(basis: Basis) -> None:
     inexact = builders.replica("b", engines=(builders.engine(basis=basis),))
 
-    assert unknown_hint(fleet(*several(1), inexact)) == "To answer what is unknown: install the provider on b."
-    assert unknown_hint(fleet(*several(1), builders.replica("c", engines=()))).endswith("install the provider on c.")
+    assert unknown_hint(fleet(*several(1), inexact)) == "To answer what is unknown: install or load the provider on b."
+    assert unknown_hint(fleet(*several(1), builders.replica("c", engines=()))).endswith(
+        "install or load the provider on c."
+    )
 
 
 @pytest.mark.parametrize(("unknown", "is_hinted"), [(1, False), (2, True)])
@@ -75,14 +77,16 @@ def test_what_an_unreachable_replica_would_report_is_not_answered_by_the_provide
 
     hint = unknown_hint(fleet(*members, outcomes=[outcome(unknown=unknown, unread=1)]))
 
-    assert hint == ("To answer what is unknown: install the provider on chat-1 and chat-2." if is_hinted else "")
+    assert hint == (
+        "To answer what is unknown: install or load the provider on chat-1 and chat-2." if is_hinted else ""
+    )
 
 
 def test_a_replica_that_wants_a_key_needs_credentials_first() -> None:
     locked = builders.replica("locked", probes=(builders.probe("/v1/models", failure=KEY),))
 
     assert unknown_hint(fleet(*several(1), locked, outcomes=[SKIPPED])) == (
-        "To answer what is unknown: set a valid API key for locked (401); install the provider on chat-1."
+        "To answer what is unknown: set a valid API key for locked (401); install or load the provider on chat-1."
     )
 
 

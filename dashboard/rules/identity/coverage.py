@@ -32,10 +32,9 @@ STEPS = {
     FailureKind.TIMEOUT: "Check whether vLLM at {where} hangs or is overloaded; if it is slow, raise the timeouts.",
     FailureKind.TLS: "Configure the CA of the certificate at {where}, or use http:// if there is none.",
     FailureKind.PROTOCOL: "Look for a proxy in front of {where}, and read vLLM's log there.",
-    FailureKind.UNAUTHORIZED: "Configure the API key for {where} alone.",
+    FailureKind.UNAUTHORIZED: "Set a valid API key for {where}. The reason says whether one is missing or refused.",
     FailureKind.STATUS: (
-        "List vLLM's own address instead of a proxy at {where}, without a path such as /v1. If vLLM itself answers, "
-        "read its log."
+        "List vLLM's own address instead of a proxy at {where}. If vLLM itself answers, read its log."
     ),
     FailureKind.TOO_LARGE: "Raise the limits on answers if vLLM itself answers at {where}.",
     FailureKind.DECODE: "List vLLM's own address instead of a proxy at {where}.",
@@ -104,7 +103,7 @@ def replicas_not_read(fleet: FleetSubject) -> Iterator[Draft]:
 
     Why it matters:
         - any pool (warning): The configuration of an unread replica is unknown. Behind a timeout or a missing key it
-          may differ.
+          may differ. For a replica that answered in part the finding is info.
 
     How to fix:
         Each kind of failure has its own remedy. The evidence lists the reason of each replica.

@@ -141,7 +141,7 @@ def like_the_fixed(pool: PoolSubject, seeds: Seeds, fixed: Seeds, *, is_certain:
         f"Set {to_text(algorithm)}, whose seed is fixed, on these replicas: this also fixes RT-05. "
         f"Or run {to_text(own.value)} on every replica and {seed_everywhere}."
     )
-    return _alternatives(pool, sentence, [(HASH_ALGORITHM, algorithm), (SEED, ZERO)], is_certain=is_certain)
+    return _alternatives(pool, sentence, [(HASH_ALGORITHM, algorithm)], is_certain=is_certain)
 
 
 def end_random_seeds(pool: PoolSubject, seeds: Seeds, *, is_certain: bool) -> Remedy:

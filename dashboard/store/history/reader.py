@@ -103,7 +103,7 @@ class HistoryReader:
         if found is None:
             first = _first_poll(connection)
             begins = f"the first one is of {iso(first)}" if first else "none was recorded yet"
-            raise HistoryError(f"The history has no poll at {iso(time)} or before; {begins}.")
+            raise HistoryError(f"The history has no poll at {iso(time)} or before; {begins}. Choose a later time.")
         if time < found.to_at:
             exact = connection.scalar(
                 select(poll.c.at)
