@@ -102,8 +102,8 @@ class HistoryReader:
         found = connection.execute(query).one_or_none()
         if found is None:
             first = _first_poll(connection)
-            begins = f"the first one is of {iso(first)}" if first else "none was recorded yet"
-            raise HistoryError(f"The history has no poll at {iso(time)} or before; {begins}. Choose a later time.")
+            begins = f"the first one is of {iso(first)}. Choose a later time" if first else "none was recorded yet"
+            raise HistoryError(f"The history has no poll at {iso(time)} or before; {begins}.")
         if time < found.to_at:
             exact = connection.scalar(
                 select(poll.c.at)
