@@ -6,17 +6,25 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
+from dashboard.analysis.changes.events import Happened
 from dashboard.analysis.documents.findings import findings_json
 from dashboard.analysis.documents.fleet import fleet_json
-from dashboard.analysis.timeline import Period
+from dashboard.analysis.timeline import Period, Timeline
+from dashboard.config.baseline_file import baseline_yaml, find_source
+from dashboard.fleet.times import write_time
+from dashboard.notify.alerts import Event, alerts_of
+from dashboard.notify.bodies import Links, alertmanager_body, slack_body, webhook_body
 from dashboard.render.changes_json import changes_json
+from dashboard.render.events_json import events_json
 from dashboard.render.export import Format, written
 from dashboard.render.github_annotations import to_github_annotations
 from dashboard.render.junit import to_junit
@@ -26,21 +34,23 @@ from dashboard.render.svg_timeline import draw_times
 from dashboard.render.terminal import to_terminal
 from dashboard.render.verdict import verdict_of
 from dashboard.rules.findings import Severity
+from dashboard.store import Snapshots
 from dashboard.views.changes import changes_report
 from dashboard.views.check import check_view
-from dashboard.views.context import context_of
+from dashboard.views.context import context_line, context_of
 from dashboard.views.pages import OVERVIEW
 from dashboard.views.poll import poll_view
 from dashboard.views.time_chart import TimeChart
 from dashboard.views.timeline import here_at, pool_blocks
+from dashboard.web.metrics import PoolNames, metrics_text
 from dashboard.web.share import OFFERED
 from tests.captured import capture
 from tests.e2e.frozen_store import fleet_before
 from tests.frozen import frozen_fleet
-from tests.page_runner import open_page
+from tests.page_runner import visit
 from tests.saved_fleets import built_of_captures
 from tests.store.history.recorded import Recorded
-from tests.store.history.week import record_week
+from tests.store.history.week import CHAT, record_week
 
 if TYPE_CHECKING:
     from streamlit.testing.v1 import AppTest
@@ -50,6 +60,10 @@ FLEETS = ("demo", "captures")
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 CAPTURES = (("gemma3_b32", "0.12.0"), ("llama_dp2", "0.32.0"), ("qwen3_xxhash", "0.33.0"))
 COLUMNS = 120
+WEEK = timedelta(days=7)
+RESTARTED = timedelta(hours=30)  # before the end of the week: after a rollout, before restarts
+TABULAR = {"review", "compare", "replicas", "settings", "status", "capacity"}
+IGNORED = "Ignored invalid URL"  # the notice of a page that does not know a choice
 OF_THE_RUN = {"generated_at", "program_version"}
 
 
@@ -62,9 +76,14 @@ def outputs(name: str) -> Iterator[tuple[str, str]]:
         fleet = frozen_fleet()
         yield from _documents(fleet)
         yield from _changes(fleet_before(), fleet)
-        yield "timeline.svg", _timeline(fleet)
+        yield from _with_history(fleet)
+        yield from _notifications(fleet)
+        yield "chat-70b.baseline.yaml", _baseline(fleet, "chat-70b", "A")
+        service.put(fleet, AT)
+        yield "metrics.txt", metrics_text(PoolNames()).decode()
+    service.put(fleet, fleet.polled_at)
     for page, choices in _addresses(fleet):
-        yield from _page(fleet, page, choices)
+        yield from _page(page, choices)
 
 
 def _documents(fleet: Fleet) -> Iterator[tuple[str, str]]:
@@ -87,16 +106,61 @@ def _changes(before: Fleet, after: Fleet) -> Iterator[tuple[str, str]]:
     yield "diff.md", to_markdown(report)
 
 
-def _timeline(fleet: Fleet) -> str:
-    assert fleet.polled_at is not None
+def _with_history(fleet: Fleet) -> Iterator[tuple[str, str]]:
+    """Yield what a history of a week and a snapshot add."""
+    end = fleet.polled_at
+    assert end is not None
     with TemporaryDirectory() as folder:
         history = Recorded(Path(folder))
-        record_week(history, fleet)
+        now = replace(record_week(history, fleet), generation=fleet.generation + 1)  # pages are cached by it
         history.writer.close()
-        timeline = history.reader.timeline(Period(fleet.polled_at - timedelta(days=7), fleet.polled_at))
+        reader = history.reader
+        yield "timeline.svg", _timeline(now, reader.timeline(Period(end - WEEK, end)))
+        yield "events.json", _json(events_json(Happened(reader.events(end - WEEK, end), end - WEEK, end), now.name))
+        store = Snapshots(Path(folder) / "kept")
+        frozen = store.freeze(fleet_before(), "Review of 6 November", end - 2 * WEEK).id
+        service.put(now, end, store, history=reader)
+        before = write_time(end - RESTARTED)
+        for page, choices in (
+            ("overview", {"range": "7d"}),
+            ("overview", {"at": before}),
+            ("compare", {"pool": CHAT, "range": "7d"}),
+            ("replica", {"replica": now.replicas[0].id, "at": before}),
+            ("findings", {"snapshot": frozen}),
+            ("snapshots", {}),
+            ("review", {"from": frozen}),
+            ("review", {"from": frozen, "new": "7d"}),
+            ("changes", {"from": frozen, "to": "live"}),
+            ("changes", {"from": before, "to": "live"}),
+        ):
+            for name, text in _page(page, choices, "history-"):
+                yield name.replace(frozen, "SNAPSHOT"), text.replace(frozen, "SNAPSHOT")
+
+
+def _timeline(fleet: Fleet, timeline: Timeline) -> str:
     blocks = pool_blocks(fleet, timeline, [each.name for each in fleet.pools], here_at(OVERVIEW, "7d"))
     (chart,) = (each for each in blocks if isinstance(each, TimeChart))
     return draw_times(chart, context="golden").replace("><", ">\n<") + "\n"
+
+
+def _notifications(fleet: Fleet) -> Iterator[tuple[str, str]]:
+    links = Links("https://fleet.example.com", "https://docs.example.com")
+    assert fleet.polled_at is not None
+    alerts = list(alerts_of(fleet, fleet.polled_at).values())
+    ended = alerts[-1].with_changes(until=AT, event=Event.RESOLVED)
+    for name, body in (
+        ("alertmanager", alertmanager_body([*alerts, ended], AT, timedelta(minutes=1), links)),
+        ("webhook", webhook_body([*alerts, ended], links)),
+        ("slack", slack_body([*alerts, ended], links)),
+    ):
+        yield f"notify.{name}.json", json.dumps(body, indent=1, ensure_ascii=False) + "\n"
+
+
+def _baseline(fleet: Fleet, name: str, letter: str) -> str:
+    (pool,) = (each for each in fleet.pools if each.name == name)
+    source = find_source(fleet, pool, letter)
+    assert source is not None
+    return baseline_yaml(name, source, context_line=context_line(context_of(fleet)))
 
 
 def _addresses(fleet: Fleet) -> Iterator[tuple[str, dict[str, str]]]:
@@ -104,35 +168,58 @@ def _addresses(fleet: Fleet) -> Iterator[tuple[str, dict[str, str]]]:
     pool = fleet.pools[0].name
     yield from (
         (page, {})
-        for page in ("overview", "findings", "capacity", "replicas", "settings", "status", "review", "snapshots")
+        for page in (
+            "overview",
+            "findings",
+            "capacity",
+            "replicas",
+            "settings",
+            "status",
+            "review",
+            "snapshots",
+            "help",
+        )
     )
+    yield "help", {"about": "compare"}
+    yield "find", {"search": "block_size"}
+    yield "find", {"search": fleet.replicas[0].name}
     yield "settings", {"path": "cache_config.block_size"}
     yield "findings", {"finding": fleet.inspection.findings[0].id}
     yield from (("compare", {"pool": each.name}) for each in fleet.pools)
-    yield "compare", {"pool": pool, "show": "all", "section": "cache_config"}
+    yield "compare", {"pool": pool, "show": "All settings", "section": "cache_config"}
     for name, letter in (("chat-70b", "C"), ("gemma-27b", "A"), ("gemma-27b", "B")):
         if name in {each.name for each in fleet.pools}:
             yield "compare", {"pool": name, "converge": letter}
-    yield "capacity", {"pool": pool, "measure": "bytes"}
+    yield from (("capacity", {"pool": pool, "measure": each}) for each in ("GiB", "requests"))
+    yield from (("capacity", {"per": each}) for each in ("GPU", "pool"))
     yield "replica", {"replica": fleet.replicas[0].id}
+    yield "replica", {"replica": fleet.replicas[0].id, "show": "true"}
+    if unread := next((each for each in fleet.replicas if each.document is None), None):
+        yield "replica", {"replica": unread.id}
 
 
-def _page(fleet: Fleet, page: str, choices: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the elements of a page and its export; of a pool and of the review in every format."""
-    app = open_page(fleet, page, at=fleet.polled_at, screenshot="1", **choices)
-    name = "-".join([page, *(each.rpartition("/")[2].replace(":", "_") for each in choices.values())])
-    yield f"{name}.page.txt", "\n".join(_drawn(app))
-    if (offered := app.session_state[OFFERED]) is None:  # the page of snapshots
+def _page(page: str, choices: dict[str, str], begin: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the elements of a page and its export; of some pages in every format."""
+    app = visit(page, screenshot="1", **choices)
+    values = (each.rpartition("/")[2].replace(":", "_").replace(" ", "_") for each in choices.values())
+    name = begin + "-".join([page, *values])
+    drawn = "\n".join(_drawn(app))
+    assert IGNORED not in drawn, f"{name} asks for what no page knows"
+    yield f"{name}.page.txt", drawn
+    offered = app.session_state[OFFERED]
+    if offered is None or (begin and page != "changes"):  # the page of snapshots; what pages without a history have
         return
     report = offered.view()
     yield f"{name}.json", _json(written(report, Format.JSON))
-    if page in {"review", "compare"} and choices.keys() <= {"pool"}:
+    if page not in TABULAR or choices.keys() - {"pool"}:
+        return
+    if page in {"review", "compare"}:
         yield f"{name}.md", written(report, Format.MARKDOWN).decode()
-        if page == "review":  # has every kind of block
-            yield f"{name}.html", written(report, Format.HTML).decode()
-        for output in (Format.CSV, Format.SVG):
-            with zipfile.ZipFile(io.BytesIO(written(report, output))) as archive:
-                yield from ((f"{name}.{each}", archive.read(each).decode()) for each in archive.namelist())
+    if page == "review":  # has every kind of block
+        yield f"{name}.html", written(report, Format.HTML).decode()
+    for output in (Format.CSV, Format.SVG):
+        with zipfile.ZipFile(io.BytesIO(written(report, output))) as archive:
+            yield from ((f"{name}.{each}", archive.read(each).decode()) for each in archive.namelist())
 
 
 def _drawn(app: AppTest) -> Iterator[str]:

@@ -19,8 +19,8 @@ CHAT_STEP, GAP_HOURS = timedelta(minutes=9), 11
 POLL = timedelta(minutes=1)
 
 
-def record_week(history: Recorded, fleet: Fleet) -> None:
-    """Record it; polls in which nothing changes are only those at the ends of a gap."""
+def record_week(history: Recorded, fleet: Fleet) -> Fleet:
+    """Record it, and return its last fleet; polls in which nothing changes are only those at the ends of a gap."""
     assert fleet.polled_at is not None
     end = fleet.polled_at
     members = {pool.name: [each for each in fleet.replicas if each.pool == pool.name] for pool in fleet.pools}
@@ -50,7 +50,7 @@ def record_week(history: Recorded, fleet: Fleet) -> None:
         last = past(fleet, at, olds, starts, last)
         is_before_gap = at == end - GAP * HOUR
         history.record(last, POLL if is_before_gap else after - at)
-    history.record(past(fleet, end, old, restarted, last), timedelta(minutes=5))
+    return history.record(past(fleet, end, old, restarted, last), timedelta(minutes=5))
 
 
 def past(
