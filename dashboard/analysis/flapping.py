@@ -68,16 +68,16 @@ class Watch:
         self._observe_rollouts(fleet, at)
         since = at - window(fleet.policy, RECURS)
         self._recurrences = {
-            key: each._replace(came=kept)
+            key: each._replace(times=kept)
             for key, each in self._recurrences.items()
-            if (kept := _after(each.came, since))
+            if (kept := _after(each.times, since))
         }
         return Recent(
             self._since,
             {key: its for key, its in self._starts.items() if len(its) > 1},
             self._values.alternations(values),
             dict(self._rollouts),
-            {key: each for key, each in self._recurrences.items() if len(each.came) > 1},
+            {key: each for key, each in self._recurrences.items() if len(each.times) > 1},
         )
 
     def observe_findings(self, fleet: Fleet) -> None:
@@ -87,8 +87,8 @@ class Watch:
         if before is not None and fleet.polled_at is not None:
             for key in findings.keys() - before.keys():
                 found, known = findings[key], self._recurrences.get(key)
-                came = (*(known.came if known else ()), fleet.polled_at)
-                self._recurrences[key] = Recurrence(found.rule, found.pools, found.replicas, came)
+                times = (*(known.times if known else ()), fleet.polled_at)
+                self._recurrences[key] = Recurrence(found.rule, found.pools, found.replicas, times)
             proof = EndProof(fleet)
             unseen = {
                 key: each
@@ -159,7 +159,7 @@ def _latest(found: dict[str, Recurrence]) -> dict[str, Recurrence]:
     """Return at most `MOST_FINDINGS`: those that came again, then the latest."""
     if len(found) <= MOST_FINDINGS:
         return found
-    ordered = sorted(found.items(), key=lambda each: (len(each[1].came) > 1, each[1].came[-1]))
+    ordered = sorted(found.items(), key=lambda each: (len(each[1].times) > 1, each[1].times[-1]))
     return dict(ordered[-MOST_FINDINGS:])
 
 

@@ -31,7 +31,7 @@ class Recurrence(NamedTuple):
     rule: str
     pools: tuple[str, ...]
     replicas: tuple[str, ...]
-    came: tuple[datetime, ...]
+    times: tuple[datetime, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ DAMAGED = "Alerts in the history are damaged; delete the rows of its tables aler
 class Knowledge(StrEnum):
     """What receivers know of an alert that fires."""
 
-    TOLD = "told"
+    NOTIFIED = "notified"
     WAITING = "waiting"  # it follows a rollout in progress
     SILENT = "silent"  # a new rule set found it first
 
@@ -58,9 +58,9 @@ def announce(
     for alert in step.ended:
         before = known[alert.key]
         is_held = alert.is_rollout or not following.isdisjoint(alert.fingerprints)
-        if before.knowledge is Knowledge.TOLD and is_held and not rolling.isdisjoint(map(end_cut, alert.pools)):
+        if before.knowledge is Knowledge.NOTIFIED and is_held and not rolling.isdisjoint(map(end_cut, alert.pools)):
             after[alert.key] = before
-        elif before.knowledge is Knowledge.TOLD:
+        elif before.knowledge is Knowledge.NOTIFIED:
             ended.append(alert)
     former = {(each.rule, each.pool): each.severity for each in step.ended if each.key not in after}
     new = {each.key for each in step.new}
@@ -87,8 +87,8 @@ def _heard(alert: Alert, earlier: Known | None, *, is_new: bool, is_worse: bool)
     if before is Knowledge.WAITING and alert.is_rollout:
         return before, None
     if before is Knowledge.WAITING or is_new:
-        return Knowledge.TOLD, Event.NEW
-    return (Knowledge.TOLD, Event.WORSE) if is_worse else (before, None)
+        return Knowledge.NOTIFIED, Event.NEW
+    return (Knowledge.NOTIFIED, Event.WORSE) if is_worse else (before, None)
 
 
 def _compared(alert: Alert, was: object) -> Alert:
@@ -126,7 +126,7 @@ class Announcer:
         notifications = [
             Notification(receiver, alert.key, alert.model_dump_json())
             for receiver, options in self._webhooks.items()
-            for alert in (_told(found.known) if receiver in unknown else found.alerts)
+            for alert in (_notified(found.known) if receiver in unknown else found.alerts)
             if alert.severity.rank <= options.min_severity.rank
         ]
         is_read = any(each.fresh for each in fleet.replicas)  # else a new rule set has found nothing yet
@@ -153,9 +153,9 @@ class Announcer:
         self._receivers, self._rule_set = remembered.receivers, remembered.rule_set
 
 
-def _told(known: Mapping[AlertKey, Known]) -> list[Alert]:
+def _notified(known: Mapping[AlertKey, Known]) -> list[Alert]:
     """Return what a new receiver is told first: everything that fires."""
-    return [each.alert for each in known.values() if each.knowledge is Knowledge.TOLD]
+    return [each.alert for each in known.values() if each.knowledge is Knowledge.NOTIFIED]
 
 
 def read_alert(content: str) -> Alert:

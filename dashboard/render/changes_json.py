@@ -43,11 +43,9 @@ CONTRACT.object(
 CONTRACT.object(changes.ReplicaPair, "before", "after", Key("restarted", doc="null: a side lacks the start time"))
 CONTRACT.object(
     changes.ReplicaChanges,
-    Key("came", of="added"),
-    Key("went", of="removed"),
-    "changed",
+    "added removed changed",
     Key("stayed", int, lambda each: len(each.both), "replicas of both sides"),
-    Key("start_untold", of="start_unknown", doc="replicas that may have restarted: a side lacks the start time"),
+    Key("start_unknown", doc="replicas that may have restarted: a side lacks the start time"),
 )
 CONTRACT.object(
     changes.CohortCount, Key("cohort", str | None, or_null("letter"), "null: never read"), Key("count", of="number")
@@ -63,14 +61,13 @@ CONTRACT.object(
     Key("of_before", int, lambda each: each.pool_sizes[0], "replicas of the pool before"),
     Key("of_after", int, lambda each: each.pool_sizes[1], "replicas of the pool after"),
     "cohorts_before cohorts_after restarted",
-    Key("start_untold", of="start_unknown"),
+    "start_unknown",
 )
 CONTRACT.object(changes.OneSidedSettings, *POOLS, "paths", "replicas", "why")
 CONTRACT.object(
     changes.SettingChanges,
     "groups",
-    Key("no_longer_told", of="no_longer_reported"),
-    Key("now_told", of="newly_reported"),
+    "no_longer_reported newly_reported",
     Key("ignored", doc="paths that changed, ignored by fleet.yaml of a side"),
     "compared unread_before unread_after",
 )
@@ -78,7 +75,7 @@ CONTRACT.object(
     changes.OneSidedFinding,
     *(Key(name, of=f"finding.{name}") for name in OF_A_FINDING),
     Key("suppressed", of="is_suppressed"),
-    Key("elsewhere", of="other_side", doc="whether the other side evaluated it; `not judged` is not fixed"),
+    Key("other_side", doc="whether the other side evaluated it; `not evaluated` is not fixed"),
     Key("absent", doc="its replicas that the other side does not have"),
     Key("unread", doc="its replicas that the other side could not read"),
     Key("silent", doc="its replicas that do not report there what it is about"),
@@ -97,9 +94,7 @@ CONTRACT.object(
 )
 CONTRACT.object(
     changes.FindingChanges,
-    "new",
-    Key("gone", of="no_longer_found"),
-    "changed",
+    "new no_longer_found changed",
     Key("same", int, lambda each: len(each.persisting) - len(each.changed), "unchanged, suppressed ones too"),
 )
 CONTRACT.object(

@@ -83,11 +83,11 @@ def _fixed_tone(found: FindingChanges) -> Tone:
 def _findings(changes: Changes, sides: Sides) -> Iterator[Section]:
     found = changes.findings
     for anchor, title, change, listed in (
-        ("new-findings", "New", "new", found.new),
-        ("gone-findings", "Fixed", "gone", found.fixed),
-        ("unjudged-findings", "No longer evaluated", "gone", found.not_evaluated),
-        ("ended-suppressions", "Suppression expired", "changed", [each for each in found.changed if each.ended]),
-        ("changed-findings", "Changed", "changed", [each for each in found.changed if not each.ended]),
+        ("new-findings", "New", entries.NEW, found.new),
+        ("fixed-findings", "Fixed", entries.FIXED, found.fixed),
+        ("not-evaluated-findings", "No longer evaluated", entries.NOT_EVALUATED, found.not_evaluated),
+        ("ended-suppressions", "Suppression expired", entries.CHANGED, [each for each in found.changed if each.ended]),
+        ("changed-findings", "Changed", entries.CHANGED, [each for each in found.changed if not each.ended]),
     ):
         if listed:
             blocks = _cut(entries.finding_entries(change, listed, sides), "in the JSON document")

@@ -34,6 +34,7 @@ MOST_CHANGES = 6  # settings that an entry lists; the appendix has all
 MOST_NAMES = 8  # replicas or settings that a line names
 MOST_LINES = 12  # pools, or kinds of settings, that an entry lists
 FINDING_NAMES = 4  # replicas that a sentence on a finding names
+NEW, FIXED, NOT_EVALUATED, CHANGED = "new", "fixed", "not evaluated", "changed"  # what happened to a finding
 LIVING = ((SNAPSHOT, LIVE),)  # the choices that leave a snapshot or a past time
 NOT_RUN = {
     OutcomeKind.ERROR: "rule error",
@@ -80,7 +81,7 @@ def sides_of(changes: Changes) -> Sides:
 
 
 def finding_entries(change: str, found: Iterable[OneSidedFinding | PersistingFinding], sides: Sides) -> Entries:
-    """List findings that are `new`, `gone` or `changed`, the same one in several pools once; `data` has a row each."""
+    """List findings of one kind of `change`, the same one in several pools once; `data` has a row each."""
     grouped: dict[tuple[str, str, Tone, tuple[Text, ...]], list[Finding]] = defaultdict(list)
     rows: list[tuple[Cell, ...]] = []
     for each in found:
@@ -89,8 +90,8 @@ def finding_entries(change: str, found: Iterable[OneSidedFinding | PersistingFin
             lines = tuple(_persisting(each, sides))
         else:
             finding = each.finding
-            tone = TONES[each.other_side] if change == "gone" else Tone(finding.severity)
-            lines = tuple(_one_sided(each, sides, is_new=change == "new"))
+            tone = Tone(finding.severity) if change == NEW else TONES[each.other_side]
+            lines = tuple(_one_sided(each, sides, is_new=change == NEW))
         grouped[finding.rule, finding.sentence, tone, lines].append(finding)
         rows.append(
             (
@@ -101,7 +102,9 @@ def finding_entries(change: str, found: Iterable[OneSidedFinding | PersistingFin
         )
     items = []
     for (rule, _, tone, lines), same in grouped.items():
-        named = Piece(rule_title(rule), Style.MUTED, sides.target(Kind.RULE, rule, is_before=change == "gone"))
+        named = Piece(
+            rule_title(rule), Style.MUTED, sides.target(Kind.RULE, rule, is_before=change in {FIXED, NOT_EVALUATED})
+        )
         pools = pools_of(same)
         where = [plain(f"In {first_of(map(brief, pools), MOST_LINES)}.")] if len(pools) > MOST_POOLS else []
         items.append(Entry(tone, head_of(same), side_of(same, sides.names), ((named,), *lines, *where)))

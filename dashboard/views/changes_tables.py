@@ -133,8 +133,8 @@ def one_sided_table(settings: SettingChanges, sides: Sides) -> Table:
     rows = (
         (change, text.pool_name(each.pools[1]), each.why.value, each.paths, tuple(names_of(each.replicas, sides.names)))
         for change, found in (
-            ("no longer told", settings.no_longer_reported),
-            ("now told", settings.newly_reported),
+            ("no longer reported", settings.no_longer_reported),
+            ("newly reported", settings.newly_reported),
         )
         for each in found
     )

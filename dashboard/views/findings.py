@@ -54,7 +54,7 @@ def findings_report(fleet: Fleet, chosen: FindingFilter = EVERYTHING, *, name: s
         *(severity_parts(found, FindingContext(known.names, fleet.inspection)) or [_none(fleet, known)]),
         Section("suppressed", "Suppressed and ignored", excluded),
         glossary((SEVERITY, COHORT)),
-        *([Section("not-judged", "Skipped rules", (skipped,), is_appendix=True)] if skipped else []),
+        *([Section("skipped", "Skipped rules", (skipped,), is_appendix=True)] if skipped else []),
     ]
     return View(
         title="Findings",

@@ -46,7 +46,7 @@ from dashboard.views.sharing import sharing_verdicts
 from dashboard.views.since import ANYTHING, NEWEST_FIRST, Recency
 
 STATUS, FINDINGS, NOT_READ, SUPPRESSED = "fine", "findings", "not-read", "suppressed"
-SKIPPED = "not-judged"
+SKIPPED = "skipped"
 AGENDA = {
     STATUS: "Status",
     NEW: "New",

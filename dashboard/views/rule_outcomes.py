@@ -17,7 +17,7 @@ from dashboard.views.names import brief
 MOST_PLACES = 3  # pools that a cell names
 MOST_REASONS, MOST_DETAILS = 2, 3  # reasons of one rule, the most frequent first, and what follows their colon
 LONGEST_REASON = 240  # characters
-SKIPPED = "rules-not-judged"  # the file of the table in exports
+SKIPPED = "skipped-rules"  # the file of the table in exports
 
 
 def error_blocks(inspection: Inspection) -> tuple[Block, ...]:

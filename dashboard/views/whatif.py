@@ -52,9 +52,9 @@ def whatif_section(fleet: Fleet, what: WhatIf) -> Section:
 def _findings(what: WhatIf, names: Mapping[str, str]) -> Iterator[Section]:
     """Yield the findings that would be new, fixed or on other replicas, or that only the restart decides."""
     for kind, title, found in (
-        ("came", "New", what.findings.new),
+        ("new", "New", what.findings.new),
         ("spread", "On more replicas", what.findings.spread),
-        ("gone", "Fixed", what.findings.fixed),
+        ("fixed", "Fixed", what.findings.fixed),
         ("eased", "On fewer replicas", what.findings.reduced),
         ("open", "Known only after the restart", what.findings.unknown),
     ):

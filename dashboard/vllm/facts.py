@@ -39,7 +39,7 @@ ENCODER_ROLE = "ec_transfer_config.ec_role"
 ENCODES_ONLY = {ENCODER_ROLE: '"ec_producer"', "model_config.multimodal_config.mm_encoder_only": "true"}
 NO_CACHE = Failure(
     FailureKind.SCHEMA,
-    "The answers tell no cache configuration: /metrics has no vllm:cache_config_info. Is the engine still starting?",
+    "The answers have no cache configuration: /metrics has no vllm:cache_config_info. Is the engine still starting?",
 )
 RUST_FRONTEND = Failure(
     FailureKind.FRONTEND,

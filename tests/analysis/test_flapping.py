@@ -173,9 +173,9 @@ def test_a_finding_that_comes_and_goes_is_one_finding() -> None:
         watch.observe_findings(fleet)
 
     (known,) = [each for each in fleet.recent.recurrences.values() if each.rule == "RT-01"]
-    assert known.came == (moment(1), moment(3), moment(5))  # that of this poll counts at the next one
+    assert known.times == (moment(1), moment(3), moment(5))  # that of this poll counts at the next one
     recurring = [each for each in fleet.inspection.findings if each.rule == "ID-15" and "RT-01" in each.sentence]
-    assert [each.sentence for each in recurring] == ["RT-01 came 3 times within 60 minutes."]
+    assert [each.sentence for each in recurring] == ["RT-01 was found 3 times within 60 minutes."]
 
 
 def test_a_finding_that_polls_could_not_see_did_not_come_again() -> None:
@@ -214,7 +214,7 @@ def test_findings_with_values_of_each_poll_do_not_fill_the_memory(monkeypatch: p
             recent = watch.observe(fleet, moment(number))
 
     (known,) = recent.recurrences.values()
-    assert (known.rule, len(known.came)) == ("RT-01", 10)
+    assert (known.rule, len(known.times)) == ("RT-01", 10)
     assert len(watch._recurrences) == 9
     assert watch._present
     assert len(watch._present) <= 9 + 4

@@ -49,5 +49,5 @@ def test_settings_that_only_one_side_reports_have_a_reason() -> None:
     less = document(base={"version": "0.32.0", BLOCK_SIZE: 16})
     found = written(between(chat(1), chat(1, less), less))["settings"]
 
-    assert found["groups"] == found["now_told"] == []
-    assert found["no_longer_told"][0]["why"] == "absent"
+    assert found["groups"] == found["newly_reported"] == []
+    assert found["no_longer_reported"][0]["why"] == "absent"

@@ -271,7 +271,7 @@ def test_a_persisting_finding_lists_its_changes(more: dict[str, Any], line: str)
 
 def test_findings_are_listed_by_status_with_their_rule_linked_where_it_found_them() -> None:
     shown = view(ODD, chat(4), snapshot="0a1b2c3d4e")
-    (fixed,) = entries(shown, "gone-findings")
+    (fixed,) = entries(shown, "fixed-findings")
     (new,) = entries(view(chat(4), ODD, snapshot="0a1b2c3d4e"), "new-findings")
 
     assert (fixed.tone, fixed.side_text) == (Tone.GOOD, "B chat-04")
@@ -279,8 +279,8 @@ def test_findings_are_listed_by_status_with_their_rule_linked_where_it_found_the
         "RT-01 block-size-differs": Target(Kind.RULE, "RT-01", choices=(("snapshot", "live"),))
     }
     assert targets(new.lines[0])["RT-01 block-size-differs"].choices == (("snapshot", "0a1b2c3d4e"),)
-    assert entries(view(ODD, STALE), "unjudged-findings")[0].tone is Tone.UNKNOWN
-    assert entries(view(ODD, chat(3)), "gone-findings")[0].tone is Tone.PLAIN
+    assert entries(view(ODD, STALE), "not-evaluated-findings")[0].tone is Tone.UNKNOWN
+    assert entries(view(ODD, chat(3)), "fixed-findings")[0].tone is Tone.PLAIN
 
 
 def test_the_same_finding_and_the_same_change_in_many_pools_are_one_entry() -> None:

@@ -285,9 +285,9 @@ def test_findings_that_changed_have_the_times_of_the_fleet_that_has_them() -> No
     places = [titles(table).index(name) for name in ("change", "id", "since")]
 
     assert sorted([row[place].value for place in places] for row in table.rows) == [
-        ["gone", "RT-02", "2026-02-26T17:42:05Z"],
-        ["gone", "RT-03", "2026-02-26T08:42:05Z"],
-        ["gone", "gemma-27b-01", "2026-03-02T10:42:05Z"],
+        ["not evaluated", "RT-02", "2026-02-26T17:42:05Z"],
+        ["not evaluated", "RT-03", "2026-02-26T08:42:05Z"],
+        ["not evaluated", "gemma-27b-01", "2026-03-02T10:42:05Z"],
     ]
 
 

@@ -94,7 +94,7 @@ def test_changed_findings_have_the_kind_of_change() -> None:
     rows = rows_of(review_report(now, before=before), "new-finding-changes.csv")
 
     assert list(rows[0]) == ["change", *FIELDS, "what_changed"]
-    assert {row["change"]: row["id"] for row in rows} == {"new": "3", "gone": "2", "changed": "1"}
+    assert {row["change"]: row["id"] for row in rows} == {"new": "3", "fixed": "2", "changed": "1"}
 
 
 def test_notes_are_rows_with_owner_time_and_finding_and_no_second_file() -> None:

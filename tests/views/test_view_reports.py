@@ -63,7 +63,7 @@ def test_rule_errors_and_skipped_rules_have_their_reasons() -> None:
     report = findings_report(with_findings(STORY, outcomes=(error, skipped)))
 
     assert "RT-01 block-size-differs on chat-70b: KeyError: 'x'." in text_of(part(report, "raised"))
-    assert [cell.text for cell in tables_of([part(report, "not-judged")])[0].rows[0]][2:] == ["chat-70b", reason]
+    assert [cell.text for cell in tables_of([part(report, "skipped")])[0].rows[0]][2:] == ["chat-70b", reason]
 
 
 def test_a_rollout_is_described_once_with_a_finding_of_several_pools() -> None:

@@ -91,8 +91,8 @@ class CapacityChanges:
 class OtherSideStatus(StrEnum):
     """Why the other side does not have a finding."""
 
-    EVALUATED = "judged"  # the rule found nothing on its replicas
-    NOT_EVALUATED = "not judged"  # replicas or settings were not read, or the rule did not run
+    EVALUATED = "evaluated"  # the rule found nothing on its replicas
+    NOT_EVALUATED = "not evaluated"  # replicas or settings were not read, or the rule did not run
     NOT_THERE = "not there"  # it has none of its replicas
 
 

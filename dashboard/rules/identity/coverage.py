@@ -58,7 +58,7 @@ POLL_OPTIONS = {
     FailureKind.TOO_LARGE: "poll:\n  max_answer_bytes: 33554432\n  max_headers: 256",
 }
 # Values of the evidence replicas.state: finding ids depend on them.
-DOWN, PARTIAL, STALE = "did not answer", "answered only in part", "told nothing new for three polls"
+DOWN, PARTIAL, STALE = "did not answer", "answered only in part", "no answer for three polls"
 NOT_VLLM = "not vLLM"
 STATES = {
     DOWN: (Severity.WARNING, "unreachable"),

@@ -183,12 +183,12 @@ def finding_recurs(pool: PoolSubject, *, times: int = 3, minutes: int = 60) -> I
     """
     yield from _unwatched(pool)
     for each in sorted(pool.recent.recurrences.values()):
-        if len(each.came) >= max(times, 1):
+        if len(each.times) >= max(times, 1):
             known = {one.id for one in pool.all_replicas}
             replicas = tuple(one for one in each.replicas if one in known)
             yield Draft(
                 replicas,
-                write(value(each.rule), f" came {count(len(each.came), 'time')} within {minutes:,} minutes."),
+                write(value(each.rule), f" was found {count(len(each.times), 'time')} within {minutes:,} minutes."),
                 (Evidence(came_again(each.rule), REPEATED, State.REPORTED, replicas),),
                 Remedy("Compare the times before and after on Changes, and end what changes back and forth."),
             )
