@@ -12,7 +12,8 @@ VLLM_VERSION ?= 0.32.0 0.33.0
 UV := 0.13.9# resolves requirements.lock
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile
-WHOLLY_COVERED := dashboard/vllm/*,dashboard/vllm/*/*,dashboard/compare/*,dashboard/capacity/*,dashboard/rules/*,dashboard/provider/*
+WHOLLY_COVERED := vllm_fleet_provider/*,vllm_fleet_provider/shared/*,dashboard/vllm/*,dashboard/compare/*,dashboard/capacity/*,dashboard/rules/*
+BUILT := build *.egg-info vllm_fleet_provider/build vllm_fleet_provider/*.egg-info
 ARGS := --port $(PORT) --address $(ADDRESS)
 
 # With compiled modules pytest collects in half the time, and each process of a test starts sooner.
@@ -97,15 +98,16 @@ lock:  ## Write requirements.lock again: the newest releases in the ranges of re
 		--no-annotate --no-emit-index-url --no-emit-find-links -o requirements.lock requirements.txt requirements-pdf.txt \
 		requirements-postgres.txt
 
-wheel: $(BIN)/python  ## dist/*.whl: the provider for vLLM; the dashboard, as the extra [dashboard] of the other
-	@rm -rf build dist
-	@$(PIP) wheel --no-deps --wheel-dir dist .
-	@$(BIN)/python tests/tools/provider_wheel.py dist
-	@rm -rf build *.egg-info
+# Without a clock the same files give the same bytes, and a ConfigMap of them stays as it is.
+wheel: export SOURCE_DATE_EPOCH := 315532800
+wheel: $(BIN)/python  ## dist/*.whl: the provider for vLLM, and the dashboard
+	@rm -rf dist $(BUILT)
+	@$(PIP) wheel --no-deps --wheel-dir dist . ./vllm_fleet_provider
+	@rm -rf $(BUILT)
 	@ls dist/*.whl
 
 clean:  ## Remove the virtual environment, the wheel and caches
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache test-results
+	rm -rf $(VENV) $(BUILT) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache test-results
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version)'

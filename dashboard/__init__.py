@@ -3,7 +3,7 @@
 The rooms, from the bottom to the top; each imports only rooms below it:
 
 - `errors`: what the program raises. `fleet`: the core types and their dataframes.
-- `vllm`: everything that knows vLLM's answers. `provider`: the plugin that runs inside vLLM; nothing imports it.
+- `vllm`: everything that knows vLLM's answers.
 - `compare`, `capacity`, `rules`: what differs, how much KV cache there is, what a difference breaks.
 - `analysis`: a fleet from its answers, what changed between two, what would change.
 - `config`: fleet.yaml and the environment. `store`: frozen snapshots, their notes, the history.
@@ -12,6 +12,10 @@ The rooms, from the bottom to the top; each imports only rooms below it:
 - `notify`: alerts of findings, and their delivery to Alertmanagers and webhooks.
 - `service`: the polling loop and the current fleet.
 - `web`: pages, HTTP routes and what guards them. `cli`: the commands.
+
+Below them all is `vllm_fleet_provider.shared`: of the plugin that runs inside vLLM, rooms import nothing else.
 """
 
-__version__ = "0.1.0"
+from vllm_fleet_provider import __version__
+
+__all__ = ["__version__"]

@@ -26,7 +26,7 @@ settings.load_profile("fleet")
 TESTS = Path(__file__).parent
 # The packages whose coverage is measured, by tests of the same names.
 CORE = {
-    name.removeprefix("dashboard.")
+    name.removeprefix("dashboard.").removeprefix("vllm_fleet_")
     for name in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["coverage"]["run"]["source"]
 }
 

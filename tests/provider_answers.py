@@ -7,10 +7,10 @@ from typing import Any
 
 from dashboard.fleet import Source
 from dashboard.vllm.fields import CONFIG_API, SWITCHES, Meaning
-from dashboard.vllm.redaction import redact
-from dashboard.vllm.schemas.inference_config import SCHEMA_VERSION
-from dashboard.vllm.schemas.paths import leaves
 from tests.captured import INFERENCE_CONFIG, MODELS, PLUGIN, SERVER_INFO, VERSION, Capture
+from vllm_fleet_provider.shared.inference_config import SCHEMA_VERSION
+from vllm_fleet_provider.shared.paths import leaves
+from vllm_fleet_provider.shared.redaction import redact
 
 STARTED_AT = "2026-03-02T09:00:00Z"
 CPU = {"rank": 0, "name": "cpu", "total_memory_bytes": 25276510208, "compute_capability": None, "num_compute_units": 1}

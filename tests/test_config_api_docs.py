@@ -11,11 +11,11 @@ import httpx2
 import pytest
 from jsonschema import Draft202012Validator
 
-from dashboard.provider.groups import MOSTLY_NULL
-from dashboard.vllm.schemas.inference_config import SCHEMA_VERSION, InferenceConfigReply
 from tests.captured import capture
 from tests.provider.engines import CONFIG, ApiServer, EngineProcess, thing
 from tests.tools import config_api
+from vllm_fleet_provider.groups import MOSTLY_NULL
+from vllm_fleet_provider.shared.inference_config import SCHEMA_VERSION, InferenceConfigReply
 
 ANSWERS = Path(__file__).parent / "provider" / "answers"  # the provider's answers in live servers, by version
 FILES = sorted(ANSWERS.glob("*/*.json"))
@@ -163,7 +163,7 @@ def test_errors_match_the_openapi_document(server: ApiServer, monkeypatch: pytes
     server.start()
     found += [send(server, "GET", f"{CONFIG}?full=maybe"), send(server, "GET", f"{CONFIG}s")]
     found += [send(server, method, CONFIG) for method in ("POST", "OPTIONS")]
-    monkeypatch.setattr("dashboard.provider.answer.MAX_BYTES", 1)
+    monkeypatch.setattr("vllm_fleet_provider.answer.MAX_BYTES", 1)
     found.append(send(server, "GET", f"{CONFIG}?full=true"))
 
     assert [one.status_code for one in found] == [503, 400, 404, 405, 405, 500]

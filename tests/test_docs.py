@@ -13,13 +13,13 @@ from dashboard import __version__
 from dashboard.cli import COMMANDS, cli
 from dashboard.config import load_options
 from dashboard.config.baselines import read_baseline
-from dashboard.provider.switch import ENDPOINTS, NAME, is_named, suggestion
 from dashboard.rules.rollout import STUCK_AFTER, TOGETHER
 from tests.documents import DOCUMENTS, anchors, code_blocks, docs_page, links
 from tests.golden.outputs import FOLDER
 from tests.serving import ROOT
 from tests.tools import command_line
 from tests.tools.write_docs import RULES, rule_pages
+from vllm_fleet_provider.switch import ENDPOINTS, NAME, is_named, suggestion
 
 COMMAND = re.compile(
     r"python3? -m dashboard ((?:poll|check|settings|rules|baseline|report|diff|serve|demo)\b[^\n`#>|]*)"
@@ -99,7 +99,10 @@ def test_every_link_has_a_target() -> None:
 def test_every_page_that_the_program_names_exists() -> None:
     files = [
         *(
-            file for file in (ROOT / "dashboard").rglob("*.py") if "routers" not in file.parts
+            file
+            for folder in ("dashboard", "vllm_fleet_provider")
+            for file in (ROOT / folder).rglob("*.py")
+            if "routers" not in file.parts
         ),  # these name others' docs
         *(file for file in (ROOT / "deploy").rglob("*") if file.is_file()),
         ROOT / "fleet.example.yaml",
@@ -140,7 +143,7 @@ def test_the_requirements_are_before_the_first_command() -> None:
 
 
 def test_the_version_is_defined_once() -> None:
-    assert (Path(ROOT) / "dashboard" / "__init__.py").read_text().count("__version__ =") == 1
+    assert (ROOT / "vllm_fleet_provider" / "__init__.py").read_text().count("__version__ =") == 1
 
 
 @pytest.mark.parametrize("file", DOCUMENTS, ids=lambda file: file.name)

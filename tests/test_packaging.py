@@ -1,5 +1,6 @@
-"""The wheel is complete, lists its requirements, and runs outside of the checkout."""
+"""The wheels are complete, list their requirements, and run outside of the checkout."""
 
+import json
 import os
 import re
 import shutil
@@ -18,29 +19,56 @@ from streamlit.web.server.app_discovery import discover_asgi_app
 
 import dashboard
 from dashboard.config import Options
-from dashboard.provider.switch import NAME
 from dashboard.web import launch
 from tests.serving import ROOT, free_port, started, wait_until_healthy
-from tests.tools.provider_wheel import CUT, PROJECT, WHOLE, cut
+from vllm_fleet_provider.switch import NAME
 
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
 REQUIREMENT = re.compile(r"^[a-z][\w-]*", re.MULTILINE)
+PROJECT = (  # files that the dashboard's wheel is built from, besides the packages
+    "LICENSE",
+    "README.md",
+    "pyproject.toml",
+    "requirements.txt",
+    "requirements-pdf.txt",
+    "requirements-postgres.txt",
+)
 ANNOTATION_BYTES = 256 << 10  # all of an object's together: k8s.io/apimachinery/pkg/api/validation/objectmeta.go
 BARE = {"PATH": "/usr/bin:/bin"}
+# One GET of a server without engines, to the plugin that vLLM loads by the entry points.
+ANSWER = """
+import asyncio, httpx2
+from fastapi import FastAPI
+from importlib.metadata import entry_points
+from types import SimpleNamespace
+
+async def get():
+    for group in ("vllm.general_plugins", "vllm.endpoint_plugins"):
+        (found,) = entry_points(group=group)
+        plugin = found.load()()
+    app = FastAPI()
+    plugin.attach_router(app)
+    await plugin.init_state(SimpleNamespace(), SimpleNamespace(), None)
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://vllm") as client:
+        return await client.get("/inference/v1/config?full=true")
+
+print(asyncio.run(get()).text)
+"""
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel of git's files in a separate folder, as `make wheel` does."""
-    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Copy git's files into a folder of their own."""
+    folder = tmp_path_factory.mktemp("source")
     for name in [*tracked(), *PROJECT]:
-        (source / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(ROOT / name, source / name)
-    done = subprocess.run(
-        [sys.executable, "-c", BUILD, str(target)], cwd=source, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return next(target.glob("*.whl"))
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, folder / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(source, tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +81,8 @@ def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def provider(wheel: Path) -> Path:
-    """Return the provider's wheel, a part of the whole one."""
-    return cut(wheel)
+def provider(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(source / "vllm_fleet_provider", tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="module")
@@ -68,15 +95,40 @@ def provider_site(provider: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture(scope="module")
 def metadata(wheel: Path) -> Message:
+    return metadata_of(wheel)
+
+
+def built(source: Path, target: Path) -> Path:
+    """Build a wheel as `make wheel` does, without a download."""
+    done = subprocess.run(
+        [sys.executable, "-c", BUILD, str(target)], cwd=source, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return next(target.glob("*.whl"))
+
+
+def held(wheel: Path) -> set[str]:
+    """Return the files of a wheel, except its metadata."""
+    with zipfile.ZipFile(wheel) as archive:
+        return {name for name in archive.namelist() if ".dist-info/" not in name}
+
+
+def metadata_of(wheel: Path) -> Message:
     with zipfile.ZipFile(wheel) as archive:
         return message_from_bytes(archive.read(next(name for name in archive.namelist() if name.endswith("/METADATA"))))
 
 
 def tracked() -> list[str]:
-    """Return the files of the package, tracked or not ignored."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "dashboard"]
+    """Return the files of both packages, tracked or not ignored."""
+    packages = ["dashboard", "vllm_fleet_provider"]
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", *packages]
     names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
     return [name for name in names if name and (ROOT / name).exists()]
+
+
+def of_the_provider() -> set[str]:
+    """Return the modules of the provider."""
+    return {name for name in tracked() if name.startswith("vllm_fleet_provider/") and name.endswith(".py")}
 
 
 def python(*arguments: str, path: Path, cwd: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
@@ -90,12 +142,11 @@ def python(*arguments: str, path: Path, cwd: Path, environment: dict[str, str]) 
     )
 
 
-def test_the_wheel_has_exactly_the_files_of_the_package(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        held = {name for name in archive.namelist() if ".dist-info/" not in name}
+def test_the_wheel_has_exactly_the_files_of_the_package_and_the_modules_of_the_provider(wheel: Path) -> None:
+    own = {name for name in tracked() if name.startswith("dashboard/")}
 
-    assert held == set(tracked())
-    assert "dashboard/web/.streamlit/config.toml" in held
+    assert held(wheel) == own | of_the_provider()
+    assert "dashboard/web/.streamlit/config.toml" in own
 
 
 def test_the_provider_wheel_fits_into_a_config_map(provider: Path) -> None:
@@ -103,18 +154,8 @@ def test_the_provider_wheel_fits_into_a_config_map(provider: Path) -> None:
     assert len(b64encode(provider.read_bytes())) < ANNOTATION_BYTES
 
 
-def test_the_provider_wheel_has_exactly_its_imports(provider: Path) -> None:
-    with zipfile.ZipFile(provider) as archive:
-        names = archive.namelist()
-        record = archive.read(next(name for name in names if name.endswith("/RECORD"))).decode()
-        assert archive.testzip() is None
-
-    assert [line.partition(",")[0] for line in record.splitlines()] == names
-    packages = {name.split("/")[1] for name in names if name.startswith("dashboard/")}
-    assert packages == {"__init__.py", "errors.py", "provider", "vllm"}
-    of_vllm = {name.split("/")[2] for name in names if name.startswith("dashboard/vllm/")}
-    assert of_vllm == {"__init__.py", "digests.py", "identity.py", "redaction.py", "schemas", "spelling.py"}
-    assert cut(provider.with_name(provider.name.replace(CUT, WHOLE))).read_bytes() == provider.read_bytes()
+def test_the_provider_wheel_has_exactly_its_own_modules(provider: Path) -> None:
+    assert held(provider) == of_the_provider()
 
 
 def test_the_wheel_has_name_version_and_license(metadata: Message) -> None:
@@ -124,7 +165,15 @@ def test_the_wheel_has_name_version_and_license(metadata: Message) -> None:
     assert metadata["Requires-Python"] == ">=3.11"
 
 
-def test_the_provider_has_no_requirements_and_the_dashboard_those_of_its_file(metadata: Message) -> None:
+def test_the_provider_wheel_has_name_version_license_and_no_requirements(provider: Path) -> None:
+    metadata = metadata_of(provider)
+
+    assert (metadata["Name"], metadata["Version"]) == ("vllm-fleet-provider", dashboard.__version__)
+    assert (metadata["License-Expression"], metadata["License-File"]) == ("Apache-2.0", "LICENSE")
+    assert metadata["Requires-Dist"] is None
+
+
+def test_the_requirements_of_the_dashboard_are_those_of_its_files(metadata: Message) -> None:
     required = metadata.get_all("Requires-Dist", [])
 
     assert metadata.get_all("Provides-Extra") == ["dashboard", "pdf", "postgres"]
@@ -140,33 +189,39 @@ def test_the_provider_has_no_requirements_and_the_dashboard_those_of_its_file(me
         assert names == REQUIREMENT.findall((ROOT / file).read_text())
 
 
-@pytest.mark.parametrize("where", ["site", "provider_site"])
-def test_vllm_finds_both_entry_points(
-    where: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+def test_vllm_finds_both_entry_points_of_the_provider_and_none_of_the_dashboard(
+    site: Path, provider_site: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "path", [str(request.getfixturevalue(where))])
-
     for group, value in (("general", "register"), ("endpoint", "endpoint")):
+        monkeypatch.setattr(sys, "path", [str(provider_site)])
         (found,) = entry_points(group=f"vllm.{group}_plugins")
         assert found.name == NAME
-        assert found.value == f"dashboard.provider.plugin:{value}"
+        assert found.value == f"vllm_fleet_provider.plugin:{value}"
+        monkeypatch.setattr(sys, "path", [str(site)])
+        assert not entry_points(group=f"vllm.{group}_plugins")
 
 
-@pytest.mark.parametrize("where", ["site", "provider_site"])
-def test_the_provider_prints_its_switch_with_vllm_only(
-    where: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_the_provider_answers_where_another_package_is_named_dashboard(provider_site: Path, tmp_path: Path) -> None:
+    (tmp_path / "dashboard").mkdir()
+    (tmp_path / "dashboard" / "__init__.py").write_text("raise ImportError('this is another dashboard')")
+    done = python("-c", ANSWER, path=provider_site, cwd=tmp_path, environment={**os.environ, "VLLM_PLUGINS": NAME})
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["fleet"]["provider_version"] == dashboard.__version__
+
+
+def test_the_provider_prints_its_switch_with_vllm_only(provider_site: Path, tmp_path: Path) -> None:
     (tmp_path / "vllm").mkdir()
     (tmp_path / "vllm" / "__init__.py").touch()
-    done = python("-S", "-m", "dashboard.provider", path=request.getfixturevalue(where), cwd=tmp_path, environment=BARE)
+    done = python("-S", "-m", "vllm_fleet_provider", path=provider_site, cwd=tmp_path, environment=BARE)
 
     assert done.returncode == 0, done.stderr
     assert done.stdout == "export VLLM_PLUGINS=fleet_config\n"
     assert "install the wheel" not in done.stderr
 
 
-def test_without_vllm_the_provider_prints_no_switch(site: Path, tmp_path: Path) -> None:
-    done = python("-S", "-m", "dashboard.provider", path=site, cwd=tmp_path, environment=BARE)
+def test_without_vllm_the_provider_prints_no_switch(provider_site: Path, tmp_path: Path) -> None:
+    done = python("-S", "-m", "vllm_fleet_provider", path=provider_site, cwd=tmp_path, environment=BARE)
 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("exit 1: there is no vLLM in this Python (")

@@ -36,7 +36,6 @@ from dashboard.sources.polling.probes import PROBES
 from dashboard.store import Snapshots
 from dashboard.store.packing import content_of, id_of, packed, unpacked
 from dashboard.views.poll import poll_view
-from dashboard.vllm.redaction import MARKER
 from dashboard.web import share
 from tests.builders import NOW
 from tests.page_runner import EVERY_PAGE, drop, freeze, html, show_with_snapshots, visit
@@ -44,6 +43,7 @@ from tests.secrets_listed import ARGUMENTS, BROKEN, HEADERS, NESTED, listed
 from tests.serving import free_port, started, wait_until_healthy
 from tests.sources.polling.hostile import CAPTURE, DEV_MODE, Exchange, HostileServer, answers
 from tests.web.test_server import get
+from vllm_fleet_provider.shared.redaction import MARKER
 
 KEY = "our/own+key=4Zq8"
 INSIDE = {**ARGUMENTS, **{place: plant for place, plant in NESTED.items() if not place.startswith("long")}}

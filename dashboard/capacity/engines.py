@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from dashboard.capacity.formula import LENGTH, Load, Result, ceil_div, concurrency
 from dashboard.fleet import Basis, Engine, EngineReport, KVCacheGroup, Setting
-from dashboard.vllm.schemas.types import MAX_INTEGER
 from dashboard.vllm.versions import reports_change
+from vllm_fleet_provider.shared.types import MAX_INTEGER
 
 # The first release whose log the formula was checked against; 0.12.0 used another one for hybrid models.
 FORMULA_SINCE = (0, 32, 0)

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from dashboard.fleet import KVCacheGroup
-from dashboard.vllm.schemas.types import (
+from vllm_fleet_provider.shared.types import (
     ChunkedLocalAttentionGroup,
     CircularBufferGroup,
     CrossAttentionGroup,

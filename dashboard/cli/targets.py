@@ -17,7 +17,7 @@ from dashboard.errors import OptionsError
 from dashboard.render.verdict import no_list_read
 from dashboard.sources.discovery import discover_once, replica_id
 from dashboard.sources.http.credentials import key_warnings
-from dashboard.vllm.redaction import also_redact
+from vllm_fleet_provider.shared.redaction import also_redact
 
 TARGETS_HELP = (
     "Addresses to poll instead of those of the options. FLEET_CREDENTIALS__TOKEN_ENV names the environment variable "

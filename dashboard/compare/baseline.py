@@ -14,8 +14,8 @@ from dashboard.compare.equality import BY_PATH, DTYPE_PATH, counted
 from dashboard.compare.prefix import PREFIX_PATHS
 from dashboard.fleet import Baseline, Setting, SettingValue, Source, State, Tolerance
 from dashboard.fleet.formatting import setting_text
-from dashboard.vllm.identity import comparable_part
-from dashboard.vllm.spelling import LARGEST, SETS, canonical_text, tidy
+from vllm_fleet_provider.shared.identity import comparable_part
+from vllm_fleet_provider.shared.spelling import LARGEST, SETS, canonical_text, tidy
 
 MOST_TOLERATED = 6  # values of a set that are named before the rest is counted
 LONGEST_NUMBER = 40  # characters; 2^64 has 20, and no fraction needs more

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from dashboard.fleet import Setting, SettingValue, State
-from dashboard.vllm.identity import SNAPSHOT_PATHS, hub_id
+from vllm_fleet_provider.shared.identity import SNAPSHOT_PATHS, hub_id
 
 MODEL, REVISION, DTYPE_PATH = "model_config.model", "model_config.revision", "model_config.dtype"
 TOKENIZER, DRAFT_MODEL = "model_config.tokenizer", "speculative_config.model"

@@ -23,8 +23,8 @@ from dashboard.compare.prefix import (
 )
 from dashboard.compare.reference import Reference, ReferenceKind
 from dashboard.fleet import Cohort, Engine, Pool, Replica, State
-from dashboard.vllm.identity import is_folder
 from dashboard.vllm.lookahead import UPGRADE
+from vllm_fleet_provider.shared.identity import is_folder
 
 HASH_LABEL = "block hashes"
 DIGEST_LENGTH = 12  # characters of a digest that are shown: enough to see which are equal

@@ -15,7 +15,7 @@ from dashboard.compare.pool import COMPARED_AT_LEAST
 from dashboard.compare.prefix import short_name
 from dashboard.compare.reference import Reference, ReferenceKind, reference_settings, reference_values, settings_of
 from dashboard.fleet import Baseline, Document, Pool, SettingValue
-from dashboard.vllm.spelling import canonical_text
+from vllm_fleet_provider.shared.spelling import canonical_text
 
 NO_EXPECTATION = "not agreed"  # cell of a path that is not in the baseline
 

@@ -16,8 +16,8 @@ from dashboard.compare.reference import settings_of
 from dashboard.fleet import Baseline, Pool, Setting
 from dashboard.fleet.formatting import COMMAND_MARK, HIDDEN, count
 from dashboard.rules.apply_method import derived_paths
-from dashboard.vllm.spelling import canonical_text
 from dashboard.vllm.versions import EARLIEST
+from vllm_fleet_provider.shared.spelling import canonical_text
 
 LONGEST_KEY = 1000  # characters as written: readers look for the colon within 1,024 (YAML 1.1, 7.4.2)
 DEEPEST = 15  # levels of a value; the options parser allows 20, and values of a baseline start at the second

@@ -17,9 +17,10 @@ from dashboard.config.mistakes import Mistake, describe_error, dotted
 from dashboard.config.rules import Part, some
 from dashboard.errors import OptionsError
 from dashboard.fleet import Baseline, Tolerance
-from dashboard.vllm.redaction import redact
-from dashboard.vllm.schemas.paths import MAX_PATH
-from dashboard.vllm.spelling import canonical_text, tidy
+from dashboard.vllm.canonical import spelled
+from vllm_fleet_provider.shared.paths import MAX_PATH
+from vllm_fleet_provider.shared.redaction import redact
+from vllm_fleet_provider.shared.spelling import canonical_text
 
 LONGEST_COMMENT = 1000  # characters; what a label may have
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -128,7 +129,7 @@ def _wrong_settings(options: BaselineOptions, document: Document) -> Iterator[Mi
 
 
 def _canonical(path: str, value: Value) -> str:
-    return canonical_text(tidy(path, native(value)))
+    return spelled(path, native(value))
 
 
 def native(value: Value) -> Any:

@@ -16,8 +16,8 @@ from dashboard.demo.hashing import fingerprint
 from dashboard.demo.memory import capacities
 from dashboard.demo.pages import JSON, Rendered
 from dashboard.demo.provider import PATHS, full_page, page_name
-from dashboard.vllm.digests import EngineDigests, digest_answer
-from dashboard.vllm.schemas.inference_config import InferenceConfigReply
+from vllm_fleet_provider.shared.digests import EngineDigests, digest_answer
+from vllm_fleet_provider.shared.inference_config import InferenceConfigReply
 
 GUARDED = ("/v1", "/v2", "/inference", "/cohere")  # vllm/entrypoints/openai/api_server.py, AuthenticationMiddleware
 NANOSECONDS = 1_000_000_000

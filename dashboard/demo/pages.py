@@ -10,7 +10,7 @@ from dashboard.demo.describe import Configuration, Speaks
 from dashboard.demo.memory import kv_cache_groups
 from dashboard.demo.provider import PLUGIN_NAMES, config_info, provider_answers
 from dashboard.demo.vllm_config import server_info, template
-from dashboard.vllm.digests import EngineDigests
+from vllm_fleet_provider.shared.digests import EngineDigests
 
 JSON = b"application/json"
 NO_BODY = b""

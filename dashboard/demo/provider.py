@@ -9,10 +9,10 @@ from dashboard import __version__
 from dashboard.demo.describe import Configuration
 from dashboard.demo.hashing import seed_policy
 from dashboard.demo.memory import kv_cache_groups
-from dashboard.vllm.digests import HELP, SERIES, EngineDigests
 from dashboard.vllm.field_reference import known_flags
-from dashboard.vllm.schemas.inference_config import SCHEMA_VERSION
-from dashboard.vllm.schemas.paths import leaves
+from vllm_fleet_provider.shared.digests import HELP, SERIES, EngineDigests
+from vllm_fleet_provider.shared.inference_config import SCHEMA_VERSION
+from vllm_fleet_provider.shared.paths import leaves
 
 PLUGIN_NAMES = ("lora_filesystem_resolver", "fleet_config")  # in VLLM_PLUGINS, as docs/provider.md names them
 PATHS = ("/inference/v1/config", "/v1/config")

@@ -12,7 +12,7 @@ from dashboard.analysis.documents.contract import ADDED, Contract, Extended, Key
 from dashboard.analysis.documents.findings import ReplicaName, or_null
 from dashboard.analysis.documents.load import check_nodes
 from dashboard.store.packing import clean_settings
-from dashboard.vllm.redaction import redact, redact_known
+from vllm_fleet_provider.shared.redaction import redact, redact_known
 
 SCHEMA_VERSION = 1
 TEXTS = {

@@ -13,7 +13,7 @@ from dashboard.rules.capacity.graphs import LARGEST, MODES, SEQS, SIZES, SPECULA
 from dashboard.rules.connector_options import native
 from dashboard.rules.findings import Snippet
 from dashboard.rules.remedy import SERVED_NAMES, flag_of, is_default, pasteable
-from dashboard.vllm.identity import EVENT_ADDRESSES, EVENT_TOPIC, NO_PORT, PATHS_OF_FILES
+from vllm_fleet_provider.shared.identity import EVENT_ADDRESSES, EVENT_TOPIC, NO_PORT, PATHS_OF_FILES
 
 VERSION = "version"
 GRAPH_MODE = "compilation_config.cudagraph_mode"

@@ -9,8 +9,8 @@ from packaging.version import Version
 from dashboard.fleet import SettingValue, State
 from dashboard.rules.findings import Remedy, Snippet
 from dashboard.vllm.field_reference import known_flags
-from dashboard.vllm.identity import NO_PORT
 from dashboard.vllm.versions import build, span
+from vllm_fleet_provider.shared.identity import NO_PORT
 
 IMAGE = "vllm/vllm-openai"  # vLLM's own image on Docker Hub
 SERVED_NAMES = "served_model_names"

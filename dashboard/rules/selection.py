@@ -12,8 +12,8 @@ from dashboard.rules.domain import EVENTS, NO_PUBLISHER, PUBLISHER
 from dashboard.rules.findings import Evidence
 from dashboard.rules.subject import PoolSubject
 from dashboard.rules.value_equivalence import NO, YES
-from dashboard.vllm.spelling import canonical_text
 from dashboard.vllm.versions import build
+from vllm_fleet_provider.shared.spelling import canonical_text
 
 PREFIX_CACHING = "cache_config.enable_prefix_caching"
 VERSION = "version"

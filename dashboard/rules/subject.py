@@ -16,9 +16,9 @@ from dashboard.fleet import Baseline, Document, Engine, Pool, Replica, Setting, 
 from dashboard.fleet.recent import NOTHING_RECENT, Recent
 from dashboard.rules.domain import Domain, ImpactContext
 from dashboard.rules.findings import Rollout
-from dashboard.vllm.identity import EVENT_PARTS, is_partly_identity
-from dashboard.vllm.spelling import canonical_text
 from dashboard.vllm.versions import is_unsupported
+from vllm_fleet_provider.shared.identity import EVENT_PARTS, is_partly_identity
+from vllm_fleet_provider.shared.spelling import canonical_text
 
 Digests = Callable[[Sequence[Engine]], frozenset[str] | None]  # of compare/prefix.py
 

@@ -23,7 +23,7 @@ from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules.connector_options import EXTRA, native, option, reports_options
 from dashboard.rules.findings import Draft
 from dashboard.rules.subject import Holders, PoolSubject, group_by_value, setting_value
-from dashboard.vllm.identity import SNAPSHOT_PATHS, is_folder
+from vllm_fleet_provider.shared.identity import SNAPSHOT_PATHS, is_folder
 
 BATCHED_TOKENS = "scheduler_config.max_num_batched_tokens"
 YES, NO = SettingValue("true", State.REPORTED), SettingValue("false", State.REPORTED)

@@ -27,7 +27,7 @@ from dashboard.sources.http.credentials import key_warnings
 from dashboard.sources.polling.by_digest import DigestPoller
 from dashboard.sources.routers import RouterReader
 from dashboard.store.history.status import HistoryStatus
-from dashboard.vllm.redaction import also_redact
+from vllm_fleet_provider.shared.redaction import also_redact
 
 if TYPE_CHECKING:  # it imports SQLAlchemy, 0.2 s that few commands need
     from dashboard.notify.notifier import Notifier

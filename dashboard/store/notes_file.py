@@ -20,7 +20,7 @@ from dashboard.fleet.pools import Notes
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import tally_fleet
 from dashboard.store.packing import clean_text, comment_of, commented, packed, time_of
-from dashboard.vllm.schemas.types import Moment
+from vllm_fleet_provider.shared.types import Moment
 
 LONGEST_NAME = 80
 LONGEST_NOTE = 4_000

@@ -15,7 +15,7 @@ from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.analysis.documents.load import MAX_BYTES, check_nodes, read_snapshot
 from dashboard.errors import SnapshotError
 from dashboard.fleet import State
-from dashboard.vllm.redaction import MAY_HOLD_SECRETS, redact, redact_known, redact_text
+from vllm_fleet_provider.shared.redaction import MAY_HOLD_SECRETS, redact, redact_known, redact_text
 
 ID_DIGITS = 32  # hexadecimal, 128 bits against forged ids; the first ones are enough to type
 EARLIER_DIGITS = 10  # ids before version 0.2, still valid

@@ -32,7 +32,7 @@ from dashboard.views.excluded import reason
 from dashboard.views.facts import CREDENTIALS, FACTS, NEWER_PROVIDER, PROVIDER, Fact, is_locked
 from dashboard.views.router_table import routers_blocks
 from dashboard.vllm.field_reference import known_versions
-from dashboard.vllm.redaction import redact
+from vllm_fleet_provider.shared.redaction import redact
 
 MOST_TARGETS = 1_000  # rows of the table of targets
 MOST_NAMES = 3  # replicas that a row names

@@ -1,1 +1,1 @@
-"""Everything that knows vLLM's answers: schemas, the normal form of settings, versions, secrets."""
+"""Everything that knows vLLM's answers: schemas, the normal form of settings, versions."""

@@ -7,9 +7,10 @@ from functools import lru_cache
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
+from dashboard.errors import UnreadableError
 from dashboard.fleet import Setting, Source, State
-from dashboard.vllm.redaction import MARKER
-from dashboard.vllm.spelling import canonical_text, tidy
+from vllm_fleet_provider.shared.redaction import MARKER
+from vllm_fleet_provider.shared.spelling import canonical_text, tidy
 
 T = TypeVar("T")
 SHORT = 200  # characters of a path or value that is cached; the captures have at most 93 and 266
@@ -34,6 +35,14 @@ def setting(path: str, value: Any, source: Source) -> Setting:
     return _cached(path, value, source) if is_short(path, value) else _setting(path, value, source)
 
 
+def spelled(path: str, value: Any) -> str:
+    """Return the spelling of a JSON value. Raise UnreadableError for a number that no server can mean."""
+    try:
+        return canonical_text(tidy(path, value))
+    except ValueError as error:
+        raise UnreadableError("schema", str(error)) from None
+
+
 def is_short(path: str, value: Any) -> bool:
     """Return whether a setting may be cached: replicas must not fill the memory with what they send."""
     if isinstance(value, (list, dict)) or len(path) > SHORT:
@@ -42,7 +51,7 @@ def is_short(path: str, value: Any) -> bool:
 
 
 def _setting(path: str, value: Any, source: Source) -> Setting:
-    text = canonical_text(tidy(path, value))
+    text = spelled(path, value)
     if text == "null":
         return Setting(text, State.UNKNOWN if path in FILLED_IN_LATER else State.NULL, source)
     return Setting(text, State.REDACTED if MARKER in text else State.REPORTED, source)

@@ -27,8 +27,8 @@ from dashboard.fleet import (
     with_answers,
 )
 from dashboard.vllm.canonical import setting
-from dashboard.vllm.digests import differing_digests
 from dashboard.vllm.merging import TRUST, merge, merge_engines
+from vllm_fleet_provider.shared.digests import differing_digests
 
 Placed = TypeVar("Placed", "Device", "KVCacheGroup")
 

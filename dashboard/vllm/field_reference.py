@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from dashboard.fleet import JsonText
-from dashboard.vllm.spelling import canonical_text
+from vllm_fleet_provider.shared.spelling import canonical_text
 
 
 class Declaration(NamedTuple):

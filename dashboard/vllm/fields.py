@@ -17,8 +17,8 @@ from pydantic_core import to_json
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Setting, Source
 from dashboard.vllm.canonical import Settings, setting, shared
-from dashboard.vllm.identity import comparable_part, is_identity_path, snapshot_of, split_identity
-from dashboard.vllm.schemas.paths import MAX_PATH, leaves
+from vllm_fleet_provider.shared.identity import comparable_part, is_identity_path, snapshot_of, split_identity
+from vllm_fleet_provider.shared.paths import MAX_PATH, leaves
 
 MAX_SETTINGS = 20_000  # the largest capture has 1,000
 DIGEST_BYTES = 16  # an equal digest of two configurations takes 2^64 tries

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple, TypeAlias
 from dashboard.errors import UnreadableError
 from dashboard.fleet import EngineReport, Reply, Setting, Source
 from dashboard.vllm.canonical import Recent, setting, shared
-from dashboard.vllm.digests import SERIES, EngineDigests, kept_digests
-from dashboard.vllm.identity import is_identity_path
 from dashboard.vllm.other_servers import refuse_metrics
-from dashboard.vllm.redaction import in_force, redact
-from dashboard.vllm.schemas.types import MAX_INTEGER, MAX_SECONDS
 from dashboard.vllm.versions import label_type
+from vllm_fleet_provider.shared.digests import SERIES, EngineDigests, kept_digests
+from vllm_fleet_provider.shared.identity import is_identity_path
+from vllm_fleet_provider.shared.redaction import in_force, redact
+from vllm_fleet_provider.shared.types import MAX_INTEGER, MAX_SECONDS
 
 MAX_LINE = 32_768  # characters of one line that is used; the longest in the captures has 1,400
 LONG = 4096  # characters of a series that is parsed every time instead

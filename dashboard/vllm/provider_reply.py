@@ -21,17 +21,17 @@ from dashboard.fleet import (
     Source,
 )
 from dashboard.vllm.canonical import setting, shared
-from dashboard.vllm.digests import device_names, own_settings, reported_config
 from dashboard.vllm.fields import flatten_config, settings_of
 from dashboard.vllm.lookahead import LOOKAHEAD, UPGRADE, lookahead_setting
-from dashboard.vllm.schemas.inference_config import (
+from vllm_fleet_provider.shared.digests import device_names, own_settings, reported_config
+from vllm_fleet_provider.shared.inference_config import (
     EngineDevice,
     EngineInfo,
     FleetExtension,
     InferenceConfigReply,
     Unavailable,
 )
-from dashboard.vllm.schemas.types import DeviceReply, Group, OtherGroup
+from vllm_fleet_provider.shared.types import DeviceReply, Group, OtherGroup
 
 MAX_NAME = 100  # characters of an unknown name that are shown
 Settings = tuple[Mapping[str, Setting], Mapping[str, Setting]]  # settings, identity

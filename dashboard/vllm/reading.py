@@ -10,11 +10,11 @@ from pydantic_core import from_json, to_json
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Reply
 from dashboard.fleet.formatting import visible
-from dashboard.vllm.digests import digests_of
 from dashboard.vllm.metrics import read_metrics
-from dashboard.vllm.redaction import holds_known, redact, redact_known, redact_prose
 from dashboard.vllm.replies import READERS
-from dashboard.vllm.schemas.inference_config import InferenceConfigReply
+from vllm_fleet_provider.shared.digests import digests_of
+from vllm_fleet_provider.shared.inference_config import InferenceConfigReply
+from vllm_fleet_provider.shared.redaction import holds_known, redact, redact_known, redact_prose
 
 MIB = 2**20
 PROVIDER_PATH = "/inference/v1/config"
@@ -145,7 +145,7 @@ def _digests(path: str, answer: Any) -> dict[str, str]:
         return {}
     try:
         return digests_of(InferenceConfigReply.model_validate(answer))
-    except (ValueError, UnreadableError):
+    except ValueError:
         return {}
 
 

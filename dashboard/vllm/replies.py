@@ -7,10 +7,7 @@ from typing import Any
 
 from dashboard.errors import UnreadableError
 from dashboard.fleet import EngineReport, Reply, Setting, Source
-from dashboard.vllm.fields import flatten_config, settings_of
-from dashboard.vllm.other_servers import refuse_owner
-from dashboard.vllm.provider_reply import devices_of, groups_of, read_provider, unknown_kinds
-from dashboard.vllm.schemas.endpoints import (
+from dashboard.vllm.endpoints import (
     MAX_RANKS,
     KVCacheReply,
     KVEventSourcesReply,
@@ -20,8 +17,11 @@ from dashboard.vllm.schemas.endpoints import (
     ServerInfoReply,
     VersionReply,
 )
-from dashboard.vllm.schemas.inference_config import InferenceConfigReply
-from dashboard.vllm.schemas.types import MAX_INTEGER
+from dashboard.vllm.fields import flatten_config, settings_of
+from dashboard.vllm.other_servers import refuse_owner
+from dashboard.vllm.provider_reply import devices_of, groups_of, read_provider, unknown_kinds
+from vllm_fleet_provider.shared.inference_config import InferenceConfigReply
+from vllm_fleet_provider.shared.types import MAX_INTEGER
 
 
 def read_version(payload: Any) -> Reply:

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import httpx2
 
-from dashboard.provider.switch import NAME
 from tests.live.installed import install
 from tests.live.servers import CONFIG, Kind, Server, running
+from vllm_fleet_provider.switch import NAME
 
 WITHOUT, WITH = Kind("without", "llama"), Kind("with", "llama", plugins=(NAME,))
 STARTS = 2  # of each; the second time in the other order

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from dashboard.capacity.engines import engines_of
 from dashboard.fleet import Basis, EngineReport, KVCacheGroup
-from dashboard.vllm.schemas.types import MAX_INTEGER
 from tests.capacity.servers import LENGTH, SERVER, one, options, settings_of
 from tests.strategies import full_groups, groups
+from vllm_fleet_provider.shared.types import MAX_INTEGER
 
 numbers = st.one_of(st.none(), st.integers(0, MAX_INTEGER))
 hostile: st.SearchStrategy[Any] = st.sampled_from(

@@ -4,8 +4,8 @@ from typing import Any
 
 from dashboard.compare.equality import NOT_SET, Revision, counted, loaded_revision
 from dashboard.fleet import Setting, SettingValue, State
-from dashboard.vllm.identity import SNAPSHOT_PATHS
 from tests import builders
+from vllm_fleet_provider.shared.identity import SNAPSHOT_PATHS
 
 MODEL, REVISION = "model_config.model", "model_config.revision"
 TOKENIZER, TOKENIZER_REVISION = "model_config.tokenizer", "model_config.tokenizer_revision"

@@ -12,8 +12,8 @@ from dashboard.compare.baseline import (
     tolerance_text,
 )
 from dashboard.fleet import SettingValue, State, Tolerance
-from dashboard.vllm.spelling import canonical_text
 from tests.strategies import json_values
+from vllm_fleet_provider.shared.spelling import canonical_text
 
 SET_PATH = "model_config.allowed_media_domains"
 

@@ -21,9 +21,9 @@ from dashboard.config.baselines import read_baseline
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Baseline, Setting, Source, State
 from dashboard.vllm.canonical import FILLED_IN_LATER, setting
-from dashboard.vllm.redaction import redact
 from tests import builders
 from tests.strategies import json_values, texts
+from vllm_fleet_provider.shared.redaction import redact
 
 BEGIN = "version: 1\npool: chat\n"
 EDITED = """\

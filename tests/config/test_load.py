@@ -9,8 +9,8 @@ import pytest
 from dashboard.config import Options, PollOptions, TargetOptions, load_options
 from dashboard.config.model import check_pattern
 from dashboard.errors import OptionsError
-from dashboard.vllm.redaction import MARKER, also_redact, is_secret, redact, redact_prose
 from tests.config.mistakes import mistakes_of
+from vllm_fleet_provider.shared.redaction import MARKER, also_redact, is_secret, redact, redact_prose
 
 pytestmark = pytest.mark.usefixtures("working_folder")
 

@@ -8,7 +8,7 @@ import pytest
 from dashboard.config import Options, load_options
 from dashboard.errors import OptionsError
 from dashboard.rules.findings import Severity
-from dashboard.vllm.redaction import redact
+from vllm_fleet_provider.shared.redaction import redact
 
 SECRET = "https://hooks.slack.com/services/T0/B0/SESAME7QX"
 

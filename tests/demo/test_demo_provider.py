@@ -9,11 +9,11 @@ import pytest
 
 from dashboard.demo import DemoServer, default_fleet
 from dashboard.demo.describe import Behaviour, Speaks
-from dashboard.vllm.digests import digest_answer
 from dashboard.vllm.metrics import parse_metrics
-from dashboard.vllm.schemas.inference_config import InferenceConfigReply
-from dashboard.vllm.schemas.paths import leaves
 from tests.demo.conftest import FLEET, NOW, answer_of, process_of
+from vllm_fleet_provider.shared.digests import digest_answer
+from vllm_fleet_provider.shared.inference_config import InferenceConfigReply
+from vllm_fleet_provider.shared.paths import leaves
 
 CAPTURES = Path(__file__).parents[1] / "captures" / "0.32.0"
 # Including the slow replica.

@@ -6,18 +6,15 @@ import sys
 from pathlib import Path
 
 from tests.serving import ROOT
-from tests.tools.provider_wheel import PROJECT, cut
 
 
 def install(venv: Path, folder: Path) -> Path:
     """Build the wheel and install it with `pip install --no-deps --target`; return the folder, for PYTHONPATH."""
     source, site = folder / "source", folder / "site"
-    shutil.copytree(ROOT / "dashboard", source / "dashboard", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in PROJECT:
-        shutil.copyfile(ROOT / name, source / name)
+    shutil.copytree(ROOT / "vllm_fleet_provider", source, ignore=shutil.ignore_patterns("__pycache__"))
     _pip(sys.executable, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(source))
-    (whole,) = folder.glob("*.whl")
-    _pip(str(venv / "bin" / "python"), "install", "--no-deps", "--target", str(site), str(cut(whole)))
+    (wheel,) = folder.glob("*.whl")
+    _pip(str(venv / "bin" / "python"), "install", "--no-deps", "--target", str(site), str(wheel))
     return site
 
 

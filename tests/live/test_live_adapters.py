@@ -7,11 +7,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from dashboard.provider.switch import NAME
-from dashboard.vllm.digests import digest_adapters
 from dashboard.vllm.metrics import parse_metrics
 from tests.live.adapters import write_adapter
 from tests.live.servers import ANSWER_SECONDS, CONFIG, Kind, Server, running
+from vllm_fleet_provider.shared.digests import digest_adapters
+from vllm_fleet_provider.switch import NAME
 
 pytestmark = pytest.mark.vllm
 LORA = ("--enable-lora", "--max-loras", "2", "--max-lora-rank", "16")

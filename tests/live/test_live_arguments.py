@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from dashboard.provider.switch import NAME
 from tests.live.dashboard_runs import options, poll
 from tests.live.servers import CONFIG, Kind, Server, running
 from tests.serving import ROOT
+from vllm_fleet_provider.switch import NAME
 
 pytestmark = [pytest.mark.vllm, pytest.mark.vllm_each]
 FLAGS = ("--gpu-mem", "0.92", "-tp", "1", "--no-async-scheduling", "-O2", "--block_size=32")

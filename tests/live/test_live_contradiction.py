@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.provider.switch import NAME
 from tests.live.dashboard_runs import check, options, poll
 from tests.live.servers import CONFIG, Kind, Server, running
+from vllm_fleet_provider.switch import NAME
 
 pytestmark = pytest.mark.vllm
 HYBRID = Kind("hybrid", "gemma3", plugins=(NAME, "captured_introspection"))

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.provider.switch import NAME
-from dashboard.vllm.digests import EngineDigests, digest_answer
 from dashboard.vllm.metrics import parse_metrics
-from dashboard.vllm.redaction import redact
-from dashboard.vllm.schemas.inference_config import InferenceConfigReply
 from tests.live.servers import CONFIG, Kind, Server, running
+from vllm_fleet_provider.shared.digests import EngineDigests, digest_answer
+from vllm_fleet_provider.shared.inference_config import InferenceConfigReply
+from vllm_fleet_provider.shared.redaction import redact
+from vllm_fleet_provider.switch import NAME
 
 pytestmark = [pytest.mark.vllm, pytest.mark.vllm_each]
 SCRAPES = 10

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from dashboard.provider.switch import NAME
-from dashboard.vllm.digests import SERIES
 from tests.live.dashboard_runs import check, options, poll, printed
 from tests.live.servers import CONFIG, Kind, Server, running
 from tests.serving import free_port
+from vllm_fleet_provider.shared.digests import SERIES
+from vllm_fleet_provider.switch import NAME
 
 pytestmark = [pytest.mark.vllm, pytest.mark.vllm_033]
 KEY = "live-test-key"

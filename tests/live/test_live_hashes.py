@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from dashboard.provider.switch import NAME
 from tests.live.dashboard_runs import Checked, check, options, poll
 from tests.live.servers import CONFIG, Kind, Server, running
+from vllm_fleet_provider.switch import NAME
 
 pytestmark = pytest.mark.vllm
 BOTH = (NAME, "fleet_witness")

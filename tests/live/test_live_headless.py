@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.provider.switch import NAME
 from tests.live.dashboard_runs import options, poll
 from tests.live.servers import CONFIG, Kind, headless, running
 from tests.serving import free_port
+from vllm_fleet_provider.switch import NAME
 
 pytestmark = [pytest.mark.vllm, pytest.mark.vllm_033]
 TOKENS = 1_048_576  # of one engine

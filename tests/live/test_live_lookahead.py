@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from dashboard.provider.switch import NAME
 from tests.captured import capture
 from tests.live.dashboard_runs import Checked, check, options, poll
 from tests.live.servers import CONFIG, Kind, running
+from vllm_fleet_provider.switch import NAME
 
 pytestmark = [pytest.mark.vllm, pytest.mark.vllm_033]
 BOTH = (NAME, "fleet_witness")

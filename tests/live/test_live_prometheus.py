@@ -8,11 +8,11 @@ import pytest
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.config import Options
-from dashboard.provider.switch import NAME
 from dashboard.rules.findings import OutcomeKind
 from dashboard.sources.discovery import discover_once
 from tests.live.servers import Kind, Server, running
 from tests.sources.prometheus_server import prometheus, wait_for_result
+from vllm_fleet_provider.switch import NAME
 
 pytestmark = [pytest.mark.vllm, pytest.mark.vllm_each]
 PLUGINS = (NAME,)

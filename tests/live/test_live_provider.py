@@ -10,12 +10,12 @@ import pytest
 
 from dashboard.capacity.formula import Load, concurrency
 from dashboard.fleet import KVCacheGroup
-from dashboard.provider.switch import NAME
-from dashboard.vllm.redaction import redact
-from dashboard.vllm.schemas.paths import leaves
 from tests.captured import INFERENCE_CONFIG, SERVER_INFO, capture
 from tests.live.dashboard_runs import check, options
 from tests.live.servers import CONFIG, Kind, Server, running
+from vllm_fleet_provider.shared.paths import leaves
+from vllm_fleet_provider.shared.redaction import redact
+from vllm_fleet_provider.switch import NAME
 
 pytestmark = pytest.mark.vllm
 BOTH = (NAME, "fleet_witness")
@@ -240,7 +240,7 @@ def test_the_plugin_named_beside_ours_is_served_too(server: Server) -> None:
 def test_nothing_failed_in_the_log(server: Server) -> None:
     assert "configuration API: " in _log(server)
     assert "could not be" not in _log(server)
-    assert "dashboard/provider" not in _log(server), "a traceback names the file"
+    assert "vllm_fleet_provider/" not in _log(server), "a traceback names the file"
 
 
 def _expected(case: str) -> dict[str, Any]:

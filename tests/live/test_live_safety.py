@@ -8,9 +8,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from dashboard.provider.switch import NAME
-from dashboard.vllm.redaction import MARKER
 from tests.live.servers import ANSWER_SECONDS, CONFIG, Kind, Server, running
+from vllm_fleet_provider.shared.redaction import MARKER
+from vllm_fleet_provider.switch import NAME
 
 pytestmark = pytest.mark.vllm
 PATHS = (CONFIG, "/v1/config")

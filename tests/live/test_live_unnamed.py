@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.vllm.digests import SERIES
 from tests.live.servers import CONFIG, Kind, Server, running
+from vllm_fleet_provider.shared.digests import SERIES
 
 pytestmark = pytest.mark.vllm
 KINDS = (Kind("nothing-named", "llama"), Kind("another-named", "llama", plugins=("fleet_witness",)))

@@ -18,11 +18,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from dashboard.provider.plugin import endpoint, register
-from dashboard.vllm.schemas.paths import OBJECTS
 from tests.captured import INFERENCE_CONFIG, MODELS, SERVER_INFO, Capture, capture
 from tests.provider.vllm_modules import Dtype, MambaAttentionBackendEnum, metrics_modules, modules
 from tests.provider_answers import lookahead
+from vllm_fleet_provider.plugin import endpoint, register
+from vllm_fleet_provider.shared.paths import OBJECTS
 
 CONFIG = "/inference/v1/config"
 CPU = {"rank": 0, "name": "cpu", "total_memory_bytes": 25276510208, "compute_capability": None, "num_compute_units": 1}

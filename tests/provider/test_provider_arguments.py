@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from dashboard.provider.arguments import NO_FILE, OTHER_START, arguments_of
-from dashboard.provider.gathering import Gathering
-from dashboard.vllm.schemas.inference_config import MAX_ARGUMENTS
 from tests.provider.vllm_modules import module
+from vllm_fleet_provider.arguments import NO_FILE, OTHER_START, arguments_of
+from vllm_fleet_provider.gathering import Gathering
+from vllm_fleet_provider.shared.inference_config import MAX_ARGUMENTS
 
 LINE, FILE, ENVIRONMENT = "command_line", "config_file", "environment"
 PARSED: dict[str, object] = {
@@ -142,8 +142,8 @@ envs = ModuleType("vllm.envs")
 envs.environment_variables = dict.fromkeys(("VLLM_PLUGINS", "VLLM_API_KEY", "VLLM_LATER", "OTHER"))
 sys.modules |= {"vllm": ModuleType("vllm"), "vllm.envs": envs}
 sys.argv = ["vllm"]
-from dashboard.provider.arguments import arguments_of
-from dashboard.provider.gathering import Gathering
+from vllm_fleet_provider.arguments import arguments_of
+from vllm_fleet_provider.gathering import Gathering
 def tell(queue):
     queue.put(arguments_of(SimpleNamespace(), Gathering()))
 if __name__ == "__main__":

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from dashboard.provider import endpoint
 from tests.captured import capture
 from tests.provider.conftest import Serve
 from tests.provider.engines import EngineClient, EngineProcess, broken, strictly, thing
+from vllm_fleet_provider import endpoint
 
 LLAMA, DP2, MAMBA = capture("llama"), capture("llama_dp2"), capture("mamba2")
 LOGGER = "vllm.plugins.fleet_config"

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from dashboard.vllm.schemas.inference_config import FleetExtension, InferenceConfigReply
-from dashboard.vllm.schemas.paths import leaves
 from tests.captured import INFERENCE_CONFIG, SERVER_INFO, Capture, capture, captures, has_python_api
 from tests.provider.conftest import Serve
 from tests.provider.engines import ApiServer, EngineProcess, broken, thing
 from tests.provider.seed_schema import DEVICE, GROUP, SEED
 from tests.provider.vllm_modules import Dtype
+from vllm_fleet_provider.shared.inference_config import FleetExtension, InferenceConfigReply
+from vllm_fleet_provider.shared.paths import leaves
 
 IS_NEW = captures(lambda server: server.version in {"0.32.0", "0.33.0"} and has_python_api(server))
 HAS_CONFIG = captures(lambda server: INFERENCE_CONFIG in server.answers and has_python_api(server))

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from dashboard.provider.components import MAX_LETTERS, components_of
-from dashboard.provider.gathering import Gathering
-from dashboard.vllm.schemas.inference_config import Components
 from tests.captured import capture
 from tests.provider.conftest import Serve
+from vllm_fleet_provider.components import MAX_LETTERS, components_of
+from vllm_fleet_provider.gathering import Gathering
+from vllm_fleet_provider.shared.inference_config import Components
 
 NOTHING = {"lmcache": None, "nixl": None, "mooncake": None}
 Install = Callable[..., None]

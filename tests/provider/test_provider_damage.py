@@ -11,10 +11,10 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from dashboard.provider.answer import Gathered, answer
-from dashboard.vllm.schemas.inference_config import InferenceConfigReply
 from tests.captured import capture
 from tests.provider.engines import EngineProcess, broken, strictly, thing
+from vllm_fleet_provider.answer import Gathered, answer
+from vllm_fleet_provider.shared.inference_config import InferenceConfigReply
 
 # Copied and derived fields, and the field whose reason explains why they are null.
 SAME = {

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.provider.gathering import Gathering
-from dashboard.provider.hashing import MAX_TOKENS, fingerprint_of, hashing_of
 from tests.captured import capture
 from tests.provider.conftest import Serve
 from tests.provider.engines import EngineProcess, broken, thing
 from tests.provider.vllm_modules import HASH_FUNCTIONS
 from tests.tools import config_api
+from vllm_fleet_provider.gathering import Gathering
+from vllm_fleet_provider.hashing import MAX_TOKENS, fingerprint_of, hashing_of
 
 LLAMA = capture("llama")
 UTILS = "vllm.v1.core.kv_cache_utils"

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.provider.gathering import MISSING, Gathering, at, clean, found, plain
-from dashboard.vllm.schemas.inference_config import MAX_UNAVAILABLE
-from dashboard.vllm.schemas.types import Text
 from tests.provider.engines import broken, thing
 from tests.provider.vllm_modules import Dtype, MambaAttentionBackendEnum
 from tests.strategies import json_values
+from vllm_fleet_provider.gathering import MISSING, Gathering, at, clean, found, plain
+from vllm_fleet_provider.shared.inference_config import MAX_UNAVAILABLE
+from vllm_fleet_provider.shared.types import Text
 
 
 class Mode(enum.Enum):

@@ -15,10 +15,10 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from dashboard.provider.devices import GIVEN, NOT_MEASURED, devices_of, memory_reader
-from dashboard.provider.gathering import Gathering
 from tests.provider.engines import thing
 from tests.provider.vllm_modules import module
+from vllm_fleet_provider.devices import GIVEN, NOT_MEASURED, devices_of, memory_reader
+from vllm_fleet_provider.gathering import Gathering
 
 GIB = 2**30
 SOURCE = Path(__file__).parent / "source"

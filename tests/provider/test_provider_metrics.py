@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from prometheus_client import Gauge
 
-from dashboard.provider import endpoint
-from dashboard.provider.answer import Gathered
-from dashboard.provider.metrics import ConfigInfo
-from dashboard.vllm.digests import SCHEME, SERIES, EngineDigests, digest_adapters, digest_answer
 from dashboard.vllm.metrics import parse_metrics, read_digests
-from dashboard.vllm.redaction import redact
-from dashboard.vllm.schemas.inference_config import InferenceConfigReply
 from tests.captured import Capture, capture, captures, has_python_api
 from tests.provider.conftest import Serve
 from tests.provider.engines import ApiServer, EngineClient, EngineProcess, broken, thing
+from vllm_fleet_provider import endpoint
+from vllm_fleet_provider.answer import Gathered
+from vllm_fleet_provider.metrics import ConfigInfo
+from vllm_fleet_provider.shared.digests import SCHEME, SERIES, EngineDigests, digest_adapters, digest_answer
+from vllm_fleet_provider.shared.inference_config import InferenceConfigReply
+from vllm_fleet_provider.shared.redaction import redact
 
 LLAMA, DP2 = capture("llama"), capture("llama_dp2")
 IS_NEW = captures(lambda server: server.version in {"0.32.0", "0.33.0"} and has_python_api(server))

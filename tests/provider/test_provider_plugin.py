@@ -14,16 +14,23 @@ from typing import Any
 
 import pytest
 
-from dashboard.provider.devices import worker_reader
-from dashboard.provider.plugin import CORE, INSPECTION, endpoint, register
 from tests.captured import capture
 from tests.provider.engines import EngineProcess, thing
 from tests.provider.vllm_modules import module
 from tests.serving import ROOT
+from vllm_fleet_provider.devices import worker_reader
+from vllm_fleet_provider.plugin import CORE, INSPECTION, endpoint, register
 
 HEAVY = {"pandas", "numpy", "httpx2", "streamlit", "plotly", "yaml", "aiohttp", "typer"}
-IN_AN_ENGINE = {"annotated_types", "dashboard", "pydantic", "pydantic_core", "typing_extensions", "typing_inspection"}
-REGISTER = "from dashboard.provider.plugin import register; register()"
+IN_AN_ENGINE = {
+    "annotated_types",
+    "pydantic",
+    "pydantic_core",
+    "typing_extensions",
+    "typing_inspection",
+    "vllm_fleet_provider",
+}
+REGISTER = "from vllm_fleet_provider.plugin import register; register()"
 
 
 @pytest.fixture
@@ -53,7 +60,7 @@ def imported(statements: str, **environ: str) -> set[str]:
 @pytest.mark.parametrize(
     ("statements", "environ"),
     [
-        ("import dashboard.provider.plugin", {}),
+        ("import vllm_fleet_provider.plugin", {}),
         (REGISTER, {}),
         (REGISTER, {"VLLM_PLUGINS": "other"}),
         (REGISTER, {"VLLM_PLUGINS": ""}),
@@ -61,13 +68,13 @@ def imported(statements: str, **environ: str) -> set[str]:
     ids=["entry points", "not set", "other", "empty"],
 )
 def test_a_provider_that_is_not_listed_imports_nothing(statements: str, environ: dict[str, str]) -> None:
-    assert imported(statements, **environ) <= {"dashboard"}
+    assert imported(statements, **environ) <= {"vllm_fleet_provider"}
 
 
 def test_an_engine_imports_only_pydantic_and_the_api_server_only_packages_of_vllm() -> None:
-    server = imported("from dashboard.provider.plugin import endpoint; endpoint()")
+    server = imported("from vllm_fleet_provider.plugin import endpoint; endpoint()")
 
-    assert imported("import dashboard.provider.engine") <= IN_AN_ENGINE
+    assert imported("import vllm_fleet_provider.engine") <= IN_AN_ENGINE
     assert "starlette" in server
     assert not server & HEAVY
 
@@ -140,7 +147,7 @@ def test_the_workers_reader_is_pickled_by_value(tmp_path: Path) -> None:
     assert globals_of(read.__code__) | globals_of(nested.__code__) <= set(dir(builtins))
 
     cloudpickle = pytest.importorskip("cloudpickle", reason="cloudpickle is not installed")
-    script = "import pickle, sys; print(pickle.load(sys.stdin.buffer)(None), 'dashboard' in sys.modules)"
+    script = "import pickle, sys; print(pickle.load(sys.stdin.buffer)(None), 'vllm_fleet_provider' in sys.modules)"
     sent = cloudpickle.dumps(worker_reader())
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, input=sent, capture_output=True, check=True)
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.provider import answer as answers
-from dashboard.provider.parameters import WrongParameterError, asked_of
 from tests.captured import capture
 from tests.provider.conftest import Serve
 from tests.provider.engines import ApiServer, EngineProcess, strictly, thing
+from vllm_fleet_provider import answer as answers
+from vllm_fleet_provider.parameters import WrongParameterError, asked_of
 
 LLAMA, DP2 = capture("llama"), capture("llama_dp2")
 WRONG_RANKS = ["2", "-1", "01x", "", " 1", "1.0", "1e0", "٢", "²", "9" * 11, "9" * 5000, "%00", "<b>EVIL</b>", "null"]

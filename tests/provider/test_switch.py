@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.provider.switch import has_vllm, installed, is_named, listing, named, suggestion
+from vllm_fleet_provider.switch import has_vllm, installed, is_named, listing, named, suggestion
 
 GENERAL, ENDPOINTS, PLATFORM = "vllm.general_plugins", "vllm.endpoint_plugins", "vllm.platform_plugins"
 OURS = {GENERAL: ("fleet_config",), ENDPOINTS: ("fleet_config",)}
@@ -180,7 +180,7 @@ def test_only_the_line_is_on_standard_output_and_vllm_is_not_imported(
     install(environment, "vllm", f"[{GENERAL}]\nlora_filesystem_resolver = m:f\n")
     install(environment, "ours", f"[{ENDPOINTS}]\nfleet_config = m:f\n")
 
-    runpy.run_module("dashboard.provider", run_name="__main__")
+    runpy.run_module("vllm_fleet_provider", run_name="__main__")
 
     printed = capsys.readouterr()
     assert printed.out == "export VLLM_PLUGINS=lora_filesystem_resolver,fleet_config\n"
@@ -196,7 +196,7 @@ def test_a_python_without_vllm_prints_no_line(environment: Path, capsys: pytest.
     install(environment, "ours", f"[{ENDPOINTS}]\nfleet_config = m:f\n")
 
     with pytest.raises(SystemExit) as ended:
-        runpy.run_module("dashboard.provider", run_name="__main__")
+        runpy.run_module("vllm_fleet_provider", run_name="__main__")
 
     assert ended.value.code == (
         f"exit 1: there is no vLLM in this Python ({sys.executable}): run it with the Python that runs vLLM."

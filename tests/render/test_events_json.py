@@ -10,9 +10,9 @@ from dashboard.analysis.changes.events import Event, EventKind, Happened
 from dashboard.fleet import SettingChange, SettingValue, State
 from dashboard.render.events_json import EVENTS, events_json, read_events_json
 from dashboard.store.history.reader import HistoryReader
-from dashboard.vllm.redaction import MARKER
 from tests.builders import NOW, POLLED_AT
 from tests.past_fleets import FIRST, LAST, recorded
+from vllm_fleet_provider.shared.redaction import MARKER
 
 SECRET = "sk-live-0123456789abcdef0123456789"
 

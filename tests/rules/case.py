@@ -41,8 +41,8 @@ from dashboard.rules.findings import Inspection, Outcome, OutcomeKind
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.rules.registry import Rule
 from dashboard.rules.subject import FleetSubject, PairSubject, PoolSubject
-from dashboard.vllm.spelling import canonical_text
 from tests import builders
+from vllm_fleet_provider.shared.spelling import canonical_text
 
 FOLDER = Path(__file__).parent / "cases"
 VERSION = "0.32.0"  # of replicas without a version

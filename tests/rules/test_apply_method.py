@@ -16,7 +16,7 @@ from dashboard.rules.apply_method import (
     snippet_for,
 )
 from dashboard.rules.findings import Remedy, Snippet
-from dashboard.vllm.spelling import canonical_text
+from vllm_fleet_provider.shared.spelling import canonical_text
 
 UNSET = SettingValue("null", State.NULL)
 

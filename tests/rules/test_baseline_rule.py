@@ -14,9 +14,9 @@ from dashboard.rules.domain import Declared, Router
 from dashboard.rules.findings import Evidence, Finding
 from dashboard.rules.policy import Policy
 from dashboard.views.finding_detail import Members, evidence_blocks
-from dashboard.vllm.spelling import canonical_text
 from dashboard.web import draw
 from tests.builders import HOSTILE, NOW, document, fleet, replica
+from vllm_fleet_provider.shared.spelling import canonical_text
 
 SEQS, TOKENS = "scheduler_config.max_num_seqs", "scheduler_config.max_num_batched_tokens"
 SIZES, LARGEST = "compilation_config.cudagraph_capture_sizes", "compilation_config.max_cudagraph_capture_size"

@@ -9,7 +9,7 @@ from dashboard.rules.findings import Finding
 from tests.rules.case import built, inspected
 
 NAMES = {"settings": {"served_model_names": ["chat"]}}
-TURN_OFF, PROVIDER = "unset VLLM_SERVER_DEV_MODE", "python -m dashboard.provider"
+TURN_OFF, PROVIDER = "unset VLLM_SERVER_DEV_MODE", "python -m vllm_fleet_provider"
 
 
 def findings_of(rule: str, *entries: dict[str, Any]) -> list[Finding]:

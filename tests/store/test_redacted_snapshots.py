@@ -14,10 +14,10 @@ from dashboard.errors import SnapshotError
 from dashboard.store import Snapshots
 from dashboard.store.notes_file import read_export_metadata
 from dashboard.store.packing import clean_content, content_of, id_of, packed, unpacked, without_secrets
-from dashboard.vllm.redaction import MARKER
 from tests.builders import NOW
 from tests.saved_fleets import built_of_captures
 from tests.store.folders import a_fleet
+from vllm_fleet_provider.shared.redaction import MARKER
 
 SECRET = "SESAME7QX"
 SETTINGS = {

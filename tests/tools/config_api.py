@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dashboard.provider.groups import MOSTLY_NULL
-from dashboard.vllm.schemas.inference_config import SCHEMA_VERSION, InferenceConfigReply
+from vllm_fleet_provider.groups import MOSTLY_NULL
+from vllm_fleet_provider.shared.inference_config import SCHEMA_VERSION, InferenceConfigReply
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "config-api.md"

@@ -8,8 +8,8 @@ import pytest
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Source, State
 from dashboard.vllm.fields import MAX_SETTINGS, flatten_config, settings_of
-from dashboard.vllm.schemas.paths import MAX_PATH, OBJECTS
 from tests.captured import SERVER_INFO, Capture, capture, captures, has_python_api
+from vllm_fleet_provider.shared.paths import MAX_PATH, OBJECTS
 
 
 def flat(config: dict[str, Any], environment: dict[str, Any] | None = None) -> tuple[dict[str, str], dict[str, str]]:

@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 
 from dashboard.errors import UnreadableError
 from dashboard.fleet import EngineReport, Reply, State
-from dashboard.vllm import redaction
-from dashboard.vllm.digests import SERIES, EngineDigests
 from dashboard.vllm.metrics import (
     MetricsReply,
     can_load_adapters,
@@ -22,6 +20,8 @@ from dashboard.vllm.metrics import (
 )
 from tests.captured import METRICS, SERVER_INFO, Capture, captures, has_python_api, replies
 from tests.strategies import label_names, label_texts, rendered
+from vllm_fleet_provider.shared import redaction
+from vllm_fleet_provider.shared.digests import SERIES, EngineDigests
 
 INFO = b'vllm:cache_config_info{block_size="16",engine="0"} 1.0\n'
 START_NAME = b"process_start_time_seconds "

@@ -12,9 +12,7 @@ from dashboard.errors import UnreadableError
 from dashboard.fleet import State
 from dashboard.fleet.formatting import HIDDEN
 from dashboard.sources.polling.probes import PROBES
-from dashboard.vllm import redaction
 from dashboard.vllm.reading import EXCERPT_LIMIT, RAW_LIMIT, SENTENCE_LIMIT, excerpt, read
-from dashboard.vllm.redaction import MARKER
 from dashboard.vllm.replies import READERS
 from tests.captured import (
     INFERENCE_CONFIG,
@@ -30,6 +28,8 @@ from tests.captured import (
     replies,
 )
 from tests.strategies import json_values, rendered, texts
+from vllm_fleet_provider.shared import redaction
+from vllm_fleet_provider.shared.redaction import MARKER
 
 PATHS = [probe.path for probe in PROBES]
 JSON_PATHS = [path for path in PATHS if path != METRICS]

@@ -28,8 +28,8 @@ from typing_extensions import TypedDict
 
 from dashboard.fleet import JsonText
 from dashboard.fleet.formatting import safe_json
-from dashboard.vllm.schemas.types import Moment
-from dashboard.vllm.spelling import canonical_text
+from vllm_fleet_provider.shared.spelling import canonical_text
+from vllm_fleet_provider.shared.types import Moment
 
 
 def native(text: str) -> Any:

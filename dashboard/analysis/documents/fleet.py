@@ -43,9 +43,8 @@ from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting, Sightings
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import Confidence, Suppression
 from dashboard.rules.policy import Policy, RuleChange
-from dashboard.vllm.canonical import SHORT, is_short
-from dashboard.vllm.schemas.types import Count
-from dashboard.vllm.spelling import canonical_text, tidy
+from dashboard.vllm.canonical import SHORT, is_short, spelled
+from vllm_fleet_provider.shared.types import Count
 
 SCHEMA_VERSION: Literal[2] = 2
 MOST_KNOWN = 16_384  # settings that are made once: a thousand replicas have mostly equal ones
@@ -74,7 +73,7 @@ def settings_json(settings: Mapping[str, Setting]) -> bytes:
 
 def make_setting(path: str, value: Any, state: str, source: str) -> Setting:
     """Return the setting of a JSON object; raise ValueError for an unknown state or source."""
-    return Setting(canonical_text(tidy(path, value)), State(state), Source(source))
+    return Setting(spelled(path, value), State(state), Source(source))
 
 
 # One object for equal settings, as in a poll: a thousand replicas have mostly equal ones. Typed, because True == 1.

@@ -15,7 +15,7 @@ from dashboard.vllm.merging import document_id, version_of
 VERSION = "version"
 ROLE = "kv_transfer_config.kv_role"
 SERVED_NAMES = "served_model_names"
-# Identity settings that the engine counts and resolves at start (vllm/identity.py); the others stay.
+# Identity settings that the engine counts and resolves at start (vllm_fleet_provider.shared.identity); others stay.
 COUNTED = frozenset(
     {
         "cache_config.num_gpu_blocks",

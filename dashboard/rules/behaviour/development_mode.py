@@ -12,11 +12,11 @@ from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.sentences import names_text, setting_piece, write
 from dashboard.rules.subject import Holders, PoolSubject, group_by_value, setting_value
-from dashboard.vllm.spelling import canonical_text
 from dashboard.vllm.versions import has_change
+from vllm_fleet_provider.shared.spelling import canonical_text
 
 PROVIDER = "fleet_config"  # in VLLM_PLUGINS and in both groups of entry points
-PROVIDER_COMMAND = "python -m dashboard.provider"  # prints the line that adds the provider to the current plugins
+PROVIDER_COMMAND = "python -m vllm_fleet_provider"  # prints the line that adds the provider to the current plugins
 TESTED_SINCE = (0, 26, 0)  # the first release that the provider was tested with; 0.20.2 loads no endpoint plugins
 
 DEV_MODE = "env.VLLM_SERVER_DEV_MODE"
@@ -63,7 +63,7 @@ def development_routes_open(pool: PoolSubject) -> Iterator[Draft]:
 
     How to fix:
         Unset `VLLM_SERVER_DEV_MODE` and restart. The mode is not needed to read configurations: the dashboard's
-        provider reports them and changes nothing. `python -m dashboard.provider`, run with vLLM's Python, prints the
+        provider reports them and changes nothing. `python -m vllm_fleet_provider`, run with vLLM's Python, prints the
         line that adds it to `VLLM_PLUGINS`. It was tested with vLLM 0.26 and newer; 0.20.2 does not load it. Where the
         mode is needed otherwise, close the API port to everyone except known clients: routers, Prometheus, other
         replicas, this dashboard. A proxy that passes only `/v1` does so for external clients. Keep other ports, such as

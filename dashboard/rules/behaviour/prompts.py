@@ -12,7 +12,7 @@ from dashboard.rules.findings import Draft, Remedy, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.subject import Holders, PoolSubject, group_by_value
 from dashboard.rules.value_equivalence import assume_if_auto, empty_is_unset
-from dashboard.vllm.identity import is_folder
+from vllm_fleet_provider.shared.identity import is_folder
 
 MODEL = "model_config.model"
 GENERATION_CONFIG = "model_config.generation_config"

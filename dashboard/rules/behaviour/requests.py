@@ -15,7 +15,7 @@ from dashboard.rules.registry import rule
 from dashboard.rules.selection import evidence_of
 from dashboard.rules.sentences import ADAPTERS, MAX_VALUES, first_texts, name_piece, names_text, setting_piece, write
 from dashboard.rules.subject import PoolSubject, setting_value
-from dashboard.vllm.spelling import canonical_text
+from vllm_fleet_provider.shared.spelling import canonical_text
 
 MAX_MODEL_LEN = "model_config.max_model_len"
 TOO_LONG = "If vLLM then reports too little memory, set the length that fits there on the whole pool."

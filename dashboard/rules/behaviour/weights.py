@@ -27,7 +27,7 @@ from dashboard.rules.selection import evidence_of
 from dashboard.rules.sentences import write
 from dashboard.rules.subject import PoolSubject, group_by_native, setting_value
 from dashboard.rules.value_equivalence import assume_if_auto, assume_if_folder, empty_is_unset, names_as_one, revisions
-from dashboard.vllm.identity import is_folder
+from vllm_fleet_provider.shared.identity import is_folder
 
 MODEL = "model_config.model"
 REVISION = "model_config.revision"

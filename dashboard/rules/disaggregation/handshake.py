@@ -24,7 +24,7 @@ from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severi
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import setting_piece, write
 from dashboard.rules.subject import Holders, PairSubject, PoolSubject, group_by_native
-from dashboard.vllm.spelling import canonical_text
+from vllm_fleet_provider.shared.spelling import canonical_text
 
 MODEL = "model_config.model"
 BACKEND = "attention_config.backend"

@@ -12,7 +12,7 @@ from dashboard.fleet import Replica
 from dashboard.rules.connector_options import connectors
 from dashboard.rules.domain import EVENTS, tiers_of
 from dashboard.rules.subject import FleetSubject, Subject
-from dashboard.vllm.identity import EVENT_TOPIC, TOPIC
+from vllm_fleet_provider.shared.identity import EVENT_TOPIC, TOPIC
 
 DP_SIZE = "parallel_config.data_parallel_size"
 DP_RANK = "parallel_config.data_parallel_rank"

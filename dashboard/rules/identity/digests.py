@@ -11,7 +11,7 @@ from dashboard.rules.findings import Draft, Evidence, Remedy, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.sentences import write
 from dashboard.rules.subject import PoolSubject
-from dashboard.vllm.digests import PATH, SERIES
+from vllm_fleet_provider.shared.digests import PATH, SERIES
 
 
 @rule("ID-16", needs=("sources",), least=1)

@@ -30,7 +30,7 @@ from dashboard.rules.identity.addresses import (
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import name_piece, setting_piece, value_piece, write
 from dashboard.rules.subject import FleetSubject, PoolSubject, setting_value
-from dashboard.vllm.identity import EVENT_TOPIC
+from vllm_fleet_provider.shared.identity import EVENT_TOPIC
 
 MASTER = "parallel_config.data_parallel_master_ip"
 RPC_PORT = "parallel_config.data_parallel_rpc_port"

@@ -28,9 +28,9 @@ from dashboard.rules.sentences import (
 )
 from dashboard.rules.subject import Holders, PoolSubject, group_by_value
 from dashboard.rules.value_equivalence import NO, YES
-from dashboard.vllm.identity import EVENT_TOPIC, NO_PORT, TOPIC
-from dashboard.vllm.spelling import canonical_text
 from dashboard.vllm.versions import reports_change
+from vllm_fleet_provider.shared.identity import EVENT_TOPIC, NO_PORT, TOPIC
+from vllm_fleet_provider.shared.spelling import canonical_text
 
 # vllm-project/vllm#42892 was merged after 0.23.0 was cut (ai-dynamo/dynamo#10660 read both) and is in 0.24.0
 # (verl-project/uni-agent#216 ran it).

@@ -19,7 +19,7 @@ from dashboard.rules.routing.prefix_caching import SIZE
 from dashboard.rules.selection import evidence_of, publishing
 from dashboard.rules.sentences import write
 from dashboard.rules.subject import PoolSubject
-from dashboard.vllm.spelling import canonical_text
+from vllm_fleet_provider.shared.spelling import canonical_text
 
 FLEET_YAML = "fleet.yaml"
 # Names that are one value of a configuration: two routers of a pool, or two sources of one router, have to agree.

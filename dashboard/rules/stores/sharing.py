@@ -19,7 +19,7 @@ from dashboard.rules.selection import first_engine_groups
 from dashboard.rules.sentences import ADAPTERS, MAX_VALUES, setting_piece, write
 from dashboard.rules.subject import Holders, PoolSubject, group_by_native
 from dashboard.rules.value_equivalence import names_as_one, revisions, unset_is_true, with_options
-from dashboard.vllm.identity import SNAPSHOT, hub_id, is_folder
+from vllm_fleet_provider.shared.identity import SNAPSHOT, hub_id, is_folder
 
 MODEL, REVISION, QUANTIZATION = "model_config.model", "model_config.revision", "model_config.quantization"
 TP, PP = "parallel_config.tensor_parallel_size", "parallel_config.pipeline_parallel_size"

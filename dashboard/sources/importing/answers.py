@@ -13,7 +13,7 @@ from dashboard.sources.polling.probes import INFERENCE_CONFIG, METRICS, PROBES, 
 from dashboard.store.packing import GZIP_MAGIC, unpacked
 from dashboard.vllm import reading
 from dashboard.vllm.reading import json_fault, node_count
-from dashboard.vllm.redaction import redact_text
+from vllm_fleet_provider.shared.redaction import redact_text
 
 MIB = 2**20
 MAX_FILE_BYTES = 64 * MIB  # unpacked; 1,000 replicas take 23 MB in `poll --format json --full`

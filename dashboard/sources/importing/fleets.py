@@ -33,8 +33,8 @@ from dashboard.sources.polling.probes import BY_PATH, Reader
 from dashboard.store import child
 from dashboard.store.notes_file import ExportMetadata, SnapshotMetadata, describe_fleet, read_export_metadata
 from dashboard.store.packing import content_of, opened_clean
-from dashboard.vllm import redaction
 from dashboard.vllm.reading import excerpt
+from vllm_fleet_provider.shared import redaction
 
 MAX_TOTAL_BYTES = 128 * MIB  # of all files of one import, unpacked
 MAX_FILES = 5_000  # 1,000 replicas with an answer each to /metrics, /server_info, /version and /v1/models

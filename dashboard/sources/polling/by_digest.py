@@ -24,8 +24,8 @@ from dashboard.garbage import uncollected
 from dashboard.sources.http.failures import Asked
 from dashboard.sources.polling.poller import Poller
 from dashboard.sources.polling.probes import INFERENCE_CONFIG, METRICS, Reader
-from dashboard.vllm.digests import SCHEME, EngineDigests, differing_digests, has_digests, kept_digests
 from dashboard.vllm.metrics import parse_metrics
+from vllm_fleet_provider.shared.digests import SCHEME, EngineDigests, differing_digests, has_digests, kept_digests
 
 Key: TypeAlias = tuple[EngineDigests, ...]
 SAMPLE = 2  # replicas of one key that are asked at each full poll besides the one that answers for it, in turn

@@ -19,7 +19,7 @@ from dashboard.sources.polling.probes import METRICS, MODELS, PROBES, PROVIDER, 
 from dashboard.vllm.canonical import forget_unused
 from dashboard.vllm.metrics import can_load_adapters
 from dashboard.vllm.reading import excerpt
-from dashboard.vllm.redaction import redact_keys
+from vllm_fleet_provider.shared.redaction import redact_keys
 
 READERS = 2  # threads; they share one interpreter, and one costly answer leaves one thread to the others
 # After one of these on the first probe the others would fail in the same way, only later, or mean nothing.

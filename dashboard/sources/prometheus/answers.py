@@ -12,9 +12,9 @@ from dashboard.fleet.formatting import visible
 from dashboard.sources.prometheus.query import CACHE_CONFIG, CONFIG_INFO
 from dashboard.vllm.metrics import DIGESTS
 from dashboard.vllm.reading import node_count, parse_json
-from dashboard.vllm.redaction import redact_prose
-from dashboard.vllm.schemas.types import MAX_SECONDS
 from dashboard.vllm.versions import label_type
+from vllm_fleet_provider.shared.redaction import redact_prose
+from vllm_fleet_provider.shared.types import MAX_SECONDS
 
 MAX_NODES = 5_000_000  # of JSON, as of a saved fleet; a series of vLLM has about 70 in 1.2 KB
 MAX_SENTENCE = 200  # characters of a sentence of Prometheus that are shown

@@ -21,8 +21,8 @@ from dashboard.sources.http.client import Client
 from dashboard.sources.prometheus.answers import Labels, Sample, as_line, kept_labels
 from dashboard.sources.prometheus.server import Server
 from dashboard.sources.source import Listing, keep_targets
-from dashboard.vllm.identity import FIELDS
 from dashboard.vllm.metrics import DIGESTS
+from vllm_fleet_provider.shared.identity import FIELDS
 
 KEPT = ("job", "namespace", "pod", "node", "pool")  # labels of a series that its target has
 # What can change while the digests of a replica stay: they cover all settings that are not identity settings.

@@ -24,8 +24,8 @@ from dashboard.sources.routers.balancers import DYNAMO, PRODUCTION_STACK
 from dashboard.sources.routers.llm_d import LLM_D, STATE, read_config
 from dashboard.sources.routers.pods import RouterPod, find_pods
 from dashboard.sources.routers.stores import LMCACHE, MOONCAKE
-from dashboard.vllm.redaction import redact
-from dashboard.vllm.spelling import canonical_text
+from vllm_fleet_provider.shared.redaction import redact
+from vllm_fleet_provider.shared.spelling import canonical_text
 
 log = logging.getLogger(__name__)
 

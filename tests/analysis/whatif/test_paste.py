@@ -13,7 +13,7 @@ from dashboard.analysis.whatif.models import Paste
 from dashboard.analysis.whatif.paste import paste, planned_changes
 from dashboard.fleet import SettingChange, SettingValue, State
 from dashboard.rules.apply_method import ApplyMethod
-from dashboard.vllm.spelling import canonical_text
+from vllm_fleet_provider.shared.spelling import canonical_text
 
 FLAG, FOLLOWS, BY_HAND = ApplyMethod.FLAG, ApplyMethod.FOLLOWS, ApplyMethod.BY_HAND
 LARGEST, BATCH = "compilation_config.max_cudagraph_capture_size", "scheduler_config.max_num_seqs"

@@ -8,11 +8,11 @@ from dashboard.rules.findings import Severity
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.sources.importing import File, imported
 from dashboard.store import Snapshots
-from dashboard.vllm.redaction import MARKER
 from tests.builders import HOSTILE
 from tests.captured import SERVER_INFO
 from tests.saved_fleets import built_of_captures, saved
 from tests.sources.importing.dropped import AT, LLAMA, drop, fleet_of
+from vllm_fleet_provider.shared.redaction import MARKER
 
 
 def test_an_exported_snapshot_keeps_its_id(tmp_path: Path) -> None:

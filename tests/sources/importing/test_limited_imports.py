@@ -18,9 +18,9 @@ from dashboard.sources.importing import File, import_files, imported
 from dashboard.store import Snapshots, child, snapshots
 from dashboard.store.notes_file import describe_fleet
 from dashboard.store.packing import content_of, id_of, packed
-from dashboard.vllm.redaction import adopt, also_redact, in_force, redact_keys
 from tests.captured import SERVER_INFO, capture
 from tests.saved_fleets import built_of_captures
+from vllm_fleet_provider.shared.redaction import adopt, also_redact, in_force, redact_keys
 
 AT = datetime(2026, 5, 4, 9, 30, tzinfo=UTC)
 ANSWER = capture("llama").answers[SERVER_INFO]

@@ -22,9 +22,9 @@ from dashboard.fleet import FailureKind, Replica, ReplicaState, Scraped, Snapsho
 from dashboard.sources.discovery import Discovered, discover_once
 from dashboard.sources.polling.by_digest import NOT_SCRAPED, DigestPoller
 from dashboard.sources.polling.probes import INFERENCE_CONFIG
-from dashboard.vllm.digests import SCHEME
 from tests.sources.polling.hostile import CAPTURE, HostileServer, answers
 from tests.sources.prometheus_server import prometheus, wait_for_result
+from vllm_fleet_provider.shared.digests import SCHEME
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 LIMITS = PollOptions(probe_timeout_seconds=2)

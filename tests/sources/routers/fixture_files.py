@@ -6,7 +6,7 @@ from pathlib import Path
 from dashboard.errors import UnreadableError
 from dashboard.fleet import FactName
 from dashboard.sources.routers.answers import Found
-from dashboard.vllm.spelling import canonical_text
+from vllm_fleet_provider.shared.spelling import canonical_text
 
 FIXTURES = Path(__file__).with_name("fixtures")
 LONGEST = 400  # characters of a sentence

@@ -13,10 +13,10 @@ from dashboard.config.routers import RouterOptions
 from dashboard.fleet import FactName, RouterConfig, RouterFact, RouterKind
 from dashboard.sources.routers import RouterReader
 from dashboard.sources.routers.reader import KINDS, LONGEST_TEXT, MOST_NAMES
-from dashboard.vllm.redaction import MARKER
-from dashboard.vllm.spelling import canonical_text
 from tests.sources.polling.hostile import BAD_ANSWERS, CERTIFICATE, HostileServer, answers, missing, silent
 from tests.sources.routers.fixture_files import FIXTURES, fixture
+from vllm_fleet_provider.shared.redaction import MARKER
+from vllm_fleet_provider.shared.spelling import canonical_text
 
 AT = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
 LATER = AT + timedelta(minutes=5)

@@ -1,0 +1,157 @@
+"""Replies of vLLM's own endpoints and of the public plugins."""
+
+from typing import Annotated, Any
+
+from pydantic import Field, RootModel, field_validator
+
+from vllm_fleet_provider.shared.types import Count, Devices, KVCacheGroups, Size, Text, Wire
+
+
+class VersionReply(Wire):
+    """`{"version": "0.32.0"}`; source: vllm/entrypoints/serve/instrumentator/basic.py.
+
+    `rust_frontend_version` is reported by the Rust frontend alone (vLLM 0.33, VLLM_USE_RUST_FRONTEND=1).
+    """
+
+    version: Text
+    rust_frontend_version: Text | None = None
+
+
+MAX_MODELS = 10_000
+
+
+class ServedModel(Wire):
+    """One card. `parent` is set on a LoRA adapter; `root` is the path or id of the model or adapter.
+
+    `owned_by` names the software: `vllm`.
+    """
+
+    id: Text
+    owned_by: Text | None = None
+    root: Text | None = None
+    parent: Text | None = None
+    max_model_len: Size | None = None
+
+
+class ServedModelsReply(Wire):
+    """The first card without a parent is the name that metrics carry."""
+
+    data: Annotated[tuple[ServedModel, ...], Field(max_length=MAX_MODELS)]
+
+
+class ServerInfoReply(Wire):
+    """`vllm_config` by section, `vllm_env` by variable. vLLM 0.12.0 has no `vllm_env`.
+
+    `system_env` is never read: clocks, host details, and a package list that is filtered by name and contains neither
+    NIXL nor LMCache nor Mooncake (vllm/collect_env.py, DEFAULT_PIP_PATTERNS).
+    """
+
+    vllm_config: dict[str, Any]
+    vllm_env: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("vllm_config", mode="before")
+    @classmethod
+    def _refuse_text(cls, value: object) -> object:
+        if isinstance(value, str):
+            raise ValueError("this version answers with text; only the JSON form is read")  # noqa: TRY004
+        return value
+
+
+MAX_RANKS = 4096
+
+
+class KVEventSource(Wire):
+    """One DP rank's publisher. `endpoint` is the bound one: its port counts up with the rank."""
+
+    enable_kv_cache_events: bool | None = None
+    publisher: Text | None = None
+    endpoint: Text | None = None
+    replay_endpoint: Text | None = None
+    buffer_steps: Count | None = None
+    hwm: Count | None = None
+    max_queue_size: Count | None = None
+    topic: Text | None = None
+
+
+class KVEventSourcesReply(RootModel[Annotated[dict[Count, KVEventSource], Field(max_length=MAX_RANKS)]]):
+    """DP rank to publisher; `{}` when nothing is published: events are off, or their publisher is `null`."""
+
+
+class KVCacheReply(Wire):
+    """KV cache of one engine. The plugins' tokens are blocks x block_size: too much for hybrid models."""
+
+    num_gpu_blocks: Count | None
+    num_cpu_blocks: Count | None = None
+    kv_cache_size_tokens: Count | None = None
+    max_concurrency: float | None = None
+    groups: KVCacheGroups = ()
+
+
+class PluginModel(Wire):
+    """Names, type and length of the model."""
+
+    name: Text | None = None
+    served_names: tuple[Text, ...] = ()
+    dtype: Text | None = None
+    quantization: Text | None = None
+    max_model_len: Size | None = None
+
+
+class PluginKVCache(Wire):
+    """`dtype` is the resolved one, where `cache_config.cache_dtype` says what was requested."""
+
+    gpu_memory_utilization: float | None = None
+    dtype: Text | None = None
+    enable_prefix_caching: bool | None = None
+
+
+class PluginScheduler(Wire):
+    """Limits of the scheduler."""
+
+    max_num_seqs: Count | None = None
+    max_num_batched_tokens: Count | None = None
+    enable_chunked_prefill: bool | None = None
+    policy: Text | None = None
+
+
+class PluginParallelism(Wire):
+    """Sizes and the DP rank."""
+
+    tensor_parallel_size: Size | None = None
+    pipeline_parallel_size: Size | None = None
+    data_parallel_size: Size | None = None
+    data_parallel_rank: Count | None = None
+
+
+class PluginFeatures(Wire):
+    """On or off, without details."""
+
+    speculative_decoding: bool | None = None
+    lora: bool | None = None
+    hma: bool | None = None
+
+
+class PluginKVTransfer(Wire):
+    """The connector of disaggregated prefill and decode."""
+
+    kv_connector: Text | None = None
+    kv_role: Text | None = None
+    engine_id: Text | None = None
+    extra_config: dict[str, Any] = Field(default_factory=dict)
+
+
+class PluginConfigReply(Wire):
+    """GET .../config."""
+
+    model: PluginModel
+    kv_cache: PluginKVCache = Field(default_factory=PluginKVCache)
+    scheduler: PluginScheduler = Field(default_factory=PluginScheduler)
+    parallelism: PluginParallelism = Field(default_factory=PluginParallelism)
+    features: PluginFeatures = Field(default_factory=PluginFeatures)
+    kv_transfer: PluginKVTransfer | None = None
+
+
+class PluginDevicesReply(Wire):
+    """GET .../devices."""
+
+    devices: Devices
