@@ -170,6 +170,7 @@ def test_the_provider_wheel_has_name_version_license_and_no_requirements(provide
 
     assert (metadata["Name"], metadata["Version"]) == ("vllm-fleet-provider", dashboard.__version__)
     assert (metadata["License-Expression"], metadata["License-File"]) == ("Apache-2.0", "LICENSE")
+    assert metadata["Requires-Python"] == ">=3.10"
     assert metadata["Requires-Dist"] is None
 
 

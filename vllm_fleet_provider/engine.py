@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -159,4 +159,4 @@ def _started_at() -> str:
     ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     booted = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
     seconds = int(booted.split()[1]) + ticks / os.sysconf("SC_CLK_TCK")
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="seconds")

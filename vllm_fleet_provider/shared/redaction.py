@@ -108,10 +108,11 @@ HINTS = (  # each shape contains one: searching for them takes a tenth of the ti
     *("sk-", "nvapi-", "npm_", "pypi-", "xox", "AKIA", "ASIA", "AIza", "ya29", "hvs.", "hvb.", "eyJ"),
 )
 
-# In a text a name precedes its secret. A name begins at a word: else a long word would be searched from each letter.
+# In a text a name precedes its secret. A name is a whole word: else a long word would be searched from each letter.
+# Python 3.10 has no possessive quantifiers.
 _FLAG_SEPARATOR = r"(?(flag)\\*[\"']\s{0,9},\s{0,9}|(?!))|(?(flag)\s{1,20}(?![-\s])|(?!))"
 _PAIR = (
-    r"(?<![\w.\-])(?P<flag>-{1,2})?(?P<name>\w[\w.\-]*+)"
+    r"(?<![\w.\-])(?P<flag>-{1,2})?(?P<name>\w[\w.\-]*)(?![\w.\-])"
     rf"(?P<separator>\\*[\"']?\s{{0,20}}(?:=>|:=|[:=])\s{{0,20}}|{_FLAG_SEPARATOR}%s)"
 )
 _IN_VALUES = re.compile(_PAIR % "")

@@ -1,12 +1,12 @@
 """Types that replies share: bounds, devices, KV cache groups."""
 
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, AwareDatetime, BaseModel, ConfigDict, Discriminator, Field, Tag
 
 MAX_SECONDS = 2**33  # the year 2242: still a time that a column of nanoseconds can hold
-EARLIEST, LATEST = datetime.fromtimestamp(0, UTC), datetime.fromtimestamp(MAX_SECONDS, UTC)
+EARLIEST, LATEST = (datetime.fromtimestamp(seconds, timezone.utc) for seconds in (0, MAX_SECONDS))
 MAX_INTEGER = 2**63 - 1  # the limit of an int64 column
 MAX_TEXT = 100_000  # characters; the longest string in the captures has 266
 MAX_DEVICES = 4096
