@@ -34,7 +34,7 @@ from dashboard.render.terminal import to_terminal
 from dashboard.sources.discovery import discover_once
 from dashboard.sources.polling.probes import PROBES
 from dashboard.store import Snapshots
-from dashboard.store.packing import content_of, id_of, packed, unpacked
+from dashboard.store.packing import content_of, unpacked
 from dashboard.views.poll import poll_view
 from dashboard.web import share
 from tests.builders import NOW
@@ -296,26 +296,6 @@ def test_no_secret_is_in_a_diff(output: str, plants: Plants, capfd: pytest.Captu
     texts = run(capfd, "diff", "before.json", "now.json", "--format", output)
 
     assert "additional_config" in texts["out"]
-    without_any(texts, plants)
-
-
-def test_redact_removes_secrets_of_an_earlier_version(
-    before: Fleet, plants: Plants, folder: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    saved, store = json.loads(content_of(before)), Snapshots(folder / "snapshots")
-    for document in saved["documents"].values():
-        document["additional_config"] = {"value": settings(plants), "state": "reported", "source": "server_info"}
-    content = json.dumps(saved).encode()
-    key, name = id_of(content), store.freeze(before, "x", NOW).id
-    (store.folder / f"{key}.json.gz").write_bytes(packed(content))
-    notes = json.loads((store.folder / f"{name}.notes.json").read_bytes())
-    shapes = [text.replace("{}", plants.new(f"{shape}: note")) for shape, text in listed("shapes").items()]
-    notes["notes"] = {f"note-{number}": {"text": text, "owner": "x"} for number, text in enumerate(shapes)}
-    (store.folder / f"{key}.notes.json").write_text(json.dumps(notes))
-    texts = run(capfd, "snapshots", "redact")
-    texts |= {path.name: unpacked(path.read_bytes()).decode() for path in store.folder.iterdir() if path.is_file()}
-
-    assert "Secrets removed from 1 of 2 snapshots" in texts["err"]
     without_any(texts, plants)
 
 

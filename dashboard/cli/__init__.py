@@ -25,7 +25,6 @@ COMMANDS = {
     "baseline": "baseline",
     "diff": "diff",
     "report": "report",
-    "snapshots": "snapshots",
     "history": "history",
     "alert-test": "alert_test",
 }

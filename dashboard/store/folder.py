@@ -1,7 +1,4 @@
-"""Snapshots as files: `ID.json.gz` is the fleet, `ID.notes.json` is its name and notes.
-
-The fleet's file changes only to remove secrets.
-"""
+"""Snapshots as files: `ID.json.gz` is the fleet, `ID.notes.json` is its name and notes. The fleet's never changes."""
 
 import re
 import stat
@@ -16,11 +13,9 @@ from dashboard.store.notes_file import SnapshotMetadata, clean_metadata, notes_f
 from dashboard.store.packing import (
     EARLIER_DIGITS,
     ID_DIGITS,
-    clean_content,
     id_of,
     is_content_of,
     packed,
-    rewritten,
     unpacked,
 )
 from dashboard.store.writing import PRIVATE, PRIVATE_FOLDER, locked, sync_folder, write_whole
@@ -84,14 +79,14 @@ class SnapshotFiles:
         return found
 
     def content(self, key: str) -> bytes:
-        """Return the content as it was frozen, or rewritten without secrets."""
+        """Return the content as it was frozen."""
         with self._reported("read"), self._file(key, FLEET).open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
         try:
             content = unpacked(raw)
         except SnapshotError as error:
             raise SnapshotError(f"Snapshot {key} is damaged. {error}") from None
-        if not is_content_of(key, content, raw):
+        if not is_content_of(key, content):
             raise SnapshotError(f"The file of snapshot {key} was changed after freezing; restore or delete it.")
         return content
 
@@ -132,30 +127,6 @@ class SnapshotFiles:
             for kind in (FLEET, NOTES):
                 self._file(key, kind).unlink(missing_ok=True)
             sync_folder(self.folder)
-
-    def redact(self, backup: Path) -> tuple[str, ...]:
-        """Remove secrets from all files, with the same ids; return the ids of changed ones.
-
-        Each changed file is copied into the folder `backup` first. A damaged file is not changed.
-        """
-        return tuple(key for key in sorted(self.ids()) if self._redact(key, backup))
-
-    def _redact(self, key: str, backup: Path) -> bool:
-        with self._reported("written"), locked(self.folder):
-            try:
-                content, metadata = self.content(key), read_notes_file(key, self._file(key, NOTES))
-            except SnapshotError:
-                return False
-            changes = {}
-            if (clean := clean_content(content)) != content:
-                changes[FLEET] = rewritten(key, clean)
-            if metadata and (redacted := clean_metadata(metadata)) != metadata:
-                changes[NOTES] = notes_file_bytes(key, redacted)
-            for kind, changed in changes.items():
-                file = self._file(key, kind)
-                write_backup(backup / file.name, file.read_bytes())
-                write_whole(file, changed, PRIVATE)
-            return bool(changes)
 
     def tidy(self) -> None:
         """Make the folder private, and delete partial files of killed processes; called at the program's start."""
@@ -200,9 +171,3 @@ class SnapshotFiles:
             raise SnapshotError(
                 f"A snapshot cannot be {what} in its folder: {error.strerror}; see snapshots_folder in fleet.yaml."
             ) from None
-
-
-def write_backup(file: Path, content: bytes) -> None:
-    """Write a private copy in a private folder."""
-    file.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-    write_whole(file, content, PRIVATE)

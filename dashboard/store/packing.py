@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import json
 import zlib
 from collections.abc import Callable
 from datetime import datetime
@@ -43,17 +42,9 @@ def id_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:ID_DIGITS]
 
 
-def rewritten(key: str, content: bytes) -> bytes:
-    """Return the file of changed content with the id `key`: a comment has its own digest."""
-    comment = {"rewritten": key, "sha256": hashlib.sha256(content).hexdigest()}
-    return commented(packed(content), json.dumps(comment).encode())
-
-
-def is_content_of(key: str, content: bytes, raw: bytes) -> bool:
-    """Return whether a file's content, packed as `raw`, was frozen or rewritten under an id."""
-    digest = hashlib.sha256(content).hexdigest()
-    comment = json.dumps({"rewritten": key, "sha256": digest}).encode()
-    return digest.startswith(key) or comment_of(raw, len(comment)) == comment
+def is_content_of(key: str, content: bytes) -> bool:
+    """Return whether content was frozen under an id."""
+    return hashlib.sha256(content).hexdigest().startswith(key)
 
 
 def packed(content: bytes) -> bytes:

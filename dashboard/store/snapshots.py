@@ -1,6 +1,6 @@
 """Frozen snapshots: pinned moments of the history, or files of a folder where there is no history.
 
-Opening, exporting and listing remove secrets: a snapshot may be of a version that knew fewer of them.
+Opening, exporting and listing remove secrets: the options may name more of them than when it was frozen.
 """
 
 import re
@@ -199,14 +199,6 @@ class Snapshots:
         self._need_writable()
         self._need(key)
         self._storage.delete(key)
-
-    def redact(self, backup: Path) -> tuple[str, ...]:
-        """Remove secrets from everything that is stored, with the same ids; return the ids of changed snapshots.
-
-        The folder `backup` gets each of them as it was. A damaged one is not changed.
-        """
-        self._need_writable()
-        return self._storage.redact(backup)
 
     def tidy(self) -> None:
         """Make the folder private, and delete partial files of killed processes; called at the program's start."""

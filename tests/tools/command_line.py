@@ -19,7 +19,6 @@ COMMANDS = (
     "baseline",
     "settings",
     "rules",
-    "snapshots redact",
     "history stats",
     "history prune",
     "history export",

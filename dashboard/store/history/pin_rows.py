@@ -101,12 +101,12 @@ def read_content(connection: Connection, key: str) -> bytes:
         raise HistoryError(f"Rows of snapshot {key} were changed or deleted; restore a copy of the history.") from None
 
 
-def read_answers(connection: Connection, key: str, replica: int | None = None) -> dict[tuple[int, str], bytes]:
-    """Return the raw answers of one replica, or of all, by position and path; raise HistoryError for damaged ones."""
-    query = select(pin_answer).where(pin_answer.c.pin == key).order_by(pin_answer.c.place)
-    rows = connection.execute(query if replica is None else query.where(pin_answer.c.replica == replica)).all()
+def read_answers(connection: Connection, key: str, replica: int) -> dict[str, bytes]:
+    """Return the raw answers of a replica, at a position, by path; raise HistoryError for damaged ones."""
+    query = select(pin_answer).where(pin_answer.c.pin == key, pin_answer.c.replica == replica)
+    rows = connection.execute(query.order_by(pin_answer.c.place)).all()
     bodies = read_bodies(connection, {row.body for row in rows})
-    chunks: dict[tuple[int, str], list[bytes]] = defaultdict(list)
+    chunks: dict[str, list[bytes]] = defaultdict(list)
     for row in rows:
-        chunks[row.replica, row.path].append(bodies[row.body])
-    return {name: b"".join(each) for name, each in chunks.items()}
+        chunks[row.path].append(bodies[row.body])
+    return {path: b"".join(each) for path, each in chunks.items()}

@@ -4,20 +4,18 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Executable, Row, Table, literal, select, union_all, update
 
 from dashboard.errors import HistoryError, SnapshotError
-from dashboard.store.folder import FLEET, NOTES, Answers, Change, Kept, SnapshotFiles, write_backup
+from dashboard.store.folder import Answers, Change, Kept, SnapshotFiles
 from dashboard.store.history.bodies import BodyWriter, chunks
 from dashboard.store.history.database import Database, NoHistoryError
 from dashboard.store.history.pin_rows import PinParts, delete_pin, insert_pin, read_answers, read_content
-from dashboard.store.history.retention import free_bodies
 from dashboard.store.history.schema import pin, snapshot_file
 from dashboard.store.notes_file import SnapshotMetadata, clean_metadata, notes_file_bytes
-from dashboard.store.packing import EARLIER_DIGITS, clean_content, clean_text, id_of, packed
+from dashboard.store.packing import EARLIER_DIGITS, id_of, packed
 
 SLOW_SECONDS = 1.0  # a server that is gone is noticed after seconds, and a page asks several times
 GONE_SECONDS = 5.0
@@ -64,7 +62,7 @@ class Pins:
         return self._files.kept(wanted)
 
     def content(self, key: str) -> bytes:
-        """Return the content as it was frozen, or rewritten without secrets."""
+        """Return the content as it was frozen."""
         if key not in self._readable().pinned:
             return self._files.content(key)
         with self._reported("read"), self._history().read() as connection, connection.begin():
@@ -75,7 +73,7 @@ class Pins:
         if key not in self._readable().pinned:
             return {}
         with self._reported("read"), self._history().read() as connection, connection.begin():
-            return {path: raw for (_, path), raw in read_answers(connection, key, replica).items()}
+            return read_answers(connection, key, replica)
 
     def save(self, content: bytes, metadata: SnapshotMetadata, answers: Answers = ()) -> str:
         """Pin content and return its id; an existing snapshot keeps its name and notes."""
@@ -113,19 +111,6 @@ class Pins:
             if self._files.has(key):
                 _ignore_file(connection, key)
 
-    def redact(self, backup: Path) -> tuple[str, ...]:
-        """Remove secrets from all files and pins, with the same ids; return the ids of changed ones.
-
-        The folder `backup` gets each as it was, without raw answers. A damaged one is not changed.
-        """
-        files = self._files.redact(backup)
-        with self._reported("written"):
-            pinned = [key for key in sorted(self._known().pinned) if self._redact(key, backup / "history")]
-            if pinned:
-                with self._history().maintained() as connection:
-                    free_bodies(connection)
-        return tuple(sorted({*files, *pinned}))
-
     def import_files(self) -> Iterator[str]:
         """Pin each file that is not pinned yet; yield after each one: why it was left, else nothing.
 
@@ -159,9 +144,8 @@ class Pins:
         answers: Mapping[tuple[int, str], bytes] = {},
         *,
         taken: Sequence[Table] = (pin,),
-        again: bool = False,
     ) -> None:
-        """Pin content, unless one of the tables `taken` has its id; `again` replaces it.
+        """Pin content, unless one of the tables `taken` has its id.
 
         Polls that are recorded meanwhile wait for short transactions only: bodies come first, in steps.
         """
@@ -181,7 +165,7 @@ class Pins:
                 with connection.begin():
                     bodies.save(connection, some)
             with connection.begin():
-                self._insert(connection, row, parts, bodies, taken=taken, again=again)
+                self._insert(connection, row, parts, bodies, taken=taken)
 
     def _insert(
         self,
@@ -191,35 +175,14 @@ class Pins:
         bodies: BodyWriter,
         *,
         taken: Sequence[Table],
-        again: bool,
     ) -> None:
         key = row["key"]
-        if again:
-            delete_pin(connection, key)
-        elif any(_has(connection, table, key) for table in taken):
+        if any(_has(connection, table, key) for table in taken):
             return
         # Pruning may have deleted a body that nothing referred to yet: it is saved once more.
         insert_pin(connection, row, parts, bodies.save(connection, parts.every))
         if self._files.has(key):
             _ignore_file(connection, key)
-
-    def _redact(self, key: str, backup: Path) -> bool:
-        with self._history().read() as connection, connection.begin():
-            kept = _kept(connection.execute(select(pin).where(pin.c.key == key)).one())
-            try:
-                content, answers = read_content(connection, key), read_answers(connection, key)
-                clean = clean_content(content)
-            except (SnapshotError, HistoryError):
-                return False
-        metadata = clean_metadata(kept.metadata) if kept.metadata else None
-        clean_answers = {name: clean_text(raw.decode(errors="replace")).encode() for name, raw in answers.items()}
-        if kept.problem or (clean, metadata, clean_answers) == (content, kept.metadata, answers):
-            return False
-        write_backup(backup / f"{key}{FLEET}", packed(content))
-        if kept.metadata:
-            write_backup(backup / f"{key}{NOTES}", notes_file_bytes(key, kept.metadata))
-        self._pin(key, clean, metadata, clean_answers, again=True)
-        return True
 
     def _key_of(self, content: bytes) -> str:
         """Return the id of content: the shorter one where it was frozen under that."""

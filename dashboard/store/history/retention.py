@@ -79,17 +79,6 @@ def _is_unused() -> ColumnElement[bool]:
     return and_(*(~select(1).where(each == body.c.id).exists() for each in references))
 
 
-def free_bodies(connection: Connection) -> None:
-    """Delete the bodies that nothing refers to, in steps."""
-    unused = select(body.c.id).where(_is_unused()).limit(STEP_ROWS)
-    number = 1
-    while number:
-        with connection.begin():
-            some = connection.scalars(unused).all()
-            connection.execute(delete(body).where(body.c.id.in_(some)))
-            number = len(some)
-
-
 def rewind(database: Database, fleet: str, after: datetime) -> int:
     """Delete the polls after a time, such as those of a clock that was ahead; return their number. Pins stay.
 
