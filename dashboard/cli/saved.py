@@ -24,7 +24,7 @@ from dashboard.fleet.times import EXAMPLE, is_time
 from dashboard.sources.importing.answers import unwrapped
 from dashboard.store.notes_file import read_export_metadata
 from dashboard.store.opening import configured_snapshots
-from dashboard.store.packing import EARLIER_DIGITS, id_of, opened_clean
+from dashboard.store.packing import id_of, opened_clean
 from dashboard.store.snapshots import SHORTEST, TYPE_MORE
 from dashboard.store.writing import write_whole
 
@@ -175,8 +175,8 @@ def _no_snapshot(text: str, folder: Path, option: str) -> str:
 
 def _id(text: str, content: bytes) -> str | None:
     """Return the id of an exported snapshot, in the name of its file and of its content."""
-    key, stem = id_of(content), Path(text).name.partition(".")[0]
-    return next((each for each in (key, key[:EARLIER_DIGITS]) if stem.endswith(each)), None)
+    key = id_of(content)
+    return key if Path(text).name.partition(".")[0].endswith(key) else None
 
 
 def _with_option(text: str, option: str, what: str) -> str:

@@ -11,18 +11,16 @@ from dashboard.analysis.documents.load import MAX_BYTES
 from dashboard.errors import SnapshotError
 from dashboard.store.notes_file import SnapshotMetadata, clean_metadata, notes_file_bytes, read_notes_file
 from dashboard.store.packing import (
-    EARLIER_DIGITS,
     ID_DIGITS,
     id_of,
-    is_content_of,
     packed,
     unpacked,
 )
 from dashboard.store.writing import PRIVATE, PRIVATE_FOLDER, locked, sync_folder, write_whole
 
-ID = re.compile(rf"[0-9a-f]{{{EARLIER_DIGITS}}}|[0-9a-f]{{{ID_DIGITS}}}")
+ID = re.compile(rf"[0-9a-f]{{{ID_DIGITS}}}")
 FLEET, NOTES = ".json.gz", ".notes.json"
-_FILE = re.compile(rf"(?:{ID.pattern})(?:{re.escape(FLEET)}|{re.escape(NOTES)})")
+_FILE = re.compile(rf"{ID.pattern}(?:{re.escape(FLEET)}|{re.escape(NOTES)})")
 _PART = re.compile(r"\.[0-9a-f]+\.(?:json\.gz|notes\.json)\..*\.part")  # the names of write_whole
 
 Change = Callable[[SnapshotMetadata | None], SnapshotMetadata]
@@ -86,7 +84,7 @@ class SnapshotFiles:
             content = unpacked(raw)
         except SnapshotError as error:
             raise SnapshotError(f"Snapshot {key} is damaged. {error}") from None
-        if not is_content_of(key, content):
+        if id_of(content) != key:
             raise SnapshotError(f"The file of snapshot {key} was changed after freezing; restore or delete it.")
         return content
 
@@ -99,21 +97,12 @@ class SnapshotFiles:
         with self._reported("written"):
             self.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
             with locked(self.folder):
-                key = self.key_of(content)
+                key = id_of(content)
                 if not self._is_whole(key):
                     write_whole(self._file(key, FLEET), packed(content), PRIVATE)
                 if not self._file(key, NOTES).exists():
                     self._write_notes(key, metadata)
         return key
-
-    def key_of(self, content: bytes) -> str:
-        """Return the id of content: the shorter one where it was frozen under that."""
-        key = id_of(content)
-        earlier = key[:EARLIER_DIGITS]
-        try:
-            return earlier if self.has(earlier) and self.content(earlier) == content else key
-        except SnapshotError:
-            return key
 
     def change(self, key: str, changed: Change) -> None:
         """Change name or notes; an unreadable file is never overwritten."""

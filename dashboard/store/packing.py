@@ -17,7 +17,6 @@ from dashboard.fleet import State
 from vllm_fleet_provider.shared.redaction import MAY_HOLD_SECRETS, redact, redact_known, redact_text
 
 ID_DIGITS = 32  # hexadecimal, 128 bits against forged ids; the first ones are enough to type
-EARLIER_DIGITS = 10  # ids before version 0.2, still valid
 GZIP_MAGIC = b"\x1f\x8b"
 # The header of a gzip file, RFC 1952, 2.3: ten bytes, the fourth has the flags.
 _HEADER_BYTES, _FLAGS_AT = 10, 3
@@ -40,11 +39,6 @@ def time_of(fleet: Fleet) -> datetime:
 def id_of(content: bytes) -> str:
     """Return the id of content."""
     return hashlib.sha256(content).hexdigest()[:ID_DIGITS]
-
-
-def is_content_of(key: str, content: bytes) -> bool:
-    """Return whether content was frozen under an id."""
-    return hashlib.sha256(content).hexdigest().startswith(key)
 
 
 def packed(content: bytes) -> bytes:

@@ -32,13 +32,13 @@ def test_a_typed_id_is_found(any_store: Snapshots, any_key: str, typed: str) -> 
 
 @pytest.mark.parametrize("content", [b"", b"\x1f\x8b", b"\x1f\x8bnonsense", b"{}", b"[" * 100_000, b"\xff\xfe"])
 def test_a_damaged_file_is_listed_and_hides_no_other(store: Snapshots, key: str, content: bytes) -> None:
-    (store.folder / "0123456789.json.gz").write_bytes(content)
+    (store.folder / "0123456789abcdef0123456789abcdef.json.gz").write_bytes(content)
 
     listed = store.listed()
 
     assert [each.id for each in listed.snapshots] == [key]
     assert len(listed.damaged) == 1
-    assert "0123456789" in listed.damaged[0]
+    assert "0123456789abcdef0123456789abcdef" in listed.damaged[0]
 
 
 def test_a_changed_file_does_not_open(store: Snapshots, key: str) -> None:
@@ -62,11 +62,13 @@ def test_freezing_again_repairs_a_cut_file(store: Snapshots, key: str) -> None:
 
 
 def test_a_bomb_is_not_unpacked(store: Snapshots, key: str) -> None:
-    (store.folder / "0123456789.json.gz").write_bytes(gzip.compress(bytes(2**29), 9))
-    (store.folder / "0123456789.notes.json").write_bytes((store.folder / f"{key}.notes.json").read_bytes())
+    (store.folder / "0123456789abcdef0123456789abcdef.json.gz").write_bytes(gzip.compress(bytes(2**29), 9))
+    (store.folder / "0123456789abcdef0123456789abcdef.notes.json").write_bytes(
+        (store.folder / f"{key}.notes.json").read_bytes()
+    )
 
     with pytest.raises(SnapshotError):
-        store.fleet("0123456789")
+        store.fleet("0123456789abcdef0123456789abcdef")
 
 
 def test_a_deleted_snapshot_is_missing_for_every_call(store: Snapshots, key: str) -> None:

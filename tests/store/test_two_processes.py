@@ -83,9 +83,9 @@ def test_a_lock_that_is_never_released_is_an_error(store: Snapshots, key: str, m
 def test_changing_a_missing_snapshot_makes_no_folder(tmp_path: Path, change: str) -> None:
     store = Snapshots(tmp_path / "none")
     changes = {
-        "rename": lambda: store.rename("0123456789", "a"),
-        "note": lambda: store.note("0123456789", "a", None),
-        "delete": lambda: store.delete("0123456789"),
+        "rename": lambda: store.rename("0123456789abcdef0123456789abcdef", "a"),
+        "note": lambda: store.note("0123456789abcdef0123456789abcdef", "a", None),
+        "delete": lambda: store.delete("0123456789abcdef0123456789abcdef"),
     }
 
     with pytest.raises(SnapshotError, match="There is no snapshot"):

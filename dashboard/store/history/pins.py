@@ -15,7 +15,7 @@ from dashboard.store.history.database import Database, NoHistoryError
 from dashboard.store.history.pin_rows import PinParts, delete_pin, insert_pin, read_answers, read_content
 from dashboard.store.history.schema import pin, snapshot_file
 from dashboard.store.notes_file import SnapshotMetadata, clean_metadata, notes_file_bytes
-from dashboard.store.packing import EARLIER_DIGITS, id_of, packed
+from dashboard.store.packing import id_of, packed
 
 SLOW_SECONDS = 1.0  # a server that is gone is noticed after seconds, and a page asks several times
 GONE_SECONDS = 5.0
@@ -78,7 +78,7 @@ class Pins:
     def save(self, content: bytes, metadata: SnapshotMetadata, answers: Answers = ()) -> str:
         """Pin content and return its id; an existing snapshot keeps its name and notes."""
         with self._reported("written"):
-            key = self._key_of(content)
+            key = id_of(content)
             pinned, ignored = self._known()
             if key not in pinned:
                 known = self._files.kept({key} - ignored).get(key)
@@ -183,13 +183,6 @@ class Pins:
         insert_pin(connection, row, parts, bodies.save(connection, parts.every))
         if self._files.has(key):
             _ignore_file(connection, key)
-
-    def _key_of(self, content: bytes) -> str:
-        """Return the id of content: the shorter one where it was frozen under that."""
-        key, digest = id_of(content), hashlib.sha256(content).digest()
-        earlier = key[:EARLIER_DIGITS]
-        known = self._rows(select(pin.c.key).where(pin.c.key == earlier, pin.c.digest == digest))
-        return earlier if known else self._files.key_of(content)
 
     def _known(self) -> "_Known":
         """Return the ids of pins and of ignored files; raise HistoryError where the history cannot be read."""
