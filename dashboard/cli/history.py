@@ -37,7 +37,6 @@ TABLES = {
     "pin_document": "settings of snapshots",
     "pin_replica": "replicas of snapshots",
     "pin_answer": "answers of snapshots",
-    "snapshot_file": "imported snapshot files",
     "alert": "announced alerts",
     "notification": "waiting notifications",
     "notified": "notified receivers",

@@ -19,7 +19,6 @@ from dashboard.garbage import give_back, uncollected
 from dashboard.service.collector import Collector, Progress, poll_once, utc_now
 from dashboard.store import Snapshots
 from dashboard.store.history.clock import JumpGuard
-from dashboard.store.history.file_import import FileImport
 from dashboard.store.history.past import PastFleets
 from dashboard.store.history.status import HistoryStatus
 from dashboard.store.opening import configured_history, configured_snapshots
@@ -47,7 +46,6 @@ class _Current:
     clock: Callable[[], datetime] = utc_now
     snapshots: Snapshots = field(default_factory=lambda: Snapshots(Path(SNAPSHOTS_FOLDER)))
     past: PastFleets | None = None  # None: no history is kept
-    file_import: FileImport | None = None
 
 
 _current = _Current()
@@ -71,16 +69,13 @@ def start(options: Options) -> None:
     except SnapshotError as error:
         log.warning("%s", error)
     _current.collector.start()
-    _current.file_import = FileImport(_current.snapshots.import_files)
-    _current.file_import.start()
 
 
 def stop() -> None:
     """Stop the collector of this process, if any; there is no fleet then."""
-    for each in (_current.file_import, _current.collector):
-        if each is not None:
-            each.stop()
-    _current.collector = _current.fleet = _current.file_import = _current.past = None
+    if _current.collector is not None:
+        _current.collector.stop()
+    _current.collector = _current.fleet = _current.past = None
 
 
 def put(

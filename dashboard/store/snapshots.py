@@ -4,7 +4,7 @@ Opening, exporting and listing remove secrets: the options may name more of them
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -48,10 +48,10 @@ _DIGITS = re.compile(rf"[0-9a-f]{{0,{ID_DIGITS}}}")
 TRIAL_NODES, NODE_BYTES = 1_200_000, 200
 
 
-def _pins(files: SnapshotFiles, history: "Callable[[], Database]") -> "Pins":
+def _pins(history: "Callable[[], Database]") -> "Pins":
     from dashboard.store.history.pins import Pins  # noqa: PLC0415  it imports SQLAlchemy, 0.2 s that few commands need
 
-    return Pins(files, history)
+    return Pins(history)
 
 
 class Stored(NamedTuple):
@@ -84,13 +84,12 @@ class Snapshots:
     def __init__(
         self, folder: Path, *, read_only: bool = False, history: "Callable[[], Database] | None" = None
     ) -> None:
-        """Touch no file. With a `history` they are pinned there, and files of the folder are imported."""
+        """Touch no file. With a `history` they are pinned there, else they are files of the folder."""
         self.folder = folder
         self.read_only = read_only
         self._files = SnapshotFiles(folder)
-        self._pins = _pins(self._files, history) if history else None
-        self._storage = self._pins or self._files
-        self._described: dict[str, SnapshotMetadata] = {}  # of those without metadata: opening one takes seconds
+        self._storage: Pins | SnapshotFiles = _pins(history) if history else self._files
+        self._described: dict[str, SnapshotMetadata] = {}  # of files without notes file: opening one takes seconds
 
     def freeze(self, fleet: Fleet, name: str, at: datetime, export: ExportMetadata | None = None) -> Stored:
         """Save a polled fleet, with its raw answers where there is a history.
@@ -203,15 +202,6 @@ class Snapshots:
     def tidy(self) -> None:
         """Make the folder private, and delete partial files of killed processes; called at the program's start."""
         self._files.tidy()
-
-    def import_files(self) -> Iterator[str]:
-        """Pin each file of the folder that is not pinned yet; yield after each one: why it was left, else nothing.
-
-        The files stay as they are. Raise SnapshotError where the history cannot be used; an import that was interrupted
-        goes on where it ended. Nothing is imported without a history, nor where snapshots are read-only.
-        """
-        if self._pins is not None and not self.read_only:
-            yield from self._pins.import_files()
 
     def _change(self, key: str, changed: Callable[[SnapshotMetadata], SnapshotMetadata]) -> None:
         self._need_writable()

@@ -92,9 +92,8 @@ def key_of(table: Table, row: Any) -> Any:
 
 
 def sighting_of(row: Any) -> Sighting:
-    """Return the sighting of a span. One without times was recorded by an earlier version."""
-    first_seen, since, absent_at = (row[name] for name in SIGHTING)
-    return Sighting(first_seen or row["from_at"], since or row["from_at"], absent_at)
+    """Return the sighting of a span."""
+    return Sighting(*(row[name] for name in SIGHTING))
 
 
 def first_seen(connection: Connection, table: Table, keys: Collection[tuple[Any, ...]]) -> dict[Any, datetime]:

@@ -1,19 +1,18 @@
-"""Snapshots as pinned moments of the history. The files of a folder, where they were before, are imported."""
+"""Snapshots as pinned moments of the history."""
 
-import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from contextlib import contextmanager
+from typing import Any
 
-from sqlalchemy import Connection, Executable, Row, Table, literal, select, union_all, update
+from sqlalchemy import Connection, Executable, Row, select, update
 
 from dashboard.errors import HistoryError, SnapshotError
-from dashboard.store.folder import Answers, Change, Kept, SnapshotFiles
+from dashboard.store.folder import Answers, Change, Kept
 from dashboard.store.history.bodies import BodyWriter, chunks
 from dashboard.store.history.database import Database, NoHistoryError
 from dashboard.store.history.pin_rows import PinParts, delete_pin, insert_pin, read_answers, read_content
-from dashboard.store.history.schema import pin, snapshot_file
+from dashboard.store.history.schema import pin
 from dashboard.store.notes_file import SnapshotMetadata, clean_metadata, notes_file_bytes
 from dashboard.store.packing import id_of, packed
 
@@ -22,56 +21,51 @@ GONE_SECONDS = 5.0
 
 
 class Pins:
-    """Reads and writes pins, next to the writer of the history. A file that is not imported is read as it is.
+    """Reads and writes pins, next to the writer of the history. Every error is a SnapshotError with cause and action.
 
-    Every error is a SnapshotError with cause and action. Where the history cannot be read, the files still are.
+    Where the history cannot be read there are none; `problem` says why.
     """
 
-    def __init__(self, files: SnapshotFiles, history: Callable[[], Database]) -> None:
+    def __init__(self, history: Callable[[], Database]) -> None:
         """Open nothing yet. `history` returns the database, or raises HistoryError."""
-        self._files = files
         self._history = history
         self._gone: tuple[float, HistoryError] | None = None  # until when it is not asked again, and why
 
     def ids(self) -> set[str]:
-        """Return the ids of all snapshots: pinned ones, and those of files that are still read."""
-        pinned, ignored = self._readable()
-        return pinned | (self._files.ids() - ignored)
+        """Return the ids of all snapshots."""
+        try:
+            return self._ids()
+        except HistoryError:
+            return set()
 
     def problem(self) -> str:
         """Return why pinned snapshots are missing in `ids`; empty where none are."""
         try:
-            self._known()
+            self._ids()
         except HistoryError as error:
             return f"Snapshots in the history cannot be read. {error}"
         return ""
 
     def has(self, key: str) -> bool:
         """Return whether there is a snapshot, be it damaged or not."""
-        pinned, ignored = self._readable()
-        return key in pinned or (key not in ignored and self._files.has(key))
+        return key in self.ids()
 
     def kept(self, keys: Iterable[str]) -> dict[str, Kept]:
         """Return what is known of these snapshots without opening them."""
         wanted = set(keys)
-        query = select(pin.c.key, pin.c.size_bytes, pin.c.metadata)
-        with suppress(HistoryError):
-            rows = [row for row in self._rows(query) if row.key in wanted]
-            pinned = {row.key: _kept(row) for row in rows}
-            return {**self._files.kept(wanted - pinned.keys()), **pinned}
-        return self._files.kept(wanted)
+        try:
+            rows = self._rows(select(pin.c.key, pin.c.size_bytes, pin.c.metadata))
+        except HistoryError:
+            return {}
+        return {row.key: _kept(row) for row in rows if row.key in wanted}
 
     def content(self, key: str) -> bytes:
         """Return the content as it was frozen."""
-        if key not in self._readable().pinned:
-            return self._files.content(key)
         with self._reported("read"), self._history().read() as connection, connection.begin():
             return read_content(connection, key)
 
     def answers(self, key: str, replica: int) -> dict[str, bytes]:
         """Return the raw answers of a replica by path; empty for a snapshot that was imported."""
-        if key not in self._readable().pinned:
-            return {}
         with self._reported("read"), self._history().read() as connection, connection.begin():
             return read_answers(connection, key, replica)
 
@@ -79,73 +73,32 @@ class Pins:
         """Pin content and return its id; an existing snapshot keeps its name and notes."""
         with self._reported("written"):
             key = id_of(content)
-            pinned, ignored = self._known()
-            if key not in pinned:
-                known = self._files.kept({key} - ignored).get(key)
-                if known is not None and known.problem:
-                    return key  # its file stays as it is, and is read
-                kept = (known.metadata if known else None) or metadata
+            if key not in self._ids():
                 raw = {(row, path): each for row, one in enumerate(answers) for path, each in one.items()}
-                self._pin(key, content, kept, raw)
+                self._pin(key, content, metadata, raw)
         return key
 
     def change(self, key: str, changed: Change) -> None:
-        """Change name or notes; the snapshot of a file is imported first."""
-        with self._reported("written"):
-            if key not in self._known().pinned:
-                self._import(key)
-            with self._history().maintained() as connection, connection.begin():
-                row = connection.execute(select(pin).where(pin.c.key == key)).one_or_none()
-                if row is None:
-                    raise SnapshotError(f"There is no snapshot {key} in the history; it may have been deleted.")
-                kept = _kept(row)
-                if kept.problem:
-                    raise SnapshotError(kept.problem)
-                text = _text(key, changed(kept.metadata))
-                connection.execute(update(pin).where(pin.c.key == key).values(metadata=text))
+        """Change name or notes."""
+        with self._reported("written"), self._history().maintained() as connection, connection.begin():
+            row = connection.execute(select(pin).where(pin.c.key == key)).one_or_none()
+            if row is None:
+                raise SnapshotError(f"There is no snapshot {key} in the history; it may have been deleted.")
+            kept = _kept(row)
+            if kept.problem:
+                raise SnapshotError(kept.problem)
+            text = _text(key, changed(kept.metadata))
+            connection.execute(update(pin).where(pin.c.key == key).values(metadata=text))
 
     def delete(self, key: str) -> None:
-        """Delete a snapshot; its file, if any, stays and is no longer read. Pruning frees what nothing else uses."""
+        """Delete a snapshot. Pruning frees what nothing else uses."""
         with self._reported("deleted"), self._history().maintained() as connection, connection.begin():
             delete_pin(connection, key)
-            if self._files.has(key):
-                _ignore_file(connection, key)
-
-    def import_files(self) -> Iterator[str]:
-        """Pin each file that is not pinned yet; yield after each one: why it was left, else nothing.
-
-        Raise SnapshotError where the history cannot be used.
-        """
-        with self._reported("imported"), self._history().maintained():
-            pinned, ignored = self._known()
-        for key in sorted(self._files.ids() - pinned - ignored):
-            problem = ""
-            with self._reported("imported"):
-                try:
-                    self._import(key)
-                except SnapshotError as error:
-                    problem = str(error)
-            yield problem
-
-    def _import(self, key: str) -> None:
-        """Pin the snapshot of a file; raise SnapshotError for a broken one."""
-        known = self._files.kept([key]).get(key)
-        if known is not None:
-            if known.problem:
-                raise SnapshotError(known.problem)
-            # It may be deleted meanwhile: the file is ignored then.
-            self._pin(key, self._files.content(key), known.metadata, taken=(pin, snapshot_file))
 
     def _pin(
-        self,
-        key: str,
-        content: bytes,
-        metadata: SnapshotMetadata | None,
-        answers: Mapping[tuple[int, str], bytes] = {},
-        *,
-        taken: Sequence[Table] = (pin,),
+        self, key: str, content: bytes, metadata: SnapshotMetadata, answers: Mapping[tuple[int, str], bytes]
     ) -> None:
-        """Pin content, unless one of the tables `taken` has its id.
+        """Pin content, unless it is pinned meanwhile.
 
         Polls that are recorded meanwhile wait for short transactions only: bodies come first, in steps.
         """
@@ -153,9 +106,8 @@ class Pins:
         row = {
             "key": key,
             "is_whole": parts.is_whole,
-            "digest": hashlib.sha256(content).digest(),
             "size_bytes": len(packed(content)),
-            "metadata": _text(key, metadata) if metadata else None,
+            "metadata": _text(key, metadata),
         }
         bodies, database = BodyWriter(), self._history()
         with database.read() as connection, connection.begin():
@@ -165,37 +117,13 @@ class Pins:
                 with connection.begin():
                     bodies.save(connection, some)
             with connection.begin():
-                self._insert(connection, row, parts, bodies, taken=taken)
+                if not _has(connection, key):
+                    # Pruning may have deleted a body that nothing referred to yet: it is saved once more.
+                    insert_pin(connection, row, parts, bodies.save(connection, parts.every))
 
-    def _insert(
-        self,
-        connection: Connection,
-        row: Mapping[str, Any],
-        parts: PinParts,
-        bodies: BodyWriter,
-        *,
-        taken: Sequence[Table],
-    ) -> None:
-        key = row["key"]
-        if any(_has(connection, table, key) for table in taken):
-            return
-        # Pruning may have deleted a body that nothing referred to yet: it is saved once more.
-        insert_pin(connection, row, parts, bodies.save(connection, parts.every))
-        if self._files.has(key):
-            _ignore_file(connection, key)
-
-    def _known(self) -> "_Known":
-        """Return the ids of pins and of ignored files; raise HistoryError where the history cannot be read."""
-        tables = (pin, snapshot_file)
-        rows = self._rows(union_all(*(select(each.c.key, literal(each.name).label("name")) for each in tables)))
-        return _Known(*({row.key for row in rows if row.name == each.name} for each in tables))
-
-    def _readable(self) -> "_Known":
-        """Return the same; nothing where the history cannot be read."""
-        try:
-            return self._known()
-        except HistoryError:
-            return _Known(set(), set())
+    def _ids(self) -> set[str]:
+        """Return the ids of pins; raise HistoryError where the history cannot be read."""
+        return {row.key for row in self._rows(select(pin.c.key))}
 
     def _rows(self, query: Executable) -> Sequence[Row[Any]]:
         """Return rows; none where nothing was recorded yet."""
@@ -223,25 +151,11 @@ class Pins:
             raise SnapshotError(f"A snapshot cannot be {what}: {error.strerror}.") from None
 
 
-class _Known(NamedTuple):
-    """The ids of pins, and of the files that are no longer read."""
-
-    pinned: set[str]
-    ignored: set[str]
-
-
-def _has(connection: Connection, table: Table, key: str) -> bool:
-    return connection.scalar(select(table.c.key).where(table.c.key == key)) is not None
-
-
-def _ignore_file(connection: Connection, key: str) -> None:
-    if not _has(connection, snapshot_file, key):
-        connection.execute(snapshot_file.insert().values(key=key))
+def _has(connection: Connection, key: str) -> bool:
+    return connection.scalar(select(pin.c.key).where(pin.c.key == key)) is not None
 
 
 def _kept(row: Row[Any]) -> Kept:
-    if row.metadata is None:
-        return Kept(row.size_bytes, None)
     try:
         return Kept(row.size_bytes, SnapshotMetadata.model_validate_json(row.metadata))
     except ValueError:

@@ -1,4 +1,4 @@
-"""The tables of the history. A migration in `migrations/versions` makes each of them.
+"""The tables of the history. A migration in `migrations/versions` makes them.
 
 A span is a state that lasts from the poll at `from_at` until before the poll at `to_at`, null while it lasts.
 `last_seen` is the last poll that confirmed it: the change came between `last_seen` and `to_at`. Of a span that lasts it
@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from dashboard.fleet.times import EPOCH, MICROSECOND
 
-HEAD = "0006"  # the last migration
+HEAD = "0001"  # the last migration
 METADATA = MetaData()
 ID = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers only INTEGER keys by itself
 
@@ -64,8 +64,8 @@ def _span(name: str, *columns: Column[Any]) -> Table:
 
 def _sighted(name: str, *columns: Column[Any]) -> Table:
     """Return a table of spans with the sighting of each: see `Sighting`."""
-    sighting = (Column("first_seen", Moment), Column("since", Moment), Column("absent_at", Moment))
-    return _span(name, *columns, *sighting)
+    sighted = (Column(each, Moment, nullable=False) for each in ("first_seen", "since"))
+    return _span(name, *columns, *sighted, Column("absent_at", Moment))
 
 
 def _body(name: str) -> Column[Any]:
@@ -169,18 +169,16 @@ watch = Table(
     Column("due", Moment, nullable=False),
 )
 
-# A snapshot: a moment that is kept for ever. `key` is its id, `digest` the SHA-256 of its content, `size_bytes` that of
-# its export without notes, `metadata` its name, notes and counts as JSON. `body` is what is in no other body; where
-# `is_whole`, it is the content.
+# A snapshot: a moment that is kept for ever. `key` is its id, `size_bytes` that of its export without notes, `metadata`
+# its name, notes and counts as JSON. `body` is what is in no other body; where `is_whole`, it is the content.
 pin = Table(
     "pin",
     METADATA,
     Column("key", String(32), primary_key=True),
     _body("body"),
     Column("is_whole", Boolean, nullable=False),
-    Column("digest", LargeBinary(32), nullable=False),
     Column("size_bytes", BigInteger, nullable=False),
-    Column("metadata", Text),
+    Column("metadata", Text, nullable=False),
 )
 
 
@@ -207,9 +205,6 @@ pin_answer = _part_of_pin(
     Column("place", Integer, primary_key=True, autoincrement=False),
     _body("body"),
 )
-
-# The snapshots of earlier versions whose files are no longer read: they were imported, or deleted. The files stay.
-snapshot_file = Table("snapshot_file", METADATA, Column("key", String(32), primary_key=True))
 
 
 def _alert_key(*, is_primary: bool) -> list[Column[Any]]:

@@ -1,4 +1,4 @@
-"""A history of one poll, and snapshots in files, from which those in the history are imported."""
+"""A history of one poll, and snapshots in files and in the history."""
 
 from pathlib import Path
 
@@ -24,14 +24,18 @@ def history(tmp_path: Path) -> Recorded:
 @pytest.fixture
 def files(tmp_path: Path, demo_fleet: Fleet) -> Snapshots:
     """Two snapshots in files, one of them with a note."""
-    files = Snapshots(tmp_path / "kept")
-    key = files.freeze(demo_fleet, "before the rollout", LATER).id
-    files.note(key, "RT-01", Note("known", "ann"))
-    files.freeze(built_of_captures(), "captures", LATER)
-    return files
+    return with_two(Snapshots(tmp_path / "kept"), demo_fleet)
 
 
 @pytest.fixture
-def pins(history: Recorded, files: Snapshots) -> Snapshots:
-    """The snapshots of the history, with the folder of the files."""
-    return Snapshots(files.folder, history=lambda: history.database)
+def pins(history: Recorded, tmp_path: Path, demo_fleet: Fleet) -> Snapshots:
+    """The same snapshots in the history."""
+    return with_two(Snapshots(tmp_path / "pinned", history=lambda: history.database), demo_fleet)
+
+
+def with_two(snapshots: Snapshots, fleet: Fleet) -> Snapshots:
+    """Freeze two fleets."""
+    key = snapshots.freeze(fleet, "before the rollout", LATER).id
+    snapshots.note(key, "RT-01", Note("known", "ann"))
+    snapshots.freeze(built_of_captures(), "captures", LATER)
+    return snapshots

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import sqlite3
 import stat
 import subprocess
@@ -182,15 +183,49 @@ def test_a_full_disk_loses_one_poll_only(history: Recorded) -> None:
     assert history.rows("poll") == 2
 
 
-def test_a_migration_without_room_for_the_copy_changes_nothing(history: Recorded) -> None:
+@pytest.fixture
+def older(history: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    """The history, opened by a version of the program with one more migration."""
     history.writer.close()
-    _execute(file_of(history), "UPDATE alembic_version SET version_num = '0001'")
-    room = file_of(history).stat().st_size - 1
-    with full_disk(room), pytest.raises(HistoryError, match=r"^The history history\.db cannot be used: "):
-        history.record(later(FLEET, POLL))
+    migrations = tmp_path / "migrations"
+    shutil.copytree(opening.MIGRATIONS, migrations)
+    (migrations / "versions" / "next_0002.py").write_text(
+        'from alembic import op\n\nrevision, down_revision = "0002", "0001"\n\n\n'
+        "def upgrade() -> None:\n    op.execute(\"INSERT INTO meta VALUES ('migrated', 'yes')\")\n"
+    )
+    monkeypatch.setattr(opening, "MIGRATIONS", migrations)
+    monkeypatch.setattr(opening, "HEAD", "0002")
+    return history
 
-    with pytest.raises(HistoryError, match="has schema 0001, older than"):
-        history.rows("poll")
+
+def test_an_older_schema_is_copied_and_migrated(older: Recorded) -> None:
+    with refused("The history history.db has schema 0001, older than 0002: a dashboard migrates it."):
+        older.rows("poll")
+
+    older.record(later(FLEET, POLL))
+
+    assert older.rows("poll") == 2
+    file = file_of(older)
+    meta = "SELECT key FROM meta WHERE key = 'migrated'"
+    assert _rows(file, meta) == [("migrated",)]
+    assert _rows(file.with_name("history.db.before-0002"), meta) == []
+
+
+def test_a_migration_without_room_for_the_copy_changes_nothing(older: Recorded) -> None:
+    room = file_of(older).stat().st_size - 1
+    with full_disk(room), pytest.raises(HistoryError, match=r"^The history history\.db cannot be used: "):
+        older.record(later(FLEET, POLL))
+
+    with refused("The history history.db has schema 0001, older than 0002: a dashboard migrates it."):
+        older.rows("poll")
+
+
+def _rows(file: Path, query: str) -> list[tuple[str]]:
+    connection = sqlite3.connect(file)
+    try:
+        return connection.execute(query).fetchall()
+    finally:
+        connection.close()
 
 
 def test_a_clock_that_jumps_back_records_nothing_until_it_is_later_again(history: Recorded) -> None:

@@ -13,9 +13,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.errors import SnapshotError
-from dashboard.store import Snapshots
+from dashboard.errors import HistoryError, SnapshotError
+from dashboard.store import Listed, Snapshots
 from dashboard.store.history import database as opening
+from dashboard.store.history import pins as pins_module
+from dashboard.store.history.database import Database
 from dashboard.store.history.retention import KEPT, prune
 from dashboard.store.history.split import split_content
 from dashboard.store.packing import content_of, id_of, unpacked
@@ -24,7 +26,7 @@ from tests.builders import NOW
 from tests.captured import AT
 from tests.polled_fleets import at, built
 from tests.saved_fleets import built_of_captures
-from tests.store.folders import a_fleet, full_disk, in_history
+from tests.store.folders import a_fleet, full_disk, history_of, in_history
 from tests.store.history.pinned import LATER, assert_same, raw_of
 from tests.store.history.recorded import POLL, Recorded, later
 from tests.store.test_redacted_snapshots import SECRET
@@ -47,7 +49,6 @@ def test_what_is_frozen_shows_the_same_as_a_file(tmp_path: Path, demo_fleet: Fle
 
 
 def test_what_is_pinned_is_never_pruned(pins: Snapshots, files: Snapshots, history: Recorded) -> None:
-    assert set(pins.import_files()) == {""}
     fleet = built(at(1), polled_at=NOW)
     key = pins.freeze(fleet, "with answers", LATER).id
     history.record(later(built(at(2), polled_at=AT), POLL))
@@ -58,12 +59,15 @@ def test_what_is_pinned_is_never_pruned(pins: Snapshots, files: Snapshots, histo
     assert pins.answers(key, 0) == raw_of(fleet, 0) != {}
 
 
-def test_a_deleted_pin_is_gone_and_pruning_frees_its_bodies(pins: Snapshots, history: Recorded) -> None:
-    bodies = history.rows("body")
-    assert set(pins.import_files()) == {""}
+def test_a_deleted_pin_is_gone_and_pruning_frees_its_bodies(tmp_path: Path) -> None:
+    history = Recorded(tmp_path)
+    history.record(built(at(1), polled_at=AT))
+    pins, bodies = Snapshots(tmp_path, history=lambda: history.database), history.rows("body")
+    key = pins.freeze(built_of_captures(), "x", LATER).id
     assert history.rows("body") > bodies
-    for stored in pins.all():
-        pins.delete(stored.id)
+    pins.delete(key)
+    with pytest.raises(SnapshotError, match=f"There is no snapshot “{key}” here; it may have been deleted"):
+        pins.fleet(key)
     list(prune(history.database, AT, KEPT))
     assert history.rows("body") == bodies
 
@@ -115,32 +119,89 @@ def other_file(file: Path) -> None:
 @pytest.mark.parametrize(
     ("breaks", "why"), [(newer_schema, "has schema 9999, newer than"), (other_file, "file is not a database")]
 )
-def test_where_the_history_cannot_be_opened_files_are_read_and_freezing_is_refused_with_a_sentence(
-    pins: Snapshots, files: Snapshots, history: Recorded, breaks: Callable[[Path], None], why: str
+def test_where_the_history_cannot_be_opened_nothing_is_shown_or_changed_and_the_reason_is_a_sentence(
+    pins: Snapshots, history: Recorded, breaks: Callable[[Path], None], why: str
 ) -> None:
-    frozen, imported = pins.freeze(a_fleet(), "only pinned", NOW).id, files.all()[0].id
+    frozen = pins.all()[0].id
     history.writer.close()
     assert history.database.file is not None
     breaks(history.database.file)
 
     listed = pins.listed()
-    assert listed.snapshots == files.listed().snapshots
+    assert listed.snapshots == ()
     (problem,) = listed.damaged
     assert problem.startswith("Snapshots in the history cannot be read. The history history.db ")
     assert why in problem
-    for stored in files.all():
-        assert_same(pins, files, stored.id)
-    with pytest.raises(SnapshotError) as refused:
-        pins.fleet(frozen)
-    assert str(refused.value) == problem
-    changes: dict[str, Callable[[], object]] = {
-        "written": lambda: pins.freeze(built_of_captures(), "x", NOW),
-        "written ": lambda: pins.rename(imported, "x"),
-        "deleted": lambda: pins.delete(imported),
-        "imported": lambda: list(pins.import_files()),
-    }
-    for what, change in changes.items():
-        with pytest.raises(SnapshotError, match=rf"^A snapshot cannot be {what.strip()}\. The history history\.db "):
+    calls: list[Callable[[], object]] = [
+        lambda: pins.fleet(frozen),
+        lambda: pins.answers(frozen, 0),
+        lambda: pins.rename(frozen, "x"),
+        lambda: pins.delete(frozen),
+    ]
+    for call in calls:
+        with pytest.raises(SnapshotError) as refused:
+            call()
+        assert str(refused.value) == problem
+    with pytest.raises(SnapshotError, match=r"^A snapshot cannot be written\. The history history\.db "):
+        pins.freeze(a_fleet(), "x", NOW)
+
+
+def test_before_the_first_poll_is_recorded_nothing_is_frozen(tmp_path: Path) -> None:
+    pins = Snapshots(tmp_path, history=lambda: history_of(tmp_path))
+
+    assert pins.listed() == Listed((), ())
+    with pytest.raises(SnapshotError, match=r"^A snapshot cannot be written\. There is no history history\.db: a dash"):
+        pins.freeze(a_fleet(), "x", NOW)
+    assert not (tmp_path / "history.db").exists()
+
+
+def test_files_of_the_folder_are_not_read(tmp_path: Path) -> None:
+    Snapshots(tmp_path).freeze(a_fleet(), "x", NOW)
+
+    assert in_history(tmp_path).listed() == Listed((), ())
+
+
+def test_a_server_that_is_gone_is_asked_once_for_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def gone() -> Database:
+        asked.append(1)
+        raise HistoryError("timeout expired")
+
+    monkeypatch.setattr(pins_module, "SLOW_SECONDS", -1.0)  # every error comes late
+    pins = Snapshots(tmp_path, history=gone)
+    assert pins.listed() == pins.listed() == Listed((), ("Snapshots in the history cannot be read. timeout expired",))
+    assert len(asked) == 1
+
+    monkeypatch.setattr(pins_module, "GONE_SECONDS", 0.0)
+    pins = Snapshots(tmp_path, history=gone)
+    pins.listed()
+    assert len(asked) > 2
+
+
+def test_an_option_without_url_is_a_sentence(tmp_path: Path) -> None:
+    def missing() -> Database:
+        raise HistoryError("The variable FLEET_DB of history.url_env is not set.")
+
+    pins = Snapshots(tmp_path, history=missing)
+    with pytest.raises(SnapshotError, match=r"^A snapshot cannot be written\. The variable FLEET_DB of history"):
+        pins.freeze(a_fleet(), "x", NOW)
+    (problem,) = pins.listed().damaged
+    assert problem == "Snapshots in the history cannot be read. The variable FLEET_DB of history.url_env is not set."
+
+
+def test_read_only_snapshots_are_shown_and_not_changed(history: Recorded, pins: Snapshots) -> None:
+    reading = Snapshots(pins.folder, read_only=True, history=lambda: history.database)
+    key = pins.all()[0].id
+    changes: list[Callable[[], object]] = [
+        lambda: reading.rename(key, "x"),
+        lambda: reading.delete(key),
+        lambda: reading.freeze(a_fleet(), "x", NOW),
+    ]
+
+    assert reading.listed() == pins.listed()
+    for change in changes:
+        with pytest.raises(SnapshotError, match="Snapshots are read-only here"):
             change()
 
 
@@ -148,7 +209,6 @@ def test_a_changed_or_cut_pin_does_not_open_and_the_others_do(
     pins: Snapshots, files: Snapshots, history: Recorded
 ) -> None:
     cut, whole = pins.freeze(a_fleet(), "x", NOW).id, files.all()[0].id
-    set(pins.import_files())
     _execute(history, "DELETE FROM pin_replica WHERE position = 0 AND pin = ?", cut)
     with pytest.raises(
         SnapshotError, match=f"^A snapshot cannot be read. Rows of snapshot {cut} were changed or deleted"

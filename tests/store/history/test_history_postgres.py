@@ -154,7 +154,7 @@ def test_a_timeline_is_the_same_as_in_sqlite(server: Server, tmp_path: Path) -> 
     assert reader.setting_timeline(period, MOST_SEQUENCES) == here.reader.setting_timeline(period, MOST_SEQUENCES)
 
 
-def test_every_instance_freezes_imports_and_deletes_while_one_records(server: Server, tmp_path: Path) -> None:
+def test_every_instance_freezes_and_deletes_while_one_records(server: Server, tmp_path: Path) -> None:
     """Another instance adds the same bodies at the same time; names of foreign texts have zero bytes."""
     with Database(server.url()).maintained() as connection, connection.begin():
         connection.exec_driver_sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
@@ -167,7 +167,7 @@ def test_every_instance_freezes_imports_and_deletes_while_one_records(server: Se
         pins.freeze(fleet, "too early", NOW)
     own = builders.document()
     odd = builders.fleet([builders.replica("a\0b", pool="c\0d", document=own)], [own], name="odd")
-    imported = files.freeze(odd, "from a file", NOW).id
+    key = files.freeze(odd, "odd", NOW).id
 
     writer = HistoryWriter(database)
     freezing = [
@@ -179,31 +179,28 @@ def test_every_instance_freezes_imports_and_deletes_while_one_records(server: Se
         each.start()
     for number in range(1, 4):
         writer.record(later(fleet, number * POLL), fleet.polled_at + number * POLL + DUE)
-    assert list(pins.import_files()) == [""]
+    assert pins.freeze(odd, "odd", NOW).id == key
     for each in freezing:
         each.join()
     writer.close()
 
     assert stats_of(database).rows["poll"] == 4
-    assert {each.metadata.name for each in pins.all()} == {"0", "1", "2", "from a file"}
-    assert_same(pins, files, imported)
+    assert {each.metadata.name for each in pins.all()} == {"0", "1", "2", "odd"}
+    assert_same(pins, files, key)
     key = next(each.id for each in pins.all() if each.metadata.name == "0")
     assert pins.answers(key, 0) == raw_of(fleet, 0)
     for stored in pins.all():
         pins.delete(stored.id)
     assert pins.all() == ()
-    assert list(pins.import_files()) == []
     assert sum(prune(database, fleet.polled_at, Retention())) > 0
 
 
-def test_where_the_server_is_gone_files_are_read_and_freezing_is_refused(server: Server, tmp_path: Path) -> None:
-    files, pins = Snapshots(tmp_path), Snapshots(tmp_path, history=lambda: Database(server.url()))
-    key = files.freeze(built_of_captures(), "x", NOW).id
+def test_where_the_server_is_gone_freezing_is_refused(server: Server, tmp_path: Path) -> None:
+    pins = Snapshots(tmp_path, history=lambda: Database(server.url()))
     server.stop()
     try:
         with pytest.raises(SnapshotError, match=r"^A snapshot cannot be written\. The history postgres at localhost "):
             pins.freeze(built_of_captures(), "x", NOW)
-        assert_same(pins, files, key)
-        assert [each.id for each in pins.all()] == [key]
+        assert pins.all() == ()
     finally:
         server.start()
