@@ -55,9 +55,9 @@ def _component_scan_is_cached() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def _no_history_is_left_in_the_checkout() -> Iterator[None]:
     """A started dashboard records: its test has a folder of its own."""
-    own = (ROOT / "snapshots").exists()
+    own = (ROOT / "data").exists()
     yield
-    assert own or not (ROOT / "snapshots").exists(), "a test started a dashboard in the checkout; use working_folder"
+    assert own or not (ROOT / "data").exists(), "a test started a dashboard in the checkout; use working_folder"
 
 
 @pytest.fixture(params=[Snapshots, in_history], ids=["files", "history"])

@@ -53,7 +53,7 @@ def test_every_receiver_accepts(working_folder: Path, server: HostileServer, mon
     assert alert["labels"]["rule"] == "TEST"
     assert alert["labels"]["fleet"] == "prod"
     assert "This is a test of notifications." in json.loads(server.asked[0].body)["text"]
-    assert not (working_folder / "snapshots").exists(), "nothing is kept"
+    assert not (working_folder / "data").exists(), "nothing is kept"
 
 
 def test_a_receiver_that_does_not_accept_fails_the_command(working_folder: Path, server: HostileServer) -> None:

@@ -139,7 +139,7 @@ def test_live_is_compared_with_a_saved_poll(folder: Path) -> None:
 def test_a_history_that_cannot_be_opened_is_the_reason_why_an_id_is_missing(folder: Path) -> None:
     store = configured_store(in_history, folder, "prod")
     key = store.freeze(THEN, "Monday", LATER).id
-    (folder / "snapshots" / "history.db").write_bytes(b"This is no database. " * 100)
+    (folder / "data" / "history.db").write_bytes(b"This is no database. " * 100)
     assert_wrong_usage(
         run("diff", key, "now.json"),
         f"{key}: No such file. Snapshots in the history cannot be read. The history history.db",

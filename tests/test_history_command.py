@@ -32,7 +32,7 @@ def run(*arguments: str) -> int:
 @pytest.fixture
 def recorded(working_folder: Path) -> Fleet:
     """Three polls in the default place, and a gap before the last one, in which a replica was removed."""
-    history = Recorded(working_folder / "snapshots")
+    history = Recorded(working_folder / "data")
     history.record(FLEET)
     history.record(later(FLEET, POLL))
     history.record(later(built(at(1)), 100 * POLL))
@@ -79,7 +79,7 @@ def test_old_polls_are_deleted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
 
 @pytest.mark.usefixtures("working_folder")
 def test_polls_after_a_time_are_deleted(capsys: pytest.CaptureFixture[str]) -> None:
-    history = Recorded(Path("snapshots"))
+    history = Recorded(Path("data"))
     fleet = replace(FLEET, name="fleet")
     for number in (0, 1, 100):
         history.record(later(fleet, number * POLL))

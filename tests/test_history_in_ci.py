@@ -68,8 +68,8 @@ def source(request: pytest.FixtureRequest, working_folder: Path) -> Iterator[lis
             yield ["--history", f"{url}/"]
         service.stop()
     elif request.param == "options":
-        (working_folder / "snapshots").mkdir()
-        recorded(working_folder / "snapshots")
+        (working_folder / "data").mkdir()
+        recorded(working_folder / "data")
         yield []
     else:
         recorded(working_folder)

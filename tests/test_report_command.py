@@ -75,7 +75,7 @@ def test_since_names_the_last_review(tmp_path: Path, file: Path) -> None:
 
 
 def test_a_report_of_a_snapshot_has_its_name_and_notes(tmp_path: Path) -> None:
-    store = Snapshots(tmp_path / "snapshots")
+    store = Snapshots(tmp_path / "data")
     kept = store.freeze(story(), "before the upgrade", AT)
     store.note(kept.id, "capacity", Note("two GPUs are ordered", "bob", AT))
     done = run("report", "--snapshot", kept.id[:6], "--format", "markdown")

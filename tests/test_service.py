@@ -299,7 +299,7 @@ def test_a_webhook_without_its_url_is_logged_at_the_start_and_shown_before_anyth
 
 
 def test_snapshots_are_pinned_while_polls_are_recorded(demo: DemoServer, working_folder: Path) -> None:
-    service.start(options_for(demo, snapshots_folder=working_folder / "snapshots", history={"enabled": True}))
+    service.start(options_for(demo, data_folder=working_folder / "data", history={"enabled": True}))
     wait_for(lambda: service.progress().polls > 0)
 
     frozen = service.snapshots().freeze(service.current(), "now", service.now()).id

@@ -27,7 +27,7 @@ def _database_url(url: str, info: ValidationInfo) -> str:
 
 
 class HistoryOptions(Part):
-    """The history of the fleet. Without a URL it is the file history.db in the folder of snapshots."""
+    """The history of the fleet. Without a URL it is the file history.db in data_folder."""
 
     enabled: bool = True
     url: Annotated[str, AfterValidator(_database_url)] | None = None

@@ -188,7 +188,7 @@ class Options(Part):
     rules: Rules = Field(default_factory=dict)
     suppress: tuple[SuppressOptions, ...] = ()
     redact: RedactOptions = Field(default_factory=RedactOptions)
-    snapshots_folder: PathFromFile = Field(default=Path("snapshots"), validate_default=True)
+    data_folder: PathFromFile = Field(default=Path("data"), validate_default=True)
     history: HistoryOptions = Field(default_factory=HistoryOptions)
     notify: NotifyOptions = Field(default_factory=NotifyOptions)
     suppressions_file: PathFromFile | None = None

@@ -14,7 +14,7 @@ from dashboard.errors import OptionsError
 log = logging.getLogger(__name__)
 
 # The server reads these once, when it starts.
-RESTART_REQUIRED = ("snapshots_folder", "history", "read_only", "allowed_hosts", "frame_ancestors")
+RESTART_REQUIRED = ("data_folder", "history", "read_only", "allowed_hosts", "frame_ancestors")
 Stamp = tuple[int, int, int] | None  # time of change in ns, size in bytes, inode; None: missing
 
 

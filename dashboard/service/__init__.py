@@ -32,7 +32,7 @@ __all__ = ["Collector", "Progress", "poll_once", "utc_now"]
 log = logging.getLogger(__name__)
 
 MAX_OPEN = 3  # snapshots in memory, and past times: two of a comparison, and one more
-SNAPSHOTS_FOLDER = "snapshots"  # the default of the option
+DATA_FOLDER = "data"  # the default of the option
 INTERVALS_UNTIL_STALE = 2
 READ_ONLY_HISTORY = "read_only is set; name a database in history.url, url_env or url_file to record one"
 
@@ -44,7 +44,7 @@ class _Current:
     collector: Collector | None = None
     fleet: Fleet | None = None
     clock: Callable[[], datetime] = utc_now
-    snapshots: Snapshots = field(default_factory=lambda: Snapshots(Path(SNAPSHOTS_FOLDER)))
+    snapshots: Snapshots = field(default_factory=lambda: Snapshots(Path(DATA_FOLDER)))
     past: PastFleets | None = None  # None: no history is kept
 
 
@@ -93,7 +93,7 @@ def put(
     if isinstance(snapshots, Snapshots):
         _current.snapshots = snapshots
     else:
-        _current.snapshots = Snapshots(snapshots or Path(SNAPSHOTS_FOLDER), read_only=read_only)
+        _current.snapshots = Snapshots(snapshots or Path(DATA_FOLDER), read_only=read_only)
     _current.clock = utc_now if at is None else lambda: at
 
 

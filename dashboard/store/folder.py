@@ -158,5 +158,5 @@ class SnapshotFiles:
             yield
         except OSError as error:
             raise SnapshotError(
-                f"A snapshot cannot be {what} in its folder: {error.strerror}; see snapshots_folder in fleet.yaml."
+                f"A snapshot cannot be {what} in its folder: {error.strerror}; see data_folder in fleet.yaml."
             ) from None

@@ -159,7 +159,7 @@ def read_notes_file(key: str, file: Path) -> SnapshotMetadata | None:
 
 def _unreadable(key: str, file: Path, why: str) -> SnapshotError:
     return SnapshotError(
-        f"The name and notes of snapshot {key} cannot be read: {file.name} in the folder of snapshots {why}; "
+        f"The name and notes of snapshot {key} cannot be read: {file.name} in the data folder {why}; "
         "repair it or move it away. It is never overwritten."
     )
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # it imports SQLAlchemy, 0.2 s that few commands need
 def configured_snapshots(options: Options, *, read_only: bool = False) -> Snapshots:
     """Return the snapshots of the options; open nothing."""
     history = partial(_database, options) if options.has_history else None
-    return Snapshots(options.snapshots_folder, read_only=read_only, history=history)
+    return Snapshots(options.data_folder, read_only=read_only, history=history)
 
 
 def configured_history(options: Options, url: str | None = None) -> "HistoryReader":

@@ -67,7 +67,7 @@ def _served(stack: ExitStack) -> tuple[str, int]:
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     (folder / "targets.json").write_text(json.dumps(targets(fleet, server.port)))
     config = folder / "fleet.yaml"
-    options = {"name": "bench", "file_sd": [{"files": ["targets.json"]}], "snapshots_folder": str(folder / "snapshots")}
+    options = {"name": "bench", "file_sd": [{"files": ["targets.json"]}], "data_folder": str(folder / "data")}
     config.write_text(json.dumps(options))
     port = free_port()
     command = [sys.executable, "-m", "dashboard", "serve", "--config", str(config), "--port", str(port)]

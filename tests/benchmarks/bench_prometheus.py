@@ -94,7 +94,7 @@ async def _poll_when_asked(url: str, selector: str) -> None:
 def _served(stack: ExitStack, url: str, folder: Path) -> list[Row]:
     """Serve the dashboard of all replicas; return the time of its Overview, and its memory after some polls."""
     config = folder / "fleet.yaml"
-    options = {"prometheus": [{"url": url}], "snapshots_folder": str(folder / "snapshots")}
+    options = {"prometheus": [{"url": url}], "data_folder": str(folder / "data")}
     config.write_text(json.dumps(options))
     port = free_port()
     command = [sys.executable, "-m", "dashboard", "serve", "--config", str(config), "--port", str(port)]

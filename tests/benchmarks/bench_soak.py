@@ -165,7 +165,7 @@ def _served(stack: ExitStack, listed: list[dict[str, object]], interval: float) 
     options = {
         "name": "soak",
         "file_sd": [{"files": ["targets.json"]}],
-        "snapshots_folder": str(folder / "snapshots"),
+        "data_folder": str(folder / "data"),
         "poll": {"interval_seconds": interval, "replica_timeout_seconds": 5},
     }
     config = folder / "fleet.yaml"

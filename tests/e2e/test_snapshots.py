@@ -25,7 +25,7 @@ from tests.serving import dashboard_on
 pytestmark = pytest.mark.browser
 
 PAGES = ("Overview", "Findings", "Compare", "Capacity", "Replicas", "Review", "Snapshots")
-UNREACHABLE = "name: prod\ntargets: [http://127.0.0.1:9]\nsnapshots_folder: kept\n"
+UNREACHABLE = "name: prod\ntargets: [http://127.0.0.1:9]\ndata_folder: kept\n"
 
 
 class Served(NamedTuple):

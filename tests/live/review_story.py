@@ -56,7 +56,7 @@ class Desk:
             {"url": f"http://127.0.0.1:{port}", "labels": {"name": name}}
             for name, port in zip(NAMES, ports, strict=True)
         ]
-        options = {"name": "live", "targets": targets, "snapshots_folder": "kept", "poll": POLL}
+        options = {"name": "live", "targets": targets, "data_folder": "kept", "poll": POLL}
         self.config.write_text(json.dumps(options))
 
     def kind(self, name: str, *more: str) -> Kind:

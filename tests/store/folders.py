@@ -40,7 +40,7 @@ def configured_store(make_store: MakeStore, folder: Path, name: str) -> Snapshot
     """Write the options of a fleet, with a history or without; return its snapshots."""
     has_history = make_store is in_history
     (folder / "fleet.yaml").write_text(f"name: {name}\nhistory: {{enabled: {str(has_history).lower()}}}\n")
-    return in_history(folder / "snapshots", name) if has_history else make_store(folder / "snapshots")
+    return in_history(folder / "data", name) if has_history else make_store(folder / "data")
 
 
 @contextmanager

@@ -42,7 +42,7 @@ def test_unreadable_notes_are_reported_and_never_overwritten(
     file = store.folder / f"{key}.notes.json"
     file.write_bytes(content)
     sentence = (
-        f"The name and notes of snapshot {key} cannot be read: {key}.notes.json in the folder of snapshots {wrong}; "
+        f"The name and notes of snapshot {key} cannot be read: {key}.notes.json in the data folder {wrong}; "
         "repair it or move it away. It is never overwritten."
     )
 

@@ -98,7 +98,7 @@ def test_a_path_in_place_of_an_id_opens_no_file(any_store: Snapshots, tmp_path: 
 
 
 def test_a_full_disk_leaves_no_partial_snapshot(store: Snapshots) -> None:
-    with full_disk(200), pytest.raises(SnapshotError, match=r"cannot be written in .*snapshots_folder"):
+    with full_disk(200), pytest.raises(SnapshotError, match=r"cannot be written in .*data_folder"):
         store.freeze(a_fleet(), "x", NOW)
 
     assert [each.name for each in store.folder.iterdir()] == [LOCK]

@@ -70,7 +70,7 @@ def test_a_lock_that_is_never_released_is_an_error(store: Snapshots, key: str, m
     monkeypatch.setattr(writing, "LOCK_SECONDS", 0.0)
     sentence = (
         "A snapshot cannot be written in its folder: another process has locked it for more than 0 seconds; "
-        "see snapshots_folder in fleet.yaml."
+        "see data_folder in fleet.yaml."
     )
     with (store.folder / writing.LOCK).open() as other:
         fcntl.flock(other, fcntl.LOCK_EX)

@@ -86,7 +86,7 @@ def test_a_folder_that_cannot_be_written_is_an_error_in_share(tmp_path: Path) ->
     page = html(freeze(visit()))
 
     assert "A snapshot cannot be" in page
-    assert "snapshots_folder in fleet.yaml" in page
+    assert "data_folder in fleet.yaml" in page
 
 
 def test_a_name_does_not_overwrite_unreadable_notes(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from dashboard.store.history.writer import HistoryWriter
 
 log = logging.getLogger(__name__)
 
-FILE = "history.db"  # in the folder of snapshots
+FILE = "history.db"  # in data_folder
 LONGEST_URL = 4_000  # characters of a file with a URL
 
 
@@ -38,7 +38,7 @@ def configured_database(options: Options) -> Database:
         except OSError as error:
             raise HistoryError(f"{history.url_file.name} of history.url_file: {error.strerror}.") from None
     else:
-        url = history.url or URL.create("sqlite", database=str(options.snapshots_folder / FILE))
+        url = history.url or URL.create("sqlite", database=str(options.data_folder / FILE))
     return Database(url)
 
 

@@ -71,7 +71,7 @@ def test_the_recorder_says_that_the_clock_jumped(working_folder: Path) -> None:
         assert (recorder.problem or "").startswith(problem or "")
         assert (recorder.problem is None) == (problem is None)
     recorder.close()
-    assert Recorded(working_folder / "snapshots").rows("poll") == 2
+    assert Recorded(working_folder / "data").rows("poll") == 2
 
 
 def test_polls_of_the_future_are_deleted_and_recording_goes_on(tmp_path: Path) -> None:

@@ -229,7 +229,7 @@ def test_a_killed_instance_is_replaced_within_two_intervals(server: Server, data
             os.kill(killed, signal.SIGKILL)
             wait_for(lambda: bool(metric(second, "polls_total")))
             assert metric(second, "history_follower") == 0
-            assert not (tmp_path / "snapshots").exists()
+            assert not (tmp_path / "data").exists()
             with dashboard() as (third, _):
                 assert metric(third, "history_follower") == 1
     with database.read() as connection:

@@ -52,7 +52,7 @@ def test_a_started_dashboard_records_its_polls_in_the_folder_of_snapshots() -> N
             service.stop()
 
     database = configured_database(used)
-    assert database.file == Path("snapshots/history.db").resolve()
+    assert database.file == Path("data/history.db").resolve()
     assert stats_of(database).rows["poll"] >= 2
     assert stats_of(database).rows["watch"] == 1
     assert last.polled_at is not None
@@ -68,18 +68,18 @@ def test_a_disabled_history_is_not_made() -> None:
         assert service.history_status() is None
     finally:
         service.stop()
-    assert not Path("snapshots").exists()
+    assert not Path("data").exists()
 
 
 def test_a_problem_is_logged_once_and_its_end_too(working_folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "dashboard.store.history")
-    (working_folder / "snapshots").write_text("a file in place of the folder")
+    (working_folder / "data").write_text("a file in place of the folder")
     recorder = Recorder(options())
     record(recorder)
     record(recorder, 1)
     assert recorder.problem == "The history history.db cannot be used: File exists."
 
-    (working_folder / "snapshots").unlink()
+    (working_folder / "data").unlink()
     record(recorder, 2)
     assert recorder.problem is None
     recorder.close()

@@ -75,20 +75,20 @@ def test_a_recorded_poll_is_on_status_and_in_the_metrics_and_no_header_has_a_war
 
 @pytest.mark.parametrize("page", EVERY_PAGE)
 def test_every_page_says_why_the_history_is_not_recorded(stopped: Path, page: str) -> None:
-    (stopped / "snapshots").write_text("a file in place of the folder")
+    (stopped / "data").write_text("a file in place of the folder")
     start()
     assert f"<b>History not recorded.</b> {NOT_A_FOLDER}" in html(visit(page))
 
 
 def test_polls_go_on_without_a_history_and_pages_show_when_it_is_back(stopped: Path) -> None:
-    (stopped / "snapshots").write_text("a file in place of the folder")
+    (stopped / "data").write_text("a file in place of the folder")
     start()
     assert metrics() == {"follower": 0, "failures_total": 1}
     assert f"Not recorded. {NOT_A_FOLDER}" in html(visit("status"))
     assert "none since the start. 1 poll not recorded since the start." in html(visit("status"))
 
     before = service.current().generation
-    (stopped / "snapshots").unlink()
+    (stopped / "data").unlink()
     poll_again(is_recorded)
     wait_for(lambda: service.current().generation > before)  # open pages look at it
     assert "History not recorded" not in html(visit())

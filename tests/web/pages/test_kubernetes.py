@@ -47,8 +47,8 @@ def test_a_pod_is_on_the_pages_within_two_intervals_when_it_is_created_restarted
         entry: dict[str, Any] = {"kubeconfig": str(tmp_path / "kubeconfig"), "inference_pool": "chat"}
         cluster.add_pool("chat", VLLM, demo.port)
         cluster.add_pod("chat-a", FIRST.address, VLLM)
-        folder = tmp_path / "snapshots"
-        options = {"poll": {"interval_seconds": 1}, "kubernetes": [entry], "snapshots_folder": folder}
+        folder = tmp_path / "data"
+        options = {"poll": {"interval_seconds": 1}, "kubernetes": [entry], "data_folder": folder}
         service.start(Options.model_validate(options))
         wait_for(lambda: sizes() == {"chat-a": 16})
 

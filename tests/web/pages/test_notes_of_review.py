@@ -83,7 +83,7 @@ def test_a_folder_that_cannot_be_written_is_an_error(store: Snapshots) -> None:
 
     app.button(key="freeze_review").click()
 
-    assert "see snapshots_folder in fleet.yaml" in html(rerun(app))
+    assert "see data_folder in fleet.yaml" in html(rerun(app))
     assert "snapshot" not in app.query_params
 
 

@@ -280,7 +280,7 @@ def test_under_read_only_the_store_refuses_every_change(read_only_key: str) -> N
 
 
 def test_the_option_read_only_reaches_the_store(tmp_path: Path) -> None:
-    service.start(Options(read_only=True, snapshots_folder=tmp_path))
+    service.start(Options(read_only=True, data_folder=tmp_path))
     try:
         assert service.snapshots().read_only
     finally:

@@ -92,7 +92,7 @@ def test_a_folder_that_cannot_be_read_has_the_option_to_change(tmp_path: Path) -
     (tmp_path / "file").write_text("")
     show_with_snapshots(builders.story(), tmp_path / "file")
 
-    assert "snapshots_folder in fleet.yaml" in html(visit("snapshots"))
+    assert "data_folder in fleet.yaml" in html(visit("snapshots"))
 
 
 @pytest.mark.parametrize(
