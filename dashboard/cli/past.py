@@ -46,10 +46,10 @@ HistoryOption = Annotated[
 
 
 class Recorded(NamedTuple):
-    """A fleet of the history, and the rule set that evaluated it when it was recorded; None: not known."""
+    """A fleet of the history, and the rule set that evaluated it when it was recorded."""
 
     fleet: Fleet
-    rule_set: int | None
+    rule_set: int
 
 
 class CommandHistory:
@@ -89,7 +89,7 @@ class CommandHistory:
             if time is not None:
                 past = from_json(asyncio.run(self._get("findings", choices))).get("past") or {}
                 fleet = replace(fleet, past=PastTime(time, _gap(past.get("gap"))))
-        return Recorded(fleet, written.get("rule_set"))
+        return Recorded(fleet, written["rule_set"])
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

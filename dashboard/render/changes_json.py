@@ -28,7 +28,7 @@ CONTRACT.object(
     Fleet,
     Key("fleet", of="name"),
     Key("snapshot", doc="id of the frozen snapshot; null: not frozen"),
-    Key("past", doc="the time in the history; null: a snapshot, or not frozen", default=None),
+    Key("past", doc="the time in the history; null: a snapshot, or not frozen"),
     Key("data_as_of", Time | None, "polled_at"),
     "coverage",
     name="Side",
@@ -116,6 +116,6 @@ CHANGES = CONTRACT.object(
     "options_differ",
     Key("names", dict[str, str], lambda each: dict(sorted(each.names.items())), "of the replicas, by id"),
     "replicas settings findings capacity",
-    Key("between", Happened | None, ADDED, "also what changed back; null: no history, or another fleet", default=None),
+    Key("between", Happened | None, ADDED, "also what changed back; null: no history, or another fleet"),
     name="ChangesDocument",
 )

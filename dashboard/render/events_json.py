@@ -75,7 +75,7 @@ CONTRACT.object(
     "changes",
     *(Key(name, str | None, or_null(name), doc) for name, doc in TEXTS.items()),
     Key("tokens", doc="of the KV cache of these replicas, before and afterwards"),
-    Key("spread", doc="replicas of the finding before and now", default=None),
+    Key("spread", doc="replicas of the finding before and now"),
     Key("suppressed", of="is_suppressed"),
     Key("new_rule_set", of="is_new_rule_set", doc="evaluated by another rule set than before"),
     read=_read_event,

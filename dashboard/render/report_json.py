@@ -5,7 +5,7 @@ docs/report.schema.json is made of this module.
 
 import math
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import GetCoreSchemaHandler, PlainSerializer
 from pydantic_core import CoreSchema, core_schema
@@ -66,7 +66,11 @@ class Blocks:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Write a block as the object of its type."""
-        choices = {each.keys[0].default: handler.generate_schema(each.typed_dict) for each in self._objects.values()}
+        choices = {
+            kind: handler.generate_schema(each.typed_dict)
+            for each in self._objects.values()
+            for kind in get_args(each.keys[0].type)
+        }
         return core_schema.any_schema(
             serialization=core_schema.plain_serializer_function_ser_schema(
                 lambda block: self._objects[type(block)].written(block),
@@ -116,7 +120,7 @@ def _rows(table: DifferenceTable) -> tuple[Extended, ...]:
 
 
 def _kind(name: str) -> Key:
-    return Key("kind", Literal[name], lambda _: name, default=name)
+    return Key("kind", Literal[name], lambda _: name)
 
 
 Text = Annotated[str, PlainSerializer(_writable, return_type=str)]
@@ -198,7 +202,7 @@ CONTRACT.object(
     Context,
     "fleet data_as_of answered targets",
     Key("snapshot", doc="id of the frozen snapshot; null: not frozen"),
-    Key("past", doc="the time in the history; null: a snapshot, or not frozen", default=None),
+    Key("past", doc="the time in the history; null: a snapshot, or not frozen"),
     Key("name", doc="of the snapshot"),
     Key("filters", tuple[Filter, ...], lambda each: tuple(Filter(*pair) for pair in each.filters)),
     "program_version rule_set",
@@ -206,7 +210,7 @@ CONTRACT.object(
 )
 REPORT = CONTRACT.object(
     View,
-    Key("schema_version", Literal[1], lambda _: SCHEMA_VERSION, default=SCHEMA_VERSION),
+    Key("schema_version", Literal[1], lambda _: SCHEMA_VERSION),
     "title headline lead context parts",
     name="ReportDocument",
 )

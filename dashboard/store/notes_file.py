@@ -68,7 +68,7 @@ class ExportMetadata(BaseModel):
 
     name: str = Field(default="", max_length=LONGEST_NAME)
     parts: dict[str, NotePart] = Field(default_factory=dict, max_length=MOST_NOTES, alias="notes")
-    frozen_at: Moment | None = None  # older exports lack it
+    frozen_at: Moment | None = None
 
     @property
     def notes(self) -> Notes:

@@ -41,7 +41,6 @@ Native = Annotated[
     Any, BeforeValidator(canonical_text), PlainSerializer(native, return_type=Any), Field(description="native JSON")
 ]
 Time = Annotated[Moment, AfterValidator(lambda time: time.astimezone(UTC))]
-REQUIRED: Any = object()
 ADDED: Any = object()
 
 
@@ -61,15 +60,13 @@ class Extended(NamedTuple):
 class Key(NamedTuple):
     """One key of a JSON object, or several names with spaces between. `type` None: that of the attribute.
 
-    `of` is another attribute than `name`, a function of the value, or ADDED. `default` is read from documents that
-    lack the key. `full`: written with --full only.
+    `of` is another attribute than `name`, a function of the value, or ADDED. `full`: written with --full only.
     """
 
     name: str
     type: Any = None
     of: str | Callable[[Any], Any] = ""
     doc: str = ""
-    default: Any = REQUIRED
     full: bool = False
 
 
@@ -113,7 +110,7 @@ class JsonObject:
 
     @cached_property
     def _needed(self) -> list[str]:
-        return [key.name for key in self.keys if key.full and key.default is REQUIRED]
+        return [key.name for key in self.keys if key.full]
 
     def written(self, value: Any) -> dict[str, Any]:
         """Return the keys of a value, with what its row adds."""
@@ -143,9 +140,6 @@ class JsonObject:
 
     def _field(self, key: Key) -> Any:
         hint = self.contract.resolve(_hint(self.core, key.of or key.name) if key.type is None else key.type)
-        if key.default is not REQUIRED:
-            default = {"default_factory" if callable(key.default) else "default": key.default}
-            return NotRequired[Annotated[hint, Field(description=key.doc or None, **default)]]
         hint = Annotated[hint, Field(description=key.doc)] if key.doc else hint
         return NotRequired[hint] if key.full else hint
 

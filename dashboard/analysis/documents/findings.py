@@ -135,9 +135,9 @@ def _outcomes(fleet: Fleet) -> tuple[OutcomeGroup, ...]:
 
 CONTRACT = Contract()
 SIGHTING_KEYS = (
-    Key("first_seen", Time | None, ADDED, "first poll in the history with it; null: not recorded", default=None),
-    Key("since", Time | None, ADDED, "first poll since which it is there without a pause", default=None),
-    Key("absent_at", Time | None, ADDED, "the last poll before `since`; null: nobody looked before", default=None),
+    Key("first_seen", Time | None, ADDED, "first poll in the history with it; null: not recorded"),
+    Key("since", Time | None, ADDED, "first poll since which it is there without a pause"),
+    Key("absent_at", Time | None, ADDED, "the last poll before `since`; null: nobody looked before"),
 )
 CONTRACT.object(Expectations, is_read=True)
 CONTRACT.object(
@@ -158,9 +158,9 @@ CONTRACT.object(
     ),
     Key("holder", str | None, or_null("holder"), "`router`, a pool or a file, where these replicas do not report it"),
     Key("is_reference", doc="what the others are compared with"),
-    Key("comment", str | None, or_null("comment"), "comment in the baseline", default=None),
+    Key("comment", str | None, or_null("comment"), "comment in the baseline"),
 )
-CONTRACT.object(Remedy, "sentence", "snippets", Key("any_of", doc="one of the snippets is enough", default=False))
+CONTRACT.object(Remedy, "sentence", "snippets", Key("any_of", doc="one of the snippets is enough"))
 CONTRACT.object(Suppression, "owner", "reason", "until", Key("number", doc="place in fleet.yaml, from 1"))
 CONTRACT.object(
     Finding,
@@ -169,7 +169,7 @@ CONTRACT.object(
     Key("name", str, lambda each: BY_ID[each.rule].name),
     Key("family", Family, lambda each: BY_ID[each.rule].family),
     "severity confidence",
-    Key("fingerprint", doc="the same in every poll while rule, pools and settings are", default=""),
+    Key("fingerprint", doc="the same in every poll while rule, pools and settings are"),
     Key("subject", doc="a pool, a pair `prefill + decode`, or `fleet`"),
     "pools",
     Key("replicas", tuple[ReplicaName, ...], ADDED),
@@ -179,13 +179,12 @@ CONTRACT.object(
     Key("is_rollout", doc="follows a rollout in progress; its severity is one step milder"),
     Key("suppression", doc="set on what is suppressed"),
     Key("expired", doc="the suppression that expired"),
-    Key("assumptions", doc="what severity or sentence assume; at most a warning then", default=()),
+    Key("assumptions", doc="what severity or sentence assume; at most a warning then"),
     Key(
         "severity_behind",
         dict[ImpactContext, Severity],
         lambda each: dict(each.severity_behind),
         "where no router is declared: the routers behind which the severity is worse",
-        default=dict,
     ),
     *SIGHTING_KEYS,
 )
@@ -220,14 +219,12 @@ POOL_KEYS = (
         Literal["yes", "no", "unknown"],
         ADDED,
         "whether all replicas share prefixes: the weakest pair of cohorts",
-        default="unknown",
     ),
     Key(
         "kv_transfer",
         Literal["yes", "no", "unknown"] | None,
         ADDED,
         "whether all replicas can transfer KV cache, with those that prefill or decode for them; null: nothing to do",
-        default=None,
     ),
 )
 CONTRACT.object(Pool, *POOL_KEYS)
@@ -248,8 +245,8 @@ FINDINGS = CONTRACT.object(
     Fleet,
     Key("schema_version", int, lambda _: SCHEMA_VERSION),
     *HEAD_KEYS,
-    Key("past", doc="the time in the history; null: not of the history", default=None),
-    Key("left_out", str | None, ADDED, "`check --since`: how many findings are left out, not being new", default=None),
+    Key("past", doc="the time in the history; null: not of the history"),
+    Key("left_out", str | None, ADDED, "`check --since`: how many findings are left out, not being new"),
     *FINDING_KEYS,
     Key("outcomes", tuple[OutcomeGroup, ...], _outcomes),
     Key("notes", of="inspection.notes", doc="options and baselines that match nothing"),

@@ -38,8 +38,8 @@ from dashboard.fleet import (
     State,
     cohort_letters,
 )
-from dashboard.fleet.recent import NOTHING_RECENT, Recent
-from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting, Sightings
+from dashboard.fleet.recent import Recent
+from dashboard.fleet.sightings import Sighting, Sightings
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import Confidence, Suppression
 from dashboard.rules.policy import Policy, RuleChange
@@ -162,7 +162,7 @@ def _policy() -> Contract:
     contract.object(
         Suppression,
         "rule owner reason until number pool replicas labels",
-        Key("file", str, doc="empty: fleet.yaml", default=""),
+        Key("file", str, doc="empty: fleet.yaml"),
         name="PolicySuppression",
         is_read=True,
     )
@@ -201,11 +201,10 @@ def _declare_replicas(contract: Contract) -> None:
         "version started_at observed_at document",
         Key("cohort", str | None, ADDED),
         "sources labels",
-        Key("target_stale", doc="its source of targets cannot be read: last known target", default=False),
+        Key("target_stale", doc="its source of targets cannot be read: last known target"),
         Key(
             "same_digest_as",
             doc="address of the replica whose settings these are: Prometheus has equal digests of both",
-            default=None,
         ),
         Key("fresh", doc="read within the last three intervals, or scraped within 150 s", full=True),
         Key("served_model_names", full=True),
@@ -215,13 +214,11 @@ def _declare_replicas(contract: Contract) -> None:
             dict[str, str],
             lambda replica: {name: path for name, path in replica.adapters.items() if path is not None},
             "by adapter, as far as reported",
-            default={},
             full=True,
         ),
         Key(
             "set_arguments",
             doc="flags and variables that the server was started with; null: not reported",
-            default=None,
             full=True,
         ),
         Key("same_process", doc="other addresses of the same process", full=True),
@@ -244,15 +241,14 @@ def _declare_engines(contract: Contract) -> None:
         of_replica,
         "dp_rank num_gpu_blocks block_size kv_cache_size_tokens max_concurrency kv_cache_bytes naive_tokens",
         "max_model_len basis",
-        Key("fingerprint", doc="null: not reported", default=None),
-        Key("sleep_level", doc="0, 1 or 2 while the engine sleeps: its KV cache adds to no sum", default=None),
-        Key("shares_sum", doc="tokens and concurrency are the sum of all such engines of the replica", default=False),
+        Key("fingerprint", doc="null: not reported"),
+        Key("sleep_level", doc="0, 1 or 2 while the engine sleeps: its KV cache adds to no sum"),
+        Key("shares_sum", doc="tokens and concurrency are the sum of all such engines of the replica"),
         Key("kv_cache_bytes_per_device", full=True),
         Key("reason", doc="why a number is unknown or assumed", full=True),
         Key(
             "kv_cache_available_bytes",
             doc="free for the KV cache on the first device when the engine started",
-            default=None,
             full=True,
         ),
         is_read=True,
@@ -263,8 +259,8 @@ def _declare_engines(contract: Contract) -> None:
         of_replica,
         "dp_rank rank name total_memory_bytes compute_capability",
         Key("kv_cache_bytes", int | None, ADDED),
-        Key("compute_units tensor_parallel_rank pipeline_parallel_rank", default=None),
-        Key("memory", doc="what its worker measured at the start", default=None, full=True),
+        Key("compute_units tensor_parallel_rank pipeline_parallel_rank"),
+        Key("memory", doc="what its worker measured at the start", full=True),
         is_read=True,
     )
     contract.object(
@@ -274,7 +270,7 @@ def _declare_engines(contract: Contract) -> None:
         "num_kv_heads head_size dtype",
         Key("extra_retained_tokens mamba_cache_mode", full=True),
         Key("num_speculative_blocks num_prefill_checkpoint_blocks", full=True),
-        Key("dcp_sharded host_resident", default=None, full=True),
+        Key("dcp_sharded host_resident", full=True),
         is_read=True,
     )
 
@@ -290,9 +286,7 @@ def _declare_pools(contract: Contract) -> None:
     )
     contract.object(
         SharingVerdict,
-        Key(
-            "confidence", Confidence, _confidence, "reported where measured by fingerprints", default=Confidence.DERIVED
-        ),
+        Key("confidence", Confidence, _confidence, "reported where measured by fingerprints"),
         Key("sentence", str, ADDED),
         Key("not_known", int, doc="replicas that do not report what decides it"),
         Key(
@@ -300,9 +294,8 @@ def _declare_pools(contract: Contract) -> None:
             tuple[tuple[str, ...], ...],
             "groups",
             "cohorts that hash alike, by their fingerprints",
-            default=(),
         ),
-        Key("cells", tuple[SharingCell, ...], "cells", "empty where there are too many cohorts", default=()),
+        Key("cells", tuple[SharingCell, ...], "cells", "empty where there are too many cohorts"),
         name="PrefixSharing",
     )
     distinction = Contract().object(SettingValue, "value", "state", Key("path", str, ADDED), name="Distinction")
@@ -374,12 +367,11 @@ def fleet_object(*, full: bool) -> JsonObject:
         *findings.HEAD_KEYS,
         Key("ignored", doc="paths, or globs, that are not compared"),
         Key("notes", of="inspection.notes", doc="options and baselines that match nothing, keys over plain http"),
-        Key("discovery_errors", doc="sources of targets that cannot be read, and why", default=()),
+        Key("discovery_errors", doc="sources of targets that cannot be read, and why"),
         Key(
             "routers",
             tuple[RouterConfig, ...],
             doc="what routers and stores reported of their configuration",
-            default=(),
         ),
         Key("replicas", tuple[Replica, ...], _replica_rows),
         Key("engines", tuple[Engine, ...], _rows("engines")),
@@ -394,19 +386,17 @@ def fleet_object(*, full: bool) -> JsonObject:
         ),
         Key(
             "policy",
-            Annotated[Any, _policy().object(Policy, is_read=True)] | None,
+            Annotated[Any, _policy().object(Policy, is_read=True)],
             doc="options when it was saved",
-            default=None,
             full=True,
         ),
         Key(
             "recent",
             doc="what the last polls saw: restarts, values that return, rollouts, findings that come and go",
-            default=NOTHING_RECENT,
             full=True,
         ),
-        Key("sightings", doc="since when, as the history recorded it", default=NO_SIGHTINGS, full=True),
-        Key("rule_set", int | None, lambda _: RULE_SET, "which rules evaluated it", default=None, full=True),
+        Key("sightings", doc="since when, as the history recorded it", full=True),
+        Key("rule_set", int, lambda _: RULE_SET, "which rules evaluated it", full=True),
         read=dict,
         name="FleetDocument",
     )

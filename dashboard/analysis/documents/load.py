@@ -85,14 +85,13 @@ def read_saved(raw: bytes) -> SavedFleet:
         for each in saved["replicas"]
     )
     documents = {key: Document(key, version_of(each), each) for key, each in saved["documents"].items()}
-    policy = saved["policy"] or Policy()
     return SavedFleet(
         saved["fleet"],
         saved["data_as_of"],
         replicas,
         documents,
         saved["ignored"],
-        policy,
+        saved["policy"],
         saved["discovery_errors"],
         saved["routers"],
         saved["recent"],

@@ -54,11 +54,11 @@ def read_events(connection: Connection, since: datetime, until: datetime) -> lis
     return sorted([*reading.rule_sets(shells), *reading.replicas(), *reading.findings()], key=_place)
 
 
-def rule_set_at(connection: Connection, at: datetime) -> int | None:
-    """Return the rule set that evaluated a poll; None where it is not recorded."""
-    rows = _rows_between(connection, fleet_span, at, at)
-    bodies = read_bodies(connection, [row["body"] for row in rows[-1:]])
-    return next((from_json(content).get("rule_set") for content in bodies.values()), None)
+def rule_set_at(connection: Connection, at: datetime) -> int:
+    """Return the rule set that evaluated a recorded poll."""
+    last = _rows_between(connection, fleet_span, at, at)[-1]
+    (content,) = read_bodies(connection, [last["body"]]).values()
+    return int(from_json(content)["rule_set"])
 
 
 class _Reading:
@@ -72,7 +72,7 @@ class _Reading:
 
     def rule_sets(self, shells: Sequence[tuple[Row, bytes]]) -> Iterator[Event]:
         """Yield changes of the rule set: findings that begin with one may be no new problem."""
-        numbers = [(row, from_json(content).get("rule_set")) for row, content in shells]
+        numbers = [(row, from_json(content)["rule_set"]) for row, content in shells]
         for (then, before), (row, now) in pairwise(numbers):
             if before != now and then["to_at"] == row["from_at"]:
                 self._renewed.add(row["from_at"])

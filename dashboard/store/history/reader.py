@@ -155,8 +155,8 @@ class HistoryReader:
             if (begin if begin is not None else until) > max(due, since)
         )
 
-    def rule_set_at(self, time: datetime) -> int | None:
-        """Return the rule set that evaluated the last poll at a time; None where it is not recorded."""
+    def rule_set_at(self, time: datetime) -> int:
+        """Return the rule set that evaluated the last poll at a time."""
         with self._database.read() as connection, connection.begin():
             at, _ = self._poll_at(connection, time)
             return rule_set_at(connection, at)
