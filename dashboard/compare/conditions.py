@@ -44,7 +44,6 @@ class Cause(StrEnum):
     BLOCKS_UNKNOWN = "blocks unknown"  # equal hashes, but the blocks of a KV cache group are not reported
     SOME_SILENT = "some silent"  # the hashes that are reported are equal
     MAYBE_RANDOM = "maybe random"  # a random seed unless one is set, and the seed is not reported
-    OUTDATED = "outdated provider"
     VERSIONS = "versions"  # two versions may hash differently
     NOT_MEASURED = "not measured"
 

@@ -23,7 +23,6 @@ from dashboard.compare.prefix import (
 )
 from dashboard.compare.reference import Reference, ReferenceKind
 from dashboard.fleet import Cohort, Engine, Pool, Replica, State
-from dashboard.vllm.lookahead import UPGRADE
 from vllm_fleet_provider.shared.identity import is_folder
 
 HASH_LABEL = "block hashes"
@@ -46,9 +45,9 @@ class CohortHashes(NamedTuple):
 
     `digests`: per `engine` digest the ids of its replicas; `canonical` ones are empty where one is missing. `engines`
     report a digest, `off` engines hash no blocks. Of `replicas`, `reporting` report anything and `silent` not
-    everything. `outdated` have a provider too old for their vLLM. `blocks` are those of its replicas, None where
-    unknown. `revision` is the loaded one of its model, None where unknown; with `has_folder` it counts for nothing.
-    `weights` are the other settings that decide the weights, as they count for a comparison.
+    everything. `blocks` are those of its replicas, None where unknown. `revision` is the loaded one of its model, None
+    where unknown; with `has_folder` it counts for nothing. `weights` are the other settings that decide the weights, as
+    they count for a comparison.
     """
 
     letter: str
@@ -60,7 +59,6 @@ class CohortHashes(NamedTuple):
     off: int
     reporting: int
     silent: int
-    outdated: int
     blocks: frozenset[BlockSizes | None]
     revision: Revision | None
     has_folder: bool
@@ -119,9 +117,7 @@ def cohort_hashes(cohort: Cohort, replicas: Mapping[str, Replica], values: Value
     repeated = {each for each in members if any(one < each and one in members for one in replicas[each].same_process)}
     engines = {each: replicas[each].engines for each in cohort.replicas if each not in repeated}
     marks = {key: [mark for each in own if (mark := each.fingerprint) and mark.engine] for key, own in engines.items()}
-    bare = CohortHashes(
-        cohort.letter, len(engines), values, {}, frozenset(), 0, 0, 0, 0, 0, frozenset(), None, False, {}
-    )
+    bare = CohortHashes(cohort.letter, len(engines), values, {}, frozenset(), 0, 0, 0, 0, frozenset(), None, False, {})
     off = {key: sum(map(_hashes_nothing, own)) if bare.is_off else 0 for key, own in engines.items()}
     digests: dict[str, list[str]] = {}
     for key, own_marks in marks.items():
@@ -142,7 +138,6 @@ def cohort_hashes(cohort: Cohort, replicas: Mapping[str, Replica], values: Value
         weights={path: meaning(values[path], cohort.settings) for path, meaning in WEIGHTS.items() if path in values},
         has_folder=any(is_folder(json.loads(whole.value)) for whole in names),
         blocks=frozenset(_blocks(replicas[key], values) for key in engines),
-        outdated=sum(any(e.fingerprint and e.fingerprint.reason == UPGRADE for e in own) for own in engines.values()),
     )
 
 

@@ -236,7 +236,6 @@ def _derived(one: CohortHashes, other: CohortHashes, silent: int) -> SharingCell
         (bool(settings), Share.NO, Cause.SETTINGS, settings),
         (condition.share is Share.NO, *condition),
         (is_pair and (one.is_maybe_random or other.is_maybe_random), Share.UNKNOWN, Cause.MAYBE_RANDOM, ()),
-        (bool(one.outdated or other.outdated), Share.UNKNOWN, Cause.OUTDATED, ()),
         (bool(versions), Share.UNKNOWN, Cause.VERSIONS, versions),
         (True, Share.UNKNOWN, Cause.NOT_MEASURED, ()),
     )

@@ -26,7 +26,6 @@ from dashboard.fleet import Replica
 from dashboard.fleet.formatting import count, joined, middle_cut, one_line
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, plain, replica, setting, value
 from dashboard.fleet.pieces import joined as joined_texts
-from dashboard.vllm.lookahead import UPGRADE
 
 MAX_NAMED = 5  # cohorts, replicas and causes that a sentence names before it counts the rest
 LONGEST_NAME = 40  # characters of a replica's name
@@ -42,7 +41,6 @@ CAUSES = {
     Cause.BLOCKS_UNKNOWN: "the block size of a KV cache group is not reported",
     Cause.SOME_SILENT: "reported block hashes are equal",
     Cause.MAYBE_RANDOM: "probably random hash seeds: PYTHONHASHSEED is not reported",
-    Cause.OUTDATED: "block hashes are unknown until the provider is upgraded",
     Cause.VERSIONS: "two versions may hash differently",
     Cause.NOT_MEASURED: "block hashes not reported, no setting differs",
 }
@@ -80,7 +78,7 @@ def sharing_text(verdict: SharingVerdict, replicas: Mapping[str, Replica]) -> Te
         return _sentence(_claim("Unknown"), f": {count(total, 'replica')} never read")
     is_alone = number == 1 and sum(each.engines for each in verdict.cohorts) < MEASURABLE
     if is_alone and total == 1:
-        return _joined([_sentence(_claim("One replica"), ": nothing to compare"), *_outdated(verdict)])
+        return _sentence(_claim("One replica"), ": nothing to compare")
     isolated = _isolated(verdict)
     pairs = list(_pairs_that_differ(verdict, isolated))
     return _joined(
@@ -249,7 +247,6 @@ def _not_reported(verdict: SharingVerdict) -> Iterator[Text]:
         agree = "" if verdict.incomplete else "settings match, "
         reason = f"{agree}no replica reports block hashes" if total > 1 else "block hashes not reported"
         yield _sentence(_claim("Unknown"), f": {reason}")
-    yield from _outdated(verdict)
     if not is_measured and verdict.incomplete:
         yield _sentence(f"Incomplete settings on {verdict.incomplete:,} of {count(total, 'replica')}")
     if not verdict.is_measured and (paths := unreported_settings(verdict)):
@@ -262,11 +259,6 @@ def _silent(silent: int, total: int) -> Iterator[Text]:
     if silent:
         verb = "does" if silent == 1 else "do"
         yield _sentence(f"{silent:,} of {count(total, 'replica')} {verb} not report block hashes")
-
-
-def _outdated(verdict: SharingVerdict) -> Iterator[Text]:
-    if outdated := sum(each.outdated for each in verdict.cohorts):
-        yield _sentence(f"{UPGRADE} ({count(outdated, 'replica')})")
 
 
 def _cause(cell: SharingCell, own: CohortHashes, other: CohortHashes) -> Text:

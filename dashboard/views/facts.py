@@ -9,7 +9,6 @@ from dashboard.fleet.formatting import count, end_cut, first_of
 from dashboard.rules.findings import OutcomeKind
 
 PROVIDER = "install or load the provider"
-NEWER_PROVIDER = "install, load or upgrade the provider (schema 1.2)"
 CREDENTIALS = "set a valid API key"
 MOST_NAMES = 3  # replicas that a hint names
 LONGEST_NAME = 60
@@ -32,8 +31,8 @@ FACTS = (
     Fact("KV cache groups", lambda each: bool(each.kv_cache_groups), PROVIDER),
     Fact("block hashes", lambda each: any(one.fingerprint is not None for one in each.engines), PROVIDER),
     Fact("devices", lambda each: bool(each.devices), PROVIDER),
-    Fact("memory by part", lambda each: any(one.memory is not None for one in each.devices), NEWER_PROVIDER),
-    Fact("arguments", lambda each: each.set_arguments is not None, NEWER_PROVIDER),
+    Fact("memory by part", lambda each: any(one.memory is not None for one in each.devices), PROVIDER),
+    Fact("arguments", lambda each: each.set_arguments is not None, PROVIDER),
 )
 
 

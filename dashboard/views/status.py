@@ -29,7 +29,7 @@ from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Tabl
 from dashboard.views.context import context_of
 from dashboard.views.domain_text import SOURCES as BASES
 from dashboard.views.excluded import reason
-from dashboard.views.facts import CREDENTIALS, FACTS, NEWER_PROVIDER, PROVIDER, Fact, is_locked
+from dashboard.views.facts import CREDENTIALS, FACTS, PROVIDER, Fact, is_locked
 from dashboard.views.router_table import routers_blocks
 from dashboard.vllm.field_reference import known_versions
 from vllm_fleet_provider.shared.redaction import redact
@@ -310,8 +310,7 @@ def _steps(missing: Iterable[Fact], members: Sequence[Replica]) -> list[str]:
         return [ASK_EACH]
     steps = list(dict.fromkeys(fact.reveal for fact in missing))
     has_provider = all(Source.PROVIDER in each.sources for each in members)
-    left_out = PROVIDER if has_provider or PROVIDER not in steps else NEWER_PROVIDER
-    return [each for each in steps if each != left_out] or ["not reported by this server"]
+    return [each for each in steps if each != PROVIDER or not has_provider] or ["not reported by this server"]
 
 
 def _versions_section(fleet: Fleet) -> Section:

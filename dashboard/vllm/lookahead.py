@@ -16,10 +16,6 @@ SINCE = (0, 33, 0)
 SPECULATIVE = "speculative_config"
 METHODS = frozenset({"eagle", "eagle3", "mtp"})
 DISABLE = ("disable_lookahead_block_hashes", "disable_eagle_block_drop")
-UPGRADE = (
-    "Upgrade the provider: since vLLM 0.33, block hashes under EAGLE, EAGLE3 and MTP also cover later tokens, "
-    "which this provider leaves out"
-)
 _UNKNOWN = object()
 
 

@@ -22,7 +22,7 @@ from dashboard.fleet import (
 )
 from dashboard.vllm.canonical import setting, shared
 from dashboard.vllm.fields import flatten_config, settings_of
-from dashboard.vllm.lookahead import LOOKAHEAD, UPGRADE, lookahead_setting
+from dashboard.vllm.lookahead import LOOKAHEAD, lookahead_setting
 from vllm_fleet_provider.shared.digests import device_names, own_settings, reported_config
 from vllm_fleet_provider.shared.inference_config import (
     EngineDevice,
@@ -52,7 +52,7 @@ def read_provider(answer: InferenceConfigReply, fleet: FleetExtension) -> Reply:
         started_at=fleet.started_at.astimezone(UTC) if fleet.started_at else None,
         served_model_names=names,
         adapters={adapter.name: adapter.path for adapter in fleet.adapters},
-        engines=_read_engines(answer, fleet, is_usable=_covers_lookahead(fleet, settings)),
+        engines=_read_engines(answer, fleet),
         # If no engine reports its own: those of the answering engine.
         devices=tuple(chain.from_iterable(starmap(devices_of, devices or [(rank, answer.devices)]))),
         kv_cache_groups=tuple(chain.from_iterable(starmap(groups_of, groups or [(rank, answer.kv_cache.groups)]))),
@@ -102,32 +102,21 @@ def _without(dumped: dict[str, Any], unavailable: Sequence[Unavailable]) -> dict
     return dumped
 
 
-def _covers_lookahead(fleet: FleetExtension, settings: Mapping[str, Setting]) -> bool:
-    """Return whether fingerprints cover all that hashes cover: provider 1.0 leaves out later tokens."""
-    ahead = lookahead_setting(settings)
-    return fleet.prefix_hashing.lookahead_tokens is not None or (ahead is not None and ahead.value == "0")
-
-
-def _read_engines(answer: InferenceConfigReply, fleet: FleetExtension, *, is_usable: bool) -> tuple[EngineReport, ...]:
-    """Return the engines of all ranks. Without `fleet.engines` the blocks are one engine's only for one DP rank.
-
-    `is_usable`: whether their fingerprints cover all that their hashes cover.
-    """
+def _read_engines(answer: InferenceConfigReply, fleet: FleetExtension) -> tuple[EngineReport, ...]:
+    """Return the engines of all ranks. Without `fleet.engines` the blocks are one engine's only for one DP rank."""
     if len({engine.data_parallel_rank for engine in fleet.engines}) != len(fleet.engines):
         raise UnreadableError("schema", "two engines of one server have the same data_parallel_rank")
     if not fleet.engines and answer.parallelism.data_parallel_size == 1:
         return (EngineReport(_rank(answer, fleet), answer.kv_cache.num_gpu_blocks),)
-    return tuple(_report(engine, is_usable=is_usable) for engine in fleet.engines)
+    return tuple(map(_report, fleet.engines))
 
 
 def _rank(answer: InferenceConfigReply, fleet: FleetExtension) -> int:
     return fleet.data_parallel_rank or answer.parallelism.data_parallel_rank or 0
 
 
-def _report(engine: EngineInfo, *, is_usable: bool) -> EngineReport:
+def _report(engine: EngineInfo) -> EngineReport:
     fingerprint = Fingerprint(*engine.fingerprint.model_dump().values())
-    if fingerprint.engine is not None and not is_usable:
-        fingerprint = Fingerprint(reason=UPGRADE)
     return EngineReport(
         engine.data_parallel_rank,
         engine.num_gpu_blocks,

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from dashboard.compare import Member, SharingVerdict, compare_pool, sharing_text, sharing_verdict
 from dashboard.fleet import Document, Fingerprint, Pool, Replica, Role, State
 from dashboard.fleet.pieces import to_plain
-from dashboard.vllm.lookahead import UPGRADE
 from tests.builders import SAME_KV, document, hashing, replica, setting
 
 ALGORITHM, BLOCK = "cache_config.prefix_caching_hash_algo", "cache_config.block_size"
@@ -70,7 +69,7 @@ def _drawn(random: Random) -> DrawnPool:
     documents: dict[str, Document] = {}
     replicas: dict[str, Replica] = {}
     members: list[Member] = []
-    marks = random.choice([(None,), (None,), ("a",), (OFF,), (Fingerprint(reason=UPGRADE),), *[MARKS] * 5])
+    marks = random.choice([(None,), (None,), ("a",), (OFF,), (None,), *[MARKS] * 5])
     for cohort in range(random.randint(1, 5) if random.random() < 0.95 else 14):
         settings = {**SAME_KV, **random.choice(SETTINGS), **random.choice(SETTINGS)}
         if random.random() < 0.8:

@@ -13,7 +13,6 @@ from dashboard.compare.conditions import Cause
 from dashboard.compare.hashes import CohortHashes
 from dashboard.compare.sharing import MOST_COHORTS, compare_cohorts
 from dashboard.fleet import Fingerprint, KVCacheGroup, State
-from dashboard.vllm.lookahead import UPGRADE
 from tests.builders import setting
 from tests.compare.sharing_pools import (
     ALGORITHM,
@@ -34,7 +33,6 @@ ABSENT = setting(None, State.ABSENT)
 REVISION, SNAPSHOT = "model_config.revision", "model_snapshot"
 LAYOUT, MODEL, POLICY = "cache_config.kv_cache_layout", "model_config.model", "seed_policy"
 XXHASH, RANDOM = {ALGORITHM: "xxhash_cbor"}, {POLICY: "random"}
-OLD_PROVIDER = Fingerprint(reason=UPGRADE)
 NEW = {"version": "0.33.0", "speculative_config": None}
 AHEAD = {"version": "0.33.0", "hash_lookahead_tokens": 1}
 YES, NO, PARTLY, UNKNOWN = Share
@@ -70,7 +68,6 @@ def pair(first: Cohort, second: Cohort) -> SharingCell:
         (RANDOM, [SILENT], (UNKNOWN, Cause.NOT_MEASURED)),
         (XXHASH, [SILENT, SILENT], (UNKNOWN, Cause.MAYBE_RANDOM)),
         (XXHASH, [SILENT], (UNKNOWN, Cause.NOT_MEASURED)),
-        ({"version": "0.33.0"}, [[OLD_PROVIDER], [OLD_PROVIDER]], (UNKNOWN, Cause.OUTDATED)),
         ({LAYOUT: ABSENT}, ["a", "a", "a"], (YES, Cause.EQUAL_HASHES)),
         ({BLOCK: ABSENT}, [["a", "a"]], (YES, Cause.EQUAL_HASHES)),
         ({BLOCK: ABSENT}, ["a", "a"], (UNKNOWN, Cause.BLOCKS_UNKNOWN)),
@@ -137,7 +134,6 @@ def test_two_cohorts_with_different_hashes_do_not_share_for_a_named_cause(
         ((XXHASH, ["a", SILENT]), (XXHASH, [SILENT]), (UNKNOWN, Cause.MAYBE_RANDOM, False)),
         ((NEW, [SILENT]), (AHEAD, [SILENT]), (NO, Cause.SETTINGS, False)),
         ((NEW, ["a"]), (AHEAD, ["b"]), (NO, Cause.SETTINGS, True)),
-        ((NEW, ["a"]), ({"version": "0.33.0"}, [[OLD_PROVIDER]]), (UNKNOWN, Cause.OUTDATED, False)),
         (({}, [SILENT, SILENT]), ({MODEL: "org/other"}, [SILENT]), (NO, Cause.WEIGHTS, False)),
     ],
 )

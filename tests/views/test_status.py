@@ -10,7 +10,7 @@ from dashboard.fleet import LabelConflict, ReceiverStatus, Source, SourceStatus
 from dashboard.rules.domain import Declared, Router, Store
 from dashboard.rules.policy import Policy
 from dashboard.views.blocks import Paragraph, Table, View
-from dashboard.views.facts import NEWER_PROVIDER, PROVIDER
+from dashboard.views.facts import PROVIDER
 from dashboard.views.status import ASK_EACH, MOST_TARGETS, status_report
 from tests.builders import NOW, alike, document, down, fleet, replica, story
 
@@ -151,7 +151,6 @@ def test_replicas_are_grouped_by_the_facts_that_are_missing_with_what_reveals_th
     steps = {row[1]: row[4] for row in texts(table(view, "coverage"))}
 
     assert PROVIDER in steps["plain"]
-    assert NEWER_PROVIDER in steps["old"]
     assert PROVIDER not in steps["old"].split("; ")
     assert steps["gone"] == "make the replica reachable"
     assert steps["alike"] == ASK_EACH

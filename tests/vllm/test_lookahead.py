@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from dashboard.fleet import Fingerprint, Source
+from dashboard.fleet import Source
 from dashboard.vllm.canonical import setting
-from dashboard.vllm.lookahead import LOOKAHEAD, UPGRADE, lookahead_setting
+from dashboard.vllm.lookahead import LOOKAHEAD, lookahead_setting
 from tests.captured import Capture, capture, captures, replies
 from tests.provider_answers import lookahead, provider_answer
 from tests.vllm.test_provider_reply import read_answer, values
@@ -78,21 +78,3 @@ def test_the_reported_number_is_a_setting_only_where_it_cannot_be_derived() -> N
         "shared by equal replicas"
     )
     assert LOOKAHEAD not in values(read_answer(provider_answer(capture("llama"), full=False)))
-
-
-@pytest.mark.parametrize("full", [True, False])
-def test_a_fingerprint_of_provider_1_0_is_unusable_where_vllm_may_look_ahead(*, full: bool) -> None:
-    """Only the full answer reports whether lookahead is disabled."""
-    enabled, disabled = (
-        provider_answer(capture(case, "0.33.0"), full=full) for case in ("llama_eagle", "llama_eagle_nolookahead")
-    )
-    for answer in (enabled, disabled):
-        del answer["fleet"]["prefix_hashing"]["lookahead_tokens"]
-        answer["fleet"]["schema_version"] = "1.0"
-
-    marks = [each.fingerprint for answer in (enabled, disabled) for each in read_answer(answer).engines]
-
-    assert marks == [Fingerprint(reason=UPGRADE), PLAIN if full else Fingerprint(reason=UPGRADE)]
-
-
-PLAIN = read_answer(provider_answer(capture("llama", "0.33.0"))).engines[0].fingerprint

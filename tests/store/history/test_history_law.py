@@ -125,7 +125,7 @@ def restored(fleet: Fleet, folder: Path) -> tuple[bytes, bytes]:
     return content_of(recorded), content_of(read)
 
 
-def test_a_past_fleet_shows_no_secret_that_an_earlier_version_did_not_know(tmp_path: Path) -> None:
+def test_a_past_fleet_shows_no_secret_that_was_not_known_when_it_was_recorded(tmp_path: Path) -> None:
     history, content = Recorded(tmp_path), written_before(built_of_captures())
     recorded = history.record(read_snapshot(content))
     assert recorded.polled_at is not None
