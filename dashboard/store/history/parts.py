@@ -76,7 +76,7 @@ def split_replica(written: Mapping[str, Any], lists: Mapping[str, list[Any]]) ->
     parts = {name: part for name, part in (*written.items(), *lists.items()) if name not in COLUMNS}
     probes = ({name: part for name, part in each.items() if name not in TIMES} for each in parts["probes"])
     parts["probes"] = list(probes)
-    process = to_json({name: parts.pop(name) for name in PROCESS if name in parts})
+    process = to_json({name: parts.pop(name) for name in PROCESS})
     return process, to_json(parts)
 
 

@@ -55,15 +55,14 @@ def _split(written: dict[str, Any]) -> SplitContent:
     for name, items in lists.items():
         for item in items:
             of_replica[item[REPLICA]][name].append({key: part for key, part in item.items() if key != REPLICA})
-    columns = [name for name in COLUMNS if name in rows[0]] if rows else []
     shell = {
         "rest": {**written, **{name: [] for name in (*LISTS, REPLICAS)}, DOCUMENTS: list(written[DOCUMENTS])},
         "rows": {name: list(items[0]) if items else [] for name, items in {REPLICAS: rows, **lists}.items()},
         "probe": next((list(probe) for each in rows for probe in each["probes"]), []),
-        "columns": columns,
+        "columns": COLUMNS,
         "times": TIMES,
         "own": [
-            [[each[name] for name in columns], [[probe[name] for name in TIMES] for probe in each["probes"]]]
+            [[each[name] for name in COLUMNS], [[probe[name] for name in TIMES] for probe in each["probes"]]]
             for each in rows
         ],
     }
