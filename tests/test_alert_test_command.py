@@ -36,8 +36,8 @@ notify:
 
 def test_every_receiver_accepts(working_folder: Path, server: HostileServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK_URL", f"{server.address}/SESAME7QX")
-    (working_folder / "data").mkdir()
-    with alertmanager(working_folder / "data", f"{server.address}/SESAME7QX") as url:
+    (working_folder / "receiver").mkdir()
+    with alertmanager(working_folder / "receiver", f"{server.address}/SESAME7QX") as url:
         configured(working_folder, server, url)
         done = run("alert-test")
         (alert,) = active(url)

@@ -80,8 +80,9 @@ def test_hostile_names_stay_text() -> None:
         assert "<img" not in page
 
 
-def test_a_damaged_file_is_a_warning_below_the_others(live: Fleet, tmp_path: Path) -> None:
-    freeze(live)
+def test_a_damaged_file_is_a_warning_below_the_others(tmp_path: Path) -> None:
+    show_with_snapshots(builders.story(), tmp_path / "kept")
+    freeze(builders.story())
     (tmp_path / "kept" / "0123456789abcdef0123456789abcdef.json.gz").write_bytes(b"nonsense")
     page = html(visit("snapshots"))
 
