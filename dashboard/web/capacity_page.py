@@ -1,7 +1,6 @@
 """The page Capacity: its controls, whose choices are in the URL, and its view, shared by all sessions."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import NamedTuple
 
 import streamlit as st
@@ -61,12 +60,12 @@ def choose(pools: Sequence[str]) -> Choice:
 
 
 @shared(max_entries=4)
-def pool_names(generation: int, since: datetime | None, _fleet: Fleet) -> tuple[str, ...]:  # noqa: ARG001  # the cache's key
+def pool_names(fleet: Fleet) -> tuple[str, ...]:
     """Return the pools of a fleet, those with the most short ranks first."""
-    return order_pools(_fleet)
+    return order_pools(fleet)
 
 
 @shared(max_entries=32)
-def capacity_view(generation: int, since: datetime | None, name: str, choice: Choice, _fleet: Fleet) -> View:  # noqa: ARG001
+def capacity_view(fleet: Fleet, name: str, choice: Choice) -> View:
     """Return the view of one fleet and one choice."""
-    return capacity_report(_fleet, choice.pool, choice.measure, choice.length, per=choice.per, name=name)
+    return capacity_report(fleet, choice.pool, choice.measure, choice.length, per=choice.per, name=name)

@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
-from dashboard.analysis.changes.events import Event
+from dashboard.analysis.changes.events import Event, range_between
 from dashboard.analysis.changes.filtering import (
     ALL_CHANGES,
     ChangeFilter,
@@ -20,7 +20,6 @@ from dashboard.analysis.changes.filtering import (
     filter_fleet,
 )
 from dashboard.errors import HistoryError
-from dashboard.fleet import PastTime
 from dashboard.fleet.formatting import one_line
 from dashboard.store.history.reader import HistoryReader
 from dashboard.views import pages
@@ -30,11 +29,11 @@ from dashboard.views.changes_events import what_happened
 from dashboard.views.context import context_of
 from dashboard.web import draw, empty, links, markup, share, snapshots
 from dashboard.web.changes_sides import Chosen, Sides
+from dashboard.web.state import stamp
 
 FILTERS = (pages.POOL, pages.PATH, pages.REPLICA)
 ALL_POOLS = "all pools"
 MOST_LOOKED_UP = 20  # polls whose findings a filter reads: each takes 0.1 s at 1,000 replicas
-Stamp = tuple[int, datetime | None, PastTime | None, str]  # of a fleet, and the name of its snapshot
 
 
 class Shown(NamedTuple):
@@ -78,55 +77,46 @@ def draw_changes(sides: Sides, wanted: ChangeFilter, head: DeltaGenerator) -> No
             empty.same_twice()
         return
     before, after = sides.both
-    stamps = _stamp(before, sides.before.name), _stamp(after, sides.after.name)
     try:
         history = service.history() if sides.range else None
-        events = read_events(*sides.range, stamps, history) if history and sides.range else None
+        events = read_events(before, after, history) if history and sides.range else None
     except HistoryError as error:
         st.html(markup.notice("warning", markup.text(error)))
         events = None
-    found = shown(*stamps, wanted, None if events is None else sides.range, before, after, events or ())
+    names = sides.before.name, sides.after.name
+    found = shown(before, after, names, wanted, None if events is None else sides.range, events or ())
     share.offer(lambda: found.view)
     with head:
         draw.draw_head(found.view)
     draw.draw_prepared(found.pieces, "changes")
 
 
-def _stamp(fleet: Fleet, name: str) -> Stamp:
-    return fleet.generation, fleet.polled_at, fleet.past, name
+@st.cache_resource(max_entries=6, show_spinner=False, hash_funcs={Fleet: stamp})
+def read_events(before: Fleet, after: Fleet, _history: HistoryReader) -> tuple[Event, ...]:
+    """Return what happened between the times of two fleets; every session shares the result."""
+    times = range_between(before, after)
+    return _history.events(*times) if times else ()
 
 
-@st.cache_resource(max_entries=6, show_spinner=False)
-def read_events(
-    since: datetime,
-    until: datetime,
-    stamps: tuple[Stamp, Stamp],  # noqa: ARG001  # the cache's key
-    _history: HistoryReader,
-) -> tuple[Event, ...]:
-    """Return what happened between two times; every session shares the result."""
-    return _history.events(since, until)
-
-
-@st.cache_resource(max_entries=6, show_spinner=False)
+@st.cache_resource(max_entries=6, show_spinner=False, hash_funcs={Fleet: stamp})
 def shown(
-    before: Stamp,
-    after: Stamp,
+    before: Fleet,
+    after: Fleet,
+    names: tuple[str, str],
     wanted: ChangeFilter,
     between: tuple[datetime, datetime] | None,
-    _before: Fleet,
-    _after: Fleet,
     _events: tuple[Event, ...],
 ) -> Shown:
     """Compare two fleets; every session that compares them shares the result."""
-    fleets = [_before, _after]
-    changes = changes_between(filter_fleet(_before, wanted), filter_fleet(_after, wanted))
+    fleets = [before, after]
+    changes = changes_between(filter_fleet(before, wanted), filter_fleet(after, wanted))
     begun = begun_between(_events, wanted, fleets)
     with suppress(HistoryError):  # no longer recorded
         fleets += [service.past(at) for at in list(begun)[:MOST_LOOKED_UP]]
     events = filter_events(_events, wanted, fleets)
     skipped = sum(map(len, list(begun.values())[MOST_LOOKED_UP:]))
     filters = [(name, text) for name, text in zip(FILTERS, wanted, strict=True) if text]
-    contexts = [context_of(side, name=at[-1], filters=filters) for side, at in ((_before, before), (_after, after))]
+    contexts = [context_of(side, name=name, filters=filters) for side, name in zip((before, after), names, strict=True)]
     happened = what_happened(events, *between, skipped) if between else None
     view = changes_report(changes, contexts[0], contexts[1], happened)
     folded = (draw.Aside(each.title, draw.prepare(each.blocks)) for each in view.parts if each.is_appendix)

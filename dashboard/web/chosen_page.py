@@ -1,7 +1,5 @@
 """Chosen replicas side by side on the page Compare: of any pools, and as they were in snapshots."""
 
-from datetime import datetime
-
 import streamlit as st
 
 from dashboard import service
@@ -30,18 +28,12 @@ LEAST_CHOSEN = 2  # replicas to compare
 ADDED = "added_snapshot"  # key of the choice that adds columns
 
 
-@shared(max_entries=8)
-def chosen_view(  # the first arguments are the cache's key
-    generation: int,  # noqa: ARG001
-    polled_at: datetime | None,  # noqa: ARG001
-    ids: tuple[str, ...],
-    choice: MatrixChoice,
-    name: str,
-    notes: dict[str, str],
-    _fleet: Fleet,
+@shared(max_entries=8, has_times=True)
+def chosen_view(
+    fleet: Fleet, ids: tuple[str, ...], choice: MatrixChoice, name: str, notes: dict[str, str]
 ) -> tuple[View, draw.Prepared]:
     """Return the comparison of chosen replicas, and its sections prepared."""
-    view = chosen_report(_fleet, ids, choice, name=name, notes=notes)
+    view = chosen_report(fleet, ids, choice, name=name, notes=notes)
     return view, draw.prepare_sections(view.parts)
 
 
@@ -77,9 +69,7 @@ def draw_chosen(shown: Fleet, text: str) -> None:
         by_replica=True,
     )
     notes = snapshot_notes(columns, opened)
-    view, pieces = chosen_view(
-        fleet.generation, fleet.polled_at, chosen.ids, choice, state.snapshot_name(), notes, fleet
-    )
+    view, pieces = chosen_view(fleet, chosen.ids, choice, state.snapshot_name(), notes)
     with head:
         draw.draw_head(view)
     clicked = draw.draw_prepared(pieces, "chosen")

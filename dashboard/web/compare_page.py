@@ -1,7 +1,6 @@
 """The page Compare: its controls, the matrix, the what-if and the dialogs. Every choice is in the URL."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import NamedTuple
 
 import streamlit as st
@@ -68,28 +67,20 @@ class Shown(NamedTuple):
     is_split: bool
 
 
-@shared(max_entries=24)
-def shown(  # the arguments up to `_fleet` are the cache's key
-    generation: int,  # noqa: ARG001
-    polled_at: datetime | None,
-    pool_name: str,
-    choice: MatrixChoice,
-    _fleet: Fleet,
-    *,
-    has_ages: bool = False,
-) -> Shown:
+@shared(max_entries=24, has_times=True)
+def shown(fleet: Fleet, pool_name: str, choice: MatrixChoice, *, has_ages: bool = False) -> Shown:
     """Compare a pool as chosen; sessions with the same choice share the result. Ages count from the poll."""
-    pool = pool_named(_fleet, pool_name)
-    members = members_of(_fleet, pool)
-    found = compare_chosen(_fleet, pool, choice)._replace(now=polled_at if has_ages else None)
+    pool = pool_named(fleet, pool_name)
+    members = members_of(fleet, pool)
+    found = compare_chosen(fleet, pool, choice)._replace(now=fleet.polled_at if has_ages else None)
     return Shown(
         band=draw.prepare(sharing_section(found).blocks),
         table=draw.prepare(settings_section(pool, members, found, choice).blocks),
-        deciding=draw.prepare_sections((*deciding_section(pool, members, found), *router_section(_fleet, pool))),
+        deciding=draw.prepare_sections((*deciding_section(pool, members, found), *router_section(fleet, pool))),
         equal=equal_text(pool, found.matrix, members),
         matrix=found.matrix,
         sightings=found.sightings,
-        notes=(coverage_text(_fleet), hidden_text(pool, found.matrix, members)),
+        notes=(coverage_text(fleet), hidden_text(pool, found.matrix, members)),
         is_good=found.kind == "good",
         is_split=bool(found.sharing.split),
     )
@@ -215,7 +206,7 @@ def draw_whatif(fleet: Fleet, pool: Pool, *, is_split: bool) -> WhatIf | None:
         if chosen == NOTHING:
             st.html(f'<p class="whatif-lead">{LEAD}</p>')
             return None
-        what, pieces = what_if(fleet.generation, fleet.since, pool.name, chosen, fleet)
+        what, pieces = what_if(fleet, pool.name, chosen)
         draw.draw_prepared(pieces, "whatif")
         return what
 
@@ -236,17 +227,11 @@ def _choose_target(options: Mapping[str, str]) -> str:
 
 
 @shared(max_entries=8)
-def what_if(  # the first arguments are the cache's key
-    generation: int,  # noqa: ARG001
-    since: datetime | None,  # noqa: ARG001
-    pool: str,
-    chosen: str,
-    _fleet: Fleet,
-) -> tuple[WhatIf, draw.Prepared]:
+def what_if(fleet: Fleet, pool: str, chosen: str) -> tuple[WhatIf, draw.Prepared]:
     """Return what would change, and its section prepared. `chosen` is a letter or the baseline."""
-    baseline = _fleet.policy.baseline(pool) if chosen == BASELINE.text else None
-    what = converge(_fleet, pool, baseline or chosen)
-    section = whatif_section(_fleet, what)
+    baseline = fleet.policy.baseline(pool) if chosen == BASELINE.text else None
+    what = converge(fleet, pool, baseline or chosen)
+    section = whatif_section(fleet, what)
     return what, (*draw.prepare(section.blocks), *draw.prepare_sections(section.parts, 3))
 
 

@@ -52,15 +52,15 @@ _reveal = st.components.v2.component(
 
 
 @shared(max_entries=4)
-def known_findings(generation: int, since: datetime | None, _fleet: Fleet) -> FindingList:  # noqa: ARG001  # the cache's key
+def known_findings(fleet: Fleet) -> FindingList:
     """Return the findings of a fleet; sessions that show it share the result."""
-    return list_findings(_fleet)
+    return list_findings(fleet)
 
 
 @shared(max_entries=16)
-def counted_rules(generation: int, since: datetime | None, chosen: FindingFilter, _fleet: Fleet) -> dict[str, int]:  # noqa: ARG001
+def counted_rules(fleet: Fleet, chosen: FindingFilter) -> dict[str, int]:
     """Return the number of rows of each list of rules."""
-    return rule_counts(_fleet, chosen)
+    return rule_counts(fleet, chosen)
 
 
 def draw_head(fleet: Fleet) -> None:
@@ -191,7 +191,7 @@ def _draw_save(entry: Suppression, key: str, *, is_complete: bool) -> None:
 def draw_rules(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> None:
     """Draw one of the lists of rules. Of the filters, pool, family and rule apply."""
     chosen = chosen._replace(severity=None, search="", new_since=None)
-    numbers = counted_rules(fleet.generation, fleet.since, chosen, fleet)
+    numbers = counted_rules(fleet, chosen)
     with st.container(key="all_rules"):
         st.html(f'{markup.section("All rules")}<div class="foot">{IN_SEVERAL}</div>')
         shown = st.segmented_control(

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 
 import streamlit as st
 
@@ -25,11 +24,11 @@ NOT_RECORDED = "The history keeps raw answers of snapshots only."
 NO_ANSWER = "No answer to show."
 
 
-@shared(max_entries=16)
-def known_data(generation: int, polled_at: datetime | None, replica: str, _fleet: Fleet) -> ReplicaData | None:  # noqa: ARG001  # the cache's key
+@shared(max_entries=16, has_times=True)
+def known_data(fleet: Fleet, replica: str) -> ReplicaData | None:
     """Return what is derived of one replica; None where the fleet has none with this id."""
     try:
-        return replica_data(_fleet, replica)
+        return replica_data(fleet, replica)
     except KeyError:
         return None
 

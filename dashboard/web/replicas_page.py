@@ -1,7 +1,6 @@
 """The page Replicas: its filters, whose choices are in the URL, and its rows, shared by all sessions."""
 
 from collections.abc import Sequence
-from datetime import datetime
 
 import pandas as pd
 import streamlit as st
@@ -20,10 +19,10 @@ ALL_POOLS, ALL_STATES = "all pools", "all"  # options of the controls
 WORST_FIRST = ""  # no sort in the URL
 
 
-@shared(max_entries=4)
-def rows(generation: int, polled_at: datetime | None, _fleet: Fleet) -> pd.DataFrame:  # noqa: ARG001  # the cache's key
+@shared(max_entries=4, has_times=True)
+def rows(fleet: Fleet) -> pd.DataFrame:
     """Return the rows of one fleet."""
-    return replica_rows(_fleet)
+    return replica_rows(fleet)
 
 
 def choose(fleet: Fleet) -> Choice:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import NamedTuple
 
 import streamlit as st
@@ -86,23 +85,14 @@ class Review(NamedTuple):
 
 
 @shared(max_entries=4)
-def review(  # the arguments up to `_fleet` are the cache's key
-    generation: int,  # noqa: ARG001
-    since: datetime | None,  # noqa: ARG001
-    before: str | None,  # noqa: ARG001
-    noted: Noted,
-    missing: NoLastReview,
-    recency: Recency,
-    _fleet: Fleet,
-    _before: Fleet | None,
-) -> Review:
+def review(fleet: Fleet, before: Fleet | None, noted: Noted, missing: NoLastReview, recency: Recency) -> Review:
     """Prepare the review of a fleet; sessions with the same fleets and notes share the result."""
-    view = review_report(_fleet, before=_before, before_notes=dict(noted), missing=missing, recency=recency)
-    listed = [each for each in list_findings(_fleet).active if recency.keeps(each.sighting)]
+    view = review_report(fleet, before=before, before_notes=dict(noted), missing=missing, recency=recency)
+    listed = [each for each in list_findings(fleet).active if recency.keeps(each.sighting)]
     if recency.is_newest_first:
         listed = sort_findings(listed, NEWEST_FIRST)
     groups = {finding_anchor(group[0].key): group for group in group_findings(listed)}
-    counts = agenda_counts(_fleet, recency)
+    counts = agenda_counts(fleet, recency)
     targets = [(each.title, links.address(each.target)) for each in view.parts if each.is_appendix and each.target]
     appendix = " · ".join(markup.link(url, markup.text(title)) for title, url in targets if url)
     return Review(

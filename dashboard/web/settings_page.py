@@ -1,7 +1,5 @@
 """The page Settings: its controls, whose choices are in the URL, and its rows, shared by all sessions."""
 
-from datetime import datetime
-
 import pandas as pd
 import streamlit as st
 
@@ -17,20 +15,20 @@ EVERY_PATH = ""  # no setting in the URL: the search
 
 
 @shared(max_entries=16)
-def rows(generation: int, since: datetime | None, filters: Choice, _fleet: Fleet) -> pd.DataFrame:  # noqa: ARG001  # the cache's key
+def rows(fleet: Fleet, filters: Choice) -> pd.DataFrame:
     """Return the values of the replicas of one fleet that match filters."""
-    return setting_values(_fleet, filters)
+    return setting_values(fleet, filters)
 
 
 @shared(max_entries=4)
-def known_paths(generation: int, since: datetime | None, _fleet: Fleet) -> list[str]:  # noqa: ARG001  # the cache's key
+def known_paths(fleet: Fleet) -> list[str]:
     """Return the settings that any replica of one fleet reports."""
-    return sorted({path for document in _fleet.documents.values() for path in document.settings})
+    return sorted({path for document in fleet.documents.values() for path in document.settings})
 
 
 def choose_path(fleet: Fleet) -> str:
     """Draw the list of settings, which completes what a reader types, and return the chosen path; empty: none."""
-    paths = known_paths(fleet.generation, fleet.since, fleet)
+    paths = known_paths(fleet)
     named = st.query_params.get(pages.PATH, EVERY_PATH)
     options = [EVERY_PATH, *paths, *([named] if named and named not in paths else [])]
     bound = links.bind(pages.PATH)

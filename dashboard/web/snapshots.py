@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 import streamlit as st
 
 from dashboard import service
+from dashboard.analysis.assembly import Fleet
 from dashboard.errors import HistoryError, SnapshotError
 from dashboard.fleet.formatting import count, one_line
 from dashboard.fleet.times import EXAMPLE, is_time, write_time
@@ -115,7 +116,7 @@ def _past_times() -> dict[str, str]:
 def past_times() -> dict[str, datetime]:
     """Return past times to choose by their labels, each with a poll; none without a history."""
     now = service.now().replace(second=0, microsecond=0)
-    first = _first_poll(service.current().generation)
+    first = _first_poll(service.current())
     if first is None:
         return {}
     times = [(label, now - ago) for label, ago in AGO.items()]
@@ -123,7 +124,9 @@ def past_times() -> dict[str, datetime]:
 
 
 @state.shared(max_entries=1)
-def _first_poll(generation: int) -> datetime | None:  # noqa: ARG001  # the cache's key
+def _first_poll(fleet: Fleet) -> datetime | None:
+    if fleet.polled_at is None:
+        return None
     try:
         first = reader.first_poll() if (reader := service.history()) else None
     except HistoryError:

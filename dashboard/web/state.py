@@ -126,24 +126,35 @@ def is_outdated(page: str) -> bool:
     return not is_still() and not has_dialog and service.current().generation != fleet().generation
 
 
-def shared(max_entries: int) -> Callable[[F], F]:
-    """Share the results of a function among sessions until there is a newer fleet.
+def stamp(fleet: Fleet) -> tuple[Any, ...]:
+    """Return what tells a fleet apart from others where its times are shown, too."""
+    return fleet.generation, fleet.polled_at, fleet.past
 
-    Its first argument is the fleet's generation; arguments that begin with an underscore are not part of the key.
-    Snapshots and past times have a negative generation: their results are computed again after the next poll.
+
+def _stamp_of_content(fleet: Fleet) -> tuple[Any, ...]:
+    return fleet.generation, fleet.since
+
+
+def shared(max_entries: int, *, has_times: bool = False) -> Callable[[F], F]:
+    """Share the results of a function of a fleet among sessions until there is a newer fleet.
+
+    The fleet is its first argument. `has_times`: the results have times of the poll. Arguments that begin with an
+    underscore are not part of the key. Snapshots and past times have a negative generation: their results are computed
+    again after the next poll.
     """
+    key = stamp if has_times else _stamp_of_content
 
     def decorate(function: F) -> F:
-        cached = st.cache_resource(max_entries=max_entries, show_spinner=False)(function)
+        cached = st.cache_resource(max_entries=max_entries, show_spinner=False, hash_funcs={Fleet: key})(function)
         newest = 0
 
         @wraps(function)
-        def derive(generation: int, *args: Any, **kwargs: Any) -> Any:
+        def derive(fleet: Fleet, *args: Any, **kwargs: Any) -> Any:
             nonlocal newest
-            if generation > newest:
-                newest = generation
+            if fleet.generation > newest:
+                newest = fleet.generation
                 cached.clear()
-            return cached(generation, *args, **kwargs)
+            return cached(fleet, *args, **kwargs)
 
         return cast("F", derive)
 

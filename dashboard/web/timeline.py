@@ -68,19 +68,19 @@ def draw_pools(fleet: Fleet, pools: Sequence[str], pool: Pool | None = None) -> 
     """Draw the cohorts of all pools, or of one, in an expander; return them once they are drawn, for an export."""
     name = pool.name if pool else None
     place = Place(pages.COMPARE, ((pages.POOL, name),), name) if name else Place(pages.OVERVIEW)
-    return _fold(fleet, place, partial(_pools, fleet.generation, tuple(pools), name, place, fleet))
+    return _fold(fleet, place, partial(_pools, fleet, tuple(pools), name, place))
 
 
 def draw_replica(fleet: Fleet, one: Replica) -> tuple[Block, ...]:
     """Draw settings, state, version and restarts of a replica in an expander; return them for an export."""
     place = Place(pages.REPLICA_PAGE, ((pages.REPLICA, one.id),), one.pool)
-    return _fold(fleet, place, partial(_replica, fleet.generation, one.id, one.pool, place, fleet))
+    return _fold(fleet, place, partial(_replica, fleet, one.id, one.pool, place))
 
 
-def draw_setting(fleet: Fleet, path: str, pools: Sequence[str]) -> tuple[Block, ...]:
-    """Draw the values of a setting in an expander; return them for an export."""
+def draw_setting(fleet: Fleet, path: str, pool: str | None) -> tuple[Block, ...]:
+    """Draw the values of a setting in a pool, or in all, in an expander; return them for an export."""
     place = Place(pages.SETTINGS, ((pages.PATH, path),))
-    return _fold(fleet, place, partial(_setting, fleet.generation, path, tuple(pools), place, fleet))
+    return _fold(fleet, place, partial(_setting, fleet, path, pool, place))
 
 
 def draw_setting_of_pool(fleet: Fleet, path: str, pool: Pool) -> None:
@@ -89,47 +89,30 @@ def draw_setting_of_pool(fleet: Fleet, path: str, pool: Pool) -> None:
         place = Place(pages.COMPARE, ((pages.POOL, pool.name), (pages.PATH, path)), pool.name)
         window = _window(fleet, links.read_choice(pages.RANGE, list(RANGES), default=_default(fleet)))
         st.html(markup.section(f"{TITLE}, {RANGE_WORDS[window.name]}"))
-        _draw(partial(_setting, fleet.generation, path, (pool.name,), place, fleet), window, place, "timeline_dialog")
+        _draw(partial(_setting, fleet, path, pool.name, place), window, place, "timeline_dialog")
 
 
 @shared(max_entries=8)
-def _pools(  # the first arguments are the cache's key
-    generation: int,  # noqa: ARG001
-    pools: tuple[str, ...],
-    pool: str | None,
-    place: Place,
-    _fleet: Fleet,
-    _reader: HistoryReader,
-    window: Window,
+def _pools(
+    fleet: Fleet, pools: tuple[str, ...], pool: str | None, place: Place, _reader: HistoryReader, window: Window
 ) -> tuple[Block, ...]:
     timeline = _reader.timeline(window.period, pool)
-    return pool_blocks(_fleet, timeline, pools, _here(place, window), window.shown)
+    return pool_blocks(fleet, timeline, pools, _here(place, window), window.shown)
 
 
 @shared(max_entries=16)
 def _replica(
-    generation: int,  # noqa: ARG001
-    replica: str,
-    pool: str | None,
-    place: Place,
-    _fleet: Fleet,
-    _reader: HistoryReader,
-    window: Window,
+    fleet: Fleet, replica: str, pool: str | None, place: Place, _reader: HistoryReader, window: Window
 ) -> tuple[Block, ...]:
     timeline = _reader.replica_timeline(window.period, replica)
-    return replica_blocks(_fleet, pool, timeline, _here(place, window), window.shown)
+    return replica_blocks(fleet, pool, timeline, _here(place, window), window.shown)
 
 
 @shared(max_entries=16)
 def _setting(
-    generation: int,  # noqa: ARG001
-    path: str,
-    pools: tuple[str, ...],
-    place: Place,
-    _fleet: Fleet,
-    _reader: HistoryReader,
-    window: Window,
+    fleet: Fleet, path: str, pool: str | None, place: Place, _reader: HistoryReader, window: Window
 ) -> tuple[Block, ...]:
+    pools = [pool] if pool else [each.name for each in fleet.pools]
     timeline = _reader.setting_timeline(window.period, path, pools[0] if len(pools) == 1 else None)
     return setting_blocks(path, timeline, pools, _here(place, window), window.shown)
 

@@ -21,7 +21,7 @@ if chosen := st.query_params.get(pages.CHOSEN):
 
 with st.container(key="pool_head", horizontal=True, vertical_alignment="center"):
     title = st.container()
-    name = compare_page.choose_pool(pool_order(fleet.generation, fleet.polled_at, fleet))
+    name = compare_page.choose_pool(pool_order(fleet))
 if name is None:
     empty.no_such_pool(st.query_params[pages.POOL])
     state.end_page()
@@ -35,7 +35,7 @@ band = st.container(key="band")
 with st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small"):
     choice = compare_page.choose(pool, names, fleet.policy.baseline(name))
     has_ages = state.age_reference() is not None
-    found = compare_page.shown(fleet.generation, fleet.polled_at, name, choice, fleet, has_ages=has_ages)
+    found = compare_page.shown(fleet, name, choice, has_ages=has_ages)
     st.download_button(
         "CSV",
         data=lambda: matrix_csv(found.matrix, found.notes, names, found.sightings),

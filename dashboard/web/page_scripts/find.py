@@ -9,7 +9,7 @@ from dashboard.web import draw, findings_page, links, share, state
 fleet = state.fleet()
 with st.container(key="search_box"):
     text = st.text_input("Search", **links.bind(pages.SEARCH), placeholder="chat-7, block_size, RT-01", live=True)
-known = findings_page.known_findings(fleet.generation, fleet.since, fleet)
+known = findings_page.known_findings(fleet)
 view = search_report(fleet, text or "", known=known, name=state.snapshot_name())
 draw.draw_head(view)
 draw.draw_sections(view.parts, "search")

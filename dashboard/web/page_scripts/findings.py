@@ -8,7 +8,7 @@ if not fleet.pools and not fleet.inspection.findings:
     empty.nothing_answered()
     state.end_page()
 
-known = findings_page.known_findings(fleet.generation, fleet.since, fleet)
+known = findings_page.known_findings(fleet)
 findings_page.draw_head(fleet)
 chosen = findings_page.choose(fleet, known)
 findings_page.draw_findings(fleet, known, chosen)

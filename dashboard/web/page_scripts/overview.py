@@ -16,12 +16,11 @@ BY_URGENCY = ""  # no sort in the URL
 fleet = state.fleet()
 empty.draw_guide()
 sort = links.read_choice(pages.SORT, [BY_URGENCY, *sort_names(each.title for each in POOL_COLUMNS)])
-key = (fleet.generation, fleet.polled_at, state.snapshot_name(), sort, fleet)
-view = overview.overview_view(*key, has_ages=state.age_reference() is not None)
+view = overview.overview_view(fleet, state.snapshot_name(), sort, has_ages=state.age_reference() is not None)
 sections = {each.anchor: each for each in view.parts}
 draw.draw_head(view)
 draw.draw_blocks(sections[NUMBERS].blocks, "numbers")
-past = timeline.draw_pools(fleet, overview.pool_order(fleet.generation, fleet.polled_at, fleet))
+past = timeline.draw_pools(fleet, overview.pool_order(fleet))
 if POOLS in sections:
     with st.container(key="pools"):
         draw.draw_sections([sections[POOLS]], "overview")
@@ -38,5 +37,5 @@ with left:
 if UNREAD in sections:
     with right, st.container(key="unread"):
         draw.draw_sections([sections[UNREAD]], "overview")
-exported = overview.overview_view(*key)
+exported = overview.overview_view(fleet, state.snapshot_name(), sort)
 share.offer(lambda: with_timeline(exported, past), charts=bool(past))

@@ -12,7 +12,7 @@ from dashboard.web import draw, links, replica_page, share, state, timeline
 
 fleet = state.fleet()
 asked = st.query_params.get(pages.REPLICA)
-data = replica_page.known_data(fleet.generation, fleet.polled_at, asked, fleet) if asked else None
+data = replica_page.known_data(fleet, asked) if asked else None
 if data is None:
     replica_page.draw_unknown(asked)
     state.end_page()

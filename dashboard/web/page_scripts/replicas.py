@@ -10,7 +10,7 @@ from dashboard.web import draw, empty, links, replicas_page, share, state
 
 fleet = state.fleet()
 head = st.container()
-rows = replicas_page.rows(fleet.generation, fleet.polled_at, fleet)
+rows = replicas_page.rows(fleet)
 controls = st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small")
 with controls:
     choice = replicas_page.choose(fleet)

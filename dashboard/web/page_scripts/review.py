@@ -14,8 +14,7 @@ last = review_page.chosen_last(known, fleet)
 stored = state.stored()
 notes = stored.notes if stored else {}
 recency = review_page.chosen_recency(fleet)
-key = (fleet.generation, fleet.since, last.id, last.noted, last.missing, recency)
-shown = review_page.review(*key, fleet, last.fleet)
+shown = review_page.review(fleet, last.fleet, last.noted, last.missing, recency)
 
 review_page.draw_agenda(shown.sections)
 review_page.draw_controls(fleet)

@@ -16,7 +16,7 @@ head = st.container()
 with st.container(key="filters", horizontal=True, vertical_alignment="bottom", gap="small"):
     path = settings_page.choose_path(fleet)
     choice = settings_page.choose(fleet, has_path=bool(path))
-rows = None if path else settings_page.rows(fleet.generation, fleet.since, choice._replace(search=""), fleet)
+rows = None if path else settings_page.rows(fleet, choice._replace(search=""))
 view = settings_report(fleet, choice, path=path, rows=rows, name=state.snapshot_name(), has_replicas=True)
 with head:
     if path:
@@ -24,9 +24,5 @@ with head:
     draw.draw_head(view)
 if clicked := draw.draw_sections(view.parts, f"settings_{path}"):
     draw.open_target(clicked)
-past = (
-    timeline.draw_setting(fleet, path, [choice.pool] if choice.pool else [each.name for each in fleet.pools])
-    if path
-    else ()
-)
+past = timeline.draw_setting(fleet, path, choice.pool) if path else ()
 share.offer(lambda: with_timeline(view, past), charts=bool(past))
