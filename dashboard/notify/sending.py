@@ -12,7 +12,7 @@ from dashboard.notify.alerts import Alert
 from dashboard.notify.bodies import Links, slack_body, webhook_body
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import Key, authorized
-from dashboard.sources.http.failures import asked_of
+from dashboard.sources.http.failures import endpoint_of
 
 ALERTS = "/api/v2/alerts"
 ALERTMANAGER, WEBHOOK, SLACK = "alertmanager", "webhook", "slack"
@@ -51,8 +51,8 @@ def message_body(options: WebhookOptions, alerts: Sequence[Alert], links: Links)
 def host_of(options: AlertmanagerOptions | WebhookOptions) -> str:
     """Return the host and the port of a receiver, all that may be shown of its URL; empty where it has none."""
     if isinstance(options, AlertmanagerOptions):
-        return asked_of(options.url).where
-    return "" if options.problem else asked_of(options.find_url()).where
+        return endpoint_of(options.url).where
+    return "" if options.problem else endpoint_of(options.find_url()).where
 
 
 def describe_receiver(options: AlertmanagerOptions | WebhookOptions) -> str:
@@ -87,9 +87,9 @@ async def _post(
     body: Any,
     headers: Mapping[str, str] | None = None,
 ) -> Answered:
-    asked, own = asked_of(url), options.authorization
+    endpoint, own = endpoint_of(url), options.authorization
     answer = await client.fetch(
-        asked,
+        endpoint,
         SEND_SECONDS,
         limit=MAX_ANSWER_BYTES,
         key=authorized(own, NO_KEY),
@@ -97,7 +97,7 @@ async def _post(
         headers=[(name.encode(), text.encode()) for name, text in (headers or {}).items()],
         json=json.dumps(body).encode(),
     )
-    hidden = (f"{asked.path}{asked.query}", asked.path, asked.query.removeprefix("?"))
+    hidden = (f"{endpoint.path}{endpoint.query}", endpoint.path, endpoint.query.removeprefix("?"))
     text = answer.body.decode(errors="replace")
     for secret in filter(lambda each: len(each) > 1, hidden):
         text = text.replace(secret, "***")

@@ -14,7 +14,7 @@ from dashboard.fleet import Credentials
 from dashboard.sources.groups import make_targets, read_groups
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import Key, find
-from dashboard.sources.http.failures import asked_of, plain
+from dashboard.sources.http.failures import endpoint_of, plain
 from dashboard.sources.source import Listing, keep_targets
 
 NO_KEY = Key(missing="none is given; set authorization of this http_sd entry in fleet.yaml")
@@ -42,7 +42,7 @@ class HttpSd:
         self._limits = limits
         self._clock = clock
         self._due = clock()
-        self._asked = asked_of(options.url)
+        self._endpoint = endpoint_of(options.url)
         self.name = options.url.partition("?")[0]
         self._listing = Listing(self.name, ())
 
@@ -61,7 +61,7 @@ class HttpSd:
         limits = self._limits
         async with Client(connections=1, max_answer_bytes=MAX_DOCUMENT_BYTES, max_headers=limits.max_headers) as client:
             answer = await client.fetch(
-                self._asked,
+                self._endpoint,
                 limits.probe_timeout_seconds,
                 limit=MAX_DOCUMENT_BYTES,
                 key=find(self._authorization) if self._authorization else NO_KEY,
@@ -72,7 +72,7 @@ class HttpSd:
             return keep_targets(self._listing, answer.failure.detail)
         if not _JSON.fullmatch(answer.content_type or ""):
             sent = f"Content-Type {plain(answer.content_type)}" if answer.content_type else "no Content-Type"
-            said = f"{self._asked.where} answered {self._asked.path} with {sent}"
+            said = f"{self._endpoint.where} answered {self._endpoint.path} with {sent}"
             return keep_targets(self._listing, f"{said}; serve application/json, as Prometheus requires")
         try:
             groups = read_groups(answer.body, is_json=True)

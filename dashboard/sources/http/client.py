@@ -16,7 +16,7 @@ from dashboard import __version__
 from dashboard.fleet import Failure, Target, TargetAccess
 from dashboard.sources.http import failures
 from dashboard.sources.http.credentials import Key, grant
-from dashboard.sources.http.failures import Asked
+from dashboard.sources.http.failures import Endpoint
 from dashboard.sources.http.transport import KNOWN_URLS, AiohttpTransport
 from dashboard.sources.http.trust import Trust, load_trust
 from dashboard.vllm.reading import budget_of
@@ -206,7 +206,7 @@ class Client:
         With `etag`, an unchanged answer is not sent again.
         """
         return await self.fetch(
-            Asked(target.id, path),
+            Endpoint(target.id, path),
             seconds,
             limit=min(self._max_answer_bytes, budget_of(path).max_bytes),
             key=grant(target, key) if key else None,
@@ -218,7 +218,7 @@ class Client:
 
     async def fetch(  # the parts of a request
         self,
-        asked: Asked,
+        endpoint: Endpoint,
         seconds: float,
         *,
         limit: int,
@@ -237,16 +237,16 @@ class Client:
         certificate. `is_named`: only a source names the address; it is not asked where it is reserved.
         """
         key = key or Key()
-        secure = asked.server.startswith("https://")
+        secure = endpoint.server.startswith("https://")
         ca_file = ca_file if secure else None
         try:
             transport = self._transport(_Place(secure, ca_file, trust if secure else None, is_named))
         except OSError:  # also ssl.SSLError, for a file without certificates
-            return Answer(failure=failures.ca_unreadable(asked, ca_file))
+            return Answer(failure=failures.ca_unreadable(endpoint, ca_file))
         try:
-            url = _parse_url(asked.server + asked.path + asked.query)
+            url = _parse_url(endpoint.server + endpoint.path + endpoint.query)
         except (httpx2.InvalidURL, UnicodeError):
-            return Answer(failure=failures.no_address(asked))
+            return Answer(failure=failures.no_address(endpoint))
         data = json if form is None else form
         method = "GET" if data is None else "POST"
         # A stream, not `content`: the transport adds Host and Content-Length.
@@ -261,7 +261,7 @@ class Client:
             request.headers["Content-Type"] = (
                 "application/json" if form is None else "application/x-www-form-urlencoded"
             )
-        return await _Exchange(asked, key, limit, self._patience, etag).run(transport, request, seconds)
+        return await _Exchange(endpoint, key, limit, self._patience, etag).run(transport, request, seconds)
 
     def _transport(self, place: _Place) -> AiohttpTransport:
         """Return the transport that trusts `trust`, `ca_file`, or this machine's CAs."""
@@ -278,8 +278,8 @@ class Client:
 class _Exchange:
     """One request and its response; the part that arrived before a limit is kept."""
 
-    def __init__(self, asked: Asked, key: Key, limit: int, patience: Patience, etag: str | None) -> None:
-        self._asked = asked
+    def __init__(self, endpoint: Endpoint, key: Key, limit: int, patience: Patience, etag: str | None) -> None:
+        self._endpoint = endpoint
         self._key = key
         self._patience = patience
         self._limit = limit
@@ -293,9 +293,9 @@ class _Exchange:
         try:
             failure = await self._patience.ended(self._sent(transport, request), seconds)
         except TimeoutError:
-            failure = failures.timed_out(self._asked, seconds, began=self._status is not None)
+            failure = failures.timed_out(self._endpoint, seconds, began=self._status is not None)
         except (httpx2.TransportError, httpx2.InvalidURL) as error:
-            failure = failures.of_error(self._asked, error, began=self._status is not None)
+            failure = failures.of_error(self._endpoint, error, began=self._status is not None)
         body = bytes(self._body.content) if self._body else b""
         etag = None if failure else self._etag
         return Answer(self._status, body, failure, self._content_type, etag, self._retry_after)
@@ -319,7 +319,7 @@ class _Exchange:
             return None
         etag = headers.get(b"etag", "")
         self._etag = etag if ETAG.fullmatch(etag) else None
-        failure = failures.of_status(self._asked, self._status, self._key)
+        failure = failures.of_status(self._endpoint, self._status, self._key)
         limit = min(self._limit, MAX_ERROR_PAGE_BYTES) if failure else self._limit
         try:
             self._body = Body(headers.get(b"content-encoding", ""), limit)
@@ -327,7 +327,7 @@ class _Exchange:
                 self._body.feed(chunk)
             self._body.end()
         except BodyTooLargeError:
-            return failure or failures.too_large(self._asked, self._limit)
+            return failure or failures.too_large(self._endpoint, self._limit)
         except BodyEncodingError as error:
-            return failure or failures.badly_encoded(self._asked, str(error))
+            return failure or failures.badly_encoded(self._endpoint, str(error))
         return failure

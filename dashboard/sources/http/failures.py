@@ -30,7 +30,7 @@ class HeadersTooLargeError(httpx2.RemoteProtocolError):
     """The response has more or longer headers than are read."""
 
 
-class Asked(NamedTuple):
+class Endpoint(NamedTuple):
     """The server and the path of a request: the subject of every sentence."""
 
     server: str  # scheme://host:port, the id of a replica
@@ -44,12 +44,12 @@ class Asked(NamedTuple):
         return plain(self.server.partition("://")[2] or self.server)
 
 
-def asked_of(url: str, path: str = "") -> Asked:
-    """Return the request of a service's URL, with a path after its own."""
+def endpoint_of(url: str, path: str = "") -> Endpoint:
+    """Return the endpoint of a service's URL, with a path after its own."""
     base, mark, query = url.partition("?")
     scheme, _, rest = base.partition("://")
     server, slash, own = rest.partition("/")
-    return Asked(f"{scheme}://{server}", f"{slash}{own}{path}" or "/", f"{mark}{query}", is_replica=False)
+    return Endpoint(f"{scheme}://{server}", f"{slash}{own}{path}" or "/", f"{mark}{query}", is_replica=False)
 
 
 def plain(text: str) -> str:
@@ -57,87 +57,89 @@ def plain(text: str) -> str:
     return one_line(text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…")
 
 
-def timed_out(asked: Asked, seconds: float, *, began: bool) -> Failure:
+def timed_out(endpoint: Endpoint, seconds: float, *, began: bool) -> Failure:
     """Return the failure: no complete answer arrived within `seconds`."""
-    did = f"began to answer {asked.path} but was not done" if began else f"did not answer {asked.path}"
-    return Failure(FailureKind.TIMEOUT, f"{asked.where} {did} within {seconds:.3g} s.")
+    did = f"began to answer {endpoint.path} but was not done" if began else f"did not answer {endpoint.path}"
+    return Failure(FailureKind.TIMEOUT, f"{endpoint.where} {did} within {seconds:.3g} s.")
 
 
-def no_time(asked: Asked) -> Failure:
+def no_time(endpoint: Endpoint) -> Failure:
     """Return the failure: the time of the replica was used up before this probe."""
-    said = f"There was no time left to ask {asked.where} for {asked.path}: what was asked before took too long."
+    said = f"There was no time left to ask {endpoint.where} for {endpoint.path}: what was asked before took too long."
     return Failure(FailureKind.TIMEOUT, said)
 
 
-def poll_over(asked: Asked) -> Failure:
+def poll_over(endpoint: Endpoint) -> Failure:
     """Return the failure: the time of the poll was used up before this probe."""
-    said = f"The poll ended before {asked.where} was asked for {asked.path}; raise poll.poll_timeout_seconds."
+    said = f"The poll ended before {endpoint.where} was asked for {endpoint.path}; raise poll.poll_timeout_seconds."
     return Failure(FailureKind.TIMEOUT, said)
 
 
-def too_large(asked: Asked, limit: int) -> Failure:
+def too_large(endpoint: Endpoint, limit: int) -> Failure:
     """Return the failure: a body has more than `limit` bytes after decompression."""
-    said = f"{asked.where} answered {asked.path} with more than {limit / 2**20:.3g} MiB; the rest was not read."
+    said = f"{endpoint.where} answered {endpoint.path} with more than {limit / 2**20:.3g} MiB; the rest was not read."
     return Failure(FailureKind.TOO_LARGE, said)
 
 
-def too_costly(asked: Asked, seconds: float) -> Failure:
+def too_costly(endpoint: Endpoint, seconds: float) -> Failure:
     """Return the failure: earlier answers used up the processor time of the replica."""
-    said = f"{asked.where}: its answers took more than {seconds:.3g} s to parse; {asked.path} was not asked for."
+    said = f"{endpoint.where}: its answers took more than {seconds:.3g} s to parse; {endpoint.path} was not asked for."
     return Failure(FailureKind.TOO_LARGE, f"{said} Check what answers there.")
 
 
-def badly_encoded(asked: Asked, how: str) -> Failure:
+def badly_encoded(endpoint: Endpoint, how: str) -> Failure:
     """Return the failure: a body cannot be unpacked."""
-    return Failure(FailureKind.DECODE, f"{asked.where} answered {asked.path} with {how}.")
+    return Failure(FailureKind.DECODE, f"{endpoint.where} answered {endpoint.path} with {how}.")
 
 
-def unread(asked: Asked, mistake: Exception) -> Failure:
+def unread(endpoint: Endpoint, mistake: Exception) -> Failure:
     """Return the failure: an internal error occurred while reading a body."""
     said = f"could not be read ({type(mistake).__name__}); this is a mistake of the dashboard, please report it"
-    return Failure(FailureKind.DECODE, f"The answer of {asked.where} to {asked.path} {said}.")
+    return Failure(FailureKind.DECODE, f"The answer of {endpoint.where} to {endpoint.path} {said}.")
 
 
-def ca_unreadable(asked: Asked, ca_file: object) -> Failure:
+def ca_unreadable(endpoint: Endpoint, ca_file: object) -> Failure:
     """Return the failure: the CA file is missing or has no certificate."""
     said = f"was not asked: the CA file {plain(str(ca_file))} cannot be read as certificates in PEM form"
-    return Failure(FailureKind.TLS, f"{asked.where} {said}.")
+    return Failure(FailureKind.TLS, f"{endpoint.where} {said}.")
 
 
-def no_address(asked: Asked) -> Failure:
+def no_address(endpoint: Endpoint) -> Failure:
     """Return the failure: the target's id is not a valid URL."""
-    return Failure(FailureKind.TARGET, f"{asked.where} is no address that can be asked; correct it where it is listed.")
+    return Failure(
+        FailureKind.TARGET, f"{endpoint.where} is no address that can be asked; correct it where it is listed."
+    )
 
 
-def of_status(asked: Asked, status: int, key: Key) -> Failure | None:
+def of_status(endpoint: Endpoint, status: int, key: Key) -> Failure | None:
     """Return the failure of a status code other than 200."""
     if status == OK:
         return None
     if status in {UNAUTHORIZED, FORBIDDEN}:
-        return Failure(FailureKind.UNAUTHORIZED, _refused_key(asked, status, key))
+        return Failure(FailureKind.UNAUTHORIZED, _refused_key(endpoint, status, key))
     if status in MOVED:
         said = f"status {status}: redirects to another place are not followed"
-        return Failure(FailureKind.STATUS, f"{asked.where} answered {asked.path} with {said}.")
+        return Failure(FailureKind.STATUS, f"{endpoint.where} answered {endpoint.path} with {said}.")
     if status == NOT_FOUND:
-        hint = " Is it a vLLM server?" if asked.is_replica else ""
-        return Failure(FailureKind.STATUS, f"{asked.where} has no {asked.path} (status 404).{hint}")
-    return Failure(FailureKind.STATUS, f"{asked.where} answered {asked.path} with status {status}.")
+        hint = " Is it a vLLM server?" if endpoint.is_replica else ""
+        return Failure(FailureKind.STATUS, f"{endpoint.where} has no {endpoint.path} (status 404).{hint}")
+    return Failure(FailureKind.STATUS, f"{endpoint.where} answered {endpoint.path} with status {status}.")
 
 
-def _refused_key(asked: Asked, status: int, key: Key) -> str:
+def _refused_key(endpoint: Endpoint, status: int, key: Key) -> str:
     if key.token is None:
-        return f"{asked.where} wants an API key for {asked.path} and {one_line(key.missing)}."
-    return f"{asked.where} refuses the given API key for {asked.path} (status {status})."
+        return f"{endpoint.where} wants an API key for {endpoint.path} and {one_line(key.missing)}."
+    return f"{endpoint.where} refuses the given API key for {endpoint.path} (status {status})."
 
 
-def of_error(asked: Asked, error: Exception, *, began: bool) -> Failure:
+def of_error(endpoint: Endpoint, error: Exception, *, began: bool) -> Failure:
     """Return the failure of an exception of httpx2; `began`: the beginning of an answer arrived."""
-    where, path = asked.where, asked.path
+    where, path = endpoint.where, endpoint.path
     match error:
         case httpx2.InvalidURL():
-            return no_address(asked)
+            return no_address(endpoint)
         case NotConnectedError():
-            return Failure(error.kind, _not_connected(asked, error))
+            return Failure(error.kind, _not_connected(endpoint, error))
         case httpx2.ConnectTimeout():
             return Failure(FailureKind.TIMEOUT, f"{where} did not accept a connection in time.")
         case HeadersTooLargeError():
@@ -150,8 +152,8 @@ def of_error(asked: Asked, error: Exception, *, began: bool) -> Failure:
     return Failure(FailureKind.PROTOCOL, f"{where} closed the connection {when} {path}.")
 
 
-def _not_connected(asked: Asked, error: NotConnectedError) -> str:
-    where, reason = asked.where, plain(error.reason)
+def _not_connected(endpoint: Endpoint, error: NotConnectedError) -> str:
+    where, reason = endpoint.where, plain(error.reason)
     match error.kind:
         case FailureKind.DNS:
             return f"The name in {where} cannot be resolved. Is it spelled right, and known to this machine's DNS?"
@@ -160,9 +162,9 @@ def _not_connected(asked: Asked, error: NotConnectedError) -> str:
         case FailureKind.TLS:
             return f"{where} does not speak TLS as expected. Should its address begin with http://?"
         case FailureKind.TARGET:
-            line = f'targets: ["{asked.server}"]' if asked.is_replica else f"url: {asked.server}"
+            line = f'targets: ["{endpoint.server}"]' if endpoint.is_replica else f"url: {endpoint.server}"
             said = f"{reason} is a link-local or cloud metadata address, and only a source names it"
             return f"{where} is not asked: {said}. If this is intended, add to fleet.yaml: {line}"
     if reason:
         return f"{where} cannot be reached: {reason}."
-    return f"{where} refused the connection.{' Is vLLM running there?' if asked.is_replica else ''}"
+    return f"{where} refused the connection.{' Is vLLM running there?' if endpoint.is_replica else ''}"

@@ -16,7 +16,7 @@ from dashboard.errors import SnapshotError
 from dashboard.fleet import Failure, ProbeResult, Snapshot, Target
 from dashboard.fleet.replies import FILE_SCHEME
 from dashboard.rules.policy import Policy
-from dashboard.sources.http.failures import Asked
+from dashboard.sources.http.failures import Endpoint
 from dashboard.sources.importing.answers import (
     MIB,
     SAVED_FLEET,
@@ -180,7 +180,7 @@ class _Answers:
             )
         self.files[answer] = file
         probe = BY_PATH[answer.path]
-        read = self.reader.read(probe, Asked(f"{FILE_SCHEME}{answer.replica}", answer.path), content)
+        read = self.reader.read(probe, Endpoint(f"{FILE_SCHEME}{answer.replica}", answer.path), content)
         result = ProbeResult(answer.path, probe.source, self.at, 0.0, size_bytes=len(content))
         results = self.probes.setdefault(answer.replica, {})
         if isinstance(read, Failure):

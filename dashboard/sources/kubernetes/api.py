@@ -9,7 +9,7 @@ from dashboard.errors import UnreadableError
 from dashboard.sources.deadline import Deadline
 from dashboard.sources.groups import MAX_TARGETS
 from dashboard.sources.http.client import Client
-from dashboard.sources.http.failures import FORBIDDEN, NOT_FOUND, Asked
+from dashboard.sources.http.failures import FORBIDDEN, NOT_FOUND, Endpoint
 from dashboard.sources.kubernetes.access import Access
 from dashboard.sources.values import mapping, mappings, text
 from dashboard.vllm.reading import parse_json
@@ -140,7 +140,7 @@ class Api:
         seconds: float = math.inf,
     ) -> bytes:
         answer = await self._client.fetch(
-            Asked(
+            Endpoint(
                 self._access.server,
                 resource.path(namespace) + end,
                 f"?{urlencode(query)}" if query else "",

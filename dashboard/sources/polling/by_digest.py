@@ -21,7 +21,7 @@ from dashboard.config import PollOptions
 from dashboard.errors import UnreadableError
 from dashboard.fleet import EngineReport, Failure, FailureKind, ProbeResult, Reply, Scraped, Snapshot, Source, Target
 from dashboard.garbage import uncollected
-from dashboard.sources.http.failures import Asked
+from dashboard.sources.http.failures import Endpoint
 from dashboard.sources.polling.poller import Poller
 from dashboard.sources.polling.probes import INFERENCE_CONFIG, METRICS, Reader
 from dashboard.vllm.metrics import parse_metrics
@@ -230,7 +230,7 @@ class DigestPoller:
         result = ProbeResult(METRICS.path, METRICS.source, scraped.at, 0.0, size_bytes=len(scraped.lines))
         if not scraped.lines:
             return replace(result, failure=Failure(FailureKind.REFUSED, NOT_SCRAPED))
-        read = self._reader.read(METRICS, Asked(target.id, METRICS.path), scraped.lines)
+        read = self._reader.read(METRICS, Endpoint(target.id, METRICS.path), scraped.lines)
         if isinstance(read, Failure):
             return replace(result, failure=read)
         result = self._read[scraped.lines] = replace(result, reply=read.reply, raw=read.raw)

@@ -222,8 +222,8 @@ class Visit:
 
     async def _ask(self, probe: Probe, *, last: bool) -> ProbeResult:
         """Send one GET; `last` closes the connection."""
-        asked = failures.Asked(self.target.id, probe.path)
-        failure = self.target.failure or self._used_up(asked)
+        endpoint = failures.Endpoint(self.target.id, probe.path)
+        failure = self.target.failure or self._used_up(endpoint)
         if failure:
             return ProbeResult(probe.path, probe.source, self.now(), 0.0, failure=failure)
         earlier = self.known.probes.get(probe.path)
@@ -247,18 +247,18 @@ class Visit:
             return self._read(probe, answer, at, elapsed)
         return await asyncio.get_running_loop().run_in_executor(self.pool, self._read, probe, answer, at, elapsed)
 
-    def _used_up(self, asked: failures.Asked) -> Failure | None:
+    def _used_up(self, endpoint: failures.Endpoint) -> Failure | None:
         """Return the limit that this replica or the poll has used up."""
         if self.client.time() >= self.ends_at:
-            return failures.poll_over(asked)
+            return failures.poll_over(endpoint)
         if self.waited_seconds >= self.limits.replica_timeout_seconds:
-            return failures.no_time(asked)
-        return failures.too_costly(asked, READ_SECONDS) if self.read_seconds > READ_SECONDS else None
+            return failures.no_time(endpoint)
+        return failures.too_costly(endpoint, READ_SECONDS) if self.read_seconds > READ_SECONDS else None
 
     def _read(self, probe: Probe, answer: Answer, at: datetime, elapsed: float) -> ProbeResult:
         """Return the result with the answer's reply or failure."""
         began = time.thread_time()
-        read = answer.failure or self.reader.read(probe, failures.Asked(self.target.id, probe.path), answer.body)
+        read = answer.failure or self.reader.read(probe, failures.Endpoint(self.target.id, probe.path), answer.body)
         failure, reply = (read, None) if isinstance(read, Failure) else (None, read.reply)
         raw = excerpt(answer.body) if isinstance(read, Failure) else read.raw
         self.read_seconds += time.thread_time() - began

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Failure, FailureKind, ProbeResult, Source
 from dashboard.sources.http import failures
-from dashboard.sources.http.failures import Asked
+from dashboard.sources.http.failures import Endpoint
 from dashboard.vllm import reading
 from dashboard.vllm.metrics import select_lines
 from dashboard.vllm.reading import Reading
@@ -69,18 +69,18 @@ class Reader:
         self._read = read
         self._readings: dict[tuple[str, bytes], Reading] = {}
 
-    def read(self, probe: Probe, asked: Asked, body: bytes) -> Reading | Failure:
+    def read(self, probe: Probe, endpoint: Endpoint, body: bytes) -> Reading | Failure:
         """Return the reading of `body`, or the failure. Never raises."""
         try:
             part = select_lines(body) if probe is METRICS else body
         except UnreadableError:
             part = None
         if part is None or probe is MODELS:  # different every time: counters, times
-            return self._try(asked, body)
+            return self._try(endpoint, body)
         key = (probe.path, blake2b(part, digest_size=DIGEST_BYTES).digest())
         if key in self._readings:
             return self._readings[key]
-        read = self._try(asked, part)
+        read = self._try(endpoint, part)
         if not isinstance(read, Failure):
             self._readings[key] = read
         return read
@@ -90,10 +90,10 @@ class Reader:
         kept = {id(result.reply) for result in results}
         self._readings = {key: read for key, read in self._readings.items() if id(read.reply) in kept}
 
-    def _try(self, asked: Asked, body: bytes) -> Reading | Failure:
+    def _try(self, endpoint: Endpoint, body: bytes) -> Reading | Failure:
         try:
-            return self._read(asked.path, body)
+            return self._read(endpoint.path, body)
         except UnreadableError as error:
             return Failure(FailureKind(error.kind), error.detail)
         except Exception as mistake:  # noqa: BLE001  one replica's answer must never end the poll of all
-            return failures.unread(asked, mistake)
+            return failures.unread(endpoint, mistake)

@@ -11,7 +11,7 @@ from dashboard.garbage import uncollected
 from dashboard.sources.deadline import Deadline
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import Key, authorized
-from dashboard.sources.http.failures import asked_of
+from dashboard.sources.http.failures import endpoint_of
 from dashboard.sources.prometheus.answers import Answer, Labels, read_answer, said_error
 from dashboard.sources.prometheus.query import addresses_query, replicas_query
 
@@ -34,7 +34,7 @@ class Server:
         self._by = by
         self._is_split = False
         self._labels: dict[bytes, Labels] = {}  # by their JSON: mostly those of the last poll are those of this one
-        self._asked = asked_of(options.url, QUERY)
+        self._endpoint = endpoint_of(options.url, QUERY)
 
     async def ask_for_all(self, client: Client, deadline: Deadline) -> Answer:
         """Return the series of all replicas, with the labels `by`. Raise UnreadableError."""
@@ -84,7 +84,7 @@ class Server:
         options = self._options
         own = options.authorization
         answer = await client.fetch(
-            self._asked,
+            self._endpoint,
             deadline.left(),
             limit=options.max_answer_bytes,
             key=authorized(own, NO_KEY),

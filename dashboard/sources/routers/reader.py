@@ -16,7 +16,7 @@ from dashboard.fleet.formatting import iso, joined, visible
 from dashboard.sources.deadline import Deadline
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import Key, find
-from dashboard.sources.http.failures import FORBIDDEN, NOT_FOUND, Asked, no_time
+from dashboard.sources.http.failures import FORBIDDEN, NOT_FOUND, Endpoint, no_time
 from dashboard.sources.kubernetes.access import find_access
 from dashboard.sources.kubernetes.api import MAX_PAGE_BYTES, Api
 from dashboard.sources.routers.answers import Answering, Found
@@ -107,14 +107,14 @@ class RouterReader:
         reads, absent = [], []
         for path, reader in answering.probes.items():
             bare, mark, query = path.partition("?")
-            asked = Asked(url, bare, f"{mark}{query}", is_replica=False)
+            endpoint = Endpoint(url, bare, f"{mark}{query}", is_replica=False)
             try:
                 left = deadline.left()
             except UnreadableError:
-                reads.append(Read(url + bare, {}, no_time(asked).detail.removesuffix(".")))
+                reads.append(Read(url + bare, {}, no_time(endpoint).detail.removesuffix(".")))
                 continue
             answer = await client.fetch(
-                asked,
+                endpoint,
                 min(left, self._limits.probe_timeout_seconds),
                 limit=self._limits.max_answer_bytes,
                 key=find(own.places()) if own else NO_KEY,
@@ -122,7 +122,7 @@ class RouterReader:
                 is_named=options.url is None,
             )
             if answer.failure is None:
-                reads.append(_parse(url + bare, f"{asked.where} ", reader, answer.body))
+                reads.append(_parse(url + bare, f"{endpoint.where} ", reader, answer.body))
                 continue
             if answer.status == NOT_FOUND and path in answering.one_of:
                 absent.append(bare)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dashboard.fleet import Failure, ProbeResult, Source
 from dashboard.sources.http.client import Body, BodyEncodingError, BodyTooLargeError
-from dashboard.sources.http.failures import Asked
+from dashboard.sources.http.failures import Endpoint
 from dashboard.sources.polling.probes import BY_PATH, Reader
 from dashboard.vllm.reading import Reading
 from tests.sources.polling.hostile import CAPTURE, MIB, bomb
@@ -67,7 +67,7 @@ def test_another_encoding_is_refused(encoding: str) -> None:
 
 
 VERSION = BY_PATH["/version"]
-AT = Asked("http://10.0.0.7:8000", "/version")
+AT = Endpoint("http://10.0.0.7:8000", "/version")
 BODY = (CAPTURE / "version.json").read_bytes()
 
 

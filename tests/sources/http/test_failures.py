@@ -6,7 +6,7 @@ import pytest
 from dashboard.fleet import Failure, FailureKind
 from dashboard.sources.http.credentials import Key
 from dashboard.sources.http.failures import (
-    Asked,
+    Endpoint,
     HeadersTooLargeError,
     NotConnectedError,
     of_error,
@@ -14,7 +14,7 @@ from dashboard.sources.http.failures import (
     unread,
 )
 
-ASKED = Asked("http://10.0.0.7:8000", "/v1/models")
+ASKED = Endpoint("http://10.0.0.7:8000", "/v1/models")
 
 
 @pytest.mark.parametrize(
