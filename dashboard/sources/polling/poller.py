@@ -42,7 +42,7 @@ SMALL_JSON = 4 * 2**10
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ReplicaCache:
     """The state of a replica between polls: the latest result of each probe, keyed by path.
 
     A probe that fails keeps its earlier reply, with the `failure`; `observed_at` is then the time of the reply. When
@@ -64,7 +64,7 @@ class Poller:
         self._limits = limits
         self._clock = clock
         self._reader = Reader()
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, ReplicaCache] = {}
 
     async def poll(
         self,
@@ -76,13 +76,13 @@ class Poller:
 
         First contact sends every probe; later polls only what can have changed, and every probe again after
         `full_poll_interval_seconds`, after a restart, and when the replica did not answer last time. A snapshot has
-        the latest result of each probe (see `Known`). A replica's errors never raise. `now` gives UTC times;
+        the latest result of each probe (see `ReplicaCache`). A replica's errors never raise. `now` gives UTC times;
         `on_done` gets the number of finished and of all replicas.
         """
         unique: dict[str, Target] = {}
         for target in targets:
             unique.setdefault(target.id, target)
-        self._known = {name: self._known.get(name, Known()) for name in unique}
+        self._known = {name: self._known.get(name, ReplicaCache()) for name in unique}
         snapshots = await self._poll_all(list(unique.values()), now, on_done)
         forget_unused()
         self._reader.forget_all_but(result for known in self._known.values() for result in known.probes.values())
@@ -177,7 +177,7 @@ class Visit:
     pool: Executor
     target: Target
     key: credentials.Key
-    known: Known
+    known: ReplicaCache
     now: Callable[[], datetime]
     clock: Callable[[], float]
     limits: PollOptions
@@ -190,7 +190,7 @@ class Visit:
         """Begin with the known ETags."""
         self.etags = dict(self.known.etags)
 
-    async def run(self) -> Known:
+    async def run(self) -> ReplicaCache:
         """Send what is due: one request where its answer proves that nothing changed. Return the new state."""
         known, fresh = self.known, dict[str, ProbeResult]()
         asked_at = known.asked_everything_at
@@ -200,13 +200,13 @@ class Visit:
             fresh[PROVIDER.path] = result = await self._ask(PROVIDER, last=True)
             is_same = result.reply is before.reply and not result.failure and PROVIDER.path in self.etags
             if is_same and _has_both_replies(known.probes):
-                return Known({**known.probes, **fresh}, asked_at, self.etags)
+                return ReplicaCache({**known.probes, **fresh}, asked_at, self.etags)
         alone = not full and not _needs_models(known.probes)
         fresh[METRICS.path] = metrics = await self._ask(METRICS, last=alone)
         if metrics.failure and metrics.failure.kind in OUT_OF_REACH:
             return _down(fresh, known, metrics.failure)
         if _restarted(known.probes.get(METRICS.path), metrics):
-            self.known = known = Known()
+            self.known = known = ReplicaCache()
             fresh, full = {METRICS.path: metrics}, True
         for probe in PROBES[1:]:
             is_due = full or (probe is MODELS and _needs_models({**known.probes, **fresh}))
@@ -217,8 +217,8 @@ class Visit:
         if full:
             earlier = 0.0 if known.probes else FULL_SPREAD * phase_of(self.target.id)  # not all in one poll again
             asked_at = self.clock() - earlier * self.limits.full_poll_interval_seconds
-            return Known({**_not_repeated(fresh, known), **_with_earlier(fresh, known)}, asked_at, self.etags)
-        return Known({**known.probes, **_with_earlier(fresh, known)}, asked_at, self.etags)
+            return ReplicaCache({**_not_repeated(fresh, known), **_with_earlier(fresh, known)}, asked_at, self.etags)
+        return ReplicaCache({**known.probes, **_with_earlier(fresh, known)}, asked_at, self.etags)
 
     async def _ask(self, probe: Probe, *, last: bool) -> ProbeResult:
         """Send one GET; `last` closes the connection."""
@@ -308,7 +308,7 @@ def _restarted(before: ProbeResult | None, after: ProbeResult) -> bool:
     return fell or old.settings != new.settings
 
 
-def _with_earlier(fresh: Mapping[str, ProbeResult], known: Known) -> dict[str, ProbeResult]:
+def _with_earlier(fresh: Mapping[str, ProbeResult], known: ReplicaCache) -> dict[str, ProbeResult]:
     """Return the fresh results; failed ones keep their earlier reply."""
     kept = dict(fresh)
     for path, result in fresh.items():
@@ -318,7 +318,7 @@ def _with_earlier(fresh: Mapping[str, ProbeResult], known: Known) -> dict[str, P
     return kept
 
 
-def _not_repeated(fresh: Mapping[str, ProbeResult], known: Known) -> dict[str, ProbeResult]:
+def _not_repeated(fresh: Mapping[str, ProbeResult], known: ReplicaCache) -> dict[str, ProbeResult]:
     """Return the earlier replies of probes that were not sent because the path that they need failed."""
     failed = {probe.path: fresh[probe.needs].failure for probe in PROBES if probe.needs}
     return {
@@ -328,9 +328,9 @@ def _not_repeated(fresh: Mapping[str, ProbeResult], known: Known) -> dict[str, P
     }
 
 
-def _down(fresh: Mapping[str, ProbeResult], known: Known, failure: Failure) -> Known:
+def _down(fresh: Mapping[str, ProbeResult], known: ReplicaCache, failure: Failure) -> ReplicaCache:
     """Return the state without any answer: earlier replies, each with the failure. The next poll is a full one."""
     earlier = {
         path: replace(result, failure=failure) if result.reply else result for path, result in known.probes.items()
     }
-    return Known({**earlier, **_with_earlier(fresh, known)})
+    return ReplicaCache({**earlier, **_with_earlier(fresh, known)})
