@@ -27,27 +27,27 @@ from dashboard.sources.polling.probes import INFERENCE_CONFIG, METRICS, Reader
 from dashboard.vllm.metrics import parse_metrics
 from vllm_fleet_provider.shared.digests import SCHEME, EngineDigests, differing_digests, has_digests, kept_digests
 
-Key: TypeAlias = tuple[EngineDigests, ...]
+DigestKey: TypeAlias = tuple[EngineDigests, ...]
 SAMPLE = 2  # replicas of one key that are asked at each full poll besides the one that answers for it, in turn
 TRIES = 3  # replicas of one key that are asked in one poll, where the first does not answer
 NOT_SCRAPED = "Prometheus cannot reach this replica, and it is not asked directly (direct: never)."
 
 
-class Answered(NamedTuple):
+class DigestSource(NamedTuple):
     """The replica that answered for its key, and what its digests cover of its answers."""
 
     id: str
     shared: Reply
 
 
-class Polled(NamedTuple):
+class ReplicaPoll(NamedTuple):
     """The snapshot of a replica; of one that was not asked, whose answer it has in common."""
 
     snapshot: Snapshot
-    answered: Answered | None = None
+    answered: DigestSource | None = None
 
 
-class Sampled(NamedTuple):
+class SamplingState(NamedTuple):
     """When a sample of a group was asked (monotonic clock), and the place in the group where the next one begins."""
 
     at: float
@@ -63,12 +63,12 @@ class DigestPoller:
         self._clock = clock
         self._poller = Poller(limits, clock)
         self._reader = Reader()
-        self._asked: dict[Key, Answered] = {}  # last time
-        self._sampled: dict[Key, Sampled] = {}
-        self._doubted: frozenset[Key] = frozenset()  # of groups with wrong digests
-        self._keys: dict[bytes, Key | None] = {}  # by the lines of a replica
+        self._asked: dict[DigestKey, DigestSource] = {}  # last time
+        self._sampled: dict[DigestKey, SamplingState] = {}
+        self._doubted: frozenset[DigestKey] = frozenset()  # of groups with wrong digests
+        self._keys: dict[bytes, DigestKey | None] = {}  # by the lines of a replica
         self._read: dict[bytes, ProbeResult] = {}
-        self._last: dict[str, Polled] = {}
+        self._last: dict[str, ReplicaPoll] = {}
 
     async def poll(
         self,
@@ -98,7 +98,7 @@ class DigestPoller:
             snapshots |= {
                 name: _with_shared(snapshots[name], answered[key]) for name, key in locked.items() if key in answered
             }
-            polled = {name: Polled(each) for name, each in snapshots.items()}
+            polled = {name: ReplicaPoll(each) for name, each in snapshots.items()}
             polled |= {
                 target.id: self._copy(target, target.scraped, other)
                 for other, several in (*((answered.get(key), group) for key, group in groups.items()), (None, rest))
@@ -116,14 +116,14 @@ class DigestPoller:
     async def _poll_with_one_of_each(
         self,
         direct: Sequence[Target],
-        groups: Mapping[Key, Sequence[Target]],
+        groups: Mapping[DigestKey, Sequence[Target]],
         now: Callable[[], datetime],
         on_done: Callable[[int, int], None],
-    ) -> tuple[dict[str, Snapshot], dict[Key, Answered]]:
+    ) -> tuple[dict[str, Snapshot], dict[DigestKey, DigestSource]]:
         """Poll `direct` and one replica of each group; return their snapshots, and who answered for its group."""
         waiting = {key: self._candidates(key, group) for key, group in groups.items()}
         snapshots: dict[str, Snapshot] = {}
-        answered: dict[Key, Answered] = {}
+        answered: dict[DigestKey, DigestSource] = {}
         for number in range(TRIES):
             chosen = {key: several[number] for key, several in waiting.items() if number < len(several)}
             asked = [*([] if number else direct), *chosen.values()]
@@ -137,30 +137,32 @@ class DigestPoller:
                     answered[key] = self._answered(key, one.id, shared)
         return snapshots, answered
 
-    def _answers_for(self, keys: Collection[Key], snapshots: Mapping[str, Snapshot]) -> dict[Key, Answered]:
+    def _answers_for(
+        self, keys: Collection[DigestKey], snapshots: Mapping[str, Snapshot]
+    ) -> dict[DigestKey, DigestSource]:
         """Return for each of these keys a replica of this poll that answered."""
-        found: dict[Key, Answered] = {}
+        found: dict[DigestKey, DigestSource] = {}
         for name, snapshot in snapshots.items() if keys else ():
             key = _key_of(snapshot)
             if key is not None and key in keys - found.keys() and (shared := _shared_part(snapshot, key)):
                 found[key] = self._answered(key, name, shared)
         return found
 
-    def _answered(self, key: Key, name: str, shared: Reply) -> Answered:
+    def _answered(self, key: DigestKey, name: str, shared: Reply) -> DigestSource:
         """Return one object while it is equal: copies and the facts of unchanged replicas are kept by it."""
         before = self._asked.get(key)
         if before is None or before.shared != shared:
-            return Answered(name, shared)
+            return DigestSource(name, shared)
         return before if before.id == name else before._replace(id=name)
 
-    def _candidates(self, key: Key, group: Sequence[Target]) -> list[Target]:
+    def _candidates(self, key: DigestKey, group: Sequence[Target]) -> list[Target]:
         """Return the replicas of a group to ask, one after the other: first the one that answered last time."""
         before = self._asked.get(key)
         known = before.id if before else None
         first = [each for each in group if each.id == known]
         return [*first, *(each for each in group[:TRIES] if each.id != known)][:TRIES]
 
-    def _sample(self, key: Key, group: Sequence[Target]) -> list[Target]:
+    def _sample(self, key: DigestKey, group: Sequence[Target]) -> list[Target]:
         """Return the replicas of a group whose answers are compared in this poll."""
         before, now = self._sampled.get(key), self._clock()
         if before is not None and now - before.at < self._limits.full_poll_interval_seconds:
@@ -168,10 +170,10 @@ class DigestPoller:
         speaker = self._candidates(key, group)[0]
         others = [each for each in group if each is not speaker]
         start = before.next % len(others) if before and others else 0
-        self._sampled[key] = Sampled(now, start + SAMPLE)
+        self._sampled[key] = SamplingState(now, start + SAMPLE)
         return [*others[start:], *others[:start]][:SAMPLE]
 
-    def _by_key(self, targets: Iterable[Target]) -> tuple[Mapping[Key, Sequence[Target]], list[Target]]:
+    def _by_key(self, targets: Iterable[Target]) -> tuple[Mapping[DigestKey, Sequence[Target]], list[Target]]:
         """Group the replicas whose digests are known, and return the rest."""
         rest: list[Target] = []
         by_lines: dict[bytes, list[Target]] = defaultdict(list)
@@ -181,13 +183,13 @@ class DigestPoller:
             else:
                 by_lines[target.scraped.lines].append(target)
         self._keys = {each: self._keys[each] if each in self._keys else _key(each) for each in by_lines}
-        groups: dict[Key, list[Target]] = defaultdict(list)
+        groups: dict[DigestKey, list[Target]] = defaultdict(list)
         for lines, several in by_lines.items():
             key = self._keys[lines]
             (rest if key is None else groups[key]).extend(several)
         return groups, rest
 
-    def _copy(self, target: Target, scraped: Scraped, answered: Answered | None) -> Polled:
+    def _copy(self, target: Target, scraped: Scraped, answered: DigestSource | None) -> ReplicaPoll:
         """Return a replica that was not asked: what Prometheus has, and what another has in common."""
         before = self._last.get(target.id)
         if before and before.snapshot.is_scraped and before.answered is answered and before.snapshot.target is target:
@@ -196,9 +198,9 @@ class DigestPoller:
         probes = {METRICS.path: self._metrics(target, scraped)}
         if shared:
             probes[INFERENCE_CONFIG] = ProbeResult(INFERENCE_CONFIG, Source.PROVIDER, scraped.at, 0.0, reply=shared)
-        return Polled(Snapshot(target, scraped.at, probes, other, is_scraped=True), answered)
+        return ReplicaPoll(Snapshot(target, scraped.at, probes, other, is_scraped=True), answered)
 
-    def _with_earlier(self, polled: Polled) -> Polled:
+    def _with_earlier(self, polled: ReplicaPoll) -> ReplicaPoll:
         """Return a replica that answers nothing with its replies of the last poll, as `Poller` does.
 
         Those of another pod at the same address do not count.
@@ -237,20 +239,20 @@ class DigestPoller:
         return result
 
 
-def _key(lines: bytes) -> Key | None:
+def _key(lines: bytes) -> DigestKey | None:
     """Return the digests in the lines of a replica; None where one is missing or of another scheme."""
     digests = _digests(lines)
     is_known = all(each.scheme == SCHEME and None not in each for each in digests)
     return digests if digests and is_known else None
 
 
-def _key_of(snapshot: Snapshot) -> Key | None:
+def _key_of(snapshot: Snapshot) -> DigestKey | None:
     """Return the digests that a polled replica has on /metrics."""
     metrics = snapshot.probes.get(METRICS.path)
     return _key(metrics.raw) if metrics and metrics.reply and not metrics.failure else None
 
 
-def _locked_key(snapshot: Snapshot) -> Key | None:
+def _locked_key(snapshot: Snapshot) -> DigestKey | None:
     """Return the digests of a replica whose configuration was never read: it needs an API key."""
     result = snapshot.probes.get(INFERENCE_CONFIG)
     if result is None or result.reply or result.failure is None:
@@ -258,13 +260,13 @@ def _locked_key(snapshot: Snapshot) -> Key | None:
     return _key_of(snapshot) if result.failure.kind is FailureKind.UNAUTHORIZED else None
 
 
-def _with_shared(snapshot: Snapshot, answered: Answered) -> Snapshot:
+def _with_shared(snapshot: Snapshot, answered: DigestSource) -> Snapshot:
     """Return a locked replica with what its digests cover; it stays partial, with the failure."""
     probes = {**snapshot.probes, INFERENCE_CONFIG: replace(snapshot.probes[INFERENCE_CONFIG], reply=answered.shared)}
     return replace(snapshot, probes=probes, same_digest_as=answered.id)
 
 
-def _shared_part(snapshot: Snapshot, key: Key) -> Reply | None:
+def _shared_part(snapshot: Snapshot, key: DigestKey) -> Reply | None:
     """Return what the digests cover of a replica's answers; None without, or if it restarted since the scrape."""
     answered = {each.reply.source: each for each in snapshot.probes.values() if each.reply and not each.failure}
     metrics, full = answered.get(Source.METRICS), answered.get(Source.PROVIDER)
@@ -288,7 +290,7 @@ def _shared_part(snapshot: Snapshot, key: Key) -> Reply | None:
     )
 
 
-def _is_doubtful(key: Key, group: Iterable[Target], snapshots: Mapping[str, Snapshot]) -> bool:
+def _is_doubtful(key: DigestKey, group: Iterable[Target], snapshots: Mapping[str, Snapshot]) -> bool:
     """Return whether a replica of a group that was asked has digests that its answer does not have."""
     asked = [snapshots[each.id] for each in group if each.id in snapshots]
     shared = [each for each in (_shared_part(one, key) for one in asked) if each]
@@ -300,7 +302,7 @@ def _is_wrong(snapshot: Snapshot) -> bool:
     return bool(differing_digests(replies.get(Source.METRICS, {}), replies.get(Source.PROVIDER, {})))
 
 
-def _digests(lines: bytes) -> Key:
+def _digests(lines: bytes) -> DigestKey:
     """Return the digests of each engine, none of a page that cannot be read or reports no cache."""
     try:
         page = parse_metrics(lines)
