@@ -49,7 +49,7 @@ class ExpiredError(Exception):
     """The next page of a list, or what changed since it, is no longer there."""
 
 
-class Changes(NamedTuple):
+class ListChanges(NamedTuple):
     """Objects of a list with their version; `gone` are names of objects that were deleted since the version before."""
 
     objects: Sequence[Mapping[str, Any]]
@@ -70,7 +70,7 @@ class Api:
         """Return one object. Raise UnreadableError with a sentence."""
         return _object(parse_json(await self._ask(resource, namespace, f"/{name}", {}, "get"), MAX_NODES))
 
-    async def list_all(self, resource: Resource, namespace: str, selector: str) -> Changes:
+    async def list_all(self, resource: Resource, namespace: str, selector: str) -> ListChanges:
         """Return the objects with these labels, read page by page. Raise UnreadableError with a sentence."""
         for _ in range(LISTS):
             found: list[Mapping[str, Any]] = []
@@ -83,10 +83,10 @@ class Api:
                         raise UnreadableError("schema", f"more than {MAX_TARGETS:,} {resource.plural}; narrow selector")
             except ExpiredError:
                 continue
-            return Changes(found, version)
+            return ListChanges(found, version)
         raise UnreadableError("status", f"the list of {resource.plural} changes faster than it can be read")
 
-    async def watch(self, resource: Resource, namespace: str, selector: str, version: str) -> Changes:
+    async def watch(self, resource: Resource, namespace: str, selector: str, version: str) -> ListChanges:
         """Return what changed since a version ("Efficient detection of changes"), and wait for no more.
 
         Raise ExpiredError for a version that is no longer known, UnreadableError with a sentence for another failure.
@@ -113,7 +113,7 @@ class Api:
             elif kind != "BOOKMARK":  # it has a version only
                 objects[name] = one
                 gone.discard(name)
-        return Changes(tuple(objects.values()), version, frozenset(gone))
+        return ListChanges(tuple(objects.values()), version, frozenset(gone))
 
     async def _pages(
         self, resource: Resource, namespace: str, selector: str

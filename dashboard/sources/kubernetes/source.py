@@ -30,7 +30,7 @@ from dashboard.sources.source import Listing, keep_targets
 from dashboard.sources.values import mapping, mappings, port, text, texts
 
 
-class Wanted(NamedTuple):
+class ListQuery(NamedTuple):
     """What is listed; `ports` are those of an InferencePool."""
 
     resource: Resource
@@ -39,10 +39,10 @@ class Wanted(NamedTuple):
     ports: tuple[str, ...] = ()
 
 
-class Known(NamedTuple):
+class ListState(NamedTuple):
     """The targets by the name of their object, at a version of the list."""
 
-    wanted: Wanted
+    wanted: ListQuery
     version: str
     targets: Mapping[str, tuple[Target, ...]]
 
@@ -61,7 +61,7 @@ class Kubernetes:
         chosen = next(f"{kind}/{name}" for kind, name in named.items() if name)
         self.name = "/".join(filter(None, ("kubernetes", options.namespace, chosen)))
         self._listing = Listing(self.name, ())
-        self._known: Known | None = None
+        self._known: ListState | None = None
 
     async def read(self) -> list[Listing]:
         """Return one listing."""
@@ -92,22 +92,22 @@ class Kubernetes:
             targets[text(mapping(one, "metadata"), "name")] = tuple(self._make(one, wanted))
         if sum(map(len, targets.values())) > MAX_TARGETS:
             raise UnreadableError("schema", f"more than {MAX_TARGETS:,} targets; narrow selector")
-        self._known = Known(wanted, changes.version, targets)
+        self._known = ListState(wanted, changes.version, targets)
         found = [each for name in sorted(targets) for each in targets[name]]
         # While a Service changes, an endpoint can be in two slices: the first one counts.
         return list({each.id: each for each in reversed(found)}.values())[::-1]
 
-    async def _wanted(self, api: Api, namespace: str) -> Wanted:
+    async def _wanted(self, api: Api, namespace: str) -> ListQuery:
         options = self._options
         if options.service:
-            return Wanted(ENDPOINT_SLICES, namespace, f"{OF_SERVICE}={options.service}")
+            return ListQuery(ENDPOINT_SLICES, namespace, f"{OF_SERVICE}={options.service}")
         if options.inference_pool:
-            return Wanted(
+            return ListQuery(
                 PODS, namespace, *_chosen_by(await api.get(INFERENCE_POOLS, namespace, options.inference_pool))
             )
-        return Wanted(PODS, namespace, options.selector or "")
+        return ListQuery(PODS, namespace, options.selector or "")
 
-    def _make(self, one: Mapping[str, Any], wanted: Wanted) -> Iterator[Target]:
+    def _make(self, one: Mapping[str, Any], wanted: ListQuery) -> Iterator[Target]:
         if wanted.resource is ENDPOINT_SLICES:
             return make_slice_targets(one, self._options, self._credentials)
         return make_pod_targets(Pod(one), self._options, self._credentials, wanted.ports)
