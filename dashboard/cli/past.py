@@ -24,7 +24,7 @@ from dashboard.fleet.formatting import end_cut, one_line
 from dashboard.fleet.times import parse_since, parse_time, write_time
 from dashboard.render.events_json import read_events_json
 from dashboard.sources.http.client import Client
-from dashboard.sources.http.credentials import Key
+from dashboard.sources.http.credentials import ApiKey
 from dashboard.sources.http.failures import Endpoint
 from dashboard.store.history.past import PastFleets
 from dashboard.store.opening import configured_history
@@ -106,7 +106,9 @@ class CommandHistory:
             f"{scheme}://{server}", f"{slash}{path}/api/v1/{document}", f"?{urlencode(choices)}", is_replica=False
         )
         async with Client(connections=1, max_answer_bytes=MAX_BYTES, max_headers=MOST_HEADERS) as client:
-            answer = await client.fetch(endpoint, SECONDS, limit=MAX_BYTES, key=Key(missing="the dashboard wants one"))
+            answer = await client.fetch(
+                endpoint, SECONDS, limit=MAX_BYTES, key=ApiKey(missing="the dashboard wants one")
+            )
         if answer.failure is not None:
             raise HistoryError(_detail(answer.body) or answer.failure.detail)
         return answer.body

@@ -11,7 +11,7 @@ from dashboard.fleet.formatting import FAILURE_WORDS, end_cut, one_line
 from dashboard.notify.alerts import Alert
 from dashboard.notify.bodies import Links, slack_body, webhook_body
 from dashboard.sources.http.client import Client
-from dashboard.sources.http.credentials import Key, authorized
+from dashboard.sources.http.credentials import ApiKey, authorized
 from dashboard.sources.http.failures import endpoint_of
 
 ALERTS = "/api/v2/alerts"
@@ -21,7 +21,7 @@ MAX_ANSWER_BYTES = 4 * 2**10
 MAX_HEADERS = 128
 SHOWN_CHARACTERS = 120
 ACCEPTED = range(200, 300)
-NO_KEY = Key(missing="none is given; set authorization of this receiver in fleet.yaml")
+NO_KEY = ApiKey(missing="none is given; set authorization of this receiver in fleet.yaml")
 
 
 class Answered(NamedTuple):

@@ -22,7 +22,7 @@ from dashboard.fleet.sightings import Sightings
 from dashboard.garbage import give_back, limit_arenas, uncollected
 from dashboard.rules.findings import first_seen
 from dashboard.rules.policy import Policy
-from dashboard.sources.discovery import Discovered, Discovery
+from dashboard.sources.discovery import Discovery, DiscoveryResult
 from dashboard.sources.http.credentials import key_warnings
 from dashboard.sources.polling.by_digest import DigestPoller
 from dashboard.sources.routers import RouterReader
@@ -60,7 +60,7 @@ def utc_now() -> datetime:
 
 def poll_once(
     options: Options,
-    found: Discovered,
+    found: DiscoveryResult,
     on_done: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Fleet:
     """Poll every target once and return the fleet; for the command line.

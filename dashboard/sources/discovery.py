@@ -19,16 +19,16 @@ from dashboard.sources.file_sd import FileSd
 from dashboard.sources.http_sd import HttpSd
 from dashboard.sources.kubernetes import Kubernetes
 from dashboard.sources.prometheus import Prometheus
-from dashboard.sources.source import Listing, Source, keep_targets
+from dashboard.sources.source import Listing, TargetSource, keep_targets
 
-__all__ = ["Discovered", "Discovery", "discover_once", "replica_id"]
+__all__ = ["Discovery", "DiscoveryResult", "discover_once", "replica_id"]
 
 log = logging.getLogger(__name__)
 
 Mention = tuple[str, Target]  # the name of the source, and what it lists
 
 
-class Discovered(NamedTuple):
+class DiscoveryResult(NamedTuple):
     """The targets of all sources, each once, the status of each place that lists targets, and where they disagree."""
 
     targets: tuple[Target, ...]
@@ -41,7 +41,7 @@ class Discovered(NamedTuple):
         return tuple(each.failure for each in self.sources if each.failure)
 
 
-class Static:
+class StaticTargets:
     """The option `targets`."""
 
     kind = "static"
@@ -66,7 +66,7 @@ class Static:
 class SourceReads:
     """The reads of one source, one after the other: a slow one goes on while replicas are polled."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: TargetSource) -> None:
         """Read nothing yet."""
         self.source = source
         self.listings: Sequence[Listing] = ()  # of the last read
@@ -106,7 +106,7 @@ class SourceReads:
         self.was_read = True
 
 
-LISTING = (Static.kind, FileSd.kind)  # sources that the operator writes
+LISTING = (StaticTargets.kind, FileSd.kind)  # sources that the operator writes
 
 
 class Discovery:
@@ -122,9 +122,9 @@ class Discovery:
         self._allowed = tuple(map(AllowedTargets.of, options.targets_allowed))
         self._admitted: dict[int, tuple[Target, Target]] = {}  # by the id() of what a source lists
         self._unused: list[SourceReads] = [*waiting, *(known[key] for key in known if key not in self._readings)]
-        self.found: Discovered = before.found if before else Discovered(())
+        self.found: DiscoveryResult = before.found if before else DiscoveryResult(())
 
-    async def discover(self, at: datetime | None = None, wait_seconds: float | None = None) -> Discovered:
+    async def discover(self, at: datetime | None = None, wait_seconds: float | None = None) -> DiscoveryResult:
         """Read every source; `at` is the time (UTC).
 
         A source that was read before is waited for so many seconds at most: its last targets stay until its answer is
@@ -139,7 +139,7 @@ class Discovery:
         self.found = self._merged()
         return self.found
 
-    def _merged(self) -> Discovered:
+    def _merged(self) -> DiscoveryResult:
         first: dict[str, Mention] = {}
         repeated: dict[str, list[Mention]] = {}  # all mentions of the targets with several
         admitted, self._admitted = self._admitted, {}
@@ -153,7 +153,7 @@ class Discovery:
         targets = tuple(merged.get(name, target) for name, (_, target) in first.items())
         conflicts = (each for name in first if name in repeated for each in _conflicts(repeated[name]))
         statuses = tuple(each for reading in self._readings.values() for each in reading.statuses())
-        return Discovered(targets, statuses, tuple(islice(conflicts, MOST_CONFLICTS)))
+        return DiscoveryResult(targets, statuses, tuple(islice(conflicts, MOST_CONFLICTS)))
 
     def _admit(self, listed: Target, before: Mapping[int, tuple[Target, Target]]) -> Target:
         """Return a target that only a source names, with its access: one object while the source lists one object."""
@@ -176,20 +176,20 @@ async def _wait(tasks: Sequence[asyncio.Task[None]], seconds: float | None) -> N
         await asyncio.wait(tasks, timeout=seconds)
 
 
-def discover_once(options: Options) -> Discovered:
+def discover_once(options: Options) -> DiscoveryResult:
     """Return the targets of the options, for one poll. Not from inside an event loop."""
 
-    async def discover() -> Discovered:
+    async def discover() -> DiscoveryResult:
         async with aclosing(Discovery(options)) as discovery:
             return await discovery.discover()
 
     return asyncio.run(discover())
 
 
-def _sources_of(options: Options) -> Iterator[tuple[str, Callable[[], Source]]]:
+def _sources_of(options: Options) -> Iterator[tuple[str, Callable[[], TargetSource]]]:
     """Yield each source by a text that is equal for equal options. The order is that of precedence."""
     common = options.credentials
-    yield f"{options.file} {options.targets!r} {common!r}", partial(Static, options)
+    yield f"{options.file} {options.targets!r} {common!r}", partial(StaticTargets, options)
     for each in options.file_sd:
         credentials = _credentials(each.credentials, common)
         yield f"{each!r} {credentials!r}", partial(FileSd, each, credentials)

@@ -14,7 +14,7 @@ MAX_TARGETS = 50_000  # per file: ten times the largest fleet that this program 
 _META = "__"  # Prometheus drops labels with this prefix after relabelling
 
 
-class Group(NamedTuple):
+class TargetGroup(NamedTuple):
     """Addresses with common labels. An address that is not a string is None; `scheme` is that of `__scheme__`."""
 
     addresses: tuple[str | None, ...]
@@ -23,7 +23,7 @@ class Group(NamedTuple):
 
 
 def make_targets(
-    place: str, groups: list[Group], labels: Mapping[str, str], credentials: Credentials | None
+    place: str, groups: list[TargetGroup], labels: Mapping[str, str], credentials: Credentials | None
 ) -> Iterator[Target]:
     """Yield the targets of a place; labels of a group win over `labels`. An invalid address is a failed target."""
     for number, group in enumerate(groups, 1):
@@ -45,7 +45,7 @@ def make_target(address: str, labels: Mapping[str, str], credentials: Credential
         return Target(shown(address), labels, failure=Failure(FailureKind.TARGET, str(error)))
 
 
-def read_groups(raw: bytes, *, is_json: bool) -> list[Group]:
+def read_groups(raw: bytes, *, is_json: bool) -> list[TargetGroup]:
     """Read a whole file. Raise UnreadableError with a sentence for another shape."""
     value = _read_json(raw) if is_json else _read_yaml(raw)
     if not isinstance(value, list):
@@ -78,7 +78,7 @@ def _read_json(raw: bytes) -> Any:
         raise UnreadableError("decode", "not JSON of this shape: nested too deep") from None
 
 
-def _group(value: Any, where: str) -> Group:
+def _group(value: Any, where: str) -> TargetGroup:
     if not isinstance(value, dict) or not isinstance(value.get("targets"), list):
         raise UnreadableError("schema", f"{where} is not a mapping with a list of targets")
     written = {} if value.get("labels") is None else value["labels"]
@@ -86,7 +86,7 @@ def _group(value: Any, where: str) -> Group:
         raise UnreadableError("schema", f"{where} has labels that are not a mapping")
     named = ((_text(name, where), each) for name, each in written.items() if each not in (None, ""))
     labels = {name: _text(each, f"{where}, label {name!r:.60}") for name, each in named}
-    return Group(
+    return TargetGroup(
         addresses=tuple(each if isinstance(each, str) else None for each in value["targets"]),
         labels={name: text for name, text in labels.items() if not name.startswith(_META)},
         scheme=labels.get("__scheme__"),

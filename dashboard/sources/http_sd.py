@@ -13,11 +13,11 @@ from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials
 from dashboard.sources.groups import make_targets, read_groups
 from dashboard.sources.http.client import Client
-from dashboard.sources.http.credentials import Key, find
+from dashboard.sources.http.credentials import ApiKey, find
 from dashboard.sources.http.failures import endpoint_of, plain
 from dashboard.sources.source import Listing, keep_targets
 
-NO_KEY = Key(missing="none is given; set authorization of this http_sd entry in fleet.yaml")
+NO_KEY = ApiKey(missing="none is given; set authorization of this http_sd entry in fleet.yaml")
 # What Prometheus accepts: prometheus/prometheus, discovery/http/http.go, matchContentType.
 _JSON = re.compile(r'application/json(;\s*charset=("utf-8"|utf-8))?', re.IGNORECASE)
 

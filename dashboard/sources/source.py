@@ -25,7 +25,7 @@ def keep_targets(last: Listing, sentence: str) -> Listing:
     return Listing(last.name, targets, f"{last.name}: {sentence.removesuffix('.')}{kept}")
 
 
-class Source(Protocol):
+class TargetSource(Protocol):
     """One entry of the options that lists targets."""
 
     kind: str  # its key in fleet.yaml

@@ -12,7 +12,7 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 from dashboard import service
 from dashboard.errors import SnapshotError
 from dashboard.fleet.formatting import count, iso
-from dashboard.sources.importing import File, Refused, import_files
+from dashboard.sources.importing import File, RefusedFile, import_files
 from dashboard.store import Stored
 from dashboard.store.notes_file import LONGEST_NAME, with_name
 from dashboard.views import pages
@@ -46,7 +46,7 @@ class Imported(NamedTuple):
     """The result of an import: id and description of each snapshot, and the files that were refused."""
 
     frozen: tuple[tuple[str, str], ...]
-    refused: tuple[Refused, ...]
+    refused: tuple[RefusedFile, ...]
 
 
 def draw_dialog() -> None:
@@ -202,7 +202,7 @@ def _import(files: Sequence[UploadedFile], name: str, wait: Callable[[], None]) 
         contents = [File(each.name, each.getvalue()) for each in files]
         fleets, found = import_files(contents, at, name, policy=live.policy, ignore=live.ignored, wait=wait)
     except SnapshotError as error:
-        fleets, found = (), (Refused(count(len(files), "file"), str(error)),)
+        fleets, found = (), (RefusedFile(count(len(files), "file"), str(error)),)
     refused = list(found)
     name_of_answers = f"{FLEET_NAME} {iso(at)}" if name == FLEET_NAME else f"{name}, imported {iso(at)}"
     for file, content, sidecar, carried in fleets:
@@ -212,7 +212,7 @@ def _import(files: Sequence[UploadedFile], name: str, wait: Callable[[], None]) 
                 stored = service.snapshots().keep(content, with_name(sidecar, called), carried)
                 line["snapshot"] = stored.id
         except SnapshotError as error:
-            refused.append(Refused(file or name, str(error)))
+            refused.append(RefusedFile(file or name, str(error)))
         else:
             frozen.append((stored.id, f"{stored.metadata.name}: {count(sidecar.targets, 'replica')}"))
     return Imported(tuple(frozen), tuple(refused))

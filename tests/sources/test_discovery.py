@@ -9,7 +9,7 @@ import pytest
 
 from dashboard.config import CredentialsOptions, FileSdOptions, Options, TargetOptions
 from dashboard.fleet import MOST_CONFLICTS, Credentials, LabelConflict, Target
-from dashboard.sources.discovery import Discovered, Discovery, SourceReads, discover_once
+from dashboard.sources.discovery import Discovery, DiscoveryResult, SourceReads, discover_once
 from dashboard.sources.source import Listing
 from tests.builders import NOW
 
@@ -172,5 +172,5 @@ def test_a_read_in_flight_ends_with_its_source() -> None:
     asyncio.run(poll())
 
 
-def ids(found: Discovered) -> list[str]:
+def ids(found: DiscoveryResult) -> list[str]:
     return [each.id for each in found.targets]

@@ -15,7 +15,7 @@ from dashboard.config.document import MAX_DOCUMENT_BYTES
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials, FailureKind, Target
 from dashboard.sources.file_sd import FileSd
-from dashboard.sources.groups import MAX_TARGETS, Group, read_groups
+from dashboard.sources.groups import MAX_TARGETS, TargetGroup, read_groups
 
 
 @pytest.fixture(autouse=True)
@@ -140,7 +140,7 @@ def test_only_regular_files_are_opened(folder: Path) -> None:
 def test_json_and_yaml_give_the_same_groups() -> None:
     as_json = b'\xef\xbb\xbf[{"targets": ["a:1", "b"], "labels": {"rack": 1.10, "spare": true, "none": null, "x": ""}}]'
     as_yaml = b"- targets: ['a:1', b]\n  labels:\n    rack: 1.10\n    spare: true\n    none:\n    x: ''\n"
-    expected = [Group(("a:1", "b"), {"rack": "1.10", "spare": "true"}, None)]
+    expected = [TargetGroup(("a:1", "b"), {"rack": "1.10", "spare": "true"}, None)]
     assert read_groups(as_json, is_json=True) == read_groups(as_yaml, is_json=False) == expected
 
 
@@ -191,7 +191,7 @@ foreign = st.recursive(
 
 @given(foreign)
 def test_any_json_is_refused_or_gives_text_labels(value: object) -> None:
-    groups: list[Group] = []
+    groups: list[TargetGroup] = []
     with suppress(UnreadableError):
         groups = read_groups(json.dumps([{"targets": ["a"], "labels": value}, value]).encode(), is_json=True)
     labels = [pair for group in groups for pair in group.labels.items()]

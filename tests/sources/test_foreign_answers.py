@@ -22,9 +22,9 @@ from dashboard.sources.prometheus import Prometheus
 from dashboard.sources.routers.answers import Found
 from dashboard.sources.routers.balancers import read_stack_health
 from dashboard.sources.routers.llm_d import read_config, read_state
-from dashboard.sources.routers.reader import KINDS, Read, RouterReader, _facts_of
+from dashboard.sources.routers.reader import KINDS, RouterReader, RouterReply, _facts_of
 from dashboard.sources.routers.stores import read_conf, read_status, read_version
-from dashboard.sources.source import Source
+from dashboard.sources.source import TargetSource
 from tests.sources.kubernetes_api import (
     CONFIG_MAPS,
     NAMESPACE,
@@ -87,7 +87,7 @@ def serve(server: HostileServer, path: str, answer: Any) -> None:
     server.routes[path] = answers(json.dumps(answer).encode(), headers=JSON)
 
 
-def read(source: Source) -> None:
+def read(source: TargetSource) -> None:
     for listing in asyncio.run(source.read()):
         assert listing.failure or all(each.id for each in listing.targets)
 
@@ -191,7 +191,7 @@ CONFIG = json.dumps({
 def test_any_answer_of_a_router(reader: Callable[[bytes], Found], content: bytes, data: st.DataObject) -> None:
     answer = json.dumps(data.draw(damaged(json.loads(content)))).encode()
     with suppress(UnreadableError):
-        assert all(each.value for each in _facts_of(Read("router", reader(answer)), AT))
+        assert all(each.value for each in _facts_of(RouterReply("router", reader(answer)), AT))
 
 
 @unhurried

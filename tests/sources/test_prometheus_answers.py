@@ -16,7 +16,7 @@ from dashboard.errors import UnreadableError
 from dashboard.fleet import STALE_SECONDS, Target
 from dashboard.sources.discovery import discover_once
 from dashboard.sources.prometheus import Prometheus
-from dashboard.sources.prometheus.answers import Answer, read_answer
+from dashboard.sources.prometheus.answers import QueryResult, read_answer
 from dashboard.sources.prometheus.query import replicas_query
 from tests.sources.polling.hostile import BAD_ANSWERS, Exchange, HostileServer, answers, silent
 
@@ -143,7 +143,7 @@ def test_a_broken_answer_is_refused_as_in_any_other_spelling(place: int, noise: 
     assert outcome_of(broken, {}) == outcome_of(b" " + broken, {})
 
 
-def outcome_of(body: bytes, known: dict[bytes, Mapping[str, str]]) -> Answer | str:
+def outcome_of(body: bytes, known: dict[bytes, Mapping[str, str]]) -> QueryResult | str:
     try:
         return read_answer(body, known)
     except UnreadableError as error:

@@ -20,7 +20,7 @@ from dashboard.demo import default_fleet, in_thread, targets
 from dashboard.demo.describe import Behaviour, Speaks
 from dashboard.fleet import STALE_SECONDS, Scraped, Target
 from dashboard.fleet.formatting import iso
-from dashboard.sources.discovery import Discovered, Discovery
+from dashboard.sources.discovery import Discovery, DiscoveryResult
 from dashboard.sources.polling.by_digest import DigestPoller
 from dashboard.sources.prometheus import Prometheus
 from dashboard.views.replica import replica_report
@@ -156,7 +156,7 @@ def test_a_server_that_fails_and_partial_data_keep_the_last_times(server: Hostil
 
 
 def test_what_a_fresh_server_scraped_counts_where_another_one_fails(server: HostileServer) -> None:
-    async def discover(discovery: Discovery) -> Discovered:
+    async def discover(discovery: Discovery) -> DiscoveryResult:
         try:
             return await discovery.discover(AT)
         finally:

@@ -15,7 +15,7 @@ import httpx2
 from dashboard import __version__
 from dashboard.fleet import Failure, Target, TargetAccess
 from dashboard.sources.http import failures
-from dashboard.sources.http.credentials import Key, grant
+from dashboard.sources.http.credentials import ApiKey, grant
 from dashboard.sources.http.failures import Endpoint
 from dashboard.sources.http.transport import KNOWN_URLS, AiohttpTransport
 from dashboard.sources.http.trust import Trust, load_trust
@@ -152,7 +152,7 @@ class Patience:
         self.start()
 
 
-class _Place(NamedTuple):
+class _ConnectionKey(NamedTuple):
     """What requests that share connections have in common."""
 
     is_secure: bool
@@ -172,7 +172,7 @@ class Client:
         self._max_answer_bytes = max_answer_bytes
         self._max_headers = max_headers
         self._patience = Patience()
-        self._transports: dict[_Place, AiohttpTransport] = {}
+        self._transports: dict[_ConnectionKey, AiohttpTransport] = {}
 
     async def __aenter__(self) -> Self:
         """Start the clock; connections open on demand."""
@@ -197,7 +197,7 @@ class Client:
         path: str,
         seconds: float,
         *,
-        key: Key | None = None,
+        key: ApiKey | None = None,
         last: bool = False,
         etag: str | None = None,
     ) -> Answer:
@@ -222,7 +222,7 @@ class Client:
         seconds: float,
         *,
         limit: int,
-        key: Key | None = None,
+        key: ApiKey | None = None,
         ca_file: Path | None = None,
         trust: ssl.SSLContext | None = None,
         is_named: bool = False,
@@ -236,11 +236,11 @@ class Client:
         With `json` or `form`, the fields of a form as a URL has them, it is a POST. `trust` has the CAs and a client
         certificate. `is_named`: only a source names the address; it is not asked where it is reserved.
         """
-        key = key or Key()
+        key = key or ApiKey()
         secure = endpoint.server.startswith("https://")
         ca_file = ca_file if secure else None
         try:
-            transport = self._transport(_Place(secure, ca_file, trust if secure else None, is_named))
+            transport = self._transport(_ConnectionKey(secure, ca_file, trust if secure else None, is_named))
         except OSError:  # also ssl.SSLError, for a file without certificates
             return Answer(failure=failures.ca_unreadable(endpoint, ca_file))
         try:
@@ -263,7 +263,7 @@ class Client:
             )
         return await _Exchange(endpoint, key, limit, self._patience, etag).run(transport, request, seconds)
 
-    def _transport(self, place: _Place) -> AiohttpTransport:
+    def _transport(self, place: _ConnectionKey) -> AiohttpTransport:
         """Return the transport that trusts `trust`, `ca_file`, or this machine's CAs."""
         if place not in self._transports:
             trust = place.trust
@@ -278,7 +278,7 @@ class Client:
 class _Exchange:
     """One request and its response; the part that arrived before a limit is kept."""
 
-    def __init__(self, endpoint: Endpoint, key: Key, limit: int, patience: Patience, etag: str | None) -> None:
+    def __init__(self, endpoint: Endpoint, key: ApiKey, limit: int, patience: Patience, etag: str | None) -> None:
         self._endpoint = endpoint
         self._key = key
         self._patience = patience

@@ -18,7 +18,7 @@ MOST_NAMED = 3  # targets of a sentence
 MAX_KEY_BYTES = 8192
 
 
-class Key(NamedTuple):
+class ApiKey(NamedTuple):
     """The API key of a target, or the reason why it is missing, as the end of a sentence; `scheme` is HTTP's."""
 
     token: str | None = None
@@ -29,72 +29,72 @@ class Key(NamedTuple):
 
     def __repr__(self) -> str:
         """Hide the key: tracebacks print this."""
-        return f"Key(token={'...' if self.token else None})"
+        return f"ApiKey(token={'...' if self.token else None})"
 
 
-def find(credentials: Credentials | None) -> Key:
+def find(credentials: Credentials | None) -> ApiKey:
     """Return the key of `credentials`; a file wins over an environment variable."""
     if credentials is None:
-        return Key()
+        return ApiKey()
     if credentials.token_file is not None:
         return _from_file(credentials.token_file)
     if credentials.token_env is not None:
         name = credentials.token_env
         return check_key(os.environ.get(name, ""), f"the environment variable {name}")
-    return Key()
+    return ApiKey()
 
 
-def find_password(username: str, path: Path) -> Key:
+def find_password(username: str, path: Path) -> ApiKey:
     """Return user name and password of HTTP's Basic scheme (RFC 7617); the password is the first line of a file."""
     content = _content(path)
-    if isinstance(content, Key):
+    if isinstance(content, ApiKey):
         return content
     password = content.decode(errors="replace").partition("\n")[0].rstrip("\r")
     if not password:
-        return Key(missing=f"the file {path} that should hold the password is empty")
-    return Key(b64encode(f"{username}:{password}".encode()).decode(), scheme="Basic")
+        return ApiKey(missing=f"the file {path} that should hold the password is empty")
+    return ApiKey(b64encode(f"{username}:{password}".encode()).decode(), scheme="Basic")
 
 
-def authorized(own: PrometheusAuthorization | None, none: Key) -> Key:
+def authorized(own: PrometheusAuthorization | None, none: ApiKey) -> ApiKey:
     """Return the bearer token, or user name and password, of a service; `none` where neither is configured."""
     if own is not None and own.username and own.password_file:
         return find_password(own.username, own.password_file)
     return find(own.places()) if own is not None and (own.token_env or own.token_file) else none
 
 
-def grant(target: Target, key: Key) -> Key:
+def grant(target: Target, key: ApiKey) -> ApiKey:
     """Return the key that is sent to a target: none to one that only a source names."""
     if target.access is not TargetAccess.NAMED or key.token is None:
         return key
     line = f'targets_allowed: ["{urlsplit(target.id).netloc}"]'
-    return Key(missing=f"none is sent to an address that only a source names; add to fleet.yaml: {line}")
+    return ApiKey(missing=f"none is sent to an address that only a source names; add to fleet.yaml: {line}")
 
 
-def _from_file(path: Path) -> Key:
+def _from_file(path: Path) -> ApiKey:
     content = _content(path)
-    return content if isinstance(content, Key) else check_key(content.decode("ascii", "replace"), f"the file {path}")
+    return content if isinstance(content, ApiKey) else check_key(content.decode("ascii", "replace"), f"the file {path}")
 
 
-def _content(path: Path) -> bytes | Key:
+def _content(path: Path) -> bytes | ApiKey:
     """Return what a file holds, or a missing key."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_KEY_BYTES + 1)
     except OSError as error:
-        return Key(missing=f"the file {path} cannot be read ({error.strerror})")
+        return ApiKey(missing=f"the file {path} cannot be read ({error.strerror})")
     if len(content) > MAX_KEY_BYTES:
-        return Key(missing=f"the file {path} is too long to be a key")
+        return ApiKey(missing=f"the file {path} is too long to be a key")
     return content
 
 
-def check_key(text: str, place: str) -> Key:
+def check_key(text: str, place: str) -> ApiKey:
     """Return the key in a text, a missing one where a header cannot hold it; `place` is where it was."""
     token = text.strip()
     if not token:
-        return Key(missing=f"{place} that should hold it is not set or empty")
+        return ApiKey(missing=f"{place} that should hold it is not set or empty")
     if not token.isascii() or not token.isprintable() or " " in token:
-        return Key(missing=f"{place} holds more than one word of plain characters")
-    return Key(token)
+        return ApiKey(missing=f"{place} holds more than one word of plain characters")
+    return ApiKey(token)
 
 
 def key_warnings(targets: Iterable[Target]) -> str:

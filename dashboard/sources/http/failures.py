@@ -6,7 +6,7 @@ import httpx2
 
 from dashboard.fleet import Failure, FailureKind
 from dashboard.fleet.formatting import one_line
-from dashboard.sources.http.credentials import Key
+from dashboard.sources.http.credentials import ApiKey
 
 # Longer addresses and paths fill a table cell.
 MAX_SHOWN = 120
@@ -111,7 +111,7 @@ def no_address(endpoint: Endpoint) -> Failure:
     )
 
 
-def of_status(endpoint: Endpoint, status: int, key: Key) -> Failure | None:
+def of_status(endpoint: Endpoint, status: int, key: ApiKey) -> Failure | None:
     """Return the failure of a status code other than 200."""
     if status == OK:
         return None
@@ -126,7 +126,7 @@ def of_status(endpoint: Endpoint, status: int, key: Key) -> Failure | None:
     return Failure(FailureKind.STATUS, f"{endpoint.where} answered {endpoint.path} with status {status}.")
 
 
-def _refused_key(endpoint: Endpoint, status: int, key: Key) -> str:
+def _refused_key(endpoint: Endpoint, status: int, key: ApiKey) -> str:
     if key.token is None:
         return f"{endpoint.where} wants an API key for {endpoint.path} and {one_line(key.missing)}."
     return f"{endpoint.where} refuses the given API key for {endpoint.path} (status {status})."

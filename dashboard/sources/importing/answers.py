@@ -72,14 +72,14 @@ class File(NamedTuple):
     content: bytes
 
 
-class Refused(NamedTuple):
+class RefusedFile(NamedTuple):
     """A file that is not imported: its name, and one sentence with reason and action."""
 
     name: str
     why: str
 
 
-class Answer(NamedTuple):
+class AnswerKey(NamedTuple):
     """What a file is: the answer of `replica` to `path`, or a saved fleet."""
 
     replica: str
@@ -130,7 +130,7 @@ def replicas_named(names: Iterable[str]) -> frozenset[str]:
     return frozenset(answer.replica for answer in map(_from_name, names) if answer is not None)
 
 
-def answer_of(name: str, content: bytes, named: Collection[str] = ()) -> Answer:
+def answer_of(name: str, content: bytes, named: Collection[str] = ()) -> AnswerKey:
     """Return what a file is, by name, else by content; raise SnapshotError with the reason where neither decides.
 
     The part of its name before the path is the replica, with its dots. Without a path, the replica is the longest of
@@ -141,15 +141,15 @@ def answer_of(name: str, content: bytes, named: Collection[str] = ()) -> Answer:
     parts = _parts(name)
     begun = (".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1))
     replica = next((each for each in begun if each in named), ".".join(parts))
-    return Answer(replica or UNNAMED, _from_content(content))
+    return AnswerKey(replica or UNNAMED, _from_content(content))
 
 
-def _from_name(name: str) -> Answer | None:
+def _from_name(name: str) -> AnswerKey | None:
     """Return the replica and the longest path at the end of a name."""
     parts = _parts(name)
     for start in range(len(parts)):
         if path := _PATHS.get(".".join(parts[start:]).lower().translate(_SPELLED)):
-            return Answer(".".join(parts[:start]) or UNNAMED, path)
+            return AnswerKey(".".join(parts[:start]) or UNNAMED, path)
     return None
 
 

@@ -20,9 +20,9 @@ from dashboard.sources.http.failures import Endpoint
 from dashboard.sources.importing.answers import (
     MIB,
     SAVED_FLEET,
-    Answer,
+    AnswerKey,
     File,
-    Refused,
+    RefusedFile,
     answer_of,
     opened,
     refusal_of,
@@ -42,7 +42,7 @@ SERVED_NAME = "model_config.served_model_name"
 _INTERVAL = timedelta(seconds=15)  # between polls; every answer has the age of the import, so all are fresh
 
 
-class Brought(NamedTuple):
+class ImportedFleet(NamedTuple):
     """An imported fleet, its file, and the name and notes in that file. The fleet of answers has no file: empty."""
 
     file: str
@@ -50,14 +50,14 @@ class Brought(NamedTuple):
     carried: ExportMetadata
 
 
-class Imported(NamedTuple):
+class ImportedFleets(NamedTuple):
     """The imported fleets, and the refused files."""
 
-    fleets: tuple[Brought, ...]
-    refused: tuple[Refused, ...]
+    fleets: tuple[ImportedFleet, ...]
+    refused: tuple[RefusedFile, ...]
 
 
-class Checked(NamedTuple):
+class SnapshotDraft(NamedTuple):
     """A fleet that can be frozen: its file, its content, its description, and the name and notes in the file."""
 
     file: str
@@ -69,8 +69,8 @@ class Checked(NamedTuple):
 class Import(NamedTuple):
     """The fleets that can be frozen, and the refused files."""
 
-    fleets: tuple[Checked, ...]
-    refused: tuple[Refused, ...]
+    fleets: tuple[SnapshotDraft, ...]
+    refused: tuple[RefusedFile, ...]
 
 
 def import_files(
@@ -90,12 +90,12 @@ def import_files(
     answered = child.run_limited(__name__, lambda: pickle.dumps(sent), wait=wait)
     line, _, rest = answered.partition(b"\n")
     head = json.loads(line)
-    fleets: list[Checked] = []
+    fleets: list[SnapshotDraft] = []
     for file, size, metadata, export in head["fleets"]:
         content, rest = rest[:size], rest[size:]
         parts = SnapshotMetadata.model_validate_json(metadata), ExportMetadata.model_validate_json(export)
-        fleets.append(Checked(file, content, *parts))
-    return Import(tuple(fleets), tuple(Refused(*each) for each in head["refused"]))
+        fleets.append(SnapshotDraft(file, content, *parts))
+    return Import(tuple(fleets), tuple(RefusedFile(*each) for each in head["refused"]))
 
 
 def main() -> None:
@@ -115,7 +115,7 @@ def main() -> None:
 
 def imported(
     files: Sequence[File], at: datetime, name: str, *, policy: Policy | None = None, ignore: Sequence[str] = ()
-) -> Imported:
+) -> ImportedFleets:
     """Make fleets of files. An unusable file is refused with a sentence; the others are imported.
 
     A file of answers has no time of its own: their data is as of `at`. Their fleet gets `name`, `policy` and `ignore`.
@@ -123,40 +123,42 @@ def imported(
     """
     answers = _Answers(at)
     named = replicas_named(file.name for file in files)
-    fleets: list[Brought] = []
-    refused: list[Refused] = []
+    fleets: list[ImportedFleet] = []
+    refused: list[RefusedFile] = []
     for file, content in _within_limits(files, refused):
         try:
             answer = answer_of(file.name, content, named)
             if answer.path == SAVED_FLEET:
-                fleets.append(Brought(shown(file.name), opened_clean(content), read_export_metadata(file.content)))
+                fleets.append(
+                    ImportedFleet(shown(file.name), opened_clean(content), read_export_metadata(file.content))
+                )
             else:
                 answers.add(shown(file.name), answer, content)
         except SnapshotError as error:
-            refused.append(Refused(shown(file.name), str(error)))
+            refused.append(RefusedFile(shown(file.name), str(error)))
     if snapshots := answers.snapshots():
         built = build_fleet(name, snapshots, polled_at=at, interval=_INTERVAL, ignore=ignore, policy=policy)
-        fleets.append(Brought("", built, ExportMetadata()))
-    return Imported(tuple(fleets), tuple(refused))
+        fleets.append(ImportedFleet("", built, ExportMetadata()))
+    return ImportedFleets(tuple(fleets), tuple(refused))
 
 
-def _within_limits(files: Sequence[File], refused: list[Refused]) -> Iterable[tuple[File, bytes]]:
+def _within_limits(files: Sequence[File], refused: list[RefusedFile]) -> Iterable[tuple[File, bytes]]:
     """Yield readable files with their content, up to the limits; add the others to `refused`."""
     total = 0
     for place, file in enumerate(files):
         if place >= MAX_FILES:
             refused.append(
-                Refused(shown(file.name), f"The limit of an import is {MAX_FILES:,} files; import it later.")
+                RefusedFile(shown(file.name), f"The limit of an import is {MAX_FILES:,} files; import it later.")
             )
             return
         try:
             content = opened(file)
         except SnapshotError as error:
-            refused.append(Refused(shown(file.name), str(error)))
+            refused.append(RefusedFile(shown(file.name), str(error)))
             continue
         if total + len(content) > MAX_TOTAL_BYTES:
             limit = f"The limit of an import is {MAX_TOTAL_BYTES // MIB} MiB; import it separately."
-            refused.append(Refused(shown(file.name), limit))
+            refused.append(RefusedFile(shown(file.name), limit))
             continue
         total += len(content)
         yield file, content
@@ -169,9 +171,9 @@ class _Answers:
     at: datetime
     reader: Reader = field(default_factory=Reader)
     probes: dict[str, dict[str, ProbeResult]] = field(default_factory=dict)
-    files: dict[Answer, str] = field(default_factory=dict)
+    files: dict[AnswerKey, str] = field(default_factory=dict)
 
-    def add(self, file: str, answer: Answer, content: bytes) -> None:
+    def add(self, file: str, answer: AnswerKey, content: bytes) -> None:
         """Read one answer; raise SnapshotError for an unreadable or a duplicate one."""
         if answer in self.files:
             raise SnapshotError(

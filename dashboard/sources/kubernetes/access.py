@@ -15,13 +15,13 @@ from dashboard.config.address import host_port, replica_id
 from dashboard.config.document import read_document
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials
-from dashboard.sources.http.credentials import Key, check_key, find
+from dashboard.sources.http.credentials import ApiKey, check_key, find
 from dashboard.sources.http.trust import Trust, load_trust
 from dashboard.sources.values import mapping, mappings, text
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")  # where Kubernetes mounts it into a pod
 DEFAULT_NAMESPACE = "default"
-NO_KEY = Key(missing="none is given; set token or tokenFile of the user in the kubeconfig")
+NO_KEY = ApiKey(missing="none is given; set token or tokenFile of the user in the kubeconfig")
 PLUGINS = ("exec", "auth-provider")  # run programs: never done here
 NO_CA = "the CA cannot be read as certificates in PEM form"
 MAX_FILE_BYTES = 2**20
@@ -31,7 +31,7 @@ class Access(NamedTuple):
     """The address of the API server, whom it trusts, and the namespace of the account or the context."""
 
     server: str
-    key: Key
+    key: ApiKey
     trust: ssl.SSLContext | None
     namespace: str
 

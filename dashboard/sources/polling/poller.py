@@ -176,7 +176,7 @@ class Visit:
     reader: Reader
     pool: Executor
     target: Target
-    key: credentials.Key
+    key: credentials.ApiKey
     known: ReplicaCache
     now: Callable[[], datetime]
     clock: Callable[[], float]

@@ -29,7 +29,7 @@ _NUMBER = b"0123456789."
 Labels = Mapping[str, str]
 
 
-class Sample(NamedTuple):
+class VectorSample(NamedTuple):
     """One series with its value, and the time of the query in seconds since 1970."""
 
     labels: Labels
@@ -37,14 +37,14 @@ class Sample(NamedTuple):
     queried_at: float
 
 
-class Answer(NamedTuple):
+class QueryResult(NamedTuple):
     """The samples, and a sentence where Prometheus says that they are not all; empty otherwise."""
 
-    samples: tuple[Sample, ...]
+    samples: tuple[VectorSample, ...]
     warning: str = ""
 
 
-def read_answer(body: bytes, known: dict[bytes, Labels] | None = None) -> Answer:
+def read_answer(body: bytes, known: dict[bytes, Labels] | None = None) -> QueryResult:
     """Read the answer to an instant query. Raise UnreadableError with a bounded sentence for anything else.
 
     `known` has labels by their JSON, as earlier answers had them, and gets those of this one: equal labels are parsed
@@ -58,7 +58,7 @@ def read_answer(body: bytes, known: dict[bytes, Labels] | None = None) -> Answer
     return _read_whole(body)
 
 
-def _read_series(body: bytes, known: dict[bytes, Labels]) -> Answer:
+def _read_series(body: bytes, known: dict[bytes, Labels]) -> QueryResult:
     """Read an answer series by series. Raise ValueError where it is not as Prometheus writes it."""
     *pieces, last = body[len(_HEAD) :].split(_BETWEEN)
     rest = _read_whole(_HEAD + last)
@@ -74,7 +74,7 @@ def _read_series(body: bytes, known: dict[bytes, Labels]) -> Answer:
             labels = known[text] = _checked(from_json(text))
         if (both := times.get(numbers)) is None:
             both = times[numbers] = _read_times(numbers)
-        samples.append(Sample(labels, *both))
+        samples.append(VectorSample(labels, *both))
     return rest._replace(samples=(*samples, *rest.samples))
 
 
@@ -87,7 +87,7 @@ def _read_times(numbers: bytes) -> tuple[float, float]:
     return both
 
 
-def _read_whole(body: bytes) -> Answer:
+def _read_whole(body: bytes) -> QueryResult:
     if body.lstrip()[:1] == b"<":
         raise UnreadableError("decode", "answers with HTML or XML; check the URL and what is in front of Prometheus")
     answer = parse_json(body, MAX_NODES)
@@ -97,7 +97,7 @@ def _read_whole(body: bytes) -> Answer:
     found = data.get("result")
     if data.get("resultType") != "vector" or not isinstance(found, list):
         raise UnreadableError("schema", "answers with another type of result than a vector")
-    return Answer(tuple(map(_sample, found)), _warning(answer.get("warnings")))
+    return QueryResult(tuple(map(_sample, found)), _warning(answer.get("warnings")))
 
 
 def said_error(body: bytes) -> str:
@@ -110,10 +110,10 @@ def said_error(body: bytes) -> str:
     return f"answers with an error: {_shown(said)}" if isinstance(said, str) else ""
 
 
-def _sample(value: Any) -> Sample:
+def _sample(value: Any) -> VectorSample:
     try:
         labels, (at, text) = value["metric"], value["value"]
-        sample = Sample(labels, float(text), float(at))
+        sample = VectorSample(labels, float(text), float(at))
     except (TypeError, KeyError, ValueError):
         raise UnreadableError("schema", "answers with a series of another shape than Prometheus'") from None
     is_time = all(0 <= each < MAX_SECONDS for each in (sample.value, sample.queried_at))  # NaN is not

@@ -10,12 +10,12 @@ from dashboard.fleet import FailureKind
 from dashboard.garbage import uncollected
 from dashboard.sources.deadline import Deadline
 from dashboard.sources.http.client import Client
-from dashboard.sources.http.credentials import Key, authorized
+from dashboard.sources.http.credentials import ApiKey, authorized
 from dashboard.sources.http.failures import endpoint_of
-from dashboard.sources.prometheus.answers import Answer, Labels, read_answer, said_error
+from dashboard.sources.prometheus.answers import Labels, QueryResult, read_answer, said_error
 from dashboard.sources.prometheus.query import addresses_query, replicas_query
 
-NO_KEY = Key(missing="none is given; set authorization of this prometheus entry in fleet.yaml")
+NO_KEY = ApiKey(missing="none is given; set authorization of this prometheus entry in fleet.yaml")
 QUERY = "/api/v1/query"
 BIG = 2**20  # bytes of an answer that is read in a thread: 20 ms, in which no replica could be polled
 MOST_ADDRESSES = 1_000  # of one query for some replicas: 25 KB of text
@@ -25,7 +25,7 @@ class TooLargeError(Exception):
     """The answer is larger than max_answer_bytes."""
 
 
-class Server:
+class PrometheusServer:
     """Asks by `client`, a new one at each poll. `by` are the labels of the series that are asked for at each poll."""
 
     def __init__(self, options: PrometheusOptions, by: Sequence[str]) -> None:
@@ -36,10 +36,10 @@ class Server:
         self._labels: dict[bytes, Labels] = {}  # by their JSON: mostly those of the last poll are those of this one
         self._endpoint = endpoint_of(options.url, QUERY)
 
-    async def ask_for_all(self, client: Client, deadline: Deadline) -> Answer:
+    async def ask_for_all(self, client: Client, deadline: Deadline) -> QueryResult:
         """Return the series of all replicas, with the labels `by`. Raise UnreadableError."""
         options, before = self._options, len(self._labels)
-        answers: list[Answer] = []
+        answers: list[QueryResult] = []
         if not self._is_split:
             try:
                 answers.append(await self._ask(client, replicas_query(options.selector, by=self._by), deadline))
@@ -54,11 +54,11 @@ class Server:
         samples = tuple(sample for each in answers for sample in each.samples)
         if before and len(self._labels) > 2 * len(samples):
             self._labels.clear()
-        return Answer(samples, next((each.warning for each in answers if each.warning), ""))
+        return QueryResult(samples, next((each.warning for each in answers if each.warning), ""))
 
     async def ask_for(
         self, client: Client, addresses: Sequence[str], deadline: Deadline, by: Sequence[str] = ()
-    ) -> AsyncIterator[Answer]:
+    ) -> AsyncIterator[QueryResult]:
         """Yield the series of some replicas, some at a time; without `by` with all labels. Raise UnreadableError."""
         waiting = [addresses[start : start + MOST_ADDRESSES] for start in range(0, len(addresses), MOST_ADDRESSES)]
         while waiting:
@@ -72,7 +72,7 @@ class Server:
                     raise self._too_large() from None
                 waiting[:0] = part[:middle], part[middle:]
 
-    async def _ask_for_addresses(self, client: Client, deadline: Deadline) -> Answer:
+    async def _ask_for_addresses(self, client: Client, deadline: Deadline) -> QueryResult:
         try:
             return await self._ask(
                 client, addresses_query(self._options.selector, self._options.address_label), deadline
@@ -80,7 +80,7 @@ class Server:
         except TooLargeError:
             raise self._too_large() from None
 
-    async def _ask(self, client: Client, query: str, deadline: Deadline) -> Answer:
+    async def _ask(self, client: Client, query: str, deadline: Deadline) -> QueryResult:
         options = self._options
         own = options.authorization
         answer = await client.fetch(
@@ -107,6 +107,6 @@ class Server:
         return UnreadableError("too_large", f"the smallest answer has more than {most} bytes; raise max_answer_bytes")
 
 
-def _read(body: bytes, known: dict[bytes, Labels] | None) -> Answer:
+def _read(body: bytes, known: dict[bytes, Labels] | None) -> QueryResult:
     with uncollected():
         return read_answer(body, known)

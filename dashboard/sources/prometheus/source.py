@@ -18,8 +18,8 @@ from dashboard.garbage import uncollected
 from dashboard.sources.deadline import Deadline
 from dashboard.sources.groups import MAX_TARGETS, make_target
 from dashboard.sources.http.client import Client
-from dashboard.sources.prometheus.answers import Labels, Sample, as_line, kept_labels
-from dashboard.sources.prometheus.server import Server
+from dashboard.sources.prometheus.answers import Labels, VectorSample, as_line, kept_labels
+from dashboard.sources.prometheus.server import PrometheusServer
 from dashboard.sources.source import Listing, keep_targets
 from dashboard.vllm.metrics import DIGESTS
 from vllm_fleet_provider.shared.identity import FIELDS
@@ -29,7 +29,7 @@ KEPT = ("job", "namespace", "pod", "node", "pool")  # labels of a series that it
 NOT_IN_DIGESTS = ("engine", *DIGESTS, *sorted(FIELDS["cache_config"]))
 
 
-class Latest(NamedTuple):
+class LatestSeries(NamedTuple):
     """The series of the pod at one address that was scraped last, and how many seconds before the query.
 
     `is_up`: Prometheus has series of vLLM of it now. `is_whole`: all series of the address are of this pod and current.
@@ -42,7 +42,7 @@ class Latest(NamedTuple):
     is_whole: bool
 
     @classmethod
-    def of(cls, samples: Sequence[Sample]) -> "Latest":
+    def of(cls, samples: Sequence[VectorSample]) -> "LatestSeries":
         """Choose the series: an address can go to another pod while those of the last one are still there."""
         newest = samples[0]
         for each in samples:
@@ -56,33 +56,33 @@ class Latest(NamedTuple):
         is_whole = newest.value > 0 and not is_stale and len(series) == len(samples)
         return cls(series, age, is_stale, newest.value > 0, is_whole)
 
-    def is_same(self, other: "Latest") -> bool:
+    def is_same(self, other: "LatestSeries") -> bool:
         """Return whether only times differ; series have no order."""
         own, others = self.series, other.series
         return len(own) == len(others) and self.is_up == other.is_up and all(each in others for each in own)
 
 
 @dataclass(slots=True)
-class Known:
+class SeriesCache:
     """What was made of the series of one address: its lines as /metrics has them, and its target.
 
     `is_settled`: both stay while the series do. `series` are those of the last answer that prove it, none where
-    `Latest` has to choose.
+    `LatestSeries` has to choose.
     """
 
-    latest: Latest
+    latest: LatestSeries
     lines: bytes
     target: Target
     is_settled: bool
     series: tuple[Labels, ...] = ()
     age: float = 0.0
 
-    def use(self, latest: Latest) -> None:
+    def use(self, latest: LatestSeries) -> None:
         """Take over later series, of which only times differ."""
         self.latest, self.age = latest, latest.age
         self.series = latest.series if self.is_settled and latest.is_whole else ()
 
-    def renew(self, samples: Sequence[Sample]) -> bool:
+    def renew(self, samples: Sequence[VectorSample]) -> bool:
         """Take over the time of samples if all are current and have the labels of the last answer; return whether."""
         if len(samples) != len(self.series):
             return False
@@ -116,8 +116,8 @@ class Prometheus:
         self._limits = limits
         self._kept = (*KEPT, *options.keep_labels)
         self._by = tuple(dict.fromkeys((options.address_label, *self._kept, *NOT_IN_DIGESTS)))
-        self._server = Server(options, self._by)
-        self._known: dict[str, Known] = {}
+        self._server = PrometheusServer(options, self._by)
+        self._known: dict[str, SeriesCache] = {}
         self._clock = clock
         self._times: dict[str, float] = {}
         self.name = options.url
@@ -150,7 +150,7 @@ class Prometheus:
         async for part in self._server.ask_for(client, unknown, deadline):
             warning = warning or part.warning
             read = {
-                address: self._read(address, Latest.of(each), now)
+                address: self._read(address, LatestSeries.of(each), now)
                 for address, each in self._by_address(part.samples).items()
             }
             known |= {address: each for address, each in read.items() if address in by_address}
@@ -173,16 +173,18 @@ class Prometheus:
             sentences.append(f"has no series vllm:cache_config_info{options.selector}; correct selector, or wait")
         return Listing(name, tuple(found.values()), f"{name}: {'; '.join(sentences)}" if sentences else None)
 
-    def _look_up(self, samples: Mapping[str, Sequence[Sample]], now: float) -> tuple[dict[str, Known], list[str]]:
+    def _look_up(
+        self, samples: Mapping[str, Sequence[VectorSample]], now: float
+    ) -> tuple[dict[str, SeriesCache], list[str]]:
         """Return what is known by address, and the addresses whose series changed: mostly only times did."""
-        known: dict[str, Known] = {}
+        known: dict[str, SeriesCache] = {}
         unknown = []
         for address, own in samples.items():
             before = self._known.get(address)
             if before is not None and before.renew(own):
                 known[address] = before
                 continue
-            latest = Latest.of(own)
+            latest = LatestSeries.of(own)
             if before is not None and before.is_settled and before.latest.is_same(latest):
                 known[address] = self._renewed(before, latest, now)
             elif self._needs_lines(latest):
@@ -191,20 +193,20 @@ class Prometheus:
                 known[address] = self._make(address, latest, b"", now)
         return known, sorted(unknown)
 
-    def _needs_lines(self, latest: Latest) -> bool:
+    def _needs_lines(self, latest: LatestSeries) -> bool:
         """Return whether the lines are used: those without digests only where no replica is asked directly."""
         direct = self._options.direct
         return latest.is_up and direct != "always" and (direct == "never" or _has_digests(latest))
 
-    def _by_address(self, samples: Iterable[Sample]) -> dict[str, list[Sample]]:
+    def _by_address(self, samples: Iterable[VectorSample]) -> dict[str, list[VectorSample]]:
         """Group samples by address; those without are at an empty one."""
         label = self._options.address_label
-        found: dict[str, list[Sample]] = defaultdict(list)
+        found: dict[str, list[VectorSample]] = defaultdict(list)
         for sample in samples:
             found[sample.labels.get(label, "")].append(sample)
         return found
 
-    def _read(self, address: str, latest: Latest, now: float) -> Known:
+    def _read(self, address: str, latest: LatestSeries, now: float) -> SeriesCache:
         """Return what is made of series with all their labels."""
         lines = b"\n".join(sorted({as_line(each) for each in latest.series} - {b""}))
         before = self._known.get(address)
@@ -214,7 +216,7 @@ class Prometheus:
             return self._renewed(before, latest, now)
         return self._make(address, latest, lines, now)
 
-    def _make(self, address: str, latest: Latest, lines: bytes, now: float) -> Known:
+    def _make(self, address: str, latest: LatestSeries, lines: bytes, now: float) -> SeriesCache:
         options = self._options
         own = [kept_labels(each, self._kept) for each in latest.series]
         # Two jobs may scrape one pod: the first value of a label counts, so that they do not alternate.
@@ -222,25 +224,25 @@ class Prometheus:
         whole = address if "://" in address else f"{options.scheme}://{address}"
         target = make_target(whole, {**options.labels, **labels}, self._credentials)
         is_settled = not self._needs_lines(latest) or _has_digests(latest)
-        known = Known(latest, lines, self._of(target, latest, lines, now), is_settled)
+        known = SeriesCache(latest, lines, self._of(target, latest, lines, now), is_settled)
         known.use(latest)
         return known
 
-    def _renewed(self, known: Known, latest: Latest, now: float) -> Known:
+    def _renewed(self, known: SeriesCache, latest: LatestSeries, now: float) -> SeriesCache:
         """Return what is known of the same series with the time of a later scrape."""
         if latest.is_stale != known.target.stale:
             known.target = self._of(known.target, latest, known.lines, now)
         known.use(latest)
         return known
 
-    def _of(self, target: Target, latest: Latest, lines: bytes, now: float) -> Target:
+    def _of(self, target: Target, latest: LatestSeries, lines: bytes, now: float) -> Target:
         direct = self._options.direct
         at = datetime.fromtimestamp(_scraped_at(latest.age, now), UTC)
         scraped = None if direct == "always" else Scraped(lines, at, direct == "missing", self._times)
         return Target(target.id, target.labels, target.credentials, latest.is_stale, target.failure, scraped)
 
 
-def _age(sample: Sample) -> float:
+def _age(sample: VectorSample) -> float:
     """Return the seconds from the scrape to the query: both are times of the server's clock."""
     return max(sample.queried_at - sample.value, 0.0)
 
@@ -250,5 +252,5 @@ def _scraped_at(age: float, now: float) -> float:
     return now - age if age < now else 0.0
 
 
-def _has_digests(latest: Latest) -> bool:
+def _has_digests(latest: LatestSeries) -> bool:
     return any("scheme" in each for each in latest.series)

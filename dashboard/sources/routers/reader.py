@@ -15,7 +15,7 @@ from dashboard.fleet import RouterConfig, RouterFact, RouterKind
 from dashboard.fleet.formatting import iso, joined, visible
 from dashboard.sources.deadline import Deadline
 from dashboard.sources.http.client import Client
-from dashboard.sources.http.credentials import Key, find
+from dashboard.sources.http.credentials import ApiKey, find
 from dashboard.sources.http.failures import FORBIDDEN, NOT_FOUND, Endpoint, no_time
 from dashboard.sources.kubernetes.access import find_access
 from dashboard.sources.kubernetes.api import MAX_PAGE_BYTES, Api
@@ -38,14 +38,14 @@ KINDS = {
     RouterKind.LMCACHE: LMCACHE,
     RouterKind.MOONCAKE: MOONCAKE,
 }
-NO_KEY = Key(missing="none is given; set authorization of this entry of routers in fleet.yaml")
+NO_KEY = ApiKey(missing="none is given; set authorization of this entry of routers in fleet.yaml")
 # The role in llm-d's chart allows /metrics only: the router asks the API server about each path.
 NO_PATH = f"add {STATE} to the nonResourceURLs of its ClusterRole"
 MAX_FILE_BYTES = 2**20
 MOST_NAMES, LONGEST_TEXT = 20_000, 300  # of a list of replicas; characters of a text
 
 
-class Read(NamedTuple):
+class RouterReply(NamedTuple):
     """What one source of a router gave: facts, or why it cannot be read. A URL alone is the source of all its paths."""
 
     source: str
@@ -101,7 +101,7 @@ class RouterReader:
                 for pod, reads in zip(pods, answers, strict=True)
             ]
 
-    async def _ask(self, client: Client, options: RouterOptions, url: str, deadline: Deadline) -> list[Read]:
+    async def _ask(self, client: Client, options: RouterOptions, url: str, deadline: Deadline) -> list[RouterReply]:
         """Return what each path of a router answers."""
         own, answering = options.authorization, KINDS[options.kind]
         reads, absent = [], []
@@ -111,7 +111,7 @@ class RouterReader:
             try:
                 left = deadline.left()
             except UnreadableError:
-                reads.append(Read(url + bare, {}, no_time(endpoint).detail.removesuffix(".")))
+                reads.append(RouterReply(url + bare, {}, no_time(endpoint).detail.removesuffix(".")))
                 continue
             answer = await client.fetch(
                 endpoint,
@@ -128,13 +128,15 @@ class RouterReader:
                 absent.append(bare)
                 continue
             hint = f"; {NO_PATH}" if answer.status == FORBIDDEN and bare == STATE else ""
-            reads.append(Read(url + bare, {}, answer.failure.detail.removesuffix(".") + hint))
+            reads.append(RouterReply(url + bare, {}, answer.failure.detail.removesuffix(".") + hint))
         if absent and not reads:
             server = url.partition("://")[2]
-            reads.append(Read(url, {}, f"{server} has none of {joined(absent)}; check that {options.kind} is there"))
+            reads.append(
+                RouterReply(url, {}, f"{server} has none of {joined(absent)}; check that {options.kind} is there")
+            )
         return reads
 
-    def _made(self, options: RouterOptions, name: str, reads: Iterable[Read], at: datetime) -> RouterConfig:
+    def _made(self, options: RouterOptions, name: str, reads: Iterable[RouterReply], at: datetime) -> RouterConfig:
         """Return what a router reports; a source that fails keeps its last facts."""
         last = next((each.facts for each in self._last[options] if each.name == name), ())
         facts: list[RouterFact] = []
@@ -157,32 +159,32 @@ class RouterReader:
         return [replace(each, failures=(visible(f"{name}: {failure}"),)) for each in last]
 
 
-def _read_pod(pod: RouterPod, answering: Answering) -> Iterator[Read]:
+def _read_pod(pod: RouterPod, answering: Answering) -> Iterator[RouterReply]:
     """Yield what the command line of a pod and its ConfigMap say."""
     source = f"pod {pod.name} (command line)"
     yield _parse(source, f"{source} ", answering.of_process, pod.process)
     if pod.config and pod.config.failure:
-        yield Read(pod.config.source, {}, f"{pod.config.source}: {pod.config.failure}")
+        yield RouterReply(pod.config.source, {}, f"{pod.config.source}: {pod.config.failure}")
     elif pod.config:
         yield _parse(pod.config.source, f"{pod.config.source} ", read_config, pod.config.content)
 
 
-def _read_file(path: Path) -> Read:
+def _read_file(path: Path) -> RouterReply:
     try:
         with path.open("rb") as file:
             return _parse(str(path), f"{path} ", read_config, file.read(MAX_FILE_BYTES))
     except OSError as error:
-        return Read(str(path), {}, f"{path} cannot be read: {error.strerror}")
+        return RouterReply(str(path), {}, f"{path} cannot be read: {error.strerror}")
 
 
-def _parse(source: str, subject: str, reader: Callable[[T], Found], content: T) -> Read:
+def _parse(source: str, subject: str, reader: Callable[[T], Found], content: T) -> RouterReply:
     try:
-        return Read(source, reader(content))
+        return RouterReply(source, reader(content))
     except UnreadableError as error:
-        return Read(source, {}, f"{subject}{error.detail}")
+        return RouterReply(source, {}, f"{subject}{error.detail}")
 
 
-def _facts_of(read: Read, at: datetime) -> list[RouterFact]:
+def _facts_of(read: RouterReply, at: datetime) -> list[RouterFact]:
     """Return facts without secrets, cut to what a page can show."""
     return [
         RouterFact(name, canonical_text(_bounded(redact(value))), read.source, at) for name, value in read.found.items()

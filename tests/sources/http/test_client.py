@@ -10,7 +10,7 @@ import pytest
 from dashboard import __version__
 from dashboard.fleet import Credentials, Failure, FailureKind, Target
 from dashboard.sources.http.client import MAX_ERROR_PAGE_BYTES, Answer, Client
-from dashboard.sources.http.credentials import Key
+from dashboard.sources.http.credentials import ApiKey
 from tests.sources.polling.hostile import (
     CERTIFICATE,
     MIB,
@@ -34,11 +34,11 @@ def server() -> Iterator[HostileServer]:
 
 
 def ask(
-    target: Target, *paths: str, seconds: float = PLENTY, key: Key | None = None, last: bool = False
+    target: Target, *paths: str, seconds: float = PLENTY, key: ApiKey | None = None, last: bool = False
 ) -> list[Answer]:
     async def run() -> list[Answer]:
         async with Client(connections=10, max_answer_bytes=MIB, max_headers=100) as client:
-            return [await client.get(target, path, seconds, key=key or Key(), last=last) for path in paths]
+            return [await client.get(target, path, seconds, key=key or ApiKey(), last=last) for path in paths]
 
     return asyncio.run(run())
 
@@ -142,14 +142,14 @@ def test_a_redirect_is_a_failure_and_not_followed(server: HostileServer) -> None
     with HostileServer() as other:
         for place in (f"{other.address}/version", "http://[", "//" + other.address.partition("//")[2]):
             server.routes["/version"] = answers(b"", 307, headers=(f"Location: {place}",))
-            (answer,) = ask(Target(server.address), "/version", key=Key("hush"))
+            (answer,) = ask(Target(server.address), "/version", key=ApiKey("hush"))
             assert (answer.status, failure_of(answer).kind) == (307, FailureKind.STATUS)
         assert other.connections == 0
 
 
 def test_a_refused_key_is_sent_and_not_shown(server: HostileServer) -> None:
     server.routes["/v1/models"] = answers(b"", 401)
-    failure = failure_of(*ask(Target(server.address), "/v1/models", key=Key("hush")))
+    failure = failure_of(*ask(Target(server.address), "/v1/models", key=ApiKey("hush")))
     assert server.asked[0].headers["authorization"] == "Bearer hush"
     assert "hush" not in failure.detail
     assert "refuses the given API key" in failure.detail
@@ -217,7 +217,7 @@ class TestTls:
         self, secure: HostileServer, host: str, ca_file: Path | None, sentence: str
     ) -> None:
         target = Target(f"https://{host}:{secure.port}", credentials=Credentials(ca_file=ca_file))
-        failure = failure_of(*ask(target, "/version", key=Key("hush")))
+        failure = failure_of(*ask(target, "/version", key=ApiKey("hush")))
         assert failure.kind is FailureKind.TLS
         assert sentence in failure.detail
         assert secure.connections == 0

@@ -4,7 +4,7 @@ import httpx2
 import pytest
 
 from dashboard.fleet import Failure, FailureKind
-from dashboard.sources.http.credentials import Key
+from dashboard.sources.http.credentials import ApiKey
 from dashboard.sources.http.failures import (
     Endpoint,
     HeadersTooLargeError,
@@ -68,14 +68,14 @@ def test_an_error_has_a_kind_and_a_sentence(error: Exception, kind: str, sentenc
 @pytest.mark.parametrize(
     ("status", "key", "kind", "sentence"),
     [
-        (401, Key(missing="no key is set"), "unauthorized", "wants an API key for /v1/models and no key is set."),
-        (403, Key("hush"), "unauthorized", "refuses the given API key for /v1/models (status 403)."),
-        (302, Key(), "status", "answered /v1/models with status 302: redirects to another place are not followed."),
-        (404, Key(), "status", "has no /v1/models (status 404). Is it a vLLM server?"),
-        (503, Key(), "status", "answered /v1/models with status 503."),
+        (401, ApiKey(missing="no key is set"), "unauthorized", "wants an API key for /v1/models and no key is set."),
+        (403, ApiKey("hush"), "unauthorized", "refuses the given API key for /v1/models (status 403)."),
+        (302, ApiKey(), "status", "answered /v1/models with status 302: redirects to another place are not followed."),
+        (404, ApiKey(), "status", "has no /v1/models (status 404). Is it a vLLM server?"),
+        (503, ApiKey(), "status", "answered /v1/models with status 503."),
     ],
 )
-def test_a_status_has_a_kind_and_a_sentence(status: int, key: Key, kind: str, sentence: str) -> None:
+def test_a_status_has_a_kind_and_a_sentence(status: int, key: ApiKey, kind: str, sentence: str) -> None:
     assert of_status(ASKED, status, key) == Failure(FailureKind(kind), f"10.0.0.7:8000 {sentence}")
 
 

@@ -19,7 +19,7 @@ from dashboard.config.address import replica_id
 from dashboard.demo import DemoServer, default_fleet, in_thread, targets
 from dashboard.demo.describe import Behaviour, Speaks
 from dashboard.fleet import FailureKind, Replica, ReplicaState, Scraped, Snapshot, Source, Target
-from dashboard.sources.discovery import Discovered, discover_once
+from dashboard.sources.discovery import DiscoveryResult, discover_once
 from dashboard.sources.polling.by_digest import NOT_SCRAPED, DigestPoller
 from dashboard.sources.polling.probes import INFERENCE_CONFIG
 from tests.sources.polling.hostile import CAPTURE, HostileServer, answers
@@ -49,7 +49,7 @@ def url(demo: DemoServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield url
 
 
-def discovered(url: str, direct: str) -> tuple[Options, Discovered]:
+def discovered(url: str, direct: str) -> tuple[Options, DiscoveryResult]:
     options = Options.model_validate({"prometheus": [{"url": url, "direct": direct}]})
     return options, discover_once(options)
 
