@@ -9,7 +9,7 @@ from dashboard.cli.targets import ConfigOption, options_of
 from dashboard.cli.terminal import FAILED, fail, put, wrong
 from dashboard.config import Options
 from dashboard.fleet.formatting import count, one_line
-from dashboard.notify.trial import Tried, try_receivers
+from dashboard.notify.trial import ReceiverTrial, try_receivers
 
 
 def alert_test(config: ConfigOption = None) -> None:
@@ -21,17 +21,17 @@ def alert_test(config: ConfigOption = None) -> None:
     if not options.notify.has_receivers:
         wrong(f"no receiver configured; list alertmanagers or webhooks under notify in {options.file}")
     tried = asyncio.run(_try(options))
-    if failed := sum(not each.answered.is_accepted for each in tried):
+    if failed := sum(not each.answer.is_accepted for each in tried):
         fail(f"exit {FAILED}: {count(failed, 'receiver')} of {len(tried)} did not accept the test alert.")
     raise typer.Exit
 
 
-async def _try(options: Options) -> list[Tried]:
+async def _try(options: Options) -> list[ReceiverTrial]:
     tried = []
     async for each in try_receivers(options, service.utc_now()):
         named = f"{each.kind} {one_line(each.name)}".rstrip()
         place = "" if each.host in {"", each.name} else f" ({each.host})"
-        said = f": {each.answered.said}" if each.answered.said else ""
-        put(f"{named}{place}: {'ok' if each.answered.is_accepted else 'failed'}, {each.answered.text}{said}\n")
+        said = f": {each.answer.said}" if each.answer.said else ""
+        put(f"{named}{place}: {'ok' if each.answer.is_accepted else 'failed'}, {each.answer.text}{said}\n")
         tried.append(each)
     return tried

@@ -15,7 +15,7 @@ from dashboard.notify.alerts import Alert, AlertKey, Alerts, advance, alerts_of
 from dashboard.notify.announcing import Announcer
 from dashboard.notify.bodies import LIFE_INTERVALS, alertmanager_body, links_of
 from dashboard.notify.receivers import FAILED, OK, AlertmanagerReceiver, Outcomes, WebhookReceiver
-from dashboard.notify.sending import Answered, client, deliver, push
+from dashboard.notify.sending import ReceiverAnswer, client, deliver, push
 from dashboard.rules.findings import Inspection
 from dashboard.sources.http.client import Client
 from dashboard.store.history.outbox import Message, Outbox
@@ -141,7 +141,7 @@ class Notifier:
         interval = timedelta(seconds=self._options.notify.resend_seconds)
         links = links_of(self._options.notify)
 
-        async def send(options: AlertmanagerOptions, alerts: Sequence[Alert], now: datetime) -> Answered:
+        async def send(options: AlertmanagerOptions, alerts: Sequence[Alert], now: datetime) -> ReceiverAnswer:
             return await push(http, options, alertmanager_body(alerts, now, interval, links))
 
         now = self._clock()
@@ -151,7 +151,7 @@ class Notifier:
     async def _deliver_to(self, receiver: WebhookReceiver, http: Client, outbox: Outbox) -> None:
         links = links_of(self._options.notify)
 
-        async def send(options: WebhookOptions, alerts: Sequence[Alert], message: Message) -> Answered:
+        async def send(options: WebhookOptions, alerts: Sequence[Alert], message: Message) -> ReceiverAnswer:
             return await deliver(http, options, alerts, links, message.id)
 
         async with _throttled():

@@ -10,7 +10,7 @@ from dashboard.errors import HistoryError
 from dashboard.fleet import ReceiverStatus
 from dashboard.notify.alerts import Alert
 from dashboard.notify.announcing import DAMAGED, read_alert
-from dashboard.notify.sending import ALERTMANAGER, Answered, describe_receiver, host_of, kind_of
+from dashboard.notify.sending import ALERTMANAGER, ReceiverAnswer, describe_receiver, host_of, kind_of
 from dashboard.store.history.outbox import Message, Outbox
 
 log = logging.getLogger(__name__)
@@ -21,8 +21,8 @@ MOST_DOUBLINGS = 7
 MOST_IN_BODY = 200  # alerts that are sent to an Alertmanager at once, of a few KB each
 OK, FAILED = "ok", "failed"  # outcomes in /metrics
 
-Push = Callable[[AlertmanagerOptions, Sequence[Alert], datetime], Awaitable[Answered]]
-Deliver = Callable[[WebhookOptions, Sequence[Alert], Message], Awaitable[Answered]]
+Push = Callable[[AlertmanagerOptions, Sequence[Alert], datetime], Awaitable[ReceiverAnswer]]
+Deliver = Callable[[WebhookOptions, Sequence[Alert], Message], Awaitable[ReceiverAnswer]]
 Outcomes = Counter[tuple[str, str]]  # by kind and outcome
 
 
@@ -48,7 +48,7 @@ class Attempts:
         """Try again at once, as with other options."""
         self._tries, self._retry_at = 0, None
 
-    def note(self, answered: Answered, now: datetime, kind: str, receiver: str, most_seconds: float) -> None:
+    def note(self, answered: ReceiverAnswer, now: datetime, kind: str, receiver: str, most_seconds: float) -> None:
         """Remember an answer. A failure is logged when it begins, changes and ends."""
         self._outcomes[kind, OK if answered.is_accepted else FAILED] += 1
         if answered.is_accepted:

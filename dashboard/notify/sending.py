@@ -24,7 +24,7 @@ ACCEPTED = range(200, 300)
 NO_KEY = ApiKey(missing="none is given; set authorization of this receiver in fleet.yaml")
 
 
-class Answered(NamedTuple):
+class ReceiverAnswer(NamedTuple):
     """What a receiver answered: a short text without its URL, and the seconds until it wants to be asked again."""
 
     is_accepted: bool
@@ -64,19 +64,19 @@ def describe_receiver(options: AlertmanagerOptions | WebhookOptions) -> str:
     return name if host in {"", options.label} else f"{name} ({host})"
 
 
-async def push(client: Client, options: AlertmanagerOptions, body: Any) -> Answered:
+async def push(client: Client, options: AlertmanagerOptions, body: Any) -> ReceiverAnswer:
     """Send alerts to an Alertmanager."""
     return await _post(client, options, f"{options.url}{ALERTS}", body)
 
 
 async def deliver(
     client: Client, options: WebhookOptions, alerts: Sequence[Alert], links: Links, message: str
-) -> Answered:
+) -> ReceiverAnswer:
     """Send a message to a webhook; a repeated one has the same id."""
     try:
         address = options.find_url()
     except ValueError as error:
-        return Answered(is_accepted=False, text=str(error))
+        return ReceiverAnswer(is_accepted=False, text=str(error))
     return await _post(client, options, address, message_body(options, alerts, links), {"Idempotency-Key": message})
 
 
@@ -86,7 +86,7 @@ async def _post(
     url: str,
     body: Any,
     headers: Mapping[str, str] | None = None,
-) -> Answered:
+) -> ReceiverAnswer:
     endpoint, own = endpoint_of(url), options.authorization
     answer = await client.fetch(
         endpoint,
@@ -104,10 +104,10 @@ async def _post(
     said = end_cut(text.strip(), SHOWN_CHARACTERS)
     if answer.status is not None:
         is_accepted = answer.status in ACCEPTED
-        return Answered(
+        return ReceiverAnswer(
             is_accepted, f"status {answer.status}", None if is_accepted else _seconds(answer.retry_after), said
         )
-    return Answered(is_accepted=False, text=FAILURE_WORDS[answer.failure.kind] if answer.failure else "no answer")
+    return ReceiverAnswer(is_accepted=False, text=FAILURE_WORDS[answer.failure.kind] if answer.failure else "no answer")
 
 
 def _seconds(retry_after: str | None) -> float | None:

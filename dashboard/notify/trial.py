@@ -8,19 +8,19 @@ from dashboard.config import Options
 from dashboard.fleet.formatting import end_cut
 from dashboard.notify.alerts import Alert
 from dashboard.notify.bodies import alertmanager_body, links_of
-from dashboard.notify.sending import ALERTMANAGER, Answered, client, deliver, host_of, kind_of, push
+from dashboard.notify.sending import ALERTMANAGER, ReceiverAnswer, client, deliver, host_of, kind_of, push
 from dashboard.rules.findings import Severity
 
 TEST = "TEST"  # the rule and the pool of the alert
 
 
-class Tried(NamedTuple):
+class ReceiverTrial(NamedTuple):
     """What a receiver answered."""
 
     kind: str
     name: str
     host: str
-    answered: Answered
+    answer: ReceiverAnswer
 
 
 def trial_alert(fleet: str, now: datetime) -> Alert:
@@ -41,14 +41,14 @@ def trial_alert(fleet: str, now: datetime) -> Alert:
     )
 
 
-async def try_receivers(options: Options, now: datetime) -> AsyncIterator[Tried]:
+async def try_receivers(options: Options, now: datetime) -> AsyncIterator[ReceiverTrial]:
     """Send the test alert to each receiver, and yield what it answered."""
     alert, notify = trial_alert(options.name, now), options.notify
     links = links_of(notify)
     body = alertmanager_body([alert], now, timedelta(seconds=notify.resend_seconds), links)
     async with client() as http:
         for each in notify.alertmanagers:
-            yield Tried(ALERTMANAGER, "", host_of(each), await push(http, each, body))
+            yield ReceiverTrial(ALERTMANAGER, "", host_of(each), await push(http, each, body))
         for one in notify.webhooks:
-            answered = await deliver(http, one, [alert], links, f"test-{now:%Y%m%d%H%M%S}")
-            yield Tried(kind_of(one), one.label, host_of(one), answered)
+            answer = await deliver(http, one, [alert], links, f"test-{now:%Y%m%d%H%M%S}")
+            yield ReceiverTrial(kind_of(one), one.label, host_of(one), answer)

@@ -17,7 +17,7 @@ from dashboard.notify.alerts import Alert, alerts_of
 from dashboard.notify.announcing import Announcer
 from dashboard.notify.bodies import NO_LINKS
 from dashboard.notify.receivers import WebhookReceiver
-from dashboard.notify.sending import Answered, client, deliver
+from dashboard.notify.sending import ReceiverAnswer, client, deliver
 from dashboard.store.history.database import Database
 from dashboard.store.history.outbox import Message, Outbox
 from tests.notify.polls import FLEET, poll, problem
@@ -34,7 +34,7 @@ async def run(folder: Path, url: str, *, dies: bool) -> None:
     Announcer(outbox, [options]).polled(alerts_of(fleet, now), fleet, now)
     async with client() as http:
 
-        async def send(own: WebhookOptions, alerts: Sequence[Alert], message: Message) -> Answered:
+        async def send(own: WebhookOptions, alerts: Sequence[Alert], message: Message) -> ReceiverAnswer:
             answered = await deliver(http, own, alerts, NO_LINKS, message.id)
             if dies and answered.is_accepted:
                 os.kill(os.getpid(), signal.SIGKILL)

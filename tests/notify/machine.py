@@ -11,13 +11,13 @@ from dashboard.config import WebhookOptions
 from dashboard.notify.alerts import Alert, alerts_of
 from dashboard.notify.announcing import Announcer
 from dashboard.notify.receivers import WebhookReceiver
-from dashboard.notify.sending import Answered
+from dashboard.notify.sending import ReceiverAnswer
 from dashboard.store.history.database import Database
 from dashboard.store.history.outbox import Message, Outbox
 
-OK = Answered(is_accepted=True, text="status 200")
-REFUSED = Answered(is_accepted=False, text="status 500")
-BUSY = Answered(is_accepted=False, text="status 429", retry_seconds=30)
+OK = ReceiverAnswer(is_accepted=True, text="status 200")
+REFUSED = ReceiverAnswer(is_accepted=False, text="status 500")
+BUSY = ReceiverAnswer(is_accepted=False, text="status 429", retry_seconds=30)
 # The answer did not arrive, because the process died.
 DIES_BEFORE, DIES_AFTER = "dies before the request", "dies between the answer and the commit"
 HOOK = WebhookOptions(url_env="HOOK")
@@ -59,7 +59,7 @@ class Process:
         """Hear of a poll at the time of the clock."""
         self._announcer.polled(alerts_of(fleet, self.now), fleet, self.now)
 
-    def send(self, answer: Answered | str = OK) -> bool:
+    def send(self, answer: ReceiverAnswer | str = OK) -> bool:
         """Let each receiver send what is due, once; return whether a message was accepted."""
         accepted = [asyncio.run(self._send(each, answer)) for each in self._receivers]  # each of them, also after one
         return any(accepted)
@@ -72,8 +72,8 @@ class Process:
             while self.send():
                 pass
 
-    async def _send(self, receiver: WebhookReceiver, answer: Answered | str) -> bool:
-        async def deliver(_options: WebhookOptions, alerts: Sequence[Alert], message: Message) -> Answered:
+    async def _send(self, receiver: WebhookReceiver, answer: ReceiverAnswer | str) -> bool:
+        async def deliver(_options: WebhookOptions, alerts: Sequence[Alert], message: Message) -> ReceiverAnswer:
             if answer == DIES_BEFORE:
                 raise DeathError
             if answer in {OK, DIES_AFTER}:

@@ -12,7 +12,7 @@ from dashboard.config import WebhookOptions
 from dashboard.errors import HistoryError
 from dashboard.notify.alerts import Alert
 from dashboard.notify.receivers import WebhookReceiver
-from dashboard.notify.sending import Answered
+from dashboard.notify.sending import ReceiverAnswer
 from dashboard.store.history.database import Database
 from dashboard.store.history.outbox import Message
 from tests.builders import NOW
@@ -29,7 +29,7 @@ def test_an_accepted_message_that_cannot_be_deleted_is_not_sent_again(process: P
     process.poll(poll(0, problem()))
     receiver, sent, file = WebhookReceiver(HOOK, Counter()), [], tmp_path / "history.db"
 
-    async def deliver(_options: WebhookOptions, _alerts: Sequence[Alert], message: Message) -> Answered:
+    async def deliver(_options: WebhookOptions, _alerts: Sequence[Alert], message: Message) -> ReceiverAnswer:
         sent.append(message.id)
         file.rename(tmp_path / "gone.db")
         return OK

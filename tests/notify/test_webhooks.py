@@ -16,7 +16,7 @@ import pytest
 from dashboard.config import WebhookOptions
 from dashboard.notify import sending
 from dashboard.notify.bodies import NO_LINKS
-from dashboard.notify.sending import Answered, client, deliver
+from dashboard.notify.sending import ReceiverAnswer, client, deliver
 from dashboard.store.history.database import Database
 from tests.builders import NOW
 from tests.notify.polls import FLEET, POLL, alerts, poll, problem
@@ -215,10 +215,10 @@ def test_alerts_that_were_damaged_in_the_history_are_named(server: HostileServer
         )
 
 
-def answer_of(server: HostileServer, **more: Any) -> Answered:
+def answer_of(server: HostileServer, **more: Any) -> ReceiverAnswer:
     """What one delivery comes to."""
 
-    async def send() -> Answered:
+    async def send() -> ReceiverAnswer:
         hook = WebhookOptions.model_validate({"url": f"{server.address}{SECRET}?key=SESAME7QX", **more})
         async with client() as http:
             return await deliver(http, hook, alerts(poll(0, problem())), NO_LINKS, "1")
@@ -279,7 +279,7 @@ def test_the_url_and_the_key_may_come_from_files(server: HostileServer, tmp_path
     (tmp_path / "url").write_text(f"{server.address}{SECRET}\n")
     (tmp_path / "token").write_text("sesame")
 
-    async def send(hook: WebhookOptions) -> Answered:
+    async def send(hook: WebhookOptions) -> ReceiverAnswer:
         async with client() as http:
             return await deliver(http, hook, alerts(poll(0, problem())), NO_LINKS, "1")
 
