@@ -33,7 +33,7 @@ class AlertKey(NamedTuple):
     severity: str
 
 
-class Event(StrEnum):
+class AlertEvent(StrEnum):
     """Why a message has an alert."""
 
     NEW = "new"
@@ -67,7 +67,7 @@ class Alert(BaseModel):
     announced: Extent | None = None
     is_rollout: bool = False
     until: datetime | None = None
-    event: Event = Event.NEW
+    event: AlertEvent = AlertEvent.NEW
     was: Severity | None = None
 
     @property
@@ -83,7 +83,7 @@ class Alert(BaseModel):
 Alerts = Mapping[AlertKey, Alert]
 
 
-class Step(NamedTuple):
+class AlertChanges(NamedTuple):
     """What a poll changed: the alerts that fire now, those of them with a finding that is new, those that ended."""
 
     firing: dict[AlertKey, Alert]
@@ -101,7 +101,7 @@ def alerts_of(fleet: Fleet, at: datetime) -> dict[AlertKey, Alert]:
     return {key: _alert(fleet, key, same, names, at) for key, same in found.items()}
 
 
-def advance(known: Alerts, now: Alerts, fleet: Fleet, at: datetime) -> Step:
+def advance(known: Alerts, now: Alerts, fleet: Fleet, at: datetime) -> AlertChanges:
     """Return what the poll at `at` changed, whose alerts are `now`. What it could not see has not ended."""
     firing, new = {}, []
     for key, alert in now.items():
@@ -119,11 +119,11 @@ def advance(known: Alerts, now: Alerts, fleet: Fleet, at: datetime) -> Step:
         suppressed = [hidden[digest] for digest in alert.fingerprints if digest in hidden]
         is_suppressed = len(suppressed) == len(alert.fingerprints)  # also where its replicas cannot be read
         if has_moved or is_suppressed or has_ended(alert, fleet, proof):
-            end = alert.with_changes(until=max(at, alert.since), event=Event.RESOLVED)
+            end = alert.with_changes(until=max(at, alert.since), event=AlertEvent.RESOLVED)
             ended.append(_suppressed(end, suppressed) if suppressed and not has_moved else end)
         else:
             firing[key] = alert
-    return Step(firing, tuple(new), tuple(ended))
+    return AlertChanges(firing, tuple(new), tuple(ended))
 
 
 def has_ended(alert: Alert, fleet: Fleet, proof: EndProof) -> bool:
@@ -152,7 +152,7 @@ def _suppressed(alert: Alert, findings: Sequence[Finding]) -> Alert:
     kept = {name: text for name, text in alert.annotations.items() if name != "action"}
     text = _text([suppressions(findings)])
     return alert.with_changes(
-        event=Event.SUPPRESSED, annotations={**kept, SUPPRESSION: f"{text[:1].upper()}{text[1:]}"}
+        event=AlertEvent.SUPPRESSED, annotations={**kept, SUPPRESSION: f"{text[:1].upper()}{text[1:]}"}
     )
 
 

@@ -12,9 +12,9 @@ from dashboard.analysis.changes.findings import extent_in
 from dashboard.config import WebhookOptions
 from dashboard.errors import HistoryError
 from dashboard.fleet.formatting import end_cut
-from dashboard.notify.alerts import Alert, AlertKey, Alerts, Event, advance
+from dashboard.notify.alerts import Alert, AlertEvent, AlertKey, Alerts, advance
 from dashboard.rules.catalogue import RULE_SET
-from dashboard.store.history.outbox import Announced, Key, Notification, Outbox
+from dashboard.store.history.outbox import AlertRow, Notification, Outbox, RowKey
 
 DAMAGED = "Alerts in the history are damaged; delete the rows of its tables alert and notification."
 
@@ -27,7 +27,7 @@ class Knowledge(StrEnum):
     SILENT = "silent"  # a new rule set found it first
 
 
-class Known(NamedTuple):
+class AlertState(NamedTuple):
     """An alert that fires, and what receivers know of it."""
 
     alert: Alert
@@ -37,12 +37,12 @@ class Known(NamedTuple):
 class Announcement(NamedTuple):
     """The alerts that fire, and those that a message is to have."""
 
-    known: dict[AlertKey, Known]
+    known: dict[AlertKey, AlertState]
     alerts: tuple[Alert, ...]
 
 
 def announce(
-    known: Mapping[AlertKey, Known], now: Alerts, fleet: Fleet, at: datetime, *, is_new_rule_set: bool = False
+    known: Mapping[AlertKey, AlertState], now: Alerts, fleet: Fleet, at: datetime, *, is_new_rule_set: bool = False
 ) -> Announcement:
     """Return what to announce of the poll at `at`, whose alerts are `now`.
 
@@ -53,7 +53,7 @@ def announce(
     step = advance({key: each.alert for key, each in known.items()}, now, fleet, at)
     rolling = {end_cut(pool) for pool in fleet.inspection.rollouts}
     following = {digest for each in now.values() if each.is_rollout for digest in each.fingerprints}
-    after: dict[AlertKey, Known] = {}
+    after: dict[AlertKey, AlertState] = {}
     ended = []
     for alert in step.ended:
         before = known[alert.key]
@@ -75,27 +75,29 @@ def announce(
             extended = alert.with_changes(announced=extent)
         else:
             extended = alert
-        after[key] = Known(extended, knowledge)
+        after[key] = AlertState(extended, knowledge)
         if event is not None:
             begun.append(_compared(extended.with_changes(event=event), former.get((alert.rule, alert.pool))))
     return Announcement(after, (*begun, *ended))
 
 
-def _heard(alert: Alert, earlier: Known | None, *, is_new: bool, is_worse: bool) -> tuple[Knowledge, Event | None]:
+def _heard(
+    alert: Alert, earlier: AlertState | None, *, is_new: bool, is_worse: bool
+) -> tuple[Knowledge, AlertEvent | None]:
     """Return what receivers know of an alert from now on, and why they get a message; None: they get none."""
     before = earlier.knowledge if earlier else Knowledge.WAITING if is_new else Knowledge.SILENT
     if before is Knowledge.WAITING and alert.is_rollout:
         return before, None
     if before is Knowledge.WAITING or is_new:
-        return Knowledge.NOTIFIED, Event.NEW
-    return (Knowledge.NOTIFIED, Event.WORSE) if is_worse else (before, None)
+        return Knowledge.NOTIFIED, AlertEvent.NEW
+    return (Knowledge.NOTIFIED, AlertEvent.WORSE) if is_worse else (before, None)
 
 
 def _compared(alert: Alert, was: object) -> Alert:
     """Return a new alert with its former severity, if it had one."""
     if not isinstance(was, type(alert.severity)) or was is alert.severity:
         return alert
-    return alert.with_changes(was=was, event=Event.WORSE if alert.severity.rank < was.rank else Event.MILDER)
+    return alert.with_changes(was=was, event=AlertEvent.WORSE if alert.severity.rank < was.rank else AlertEvent.MILDER)
 
 
 class Announcer:
@@ -105,7 +107,7 @@ class Announcer:
         """Open nothing yet."""
         self._outbox = outbox
         self._webhooks = {each.label: each for each in webhooks}
-        self._known: dict[AlertKey, Known] | None = None
+        self._known: dict[AlertKey, AlertState] | None = None
         self._receivers: frozenset[str] = frozenset()
         self._rule_set: int | None = None
 
@@ -133,8 +135,8 @@ class Announcer:
         rule_set = RULE_SET if is_read or self._rule_set is None else self._rule_set
         is_kept = bool(changed or notifications or unknown) or rule_set != self._rule_set
         if is_kept:
-            rows: dict[Key, Announced | None] = {
-                key: each and Announced(each.knowledge, each.alert.model_dump_json()) for key, each in changed.items()
+            rows: dict[RowKey, AlertRow | None] = {
+                key: each and AlertRow(each.knowledge, each.alert.model_dump_json()) for key, each in changed.items()
             }
             self._outbox.save(rows, notifications, unknown, rule_set, at)
         self._known, self._rule_set, self._receivers = found.known, rule_set, frozenset(self._webhooks)
@@ -145,7 +147,7 @@ class Announcer:
         remembered = self._outbox.load(self._webhooks)
         try:
             self._known = {
-                AlertKey(*key): Known(read_alert(row.content), Knowledge(row.state))
+                AlertKey(*key): AlertState(read_alert(row.content), Knowledge(row.state))
                 for key, row in remembered.alerts.items()
             }
         except ValueError:
@@ -153,7 +155,7 @@ class Announcer:
         self._receivers, self._rule_set = remembered.receivers, remembered.rule_set
 
 
-def _notified(known: Mapping[AlertKey, Known]) -> list[Alert]:
+def _notified(known: Mapping[AlertKey, AlertState]) -> list[Alert]:
     """Return what a new receiver is told first: everything that fires."""
     return [each.alert for each in known.values() if each.knowledge is Knowledge.NOTIFIED]
 

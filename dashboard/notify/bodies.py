@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from dashboard.config import NotifyOptions
 from dashboard.fleet.formatting import count, end_cut, iso
-from dashboard.notify.alerts import SUPPRESSION, Alert, Event
+from dashboard.notify.alerts import SUPPRESSION, Alert, AlertEvent
 from dashboard.rules.findings import Severity
 from dashboard.views import pages
 
@@ -26,7 +26,7 @@ MOST_IN_SLACK = 10  # alerts that a text describes: Slack cuts it at 40,000 char
 MOST_SLACK_LINES = 3  # findings of an alert
 MOST_SLACK_CHARACTERS = 300  # of a line
 ICONS = {Severity.CRITICAL: ":red_circle:", Severity.WARNING: ":large_orange_circle:", Severity.INFO: ":white_circle:"}
-ENDED_ICONS = {Event.RESOLVED: ":white_check_mark:", Event.SUPPRESSED: ":no_bell:"}
+ENDED_ICONS = {AlertEvent.RESOLVED: ":white_check_mark:", AlertEvent.SUPPRESSED: ":no_bell:"}
 SLACK_PARTS = ("impact", "action")
 
 
@@ -134,7 +134,7 @@ def webhook_body(alerts: Sequence[Alert], links: Links) -> Any:
 def slack_body(alerts: Sequence[Alert], links: Links) -> Any:
     """Return a message for Slack's incoming webhook; `alerts` are of one pool, and at least one."""
     events = Counter(each.event for each in alerts)
-    counts = ", ".join(f"{events[event]} {event}" for event in Event if events[event])
+    counts = ", ".join(f"{events[event]} {event}" for event in AlertEvent if events[event])
     parts = [f"*{_slack(alerts[0].fleet)} / {_slack(alerts[0].pool)}: {counts}*"]
     parts += ["\n".join(_slack_lines(each, links)) for each in alerts[:MOST_IN_SLACK]]
     parts += ["\n".join(_slack_title(each) for each in alerts[MOST_IN_SLACK:])]
@@ -160,7 +160,7 @@ def _slack_lines(alert: Alert, links: Links) -> Iterable[str]:
     yield from map(_slack, alert.annotations.get("description", "").splitlines()[:MOST_SLACK_LINES])
     until = f" until {iso(alert.until)}" if alert.until else ""
     yield f"Since {iso(alert.since)}{until}"
-    if alert.event is Event.SUPPRESSED:
+    if alert.event is AlertEvent.SUPPRESSED:
         yield _slack(alert.annotations.get(SUPPRESSION, ""))
     if not alert.until:
         yield from (_slack(alert.annotations.get(name, "").replace("\n", " ")) for name in SLACK_PARTS)
@@ -170,7 +170,9 @@ def _slack_lines(alert: Alert, links: Links) -> Iterable[str]:
 
 def _slack_title(alert: Alert) -> str:
     was = f", was {alert.was}" if alert.was else ""
-    spread = f", now on {count(len(alert.replicas), 'replica')}" if alert.event is Event.WORSE and not alert.was else ""
+    spread = (
+        f", now on {count(len(alert.replicas), 'replica')}" if alert.event is AlertEvent.WORSE and not alert.was else ""
+    )
     title = (
         f"{str(alert.event).capitalize()}: {alert.severity}{was}{spread}, {alert.annotations.get('title', alert.rule)}"
     )

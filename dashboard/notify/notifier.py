@@ -37,7 +37,7 @@ class Notifier:
         self._clock = clock
         self._is_collector = False
         self._alerts: tuple[Inspection | None, Alerts] = (None, {})
-        self._pushed = Pushed()
+        self._pushed = PushedAlerts()
         self._alertmanagers: tuple[AlertmanagerReceiver, ...] = ()
         self._webhooks: tuple[WebhookReceiver, ...] = ()
         self._outbox: Outbox | None = None
@@ -75,7 +75,7 @@ class Notifier:
         """Hear of a poll. Only the collector sends; `problem` is why the history did not record the poll."""
         self._is_collector = is_collector
         if not is_collector:  # the one that is knows more, until this one is again
-            self._pushed, self._announcer = Pushed(), None
+            self._pushed, self._announcer = PushedAlerts(), None
         elif fleet.polled_at is not None and self._options.notify.has_receivers:
             try:
                 self._hear(fleet, fleet.polled_at, problem)
@@ -173,7 +173,7 @@ async def _throttled() -> AsyncIterator[None]:
         await asyncio.sleep(PAUSE_SECONDS)
 
 
-class Pushed:
+class PushedAlerts:
     """What Alertmanagers get: the alerts that fire, and those that ended lately. `revision` grows when they change."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.analysis.timeline import Period, Timeline
 from dashboard.config.baseline_file import baseline_yaml, find_source
 from dashboard.fleet.times import write_time
-from dashboard.notify.alerts import Event, alerts_of
+from dashboard.notify.alerts import AlertEvent, alerts_of
 from dashboard.notify.bodies import Links, alertmanager_body, slack_body, webhook_body
 from dashboard.render.changes_json import changes_json
 from dashboard.render.events_json import events_json
@@ -147,7 +147,7 @@ def _notifications(fleet: Fleet) -> Iterator[tuple[str, str]]:
     links = Links("https://fleet.example.com", "https://docs.example.com")
     assert fleet.polled_at is not None
     alerts = list(alerts_of(fleet, fleet.polled_at).values())
-    ended = alerts[-1].with_changes(until=AT, event=Event.RESOLVED)
+    ended = alerts[-1].with_changes(until=AT, event=AlertEvent.RESOLVED)
     for name, body in (
         ("alertmanager", alertmanager_body([*alerts, ended], AT, timedelta(minutes=1), links)),
         ("webhook", webhook_body([*alerts, ended], links)),

@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.sightings import Sighting, Sightings
-from dashboard.notify.alerts import MOST_LISTED, MOST_POOLS, Alert, AlertKey, Event, Step, advance, alerts_of
+from dashboard.notify.alerts import (
+    MOST_LISTED,
+    MOST_POOLS,
+    Alert,
+    AlertChanges,
+    AlertEvent,
+    AlertKey,
+    advance,
+    alerts_of,
+)
 from dashboard.rules.findings import Finding, OutcomeKind
 from tests import builders, findings_builder
 from tests.builders import NOW
@@ -17,9 +26,9 @@ from tests.notify.polls import CRITICAL, DOCUMENT, FLEET, INFO, POLL, WARNING, a
 BLOCKS = AlertKey("RT-01", "chat", "critical")
 
 
-def steps(*fleets: Fleet) -> list[Step]:
+def steps(*fleets: Fleet) -> list[AlertChanges]:
     """What each poll of a sequence changed."""
-    found: list[Step] = []
+    found: list[AlertChanges] = []
     known: dict[AlertKey, Alert] = {}
     for fleet in fleets:
         assert fleet.polled_at is not None
@@ -111,7 +120,7 @@ def test_an_alert_begins_lasts_and_ends_at_once() -> None:
     assert [each.key for each in second.new] == [BLOCKS]
     assert (third.new, third.ended) == ((), ())
     (ended,) = last.ended
-    assert (ended.since, ended.until, ended.event) == (NOW + POLL, NOW + 3 * POLL, Event.RESOLVED)
+    assert (ended.since, ended.until, ended.event) == (NOW + POLL, NOW + 3 * POLL, AlertEvent.RESOLVED)
 
 
 def test_the_history_knows_since_when() -> None:
@@ -150,7 +159,7 @@ def test_a_suppressed_alert_ends_as_suppressed_with_owner_and_date_in_place_of_w
     _, last, after = steps(poll(0, problem()), poll(1, suppressed=(hidden,)), poll(2))
     (ended,) = last.ended
 
-    assert (ended.until, ended.event) == (NOW + POLL, Event.SUPPRESSED)
+    assert (ended.until, ended.event) == (NOW + POLL, AlertEvent.SUPPRESSED)
     assert ended.annotations["suppression"] == "Suppressed until 2026-12-24 by ann: canary"
     assert "action" not in ended.annotations
     assert (after.new, after.ended) == ((), ())
@@ -160,7 +169,7 @@ def test_a_suppression_ends_an_alert_also_while_its_replica_cannot_be_read() -> 
     hidden = replace(problem(), suppression=findings_builder.suppression())
     (ended,) = steps(poll(0, problem()), poll(1, fleet=lost(FLEET, "chat-01"), suppressed=(hidden,)))[-1].ended
 
-    assert ended.event is Event.SUPPRESSED
+    assert ended.event is AlertEvent.SUPPRESSED
 
 
 def test_what_goes_on_with_another_severity_is_not_suppressed() -> None:
@@ -168,7 +177,7 @@ def test_what_goes_on_with_another_severity_is_not_suppressed() -> None:
     hidden = replace(other, suppression=findings_builder.suppression())
     before, after = poll(0, problem(), other), poll(1, problem(severity=WARNING), suppressed=(hidden,))
 
-    assert [each.event for each in steps(before, after)[-1].ended] == [Event.RESOLVED]
+    assert [each.event for each in steps(before, after)[-1].ended] == [AlertEvent.RESOLVED]
 
 
 def test_an_alert_whose_label_of_the_pool_is_another_now_ends_also_while_its_replica_cannot_be_read() -> None:

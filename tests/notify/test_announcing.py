@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.notify.alerts import alerts_of
-from dashboard.notify.announcing import Knowledge, Known, announce
+from dashboard.notify.announcing import AlertState, Knowledge, announce
 from tests import builders
 from tests.builders import NOW
 from tests.notify.polls import DOCUMENT, FLEET, INFO, POLL, WARNING, alerts, lost, poll, problem, rolling
@@ -152,7 +152,7 @@ def test_a_larger_pool_with_the_same_finding_on_every_replica_is_no_spread() -> 
 
 def test_an_alert_of_a_history_before_spreads_were_announced_begins_to_count() -> None:
     found: list[list[str]] = []
-    known = {each.key: Known(each, Knowledge.NOTIFIED) for each in alerts(poll(0, TWO))}
+    known = {each.key: AlertState(each, Knowledge.NOTIFIED) for each in alerts(poll(0, TWO))}
     for fleet in (poll(1, TWO), poll(2, THREE)):
         step = announce(known, alerts_of(fleet, NOW), fleet, NOW)
         known = dict(step.known)

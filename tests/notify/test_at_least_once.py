@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from dashboard.notify.alerts import AlertKey, Event
+from dashboard.notify.alerts import AlertEvent, AlertKey
 from dashboard.rules.findings import Finding
 from dashboard.store.history.database import Database
 from dashboard.store.history.outbox import POOL_PAUSE
@@ -107,7 +107,7 @@ class Delivery(RuleBasedStateMachine):
                 arrived[each.key].append(each)
         assert {*arrived} == {*self.fired}
         for key, alerts in arrived.items():
-            assert alerts[-1].event is Event.RESOLVED, f"{key} did not end"
+            assert alerts[-1].event is AlertEvent.RESOLVED, f"{key} did not end"
             assert alerts[-1].since >= self.fired[key][0]
 
 

@@ -4,7 +4,7 @@ import json
 from datetime import timedelta
 from urllib.parse import parse_qs, urlsplit
 
-from dashboard.notify.alerts import Alert, Event
+from dashboard.notify.alerts import Alert, AlertEvent
 from dashboard.notify.bodies import (
     MOST_IN_SLACK,
     NO_LINKS,
@@ -32,7 +32,7 @@ def firing() -> Alert:
 
 
 def ended() -> Alert:
-    return firing().with_changes(until=NOW + POLL, event=Event.RESOLVED)
+    return firing().with_changes(until=NOW + POLL, event=AlertEvent.RESOLVED)
 
 
 def test_labels_are_what_does_not_change_and_everything_else_is_an_annotation() -> None:
@@ -102,7 +102,7 @@ def test_a_webhook_message_is_firing_while_one_of_its_alerts_is() -> None:
 
 
 def test_a_webhook_message_says_what_it_was_before() -> None:
-    worse = firing().with_changes(event=Event.WORSE, was=WARNING)
+    worse = firing().with_changes(event=AlertEvent.WORSE, was=WARNING)
     (only,) = webhook_body([worse], LINKS)["alerts"]
 
     assert (only["annotations"]["event"], only["annotations"]["previous_severity"]) == ("worse", "warning")
@@ -133,7 +133,7 @@ def test_a_slack_message_has_what_where_since_when_what_to_do_and_a_link() -> No
 
 def test_a_message_of_a_spread_says_on_how_many_replicas_it_is_now() -> None:
     (alert,) = alerts(poll(0, problem(), problem("chat-02")))
-    worse = alert.with_changes(event=Event.WORSE)
+    worse = alert.with_changes(event=AlertEvent.WORSE)
 
     assert slack_body([worse], LINKS)["text"].splitlines()[2] == (
         ":red_circle: *Worse: critical, now on 2 replicas, RT-01 block-size-differs*"
@@ -153,7 +153,7 @@ def test_a_slack_message_of_an_end_says_until_when() -> None:
 
 def test_a_message_of_a_suppression_says_so_with_owner_and_date_and_is_resolved_for_alertmanager() -> None:
     line = "Suppressed until 2026-12-24 by ann: canary"
-    alert = ended().with_changes(event=Event.SUPPRESSED, annotations={"title": "RT-01", "suppression": line})
+    alert = ended().with_changes(event=AlertEvent.SUPPRESSED, annotations={"title": "RT-01", "suppression": line})
     lines = slack_body([alert], NO_LINKS)["text"].splitlines()
     (only,) = webhook_body([alert], NO_LINKS)["alerts"]
     (pushed,) = alertmanager_body([alert], NOW + MINUTE, MINUTE, NO_LINKS)

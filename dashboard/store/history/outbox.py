@@ -16,10 +16,10 @@ MOST_IN_MESSAGE = 50  # notifications; the others are in the next message
 ID_BYTES = 8
 NO_POOL = ""  # in `notified`: since when a receiver is known
 
-Key = tuple[str, str, str]  # rule, pool, severity
+RowKey = tuple[str, str, str]  # rule, pool, severity
 
 
-class Announced(NamedTuple):
+class AlertRow(NamedTuple):
     """An alert that fires, as JSON, and what receivers know of it."""
 
     state: str
@@ -30,7 +30,7 @@ class Notification(NamedTuple):
     """An alert for a receiver, as JSON. It replaces one on the same alert that is in no message yet."""
 
     receiver: str
-    key: Key
+    key: RowKey
     content: str
 
 
@@ -43,10 +43,10 @@ class Message(NamedTuple):
     contents: tuple[str, ...]
 
 
-class Remembered(NamedTuple):
+class OutboxState(NamedTuple):
     """What an earlier process announced, to which receivers, and by which rule set (None: nothing yet)."""
 
-    alerts: Mapping[Key, Announced]
+    alerts: Mapping[RowKey, AlertRow]
     receivers: frozenset[str]
     rule_set: int | None
 
@@ -58,7 +58,7 @@ class Outbox:
         """Open nothing yet."""
         self._database = database
 
-    def load(self, receivers: Iterable[str]) -> Remembered:
+    def load(self, receivers: Iterable[str]) -> OutboxState:
         """Return what is known, and delete what waits for receivers that there are no longer."""
         wanted = [*receivers]
         with self._database.maintained() as connection, connection.begin():
@@ -67,14 +67,14 @@ class Outbox:
             rows = connection.execute(
                 select(alert.c.rule, alert.c.pool, alert.c.severity, alert.c.state, alert.c.content)
             )
-            known = {(rule, pool, severity): Announced(state, content) for rule, pool, severity, state, content in rows}
+            known = {(rule, pool, severity): AlertRow(state, content) for rule, pool, severity, state, content in rows}
             found = connection.scalars(select(notified.c.receiver).where(notified.c.pool == NO_POOL))
             rule_set = connection.scalar(select(meta.c.value).where(meta.c.key == RULE_SET_KEY))
-            return Remembered(known, frozenset(found), None if rule_set is None else int(rule_set))
+            return OutboxState(known, frozenset(found), None if rule_set is None else int(rule_set))
 
     def save(
         self,
-        changed: Mapping[Key, Announced | None],
+        changed: Mapping[RowKey, AlertRow | None],
         notifications: Sequence[Notification],
         receivers: Iterable[str],
         rule_set: int,
@@ -145,9 +145,9 @@ def _note(connection: Connection, receiver: str, pool: str, now: datetime) -> No
     connection.execute(notified.insert().values(receiver=receiver, pool=pool, at=now))
 
 
-def _columns(key: Key) -> dict[str, Any]:
+def _columns(key: RowKey) -> dict[str, Any]:
     return dict(zip(("rule", "pool", "severity"), key, strict=True))
 
 
-def _is(table: Table, key: Key) -> list[Any]:
+def _is(table: Table, key: RowKey) -> list[Any]:
     return [table.c[name] == value for name, value in _columns(key).items()]
