@@ -45,7 +45,7 @@ HistoryOption = Annotated[
 ]
 
 
-class Recorded(NamedTuple):
+class EvaluatedFleet(NamedTuple):
     """A fleet of the history, and the rule set that evaluated it when it was recorded."""
 
     fleet: Fleet
@@ -61,14 +61,14 @@ class CommandHistory:
         self._url = (url or "").rstrip("/")
         self._past = PastFleets(partial(configured_history, options, url), most=1)
 
-    def at(self, time: datetime | None) -> Recorded:
+    def at(self, time: datetime | None) -> EvaluatedFleet:
         """Return the fleet as it was last polled at a time, None for the newest poll."""
         if time is not None and time > service.utc_now():
             raise HistoryError(f"{write_time(time)} is in the future.")
         if self._is_api:
             return self._asked(time)
         when = time or service.utc_now()
-        return Recorded(self._past.at(when), self._past.reader().rule_set_at(when))
+        return EvaluatedFleet(self._past.at(when), self._past.reader().rule_set_at(when))
 
     def between(self, since: datetime, until: datetime, name: str) -> Happened | None:
         """Return what happened to a fleet of this name; None where the history is that of another one."""
@@ -81,7 +81,7 @@ class CommandHistory:
             return None
         return Happened(self._past.reader().events(since, until), since, until)
 
-    def _asked(self, time: datetime | None) -> Recorded:
+    def _asked(self, time: datetime | None) -> EvaluatedFleet:
         choices = {"at": write_time(time)} if time else {}
         raw = asyncio.run(self._get("fleet", {**choices, "full": "true"}))
         with self._reading():
@@ -89,7 +89,7 @@ class CommandHistory:
             if time is not None:
                 past = from_json(asyncio.run(self._get("findings", choices))).get("past") or {}
                 fleet = replace(fleet, past=PastTime(time, _gap(past.get("gap"))))
-        return Recorded(fleet, written["rule_set"])
+        return EvaluatedFleet(fleet, written["rule_set"])
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -165,7 +165,7 @@ def happened_between(before: Fleet, after: Fleet, options: Options, history: str
         return None
 
 
-def recorded_at(history: CommandHistory, time: datetime | None) -> Recorded:
+def recorded_at(history: CommandHistory, time: datetime | None) -> EvaluatedFleet:
     """Return the fleet of a time, None for the newest; exit with 2 where the history does not cover it."""
     try:
         return history.at(time)

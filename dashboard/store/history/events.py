@@ -32,7 +32,7 @@ class _Change(NamedTuple):
     now: str = ""
 
 
-class _Same(NamedTuple):
+class _EventGroup(NamedTuple):
     """What replicas of one event have in common."""
 
     at: datetime
@@ -82,10 +82,10 @@ class _Reading:
         """Yield what happened to replicas; those with the same change at the same poll are one event."""
         found = list(self._replica_changes())
         settings = self._setting_changes({each.documents for _, each, _, _ in found if each.documents})
-        grouped: dict[_Same, list[tuple[Row, Row | None]]] = defaultdict(list)
+        grouped: dict[_EventGroup, list[tuple[Row, Row | None]]] = defaultdict(list)
         for at, each, row, then in found:
             changes = settings.get(each.documents, ()) if each.documents else ()
-            grouped[_Same(at, each._replace(documents=None), changes)].append((row, then))
+            grouped[_EventGroup(at, each._replace(documents=None), changes)].append((row, then))
         tokens = self._tokens(grouped)
         for same, members in grouped.items():
             at, change, changes = same
@@ -149,7 +149,9 @@ class _Reading:
         contents = {document: read[key] for document, key in bodies.items()}
         return read_parts(self._shell, self._until, documents=contents).documents if contents else {}
 
-    def _tokens(self, grouped: Mapping[_Same, Sequence[tuple[Row, Row | None]]]) -> dict[_Same, tuple[int, int]]:
+    def _tokens(
+        self, grouped: Mapping[_EventGroup, Sequence[tuple[Row, Row | None]]]
+    ) -> dict[_EventGroup, tuple[int, int]]:
         """Return the KV tokens before and after of changes where they clearly differ; of too many restarts none."""
         pairs = {
             same: [(then, row) for row, then in members if then is not None and then["process"] != row["process"]]

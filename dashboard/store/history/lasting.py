@@ -27,7 +27,7 @@ STATES = {
 SIGHTING = Sighting._fields
 
 
-class Open(NamedTuple):
+class OpenSpan(NamedTuple):
     """A span that lasts: its row, the state that ends it when it changes, and its sighting; None: it has none."""
 
     id: int
@@ -35,7 +35,7 @@ class Open(NamedTuple):
     sighting: Sighting | None = None
 
 
-class Last(NamedTuple):
+class LastWatch(NamedTuple):
     """The last watch: its row, its last poll, and when the next poll is due."""
 
     id: int
@@ -43,14 +43,14 @@ class Last(NamedTuple):
     due: datetime
 
 
-def last_watch(connection: Connection) -> Last | None:
+def last_watch(connection: Connection) -> LastWatch | None:
     """Return the last watch; None in an empty history."""
     c = watch.c
     row = connection.execute(select(c.id, c.to_at, c.due).order_by(c.from_at.desc()).limit(1)).one_or_none()
-    return Last(*row) if row else None
+    return LastWatch(*row) if row else None
 
 
-def open_spans(connection: Connection, table: Table) -> dict[Any, Open]:
+def open_spans(connection: Connection, table: Table) -> dict[Any, OpenSpan]:
     """Return the spans of a table that last, by what identifies them."""
     lasts = table.c.to_at.is_(None)
     if table is replica_span:
@@ -62,7 +62,7 @@ def open_spans(connection: Connection, table: Table) -> dict[Any, Open]:
             .join(answers, answers.c.id == table.c.answers)
         )
         return {
-            (row["address"], row["pod"]): Open(
+            (row["address"], row["pod"]): OpenSpan(
                 row["id"],
                 (
                     bytes(row["one"]),
@@ -78,9 +78,9 @@ def open_spans(connection: Connection, table: Table) -> dict[Any, Open]:
     if table in {fleet_span, document_span}:
         joined = select(table, body.c.sha).join(body, body.c.id == table.c.body).where(lasts)
         rows = connection.execute(joined).mappings()
-        return {"" if table is fleet_span else row["document"]: Open(row["id"], bytes(row["sha"])) for row in rows}
+        return {"" if table is fleet_span else row["document"]: OpenSpan(row["id"], bytes(row["sha"])) for row in rows}
     return {
-        key_of(table, row): Open(row["id"], tuple(row[name] for name in STATES[table.name]), sighting_of(row))
+        key_of(table, row): OpenSpan(row["id"], tuple(row[name] for name in STATES[table.name]), sighting_of(row))
         for row in connection.execute(select(table).where(lasts)).mappings()
     }
 

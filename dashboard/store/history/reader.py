@@ -46,7 +46,7 @@ NOT_READ = "not read"  # the value of documents that are too many
 REPLICA_COLUMNS = ("id", "from_at", "document", "process", "answers", "observed_at", "times", *SIGHTING)
 
 
-class Moment(NamedTuple):
+class RecordedFleet(NamedTuple):
     """The fleet as it was last polled at a time, and the gap that the time is in."""
 
     fleet: Fleet
@@ -64,7 +64,7 @@ class HistoryReader:
         self._before: Fleet | None = None
 
     @uncollected()
-    def fleet_at(self, time: datetime) -> Moment:
+    def fleet_at(self, time: datetime) -> RecordedFleet:
         """Return the fleet of the last poll at a time or before; raise HistoryError before the first.
 
         Settings, states and capacity are those of the poll. Of a fresh replica the time of its answers is that of the
@@ -84,7 +84,7 @@ class HistoryReader:
         self._before = fleet = replace(
             fleet, inspection=notes, generation=-((at - EPOCH) // MICROSECOND), sightings=sightings
         )
-        return Moment(fleet, gap)
+        return RecordedFleet(fleet, gap)
 
     def first_poll(self) -> datetime | None:
         """Return the time of the first poll; None before it."""

@@ -24,7 +24,7 @@ from dashboard.rules.findings import Finding
 from dashboard.store.history.bodies import BodyWriter, Content, chunks
 from dashboard.store.history.clock import ClockError
 from dashboard.store.history.database import Database
-from dashboard.store.history.lasting import STATES, Last, Open, first_seen, last_watch, open_spans
+from dashboard.store.history.lasting import STATES, LastWatch, OpenSpan, first_seen, last_watch, open_spans
 from dashboard.store.history.parts import ReplicaParts, fleet_part, replica_parts
 from dashboard.store.history.retention import KEPT, Retention, prune_step
 from dashboard.store.history.schema import (
@@ -112,7 +112,7 @@ class HistoryWriter:
         opened.close()
 
 
-class _Place(NamedTuple):
+class _FindingPlace(NamedTuple):
     """Where a rule found something. Of a finding of an earlier process the replicas are not known."""
 
     rule: str
@@ -129,8 +129,8 @@ class _State:
         self._bodies = BodyWriter()
         self._before: Fleet | None = None  # as recorded by this process
         self._replicas: dict[ReplicaKey, Replica] = {}
-        self._found: dict[str, list[_Place]] = {}  # findings of the last poll by fingerprint
-        self._unseen: dict[str, list[_Place]] = {}  # those of earlier polls that may not have ended
+        self._found: dict[str, list[_FindingPlace]] = {}  # findings of the last poll by fingerprint
+        self._unseen: dict[str, list[_FindingPlace]] = {}  # those of earlier polls that may not have ended
         with connection.begin():
             self._last = last_watch(connection)
             self._rule_set = connection.scalar(select(meta.c.value).where(meta.c.key == RULE_SET_KEY))
@@ -141,7 +141,7 @@ class _State:
             for key, rule, subject in connection.execute(
                 select(c.fingerprint, c.rule, c.subject).where(c.to_at.is_(None))
             ):
-                self._unseen[key] = [_Place(rule, subject.split(BETWEEN_POOLS))]
+                self._unseen[key] = [_FindingPlace(rule, subject.split(BETWEEN_POOLS))]
         self.sightings = self._all_sightings()
         self._has_changed = False  # since the sightings were gathered
 
@@ -262,7 +262,7 @@ class _State:
         states: dict[str, Hashable] = {key: tuple(row[name] for name in names) for key, row in rows.items()}
         gone = {key: same for key, same in (self._found | self._unseen).items() if key not in found}
         self._found = {
-            key: [_Place(each.rule, each.pools, each.replicas) for each in same] for key, same in found.items()
+            key: [_FindingPlace(each.rule, each.pools, each.replicas) for each in same] for key, same in found.items()
         }
         proof = EndProof(fleet)
         self._unseen = {key: same for key, same in gone.items() if not all(proof.covers(*each) for each in same)}
@@ -273,13 +273,13 @@ class _State:
             self._connection.execute(delete(meta).where(meta.c.key == RULE_SET_KEY))
             self._connection.execute(meta.insert().values(key=RULE_SET_KEY, value=self._rule_set))
 
-    def _record_poll(self, fleet: Fleet, at: datetime, due: datetime) -> Last:
+    def _record_poll(self, fleet: Fleet, at: datetime, due: datetime) -> LastWatch:
         counts = fleet.coverage
         self._connection.execute(poll.insert().values(at=at, due=due, answered=counts.answered, total=counts.targets))
         if self._last is None or at > self._last.due:
             added = watch.insert().returning(watch.c.id)
             row = self._connection.execute(added, {"from_at": at, "to_at": at, "due": due}).scalar_one()
-            return Last(row, at, due)
+            return LastWatch(row, at, due)
         self._connection.execute(update(watch).where(watch.c.id == self._last.id).values(to_at=at, due=due))
         return self._last._replace(to_at=at, due=due)
 
@@ -304,7 +304,7 @@ class _State:
             added = [{"from_at": at, **rows[key], **(sightings[key]._asdict() if sightings else {})} for key in new]
             statement = table.insert().returning(table.c.id, sort_by_parameter_order=True)
             ids = self._connection.scalars(statement, added).all()
-            begun = {key: Open(row, states[key], sightings.get(key)) for key, row in zip(new, ids, strict=True)}
+            begun = {key: OpenSpan(row, states[key], sightings.get(key)) for key, row in zip(new, ids, strict=True)}
         else:
             begun = {}
         if new or ended:
