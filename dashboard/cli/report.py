@@ -17,7 +17,7 @@ from dashboard.fleet.formatting import size
 from dashboard.fleet.times import is_period, is_time, write_time
 from dashboard.render.export import EXPORTS, Format, written
 from dashboard.store.opening import configured_snapshots
-from dashboard.store.reviews import Last, NoLastReview, earlier, last_review, opened
+from dashboard.store.reviews import LastReview, NoLastReview, earlier, last_review, opened
 from dashboard.views.changes_events import what_happened
 from dashboard.views.review import review_report
 
@@ -85,26 +85,26 @@ def report(
     say(f"{file or 'standard output'}: the review of {fleet.name}, {EXPORTS[kind].label}, {size(len(content))}.")
 
 
-def _named(since: str, fleet: Fleet, options: Options, history: str | None) -> Last:
+def _named(since: str, fleet: Fleet, options: Options, history: str | None) -> LastReview:
     """Open the fleet of --since, if any; a period is before the time of `fleet`.
 
     Exit with 2 where it is of a history of another fleet.
     """
     if since == NONE:
-        return Last(missing=NoLastReview.CHOSEN)
+        return LastReview(missing=NoLastReview.CHOSEN)
     if (is_period(since) or is_time(since)) and not Path(since).exists():
         start = since_of(since, fleet.polled_at or service.utc_now(), "--since")
         past = past_fleet(write_time(start), options, history, option="--since")
         check_is_of(past, fleet)
-        return Last(fleet=past)
+        return LastReview(fleet=past)
     before, _, notes = noted_fleet(since, options, option="--since", history=history)
-    return Last(fleet=before, noted=tuple(notes.items()))
+    return LastReview(fleet=before, noted=tuple(notes.items()))
 
 
-def _last(fleet: Fleet, options: Options, *, is_part: bool) -> Last:
+def _last(fleet: Fleet, options: Options, *, is_part: bool) -> LastReview:
     """Open the last review, and print problems. A part of the fleet has none: the rest would look removed."""
     if is_part:
-        return Last(missing=NoLastReview.CHOSEN)
+        return LastReview(missing=NoLastReview.CHOSEN)
     store = configured_snapshots(options)
     known = earlier(store, fleet)
     last = opened(known, last_review(known, fleet), store.fleet)

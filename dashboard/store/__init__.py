@@ -1,5 +1,5 @@
 """Frozen snapshots on disk."""
 
-from dashboard.store.snapshots import Listed, Snapshots, Stored
+from dashboard.store.snapshots import SnapshotList, Snapshots, StoredSnapshot
 
-__all__ = ["Listed", "Snapshots", "Stored"]
+__all__ = ["SnapshotList", "Snapshots", "StoredSnapshot"]

@@ -27,7 +27,7 @@ Change = Callable[[SnapshotMetadata | None], SnapshotMetadata]
 Answers = Sequence[Mapping[str, bytes]]  # raw answers of each replica, by path
 
 
-class Kept(NamedTuple):
+class SnapshotHead(NamedTuple):
     """A stored snapshot without its content. Without `metadata` there is none, or it is unreadable: see `problem`."""
 
     size_bytes: int
@@ -59,9 +59,9 @@ class SnapshotFiles:
         """Return why snapshots are missing in `ids`: never here."""
         return ""
 
-    def kept(self, keys: Iterable[str]) -> dict[str, Kept]:
+    def kept(self, keys: Iterable[str]) -> dict[str, SnapshotHead]:
         """Return what is known of these snapshots without opening them."""
-        found: dict[str, Kept] = {}
+        found: dict[str, SnapshotHead] = {}
         for key in keys:
             try:
                 with self._reported("read"):
@@ -71,9 +71,9 @@ class SnapshotFiles:
                     raise
                 continue  # deleted meanwhile
             try:
-                found[key] = Kept(size, read_notes_file(key, self._file(key, NOTES)))
+                found[key] = SnapshotHead(size, read_notes_file(key, self._file(key, NOTES)))
             except SnapshotError as error:
-                found[key] = Kept(size, None, str(error))
+                found[key] = SnapshotHead(size, None, str(error))
         return found
 
     def content(self, key: str) -> bytes:

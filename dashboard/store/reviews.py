@@ -9,7 +9,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.pools import Notes
-from dashboard.store.snapshots import Snapshots, Stored
+from dashboard.store.snapshots import Snapshots, StoredSnapshot
 
 REVIEW = "Review"  # begins the name of a snapshot that is frozen on the page Review
 APART = timedelta(hours=4)  # snapshots of one meeting and its preparation are closer together
@@ -25,14 +25,14 @@ class NoLastReview(StrEnum):
     CHOSEN = "This review is not compared with an earlier one."
 
 
-class Earlier(NamedTuple):
+class EarlierSnapshots(NamedTuple):
     """The earlier snapshots of a fleet, newest first. `problem` is why the folder cannot be read."""
 
-    snapshots: tuple[Stored, ...] = ()
+    snapshots: tuple[StoredSnapshot, ...] = ()
     problem: str = ""
 
 
-class Last(NamedTuple):
+class LastReview(NamedTuple):
     """The last review: its snapshot, fleet and notes. Where `fleet` is None, `missing` is the reason.
 
     `problem` is why it or its notes cannot be read.
@@ -50,21 +50,21 @@ class Last(NamedTuple):
         return dict(self.noted)
 
 
-def earlier(store: Snapshots, fleet: Fleet) -> Earlier:
+def earlier(store: Snapshots, fleet: Fleet) -> EarlierSnapshots:
     """Return the snapshots of this fleet whose data is older than its own."""
     as_of = fleet.polled_at
     if as_of is None:
-        return Earlier()
+        return EarlierSnapshots()
     try:
         known = store.all()
     except SnapshotError as error:
-        return Earlier(problem=str(error))
-    return Earlier(
+        return EarlierSnapshots(problem=str(error))
+    return EarlierSnapshots(
         tuple(each for each in known if each.metadata.fleet == fleet.name and each.metadata.data_as_of < as_of)
     )
 
 
-def last_review(known: Earlier, fleet: Fleet) -> Stored | None:
+def last_review(known: EarlierSnapshots, fleet: Fleet) -> StoredSnapshot | None:
     """Return the newest earlier snapshot that is a review; None without one.
 
     A review has notes, or it is named so and not from the same meeting. Other snapshots are frozen for other reasons.
@@ -73,28 +73,28 @@ def last_review(known: Earlier, fleet: Fleet) -> Stored | None:
     return next((each for each in known.snapshots if _has_notes(each) or _is_named_review(each, as_of)), None)
 
 
-def _has_notes(stored: Stored) -> bool:
+def _has_notes(stored: StoredSnapshot) -> bool:
     return bool(stored.notes or stored.problem)  # or its notes file cannot be read
 
 
-def _is_named_review(stored: Stored, as_of: datetime | None = None) -> bool:
+def _is_named_review(stored: StoredSnapshot, as_of: datetime | None = None) -> bool:
     """Return whether a snapshot is named a review; with `as_of`, also whether its data is APART older."""
     return stored.metadata.name.startswith(REVIEW) and (as_of is None or as_of - stored.metadata.data_as_of >= APART)
 
 
-def opened(known: Earlier, stored: Stored | None, fleet_of: Callable[[str], Fleet]) -> Last:
+def opened(known: EarlierSnapshots, stored: StoredSnapshot | None, fleet_of: Callable[[str], Fleet]) -> LastReview:
     """Open an earlier snapshot with its notes; `fleet_of` opens a snapshot by id and may raise SnapshotError."""
     if stored is None:
         if known.problem:
             return _unread(known.problem)
         if any(_is_named_review(each) for each in known.snapshots):
-            return Last(missing=NoLastReview.RECENT)
-        return Last(missing=NoLastReview.UNMARKED if known.snapshots else NoLastReview.FIRST)
+            return LastReview(missing=NoLastReview.RECENT)
+        return LastReview(missing=NoLastReview.UNMARKED if known.snapshots else NoLastReview.FIRST)
     try:
-        return Last(stored.id, fleet_of(stored.id), tuple(sorted(stored.notes.items())), stored.problem)
+        return LastReview(stored.id, fleet_of(stored.id), tuple(sorted(stored.notes.items())), stored.problem)
     except SnapshotError as error:
         return _unread(str(error))
 
 
-def _unread(problem: str) -> Last:
-    return Last(problem=problem, missing=NoLastReview.UNREAD)
+def _unread(problem: str) -> LastReview:
+    return LastReview(problem=problem, missing=NoLastReview.UNREAD)

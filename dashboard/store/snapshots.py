@@ -16,7 +16,7 @@ from dashboard.fleet import Note
 from dashboard.fleet.formatting import NUMBER_WORDS, one_line
 from dashboard.fleet.pools import Notes
 from dashboard.store import child
-from dashboard.store.folder import ID, Answers, Kept, SnapshotFiles
+from dashboard.store.folder import ID, Answers, SnapshotFiles, SnapshotHead
 from dashboard.store.notes_file import (
     ExportMetadata,
     SnapshotMetadata,
@@ -54,7 +54,7 @@ def _pins(history: "Callable[[], Database]") -> "Pins":
     return Pins(history)
 
 
-class Stored(NamedTuple):
+class StoredSnapshot(NamedTuple):
     """One snapshot, as in a list. `problem` is why its notes cannot be read."""
 
     id: str
@@ -68,10 +68,10 @@ class Stored(NamedTuple):
         return notes_of(self.metadata.notes)
 
 
-class Listed(NamedTuple):
+class SnapshotList(NamedTuple):
     """The snapshots, and a sentence for each unreadable one."""
 
-    snapshots: tuple[Stored, ...]
+    snapshots: tuple[StoredSnapshot, ...]
     damaged: tuple[str, ...]
 
 
@@ -91,7 +91,7 @@ class Snapshots:
         self._storage: Pins | SnapshotFiles = _pins(history) if history else self._files
         self._described: dict[str, SnapshotMetadata] = {}  # of files without notes file: opening one takes seconds
 
-    def freeze(self, fleet: Fleet, name: str, at: datetime, export: ExportMetadata | None = None) -> Stored:
+    def freeze(self, fleet: Fleet, name: str, at: datetime, export: ExportMetadata | None = None) -> StoredSnapshot:
         """Save a polled fleet, with its raw answers where there is a history.
 
         An existing snapshot keeps its name and notes. `export` is the metadata in its file, for a fleet that was frozen
@@ -106,20 +106,20 @@ class Snapshots:
         metadata: SnapshotMetadata,
         export: ExportMetadata | None = None,
         answers: Answers = (),
-    ) -> Stored:
+    ) -> StoredSnapshot:
         """Save the content of a fleet as `freeze` does, with its metadata."""
         self._need_writable()
         return self.get(
             self._storage.save(content, with_export_metadata(metadata, export) if export else metadata, answers)
         )
 
-    def all(self) -> tuple[Stored, ...]:
+    def all(self) -> tuple[StoredSnapshot, ...]:
         """Return every readable snapshot, the newest data first."""
         return self.listed().snapshots
 
-    def listed(self) -> Listed:
+    def listed(self) -> SnapshotList:
         """Return every snapshot, the newest data first, and a sentence for each damaged one."""
-        found: list[Stored] = []
+        found: list[StoredSnapshot] = []
         problem = self.problem()
         damaged = [problem] if problem else []
         for key, kept in sorted(self._storage.kept(self._storage.ids()).items()):
@@ -130,7 +130,7 @@ class Snapshots:
             else:
                 damaged += [stored.problem] if stored.problem else []
         found.sort(key=lambda each: (each.metadata.data_as_of, each.id), reverse=True)
-        return Listed(tuple(found), tuple(damaged))
+        return SnapshotList(tuple(found), tuple(damaged))
 
     def problem(self) -> str:
         """Return why snapshots are missing in the list; empty where none are."""
@@ -152,7 +152,7 @@ class Snapshots:
             return ()
         return tuple(sorted(key for key in self._storage.ids() if key.startswith(typed)))
 
-    def get(self, key: str) -> Stored:
+    def get(self, key: str) -> StoredSnapshot:
         """Return one snapshot; raise SnapshotError without it."""
         self._need(key)
         kept = self._storage.kept([key]).get(key)
@@ -238,10 +238,10 @@ class Snapshots:
             child.run_limited("dashboard.store.child", lambda: content, memory_bytes=memory)
         return content
 
-    def _stored(self, key: str, kept: Kept) -> Stored:
+    def _stored(self, key: str, kept: SnapshotHead) -> StoredSnapshot:
         """Describe a snapshot by its metadata; without any, by the fleet itself."""
         metadata = clean_metadata(kept.metadata) if kept.metadata else self._describe(key)
-        return Stored(key, metadata, kept.size_bytes, kept.problem)
+        return StoredSnapshot(key, metadata, kept.size_bytes, kept.problem)
 
     def _describe(self, key: str) -> SnapshotMetadata:
         if key not in self._described:

@@ -6,7 +6,7 @@ from datetime import datetime
 from dashboard.fleet.formatting import count, iso, one_line, short_id, size
 from dashboard.fleet.pieces import Piece, Style, Target, Text, joined, page, plain
 from dashboard.rules.findings import Severity, Tally
-from dashboard.store import Stored
+from dashboard.store import StoredSnapshot
 from dashboard.store.notes_file import SnapshotMetadata
 from dashboard.views import pages
 from dashboard.views.blocks import Cell, Column, Table, number_cell
@@ -28,7 +28,7 @@ _COLUMNS = (
 )
 
 
-def snapshots_table(known: Sequence[Stored], shown: str | None) -> Table:
+def snapshots_table(known: Sequence[StoredSnapshot], shown: str | None) -> Table:
     """Return the first snapshots of `known`, one per row; `shown` is the id of the open one."""
     more = len(known) - MOST_LISTED
     note = f"{count(more, 'older snapshot')} not listed; use the search." if more > 0 else ""
@@ -36,7 +36,7 @@ def snapshots_table(known: Sequence[Stored], shown: str | None) -> Table:
     return Table("snapshots", "Frozen snapshots", _COLUMNS, rows, note)
 
 
-def search_snapshots(known: Sequence[Stored], search: str) -> tuple[Stored, ...]:
+def search_snapshots(known: Sequence[StoredSnapshot], search: str) -> tuple[StoredSnapshot, ...]:
     """Return the snapshots with every searched word in name or fleet, or at the beginning of the id."""
     words = search.lower().split()
     return tuple(
@@ -48,7 +48,7 @@ def search_snapshots(known: Sequence[Stored], search: str) -> tuple[Stored, ...]
     )
 
 
-def describe_snapshot(stored: Stored) -> str:
+def describe_snapshot(stored: StoredSnapshot) -> str:
     """Return a snapshot on one line: its name, the time of its data unless the name has it, its id."""
     name, as_of = stored.metadata.name or UNNAMED, iso(stored.metadata.data_as_of)
     return " · ".join([name, *([] if as_of in name else [as_of]), short_id(stored.id)])
@@ -70,7 +70,7 @@ def freeze_times(metadata: SnapshotMetadata) -> str:
     return f"frozen {iso(metadata.frozen_at)}{imported}"
 
 
-def _row(stored: Stored, *, is_shown: bool) -> tuple[Cell, ...]:
+def _row(stored: StoredSnapshot, *, is_shown: bool) -> tuple[Cell, ...]:
     metadata = stored.metadata
     name = Piece(metadata.name, Style.STRONG) if metadata.name else Piece(UNNAMED, Style.MUTED)
     opened = name._replace(target=page(pages.OVERVIEW, **{pages.SNAPSHOT: stored.id}))
@@ -88,7 +88,7 @@ def _row(stored: Stored, *, is_shown: bool) -> tuple[Cell, ...]:
     )
 
 
-def _findings(stored: Stored) -> Text:
+def _findings(stored: StoredSnapshot) -> Text:
     """Return the findings by severity, each with a link to them in the snapshot."""
     metadata = stored.metadata
     tally = Tally(metadata.critical, metadata.warning, metadata.info)

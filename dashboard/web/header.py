@@ -14,7 +14,7 @@ from dashboard.config.reload import ReloadStatus
 from dashboard.fleet import formatting
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import tally_fleet
-from dashboard.store import Stored
+from dashboard.store import StoredSnapshot
 from dashboard.store.history.status import HistoryStatus
 from dashboard.views import pages
 from dashboard.views.context import Context, as_of_text, context_of, context_parts, gap_text, version_parts
@@ -235,7 +235,7 @@ def _live_as_of(polled_at: datetime, now: datetime, interval_seconds: float, *, 
     return f'{prefix}<span class="roomy">data as of </span>{clock}<span class="roomy">{age}</span>'
 
 
-def _earlier_rules(stored: Stored) -> str:
+def _earlier_rules(stored: StoredSnapshot) -> str:
     """Return what an earlier rule set found at freeze time: the page shows findings of today's rules."""
     then = stored.metadata
     if then.rule_set == RULE_SET:

@@ -12,8 +12,8 @@ from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import first_of
 from dashboard.fleet.pools import Notes
-from dashboard.store import Stored
-from dashboard.store.reviews import REVIEW, Earlier, Last, NoLastReview, last_review, opened
+from dashboard.store import StoredSnapshot
+from dashboard.store.reviews import REVIEW, EarlierSnapshots, LastReview, NoLastReview, last_review, opened
 from dashboard.store.snapshots import READ_ONLY
 from dashboard.views import pages
 from dashboard.views.blocks import Entries, Entry, Paragraph, Section, View
@@ -143,7 +143,7 @@ def _plain(name: str) -> str:
     return " ".join("".join(char if char.isalnum() or char in "_./-" else " " for char in name).split())
 
 
-def report(fleet: Fleet, last: Last, recency: Recency) -> View:
+def report(fleet: Fleet, last: LastReview, recency: Recency) -> View:
     """Return the review for an export, with the notes of now."""
     stored = state.read_stored(fleet.snapshot)
     return review_report(
@@ -196,16 +196,16 @@ def _freeze(fleet: Fleet) -> None:
         st.query_params[pages.SNAPSHOT] = stored.id
 
 
-def chosen_last(known: Earlier, fleet: Fleet) -> Last:
+def chosen_last(known: EarlierSnapshots, fleet: Fleet) -> LastReview:
     """Open the earlier snapshot that the URL names, or the last review."""
     by_id, usual = _choices(known, fleet)
     return opened(known, by_id.get(links.read_choice(pages.FROM, list(by_id), default=usual)), service.frozen)
 
 
-def _choices(known: Earlier, fleet: Fleet) -> tuple[dict[str, Stored | None], str]:
+def _choices(known: EarlierSnapshots, fleet: Fleet) -> tuple[dict[str, StoredSnapshot | None], str]:
     """Return what a review can be compared with, by id, and the id of the last review; without one nothing."""
     usual = last_review(known, fleet)
-    none: dict[str, Stored | None] = {} if usual else {NO_REVIEW: None}
+    none: dict[str, StoredSnapshot | None] = {} if usual else {NO_REVIEW: None}
     return none | {each.id: each for each in known.snapshots}, usual.id if usual else NO_REVIEW
 
 
@@ -233,7 +233,7 @@ def _sorts(fleet: Fleet) -> list[str]:
     return [WORST_FIRST, NEWEST_FIRST] if has_history(fleet) else [WORST_FIRST]
 
 
-def draw_last(known: Earlier, last: Last, fleet: Fleet) -> None:
+def draw_last(known: EarlierSnapshots, last: LastReview, fleet: Fleet) -> None:
     """Draw the choice of the last review, and a link to all changes since."""
     if known.snapshots:
         _choose_last(known, last, fleet)
@@ -241,7 +241,7 @@ def draw_last(known: Earlier, last: Last, fleet: Fleet) -> None:
         st.html(markup.notice("warning", markup.text(last.problem)))
 
 
-def _choose_last(known: Earlier, last: Last, fleet: Fleet) -> None:
+def _choose_last(known: EarlierSnapshots, last: LastReview, fleet: Fleet) -> None:
     by_id, usual = _choices(known, fleet)
 
     def describe(key: str) -> str:

@@ -12,7 +12,7 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.render.export import EXPORTS, Format, written
-from dashboard.store import Stored
+from dashboard.store import StoredSnapshot
 from dashboard.store.notes_file import LONGEST_NAME
 from dashboard.store.snapshots import READ_ONLY
 from dashboard.views import pages
@@ -34,7 +34,7 @@ class Frozen(NamedTuple):
     """The last freeze: the snapshot or why there is none, and the generation of the frozen fleet."""
 
     generation: int
-    stored: Stored | None = None
+    stored: StoredSnapshot | None = None
     problem: str = ""
 
 

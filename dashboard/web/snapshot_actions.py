@@ -13,7 +13,7 @@ from dashboard import service
 from dashboard.errors import SnapshotError
 from dashboard.fleet.formatting import count, iso
 from dashboard.sources.importing import File, RefusedFile, import_files
-from dashboard.store import Stored
+from dashboard.store import StoredSnapshot
 from dashboard.store.notes_file import LONGEST_NAME, with_name
 from dashboard.views import pages
 from dashboard.views.snapshots import UNNAMED, data_time, default_name, freeze_times
@@ -68,7 +68,7 @@ def _close() -> None:
     st.session_state.pop(TO_DELETE, None)
 
 
-def _draw_snapshot(stored: Stored) -> None:
+def _draw_snapshot(stored: StoredSnapshot) -> None:
     sidecar = stored.metadata
     head = f"{markup.code(stored.id)} · {data_time(sidecar)} · {freeze_times(sidecar)}"
     st.html(f'<p class="dialog-head">{head}</p>')
@@ -97,7 +97,7 @@ def _draw_snapshot(stored: Stored) -> None:
         _draw_deletion(stored)
 
 
-def _draw_name(stored: Stored) -> None:
+def _draw_name(stored: StoredSnapshot) -> None:
     sidecar = stored.metadata
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         typed = st.text_input(
@@ -122,7 +122,7 @@ def _set_to_delete(key: str | None) -> None:
     st.session_state[TO_DELETE] = key
 
 
-def _draw_deletion(stored: Stored) -> None:
+def _draw_deletion(stored: StoredSnapshot) -> None:
     name = stored.metadata.name or UNNAMED
     notes = f" Also deletes {count(len(stored.notes), 'note')}." if stored.notes else ""
     if stored.problem:
@@ -136,7 +136,7 @@ def _draw_deletion(stored: Stored) -> None:
         st.button("Cancel", key="keep", on_click=_set_to_delete, args=(None,))
 
 
-def _delete(stored: Stored, typed: str | None) -> None:
+def _delete(stored: StoredSnapshot, typed: str | None) -> None:
     name = stored.metadata.name or UNNAMED
     with audit.recorded("delete", snapshot=stored.id, name=name):
         if (typed or "").strip() != name:

@@ -10,7 +10,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.errors import HistoryError, SnapshotError
 from dashboard.fleet.formatting import count, one_line
 from dashboard.fleet.times import EXAMPLE, is_time, write_time
-from dashboard.store import Listed, Stored
+from dashboard.store import SnapshotList, StoredSnapshot
 from dashboard.store.reviews import earlier, last_review
 from dashboard.store.snapshots import READ_ONLY
 from dashboard.views import pages
@@ -30,7 +30,7 @@ WHAT = "A snapshot is a permanent copy of the fleet at one moment. Its link alwa
 HOW = "To create one, select Freeze under Share, or import files below."
 
 
-def read() -> Listed | None:
+def read() -> SnapshotList | None:
     """Return the content of the folder; where it cannot be read, draw the reason and return None."""
     try:
         return service.snapshots().listed()
@@ -45,7 +45,7 @@ def draw_empty() -> None:
     st.html(f'<div class="empty"><h2>No snapshots</h2><p>{WHAT} {how}</p></div>')
 
 
-def draw_head(found: Listed) -> None:
+def draw_head(found: SnapshotList) -> None:
     """Draw the number of snapshots, and the field that opens one by its id or a link."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium", key="snapshots_head"):
         st.html(markup.heading(count(len(found.snapshots), "snapshot"), markup.text(WHAT)))
@@ -62,7 +62,7 @@ def draw_head(found: Listed) -> None:
         links.open_url(links.live(page, **choices))
 
 
-def draw_list(found: Listed) -> None:
+def draw_list(found: SnapshotList) -> None:
     """Draw the list with its search, and below it what is damaged."""
     known = found.snapshots
     if len(known) > SEARCHABLE:
@@ -77,7 +77,7 @@ def draw_list(found: Listed) -> None:
         st.html(markup.notice("warning", f"{markup.glyph('warning', 'damaged:')} {markup.text(sentence)}"))
 
 
-def draw_compare(known: Sequence[Stored]) -> None:
+def draw_compare(known: Sequence[StoredSnapshot]) -> None:
     """Draw the comparison of any two, and with the last review."""
     options = list_sides(known)
     if len(options) < len(SIDES):
@@ -96,7 +96,7 @@ def draw_compare(known: Sequence[Stored]) -> None:
         st.html(f"<p>{markup.link(since, 'Changes since the last review')}, {name}</p>")
 
 
-def list_sides(known: Sequence[Stored]) -> Mapping[str, str]:
+def list_sides(known: Sequence[StoredSnapshot]) -> Mapping[str, str]:
     """Return what can be compared, by id: the newest poll, if any, then the snapshots, other fleets last.
 
     With a history past times follow.

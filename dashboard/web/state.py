@@ -12,7 +12,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.errors import DashboardError, HistoryError, SnapshotError
 from dashboard.fleet.formatting import end_cut, one_line
 from dashboard.fleet.times import parse_time
-from dashboard.store import Stored
+from dashboard.store import StoredSnapshot
 from dashboard.views import pages
 from dashboard.web import links
 
@@ -59,9 +59,9 @@ def fleet_problem() -> str | None:
     return cast("str | None", st.session_state.get(PROBLEM))
 
 
-def stored() -> Stored | None:
+def stored() -> StoredSnapshot | None:
     """Return name and notes of the snapshot that this run shows; None for another fleet."""
-    return cast("Stored | None", st.session_state.get(STORED))
+    return cast("StoredSnapshot | None", st.session_state.get(STORED))
 
 
 def snapshot_name() -> str:
@@ -70,7 +70,7 @@ def snapshot_name() -> str:
     return known.metadata.name if known else ""
 
 
-def read_stored(snapshot: str | None) -> Stored | None:
+def read_stored(snapshot: str | None) -> StoredSnapshot | None:
     """Read name and notes of a snapshot now; None for another fleet, and for a snapshot that was deleted meanwhile."""
     try:
         return service.snapshots().get(snapshot) if snapshot else None

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from dashboard.fleet import Note
 from dashboard.store import Snapshots
-from dashboard.store.reviews import APART, Last, NoLastReview, earlier, last_review, opened
+from dashboard.store.reviews import APART, LastReview, NoLastReview, earlier, last_review, opened
 from tests import builders
 from tests.builders import NOW
 
@@ -19,7 +19,7 @@ def frozen(store: Snapshots, ago: timedelta, note: str = "", name: str = "", fle
     return key
 
 
-def last(store: Snapshots) -> Last:
+def last(store: Snapshots) -> LastReview:
     known = earlier(store, SHOWN)
     return opened(known, last_review(known, SHOWN), store.fleet)
 
@@ -48,14 +48,14 @@ def test_other_snapshots_are_no_reviews(any_store: Snapshots) -> None:
 
     for ago in (MINUTE, APART, WEEK):
         frozen(any_store, ago, name="before the upgrade")
-    assert last(any_store) == Last(missing=NoLastReview.UNMARKED)
+    assert last(any_store) == LastReview(missing=NoLastReview.UNMARKED)
 
 
 def test_a_recent_snapshot_that_is_named_a_review_is_the_reason_that_none_is_earlier(any_store: Snapshots) -> None:
     frozen(any_store, WEEK, name="before the upgrade")
     frozen(any_store, APART - MINUTE, name="Review 2026-03-02")
 
-    assert last(any_store) == Last(missing=NoLastReview.RECENT)
+    assert last(any_store) == LastReview(missing=NoLastReview.RECENT)
     assert f"{APART // timedelta(hours=1)} hours" in NoLastReview.RECENT
 
 

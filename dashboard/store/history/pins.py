@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Executable, Row, select, update
 
 from dashboard.errors import HistoryError, SnapshotError
-from dashboard.store.folder import Answers, Change, Kept
+from dashboard.store.folder import Answers, Change, SnapshotHead
 from dashboard.store.history.bodies import BodyWriter, chunks
 from dashboard.store.history.database import Database, NoHistoryError
 from dashboard.store.history.pin_rows import PinParts, delete_pin, insert_pin, read_answers, read_content
@@ -50,7 +50,7 @@ class Pins:
         """Return whether there is a snapshot, be it damaged or not."""
         return key in self.ids()
 
-    def kept(self, keys: Iterable[str]) -> dict[str, Kept]:
+    def kept(self, keys: Iterable[str]) -> dict[str, SnapshotHead]:
         """Return what is known of these snapshots without opening them."""
         wanted = set(keys)
         try:
@@ -155,12 +155,12 @@ def _has(connection: Connection, key: str) -> bool:
     return connection.scalar(select(pin.c.key).where(pin.c.key == key)) is not None
 
 
-def _kept(row: Row[Any]) -> Kept:
+def _kept(row: Row[Any]) -> SnapshotHead:
     try:
-        return Kept(row.size_bytes, SnapshotMetadata.model_validate_json(row.metadata))
+        return SnapshotHead(row.size_bytes, SnapshotMetadata.model_validate_json(row.metadata))
     except ValueError:
         problem = f"The name and notes of snapshot {row.key} in the history are damaged. They are never overwritten."
-        return Kept(row.size_bytes, None, problem)
+        return SnapshotHead(row.size_bytes, None, problem)
 
 
 def _text(key: str, metadata: SnapshotMetadata) -> str:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.errors import HistoryError, SnapshotError
-from dashboard.store import Listed, Snapshots
+from dashboard.store import SnapshotList, Snapshots
 from dashboard.store.history import database as opening
 from dashboard.store.history import pins as pins_module
 from dashboard.store.history.database import Database
@@ -149,7 +149,7 @@ def test_where_the_history_cannot_be_opened_nothing_is_shown_or_changed_and_the_
 def test_before_the_first_poll_is_recorded_nothing_is_frozen(tmp_path: Path) -> None:
     pins = Snapshots(tmp_path, history=lambda: history_of(tmp_path))
 
-    assert pins.listed() == Listed((), ())
+    assert pins.listed() == SnapshotList((), ())
     with pytest.raises(SnapshotError, match=r"^A snapshot cannot be written\. There is no history history\.db: a dash"):
         pins.freeze(a_fleet(), "x", NOW)
     assert not (tmp_path / "history.db").exists()
@@ -158,7 +158,7 @@ def test_before_the_first_poll_is_recorded_nothing_is_frozen(tmp_path: Path) -> 
 def test_files_of_the_folder_are_not_read(tmp_path: Path) -> None:
     Snapshots(tmp_path).freeze(a_fleet(), "x", NOW)
 
-    assert in_history(tmp_path).listed() == Listed((), ())
+    assert in_history(tmp_path).listed() == SnapshotList((), ())
 
 
 def test_a_server_that_is_gone_is_asked_once_for_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +170,11 @@ def test_a_server_that_is_gone_is_asked_once_for_a_page(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(pins_module, "SLOW_SECONDS", -1.0)  # every error comes late
     pins = Snapshots(tmp_path, history=gone)
-    assert pins.listed() == pins.listed() == Listed((), ("Snapshots in the history cannot be read. timeout expired",))
+    assert (
+        pins.listed()
+        == pins.listed()
+        == SnapshotList((), ("Snapshots in the history cannot be read. timeout expired",))
+    )
     assert len(asked) == 1
 
     monkeypatch.setattr(pins_module, "GONE_SECONDS", 0.0)
