@@ -1,9 +1,9 @@
 """Compares the replicas of one pool: cohorts, differences, the matrix, and prefix sharing."""
 
-from dashboard.compare.columns import Column
+from dashboard.compare.columns import MatrixColumn
 from dashboard.compare.conditions import Share
 from dashboard.compare.hashes import hash_row
-from dashboard.compare.matrix import Cell, CellState, Matrices, Matrix, Row, build_matrix
+from dashboard.compare.matrix import CellState, Matrices, Matrix, MatrixCell, MatrixRow, build_matrix
 from dashboard.compare.pool import Member, ValueHolders, compare_pool, group_by_value
 from dashboard.compare.prefix import PREFIX_PATHS
 from dashboard.compare.reference import BASELINE, MAJORITY, Reference, ReferenceKind, parse_reference
@@ -14,15 +14,15 @@ __all__ = [
     "BASELINE",
     "MAJORITY",
     "PREFIX_PATHS",
-    "Cell",
     "CellState",
-    "Column",
     "Matrices",
     "Matrix",
+    "MatrixCell",
+    "MatrixColumn",
+    "MatrixRow",
     "Member",
     "Reference",
     "ReferenceKind",
-    "Row",
     "Share",
     "SharingCell",
     "SharingVerdict",

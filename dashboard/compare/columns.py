@@ -13,7 +13,7 @@ MAX_NOTED = 3  # settings that a note names before it counts the rest
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class MatrixColumn:
     """A cohort or a replica, `key` its letter or its id; or a baseline, which has no replicas.
 
     `note` names the settings that differ from the reference. `read_in_part` counts the replicas with incomplete data.
@@ -29,10 +29,10 @@ class Column:
     cohort: str = ""  # of a replica that is not the reference: its letter
 
 
-def cohort_columns(pool: Pool, documents: Mapping[str, Document]) -> tuple[Column, ...]:
+def cohort_columns(pool: Pool, documents: Mapping[str, Document]) -> tuple[MatrixColumn, ...]:
     """Return a column for every cohort, the largest first, without notes."""
     return tuple(
-        Column(
+        MatrixColumn(
             key=cohort.letter,
             title=cohort.letter,
             count=len(cohort.replicas),
@@ -47,11 +47,11 @@ def cohort_columns(pool: Pool, documents: Mapping[str, Document]) -> tuple[Colum
 
 def replica_columns(
     pool: Pool, documents: Mapping[str, Document], reference: Reference, replicas: Collection[str]
-) -> tuple[Column, ...]:
+) -> tuple[MatrixColumn, ...]:
     """Return a column for every one of `replicas` that has a document, in the order given."""
     cohorts = {replica: cohort for cohort in pool.cohorts for replica in cohort.replicas}
     return tuple(
-        Column(
+        MatrixColumn(
             key=replica,
             title=replica,
             count=1,
@@ -66,12 +66,14 @@ def replica_columns(
     )
 
 
-def baseline_column(baseline: Baseline) -> Column:
+def baseline_column(baseline: Baseline) -> MatrixColumn:
     """Return the column of a baseline."""
-    return Column(ReferenceKind.BASELINE.value, f"baseline {baseline.name}", 0, (), REFERENCE_NOTE, 0, None)
+    return MatrixColumn(ReferenceKind.BASELINE.value, f"baseline {baseline.name}", 0, (), REFERENCE_NOTE, 0, None)
 
 
-def with_note(pool: Pool, column: Column, reference: Reference, differing: Collection[str], *, ties: bool) -> Column:
+def with_note(
+    pool: Pool, column: MatrixColumn, reference: Reference, differing: Collection[str], *, ties: bool
+) -> MatrixColumn:
     """Return a cohort's column with a note: the settings that differ, those that decide prefix sharing first.
 
     `ties` is whether the cohort reports a setting without a majority.

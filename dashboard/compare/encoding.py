@@ -22,7 +22,7 @@ _EMPTY = "{}"
 _ABOVE_ALL = np.iinfo(np.int32).max
 
 
-class Table(NamedTuple):
+class CodeTable(NamedTuple):
     """`codes[i, j]` is the value of `paths[j]` in document i; `values[code]` is the value of a code.
 
     Paths are sorted. The order of codes has no meaning.
@@ -33,7 +33,7 @@ class Table(NamedTuple):
     values: tuple[SettingValue, ...]
 
 
-def encode(documents: Sequence[Mapping[str, Setting]]) -> Table:
+def encode(documents: Sequence[Mapping[str, Setting]]) -> CodeTable:
     """Return a table with a column for every path that any document reports.
 
     The state of a section applies to the paths below it: a section that is null, empty or one value has no leaves,
@@ -53,7 +53,7 @@ def encode(documents: Sequence[Mapping[str, Setting]]) -> Table:
     kept = [j for j in range(len(paths)) if j not in sections or np.any((codes[:, j] > NULL) & (codes[:, j] != empty))]
     values = [SettingValue("null", state) for state in VALUELESS]
     values += [SettingValue(text, State.REPORTED) for text in numbers]
-    return Table(tuple(paths[j] for j in kept), codes[:, kept], tuple(values))
+    return CodeTable(tuple(paths[j] for j in kept), codes[:, kept], tuple(values))
 
 
 def lookup_setting(settings: Mapping[str, Setting], path: str) -> Setting | None:

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from dashboard.compare.columns import Column
+from dashboard.compare.columns import MatrixColumn
 from dashboard.compare.equality import WEIGHTS, Revision, loaded_revision
-from dashboard.compare.matrix import NO_EXPECTATION, Cell, CellState, Row
+from dashboard.compare.matrix import NO_EXPECTATION, CellState, MatrixCell, MatrixRow
 from dashboard.compare.prefix import (
     BLOCK_SIZE_PATH,
     CACHING_PATH,
@@ -152,8 +152,8 @@ def _blocks(replica: Replica, values: Values) -> BlockSizes | None:
 
 
 def hash_row(
-    path: str, pool: Pool, reference: Reference, columns: Sequence[Column], replicas: Mapping[str, Replica]
-) -> Row | None:
+    path: str, pool: Pool, reference: Reference, columns: Sequence[MatrixColumn], replicas: Mapping[str, Replica]
+) -> MatrixRow | None:
     """Return a row with the digests of the engines of each column; None where no engine reports one.
 
     The reference is the digest of its cohort or replica, or the digest of most replicas. Without a single reference
@@ -169,9 +169,9 @@ def hash_row(
     wanted = ("" if is_tie else first[0]) if is_majority else _reference_digest(pool, reference, replicas)
     cells = [_hash_cell([replicas[key] for key in column.replicas], wanted) for column in columns]
     if reference.kind is ReferenceKind.BASELINE:
-        cells[0] = Cell(CellState.UNKNOWN, json.dumps(NO_EXPECTATION))
+        cells[0] = MatrixCell(CellState.UNKNOWN, json.dumps(NO_EXPECTATION))
     differs = any(cell.state is CellState.DIFFERS for cell in cells)
-    return Row(path, HASH_LABEL, tuple(cells), differs=differs, tie=is_tie)
+    return MatrixRow(path, HASH_LABEL, tuple(cells), differs=differs, tie=is_tie)
 
 
 def _reference_digest(pool: Pool, reference: Reference, replicas: Mapping[str, Replica]) -> str | None:
@@ -187,12 +187,12 @@ def _digests(replicas: Iterable[Replica]) -> list[str]:
     return [mark.engine for mark in marks if mark and mark.engine]
 
 
-def _hash_cell(replicas: Sequence[Replica], wanted: str | None) -> Cell:
+def _hash_cell(replicas: Sequence[Replica], wanted: str | None) -> MatrixCell:
     """Return the cell of one column; `wanted` is the reference, empty for a tie, None where nothing is marked."""
     digests = _digests(replicas)
     if not digests:
         has_reason = any(each.fingerprint and each.fingerprint.reason for own in replicas for each in own.engines)
-        return Cell(CellState.UNKNOWN, json.dumps("none")) if has_reason else Cell(CellState.ABSENT, "")
+        return MatrixCell(CellState.UNKNOWN, json.dumps("none")) if has_reason else MatrixCell(CellState.ABSENT, "")
     distinct = set(digests)
     text = digests[0][:DIGEST_LENGTH]
     if len(distinct) > 1:
@@ -203,7 +203,7 @@ def _hash_cell(replicas: Sequence[Replica], wanted: str | None) -> Cell:
         state = CellState.DIFFERS
     else:
         state = CellState.SAME if is_whole and wanted is not None else CellState.UNKNOWN
-    return Cell(state, json.dumps(text), None if is_whole else reporting)
+    return MatrixCell(state, json.dumps(text), None if is_whole else reporting)
 
 
 def _hashes_nothing(engine: Engine) -> bool:

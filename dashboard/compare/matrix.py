@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dashboard.compare.baseline import choices_text, is_expected
-from dashboard.compare.columns import Column, baseline_column, cohort_columns, replica_columns, with_note
-from dashboard.compare.encoding import MISSING, NULL, VALUELESS, Table, encode, missing_code
+from dashboard.compare.columns import MatrixColumn, baseline_column, cohort_columns, replica_columns, with_note
+from dashboard.compare.encoding import MISSING, NULL, VALUELESS, CodeTable, encode, missing_code
 from dashboard.compare.pool import COMPARED_AT_LEAST
 from dashboard.compare.prefix import short_name
 from dashboard.compare.reference import Reference, ReferenceKind, reference_settings, reference_values, settings_of
@@ -31,18 +31,18 @@ class CellState(StrEnum):
     UNKNOWN = "unknown"  # with a value: whether the reference has the same value is unknown
 
 
-class Cell(NamedTuple):
+class MatrixCell(NamedTuple):
     """`value` is canonical JSON text (`null` for an option that is not set), empty where there is none.
 
-    `tellers` is the number of a cohort's replicas that report the value themselves, None when all of them do.
+    `reported_by` is the number of a cohort's replicas that report the value themselves, None when all of them do.
     """
 
     state: CellState
     value: str
-    tellers: int | None = None
+    reported_by: int | None = None
 
 
-class Row(NamedTuple):
+class MatrixRow(NamedTuple):
     """A path with a cell per column.
 
     `tie`: no value has the majority, so every value is marked.
@@ -50,7 +50,7 @@ class Row(NamedTuple):
 
     path: str
     label: str
-    cells: tuple[Cell, ...]
+    cells: tuple[MatrixCell, ...]
     differs: bool
     tie: bool
 
@@ -64,8 +64,8 @@ class Matrix:
     from.
     """
 
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    columns: tuple[MatrixColumn, ...]
+    rows: tuple[MatrixRow, ...]
     sections: tuple[str, ...]
     equal: int
     uncompared: int
@@ -131,8 +131,8 @@ class _Source:
     """
 
     pool: Pool
-    pool_columns: tuple[Column, ...]
-    table: Table
+    pool_columns: tuple[MatrixColumn, ...]
+    table: CodeTable
     codes: Mapping[str, Sequence[int]]
     silent: Mapping[str, Sequence[int]]
     reported: int
@@ -151,7 +151,7 @@ class _Source:
             return allowed
         return value == self.values[path] if path in self.values else None
 
-    def rows(self, *, is_hiding: bool) -> list[Row]:
+    def rows(self, *, is_hiding: bool) -> list[MatrixRow]:
         """Return the rows of the differences, then the other rows; with `is_hiding` only those that differ."""
         differing = [difference.path for difference in self.pool.differences]
         others = sorted(set(self.table.paths).difference(differing, self.pool.ignored))
@@ -164,7 +164,7 @@ class _Source:
         same = {self.is_same(path, value) for value in values}
         return False in same or (self.marks_ties and None in same)
 
-    def row(self, path: str, label: str) -> Row:
+    def row(self, path: str, label: str) -> MatrixRow:
         """Return the row of a path."""
         codes = self.codes.get(path) or [MISSING] * len(self.pool_columns)
         choices = choices_text(self.baseline, path) if self.baseline else ""
@@ -174,33 +174,35 @@ class _Source:
         cells = [self._baseline_cell(path, choices)] if self.baseline else []
         for code, column, missing in zip(codes, self.pool_columns, silent, strict=True):
             cell = self._cell(code or missing_code(column.version, path), path, is_tie=tie)
-            cells.append(cell._replace(tellers=column.count - missing if missing and code >= NULL else None))
-        return Row(path, label, tuple(cells), differs=self._differs(path), tie=tie)
+            cells.append(cell._replace(reported_by=column.count - missing if missing and code >= NULL else None))
+        return MatrixRow(path, label, tuple(cells), differs=self._differs(path), tie=tie)
 
-    def _cell(self, code: int, path: str, *, is_tie: bool) -> Cell:
+    def _cell(self, code: int, path: str, *, is_tie: bool) -> MatrixCell:
         if code < NULL:
-            return Cell(CellState(VALUELESS[code]), "")
+            return MatrixCell(CellState(VALUELESS[code]), "")
         value = self.table.values[code]
         is_same = False if is_tie else self.is_same(path, value)
         states = {None: CellState.UNKNOWN, True: CellState.SAME, False: CellState.DIFFERS}
-        return Cell(states[is_same], value.value)
+        return MatrixCell(states[is_same], value.value)
 
-    def _baseline_cell(self, path: str, choices: str) -> Cell:
+    def _baseline_cell(self, path: str, choices: str) -> MatrixCell:
         """Return the cell of the baseline: one value, several, or none."""
         if path in self.values:
-            return Cell(CellState.SAME, self.values[path].value)
-        return Cell(CellState.SAME if choices else CellState.UNKNOWN, canonical_text(choices or NO_EXPECTATION))
+            return MatrixCell(CellState.SAME, self.values[path].value)
+        return MatrixCell(CellState.SAME if choices else CellState.UNKNOWN, canonical_text(choices or NO_EXPECTATION))
 
-    def hidden(self, listed: Sequence[Row]) -> tuple[int, int]:
+    def hidden(self, listed: Sequence[MatrixRow]) -> tuple[int, int]:
         """Return how many paths are equal, and reported by fewer than two fresh replicas, and not in these rows."""
         extra = listed[len(self.pool.differences) :] if self.baseline else []
         equal = max(self.pool.equal - sum(self._is_compared(row) for row in extra), 0)
         hidden = self.reported - len(self.pool.differences) - len(extra) - len(self.pool.ignored)
         return equal, hidden - equal
 
-    def _is_compared(self, row: Row) -> bool:
+    def _is_compared(self, row: MatrixRow) -> bool:
         pairs = zip(row.cells[1:], self.pool_columns, strict=True)
-        reporting = sum(column.count if cell.tellers is None else cell.tellers for cell, column in pairs if cell.value)
+        reporting = sum(
+            column.count if cell.reported_by is None else cell.reported_by for cell, column in pairs if cell.value
+        )
         return reporting >= COMPARED_AT_LEAST
 
 
@@ -248,7 +250,7 @@ def _incomplete(pool: Pool) -> list[tuple[int, str, int]]:
     ]
 
 
-def _with_notes(source: _Source) -> Iterator[Column]:
+def _with_notes(source: _Source) -> Iterator[MatrixColumn]:
     """Yield the cohorts' columns with the settings that differ from the reference, in the order of the rows."""
     first = [difference.path for difference in source.pool.differences if difference.path in source.codes]
     paths = first + sorted(set(source.table.paths).difference(first, source.pool.ignored))
@@ -259,7 +261,7 @@ def _with_notes(source: _Source) -> Iterator[Column]:
         yield with_note(source.pool, column, source.reference, differing, ties=ties)
 
 
-def _sections(rows: Sequence[Row]) -> tuple[str, ...]:
+def _sections(rows: Sequence[MatrixRow]) -> tuple[str, ...]:
     return tuple(sorted({_section(row.path) for row in rows}))
 
 
@@ -267,6 +269,6 @@ def _section(path: str) -> str:
     return path.partition(".")[0]
 
 
-def _matches(row: Row, search: str) -> bool:
+def _matches(row: MatrixRow, search: str) -> bool:
     text = "\n".join((row.path, row.label, *(cell.value for cell in row.cells))).casefold()
     return all(word in text for word in search.casefold().split())

@@ -13,7 +13,7 @@ from dashboard.compare.encoding import (
     NULL,
     VALUELESS,
     Codes,
-    Table,
+    CodeTable,
     encode,
     has_contradiction,
     is_comparable,
@@ -55,7 +55,7 @@ class _Documents(NamedTuple):
     documents: tuple[Document, ...]
     replicas: tuple[tuple[str, ...], ...]
     fresh: NDArray[np.int64]
-    table: Table
+    table: CodeTable
 
 
 def compare_pool(

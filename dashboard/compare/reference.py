@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from dashboard.compare.baseline import agreed_settings
-from dashboard.compare.encoding import NULL, Table
+from dashboard.compare.encoding import NULL, CodeTable
 from dashboard.fleet import Baseline, Document, Pool, Setting, SettingValue
 
 
@@ -45,7 +45,7 @@ def parse_reference(text: str | None, pool: Pool, baseline: Baseline | None = No
     return MAJORITY
 
 
-def reference_values(pool: Pool, reference: Reference, table: Table) -> Mapping[str, SettingValue]:
+def reference_values(pool: Pool, reference: Reference, table: CodeTable) -> Mapping[str, SettingValue]:
     """Return the values of the reference by path: the majority has none where paths are tied.
 
     `table` begins with the pool's cohorts and ends with the settings of `reference_settings`, where there are any.
@@ -74,7 +74,7 @@ def settings_of(pool: Pool, documents: Mapping[str, Document], replica: str) -> 
     return documents[document].settings if document is not None else {}
 
 
-def _majority_values(pool: Pool, table: Table) -> Mapping[str, SettingValue]:
+def _majority_values(pool: Pool, table: CodeTable) -> Mapping[str, SettingValue]:
     values = {difference.path: difference.majority for difference in pool.differences if difference.majority}
     for path, column in zip(table.paths, table.codes[: len(pool.cohorts)].T.tolist(), strict=True):
         codes = {code for code in column if code >= NULL}

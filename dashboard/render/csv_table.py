@@ -5,8 +5,7 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from dashboard.compare import Column as MatrixColumn
-from dashboard.compare import Matrix
+from dashboard.compare import Matrix, MatrixColumn
 from dashboard.fleet.formatting import FORMULA, csv_cell, one_line, plain_value
 from dashboard.fleet.pieces import to_plain
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting

@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from jinja2.runtime import Macro
 from markupsafe import Markup, escape
 
-from dashboard.compare import Row
+from dashboard.compare import MatrixRow
 from dashboard.fleet.formatting import HIDDEN, count, end_cut, visible
 from dashboard.fleet.pieces import Kind, Piece, Target, Text, to_plain
 from dashboard.render.matrix import cell_text, colour, is_cohort, row_mark
@@ -204,7 +204,7 @@ def _path(path: str) -> Markup:
     return Markup('<span class="mute">{}</span>{}').format(within, name) if dot else escape(name)
 
 
-def _mark(row: Row, severity: str) -> tuple[str, str, str]:
+def _mark(row: MatrixRow, severity: str) -> tuple[str, str, str]:
     """Return class, sign and word of a row: those of a severity if a finding is about its difference."""
     mark = row_mark(row)
     sign, word = _MARKS["tie" if row.tie and row.differs else mark]

@@ -7,8 +7,8 @@ from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple, assert_never
 
-from dashboard.compare.columns import Column
-from dashboard.compare.matrix import Row
+from dashboard.compare.columns import MatrixColumn
+from dashboard.compare.matrix import MatrixRow
 from dashboard.fleet.formatting import count, end_cut, first_of, without_commands
 from dashboard.fleet.pieces import Piece, Style, Text
 from dashboard.render.matrix import cell_text, is_cohort
@@ -262,12 +262,12 @@ def _differences(table: DifferenceTable, under: str) -> _Written:
     return _Written(_captioned(table.caption, under, head, *notes), rows, "\n", "setting", "settings")
 
 
-def _title(column: Column, table: DifferenceTable) -> str:
+def _title(column: MatrixColumn, table: DifferenceTable) -> str:
     only = table.names.get(column.replicas[0], column.replicas[0]) if column.count == 1 else ""
     return within(f"{column.key} ×{column.count:,} {only}".strip() if is_cohort(column) else only or column.title)
 
 
-def _difference(row: Row, table: DifferenceTable) -> str:
+def _difference(row: MatrixRow, table: DifferenceTable) -> str:
     kind = table.kinds.get(row.path, "") if row.differs else ""
     sign = f"{SIGNS[Tone(kind)]} " if kind else ""
     cells = (

@@ -12,9 +12,8 @@ from pydantic_core import CoreSchema, core_schema
 
 from dashboard.analysis.documents.contract import ADDED, Contract, Extended, JsonObject, Key, Native
 from dashboard.analysis.documents.findings import SIGHTING_KEYS, sighted
-from dashboard.compare.columns import Column as MatrixColumn
-from dashboard.compare.matrix import Cell as MatrixCell
-from dashboard.compare.matrix import Row as MatrixRow
+from dashboard.compare.columns import MatrixColumn
+from dashboard.compare.matrix import MatrixCell, MatrixRow
 from dashboard.fleet.pieces import Text as Line
 from dashboard.fleet.pieces import to_plain
 from dashboard.views.blocks import (
@@ -140,18 +139,15 @@ CONTRACT.object(
 CONTRACT.object(
     Column, Key("title", Text, "key_or_title"), "is_number", Key("unit", doc="where the title does not name it")
 )
-CONTRACT.object(MatrixColumn, "key", "note", "replicas", name="MatrixColumn")
+CONTRACT.object(MatrixColumn, "key", "note", "replicas")
 CONTRACT.object(
     MatrixRow,
     "path differs",
     Key("severity", str | None, ADDED, "of the finding that names it"),
     "cells",
     *SIGHTING_KEYS,
-    name="MatrixRow",
 )
-CONTRACT.object(
-    MatrixCell, Key("value", Native, "value", "null: none, or the option is not set"), "state", name="MatrixCell"
-)
+CONTRACT.object(MatrixCell, Key("value", Native, "value", "null: none, or the option is not set"), "state")
 CONTRACT.object(
     Bar, "label", Key("value", float | None, _finite("value"), "null: unknown"), "is_at_most", "letter", "mark", "tone"
 )

@@ -8,7 +8,7 @@ from dashboard.analysis.assembly import Fleet, only_replicas
 from dashboard.analysis.kv_transfer import transfer_text
 from dashboard.analysis.whatif.models import WhatIf
 from dashboard.compare import MAJORITY, Reference, ReferenceKind
-from dashboard.compare.columns import REFERENCE_NOTE, Column
+from dashboard.compare.columns import REFERENCE_NOTE, MatrixColumn
 from dashboard.fleet import Pool, Replica
 from dashboard.fleet.formatting import count, first_of
 from dashboard.fleet.pieces import plain
@@ -116,7 +116,7 @@ def chosen_report(
 def _with_notes(found: Comparison, notes: Mapping[str, str]) -> Comparison:
     """Note the pool of each replica at its column; a cohort's letter means nothing among replicas of several pools."""
 
-    def noted(column: Column) -> Column:
+    def noted(column: MatrixColumn) -> MatrixColumn:
         reference = ", reference" if column.note == REFERENCE_NOTE else ""
         return replace(column, note=f"{notes[column.key]}{reference}", cohort="")
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from dashboard.compare import BASELINE, MAJORITY, CellState, Reference, ReferenceKind, Row, hash_row
-from dashboard.compare.columns import Column, baseline_column
+from dashboard.compare import BASELINE, MAJORITY, CellState, MatrixRow, Reference, ReferenceKind, hash_row
+from dashboard.compare.columns import MatrixColumn, baseline_column
 from dashboard.fleet import Baseline, Cohort, Fingerprint, Pool, Role
 from tests.builders import hashing, replica
 
@@ -19,14 +19,14 @@ REPLICA_B = Reference(ReferenceKind.REPLICA, replica("r1-0").id)
 OFF = Fingerprint(reason="prefix caching is off")
 
 
-def row(columns: Sequence[ReplicaMarks], reference: Reference = MAJORITY) -> Row | None:
+def row(columns: Sequence[ReplicaMarks], reference: Reference = MAJORITY) -> MatrixRow | None:
     """The row of these columns, cohorts A, B and so on, compared with a reference."""
     members = [
         [replica(f"r{number}-{place}", engines=hashing(*marks)) for place, marks in enumerate(own)]
         for number, own in enumerate(columns)
     ]
     drawn = [
-        Column(chr(ord("A") + number), "", len(own), tuple(each.id for each in own), "", 0, None)
+        MatrixColumn(chr(ord("A") + number), "", len(own), tuple(each.id for each in own), "", 0, None)
         for number, own in enumerate(members)
     ]
     agreed = (baseline_column(Baseline("agreed", "*", {})),) if reference == BASELINE else ()
@@ -68,7 +68,7 @@ def test_a_column_differs_where_its_hashes_are_not_those_of_the_reference(
     found = row(columns, reference)
 
     assert found is not None
-    assert [(cell.state, cell.value, cell.tellers) for cell in found.cells] == cells
+    assert [(cell.state, cell.value, cell.reported_by) for cell in found.cells] == cells
     assert (found.path, found.label) == ("the path", "block hashes")
     assert found.differs == any(state is DIFFERS for state, *_ in cells)
     assert found.tie == (columns == [["a", "b", "c"]])

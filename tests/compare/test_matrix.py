@@ -9,14 +9,14 @@ from dashboard.compare import (
     BASELINE,
     MAJORITY,
     PREFIX_PATHS,
-    Cell,
     CellState,
     Matrices,
     Matrix,
+    MatrixCell,
+    MatrixRow,
     Member,
     Reference,
     ReferenceKind,
-    Row,
     build_matrix,
     compare_pool,
     parse_reference,
@@ -56,11 +56,11 @@ def matrix(reference: Reference = MAJORITY, holders: Holders = HOLDERS, **choice
     return matrices(reference, holders, **choices).table
 
 
-def row_of(shown: Matrix, path: str) -> Row:
+def row_of(shown: Matrix, path: str) -> MatrixRow:
     return next(row for row in shown.rows if row.path == path)
 
 
-def states(row: Row) -> list[CellState]:
+def states(row: MatrixRow) -> list[CellState]:
     return [cell.state for cell in row.cells]
 
 
@@ -109,20 +109,28 @@ def test_only_differences_are_rows_and_hidden_paths_are_counted() -> None:
 @pytest.mark.parametrize(
     ("reference", "path", "cells"),
     [
-        (MAJORITY, "cache_config.block_size", [Cell(SAME, "16"), Cell(SAME, "16"), Cell(DIFFERS, "32")]),
-        (MAJORITY, "seed", [Cell(SAME, "0"), Cell(ABSENT, ""), Cell(DIFFERS, "null")]),
-        (MAJORITY, "key", [Cell(SAME, "1"), Cell(UNKNOWN, ""), Cell(CellState.REDACTED, "")]),
-        (COHORT_C, "cache_config.block_size", [Cell(DIFFERS, "16"), Cell(DIFFERS, "16"), Cell(SAME, "32")]),
-        (COHORT_B, "seed", [Cell(UNKNOWN, "0"), Cell(ABSENT, ""), Cell(UNKNOWN, "null")]),
+        (
+            MAJORITY,
+            "cache_config.block_size",
+            [MatrixCell(SAME, "16"), MatrixCell(SAME, "16"), MatrixCell(DIFFERS, "32")],
+        ),
+        (MAJORITY, "seed", [MatrixCell(SAME, "0"), MatrixCell(ABSENT, ""), MatrixCell(DIFFERS, "null")]),
+        (MAJORITY, "key", [MatrixCell(SAME, "1"), MatrixCell(UNKNOWN, ""), MatrixCell(CellState.REDACTED, "")]),
+        (
+            COHORT_C,
+            "cache_config.block_size",
+            [MatrixCell(DIFFERS, "16"), MatrixCell(DIFFERS, "16"), MatrixCell(SAME, "32")],
+        ),
+        (COHORT_B, "seed", [MatrixCell(UNKNOWN, "0"), MatrixCell(ABSENT, ""), MatrixCell(UNKNOWN, "null")]),
         (
             Reference(ReferenceKind.REPLICA, "http://1-0:80"),
             "cache_config.block_size",
-            [Cell(DIFFERS, "16"), Cell(DIFFERS, "16"), Cell(SAME, "32")],
+            [MatrixCell(DIFFERS, "16"), MatrixCell(DIFFERS, "16"), MatrixCell(SAME, "32")],
         ),
     ],
 )
 def test_a_cell_has_a_value_and_its_state_or_the_reason_without_one(
-    reference: Reference, path: str, cells: list[Cell]
+    reference: Reference, path: str, cells: list[MatrixCell]
 ) -> None:
     row = row_of(matrix(reference, only_differences=False), path)
 
@@ -144,7 +152,7 @@ def test_a_setting_that_the_version_lacks_is_unsupported() -> None:
 def test_every_value_of_a_tie_is_marked() -> None:
     (row,) = matrix(holders=((2, {"seed": 0}), (2, {"seed": 1}))).rows
 
-    assert row.cells == (Cell(DIFFERS, "0"), Cell(DIFFERS, "1"))
+    assert row.cells == (MatrixCell(DIFFERS, "0"), MatrixCell(DIFFERS, "1"))
     assert (row.tie, row.differs) == (True, True)
 
 
@@ -169,8 +177,8 @@ def test_replicas_are_columns_with_their_own_values_only() -> None:
         ("http://1-0:80", "cohort A", 1),
         ("http://0-0:80", "reference", 0),
     ]
-    assert row_of(shown, "x").cells == (Cell(DIFFERS, "2"), Cell(SAME, "1"), Cell(SAME, "1"))
-    assert row_of(shown, "y").cells[1] == Cell(ABSENT, "")
+    assert row_of(shown, "x").cells == (MatrixCell(DIFFERS, "2"), MatrixCell(SAME, "1"), MatrixCell(SAME, "1"))
+    assert row_of(shown, "y").cells[1] == MatrixCell(ABSENT, "")
 
 
 @pytest.mark.parametrize(
@@ -212,8 +220,8 @@ def test_a_cell_counts_the_replicas_that_report_its_value_where_some_do_not() ->
         only_differences=False,
     )
 
-    assert [cell.tellers for cell in row_of(shown, "x").cells] == [None, None]
-    assert row_of(shown, "y").cells == (Cell(SAME, "1", 3), Cell(SAME, "1"))
+    assert [cell.reported_by for cell in row_of(shown, "x").cells] == [None, None]
+    assert row_of(shown, "y").cells == (MatrixCell(SAME, "1", 3), MatrixCell(SAME, "1"))
 
 
 def test_a_baseline_has_the_first_column_and_its_tolerated_values_are_the_same() -> None:
@@ -279,7 +287,7 @@ def test_a_cell_counts_exactly_the_replicas_whose_own_document_has_a_value(fleet
         for cell, cohort in zip(row.cells, pool.cohorts, strict=True):
             own = [lookup_setting(documents[key].settings, row.path) for key in cohort.documents_by_replica.values()]
             number = sum(setting is not None and is_comparable(setting.state) for setting in own)
-            assert (len(own) if cell.tellers is None else cell.tellers) == (number if cell.value else len(own))
+            assert (len(own) if cell.reported_by is None else cell.reported_by) == (number if cell.value else len(own))
 
 
 @given(fleets())

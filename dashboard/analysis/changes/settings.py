@@ -10,7 +10,7 @@ import numpy as np
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.models import CohortCount, OneSidedSettings, Pools, SettingChanges, SettingGroup
 from dashboard.analysis.changes.replicas import is_read, pairs
-from dashboard.compare.encoding import NULL, Table, encode, missing_code
+from dashboard.compare.encoding import NULL, CodeTable, encode, missing_code
 from dashboard.compare.equality import BY_PATH, counted
 from dashboard.compare.prefix import PREFIX_PATHS
 from dashboard.fleet import Document, Replica, SettingChange, State, cohort_letters
@@ -104,7 +104,9 @@ def _differing(
         yield from ((kind, each) for each in known[old, new])
 
 
-def _differences(table: Table, rows: tuple[int, int], versions: tuple[str | None, str | None]) -> Iterator[_Difference]:
+def _differences(
+    table: CodeTable, rows: tuple[int, int], versions: tuple[str | None, str | None]
+) -> Iterator[_Difference]:
     """Yield the paths in which two documents differ; a path without a value on both sides is no difference."""
     then, now = table.codes[rows[0]], table.codes[rows[1]]
     columns = np.flatnonzero((then != now) & ((then >= NULL) | (now >= NULL)))
