@@ -12,12 +12,11 @@ from dashboard.compare import Member, compare_pool
 from dashboard.fleet import (
     Basis,
     Device,
-    DeviceMemory,
     Document,
     Engine,
+    EngineFingerprint,
     Failure,
     FailureKind,
-    Fingerprint,
     Pool,
     ProbeResult,
     Replica,
@@ -26,8 +25,9 @@ from dashboard.fleet import (
     Setting,
     Source,
     State,
+    WorkerMemory,
 )
-from dashboard.rules.domain import Declared, Router
+from dashboard.rules.domain import PoolDeclaration, Router
 from dashboard.rules.policy import Policy
 
 NOW = datetime(2026, 3, 2, 11, 42, 13, tzinfo=UTC)
@@ -39,7 +39,7 @@ SAME_KV: Mapping[str, Any] = {
     "model_config.revision": None,
     "cache_config.kv_cache_layout": "NHD",
 }
-HASHING = Policy({"*": Declared(router=Router.PREFIX_HASH)})
+HASHING = Policy({"*": PoolDeclaration(router=Router.PREFIX_HASH)})
 _GENERATIONS = count(1)
 CONFIG: Mapping[str, Any] = {
     "version": "0.32.0",
@@ -95,9 +95,9 @@ def engine(tokens: int | None = 1_200_000, *, dp_rank: int = 0, basis: Basis = B
     return Engine(**{**given, **more})
 
 
-def hashing(*digests: str | Fingerprint | None) -> tuple[Engine, ...]:
+def hashing(*digests: str | EngineFingerprint | None) -> tuple[Engine, ...]:
     """An engine per digest of its block hashes. None: the engine reports no digest."""
-    fingerprints = [Fingerprint(each, each) if isinstance(each, str) else each for each in digests]
+    fingerprints = [EngineFingerprint(each, each) if isinstance(each, str) else each for each in digests]
     return tuple(engine(dp_rank=rank, fingerprint=each) for rank, each in enumerate(fingerprints))
 
 
@@ -106,13 +106,13 @@ def devices(count: int = 4, name: str = "NVIDIA H100 80GB HBM3", *, dp_rank: int
     return tuple(Device(dp_rank, rank, name, 80 * GIB, "9.0") for rank in range(count))
 
 
-def memory(**gib: float | None) -> DeviceMemory:
+def memory(**gib: float | None) -> WorkerMemory:
     """The memory of a device of 80 GiB, of which 72 are requested; parts in GiB by the first word of their name."""
     parts = {"total": 80, "free": 79, "requested": 72, "weights": 30, "non_torch": 2, "activation": 3, "cuda_graph": 1}
     whole: dict[str, float | None] = {**parts, **gib}
     whole.setdefault("available", 72 - sum(whole[part] or 0 for part in list(parts)[3:]))
     sizes: dict[str, Any] = {f"{name}_bytes": None if each is None else int(each * GIB) for name, each in whole.items()}
-    return DeviceMemory()._replace(**sizes)
+    return WorkerMemory()._replace(**sizes)
 
 
 def replica(

@@ -25,7 +25,7 @@ from dashboard.fleet import (
     has_same_content,
     with_answers,
 )
-from dashboard.fleet.recent import NOTHING_RECENT, Recent
+from dashboard.fleet.recent import NOTHING_RECENT, RecentEvents
 from dashboard.fleet.replies import FILE_SCHEME
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sightings
 from dashboard.rules.catalogue import ALL_RULES
@@ -62,7 +62,7 @@ class Fleet:
     past: PastTime | None = None
     discovery_errors: tuple[str, ...] = ()
     routers: tuple[RouterConfig, ...] = ()
-    recent: Recent = NOTHING_RECENT
+    recent: RecentEvents = NOTHING_RECENT
     sightings: Sightings = field(default=NO_SIGHTINGS, compare=False)
     scraped_at: Mapping[str, float] = field(default_factory=dict)
 
@@ -108,7 +108,7 @@ def build_fleet(
     generation: int = 1,
     before: Fleet | None = None,
     routers: tuple[RouterConfig, ...] = (),
-    observe: Callable[[Fleet, datetime], Recent] = lambda _fleet, _at: NOTHING_RECENT,
+    observe: Callable[[Fleet, datetime], RecentEvents] = lambda _fleet, _at: NOTHING_RECENT,
 ) -> Fleet:
     """Derive the fleet of one poll. `polled_at` is when the poll ended; `interval` the time between polls.
 

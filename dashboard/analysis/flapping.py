@@ -8,7 +8,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.end_proof import EndProof
 from dashboard.analysis.value_history import ValueHistory
 from dashboard.fleet import Pool, Replica
-from dashboard.fleet.recent import Recent, Recurrence, SeenRollout
+from dashboard.fleet.recent import RecentEvents, Recurrence, SeenRollout
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Finding
 from dashboard.rules.identity.flapping import ALTERNATES, RECURS, RESTARTS
@@ -53,7 +53,7 @@ class Watch:
             self._rollouts |= fleet.recent.rollouts
             self._recurrences |= fleet.recent.recurrences
 
-    def observe(self, fleet: Fleet, at: datetime) -> Recent:
+    def observe(self, fleet: Fleet, at: datetime) -> RecentEvents:
         """Return what happened lately, with a fleet of which nothing is inspected yet."""
         self._since = self._since or at
         starts, values = (at - window(fleet.policy, rule) for rule in (RESTARTS, ALTERNATES))
@@ -72,7 +72,7 @@ class Watch:
             for key, each in self._recurrences.items()
             if (kept := _after(each.times, since))
         }
-        return Recent(
+        return RecentEvents(
             self._since,
             {key: its for key, its in self._starts.items() if len(its) > 1},
             self._values.alternations(values),

@@ -34,7 +34,7 @@ class _Tokens(NamedTuple):
     reason: str | None = None
 
 
-class AtLength(NamedTuple):
+class RequestsAtLength(NamedTuple):
     """Requests at one length. `requests` is None when unknown; `served` is False above the replica's own length.
 
     `at_most` marks an upper bound.
@@ -106,24 +106,24 @@ def load_of(settings: Mapping[str, Setting], length: int | None = None) -> Load 
 
 def requests_at(
     engine: Engine, groups: Sequence[KVCacheGroup], settings: Mapping[str, Setting], length: int
-) -> AtLength:
+) -> RequestsAtLength:
     """Return how many requests of `length` tokens fit into an engine.
 
     By the formula where KV cache groups are known; else tokens / length where the reported tokens equal the naive
     estimate, which proves a uniform model; else unknown.
     """
     if engine.max_model_len is not None and length > engine.max_model_len:
-        return AtLength(None, served=False, at_most=False)
+        return RequestsAtLength(None, served=False, at_most=False)
     own = [group for group in groups if group.dp_rank == engine.dp_rank]
     load = load_of(settings, length)
     if own and load is not None and engine.num_gpu_blocks is not None:
         result = concurrency(engine.num_gpu_blocks, own, load)
         if result.concurrency is not None:
-            return AtLength(result.concurrency, served=True, at_most=bool(result.missing))
+            return RequestsAtLength(result.concurrency, served=True, at_most=bool(result.missing))
     tokens = engine.kv_cache_size_tokens
     if tokens is not None and tokens == engine.naive_tokens:
-        return AtLength(tokens / length, served=True, at_most=engine.basis == "assumed")
-    return AtLength(None, served=True, at_most=False)
+        return RequestsAtLength(tokens / length, served=True, at_most=engine.basis == "assumed")
+    return RequestsAtLength(None, served=True, at_most=False)
 
 
 def _blocks_if_uniform(first: EngineReport, options: _Options) -> int | None:

@@ -5,12 +5,12 @@ from enum import StrEnum
 from statistics import median_low
 from typing import NamedTuple
 
-from dashboard.fleet import Device, DeviceMemory, Engine
+from dashboard.fleet import Device, Engine, WorkerMemory
 
 MOST_OF = 0.5  # share of the gap that a part has to explain to be its cause
 
 
-class Part(StrEnum):
+class MemoryPart(StrEnum):
     """A part of a device's memory, in the order in which they add up to all of it."""
 
     WEIGHTS = "weights"
@@ -23,14 +23,14 @@ class Part(StrEnum):
     NOT_REQUESTED = "memory not requested"
 
 
-Parts = Mapping[Part, int]  # bytes
-AVAILABLE = (Part.UNUSED, Part.KV_CACHE)
+Parts = Mapping[MemoryPart, int]  # bytes
+AVAILABLE = (MemoryPart.UNUSED, MemoryPart.KV_CACHE)
 
 
-class Cause(NamedTuple):
+class MemoryCause(NamedTuple):
     """The part that takes most of the memory that an engine lacks for its KV cache: its bytes more than usual."""
 
-    part: Part
+    part: MemoryPart
     more: int
     gap: int
 
@@ -45,7 +45,7 @@ def memory_parts(engine: Engine, devices: Sequence[Device]) -> Parts | None:
     return _parts(engine, min(known, key=lambda memory: memory.available_bytes or 0)) if known else None
 
 
-def _parts(engine: Engine, memory: DeviceMemory) -> Parts | None:
+def _parts(engine: Engine, memory: WorkerMemory) -> Parts | None:
     taken = (memory.weights_bytes, memory.non_torch_bytes, memory.activation_bytes, memory.cuda_graph_bytes)
     requested, total, available = memory.requested_bytes, memory.total_bytes, memory.available_bytes
     if requested is None or total is None or available is None or None in taken:
@@ -53,14 +53,14 @@ def _parts(engine: Engine, memory: DeviceMemory) -> Parts | None:
     weights, other, activations, graphs = (each or 0 for each in taken)
     used = available if engine.kv_cache_bytes_per_device is None else min(engine.kv_cache_bytes_per_device, available)
     parts = {
-        Part.WEIGHTS: weights,
-        Part.OTHER: other,
-        Part.ACTIVATIONS: activations,
-        Part.GRAPHS: graphs,
-        Part.UNEXPLAINED: requested - weights - other - activations - graphs - available,
-        Part.UNUSED: available - used,
-        Part.KV_CACHE: used,
-        Part.NOT_REQUESTED: total - requested,
+        MemoryPart.WEIGHTS: weights,
+        MemoryPart.OTHER: other,
+        MemoryPart.ACTIVATIONS: activations,
+        MemoryPart.GRAPHS: graphs,
+        MemoryPart.UNEXPLAINED: requested - weights - other - activations - graphs - available,
+        MemoryPart.UNUSED: available - used,
+        MemoryPart.KV_CACHE: used,
+        MemoryPart.NOT_REQUESTED: total - requested,
     }
     return parts if min(parts.values()) >= 0 else None
 
@@ -76,9 +76,9 @@ def usual_parts(engines: Sequence[Parts]) -> Parts:
     return next(each for each in engines if available_bytes(each) == middle)
 
 
-def main_cause(own: Parts, usual: Parts) -> Cause | None:
+def main_cause(own: Parts, usual: Parts) -> MemoryCause | None:
     """Return the part that explains most of the memory that `own` lacks; None where no part explains half of it."""
     gap = available_bytes(usual) - available_bytes(own)
     more = {part: own[part] - usual[part] for part in own if part not in AVAILABLE}
     part = max(more, key=lambda each: more[each])
-    return Cause(part, more[part], gap) if gap > 0 and more[part] >= MOST_OF * gap else None
+    return MemoryCause(part, more[part], gap) if gap > 0 and more[part] >= MOST_OF * gap else None

@@ -26,7 +26,7 @@ class Share(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Cause(StrEnum):
+class SharingCause(StrEnum):
     """Why two cohorts share prefixes, do not, or why it is unknown."""
 
     EQUAL_HASHES = "equal hashes"
@@ -52,7 +52,7 @@ class Condition(NamedTuple):
     """Whether replicas with equal hashes share prefixes, and why they do not or it is unknown. `paths`: see a cell."""
 
     share: Share
-    cause: Cause = Cause.EQUAL_HASHES
+    cause: SharingCause = SharingCause.EQUAL_HASHES
     paths: tuple[str, ...] = ()
 
 
@@ -72,33 +72,33 @@ def _same_weights(one: CohortHashes, other: CohortHashes) -> Condition:
         # A folder may contain the model with a different name.
         names = [each.values[MODEL_PATH] for each in both]
         is_proof = all("/" in name.value for name in names)
-        cause = Cause.WEIGHTS if is_proof else Cause.WEIGHTS_UNKNOWN
+        cause = SharingCause.WEIGHTS if is_proof else SharingCause.WEIGHTS_UNKNOWN
         return Condition(Share.NO if is_proof else Share.UNKNOWN, cause, (MODEL_PATH,))
     if differing:
-        return Condition(Share.NO, Cause.WEIGHTS, differing)
+        return Condition(Share.NO, SharingCause.WEIGHTS, differing)
     if one.revision is not None and other.revision is not None and not (one.has_folder or other.has_folder):
         is_same = is_same_revision(one.revision, other.revision)
         if is_same is False:
-            return Condition(Share.NO, Cause.WEIGHTS, (REVISION_PATH,))
+            return Condition(Share.NO, SharingCause.WEIGHTS, (REVISION_PATH,))
         lacking: tuple[str, ...] = () if is_same else (REVISION_PATH,)
     else:
         lacking = tuple(path for path in (MODEL_PATH, REVISION_PATH) if lacks(one, path) or lacks(other, path))
-    return Condition(Share.UNKNOWN, Cause.WEIGHTS_UNKNOWN, lacking) if lacking else Condition(Share.YES)
+    return Condition(Share.UNKNOWN, SharingCause.WEIGHTS_UNKNOWN, lacking) if lacking else Condition(Share.YES)
 
 
 def _same_blocks(one: CohortHashes, other: CohortHashes) -> Condition:
     """Compare the lengths of the blocks that replicas allocate for each KV cache group."""
     if paths := differing_paths(one.values, other.values, (BLOCK_SIZE_PATH,)):
-        return Condition(Share.NO, Cause.BLOCKS, paths)
+        return Condition(Share.NO, SharingCause.BLOCKS, paths)
     blocks = one.blocks | other.blocks
     known = [each for each in blocks if each is not None]
     whole = {each.sizes for each in known if each.is_whole}
     smallest = {each.sizes[0] for each in known}
     if len(whole) > 1 or len(smallest) > 1:
-        return Condition(Share.NO, Cause.BLOCKS)
+        return Condition(Share.NO, SharingCause.BLOCKS)
     has_others = any(len(sizes) > 1 for sizes in whole)  # that a replica which reports no groups may lack
     is_open = None in blocks or (has_others and not all(each.is_whole for each in known))
-    return Condition(Share.UNKNOWN, Cause.BLOCKS_UNKNOWN) if is_open else Condition(Share.YES)
+    return Condition(Share.UNKNOWN, SharingCause.BLOCKS_UNKNOWN) if is_open else Condition(Share.YES)
 
 
 def lacks(cohort: CohortHashes, path: str) -> bool:

@@ -6,7 +6,7 @@ from functools import cached_property
 from itertools import combinations, pairwise, starmap
 from typing import NamedTuple
 
-from dashboard.compare.conditions import Cause, Share, lacks, same_conditions
+from dashboard.compare.conditions import Share, SharingCause, lacks, same_conditions
 from dashboard.compare.hashes import CohortHashes, cohort_hashes
 from dashboard.compare.prefix import (
     ALGORITHM_PATH,
@@ -39,7 +39,7 @@ class SharingCell(NamedTuple):
     one: str
     other: str
     share: Share
-    cause: Cause
+    cause: SharingCause
     paths: tuple[str, ...] = ()
     is_measured: bool = False
     ways: int = 0
@@ -151,7 +151,9 @@ class SharingVerdict:
         """The cohorts whose own replicas do not all share prefixes, caching being on."""
         found = (compare_cohorts(each, each) for each in self.cohorts if each.replicas)
         return tuple(
-            cell.one for cell in found if cell.share in {Share.NO, Share.PARTLY} and cell.cause is not Cause.CACHING_OFF
+            cell.one
+            for cell in found
+            if cell.share in {Share.NO, Share.PARTLY} and cell.cause is not SharingCause.CACHING_OFF
         )
 
     @property
@@ -195,14 +197,14 @@ def compare_cohorts(one: CohortHashes, other: CohortHashes) -> SharingCell:
     ways = len(one.digests.keys() | other.digests.keys()) + sum(each.off for each in both)
     if shared and ways == 1:
         return _equal_hashes(one, other, silent)
-    why: tuple[Cause, tuple[str, ...]] = Cause.VARIANTS, ()
+    why: tuple[SharingCause, tuple[str, ...]] = SharingCause.VARIANTS, ()
     if is_same:
         share, why = Share.NO if one.is_each_alone else Share.PARTLY, (_split_cause(one), ())
     elif shared:
         share = Share.PARTLY
     else:
         share, why = Share.NO, _cause_of_other_hashes(one, other)
-    is_measured = why[0] is not Cause.CACHING_OFF
+    is_measured = why[0] is not SharingCause.CACHING_OFF
     return SharingCell(one.letter, other.letter, share, *why, is_measured, ways=ways, silent=silent)
 
 
@@ -218,7 +220,7 @@ def _equal_hashes(one: CohortHashes, other: CohortHashes, silent: int) -> Sharin
     share, cause, paths = same_conditions(one, other)
     cell = SharingCell(one.letter, other.letter, share, cause, paths, False, ways=1, silent=silent)
     if silent and share is not Share.NO:
-        return cell._replace(share=Share.UNKNOWN, cause=Cause.SOME_SILENT, paths=())
+        return cell._replace(share=Share.UNKNOWN, cause=SharingCause.SOME_SILENT, paths=())
     if share is Share.YES:
         return cell._replace(paths=differing_settings([one, other]), is_measured=True)
     return cell
@@ -230,56 +232,56 @@ def _derived(one: CohortHashes, other: CohortHashes, silent: int) -> SharingCell
     settings = differing_paths(one.values, other.values, [path for path in SHARING_PATHS if path != VERSION_PATH])
     condition = same_conditions(one, other)
     versions = differing_paths(one.values, other.values, [VERSION_PATH])
-    causes: tuple[tuple[bool, Share, Cause, tuple[str, ...]], ...] = (
-        (one.is_off or other.is_off, Share.NO, Cause.CACHING_OFF, ()),
-        (is_pair and (one.is_random or other.is_random), Share.NO, Cause.RANDOM_SEED, ()),
-        (bool(settings), Share.NO, Cause.SETTINGS, settings),
+    causes: tuple[tuple[bool, Share, SharingCause, tuple[str, ...]], ...] = (
+        (one.is_off or other.is_off, Share.NO, SharingCause.CACHING_OFF, ()),
+        (is_pair and (one.is_random or other.is_random), Share.NO, SharingCause.RANDOM_SEED, ()),
+        (bool(settings), Share.NO, SharingCause.SETTINGS, settings),
         (condition.share is Share.NO, *condition),
-        (is_pair and (one.is_maybe_random or other.is_maybe_random), Share.UNKNOWN, Cause.MAYBE_RANDOM, ()),
-        (bool(versions), Share.UNKNOWN, Cause.VERSIONS, versions),
-        (True, Share.UNKNOWN, Cause.NOT_MEASURED, ()),
+        (is_pair and (one.is_maybe_random or other.is_maybe_random), Share.UNKNOWN, SharingCause.MAYBE_RANDOM, ()),
+        (bool(versions), Share.UNKNOWN, SharingCause.VERSIONS, versions),
+        (True, Share.UNKNOWN, SharingCause.NOT_MEASURED, ()),
     )
     _, share, cause, paths = next(each for each in causes if each[0])
     return SharingCell(one.letter, other.letter, share, cause, paths, silent=silent)
 
 
-def _cause_of_other_hashes(one: CohortHashes, other: CohortHashes) -> tuple[Cause, tuple[str, ...]]:
+def _cause_of_other_hashes(one: CohortHashes, other: CohortHashes) -> tuple[SharingCause, tuple[str, ...]]:
     """Return why two cohorts that report hashes have none in common. A version alone is no cause."""
     if not (one.digests and other.digests):
-        return Cause.CACHING_OFF, ()
+        return SharingCause.CACHING_OFF, ()
     if one.has_random_seeds or other.has_random_seeds:
-        return Cause.RANDOM_SEED, ()
+        return SharingCause.RANDOM_SEED, ()
     if one.canonical & other.canonical:
         paths = differing_paths(one.values, other.values, LENGTH_PATHS)
         if one.canonical == other.canonical:
-            return Cause.BLOCK_LENGTH, paths
-        return (Cause.SETTINGS, paths) if paths else (Cause.OTHER_HASHES, ())
+            return SharingCause.BLOCK_LENGTH, paths
+        return (SharingCause.SETTINGS, paths) if paths else (SharingCause.OTHER_HASHES, ())
     if paths := differing_paths(one.values, other.values, (ALGORITHM_PATH, LOOKAHEAD)):
-        return Cause.SETTINGS, paths
-    return (Cause.RANDOM_SEED, ()) if one.is_random or other.is_random else _cause_of_other_seeds(one, other)
+        return SharingCause.SETTINGS, paths
+    return (SharingCause.RANDOM_SEED, ()) if one.is_random or other.is_random else _cause_of_other_seeds(one, other)
 
 
-def _cause_of_other_seeds(one: CohortHashes, other: CohortHashes) -> tuple[Cause, tuple[str, ...]]:
+def _cause_of_other_seeds(one: CohortHashes, other: CohortHashes) -> tuple[SharingCause, tuple[str, ...]]:
     """Return what is known of the seeds of two cohorts with one algorithm, or with an unknown one."""
     if paths := differing_paths(one.values, other.values, (SEED_POLICY_PATH,)):
-        return Cause.OTHER_SEED, paths
+        return SharingCause.OTHER_SEED, paths
     known = all(path in each.values for each in (one, other) for path in (VERSION_PATH, ALGORITHM_PATH))
     is_one_version = known and one.values[VERSION_PATH] == other.values[VERSION_PATH]
     is_one_seed_each = len(one.canonical) == len(other.canonical) == 1
-    return (Cause.OTHER_SEED if is_one_version and is_one_seed_each else Cause.OTHER_HASHES), ()
+    return (SharingCause.OTHER_SEED if is_one_version and is_one_seed_each else SharingCause.OTHER_HASHES), ()
 
 
-def _split_cause(cohort: CohortHashes) -> Cause:
+def _split_cause(cohort: CohortHashes) -> SharingCause:
     """Return why the replicas of a cohort hash differently."""
     if not cohort.digests:
-        return Cause.CACHING_OFF
+        return SharingCause.CACHING_OFF
     if cohort.has_random_seeds:
-        return Cause.RANDOM_SEED
+        return SharingCause.RANDOM_SEED
     if len(cohort.canonical) == 1 and not cohort.off:
-        return Cause.BLOCK_LENGTH
+        return SharingCause.BLOCK_LENGTH
     if cohort.is_each_alone and not cohort.off and len(cohort.canonical) == len(cohort.digests):
-        return Cause.REPLICA_SEED
-    return Cause.VARIANTS
+        return SharingCause.REPLICA_SEED
+    return SharingCause.VARIANTS
 
 
 def _count_incomplete(pool: Pool, documents: Mapping[str, Document]) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from dashboard.compare.baseline import value_text
-from dashboard.compare.conditions import Cause, Share, same_conditions
+from dashboard.compare.conditions import Share, SharingCause, same_conditions
 from dashboard.compare.hashes import CohortHashes
 from dashboard.compare.prefix import (
     MODEL_PATH,
@@ -30,41 +30,41 @@ from dashboard.fleet.pieces import joined as joined_texts
 MAX_NAMED = 5  # cohorts, replicas and causes that a sentence names before it counts the rest
 LONGEST_NAME = 40  # characters of a replica's name
 CAUSES = {
-    Cause.EQUAL_HASHES: "equal block hashes",
-    Cause.CACHING_OFF: "prefix caching is off",
-    Cause.RANDOM_SEED: "every engine process uses a random hash seed",
-    Cause.REPLICA_SEED: "every replica uses its own hash seed",
-    Cause.BLOCK_LENGTH: "block lengths differ",
-    Cause.OTHER_SEED: "hash seeds differ",
-    Cause.OTHER_HASHES: "block hashes differ",
-    Cause.BLOCKS: "KV cache blocks have different lengths",
-    Cause.BLOCKS_UNKNOWN: "the block size of a KV cache group is not reported",
-    Cause.SOME_SILENT: "reported block hashes are equal",
-    Cause.MAYBE_RANDOM: "probably random hash seeds: PYTHONHASHSEED is not reported",
-    Cause.VERSIONS: "two versions may hash differently",
-    Cause.NOT_MEASURED: "block hashes not reported, no setting differs",
+    SharingCause.EQUAL_HASHES: "equal block hashes",
+    SharingCause.CACHING_OFF: "prefix caching is off",
+    SharingCause.RANDOM_SEED: "every engine process uses a random hash seed",
+    SharingCause.REPLICA_SEED: "every replica uses its own hash seed",
+    SharingCause.BLOCK_LENGTH: "block lengths differ",
+    SharingCause.OTHER_SEED: "hash seeds differ",
+    SharingCause.OTHER_HASHES: "block hashes differ",
+    SharingCause.BLOCKS: "KV cache blocks have different lengths",
+    SharingCause.BLOCKS_UNKNOWN: "the block size of a KV cache group is not reported",
+    SharingCause.SOME_SILENT: "reported block hashes are equal",
+    SharingCause.MAYBE_RANDOM: "probably random hash seeds: PYTHONHASHSEED is not reported",
+    SharingCause.VERSIONS: "two versions may hash differently",
+    SharingCause.NOT_MEASURED: "block hashes not reported, no setting differs",
 }
 
 
-CONDITIONS = {Cause.WEIGHTS, Cause.WEIGHTS_UNKNOWN, Cause.BLOCKS, Cause.BLOCKS_UNKNOWN}
+CONDITIONS = {SharingCause.WEIGHTS, SharingCause.WEIGHTS_UNKNOWN, SharingCause.BLOCKS, SharingCause.BLOCKS_UNKNOWN}
 
 
 def cause_text(cell: SharingCell) -> str:
     """Write the cause of a cell: `block_size differs`, `equal block hashes`, `2 hash variants`."""
     names = [short_name(path) for path in cell.paths]
     differ = f"{joined(names)} {'differs' if len(names) == 1 else 'differ'}"
-    if cell.cause is Cause.VARIANTS:
+    if cell.cause is SharingCause.VARIANTS:
         return f"{cell.ways:,} hash variants"
-    if cell.cause is Cause.SOME_SILENT:
+    if cell.cause is SharingCause.SOME_SILENT:
         return f"{CAUSES[cell.cause]}; not reported by {count(cell.silent, 'replica')}"
     if cell.cause in CONDITIONS:
         why = CAUSES[cell.cause] if not names else differ
-        if cell.cause is Cause.WEIGHTS_UNKNOWN and cell.paths != (MODEL_PATH,):
+        if cell.cause is SharingCause.WEIGHTS_UNKNOWN and cell.paths != (MODEL_PATH,):
             why = f"{joined(names)} not reported"
         return f"hash alike, but {why}" if cell.ways else why
-    if cell.cause is Cause.EQUAL_HASHES:
+    if cell.cause is SharingCause.EQUAL_HASHES:
         return f"{CAUSES[cell.cause]}, although {differ}" if names else CAUSES[cell.cause]
-    return differ if cell.cause is Cause.SETTINGS else CAUSES[cell.cause]
+    return differ if cell.cause is SharingCause.SETTINGS else CAUSES[cell.cause]
 
 
 def sharing_text(verdict: SharingVerdict, replicas: Mapping[str, Replica]) -> Text:
@@ -265,17 +265,17 @@ def _cause(cell: SharingCell, own: CohortHashes, other: CohortHashes) -> Text:
     """Write the cause of a cell from the side of `own`; a different version is added to a measured cause."""
     if cell.paths:
         cause = _settings(cell.paths, own, other)
-    elif cell.cause is Cause.CACHING_OFF:
+    elif cell.cause is SharingCause.CACHING_OFF:
         cause = plain(f"{CAUSES[cell.cause]}{'' if own.is_off else f' on {other.letter}'}")
-    elif cell.cause is Cause.BLOCKS:
+    elif cell.cause is SharingCause.BLOCKS:
         cause = plain(f"blocks of {_sizes(own)} tokens ({other.letter}: {_sizes(other)})")
-    elif cell.cause is Cause.RANDOM_SEED:
+    elif cell.cause is SharingCause.RANDOM_SEED:
         whys = {random_seed_cause(each.values) for each in (own, other) if each.is_random} - {""}
         cause = plain(" ".join([*sorted(whys)[:1], CAUSES[cell.cause]]))
     else:
         cause = plain(cause_text(cell))
     versions = differing_paths(own.values, other.values, (VERSION_PATH,))
-    if versions and cell.is_measured and cell.cause not in {Cause.BLOCK_LENGTH, Cause.VARIANTS}:
+    if versions and cell.is_measured and cell.cause not in {SharingCause.BLOCK_LENGTH, SharingCause.VARIANTS}:
         cause = (*cause, Piece(", "), *_settings(versions, own, other))
     return cause
 

@@ -36,7 +36,7 @@ from dashboard.config.sources import (
     TargetOptions,
 )
 from dashboard.fleet import Baseline
-from dashboard.rules.domain import Declared, Expectations
+from dashboard.rules.domain import Expectations, PoolDeclaration
 from dashboard.rules.findings import Suppression
 from dashboard.rules.policy import Policy, RuleChange
 
@@ -273,7 +273,7 @@ def policy_of(options: Options) -> Policy:
     accepted_in = options.suppressions_file.name if options.suppressions_file else ""
     return Policy(
         pools={
-            name: Declared(pool.router, pool.kv_store, pool.disaggregated, Expectations(**vars(pool.expects)))
+            name: PoolDeclaration(pool.router, pool.kv_store, pool.disaggregated, Expectations(**vars(pool.expects)))
             for name, pool in options.pools.items()
         },
         rules={  # with the written parameters only: the rule has the defaults

@@ -5,7 +5,7 @@ from hashlib import sha256
 from typing import Any, Literal
 
 from dashboard.compare.prefix import RANDOM_WITH
-from dashboard.fleet import Fingerprint
+from dashboard.fleet import EngineFingerprint
 
 CANONICAL_TOKENS = 16  # of the block of the canonical digest: vLLM's default
 DIGEST = 16  # hex digits
@@ -20,13 +20,13 @@ def seed_policy(cache_config: Mapping[str, Any]) -> Literal["default", "random"]
     return "random" if cache_config["prefix_caching_hash_algo"].startswith(RANDOM_WITH) else "default"
 
 
-def fingerprint(cache_config: Mapping[str, Any], process: str) -> Fingerprint:
+def fingerprint(cache_config: Mapping[str, Any], process: str) -> EngineFingerprint:
     """Return the fingerprint of an engine with this `CacheConfig`; `process` is a unique name."""
     policy = seed_policy(cache_config)
     if policy is None:
-        return Fingerprint(None, None, NO_HASHES)
+        return EngineFingerprint(None, None, NO_HASHES)
     hashed = cache_config["prefix_caching_hash_algo"], process if policy == "random" else FIXED_ROOT
-    return Fingerprint(_digest(*hashed, CANONICAL_TOKENS), _digest(*hashed, cache_config["block_size"]), None)
+    return EngineFingerprint(_digest(*hashed, CANONICAL_TOKENS), _digest(*hashed, cache_config["block_size"]), None)
 
 
 def _digest(algorithm: str, root: str, tokens: int) -> str:

@@ -12,8 +12,8 @@ from dashboard.fleet.replies import (
     Argument,
     Basis,
     Device,
+    EngineFingerprint,
     Failure,
-    Fingerprint,
     JsonText,
     KVCacheGroup,
     ProbeResult,
@@ -106,7 +106,7 @@ class Engine(NamedTuple):
     max_model_len: int | None
     basis: Basis
     reason: str | None = None  # why a number is unknown or assumed
-    fingerprint: Fingerprint | None = None  # None: not reported
+    fingerprint: EngineFingerprint | None = None  # None: not reported
     shares_sum: bool = False  # tokens and concurrency are the sum of all such engines of the replica
     kv_cache_available_bytes: int | None = None  # on its first device, at its start
     sleep_level: int | None = None  # 0, 1 or 2 while it sleeps: its KV cache adds to no sum

@@ -35,7 +35,7 @@ class Recurrence(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Recent:
+class RecentEvents:
     """What happened within the windows of the rules that use it.
 
     `starts` are those of replicas that started more than once while they were polled, `alternations` those of their
@@ -49,11 +49,11 @@ class Recent:
     rollouts: Mapping[str, SeenRollout] = field(default_factory=dict)
     recurrences: Mapping[str, Recurrence] = field(default_factory=dict)
 
-    def of_pool(self, pool: str, replicas: Collection[str]) -> "Recent":
+    def of_pool(self, pool: str, replicas: Collection[str]) -> "RecentEvents":
         """Return what concerns one pool with these replicas. A recurrence belongs to the first of its pools."""
         if not (self.starts or self.alternations or self.rollouts or self.recurrences):
             return self
-        return Recent(
+        return RecentEvents(
             self.since,
             {key: each for key, each in self.starts.items() if key in replicas},
             {key: each for key, each in self.alternations.items() if key in replicas},
@@ -62,4 +62,4 @@ class Recent:
         )
 
 
-NOTHING_RECENT = Recent()
+NOTHING_RECENT = RecentEvents()

@@ -104,7 +104,7 @@ STALE_SECONDS = 150.0
 
 
 @dataclass(frozen=True, slots=True)
-class Scraped:
+class ScrapedMetrics:
     """What Prometheus has of a replica: the lines of its /metrics that are read, empty for a replica that is down.
 
     `at` is the time (UTC) of the first scrape with these lines. A later one with equal lines makes no new object: its
@@ -139,7 +139,7 @@ class Target:
     credentials: Credentials | None = None
     stale: bool = False
     failure: Failure | None = None
-    scraped: Scraped | None = None
+    scraped: ScrapedMetrics | None = None
     access: TargetAccess = TargetAccess.LISTED
 
 
@@ -199,7 +199,7 @@ class Argument(NamedTuple):
     source: str
 
 
-class Fingerprint(NamedTuple):
+class EngineFingerprint(NamedTuple):
     """Digests of block hashes that an engine computed itself (docs/config-api.md); None with a `reason`.
 
     Equal `engine`: equal tokens have equal block hashes. Only equal `canonical`: the block lengths differ.
@@ -222,13 +222,13 @@ class EngineReport(NamedTuple):
     max_concurrency: float | None = None
     blocks_of_all: int | None = None
     kv_cache_bytes_per_device: int | None = None
-    fingerprint: Fingerprint | None = None  # None: not reported
+    fingerprint: EngineFingerprint | None = None  # None: not reported
     max_model_len: int | None = None  # of this engine: vLLM may have reduced it to fit the memory
     kv_cache_available_bytes: int | None = None
     sleep_level: int | None = None  # 0, 1 or 2 while it sleeps; None: awake, or not reported
 
 
-class DeviceMemory(NamedTuple):
+class WorkerMemory(NamedTuple):
     """What the worker of a device measured at its start, in bytes; None is not reported (docs/config-api.md)."""
 
     total_bytes: int | None = None
@@ -253,7 +253,7 @@ class Device(NamedTuple):
     compute_units: int | None = None
     tensor_parallel_rank: int | None = None
     pipeline_parallel_rank: int | None = None
-    memory: DeviceMemory | None = None  # None: not reported
+    memory: WorkerMemory | None = None  # None: not reported
 
 
 class KVCacheGroup(NamedTuple):
@@ -324,7 +324,7 @@ class Snapshot:
     """The latest result of each probe of one replica, by path.
 
     `same_digest_as` is the id of the replica that gave the settings, because both have equal digests on /metrics.
-    `is_scraped`: the replica was not asked, and its times are those of `Scraped.at`.
+    `is_scraped`: the replica was not asked, and its times are those of `ScrapedMetrics.at`.
     """
 
     target: Target

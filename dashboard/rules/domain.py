@@ -75,7 +75,7 @@ class Expectations:
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class PoolDeclaration:
     """The options of a pool in fleet.yaml; None where not set."""
 
     router: Router | None = None
@@ -99,7 +99,7 @@ class Domain:
     disaggregated_basis: Origin
     expects: Expectations = Expectations()
     facts: tuple[RouterFact, ...] = ()
-    declared: Declared = Declared()
+    declared: PoolDeclaration = PoolDeclaration()
 
     def fact(self, name: FactName) -> RouterFact | None:
         """Return what a router reports; None where none does."""
@@ -157,7 +157,7 @@ SHARED_FOLDER = "SharedStorageOffloadingSpec"  # llm-d's backend of OffloadingCo
 
 
 def domain_of(
-    declared: Declared,
+    declared: PoolDeclaration,
     roles: Iterable[Role],
     documents: Iterable[Mapping[str, Setting]],
     facts: Sequence[RouterFact] = (),

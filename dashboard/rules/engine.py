@@ -20,7 +20,7 @@ from dashboard.fleet import (
     has_same_content,
 )
 from dashboard.fleet.formatting import count, first_of, uncapitalized
-from dashboard.fleet.recent import NOTHING_RECENT, Recent
+from dashboard.fleet.recent import NOTHING_RECENT, RecentEvents
 from dashboard.rules.baseline import unknown_paths
 from dashboard.rules.domain import CERTAIN, ImpactContext, domain_of
 from dashboard.rules.findings import (
@@ -80,7 +80,7 @@ def inspect_fleet(
     today: date | None = None,
     before: Mapping[SubjectKey, Evaluated] | None = None,
     routers: Sequence[RouterConfig] = (),
-    recent: Recent = NOTHING_RECENT,
+    recent: RecentEvents = NOTHING_RECENT,
 ) -> Inspection:
     """Run rules over a fleet. The order of rules, pools, replicas and documents does not matter.
 
@@ -119,7 +119,7 @@ def _pool_subjects(
     now: datetime,
     ignore: Sequence[str],
     routers: Sequence[RouterConfig],
-    recent: Recent,
+    recent: RecentEvents,
 ) -> list[PoolSubject]:
     known = {each.id: each for each in replicas}
     subjects = []

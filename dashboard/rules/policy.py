@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from dashboard.fleet import Baseline, Replica
-from dashboard.rules.domain import Declared
+from dashboard.rules.domain import PoolDeclaration
 from dashboard.rules.findings import Finding, Severity, Suppression
 
 T = TypeVar("T")
@@ -31,15 +31,15 @@ class Policy:
     `file` is the name of fleet.yaml.
     """
 
-    pools: Mapping[str, Declared] = field(default_factory=dict)
+    pools: Mapping[str, PoolDeclaration] = field(default_factory=dict)
     rules: Mapping[str, RuleChange] = field(default_factory=dict)
     suppressions: tuple[Suppression, ...] = ()
     baselines: tuple[Baseline, ...] = ()
     file: str = "fleet.yaml"
 
-    def declared(self, pool: str) -> Declared:
+    def declared(self, pool: str) -> PoolDeclaration:
         """Return the options of a pool."""
-        return _of_pool(pool, self.pools.items()) or Declared()
+        return _of_pool(pool, self.pools.items()) or PoolDeclaration()
 
     def baseline(self, pool: str) -> Baseline | None:
         """Return the baseline of a pool."""

@@ -13,7 +13,7 @@ from dashboard.compare.encoding import is_comparable, lookup_setting, lookup_val
 from dashboard.compare.equality import NOT_SET, Meaning
 from dashboard.compare.prefix import canonical_digests
 from dashboard.fleet import Baseline, Document, Engine, Pool, Replica, Setting, SettingValue, State
-from dashboard.fleet.recent import NOTHING_RECENT, Recent
+from dashboard.fleet.recent import NOTHING_RECENT, RecentEvents
 from dashboard.rules.domain import Domain, ImpactContext
 from dashboard.rules.findings import Rollout
 from dashboard.vllm.versions import is_unsupported
@@ -70,7 +70,7 @@ class PoolSubject:
     ignore: tuple[str, ...] = ()
     rollout: Rollout | None = None
     baseline: Baseline | None = None
-    recent: Recent = NOTHING_RECENT
+    recent: RecentEvents = NOTHING_RECENT
     stalled: Rollout | None = None
     members: tuple[Replica, ...] = field(init=False)
     # Caches: many rules ask for the same, and a subject exists as long as one fleet is evaluated.

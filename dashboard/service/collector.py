@@ -17,7 +17,7 @@ from dashboard.analysis.flapping import Watch
 from dashboard.config import Options, policy_of
 from dashboard.config.reload import OptionsFiles
 from dashboard.fleet import RouterConfig, Snapshot, SourceStatus, has_same_content
-from dashboard.fleet.recent import NOTHING_RECENT, Recent
+from dashboard.fleet.recent import NOTHING_RECENT, RecentEvents
 from dashboard.fleet.sightings import Sightings
 from dashboard.garbage import give_back, limit_arenas, uncollected
 from dashboard.rules.findings import first_seen
@@ -319,7 +319,7 @@ def _derive(
     before: Fleet | None = None,
     failures: tuple[str, ...] = (),
     routers: tuple[RouterConfig, ...] = (),
-    observe: Callable[[Fleet, datetime], Recent] = lambda _fleet, _at: NOTHING_RECENT,
+    observe: Callable[[Fleet, datetime], RecentEvents] = lambda _fleet, _at: NOTHING_RECENT,
 ) -> Fleet:
     """Return the fleet of one poll; `warnings` are about API keys."""
     with uncollected():

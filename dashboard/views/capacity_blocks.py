@@ -6,7 +6,7 @@ from statistics import median
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.capacity.memory import Part, Parts, main_cause, memory_parts, usual_parts
+from dashboard.capacity.memory import MemoryPart, Parts, main_cause, memory_parts, usual_parts
 from dashboard.capacity.outliers import outliers
 from dashboard.fleet import Device, formatting
 from dashboard.fleet.formatting import count
@@ -202,7 +202,7 @@ def memory_blocks(pool: PoolRanks) -> tuple[Block, ...]:
     )
     rows = tuple(
         (Cell(capital(part)), *(number_cell(_gib_text(size), size / GIB) for size in sizes))
-        for part, sizes in ((part, (own[part], usual[part], own[part] - usual[part])) for part in Part)
+        for part, sizes in ((part, (own[part], usual[part], own[part] - usual[part])) for part in MemoryPart)
     )
     table = Table(f"memory-{pool.slug}", f"Memory of {name}", columns, rows, MEMORY_NOTE)
     return (Paragraph(_cause_text(name, own, usual)), Columns(((chart,), (table,)), MEMORY_WIDTHS))
@@ -226,7 +226,7 @@ def _cause_text(name: str, own: Parts, usual: Parts) -> Text:
 def _part_bars(name: str, own: Parts, usual: Parts) -> Iterator[Bar]:
     """Yield two bars for each part, each where the part before ended: the parts add up to the device."""
     cause, starts = main_cause(own, usual), [0, 0]
-    for part in (each for each in Part if own[each] or usual[each]):
+    for part in (each for each in MemoryPart if own[each] or usual[each]):
         for place, (tick, parts) in enumerate(((name, own), ("median", usual))):
             is_cause = cause is not None and part is cause.part and parts is own
             yield Bar(

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.capacity.engines import AtLength, requests_at
+from dashboard.capacity.engines import RequestsAtLength, requests_at
 from dashboard.capacity.formula import KEEPS_ALL
 from dashboard.capacity.outliers import medians, outliers
 from dashboard.fleet import Basis, Device, Engine, Replica, Setting, cohort_letters
@@ -45,7 +45,7 @@ class Rank:
     letter: str
     engine: Engine
     device: str
-    at: AtLength
+    at: RequestsAtLength
     counts: bool
     measure: Measure
     peers: tuple[str | None, str] = (None, "")
@@ -134,9 +134,9 @@ def count_without_ranks(fleet: Fleet, pool: str | None = None) -> int:
     return sum(not (replica.fresh and replica.engines) for replica in first)
 
 
-def _at(replica: Replica, engine: Engine, settings: Mapping[str, Setting], length: int | None) -> AtLength:
+def _at(replica: Replica, engine: Engine, settings: Mapping[str, Setting], length: int | None) -> RequestsAtLength:
     if length is None:
-        return AtLength(engine.max_concurrency, served=True, at_most=engine.basis is Basis.ASSUMED)
+        return RequestsAtLength(engine.max_concurrency, served=True, at_most=engine.basis is Basis.ASSUMED)
     return requests_at(engine, replica.kv_cache_groups, settings, length)
 
 

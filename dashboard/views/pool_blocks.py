@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dashboard.compare import Matrix, Share, SharingCell, SharingVerdict, cause_text
-from dashboard.compare.conditions import Cause
+from dashboard.compare.conditions import SharingCause
 from dashboard.compare.sharing import MOST_COHORTS, compare_cohorts
 from dashboard.fleet import Cohort, Pool, Replica
 from dashboard.fleet.formatting import count, first_of, setting_text
@@ -69,7 +69,7 @@ def _sharing_cell(cell: SharingCell, worst: Tone, *, is_mixed: bool) -> Cell:
     source = "" if cell.share is Share.UNKNOWN else "measured" if cell.is_measured else "derived from settings"
     derived = ", derived" if is_mixed and source and not cell.is_measured else ""
     hint = ", ".join(filter(None, (source, cause_text(cell))))
-    word = MEASURED_IN_PART if cell.cause is Cause.SOME_SILENT else f"{SHARE_WORDS[cell.share]}{derived}"
+    word = MEASURED_IN_PART if cell.cause is SharingCause.SOME_SILENT else f"{SHARE_WORDS[cell.share]}{derived}"
     tones = {Share.YES: Tone.GOOD, Share.UNKNOWN: Tone.UNKNOWN}
     return Cell(word, tones.get(cell.share, worst), hint=hint)
 

@@ -22,7 +22,7 @@ from dashboard.compare import (
     sharing_text,
     sharing_verdict,
 )
-from dashboard.compare.conditions import Cause
+from dashboard.compare.conditions import SharingCause
 from dashboard.compare.prefix import CACHING_PATH, SEED_PATHS
 from dashboard.fleet import Document, Pool, Replica
 from dashboard.fleet.formatting import count, first_of, natural
@@ -195,7 +195,7 @@ def _splitting_paths(pool: Pool, sharing: SharingVerdict) -> set[str]:
     """Return the settings that differ and because of which cohorts do not share prefixes."""
     split = [cell for cell in sharing.cells if cell.share in SPLIT]
     paths = {path for cell in split for path in cell.paths}
-    paths |= {CACHING_PATH for cell in split if cell.cause is Cause.CACHING_OFF}
+    paths |= {CACHING_PATH for cell in split if cell.cause is SharingCause.CACHING_OFF}
     return paths.intersection(each.path for each in pool.differences)
 
 

@@ -12,13 +12,13 @@ from dashboard.errors import UnreadableError
 from dashboard.fleet import (
     Argument,
     Device,
-    DeviceMemory,
+    EngineFingerprint,
     EngineReport,
-    Fingerprint,
     KVCacheGroup,
     Reply,
     Setting,
     Source,
+    WorkerMemory,
 )
 from dashboard.vllm.canonical import setting, shared
 from dashboard.vllm.fields import flatten_config, settings_of
@@ -116,7 +116,7 @@ def _rank(answer: InferenceConfigReply, fleet: FleetExtension) -> int:
 
 
 def _report(engine: EngineInfo) -> EngineReport:
-    fingerprint = Fingerprint(*engine.fingerprint.model_dump().values())
+    fingerprint = EngineFingerprint(*engine.fingerprint.model_dump().values())
     return EngineReport(
         engine.data_parallel_rank,
         engine.num_gpu_blocks,
@@ -149,8 +149,8 @@ def _device(dp_rank: int, device: DeviceReply) -> Device:
     )
 
 
-def _own_parts(device: EngineDevice) -> tuple[int | None, int | None, DeviceMemory | None]:
-    memory = DeviceMemory(**device.memory.model_dump())
+def _own_parts(device: EngineDevice) -> tuple[int | None, int | None, WorkerMemory | None]:
+    memory = WorkerMemory(**device.memory.model_dump())
     return device.tensor_parallel_rank, device.pipeline_parallel_rank, memory if any(memory) else None
 
 

@@ -12,7 +12,7 @@ from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.analysis.documents.load import read_snapshot
 from dashboard.analysis.flapping import Watch
 from dashboard.fleet import Document, Replica
-from dashboard.fleet.recent import Alternation, Recent, SeenRollout
+from dashboard.fleet.recent import Alternation, RecentEvents, SeenRollout
 from dashboard.rules.findings import Inspection
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.store.packing import content_of
@@ -48,9 +48,9 @@ def fleet_of(entries: Iterable[Entry], number: int = 0, policy: Policy | None = 
     return replace(built, polled_at=moment(number), policy=policy or Policy())
 
 
-def watched(polls: Mapping[int, Sequence[Entry]], policy: Policy | None = None) -> Recent:
+def watched(polls: Mapping[int, Sequence[Entry]], policy: Policy | None = None) -> RecentEvents:
     """What is known after polls at these minutes."""
-    watch, found = Watch(), Recent()
+    watch, found = Watch(), RecentEvents()
     for number, entries in polls.items():
         found = watch.observe(fleet_of(entries, number, policy), moment(number))
     return found

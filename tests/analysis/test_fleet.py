@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet, empty_fleet, only_pool
 from dashboard.fleet import Role, Snapshot
-from dashboard.rules.domain import Declared
+from dashboard.rules.domain import PoolDeclaration
 from dashboard.rules.policy import Policy
 from tests.captured import AT, INFERENCE_CONFIG, METRICS, MODELS, SERVER_INFO, VERSION, capture, snapshot
 from tests.polled_fleets import OPEN, REFUSED, at, built, unreachable
@@ -108,7 +108,7 @@ def test_one_pool_of_a_fleet_has_its_own_findings_and_the_notes_of_the_whole_fle
     sizes = {METRICS: changed_metrics(block_size=32)}
     odd = snapshot({**capture("llama").answers, **sizes}, OPEN, target="http://10.0.0.9:8000", labels={"pool": "b"})
     same = [at(number, labels={"pool": "a" if number < 4 else "b"}) for number in range(1, 8)]
-    fleet = built(odd, *same, policy=Policy(pools={"nowhere": Declared(), "a": Declared()}))
+    fleet = built(odd, *same, policy=Policy(pools={"nowhere": PoolDeclaration(), "a": PoolDeclaration()}))
     one, other = (only_pool(fleet, name).inspection for name in "ba")
 
     assert [list(one.domains), "RT-01" in {each.rule for each in one.findings}] == [["b"], True]

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 from dashboard.analysis.assembly import Fleet, assembled, inspected
 from dashboard.analysis.timeline import Period, Timeline
-from dashboard.fleet import Device, DeviceMemory, Document, Replica
+from dashboard.fleet import Device, Document, Replica, WorkerMemory
 from dashboard.render.svg_timeline import draw_times
 from dashboard.views.pages import OVERVIEW
 from dashboard.views.time_chart import TimeChart
@@ -158,9 +158,9 @@ def _restarted(one: Replica, number: int, week: int, at: datetime, document: str
     )  # fmt: skip
 
 
-def _measured(number: int, week: int, rank: int) -> DeviceMemory:
+def _measured(number: int, week: int, rank: int) -> WorkerMemory:
     free = 79 * GIB - hash((number, week, rank)) % GIB
-    return DeviceMemory(80 * GIB, free, 72 * GIB, 30 * GIB, 2 * GIB, 3 * GIB, GIB, free - 43 * GIB)
+    return WorkerMemory(80 * GIB, free, 72 * GIB, 30 * GIB, 2 * GIB, 3 * GIB, GIB, free - 43 * GIB)
 
 
 def _changed(document: Document, week: int) -> Document:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.capacity.engines import NO_GROUPS, ONLY_FIRST, AtLength, requests_at
+from dashboard.capacity.engines import NO_GROUPS, ONLY_FIRST, RequestsAtLength, requests_at
 from dashboard.fleet import Basis, Engine, Setting
 from tests.builders import engine
 from tests.capacity.servers import ASYNC, CONTEXT, engines_of_answers, settings_of
@@ -26,7 +26,7 @@ IN_FLIGHT_OPEN = "Upper bound. Unknown: batches in flight."
 OLD = {"0.12.0", "0.20.2"}  # they report no kv_cache_size_tokens
 GIB = 2**30
 API_ONLY, OPEN = (INFERENCE_CONFIG, VERSION, MODELS), (METRICS, VERSION, MODELS)
-UNKNOWN = AtLength(None, served=True, at_most=False)
+UNKNOWN = RequestsAtLength(None, served=True, at_most=False)
 
 
 def engines(
@@ -130,7 +130,7 @@ def test_the_provider_reports_blocks_and_hashes_per_rank() -> None:
     assert len({each.fingerprint for each in found} - {None}) == 2
 
 
-def at(case: str, length: int, paths: Any = None, spec_type: str = "") -> AtLength:
+def at(case: str, length: int, paths: Any = None, spec_type: str = "") -> RequestsAtLength:
     (found,), facts, settings = engines_of_answers(capture(case).answers, paths)
     groups = [each._replace(spec_type=spec_type or each.spec_type) for each in facts.replica.kv_cache_groups]
     result = requests_at(found, groups, settings, length)
@@ -140,20 +140,20 @@ def at(case: str, length: int, paths: Any = None, spec_type: str = "") -> AtLeng
 @pytest.mark.parametrize(
     ("case", "length", "paths", "result"),
     [
-        ("llama", 2048, None, AtLength(512.0, served=True, at_most=False)),
-        ("gemma3", 2048, None, AtLength(324.44, served=True, at_most=False)),
-        ("mamba2", 2048, None, AtLength(58661.0, served=True, at_most=False)),
-        ("deepseek_mla", 2048, None, AtLength(113.77, served=True, at_most=False)),
-        ("llama", 1024, None, AtLength(1024, served=True, at_most=False)),
-        ("mamba2", 1024, None, AtLength(58661, served=True, at_most=False)),
-        ("llama", 2049, None, AtLength(None, served=False, at_most=False)),
-        ("llama", 1000, OPEN, AtLength(1048.576, served=True, at_most=False)),
+        ("llama", 2048, None, RequestsAtLength(512.0, served=True, at_most=False)),
+        ("gemma3", 2048, None, RequestsAtLength(324.44, served=True, at_most=False)),
+        ("mamba2", 2048, None, RequestsAtLength(58661.0, served=True, at_most=False)),
+        ("deepseek_mla", 2048, None, RequestsAtLength(113.77, served=True, at_most=False)),
+        ("llama", 1024, None, RequestsAtLength(1024, served=True, at_most=False)),
+        ("mamba2", 1024, None, RequestsAtLength(58661, served=True, at_most=False)),
+        ("llama", 2049, None, RequestsAtLength(None, served=False, at_most=False)),
+        ("llama", 1000, OPEN, RequestsAtLength(1048.576, served=True, at_most=False)),
         ("gemma3", 1000, OPEN, UNKNOWN),
-        ("gemma3_long", 32768, API_ONLY, AtLength(102.08, served=True, at_most=True)),
+        ("gemma3_long", 32768, API_ONLY, RequestsAtLength(102.08, served=True, at_most=True)),
     ],
 )
 def test_requests_at_a_length_follow_the_formula_or_a_uniform_model(
-    case: str, length: int, paths: Any, result: AtLength
+    case: str, length: int, paths: Any, result: RequestsAtLength
 ) -> None:
     found = at(case, length, paths)
 
@@ -171,6 +171,6 @@ def test_requests_are_unknown_for_a_kind_without_a_formula_and_without_data() ->
 
 @pytest.mark.parametrize("basis", [Basis.REPORTED, Basis.ASSUMED])
 def test_requests_of_an_upper_bound_are_an_upper_bound(basis: Basis) -> None:
-    expected = AtLength(16.0, served=True, at_most=basis is Basis.ASSUMED)
+    expected = RequestsAtLength(16.0, served=True, at_most=basis is Basis.ASSUMED)
 
     assert requests_at(engine(16_000, basis=basis), (), {}, 1000) == expected

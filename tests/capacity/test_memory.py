@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.capacity.memory import (
-    Cause,
-    Part,
+    MemoryCause,
+    MemoryPart,
     Parts,
     available_bytes,
     main_cause,
     memory_parts,
     usual_parts,
 )
-from dashboard.fleet import Device, DeviceMemory
+from dashboard.fleet import Device, WorkerMemory
 from tests.builders import GIB, engine, memory
 
 USED = 30 * GIB
@@ -35,24 +35,24 @@ def known(**gib: Any) -> Parts:
 
 def test_the_parts_are_what_the_worker_measured_and_add_up_to_the_device() -> None:
     assert {part: size / GIB for part, size in known().items()} == {
-        Part.WEIGHTS: 30,
-        Part.OTHER: 2,
-        Part.ACTIVATIONS: 3,
-        Part.GRAPHS: 1,
-        Part.UNEXPLAINED: 0,
-        Part.UNUSED: 6,
-        Part.KV_CACHE: 30,
-        Part.NOT_REQUESTED: 8,
+        MemoryPart.WEIGHTS: 30,
+        MemoryPart.OTHER: 2,
+        MemoryPart.ACTIVATIONS: 3,
+        MemoryPart.GRAPHS: 1,
+        MemoryPart.UNEXPLAINED: 0,
+        MemoryPart.UNUSED: 6,
+        MemoryPart.KV_CACHE: 30,
+        MemoryPart.NOT_REQUESTED: 8,
     }
-    assert known(available=30)[Part.UNEXPLAINED] == 6 * GIB
-    assert known(used=None)[Part.UNUSED] == 0
+    assert known(available=30)[MemoryPart.UNEXPLAINED] == 6 * GIB
+    assert known(used=None)[MemoryPart.UNUSED] == 0
 
 
 @given(*[SIZES] * 6, st.none() | SIZES)
 def test_whatever_was_measured_adds_up_or_is_unknown(
     total: int, requested: int, weights: int, other: int, activations: int, available: int, used: int | None
 ) -> None:
-    measured = DeviceMemory(total, total, requested, weights, other, activations, 0, available)
+    measured = WorkerMemory(total, total, requested, weights, other, activations, 0, available)
     found = memory_parts(engine(kv_cache_bytes_per_device=used), [Device(0, 0, "A", memory=measured)])
     fits = weights + other + activations + available <= requested <= total
 
@@ -80,7 +80,7 @@ def test_the_smallest_device_of_an_engine_counts() -> None:
     found = memory_parts(engine(), devices)
 
     assert found is not None
-    assert found[Part.WEIGHTS] == 33 * GIB
+    assert found[MemoryPart.WEIGHTS] == 33 * GIB
 
 
 def test_the_usual_parts_are_those_of_one_engine() -> None:
@@ -93,13 +93,13 @@ def test_the_usual_parts_are_those_of_one_engine() -> None:
 @pytest.mark.parametrize(
     ("own", "cause"),
     [
-        (known(non_torch=8), Cause(Part.OTHER, 6 * GIB, 6 * GIB)),
-        (known(weights=33, non_torch=4), Cause(Part.WEIGHTS, 3 * GIB, 5 * GIB)),
+        (known(non_torch=8), MemoryCause(MemoryPart.OTHER, 6 * GIB, 6 * GIB)),
+        (known(weights=33, non_torch=4), MemoryCause(MemoryPart.WEIGHTS, 3 * GIB, 5 * GIB)),
         (known(weights=31, activation=4, cuda_graph=2), None),  # a third each
-        (known(requested=62, available=26), Cause(Part.NOT_REQUESTED, 10 * GIB, 10 * GIB)),
+        (known(requested=62, available=26), MemoryCause(MemoryPart.NOT_REQUESTED, 10 * GIB, 10 * GIB)),
         (known(weights=20), None),  # more KV cache
         (known(), None),
     ],
 )
-def test_the_cause_is_the_part_that_explains_half_of_the_gap(own: Parts, cause: Cause | None) -> None:
+def test_the_cause_is_the_part_that_explains_half_of_the_gap(own: Parts, cause: MemoryCause | None) -> None:
     assert main_cause(own, known()) == cause

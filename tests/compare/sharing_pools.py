@@ -5,14 +5,14 @@ from random import Random
 from typing import Any, NamedTuple
 
 from dashboard.compare import Member, SharingVerdict, compare_pool, sharing_text, sharing_verdict
-from dashboard.fleet import Document, Fingerprint, Pool, Replica, Role, State
+from dashboard.fleet import Document, EngineFingerprint, Pool, Replica, Role, State
 from dashboard.fleet.pieces import to_plain
 from tests.builders import SAME_KV, document, hashing, replica, setting
 
 ALGORITHM, BLOCK = "cache_config.prefix_caching_hash_algo", "cache_config.block_size"
 CACHING, CONNECTOR = "cache_config.enable_prefix_caching", "kv_transfer_config.kv_connector"
-OFF = Fingerprint(reason="prefix caching is off, so this engine hashes no blocks")
-MARKS: Sequence[str | Fingerprint | None] = (
+OFF = EngineFingerprint(reason="prefix caching is off, so this engine hashes no blocks")
+MARKS: Sequence[str | EngineFingerprint | None] = (
     "a",
     "a",
     "a",
@@ -21,8 +21,8 @@ MARKS: Sequence[str | Fingerprint | None] = (
     None,
     None,
     OFF,
-    Fingerprint("a", "d"),
-    Fingerprint(None, "e"),
+    EngineFingerprint("a", "d"),
+    EngineFingerprint(None, "e"),
 )
 SETTINGS: Sequence[Mapping[str, Any]] = (
     {},
@@ -106,7 +106,7 @@ def verdict_lines(pool: Pool, documents: Mapping[str, Document], replicas: Mappi
     return f"{word} {known}{flags} {verdict.not_known} [{groups}]: {', '.join(cells)}\n    {text}"
 
 
-Mark = str | Fingerprint | None
+Mark = str | EngineFingerprint | None
 Cohort = tuple[Mapping[str, Any], Sequence[Sequence[Mark]]]  # its settings, and per replica the marks of its engines
 SILENT: list[Mark] = [None]
 

@@ -6,17 +6,17 @@ import pytest
 
 from dashboard.compare import BASELINE, MAJORITY, CellState, MatrixRow, Reference, ReferenceKind, hash_row
 from dashboard.compare.columns import MatrixColumn, baseline_column
-from dashboard.fleet import Baseline, Cohort, Fingerprint, Pool, Role
+from dashboard.fleet import Baseline, Cohort, EngineFingerprint, Pool, Role
 from tests.builders import hashing, replica
 
-Mark = str | Fingerprint | None
+Mark = str | EngineFingerprint | None
 ReplicaMarks = Sequence[Sequence[Mark]]  # of one column: its replicas' engines
 CellValues = list[tuple[CellState, str, int | None]]  # state, value, reporting replicas
 
 SAME, DIFFERS, UNKNOWN, ABSENT = CellState.SAME, CellState.DIFFERS, CellState.UNKNOWN, CellState.ABSENT
 COHORT_B = Reference(ReferenceKind.COHORT, "B")
 REPLICA_B = Reference(ReferenceKind.REPLICA, replica("r1-0").id)
-OFF = Fingerprint(reason="prefix caching is off")
+OFF = EngineFingerprint(reason="prefix caching is off")
 
 
 def row(columns: Sequence[ReplicaMarks], reference: Reference = MAJORITY) -> MatrixRow | None:

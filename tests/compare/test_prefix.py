@@ -21,7 +21,7 @@ from dashboard.compare.prefix import (
     random_seed_cause,
     short_name,
 )
-from dashboard.fleet import Fingerprint
+from dashboard.fleet import EngineFingerprint
 from tests.builders import document, hashing
 
 XXHASH, SHA = {ALGORITHM_PATH: "xxhash_cbor"}, {ALGORITHM_PATH: "sha256"}
@@ -83,7 +83,7 @@ def test_a_seed_has_one_spelling(text: str, value: str) -> None:
 
 
 def test_a_replica_has_digests_only_if_all_its_engines_report_one() -> None:
-    engines = hashing(Fingerprint("c", "a"), Fingerprint("c", "b"))
+    engines = hashing(EngineFingerprint("c", "a"), EngineFingerprint("c", "b"))
 
     assert digests(engines) == frozenset("ab")
     assert canonical_digests(engines) == frozenset("c")

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.compare import Share, SharingCell, SharingVerdict, sharing_verdict
-from dashboard.compare.conditions import Cause
+from dashboard.compare.conditions import SharingCause
 from dashboard.compare.hashes import CohortHashes
 from dashboard.compare.sharing import MOST_COHORTS, compare_cohorts
-from dashboard.fleet import Fingerprint, KVCacheGroup, State
+from dashboard.fleet import EngineFingerprint, KVCacheGroup, State
 from tests.builders import setting
 from tests.compare.sharing_pools import (
     ALGORITHM,
@@ -46,70 +46,70 @@ def pair(first: Cohort, second: Cohort) -> SharingCell:
 @pytest.mark.parametrize(
     ("settings", "replicas", "expected"),
     [
-        ({}, ["a", "a", "a"], (YES, Cause.EQUAL_HASHES)),
-        ({}, ["a", "b", "c"], (NO, Cause.RANDOM_SEED)),
-        ({}, [["a", "b"]], (NO, Cause.RANDOM_SEED)),
-        ({}, [["a", "a"]], (YES, Cause.EQUAL_HASHES)),
-        ({}, [["a", "a", "b"]], (PARTLY, Cause.VARIANTS)),
-        ({}, ["a", "a", "b"], (PARTLY, Cause.VARIANTS)),
-        ({}, [["a", "a"], ["b", "b"]], (NO, Cause.REPLICA_SEED)),
-        ({}, [[Fingerprint("c", "a")], [Fingerprint("c", "b")]], (NO, Cause.BLOCK_LENGTH)),
-        ({}, [[Fingerprint(None, "a")], [Fingerprint("c", "b")]], (NO, Cause.VARIANTS)),
-        ({}, ["a", "a", SILENT], (UNKNOWN, Cause.SOME_SILENT)),
-        ({}, ["a", []], (UNKNOWN, Cause.NOT_MEASURED)),
-        ({}, ["a", "b", SILENT], (NO, Cause.RANDOM_SEED)),
-        ({CACHING: False}, [[OFF], [OFF]], (NO, Cause.CACHING_OFF)),
-        ({CACHING: False}, ["a", [OFF]], (NO, Cause.VARIANTS)),
-        ({CACHING: False}, [[Fingerprint()], [Fingerprint()]], (NO, Cause.CACHING_OFF)),
-        ({}, [[OFF], [OFF]], (UNKNOWN, Cause.NOT_MEASURED)),
-        ({CACHING: False, CONNECTOR: "LMCacheConnectorV1"}, [SILENT, SILENT], (UNKNOWN, Cause.NOT_MEASURED)),
-        ({CACHING: False, CONNECTOR: None}, [SILENT, SILENT], (NO, Cause.CACHING_OFF)),
-        (RANDOM, [SILENT, SILENT], (NO, Cause.RANDOM_SEED)),
-        (RANDOM, [SILENT], (UNKNOWN, Cause.NOT_MEASURED)),
-        (XXHASH, [SILENT, SILENT], (UNKNOWN, Cause.MAYBE_RANDOM)),
-        (XXHASH, [SILENT], (UNKNOWN, Cause.NOT_MEASURED)),
-        ({LAYOUT: ABSENT}, ["a", "a", "a"], (YES, Cause.EQUAL_HASHES)),
-        ({BLOCK: ABSENT}, [["a", "a"]], (YES, Cause.EQUAL_HASHES)),
-        ({BLOCK: ABSENT}, ["a", "a"], (UNKNOWN, Cause.BLOCKS_UNKNOWN)),
-        ({REVISION: ABSENT}, ["a", "a"], (UNKNOWN, Cause.WEIGHTS_UNKNOWN)),
+        ({}, ["a", "a", "a"], (YES, SharingCause.EQUAL_HASHES)),
+        ({}, ["a", "b", "c"], (NO, SharingCause.RANDOM_SEED)),
+        ({}, [["a", "b"]], (NO, SharingCause.RANDOM_SEED)),
+        ({}, [["a", "a"]], (YES, SharingCause.EQUAL_HASHES)),
+        ({}, [["a", "a", "b"]], (PARTLY, SharingCause.VARIANTS)),
+        ({}, ["a", "a", "b"], (PARTLY, SharingCause.VARIANTS)),
+        ({}, [["a", "a"], ["b", "b"]], (NO, SharingCause.REPLICA_SEED)),
+        ({}, [[EngineFingerprint("c", "a")], [EngineFingerprint("c", "b")]], (NO, SharingCause.BLOCK_LENGTH)),
+        ({}, [[EngineFingerprint(None, "a")], [EngineFingerprint("c", "b")]], (NO, SharingCause.VARIANTS)),
+        ({}, ["a", "a", SILENT], (UNKNOWN, SharingCause.SOME_SILENT)),
+        ({}, ["a", []], (UNKNOWN, SharingCause.NOT_MEASURED)),
+        ({}, ["a", "b", SILENT], (NO, SharingCause.RANDOM_SEED)),
+        ({CACHING: False}, [[OFF], [OFF]], (NO, SharingCause.CACHING_OFF)),
+        ({CACHING: False}, ["a", [OFF]], (NO, SharingCause.VARIANTS)),
+        ({CACHING: False}, [[EngineFingerprint()], [EngineFingerprint()]], (NO, SharingCause.CACHING_OFF)),
+        ({}, [[OFF], [OFF]], (UNKNOWN, SharingCause.NOT_MEASURED)),
+        ({CACHING: False, CONNECTOR: "LMCacheConnectorV1"}, [SILENT, SILENT], (UNKNOWN, SharingCause.NOT_MEASURED)),
+        ({CACHING: False, CONNECTOR: None}, [SILENT, SILENT], (NO, SharingCause.CACHING_OFF)),
+        (RANDOM, [SILENT, SILENT], (NO, SharingCause.RANDOM_SEED)),
+        (RANDOM, [SILENT], (UNKNOWN, SharingCause.NOT_MEASURED)),
+        (XXHASH, [SILENT, SILENT], (UNKNOWN, SharingCause.MAYBE_RANDOM)),
+        (XXHASH, [SILENT], (UNKNOWN, SharingCause.NOT_MEASURED)),
+        ({LAYOUT: ABSENT}, ["a", "a", "a"], (YES, SharingCause.EQUAL_HASHES)),
+        ({BLOCK: ABSENT}, [["a", "a"]], (YES, SharingCause.EQUAL_HASHES)),
+        ({BLOCK: ABSENT}, ["a", "a"], (UNKNOWN, SharingCause.BLOCKS_UNKNOWN)),
+        ({REVISION: ABSENT}, ["a", "a"], (UNKNOWN, SharingCause.WEIGHTS_UNKNOWN)),
     ],
 )
 def test_replicas_of_a_cohort_share_if_their_hashes_are_equal(
-    settings: Mapping[str, Any], replicas: Sequence[Sequence[Mark]], expected: tuple[Share, Cause]
+    settings: Mapping[str, Any], replicas: Sequence[Sequence[Mark]], expected: tuple[Share, SharingCause]
 ) -> None:
     cell = verdict_of((settings, replicas)).cells[0]
 
     assert (cell.share, cell.cause) == expected
 
 
-MIXED: Sequence[Sequence[Mark]] = [["a"], ["a"], [Fingerprint("c", "b")]]
+MIXED: Sequence[Sequence[Mark]] = [["a"], ["a"], [EngineFingerprint("c", "b")]]
 
 
 @pytest.mark.parametrize(
     ("first", "settings", "mark", "cause", "paths"),
     [
-        (({}, ["a", "a"]), {}, "b", Cause.OTHER_SEED, ()),
-        (({}, ["a", "a"]), {ALGORITHM: "xxhash"}, "b", Cause.SETTINGS, (ALGORITHM,)),
-        (({}, ["a", "a"]), {ALGORITHM: None}, "b", Cause.SETTINGS, (ALGORITHM,)),
-        (({}, ["a", "a"]), {"version": "0.31.0", ALGORITHM: "xxhash"}, "b", Cause.SETTINGS, (ALGORITHM,)),
-        (({}, ["a", "a"]), {"version": "0.31.0"}, "b", Cause.OTHER_HASHES, ()),
-        (({}, ["a", "a"]), RANDOM, "b", Cause.RANDOM_SEED, ()),
-        (({}, ["a", "a"]), {BLOCK: 32}, "b", Cause.OTHER_SEED, ()),
-        (({}, ["a", "a"]), {}, Fingerprint(None, "b"), Cause.OTHER_HASHES, ()),
-        (({}, ["a", "a"]), {BLOCK: 32}, Fingerprint("a", "b"), Cause.BLOCK_LENGTH, (BLOCK,)),
-        (({}, MIXED), {BLOCK: 32}, Fingerprint("a", "x"), Cause.SETTINGS, (BLOCK,)),
-        (({}, MIXED), {}, Fingerprint("a", "x"), Cause.OTHER_HASHES, ()),
+        (({}, ["a", "a"]), {}, "b", SharingCause.OTHER_SEED, ()),
+        (({}, ["a", "a"]), {ALGORITHM: "xxhash"}, "b", SharingCause.SETTINGS, (ALGORITHM,)),
+        (({}, ["a", "a"]), {ALGORITHM: None}, "b", SharingCause.SETTINGS, (ALGORITHM,)),
+        (({}, ["a", "a"]), {"version": "0.31.0", ALGORITHM: "xxhash"}, "b", SharingCause.SETTINGS, (ALGORITHM,)),
+        (({}, ["a", "a"]), {"version": "0.31.0"}, "b", SharingCause.OTHER_HASHES, ()),
+        (({}, ["a", "a"]), RANDOM, "b", SharingCause.RANDOM_SEED, ()),
+        (({}, ["a", "a"]), {BLOCK: 32}, "b", SharingCause.OTHER_SEED, ()),
+        (({}, ["a", "a"]), {}, EngineFingerprint(None, "b"), SharingCause.OTHER_HASHES, ()),
+        (({}, ["a", "a"]), {BLOCK: 32}, EngineFingerprint("a", "b"), SharingCause.BLOCK_LENGTH, (BLOCK,)),
+        (({}, MIXED), {BLOCK: 32}, EngineFingerprint("a", "x"), SharingCause.SETTINGS, (BLOCK,)),
+        (({}, MIXED), {}, EngineFingerprint("a", "x"), SharingCause.OTHER_HASHES, ()),
         (
             ({POLICY: "default"}, ["a", "a"]),
             {POLICY: "environment", "version": "0.31.0"},
             "b",
-            Cause.OTHER_SEED,
+            SharingCause.OTHER_SEED,
             (POLICY,),
         ),
     ],
 )
 def test_two_cohorts_with_different_hashes_do_not_share_for_a_named_cause(
-    first: Cohort, settings: Mapping[str, Any], mark: Mark, cause: Cause, paths: tuple[str, ...]
+    first: Cohort, settings: Mapping[str, Any], mark: Mark, cause: SharingCause, paths: tuple[str, ...]
 ) -> None:
     cell = pair(first, (settings, [[mark]]))
 
@@ -119,26 +119,26 @@ def test_two_cohorts_with_different_hashes_do_not_share_for_a_named_cause(
 @pytest.mark.parametrize(
     ("first", "second", "expected"),
     [
-        (({}, ["a", "a", "a"]), ({}, ["b", "c"]), (NO, Cause.RANDOM_SEED, True)),
-        (({}, ["a", "a", "b"]), ({}, ["a", "c"]), (PARTLY, Cause.VARIANTS, True)),
-        (({}, ["a", "a"]), ({CACHING: False}, [[OFF]]), (NO, Cause.CACHING_OFF, False)),
-        (({}, ["a", "a", "a"]), ({CACHING: False}, [["a"], [OFF]]), (PARTLY, Cause.VARIANTS, True)),
-        (({}, ["a", "a", SILENT]), ({}, ["b"]), (NO, Cause.OTHER_SEED, True)),
-        (({}, ["a", "a", SILENT]), ({}, [SILENT, "a"]), (UNKNOWN, Cause.SOME_SILENT, False)),
-        (({}, ["a", "a"]), ({}, [SILENT]), (UNKNOWN, Cause.NOT_MEASURED, False)),
-        (({}, ["a", "a"]), ({BLOCK: 32}, [SILENT]), (NO, Cause.SETTINGS, False)),
-        (({}, ["a", "a"]), ({"version": "0.31.0"}, [SILENT]), (UNKNOWN, Cause.VERSIONS, False)),
-        (({}, ["a", "a"]), ({"version": "0.31.0", BLOCK: 32}, [SILENT]), (NO, Cause.SETTINGS, False)),
-        (({}, ["a", "a"]), ({CACHING: False}, [SILENT]), (NO, Cause.CACHING_OFF, False)),
-        (({}, ["a", "a"]), (RANDOM, [SILENT]), (NO, Cause.RANDOM_SEED, False)),
-        ((XXHASH, ["a", SILENT]), (XXHASH, [SILENT]), (UNKNOWN, Cause.MAYBE_RANDOM, False)),
-        ((NEW, [SILENT]), (AHEAD, [SILENT]), (NO, Cause.SETTINGS, False)),
-        ((NEW, ["a"]), (AHEAD, ["b"]), (NO, Cause.SETTINGS, True)),
-        (({}, [SILENT, SILENT]), ({MODEL: "org/other"}, [SILENT]), (NO, Cause.WEIGHTS, False)),
+        (({}, ["a", "a", "a"]), ({}, ["b", "c"]), (NO, SharingCause.RANDOM_SEED, True)),
+        (({}, ["a", "a", "b"]), ({}, ["a", "c"]), (PARTLY, SharingCause.VARIANTS, True)),
+        (({}, ["a", "a"]), ({CACHING: False}, [[OFF]]), (NO, SharingCause.CACHING_OFF, False)),
+        (({}, ["a", "a", "a"]), ({CACHING: False}, [["a"], [OFF]]), (PARTLY, SharingCause.VARIANTS, True)),
+        (({}, ["a", "a", SILENT]), ({}, ["b"]), (NO, SharingCause.OTHER_SEED, True)),
+        (({}, ["a", "a", SILENT]), ({}, [SILENT, "a"]), (UNKNOWN, SharingCause.SOME_SILENT, False)),
+        (({}, ["a", "a"]), ({}, [SILENT]), (UNKNOWN, SharingCause.NOT_MEASURED, False)),
+        (({}, ["a", "a"]), ({BLOCK: 32}, [SILENT]), (NO, SharingCause.SETTINGS, False)),
+        (({}, ["a", "a"]), ({"version": "0.31.0"}, [SILENT]), (UNKNOWN, SharingCause.VERSIONS, False)),
+        (({}, ["a", "a"]), ({"version": "0.31.0", BLOCK: 32}, [SILENT]), (NO, SharingCause.SETTINGS, False)),
+        (({}, ["a", "a"]), ({CACHING: False}, [SILENT]), (NO, SharingCause.CACHING_OFF, False)),
+        (({}, ["a", "a"]), (RANDOM, [SILENT]), (NO, SharingCause.RANDOM_SEED, False)),
+        ((XXHASH, ["a", SILENT]), (XXHASH, [SILENT]), (UNKNOWN, SharingCause.MAYBE_RANDOM, False)),
+        ((NEW, [SILENT]), (AHEAD, [SILENT]), (NO, SharingCause.SETTINGS, False)),
+        ((NEW, ["a"]), (AHEAD, ["b"]), (NO, SharingCause.SETTINGS, True)),
+        (({}, [SILENT, SILENT]), ({MODEL: "org/other"}, [SILENT]), (NO, SharingCause.WEIGHTS, False)),
     ],
 )
 def test_two_cohorts_are_compared_by_hashes_else_by_settings(
-    first: Cohort, second: Cohort, expected: tuple[Share, Cause, bool]
+    first: Cohort, second: Cohort, expected: tuple[Share, SharingCause, bool]
 ) -> None:
     cell = pair(first, second)
 
@@ -172,7 +172,7 @@ def test_equal_hashes_name_the_settings_that_differ_and_ignored_settings_are_no_
     ignored = verdict_of(({BLOCK: 16}, [[]]), ({BLOCK: 32}, [[]]), ignore=[BLOCK])
 
     assert pair(({POLICY: "default"}, ["a", "a"]), (seeded, ["a"])).paths == ("version", POLICY)
-    assert {cell.cause for cell in ignored.cells} == {Cause.NOT_MEASURED}
+    assert {cell.cause for cell in ignored.cells} == {SharingCause.NOT_MEASURED}
 
 
 def test_a_second_address_of_a_process_is_not_counted() -> None:
@@ -222,7 +222,7 @@ def test_more_than_a_dozen_cohorts_have_a_verdict_without_cells() -> None:
 def test_a_thousand_hashes_within_one_cohort_are_one_cell() -> None:
     (cell,) = verdict_of(({}, [[f"digest {number}"] for number in range(1000)])).cells
 
-    assert (cell.share, cell.cause, cell.ways) == (NO, Cause.RANDOM_SEED, 1000)
+    assert (cell.share, cell.cause, cell.ways) == (NO, SharingCause.RANDOM_SEED, 1000)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_the_verdict_counts_unknown_replicas_and_is_certain_only_with_a_proof(
     assert (verdict.share, verdict.is_certain, verdict.is_doubted, verdict.not_known) == expected
 
 
-MARKS = st.sampled_from([None, "a", "b", "c", Fingerprint("a", "d"), Fingerprint(None, "e"), OFF])
+MARKS = st.sampled_from([None, "a", "b", "c", EngineFingerprint("a", "d"), EngineFingerprint(None, "e"), OFF])
 REPLICA_MARKS = st.lists(st.lists(MARKS, max_size=3), min_size=1, max_size=4)
 SETTINGS = st.sampled_from([{}, {BLOCK: 32}, {"version": "0.31.0"}, {CACHING: False}, RANDOM])
 
@@ -292,17 +292,17 @@ def grouped(drawn: DrawnPool, *sizes: Sequence[int]) -> SharingVerdict:
 @pytest.mark.parametrize(
     ("first", "second", "expected"),
     [
-        ([64], [128], (NO, Cause.BLOCKS)),
-        ([64, 64], [64], (YES, Cause.EQUAL_HASHES)),
-        ([16, 256], [16, 256], (YES, Cause.EQUAL_HASHES)),
-        ([16, 256], [16, 512], (NO, Cause.BLOCKS)),
-        ([16], [], (YES, Cause.EQUAL_HASHES)),
-        ([32], [], (NO, Cause.BLOCKS)),
-        ([16, 256], [], (UNKNOWN, Cause.BLOCKS_UNKNOWN)),
+        ([64], [128], (NO, SharingCause.BLOCKS)),
+        ([64, 64], [64], (YES, SharingCause.EQUAL_HASHES)),
+        ([16, 256], [16, 256], (YES, SharingCause.EQUAL_HASHES)),
+        ([16, 256], [16, 512], (NO, SharingCause.BLOCKS)),
+        ([16], [], (YES, SharingCause.EQUAL_HASHES)),
+        ([32], [], (NO, SharingCause.BLOCKS)),
+        ([16, 256], [], (UNKNOWN, SharingCause.BLOCKS_UNKNOWN)),
     ],
 )
 def test_one_hash_names_other_tokens_where_the_blocks_of_a_group_are_other(
-    first: Sequence[int], second: Sequence[int], expected: tuple[Share, Cause]
+    first: Sequence[int], second: Sequence[int], expected: tuple[Share, SharingCause]
 ) -> None:
     """A replica without groups has a block size of 16: that of its smallest group."""
     drawn = pool_of_cohorts(({}, ["a"]), ({}, ["a"]))
@@ -345,7 +345,7 @@ def test_one_more_replica_never_turns_no_into_yes(
 
 @given(REPLICA_MARKS)
 def test_yes_needs_the_same_digest_from_every_engine_of_every_replica(replicas: list[list[Mark]]) -> None:
-    digests = {mark.engine if isinstance(mark, Fingerprint) else mark for marks in replicas for mark in marks}
+    digests = {mark.engine if isinstance(mark, EngineFingerprint) else mark for marks in replicas for mark in marks}
     share = verdict_of(({}, replicas)).cells[0].share
 
     assert (share is YES) == (len(digests) == 1 and None not in digests and all(replicas))

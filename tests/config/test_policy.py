@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from dashboard.config import Options, load_options, policy_of
 from dashboard.config.rules import options_of
 from dashboard.rules.catalogue import ALL_RULES
-from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy, Store
+from dashboard.rules.domain import Expectations, PoolDeclaration, Router, SeedPolicy, Store
 from dashboard.rules.findings import Draft, Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.rules.registry import Rule, rule
@@ -53,7 +53,7 @@ def test_every_option_of_pools_rules_and_suppressions_is_read() -> None:
     expects = Expectations(16, "sha256_cbor", SeedPolicy.ENVIRONMENT, "kv@{host}:{port}@{model}")
     replicas, labels = ("chat-70b-04", "http://10.0.0.1:*"), {"site": "north", "rack": "7"}
     assert read == Policy(
-        pools={"chat-70b": Declared(Router.KV_EVENTS, Store.P2P, disaggregated=True, expects=expects)},
+        pools={"chat-70b": PoolDeclaration(Router.KV_EVENTS, Store.P2P, disaggregated=True, expects=expects)},
         rules={"CP-01": RuleChange(severity=Severity.INFO)},
         suppressions=(
             Suppression("CO-14", "kv-team", "until the migration", date(2026, 12, 31), number=1),
@@ -85,8 +85,8 @@ def test_environment_variables_override_the_file_key_by_key(monkeypatch: pytest.
 
     assert read == Policy(
         pools={
-            "chat": Declared(Router.NONE, None, disaggregated=True, expects=Expectations(block_size=32)),
-            "embed": Declared(Router.APPROXIMATE),
+            "chat": PoolDeclaration(Router.NONE, None, disaggregated=True, expects=Expectations(block_size=32)),
+            "embed": PoolDeclaration(Router.APPROXIMATE),
         },
         rules={"RT-01": RuleChange(enabled=False, severity=Severity.INFO)},
         suppressions=(Suppression("RT-01", "a", "b", date(2026, 12, 31), number=1),),

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from dashboard.analysis.assembly import Fleet, empty_fleet
-from dashboard.fleet import Basis, Failure, FailureKind, Fingerprint, KVCacheGroup
+from dashboard.fleet import Basis, EngineFingerprint, Failure, FailureKind, KVCacheGroup
 from dashboard.fleet.formatting import STALE_TARGET
 from dashboard.fleet.frames import (
     DEVICES,
@@ -76,7 +76,7 @@ def test_every_frame_has_its_columns_and_types_with_and_without_rows(
 
 
 def test_a_rank_is_a_row_with_its_digests_its_devices_and_its_groups() -> None:
-    digests = Fingerprint("canonical", "engine", None)
+    digests = EngineFingerprint("canonical", "engine", None)
     member = replica(
         engines=(engine(100, fingerprint=digests), engine(None, dp_rank=1, basis=Basis.UNKNOWN, reason="Because.")),
         devices=devices(1, "H200", dp_rank=1),

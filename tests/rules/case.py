@@ -18,10 +18,10 @@ from dashboard.fleet import (
     Device,
     Document,
     Engine,
+    EngineFingerprint,
     FactName,
     Failure,
     FailureKind,
-    Fingerprint,
     KVCacheGroup,
     Replica,
     ReplicaState,
@@ -33,9 +33,9 @@ from dashboard.fleet import (
     Source,
     State,
 )
-from dashboard.fleet.recent import NOTHING_RECENT, Alternation, Recent, Recurrence, SeenRollout
+from dashboard.fleet.recent import NOTHING_RECENT, Alternation, RecentEvents, Recurrence, SeenRollout
 from dashboard.rules.catalogue import ALL_RULES
-from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy, Store, domain_of
+from dashboard.rules.domain import Expectations, PoolDeclaration, Router, SeedPolicy, Store, domain_of
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import Inspection, Outcome, OutcomeKind
 from dashboard.rules.policy import Policy, RuleChange
@@ -98,7 +98,7 @@ def inspected(
     policy: Policy | None = None,
     ignore: tuple[str, ...] = (),
     routers: tuple[RouterConfig, ...] = (),
-    recent: Recent = NOTHING_RECENT,
+    recent: RecentEvents = NOTHING_RECENT,
 ) -> Inspection:
     """Inspect these replicas, by all rules or some."""
     known = {each.id: each for each in documents}
@@ -133,12 +133,12 @@ def main_outcome(inspection: Inspection) -> Outcome:
     return min(inspection.outcomes, key=lambda each: ORDER.index(each.kind))
 
 
-def declared(options: Mapping[str, Any]) -> Declared:
+def declared(options: Mapping[str, Any]) -> PoolDeclaration:
     """Read the options of a pool, as in fleet.yaml."""
     expects = dict(options.get("expects", {}))
     if "seed_policy" in expects:
         expects["seed_policy"] = SeedPolicy(expects["seed_policy"])
-    return Declared(
+    return PoolDeclaration(
         router=Router(options["router"]) if "router" in options else None,
         kv_store=Store(options["kv_store"]) if "kv_store" in options else None,
         disaggregated=options.get("disaggregated"),
@@ -157,7 +157,7 @@ def _routers(entries: Iterable[Mapping[str, Any]]) -> Iterator[RouterConfig]:
         yield RouterConfig(name, RouterKind(entry.get("kind", "llm-d")), tuple(entry.get("pools", ["*"])), tuple(facts))
 
 
-def _recent(fields: Mapping[str, Any] | None) -> Recent:
+def _recent(fields: Mapping[str, Any] | None) -> RecentEvents:
     """Read what the last polls of a case saw: numbers of starts, values by path, rollouts in hours before."""
     if fields is None:
         return NOTHING_RECENT
@@ -165,7 +165,7 @@ def _recent(fields: Mapping[str, Any] | None) -> Recent:
     def times(number: int) -> tuple[datetime, ...]:
         return tuple(builders.NOW - timedelta(minutes=10 * each) for each in reversed(range(number)))
 
-    return Recent(
+    return RecentEvents(
         since=builders.NOW - timedelta(days=1),
         starts={builders.replica(name).id: times(number) for name, number in fields.get("starts", {}).items()},
         alternations={
@@ -211,12 +211,14 @@ def built(fleet: Iterable[dict[str, Any]]) -> tuple[list[Replica], list[Document
 
 
 def pool(
-    *entries: dict[str, Any], ignore: Iterable[str] = (), declared: Declared | None = None, name: str = "chat"
+    *entries: dict[str, Any], ignore: Iterable[str] = (), declared: PoolDeclaration | None = None, name: str = "chat"
 ) -> PoolSubject:
     """A pool of replicas `chat-1`, `chat-2` and so on."""
     replicas, documents = built([{**entry, "pool": name} for entry in entries])
     fleet = builders.fleet(replicas, documents, ignore=tuple(ignore))
-    domain = domain_of(declared or Declared(), [each.role for each in replicas], [each.settings for each in documents])
+    domain = domain_of(
+        declared or PoolDeclaration(), [each.role for each in replicas], [each.settings for each in documents]
+    )
     return PoolSubject(fleet.pools[0], domain, tuple(replicas), fleet.documents, tuple(ignore))
 
 
@@ -269,7 +271,7 @@ def _hashes(digests: list[Any]) -> dict[str, Any]:
     fingerprints = []
     for each in digests:
         digest = {"canonical": each, "engine": each} if isinstance(each, str) else each
-        fingerprints.append(Fingerprint(**(digest or {"reason": "Prefix caching is off."})))
+        fingerprints.append(EngineFingerprint(**(digest or {"reason": "Prefix caching is off."})))
     return {"engines": builders.hashing(*fingerprints)}
 
 

@@ -10,7 +10,7 @@ from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.analysis.documents.findings import findings_json
 from dashboard.fleet import Baseline, State, Tolerance
 from dashboard.rules.apply_method import IMAGE_FIRST
-from dashboard.rules.domain import Declared, Router
+from dashboard.rules.domain import PoolDeclaration, Router
 from dashboard.rules.findings import Evidence, Finding
 from dashboard.rules.policy import Policy
 from dashboard.views.finding_detail import Members, evidence_blocks
@@ -172,7 +172,7 @@ def test_where_the_image_deviates_it_is_changed_first(
 ) -> None:
     """Other deviations may be defaults of the other version."""
     baseline = expecting({"version": "0.32.0", BLOCKS: 16, LOGPROBS: 20})
-    findings = found(compared(baseline, settings=tuple(own), pools={"*": Declared(router=Router.PREFIX_HASH)}))
+    findings = found(compared(baseline, settings=tuple(own), pools={"*": PoolDeclaration(router=Router.PREFIX_HASH)}))
 
     assert [
         ([each.text for each in finding.remedy.snippets], finding.remedy.sentence.endswith(IMAGE_FIRST))

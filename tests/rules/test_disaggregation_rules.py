@@ -6,7 +6,7 @@ import pytest
 
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.disaggregation.roles import partners
-from dashboard.rules.domain import Declared
+from dashboard.rules.domain import PoolDeclaration
 from dashboard.rules.subject import PoolSubject
 from tests.rules.case import pool, whole
 
@@ -16,7 +16,7 @@ SIDE_CHANNEL = "env.VLLM_NIXL_SIDE_CHANNEL_HOST"
 def nixl_pool(name: str, first: int, *, is_local: bool) -> PoolSubject:
     """Return a NIXL pool with two replicas, of which all have a loopback address or each has its own."""
     entry = {"settings": {"kv_transfer_config.kv_connector": "NixlConnector"}, "identity": {SIDE_CHANNEL: "localhost"}}
-    subject = pool({"replicas": 2, **entry}, name=name, declared=Declared(disaggregated=True))
+    subject = pool({"replicas": 2, **entry}, name=name, declared=PoolDeclaration(disaggregated=True))
     network = "127.0.0" if is_local else "10.0.0"
     replicas = [
         replace(each, id=f"http://{network}.{number}:8000") for number, each in enumerate(subject.all_replicas, first)
@@ -33,7 +33,7 @@ def test_loopback_addresses_of_one_machine_are_one_host(*, is_local: bool, numbe
 
 def test_pools_with_a_common_name_are_partners_in_any_order() -> None:
     pools = [
-        pool({"served": [served]}, name=name, declared=Declared(disaggregated=True))
+        pool({"served": [served]}, name=name, declared=PoolDeclaration(disaggregated=True))
         for name, served in (("a/prefill", "m"), ("b/decode", "n"), ("a/decode", "n"), ("other/decode", "o"))
     ]
     for ordered in (pools, pools[::-1]):

@@ -5,11 +5,20 @@ from typing import Any
 import pytest
 
 from dashboard.fleet import Role
-from dashboard.rules.domain import Declared, Domain, Expectations, ImpactContext, Origin, Router, Store, domain_of
+from dashboard.rules.domain import (
+    Domain,
+    Expectations,
+    ImpactContext,
+    Origin,
+    PoolDeclaration,
+    Router,
+    Store,
+    domain_of,
+)
 from tests.builders import document
 
 Settings = dict[str, Any]
-UNDECLARED = Declared()
+UNDECLARED = PoolDeclaration()
 EXTRA = "kv_transfer_config.kv_connector_extra_config"
 EVENTS = "kv_events_config.enable_kv_cache_events"
 # vllm/distributed/kv_transfer/kv_connector/factory.py of 0.32.0, and older names
@@ -35,7 +44,9 @@ CONNECTORS = {
 }
 
 
-def derived(*documents: Settings, declared: Declared = UNDECLARED, roles: tuple[Role, ...] = (Role.BOTH,)) -> Domain:
+def derived(
+    *documents: Settings, declared: PoolDeclaration = UNDECLARED, roles: tuple[Role, ...] = (Role.BOTH,)
+) -> Domain:
     return domain_of(declared, roles, [document(each, base={}).settings for each in documents])
 
 
@@ -55,10 +66,10 @@ def test_without_any_evidence_the_router_is_assumed_to_be_approximate() -> None:
 
 
 def test_declared_parts_override_those_of_the_replicas() -> None:
-    declared = Declared(Router.NONE, Store.NONE, disaggregated=False, expects=Expectations(block_size=16))
+    declared = PoolDeclaration(Router.NONE, Store.NONE, disaggregated=False, expects=Expectations(block_size=16))
     settings = {EVENTS: True, **connector("LMCacheConnectorV1")}
     domain = derived(settings, declared=declared, roles=(Role.PREFILL,))
-    every = derived({}, declared=Declared(Router.APPROXIMATE, Store.FILE, disaggregated=True))
+    every = derived({}, declared=PoolDeclaration(Router.APPROXIMATE, Store.FILE, disaggregated=True))
 
     assert (domain.router, domain.kv_store, domain.disaggregated) == (Router.NONE, Store.NONE, False)
     assert {domain.router_basis, domain.kv_store_basis, domain.disaggregated_basis} == {Origin.DECLARED}

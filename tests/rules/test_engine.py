@@ -9,7 +9,7 @@ import pytest
 
 from dashboard.fleet.pieces import plain
 from dashboard.fleet.sightings import Sighting
-from dashboard.rules.domain import Declared, ImpactContext, Router
+from dashboard.rules.domain import ImpactContext, PoolDeclaration, Router
 from dashboard.rules.findings import (
     CohortShare,
     Confidence,
@@ -118,7 +118,7 @@ def test_the_severity_is_the_worst_context_s_and_a_warning_at_most_where_assumed
         yield from (replace(each, **change) for each in blocks_differ(subject))
 
     changed.__doc__ = blocks_differ.__doc__
-    policy = Policy({"chat": Declared(router=router)}, {"RT-91": RuleChange(severity=override)})
+    policy = Policy({"chat": PoolDeclaration(router=router)}, {"RT-91": RuleChange(severity=override)})
     (finding,) = inspected(declare(changed, severity), blocks(32), policy=policy).findings
     (plainly,) = inspected(declare(blocks_differ), blocks(32)).findings
 
@@ -137,7 +137,7 @@ PUBLISHING = {"settings": {BLOCKS: 32, "kv_events_config.enable_kv_cache_events"
     [
         (blocks(32), Policy(), ((HASHES, CRITICAL),)),
         (PUBLISHING, Policy(), ((HASHES, CRITICAL),)),
-        (blocks(32), Policy({"chat": Declared(router=Router.APPROXIMATE)}), ()),
+        (blocks(32), Policy({"chat": PoolDeclaration(router=Router.APPROXIMATE)}), ()),
         (blocks(32), Policy(rules={"RT-91": RuleChange(severity=INFO)}), ()),
     ],
     ids=["assumed", "detected from settings", "declared", "severity set by the operator"],
@@ -157,7 +157,7 @@ def test_a_rule_on_the_fleet_assumes_no_router_that_one_of_its_pools_declares() 
             yield from blocks_differ(subject)
 
     of_fleet = declare(everywhere, {APPROXIMATE: CRITICAL}, scope=Scope.FLEET)
-    policy = Policy(pools={"chat": Declared(router=Router.APPROXIMATE)})
+    policy = Policy(pools={"chat": PoolDeclaration(router=Router.APPROXIMATE)})
     entries = (blocks(32), blocks(16, pool="other"))
     (assumed,) = inspected(of_fleet, *entries).findings
     (known,) = inspected(of_fleet, *entries, policy=policy).findings
@@ -265,7 +265,7 @@ def test_prefill_is_paired_with_the_decode_pool_of_its_name_else_of_its_model() 
 
 def test_a_pool_declared_not_disaggregated_is_in_no_pair() -> None:
     entries = [blocks(16, pool="a/prefill", role="prefill"), blocks(16, pool="a/decode", role="decode")]
-    policy = Policy(pools={"a/decode": Declared(disaggregated=False)})
+    policy = Policy(pools={"a/decode": PoolDeclaration(disaggregated=False)})
 
     assert not inspected(declare(name_the_pair, scope=Scope.PAIR), *entries, policy=policy).outcomes
 
@@ -281,7 +281,7 @@ def test_a_difference_along_a_rollout_is_one_step_milder_behind_every_router(
     new = blocks(32, started_hours_ago=hours_ago)
     declared = declare(blocks_differ, {MODEL: INFO, HASHES: WARNING, EVENTS: CRITICAL})
     found = inspected(declared, old, new)
-    (known,) = inspected(declared, old, new, policy=Policy({"chat": Declared(router=Router.KV_EVENTS)})).findings
+    (known,) = inspected(declared, old, new, policy=Policy({"chat": PoolDeclaration(router=Router.KV_EVENTS)})).findings
     (finding,) = found.findings
 
     assert (finding.is_rollout, finding.severity, finding.severity_behind) == expected
@@ -320,7 +320,7 @@ def test_the_active_part_of_a_suppressed_finding_counts_its_own_cohorts() -> Non
 
 def test_options_that_match_nothing_have_a_note() -> None:
     policy = Policy(
-        pools={"caht": Declared(), "c*": Declared()},
+        pools={"caht": PoolDeclaration(), "c*": PoolDeclaration()},
         suppressions=(Suppression("RT-99", "me", "known", date(2027, 1, 1), number=1),),
     )
 
@@ -330,7 +330,9 @@ def test_options_that_match_nothing_have_a_note() -> None:
     )
 
 
-NAMED, FIRST, SECOND = (Declared(router=router) for router in (Router.NONE, Router.KV_EVENTS, Router.APPROXIMATE))
+NAMED, FIRST, SECOND = (
+    PoolDeclaration(router=router) for router in (Router.NONE, Router.KV_EVENTS, Router.APPROXIMATE)
+)
 
 
 @pytest.mark.parametrize(
@@ -343,11 +345,13 @@ NAMED, FIRST, SECOND = (Declared(router=router) for router in (Router.NONE, Rout
         ("[odd]", NAMED),
     ],
 )
-def test_the_options_of_a_pool_are_under_its_name_else_under_the_first_glob(pool: str, options: Declared) -> None:
+def test_the_options_of_a_pool_are_under_its_name_else_under_the_first_glob(
+    pool: str, options: PoolDeclaration
+) -> None:
     policy = Policy(pools={"chat-*": FIRST, "*": SECOND, "chat-70b": NAMED, "[odd]": NAMED})
 
     assert policy.declared(pool) == options
-    assert Policy(pools={"other": NAMED}).declared(pool) == Declared()
+    assert Policy(pools={"other": NAMED}).declared(pool) == PoolDeclaration()
 
 
 def test_findings_and_unknowns_are_counted_per_replica_per_pool_and_for_the_fleet() -> None:
@@ -358,7 +362,7 @@ def test_findings_and_unknowns_are_counted_per_replica_per_pool_and_for_the_flee
         {"pool": "unreported", "replicas": 2},
     ]
     replicas, _ = case.built(entries)
-    found = inspected(declare(blocks_differ), *entries, policy=Policy({"*": Declared(router=Router.KV_EVENTS)}))
+    found = inspected(declare(blocks_differ), *entries, policy=Policy({"*": PoolDeclaration(router=Router.KV_EVENTS)}))
     by_replica = tally_replicas(found, replicas)
 
     assert tally_fleet(found) == Tally(critical=1, unknown=1)

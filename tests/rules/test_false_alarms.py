@@ -15,7 +15,7 @@ import pytest
 from dashboard.analysis.assembly import build_fleet
 from dashboard.fleet import Document, Replica, Snapshot, Target
 from dashboard.rules.catalogue import ALL_RULES
-from dashboard.rules.domain import Declared, Router
+from dashboard.rules.domain import PoolDeclaration, Router
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import Inspection, OutcomeKind, Severity
 from dashboard.rules.policy import Policy
@@ -114,7 +114,7 @@ def roots(server: Capture, index: int) -> list[str]:
 
 
 def inspected(snapshots: Sequence[Snapshot], router: Router | None = None) -> Inspection:
-    policy = Policy({"*": Declared(router=router)})
+    policy = Policy({"*": PoolDeclaration(router=router)})
     return build_fleet("fleet", snapshots, polled_at=AT, interval=INTERVAL, policy=policy).inspection
 
 

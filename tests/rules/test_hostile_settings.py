@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from dashboard.rules.catalogue import ALL_RULES
-from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy, Store
+from dashboard.rules.domain import Expectations, PoolDeclaration, Router, SeedPolicy, Store
 from dashboard.rules.findings import Inspection, OutcomeKind
 from dashboard.rules.policy import Policy
 from tests import builders
@@ -66,7 +66,7 @@ class Scene(NamedTuple):
 
     name: str
     prefix: str
-    declared: Declared
+    declared: PoolDeclaration
     usual: Mapping[str, Any]
 
     @property
@@ -78,7 +78,7 @@ class Scene(NamedTuple):
 EXPECTING = Expectations(16, "sha256_cbor", SeedPolicy.ENVIRONMENT, "kv@{host}:{port}@{model}")
 PUBLISHING = {EVENTS: True, "kv_events_config.topic": "kv", "kv_events_config.endpoint": "tcp://*:5557"}
 ROUTED = [
-    Scene(f"{router}, {expects.seed_policy}", "RT", Declared(router, expects=expects), PUBLISHING)
+    Scene(f"{router}, {expects.seed_policy}", "RT", PoolDeclaration(router, expects=expects), PUBLISHING)
     for router, expects in (
         (Router.PREFIX_HASH, EXPECTING),
         (Router.PREFIX_HASH, Expectations(seed_policy=SeedPolicy.DEFAULT)),
@@ -88,17 +88,25 @@ ROUTED = [
     )
 ]
 STORED = [
-    Scene(store, "SH", Declared(kv_store=store), {CONNECTOR: name, "model_config.model": "org/llama", f"{EXTRA}.x": 1})
+    Scene(
+        store,
+        "SH",
+        PoolDeclaration(kv_store=store),
+        {CONNECTOR: name, "model_config.model": "org/llama", f"{EXTRA}.x": 1},
+    )
     for store, name in CONNECTORS.items()
 ]
 SPECULATING = {CONNECTOR: "NixlConnector", f"{EXTRA}.x": 1, "speculative_config.method": "eagle"}
 IDENTIFIED = [
-    Scene("identity", "ID", Declared(), {}),
-    Scene("side channels", "ID", Declared(), {EVENTS: True, CONNECTOR: "NixlConnector"}),
+    Scene("identity", "ID", PoolDeclaration(), {}),
+    Scene("side channels", "ID", PoolDeclaration(), {EVENTS: True, CONNECTOR: "NixlConnector"}),
 ]
-PAIRED = [Scene("prefill, decode", "PD", Declared(), {}), Scene("speculation", "PD", Declared(), SPECULATING)]
-SIZED = [Scene("capacity", "CP", Declared(), {})]
-BEHAVING = Scene("behaviour", "CO", Declared(), {})
+PAIRED = [
+    Scene("prefill, decode", "PD", PoolDeclaration(), {}),
+    Scene("speculation", "PD", PoolDeclaration(), SPECULATING),
+]
+SIZED = [Scene("capacity", "CP", PoolDeclaration(), {})]
+BEHAVING = Scene("behaviour", "CO", PoolDeclaration(), {})
 COMPARED = BEHAVING._replace(name="compared behaviour", usual=dict.fromkeys(BEHAVING.paths, 16))
 SCENES = [*ROUTED, *STORED, *PAIRED, *SIZED, *IDENTIFIED, BEHAVING, COMPARED]
 

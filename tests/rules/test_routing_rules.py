@@ -9,9 +9,9 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet, build_fleet
 from dashboard.compare.prefix import SeedKind
-from dashboard.fleet import FactName, Fingerprint, RouterConfig, RouterFact, RouterKind, Source
+from dashboard.fleet import EngineFingerprint, FactName, RouterConfig, RouterFact, RouterKind, Source
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
-from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy
+from dashboard.rules.domain import Expectations, PoolDeclaration, Router, SeedPolicy
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import Confidence, Family, Inspection, OutcomeKind, Severity
 from dashboard.rules.policy import Policy
@@ -31,8 +31,8 @@ TOPIC = "kv_events_config.topic"
 SEED, POLICY = "env.PYTHONHASHSEED", "seed_policy"
 XXHASH, SHA256 = {ALGORITHM: "xxhash", POLICY: "random"}, {ALGORITHM: "sha256", POLICY: "default"}
 ENVIRONMENT = {**SHA256, POLICY: "environment"}
-HASHING = Declared(router=Router.PREFIX_HASH)
-EXPECTING = Declared(expects=Expectations(16, "sha256_cbor", SeedPolicy.ENVIRONMENT, "kv@{host}:{port}@{model}"))
+HASHING = PoolDeclaration(router=Router.PREFIX_HASH)
+EXPECTING = PoolDeclaration(expects=Expectations(16, "sha256_cbor", SeedPolicy.ENVIRONMENT, "kv@{host}:{port}@{model}"))
 
 Hashing = tuple[Mapping[str, Any], Sequence[str]]  # settings of a replica, and the digests of its engines
 
@@ -42,7 +42,7 @@ def pool_of(*entries: Hashing, base: Mapping[str, Any] | None = None) -> Fleet:
     documents = [builders.document({"version": "0.32.0", **(base or {}), **own}, base={}) for own, _ in entries]
     members = []
     for number, (document, (_, digests)) in enumerate(zip(documents, entries, strict=True), 1):
-        prints = [Fingerprint(each, each) for each in digests]
+        prints = [EngineFingerprint(each, each) for each in digests]
         engines = tuple(builders.engine(dp_rank=rank, fingerprint=each) for rank, each in enumerate(prints))
         members.append(builders.replica(f"chat-{number}", document=document, engines=engines))
     return builders.fleet(members, documents)
@@ -63,7 +63,7 @@ def providers(case: str, *fingerprints: Sequence[str]) -> Fleet:
     return captured_pool(*(with_provider(capture, full=False, fingerprints=each) for each in fingerprints))
 
 
-def inspected(fleet: Fleet, *ids: str, declared: Declared = HASHING) -> Inspection:
+def inspected(fleet: Fleet, *ids: str, declared: PoolDeclaration = HASHING) -> Inspection:
     """Inspect a fleet by some rules, or by all routing rules."""
     rules = [BY_ID[each] for each in ids] or ROUTING
     policy = Policy(pools={"chat": declared})
@@ -101,9 +101,9 @@ def test_a_declared_seed_replaces_the_assumption_of_random_seeds() -> None:
     assert 'pools:\n  "chat":\n    expects:\n      seed_policy: environment' in [
         each.text for each in finding.remedy.snippets
     ]
-    declared = Declared(expects=Expectations(seed_policy=SeedPolicy.ENVIRONMENT))
+    declared = PoolDeclaration(expects=Expectations(seed_policy=SeedPolicy.ENVIRONMENT))
     assert not inspected(fleet, declared=declared).findings
-    assert not inspected(fleet, declared=Declared()).findings, "the router is only assumed"
+    assert not inspected(fleet, declared=PoolDeclaration()).findings, "the router is only assumed"
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_versions_and_algorithms_are_compared_row_by_row_in_the_evidence() -> No
 def test_another_block_length_alone_is_only_a_finding_of_rt_01() -> None:
     sizes = (16, 16, 16, 32)
     fleet = pool_of(*[({**SHA256, BLOCK: size, "cache_config.hash_block_size": size}, []) for size in sizes])
-    prints = (Fingerprint("a1", str(size)) for size in sizes)
+    prints = (EngineFingerprint("a1", str(size)) for size in sizes)
     members = [
         replace(each, engines=(builders.engine(fingerprint=own),))
         for each, own in zip(fleet.replicas, prints, strict=True)
@@ -225,7 +225,9 @@ def bound(endpoint: str) -> Hashing:
     ids=["ports chosen by the system", "ports of wildcards", "another kind of endpoint"],
 )
 def test_of_bound_endpoints_only_the_kind_is_compared(entries: list[Hashing], number: int) -> None:
-    assert len(inspected(pool_of(*entries, base={EVENTS: True}), "RT-11", declared=Declared()).findings) == number
+    assert (
+        len(inspected(pool_of(*entries, base={EVENTS: True}), "RT-11", declared=PoolDeclaration()).findings) == number
+    )
 
 
 def test_a_routers_port_is_compared_with_configured_endpoints_only() -> None:
@@ -235,7 +237,7 @@ def test_a_routers_port_is_compared_with_configured_endpoints_only() -> None:
     entries = [bound("tcp://*:5557"), bound("tcp://*:5558"), ({ENDPOINT: "tcp://*:5600"}, ())]
     fleet = replace(pool_of(*entries, base={EVENTS: True}), routers=(router,))
 
-    found = inspected(fleet, "RT-22", declared=Declared(router=Router.KV_EVENTS)).findings
+    found = inspected(fleet, "RT-22", declared=PoolDeclaration(router=Router.KV_EVENTS)).findings
 
     assert [each.replicas for each in found] == [(fleet.replicas[2].id,)]
 
@@ -246,9 +248,9 @@ def test_ports_of_replicas_on_one_host_may_differ() -> None:
     own = [replace(each, identity=identity) for each, identity in zip(fleet.replicas, whole, strict=True)]
     here = [replace(each, id=f"http://one:800{number}") for number, each in enumerate(own)]
 
-    (found,) = inspected(builders.fleet(own, fleet.documents.values()), "RT-11", declared=Declared()).findings
+    (found,) = inspected(builders.fleet(own, fleet.documents.values()), "RT-11", declared=PoolDeclaration()).findings
     assert found.sentence.startswith("kv_events_config.endpoint differs: tcp://*:5557 on 1 and tcp://*:5600 on 1")
-    assert not inspected(builders.fleet(here, fleet.documents.values()), "RT-11", declared=Declared()).findings
+    assert not inspected(builders.fleet(here, fleet.documents.values()), "RT-11", declared=PoolDeclaration()).findings
 
 
 def test_ports_that_were_copied_with_a_digest_are_not_compared() -> None:
@@ -256,7 +258,9 @@ def test_ports_that_were_copied_with_a_digest_are_not_compared() -> None:
     whole = {ENDPOINT: builders.setting("tcp://*:5557")}
     members = [replace(fleet.replicas[0], identity=whole), replace(fleet.replicas[1], same_digest_as="chat-1")]
 
-    assert not inspected(builders.fleet(members, fleet.documents.values()), "RT-11", declared=Declared()).findings
+    assert not inspected(
+        builders.fleet(members, fleet.documents.values()), "RT-11", declared=PoolDeclaration()
+    ).findings
 
 
 def test_a_long_hostile_topic_is_matched_quickly_and_cut() -> None:

@@ -18,7 +18,7 @@ from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.config import Options, PollOptions, PrometheusOptions
 from dashboard.demo import default_fleet, in_thread, targets
 from dashboard.demo.describe import Behaviour, Speaks
-from dashboard.fleet import STALE_SECONDS, Scraped, Target
+from dashboard.fleet import STALE_SECONDS, ScrapedMetrics, Target
 from dashboard.fleet.formatting import iso
 from dashboard.sources.discovery import Discovery, DiscoveryResult
 from dashboard.sources.polling.by_digest import DigestPoller
@@ -182,7 +182,9 @@ def test_what_a_fresh_server_scraped_counts_where_another_one_fails(server: Host
 
 
 TIMES: dict[str, float] = {}
-UNASKED = Target("http://127.0.0.1:1", scraped=Scraped(PAGE, AT - timedelta(hours=1), falls_back=False, times=TIMES))
+UNASKED = Target(
+    "http://127.0.0.1:1", scraped=ScrapedMetrics(PAGE, AT - timedelta(hours=1), falls_back=False, times=TIMES)
+)
 
 
 def scraped_fleet(age: float, poller: DigestPoller, before: Fleet | None = None) -> Fleet:

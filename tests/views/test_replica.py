@@ -7,9 +7,9 @@ import pytest
 from dashboard.fleet import (
     Basis,
     Contradiction,
+    EngineFingerprint,
     Failure,
     FailureKind,
-    Fingerprint,
     KVCacheGroup,
     ProbeResult,
     Replica,
@@ -64,8 +64,8 @@ from tests.findings_builder import finding, with_findings
 from tests.views.walking import entries_of, figures_of, part, tables_of, text_of
 
 DOCUMENT = document()
-OFF = Fingerprint(None, None, "Prefix caching is off.")
-A, B, LONGER, OTHER = (Fingerprint(*each) for each in (("c", "a"), ("c", "b"), ("c", "x"), ("y", "z")))
+OFF = EngineFingerprint(None, None, "Prefix caching is off.")
+A, B, LONGER, OTHER = (EngineFingerprint(*each) for each in (("c", "a"), ("c", "b"), ("c", "x"), ("y", "z")))
 
 
 def report(member: Replica, *others: Replica, live: bool = False) -> View:
@@ -283,7 +283,7 @@ def test_served_names_and_adapters_are_counted_beyond_the_first() -> None:
     assert "LoRA adapters: none." in text_of(part(report(replica()), "engines"))
 
 
-def hashing(*fingerprints: Fingerprint | None, name: str = "chat-0", **fields: object) -> Replica:
+def hashing(*fingerprints: EngineFingerprint | None, name: str = "chat-0", **fields: object) -> Replica:
     """Return a replica with an engine for each fingerprint."""
     engines = tuple(engine(dp_rank=rank, fingerprint=each) for rank, each in enumerate(fingerprints))
     return replica(name, engines=engines, **fields)  # type: ignore[arg-type]
@@ -311,7 +311,7 @@ def hashing(*fingerprints: Fingerprint | None, name: str = "chat-0", **fields: o
     ],
 )
 def test_block_hashes_are_compared_with_the_other_replicas_of_the_pool(
-    others: list[tuple[Fingerprint | None, ...]], tone: Tone, text: str
+    others: list[tuple[EngineFingerprint | None, ...]], tone: Tone, text: str
 ) -> None:
     found = hash_comparison(hashing(A).engines, [hashing(*each) for each in others])
 
@@ -331,7 +331,7 @@ def test_block_hashes_are_compared_with_the_other_replicas_of_the_pool(
     ],
 )
 def test_without_one_digest_for_all_ranks_the_cause_is_named(
-    own: tuple[Fingerprint | None, ...], seed: str | None, text: str
+    own: tuple[EngineFingerprint | None, ...], seed: str | None, text: str
 ) -> None:
     assert text_of(hash_comparison(hashing(*own).engines, [hashing(A)], seed).line) == text
 
@@ -364,7 +364,7 @@ def test_a_known_seed_policy_is_explained(policy: Setting | None, seed: str | No
 
 def test_digests_are_shown_whole_with_a_column_of_reasons_only_if_one_has_a_reason() -> None:
     digest = "9f8b7a6c5d4e3f2a1b0c9f8b7a6c5d4e"
-    with_reason = table(report(hashing(Fingerprint("0" * 32, digest), OFF, None)), "block-hashes")
+    with_reason = table(report(hashing(EngineFingerprint("0" * 32, digest), OFF, None)), "block-hashes")
 
     assert texts(with_reason) == [
         ["0", digest, "0" * 32, ""],
@@ -377,7 +377,7 @@ def test_digests_are_shown_whole_with_a_column_of_reasons_only_if_one_has_a_reas
 
 
 def test_foreign_digests_and_reasons_are_cut() -> None:
-    view = report(hashing(Fingerprint(HOSTILE, None, HOSTILE), Fingerprint("x" * 9_999, "y", "z" * 9_999)))
+    view = report(hashing(EngineFingerprint(HOSTILE, None, HOSTILE), EngineFingerprint("x" * 9_999, "y", "z" * 9_999)))
 
     assert len(text_of(part(view, "block-hashes"))) < 3_000
 

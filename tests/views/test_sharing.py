@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from dashboard.fleet import Fingerprint, State
+from dashboard.fleet import EngineFingerprint, State
 from dashboard.rules.domain import Router, Store
 from dashboard.rules.findings import Severity
 from dashboard.rules.subject import FINGERPRINT
@@ -56,7 +56,7 @@ def test_the_short_text_names_the_cohorts_that_differ(cohorts: Sequence[Cohort],
         ([UNREPORTED, ({"version": "0.31.0"}, [SILENT])], "warning", False, True),
         ([UNREPORTED], "unknown", False, False),
         ([(XXHASH, [SILENT] * 2)], "unknown", False, True),
-        ([({CACHING: False}, [[Fingerprint()]] * 3)], "unknown", False, False),
+        ([({CACHING: False}, [[EngineFingerprint()]] * 3)], "unknown", False, False),
     ],
 )
 def test_a_verdict_without_findings_has_the_severity_of_its_certainty(

@@ -7,7 +7,7 @@ from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
 from dashboard.config import Options
 from dashboard.config.reload import ReloadStatus
 from dashboard.fleet import LabelConflict, ReceiverStatus, Source, SourceStatus
-from dashboard.rules.domain import Declared, Router, Store
+from dashboard.rules.domain import PoolDeclaration, Router, Store
 from dashboard.rules.policy import Policy
 from dashboard.views.blocks import Paragraph, Table, View
 from dashboard.views.facts import PROVIDER
@@ -137,7 +137,7 @@ def test_an_assumption_has_the_line_that_declares_it() -> None:
     line = '"chat": {router: approximate, kv_store: none, disaggregated: false}'
     assert rows == [("chat", "approximate", "none", "false", line)]
 
-    declared = Policy(pools={"chat": Declared(Router.NONE, Store.NONE, disaggregated=False)})
+    declared = Policy(pools={"chat": PoolDeclaration(Router.NONE, Store.NONE, disaggregated=False)})
     known = inspected(replace(built(), policy=declared), NOW)
     assert texts(table(status_report(known), "assumptions")) == [("chat", "none", "none", "false", "-")]
 

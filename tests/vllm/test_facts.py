@@ -20,7 +20,7 @@ from dashboard.fleet import (
     ReplicaState,
     Reply,
     Role,
-    Scraped,
+    ScrapedMetrics,
     Setting,
     Snapshot,
     Source,
@@ -285,7 +285,7 @@ def test_a_replica_with_another_target_is_not_renewed(changed: Mapping[str, Any]
 
 def scraped(reply: Reply | None, times: Mapping[str, float]) -> Snapshot:
     """A replica that Prometheus scraped, and at which times its targets were scraped last."""
-    target = Target("http://10.0.0.1:8000", {}, scraped=Scraped(b"", AT, falls_back=False, times=times))
+    target = Target("http://10.0.0.1:8000", {}, scraped=ScrapedMetrics(b"", AT, falls_back=False, times=times))
     return Snapshot(target, AT, {METRICS: probe(METRICS, reply)}, is_scraped=True)
 
 

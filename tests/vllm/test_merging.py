@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.fleet import Contradiction, EngineReport, Fingerprint, Setting, Source, State
+from dashboard.fleet import Contradiction, EngineFingerprint, EngineReport, Setting, Source, State
 from dashboard.vllm import canonical
 from dashboard.vllm.canonical import setting
 from dashboard.vllm.fields import flatten_config, settings_of
@@ -184,7 +184,7 @@ def merge_reports(**by_source: tuple[EngineReport, ...] | EngineReport) -> Merge
     )
 
 
-PRINT = Fingerprint("c", "e")
+PRINT = EngineFingerprint("c", "e")
 SUMS = (EngineReport(0, blocks_of_all=5), EngineReport(1, blocks_of_all=5))
 
 
@@ -212,7 +212,7 @@ def test_reports_of_one_rank_are_merged_by_trust(reports: dict[str, Any], engine
 
 
 def test_ranks_and_numbers_of_the_provider_win_over_sums_of_metrics() -> None:
-    print_, other = Fingerprint("c", "e1"), Fingerprint("c", "e2")
+    print_, other = EngineFingerprint("c", "e1"), EngineFingerprint("c", "e2")
     ours = (
         EngineReport(4, 50, 800, 1.5, kv_cache_bytes_per_device=9, fingerprint=print_, max_model_len=512),
         EngineReport(5, 51, 816, 1.6, kv_cache_bytes_per_device=9, fingerprint=other, max_model_len=256),

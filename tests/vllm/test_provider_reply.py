@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.errors import UnreadableError
-from dashboard.fleet import Device, EngineReport, Fingerprint, Reply, Source, State
+from dashboard.fleet import Device, EngineFingerprint, EngineReport, Reply, Source, State
 from dashboard.vllm.reading import read
 from tests.captured import INFERENCE_CONFIG, capture
 from tests.provider_answers import PROVIDER_ONLY, provider_answer
@@ -143,7 +143,7 @@ def test_every_rank_has_its_own_numbers_devices_and_groups() -> None:
     assert one.max_concurrency == pytest.approx(324.4356, abs=1e-4)
     assert (one.kv_cache_bytes_per_device, one.kv_cache_available_bytes) == (2**30, 2**31)
     assert two == one._replace(
-        dp_rank=1, kv_cache_size_tokens=664_000, max_model_len=1024, fingerprint=Fingerprint("c2", "e2")
+        dp_rank=1, kv_cache_size_tokens=664_000, max_model_len=1024, fingerprint=EngineFingerprint("c2", "e2")
     )
     assert reply.devices == tuple(
         Device(rank, 0, "cpu", 25276510208, None, 1, tensor_parallel_rank=0, pipeline_parallel_rank=0)
@@ -165,7 +165,7 @@ def test_an_engine_without_digests_has_a_reason_or_no_fingerprint() -> None:
     reply = read_answer(planted(engines=engines))
 
     assert [engine.fingerprint for engine in reply.engines] == [
-        Fingerprint(reason="Prefix caching is off."),
+        EngineFingerprint(reason="Prefix caching is off."),
         None,
         None,
     ]

@@ -21,10 +21,9 @@ from dashboard.fleet import (
     Cohort,
     Contradiction,
     Device,
-    DeviceMemory,
     Difference,
     Engine,
-    Fingerprint,
+    EngineFingerprint,
     KVCacheGroup,
     Pool,
     ProbeResult,
@@ -36,11 +35,13 @@ from dashboard.fleet import (
     SettingValue,
     Source,
     State,
+    WorkerMemory,
     cohort_letters,
 )
-from dashboard.fleet.recent import Recent
+from dashboard.fleet.recent import RecentEvents
 from dashboard.fleet.sightings import Sighting, Sightings
 from dashboard.rules.catalogue import RULE_SET
+from dashboard.rules.domain import PoolDeclaration
 from dashboard.rules.findings import Confidence, Suppression
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.vllm.canonical import SHORT, is_short, spelled
@@ -159,6 +160,7 @@ def _confidence(found: SharingVerdict | SharingCell) -> Confidence:
 def _policy() -> Contract:
     """Return the contract of the options in fleet.yaml on pools and rules."""
     contract = Contract(findings.CONTRACT)
+    contract.object(PoolDeclaration, is_read=True, name="Declared")
     contract.object(
         Suppression,
         "rule owner reason until number pool replicas labels",
@@ -235,7 +237,7 @@ def _declare_routers(contract: Contract) -> None:
 
 def _declare_engines(contract: Contract) -> None:
     of_replica = Key("replica", str, ADDED)
-    contract.object(Fingerprint, is_read=True)
+    contract.object(EngineFingerprint, is_read=True, name="Fingerprint")
     contract.object(
         Engine,
         of_replica,
@@ -253,7 +255,7 @@ def _declare_engines(contract: Contract) -> None:
         ),
         is_read=True,
     )
-    contract.object(DeviceMemory, is_read=True)
+    contract.object(WorkerMemory, is_read=True, name="DeviceMemory")
     contract.object(
         Device,
         of_replica,
@@ -331,7 +333,7 @@ def _declare_sightings(contract: Contract) -> None:
 
         return nested
 
-    contract.object(Recent, is_read=True)
+    contract.object(RecentEvents, is_read=True, name="Recent")
     contract.object(Sighting, is_read=True)
     contract.object(
         Sightings,

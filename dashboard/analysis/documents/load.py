@@ -18,7 +18,7 @@ from dashboard.analysis.documents.fleet import SCHEMA_VERSION, fleet_object
 from dashboard.errors import SnapshotError, UnreadableError
 from dashboard.fleet import Document, Replica, RouterConfig
 from dashboard.fleet.formatting import end_cut
-from dashboard.fleet.recent import Recent
+from dashboard.fleet.recent import RecentEvents
 from dashboard.fleet.sightings import Sightings
 from dashboard.rules.policy import Policy
 from dashboard.vllm.merging import version_of
@@ -42,7 +42,7 @@ class SavedFleet(NamedTuple):
     policy: Policy
     discovery_errors: tuple[str, ...]
     routers: tuple[RouterConfig, ...]
-    recent: Recent
+    recent: RecentEvents
     sightings: Sightings
 
 

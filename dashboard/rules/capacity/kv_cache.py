@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from dashboard.capacity.memory import Cause, Part, Parts, main_cause, memory_parts, usual_parts
+from dashboard.capacity.memory import MemoryCause, MemoryPart, Parts, main_cause, memory_parts, usual_parts
 from dashboard.capacity.outliers import TOLERANCE, devices_of, medians, outliers, tied
 from dashboard.fleet import Basis, Engine, Replica, State
 from dashboard.fleet.formatting import LONG_TEXT, count, joined, middle_cut, one_line
@@ -55,20 +55,22 @@ MORE = (
 )
 # What to do where the memory of one part explains most of the gap.
 PART_REMEDIES = {
-    Part.WEIGHTS: "Compare the model's files, `--quantization` and the parallel sizes with those of the others.",
-    Part.OTHER: (
+    MemoryPart.WEIGHTS: "Compare the model's files, `--quantization` and the parallel sizes with those of the others.",
+    MemoryPart.OTHER: (
         "Look for another process on these GPUs with `nvidia-smi`, end it and restart the replicas: what another "
         "process takes while vLLM starts is other memory. If there is none, compare NCCL and driver."
     ),
-    Part.ACTIVATIONS: "Compare `--max-num-batched-tokens`, `--max-num-seqs` and `--limit-mm-per-prompt`.",
-    Part.GRAPHS: "Compare `--compilation-config` (`cudagraph_capture_sizes`, `cudagraph_mode`) and `--enforce-eager`.",
-    Part.NOT_REQUESTED: "Compare `--gpu-memory-utilization` and the memory of the devices.",
+    MemoryPart.ACTIVATIONS: "Compare `--max-num-batched-tokens`, `--max-num-seqs` and `--limit-mm-per-prompt`.",
+    MemoryPart.GRAPHS: (
+        "Compare `--compilation-config` (`cudagraph_capture_sizes`, `cudagraph_mode`) and `--enforce-eager`."
+    ),
+    MemoryPart.NOT_REQUESTED: "Compare `--gpu-memory-utilization` and the memory of the devices.",
 }
 MEMORY_OF = {
-    Part.WEIGHTS: "devices.memory.weights_bytes",
-    Part.OTHER: "devices.memory.non_torch_bytes",
-    Part.ACTIVATIONS: "devices.memory.activation_bytes",
-    Part.GRAPHS: "devices.memory.cuda_graph_bytes",
+    MemoryPart.WEIGHTS: "devices.memory.weights_bytes",
+    MemoryPart.OTHER: "devices.memory.non_torch_bytes",
+    MemoryPart.ACTIVATIONS: "devices.memory.activation_bytes",
+    MemoryPart.GRAPHS: "devices.memory.cuda_graph_bytes",
 }
 PAIR = 2  # engines that can be compared; which of two is the usual one is open
 NOTHING_ALIKE = "No two engines of one kind."
@@ -263,21 +265,21 @@ def _outliers(pool: PoolSubject, kind: _Kind, causes: Sequence[Contrast], odd: S
     return Draft(replicas, text, evidence, fix, confidence, assumptions=assumptions)
 
 
-def _lost(kind: _Kind, odd: Sequence[_Odd]) -> tuple[Cause, ...]:
+def _lost(kind: _Kind, odd: Sequence[_Odd]) -> tuple[MemoryCause, ...]:
     """Return per engine the part that takes the memory of its KV cache; empty unless it is the same part for all."""
     measured = [memory_parts(each.engine, each.replica.devices) for each in odd]
     found = tuple(cause for each in measured if each and kind.usual and (cause := main_cause(each, kind.usual)))
     return found if len(found) == len(odd) and len({each.part for each in found}) == 1 else ()
 
 
-def _lost_text(lost: Sequence[Cause]) -> Text:
+def _lost_text(lost: Sequence[MemoryCause]) -> Text:
     """Return ` Most of the gap is other memory: 11.2 GiB more than on the median engine`."""
     low, high = (f"{extreme(each.more for each in lost) / GIB:,.1f}" for extreme in (min, max))
     more = low if low == high else f"{low} to {high}"
     return write(f" Most of the gap is {lost[0].part}: ", value(f"{more} GiB"), " more than on the median engine.")
 
 
-def _memory_evidence(kind: _Kind, odd: Sequence[_Odd], lost: Sequence[Cause]) -> Iterator[Evidence]:
+def _memory_evidence(kind: _Kind, odd: Sequence[_Odd], lost: Sequence[MemoryCause]) -> Iterator[Evidence]:
     """Yield the bytes of the part that explains the gap, of these engines and of the median one."""
     path = MEMORY_OF.get(lost[0].part) if lost else None
     if path is None or kind.usual is None:
@@ -340,7 +342,7 @@ def _range(engines: Sequence[_Odd]) -> str:
 
 
 def _remedy(
-    pool: PoolSubject, kind: _Kind, causes: Sequence[Contrast], replicas: Sequence[str], lost: Sequence[Cause]
+    pool: PoolSubject, kind: _Kind, causes: Sequence[Contrast], replicas: Sequence[str], lost: Sequence[MemoryCause]
 ) -> Remedy:
     if causes:
         rest = use_majority(causes)
@@ -350,7 +352,7 @@ def _remedy(
         ]
         return rest._replace(sentence=f"Likely cause: {joined(texts)}. {rest.sentence}")
     if lost and (sentence := PART_REMEDIES.get(lost[0].part)):
-        return Remedy(sentence, (Snippet("shell", PROCESSES),) if lost[0].part is Part.OTHER else ())
+        return Remedy(sentence, (Snippet("shell", PROCESSES),) if lost[0].part is MemoryPart.OTHER else ())
     if not set(replicas) <= {each for ids in pool.values(TP).values() for each in ids}:
         return Remedy(PARALLELISM_FIRST)
     return Remedy(LESS if kind.odd[0].share < 0 else MORE, (Snippet("shell", PROCESSES),))

@@ -19,7 +19,17 @@ from typing import NamedTuple, TypeAlias
 
 from dashboard.config import PollOptions
 from dashboard.errors import UnreadableError
-from dashboard.fleet import EngineReport, Failure, FailureKind, ProbeResult, Reply, Scraped, Snapshot, Source, Target
+from dashboard.fleet import (
+    EngineReport,
+    Failure,
+    FailureKind,
+    ProbeResult,
+    Reply,
+    ScrapedMetrics,
+    Snapshot,
+    Source,
+    Target,
+)
 from dashboard.garbage import uncollected
 from dashboard.sources.http.failures import Endpoint
 from dashboard.sources.polling.poller import Poller
@@ -189,7 +199,7 @@ class DigestPoller:
             (rest if key is None else groups[key]).extend(several)
         return groups, rest
 
-    def _copy(self, target: Target, scraped: Scraped, answered: DigestSource | None) -> ReplicaPoll:
+    def _copy(self, target: Target, scraped: ScrapedMetrics, answered: DigestSource | None) -> ReplicaPoll:
         """Return a replica that was not asked: what Prometheus has, and what another has in common."""
         before = self._last.get(target.id)
         if before and before.snapshot.is_scraped and before.answered is answered and before.snapshot.target is target:
@@ -223,7 +233,7 @@ class DigestPoller:
         probes = {**snapshot.probes, **earlier}
         return polled._replace(snapshot=replace(snapshot, probes=probes, same_digest_as=before.same_digest_as))
 
-    def _metrics(self, target: Target, scraped: Scraped) -> ProbeResult:
+    def _metrics(self, target: Target, scraped: ScrapedMetrics) -> ProbeResult:
         if known := self._read.get(scraped.lines):
             # Not dataclasses.replace, which takes six times as long.
             return ProbeResult(

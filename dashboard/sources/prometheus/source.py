@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from dashboard.config import PollOptions, PrometheusOptions
 from dashboard.errors import UnreadableError
-from dashboard.fleet import STALE_SECONDS, Credentials, Scraped, Target
+from dashboard.fleet import STALE_SECONDS, Credentials, ScrapedMetrics, Target
 from dashboard.garbage import uncollected
 from dashboard.sources.deadline import Deadline
 from dashboard.sources.groups import MAX_TARGETS, make_target
@@ -238,7 +238,7 @@ class Prometheus:
     def _of(self, target: Target, latest: LatestSeries, lines: bytes, now: float) -> Target:
         direct = self._options.direct
         at = datetime.fromtimestamp(_scraped_at(latest.age, now), UTC)
-        scraped = None if direct == "always" else Scraped(lines, at, direct == "missing", self._times)
+        scraped = None if direct == "always" else ScrapedMetrics(lines, at, direct == "missing", self._times)
         return Target(target.id, target.labels, target.credentials, latest.is_stale, target.failure, scraped)
 
 

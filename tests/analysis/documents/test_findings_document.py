@@ -11,7 +11,7 @@ import pytest
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.analysis.documents.findings import FINDINGS, findings_json
 from dashboard.fleet import State
-from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy, Store
+from dashboard.rules.domain import Expectations, PoolDeclaration, Router, SeedPolicy, Store
 from dashboard.rules.findings import CohortShare, Evidence, Finding, Inspection, Outcome, OutcomeKind, Suppression
 from dashboard.rules.policy import Policy
 from tests import builders, inspected_fleets
@@ -82,7 +82,7 @@ def test_a_suppressed_finding_has_its_suppression_and_is_not_in_the_tally() -> N
 
 def test_a_domain_has_a_basis_for_each_of_its_parts() -> None:
     expects = Expectations(block_size=16, hash_algorithm="sha256_cbor", seed_policy=SeedPolicy.ENVIRONMENT)
-    policy = Policy(pools={"chat": Declared(router=Router.KV_EVENTS, kv_store=Store.MOONCAKE, expects=expects)})
+    policy = Policy(pools={"chat": PoolDeclaration(router=Router.KV_EVENTS, kv_store=Store.MOONCAKE, expects=expects)})
     (pool,) = document(policy=policy)["pools"]
 
     assert pool["domain"] == {

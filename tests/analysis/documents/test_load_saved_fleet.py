@@ -8,8 +8,19 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet, build_fleet, inspected
 from dashboard.analysis.documents.load import read_snapshot
-from dashboard.fleet import Baseline, Basis, Device, Fingerprint, KVCacheGroup, Role, Setting, Source, State, Tolerance
-from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy, Store
+from dashboard.fleet import (
+    Baseline,
+    Basis,
+    Device,
+    EngineFingerprint,
+    KVCacheGroup,
+    Role,
+    Setting,
+    Source,
+    State,
+    Tolerance,
+)
+from dashboard.rules.domain import Expectations, PoolDeclaration, Router, SeedPolicy, Store
 from dashboard.rules.findings import Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange
 from tests import builders
@@ -21,7 +32,7 @@ from tests.sources.polling.hostile import changed_metrics
 
 LAST_DAY = date(2026, 11, 20)  # of the simulated fleet's poll
 POLICY = Policy(
-    pools={"chat-*": Declared(router=Router.NONE)},
+    pools={"chat-*": PoolDeclaration(router=Router.NONE)},
     rules={"RT-01": RuleChange(severity=Severity.INFO)},
     suppressions=(Suppression("RT-01", "ana", "a test of sizes", LAST_DAY, pool="chat-70b", number=1),),
 )
@@ -63,8 +74,8 @@ def test_every_field_of_a_replica_is_restored() -> None:
         adapters={"sql": "/mnt/sql", "fr": None},
         engines=(
             builders.engine(None, reason="Not reported.", basis=Basis.UNKNOWN),
-            builders.engine(dp_rank=1, fingerprint=Fingerprint("c1", "e1")),
-            builders.engine(dp_rank=2, fingerprint=Fingerprint(reason="It hashes no blocks.")),
+            builders.engine(dp_rank=1, fingerprint=EngineFingerprint("c1", "e1")),
+            builders.engine(dp_rank=2, fingerprint=EngineFingerprint(reason="It hashes no blocks.")),
         ),
         devices=(Device(1, 0, "H100", 2**36, "9.0", 132, 1, 2),),
         kv_cache_groups=(KVCacheGroup(0, 0, "MambaSpec", 16, 1, 2, 3, 4, 5, 6, 7, "bfloat16", "all", 8, 9),),
@@ -146,10 +157,10 @@ def test_a_rollout_is_evaluated_at_the_time_of_the_poll(demo_fleet: Fleet) -> No
 
 WHOLE = Policy(
     pools={
-        "chat-*": Declared(
+        "chat-*": PoolDeclaration(
             Router.KV_EVENTS, Store.LMCACHE, True, Expectations(16, "sha256", SeedPolicy.DEFAULT, "kv@{host}")
         ),
-        "*": Declared(),
+        "*": PoolDeclaration(),
     },
     rules={
         "RT-01": RuleChange(severity=Severity.INFO),

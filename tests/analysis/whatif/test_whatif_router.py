@@ -7,7 +7,7 @@ import pytest
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.whatif.converge import converge
 from dashboard.fleet import Baseline
-from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy
+from dashboard.rules.domain import Expectations, PoolDeclaration, Router, SeedPolicy
 from dashboard.rules.policy import Policy
 from tests.analysis.whatif.pools import LARGER, pool_of
 from tests.builders import HASHING, hashing
@@ -24,7 +24,7 @@ SILENT = Baseline("agreed", "chat", {"model_config.max_logprobs": "7"})
 
 def behind(router: Router | None, expects: Expectations | None = None) -> Fleet:
     """Return a pool in which block size, hash algorithm and seed differ, behind a declared router."""
-    policy = Policy(pools={"chat": Declared(router, expects=expects or Expectations())})
+    policy = Policy(pools={"chat": PoolDeclaration(router, expects=expects or Expectations())})
     return pool_of({**LARGER, **ALGORITHM, **SEEDED}, UNSEEDED, policy=policy)
 
 

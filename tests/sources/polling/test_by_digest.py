@@ -18,7 +18,7 @@ from dashboard.config import Options, PollOptions
 from dashboard.config.address import replica_id
 from dashboard.demo import DemoServer, default_fleet, in_thread, targets
 from dashboard.demo.describe import Behaviour, Speaks
-from dashboard.fleet import FailureKind, Replica, ReplicaState, Scraped, Snapshot, Source, Target
+from dashboard.fleet import FailureKind, Replica, ReplicaState, ScrapedMetrics, Snapshot, Source, Target
 from dashboard.sources.discovery import DiscoveryResult, discover_once
 from dashboard.sources.polling.by_digest import NOT_SCRAPED, DigestPoller
 from dashboard.sources.polling.probes import INFERENCE_CONFIG
@@ -145,7 +145,7 @@ COMPLETE = {"engine": 0, "document": "a", "block_hash": "b", "kv_layout": "c", "
     ],
 )
 def test_without_comparable_digests_prometheus_is_all_there_is(lines: bytes) -> None:
-    found = [Target(f"http://127.0.0.1:{port}", scraped=Scraped(lines, AT, falls_back=False)) for port in (1, 2)]
+    found = [Target(f"http://127.0.0.1:{port}", scraped=ScrapedMetrics(lines, AT, falls_back=False)) for port in (1, 2)]
 
     for each in poll(found):
         assert [*each.probes] == ["/metrics"]
@@ -182,7 +182,7 @@ def lying(demo: DemoServer) -> Iterator[Liar]:
         liar = server.replica("liar")
         server.routes["/liar/metrics"] = answers(page)
         server.routes["/liar/inference/v1/config"] = answers(wrong)
-        scraped = Scraped(lines, AT, falls_back=False)
+        scraped = ScrapedMetrics(lines, AT, falls_back=False)
         yield Liar([replace(each, scraped=scraped) for each in group], replace(liar, scraped=scraped), server, honest)
 
 
@@ -239,8 +239,8 @@ def test_a_sample_of_each_group_is_asked_in_turn_at_each_full_poll(lying: Liar) 
 
 
 def test_a_replica_that_prometheus_cannot_reach_is_down_or_asked() -> None:
-    never = Target("http://127.0.0.1:1", scraped=Scraped(b"", AT, falls_back=False))
-    missing = Target("http://127.0.0.1:2", scraped=Scraped(b"", AT, falls_back=True))
+    never = Target("http://127.0.0.1:1", scraped=ScrapedMetrics(b"", AT, falls_back=False))
+    missing = Target("http://127.0.0.1:2", scraped=ScrapedMetrics(b"", AT, falls_back=True))
     first, second = (each.probes["/metrics"].failure for each in poll([never, missing, never]))
 
     assert first is not None
@@ -253,8 +253,8 @@ def test_a_replica_that_prometheus_cannot_reach_is_down_or_asked() -> None:
 @pytest.mark.parametrize("falls_back", [False, True])
 def test_a_replica_that_goes_down_keeps_its_replies_but_not_those_of_another_pod(*, falls_back: bool) -> None:
     page = next(line for line in (CAPTURE / "metrics.txt").read_bytes().splitlines() if line.startswith(b"vllm:cache"))
-    up = Target("http://127.0.0.1:1", {"pod": "a"}, scraped=Scraped(page, AT, falls_back=False))
-    down = replace(up, scraped=Scraped(b"", AT + timedelta(minutes=1), falls_back, {up.id: AT.timestamp() + 30}))
+    up = Target("http://127.0.0.1:1", {"pod": "a"}, scraped=ScrapedMetrics(page, AT, falls_back=False))
+    down = replace(up, scraped=ScrapedMetrics(b"", AT + timedelta(minutes=1), falls_back, {up.id: AT.timestamp() + 30}))
     poller = DigestPoller(LIMITS)
     reply = poll([up], poller)[0].probes["/metrics"].reply
     after, later = (poll([down], poller)[0].probes["/metrics"] for _ in range(2))
@@ -275,7 +275,9 @@ def test_a_replica_that_goes_down_stays_in_its_pool(url: str) -> None:
     found, poller = discovered(url, "never")[1].targets, DigestPoller(LIMITS)
     first = poll(found, poller)
     name = next(each.target.id for each in first if each.same_digest_as)
-    down = [replace(each, scraped=Scraped(b"", AT, falls_back=False)) if each.id == name else each for each in found]
+    down = [
+        replace(each, scraped=ScrapedMetrics(b"", AT, falls_back=False)) if each.id == name else each for each in found
+    ]
     before, after = replica_of(first), replica_of(poll(down, poller))
 
     assert before.state is ReplicaState.UP
@@ -288,7 +290,7 @@ def test_a_replica_that_goes_down_stays_in_its_pool(url: str) -> None:
 def test_equal_lines_are_read_once_until_they_are_gone() -> None:
     page = next(line for line in (CAPTURE / "metrics.txt").read_bytes().splitlines() if line.startswith(b"vllm:cache"))
     poller = DigestPoller(LIMITS)
-    target = Target("http://127.0.0.1:1", scraped=Scraped(page, AT, falls_back=False))
+    target = Target("http://127.0.0.1:1", scraped=ScrapedMetrics(page, AT, falls_back=False))
     first, second = (poll([target], poller)[0].probes["/metrics"].reply for _ in range(2))
 
     assert first is second

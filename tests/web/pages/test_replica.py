@@ -2,7 +2,7 @@
 
 import pytest
 
-from dashboard.fleet import Failure, FailureKind, Fingerprint, Replica, Reply, Source
+from dashboard.fleet import EngineFingerprint, Failure, FailureKind, Replica, Reply, Source
 from dashboard.views.replica_provider import INSTALL
 from tests.builders import HOSTILE, document, down, engine, fleet, hostile, probe, replica, setting, story
 from tests.page_runner import copied, html, open_page, rerun
@@ -148,7 +148,7 @@ def test_with_the_provider_digests_are_shown_to_copy() -> None:
         replica(
             name,
             document=reported,
-            engines=(engine(fingerprint=Fingerprint("c0ffee", "f00d")),),
+            engines=(engine(fingerprint=EngineFingerprint("c0ffee", "f00d")),),
             sources=(Source.PROVIDER,),
         )
         for name in ("a", "b", "c")
