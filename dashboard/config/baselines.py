@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 from yaml.nodes import MappingNode, ScalarNode
 
 from dashboard.compare.baseline import read_scalar
-from dashboard.config.document import MAX_DOCUMENT_BYTES, Document, Value, read_document
+from dashboard.config.document import MAX_DOCUMENT_BYTES, Value, YamlDocument, read_document
 from dashboard.config.mistakes import Mistake, describe_error, dotted
 from dashboard.config.rules import Part, some
 from dashboard.errors import OptionsError
@@ -116,7 +116,7 @@ def _to_baseline(options: BaselineOptions, comments: dict[str, str], file: str) 
     )
 
 
-def _wrong_settings(options: BaselineOptions, document: Document) -> Iterator[Mistake]:
+def _wrong_settings(options: BaselineOptions, document: YamlDocument) -> Iterator[Mistake]:
     """Yield a mistake for each secret, and for each setting that is both expected and tolerated."""
     values = [("expected", path, [value]) for path, value in options.expected.items()]
     values += [("tolerated", path, list(each.any_of or ())) for path, each in options.tolerated.items()]

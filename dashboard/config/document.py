@@ -30,7 +30,7 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster; mis
 Value = str | list["Value"] | dict[str, "Value"] | None
 
 
-class Document(NamedTuple):
+class YamlDocument(NamedTuple):
     """A parsed text. Every scalar is text or None; `lines` counts from 1.
 
     A text that is not YAML has no value and one mistake; a duplicate key is a mistake in addition to the value.
@@ -45,7 +45,7 @@ class Document(NamedTuple):
         return next(self.lines[place[:end]] for end in range(len(place), -1, -1) if place[:end] in self.lines)
 
 
-def read_document(raw: bytes) -> Document:
+def read_document(raw: bytes) -> YamlDocument:
     """Read one YAML document of at most MAX_DOCUMENT_BYTES from any bytes."""
     if len(raw) > MAX_DOCUMENT_BYTES:
         return _unread(1, f"larger than {MAX_DOCUMENT_BYTES // 2**20} MiB; check that it is the right file")
@@ -65,11 +65,11 @@ def read_document(raw: bytes) -> Document:
         line = 1 + error.problem_mark.line if error.problem_mark else 1
         problem = TOO_DEEP if error.problem == LIBYAML_DEPTH else error.problem
         return _unread(min(line, last), f"not YAML: {problem}")
-    return Document(value, reader.lines, tuple(reader.mistakes))
+    return YamlDocument(value, reader.lines, tuple(reader.mistakes))
 
 
-def _unread(line: int, sentence: str) -> Document:
-    return Document(None, {}, (Mistake(line, sentence),))
+def _unread(line: int, sentence: str) -> YamlDocument:
+    return YamlDocument(None, {}, (Mistake(line, sentence),))
 
 
 class _Reader:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict, SettingsError
 
 from dashboard.config.baselines import load_baselines
-from dashboard.config.document import MAX_DOCUMENT_BYTES, Document, read_document
+from dashboard.config.document import MAX_DOCUMENT_BYTES, YamlDocument, read_document
 from dashboard.config.mistakes import Mistake, Place, describe_error, dotted, is_option_name, rule_id, unknown_key
 from dashboard.config.model import DEFAULT_FILE, Options
 from dashboard.config.suppressions import load_suppressions
@@ -28,11 +28,11 @@ class _Environment(Options, BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter=_DELIMITER, env_ignore_empty=True)
 
 
-class _Origins(NamedTuple):
+class _OptionOrigins(NamedTuple):
     """The origins of values: the environment's override the file's."""
 
     file: Path
-    document: Document
+    document: YamlDocument
     environment: dict[str, Any]
 
     def locate(self, place: Place) -> tuple[int, str]:
@@ -50,8 +50,8 @@ def load_options(path: Path | None = None) -> Options:
     """
     named = path or (Path(os.environ[FILE_VARIABLE]) if os.environ.get(FILE_VARIABLE) else None)
     file = named or Path(DEFAULT_FILE)
-    document = _spelled(_read(file)) if named or file.exists() else Document(None, {}, ())
-    origins = _Origins(file, document, _with_rule_ids(_environment()))
+    document = _spelled(_read(file)) if named or file.exists() else YamlDocument(None, {}, ())
+    origins = _OptionOrigins(file, document, _with_rule_ids(_environment()))
     mistakes = [Mistake(line, f"{file}:{line}: {text}") for line, text in document.mistakes]
     unknown = _unknown_variables()
     try:
@@ -69,7 +69,7 @@ def load_options(path: Path | None = None) -> Options:
     return options.with_accepted(load_suppressions(options.suppressions_file)) if options.suppressions_file else options
 
 
-def _spelled(document: Document) -> Document:
+def _spelled(document: YamlDocument) -> YamlDocument:
     """Return the document with the ids of rules in upper case, and the same lines."""
     lines = {
         (*place[:1], rule_id(str(place[1])), *place[2:]): line
@@ -90,7 +90,7 @@ def _with_rule_ids(options: Any) -> Any:
     return {**options, RULES: spelled}
 
 
-def _read(file: Path) -> Document:
+def _read(file: Path) -> YamlDocument:
     try:
         with file.open("rb") as stream:
             document = read_document(stream.read(MAX_DOCUMENT_BYTES + 1))

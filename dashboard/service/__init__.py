@@ -38,7 +38,7 @@ READ_ONLY_HISTORY = "read_only is set; name a database in history.url, url_env o
 
 
 @dataclass(slots=True)
-class _Current:
+class _ServiceState:
     """The collector of this process, or a fixed fleet."""
 
     collector: Collector | None = None
@@ -48,7 +48,7 @@ class _Current:
     past: PastFleets | None = None  # None: no history is kept
 
 
-_current = _Current()
+_current = _ServiceState()
 
 
 def start(options: Options) -> None:

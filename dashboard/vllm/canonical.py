@@ -75,10 +75,10 @@ def shared(settings: Mapping[str, Setting]) -> Mapping[str, Setting]:
 _shared: WeakValueDictionary[tuple[tuple[str, Setting], ...], Settings] = WeakValueDictionary()
 
 
-_recent: list[Recent[Any]] = []
+_recent: list[RecentResults[Any]] = []
 
 
-class Recent(Generic[T]):
+class RecentResults(Generic[T]):
     """Results by key, kept while every poll uses them. Safe to share between threads."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from dashboard.fleet import Contradiction, Document, EngineReport, Setting, Source, State
-from dashboard.vllm.canonical import Recent, setting
+from dashboard.vllm.canonical import RecentResults, setting
 from dashboard.vllm.versions import EARLIEST, is_unsupported, release_before, span
 
 MODEL = "model_config.model"
@@ -30,7 +30,7 @@ REPORTS_BLOCKS = frozenset({Source.PROVIDER, Source.METRICS})
 Reports = tuple[Source, tuple[EngineReport, ...]]
 
 
-class Merged(NamedTuple):
+class MergedDocument(NamedTuple):
     """A document and the contradictions between its sources."""
 
     document: Document
@@ -45,11 +45,11 @@ class MergedEngines(NamedTuple):
 
 
 # By the identity of the mappings, which replicas share; the value keeps them alive, so that no id is reused.
-_documents: Recent[tuple[tuple[Mapping[str, Setting], ...], Merged]] = Recent()
-_engines: Recent[MergedEngines] = Recent()
+_documents: RecentResults[tuple[tuple[Mapping[str, Setting], ...], MergedDocument]] = RecentResults()
+_engines: RecentResults[MergedEngines] = RecentResults()
 
 
-def merge(replies: Sequence[Mapping[str, Setting]]) -> Merged:
+def merge(replies: Sequence[Mapping[str, Setting]]) -> MergedDocument:
     """Merge the settings of several replies, each path from the most trusted source.
 
     Equal inputs give the same object: a thousand equal replicas are merged once.
@@ -82,7 +82,7 @@ def sections(settings: Mapping[str, Setting]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _merge(ordered: Sequence[Mapping[str, Setting]]) -> Merged:
+def _merge(ordered: Sequence[Mapping[str, Setting]]) -> MergedDocument:
     merged: dict[str, Setting] = {}
     contradictions: list[Contradiction] = []
     for settings in ordered:
@@ -103,7 +103,7 @@ def _merge(ordered: Sequence[Mapping[str, Setting]]) -> Merged:
         # The configuration API has fields that a version lacks, and writes a value for each.
         if kept.source not in CONFIG_API_SHAPE or not is_unsupported(version, path)
     }
-    return Merged(Document(document_id(settings), version, MappingProxyType(settings)), tuple(contradictions))
+    return MergedDocument(Document(document_id(settings), version, MappingProxyType(settings)), tuple(contradictions))
 
 
 def _earliest_release(ordered: Sequence[Mapping[str, Setting]]) -> Setting | None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from dashboard.errors import UnreadableError
 from dashboard.fleet import EngineReport, Reply, Setting, Source
-from dashboard.vllm.canonical import Recent, setting, shared
+from dashboard.vllm.canonical import RecentResults, setting, shared
 from dashboard.vllm.other_servers import refuse_metrics
 from dashboard.vllm.versions import label_type
 from vllm_fleet_provider.shared.digests import SERIES, EngineDigests, kept_digests
@@ -164,10 +164,10 @@ def parse_labels(text: str) -> dict[str, str]:
     return labels
 
 
-_series: Recent[Mapping[str, str]] = Recent()
+_series: RecentResults[Mapping[str, str]] = RecentResults()
 # By what is redacted, too: a reload may add to it.
-_settings: Recent[_Labels] = Recent()
-_labels: Recent[tuple[str, bool, Setting] | None] = Recent()  # replicas differ in few of them
+_settings: RecentResults[_Labels] = RecentResults()
+_labels: RecentResults[tuple[str, bool, Setting] | None] = RecentResults()  # replicas differ in few of them
 
 
 def _parse_series(line: str, prefix: bytes) -> Mapping[str, str]:

@@ -39,7 +39,7 @@ class Span(NamedTuple):
     latest: tuple[int, ...]
 
 
-class _Known(NamedTuple):
+class _VersionPaths(NamedTuple):
     """All paths of one version. A path without others below is free-form, or a value."""
 
     numbers: tuple[int, ...]
@@ -176,7 +176,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return numbers + (0,) * (_SHORTEST_RELEASE - len(numbers))
 
 
-def _consulted(between: Span) -> Sequence[_Known]:
+def _consulted(between: Span) -> Sequence[_VersionPaths]:
     """Return the data of a release: its own, else its neighbours' and all between them."""
     known = _known()
     first = max((each.numbers for each in known if each.numbers <= between.earliest), default=None)
@@ -187,7 +187,7 @@ def _consulted(between: Span) -> Sequence[_Known]:
 
 
 @lru_cache(maxsize=1)
-def _known() -> Sequence[_Known]:
+def _known() -> Sequence[_VersionPaths]:
     found: dict[str, set[str]] = {version: set() for version in known_versions()}
     order = {version: place for place, version in enumerate(found)}
     for path, rows in known_paths().items():
@@ -197,7 +197,7 @@ def _known() -> Sequence[_Known]:
             for version in islice(found, start, end):
                 found[version].add(path)
     return [
-        _Known(_numbers(version), frozenset(paths), frozenset(path.rpartition(".")[0] for path in paths))
+        _VersionPaths(_numbers(version), frozenset(paths), frozenset(path.rpartition(".")[0] for path in paths))
         for version, paths in found.items()
     ]
 

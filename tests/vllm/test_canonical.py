@@ -12,7 +12,7 @@ from hypothesis import given
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Source, State
 from dashboard.vllm import canonical
-from dashboard.vllm.canonical import FILLED_IN_LATER, Recent, setting, shared
+from dashboard.vllm.canonical import FILLED_IN_LATER, RecentResults, setting, shared
 from dashboard.vllm.fields import flatten_config
 from dashboard.vllm.versions import is_unsupported
 from tests.strategies import json_values
@@ -123,7 +123,7 @@ def test_caches_of_foreign_text_are_bounded(longest: int) -> None:
 
 
 def test_a_result_is_cached_until_a_poll_does_not_use_it() -> None:
-    known: Recent[object] = Recent()
+    known: RecentResults[object] = RecentResults()
     first = known.get("a", object)
     assert known.get("a", object) is first
     canonical.forget_unused()
@@ -135,7 +135,7 @@ def test_a_result_is_cached_until_a_poll_does_not_use_it() -> None:
 
 def test_the_number_of_cached_results_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(canonical, "MOST", 2)
-    known: Recent[object] = Recent()
+    known: RecentResults[object] = RecentResults()
     first = known.get(0, object)
     for number in range(1, 6):
         known.get(number, object)
