@@ -27,7 +27,7 @@ from dashboard.rules.findings import (
     CohortShare,
     Confidence,
     Draft,
-    Evaluated,
+    Evaluation,
     Family,
     Finding,
     Inspection,
@@ -78,7 +78,7 @@ def inspect_fleet(
     now: datetime,
     ignore: Sequence[str] = (),
     today: date | None = None,
-    before: Mapping[SubjectKey, Evaluated] | None = None,
+    before: Mapping[SubjectKey, Evaluation] | None = None,
     routers: Sequence[RouterConfig] = (),
     recent: RecentEvents = NOTHING_RECENT,
 ) -> Inspection:
@@ -155,8 +155,8 @@ def _run(
     subjects: Sequence[PoolSubject],
     fleet: _FleetData,
     policy: Policy,
-    before: Mapping[SubjectKey, Evaluated],
-) -> Mapping[SubjectKey, Evaluated]:
+    before: Mapping[SubjectKey, Evaluation],
+) -> Mapping[SubjectKey, Evaluation]:
     """Evaluate every rule on each of its subjects."""
     everything = tuple(sorted(fleet.replicas.values(), key=lambda each: each.id))
     by_scope: Mapping[Scope, Sequence[Subject]] = {
@@ -174,8 +174,8 @@ def _run(
 
 
 def _run_on(
-    subject: Subject, rules: Sequence[Rule], fleet: _FleetData, policy: Policy, known: Evaluated | None
-) -> Evaluated:
+    subject: Subject, rules: Sequence[Rule], fleet: _FleetData, policy: Policy, known: Evaluation | None
+) -> Evaluation:
     """Evaluate rules on a subject, unless nothing that they use of it changed."""
     inputs, replicas = subject.inputs, subject.all_replicas
     if known is not None and known.inputs == inputs and has_same_content(known.replicas, replicas):
@@ -197,7 +197,7 @@ def _run_on(
         outcome, drafts = _evaluate(rule, change, part)
         outcomes.append(outcome)
         findings += [_finding(each, rule, outcome, worst, change.severity, part, fleet) for each in drafts]
-    return Evaluated(inputs, replicas, tuple(outcomes), tuple(findings))
+    return Evaluation(inputs, replicas, tuple(outcomes), tuple(findings))
 
 
 def _outcome(rule: Rule, subject: Subject, kind: OutcomeKind, reason: str = "", unknown: int = 0) -> Outcome:

@@ -271,7 +271,7 @@ class Tally(NamedTuple):
 SubjectKey = tuple[str, str]  # scope and name of what rules evaluate
 
 
-class Evaluated(NamedTuple):
+class Evaluation(NamedTuple):
     """The results of all rules for one subject, and what they depend on."""
 
     inputs: tuple[object, ...]
@@ -293,7 +293,7 @@ class Inspection:
     domains: Mapping[str, Domain] = field(default_factory=dict)
     rollouts: Mapping[str, Rollout] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    evaluated: Mapping[SubjectKey, Evaluated] = field(default_factory=dict, compare=False, repr=False)
+    evaluated: Mapping[SubjectKey, Evaluation] = field(default_factory=dict, compare=False, repr=False)
 
 
 def tally_fleet(inspection: Inspection) -> Tally:

@@ -53,7 +53,7 @@ def _of_pool(pool: str, entries: Collection[tuple[str, T]]) -> T | None:
     return next(chain(named, matching), None)
 
 
-class Suppressed(NamedTuple):
+class SuppressionResult(NamedTuple):
     """Active findings, suppressed findings, and the suppressions that match none."""
 
     active: list[Finding]
@@ -67,7 +67,7 @@ def suppress(
     today: date,
     replicas: Mapping[str, Replica],
     narrowed: Narrowed,
-) -> Suppressed:
+) -> SuppressionResult:
     """Apply active suppressions in their order.
 
     One that covers some of a finding's replicas suppresses these alone: `narrowed` returns a finding of some replicas.
@@ -84,7 +84,7 @@ def suppress(
             last = next((each for each in expired if _matches(each, left, replicas)), None)
             active.append(replace(left, expired=last) if last else left)
     unused = [each for each in suppressions if not any(_matches(each, finding, replicas) for finding in findings)]
-    return Suppressed(active, suppressed, unused)
+    return SuppressionResult(active, suppressed, unused)
 
 
 def _split(

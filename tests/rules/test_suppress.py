@@ -23,7 +23,7 @@ from dashboard.rules.findings import (
     Suppression,
     tally_pools,
 )
-from dashboard.rules.policy import Policy, Suppressed, suppress
+from dashboard.rules.policy import Policy, SuppressionResult, suppress
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.subject import FleetSubject
 from tests import builders
@@ -66,7 +66,7 @@ def narrowed(finding: Finding, part: tuple[str, ...]) -> Finding:
     return replace(finding, replicas=part)
 
 
-def applied(findings: Iterable[Finding], *suppressions: Suppression) -> Suppressed:
+def applied(findings: Iterable[Finding], *suppressions: Suppression) -> SuppressionResult:
     return suppress(findings, suppressions, TODAY, REPLICAS, narrowed)
 
 

@@ -86,7 +86,7 @@ class _Key(NamedTuple):
     bound: str | None
 
 
-class _Odd(NamedTuple):
+class _OddEngine(NamedTuple):
     """An engine far from its peers. `share` is how far above the median, -0.18 for 18 % below."""
 
     replica: Replica
@@ -95,7 +95,7 @@ class _Odd(NamedTuple):
     share: float
 
 
-class _Kind(NamedTuple):
+class _EngineKind(NamedTuple):
     """Engines of one kind, those far below or above the median, and the median in tokens.
 
     `usual` is the memory of the median engine, where workers report it.
@@ -106,7 +106,7 @@ class _Kind(NamedTuple):
     total: int  # engines of the pool
     conditions: tuple[str, ...]  # what distinguishes this kind from other engines of the pool, in words
     median: float
-    odd: tuple[_Odd, ...]
+    odd: tuple[_OddEngine, ...]
     is_tie: bool  # `odd` are all engines of the kind
     usual: Parts | None
 
@@ -151,7 +151,7 @@ def kv_cache_capacity_differs(pool: PoolSubject, *, tolerance: float = TOLERANCE
         if kind.is_tie:
             yield _tie(pool, kind)
             continue
-        by_cause: dict[tuple[Contrast, ...], list[_Odd]] = defaultdict(list)
+        by_cause: dict[tuple[Contrast, ...], list[_OddEngine]] = defaultdict(list)
         for odd in kind.odd:
             by_cause[tuple(_causes(pool, odd.replica.id))].append(odd)
         for causes, engines in by_cause.items():
@@ -173,7 +173,7 @@ def _not_evaluated(pool: PoolSubject, keys: Sequence[_Key]) -> Iterator[NotEvalu
 
 def _kinds(
     pool: PoolSubject, known: Sequence[tuple[Replica, Engine]], keys: Sequence[_Key], tolerance: float
-) -> Iterator[_Kind]:
+) -> Iterator[_EngineKind]:
     """Yield per kind the engines below, then those above the median by more than `tolerance`.
 
     A tied kind is yielded once, with all its engines. Engines of unknown capacity are left out. Upper bounds are
@@ -184,19 +184,21 @@ def _kinds(
     numbers = {key: number for number, key in enumerate(dict.fromkeys(map(id, keys)))}  # an integer is hashed at once
     kinds = [numbers[id(key)] for key in keys]
     middle, ties = medians(kinds, tokens, PAIR), tied(kinds, tokens, tolerance, PAIR)
-    found: dict[tuple[int, bool | None], list[_Odd]] = defaultdict(list)
+    found: dict[tuple[int, bool | None], list[_OddEngine]] = defaultdict(list)
     for far in outliers(kinds, tokens, tolerance):
-        found[kinds[far.place], far.share > 0].append(_Odd(*known[far.place], tokens[far.place], far.share))
+        found[kinds[far.place], far.share > 0].append(_OddEngine(*known[far.place], tokens[far.place], far.share))
     for place, kind in enumerate(kinds) if ties else ():
         if kind in ties:
-            found[kind, None].append(_Odd(*known[place], tokens[place], tokens[place] / middle[kind] - 1))
+            found[kind, None].append(_OddEngine(*known[place], tokens[place], tokens[place] / middle[kind] - 1))
     for (kind, is_above), odd in found.items():
         key = keys[kinds.index(kind)]
         conditions = tuple(_conditions(key, keys, len(everyone)))
         own = [each for each, other in zip(known, keys, strict=True) if other is key]
         measured = [parts for member, engine in own if (parts := memory_parts(engine, member.devices))]
         usual = usual_parts(measured) if measured else None
-        yield _Kind(key.devices, len(own), len(everyone), conditions, middle[kind], tuple(odd), is_above is None, usual)
+        yield _EngineKind(
+            key.devices, len(own), len(everyone), conditions, middle[kind], tuple(odd), is_above is None, usual
+        )
 
 
 def _keys(known: Iterable[tuple[Replica, Engine]], shapes: Mapping[str, Hashable]) -> list[_Key]:
@@ -249,7 +251,7 @@ def _causes(pool: PoolSubject, replica: str) -> Iterator[Contrast]:
             yield Contrast(path, own, reference)
 
 
-def _outliers(pool: PoolSubject, kind: _Kind, causes: Sequence[Contrast], odd: Sequence[_Odd]) -> Draft:
+def _outliers(pool: PoolSubject, kind: _EngineKind, causes: Sequence[Contrast], odd: Sequence[_OddEngine]) -> Draft:
     replicas = tuple(sorted({each.replica.id for each in odd}))
     confidence = next(each for basis, each in CONFIDENCE.items() if any(one.engine.basis is basis for one in odd))
     compared = {each.path: pool.values(each.path) for each in causes}
@@ -265,7 +267,7 @@ def _outliers(pool: PoolSubject, kind: _Kind, causes: Sequence[Contrast], odd: S
     return Draft(replicas, text, evidence, fix, confidence, assumptions=assumptions)
 
 
-def _lost(kind: _Kind, odd: Sequence[_Odd]) -> tuple[MemoryCause, ...]:
+def _lost(kind: _EngineKind, odd: Sequence[_OddEngine]) -> tuple[MemoryCause, ...]:
     """Return per engine the part that takes the memory of its KV cache; empty unless it is the same part for all."""
     measured = [memory_parts(each.engine, each.replica.devices) for each in odd]
     found = tuple(cause for each in measured if each and kind.usual and (cause := main_cause(each, kind.usual)))
@@ -279,7 +281,7 @@ def _lost_text(lost: Sequence[MemoryCause]) -> Text:
     return write(f" Most of the gap is {lost[0].part}: ", value(f"{more} GiB"), " more than on the median engine.")
 
 
-def _memory_evidence(kind: _Kind, odd: Sequence[_Odd], lost: Sequence[MemoryCause]) -> Iterator[Evidence]:
+def _memory_evidence(kind: _EngineKind, odd: Sequence[_OddEngine], lost: Sequence[MemoryCause]) -> Iterator[Evidence]:
     """Yield the bytes of the part that explains the gap, of these engines and of the median one."""
     path = MEMORY_OF.get(lost[0].part) if lost else None
     if path is None or kind.usual is None:
@@ -293,7 +295,7 @@ def _memory_evidence(kind: _Kind, odd: Sequence[_Odd], lost: Sequence[MemoryCaus
     yield Evidence(path, json.dumps(usual), State.REPORTED, holder="median engine", is_reference=True)
 
 
-def _tie(pool: PoolSubject, kind: _Kind) -> Draft:
+def _tie(pool: PoolSubject, kind: _EngineKind) -> Draft:
     """Return all engines of a kind without a usual capacity."""
     draft = _outliers(pool, kind, (), kind.odd)
     sides = [[each for each in kind.odd if (each.share < 0) is is_below] for is_below in (True, False)]
@@ -303,7 +305,7 @@ def _tie(pool: PoolSubject, kind: _Kind) -> Draft:
     return replace(draft, text=text, remedy=Remedy(NO_MAJORITY))
 
 
-def _tokens_evidence(kind: _Kind, odd: Sequence[_Odd]) -> Iterator[Evidence]:
+def _tokens_evidence(kind: _EngineKind, odd: Sequence[_OddEngine]) -> Iterator[Evidence]:
     """Yield the tokens of these engines, the median unless it is a tie, and their devices."""
     tokens: dict[int, set[str]] = defaultdict(set)
     for each in odd:
@@ -317,7 +319,7 @@ def _tokens_evidence(kind: _Kind, odd: Sequence[_Odd]) -> Iterator[Evidence]:
         yield Evidence(DEVICE, json.dumps(name, ensure_ascii=False), State.REPORTED, everyone)
 
 
-def _outliers_text(kind: _Kind, odd: Sequence[_Odd]) -> Text:
+def _outliers_text(kind: _EngineKind, odd: Sequence[_OddEngine]) -> Text:
     """Return `KV cache of DP rank 1 is 400,320 tokens, 18 % below the median of 8 engines (487,904)`."""
     shares = sorted(abs(each.share) for each in odd)
     bound = "<= " if any(each.engine.basis is Basis.ASSUMED for each in odd) else ""
@@ -335,14 +337,18 @@ def _outliers_text(kind: _Kind, odd: Sequence[_Odd]) -> Text:
     return write(tokens, f", {far} {side} the median of ", peers, f" ({kind.median:,.0f}).")
 
 
-def _range(engines: Sequence[_Odd]) -> str:
+def _range(engines: Sequence[_OddEngine]) -> str:
     tokens = [each.tokens for each in engines]
     first, last = f"{min(tokens):,}", f"{max(tokens):,}"
     return first if first == last else f"{first} to {last}"
 
 
 def _remedy(
-    pool: PoolSubject, kind: _Kind, causes: Sequence[Contrast], replicas: Sequence[str], lost: Sequence[MemoryCause]
+    pool: PoolSubject,
+    kind: _EngineKind,
+    causes: Sequence[Contrast],
+    replicas: Sequence[str],
+    lost: Sequence[MemoryCause],
 ) -> Remedy:
     if causes:
         rest = use_majority(causes)

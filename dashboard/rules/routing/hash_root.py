@@ -18,7 +18,7 @@ from dashboard.rules.routing import hash_seed as seeding
 from dashboard.rules.routing.hash_seed import FROM_VARIABLE, SEED, SEED_POLICY, UNSEEDED, VARIABLE, Seeds, of_kind
 from dashboard.rules.routing.hashes import (
     HASH_ALGORITHM,
-    Group,
+    DigestGroup,
     Hashes,
     digest_evidence,
     group_by_hashes,
@@ -157,7 +157,7 @@ def _comparable(pool: PoolSubject) -> list[Collection[str]]:
     return [part.intersection(own) for part in parts for own in (ahead.values() if len(ahead) > 1 else (everyone,))]
 
 
-def _different_hashes(pool: PoolSubject, hashes: Hashes, found: Sequence[Group], seeds: Seeds) -> Draft:
+def _different_hashes(pool: PoolSubject, hashes: Hashes, found: Sequence[DigestGroup], seeds: Seeds) -> Draft:
     """Return the members that hash differently from most; all where most have random seeds or ranks differ."""
     everyone = tuple(member.id for member in pool.members)
     digests, largest = found[0]
@@ -169,7 +169,7 @@ def _different_hashes(pool: PoolSubject, hashes: Hashes, found: Sequence[Group],
     return Draft(odd, text, (*rows, *seeding.seed_evidence(pool, odd, most)), _hash_remedy(pool, seeds))
 
 
-def _groups_text(found: Sequence[Group]) -> str:
+def _groups_text(found: Sequence[DigestGroup]) -> str:
     """Return which replicas cannot share prefixes, by numbers: the evidence has the groups."""
     sizes = [len(group.replicas) for group in found]
     total, split = sum(sizes), sum(len(group.replicas) for group in found if len(group.digests) > 1)

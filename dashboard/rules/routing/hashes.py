@@ -22,20 +22,20 @@ HASH_ALGORITHM = "cache_config.prefix_caching_hash_algo"
 MAX_GROUPS = 50  # groups whose digests are in the evidence; the sentence counts all
 
 
-class Group(NamedTuple):
+class DigestGroup(NamedTuple):
     """Replicas with the same digests. With several digests the ranks of each replica differ."""
 
     digests: Digests
     replicas: tuple[str, ...]
 
 
-def group_by_hashes(hashes: Hashes, replicas: Collection[str]) -> list[Group]:
+def group_by_hashes(hashes: Hashes, replicas: Collection[str]) -> list[DigestGroup]:
     """Group replicas with the same hashes, the largest group first; those that report none are left out."""
     known: dict[Digests, list[str]] = defaultdict(list)
     for replica in sorted(replicas):
         if replica in hashes:
             known[hashes[replica]].append(replica)
-    found = [Group(digests, tuple(ids)) for digests, ids in known.items()]
+    found = [DigestGroup(digests, tuple(ids)) for digests, ids in known.items()]
     return sorted(found, key=lambda group: (-len(group.replicas), sorted(group.digests)))
 
 
