@@ -21,7 +21,7 @@ CLOCK_DIFFERENCE = timedelta(minutes=1)
 MOST_FINDINGS = 5_000  # that came lately, or that no poll could see the end of; more have values of each poll
 
 
-class _Seen(NamedTuple):
+class _PodStart(NamedTuple):
     """A replica at its last poll with a start time: the pod, the start, and that poll."""
 
     pod: str
@@ -35,7 +35,7 @@ class Watch:
     def __init__(self) -> None:
         """Have seen nothing."""
         self._since: datetime | None = None
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _PodStart] = {}
         self._starts: dict[str, tuple[datetime, ...]] = {}
         self._values = ValueHistory()
         self._versions: dict[str, dict[str, str]] = {}
@@ -110,7 +110,7 @@ class Watch:
                 self._starts[key] = ()
             elif start > seen.start and start > seen.at - CLOCK_DIFFERENCE:
                 self._starts[key] = (*self._starts.get(key, ()), start)
-            self._seen[key] = _Seen(pod, start, at)
+            self._seen[key] = _PodStart(pod, start, at)
 
     def _observe_rollouts(self, fleet: Fleet, at: datetime) -> None:
         replicas = {each.id: each for each in fleet.replicas}

@@ -53,7 +53,7 @@ class MarkKind(StrEnum):
     ENDED = "ended"
 
 
-class Mark(NamedTuple):
+class TimelineMark(NamedTuple):
     """Something that happened `number` times from `at` until `until`, in pools; `text` is about the first of it.
 
     `before` is the former severity of a finding that became worse, the same of one that spread; empty for a new one.
@@ -88,7 +88,7 @@ class Step(NamedTuple):
     began: datetime
 
 
-class Group(NamedTuple):
+class TimelineGroup(NamedTuple):
     """Replicas of a pool that have something in common, such as a document (`key`): their number over time."""
 
     pool: str
@@ -112,12 +112,14 @@ class Timeline:
     """A period of a fleet, a pool, a setting or a replica. Of a replica the pool of a group is what its key is of."""
 
     period: Period
-    groups: tuple[Group, ...] = ()
-    marks: tuple[Mark, ...] = ()
+    groups: tuple[TimelineGroup, ...] = ()
+    marks: tuple[TimelineMark, ...] = ()
     gaps: tuple[Gap, ...] = ()
 
 
-def stepped(period: Period, at_start: Mapping[tuple[str, str, str], int], changes: Iterable[Change]) -> list[Group]:
+def stepped(
+    period: Period, at_start: Mapping[tuple[str, str, str], int], changes: Iterable[Change]
+) -> list[TimelineGroup]:
     """Return groups from their numbers at the start of a period and what changed; pools in order, then groups.
 
     Changes in one column of one pool are at the same time: replicas that move are never counted twice or not at all.
@@ -135,19 +137,21 @@ def stepped(period: Period, at_start: Mapping[tuple[str, str, str], int], change
         numbers = accumulate((each.by for each in mine), initial=at_start.get(name, 0))
         starts = [(period.since, period.since), *((times[each.pool, each.column], each.first) for each in mine)]
         steps = tuple(Step(at, number, began) for (at, began), number in zip(starts, numbers, strict=True))
-        groups.append(Group(*name, steps))
+        groups.append(TimelineGroup(*name, steps))
     return groups
 
 
-def merged(groups: Iterable[Group], key_of: Callable[[Group], Hashable]) -> dict[Hashable, Group]:
+def merged(
+    groups: Iterable[TimelineGroup], key_of: Callable[[TimelineGroup], Hashable]
+) -> dict[Hashable, TimelineGroup]:
     """Return the sums of groups with one key, under the name of the first of them."""
-    alike: dict[Hashable, list[Group]] = defaultdict(list)
+    alike: dict[Hashable, list[TimelineGroup]] = defaultdict(list)
     for each in groups:
         alike[key_of(each)].append(each)
     return {key: same[0] if len(same) == 1 else _sum(same) for key, same in alike.items()}
 
 
-def _sum(groups: Sequence[Group]) -> Group:
+def _sum(groups: Sequence[TimelineGroup]) -> TimelineGroup:
     began: dict[datetime, datetime] = {}
     by_time: dict[datetime, int] = defaultdict(int)
     for group in groups:
@@ -163,19 +167,21 @@ def _sum(groups: Sequence[Group]) -> Group:
     )
 
 
-def moves(groups: Iterable[Group], is_one_cohort: SameCohort = lambda _one, _other: False) -> list[Mark]:
+def moves(
+    groups: Iterable[TimelineGroup], is_one_cohort: SameCohort = lambda _one, _other: False
+) -> list[TimelineMark]:
     """Return the rollouts and the changed settings of all pools: replicas of a group that had other settings before.
 
     Those of one pool between the same versions are one where one begins before the other has ended for long, unless
     the second one changes back. A cohort is named by its most complete document, which may be another one at the next
     poll: `is_one_cohort` returns whether the documents of two groups do not contradict each other.
     """
-    by_pool: dict[str, list[Group]] = defaultdict(list)
+    by_pool: dict[str, list[TimelineGroup]] = defaultdict(list)
     for each in groups:
         by_pool[each.pool].append(each)
     found = []
     for members in by_pool.values():
-        last: dict[tuple[str, bool], Mark] = {}
+        last: dict[tuple[str, bool], TimelineMark] = {}
         changes = sorted(((step.at, each) for each in members for step in each.steps[1:]), key=_time)
         for mark, is_back in sorted(
             (move for group in members for move in _moves_to(group, changes, is_one_cohort)),
@@ -198,8 +204,8 @@ def moves(groups: Iterable[Group], is_one_cohort: SameCohort = lambda _one, _oth
 
 
 def _moves_to(
-    group: Group, changes: Sequence[tuple[datetime, Group]], is_one_cohort: SameCohort
-) -> Iterator[tuple[Mark, bool]]:
+    group: TimelineGroup, changes: Sequence[tuple[datetime, TimelineGroup]], is_one_cohort: SameCohort
+) -> Iterator[tuple[TimelineMark, bool]]:
     """Yield moves to a group, and whether replicas had left it within LOADING for other settings.
 
     `changes` are those of its pool, in order: a group that loses replicas changes.
@@ -220,17 +226,17 @@ def _moves_to(
             old = _old_version(losses, group, moved)
             kind = MarkKind.ROLLOUT if old else MarkKind.SETTINGS
             text = f"rollout {old} → {group.version}" if old else str(kind)
-            yield Mark(kind, begin, end, (group.pool,), text, moved), loading < left
+            yield TimelineMark(kind, begin, end, (group.pool,), text, moved), loading < left
 
 
-def _ends_where(group: Group, run: Sequence[Step]) -> bool:
+def _ends_where(group: TimelineGroup, run: Sequence[Step]) -> bool:
     """Return whether a group ends at the one poll at which another one begins."""
     return (
         len(run) == 1 and run[0].began == run[0].at and any(step == run[0]._replace(number=0) for step in group.steps)
     )
 
 
-def _runs(group: Group) -> Iterator[list[Step]]:
+def _runs(group: TimelineGroup) -> Iterator[list[Step]]:
     """Yield the steps at which a group has more replicas than before, those within JOINED together."""
     run: list[Step] = []
     for before, step in zip(group.steps, group.steps[1:], strict=False):
@@ -244,12 +250,12 @@ def _runs(group: Group) -> Iterator[list[Step]]:
         yield run
 
 
-def _most(group: Group, since: datetime, until: datetime) -> int:
+def _most(group: TimelineGroup, since: datetime, until: datetime) -> int:
     """Return the most replicas of a group between two times, the second one excluded."""
     return max([group.number_at(since), *(step.number for step in group.steps if since <= step.at < until)])
 
 
-def _old_version(losses: Mapping[Group, int], group: Group, moved: int) -> str:
+def _old_version(losses: Mapping[TimelineGroup, int], group: TimelineGroup, moved: int) -> str:
     """Return the version that a rollout replaced; empty where enough replicas left settings of the same version.
 
     A version without an order, such as `dev`, is in no rollout: see `rules/rollout.py`.
@@ -262,18 +268,18 @@ def _old_version(losses: Mapping[Group, int], group: Group, moved: int) -> str:
     return before.version if is_rollout else ""
 
 
-def bounded(marks: Iterable[Mark], period: Period) -> tuple[Mark, ...]:
+def bounded(marks: Iterable[TimelineMark], period: Period) -> tuple[TimelineMark, ...]:
     """Return marks, the first one first; of a kind with too many those of one column are one, with their number."""
-    by_kind: dict[MarkKind, list[Mark]] = defaultdict(list)
+    by_kind: dict[MarkKind, list[TimelineMark]] = defaultdict(list)
     for each in sorted(marks, key=lambda mark: (mark.at, mark.pools, mark.text)):
         by_kind[each.kind].append(each)
     found = [mark for same in by_kind.values() for mark in (same if len(same) <= MOST_MARKS else _joined(same, period))]
     return tuple(sorted(found, key=lambda mark: (mark.at, list(MarkKind).index(mark.kind), mark.pools)))
 
 
-def _joined(marks: Iterable[Mark], period: Period) -> Iterator[Mark]:
+def _joined(marks: Iterable[TimelineMark], period: Period) -> Iterator[TimelineMark]:
     width = (period.until - period.since) / MARK_COLUMNS
-    by_column: dict[int, list[Mark]] = defaultdict(list)
+    by_column: dict[int, list[TimelineMark]] = defaultdict(list)
     for each in marks:
         by_column[(each.at - period.since) // width].append(each)
     for same in by_column.values():

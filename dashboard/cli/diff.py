@@ -6,7 +6,7 @@ import typer
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
-from dashboard.analysis.changes.events import Happened
+from dashboard.analysis.changes.events import EventPeriod
 from dashboard.analysis.changes.filtering import ChangeFilter, filter_events
 from dashboard.analysis.changes.models import Changes
 from dashboard.cli.past import HistoryOption, happened_between, newest_fleet
@@ -75,7 +75,7 @@ def diff(
 
 def _written(
     changes: Changes,
-    happened: Happened | None,
+    happened: EventPeriod | None,
     between: Between | None,
     sides: list[Fleet],
     output: str,

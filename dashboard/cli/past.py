@@ -14,7 +14,7 @@ from pydantic_core import from_json
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.changes.events import Happened, range_between
+from dashboard.analysis.changes.events import EventPeriod, range_between
 from dashboard.analysis.documents.load import MAX_BYTES
 from dashboard.cli.terminal import WRONG_USAGE, fail, say, wrong
 from dashboard.config import Options
@@ -70,7 +70,7 @@ class CommandHistory:
         when = time or service.utc_now()
         return EvaluatedFleet(self._past.at(when), self._past.reader().rule_set_at(when))
 
-    def between(self, since: datetime, until: datetime, name: str) -> Happened | None:
+    def between(self, since: datetime, until: datetime, name: str) -> EventPeriod | None:
         """Return what happened to a fleet of this name; None where the history is that of another one."""
         if self._is_api:
             raw = asyncio.run(self._get("events", {"since": write_time(since), "until": write_time(until)}))
@@ -79,7 +79,7 @@ class CommandHistory:
             return happened if of == name else None
         if self._past.at(until).name != name:
             return None
-        return Happened(self._past.reader().events(since, until), since, until)
+        return EventPeriod(self._past.reader().events(since, until), since, until)
 
     def _asked(self, time: datetime | None) -> EvaluatedFleet:
         choices = {"at": write_time(time)} if time else {}
@@ -153,7 +153,7 @@ def newest_fleet(options: Options, history: str | None) -> Fleet:
     return replace(fleet, past=None)
 
 
-def happened_between(before: Fleet, after: Fleet, options: Options, history: str | None) -> Happened | None:
+def happened_between(before: Fleet, after: Fleet, options: Options, history: str | None) -> EventPeriod | None:
     """Return what happened between two fleets; None where none of them is of the history, or it has no list."""
     times = range_between(before, after)
     if times is None or (history is None and before.past is None and after.past is None):

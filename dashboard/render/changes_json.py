@@ -6,8 +6,8 @@ docs/changes.schema.json is made of this module. No clock: the same fleets give 
 from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import models as changes
-from dashboard.analysis.changes.events import Happened
-from dashboard.analysis.documents.contract import ADDED, Contract, Extended, Key, Time
+from dashboard.analysis.changes.events import EventPeriod
+from dashboard.analysis.documents.contract import ADDED, Contract, JsonKey, Time, WithExtraKeys
 from dashboard.analysis.documents.findings import or_null
 from dashboard.render import events_json
 from dashboard.rules.catalogue import RULE_SET
@@ -18,48 +18,50 @@ SCHEMA_VERSION = 1
 OF_A_FINDING = ("id", "rule", "severity", "subject", "pools", "replicas", "sentence")
 
 
-def changes_json(changed: changes.Changes, happened: Happened | None = None, *, indent: int | None = None) -> bytes:
+def changes_json(changed: changes.Changes, happened: EventPeriod | None = None, *, indent: int | None = None) -> bytes:
     """Return the document of what changed, and of what happened in between."""
-    return CHANGES.dump(Extended(changed, {"between": happened}), indent=indent)
+    return CHANGES.dump(WithExtraKeys(changed, {"between": happened}), indent=indent)
 
 
 CONTRACT = Contract(events_json.CONTRACT)
 CONTRACT.object(
     Fleet,
-    Key("fleet", of="name"),
-    Key("snapshot", doc="id of the frozen snapshot; null: not frozen"),
-    Key("past", doc="the time in the history; null: a snapshot, or not frozen"),
-    Key("data_as_of", Time | None, "polled_at"),
+    JsonKey("fleet", of="name"),
+    JsonKey("snapshot", doc="id of the frozen snapshot; null: not frozen"),
+    JsonKey("past", doc="the time in the history; null: a snapshot, or not frozen"),
+    JsonKey("data_as_of", Time | None, "polled_at"),
     "coverage",
     name="Side",
 )
 CONTRACT.object(
     changes.ReplicaSide,
-    Key("replica", of="replica.id", doc="scheme://host:port"),
-    *(Key(name, of=f"replica.{name}") for name in ("name", "pool", "state", "version", "started_at")),
-    Key("cohort", str | None, or_null("letter")),
+    JsonKey("replica", of="replica.id", doc="scheme://host:port"),
+    *(JsonKey(name, of=f"replica.{name}") for name in ("name", "pool", "state", "version", "started_at")),
+    JsonKey("cohort", str | None, or_null("letter")),
     name="SeenReplica",
 )
-CONTRACT.object(changes.ReplicaPair, "before", "after", Key("restarted", doc="null: a side lacks the start time"))
+CONTRACT.object(changes.ReplicaPair, "before", "after", JsonKey("restarted", doc="null: a side lacks the start time"))
 CONTRACT.object(
     changes.ReplicaChanges,
     "added removed changed",
-    Key("stayed", int, lambda each: len(each.both), "replicas of both sides"),
-    Key("start_unknown", doc="replicas that may have restarted: a side lacks the start time"),
+    JsonKey("stayed", int, lambda each: len(each.both), "replicas of both sides"),
+    JsonKey("start_unknown", doc="replicas that may have restarted: a side lacks the start time"),
 )
 CONTRACT.object(
-    changes.CohortCount, Key("cohort", str | None, or_null("letter"), "null: never read"), Key("count", of="number")
+    changes.CohortCount,
+    JsonKey("cohort", str | None, or_null("letter"), "null: never read"),
+    JsonKey("count", of="number"),
 )
 POOLS = (
-    Key("pool_before", str | None, lambda each: each.pools[0]),
-    Key("pool_after", str | None, lambda each: each.pools[1]),
+    JsonKey("pool_before", str | None, lambda each: each.pools[0]),
+    JsonKey("pool_after", str | None, lambda each: each.pools[1]),
 )
 CONTRACT.object(
     changes.SettingGroup,
     *POOLS,
     "changes replicas",
-    Key("of_before", int, lambda each: each.pool_sizes[0], "replicas of the pool before"),
-    Key("of_after", int, lambda each: each.pool_sizes[1], "replicas of the pool after"),
+    JsonKey("of_before", int, lambda each: each.pool_sizes[0], "replicas of the pool before"),
+    JsonKey("of_after", int, lambda each: each.pool_sizes[1], "replicas of the pool after"),
     "cohorts_before cohorts_after restarted",
     "start_unknown",
 )
@@ -68,54 +70,55 @@ CONTRACT.object(
     changes.SettingChanges,
     "groups",
     "no_longer_reported newly_reported",
-    Key("ignored", doc="paths that changed, ignored by fleet.yaml of a side"),
+    JsonKey("ignored", doc="paths that changed, ignored by fleet.yaml of a side"),
     "compared unread_before unread_after",
 )
 CONTRACT.object(
     changes.OneSidedFinding,
-    *(Key(name, of=f"finding.{name}") for name in OF_A_FINDING),
-    Key("suppressed", of="is_suppressed"),
-    Key("other_side", doc="whether the other side evaluated it; `not evaluated` is not fixed"),
-    Key("absent", doc="its replicas that the other side does not have"),
-    Key("unread", doc="its replicas that the other side could not read"),
-    Key("silent", doc="its replicas that do not report there what it is about"),
-    Key("outcome", OutcomeKind | None, doc="outcome of the rule there; null: not run on the same pool"),
-    Key("reason", str | None, or_null("reason")),
+    *(JsonKey(name, of=f"finding.{name}") for name in OF_A_FINDING),
+    JsonKey("suppressed", of="is_suppressed"),
+    JsonKey("other_side", doc="whether the other side evaluated it; `not evaluated` is not fixed"),
+    JsonKey("absent", doc="its replicas that the other side does not have"),
+    JsonKey("unread", doc="its replicas that the other side could not read"),
+    JsonKey("silent", doc="its replicas that do not report there what it is about"),
+    JsonKey("outcome", OutcomeKind | None, doc="outcome of the rule there; null: not run on the same pool"),
+    JsonKey("reason", str | None, or_null("reason")),
 )
 CONTRACT.object(Suppression, "owner", "reason", "until")
 CONTRACT.object(
     changes.PersistingFinding,
-    *(Key(name, of=f"after.{name}") for name in OF_A_FINDING),
-    Key("severity_before", Severity, "before.severity"),
+    *(JsonKey(name, of=f"after.{name}") for name in OF_A_FINDING),
+    JsonKey("severity_before", Severity, "before.severity"),
     "joined left",
-    Key("unread", doc="of these, those that the other side could not read"),
-    Key("suppressed_before", doc="its replicas that are suppressed"),
+    JsonKey("unread", doc="of these, those that the other side could not read"),
+    JsonKey("suppressed_before", doc="its replicas that are suppressed"),
     "suppressed_after ended",
 )
 CONTRACT.object(
     changes.FindingChanges,
     "new no_longer_found changed",
-    Key("same", int, lambda each: len(each.persisting) - len(each.changed), "unchanged, suppressed ones too"),
+    JsonKey("same", int, lambda each: len(each.persisting) - len(each.changed), "unchanged, suppressed ones too"),
 )
 CONTRACT.object(
-    changes.PoolCapacity,
+    changes.PoolCapacityChange,
     "pool before after",
-    Key("share", doc="-0.18: 18 % fewer tokens; null: the sums are not comparable"),
+    JsonKey("share", doc="-0.18: 18 % fewer tokens; null: the sums are not comparable"),
+    name="PoolCapacity",
 )
-CONTRACT.object(changes.RankChange, "replica dp_rank pool before after", Key("at_most", of="is_at_most"))
+CONTRACT.object(changes.RankChange, "replica dp_rank pool before after", JsonKey("at_most", of="is_at_most"))
 CHANGES = CONTRACT.object(
     changes.Changes,
-    Key("schema_version", int, lambda _: SCHEMA_VERSION),
-    Key("program_version", str, lambda _: __version__),
-    Key("rule_set", int, lambda _: RULE_SET),
+    JsonKey("schema_version", int, lambda _: SCHEMA_VERSION),
+    JsonKey("program_version", str, lambda _: __version__),
+    JsonKey("rule_set", int, lambda _: RULE_SET),
     "before after",
-    Key("changed", bool, lambda each: not each.is_empty),
-    Key("headline", str, headline),
-    Key("lead", str, lead),
-    Key("warnings", tuple[str, ...], lambda each: tuple(warnings(each))),
+    JsonKey("changed", bool, lambda each: not each.is_empty),
+    JsonKey("headline", str, headline),
+    JsonKey("lead", str, lead),
+    JsonKey("warnings", tuple[str, ...], lambda each: tuple(warnings(each))),
     "options_differ",
-    Key("names", dict[str, str], lambda each: dict(sorted(each.names.items())), "of the replicas, by id"),
+    JsonKey("names", dict[str, str], lambda each: dict(sorted(each.names.items())), "of the replicas, by id"),
     "replicas settings findings capacity",
-    Key("between", Happened | None, ADDED, "also what changed back; null: no history, or another fleet"),
+    JsonKey("between", EventPeriod | None, ADDED, "also what changed back; null: no history, or another fleet"),
     name="ChangesDocument",
 )

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from dashboard.analysis.changes.events import Event, Happened
-from dashboard.analysis.documents.contract import ADDED, Contract, Extended, Key
+from dashboard.analysis.changes.events import Event, EventPeriod
+from dashboard.analysis.documents.contract import ADDED, Contract, JsonKey, WithExtraKeys
 from dashboard.analysis.documents.findings import ReplicaName, or_null
 from dashboard.analysis.documents.load import check_nodes
 from dashboard.store.packing import clean_settings
@@ -24,12 +24,12 @@ TEXTS = {
 }
 
 
-def events_json(happened: Happened, fleet: str) -> bytes:
+def events_json(happened: EventPeriod, fleet: str) -> bytes:
     """Return the document of what happened to a fleet of this name."""
-    return EVENTS.dump(Extended(happened, {"fleet": fleet}))
+    return EVENTS.dump(WithExtraKeys(happened, {"fleet": fleet}))
 
 
-def read_events_json(raw: bytes) -> tuple[str, Happened]:
+def read_events_json(raw: bytes) -> tuple[str, EventPeriod]:
     """Return the name of a fleet and what happened to it, without secrets; raise ValueError for another document."""
     check_nodes(raw)
     try:
@@ -67,26 +67,26 @@ def _read_event(values: dict[str, Any]) -> Event:
 CONTRACT = Contract()
 CONTRACT.object(
     Event,
-    Key("kind", doc="`gap`: no poll was recorded"),
-    Key("at", doc="the poll that first saw it, of a gap the first one later"),
-    Key("after", doc="the last poll before; null: no longer recorded"),
+    JsonKey("kind", doc="`gap`: no poll was recorded"),
+    JsonKey("at", doc="the poll that first saw it, of a gap the first one later"),
+    JsonKey("after", doc="the last poll before; null: no longer recorded"),
     "pools",
-    Key("replicas", tuple[ReplicaName, ...], lambda each: tuple(ReplicaName(*pair) for pair in each.replicas)),
+    JsonKey("replicas", tuple[ReplicaName, ...], lambda each: tuple(ReplicaName(*pair) for pair in each.replicas)),
     "changes",
-    *(Key(name, str | None, or_null(name), doc) for name, doc in TEXTS.items()),
-    Key("tokens", doc="of the KV cache of these replicas, before and afterwards"),
-    Key("spread", doc="replicas of the finding before and now"),
-    Key("suppressed", of="is_suppressed"),
-    Key("new_rule_set", of="is_new_rule_set", doc="evaluated by another rule set than before"),
+    *(JsonKey(name, str | None, or_null(name), doc) for name, doc in TEXTS.items()),
+    JsonKey("tokens", doc="of the KV cache of these replicas, before and afterwards"),
+    JsonKey("spread", doc="replicas of the finding before and now"),
+    JsonKey("suppressed", of="is_suppressed"),
+    JsonKey("new_rule_set", of="is_new_rule_set", doc="evaluated by another rule set than before"),
     read=_read_event,
 )
-PARTS = ("since", "until", Key("events", doc="the first one first"))
+PARTS = ("since", "until", JsonKey("events", doc="the first one first"))
 EVENTS = Contract(CONTRACT).object(
-    Happened,
-    Key("schema_version", int, lambda _: SCHEMA_VERSION),
-    Key("fleet", str, ADDED),
+    EventPeriod,
+    JsonKey("schema_version", int, lambda _: SCHEMA_VERSION),
+    JsonKey("fleet", str, ADDED),
     *PARTS,
     name="EventsDocument",
     is_read=True,
 )
-CONTRACT.object(Happened, *PARTS)
+CONTRACT.object(EventPeriod, *PARTS, name="Happened")

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 from pydantic import GetCoreSchemaHandler, PlainSerializer
 from pydantic_core import CoreSchema, core_schema
 
-from dashboard.analysis.documents.contract import ADDED, Contract, Extended, JsonObject, Key, Native
+from dashboard.analysis.documents.contract import ADDED, Contract, JsonKey, JsonObject, Native, WithExtraKeys
 from dashboard.analysis.documents.findings import SIGHTING_KEYS, sighted
 from dashboard.compare.columns import MatrixColumn
 from dashboard.compare.matrix import MatrixCell, MatrixRow
@@ -111,15 +111,15 @@ def _marks(table: Table) -> tuple[Mark, ...]:
     )
 
 
-def _rows(table: DifferenceTable) -> tuple[Extended, ...]:
+def _rows(table: DifferenceTable) -> tuple[WithExtraKeys, ...]:
     return tuple(
-        Extended(row, {"severity": table.kinds.get(row.path), **sighted(table.sightings.get(row.path))})
+        WithExtraKeys(row, {"severity": table.kinds.get(row.path), **sighted(table.sightings.get(row.path))})
         for row in table.matrix.rows
     )
 
 
-def _kind(name: str) -> Key:
-    return Key("kind", Literal[name], lambda _: name)
+def _kind(name: str) -> JsonKey:
+    return JsonKey("kind", Literal[name], lambda _: name)
 
 
 Text = Annotated[str, PlainSerializer(_writable, return_type=str)]
@@ -132,51 +132,57 @@ CONTRACT.object(
     Entry,
     "tone",
     "head",
-    Key("side", Text, "side_text"),
-    Key("lines", of=lambda each: (*each.lines, *each.notes), type=tuple[Line, ...]),
+    JsonKey("side", Text, "side_text"),
+    JsonKey("lines", of=lambda each: (*each.lines, *each.notes), type=tuple[Line, ...]),
     "snippets",
 )
 CONTRACT.object(
-    Column, Key("title", Text, "key_or_title"), "is_number", Key("unit", doc="where the title does not name it")
+    Column, JsonKey("title", Text, "key_or_title"), "is_number", JsonKey("unit", doc="where the title does not name it")
 )
 CONTRACT.object(MatrixColumn, "key", "note", "replicas")
 CONTRACT.object(
     MatrixRow,
     "path differs",
-    Key("severity", str | None, ADDED, "of the finding that names it"),
+    JsonKey("severity", str | None, ADDED, "of the finding that names it"),
     "cells",
     *SIGHTING_KEYS,
 )
-CONTRACT.object(MatrixCell, Key("value", Native, "value", "null: none, or the option is not set"), "state")
+CONTRACT.object(MatrixCell, JsonKey("value", Native, "value", "null: none, or the option is not set"), "state")
 CONTRACT.object(
-    Bar, "label", Key("value", float | None, _finite("value"), "null: unknown"), "is_at_most", "letter", "mark", "tone"
+    Bar,
+    "label",
+    JsonKey("value", float | None, _finite("value"), "null: unknown"),
+    "is_at_most",
+    "letter",
+    "mark",
+    "tone",
 )
 TABLE = CONTRACT.object(
     Table,
     _kind("table"),
     "name caption columns",
-    Key(
+    JsonKey(
         "rows",
         tuple[tuple[CellValue, ...], ...],
         lambda table: tuple(tuple(map(value_of, row, table.columns)) for row in table.rows),
         "numbers plain, unknown null",
     ),
-    Key("marks", tuple[Mark, ...], _marks),
+    JsonKey("marks", tuple[Mark, ...], _marks),
     "note",
 )
 BLOCKS = {
-    Paragraph: CONTRACT.object(Paragraph, _kind("paragraph"), "tone", Key("text", of="line")),
+    Paragraph: CONTRACT.object(Paragraph, _kind("paragraph"), "tone", JsonKey("text", of="line")),
     Figures: CONTRACT.object(Figures, _kind("figures"), "items"),
     Entries: CONTRACT.object(
-        Entries, _kind("entries"), "items", Key("table", of="data", doc="the same for programs, where there is one")
+        Entries, _kind("entries"), "items", JsonKey("table", of="data", doc="the same for programs, where there is one")
     ),
     Table: TABLE,
     DifferenceTable: CONTRACT.object(
         DifferenceTable,
         _kind("differences"),
         "name caption",
-        Key("columns", tuple[MatrixColumn, ...], "matrix.columns"),
-        Key("rows", tuple[MatrixRow, ...], _rows),
+        JsonKey("columns", tuple[MatrixColumn, ...], "matrix.columns"),
+        JsonKey("rows", tuple[MatrixRow, ...], _rows),
         "notes",
         name="Differences",
     ),
@@ -184,29 +190,29 @@ BLOCKS = {
         Chart,
         _kind("chart"),
         "name title unit bars",
-        Key("median", float | None, _finite("median")),
+        JsonKey("median", float | None, _finite("median")),
         "more",
     ),
 }
 CONTRACT.object(
     Section,
     "anchor title is_appendix",
-    Key("blocks", tuple[Annotated[Any, Blocks(BLOCKS)], ...], _blocks),
+    JsonKey("blocks", tuple[Annotated[Any, Blocks(BLOCKS)], ...], _blocks),
     "parts",
 )
 CONTRACT.object(
     Context,
     "fleet data_as_of answered targets",
-    Key("snapshot", doc="id of the frozen snapshot; null: not frozen"),
-    Key("past", doc="the time in the history; null: a snapshot, or not frozen"),
-    Key("name", doc="of the snapshot"),
-    Key("filters", tuple[Filter, ...], lambda each: tuple(Filter(*pair) for pair in each.filters)),
+    JsonKey("snapshot", doc="id of the frozen snapshot; null: not frozen"),
+    JsonKey("past", doc="the time in the history; null: a snapshot, or not frozen"),
+    JsonKey("name", doc="of the snapshot"),
+    JsonKey("filters", tuple[Filter, ...], lambda each: tuple(Filter(*pair) for pair in each.filters)),
     "program_version rule_set",
-    Key("line", str, context_line, "all of it, as people read it"),
+    JsonKey("line", str, context_line, "all of it, as people read it"),
 )
 REPORT = CONTRACT.object(
     View,
-    Key("schema_version", Literal[1], lambda _: SCHEMA_VERSION),
+    JsonKey("schema_version", Literal[1], lambda _: SCHEMA_VERSION),
     "title headline lead context parts",
     name="ReportDocument",
 )

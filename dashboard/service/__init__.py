@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dashboard.analysis.assembly import Fleet, empty_fleet
-from dashboard.analysis.changes.events import Happened
+from dashboard.analysis.changes.events import EventPeriod
 from dashboard.config import Options
 from dashboard.config.reload import ReloadStatus
 from dashboard.errors import HistoryError, SnapshotError
@@ -136,11 +136,11 @@ def past(time: datetime) -> Fleet:
     return _past_fleets(time).at(time)
 
 
-def happened(since: datetime, until: datetime) -> Happened:
+def happened(since: datetime, until: datetime) -> EventPeriod:
     """Return what happened between two times; raise HistoryError where the history does not cover them."""
     reader = _past_fleets(until).reader()
     reader.poll_at(end_of_second(since))
-    return Happened(reader.events(since, until), since, until)
+    return EventPeriod(reader.events(since, until), since, until)
 
 
 def _past_fleets(time: datetime) -> PastFleets:

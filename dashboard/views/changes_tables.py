@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from dashboard.analysis.changes.models import (
     Changes,
-    PoolCapacity,
+    PoolCapacityChange,
     RankChange,
     ReplicaPair,
     SettingChanges,
@@ -149,13 +149,13 @@ def _cut(name: str, caption: str, columns: tuple[Column, ...], rows: Sequence[tu
     return replace(whole, rows=whole.rows[:MOST_ROWS], note=note, data=whole)
 
 
-def _is_changed(pool: PoolCapacity) -> bool:
+def _is_changed(pool: PoolCapacityChange) -> bool:
     """Return whether a pool has a different amount than before, as far as the table shows it."""
     before, after = (each._replace(tokens=0, bytes=0) for each in (pool.before, pool.after))
     return before != after or text.share_text(pool) not in {text.NO_CHANGE, "-"}
 
 
-def _capacity(pool: PoolCapacity, sides: Sides) -> tuple[Cell, ...]:
+def _capacity(pool: PoolCapacityChange, sides: Sides) -> tuple[Cell, ...]:
     before, after = pool.before, pool.after
     target = sides.target(Kind.POOL, pool.pool) if pool.pool is not None and after.ranks else None
     return (

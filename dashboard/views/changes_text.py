@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from dashboard.analysis.changes.models import CapacitySum, Changes, CohortCount, PoolCapacity, SettingGroup
+from dashboard.analysis.changes.models import CapacitySum, Changes, CohortCount, PoolCapacityChange, SettingGroup
 from dashboard.compare.prefix import PREFIX_PATHS, short_name
 from dashboard.fleet import Basis, SettingChange
 from dashboard.fleet.formatting import count, exact, joined, setting_text
@@ -105,13 +105,13 @@ def spread_text(changes: Changes) -> str:
     return f"to {count(len(replicas), 'more replica')}"
 
 
-def missing_text(pool: PoolCapacity) -> str:
+def missing_text(pool: PoolCapacityChange) -> str:
     """Return what the sums of a pool leave out: replicas without engine data, ranks without an amount."""
     before, after = _missing(pool.before), _missing(pool.after)
     return before if before == after else f"before: {before or 'nothing'}; after: {after or 'nothing'}"
 
 
-def share_text(pool: PoolCapacity) -> str:
+def share_text(pool: PoolCapacityChange) -> str:
     """Return by how much the tokens changed: `−18 %`; `unknown` where the sums are not comparable."""
     if pool.share is None:
         return "-" if pool.before.tokens is None and pool.after.tokens is None else "unknown"

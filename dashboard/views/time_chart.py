@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from dashboard.analysis.timeline import Group, Mark, MarkKind, Period, Timeline
+from dashboard.analysis.timeline import MarkKind, Period, Timeline, TimelineGroup, TimelineMark
 from dashboard.fleet import Gap
 from dashboard.fleet.formatting import count
 
@@ -65,7 +65,7 @@ class Lane(NamedTuple):
 class Cluster(NamedTuple):
     """Marks that are drawn as one."""
 
-    marks: tuple[Mark, ...]
+    marks: tuple[TimelineMark, ...]
 
     @property
     def until(self) -> datetime:
@@ -98,7 +98,7 @@ class TimeChart:
     title: str
     period: Period
     lanes: tuple[Lane, ...]
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[TimelineMark, ...] = ()
     gaps: tuple[Gap, ...] = ()
     shown: datetime | None = None
 
@@ -120,7 +120,7 @@ class TimeChart:
 class Named(NamedTuple):
     """A group to draw: its label, shade and text."""
 
-    group: Group
+    group: TimelineGroup
     label: str
     shade: str
     text: str
@@ -157,7 +157,7 @@ def lane_of(label: str, named: Sequence[Named], timeline: Timeline, *, is_strip:
     return Lane(label, bands, tuple(moments), max(highest, 1), is_strip)
 
 
-def _numbers(group: Group, edges: Sequence[datetime]) -> list[int]:
+def _numbers(group: TimelineGroup, edges: Sequence[datetime]) -> list[int]:
     """Return the number of replicas from each edge on."""
     found, place, number = [], 0, 0
     for edge in edges:
@@ -191,7 +191,7 @@ def range_text(since: datetime, until: datetime) -> str:
     return f"{time_text(since)} – {f'{until:%H:%M}' if is_one_day else time_text(until)} UTC"
 
 
-def mark_line(mark: Mark) -> str:
+def mark_line(mark: TimelineMark) -> str:
     """Write a mark: `15 Nov 11:42 UTC, chat-70b: rollout 0.31.0 → 0.32.0 (16/16)`."""
     pools = ", ".join(filter(None, mark.pools))
     happened = {MarkKind.CRITICAL: "new critical: ", MarkKind.WARNING: "new warning: ", MarkKind.ENDED: "fixed: "}
@@ -199,7 +199,7 @@ def mark_line(mark: Mark) -> str:
     return f"{', '.join(filter(None, (range_text(mark.at, mark.until), pools)))}: {word}{details_of(mark)}"
 
 
-def details_of(mark: Mark) -> str:
+def details_of(mark: TimelineMark) -> str:
     """Write what happened, without time and pools: `worse, warning -> critical: TEXT (and 2 more)`."""
     how = "on more replicas" if mark.before == mark.kind else f"{mark.before} -> {mark.kind}"
     worse = f"worse, {how}: " if mark.before else ""

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.timeline import Group, Mark, MarkKind, Timeline, merged
+from dashboard.analysis.timeline import MarkKind, Timeline, TimelineGroup, TimelineMark, merged
 from dashboard.fleet import Pool, ReplicaState
 from dashboard.fleet.formatting import count, end_cut, one_line
 from dashboard.fleet.pieces import Kind, Target
@@ -118,7 +118,7 @@ def with_timeline(view: View, blocks: tuple[Block, ...]) -> View:
     return replace(view, parts=(*view.parts[:place], Section(ANCHOR, TITLE, blocks), *view.parts[place:]))
 
 
-def _replica_bands(key: str, groups: Sequence[Group], letters: dict[str, str]) -> list[Named]:
+def _replica_bands(key: str, groups: Sequence[TimelineGroup], letters: dict[str, str]) -> list[Named]:
     if key == "state":
         return [Named(each, each.key, STATE_SHADES.get(each.key, "g0"), each.key) for each in groups]
     found = []
@@ -133,7 +133,7 @@ def _replica_bands(key: str, groups: Sequence[Group], letters: dict[str, str]) -
     return found
 
 
-def _cohorts(pool: Pool | None, groups: Sequence[Group]) -> list[Named]:
+def _cohorts(pool: Pool | None, groups: Sequence[TimelineGroup]) -> list[Named]:
     """Return the cohorts of a pool: those of today by their letters, then former ones in greys."""
     letters = _letters(pool)
     known = merged(groups, lambda each: letters.get(each.key, each.key))
@@ -156,11 +156,11 @@ def _letters(pool: Pool | None) -> dict[str, str]:
     return {document: each.letter for each in (pool.cohorts if pool else ()) for document in each.documents}
 
 
-def _lettered(letter: str, group: Group) -> str:
+def _lettered(letter: str, group: TimelineGroup) -> str:
     return f"{letter} ({one_line(group.version)})" if group.version else letter
 
 
-def _former(group: Group, *, is_named: bool) -> str:
+def _former(group: TimelineGroup, *, is_named: bool) -> str:
     """Write what a cohort that is gone is called: its version, and the beginning of its document's id."""
     document = f"settings {group.key[:SHORT_DOCUMENT]}"
     return one_line(f"{group.version}, {document}" if group.version and is_named else group.version or document)
@@ -198,7 +198,7 @@ def _blocks(
     return (chart, *notes, *marks, bands)
 
 
-def _mark_table(name: str, marks: Sequence[Mark], here: Here) -> Table:
+def _mark_table(name: str, marks: Sequence[TimelineMark], here: Here) -> Table:
     """Return what happened, the newest first; a time leads to the page at that time."""
     columns = (
         Column("Time (UTC)", key="time"),
@@ -221,7 +221,7 @@ def _mark_table(name: str, marks: Sequence[Mark], here: Here) -> Table:
     )
 
 
-def _span_text(mark: Mark) -> str:
+def _span_text(mark: TimelineMark) -> str:
     if mark.until - mark.at < timedelta(minutes=1):
         return f"{mark.at:%Y-%m-%d %H:%M}"
     return (

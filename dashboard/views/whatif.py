@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.whatif.models import Group, Paste, RankForecast, WhatIf
+from dashboard.analysis.whatif.models import ChangeGroup, Paste, RankForecast, WhatIf
 from dashboard.compare.baseline import value_text
 from dashboard.fleet.formatting import count, exact
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, cohort, plain
@@ -101,7 +101,7 @@ def _rank(rank: RankForecast, names: Mapping[str, str]) -> tuple[Cell, ...]:
     )
 
 
-def _group(group: Group, number: int, pool: str, names: Mapping[str, str]) -> Section:
+def _group(group: ChangeGroup, number: int, pool: str, names: Mapping[str, str]) -> Section:
     letters = [piece for letter in group.letters for piece in (cohort(letter, pool), Piece(" "))]
     blocks: list[Block] = [
         Paragraph((*letters, *replica_text(group.replicas, names, MOST_NAMES))),

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dashboard.analysis.whatif.models import (
     CapacityForecast,
-    Group,
+    ChangeGroup,
     Paste,
     PlannedChange,
     RankForecast,
@@ -127,7 +127,7 @@ def total_text(capacity: CapacityForecast) -> str:
     return f"Pool: {now} now, {about}{then} after.{rest}"
 
 
-def group_text(group: Group) -> str:
+def group_text(group: ChangeGroup) -> str:
     """Write the changes of a group: `2 replicas: block_size 32 → 16`."""
     order = {ApplyMethod.IMAGE: 0, ApplyMethod.FOLLOWS: 2}
     changes = list(map(_change, sorted(group.changes, key=lambda each: order.get(each.how, 1))))
@@ -147,14 +147,14 @@ def pasted(paste: Paste) -> list[tuple[str, str]]:
     return [each for each in offered if each[1]]
 
 
-def paste_notes(group: Group) -> Sequence[str]:
+def paste_notes(group: ChangeGroup) -> Sequence[str]:
     """Return what cannot simply be pasted for a group now."""
     if any(each.how is ApplyMethod.IMAGE for each in group.changes) and len(group.changes) > 1:
         return [IMAGE_FIRST] if group.paste.image else [IMAGE_FIRST, NOTHING_TO_PASTE]
     return later_notes(group)
 
 
-def later_notes(group: Group) -> Sequence[str]:
+def later_notes(group: ChangeGroup) -> Sequence[str]:
     """Return what of a group cannot simply be pasted, apart from the image."""
     paste = group.later or group.paste
     notes = [removable_text(paste.optional)] if paste.optional else []

@@ -11,11 +11,11 @@ from dashboard.analysis.timeline import (
     COLUMNS,
     MOST_MARKS,
     Change,
-    Group,
-    Mark,
     MarkKind,
     Period,
     Step,
+    TimelineGroup,
+    TimelineMark,
     bounded,
     merged,
     moves,
@@ -32,12 +32,12 @@ def at(minutes: float) -> datetime:
     return SINCE + minutes * MINUTE
 
 
-def group(key: str, version: str, *steps: tuple[float, int], pool: str = "chat") -> Group:
+def group(key: str, version: str, *steps: tuple[float, int], pool: str = "chat") -> TimelineGroup:
     """A group of these numbers of replicas, each from a minute on."""
-    return Group(pool, key, version, tuple(Step(at(minute), number, at(minute)) for minute, number in steps))
+    return TimelineGroup(pool, key, version, tuple(Step(at(minute), number, at(minute)) for minute, number in steps))
 
 
-def texts(*groups: Group) -> list[tuple[str, datetime, datetime]]:
+def texts(*groups: TimelineGroup) -> list[tuple[str, datetime, datetime]]:
     return [(each.text, each.at, each.until) for each in moves(groups)]
 
 
@@ -177,7 +177,7 @@ def test_a_rollout_back_is_a_mark_of_its_own() -> None:
         pytest.param([group("a", OLD, (0, 0), (60, 4)), group("b", NEW, (0, 0), (60, 4))], id="the first poll"),
     ],
 )
-def test_no_rollout(groups: list[Group]) -> None:
+def test_no_rollout(groups: list[TimelineGroup]) -> None:
     assert moves(groups) == []
 
 
@@ -190,9 +190,10 @@ def test_a_cohort_that_is_named_by_another_document_is_no_rollout() -> None:
     assert len(moves(named)) == len(moves(moved, lambda *_: True)) == 1
 
 
-def marks(number: int, kind: MarkKind = MarkKind.RESTART) -> Sequence[Mark]:
+def marks(number: int, kind: MarkKind = MarkKind.RESTART) -> Sequence[TimelineMark]:
     return [
-        Mark(kind, at(2 * each), at(2 * each), (f"pool-{each % 2}",), f"r-{each} restarted") for each in range(number)
+        TimelineMark(kind, at(2 * each), at(2 * each), (f"pool-{each % 2}",), f"r-{each} restarted")
+        for each in range(number)
     ]
 
 

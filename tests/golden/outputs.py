@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
-from dashboard.analysis.changes.events import Happened
+from dashboard.analysis.changes.events import EventPeriod
 from dashboard.analysis.documents.findings import findings_json
 from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.analysis.timeline import Period, Timeline
@@ -116,7 +116,7 @@ def _with_history(fleet: Fleet) -> Iterator[tuple[str, str]]:
         history.writer.close()
         reader = history.reader
         yield "timeline.svg", _timeline(now, reader.timeline(Period(end - WEEK, end)))
-        yield "events.json", _json(events_json(Happened(reader.events(end - WEEK, end), end - WEEK, end), now.name))
+        yield "events.json", _json(events_json(EventPeriod(reader.events(end - WEEK, end), end - WEEK, end), now.name))
         store = Snapshots(Path(folder) / "kept")
         frozen = store.freeze(fleet_before(), "Review of 6 November", end - 2 * WEEK).id
         service.put(now, end, store, history=reader)

@@ -6,7 +6,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from dashboard.analysis.changes.events import Event, EventKind, Happened
+from dashboard.analysis.changes.events import Event, EventKind, EventPeriod
 from dashboard.fleet import SettingChange, SettingValue, State
 from dashboard.render.events_json import EVENTS, events_json, read_events_json
 from dashboard.store.history.reader import HistoryReader
@@ -21,11 +21,11 @@ def changed(path: str, value: object) -> bytes:
     """A document with one changed setting, as a dashboard that redacts nothing would write it."""
     sides = SettingValue("null", State.ABSENT), SettingValue(json.dumps(value), State.REPORTED)
     event = Event(EventKind.SETTINGS, NOW, POLLED_AT, ("chat",), changes=(SettingChange(path, *sides),))
-    return events_json(Happened((event,), POLLED_AT, NOW), "prod-eu")
+    return events_json(EventPeriod((event,), POLLED_AT, NOW), "prod-eu")
 
 
 def test_what_a_history_has_is_read_back(tmp_path: Path) -> None:
-    happened = Happened(HistoryReader(recorded(tmp_path)).events(FIRST, LAST), FIRST, LAST)
+    happened = EventPeriod(HistoryReader(recorded(tmp_path)).events(FIRST, LAST), FIRST, LAST)
     raw = events_json(happened, "prod-eu")
 
     jsonschema.validate(json.loads(raw), EVENTS.schema())
@@ -51,7 +51,7 @@ def test_a_secret_of_another_dashboard_is_redacted(path: str, value: str) -> Non
         b"{}",
         b'{"events": [{}]}',
         b'{"events": [{"changes": [{"path": []}]}]}',
-        events_json(Happened((), POLLED_AT, NOW), "x").replace(b'"fleet"', b'"fleets"'),
+        events_json(EventPeriod((), POLLED_AT, NOW), "x").replace(b'"fleet"', b'"fleets"'),
     ],
 )
 def test_another_document_is_refused(raw: bytes) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.analysis.timeline import Group, Mark, MarkKind, Period, Step, Timeline
+from dashboard.analysis.timeline import MarkKind, Period, Step, Timeline, TimelineGroup, TimelineMark
 from dashboard.fleet import Gap
 from dashboard.render.html_page import to_html
 from dashboard.render.svg_timeline import LEFT, MOST_TICKS, PLOT, RIGHT, draw_times, ticks
@@ -23,12 +23,12 @@ HOUR = timedelta(hours=1)
 DAY = Period(SINCE, SINCE + 24 * HOUR)
 texts = st.text(max_size=40)
 times = st.integers(-5, 40).map(lambda hours: SINCE + hours * HOUR)
-marks = st.builds(Mark, st.sampled_from(MarkKind), times, times, st.tuples(texts), texts, st.integers(1, 3)).map(
-    lambda mark: mark._replace(at=min(mark.at, mark.until), until=max(mark.at, mark.until))
-)
+marks = st.builds(
+    TimelineMark, st.sampled_from(MarkKind), times, times, st.tuples(texts), texts, st.integers(1, 3)
+).map(lambda mark: mark._replace(at=min(mark.at, mark.until), until=max(mark.at, mark.until)))
 gaps = st.builds(Gap, times, st.none())
 groups = st.builds(
-    lambda numbers, key: Group(
+    lambda numbers, key: TimelineGroup(
         "pool", key, "", tuple(Step(SINCE + place * HOUR, each, SINCE) for place, each in enumerate(numbers))
     ),
     st.lists(st.integers(0, 9), min_size=1, max_size=5),
@@ -38,12 +38,12 @@ named = st.builds(Named, groups, texts, st.sampled_from(["A", "AB", "f3", "g2", 
 
 
 def chart(
-    *numbers: int, marks: tuple[Mark, ...] = (), gaps: tuple[Gap, ...] = (), shown: datetime | None = None
+    *numbers: int, marks: tuple[TimelineMark, ...] = (), gaps: tuple[Gap, ...] = (), shown: datetime | None = None
 ) -> TimeChart:
     """One lane with one area: a number of replicas for each hour, the last one until the end."""
     steps = tuple(Step(SINCE + place * HOUR, number, SINCE) for place, number in enumerate(numbers))
     timeline = Timeline(DAY, (), marks, gaps)
-    lane = lane_of("chat", [Named(Group("chat", "a", "", steps), "A (0.32.0)", "A", "A")], timeline)
+    lane = lane_of("chat", [Named(TimelineGroup("chat", "a", "", steps), "A (0.32.0)", "A", "A")], timeline)
     return TimeChart("timeline", "Replicas per cohort", DAY, (lane,), marks, gaps, shown)
 
 
@@ -92,7 +92,7 @@ def test_a_tooltip_has_time_cohort_and_replicas() -> None:
 
 def test_each_kind_of_mark_has_its_row_shape_and_time() -> None:
     at = SINCE + 6 * HOUR
-    every = tuple(Mark(kind, at, at + HOUR, ("chat",), f"what {kind}") for kind in MarkKind)
+    every = tuple(TimelineMark(kind, at, at + HOUR, ("chat",), f"what {kind}") for kind in MarkKind)
     svg = draw_times(chart(4, marks=every))
     known = {"rollout", "moved", "restart", "critical", "good"}
     shapes = [
@@ -136,7 +136,7 @@ def test_a_file_has_title_ground_and_context() -> None:
 
 
 @given(st.lists(named, max_size=4), st.lists(marks, max_size=6), st.lists(gaps, max_size=2), texts)
-def test_any_chart_is_well_formed(areas: list[Named], marks: list[Mark], gaps: list[Gap], text: str) -> None:
+def test_any_chart_is_well_formed(areas: list[Named], marks: list[TimelineMark], gaps: list[Gap], text: str) -> None:
     timeline = Timeline(DAY, (), tuple(marks), tuple(gaps))
     lanes = tuple(lane_of(text, areas, timeline, is_strip=is_strip) for is_strip in (False, True))
     drawn = TimeChart("timeline", text, DAY, lanes, tuple(marks), tuple(gaps), SINCE)
@@ -156,7 +156,7 @@ def test_a_file_has_its_size_and_a_page_gives_the_drawing_one() -> None:
 def test_on_a_page_times_are_shares_of_the_width_and_no_text_is_stretched() -> None:
     """Areas are in the unit of a file, and stretched with it; whatever has a size of its own is not."""
     at = SINCE + 6 * HOUR
-    every = tuple(Mark(kind, at, at + HOUR, ("chat",), f"what {kind}") for kind in MarkKind)
+    every = tuple(TimelineMark(kind, at, at + HOUR, ("chat",), f"what {kind}") for kind in MarkKind)
     svg = draw_times(chart(4, 2, marks=every, gaps=(Gap(at, at + 6 * HOUR),), shown=SINCE + 18 * HOUR), is_wide=True)
     stretched = [each for each in parsed(svg).iter(f"{SVG}svg") if each.get("preserveAspectRatio") == "none"]
     kept = {each.get("x"): [part.get("class") for part in each] for each in parsed(svg) if each.get("overflow")}
@@ -171,7 +171,7 @@ def test_on_a_page_times_are_shares_of_the_width_and_no_text_is_stretched() -> N
 
 def test_a_page_has_room_for_fewer_texts_than_a_file() -> None:
     """The times of a page are at least 700 px wide, those of a file 990; on a wider page nothing is written over."""
-    long = Mark(MarkKind.ROLLOUT, SINCE, SINCE, ("chat",), "x" * 105)
+    long = TimelineMark(MarkKind.ROLLOUT, SINCE, SINCE, ("chat",), "x" * 105)
     next_one = long._replace(at=SINCE + 22 * HOUR, until=SINCE + 22 * HOUR, text="next")
     file, page = (words(draw_times(chart(4, marks=(long, next_one)), is_wide=each)) for each in (False, True))
 
@@ -180,14 +180,16 @@ def test_a_page_has_room_for_fewer_texts_than_a_file() -> None:
 
 
 def test_the_text_of_a_late_mark_is_on_its_left() -> None:
-    late = Mark(MarkKind.ROLLOUT, SINCE + 22 * HOUR, SINCE + 22 * HOUR, ("chat",), "rollout 0.31.0 → 0.32.0 (16/16)")
+    late = TimelineMark(
+        MarkKind.ROLLOUT, SINCE + 22 * HOUR, SINCE + 22 * HOUR, ("chat",), "rollout 0.31.0 → 0.32.0 (16/16)"
+    )
     texts = [each for each in parsed(draw_times(chart(4, marks=(late,)))).iter(f"{SVG}text") if each.text == late.text]
 
     assert [(each.get("text-anchor"), each.get("dx")) for each in texts] == [("end", "-6")]
 
 
 def test_an_export_has_the_drawing_and_nothing_foreign_is_markup() -> None:
-    mark = Mark(MarkKind.ROLLOUT, SINCE, SINCE, (HOSTILE,), HOSTILE)
+    mark = TimelineMark(MarkKind.ROLLOUT, SINCE, SINCE, (HOSTILE,), HOSTILE)
     html = to_html(with_timeline(overview_report(story()), (chart(4, marks=(mark,)),)))
 
     assert '<div class="drawing times"><svg' in html

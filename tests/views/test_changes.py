@@ -9,7 +9,7 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
-from dashboard.analysis.changes.models import CapacitySum, Changes, PersistingFinding, PoolCapacity
+from dashboard.analysis.changes.models import CapacitySum, Changes, PersistingFinding, PoolCapacityChange
 from dashboard.fleet import Basis, Replica, State
 from dashboard.fleet.pieces import Kind, Target, Text, to_plain
 from dashboard.render.html_page import to_html
@@ -450,11 +450,11 @@ def test_sums_name_what_is_missing_and_how_much_they_changed() -> None:
     whole, some = CapacitySum(4, 9, 9, basis=Basis.REPORTED), CapacitySum(4, 9, 9, 1, 3, 2, Basis.REPORTED)
 
     def missing(before: CapacitySum, after: CapacitySum) -> str:
-        return changes_text.missing_text(PoolCapacity("chat", before, after, same_ranks=True))
+        return changes_text.missing_text(PoolCapacityChange("chat", before, after, same_ranks=True))
 
     def share(before: int | None, after: int | None, *, same: bool = True) -> str:
         then, now = (CapacitySum(1, each, basis=Basis.REPORTED, silent=int(not same)) for each in (before, after))
-        return changes_text.share_text(PoolCapacity("chat", then, now, same))
+        return changes_text.share_text(PoolCapacityChange("chat", then, now, same))
 
     assert (missing(whole, whole), missing(some, some)) == ("", "2 replicas, tokens of 1 rank, bytes of 3 ranks")
     assert missing(whole, some._replace(unsized=0, silent=0)) == "before: nothing; after: tokens of 1 rank"

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.timeline import Group, Mark, MarkKind, Period, Step, Timeline
+from dashboard.analysis.timeline import MarkKind, Period, Step, Timeline, TimelineGroup, TimelineMark
 from dashboard.fleet import Gap
 from dashboard.fleet.pieces import page
 from dashboard.render.markdown import to_markdown
@@ -35,14 +35,14 @@ CHAT = "chat-70b"
 HERE = here_at(OVERVIEW, "24h")
 
 
-def group(key: str, *numbers: int, pool: str = CHAT, version: str = "0.31.0") -> Group:
+def group(key: str, *numbers: int, pool: str = CHAT, version: str = "0.31.0") -> TimelineGroup:
     """A group with one number after the other, an hour each, and the last one until the end."""
     steps = tuple(Step(SINCE + place * HOUR, number, SINCE + place * HOUR) for place, number in enumerate(numbers))
-    return Group(pool, key, version, steps)
+    return TimelineGroup(pool, key, version, steps)
 
 
 def shown(
-    *groups: Group, fleet: Fleet | None = None, marks: Sequence[Mark] = (), gaps: Sequence[Gap] = ()
+    *groups: TimelineGroup, fleet: Fleet | None = None, marks: Sequence[TimelineMark] = (), gaps: Sequence[Gap] = ()
 ) -> tuple[Block, ...]:
     timeline = Timeline(DAY, groups, tuple(marks), tuple(gaps))
     pools = list(dict.fromkeys(each.pool for each in groups))
@@ -54,7 +54,7 @@ def chart_of(blocks: Sequence[Block]) -> TimeChart:
     return blocks[0]
 
 
-def lane(*groups: Group, gaps: Sequence[Gap] = ()) -> Lane:
+def lane(*groups: TimelineGroup, gaps: Sequence[Gap] = ()) -> Lane:
     return chart_of(shown(*groups, gaps=gaps)).lanes[0]
 
 
@@ -140,10 +140,12 @@ def test_a_lane_has_few_areas_and_the_others_as_one() -> None:
 
 
 def test_the_tables_have_what_the_drawing_shows() -> None:
-    rollout = Mark(MarkKind.ROLLOUT, SINCE + HOUR, SINCE + 3 * HOUR, (CHAT,), "rollout 0.31.0 → 0.32.0 (3/3)", 3)
-    warning = Mark(MarkKind.WARNING, SINCE + 4 * HOUR, SINCE + 4 * HOUR, (CHAT,), "Bad.", 3)
+    rollout = TimelineMark(
+        MarkKind.ROLLOUT, SINCE + HOUR, SINCE + 3 * HOUR, (CHAT,), "rollout 0.31.0 → 0.32.0 (3/3)", 3
+    )
+    warning = TimelineMark(MarkKind.WARNING, SINCE + 4 * HOUR, SINCE + 4 * HOUR, (CHAT,), "Bad.", 3)
     worse = warning._replace(kind=MarkKind.CRITICAL, number=1, before="warning")
-    ended = Mark(MarkKind.ENDED, SINCE + 5 * HOUR, SINCE + 5 * HOUR, (CHAT,), "Worse.")
+    ended = TimelineMark(MarkKind.ENDED, SINCE + 5 * HOUR, SINCE + 5 * HOUR, (CHAT,), "Worse.")
     _, marks, numbers = shown(group("a", 3, 2, 0), group("b", 0, 1, 3), marks=[rollout, warning, worse, ended])
 
     assert rows(marks) == [
@@ -159,7 +161,7 @@ def test_the_tables_have_what_the_drawing_shows() -> None:
 
 
 def test_the_time_of_a_mark_leads_to_the_page_after_it() -> None:
-    rollout = Mark(MarkKind.ROLLOUT, SINCE + HOUR, SINCE + 3 * HOUR, (CHAT,), "rollout", 3)
+    rollout = TimelineMark(MarkKind.ROLLOUT, SINCE + HOUR, SINCE + 3 * HOUR, (CHAT,), "rollout", 3)
     timeline = Timeline(DAY, (group("a", 3),), (rollout,))
     _, marks, _ = pool_blocks(story(), timeline, [CHAT], here_at(COMPARE, "7d", pool=CHAT))
 
@@ -169,11 +171,11 @@ def test_the_time_of_a_mark_leads_to_the_page_after_it() -> None:
 
 def test_marks_that_a_drawing_cannot_separate_are_one_with_their_number() -> None:
     near = [
-        Mark(MarkKind.WARNING, SINCE + minute * HOUR / 60, SINCE + minute * HOUR / 60, ("p",), f"W{minute}.")
+        TimelineMark(MarkKind.WARNING, SINCE + minute * HOUR / 60, SINCE + minute * HOUR / 60, ("p",), f"W{minute}.")
         for minute in range(12)
     ]
-    worst = Mark(MarkKind.CRITICAL, SINCE + 12 * HOUR / 60, SINCE + 12 * HOUR / 60, ("p",), "C.", 2)
-    far = Mark(MarkKind.WARNING, SINCE + 9 * HOUR, SINCE + 9 * HOUR, ("p",), "Far.")
+    worst = TimelineMark(MarkKind.CRITICAL, SINCE + 12 * HOUR / 60, SINCE + 12 * HOUR / 60, ("p",), "C.", 2)
+    far = TimelineMark(MarkKind.WARNING, SINCE + 9 * HOUR, SINCE + 9 * HOUR, ("p",), "Far.")
     first, second = chart_of(shown(group("a", 3), marks=[*near, worst, far])).rows["New or worse"]
 
     assert (first.kind, first.number, len(first.lines)) == (MarkKind.CRITICAL, 14, MOST_LINES + 1)
@@ -227,7 +229,7 @@ def test_the_default_is_a_day_without_any_poll() -> None:
 
 
 def test_a_description_names_the_range_and_the_end() -> None:
-    rollout = Mark(MarkKind.ROLLOUT, SINCE, SINCE, (CHAT,), "rollout")
+    rollout = TimelineMark(MarkKind.ROLLOUT, SINCE, SINCE, (CHAT,), "rollout")
     chart = chart_of(shown(group("a", 3, 2), marks=[rollout], gaps=[Gap(SINCE + HOUR, SINCE + 2 * HOUR)]))
 
     assert describe_times(chart) == (
@@ -241,7 +243,7 @@ def test_a_short_range_is_one_time() -> None:
 
 def test_exports_have_the_timeline_as_tables() -> None:
     view = overview_report(story())
-    blocks = shown(group("a", 3), marks=[Mark(MarkKind.RESTART, SINCE, SINCE, (CHAT,), f"{HOSTILE} restarted")])
+    blocks = shown(group("a", 3), marks=[TimelineMark(MarkKind.RESTART, SINCE, SINCE, (CHAT,), f"{HOSTILE} restarted")])
     whole = with_timeline(view, blocks)
 
     assert with_timeline(view, ()) is view

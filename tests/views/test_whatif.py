@@ -7,7 +7,7 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.whatif.converge import converge
-from dashboard.analysis.whatif.models import CapacityForecast, FindingForecast, Group, Paste, RankForecast, WhatIf
+from dashboard.analysis.whatif.models import CapacityForecast, ChangeGroup, FindingForecast, Paste, RankForecast, WhatIf
 from dashboard.fleet import Baseline, Basis, Tolerance
 from dashboard.fleet.pieces import Piece, Style, to_plain
 from dashboard.render.html_page import to_html
@@ -26,13 +26,13 @@ ENDPOINTS, TOKENS = "compilation_config.compile_ranges_endpoints", "scheduler_co
 UTILIZATION, ADDRESS = "cache_config.gpu_memory_utilization", "kv_events_config.endpoint"
 
 
-def group_of(odd: Any, usual: Any = None) -> Group:
+def group_of(odd: Any, usual: Any = None) -> ChangeGroup:
     """Return the changes of the one replica that differs from its pool."""
     (group,) = converge(pool_of(odd, usual, others={"engines": (engine(9),)}), "chat", "A").groups
     return group
 
 
-def group_to(settings: Any, expected: Any, tolerated: Any) -> Group:
+def group_to(settings: Any, expected: Any, tolerated: Any) -> ChangeGroup:
     """Return the changes of a pool to a baseline."""
     own = document(settings)
     agreed = Baseline("agreed", "chat", expected, tolerated)
@@ -154,7 +154,7 @@ def test_flags_are_one_command_with_a_line_each() -> None:
         ),
     ],
 )
-def test_changes_that_cannot_be_pasted_have_a_note(group: Group, notes: list[str]) -> None:
+def test_changes_that_cannot_be_pasted_have_a_note(group: ChangeGroup, notes: list[str]) -> None:
     assert list(text.paste_notes(group)) == notes
 
 

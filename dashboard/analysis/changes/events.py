@@ -54,7 +54,7 @@ class Event(NamedTuple):
     is_new_rule_set: bool = False
 
 
-class Happened(NamedTuple):
+class EventPeriod(NamedTuple):
     """What happened between two times, gaps between polls among it; the first event first."""
 
     events: tuple[Event, ...]

@@ -36,7 +36,7 @@ def extent_in(fleet: Fleet, pools: Collection[str], replicas: int) -> Extent:
     return Extent(replicas, total)
 
 
-class _Found(NamedTuple):
+class _WholeFinding(NamedTuple):
     """A finding of one side on all its replicas: a suppression splits it in two."""
 
     finding: Finding
@@ -56,7 +56,7 @@ class _Side:
         for finding in (*fleet.inspection.findings, *fleet.inspection.suppressed):
             parts[finding.id].append(finding)
         self.found = {
-            key: _Found(
+            key: _WholeFinding(
                 same[0],
                 frozenset(replica for part in same for replica in part.replicas),
                 frozenset(replica for part in same if part.suppression for replica in part.replicas),
@@ -113,7 +113,7 @@ def _alike(side: _Side, same: Collection[str]) -> dict[tuple[str, ...], list[str
     return found
 
 
-def _one_sided(found: _Found, own: _Side, other: _Side) -> OneSidedFinding:
+def _one_sided(found: _WholeFinding, own: _Side, other: _Side) -> OneSidedFinding:
     """Return a finding of one side with the reason why the other does not have it."""
     finding = found.finding
     there = found.replicas & other.replicas.keys()

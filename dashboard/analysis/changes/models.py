@@ -33,7 +33,7 @@ class CapacitySum(NamedTuple):
         return not self.unknown and not self.silent
 
 
-class PoolCapacity(NamedTuple):
+class PoolCapacityChange(NamedTuple):
     """KV cache of a pool on each side; `pool` is None for replicas without a pool, and for the total.
 
     `same_ranks`: the tokens of exactly the same ranks are known on both sides.
@@ -81,8 +81,8 @@ class CapacityChanges:
     `compared` ranks are known on both sides; of `incomparable` ones only one side is an upper bound.
     """
 
-    total: PoolCapacity
-    pools: tuple[PoolCapacity, ...] = ()
+    total: PoolCapacityChange
+    pools: tuple[PoolCapacityChange, ...] = ()
     ranks: tuple[RankChange, ...] = ()
     compared: int = 0
     incomparable: int = 0

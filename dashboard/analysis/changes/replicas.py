@@ -7,7 +7,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.models import (
     CapacityChanges,
     CapacitySum,
-    PoolCapacity,
+    PoolCapacityChange,
     RankChange,
     ReplicaChanges,
     ReplicaPair,
@@ -108,8 +108,8 @@ def _by_pool(fleet: Fleet) -> Mapping[str | None, list[Replica]]:
     return pools
 
 
-def _pool(name: str | None, before: Sequence[Replica], after: Sequence[Replica]) -> PoolCapacity:
-    return PoolCapacity(name, _sum(before), _sum(after), _known_ranks(before) == _known_ranks(after))
+def _pool(name: str | None, before: Sequence[Replica], after: Sequence[Replica]) -> PoolCapacityChange:
+    return PoolCapacityChange(name, _sum(before), _sum(after), _known_ranks(before) == _known_ranks(after))
 
 
 def _known_ranks(replicas: Iterable[Replica]) -> set[tuple[str, int]]:

@@ -16,7 +16,7 @@ from dashboard.compare.prefix import PREFIX_PATHS
 from dashboard.fleet import Document, Replica, SettingChange, State, cohort_letters
 
 
-class _Kind(NamedTuple):
+class _DocumentPair(NamedTuple):
     """Replicas that are compared once: their pools and documents on both sides."""
 
     pools: Pools
@@ -24,7 +24,7 @@ class _Kind(NamedTuple):
     after: str
 
 
-class _OneSided(NamedTuple):
+class _OneSidedPath(NamedTuple):
     """A path with a value on one side only, and the state of the other side."""
 
     path: str
@@ -32,21 +32,21 @@ class _OneSided(NamedTuple):
     why: State
 
 
-_Difference = SettingChange | _OneSided
+_Difference = SettingChange | _OneSidedPath
 _Any = TypeVar("_Any", bound=_Difference)
-Members = Mapping[_Kind, Sequence[tuple[Replica, Replica]]]
+Members = Mapping[_DocumentPair, Sequence[tuple[Replica, Replica]]]
 
 
 def setting_changes(before: Fleet, after: Fleet) -> SettingChanges:
     """Compare the settings of the replicas that were read on both sides, pool by pool."""
     both = pairs(before, after)
-    members: dict[_Kind, list[tuple[Replica, Replica]]] = defaultdict(list)
+    members: dict[_DocumentPair, list[tuple[Replica, Replica]]] = defaultdict(list)
     for then, now in both:
         if is_read(then) and is_read(now):
-            members[_Kind((then.pool, now.pool), str(then.document), str(now.document))].append((then, now))
+            members[_DocumentPair((then.pool, now.pool), str(then.document), str(now.document))].append((then, now))
     globs = (*before.ignored, *after.ignored)
-    changed: list[tuple[_Kind, SettingChange]] = []
-    one_sided: list[tuple[_Kind, _OneSided]] = []
+    changed: list[tuple[_DocumentPair, SettingChange]] = []
+    one_sided: list[tuple[_DocumentPair, _OneSidedPath]] = []
     ignored: set[str] = set()
     for kind, each in _differing(members, before.documents, after.documents):
         is_ignored = any(fnmatchcase(each.path, glob) for glob in globs)
@@ -85,7 +85,7 @@ def document_changes(before: Document, after: Document) -> tuple[SettingChange, 
 
 def _differing(
     members: Members, before: Mapping[str, Document], after: Mapping[str, Document]
-) -> Iterator[tuple[_Kind, _Difference]]:
+) -> Iterator[tuple[_DocumentPair, _Difference]]:
     """Yield the differences of every kind. Documents with equal settings are not compared, others once."""
     unlike = [kind for kind in members if before[kind.before].settings != after[kind.after].settings]
     rows_before = {key: row for row, key in enumerate(dict.fromkeys(kind.before for kind in unlike))}
@@ -117,22 +117,22 @@ def _differences(
         else:
             code, version = (old, versions[0]) if old < NULL else (new, versions[1])
             why = table.values[code or missing_code(version, path)].state
-            yield _OneSided(path, old < NULL, why)
+            yield _OneSidedPath(path, old < NULL, why)
 
 
-def _grouped(found: Iterable[tuple[_Kind, _Any]]) -> Iterator[tuple[Sequence[_Kind], list[_Any]]]:
+def _grouped(found: Iterable[tuple[_DocumentPair, _Any]]) -> Iterator[tuple[Sequence[_DocumentPair], list[_Any]]]:
     """Yield the differences that have the same replicas and pools, and if one side lacks the value, the same reason."""
-    kinds: dict[tuple[Pools, _Any], list[_Kind]] = defaultdict(list)
+    kinds: dict[tuple[Pools, _Any], list[_DocumentPair]] = defaultdict(list)
     for kind, each in found:
         kinds[kind.pools, each].append(kind)
-    together: dict[tuple[tuple[_Kind, ...], State | None], list[_Any]] = defaultdict(list)
+    together: dict[tuple[tuple[_DocumentPair, ...], State | None], list[_Any]] = defaultdict(list)
     for (_, each), own in kinds.items():
-        together[tuple(own), each.why if isinstance(each, _OneSided) else None].append(each)
+        together[tuple(own), each.why if isinstance(each, _OneSidedPath) else None].append(each)
     return ((own, differences) for (own, _), differences in together.items())
 
 
 def _groups(
-    changed: Iterable[tuple[_Kind, SettingChange]], members: Members, before: Fleet, after: Fleet
+    changed: Iterable[tuple[_DocumentPair, SettingChange]], members: Members, before: Fleet, after: Fleet
 ) -> Iterator[SettingGroup]:
     """Yield the groups of replicas with the same changes."""
     sizes = [Counter(each.pool for each in side.replicas if not each.is_second_address) for side in (before, after)]
@@ -153,7 +153,7 @@ def _groups(
         )
 
 
-def _one_sided(found: Iterable[tuple[_Kind, _OneSided]], members: Members) -> tuple[OneSidedSettings, ...]:
+def _one_sided(found: Iterable[tuple[_DocumentPair, _OneSidedPath]], members: Members) -> tuple[OneSidedSettings, ...]:
     """Group the settings that only one side reports."""
     groups = [
         OneSidedSettings(

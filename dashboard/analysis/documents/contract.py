@@ -50,14 +50,14 @@ class FirstMistake(FailFast):
     __hash__ = object.__hash__  # so that the list can be optional
 
 
-class Extended(NamedTuple):
+class WithExtraKeys(NamedTuple):
     """A value, and the keys that a document adds to those of its type."""
 
     item: Any
     added: Mapping[str, Any]
 
 
-class Key(NamedTuple):
+class JsonKey(NamedTuple):
     """One key of a JSON object, or several names with spaces between. `type` None: that of the attribute.
 
     `of` is another attribute than `name`, a function of the value, or ADDED. `full`: written with --full only.
@@ -79,7 +79,7 @@ class JsonObject:
 
     contract: "Contract"
     core: type
-    keys: tuple[Key, ...]
+    keys: tuple[JsonKey, ...]
     name: str
     read: Callable[[dict[str, Any]], Any] | None = None
     write: Callable[[Any], dict[str, Any]] | None = None
@@ -114,7 +114,7 @@ class JsonObject:
 
     def written(self, value: Any) -> dict[str, Any]:
         """Return the keys of a value, with what its row adds."""
-        item, added = value if type(value) is Extended else (value, {})
+        item, added = value if type(value) is WithExtraKeys else (value, {})
         return {name: added[name] if get is None else get(item) for name, get in self._getters}
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -138,7 +138,7 @@ class JsonObject:
         found.__pydantic_config__ = ConfigDict(extra="forbid", allow_inf_nan=False)
         return found
 
-    def _field(self, key: Key) -> Any:
+    def _field(self, key: JsonKey) -> Any:
         hint = self.contract.resolve(_hint(self.core, key.of or key.name) if key.type is None else key.type)
         hint = Annotated[hint, Field(description=key.doc)] if key.doc else hint
         return NotRequired[hint] if key.full else hint
@@ -166,7 +166,7 @@ class Contract:
     def object(
         self,
         core: type,
-        *keys: str | Key,
+        *keys: str | JsonKey,
         name: str = "",
         read: Callable[[dict[str, Any]], Any] | None = None,
         write: Callable[[Any], dict[str, Any]] | None = None,
@@ -178,7 +178,7 @@ class Contract:
         one. `is_read`: the type is made of the attributes that are read, or of what `read` makes of the object.
         """
         fields: Any = getattr(core, "_fields", None) or getattr(core, "__dataclass_fields__", ())
-        declared = (Key(each) if isinstance(each, str) else each for each in keys or fields)
+        declared = (JsonKey(each) if isinstance(each, str) else each for each in keys or fields)
         named = tuple(
             key._replace(name=each) for key in declared if self._full or not key.full for each in key.name.split()
         )
@@ -208,14 +208,14 @@ class Contract:
         return hint
 
 
-def _reader(core: type, keys: tuple[Key, ...]) -> Callable[[dict[str, Any]], Any]:
+def _reader(core: type, keys: tuple[JsonKey, ...]) -> Callable[[dict[str, Any]], Any]:
     """Return what makes a value of the keys that are its attributes; with added keys a row."""
     attributes = {key.name: key.of or key.name for key in keys if isinstance(key.of, str)}
     added = [key.name for key in keys if key.of is ADDED]
 
     def read(values: dict[str, Any]) -> Any:
         made = core(**{attributes[name]: value for name, value in values.items() if name in attributes})
-        return Extended(made, {name: values[name] for name in added}) if added else made
+        return WithExtraKeys(made, {name: values[name] for name in added}) if added else made
 
     return read
 

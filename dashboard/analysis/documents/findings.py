@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.documents.contract import ADDED, Contract, Extended, JsonObject, Key, Time
+from dashboard.analysis.documents.contract import ADDED, Contract, JsonKey, JsonObject, Time, WithExtraKeys
 from dashboard.analysis.kv_transfer import kv_transfer
 from dashboard.compare import sharing_text, sharing_verdict
 from dashboard.fleet import Pool
@@ -61,7 +61,9 @@ def or_null(attribute: str) -> Callable[[Any], Any]:
 
 def findings_json(fleet: Fleet, generated_at: datetime, *, left_out: str = "", indent: int | None = None) -> bytes:
     """Return the document of the findings of a fleet; `left_out` says which are not in it."""
-    return FINDINGS.dump(Extended(fleet, {"generated_at": generated_at, "left_out": left_out or None}), indent=indent)
+    return FINDINGS.dump(
+        WithExtraKeys(fleet, {"generated_at": generated_at, "left_out": left_out or None}), indent=indent
+    )
 
 
 def sighted(sighting: Sighting | None) -> dict[str, datetime | None]:
@@ -69,7 +71,7 @@ def sighted(sighting: Sighting | None) -> dict[str, datetime | None]:
     return dict.fromkeys(Sighting._fields) if sighting is None else sighting._asdict()
 
 
-def pool_rows(fleet: Fleet) -> tuple[Extended, ...]:
+def pool_rows(fleet: Fleet) -> tuple[WithExtraKeys, ...]:
     """Return the pools of a fleet with what the rules found, and whether their replicas share prefixes."""
     inspection, tallies = fleet.inspection, tally_pools(fleet.inspection)
     replicas = {each.id: each for each in fleet.replicas}
@@ -82,28 +84,28 @@ def pool_rows(fleet: Fleet) -> tuple[Extended, ...]:
             "rollout": inspection.rollouts.get(pool.name),
             "shares_prefixes": sharing.share.value,
             "kv_transfer": None if transfer is None else transfer.share.value,
-            "prefix_sharing": Extended(sharing, {"sentence": to_plain(sharing_text(sharing, replicas))}),
+            "prefix_sharing": WithExtraKeys(sharing, {"sentence": to_plain(sharing_text(sharing, replicas))}),
             "cohorts": tuple(
-                Extended(each, sighted(fleet.sightings.cohorts.get((pool.name, each.document))))
+                WithExtraKeys(each, sighted(fleet.sightings.cohorts.get((pool.name, each.document))))
                 for each in pool.cohorts
             ),
             "differences": tuple(
-                Extended(each, sighted(fleet.sightings.differences.get((pool.name, each.path))))
+                WithExtraKeys(each, sighted(fleet.sightings.differences.get((pool.name, each.path))))
                 for each in pool.differences
             ),
         }
-        rows.append(Extended(pool, added))
+        rows.append(WithExtraKeys(pool, added))
     return tuple(rows)
 
 
-def finding_rows(kind: Literal["findings", "suppressed"]) -> Callable[[Fleet], tuple[Extended, ...]]:
+def finding_rows(kind: Literal["findings", "suppressed"]) -> Callable[[Fleet], tuple[WithExtraKeys, ...]]:
     """Return what lists findings of a fleet, each with the names of its replicas."""
 
-    def rows(fleet: Fleet) -> tuple[Extended, ...]:
+    def rows(fleet: Fleet) -> tuple[WithExtraKeys, ...]:
         names = {each.id: each.name for each in fleet.replicas}
         findings: Sequence[Finding] = getattr(fleet.inspection, kind)
         return tuple(
-            Extended(
+            WithExtraKeys(
                 each,
                 {
                     "replicas": tuple(ReplicaName(key, names[key]) for key in each.replicas),
@@ -135,52 +137,54 @@ def _outcomes(fleet: Fleet) -> tuple[OutcomeGroup, ...]:
 
 CONTRACT = Contract()
 SIGHTING_KEYS = (
-    Key("first_seen", Time | None, ADDED, "first poll in the history with it; null: not recorded"),
-    Key("since", Time | None, ADDED, "first poll since which it is there without a pause"),
-    Key("absent_at", Time | None, ADDED, "the last poll before `since`; null: nobody looked before"),
+    JsonKey("first_seen", Time | None, ADDED, "first poll in the history with it; null: not recorded"),
+    JsonKey("since", Time | None, ADDED, "first poll since which it is there without a pause"),
+    JsonKey("absent_at", Time | None, ADDED, "the last poll before `since`; null: nobody looked before"),
 )
 CONTRACT.object(Expectations, is_read=True)
 CONTRACT.object(
     CohortShare,
-    Key("pool", str | None, or_null("pool")),
-    Key("cohort", str | None, or_null("letter"), "null: nothing was read of these replicas"),
-    Key("count", of="number"),
+    JsonKey("pool", str | None, or_null("pool")),
+    JsonKey("cohort", str | None, or_null("letter"), "null: nothing was read of these replicas"),
+    JsonKey("count", of="number"),
 )
 CONTRACT.object(
     Evidence,
     "path value state",
-    Key("count", int, lambda each: len(each.replicas), "how many replicas report it"),
-    Key(
+    JsonKey("count", int, lambda each: len(each.replicas), "how many replicas report it"),
+    JsonKey(
         "replicas",
         tuple[str, ...] | None,
         lambda each: None if each.is_reference else each.replicas,
         "their ids; null for the reference, which most replicas report",
     ),
-    Key("holder", str | None, or_null("holder"), "`router`, a pool or a file, where these replicas do not report it"),
-    Key("is_reference", doc="what the others are compared with"),
-    Key("comment", str | None, or_null("comment"), "comment in the baseline"),
+    JsonKey(
+        "holder", str | None, or_null("holder"), "`router`, a pool or a file, where these replicas do not report it"
+    ),
+    JsonKey("is_reference", doc="what the others are compared with"),
+    JsonKey("comment", str | None, or_null("comment"), "comment in the baseline"),
 )
-CONTRACT.object(Remedy, "sentence", "snippets", Key("any_of", doc="one of the snippets is enough"))
-CONTRACT.object(Suppression, "owner", "reason", "until", Key("number", doc="place in fleet.yaml, from 1"))
+CONTRACT.object(Remedy, "sentence", "snippets", JsonKey("any_of", doc="one of the snippets is enough"))
+CONTRACT.object(Suppression, "owner", "reason", "until", JsonKey("number", doc="place in fleet.yaml, from 1"))
 CONTRACT.object(
     Finding,
-    Key("id", doc="the same in every poll while rule, pools and values are"),
+    JsonKey("id", doc="the same in every poll while rule, pools and values are"),
     "rule",
-    Key("name", str, lambda each: BY_ID[each.rule].name),
-    Key("family", Family, lambda each: BY_ID[each.rule].family),
+    JsonKey("name", str, lambda each: BY_ID[each.rule].name),
+    JsonKey("family", Family, lambda each: BY_ID[each.rule].family),
     "severity confidence",
-    Key("fingerprint", doc="the same in every poll while rule, pools and settings are"),
-    Key("subject", doc="a pool, a pair `prefill + decode`, or `fleet`"),
+    JsonKey("fingerprint", doc="the same in every poll while rule, pools and settings are"),
+    JsonKey("subject", doc="a pool, a pair `prefill + decode`, or `fleet`"),
     "pools",
-    Key("replicas", tuple[ReplicaName, ...], ADDED),
+    JsonKey("replicas", tuple[ReplicaName, ...], ADDED),
     "cohorts sentence why remedy evidence",
-    Key("unknown", doc="replicas that do not report what the rule needs"),
-    Key("total", doc="replicas that the rule looked at"),
-    Key("is_rollout", doc="follows a rollout in progress; its severity is one step milder"),
-    Key("suppression", doc="set on what is suppressed"),
-    Key("expired", doc="the suppression that expired"),
-    Key("assumptions", doc="what severity or sentence assume; at most a warning then"),
-    Key(
+    JsonKey("unknown", doc="replicas that do not report what the rule needs"),
+    JsonKey("total", doc="replicas that the rule looked at"),
+    JsonKey("is_rollout", doc="follows a rollout in progress; its severity is one step milder"),
+    JsonKey("suppression", doc="set on what is suppressed"),
+    JsonKey("expired", doc="the suppression that expired"),
+    JsonKey("assumptions", doc="what severity or sentence assume; at most a warning then"),
+    JsonKey(
         "severity_behind",
         dict[ImpactContext, Severity],
         lambda each: dict(each.severity_behind),
@@ -191,16 +195,19 @@ CONTRACT.object(
 CONTRACT.object(
     Rollout,
     "old new",
-    Key("moved", int, lambda each: len(each.replicas), "replicas on the new version"),
+    JsonKey("moved", int, lambda each: len(each.replicas), "replicas on the new version"),
     "total began last",
 )
 CONTRACT.object(
     Domain,
     *(
-        Key(
+        JsonKey(
             name,
             JsonObject(
-                CONTRACT, Domain, (Key("value", of=name), Key("basis", of=f"{name}_basis")), f"Domain{name.title()}"
+                CONTRACT,
+                Domain,
+                (JsonKey("value", of=name), JsonKey("basis", of=f"{name}_basis")),
+                f"Domain{name.title()}",
             ),
             lambda each: each,
         )
@@ -209,18 +216,18 @@ CONTRACT.object(
     "expects",
 )
 POOL_KEYS = (
-    Key("pool", of="name"),
-    Key("replicas", int, lambda each: len(each.replicas)),
-    Key("tally", Tally, ADDED),
-    Key("domain", Domain, ADDED),
-    Key("rollout", Rollout | None, ADDED),
-    Key(
+    JsonKey("pool", of="name"),
+    JsonKey("replicas", int, lambda each: len(each.replicas)),
+    JsonKey("tally", Tally, ADDED),
+    JsonKey("domain", Domain, ADDED),
+    JsonKey("rollout", Rollout | None, ADDED),
+    JsonKey(
         "shares_prefixes",
         Literal["yes", "no", "unknown"],
         ADDED,
         "whether all replicas share prefixes: the weakest pair of cohorts",
     ),
-    Key(
+    JsonKey(
         "kv_transfer",
         Literal["yes", "no", "unknown"] | None,
         ADDED,
@@ -229,26 +236,26 @@ POOL_KEYS = (
 )
 CONTRACT.object(Pool, *POOL_KEYS)
 HEAD_KEYS = (
-    Key("program_version", str, lambda _: __version__),
-    Key("generated_at", Time, ADDED),
-    Key("data_as_of", Time, "polled_at", "when the poll ended"),
-    Key("fleet", of="name"),
-    Key("coverage"),
-    Key("tally", Tally, lambda fleet: tally_fleet(fleet.inspection)),
+    JsonKey("program_version", str, lambda _: __version__),
+    JsonKey("generated_at", Time, ADDED),
+    JsonKey("data_as_of", Time, "polled_at", "when the poll ended"),
+    JsonKey("fleet", of="name"),
+    JsonKey("coverage"),
+    JsonKey("tally", Tally, lambda fleet: tally_fleet(fleet.inspection)),
 )
 FINDING_KEYS = (
-    Key("pools", tuple[Pool, ...], pool_rows),
-    Key("findings", tuple[Finding, ...], finding_rows("findings")),
-    Key("suppressed", tuple[Finding, ...], finding_rows("suppressed")),
+    JsonKey("pools", tuple[Pool, ...], pool_rows),
+    JsonKey("findings", tuple[Finding, ...], finding_rows("findings")),
+    JsonKey("suppressed", tuple[Finding, ...], finding_rows("suppressed")),
 )
 FINDINGS = CONTRACT.object(
     Fleet,
-    Key("schema_version", int, lambda _: SCHEMA_VERSION),
+    JsonKey("schema_version", int, lambda _: SCHEMA_VERSION),
     *HEAD_KEYS,
-    Key("past", doc="the time in the history; null: not of the history"),
-    Key("left_out", str | None, ADDED, "`check --since`: how many findings are left out, not being new"),
+    JsonKey("past", doc="the time in the history; null: not of the history"),
+    JsonKey("left_out", str | None, ADDED, "`check --since`: how many findings are left out, not being new"),
     *FINDING_KEYS,
-    Key("outcomes", tuple[OutcomeGroup, ...], _outcomes),
-    Key("notes", of="inspection.notes", doc="options and baselines that match nothing"),
+    JsonKey("outcomes", tuple[OutcomeGroup, ...], _outcomes),
+    JsonKey("notes", of="inspection.notes", doc="options and baselines that match nothing"),
     name="FindingsDocument",
 )

@@ -14,7 +14,7 @@ from pydantic import AfterValidator
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.documents import findings
-from dashboard.analysis.documents.contract import ADDED, Contract, Extended, JsonObject, Key, native
+from dashboard.analysis.documents.contract import ADDED, Contract, JsonKey, JsonObject, WithExtraKeys, native
 from dashboard.compare import SharingCell, SharingVerdict, cause_text
 from dashboard.fleet import (
     Argument,
@@ -53,7 +53,7 @@ MOST_KNOWN = 16_384  # settings that are made once: a thousand replicas have mos
 
 def fleet_json(fleet: Fleet, generated_at: datetime, *, full: bool = False, indent: int | None = None) -> bytes:
     """Return the document of a polled fleet; `full` adds what is needed to evaluate the rules again."""
-    return fleet_object(full=full).dump(Extended(fleet, {"generated_at": generated_at}), indent=indent)
+    return fleet_object(full=full).dump(WithExtraKeys(fleet, {"generated_at": generated_at}), indent=indent)
 
 
 @lru_cache(maxsize=MOST_KNOWN)
@@ -117,10 +117,10 @@ def _read_probe(values: dict[str, Any]) -> ProbeResult:
     return ProbeResult(**values, reply=Reply(values["source"]) if answered else None)
 
 
-def _replica_rows(fleet: Fleet) -> tuple[Extended, ...]:
+def _replica_rows(fleet: Fleet) -> tuple[WithExtraKeys, ...]:
     cohorts = cohort_letters(fleet.pools)
     return tuple(
-        Extended(
+        WithExtraKeys(
             fleet.as_read(each),
             {"cohort": cohorts.get(each.id), **findings.sighted(fleet.sightings.replicas.get(each.id))},
         )
@@ -128,12 +128,12 @@ def _replica_rows(fleet: Fleet) -> tuple[Extended, ...]:
     )
 
 
-def _rows(attribute: str) -> Callable[[Fleet], tuple[Extended, ...]]:
+def _rows(attribute: str) -> Callable[[Fleet], tuple[WithExtraKeys, ...]]:
     """Return what lists the engines, devices or KV cache groups of all replicas."""
 
-    def rows(fleet: Fleet) -> tuple[Extended, ...]:
+    def rows(fleet: Fleet) -> tuple[WithExtraKeys, ...]:
         return tuple(
-            Extended(each, {"replica": replica.id})
+            WithExtraKeys(each, {"replica": replica.id})
             for replica in fleet.replicas
             for each in getattr(replica, attribute)
         )
@@ -141,13 +141,13 @@ def _rows(attribute: str) -> Callable[[Fleet], tuple[Extended, ...]]:
     return rows
 
 
-def _device_rows(fleet: Fleet) -> tuple[Extended, ...]:
+def _device_rows(fleet: Fleet) -> tuple[WithExtraKeys, ...]:
     def kv_cache_bytes(replica: Replica, device: Device) -> int | None:
         on_each = (each.kv_cache_bytes_per_device for each in replica.engines if each.dp_rank == device.dp_rank)
         return next(on_each, None)
 
     return tuple(
-        Extended(device, {"replica": replica.id, "kv_cache_bytes": kv_cache_bytes(replica, device)})
+        WithExtraKeys(device, {"replica": replica.id, "kv_cache_bytes": kv_cache_bytes(replica, device)})
         for replica in fleet.replicas
         for device in replica.devices
     )
@@ -164,18 +164,20 @@ def _policy() -> Contract:
     contract.object(
         Suppression,
         "rule owner reason until number pool replicas labels",
-        Key("file", str, doc="empty: fleet.yaml"),
+        JsonKey("file", str, doc="empty: fleet.yaml"),
         name="PolicySuppression",
         is_read=True,
     )
     contract.object(
-        RuleChange, "enabled", "severity", Key("parameters", dict[str, bool | int | float | str]), is_read=True
+        RuleChange, "enabled", "severity", JsonKey("parameters", dict[str, bool | int | float | str]), is_read=True
     )
     return contract
 
 
 def _declare_settings(contract: Contract) -> None:
-    contract.object(Setting, Key("value", Any, doc="native JSON"), "state", "source", read=dict, write=_setting_object)
+    contract.object(
+        Setting, JsonKey("value", Any, doc="native JSON"), "state", "source", read=dict, write=_setting_object
+    )
     contract.types[Mapping[str, Setting]] = Annotated[
         contract.resolve(Mapping[str, Setting]), AfterValidator(_read_settings)
     ]
@@ -183,11 +185,11 @@ def _declare_settings(contract: Contract) -> None:
     contract.object(
         ProbeResult,
         "path",
-        Key("source", Source, lambda result: result.reply.source if result.reply else result.source),
+        JsonKey("source", Source, lambda result: result.reply.source if result.reply else result.source),
         "observed_at",
         "status size_bytes",
-        Key("elapsed_seconds", float, lambda result: round(result.elapsed_seconds, 6)),
-        Key("answered", bool, lambda result: result.reply is not None),
+        JsonKey("elapsed_seconds", float, lambda result: round(result.elapsed_seconds, 6)),
+        JsonKey("answered", bool, lambda result: result.reply is not None),
         "failure",
         read=_read_probe,
     )
@@ -197,34 +199,34 @@ def _declare_replicas(contract: Contract) -> None:
     contract.object(Argument, is_read=True)
     contract.object(
         Replica,
-        Key("replica", of="id", doc="scheme://host:port"),
+        JsonKey("replica", of="id", doc="scheme://host:port"),
         "name pool role state",
-        Key("reason", of="failure"),
+        JsonKey("reason", of="failure"),
         "version started_at observed_at document",
-        Key("cohort", str | None, ADDED),
+        JsonKey("cohort", str | None, ADDED),
         "sources labels",
-        Key("target_stale", doc="its source of targets cannot be read: last known target"),
-        Key(
+        JsonKey("target_stale", doc="its source of targets cannot be read: last known target"),
+        JsonKey(
             "same_digest_as",
             doc="address of the replica whose settings these are: Prometheus has equal digests of both",
         ),
-        Key("fresh", doc="read within the last three intervals, or scraped within 150 s", full=True),
-        Key("served_model_names", full=True),
-        Key("adapters", tuple[str, ...], lambda replica: tuple(replica.adapters), full=True),
-        Key(
+        JsonKey("fresh", doc="read within the last three intervals, or scraped within 150 s", full=True),
+        JsonKey("served_model_names", full=True),
+        JsonKey("adapters", tuple[str, ...], lambda replica: tuple(replica.adapters), full=True),
+        JsonKey(
             "adapter_paths",
             dict[str, str],
             lambda replica: {name: path for name, path in replica.adapters.items() if path is not None},
             "by adapter, as far as reported",
             full=True,
         ),
-        Key(
+        JsonKey(
             "set_arguments",
             doc="flags and variables that the server was started with; null: not reported",
             full=True,
         ),
-        Key("same_process", doc="other addresses of the same process", full=True),
-        Key("contradictions identity probes", full=True),
+        JsonKey("same_process", doc="other addresses of the same process", full=True),
+        JsonKey("contradictions identity probes", full=True),
         *findings.SIGHTING_KEYS,
         read=_read_replica,
     )
@@ -236,19 +238,19 @@ def _declare_routers(contract: Contract) -> None:
 
 
 def _declare_engines(contract: Contract) -> None:
-    of_replica = Key("replica", str, ADDED)
+    of_replica = JsonKey("replica", str, ADDED)
     contract.object(EngineFingerprint, is_read=True, name="Fingerprint")
     contract.object(
         Engine,
         of_replica,
         "dp_rank num_gpu_blocks block_size kv_cache_size_tokens max_concurrency kv_cache_bytes naive_tokens",
         "max_model_len basis",
-        Key("fingerprint", doc="null: not reported"),
-        Key("sleep_level", doc="0, 1 or 2 while the engine sleeps: its KV cache adds to no sum"),
-        Key("shares_sum", doc="tokens and concurrency are the sum of all such engines of the replica"),
-        Key("kv_cache_bytes_per_device", full=True),
-        Key("reason", doc="why a number is unknown or assumed", full=True),
-        Key(
+        JsonKey("fingerprint", doc="null: not reported"),
+        JsonKey("sleep_level", doc="0, 1 or 2 while the engine sleeps: its KV cache adds to no sum"),
+        JsonKey("shares_sum", doc="tokens and concurrency are the sum of all such engines of the replica"),
+        JsonKey("kv_cache_bytes_per_device", full=True),
+        JsonKey("reason", doc="why a number is unknown or assumed", full=True),
+        JsonKey(
             "kv_cache_available_bytes",
             doc="free for the KV cache on the first device when the engine started",
             full=True,
@@ -260,9 +262,9 @@ def _declare_engines(contract: Contract) -> None:
         Device,
         of_replica,
         "dp_rank rank name total_memory_bytes compute_capability",
-        Key("kv_cache_bytes", int | None, ADDED),
-        Key("compute_units tensor_parallel_rank pipeline_parallel_rank"),
-        Key("memory", doc="what its worker measured at the start", full=True),
+        JsonKey("kv_cache_bytes", int | None, ADDED),
+        JsonKey("compute_units tensor_parallel_rank pipeline_parallel_rank"),
+        JsonKey("memory", doc="what its worker measured at the start", full=True),
         is_read=True,
     )
     contract.object(
@@ -270,9 +272,9 @@ def _declare_engines(contract: Contract) -> None:
         of_replica,
         "dp_rank group_id spec_type block_size page_size_bytes layers sliding_window attention_chunk_size",
         "num_kv_heads head_size dtype",
-        Key("extra_retained_tokens mamba_cache_mode", full=True),
-        Key("num_speculative_blocks num_prefill_checkpoint_blocks", full=True),
-        Key("dcp_sharded host_resident", full=True),
+        JsonKey("extra_retained_tokens mamba_cache_mode", full=True),
+        JsonKey("num_speculative_blocks num_prefill_checkpoint_blocks", full=True),
+        JsonKey("dcp_sharded host_resident", full=True),
         is_read=True,
     )
 
@@ -280,35 +282,35 @@ def _declare_engines(contract: Contract) -> None:
 def _declare_pools(contract: Contract) -> None:
     contract.object(
         SharingCell,
-        Key("cohorts", tuple[str, str], lambda cell: (cell.one, cell.other), "a pair, or one cohort twice"),
+        JsonKey("cohorts", tuple[str, str], lambda cell: (cell.one, cell.other), "a pair, or one cohort twice"),
         "share",
-        Key("confidence", Confidence, _confidence),
-        Key("reason", str, cause_text),
-        Key("not_known", of="silent", doc="replicas that do not report what decides it"),
+        JsonKey("confidence", Confidence, _confidence),
+        JsonKey("reason", str, cause_text),
+        JsonKey("not_known", of="silent", doc="replicas that do not report what decides it"),
     )
     contract.object(
         SharingVerdict,
-        Key("confidence", Confidence, _confidence, "reported where measured by fingerprints"),
-        Key("sentence", str, ADDED),
-        Key("not_known", int, doc="replicas that do not report what decides it"),
-        Key(
+        JsonKey("confidence", Confidence, _confidence, "reported where measured by fingerprints"),
+        JsonKey("sentence", str, ADDED),
+        JsonKey("not_known", int, doc="replicas that do not report what decides it"),
+        JsonKey(
             "groups",
             tuple[tuple[str, ...], ...],
             "groups",
             "cohorts that hash alike, by their fingerprints",
         ),
-        Key("cells", tuple[SharingCell, ...], "cells", "empty where there are too many cohorts"),
+        JsonKey("cells", tuple[SharingCell, ...], "cells", "empty where there are too many cohorts"),
         name="PrefixSharing",
     )
-    distinction = Contract().object(SettingValue, "value", "state", Key("path", str, ADDED), name="Distinction")
+    distinction = Contract().object(SettingValue, "value", "state", JsonKey("path", str, ADDED), name="Distinction")
     contract.object(
         Cohort,
-        Key("cohort", of="letter"),
+        JsonKey("cohort", of="letter"),
         "document replicas",
-        Key(
+        JsonKey(
             "distinguishing",
             tuple[Annotated[Any, distinction], ...],
-            lambda cohort: tuple(Extended(value, {"path": path}) for path, value in cohort.distinguishing.items()),
+            lambda cohort: tuple(WithExtraKeys(value, {"path": path}) for path, value in cohort.distinguishing.items()),
         ),
         *findings.SIGHTING_KEYS,
     )
@@ -316,10 +318,10 @@ def _declare_pools(contract: Contract) -> None:
     contract.object(
         Pool,
         *findings.POOL_KEYS,
-        Key("prefix_sharing", SharingVerdict, ADDED),
+        JsonKey("prefix_sharing", SharingVerdict, ADDED),
         "majority_document",
-        Key("cohorts", tuple[Cohort, ...], ADDED),
-        Key("differences", tuple[Difference, ...], ADDED),
+        JsonKey("cohorts", tuple[Cohort, ...], ADDED),
+        JsonKey("differences", tuple[Difference, ...], ADDED),
     )
 
 
@@ -338,8 +340,8 @@ def _declare_sightings(contract: Contract) -> None:
     contract.object(
         Sightings,
         "findings replicas",
-        Key("cohorts", dict[str, dict[str, Sighting]], by_pool("cohorts"), "by pool and document"),
-        Key("differences", dict[str, dict[str, Sighting]], by_pool("differences"), "by pool and path"),
+        JsonKey("cohorts", dict[str, dict[str, Sighting]], by_pool("cohorts"), "by pool and document"),
+        JsonKey("differences", dict[str, dict[str, Sighting]], by_pool("differences"), "by pool and path"),
         read=_read_sightings,
     )
 
@@ -365,40 +367,40 @@ def fleet_object(*, full: bool) -> JsonObject:
     _declare_sightings(contract)
     return contract.object(
         Fleet,
-        Key("schema_version", Literal[2], lambda _: SCHEMA_VERSION),
+        JsonKey("schema_version", Literal[2], lambda _: SCHEMA_VERSION),
         *findings.HEAD_KEYS,
-        Key("ignored", doc="paths, or globs, that are not compared"),
-        Key("notes", of="inspection.notes", doc="options and baselines that match nothing, keys over plain http"),
-        Key("discovery_errors", doc="sources of targets that cannot be read, and why"),
-        Key(
+        JsonKey("ignored", doc="paths, or globs, that are not compared"),
+        JsonKey("notes", of="inspection.notes", doc="options and baselines that match nothing, keys over plain http"),
+        JsonKey("discovery_errors", doc="sources of targets that cannot be read, and why"),
+        JsonKey(
             "routers",
             tuple[RouterConfig, ...],
             doc="what routers and stores reported of their configuration",
         ),
-        Key("replicas", tuple[Replica, ...], _replica_rows),
-        Key("engines", tuple[Engine, ...], _rows("engines")),
-        Key("devices", tuple[Device, ...], _device_rows),
-        Key("kv_cache_groups", tuple[KVCacheGroup, ...], _rows("kv_cache_groups")),
+        JsonKey("replicas", tuple[Replica, ...], _replica_rows),
+        JsonKey("engines", tuple[Engine, ...], _rows("engines")),
+        JsonKey("devices", tuple[Device, ...], _device_rows),
+        JsonKey("kv_cache_groups", tuple[KVCacheGroup, ...], _rows("kv_cache_groups")),
         *findings.FINDING_KEYS,
-        Key(
+        JsonKey(
             "documents",
             dict[str, Mapping[str, Setting]],
             lambda fleet: {key: document.settings for key, document in fleet.documents.items()},
             full=True,
         ),
-        Key(
+        JsonKey(
             "policy",
             Annotated[Any, _policy().object(Policy, is_read=True)],
             doc="options when it was saved",
             full=True,
         ),
-        Key(
+        JsonKey(
             "recent",
             doc="what the last polls saw: restarts, values that return, rollouts, findings that come and go",
             full=True,
         ),
-        Key("sightings", doc="since when, as the history recorded it", full=True),
-        Key("rule_set", int, lambda _: RULE_SET, "which rules evaluated it", full=True),
+        JsonKey("sightings", doc="since when, as the history recorded it", full=True),
+        JsonKey("rule_set", int, lambda _: RULE_SET, "which rules evaluated it", full=True),
         read=dict,
         name="FleetDocument",
     )

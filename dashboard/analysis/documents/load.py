@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from dashboard.analysis.assembly import Fleet, assembled, inspected
-from dashboard.analysis.documents.contract import Extended
+from dashboard.analysis.documents.contract import WithExtraKeys
 from dashboard.analysis.documents.fleet import SCHEMA_VERSION, fleet_object
 from dashboard.errors import SnapshotError, UnreadableError
 from dashboard.fleet import Document, Replica, RouterConfig
@@ -155,7 +155,7 @@ def _check(saved: Mapping[str, Any]) -> None:
     known = Counter(each.id for each in saved["replicas"])
     _refuse_duplicate("replicas", ((each,) for each in known.elements()))
     for name, unique in LISTS.items():
-        rows: tuple[Extended, ...] = saved[name]
+        rows: tuple[WithExtraKeys, ...] = saved[name]
         _refuse_duplicate(name, ((added["replica"], *(getattr(item, key) for key in unique)) for item, added in rows))
         for place, (_, added) in enumerate(rows):
             if added["replica"] not in known:

@@ -70,7 +70,7 @@ LONGEST_NAME = 44  # characters of a device's name that a sentence shows
 REMEMBERED = 4096  # paths; a configuration has some 600
 
 
-class Expected:
+class EngineForecasts:
     """Forecasts of engines, looked up once per document and device. `staying` are replicas that do not restart."""
 
     def __init__(self, staying: Iterable[Replica], documents: Mapping[str, Document]) -> None:

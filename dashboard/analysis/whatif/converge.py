@@ -10,9 +10,9 @@ import numpy as np
 
 from dashboard.analysis.assembly import Fleet, assembled, inspected
 from dashboard.analysis.whatif.after import VERSION, document_after, replica_after
-from dashboard.analysis.whatif.capacity import Expected, summed
+from dashboard.analysis.whatif.capacity import EngineForecasts, summed
 from dashboard.analysis.whatif.findings import forecast_findings, router_changes
-from dashboard.analysis.whatif.models import Group, RankForecast, WhatIf
+from dashboard.analysis.whatif.models import ChangeGroup, RankForecast, WhatIf
 from dashboard.analysis.whatif.paste import in_turn, planned_changes
 from dashboard.compare.baseline import agreed_paths, agreed_settings, deviations, usual_values
 from dashboard.compare.encoding import NULL, encode, lookup_value
@@ -126,7 +126,7 @@ def _changes_to_cohort(documents: Mapping[str, Document], target: Cohort) -> dic
 def _ranks(plan: _Plan) -> Mapping[str, Sequence[RankForecast]]:
     """Return the forecasts of the ranks of each replica that restarts; nothing where its KV cache stays."""
     keys = {each.id: str(each.document) for each in plan.restarting}
-    expected = Expected((each for each in plan.members if each.id not in keys), plan.fleet.documents)
+    expected = EngineForecasts((each for each in plan.members if each.id not in keys), plan.fleet.documents)
     return {
         each.id: expected.ranks(each, plan.documents[keys[each.id]], plan.changes[keys[each.id]])
         for each in plan.restarting
@@ -158,7 +158,7 @@ def _fleet_after(plan: _Plan, ranks: Mapping[str, Sequence[RankForecast]]) -> Fl
     )
 
 
-def _groups(plan: _Plan) -> Iterator[Group]:
+def _groups(plan: _Plan) -> Iterator[ChangeGroup]:
     """Yield groups of replicas with the same changes, the largest first."""
     letters = cohort_letters([plan.pool])
     grouped: dict[tuple[SettingChange, ...], list[Replica]] = defaultdict(list)
@@ -168,7 +168,7 @@ def _groups(plan: _Plan) -> Iterator[Group]:
         derives = are_derived_sizes(plan.documents[str(replicas[0].document)].settings)
         changes = planned_changes(found, derives_sizes=derives, left=_undecided(plan, found))
         cohorts = tuple(dict.fromkeys(letters[each.id] for each in replicas))
-        yield Group(tuple(each.id for each in replicas), cohorts, changes, *in_turn(changes))
+        yield ChangeGroup(tuple(each.id for each in replicas), cohorts, changes, *in_turn(changes))
 
 
 def _undecided(plan: _Plan, found: Sequence[SettingChange]) -> Mapping[str, ApplyMethod]:

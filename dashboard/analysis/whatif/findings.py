@@ -131,7 +131,7 @@ class _Lookup:
         )
 
 
-class _Needed(NamedTuple):
+class _NeededSetting(NamedTuple):
     """A setting that some routers depend on, and the name of its expectation (`domain.Expectations`)."""
 
     path: str
@@ -141,9 +141,9 @@ class _Needed(NamedTuple):
 
 # The routers of RT-02, RT-05 and RT-06.
 NEEDED = (
-    _Needed(BLOCK_SIZE, "block_size", frozenset({Router.PREFIX_HASH, Router.KV_EVENTS, Router.APPROXIMATE})),
-    _Needed(HASH_ALGORITHM, "hash_algorithm", frozenset({Router.PREFIX_HASH})),
-    _Needed(SEED_POLICY, "seed_policy", frozenset({Router.PREFIX_HASH})),
+    _NeededSetting(BLOCK_SIZE, "block_size", frozenset({Router.PREFIX_HASH, Router.KV_EVENTS, Router.APPROXIMATE})),
+    _NeededSetting(HASH_ALGORITHM, "hash_algorithm", frozenset({Router.PREFIX_HASH})),
+    _NeededSetting(SEED_POLICY, "seed_policy", frozenset({Router.PREFIX_HASH})),
 )
 
 

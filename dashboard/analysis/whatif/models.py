@@ -39,7 +39,7 @@ class Paste(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ChangeGroup:
     """Replicas with the same changes, with the letters of their cohorts.
 
     `later` may remain to be pasted once they run another image.
@@ -131,7 +131,7 @@ class WhatIf:
     target: str
     is_baseline: bool
     total: int
-    groups: tuple[Group, ...]
+    groups: tuple[ChangeGroup, ...]
     findings: FindingForecast
     capacity: CapacityForecast
     fleet: Fleet

@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 
 from dashboard.analysis.changes.events import BETWEEN_POOLS
-from dashboard.analysis.timeline import Change, Group, Mark, MarkKind, Period, stepped
+from dashboard.analysis.timeline import Change, MarkKind, Period, TimelineGroup, TimelineMark, stepped
 from dashboard.compare.encoding import is_comparable
 from dashboard.fleet import SettingValue, State
 from dashboard.fleet.formatting import count
@@ -53,14 +53,14 @@ STATE, VERSION, DOCUMENT = "state", "version", "document"  # what the timeline o
 Condition = ColumnElement[bool]
 
 
-def read_cohorts(connection: Connection, period: Period, pool: str | None) -> list[Group]:
+def read_cohorts(connection: Connection, period: Period, pool: str | None) -> list[TimelineGroup]:
     """Return the cohorts of all pools or of one; the key of a group is a document."""
     c = cohort_span.c
     wanted = [c.pool == pool] if pool is not None else []
     return _groups(connection, cohort_span, period, (c.pool, c.document, c.version), c.replicas, wanted)
 
 
-def read_documents(connection: Connection, period: Period, pool: str | None) -> list[Group]:
+def read_documents(connection: Connection, period: Period, pool: str | None) -> list[TimelineGroup]:
     """Return how many replicas of all pools, or of one, had which document."""
     c = replica_span.c
     wanted: list[Condition] = [c.document.is_not(None), c.pool.is_not(None)]
@@ -68,7 +68,7 @@ def read_documents(connection: Connection, period: Period, pool: str | None) -> 
     return _groups(connection, replica_span, period, (c.pool, c.document, c.version), ONE, wanted)
 
 
-def read_replica(connection: Connection, period: Period, address: str) -> list[Group]:
+def read_replica(connection: Connection, period: Period, address: str) -> list[TimelineGroup]:
     """Return state, version and document of a replica over time: the pool of a group is what its key is."""
     ids = connection.scalars(select(replica.c.id).where(replica.c.address == address)).all()
     c = replica_span.c
@@ -85,7 +85,7 @@ def read_replica(connection: Connection, period: Period, address: str) -> list[G
 
 def read_restarts(
     connection: Connection, period: Period, pool: str | None = None, address: str | None = None
-) -> Iterator[Mark]:
+) -> Iterator[TimelineMark]:
     """Yield restarts, those of a pool in one column together: a replica reports another start than before."""
     c = replica_span.c
     before = func.lag(c.started_at).over(partition_by=c.replica_id, order_by=c.from_at).label("before")
@@ -101,10 +101,10 @@ def read_restarts(
     query = _by_column(period, names, each.from_at, func.min(each.name).label("name"))
     for row in _newest(connection, query.where(each.before != each.started_at, each.from_at > period.since)):
         text = f"{row.name} restarted" if row.number == 1 else f"{count(row.number, 'restart')}, {row.name} among them"
-        yield Mark(MarkKind.RESTART, _time(row.first), _time(row.last), (row.pool,), text, row.number)
+        yield TimelineMark(MarkKind.RESTART, _time(row.first), _time(row.last), (row.pool,), text, row.number)
 
 
-def read_findings(connection: Connection, period: Period, pool: str | None) -> Iterator[Mark]:
+def read_findings(connection: Connection, period: Period, pool: str | None) -> Iterator[TimelineMark]:
     """Yield when critical findings and warnings began, became more severe, spread and ended.
 
     Those of a subject and column are one. Those that the recording began with, and those of another rule set, have no
@@ -133,7 +133,7 @@ def read_findings(connection: Connection, period: Period, pool: str | None) -> I
             pools = tuple(row.subject.split(BETWEEN_POOLS))
             if pool is None or pool in pools:
                 kind = MarkKind(row.severity) if time is c.from_at else MarkKind.ENDED
-                yield Mark(kind, _time(row.first), _time(row.last), pools, row.sentence, row.number, row.before)
+                yield TimelineMark(kind, _time(row.first), _time(row.last), pools, row.sentence, row.number, row.before)
 
 
 def read_values(
@@ -202,7 +202,7 @@ def _groups(
     names: Sequence[ColumnElement[Any]],
     number: ColumnElement[int],
     wanted: Sequence[Condition],
-) -> list[Group]:
+) -> list[TimelineGroup]:
     """Count spans by names (what stands for pool, key and version) at the start of a period and by column of it."""
     c = table.c
     named = [

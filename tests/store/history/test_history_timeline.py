@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.timeline import COLUMNS, Group, MarkKind, Period
+from dashboard.analysis.timeline import COLUMNS, MarkKind, Period, TimelineGroup
 from dashboard.fleet import Gap, Setting, Source, State
 from dashboard.rules.findings import Severity, Suppression
 from dashboard.views.time_chart import details_of
@@ -62,7 +62,7 @@ def period(fleet: Fleet) -> Period:
     return Period(fleet.polled_at - BEGIN * HOUR, fleet.polled_at)
 
 
-def counted(groups: tuple[Group, ...], time: datetime) -> dict[tuple[str, str], int]:
+def counted(groups: tuple[TimelineGroup, ...], time: datetime) -> dict[tuple[str, str], int]:
     """The number of replicas by pool and key at a time, without those that are 0."""
     return {(each.pool, each.key): number for each in groups if (number := each.number_at(time))}
 
