@@ -18,7 +18,7 @@ from dashboard.render.changes_json import changes_json
 from dashboard.render.markdown import to_markdown
 from dashboard.render.terminal import to_terminal
 from dashboard.views.changes import changes_report
-from dashboard.views.changes_events import Between, what_happened
+from dashboard.views.changes_events import EventSummary, what_happened
 from dashboard.views.changes_text import summary
 from dashboard.views.context import context_of
 
@@ -76,7 +76,7 @@ def diff(
 def _written(
     changes: Changes,
     happened: EventPeriod | None,
-    between: Between | None,
+    between: EventSummary | None,
     sides: list[Fleet],
     output: str,
     pool: str | None,

@@ -14,7 +14,7 @@ from dashboard.fleet import Role
 from dashboard.fleet.formatting import first_of, natural
 from dashboard.render.csv_table import to_table_csv
 from dashboard.render.terminal import to_terminal
-from dashboard.views.settings import Choice, pool_values, setting_json, settings_report, values_data
+from dashboard.views.settings import SettingFilter, pool_values, setting_json, settings_report, values_data
 from dashboard.vllm.field_reference import known_paths
 
 MOST_SIMILAR = 5  # settings that a mistake names
@@ -45,7 +45,7 @@ def settings(
     )
     if not fleet.replicas:
         wrong("no targets")
-    in_pool = tuple(pool_values(fleet, path, Choice(pool=pool)))
+    in_pool = tuple(pool_values(fleet, path, SettingFilter(pool=pool)))
     if pool is not None and not in_pool:
         no_such_pool(pool, (each.name for each in fleet.pools), unknown="--pool: no pool matches")
     if path not in known_paths() and not any(each.is_reported for each in in_pool):
@@ -56,7 +56,7 @@ def settings(
         wrong(f"--version: no replica has vLLM {version}; there are {there_are}")
     if label and not all("=" in each for each in label.split()):
         wrong("--label: expected KEY=VALUE, such as site=north")
-    choice = Choice(pool=pool, version=version, role=role, label=label)
+    choice = SettingFilter(pool=pool, version=version, role=role, label=label)
     known = tuple(pool_values(fleet, path, choice))
     view = settings_report(fleet, choice, path=path)
     if output == "json":

@@ -76,7 +76,7 @@ class PoolRanks(NamedTuple):
         return bool(self.outliers) or (bool(held) and max(held) > min(held) * (1 + NEAR))
 
 
-class OnDevice(NamedTuple):
+class RankDevice(NamedTuple):
     """One accelerator of a rank."""
 
     rank: Rank
@@ -128,10 +128,10 @@ def charts(pool: PoolRanks, most: int = PRINTED_BARS) -> tuple[Chart, ...]:
     return tuple(found)
 
 
-def devices_of(ranks: Sequence[Rank]) -> tuple[OnDevice, ...]:
+def devices_of(ranks: Sequence[Rank]) -> tuple[RankDevice, ...]:
     """Return the devices of ranks whose memory is reported."""
     return tuple(
-        OnDevice(rank, device)
+        RankDevice(rank, device)
         for rank in ranks
         for device in rank.replica.devices
         if device.dp_rank == rank.engine.dp_rank and device.total_memory_bytes
@@ -298,7 +298,7 @@ def _rank_bar(rank: Rank) -> Bar:
     return bar._replace(is_at_most=rank.is_at_most)
 
 
-def _device_bar(one: OnDevice, off: float | None) -> Bar:
+def _device_bar(one: RankDevice, off: float | None) -> Bar:
     rank, device = one
     held, name = rank.engine.kv_cache_bytes_per_device, name_of(rank.replica.name)
     tick = f"{rank.engine.dp_rank}·{device.rank}" if len(rank.replica.engines) > 1 else str(device.rank)
@@ -334,6 +334,6 @@ def _held_of(held: float | None, total: int | None) -> str:
     return f"{held / GIB:,.1f} of {of}" if held is not None else f"{formatting.NOT_KNOWN} of {of}"
 
 
-def _device_name(one: OnDevice) -> str:
+def _device_name(one: RankDevice) -> str:
     several = len([each for each in one.rank.replica.devices if each.dp_rank == one.rank.engine.dp_rank]) > 1
     return f"{rank_name(one.rank)}, {device_noun([one.device])} {one.device.rank}" if several else rank_name(one.rank)

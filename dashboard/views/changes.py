@@ -12,8 +12,8 @@ from dashboard.views import changes_entries as entries
 from dashboard.views import changes_tables as tables
 from dashboard.views import changes_text as text
 from dashboard.views.blocks import Block, Entries, Figure, Figures, Paragraph, Section, Table, Tone, View
-from dashboard.views.changes_entries import Sides, sides_of
-from dashboard.views.changes_events import Between
+from dashboard.views.changes_entries import SideLinks, sides_of
+from dashboard.views.changes_events import EventSummary
 from dashboard.views.context import Context, compared
 from dashboard.views.finding_text import severity_counts
 
@@ -22,7 +22,7 @@ MOST_PATHS = 6  # settings that a sentence names
 MOST_NAMES = 8  # replicas that a sentence names
 
 
-def changes_report(changes: Changes, before: Context, after: Context, between: Between | None = None) -> View:
+def changes_report(changes: Changes, before: Context, after: Context, between: EventSummary | None = None) -> View:
     """Return what changed; `before` and `after` are the contexts of both sides, `between` is what happened since."""
     sides = sides_of(changes)
     settings = tables.settings_table(changes.settings.groups, sides)
@@ -43,7 +43,7 @@ def changes_report(changes: Changes, before: Context, after: Context, between: B
     return View("What changed", headline, text.lead(changes), compared(before, after), parts)
 
 
-def _glance(changes: Changes, before: Context, after: Context, between: Between | None) -> Iterator[Block]:
+def _glance(changes: Changes, before: Context, after: Context, between: EventSummary | None) -> Iterator[Block]:
     yield from (Paragraph(plain(each), Tone.WARNING) for each in text.warnings(changes))
     yield Figures((*_figures(changes), *([between.figure] if between else [])))
     yield tables.sides_table(before, after)
@@ -80,7 +80,7 @@ def _fixed_tone(found: FindingChanges) -> Tone:
     return Tone.UNKNOWN if OtherSideStatus.NOT_EVALUATED in statuses else Tone.GOOD if statuses else Tone.PLAIN
 
 
-def _findings(changes: Changes, sides: Sides) -> Iterator[Section]:
+def _findings(changes: Changes, sides: SideLinks) -> Iterator[Section]:
     found = changes.findings
     for anchor, title, change, listed in (
         ("new-findings", "New", entries.NEW, found.new),
@@ -101,7 +101,7 @@ def _cut(listed: Entries, where: str) -> tuple[Block, ...]:
     return (shown, Paragraph(plain(f"{more:,} more {where}."))) if more > 0 else (shown,)
 
 
-def _settings(changes: Changes, sides: Sides, table: Table) -> Iterator[Block]:
+def _settings(changes: Changes, sides: SideLinks, table: Table) -> Iterator[Block]:
     settings = changes.settings
     if settings.groups:
         listed = replace(entries.setting_entries(settings.groups, sides), data=table.data or table)
@@ -117,7 +117,7 @@ def _settings(changes: Changes, sides: Sides, table: Table) -> Iterator[Block]:
             yield Paragraph((Piece(start), *sides.replicas(unread, MOST_NAMES), Piece(").")))
 
 
-def _one_sided(changes: Changes, sides: Sides) -> Iterator[Section]:
+def _one_sided(changes: Changes, sides: SideLinks) -> Iterator[Section]:
     """Yield the settings that only one side reports: whether they changed is unknown."""
     settings = changes.settings
     listed = [
@@ -133,7 +133,7 @@ def _one_sided(changes: Changes, sides: Sides) -> Iterator[Section]:
         yield Section("one-sided", "Reported on one side only", (block,), is_aside=True)
 
 
-def _replicas(changes: Changes, sides: Sides, table: Table) -> Iterator[Block]:
+def _replicas(changes: Changes, sides: SideLinks, table: Table) -> Iterator[Block]:
     listed = entries.replica_entries(changes, sides)
     if listed.items:
         yield replace(listed, data=table.data or table)
@@ -144,7 +144,7 @@ def _replicas(changes: Changes, sides: Sides, table: Table) -> Iterator[Block]:
         yield Paragraph((Piece(start), *sides.replicas(unknown, MOST_NAMES), Piece(").")))
 
 
-def _capacity(changes: Changes, sides: Sides, table: Table) -> Iterator[Block]:
+def _capacity(changes: Changes, sides: SideLinks, table: Table) -> Iterator[Block]:
     capacity = changes.capacity
     yield tables.capacity_table(changes, sides)
     if capacity.ranks:

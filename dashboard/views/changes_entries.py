@@ -49,7 +49,7 @@ TONES = {
 FIELD_VERBS = {"state": "changed state", "version": "changed version", "pool": "moved", "name": "renamed"}
 
 
-class Sides(NamedTuple):
+class SideLinks(NamedTuple):
     """Makes targets in the fleet that has what they name. `names` is by replica id; the choices name the fleets.
 
     `sightings` of findings are by fingerprint.
@@ -72,15 +72,15 @@ class Sides(NamedTuple):
         return Target(kind, key, pool, self.before if is_before else self.after)
 
 
-def sides_of(changes: Changes) -> Sides:
+def sides_of(changes: Changes) -> SideLinks:
     """Return how both fleets of a comparison are linked."""
     before, after = (tuple(choices_of(each).items()) or LIVING for each in (changes.before, changes.after))
     removed = frozenset(each.replica.id for each in changes.replicas.removed)
     sightings = {**changes.before.sightings.findings, **changes.after.sightings.findings}
-    return Sides(changes.names, before, after, removed, sightings)
+    return SideLinks(changes.names, before, after, removed, sightings)
 
 
-def finding_entries(change: str, found: Iterable[OneSidedFinding | PersistingFinding], sides: Sides) -> Entries:
+def finding_entries(change: str, found: Iterable[OneSidedFinding | PersistingFinding], sides: SideLinks) -> Entries:
     """List findings of one kind of `change`, the same one in several pools once; `data` has a row each."""
     grouped: dict[tuple[str, str, Tone, tuple[Text, ...]], list[Finding]] = defaultdict(list)
     rows: list[tuple[Cell, ...]] = []
@@ -112,7 +112,7 @@ def finding_entries(change: str, found: Iterable[OneSidedFinding | PersistingFin
     return Entries(tuple(items), Table("finding-changes", "Findings that changed", columns, tuple(rows)))
 
 
-def _one_sided(found: OneSidedFinding, sides: Sides, *, is_new: bool) -> Iterator[Text]:
+def _one_sided(found: OneSidedFinding, sides: SideLinks, *, is_new: bool) -> Iterator[Text]:
     """Yield why only one side has a finding: fixed, not evaluated, replicas added or removed."""
     number = len(found.finding.replicas)
     if found.other_side is OtherSideStatus.NOT_THERE:
@@ -128,7 +128,7 @@ def _one_sided(found: OneSidedFinding, sides: Sides, *, is_new: bool) -> Iterato
         yield plain(f"{'S' if is_new else 'Was s'}{by[1:].rstrip('.')}.")
 
 
-def _reason(found: OneSidedFinding, sides: Sides) -> Text:
+def _reason(found: OneSidedFinding, sides: SideLinks) -> Text:
     pieces: list[Piece] = []
     if found.outcome is None:
         pieces.append(Piece("rule not run on this pool"))
@@ -140,7 +140,7 @@ def _reason(found: OneSidedFinding, sides: Sides) -> Text:
     return tuple(pieces)
 
 
-def _persisting(found: PersistingFinding, sides: Sides) -> Iterator[Text]:
+def _persisting(found: PersistingFinding, sides: SideLinks) -> Iterator[Text]:
     """Yield how a finding of both sides changed, a sentence each."""
     if found.has_other_severity:
         yield plain(f"Severity {found.before.severity} -> {found.after.severity}.")
@@ -164,7 +164,7 @@ def _persisting(found: PersistingFinding, sides: Sides) -> Iterator[Text]:
             yield plain("No longer suppressed.")
 
 
-def setting_entries(groups: Iterable[SettingGroup], sides: Sides) -> Entries:
+def setting_entries(groups: Iterable[SettingGroup], sides: SideLinks) -> Entries:
     """List groups of replicas with the same changed settings; the same changes in several pools once."""
     grouped: dict[tuple[SettingChange, ...], list[SettingGroup]] = defaultdict(list)
     for each in groups:
@@ -172,7 +172,7 @@ def setting_entries(groups: Iterable[SettingGroup], sides: Sides) -> Entries:
     return Entries(tuple(_group(same, sides) for same in grouped.values()))
 
 
-def _group(same: Sequence[SettingGroup], sides: Sides) -> Entry:
+def _group(same: Sequence[SettingGroup], sides: SideLinks) -> Entry:
     first, is_one = same[0], len(same) == 1
     number = sum(len(each.replicas) for each in same)
     members_text = text.group_text(first) if is_one else f"{count(number, 'replica')} of {len(same):,} pools"
@@ -197,7 +197,7 @@ def _first(lines: Sequence[Text], most: int, rest: str, noun: str) -> tuple[Text
     return (*lines[:most], *([plain(rest.format(count(more, f"more {noun}")))] if more > 0 else []))
 
 
-def _change_line(change: SettingChange, pool: str | None, sides: Sides) -> Text:
+def _change_line(change: SettingChange, pool: str | None, sides: SideLinks) -> Text:
     path = middle_cut(one_line(change.path), LONGEST_PATH)
     target = sides.target(Kind.SETTING, change.path, pool) if pool else None
     before, after = (Piece(setting_text(*each), Style.CODE) for each in (change.before, change.after))
@@ -217,7 +217,7 @@ def one_sided_entry(title: str, when: str, found: Iterable[OneSidedSettings]) ->
     return Entry(Tone.UNKNOWN, plain(f"{title} (change unknown)"), lines=listed)
 
 
-def replica_entries(changes: Changes, sides: Sides) -> Entries:
+def replica_entries(changes: Changes, sides: SideLinks) -> Entries:
     """List replicas by what happened to them, and by pool."""
     replicas = changes.replicas
     entries = [
@@ -239,7 +239,7 @@ def replica_entries(changes: Changes, sides: Sides) -> Entries:
     return Entries(tuple(each for each in entries if each.lines))
 
 
-def _replicas(verb: str, tone: Tone, found: Sequence[ReplicaSide], sides: Sides) -> Entry:
+def _replicas(verb: str, tone: Tone, found: Sequence[ReplicaSide], sides: SideLinks) -> Entry:
     """Return what happened to how many replicas, and to which, a line for each pool."""
     by_pool: dict[str, list[str]] = defaultdict(list)
     for each in found:
@@ -249,7 +249,7 @@ def _replicas(verb: str, tone: Tone, found: Sequence[ReplicaSide], sides: Sides)
     return Entry(tone, head, lines=_first(lines, MOST_LINES, "and in {}", "pool"))
 
 
-def rank_entries(ranks: Iterable[RankChange], sides: Sides) -> Entries:
+def rank_entries(ranks: Iterable[RankChange], sides: SideLinks) -> Entries:
     """List by pool how many ranks have clearly less or more KV cache."""
     by_pool: dict[tuple[str, bool], list[RankChange]] = defaultdict(list)
     for each in ranks:

@@ -36,7 +36,7 @@ OF_REPLICAS = {
 COLUMNS = (Column("First seen"), Column("Change"), Column("Pool"), Column("Which"), Column("Detail"))
 
 
-class Between(NamedTuple):
+class EventSummary(NamedTuple):
     """What happened between the two sides of a comparison: its number as a figure and as words, and the list."""
 
     figure: Figure
@@ -44,7 +44,7 @@ class Between(NamedTuple):
     section: Section
 
 
-def what_happened(events: Sequence[Event], since: datetime, until: datetime, skipped: int = 0) -> Between:
+def what_happened(events: Sequence[Event], since: datetime, until: datetime, skipped: int = 0) -> EventSummary:
     """Return what happened between two times; a gap is an entry of its own, and never means that nothing changed.
 
     `skipped` counts findings that a filter may have wanted, and that were too many to look up.
@@ -61,7 +61,7 @@ def what_happened(events: Sequence[Event], since: datetime, until: datetime, ski
             f"Not listed: {count(skipped, 'earlier finding')} that began and ended in between. Choose a shorter range."
         )
         listed = replace(listed, blocks=(Paragraph(plain(text), Tone.UNKNOWN), *listed.blocks))
-    return Between(figure, words, listed)
+    return EventSummary(figure, words, listed)
 
 
 def _listed(events: Sequence[Event], since: datetime, until: datetime) -> Section:

@@ -16,7 +16,7 @@ from dashboard.fleet.pieces import Kind
 from dashboard.views import changes_text as text
 from dashboard.views.blocks import Cell, Column, Table, Tone, data_table, list_cell, number_cell
 from dashboard.views.capacity_text import in_percent
-from dashboard.views.changes_entries import Sides
+from dashboard.views.changes_entries import SideLinks
 from dashboard.views.context import Context, frozen_text
 from dashboard.views.names import brief, names_of
 
@@ -38,7 +38,7 @@ def sides_table(before: Context, after: Context) -> Table:
     return Table("sides", "What is compared", columns, tuple(tuple(map(Cell, row)) for row in rows))
 
 
-def capacity_table(changes: Changes, sides: Sides) -> Table:
+def capacity_table(changes: Changes, sides: SideLinks) -> Table:
     """Return the KV cache of the pools that changed, and of all together."""
     columns = (
         Column("Pool"),
@@ -66,7 +66,7 @@ def capacity_table(changes: Changes, sides: Sides) -> Table:
     return Table("capacity-change", "KV cache before and after", columns, (*rows, *total), " ".join(notes))
 
 
-def replicas_table(changes: Changes, sides: Sides) -> Table:
+def replicas_table(changes: Changes, sides: SideLinks) -> Table:
     """Return every replica that changed."""
     columns = tuple(map(Column, ("Pool", "Replica", "State", "Version", "Cohort", "Restarted", "Settings changed")))
     return _cut(
@@ -74,7 +74,7 @@ def replicas_table(changes: Changes, sides: Sides) -> Table:
     )
 
 
-def settings_table(groups: Sequence[SettingGroup], sides: Sides) -> Table:
+def settings_table(groups: Sequence[SettingGroup], sides: SideLinks) -> Table:
     """Return every setting that changed, group by group."""
     columns = (
         Column("Pool"),
@@ -100,7 +100,7 @@ def settings_table(groups: Sequence[SettingGroup], sides: Sides) -> Table:
     return _cut("setting-changes", "Every setting that changed", columns, rows, "change")
 
 
-def ranks_table(ranks: Iterable[RankChange], sides: Sides) -> Table:
+def ranks_table(ranks: Iterable[RankChange], sides: SideLinks) -> Table:
     """Return every rank that has clearly less or more KV cache."""
     columns = (
         Column("Pool"),
@@ -127,7 +127,7 @@ def ranks_table(ranks: Iterable[RankChange], sides: Sides) -> Table:
     return _cut("rank-changes", "KV cache of every rank that changed, in tokens", columns, rows, "rank")
 
 
-def one_sided_table(settings: SettingChanges, sides: Sides) -> Table:
+def one_sided_table(settings: SettingChanges, sides: SideLinks) -> Table:
     """Return the settings that only one side reports, for programs."""
     columns = tuple(map(Column, ("change", "pool", "why", "paths", "replicas")))
     rows = (
@@ -155,7 +155,7 @@ def _is_changed(pool: PoolCapacityChange) -> bool:
     return before != after or text.share_text(pool) not in {text.NO_CHANGE, "-"}
 
 
-def _capacity(pool: PoolCapacityChange, sides: Sides) -> tuple[Cell, ...]:
+def _capacity(pool: PoolCapacityChange, sides: SideLinks) -> tuple[Cell, ...]:
     before, after = pool.before, pool.after
     target = sides.target(Kind.POOL, pool.pool) if pool.pool is not None and after.ranks else None
     return (
@@ -171,7 +171,7 @@ def _capacity(pool: PoolCapacityChange, sides: Sides) -> tuple[Cell, ...]:
     )
 
 
-def _replica_rows(changes: Changes, sides: Sides) -> Iterator[tuple[Cell, ...]]:
+def _replica_rows(changes: Changes, sides: SideLinks) -> Iterator[tuple[Cell, ...]]:
     settings = changes.settings.by_replica
     for verb, found in (("added", changes.replicas.added), ("removed", changes.replicas.removed)):
         for each, letter in found:
@@ -184,7 +184,7 @@ def _replica_rows(changes: Changes, sides: Sides) -> Iterator[tuple[Cell, ...]]:
             yield _replica(pair, number, sides)
 
 
-def _replica(pair: ReplicaPair, settings: int, sides: Sides) -> tuple[Cell, ...]:
+def _replica(pair: ReplicaPair, settings: int, sides: SideLinks) -> tuple[Cell, ...]:
     (before, old), (after, new) = pair
     restarted = "unknown" if pair.restarted is None else "yes" if pair.restarted else "no"
     return (

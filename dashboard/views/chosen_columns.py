@@ -26,7 +26,7 @@ class ChosenColumn(NamedTuple):
         return f"{self.replica}{AT}{self.snapshot}" if self.snapshot else self.replica
 
 
-class Chosen(NamedTuple):
+class ReplicaSelection(NamedTuple):
     """Replicas to compare: `ids` of the fleet, `unknown` ones, and how many are too many."""
 
     ids: tuple[str, ...]
@@ -34,7 +34,7 @@ class Chosen(NamedTuple):
     too_many: int
 
 
-class Frozen(NamedTuple):
+class OpenedSnapshot(NamedTuple):
     """An opened snapshot: its fleet and its name, which may be empty."""
 
     fleet: Fleet
@@ -66,12 +66,12 @@ def chosen_columns(text: str) -> tuple[ChosenColumn, ...]:
     return tuple(dict.fromkeys(ChosenColumn(unquote(replica), snapshot) for replica, _, snapshot in parts))
 
 
-def read_chosen(fleet: Fleet, text: str) -> Chosen:
+def read_chosen(fleet: Fleet, text: str) -> ReplicaSelection:
     """Return the replicas that a URL parameter names. `fleet` is that of `with_snapshots`."""
     known = {each.id for each in fleet.replicas}
     columns = _spelled(fleet, chosen_columns(text))
     found = tuple(each.key for each in columns if each.key in known)
-    return Chosen(
+    return ReplicaSelection(
         found[:MOST_CHOSEN], tuple(each for each in columns if each.key not in known), len(found[MOST_CHOSEN:])
     )
 
@@ -90,7 +90,7 @@ def _spelled(fleet: Fleet, columns: Iterable[ChosenColumn]) -> tuple[ChosenColum
     return tuple(dict.fromkeys(spelled))
 
 
-def with_snapshots(fleet: Fleet, columns: Iterable[ChosenColumn], opened: Mapping[str, Frozen]) -> Fleet:
+def with_snapshots(fleet: Fleet, columns: Iterable[ChosenColumn], opened: Mapping[str, OpenedSnapshot]) -> Fleet:
     """Return the fleet with the replicas that columns name in snapshots, with their documents and findings.
 
     Their id is the column's key, their name has the snapshot. What is in no snapshot of `opened` is left out.
@@ -113,13 +113,13 @@ def _findings(column: ChosenColumn, frozen: Fleet) -> Iterator[Finding]:
             yield replace(each, replicas=(column.key,))
 
 
-def snapshot_notes(columns: Iterable[ChosenColumn], opened: Mapping[str, Frozen]) -> dict[str, str]:
+def snapshot_notes(columns: Iterable[ChosenColumn], opened: Mapping[str, OpenedSnapshot]) -> dict[str, str]:
     """Return the snapshot of each column that has one, with its time: `snapshot 3fa9c01b2e, data as of ...`."""
     wanted = ((each.key, opened[each.snapshot].fleet) for each in columns if each.snapshot in opened)
     return {key: f"snapshot {short_id(str(frozen.snapshot))}, {as_of(frozen)}" for key, frozen in wanted}
 
 
-def not_shown(chosen: Chosen, opened: Mapping[str, Frozen], problems: Mapping[str, str]) -> list[str]:
+def not_shown(chosen: ReplicaSelection, opened: Mapping[str, OpenedSnapshot], problems: Mapping[str, str]) -> list[str]:
     """Return a sentence for each replica and each snapshot that is not shown. `problems` are by snapshot."""
     sentences = list(problems.values())
     for each in chosen.unknown:

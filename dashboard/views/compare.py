@@ -24,9 +24,9 @@ from dashboard.views.pool_blocks import cohorts_table, difference_table, sharing
 from dashboard.views.pool_comparison import (
     ONLY_DIFFERENCES,
     ORIGIN_WORDS,
-    Comparison,
     MatrixChoice,
     OriginFilter,
+    PoolComparison,
     compare_chosen,
     equal_text,
     head_text,
@@ -113,7 +113,7 @@ def chosen_report(
     )
 
 
-def _with_notes(found: Comparison, notes: Mapping[str, str]) -> Comparison:
+def _with_notes(found: PoolComparison, notes: Mapping[str, str]) -> PoolComparison:
     """Note the pool of each replica at its column; a cohort's letter means nothing among replicas of several pools."""
 
     def noted(column: MatrixColumn) -> MatrixColumn:
@@ -136,7 +136,7 @@ def _filters(choice: MatrixChoice) -> list[tuple[str, str]]:
     return [(key, value) for key, value in choices.items() if value]
 
 
-def sharing_section(found: Comparison) -> Section:
+def sharing_section(found: PoolComparison) -> Section:
     """Return which cohorts share prefixes, in sentences, the worst first; and whether KV cache can be transferred."""
     transfer = found.transfer
     line = (Paragraph(transfer_text(transfer, found.sharing.pool)),) if transfer is not None else ()
@@ -144,7 +144,7 @@ def sharing_section(found: Comparison) -> Section:
 
 
 def deciding_section(
-    pool: Pool, members: list[Replica], found: Comparison, *, has_cohorts: bool = True
+    pool: Pool, members: list[Replica], found: PoolComparison, *, has_cohorts: bool = True
 ) -> tuple[Section, ...]:
     """Return the cohorts against each other, and the settings that decide prefix sharing; empty without any.
 
@@ -162,7 +162,7 @@ def deciding_section(
     return (Section(DECIDING, DECIDES, tuple(blocks)),) if blocks else ()
 
 
-def settings_section(pool: Pool, members: list[Replica], found: Comparison, choice: MatrixChoice) -> Section:
+def settings_section(pool: Pool, members: list[Replica], found: PoolComparison, choice: MatrixChoice) -> Section:
     """Return the settings of a pool as chosen."""
     if not found.matrix.rows:
         text = unmatched_text(found.matrix, choice) if choice.is_filtered else equal_text(pool, found.matrix, members)

@@ -11,51 +11,51 @@ from dashboard.views.context import context_of
 from dashboard.views.glossary import TERMS
 
 
-class Topic(NamedTuple):
+class HelpTopic(NamedTuple):
     """The help on a page: the question that it answers, and sentences on its use."""
 
     question: str
     use: str
 
 
-TOPICS: Mapping[str, Topic] = {
-    pages.OVERVIEW: Topic(
+TOPICS: Mapping[str, HelpTopic] = {
+    pages.OVERVIEW: HelpTopic(
         "Is the fleet healthy, and what is first?",
         "Pools with problems are first; a click on a head sorts them. Each figure opens what it counts.",
     ),
-    pages.FINDINGS: Topic(
+    pages.FINDINGS: HelpTopic(
         "What is wrong, on which replicas, with which effect and fix?",
         "A finding has its evidence, remedy, rule, and the form to accept it until a date. With a history it has its "
         "age, and New keeps what came in the last hour, 24 h or 7 days. The lists below have the rules that passed, "
         "were skipped (with the reason) or do not apply.",
     ),
-    pages.COMPARE: Topic(
+    pages.COMPARE: HelpTopic(
         "Which settings differ within a pool, and can its replicas share prefixes?",
         "A column is a cohort or a replica, the reference is first. A click on a value shows its replicas, its origin "
         "and what vLLM declares. What if shows the effect of converging to another cohort or the baseline.",
     ),
-    pages.CAPACITY: Topic(
+    pages.CAPACITY: HelpTopic(
         "How much KV cache do each rank, GPU and pool have?",
         "Hatched bars are upper bounds. A rank that is short has its memory by part next to the median engine.",
     ),
-    pages.REPLICAS: Topic(
+    pages.REPLICAS: HelpTopic(
         "Which replicas exist, and what does each of them report?",
         "A click on a name opens the replica; ticks compare up to 12. A replica that is down opens on its probes.",
     ),
-    pages.SETTINGS: Topic(
+    pages.SETTINGS: HelpTopic(
         "What value does any setting have, on every replica of the fleet?",
         "The rarest value of a pool is first. The origin says whether an argument set it, with the provider.",
     ),
-    pages.REVIEW: Topic(
+    pages.REVIEW: HelpTopic(
         "What does a meeting have to know and to decide?",
         "Share freezes the fleet; notes and owners are kept with the snapshot. The meeting mode has larger type.",
     ),
-    pages.SNAPSHOTS: Topic(
+    pages.SNAPSHOTS: HelpTopic(
         "What was the state before, and what has changed since?",
         "A snapshot opens every page unchanged, Time in the header a past time. Changes compares any two of "
         "a snapshot, a time and the live fleet, and lists what happened in between.",
     ),
-    pages.STATUS: Topic(
+    pages.STATUS: HelpTopic(
         "Where do targets come from, what is in force, and which facts are missing?",
         "Assumptions have the line for fleet.yaml that declares them. Coverage says what reveals a missing fact.",
     ),

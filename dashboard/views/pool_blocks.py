@@ -13,7 +13,7 @@ from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.views.blocks import Block, Cell, Column, DifferenceTable, Paragraph, Table, Tone, list_cell, number_cell
 from dashboard.views.capacity_text import name_of
 from dashboard.views.names import brief, names_of
-from dashboard.views.pool_comparison import Comparison
+from dashboard.views.pool_comparison import PoolComparison
 from dashboard.views.sharing import ABOUT, SHARE_WORDS, SPLIT, group_lines
 from dashboard.views.since import COLUMN as SINCE
 from dashboard.views.since import COLUMNS as TIMES
@@ -25,7 +25,7 @@ _COHORTS = (Column("Cohort"), Column("Replicas", is_number=True), Column("Distin
 MEASURED_IN_PART = "hash alike where measured"  # as the sentence about the pool says
 
 
-def sharing_band(found: Comparison) -> Paragraph:
+def sharing_band(found: PoolComparison) -> Paragraph:
     """Return which cohorts share prefixes, values set as code."""
     return Paragraph(found.text, Tone(found.kind))
 
@@ -110,7 +110,7 @@ def _cohort_row(cohort: Cohort, pool: Pool, replicas: Mapping[str, Replica]) -> 
 
 
 def difference_table(
-    found: Comparison,
+    found: PoolComparison,
     matrix: Matrix,
     pool: Pool,
     names: Mapping[str, str],

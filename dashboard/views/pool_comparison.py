@@ -79,7 +79,7 @@ class MatrixChoice(NamedTuple):
 ONLY_DIFFERENCES = MatrixChoice()
 
 
-class Comparison(NamedTuple):
+class PoolComparison(NamedTuple):
     """A pool as chosen: `prefix` has the rows that decide prefix sharing, `matrix` the settings.
 
     `kind` is the severity of the verdict on sharing. `named` has the worst severity of the settings of findings, and
@@ -102,7 +102,7 @@ class Comparison(NamedTuple):
 
 def compare_chosen(
     fleet: Fleet, pool: Pool, choice: MatrixChoice = ONLY_DIFFERENCES, order: Sequence[str] = ()
-) -> Comparison:
+) -> PoolComparison:
     """Compare a pool as chosen; rows of findings come first, the worst on top.
 
     Columns of replicas have the `order` of their ids, by default that of their names; the reference is the first.
@@ -133,7 +133,7 @@ def compare_chosen(
     def rank(path: str) -> int:
         return named[path].rank if path in named else len(Severity)
 
-    return Comparison(
+    return PoolComparison(
         sharing=sharing,
         text=sharing_text(sharing, members),
         kind=kind,
@@ -142,7 +142,7 @@ def compare_chosen(
         matrix=_filter_origin(
             replace(matrix, rows=tuple(sorted(matrix.rows, key=lambda row: rank(row.path)))),
             choice.origin,
-            _Origins(fleet.documents, members.values()),
+            _SettingOrigins(fleet.documents, members.values()),
         ),
         sightings=difference_sightings(fleet, pool),
         cohort_sightings=cohort_sightings(fleet, pool),
@@ -162,7 +162,7 @@ def cohort_sightings(fleet: Fleet, pool: Pool) -> dict[str, Sighting]:
     return {each.letter: seen for each in pool.cohorts if (seen := known.get((pool.name, each.document)))}
 
 
-class _Origins:
+class _SettingOrigins:
     """Whether the replicas of a pool set their settings. Replicas with equal documents and arguments count once."""
 
     def __init__(self, documents: Mapping[str, Document], members: Iterable[Replica]) -> None:
@@ -174,7 +174,7 @@ class _Origins:
         return {is_set(path, version, given) for settings, version, given in self._known if path in settings}
 
 
-def _filter_origin(matrix: Matrix, chosen: OriginFilter, origins: _Origins) -> Matrix:
+def _filter_origin(matrix: Matrix, chosen: OriginFilter, origins: _SettingOrigins) -> Matrix:
     """Return the rows with the chosen origin, and how many have another or an unknown one."""
     if chosen is OriginFilter.ANY:
         return matrix

@@ -41,7 +41,7 @@ from dashboard.views.replica_engines import engines_section
 from dashboard.views.replica_provider import provider_sections
 from dashboard.views.replica_settings import (
     EVERY_SETTING,
-    Comparison,
+    ReplicaComparison,
     SettingChoice,
     compare_with_pool,
     count_differences,
@@ -82,7 +82,7 @@ class ReplicaData(NamedTuple):
 
     replica: Replica
     settings: dict[str, Setting]
-    comparison: Comparison
+    comparison: ReplicaComparison
     findings: tuple[Section, ...]
     engines: Section
 
@@ -165,7 +165,7 @@ def in_order(probes: Sequence[ProbeResult]) -> list[ProbeResult]:
     return sorted(probes, key=lambda probe: (probe.failure is None, probe.reply is None, probe.path))
 
 
-def _state_text(replica: Replica, comparison: Comparison) -> str:
+def _state_text(replica: Replica, comparison: ReplicaComparison) -> str:
     names = {ReplicaState.PARTIAL: "Partial", ReplicaState.DOWN: "Down"}
     text = "Up." if replica.state is ReplicaState.UP else f"{names[replica.state]}: {reason(replica)}"
     if 0 < len(comparison.rows) < comparison.of_pool:
@@ -177,7 +177,7 @@ def _state_text(replica: Replica, comparison: Comparison) -> str:
     return text + (f" Source: {source}." if source else "")
 
 
-def _figures(fleet: Fleet, replica: Replica, comparison: Comparison, now: datetime | None) -> Figures:
+def _figures(fleet: Fleet, replica: Replica, comparison: ReplicaComparison, now: datetime | None) -> Figures:
     pool = comparison.pool
     cohort = next((each for each in pool.cohorts if replica.id in each.replicas), None) if pool else None
     where = f"cohort {cohort.letter} of {len(pool.cohorts):,}" if cohort and pool else "no cohort"
@@ -217,7 +217,7 @@ def _capacity_figure(replica: Replica) -> Figure:
     return Figure("KV cache tokens", formatting.short(capacity.tokens, capacity.basis), " · ".join(notes))
 
 
-def _difference_figure(replica: Replica, comparison: Comparison) -> Figure:
+def _difference_figure(replica: Replica, comparison: ReplicaComparison) -> Figure:
     label = "Differs from its pool in"
     if replica.document is None or not comparison.compared:
         why = "settings never read" if replica.document is None else "no other replica reports its settings"

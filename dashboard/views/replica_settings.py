@@ -29,7 +29,7 @@ class MajorityDifference(NamedTuple):
     majority: SettingValue | None
 
 
-class Comparison(NamedTuple):
+class ReplicaComparison(NamedTuple):
     """A replica's pool, its differences from the pool's majority, and its settings as rows.
 
     `compared` counts the settings that another replica of the pool reports, `of_pool` those of any replica of it.
@@ -53,7 +53,7 @@ class SettingChoice(NamedTuple):
 EVERY_SETTING = SettingChoice()
 
 
-def compare_with_pool(fleet: Fleet, replica: Replica) -> Comparison:
+def compare_with_pool(fleet: Fleet, replica: Replica) -> ReplicaComparison:
     """Compare the settings of a replica with those of its pool."""
     pool = next((pool for pool in fleet.pools if pool.name == replica.pool), None)
     document = fleet.documents.get(replica.document or "")
@@ -67,7 +67,7 @@ def compare_with_pool(fleet: Fleet, replica: Replica) -> Comparison:
     rows = setting_rows(document, differences, reported if pool else ())
     compared = int((~rows["majority"].isin([NOT_COMPARED, formatting.NOT_KNOWN])).sum())
     of_pool = {*settings, *(path for other in others for path in other.settings)}
-    return Comparison(pool, differences, rows, compared, len(of_pool))
+    return ReplicaComparison(pool, differences, rows, compared, len(of_pool))
 
 
 def majority_differences(pool: Pool, document: Document) -> tuple[MajorityDifference, ...]:
@@ -142,7 +142,7 @@ def filter_settings(rows: pd.DataFrame, choice: SettingChoice) -> pd.DataFrame:
     return rows[kept]
 
 
-def settings_blocks(replica: Replica, comparison: Comparison, choice: SettingChoice) -> tuple[Block, ...]:
+def settings_blocks(replica: Replica, comparison: ReplicaComparison, choice: SettingChoice) -> tuple[Block, ...]:
     """Return the table of the settings that match the filters."""
     total = len(comparison.rows)
     if not total:

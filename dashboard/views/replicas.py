@@ -73,7 +73,7 @@ SORTED_BY = {
 }  # title -> column of the rows
 
 
-class Choice(NamedTuple):
+class ReplicaChoice(NamedTuple):
     """The choice of a reader: filters (None and empty: all), the sort, and the columns after the first.
 
     `search` are words of any column or label, `severities` those of findings of a replica, `cohorts` letters, `sources`
@@ -91,13 +91,13 @@ class Choice(NamedTuple):
     columns: tuple[str, ...] = ()
 
 
-EVERY_REPLICA = Choice()
+EVERY_REPLICA = ReplicaChoice()
 SORTS = sort_names(SORTED_BY)
 
 
 def replicas_report(
     fleet: Fleet,
-    choice: Choice = EVERY_REPLICA,
+    choice: ReplicaChoice = EVERY_REPLICA,
     *,
     rows: pd.DataFrame | None = None,
     now: datetime | None = None,
@@ -126,7 +126,7 @@ def replicas_report(
     )
 
 
-def _filters(choice: Choice) -> list[tuple[str, str]]:
+def _filters(choice: ReplicaChoice) -> list[tuple[str, str]]:
     texts = {key: each if isinstance(each, str) else ", ".join(each or ()) for key, each in choice._asdict().items()}
     return [(key, text) for key, text in texts.items() if text]
 
@@ -169,7 +169,7 @@ def replica_rows(fleet: Fleet) -> pd.DataFrame:
     return table.loc[order.sort_values(list(order.columns)).index].reset_index(drop=True)
 
 
-def chosen_rows(rows: pd.DataFrame, choice: Choice) -> pd.DataFrame:
+def chosen_rows(rows: pd.DataFrame, choice: ReplicaChoice) -> pd.DataFrame:
     """Return the rows that match all filters, sorted. Each word of a search is in some column, or begins a time."""
     kept = pd.Series(data=True, index=rows.index)
     one = {"pool": choice.pool, "state": None if choice.state == INCOMPLETE else choice.state}

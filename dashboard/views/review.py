@@ -12,7 +12,7 @@ from dashboard.rules.findings import OutcomeKind, Severity
 from dashboard.store.reviews import NoLastReview
 from dashboard.views import fleet_summary, pages
 from dashboard.views.blocks import Block, Entries, Entry, Figures, Paragraph, Section, Tone, View
-from dashboard.views.changes_events import Between
+from dashboard.views.changes_events import EventSummary
 from dashboard.views.context import context_of
 from dashboard.views.excluded import ignored_blocks, suppressed_blocks, unread_entries
 from dashboard.views.finding_entries import FindingContext, brief_entries, bundled, finding_anchor, note_lines
@@ -70,7 +70,7 @@ def review_report(
     name: str = "",
     missing: NoLastReview = NoLastReview.FIRST,
     recency: Recency = ANYTHING,
-    between: Between | None = None,
+    between: EventSummary | None = None,
 ) -> View:
     """Return a fleet for a meeting. `before` is the fleet of the last review, or `missing` why there is none.
 

@@ -17,7 +17,7 @@ from dashboard.views.names import replica_names
 from dashboard.views.pages import COMPARE
 from dashboard.views.pool_blocks import cohorts_table, difference_table, sharing_band
 from dashboard.views.pool_comparison import (
-    Comparison,
+    PoolComparison,
     compare_chosen,
     difference_sightings,
     head_text,
@@ -37,12 +37,12 @@ MOST_POOLS = 24  # different ways to differ; more are counted
 MOST_NAMED = 12  # pools that a sentence names
 
 
-class Differing(NamedTuple):
+class DifferingPools(NamedTuple):
     """Pools that differ in the same settings in the same way, the first one compared; `shown` are its main rows."""
 
     pools: tuple[Pool, ...]
     slug: str
-    found: Comparison
+    found: PoolComparison
     shown: Matrix
 
     @property
@@ -59,7 +59,7 @@ class Differing(NamedTuple):
 
 def differing_pools(
     fleet: Fleet, sentences: Mapping[str, SharingVerdict], recency: Recency = ANYTHING
-) -> tuple[Differing, ...]:
+) -> tuple[DifferingPools, ...]:
     """Compare the pools with several cohorts, the worst first; equal ones are one group."""
     names = slugs(pool.name for pool in fleet.pools)
     groups: dict[object, list[Pool]] = {}
@@ -91,7 +91,7 @@ def has_recent(fleet: Fleet, pool: Pool, recency: Recency) -> bool:
     return is_split(pool) and any(map(recency.keeps, difference_sightings(fleet, pool).values()))
 
 
-def _differing(fleet: Fleet, pools: Sequence[Pool], slug: str, recency: Recency) -> Differing:
+def _differing(fleet: Fleet, pools: Sequence[Pool], slug: str, recency: Recency) -> DifferingPools:
     """Compare the first pool: rows of findings and of prefix sharing, then the first ones of the rest."""
     found = compare_chosen(fleet, pools[0])
     rows = tuple(row for row in found.matrix.rows if recency.keeps(found.sightings.get(row.path)))
@@ -100,11 +100,11 @@ def _differing(fleet: Fleet, pools: Sequence[Pool], slug: str, recency: Recency)
     main = {row.path for row in rows if row.path in found.named or row.path in PREFIX_PATHS}
     others = [row.path for row in rows if row.path not in main][: max(MOST_ROWS - len(main), 0)]
     shown = replace(found.matrix, rows=tuple(row for row in rows if row.path in main.union(others)))
-    return Differing(tuple(pools), slug, found, shown)
+    return DifferingPools(tuple(pools), slug, found, shown)
 
 
 def differences_part(
-    fleet: Fleet, differing: Sequence[Differing], notes: tuple[Block, ...], recency: Recency = ANYTHING
+    fleet: Fleet, differing: Sequence[DifferingPools], notes: tuple[Block, ...], recency: Recency = ANYTHING
 ) -> Section:
     """Return each way to differ under its own heading; uniform and unreadable pools in a sentence."""
     lines = list(_without_differences(fleet))
@@ -117,7 +117,7 @@ def differences_part(
     return Section(DIFFERENCES, TITLE, blocks, tuple(_pool(fleet, each) for each in differing[:MOST_POOLS]))
 
 
-def full_differences(fleet: Fleet, differing: Iterable[Differing]) -> tuple[Section, ...]:
+def full_differences(fleet: Fleet, differing: Iterable[DifferingPools]) -> tuple[Section, ...]:
     """Return the appendix with all rows of the pools whose tables were cut; empty where none was."""
     names = replica_names(fleet)
     tables = tuple(
@@ -136,7 +136,7 @@ def full_differences(fleet: Fleet, differing: Iterable[Differing]) -> tuple[Sect
     return (appendix,) if tables else ()
 
 
-def _pool(fleet: Fleet, differing: Differing) -> Section:
+def _pool(fleet: Fleet, differing: DifferingPools) -> Section:
     pool, found, slug = differing.pools[0], differing.found, differing.slug
     members = members_of(fleet, pool)
     text = head_text(pool, members, fleet.inspection.domains.get(pool.name))

@@ -23,7 +23,7 @@ from dashboard.views.blocks import (
     Tone,
 )
 from dashboard.views.changes import changes_report
-from dashboard.views.changes_events import RANGE, Between
+from dashboard.views.changes_events import RANGE, EventSummary
 from dashboard.views.context import context_of
 from dashboard.views.finding_entries import note_lines, where_of
 from dashboard.views.names import replica_names
@@ -43,7 +43,7 @@ def new_parts(
     before: Fleet | NoLastReview,
     before_notes: Mapping[str, Note],
     notes: tuple[Block, ...],
-    between: Between | None = None,
+    between: EventSummary | None = None,
 ) -> tuple[Section, tuple[Section, ...]]:
     """Return the section and its appendices; `before` is the fleet of the last review, or why there is none.
 

@@ -30,7 +30,7 @@ VALUES = "values"  # anchor of the section
 CSV_COLUMNS = ("path", "pool", "value", "state", "replicas", "cohorts", "names", "origins")
 
 
-class Choice(NamedTuple):
+class SettingFilter(NamedTuple):
     """The filters of a reader, and a search: words of a path or of a value. None and empty: all.
 
     `pool` is a name or a glob; `label` are words of `key=value`.
@@ -43,7 +43,7 @@ class Choice(NamedTuple):
     label: str = ""
 
 
-EVERY_SETTING = Choice()
+EVERY_SETTING = SettingFilter()
 
 
 class PoolValue(NamedTuple):
@@ -65,7 +65,7 @@ class PoolValue(NamedTuple):
         return self.value.state not in {State.ABSENT, State.UNSUPPORTED}
 
 
-def setting_values(fleet: Fleet, choice: Choice = EVERY_SETTING) -> pd.DataFrame:
+def setting_values(fleet: Fleet, choice: SettingFilter = EVERY_SETTING) -> pd.DataFrame:
     """Return one row per path, kind of pool, value and state, of the replicas that match the filters of the choice.
 
     Pools with the same documents are one kind: `pools` is their number, `replicas` that of their replicas with it.
@@ -92,7 +92,7 @@ def setting_values(fleet: Fleet, choice: Choice = EVERY_SETTING) -> pd.DataFrame
 
 def settings_report(
     fleet: Fleet,
-    choice: Choice = EVERY_SETTING,
+    choice: SettingFilter = EVERY_SETTING,
     *,
     path: str = "",
     rows: pd.DataFrame | None = None,
@@ -130,7 +130,7 @@ def settings_report(
     )
 
 
-def _filters(choice: Choice, path: str) -> Iterator[tuple[str, str]]:
+def _filters(choice: SettingFilter, path: str) -> Iterator[tuple[str, str]]:
     yield "path", path
     yield from ((key, text or "") for key, text in choice._asdict().items())
 
@@ -158,7 +158,7 @@ def found_settings(rows: pd.DataFrame, search: str = "") -> pd.DataFrame:
     return table.loc[order.sort_values(list(order.columns)).index].reset_index(drop=True)
 
 
-def pool_values(fleet: Fleet, path: str, choice: Choice = EVERY_SETTING) -> Iterator[PoolValue]:
+def pool_values(fleet: Fleet, path: str, choice: SettingFilter = EVERY_SETTING) -> Iterator[PoolValue]:
     """Yield the values of a setting: pools that differ first, the rarest value of a pool first."""
     letters = cohort_letters(fleet.pools)
     by_pool: dict[str, dict[SettingValue, list[Replica]]] = defaultdict(lambda: defaultdict(list))
@@ -182,7 +182,7 @@ def origins_text(origins: Sequence[tuple[str, int]]) -> str:
     return "; ".join(f"{text}: {number:,}" for text, number in origins)
 
 
-def _matches(replica: Replica, choice: Choice) -> bool:
+def _matches(replica: Replica, choice: SettingFilter) -> bool:
     labels = " ".join(f"{key}={text}" for key, text in replica.labels.items()).lower()
     return (
         (choice.pool in {None, replica.pool} or fnmatchcase(replica.pool or "", choice.pool or ""))
@@ -294,7 +294,7 @@ def _names(known: PoolValue) -> Text:
     return (*names, Piece(f"{f' and {more:,} more' if more else ''}{cohorts}", Style.MUTED))
 
 
-def _found_table(fleet: Fleet, rows: pd.DataFrame, choice: Choice) -> Table | Paragraph:
+def _found_table(fleet: Fleet, rows: pd.DataFrame, choice: SettingFilter) -> Table | Paragraph:
     if rows.empty:
         return Paragraph(plain("No setting matches the filters."))
     named: dict[str, Severity] = {}

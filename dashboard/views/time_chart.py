@@ -117,7 +117,7 @@ class TimeChart:
         return {name: clusters for name, clusters in rows.items() if clusters}
 
 
-class Named(NamedTuple):
+class NamedGroup(NamedTuple):
     """A group to draw: its label, shade and text."""
 
     group: TimelineGroup
@@ -126,7 +126,7 @@ class Named(NamedTuple):
     text: str
 
 
-def lane_of(label: str, named: Sequence[Named], timeline: Timeline, *, is_strip: bool = False) -> Lane:
+def lane_of(label: str, named: Sequence[NamedGroup], timeline: Timeline, *, is_strip: bool = False) -> Lane:
     """Stack groups, the first one at the bottom. Where no poll was recorded there is nothing."""
     since, until = timeline.period
     gaps = [(each.since, each.until or until) for each in timeline.gaps]

@@ -10,7 +10,7 @@ from dashboard.fleet.pieces import Kind
 from dashboard.views import pages
 from dashboard.views.blocks import View
 from dashboard.views.chosen_columns import (
-    Frozen,
+    OpenedSnapshot,
     add_snapshot,
     chosen_columns,
     not_shown,
@@ -85,13 +85,13 @@ def draw_chosen(shown: Fleet, text: str) -> None:
         draw.open_target(clicked)
 
 
-def _open_snapshots(asked: dict[str, None]) -> tuple[dict[str, Frozen], dict[str, str]]:
+def _open_snapshots(asked: dict[str, None]) -> tuple[dict[str, OpenedSnapshot], dict[str, str]]:
     """Return the snapshots by their texts in the URL, and why the others cannot be opened."""
     opened, problems = {}, {}
     for text in asked:
         try:
             key = service.snapshots().named(text)
-            opened[text] = Frozen(service.frozen(key), service.snapshots().get(key).metadata.name)
+            opened[text] = OpenedSnapshot(service.frozen(key), service.snapshots().get(key).metadata.name)
         except SnapshotError as error:
             problems[text] = str(error)
     return opened, problems

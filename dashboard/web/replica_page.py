@@ -13,7 +13,7 @@ from dashboard.fleet.formatting import middle_cut, one_line, whole_text
 from dashboard.views import pages
 from dashboard.views.blocks import View
 from dashboard.views.replica import ReplicaData, in_order, raw_answer, replica_data
-from dashboard.views.replica_settings import Comparison, SettingChoice
+from dashboard.views.replica_settings import ReplicaComparison, SettingChoice
 from dashboard.web import links, markup, state
 from dashboard.web.state import shared
 
@@ -48,7 +48,7 @@ def draw_head(view: View) -> None:
     st.html(markup.heading(markup.text(view.headline), f"{back} · {markup.text(view.lead)}"))
 
 
-def choose_settings(comparison: Comparison) -> SettingChoice:
+def choose_settings(comparison: ReplicaComparison) -> SettingChoice:
     """Draw the filters of the settings and return their choice."""
     if comparison.rows.empty:
         return SettingChoice()

@@ -9,7 +9,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState
 from dashboard.fleet.formatting import natural, one_line
 from dashboard.views import pages
-from dashboard.views.replicas import INCOMPLETE, SEVERITIES, SORTED_BY, SORTS, TITLES, Choice, replica_rows
+from dashboard.views.replicas import INCOMPLETE, SEVERITIES, SORTED_BY, SORTS, TITLES, ReplicaChoice, replica_rows
 from dashboard.views.sorting import ASCENDING, DESCENDING, REVERSED, sort_name
 from dashboard.web import links
 from dashboard.web.draw import ARROWS
@@ -25,7 +25,7 @@ def rows(fleet: Fleet) -> pd.DataFrame:
     return replica_rows(fleet)
 
 
-def choose(fleet: Fleet) -> Choice:
+def choose(fleet: Fleet) -> ReplicaChoice:
     """Draw search, pool and state, and return their choice."""
     search = st.text_input(
         "Search", **links.bind(pages.SEARCH), placeholder="any column or label", width=260, live=True
@@ -33,14 +33,14 @@ def choose(fleet: Fleet) -> Choice:
     pools = [ALL_POOLS, *(pool.name for pool in fleet.pools)]
     pool = st.selectbox("Pool", pools, **links.bind(pages.POOL, pools), format_func=one_line, width=250)
     state = links.draw_segments("State", pages.STATE, [ALL_STATES, *(each.value for each in ReplicaState), INCOMPLETE])
-    return Choice(
+    return ReplicaChoice(
         pool=None if pool in {None, ALL_POOLS} else pool,
         state=None if state == ALL_STATES else state,
         search=search or "",
     )
 
 
-def choose_more(replicas: pd.DataFrame, choice: Choice) -> Choice:
+def choose_more(replicas: pd.DataFrame, choice: ReplicaChoice) -> ReplicaChoice:
     """Draw the filters with several options, the sort and the columns, and return the choice with them."""
     versions, cohorts, sources = (
         sorted(replicas[each].dropna().unique(), key=natural) for each in ("version", "cohort", "best_answer")

@@ -6,7 +6,7 @@ import streamlit as st
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import natural, one_line
 from dashboard.views import pages
-from dashboard.views.settings import Choice, setting_values
+from dashboard.views.settings import SettingFilter, setting_values
 from dashboard.web import links
 from dashboard.web.state import shared
 
@@ -15,7 +15,7 @@ EVERY_PATH = ""  # no setting in the URL: the search
 
 
 @shared(max_entries=16)
-def rows(fleet: Fleet, filters: Choice) -> pd.DataFrame:
+def rows(fleet: Fleet, filters: SettingFilter) -> pd.DataFrame:
     """Return the values of the replicas of one fleet that match filters."""
     return setting_values(fleet, filters)
 
@@ -35,13 +35,13 @@ def choose_path(fleet: Fleet) -> str:
     return str(st.selectbox("Setting", options, **bound, format_func=_path_text, width=330) or EVERY_PATH)
 
 
-def choose(fleet: Fleet, *, has_path: bool) -> Choice:
+def choose(fleet: Fleet, *, has_path: bool) -> SettingFilter:
     """Draw the search, where no setting is chosen, and the filters of replicas; return their choice."""
     search = ""
     if not has_path:
         search = st.text_input("Search", **links.bind(pages.SEARCH), placeholder="path or value", width=200, live=True)
     versions = sorted({each.version for each in fleet.replicas if each.version}, key=natural)
-    return Choice(
+    return SettingFilter(
         search or "",
         _select("Pool", pages.POOL, [each.name for each in fleet.pools]),
         _select("vLLM", pages.VERSION, versions),

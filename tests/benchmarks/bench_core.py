@@ -19,7 +19,7 @@ from dashboard.analysis.assembly import Fleet, build_fleet, inspected
 from dashboard.fleet import ProbeResult, Snapshot, Target
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.sources.polling.probes import BY_PATH
-from dashboard.views.settings import Choice, setting_values, settings_report
+from dashboard.views.settings import SettingFilter, setting_values, settings_report
 from dashboard.vllm import canonical
 from dashboard.vllm.reading import read
 from tests.benchmarks.table import Row, print_table
@@ -82,10 +82,10 @@ def _settings(fleet: Fleet) -> Iterator[tuple[str, float, float]]:
     values = setting_values(fleet)
     path = "cache_config.block_size"
     yield f"values of all settings of {number:,}, once a poll, s", best(lambda: setting_values(fleet)), SECONDS
-    some = Choice(label="zone=z1")
+    some = SettingFilter(label="zone=z1")
     yield f"the same with a new filter by label of {number:,}, s", best(lambda: setting_values(fleet, some)), SEARCH
     for words in ("", "block size 16"):
-        search = Choice(search=words)
+        search = SettingFilter(search=words)
         took = best(lambda search=search: settings_report(fleet, search, rows=values))  # type: ignore[misc]
         yield f"a search for “{words}” among them, s", took, SEARCH
     yield f"one setting of {number:,}, s", best(lambda: settings_report(fleet, path=path, rows=values)), SEARCH

@@ -11,7 +11,7 @@ from dashboard.compare import Matrix
 from dashboard.views.blocks import DifferenceTable
 from dashboard.views.chosen_columns import (
     ChosenColumn,
-    Frozen,
+    OpenedSnapshot,
     add_snapshot,
     chosen_columns,
     not_shown,
@@ -36,15 +36,15 @@ def live() -> Fleet:
     return fleet([replica("a", document=NOW), replica("b", document=NOW)], [NOW])
 
 
-def opened(*, name: str = "Review", is_found: bool = False) -> dict[str, Frozen]:
+def opened(*, name: str = "Review", is_found: bool = False) -> dict[str, OpenedSnapshot]:
     """A snapshot in which a had other settings, with a finding about them, and b did not exist."""
     then = fleet([replica("a", document=THEN)], [THEN])
     if is_found:
         then = with_findings(then, finding(then, ["a"], evidence=(evidence(SIZE, "32", (A,)),)))
-    return {SNAPSHOT: Frozen(replace(then, snapshot=SNAPSHOT), name)}
+    return {SNAPSHOT: OpenedSnapshot(replace(then, snapshot=SNAPSHOT), name)}
 
 
-def matrix_of(text: str, frozen: dict[str, Frozen]) -> tuple[Matrix, dict[str, str]]:
+def matrix_of(text: str, frozen: dict[str, OpenedSnapshot]) -> tuple[Matrix, dict[str, str]]:
     """The matrix of what a URL names, and the names of its columns."""
     columns = chosen_columns(text)
     joined = with_snapshots(live(), columns, frozen)

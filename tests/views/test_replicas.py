@@ -20,7 +20,7 @@ from dashboard.views.replicas import (
     INCOMPLETE,
     SORTED_BY,
     TITLES,
-    Choice,
+    ReplicaChoice,
     best_source,
     chosen_rows,
     replica_rows,
@@ -46,7 +46,7 @@ def mixed() -> Fleet:
     return fleet(members, [USUAL, OTHER])
 
 
-def table(built: Fleet, choice: Choice = EVERY_REPLICA, *, live: bool = False) -> Table:
+def table(built: Fleet, choice: ReplicaChoice = EVERY_REPLICA, *, live: bool = False) -> Table:
     """Return the table of a fleet; ages are shown in a live one."""
     return tables_of([part(replicas_report(built, choice, now=NOW if live else None), "replicas")])[0]
 
@@ -81,26 +81,26 @@ def test_differences_count_only_against_a_majority() -> None:
 @pytest.mark.parametrize(
     ("choice", "names"),
     [
-        (Choice(pool="embed"), ["gone"]),
-        (Choice(state="down"), ["gone"]),
-        (Choice(pool="chat", state="down"), []),
-        (Choice(state=INCOMPLETE), ["gone"]),
-        (Choice(search="ZONE=eu"), ["odd"]),
-        (Choice(search="http://odd:8000"), ["odd"]),
-        (Choice(search="chat 03"), ["chat-03"]),
-        (Choice(search="chat-.*"), []),
-        (Choice(pool="unknown"), []),
-        (Choice(search="2026-02-28T11 odd"), ["odd"]),
-        (Choice(cohorts=("B",)), ["odd"]),
-        (Choice(cohorts=("A", "B"), search="03"), ["chat-03"]),
-        (Choice(search="02-28T11"), []),
-        (Choice(versions=("0.32.0",), pool="embed"), []),
-        (Choice(sources=("/server_info",), search="odd"), ["odd"]),
-        (Choice(sources=("the provider",)), []),
-        (Choice(severities=("critical",)), []),
+        (ReplicaChoice(pool="embed"), ["gone"]),
+        (ReplicaChoice(state="down"), ["gone"]),
+        (ReplicaChoice(pool="chat", state="down"), []),
+        (ReplicaChoice(state=INCOMPLETE), ["gone"]),
+        (ReplicaChoice(search="ZONE=eu"), ["odd"]),
+        (ReplicaChoice(search="http://odd:8000"), ["odd"]),
+        (ReplicaChoice(search="chat 03"), ["chat-03"]),
+        (ReplicaChoice(search="chat-.*"), []),
+        (ReplicaChoice(pool="unknown"), []),
+        (ReplicaChoice(search="2026-02-28T11 odd"), ["odd"]),
+        (ReplicaChoice(cohorts=("B",)), ["odd"]),
+        (ReplicaChoice(cohorts=("A", "B"), search="03"), ["chat-03"]),
+        (ReplicaChoice(search="02-28T11"), []),
+        (ReplicaChoice(versions=("0.32.0",), pool="embed"), []),
+        (ReplicaChoice(sources=("/server_info",), search="odd"), ["odd"]),
+        (ReplicaChoice(sources=("the provider",)), []),
+        (ReplicaChoice(severities=("critical",)), []),
     ],
 )
-def test_filters_combine_and_a_search_is_words_not_a_pattern(choice: Choice, names: list[str]) -> None:
+def test_filters_combine_and_a_search_is_words_not_a_pattern(choice: ReplicaChoice, names: list[str]) -> None:
     assert chosen_rows(replica_rows(mixed()), choice)["name"].to_list() == names
 
 
@@ -112,17 +112,17 @@ def test_a_severity_chooses_replicas_with_any_finding_of_it() -> None:
     ]
     rows = replica_rows(with_findings(built, *found))
 
-    assert chosen_rows(rows, Choice(severities=("info",)))["name"].to_list() == ["chat-01", "chat-02"]
-    assert len(chosen_rows(rows, Choice(severities=("info", "critical")))) == 2
-    assert chosen_rows(rows, Choice(sort="findings"))["name"].to_list() == ["chat-02", "chat-01", "chat-03"]
-    assert chosen_rows(rows, Choice(sort="-findings"))["name"].to_list() == ["chat-01", "chat-02", "chat-03"]
+    assert chosen_rows(rows, ReplicaChoice(severities=("info",)))["name"].to_list() == ["chat-01", "chat-02"]
+    assert len(chosen_rows(rows, ReplicaChoice(severities=("info", "critical")))) == 2
+    assert chosen_rows(rows, ReplicaChoice(sort="findings"))["name"].to_list() == ["chat-02", "chat-01", "chat-03"]
+    assert chosen_rows(rows, ReplicaChoice(sort="-findings"))["name"].to_list() == ["chat-01", "chat-02", "chat-03"]
 
 
 @pytest.mark.parametrize(("title", "column"), SORTED_BY.items())
 def test_a_sort_puts_replicas_without_a_value_last_in_both_directions(title: str, column: str) -> None:
     rows = replica_rows(story())
     sort = sort_name(title)
-    up, down = (chosen_rows(rows, Choice(sort=each))[column] for each in (sort, f"-{sort}"))
+    up, down = (chosen_rows(rows, ReplicaChoice(sort=each))[column] for each in (sort, f"-{sort}"))
     number = int(rows[column].replace("", pd.NA).notna().sum())
 
     assert sorted(up.index) == sorted(down.index) == list(rows.index)
@@ -137,7 +137,7 @@ def test_a_sort_puts_replicas_without_a_value_last_in_both_directions(title: str
 
 
 def test_the_chosen_columns_follow_the_first() -> None:
-    assert [each.title for each in table(mixed(), Choice(columns=("Pool", "Address"))).columns] == [
+    assert [each.title for each in table(mixed(), ReplicaChoice(columns=("Pool", "Address"))).columns] == [
         "Replica",
         "Pool",
         "Address",
@@ -146,16 +146,16 @@ def test_the_chosen_columns_follow_the_first() -> None:
 
 
 def test_a_replica_without_a_pool_matches_no_pool() -> None:
-    assert chosen_rows(replica_rows(fleet([replica(pool=None)])), Choice(pool="chat")).empty
+    assert chosen_rows(replica_rows(fleet([replica(pool=None)])), ReplicaChoice(pool="chat")).empty
 
 
 def test_the_report_names_its_filters_and_counts_what_matches() -> None:
-    report = replicas_report(story(), Choice("chat-70b", "up", "chat-70b-17"))
+    report = replicas_report(story(), ReplicaChoice("chat-70b", "up", "chat-70b-17"))
 
     assert report.lead == "1 of 40 replicas shown, 5 pools."
     assert report.context.filters == (("pool", "chat-70b"), ("state", "up"), ("search", "chat-70b-17"))
     assert "not-read" not in {each.anchor for each in report.parts}
-    assert "No replica matches the filters." in text_of(replicas_report(story(), Choice(search="nowhere")))
+    assert "No replica matches the filters." in text_of(replicas_report(story(), ReplicaChoice(search="nowhere")))
 
 
 @pytest.mark.parametrize(
@@ -214,14 +214,14 @@ def test_foreign_text_is_cut_to_one_line() -> None:
     assert len(name) == 200
 
 
-def csv_rows(built: Fleet, choice: Choice = EVERY_REPLICA) -> list[dict[str, str]]:
+def csv_rows(built: Fleet, choice: ReplicaChoice = EVERY_REPLICA) -> list[dict[str, str]]:
     """Return the rows of the CSV of a fleet."""
     text = to_table_csv(replicas_data(chosen_rows(replica_rows(built), choice)), context_of(built))
     return list(csv.DictReader(io.StringIO("".join(each for each in text.splitlines(True) if each[0] != "#"))))
 
 
 def test_the_csv_has_all_columns_whole_times_and_plain_numbers() -> None:
-    (row,) = csv_rows(mixed(), Choice(search="odd"))
+    (row,) = csv_rows(mixed(), ReplicaChoice(search="odd"))
 
     assert tuple(row) == CSV_COLUMNS
     assert (row["id"], row["state"], row["differences"], row["critical"]) == ("http://odd:8000", "up", "1", "0")

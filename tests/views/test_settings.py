@@ -10,7 +10,7 @@ from dashboard.views.blocks import Tone
 from dashboard.views.settings import (
     EVERY_SETTING,
     VALUES,
-    Choice,
+    SettingFilter,
     found_settings,
     pool_values,
     setting_json,
@@ -23,7 +23,7 @@ from tests.views.walking import part, tables_of, text_of
 
 SIZE = "cache_config.block_size"
 TIMEOUT = "parallel_config.fault_tolerance_config.engine_recovery_timeout_sec"
-PAGES = ((EVERY_SETTING, SIZE), (Choice(search=SIZE), ""))  # its values, and the list of settings
+PAGES = ((EVERY_SETTING, SIZE), (SettingFilter(search=SIZE), ""))  # its values, and the list of settings
 USUAL, LARGE = document(), document({SIZE: 32})
 
 
@@ -38,12 +38,12 @@ def mixed() -> Fleet:
     return fleet(members, [USUAL, LARGE])
 
 
-def shown(built: Fleet, path: str = SIZE, choice: Choice = EVERY_SETTING) -> list[tuple[str, str, int]]:
+def shown(built: Fleet, path: str = SIZE, choice: SettingFilter = EVERY_SETTING) -> list[tuple[str, str, int]]:
     """Pool, value and number of replicas of each row."""
     return [(each.pool, each.value.value, len(each.replicas)) for each in pool_values(built, path, choice)]
 
 
-def found(choice: Choice) -> list[str]:
+def found(choice: SettingFilter) -> list[str]:
     return found_settings(setting_values(mixed(), choice), choice.search)["path"].to_list()
 
 
@@ -70,22 +70,22 @@ def test_a_setting_has_the_severity_of_its_findings_and_none_without_any() -> No
 @pytest.mark.parametrize(
     ("choice", "replicas"),
     [
-        (Choice(pool="embed"), 1),
-        (Choice(pool="*"), 6),
-        (Choice(pool="ch*t"), 5),
-        (Choice(label="zone=eu-1"), 1),
-        (Choice(role="decode"), 0),
-        (Choice(version="0.1.0"), 0),
+        (SettingFilter(pool="embed"), 1),
+        (SettingFilter(pool="*"), 6),
+        (SettingFilter(pool="ch*t"), 5),
+        (SettingFilter(label="zone=eu-1"), 1),
+        (SettingFilter(role="decode"), 0),
+        (SettingFilter(version="0.1.0"), 0),
     ],
 )
-def test_filters_choose_the_replicas(choice: Choice, replicas: int) -> None:
+def test_filters_choose_the_replicas(choice: SettingFilter, replicas: int) -> None:
     assert sum(number for *_, number in shown(mixed(), choice=choice)) == replicas
 
 
 def test_the_lead_counts_values_and_names_the_pools_that_differ() -> None:
     assert settings_report(mixed(), path=SIZE).lead == "2 values in 2 pools; different in chat."
     assert settings_report(mixed(), path="cache_config.unknown").lead == "Not reported by 6 replicas."
-    nothing = settings_report(mixed(), Choice(pool="x"), path=SIZE)
+    nothing = settings_report(mixed(), SettingFilter(pool="x"), path=SIZE)
     assert (nothing.lead, "No replica matches the filters." in text_of(nothing)) == ("", True)
 
 
@@ -99,23 +99,23 @@ def test_a_version_without_the_setting_is_unsupported_and_others_do_not_report_i
 @pytest.mark.parametrize(
     ("choice", "first"),
     [
-        (Choice(), SIZE),  # pools differ in it
-        (Choice(search="BLOCK size"), SIZE),
-        (Choice(search="block_size 32"), SIZE),
-        (Choice(search="sha256"), "cache_config.prefix_caching_hash_algo"),
+        (SettingFilter(), SIZE),  # pools differ in it
+        (SettingFilter(search="BLOCK size"), SIZE),
+        (SettingFilter(search="block_size 32"), SIZE),
+        (SettingFilter(search="sha256"), "cache_config.prefix_caching_hash_algo"),
     ],
 )
-def test_a_search_finds_paths_and_values(choice: Choice, first: str) -> None:
+def test_a_search_finds_paths_and_values(choice: SettingFilter, first: str) -> None:
     assert found(choice)[0] == first
 
 
 def test_a_search_without_a_match_is_empty() -> None:
-    assert found(Choice(search="block_size 64")) == []
-    assert "No setting matches the filters." in text_of(settings_report(mixed(), Choice(search="nothing")))
+    assert found(SettingFilter(search="block_size 64")) == []
+    assert "No setting matches the filters." in text_of(settings_report(mixed(), SettingFilter(search="nothing")))
 
 
 def test_only_the_values_of_the_chosen_pool_count() -> None:
-    rows = found_settings(setting_values(mixed(), Choice(pool="embed"))).set_index("path")
+    rows = found_settings(setting_values(mixed(), SettingFilter(pool="embed"))).set_index("path")
 
     assert dict(rows.loc[SIZE, ["differing", "number", "value", "replicas"]]) == {
         "differing": 0,
@@ -128,13 +128,15 @@ def test_only_the_values_of_the_chosen_pool_count() -> None:
 @pytest.mark.parametrize(
     ("choice", "number", "replicas"),
     [
-        (Choice(), 2, 6),
-        (Choice(label="zone=eu-1"), 1, 1),
-        (Choice(version="0.32.0", role="both", pool="ch*"), 2, 5),
-        (Choice(version="0.1.0"), 0, 0),
+        (SettingFilter(), 2, 6),
+        (SettingFilter(label="zone=eu-1"), 1, 1),
+        (SettingFilter(version="0.32.0", role="both", pool="ch*"), 2, 5),
+        (SettingFilter(version="0.1.0"), 0, 0),
     ],
 )
-def test_a_list_of_settings_counts_only_the_replicas_of_the_filters(choice: Choice, number: int, replicas: int) -> None:
+def test_a_list_of_settings_counts_only_the_replicas_of_the_filters(
+    choice: SettingFilter, number: int, replicas: int
+) -> None:
     rows = found_settings(setting_values(mixed(), choice))
     sizes = rows[rows["path"] == SIZE]
 

@@ -23,7 +23,7 @@ from dashboard.views.finding_list import FindingFilter, group_findings, list_fin
 from dashboard.views.findings import findings_report, list_section
 from dashboard.views.overview import overview_report
 from dashboard.views.replica import replica_report
-from dashboard.views.replicas import Choice, replica_rows, replicas_data, replicas_report
+from dashboard.views.replicas import ReplicaChoice, replica_rows, replicas_data, replicas_report
 from dashboard.views.review import FINDINGS, agenda_counts, review_report
 from dashboard.views.review_differences import DIFFERENCES
 from dashboard.views.since import NEWEST_FIRST, Recency
@@ -204,9 +204,9 @@ def test_replicas_have_a_sortable_column_and_all_times_in_their_csv() -> None:
     sorted_by = [
         [row[0].target.key for row in table.rows[:2] if row[0].target]
         for sort in ("since", "-since")
-        for table in [_table(replicas_report(built, Choice(sort=sort)))]
+        for table in [_table(replicas_report(built, ReplicaChoice(sort=sort)))]
     ]
-    table = _table(replicas_report(built, Choice(sort="-since"), now=POLLED_AT))
+    table = _table(replicas_report(built, ReplicaChoice(sort="-since"), now=POLLED_AT))
     place = titles(table).index("Since")
     data = replicas_data(replica_rows(built))
     times = {row[0].value: [cell.value for cell in row[-3:]] for row in data.rows}
