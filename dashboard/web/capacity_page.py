@@ -20,7 +20,7 @@ OWN = "own length"  # each replica's own max_model_len
 LENGTHS = (OWN, "4k", "8k", "32k", "128k")
 
 
-class Choice(NamedTuple):
+class CapacityChoice(NamedTuple):
     """The choices of a reader. `length` is None for each replica's own; `misread` is a text that is no length."""
 
     measure: Measure
@@ -30,7 +30,7 @@ class Choice(NamedTuple):
     misread: str = ""
 
 
-def choose(pools: Sequence[str]) -> Choice:
+def choose(pools: Sequence[str]) -> CapacityChoice:
     """Draw the controls in one row and return their choice. The first pool is the default."""
     measures = [each.value for each in Measure]
     per = links.read_choice(pages.PER, PERS)
@@ -50,7 +50,7 @@ def choose(pools: Sequence[str]) -> Choice:
             pool = st.selectbox("Pool", pools, **links.bind(pages.POOL, pools), format_func=one_line, width=250)
         per = links.draw_segments("Bars per", pages.PER, PERS)
     tokens = parse_length(length or OWN)
-    return Choice(
+    return CapacityChoice(
         measure=Measure(measure),
         length=tokens,
         pool=pool or pools[0],
@@ -66,6 +66,6 @@ def pool_names(fleet: Fleet) -> tuple[str, ...]:
 
 
 @shared(max_entries=32)
-def capacity_view(fleet: Fleet, name: str, choice: Choice) -> View:
+def capacity_view(fleet: Fleet, name: str, choice: CapacityChoice) -> View:
     """Return the view of one fleet and one choice."""
     return capacity_report(fleet, choice.pool, choice.measure, choice.length, per=choice.per, name=name)

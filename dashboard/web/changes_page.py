@@ -28,7 +28,7 @@ from dashboard.views.changes import changes_report
 from dashboard.views.changes_events import what_happened
 from dashboard.views.context import context_of
 from dashboard.web import draw, empty, links, markup, share, snapshots
-from dashboard.web.changes_sides import Chosen, Sides
+from dashboard.web.changes_sides import ChangesSide, Sides
 from dashboard.web.state import stamp
 
 FILTERS = (pages.POOL, pages.PATH, pages.REPLICA)
@@ -36,7 +36,7 @@ ALL_POOLS = "all pools"
 MOST_LOOKED_UP = 20  # polls whose findings a filter reads: each takes 0.1 s at 1,000 replicas
 
 
-class Shown(NamedTuple):
+class ChangesContent(NamedTuple):
     """The view, and its sections prepared; appendices are folded."""
 
     view: View
@@ -62,7 +62,7 @@ def choose(sides: Sides) -> ChangeFilter:
     return ChangeFilter("" if pool in {None, ALL_POOLS} else str(pool), (path or "").strip(), (replica or "").strip())
 
 
-def _known(side: Chosen, known: Mapping[str, str]) -> str | None:
+def _known(side: ChangesSide, known: Mapping[str, str]) -> str | None:
     is_past = side.fleet is not None and side.fleet.past is not None
     return side.id if side.id in known or is_past else None
 
@@ -106,7 +106,7 @@ def shown(
     wanted: ChangeFilter,
     between: tuple[datetime, datetime] | None,
     _events: tuple[Event, ...],
-) -> Shown:
+) -> ChangesContent:
     """Compare two fleets; every session that compares them shares the result."""
     fleets = [before, after]
     changes = changes_between(filter_fleet(before, wanted), filter_fleet(after, wanted))
@@ -119,5 +119,5 @@ def shown(
     contexts = [context_of(side, name=name, filters=filters) for side, name in zip((before, after), names, strict=True)]
     happened = what_happened(events, *between, skipped) if between else None
     view = changes_report(changes, contexts[0], contexts[1], happened)
-    folded = (draw.Aside(each.title, draw.prepare(each.blocks)) for each in view.parts if each.is_appendix)
-    return Shown(view, (*draw.prepare_sections(view.parts), *folded))
+    folded = (draw.FoldedSection(each.title, draw.prepare(each.blocks)) for each in view.parts if each.is_appendix)
+    return ChangesContent(view, (*draw.prepare_sections(view.parts), *folded))

@@ -18,7 +18,7 @@ from dashboard.web import snapshots, state
 SETTLED = "compared_sides"  # in the session: both sides of this run; None on every other page
 
 
-class Chosen(NamedTuple):
+class ChangesSide(NamedTuple):
     """One side: its id, its past time or `live`; its fleet, the name of its snapshot, or why it cannot be opened."""
 
     id: str
@@ -35,8 +35,8 @@ class Chosen(NamedTuple):
 class Sides(NamedTuple):
     """Both sides, and the labels of all options."""
 
-    before: Chosen
-    after: Chosen
+    before: ChangesSide
+    after: ChangesSide
     options: Mapping[str, str]
 
     @property
@@ -95,17 +95,17 @@ def _settled() -> Sides:
     return Sides(before, after, options)
 
 
-def _opened(text: str) -> Chosen:
+def _opened(text: str) -> ChangesSide:
     if text == pages.LIVE:
         live = service.current() if state.is_frozen() else state.fleet()
         if live.polled_at is None or not live.replicas:
-            return Chosen(text, problem="There is no live fleet to compare with.")
-        return Chosen(text, live)
+            return ChangesSide(text, problem="There is no live fleet to compare with.")
+        return ChangesSide(text, live)
     try:
         if is_time(text):
             past = state.open_past(text)
-            return Chosen(pages.side_of(past), past)
+            return ChangesSide(pages.side_of(past), past)
         key = service.snapshots().named(text)
-        return Chosen(key, service.frozen(key), service.snapshots().get(key).metadata.name)
+        return ChangesSide(key, service.frozen(key), service.snapshots().get(key).metadata.name)
     except DashboardError as error:
-        return Chosen(text, problem=str(error))
+        return ChangesSide(text, problem=str(error))

@@ -50,7 +50,7 @@ LEAD = "Shows which replicas restart, which findings would be fixed or new, and 
 NO_WHAT_IF = "What-if needs a second cohort or a baseline: the differences are inside the one cohort."
 
 
-class Shown(NamedTuple):
+class PoolContent(NamedTuple):
     """A pool as chosen: its sections prepared, and its matrix with notes for the CSV.
 
     `is_good`: all replicas share prefixes; `is_split`: engines of one cohort report different block hashes.
@@ -68,12 +68,12 @@ class Shown(NamedTuple):
 
 
 @shared(max_entries=24, has_times=True)
-def shown(fleet: Fleet, pool_name: str, choice: MatrixChoice, *, has_ages: bool = False) -> Shown:
+def shown(fleet: Fleet, pool_name: str, choice: MatrixChoice, *, has_ages: bool = False) -> PoolContent:
     """Compare a pool as chosen; sessions with the same choice share the result. Ages count from the poll."""
     pool = pool_named(fleet, pool_name)
     members = members_of(fleet, pool)
     found = compare_chosen(fleet, pool, choice)._replace(now=fleet.polled_at if has_ages else None)
-    return Shown(
+    return PoolContent(
         band=draw.prepare(sharing_section(found).blocks),
         table=draw.prepare(settings_section(pool, members, found, choice).blocks),
         deciding=draw.prepare_sections((*deciding_section(pool, members, found), *router_section(fleet, pool))),
@@ -180,7 +180,7 @@ def offer_baseline(fleet: Fleet, pool: Pool, reference: Reference) -> None:
     )
 
 
-def draw_matrix(found: Shown) -> Target | None:
+def draw_matrix(found: PoolContent) -> Target | None:
     """Draw the settings with the button that copies them; return what was clicked."""
     pieces = [
         each._replace(html=f'{each.html}<div class="foot">{matrix.COPY}</div>')

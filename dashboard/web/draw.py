@@ -65,7 +65,7 @@ def open_target(target: Target) -> None:
         links.open_url(url)
 
 
-class Aside(NamedTuple):
+class FoldedSection(NamedTuple):
     """A section that a page folds, prepared."""
 
     title: str
@@ -79,7 +79,7 @@ class MatrixHtml(NamedTuple):
     pool: str
 
 
-Piece = str | MatrixHtml | Aside | Block
+Piece = str | MatrixHtml | FoldedSection | Block
 Prepared = tuple[Piece, ...]  # HTML of static blocks, and what Streamlit draws
 
 
@@ -111,7 +111,7 @@ def _section_pieces(sections: Iterable[Section], level: int) -> Iterator[Piece]:
         if section.is_appendix or section.is_exported_only:
             continue
         if section.is_aside:
-            yield Aside(section.title, (*prepare(section.blocks), *prepare_sections(section.parts, level + 1)))
+            yield FoldedSection(section.title, (*prepare(section.blocks), *prepare_sections(section.parts, level + 1)))
             continue
         if section.title:
             yield heading_of(section, level)
@@ -153,8 +153,8 @@ def draw_prepared(pieces: Prepared, key: str) -> Target | None:
     return clicked
 
 
-def _draw(piece: MatrixHtml | Aside | Block, key: str) -> Target | None:
-    if isinstance(piece, Aside):
+def _draw(piece: MatrixHtml | FoldedSection | Block, key: str) -> Target | None:
+    if isinstance(piece, FoldedSection):
         if not any(isinstance(each, Chart) for each in piece.pieces):
             with st.expander(piece.title):
                 return draw_prepared(piece.pieces, key)

@@ -69,7 +69,7 @@ class RequestOrigin(NamedTuple):
         return self.host == site.host and self.port == (site.port or _DEFAULT_PORTS[self.scheme])
 
 
-class Allowed(NamedTuple):
+class AllowedHosts(NamedTuple):
     """The entries of `allowed_hosts`, names or globs with an optional port, and the host the server is bound to."""
 
     entries: Sequence[str] = ()
@@ -93,7 +93,7 @@ class Allowed(NamedTuple):
         return False
 
 
-class Refused(NamedTuple):
+class RequestRefusal(NamedTuple):
     """Why a request is refused, and the entry of `allowed_hosts` that would allow it, if any."""
 
     why: str
@@ -124,7 +124,7 @@ def origin_of(text: str) -> RequestOrigin | None:
     return RequestOrigin(scheme, host, match["port"] or _DEFAULT_PORTS[scheme])
 
 
-def refusal(method: str, path: str, headers: Headers, allowed: Allowed, scheme: str) -> Refused | None:
+def refusal(method: str, path: str, headers: Headers, allowed: AllowedHosts, scheme: str) -> RequestRefusal | None:
     """Return why a request is refused, or None. The method of a websocket is empty; `scheme` is of the connection.
 
     Browsers send an Origin with every websocket and every method but GET and HEAD: it is required there. Over plain
@@ -134,14 +134,14 @@ def refusal(method: str, path: str, headers: Headers, allowed: Allowed, scheme: 
     site = site_of(hosts[0]) if len(hosts) == 1 else None
     if path not in PROBES:
         if site is None:
-            return Refused("The Host header is missing or malformed.")
+            return RequestRefusal("The Host header is missing or malformed.")
         if not allowed.has_host(site.host):
-            return Refused(f"Host {site.host} is not allowed.", site.host)
+            return RequestRefusal(f"Host {site.host} is not allowed.", site.host)
     if not origins:
-        return None if method in READING else Refused("An Origin header is required.")
+        return None if method in READING else RequestRefusal("An Origin header is required.")
     origin = origin_of(origins[0]) if len(origins) == 1 else None
     if origin is None:
-        return Refused("The Origin header is malformed.")
+        return RequestRefusal("The Origin header is malformed.")
     is_same_site = site is not None and origin.is_of(site)
     if (is_same_site or allowed.has_origin(origin, site)) and (origin.scheme == "https" or scheme not in TLS):
         return None
@@ -149,7 +149,7 @@ def refusal(method: str, path: str, headers: Headers, allowed: Allowed, scheme: 
     why = (
         f"Origin {origin.scheme}://{origin.authority} differs from the Host of this request: a proxy must forward Host."
     )
-    return Refused(why, entry)
+    return RequestRefusal(why, entry)
 
 
 def security_headers(frame_ancestors: Sequence[str] = (), page: str = "") -> dict[str, str]:
@@ -172,7 +172,7 @@ def middleware(options: Options, address: Callable[[], str], page: Path) -> Midd
     scripts = tuple(each.name for each in page.parent.glob("static/js/*.js"))
 
     def edge(app: ASGIApp) -> Edge:
-        return Edge(FirstPaint(app, html, scripts), Allowed(options.allowed_hosts, address().lower()), headers)
+        return Edge(FirstPaint(app, html, scripts), AllowedHosts(options.allowed_hosts, address().lower()), headers)
 
     return Middleware(edge)
 
@@ -180,7 +180,7 @@ def middleware(options: Options, address: Callable[[], str], page: Path) -> Midd
 class Edge:
     """ASGI middleware: answers 403 to a foreign Host or Origin, and adds the security headers."""
 
-    def __init__(self, app: ASGIApp, allowed: Allowed, headers: Mapping[str, str]) -> None:
+    def __init__(self, app: ASGIApp, allowed: AllowedHosts, headers: Mapping[str, str]) -> None:
         """Wrap `app`; every answer gets `headers`."""
         self._app = app
         self._allowed = allowed

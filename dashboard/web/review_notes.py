@@ -17,7 +17,7 @@ BOTH_KEPT = "Edited by two people at the same time: both texts are kept."
 TOO_LONG = f"With the other person's text the note exceeds {LONGEST_NOTE:,} characters. Shorten it."
 
 
-class _Names(NamedTuple):
+class _SessionKeys(NamedTuple):
     """Session keys of one note: its two fields, the last note seen on disk, the unsaved note, the remark."""
 
     text: str
@@ -66,11 +66,11 @@ def _merged(base: str, theirs: str, mine: str, between: str) -> str:
     return theirs if mine in {base, ""} else f"{theirs}{between}{mine}"
 
 
-def _names(snapshot: str, about: str) -> _Names:
-    return _Names(*(f"note {snapshot} {about} {part}" for part in _Names._fields))
+def _names(snapshot: str, about: str) -> _SessionKeys:
+    return _SessionKeys(*(f"note {snapshot} {about} {part}" for part in _SessionKeys._fields))
 
 
-def _follow(names: _Names, stored: Note) -> None:
+def _follow(names: _SessionKeys, stored: Note) -> None:
     """Show the saved note where it is new to this session; an unsaved one is never overwritten."""
     session = st.session_state
     unsaved: Note | None = session.get(names.unsaved)
@@ -109,7 +109,7 @@ def _write(snapshot: str, about: str, base: Note, mine: Note) -> Note:
     return note
 
 
-def _draw_remark(names: _Names, stored: Note | None, snapshot: str, about: str) -> None:
+def _draw_remark(names: _SessionKeys, stored: Note | None, snapshot: str, about: str) -> None:
     """Draw the result of the last save below the fields: its time, or why it failed."""
     remark = str(st.session_state.get(names.remark) or "")
     if st.session_state.get(names.unsaved) is not None:

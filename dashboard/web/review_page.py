@@ -44,7 +44,7 @@ MOST_POOLS = 3  # that the label of a field names
 Noted = tuple[tuple[str, Note], ...]  # notes as a part of a cache's key
 
 
-class Topic(NamedTuple):
+class NoteTopic(NamedTuple):
     """One entry on findings with fields for a note: the ids of its findings, and the label of its fields."""
 
     ids: tuple[str, ...]
@@ -58,7 +58,7 @@ class Topics(NamedTuple):
     title: str
     heading: str
     is_folded: bool
-    topics: tuple[Topic, ...]
+    topics: tuple[NoteTopic, ...]
 
 
 class AgendaSection(NamedTuple):
@@ -121,13 +121,15 @@ def _section(
     )
 
 
-def _topics(section: Section, groups: Mapping[str, Sequence[ListedFinding]], labels: Counter[str]) -> tuple[Topic, ...]:
+def _topics(
+    section: Section, groups: Mapping[str, Sequence[ListedFinding]], labels: Counter[str]
+) -> tuple[NoteTopic, ...]:
     """Return the entries of a section that are about findings, each with a label of its own."""
     items = [item for block in section.blocks if isinstance(block, Entries) for item in block.items]
     return tuple(_topic(item, groups[item.anchor], labels) for item in items if item.anchor in groups)
 
 
-def _topic(entry: Entry, group: Sequence[ListedFinding], labels: Counter[str]) -> Topic:
+def _topic(entry: Entry, group: Sequence[ListedFinding], labels: Counter[str]) -> NoteTopic:
     """Return an entry with the label of its fields: the rule, its pools, and a number where several are equal."""
     found = [each.finding for each in group]
     pools = dict.fromkeys(pool for each in found for pool in each.pools)
@@ -135,7 +137,7 @@ def _topic(entry: Entry, group: Sequence[ListedFinding], labels: Counter[str]) -
     label = f"{found[0].rule} in {first_of(names, MOST_POOLS)}" if pools else found[0].rule
     labels[label] += 1
     numbered = label if labels[label] == 1 else f"{label}, {labels[label]}"
-    return Topic(tuple(dict.fromkeys(each.id for each in found)), numbered, draw.html_of([Entries((entry,))]))
+    return NoteTopic(tuple(dict.fromkeys(each.id for each in found)), numbered, draw.html_of([Entries((entry,))]))
 
 
 def _plain(name: str) -> str:
@@ -293,7 +295,7 @@ def _draw_topics(topics: Topics, snapshot: str | None, notes: Notes) -> None:
             _draw_topic(topic, snapshot, notes)
 
 
-def _draw_topic(topic: Topic, snapshot: str, notes: Notes) -> None:
+def _draw_topic(topic: NoteTopic, snapshot: str, notes: Notes) -> None:
     """Draw one entry with its fields. If it has several notes, the first one can be edited."""
     noted = [each for each in topic.ids if each in notes] or [topic.ids[0]]
     with st.container(key=f"topic_{noted[0]}"):

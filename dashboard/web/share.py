@@ -30,7 +30,7 @@ PDF_LIBRARY = "weasyprint"  # an optional extra
 _PDF_TURN = Lock()
 
 
-class Frozen(NamedTuple):
+class FreezeResult(NamedTuple):
     """The last freeze: the snapshot or why there is none, and the generation of the frozen fleet."""
 
     generation: int
@@ -98,7 +98,7 @@ def _draw_freeze(fleet: Fleet, title: str, url_of: Callable[[str], str], page: s
     default = default_name("", fleet.name, fleet.polled_at)
     st.text_input("Name", key=NAME, placeholder=default, max_chars=LONGEST_NAME)
     st.button("Freeze", key="freeze", type="primary", on_click=_freeze, args=(fleet,))
-    done = cast("Frozen | None", st.session_state.get(FROZEN))
+    done = cast("FreezeResult | None", st.session_state.get(FROZEN))
     if done is None or done.generation != fleet.generation:
         return
     if done.stored is None:
@@ -118,9 +118,9 @@ def _freeze(fleet: Fleet) -> None:
             stored = service.snapshots().freeze(fleet, name, service.now())
             line["snapshot"] = stored.id
     except SnapshotError as error:
-        st.session_state[FROZEN] = Frozen(fleet.generation, problem=str(error))
+        st.session_state[FROZEN] = FreezeResult(fleet.generation, problem=str(error))
     else:
-        st.session_state[FROZEN] = Frozen(fleet.generation, stored)
+        st.session_state[FROZEN] = FreezeResult(fleet.generation, stored)
 
 
 def _in_snapshot(page: str, key: str) -> str:

@@ -42,7 +42,7 @@ _HOW = (
 )
 
 
-class Imported(NamedTuple):
+class ImportReport(NamedTuple):
     """The result of an import: id and description of each snapshot, and the files that were refused."""
 
     frozen: tuple[tuple[str, str], ...]
@@ -185,7 +185,7 @@ def draw_import() -> None:
             st.session_state[IMPORTED] = _import(files, name or FLEET_NAME, waiting)
             st.session_state[ROUND] = st.session_state.get(ROUND, 0) + 1
             st.rerun()
-    if (result := cast("Imported | None", st.session_state.get(IMPORTED))) is not None:
+    if (result := cast("ImportReport | None", st.session_state.get(IMPORTED))) is not None:
         _draw_result(result)
 
 
@@ -193,7 +193,7 @@ def _draw_busy(place: DeltaGenerator, text: str) -> None:
     place.html(f'<p class="busy" role="status">{text}</p>')
 
 
-def _import(files: Sequence[UploadedFile], name: str, wait: Callable[[], None]) -> Imported:
+def _import(files: Sequence[UploadedFile], name: str, wait: Callable[[], None]) -> ImportReport:
     """Freeze the fleets of the files; `wait` is called where another import is being read."""
     live, at = service.current(), service.now()
     visitor = audit.visitor()  # the page may be closed before the files are read
@@ -215,10 +215,10 @@ def _import(files: Sequence[UploadedFile], name: str, wait: Callable[[], None]) 
             refused.append(RefusedFile(file or name, str(error)))
         else:
             frozen.append((stored.id, f"{stored.metadata.name}: {count(sidecar.targets, 'replica')}"))
-    return Imported(tuple(frozen), tuple(refused))
+    return ImportReport(tuple(frozen), tuple(refused))
 
 
-def _draw_result(result: Imported) -> None:
+def _draw_result(result: ImportReport) -> None:
     """Open the fleet where it is the only one and no file was refused; else list fleets and refused files."""
     if not result.refused and len(result.frozen) == 1:
         st.session_state[IMPORTED] = None

@@ -31,7 +31,7 @@ def refusal(
 ) -> str:
     """Why a request is refused; empty where it is not. The server is bound to the name node-7."""
     headers = {name: value for name, value in (("host", host), ("origin", origin)) if value is not None}
-    return str(edge.refusal(method, path, Headers(headers), edge.Allowed(allowed, "node-7"), scheme) or "")
+    return str(edge.refusal(method, path, Headers(headers), edge.AllowedHosts(allowed, "node-7"), scheme) or "")
 
 
 def action(name: str) -> str:
@@ -75,7 +75,7 @@ def test_a_malformed_host_is_refused_and_not_repeated(host: str | None) -> None:
 def test_two_hosts_are_refused() -> None:
     headers = Headers(raw=[(b"host", b"localhost"), (b"host", b"evil.example")])
 
-    assert edge.refusal("GET", "/", headers, edge.Allowed(), "http") is not None
+    assert edge.refusal("GET", "/", headers, edge.AllowedHosts(), "http") is not None
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
@@ -208,6 +208,6 @@ def test_streamlit_gets_no_origin_and_the_real_peer() -> None:
 
     sent = [(b"host", b"localhost"), (b"origin", b"http://localhost"), (b"x-fleet-peer", b"192.0.2.1")]
     scope = {"type": "http", "method": "POST", "path": "/", "headers": sent, "client": ("10.0.0.7", 1234)}
-    asyncio.run(edge.Edge(app, edge.Allowed(), {})(scope, app, app))
+    asyncio.run(edge.Edge(app, edge.AllowedHosts(), {})(scope, app, app))
 
     assert seen == [[(b"host", b"localhost"), (b"x-fleet-peer", b"10.0.0.7")]]
