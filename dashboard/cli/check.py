@@ -14,13 +14,13 @@ from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.analysis.changes.findings import extent_in, finding_changes
 from dashboard.cli.past import CommandHistory, HistoryOption, check_is_of, recorded_at, since_of
 from dashboard.cli.saved import LIVE, SnapshotOption, all_baselines, fleet_of, given_baselines
-from dashboard.cli.targets import ConfigOption, Polled, PrometheusOption, TargetsArgument, options_of, polled
+from dashboard.cli.targets import ConfigOption, PollResult, PrometheusOption, TargetsArgument, options_of, polled
 from dashboard.cli.terminal import WRONG_USAGE, fail, is_terminal, put, say, width, wrong
 from dashboard.config import DEFAULT_FILE, FILE_VARIABLE, Options, policy_of
 from dashboard.fleet import Baseline
 from dashboard.fleet.formatting import count, iso
 from dashboard.fleet.sightings import Sighting
-from dashboard.render.export import CHECK_WRITERS, Checked, CheckFormat
+from dashboard.render.export import CHECK_WRITERS, CheckFormat, CheckResult
 from dashboard.render.verdict import verdict_of
 from dashboard.rules.baseline import shown_part
 from dashboard.rules.catalogue import RULE_SET
@@ -84,7 +84,7 @@ def check(
         given_baselines(baseline or ()),
     )
     fleet, unread_lists = (
-        Polled(_saved(snapshot, options, config, given, history))
+        PollResult(_saved(snapshot, options, config, given, history))
         if snapshot
         else polled(options.with_agreed(all_baselines(options.agreed, given)))
     )
@@ -93,7 +93,7 @@ def check(
         fleet, left_out = _only_new(fleet, since, CommandHistory(options, history))
     level = None if fail_on == "never" else Severity(fail_on)
     verdict = verdict_of(fleet, level, min_coverage, unread_lists, tuple(each.file for each in given), left_out)
-    checked = Checked(fleet, verdict, level, service.utc_now(), _options_path(config), width(), is_terminal())
+    checked = CheckResult(fleet, verdict, level, service.utc_now(), _options_path(config), width(), is_terminal())
     put(CHECK_WRITERS[output](checked))
     hint = unknown_hint(fleet)
     if hint and output is CheckFormat.TABLE:

@@ -38,7 +38,7 @@ TargetsArgument = Annotated[
 ]
 
 
-class Polled(NamedTuple):
+class PollResult(NamedTuple):
     """A poll of the command line; `unread_lists` has a sentence per unreadable list of targets."""
 
     fleet: Fleet
@@ -71,7 +71,7 @@ def options_of(
     return options.with_targets(given) if given else options
 
 
-def polled(options: Options, *, takes_addresses: bool = True) -> Polled:
+def polled(options: Options, *, takes_addresses: bool = True) -> PollResult:
     """Poll every target once. Problems go to standard error; `takes_addresses`: whether the command does.
 
     Without targets the failures of their sources are the reason with which a command ends.
@@ -92,7 +92,7 @@ def polled(options: Options, *, takes_addresses: bool = True) -> Polled:
         if router.failures:
             whys = (each.removeprefix(f"{router.name}: ").rstrip(".") for each in router.failures)
             say(f"Router {router.name}: {'; '.join(dict.fromkeys(whys))}.")
-    return Polled(fleet, found.failures)
+    return PollResult(fleet, found.failures)
 
 
 def no_targets(unread_lists: Sequence[str], code: int, otherwise: str = "no targets") -> NoReturn:

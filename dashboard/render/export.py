@@ -62,7 +62,7 @@ class CheckFormat(StrEnum):
     GITHUB = "github"
 
 
-class Checked(NamedTuple):
+class CheckResult(NamedTuple):
     """A fleet and its verdict, at which time, from which file of options, and the terminal that shows it."""
 
     fleet: Fleet
@@ -79,11 +79,11 @@ def written(view: View, output: Format) -> bytes:
     return EXPORTS[output].write(view)
 
 
-def _check_view(checked: Checked) -> View:
+def _check_view(checked: CheckResult) -> View:
     return check_view(checked.fleet, checked.verdict.left_out)
 
 
-def _check_json(checked: Checked) -> str:
+def _check_json(checked: CheckResult) -> str:
     found = findings_json(checked.fleet, checked.at, left_out=checked.verdict.left_out, indent=2)
     return f"{found.decode()}\n"
 
@@ -156,7 +156,7 @@ EXPORTS: Mapping[Format, Export] = {
     Format.JSON: Export("JSON", "json", lambda view: to_report_json(view).encode(), is_text=True),
     Format.SVG: Export("SVG", "svg.zip", _charts_zip),
 }
-CHECK_WRITERS: Mapping[CheckFormat, Callable[[Checked], str]] = {
+CHECK_WRITERS: Mapping[CheckFormat, Callable[[CheckResult], str]] = {
     CheckFormat.TABLE: lambda each: to_terminal(_check_view(each), width=each.width, colour=each.colour),
     CheckFormat.JSON: _check_json,
     CheckFormat.MARKDOWN: lambda each: to_markdown(_check_view(each)),

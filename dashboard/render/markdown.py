@@ -63,7 +63,7 @@ DEEPEST = 6  # Markdown has no headings below that
 SEVERITIES = frozenset(map(Tone, Severity))
 
 
-class _Written(NamedTuple):
+class _WrittenBlock(NamedTuple):
     """A block: its head, items of which the last ones may be left out, how they are joined, and what they are.
 
     Findings are never folded.
@@ -94,7 +94,7 @@ class _Comment:
         """Return whether there is room for a text and for the end of the comment."""
         return len(text) + RESERVE <= self._room
 
-    def block(self, written: _Written) -> bool:
+    def block(self, written: _WrittenBlock) -> bool:
         """Add a block with as many items as there is room for; return whether all fit."""
         shown: list[str] = []
         length = len(written.head)
@@ -154,24 +154,28 @@ def _part(comment: _Comment, part: Section, level: int) -> None:
         _part(comment, inner, level + 1)
 
 
-def _block(block: PlainBlock, under: str) -> _Written:
+def _block(block: PlainBlock, under: str) -> _WrittenBlock:
     match block:
         case Paragraph():
-            return _Written(_marked(block.tone, _line(block.line)))
+            return _WrittenBlock(_marked(block.tone, _line(block.line)))
         case Figures():
             return _figures(block)
         case Entries():
             has_findings = any(entry.tone in SEVERITIES for entry in block.items)
-            return _Written("", list(map(_entry, block.items)), "\n", "entry", "entries", is_folded=not has_findings)
+            return _WrittenBlock(
+                "", list(map(_entry, block.items)), "\n", "entry", "entries", is_folded=not has_findings
+            )
         case Table():
             rows = [_row(map(_cell, row)) for row in block.rows]
             numbers = [column.is_number for column in block.columns]
             head = _head([within(column.title) for column in block.columns], numbers)
-            return _Written(_captioned(block.caption, under, head, block.note), rows, "\n", "row", "rows")
+            return _WrittenBlock(_captioned(block.caption, under, head, block.note), rows, "\n", "row", "rows")
         case DifferenceTable():
             return _differences(block, under)
         case Chart() | TimeChart():
-            return _chart(block, under) if isinstance(block, Chart) else _Written("")  # tables have all of a timeline
+            return (
+                _chart(block, under) if isinstance(block, Chart) else _WrittenBlock("")
+            )  # tables have all of a timeline
         case _:
             assert_never(block)
 
@@ -206,11 +210,11 @@ def _marked(tone: Tone, markdown: str) -> str:
     return _mark(tone, markdown) + markdown if tone is not Tone.PLAIN else begun(markdown)
 
 
-def _figures(block: Figures) -> _Written:
+def _figures(block: Figures) -> _WrittenBlock:
     labels = [within(figure.label) for figure in block.items]
     values = [_value(figure) for figure in block.items]
     notes = [within(figure.note) for figure in block.items]
-    return _Written(
+    return _WrittenBlock(
         "\n".join([_head(labels, [False] * len(labels)), _row(values), *([_row(notes)] if any(notes) else [])])
     )
 
@@ -252,14 +256,14 @@ def _piece(piece: Piece, *, may_be_code: bool) -> str:
     return f"{' ' * bool(before)}{inside}{' ' * bool(after)}"
 
 
-def _differences(table: DifferenceTable, under: str) -> _Written:
+def _differences(table: DifferenceTable, under: str) -> _WrittenBlock:
     columns = table.matrix.columns[:MOST_COLUMNS]
     titles = ["setting", *(_title(column, table) for column in columns), *(["since"] if table.sightings else [])]
     head = _head(titles, [False] * len(titles))
     hidden = len(table.matrix.columns) - MOST_COLUMNS
     notes = [*table.notes, *([f"{count(hidden, 'more column')} left out."] if hidden > 0 else [])]
     rows = [_difference(row, table) for row in table.matrix.rows]
-    return _Written(_captioned(table.caption, under, head, *notes), rows, "\n", "setting", "settings")
+    return _WrittenBlock(_captioned(table.caption, under, head, *notes), rows, "\n", "setting", "settings")
 
 
 def _title(column: MatrixColumn, table: DifferenceTable) -> str:
@@ -278,7 +282,7 @@ def _difference(row: MatrixRow, table: DifferenceTable) -> str:
     return _row([f"{sign}{within(row.path)}", *cells, *since])
 
 
-def _chart(chart: Chart, under: str) -> _Written:
+def _chart(chart: Chart, under: str) -> _WrittenBlock:
     median = f"Median: {amount(chart.median)} {chart.unit}." if chart.median is not None else ""
     more = f"{count(chart.more, 'more bar')} left out." if chart.more else ""
     rows = [
@@ -286,7 +290,7 @@ def _chart(chart: Chart, under: str) -> _Written:
         for bar in chart.bars
     ]
     head = _head(["", within(chart.unit), ""], [False, True, False])
-    return _Written(_captioned(chart.title, under, head, median, more), rows, "\n", "bar", "bars")
+    return _WrittenBlock(_captioned(chart.title, under, head, median, more), rows, "\n", "bar", "bars")
 
 
 def _lettered(letter: str, text: str) -> str:
