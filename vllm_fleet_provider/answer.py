@@ -21,7 +21,7 @@ NO_ADAPTERS = {"field": "fleet.adapters", "reason": "this vLLM does not have it"
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
+class GatheredAnswers:
     """The answers of the engines and the API server. `engines` has one description (`engine.describe`) per rank."""
 
     engines: tuple[Mapping[str, Any], ...]
@@ -39,14 +39,16 @@ class Gathered:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TaggedBody:
     """A body and its ETag; None where the adapters are unknown: an equal body would not prove that nothing changed."""
 
     body: bytes
     etag: str | None
 
 
-def answer(gathered: Gathered, adapters: Sequence[Mapping[str, Any]] | None, rank: int, *, full: bool) -> Answer:
+def answer(
+    gathered: GatheredAnswers, adapters: Sequence[Mapping[str, Any]] | None, rank: int, *, full: bool
+) -> TaggedBody:
     """Return the answer for one of `gathered.ranks`. Raises ValueError if the shortest answer is too large."""
     chosen = next(one for one in gathered.engines if one["engine"]["data_parallel_rank"] == rank)
     content = {**_seed(gathered, chosen), "fleet": _fleet(gathered, chosen, adapters)}
@@ -54,10 +56,10 @@ def answer(gathered: Gathered, adapters: Sequence[Mapping[str, Any]] | None, ran
         content["fleet"] |= {"settings": _settings(gathered, chosen), "environment": chosen["environment"]}
     body = _bounded(content)
     has_adapters = content["fleet"]["adapters"] == adapters
-    return Answer(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"' if has_adapters else None)
+    return TaggedBody(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"' if has_adapters else None)
 
 
-def _seed(gathered: Gathered, chosen: Mapping[str, Any]) -> dict[str, Any]:
+def _seed(gathered: GatheredAnswers, chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Return the seed's sections for one rank."""
     engine, sections = chosen["engine"], chosen["sections"]
     own = {**sections["parallelism"], **gathered.parallelism, "data_parallel_rank": engine["data_parallel_rank"]}
@@ -77,7 +79,7 @@ def _seed(gathered: Gathered, chosen: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fleet(
-    gathered: Gathered, chosen: Mapping[str, Any], adapters: Sequence[Mapping[str, Any]] | None
+    gathered: GatheredAnswers, chosen: Mapping[str, Any], adapters: Sequence[Mapping[str, Any]] | None
 ) -> dict[str, Any]:
     engines = [one["engine"] for one in gathered.engines]
     lacking = [*gathered.unavailable, *_lacking(gathered), *([NO_ADAPTERS] if adapters is None else [])]
@@ -99,7 +101,7 @@ def _fleet(
     return fleet
 
 
-def _lacking(gathered: Gathered) -> list[Mapping[str, str]]:
+def _lacking(gathered: GatheredAnswers) -> list[Mapping[str, str]]:
     """Return the unavailable fields of all engines without duplicates."""
     found = {(one["field"], one["reason"]): one for engine in gathered.engines for one in engine["unavailable"]}
     return list(found.values())
@@ -111,7 +113,7 @@ def _agree(engines: Sequence[Mapping[str, Any]]) -> bool | None:
     return None if None in digests else len(digests) == 1
 
 
-def _settings(gathered: Gathered, chosen: Mapping[str, Any]) -> dict[str, Any]:
+def _settings(gathered: GatheredAnswers, chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Return the engine's settings with the requested sizes and the effective block size."""
     known = {f"parallel_config.{name}": value for name, value in gathered.parallelism.items()}
     known[BLOCK_SIZE] = gathered.block_size

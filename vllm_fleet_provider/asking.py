@@ -7,7 +7,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from vllm_fleet_provider.answer import Gathered
+from vllm_fleet_provider.answer import GatheredAnswers
 from vllm_fleet_provider.arguments import arguments_of
 from vllm_fleet_provider.engine import METHOD, described_alone
 from vllm_fleet_provider.front import block_size_of, chat_of, parallelism_of, served_names_of
@@ -22,7 +22,7 @@ NOT_ASKED = "the engines could not be asked; what stands here is the API server'
 ONE_FAILED = "engine {} could not be asked; is the provider enabled in its process, too?"
 
 
-async def gather(engine_client: Any, state: Any) -> Gathered:
+async def gather(engine_client: Any, state: Any) -> GatheredAnswers:
     """Ask every engine of this API server and read the server's state. Unavailable values are null and listed."""
     began = time.monotonic()
     gathering = Gathering()
@@ -31,7 +31,7 @@ async def gather(engine_client: Any, state: Any) -> Gathered:
     chat = await asyncio.to_thread(chat_of, state, gathering)
     set_arguments = await asyncio.to_thread(arguments_of, state, gathering)
     logger.info("configuration API: %d engine(s) described in %.2f s", len(engines), time.monotonic() - began)
-    return Gathered(
+    return GatheredAnswers(
         engines=tuple(sorted(engines, key=lambda one: one["engine"]["data_parallel_rank"])),
         served_model_names=served_names_of(state, gathering),
         parallelism=parallelism_of(_config(engine_client, state), gathering),

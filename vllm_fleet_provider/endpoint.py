@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from vllm_fleet_provider.answer import Answer, Gathered, answer
+from vllm_fleet_provider.answer import GatheredAnswers, TaggedBody, answer
 from vllm_fleet_provider.asking import count_engines, gather
 from vllm_fleet_provider.front import adapters_of
 from vllm_fleet_provider.gathering import logger
@@ -39,10 +39,10 @@ class ConfigEndpoint:
     def __init__(self) -> None:
         self._client: Any = None
         self._state: Any = None
-        self._gathering: asyncio.Task[Gathered] | None = None
+        self._gathering: asyncio.Task[GatheredAnswers] | None = None
         self._loop: asyncio.AbstractEventLoop
         self._engines: int | None = None
-        self._answers: dict[tuple[int, bool, str], Answer] = {}
+        self._answers: dict[tuple[int, bool, str], TaggedBody] = {}
         self._has_failed = False
 
     def attach_router(self, app: FastAPI) -> None:
@@ -88,14 +88,14 @@ class ConfigEndpoint:
             return Response(status_code=304, headers=headers)
         return Response(found.body, media_type="application/json", headers=headers)
 
-    def _ask(self) -> asyncio.Task[Gathered]:
+    def _ask(self) -> asyncio.Task[GatheredAnswers]:
         """Ask all current engines again. Errors are raised by the task's result."""
         self._engines = count_engines(self._client)
         self._answers.clear()
         self._gathering = asyncio.create_task(gather(self._client, self._state))
         return self._gathering
 
-    def _read(self) -> tuple[Gathered | None, Sequence[Mapping[str, Any]] | None]:
+    def _read(self) -> tuple[GatheredAnswers | None, Sequence[Mapping[str, Any]] | None]:
         """Return what the current engines answered, or None, and the adapters; /metrics calls it in any thread."""
         task = self._gathering
         if self._engines != count_engines(self._client):
@@ -104,7 +104,7 @@ class ConfigEndpoint:
             return task.result(), adapters_of(self._state)
         return None, None
 
-    def _answer(self, gathered: Gathered, rank: int, *, full: bool) -> Answer:
+    def _answer(self, gathered: GatheredAnswers, rank: int, *, full: bool) -> TaggedBody:
         adapters = adapters_of(self._state)
         key = (rank, full, repr(adapters))
         if key not in self._answers:

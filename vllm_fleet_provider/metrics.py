@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
-    from vllm_fleet_provider.answer import Gathered
+    from vllm_fleet_provider.answer import GatheredAnswers
 
 SEVERAL_PROCESSES = "PROMETHEUS_MULTIPROC_DIR"  # vllm/v1/metrics/prometheus.py, setup_multiprocess_prometheus
 
@@ -29,9 +29,9 @@ class ConfigInfo:
     each scrape, in any thread; the digests of settings are computed once for a description.
     """
 
-    def __init__(self, read: Callable[[], tuple[Gathered | None, Sequence[Mapping[str, Any]] | None]]) -> None:
+    def __init__(self, read: Callable[[], tuple[GatheredAnswers | None, Sequence[Mapping[str, Any]] | None]]) -> None:
         self._read = read
-        self._known: tuple[Gathered | None, tuple[EngineDigests, ...]] = (None, ())
+        self._known: tuple[GatheredAnswers | None, tuple[EngineDigests, ...]] = (None, ())
         self._has_failed = False
 
     def describe(self) -> list[Metric]:
@@ -82,13 +82,13 @@ def _extend(reader: Any, info: ConfigInfo) -> None:
     reader.collect = collect_all
 
 
-def _digest_engines(gathered: Gathered) -> tuple[EngineDigests, ...]:
+def _digest_engines(gathered: GatheredAnswers) -> tuple[EngineDigests, ...]:
     """Return the digests of each engine; none where two engines claim one rank."""
     alone = [replace(gathered, engines=(one,)) for one in gathered.engines]  # an answer lists all engines
     return tuple(map(_digest_engine, alone)) if len(set(gathered.ranks)) == len(alone) else ()
 
 
-def _digest_engine(gathered: Gathered) -> EngineDigests:
+def _digest_engine(gathered: GatheredAnswers) -> EngineDigests:
     (rank,) = gathered.ranks
     try:
         body = answer(gathered, None, rank, full=True).body

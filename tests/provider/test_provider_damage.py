@@ -13,7 +13,7 @@ import pytest
 
 from tests.captured import capture
 from tests.provider.engines import EngineProcess, broken, strictly, thing
-from vllm_fleet_provider.answer import Gathered, answer
+from vllm_fleet_provider.answer import GatheredAnswers, answer
 from vllm_fleet_provider.shared.inference_config import InferenceConfigReply
 
 # Copied and derived fields, and the field whose reason explains why they are null.
@@ -134,7 +134,7 @@ def damaged(owner: Any, name: str, damage: Callable[[Any, str], None]) -> Iterat
 def answered(found: EngineProcess) -> dict[str, Any]:
     """The full answer of a server with this one engine."""
     vars(found.core).pop("_fleet_config", None)
-    gathered = Gathered((found.description(),), ["m"], {}, {})
+    gathered = GatheredAnswers((found.description(),), ["m"], {}, {})
     body = answer(gathered, [], gathered.ranks[0], full=True).body
     InferenceConfigReply.model_validate_json(body, strict=True)
     return dict(strictly(body.decode()))

@@ -16,7 +16,7 @@ from tests.captured import Capture, capture, captures, has_python_api
 from tests.provider.conftest import Serve
 from tests.provider.engines import ApiServer, EngineClient, EngineProcess, broken, thing
 from vllm_fleet_provider import endpoint
-from vllm_fleet_provider.answer import Gathered
+from vllm_fleet_provider.answer import GatheredAnswers
 from vllm_fleet_provider.metrics import ConfigInfo
 from vllm_fleet_provider.shared.digests import SCHEME, SERIES, EngineDigests, digest_adapters, digest_answer
 from vllm_fleet_provider.shared.inference_config import InferenceConfigReply
@@ -67,12 +67,12 @@ def test_a_recorded_answer_gives_what_its_provider_exports(file: Path) -> None:
     assert len({each.document for each in digests}) == 1
 
 
-def described(answer: Mapping[str, Any]) -> Gathered:
+def described(answer: Mapping[str, Any]) -> GatheredAnswers:
     """The descriptions of the engines of an answer."""
     fleet = answer["fleet"]
     own = {name: value for name, value in fleet.items() if name not in FLEET_OF_ALL}
     sections = {name: value for name, value in answer.items() if name not in {"fleet", "devices"}}
-    return Gathered(
+    return GatheredAnswers(
         engines=tuple(
             {
                 "engine": {**engine, "unavailable": []},

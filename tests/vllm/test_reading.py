@@ -318,7 +318,7 @@ def test_the_same_body_gives_an_equal_reply_and_shares_its_settings() -> None:
 
 
 def test_the_sent_key_is_redacted_in_any_spelling(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redaction, "_also", redaction._Also())
+    monkeypatch.setattr(redaction, "_also", redaction._Additions())
     redaction.redact_keys(["our-key-4Zq8"])
     reading = read("/version", rb'{"version": "0.32.0", "note": "our-k\u0065y-4Zq8"}')
 

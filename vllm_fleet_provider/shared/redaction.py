@@ -147,7 +147,7 @@ LONGEST_JSON = 64 * 1024  # characters of a text that is parsed as JSON; a longe
 SHORTEST_KNOWN, MOST_KNOWN = 6, 256  # characters of a known key, and how many keys are kept
 
 
-class _Also(NamedTuple):
+class _Additions(NamedTuple):
     """The operator's additions to the names and shapes that are secret everywhere."""
 
     names: frozenset[str] = frozenset()
@@ -156,7 +156,7 @@ class _Also(NamedTuple):
     forms: tuple[str, ...] = ()  # encodings of these keys, the longest first
 
 
-_also = _Also()
+_also = _Additions()
 
 
 def in_force() -> tuple[Any, ...]:
@@ -167,7 +167,7 @@ def in_force() -> tuple[Any, ...]:
 def adopt(other: tuple[Any, ...]) -> None:
     """Use the additions that another process got from `in_force`."""
     global _also  # noqa: PLW0603
-    _also = _Also(*other)
+    _also = _Additions(*other)
     _NAMES.clear()
     _CLEAN.clear()
 
@@ -266,7 +266,7 @@ def _redact_list(items: list[Any]) -> list[Any]:
     return kept
 
 
-class _Names(dict[str, tuple[str, bool]]):
+class _FieldNames(dict[str, tuple[str, bool]]):
     """Field name -> its text without secrets, and whether it is secret; cached, for a thousand equal replicas."""
 
     def __missing__(self, name: str) -> tuple[str, bool]:
@@ -278,7 +278,7 @@ class _Names(dict[str, tuple[str, bool]]):
         return result
 
 
-_NAMES = _Names()
+_NAMES = _FieldNames()
 _CLEAN: set[str] = set()  # texts without secrets
 
 

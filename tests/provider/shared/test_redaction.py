@@ -263,7 +263,7 @@ def test_redaction_of_prose_is_idempotent(text: str) -> None:
 
 @pytest.mark.parametrize("key", ["our-own-key-4Zq8x", 'our/own"key<4Zq8>\\+x'])
 def test_a_sent_key_is_redacted_in_every_form(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redaction, "_also", redaction._Also())
+    monkeypatch.setattr(redaction, "_also", redaction._Additions())
     pairs = [base64.b64encode(f"{user}:{key}".encode()).decode() for user in ("", "a", "ab", "abc")]
     content = [key, quote(key, safe=""), html.escape(key), f"Basic {pairs[1]}", {f"x {key} y": [1, None, key]}, *pairs]
     assert redact_known(content) == content
@@ -282,7 +282,7 @@ def test_a_sent_key_is_redacted_in_every_form(key: str, monkeypatch: pytest.Monk
 
 
 def test_the_number_of_known_keys_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redaction, "_also", redaction._Also())
+    monkeypatch.setattr(redaction, "_also", redaction._Additions())
     redact_keys(f"key-number-{number:04}" for number in range(redaction.MOST_KNOWN + 1))
 
     assert not holds_known("key-number-0000")
