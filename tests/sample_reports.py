@@ -122,8 +122,8 @@ def _told() -> tuple[Piece, ...]:
 def _numbers() -> Figures:
     return Figures(
         (
-            Figure("Replicas", "39 / 40", "1 down, 1 partial", target=section("replicas")),
-            Figure("Pools", "5", "2 split, 3 uniform", target=section("pools")),
+            Figure("Replicas", "39 / 40", "1 down, 1 partial", link=section("replicas")),
+            Figure("Pools", "5", "2 split, 3 uniform", link=section("pools")),
             Figure("Critical", "3", "in 2 pools", Tone.CRITICAL, section("findings")),
             Figure("Warnings", "4", "1 suppressed until 2026-12-01", Tone.WARNING, section("findings")),
             Figure("Unknown", "2", "replicas", Tone.UNKNOWN),

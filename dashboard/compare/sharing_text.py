@@ -24,7 +24,7 @@ from dashboard.compare.sharing import (
 )
 from dashboard.fleet import Replica
 from dashboard.fleet.formatting import count, joined, middle_cut, one_line
-from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, plain, replica, setting, value
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, plain, replica, setting, value
 from dashboard.fleet.pieces import joined as joined_texts
 
 MAX_NAMED = 5  # cohorts, replicas and causes that a sentence names before it counts the rest
@@ -329,7 +329,7 @@ def _although(verdict: SharingVerdict, cohorts: Sequence[CohortHashes]) -> Text:
 def _named(verdict: SharingVerdict, cohorts: Sequence[CohortHashes]) -> Text:
     """Name cohorts, of many the first ones."""
     names: list[Text] = [
-        (Piece(each.letter, Style.STRONG, Target(Kind.COHORT, each.letter, verdict.pool.name)),)
+        (Piece(each.letter, Style.STRONG, Link(Kind.COHORT, each.letter, verdict.pool.name)),)
         for each in cohorts[:MAX_NAMED]
     ]
     if (more := len(cohorts) - MAX_NAMED) > 0:

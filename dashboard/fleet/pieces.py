@@ -1,4 +1,4 @@
-"""Text as pieces with styles and targets, so that each format can style and link them."""
+"""Text as pieces with styles and links, so that each format can style and link them."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -16,7 +16,7 @@ class Style(StrEnum):
 
 
 class Kind(StrEnum):
-    """The kind of thing that a target names."""
+    """The kind of thing that a link names."""
 
     SETTING = "setting"
     REPLICA = "replica"
@@ -29,7 +29,7 @@ class Kind(StrEnum):
     WEB = "web"  # another site, by its URL
 
 
-class Target(NamedTuple):
+class Link(NamedTuple):
     """The thing that a piece of text names. A page links to it, an export to the section about it.
 
     `key` is a setting's path, a replica's id, a pool's name, a cohort's letter, a rule's or a finding's id, a page, or
@@ -45,11 +45,11 @@ class Target(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Text in one style, and its target."""
+    """Text in one style, and its link."""
 
     text: str
     style: Style = Style.PLAIN
-    target: Target | None = None
+    link: Link | None = None
 
 
 Text = tuple[Piece, ...]
@@ -67,32 +67,32 @@ def value(text: str) -> Piece:
 
 def setting(path: str, pool: str = "") -> Piece:
     """Return the name of a setting, without its section: `block_size` of `cache_config.block_size`."""
-    return Piece(path.rpartition(".")[2], Style.CODE, Target(Kind.SETTING, path, pool))
+    return Piece(path.rpartition(".")[2], Style.CODE, Link(Kind.SETTING, path, pool))
 
 
 def replica(name: str, key: str) -> Piece:
     """Return the name of the replica with this id."""
-    return Piece(name, target=Target(Kind.REPLICA, key))
+    return Piece(name, link=Link(Kind.REPLICA, key))
 
 
 def pool(name: str, shown: str = "") -> Piece:
     """Return the name of a pool."""
-    return Piece(shown or name, target=Target(Kind.POOL, name))
+    return Piece(shown or name, link=Link(Kind.POOL, name))
 
 
 def cohort(letter: str, pool: str) -> Piece:
     """Return the letter of a cohort of a pool."""
-    return Piece(letter, target=Target(Kind.COHORT, letter, pool))
+    return Piece(letter, link=Link(Kind.COHORT, letter, pool))
 
 
-def page(name: str, anchor: str = "", /, **choices: str) -> Target:
+def page(name: str, anchor: str = "", /, **choices: str) -> Link:
     """Return a page with its URL parameters; `anchor` is the section of an export with the same content."""
-    return Target(Kind.PAGE, name, "", tuple(choices.items()), anchor)
+    return Link(Kind.PAGE, name, "", tuple(choices.items()), anchor)
 
 
-def section(anchor: str) -> Target:
+def section(anchor: str) -> Link:
     """Return a section of the same view."""
-    return Target(Kind.SECTION, anchor, anchor=anchor)
+    return Link(Kind.SECTION, anchor, anchor=anchor)
 
 
 def joined(texts: Iterable[Text], between: str = ", ", last: str = " and ") -> Text:
@@ -107,5 +107,5 @@ def joined(texts: Iterable[Text], between: str = ", ", last: str = " and ") -> T
 
 
 def to_plain(text: Text) -> str:
-    """Return the text without its styles and targets."""
+    """Return the text without its styles and links."""
     return "".join(each.text for each in text)

@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 
 from dashboard.compare import MatrixRow
 from dashboard.fleet.formatting import HIDDEN, count, end_cut, visible
-from dashboard.fleet.pieces import Kind, Piece, Target, Text, to_plain
+from dashboard.fleet.pieces import Kind, Link, Piece, Text, to_plain
 from dashboard.render.matrix import cell_text, colour, is_cohort, row_mark
 from dashboard.render.svg_chart import to_svgs
 from dashboard.render.svg_timeline import draw_times
@@ -51,22 +51,22 @@ _MARKS = {
 }
 _BREAKS = re.compile(r"(?<=\d) (?=[^\W\d])|(?<=[≤≥~]) (?=\d)")  # between a number and its unit, and after a sign
 
-Link = Callable[[Target], str]
+AddressOf = Callable[[Link], str]
 
 
 class HtmlWriter:
-    """Writes blocks as HTML. `link` returns the address of a target, empty where there is none.
+    """Writes blocks as HTML. `address_of` returns the address of a link, empty where there is none.
 
     On a page (`is_page`) long tables and entries fold and terms have tooltips; in an export all is open, and entries
     whose anchor is in `anchors` get an id, the first of each.
     """
 
-    def __init__(self, link: Link, *, is_page: bool, anchors: Collection[str] = ()) -> None:
+    def __init__(self, address_of: AddressOf, *, is_page: bool, anchors: Collection[str] = ()) -> None:
         self._is_page = is_page
-        self._link = link
+        self._address_of = address_of
         self._free = set(anchors)
         self._macros: Any = template("blocks.html").make_module(
-            {"link": link, "is_page": is_page, "anchor_of": self._anchor, "terms": TERMS}
+            {"address_of": address_of, "is_page": is_page, "anchor_of": self._anchor, "terms": TERMS}
         )
 
     def blocks(self, blocks: Iterable[Block], under: str = "") -> Markup:
@@ -113,7 +113,7 @@ class HtmlWriter:
     def _differences(self, table: DifferenceTable, under: str) -> Markup:
         is_interactive = table.is_interactive and self._is_page  # its rows open by a click, other ones have links
         paths = [row.path for row in table.matrix.rows] if self._is_page and not table.is_interactive else []
-        addresses = {path: self._link(Target(Kind.SETTING, path, table.pool)) for path in paths}
+        addresses = {path: self._address_of(Link(Kind.SETTING, path, table.pool)) for path in paths}
         inside = self._call("matrix", table, addresses, is_interactive)
         hidden = len(table.matrix.columns) - MOST_COLUMNS
         notes = [*table.notes, *([f"{count(hidden, 'more column')}, in the CSV of this table."] if hidden > 0 else [])]
@@ -225,7 +225,7 @@ def _commas(pieces: Text, is_page: bool) -> Iterator[tuple[Piece, bool]]:  # noq
     had_comma = False
     for piece, following in zip_longest(pieces, pieces[1:]):
         shown = piece._replace(text=piece.text[1:]) if had_comma else piece
-        had_comma = is_page and piece.target is not None and bool(following) and following.text.startswith(",")
+        had_comma = is_page and piece.link is not None and bool(following) and following.text.startswith(",")
         yield shown, had_comma
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from dashboard.fleet.formatting import iso, without_commands
-from dashboard.fleet.pieces import Target
+from dashboard.fleet.pieces import Link
 from dashboard.render.html import BLOCK_STYLES, HtmlWriter, anchors_of, template
 from dashboard.views.blocks import View
 from dashboard.views.context import Context, context_line, short_parts
@@ -21,10 +21,10 @@ def to_html(view: View) -> str:
     """Write a view as one file of UTF-8. A browser prints it, and `to_pdf` makes pages of it."""
     sections, entries = anchors_of(view.parts)
 
-    def link(target: Target) -> str:
-        return f"#{target.anchor}" if target.anchor in sections or target.anchor in entries else ""
+    def address_of(link: Link) -> str:
+        return f"#{link.anchor}" if link.anchor in sections or link.anchor in entries else ""
 
-    writer = HtmlWriter(link, is_page=False, anchors=entries)
+    writer = HtmlWriter(address_of, is_page=False, anchors=entries)
     foot = f"@page {{ @bottom-left {{ content: {css_string(text_of_foot(view.context))}; }} }}\n"
     page = template("report.html").render(
         view=view,

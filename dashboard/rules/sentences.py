@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from dashboard.fleet import SettingValue, State
 from dashboard.fleet.formatting import middle_cut, one_line, setting_text
-from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, joined, value
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, joined, value
 from dashboard.rules.connector_options import EXTRA
 
 MAX_VALUES = 4  # values that a sentence names before it counts the rest
@@ -40,7 +40,7 @@ def setting_name(path: str) -> str:
 def setting_piece(path: str) -> Piece:
     """Return a setting's name as a piece that leads to it."""
     style = Style.PLAIN if path == "version" else Style.CODE
-    return Piece(setting_name(path), style, Target(Kind.SETTING, path))
+    return Piece(setting_name(path), style, Link(Kind.SETTING, path))
 
 
 def setting_label(path: str) -> Text:

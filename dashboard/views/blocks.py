@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from dashboard.compare import Matrix
-from dashboard.fleet.pieces import Piece, Style, Target, Text, to_plain
+from dashboard.fleet.pieces import Link, Piece, Style, Text, to_plain
 from dashboard.fleet.sightings import Sighting
 from dashboard.views.context import Context
 from dashboard.views.time_chart import TimeChart
@@ -48,13 +48,16 @@ def quiet_paragraph(text: str) -> Paragraph:
 
 
 class Figure(NamedTuple):
-    """One number with its label and a note below; `target` is the page that lists what it counts."""
+    """One number with its label and a note below.
+
+    `link` is the page that lists what it counts.
+    """
 
     label: str
     value: str
     note: str = ""
     tone: Tone = Tone.PLAIN
-    target: Target | None = None
+    link: Link | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ class Figures:
 class Entry:
     """One item of a list: its head, a side text at its right, lines below, snippets to paste, and notes of people.
 
-    `anchor` is its id in an export, which targets name. `target` is the page about it: its head is a link there.
+    `anchor` is its id in an export, which links name. `link` is the page about it: its head is a link there.
     `fold` is the title under which a page folds the lines from the second on and the snippets; empty: all is open.
     `where` is a column of a grid, see Entries; `is_current`: it is the one that is open.
     """
@@ -80,7 +83,7 @@ class Entry:
     snippets: tuple[str, ...] = ()
     anchor: str = ""
     notes: tuple[Text, ...] = ()
-    target: Target | None = None
+    link: Link | None = None
     fold: str = ""
     where: str = ""
     is_current: bool = False
@@ -107,7 +110,7 @@ class Column(NamedTuple):
     """The head of a column; numbers are right-aligned. `is_code`: monospace; `is_hash`: a page shortens it, to copy.
 
     `unit` is that of numbers for programs, if the title does not have it. `term` is a term of the glossary for the
-    tooltip. `key` is the name of the column for programs, if it is not the title. `target` is the page sorted by it,
+    tooltip. `key` is the name of the column for programs, if it is not the title. `link` is the page sorted by it,
     `order` how its table is sorted by it: ascending, descending, or empty.
     """
 
@@ -118,7 +121,7 @@ class Column(NamedTuple):
     term: str = ""
     key: str = ""
     is_hash: bool = False
-    target: Target | None = None
+    link: Link | None = None
     order: str = ""
 
     @property
@@ -130,7 +133,7 @@ class Column(NamedTuple):
 class Cell(NamedTuple):
     """One cell of a table: its text, and its tone where it has one. `letter` is a cohort's, drawn before the text.
 
-    `value` is what a program reads in place of the text: a plain number, or a list whole. `target` is what the text
+    `value` is what a program reads in place of the text: a plain number, or a list whole. `link` is what the text
     names; that of the first cell is also what a row of a large table opens. `note` is a second, quiet line.
     `shares` are cohorts' letters with their replicas, which a page draws as a bar in place of the text; a name in lower
     case is drawn grey. `hint` is a tooltip of a page, `pieces` what it draws in place of the text, on its tone.
@@ -140,7 +143,7 @@ class Cell(NamedTuple):
     tone: Tone = Tone.PLAIN
     letter: str = ""
     value: Value | None = None
-    target: Target | None = None
+    link: Link | None = None
     note: str = ""
     shares: tuple[tuple[str, int], ...] = ()
     hint: str = ""
@@ -157,7 +160,7 @@ class Table:
     """A table with a caption and, below, a note such as what it leaves out. `name` is for its file: letters, dashes.
 
     `data` is the machine-readable table, if it has other rows or columns. `is_large`: a page draws it as a table that
-    scrolls and sorts, and a click on a row opens the target of its first cell.
+    scrolls and sorts, and a click on a row opens the link of its first cell.
     """
 
     name: str
@@ -233,7 +236,7 @@ class Bar(NamedTuple):
     letter: str = ""
     mark: str = ""
     tone: Tone = Tone.PLAIN
-    target: Target | None = None
+    link: Link | None = None
     group: str = ""
     tick: str = ""
     hover: tuple[str, ...] = ()
@@ -301,7 +304,7 @@ class Banner:
     tone: Tone
     line: Text
     title: Text
-    close: Target
+    close: Link
 
 
 PlainBlock = Paragraph | Figures | Entries | Table | DifferenceTable | Chart | TimeChart
@@ -339,7 +342,7 @@ class Section:
     is_appendix: bool = False
     is_aside: bool = False
     is_exported_only: bool = False
-    target: Target | None = None
+    link: Link | None = None
 
 
 @dataclass(frozen=True, slots=True)

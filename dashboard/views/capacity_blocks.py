@@ -10,7 +10,7 @@ from dashboard.capacity.memory import MemoryPart, Parts, main_cause, memory_part
 from dashboard.capacity.outliers import outliers
 from dashboard.fleet import Device, formatting
 from dashboard.fleet.formatting import count
-from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, page
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, page
 from dashboard.rules.sentences import capital
 from dashboard.views.blocks import (
     Bar,
@@ -169,8 +169,8 @@ def pools_chart(pools: Sequence[PoolCapacity], measure: Measure) -> Chart | None
         naive = pool.naive if measure is Measure.TOKENS and pool.naive != pool.naive_of else None
         lines = [name_of(pool.name), sum_text(total, measure) + f" {measure}"]
         lines += [f"naive estimate {naive:,}"] if naive else []
-        target = page("capacity", pool=pool.name)
-        bars.append(Bar(name_of(pool.name), total.value, total.at_most, target=target, hover=tuple(lines), whole=naive))
+        link = page("capacity", pool=pool.name)
+        bars.append(Bar(name_of(pool.name), total.value, total.at_most, link=link, hover=tuple(lines), whole=naive))
     if not bars:
         return None
     return Chart("capacity-pools", "KV cache by pool", str(measure), tuple(bars), ticks=_ticks(measure))
@@ -316,7 +316,7 @@ def _bar(rank: Rank, label: str, value: float | None, tick: str, hover: Sequence
         letter=rank.letter,
         mark=percent(off) if off is not None else "",
         tone=Tone.WARNING if off is not None else Tone.PLAIN,
-        target=Target(Kind.REPLICA, rank.replica.id),
+        link=Link(Kind.REPLICA, rank.replica.id),
         group=name_of(rank.replica.name),
         tick=tick,
         hover=tuple(hover),

@@ -5,7 +5,7 @@ from operator import attrgetter
 from typing import Any
 
 from dashboard.fleet import formatting
-from dashboard.fleet.pieces import Kind, Piece, Style, Target, page, plain
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain
 from dashboard.views.blocks import Cell, Column, Entries, Entry, Table, Tone, Value, data_table, number_cell
 from dashboard.views.capacity_data import Measure, PoolCapacity, Rank, short_device
 from dashboard.views.capacity_text import (
@@ -88,7 +88,7 @@ def _data_table(name: str, caption: str, columns: Mapping[Column, _ValueOf], ite
 
 def _outlier(rank: Rank, *, has_pools: bool) -> Entry:
     where = f" ({name_of(rank.replica.pool or 'no pool')})" if has_pools else ""
-    name = Piece(f"{rank_name(rank)}{where}", Style.STRONG, Target(Kind.REPLICA, rank.replica.id))
+    name = Piece(f"{rank_name(rank)}{where}", Style.STRONG, Link(Kind.REPLICA, rank.replica.id))
     return Entry(Tone.WARNING, (name, Piece(f": {outlier_sentence(rank)}")), percent(rank.off or 0))
 
 
@@ -100,7 +100,7 @@ def _rank_row(rank: Rank) -> tuple[Cell, ...]:
             name_of(rank.replica.name),
             letter=rank.letter,
             value=rank.replica.name,
-            target=Target(Kind.REPLICA, rank.replica.id),
+            link=Link(Kind.REPLICA, rank.replica.id),
         ),
         number_cell(f"{engine.dp_rank}", engine.dp_rank),
         number_cell(formatting.exact(engine.kv_cache_size_tokens, engine.basis), engine.kv_cache_size_tokens),
@@ -117,7 +117,7 @@ def _pool_row(pool: PoolCapacity, choices: Mapping[str, str]) -> tuple[Cell, ...
     misleads, naive = naive_text(pool)
     requests, requests_note = _requests(pool)
     return (
-        Cell(name_of(pool.name), target=page("capacity", **choices, pool=pool.name)),
+        Cell(name_of(pool.name), link=page("capacity", **choices, pool=pool.name)),
         Cell(ranks_text(pool)),
         Cell(sum_text(pool.tokens, Measure.TOKENS)),
         Cell(requests, note=requests_note),

@@ -60,15 +60,15 @@ def _figures(changes: Changes) -> Iterator[Figure]:
     lost = f"{len(found.not_evaluated):,} no longer evaluated" if found.not_evaluated else ""
     yield Figure("Fixed findings", f"{len(found.fixed):,}", lost, _fixed_tone(found), section("findings"))
     compared = f"of {settings.compared:,} compared"
-    yield Figure("Changed replicas", f"{len(settings.replicas):,}", compared, target=section("settings"))
-    yield Figure("Added", f"{len(replicas.added):,}", "replicas", target=section("replicas"))
-    yield Figure("Removed", f"{len(replicas.removed):,}", "replicas", target=section("replicas"))
+    yield Figure("Changed replicas", f"{len(settings.replicas):,}", compared, link=section("settings"))
+    yield Figure("Added", f"{len(replicas.added):,}", "replicas", link=section("replicas"))
+    yield Figure("Removed", f"{len(replicas.removed):,}", "replicas", link=section("replicas"))
     unknown = len(replicas.start_unknown)
     started = f"{unknown:,} unknown" if unknown else f"of {len(replicas.both):,}"
-    yield Figure("Restarted", f"{len(replicas.restarted):,}", started, target=section("replicas"))
+    yield Figure("Restarted", f"{len(replicas.restarted):,}", started, link=section("replicas"))
     pools = [each.pool for each in changes.capacity.pools]
     whose = text.pool_name(pools[0]) if len(pools) == 1 else "all pools"
-    yield Figure("KV tokens", text.share_text(changes.capacity.total), whose, target=section("capacity"))
+    yield Figure("KV tokens", text.share_text(changes.capacity.total), whose, link=section("capacity"))
 
 
 def _worst(found: Iterable[Finding]) -> Tone:

@@ -17,7 +17,7 @@ from dashboard.analysis.changes.models import (
 from dashboard.compare.prefix import short_name
 from dashboard.fleet import ReplicaState, SettingChange
 from dashboard.fleet.formatting import STATE_WORDS, count, first_of, middle_cut, one_line, setting_text
-from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, plain, to_plain
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, plain, to_plain
 from dashboard.fleet.sightings import Sighting
 from dashboard.rules.findings import Finding, OutcomeKind
 from dashboard.views import changes_text as text
@@ -50,7 +50,7 @@ FIELD_VERBS = {"state": "changed state", "version": "changed version", "pool": "
 
 
 class SideLinks(NamedTuple):
-    """Makes targets in the fleet that has what they name. `names` is by replica id; the choices name the fleets.
+    """Makes links in the fleet that has what they name. `names` is by replica id; the choices name the fleets.
 
     `sightings` of findings are by fingerprint.
     """
@@ -67,9 +67,9 @@ class SideLinks(NamedTuple):
             replicas, self.names, most, lambda each: self.before if each in self.removed else self.after
         )
 
-    def target(self, kind: Kind, key: str, pool: str = "", *, is_before: bool = False) -> Target:
+    def link(self, kind: Kind, key: str, pool: str = "", *, is_before: bool = False) -> Link:
         """Return what a text names in one of the fleets."""
-        return Target(kind, key, pool, self.before if is_before else self.after)
+        return Link(kind, key, pool, self.before if is_before else self.after)
 
 
 def sides_of(changes: Changes) -> SideLinks:
@@ -103,7 +103,7 @@ def finding_entries(change: str, found: Iterable[OneSidedFinding | PersistingFin
     items = []
     for (rule, _, tone, lines), same in grouped.items():
         named = Piece(
-            rule_title(rule), Style.MUTED, sides.target(Kind.RULE, rule, is_before=change in {FIXED, NOT_EVALUATED})
+            rule_title(rule), Style.MUTED, sides.link(Kind.RULE, rule, is_before=change in {FIXED, NOT_EVALUATED})
         )
         pools = pools_of(same)
         where = [plain(f"In {first_of(map(brief, pools), MOST_LINES)}.")] if len(pools) > MOST_POOLS else []
@@ -199,9 +199,9 @@ def _first(lines: Sequence[Text], most: int, rest: str, noun: str) -> tuple[Text
 
 def _change_line(change: SettingChange, pool: str | None, sides: SideLinks) -> Text:
     path = middle_cut(one_line(change.path), LONGEST_PATH)
-    target = sides.target(Kind.SETTING, change.path, pool) if pool else None
+    link = sides.link(Kind.SETTING, change.path, pool) if pool else None
     before, after = (Piece(setting_text(*each), Style.CODE) for each in (change.before, change.after))
-    return (Piece(path, Style.CODE, target), Piece(" "), before, Piece(" -> "), after)
+    return (Piece(path, Style.CODE, link), Piece(" "), before, Piece(" -> "), after)
 
 
 def one_sided_entry(title: str, when: str, found: Iterable[OneSidedSettings]) -> Entry:

@@ -87,7 +87,7 @@ def _row(event: Event) -> tuple[Cell, ...]:
     names = [name for _, name in event.replicas]
     which = to_plain(_which(event))
     return (
-        Cell(when_text(event), target=moment),
+        Cell(when_text(event), link=moment),
         _change(event),
         Cell(first_of(map(brief, event.pools), MOST_NAMES)),
         list_cell(which, names)._replace(pieces=_which(event)) if names else Cell(which),

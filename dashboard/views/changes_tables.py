@@ -87,7 +87,7 @@ def settings_table(groups: Sequence[SettingGroup], sides: SideLinks) -> Table:
     rows = [
         (
             Cell(text.pool_name(pool)),
-            Cell(change.path, target=sides.target(Kind.SETTING, change.path, pool) if pool else None),
+            Cell(change.path, link=sides.link(Kind.SETTING, change.path, pool) if pool else None),
             *(Cell(setting_text(*each), value=each.value or None) for each in (change.before, change.after)),
             number_cell(f"{len(group.replicas):,}", len(group.replicas)),
             list_cell(first_of(map(brief, names), MOST_NAMES), names),
@@ -113,7 +113,7 @@ def ranks_table(ranks: Iterable[RankChange], sides: SideLinks) -> Table:
     rows = [
         (
             Cell(text.pool_name(each.pool)),
-            Cell(brief(name), value=name, target=sides.target(Kind.REPLICA, each.replica)),
+            Cell(brief(name), value=name, link=sides.link(Kind.REPLICA, each.replica)),
             number_cell(f"{each.dp_rank:,}", each.dp_rank),
             number_cell(f"{each.before:,}", each.before),
             number_cell(f"{each.after:,}", each.after),
@@ -157,9 +157,9 @@ def _is_changed(pool: PoolCapacityChange) -> bool:
 
 def _capacity(pool: PoolCapacityChange, sides: SideLinks) -> tuple[Cell, ...]:
     before, after = pool.before, pool.after
-    target = sides.target(Kind.POOL, pool.pool) if pool.pool is not None and after.ranks else None
+    link = sides.link(Kind.POOL, pool.pool) if pool.pool is not None and after.ranks else None
     return (
-        Cell(text.pool_name(pool.pool), target=target),
+        Cell(text.pool_name(pool.pool), link=link),
         number_cell(_way(f"{before.ranks:,}", f"{after.ranks:,}"), after.ranks),
         number_cell(short(before.tokens, before.basis), before.tokens),
         number_cell(short(after.tokens, after.basis), after.tokens),
@@ -175,9 +175,9 @@ def _replica_rows(changes: Changes, sides: SideLinks) -> Iterator[tuple[Cell, ..
     settings = changes.settings.by_replica
     for verb, found in (("added", changes.replicas.added), ("removed", changes.replicas.removed)):
         for each, letter in found:
-            target = sides.target(Kind.REPLICA, each.id, is_before=verb == "removed")
+            link = sides.link(Kind.REPLICA, each.id, is_before=verb == "removed")
             rest = (verb, each.version or EMPTY, letter, "", "")
-            yield (Cell(text.pool_name(each.pool)), Cell(brief(each.name), target=target), *map(Cell, rest))
+            yield (Cell(text.pool_name(each.pool)), Cell(brief(each.name), link=link), *map(Cell, rest))
     for pair in changes.replicas.both:
         number = len(settings.get(pair.after.replica.id, ()))
         if pair.is_changed or number:
@@ -189,7 +189,7 @@ def _replica(pair: ReplicaPair, settings: int, sides: SideLinks) -> tuple[Cell, 
     restarted = "unknown" if pair.restarted is None else "yes" if pair.restarted else "no"
     return (
         Cell(_way(text.pool_name(before.pool), text.pool_name(after.pool))),
-        Cell(_way(brief(before.name), brief(after.name)), target=sides.target(Kind.REPLICA, after.id)),
+        Cell(_way(brief(before.name), brief(after.name)), link=sides.link(Kind.REPLICA, after.id)),
         Cell(_way(before.state, after.state)),
         Cell(_way(before.version or EMPTY, after.version or EMPTY)),
         Cell(_way(old or EMPTY, new or EMPTY)),

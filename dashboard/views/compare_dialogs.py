@@ -8,7 +8,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.compare import ValueHolders, group_by_value
 from dashboard.fleet import Cohort, Pool, Replica, State
 from dashboard.fleet.formatting import SOURCE_WORDS, STATE_WORDS, count, joined, whole_text
-from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, cohort, page, plain
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, page, plain
 from dashboard.rules.findings import Finding
 from dashboard.rules.subject import FINGERPRINT
 from dashboard.views.blocks import Block, Entries, Entry, Paragraph, Tone
@@ -29,7 +29,7 @@ MOST_NAMES = 60  # replicas per value; the page Replicas has all
 def setting_blocks(fleet: Fleet, pool: Pool, path: str, now: datetime | None = None) -> tuple[Block, ...]:
     """Return every value of a setting in a pool, and the findings about it. Ages count from `now`."""
     replicas = {each.id: each for each in fleet.replicas}
-    every = Piece("values in all pools", target=page(SETTINGS, path=path))
+    every = Piece("values in all pools", link=page(SETTINGS, path=path))
     where = (Piece(path, Style.CODE), Piece(" in "), Piece(pool.name, Style.STRONG), Piece(" · "), every)
     head = Paragraph((*where, *plain(f". {sentence}")) if (sentence := known_sentences().get(path)) else where)
     found = findings_by_path(fleet.inspection, pool.name).get(path, ())
@@ -66,7 +66,7 @@ def cohort_blocks(fleet: Fleet, pool: Pool, own: Cohort, now: datetime | None = 
 def _finding(finding: Finding) -> Entry:
     rule = (Piece(rule_title(finding.rule), Style.MUTED),)
     head = finding.text
-    return Entry(Tone(finding.severity), head, lines=(rule,), target=Target(Kind.FINDING, finding.id))
+    return Entry(Tone(finding.severity), head, lines=(rule,), link=Link(Kind.FINDING, finding.id))
 
 
 def _value(holders: ValueHolders, path: str, pool: Pool, replicas: dict[str, Replica]) -> Entry:
@@ -95,8 +95,8 @@ def _next(pool: Pool, letter: str) -> Iterator[Paragraph]:
         converged = page(COMPARE, **{POOL: pool.name, CONVERGE: letter})
         yield Paragraph(
             (
-                Piece(f"Compare with {letter}", target=compared),
+                Piece(f"Compare with {letter}", link=compared),
                 Piece(" · "),
-                Piece(f"What if all were like {letter}", target=converged),
+                Piece(f"What if all were like {letter}", link=converged),
             )
         )

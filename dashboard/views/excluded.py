@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Replica, ReplicaState
 from dashboard.fleet.formatting import FAILURE_WORDS, count, first_of, iso, one_line
-from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, joined, page, plain, to_plain
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, joined, page, plain, to_plain
 from dashboard.rules.findings import Finding
 from dashboard.views import pages
 from dashboard.views.blocks import (
@@ -55,7 +55,7 @@ def unread_entries(replicas: Iterable[Replica], most: int = MOST_GROUPS) -> tupl
         groups[replica.state, kind, reason(replica)].append(replica)
     items = [_unread(*key, members) for key, members in list(groups.items())[:most]]
     if rest := sum(map(len, list(groups.values())[most:])):
-        items.append(Entry(Tone.UNKNOWN, (Piece(count(rest, "more replica"), target=page(pages.REPLICAS)),)))
+        items.append(Entry(Tone.UNKNOWN, (Piece(count(rest, "more replica"), link=page(pages.REPLICAS)),)))
     data = _unread_data(each for members in groups.values() for each in members)
     return (Entries(tuple(items), data),) if items else ()
 
@@ -93,7 +93,7 @@ def ignored_table(fleet: Fleet) -> Table | None:
     own = [each for each in fleet.pools if each.ignored]
     rows = tuple(
         (
-            Cell(brief(each.name), target=Target(Kind.POOL, each.name)),
+            Cell(brief(each.name), link=Link(Kind.POOL, each.name)),
             number_cell(f"{len(each.ignored):,}", len(each.ignored)),
             Cell(first_of(each.ignored, MOST_PATHS), value=tuple(each.ignored)),
         )
@@ -140,7 +140,7 @@ def _suppressed(listed: ListedFinding, names: Mapping[str, str]) -> tuple[Cell, 
     where = " · ".join(filter(None, (where_of(finding), to_plain(side_of([finding], names)), many)))
     what = f"{finding.severity}: {finding.rule} {finding.sentence}"
     return (
-        Cell(what, Tone(finding.severity), target=Target(Kind.FINDING, listed.key)),
+        Cell(what, Tone(finding.severity), link=Link(Kind.FINDING, listed.key)),
         *map(Cell, (where, *_texts(finding))),
     )
 

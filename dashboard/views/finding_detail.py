@@ -8,7 +8,7 @@ from typing import NamedTuple
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import State
 from dashboard.fleet.formatting import STATE_WORDS, count, middle_cut, natural, one_line, whole_text
-from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, cohort, joined, page, plain, pool, replica
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, joined, page, plain, pool, replica
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Evidence, Finding, Remedy
 from dashboard.views import pages
@@ -46,10 +46,10 @@ class Members(NamedTuple):
     letters: Mapping[str, str]
     compared: Mapping[str, Collection[str]]
 
-    def setting(self, path: str, pools: Iterable[str]) -> Target | None:
+    def setting(self, path: str, pools: Iterable[str]) -> Link | None:
         """Return where a setting is compared, in the first of the pools that has it."""
         own = next((each for each in pools if path in self.compared.get(each, ())), None)
-        return Target(Kind.SETTING, path, own) if own else None
+        return Link(Kind.SETTING, path, own) if own else None
 
 
 def finding_section(
@@ -84,7 +84,7 @@ def finding_section(
 
 def missing_finding(choices: Choices) -> Paragraph:
     """Return the message that the finding of the URL does not exist."""
-    close = Piece("Close", target=Target(Kind.PAGE, pages.FINDINGS, choices=choices))
+    close = Piece("Close", link=Link(Kind.PAGE, pages.FINDINGS, choices=choices))
     text = (Piece("Finding not found.", Style.STRONG), Piece(" Fixed, or the configuration changed. "), close)
     return Paragraph(text, Tone.INFO)
 
@@ -118,18 +118,18 @@ def _rest(letter: str, pool_name: str, number: int, *, is_first: bool) -> Text:
     """Return a link to the replicas of a cohort that have no name in the line."""
     if not number:
         return ()
-    target = None
+    link = None
     if pool_name:
-        target = Target(Kind.COHORT, letter, pool_name) if letter else page(pages.REPLICAS, pool=pool_name)
+        link = Link(Kind.COHORT, letter, pool_name) if letter else page(pages.REPLICAS, pool=pool_name)
     text = "show them" if is_first else f"and {number:,} more"
-    if target and target.kind is Kind.COHORT:  # a piece with such a target is a letter
-        target = page(pages.COMPARE, pool=pool_name, cohort=letter)
-    return (Piece(" "), Piece(text, Style.PLAIN if target else Style.MUTED, target)) if target or not is_first else ()
+    if link and link.kind is Kind.COHORT:  # a piece with such a link is a letter
+        link = page(pages.COMPARE, pool=pool_name, cohort=letter)
+    return (Piece(" "), Piece(text, Style.PLAIN if link else Style.MUTED, link)) if link or not is_first else ()
 
 
 def _banner(finding: Finding, choices: Choices) -> Banner:
     line = (Piece(rule_title(finding.rule), Style.MUTED), *tags(finding))
-    return Banner(Tone(finding.severity), line, finding.text, Target(Kind.PAGE, pages.FINDINGS, choices=choices))
+    return Banner(Tone(finding.severity), line, finding.text, Link(Kind.PAGE, pages.FINDINGS, choices=choices))
 
 
 def _replicas(finding: Finding, members: Members) -> tuple[Block, ...]:
@@ -142,7 +142,7 @@ def _replicas(finding: Finding, members: Members) -> tuple[Block, ...]:
 def _same(known: FindingList, listed: ListedFinding, choices: Choices) -> tuple[Block, ...]:
     others = known.same_in_other_pools(listed)
     links: list[Text] = [
-        (Piece(where_of(each.finding), target=Target(Kind.FINDING, each.key, choices=choices)),)
+        (Piece(where_of(each.finding), link=Link(Kind.FINDING, each.key, choices=choices)),)
         for each in others[:MOST_POOLS]
     ]
     more = len(others) - MOST_POOLS
@@ -171,7 +171,7 @@ def evidence_blocks(finding: Finding, members: Members) -> tuple[Block, ...]:
     for path, own in by_path.items():
         own.sort(key=lambda each: _order(each, members))
         for number, each in enumerate(own):
-            setting = Cell("", hint=path) if number else Cell(path, target=_place(path, finding, members))
+            setting = Cell("", hint=path) if number else Cell(path, link=_place(path, finding, members))
             is_odd = not each.is_reference and path in references and each.state not in STATE_WORDS
             tone = Tone(finding.severity) if is_odd else Tone.PLAIN
             rows.append((setting, Cell("", tone, pieces=_value(each)), Cell("", pieces=_source(each, members))))
@@ -182,7 +182,7 @@ def evidence_blocks(finding: Finding, members: Members) -> tuple[Block, ...]:
         (
             Piece(
                 f"{path}{f' in {brief(each)}' if len(finding.pools) > 1 else ''}",
-                target=Target(Kind.SETTING, path, each),
+                link=Link(Kind.SETTING, path, each),
             ),
         )
         for path in finding.paths
@@ -194,10 +194,10 @@ def evidence_blocks(finding: Finding, members: Members) -> tuple[Block, ...]:
     return (table, *([compare] if links else []))
 
 
-def _place(path: str, finding: Finding, members: Members) -> Target | None:
+def _place(path: str, finding: Finding, members: Members) -> Link | None:
     """Return where a value is shown: in Compare, or on the page of values that are not settings."""
-    if target := members.setting(path, finding.pools):
-        return target
+    if link := members.setting(path, finding.pools):
+        return link
     name = PAGES.get(path.partition(".")[0])
     return page(name, **({"pool": finding.pools[0]} if finding.pools else {})) if name else None
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import count, first_of, iso, natural
 from dashboard.fleet.formatting import joined as joined_text
-from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, cohort, joined, plain, replica, section
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, joined, plain, replica, section
 from dashboard.fleet.sightings import Sighting
 from dashboard.rules.catalogue import places
 from dashboard.rules.findings import CohortShare, Confidence, Finding, Inspection, Remedy
@@ -76,7 +76,7 @@ def row_entries(
                 lines=(
                     (Piece(rule_title(findings[0].rule)), *tags(findings[0]), *since_pieces(newest_of(group), now)),
                 ),
-                target=Target(Kind.FINDING, opened if opened and is_current else keys[0], choices=choices),
+                link=Link(Kind.FINDING, opened if opened and is_current else keys[0], choices=choices),
                 where=where,
                 is_current=is_current,
             )
@@ -107,11 +107,11 @@ def brief_entries(
     for group in groups:
         findings, key = _findings(group), group[0].key
         first = findings[0]
-        target = section(finding_anchor(key)) if is_linked else Target(Kind.FINDING, key)
+        link = section(finding_anchor(key)) if is_linked else Link(Kind.FINDING, key)
         limits = [*filter(None, [assumed(first)]), *(["Rollout in progress."] if first.is_rollout else [])]
         side = (*side_of(findings, names), *since_pieces(newest_of(group), now, before="\n"))
         lines = () if is_linked else (with_code(first.why), *map(plain, limits))
-        items.append(Entry(Tone(first.severity), head_of(findings, target), side, lines))
+        items.append(Entry(Tone(first.severity), head_of(findings, link), side, lines))
         every += group
     return Entries(tuple(items), findings_data(_findings(every), names, sightings_of(every)))
 
@@ -158,11 +158,11 @@ def note_lines(note: Note | None, before: Note | None = None) -> tuple[Text, ...
     return tuple(lines)
 
 
-def head_of(findings: Sequence[Finding], target: Target | None = None) -> Text:
-    """Return the pools of findings with equal text, as a link to `target`, and the text."""
+def head_of(findings: Sequence[Finding], link: Link | None = None) -> Text:
+    """Return the pools of findings with equal text, with a `link`, and the text."""
     pools = pools_of(findings)
     where = joined_text([brief(pool) for pool in pools]) if len(pools) <= MOST_POOLS else f"{len(pools):,} pools"
-    return (Piece(where or "fleet", Style.STRONG, target), Piece(" "), *findings[0].text)
+    return (Piece(where or "fleet", Style.STRONG, link), Piece(" "), *findings[0].text)
 
 
 def side_of(findings: Sequence[Finding], names: Mapping[str, str]) -> Text:

@@ -95,7 +95,7 @@ def _terms() -> Section:
     rows = tuple((Cell(term), Cell(text)) for term, text in TERMS.items())
     rules = (
         Piece("Every rule has a page: see the lists on "),
-        Piece("Findings", target=page(pages.FINDINGS)),
+        Piece("Findings", link=page(pages.FINDINGS)),
         Piece("."),
     )
     table = Table("terms", "Terms", (Column("Term"), Column("Meaning")), rows)

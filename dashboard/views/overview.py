@@ -97,7 +97,7 @@ def _top_findings(fleet: Fleet, summary: FleetSummary, now: datetime | None) -> 
     blocks: list[Block] = [listed] if found.groups else [calm_paragraph(fleet, summary)]
     if found.left:
         number = count(found.left, "more finding" if found.groups else "finding")
-        blocks.append(Paragraph((Piece(number, target=page(pages.FINDINGS)),)))
+        blocks.append(Paragraph((Piece(number, link=page(pages.FINDINGS)),)))
     return Section(FIRST, "Top findings", tuple(blocks))
 
 
@@ -105,7 +105,7 @@ def _replicas(now: FleetSummary) -> Figure:
     parts = [f"{now.down:,} down" if now.down else "", f"{now.partial:,} partial" if now.partial else ""]
     states = " · ".join(filter(None, parts)) or "all up"
     number = f"{now.replicas - now.down:,} / {now.replicas:,}"
-    return Figure("Replicas", number, states, target=page(pages.REPLICAS))
+    return Figure("Replicas", number, states, link=page(pages.REPLICAS))
 
 
 def _pools(now: FleetSummary) -> Figure:
@@ -122,8 +122,8 @@ def _findings(now: FleetSummary, fleet: Fleet, severity: Severity, label: str) -
     notes = [f"in {count(len(pools), 'pool')}"] if pools else []
     notes += [f"{suppressed:,} suppressed"] if suppressed else []
     note = " · ".join(notes) or ("no findings" if now.read else "not evaluated")
-    target = page(pages.FINDINGS, severity=severity)
-    return Figure(label, f"{number:,}", note, Tone(severity) if number else Tone.PLAIN, target)
+    link = page(pages.FINDINGS, severity=severity)
+    return Figure(label, f"{number:,}", note, Tone(severity) if number else Tone.PLAIN, link)
 
 
 def _unknown(now: FleetSummary, fleet: Fleet) -> Figure:
@@ -146,4 +146,4 @@ def _capacity(fleet: Fleet) -> Figure:
     parts += [f"{count(held.unknown, 'rank')} unknown"] if held.unknown else []
     basis = "upper bound" if held.basis is Basis.ASSUMED else held.basis
     label = f"KV cache, {basis}" if held.tokens is not None else "KV cache"
-    return Figure(label, formatting.short(held.tokens, held.basis), " · ".join(parts), target=page(pages.CAPACITY))
+    return Figure(label, formatting.short(held.tokens, held.basis), " · ".join(parts), link=page(pages.CAPACITY))

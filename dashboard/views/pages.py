@@ -1,6 +1,6 @@
 """Names of the pages and of the choices in their URLs: the one place that has them.
 
-`pieces.page(FINDINGS, severity="critical")` makes a target of them; `web/links.py` makes a URL of a target.
+`pieces.page(FINDINGS, severity="critical")` makes a link of them; `web/links.py` makes a URL of a link.
 """
 
 from dashboard.analysis.assembly import Fleet

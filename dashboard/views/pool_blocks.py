@@ -8,7 +8,7 @@ from dashboard.compare.conditions import SharingCause
 from dashboard.compare.sharing import MOST_COHORTS, compare_cohorts
 from dashboard.fleet import Cohort, Pool, Replica
 from dashboard.fleet.formatting import count, first_of, setting_text
-from dashboard.fleet.pieces import Kind, Piece, Style, Target
+from dashboard.fleet.pieces import Kind, Link, Piece, Style
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.views.blocks import Block, Cell, Column, DifferenceTable, Paragraph, Table, Tone, list_cell, number_cell
 from dashboard.views.capacity_text import name_of
@@ -102,7 +102,7 @@ def _cohort_row(cohort: Cohort, pool: Pool, replicas: Mapping[str, Replica]) -> 
     incomplete = f"; {len(cohort.read_in_part):,} with incomplete data" if cohort.read_in_part else ""
     none = "the only cohort" if len(pool.cohorts) == 1 else "no single setting"
     return (
-        Cell("", letter=cohort.letter, target=Target(Kind.COHORT, cohort.letter, pool.name)),
+        Cell("", letter=cohort.letter, link=Link(Kind.COHORT, cohort.letter, pool.name)),
         number_cell(f"{len(cohort.replicas):,}", len(cohort.replicas)),
         list_cell(first_of(settings, MOST_SETTINGS) or none, settings),
         list_cell(first_of(map(brief, names), MOST_NAMED) + incomplete, names),

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare import SharingVerdict
 from dashboard.fleet import Pool, Replica, Role, formatting
-from dashboard.fleet.pieces import Kind, Target, page
+from dashboard.fleet.pieces import Kind, Link, page
 from dashboard.rules.findings import Tally
 from dashboard.views import pages
 from dashboard.views.blocks import Cell, Column, Table, Tone, number_cell
@@ -67,11 +67,11 @@ def _role(pool: Pool) -> str:
 def _row(
     fleet: Fleet, pool: Pool, members: Sequence[Replica], verdict: SharingVerdict, tally: Tally
 ) -> tuple[Cell, ...]:
-    target = Target(Kind.POOL, pool.name)
+    link = Link(Kind.POOL, pool.name)
     return (
-        Cell(f"{name_of(pool.name)}{_role(pool)}", target=target),
+        Cell(f"{name_of(pool.name)}{_role(pool)}", link=link),
         Cell(device_words(members) or formatting.NOT_KNOWN),
-        Cell(cohorts_text(pool), target=target, shares=_shares(pool)),
+        Cell(cohorts_text(pool), link=link, shares=_shares(pool)),
         Cell(versions_text(members) or formatting.NOT_KNOWN),
         _findings(fleet, pool, tally),
         _sharing(fleet, pool, verdict),
@@ -82,8 +82,8 @@ def _row(
 def _findings(fleet: Fleet, pool: Pool, tally: Tally) -> Cell:
     rollout = ", rollout" if pool.name in fleet.inspection.rollouts else ""
     if tally.worst:
-        target = page(pages.FINDINGS, pool=pool.name)
-        return Cell(f"{tally_text(tally)}{rollout}", Tone(tally.worst), target=target)
+        link = page(pages.FINDINGS, pool=pool.name)
+        return Cell(f"{tally_text(tally)}{rollout}", Tone(tally.worst), link=link)
     is_read = bool(pool.cohorts)
     return Cell(f"{'none' if is_read else formatting.NOT_KNOWN}{rollout}", Tone.GOOD if is_read else Tone.PLAIN)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ProbeResult, Replica, ReplicaState, Setting, Source, formatting
 from dashboard.fleet.formatting import count, middle_cut, one_line, setting_text, when
-from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, joined, page, plain, section
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, joined, page, plain, section
 from dashboard.rules.findings import tally_replicas
 from dashboard.rules.sentences import capital
 from dashboard.views import pages
@@ -187,11 +187,11 @@ def _figures(fleet: Fleet, replica: Replica, comparison: ReplicaComparison, now:
     if replica.observed_at:
         time = replica.observed_at
         read, note = when(time, now) if now else f"{time:%H:%M:%S}", formatting.iso(time)
-    target = Target(Kind.POOL, pool.name) if pool else None
+    link = Link(Kind.POOL, pool.name) if pool else None
     return Figures(
         (
             _finding_figure(fleet, replica),
-            Figure("Pool", brief(replica.pool or "none"), where if pool else "model not reported", target=target),
+            Figure("Pool", brief(replica.pool or "none"), where if pool else "model not reported", link=link),
             _difference_figure(replica, comparison),
             Figure("vLLM", brief(replica.version or formatting.NOT_KNOWN), started),
             _capacity_figure(replica),
@@ -228,8 +228,8 @@ def _difference_figure(replica: Replica, comparison: ReplicaComparison) -> Figur
     is_complete = len(comparison.rows) >= comparison.of_pool
     tone = Tone.GOOD if is_complete and not comparison.differences else Tone.PLAIN
     pool = comparison.pool.name if comparison.pool else ""
-    target = page(pages.COMPARE, pool=pool, reference=replica.id) if comparison.differences else None
-    return Figure(label, f"{number:,}", note, tone, target)
+    link = page(pages.COMPARE, pool=pool, reference=replica.id) if comparison.differences else None
+    return Figure(label, f"{number:,}", note, tone, link)
 
 
 def _notices(fleet: Fleet, replica: Replica, now: datetime | None) -> list[Block]:
@@ -269,8 +269,8 @@ def _findings(fleet: Fleet, replica: Replica) -> tuple[Section, ...]:
     for entry, bundle in zip(entries.items, bundled(groups), strict=True):
         first = bundle[0][0]
         side = "" if first.finding.replicas == (replica.id,) else entry.side  # the page is about this replica
-        target = Target(Kind.FINDING, first.key)
-        items.append(replace(entry, head=first.finding.text, side=side, fold="Cause and fix", target=target))
+        link = Link(Kind.FINDING, first.key)
+        items.append(replace(entry, head=first.finding.text, side=side, fold="Cause and fix", link=link))
     number = count(sum(map(len, groups)), "finding")
     return (Section("findings", number, (replace(entries, items=tuple(items)),)),)
 

@@ -10,7 +10,7 @@ from dashboard.compare.encoding import is_comparable, lookup_setting
 from dashboard.fleet import Document, Pool, Replica, SettingValue, Source, State, formatting
 from dashboard.fleet.formatting import count, middle_cut, one_line, setting_text
 from dashboard.fleet.frames import settings_frame
-from dashboard.fleet.pieces import Kind, Target, plain
+from dashboard.fleet.pieces import Kind, Link, plain
 from dashboard.views.blocks import Block, Cell, Column, Paragraph, Table, Tone, quiet_paragraph
 from dashboard.views.slugs import slug
 
@@ -158,7 +158,7 @@ def settings_blocks(replica: Replica, comparison: ReplicaComparison, choice: Set
         Column("Source", key="Told by"),
     )
     shown = rows[["path", "value", "majority", "state", "source"]].itertuples(index=False)
-    cells = tuple(tuple(Cell(one_line(text), target=Target(Kind.SETTING, row[0])) for text in row) for row in shown)
+    cells = tuple(tuple(Cell(one_line(text), link=Link(Kind.SETTING, row[0])) for text in row) for row in shown)
     note = f"{len(rows):,} of {count(total, 'setting')}."
     return (Table(f"settings-{slug(replica.name)}", "Settings", columns, cells, note, is_large=True),)
 

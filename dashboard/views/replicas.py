@@ -10,7 +10,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Replica, ReplicaState, Role, Source, formatting
 from dashboard.fleet.formatting import STALE_TARGET, count, middle_cut, natural, one_line
 from dashboard.fleet.frames import replicas_frame
-from dashboard.fleet.pieces import Kind, Target, plain
+from dashboard.fleet.pieces import Kind, Link, plain
 from dashboard.fleet.sightings import Sighting
 from dashboard.rules.findings import Severity, tally_replicas
 from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Table, Tone, View, data_table, number_cell
@@ -255,7 +255,7 @@ def _columns(rows: pd.DataFrame, now: datetime | None) -> dict[Column, list[Cell
     """Return the cells by column. Reasons, roles and times since are left out where no replica has one to show."""
     columns = {
         Column("Replica"): [
-            Cell(_cut(name), letter=_cut(letter), target=Target(Kind.REPLICA, key))
+            Cell(_cut(name), letter=_cut(letter), link=Link(Kind.REPLICA, key))
             for name, letter, key in zip(rows["name"], rows["cohort"], rows["id"], strict=True)
         ],
         Column("State"): [

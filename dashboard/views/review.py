@@ -7,7 +7,7 @@ from functools import partial
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Note, ReplicaState
 from dashboard.fleet.formatting import count
-from dashboard.fleet.pieces import Kind, Piece, Style, Target, page, plain
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain
 from dashboard.rules.findings import OutcomeKind, Severity
 from dashboard.store.reviews import NoLastReview
 from dashboard.views import fleet_summary, pages
@@ -150,9 +150,9 @@ def _status(fleet: Fleet, now: FleetSummary, known: FindingList, noted: tuple[Bl
     )
     replicas = page(pages.REPLICAS, NOT_READ if now.unread else "all-replicas")
     compared, unread = page(pages.COMPARE, DIFFERENCES), page(pages.REPLICAS, NOT_READ)
-    targets = (replicas, compared, critical, warning, unread, page(pages.CAPACITY, CAPACITY))
-    figures = zip(overview_figures(fleet, now), targets, strict=True)
-    shown = tuple(figure._replace(target=target) for figure, target in figures)
+    links = (replicas, compared, critical, warning, unread, page(pages.CAPACITY, CAPACITY))
+    figures = zip(overview_figures(fleet, now), links, strict=True)
+    shown = tuple(figure._replace(link=link) for figure, link in figures)
     blocks: list[Block] = [Figures(shown), *noted, *_rollouts(fleet)]
     first = top_findings(known)
     if not first.groups:
@@ -189,12 +189,12 @@ def _folded(part: Section, keys: Mapping[str, str]) -> Section:
         else block
         for block in part.blocks
     )
-    target = page(pages.FINDINGS, part.anchor, severity=severity)
-    return replace(part, blocks=blocks, target=target, is_aside=severity == Severity.INFO)
+    link = page(pages.FINDINGS, part.anchor, severity=severity)
+    return replace(part, blocks=blocks, link=link, is_aside=severity == Severity.INFO)
 
 
 def _linked(entry: Entry, fold: str, keys: Mapping[str, str]) -> Entry:
-    return replace(entry, fold=fold, target=Target(Kind.FINDING, keys[entry.anchor]) if entry.anchor in keys else None)
+    return replace(entry, fold=fold, link=Link(Kind.FINDING, keys[entry.anchor]) if entry.anchor in keys else None)
 
 
 def _rollouts(fleet: Fleet) -> list[Block]:
@@ -210,7 +210,7 @@ def _unread(now: FleetSummary, noted: tuple[Block, ...]) -> Section:
     if number := now.found.unknown:
         skipped = page(pages.FINDINGS, SKIPPED, rules="Skipped")
         text = f"{count(number, 'rule')} skipped somewhere: "
-        blocks.append(Paragraph((Piece(text), Piece("reasons", target=skipped), Piece("."))))
+        blocks.append(Paragraph((Piece(text), Piece("reasons", link=skipped), Piece("."))))
     return Section(NOT_READ, "Unreachable or partial", tuple(blocks))
 
 
@@ -221,12 +221,12 @@ def _appendices(fleet: Fleet, known: FindingList) -> list[Section]:
         sections.append(Section("all-findings", "All findings", (findings_table(known),), is_appendix=True))
     if fleet.replicas:
         table = replicas_table(replica_rows(fleet), is_short=True)
-        target = page(pages.REPLICAS)
-        sections.append(Section("all-replicas", "All replicas", (table,), is_appendix=True, target=target))
+        link = page(pages.REPLICAS)
+        sections.append(Section("all-replicas", "All replicas", (table,), is_appendix=True, link=link))
     return sections
 
 
 def _skipped(fleet: Fleet) -> tuple[Section, ...]:
     table = outcome_table(fleet.inspection, OutcomeKind.SKIPPED)
-    target = page(pages.FINDINGS, rules="Skipped")
-    return (Section(SKIPPED, "Skipped rules", (table,), is_appendix=True, target=target),) if table else ()
+    link = page(pages.FINDINGS, rules="Skipped")
+    return (Section(SKIPPED, "Skipped rules", (table,), is_appendix=True, link=link),) if table else ()

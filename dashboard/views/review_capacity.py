@@ -39,8 +39,8 @@ def capacity_parts(fleet: Fleet, notes: tuple[Block, ...]) -> tuple[Section, tup
     )
     charts = tuple(_pool(fleet, group) for group in uneven[:MOST_CHARTS])
     table = ranks_table([rank for pool in pools for rank in pool.ranks], "all-ranks", "All DP ranks")
-    target = page(CAPACITY_PAGE)
-    appendix = (Section("all-ranks", "All DP ranks", (table,), is_appendix=True, target=target),) if table.rows else ()
+    link = page(CAPACITY_PAGE)
+    appendix = (Section("all-ranks", "All DP ranks", (table,), is_appendix=True, link=link),) if table.rows else ()
     return Section(CAPACITY, TITLE, blocks, charts), appendix
 
 
@@ -66,7 +66,7 @@ def _pool(fleet: Fleet, alike: Sequence[PoolRanks]) -> Section:
         f"KV cache of {name_of(first.name)}{more}",
         (*same, *pool_blocks(fleet, first)),
         is_aside=True,
-        target=page(CAPACITY_PAGE, **{POOL: first.name}),
+        link=page(CAPACITY_PAGE, **{POOL: first.name}),
     )
 
 

@@ -8,7 +8,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.compare import PREFIX_PATHS, Matrix, Share, SharingVerdict
 from dashboard.fleet import Pool
 from dashboard.fleet.formatting import count, first_of
-from dashboard.fleet.pieces import Kind, Piece, Style, Target, page, plain
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain
 from dashboard.rules.findings import Severity, tally_pools
 from dashboard.views.blocks import Block, Paragraph, Section
 from dashboard.views.capacity_text import name_of
@@ -132,7 +132,7 @@ def full_differences(fleet: Fleet, differing: Iterable[DifferingPools]) -> tuple
         for each in list(differing)[:MOST_POOLS]
         if each.hidden
     )
-    appendix = Section("all-differences", "All differences", tables, is_appendix=True, target=page(COMPARE))
+    appendix = Section("all-differences", "All differences", tables, is_appendix=True, link=page(COMPARE))
     return (appendix,) if tables else ()
 
 
@@ -160,7 +160,7 @@ def _pool(fleet: Fleet, differing: DifferingPools) -> Section:
     )
     cohorts = cohorts_table(pool, {each.id: each for each in members}, slug, found.cohort_sightings)
     part = Section(f"cohorts-{slug}", cohorts.caption, (cohorts,), is_exported_only=True)
-    return Section(f"pool-{slug}", differing.title, tuple(blocks), (part,), target=Target(Kind.POOL, pool.name))
+    return Section(f"pool-{slug}", differing.title, tuple(blocks), (part,), link=Link(Kind.POOL, pool.name))
 
 
 def _without_differences(fleet: Fleet) -> Iterator[str]:

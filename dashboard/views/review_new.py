@@ -7,7 +7,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import iso
-from dashboard.fleet.pieces import Kind, Piece, Style, Target, page, plain, section
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain, section
 from dashboard.rules.findings import Finding
 from dashboard.store.reviews import NoLastReview
 from dashboard.views.blocks import (
@@ -64,7 +64,7 @@ def new_parts(
     )
     everything = page(CHANGES, **{FROM: side_of(before), TO: side_of(fleet)})
     cut = nested((each for each in view.parts if each.anchor in CUT), NEW)
-    return part, tuple(replace(each, is_appendix=True, target=everything) for each in cut)
+    return part, tuple(replace(each, is_appendix=True, link=everything) for each in cut)
 
 
 def nested(sections: Iterable[Section], prefix: str) -> tuple[Section, ...]:
@@ -83,7 +83,7 @@ def nested(sections: Iterable[Section], prefix: str) -> tuple[Section, ...]:
 
 def _nested(block: Block, prefix: str) -> Block:
     if isinstance(block, Figures):
-        items = (each._replace(target=_target(each.target, prefix)) for each in block.items)
+        items = (each._replace(link=_link(each.link, prefix)) for each in block.items)
         return Figures(tuple(items))
     if isinstance(block, Table | Entries):
         data = block.data and replace(block.data, name=f"{prefix}-{block.data.name}")
@@ -93,8 +93,8 @@ def _nested(block: Block, prefix: str) -> Block:
     return block
 
 
-def _target(target: Target | None, prefix: str) -> Target | None:
-    return section(f"{prefix}-{target.anchor}") if target and target.kind is Kind.SECTION else target
+def _link(link: Link | None, prefix: str) -> Link | None:
+    return section(f"{prefix}-{link.anchor}") if link and link.kind is Kind.SECTION else link
 
 
 def _since(part: Section) -> Section:

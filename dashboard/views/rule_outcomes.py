@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from dashboard.fleet.formatting import count, middle_cut, one_line
-from dashboard.fleet.pieces import Kind, Piece, Style, Target
+from dashboard.fleet.pieces import Kind, Link, Piece, Style
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Inspection, Outcome, OutcomeKind
 from dashboard.views.blocks import Block, Cell, Column, Entries, Entry, Paragraph, Table, Tone, list_cell
@@ -44,7 +44,7 @@ def outcome_table(inspection: Inspection, kind: OutcomeKind, chosen: FindingFilt
     is_passed = kind is OutcomeKind.PASSED
     rows = tuple(
         (
-            Cell(rule_title(rule), target=Target(Kind.RULE, rule), hint=_problem(rule)),
+            Cell(rule_title(rule), link=Link(Kind.RULE, rule), hint=_problem(rule)),
             Cell(BY_ID[rule].family if rule in BY_ID else ""),
             list_cell(_places(own), (each.subject for each in own)),
             Cell(_unreported(own), Tone.UNKNOWN if any(each.silent for each in own) else Tone.PLAIN)

@@ -2,7 +2,7 @@
 
 import re
 
-from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.registry import Rule
 from dashboard.views.blocks import Entries, Entry, Paragraph, Section, Tone
@@ -42,7 +42,7 @@ def _linked(line: str) -> Text:
     for place, part in enumerate(_SOURCE.split(line)):
         if place % 2:
             url = part if part.startswith("https://") else f"https://github.com/{part.replace('#', '/issues/')}"
-            pieces.append(Piece(part, target=Target(Kind.WEB, url)))
+            pieces.append(Piece(part, link=Link(Kind.WEB, url)))
         else:
             pieces += with_code(part)
     return tuple(pieces)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import count, end_cut, joined, middle_cut, natural
-from dashboard.fleet.pieces import Kind, Piece, Target, page, plain
+from dashboard.fleet.pieces import Kind, Link, Piece, page, plain
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.views import pages
 from dashboard.views.blocks import Entries, Entry, Paragraph, Section, Tone, View
@@ -27,7 +27,7 @@ class Hit(NamedTuple):
 
     name: str
     remark: str
-    target: Target
+    link: Link
     searched: str
 
 
@@ -55,7 +55,7 @@ def search_report(fleet: Fleet, text: str, *, known: FindingList | None = None, 
 
 
 def _section(anchor: str, title: str, hits: Sequence[Hit], total: int) -> Section:
-    entries = Entries(tuple(Entry(Tone.PLAIN, (Piece(each.name, target=each.target),), each.remark) for each in hits))
+    entries = Entries(tuple(Entry(Tone.PLAIN, (Piece(each.name, link=each.link),), each.remark) for each in hits))
     more = total - len(hits)
     return Section(anchor, title, (entries, *([Paragraph(plain(f"{more:,} more match."))] if more else [])))
 
@@ -78,14 +78,14 @@ def _pages() -> Iterator[Hit]:
 def _pools(fleet: Fleet) -> Iterator[Hit]:
     for pool in fleet.pools:
         remark = f"{count(len(pool.replicas), 'replica')}, {count(len(pool.cohorts), 'cohort')}"
-        yield Hit(brief(pool.name), remark, Target(Kind.POOL, pool.name), pool.name.lower())
+        yield Hit(brief(pool.name), remark, Link(Kind.POOL, pool.name), pool.name.lower())
 
 
 def _versions(fleet: Fleet) -> Iterator[Hit]:
     numbers = Counter(each.version for each in fleet.replicas if each.version)
     for version, number in sorted(numbers.items(), key=lambda item: natural(item[0]), reverse=True):
-        target = page(pages.REPLICAS, **{pages.VERSION: version})
-        yield Hit(f"vLLM {brief(version)}", count(number, "replica"), target, f"vllm {version}".lower())
+        link = page(pages.REPLICAS, **{pages.VERSION: version})
+        yield Hit(f"vLLM {brief(version)}", count(number, "replica"), link, f"vllm {version}".lower())
 
 
 def _replicas(fleet: Fleet) -> Iterator[Hit]:
@@ -93,7 +93,7 @@ def _replicas(fleet: Fleet) -> Iterator[Hit]:
         labels = " ".join(f"{key}={text}" for key, text in each.labels.items())
         searched = f"{each.name} {each.id} {labels} {each.version or ''}".lower()
         remark = " · ".join(filter(None, (str(each.state), brief(each.pool or ""), each.version)))
-        yield Hit(brief(each.name), remark, Target(Kind.REPLICA, each.id), searched)
+        yield Hit(brief(each.name), remark, Link(Kind.REPLICA, each.id), searched)
 
 
 def _settings(fleet: Fleet) -> Iterator[Hit]:
@@ -108,13 +108,13 @@ def _findings(known: FindingList) -> Iterator[Hit]:
     for each in known.active:
         finding = each.finding
         remark = f"{finding.severity} · {finding.rule}{f' · {brief(finding.pools[0])}' if finding.pools else ''}"
-        yield Hit(end_cut(finding.sentence, LONGEST), remark, Target(Kind.FINDING, each.key), each.searched)
+        yield Hit(end_cut(finding.sentence, LONGEST), remark, Link(Kind.FINDING, each.key), each.searched)
 
 
 def _rules() -> Iterator[Hit]:
     for rule in ALL_RULES:
         title = rule_title(rule.id)
-        yield Hit(title, str(rule.family), Target(Kind.RULE, rule.id), f"{title}".lower())
+        yield Hit(title, str(rule.family), Link(Kind.RULE, rule.id), f"{title}".lower())
 
 
 def _compared(fleet: Fleet, text: str) -> Iterator[Hit]:

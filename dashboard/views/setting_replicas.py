@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Replica, SettingValue, State, cohort_letters
 from dashboard.fleet.formatting import end_cut, setting_text
-from dashboard.fleet.pieces import Kind, Target
+from dashboard.fleet.pieces import Kind, Link
 from dashboard.rules.findings import Finding
 from dashboard.views.blocks import Cell, Column, Section, Table
 from dashboard.vllm.value_origin import ValueOrigin, setting_arguments, value_origin
@@ -55,7 +55,7 @@ def _table(fleet: Fleet, replicas: Sequence[Replica], path: str, affected: Mappi
     """Return a row for each replica. The columns of value and origin are only there with a `path`."""
     letters = cohort_letters(fleet.pools)
     columns = {
-        Column("Replica"): [Cell(each.name, target=Target(Kind.REPLICA, each.id)) for each in replicas],
+        Column("Replica"): [Cell(each.name, link=Link(Kind.REPLICA, each.id)) for each in replicas],
         Column("Affected"): [Cell(affected[each.id]) for each in replicas] if affected else None,
         Column("Pool"): [Cell(each.pool or "") for each in replicas],
         Column("Cohort"): [Cell(letters.get(each.id, "")) for each in replicas],

@@ -12,7 +12,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Replica, SettingValue, State, cohort_letters
 from dashboard.fleet.formatting import count, end_cut, first_of, setting_text
 from dashboard.fleet.frames import settings_frame
-from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, joined, page, plain, replica, to_plain
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, joined, page, plain, replica, to_plain
 from dashboard.rules.findings import Severity
 from dashboard.views import pages
 from dashboard.views.blocks import Cell, Column, Paragraph, Section, Table, Tone, View, data_table, number_cell
@@ -273,11 +273,11 @@ def _row(path: str, known: PoolValue, severity: Severity | None) -> tuple[Cell, 
     pool, value = known.pool, known.value
     differs = Tone(severity or Tone.PLAIN) if known.is_reported else Tone.UNKNOWN
     return (
-        Cell(pool or "no pool", target=Target(Kind.POOL, pool) if pool else None),
+        Cell(pool or "no pool", link=Link(Kind.POOL, pool) if pool else None),
         Cell(
             end_cut(setting_text(*value)),
             Tone.PLAIN if known.is_most else differs,
-            target=Target(Kind.SETTING, path, pool) if pool else None,
+            link=Link(Kind.SETTING, path, pool) if pool else None,
         ),
         number_cell(f"{len(known.replicas):,}", len(known.replicas)),
         Cell(to_plain(names := _names(known)), pieces=names),
@@ -303,7 +303,7 @@ def _found_table(fleet: Fleet, rows: pd.DataFrame, choice: SettingFilter) -> Tab
     kept = {key: text for key, text in choice._replace(search="")._asdict().items() if text}  # named as in the URL
     columns = {
         Column("Setting", is_code=True): [
-            Cell(path, target=page(pages.SETTINGS, path=path, **kept)) for path in rows["path"]
+            Cell(path, link=page(pages.SETTINGS, path=path, **kept)) for path in rows["path"]
         ],
         Column("Pools that differ", is_number=True): [
             number_cell(f"{number:,}" if number else "", number)._replace(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from dashboard.fleet.formatting import count, iso, one_line, short_id, size
-from dashboard.fleet.pieces import Piece, Style, Target, Text, joined, page, plain
+from dashboard.fleet.pieces import Link, Piece, Style, Text, joined, page, plain
 from dashboard.rules.findings import Severity, Tally
 from dashboard.store import StoredSnapshot
 from dashboard.store.notes_file import SnapshotMetadata
@@ -73,7 +73,7 @@ def freeze_times(metadata: SnapshotMetadata) -> str:
 def _row(stored: StoredSnapshot, *, is_shown: bool) -> tuple[Cell, ...]:
     metadata = stored.metadata
     name = Piece(metadata.name, Style.STRONG) if metadata.name else Piece(UNNAMED, Style.MUTED)
-    opened = name._replace(target=page(pages.OVERVIEW, **{pages.SNAPSHOT: stored.id}))
+    opened = name._replace(link=page(pages.OVERVIEW, **{pages.SNAPSHOT: stored.id}))
     tag = (Piece(" "), Piece("open now", Style.TAG)) if is_shown else ()
     return (
         Cell("", pieces=(opened, *tag)),
@@ -84,7 +84,7 @@ def _row(stored: StoredSnapshot, *, is_shown: bool) -> tuple[Cell, ...]:
         Cell("", pieces=_findings(stored)),
         number_cell(size(stored.size_bytes), stored.size_bytes),
         number_cell(f"{len(stored.notes):,}" if stored.notes else "–", len(stored.notes)),
-        Cell("Export, manage", target=page(pages.SNAPSHOTS, **{pages.MANAGE: stored.id})),
+        Cell("Export, manage", link=page(pages.SNAPSHOTS, **{pages.MANAGE: stored.id})),
     )
 
 
@@ -93,10 +93,10 @@ def _findings(stored: StoredSnapshot) -> Text:
     metadata = stored.metadata
     tally = Tally(metadata.critical, metadata.warning, metadata.info)
     found: list[Text] = [
-        (Piece(text, target=_findings_page(stored.id, severity)),) for severity, text in tally_texts(tally).items()
+        (Piece(text, link=_findings_page(stored.id, severity)),) for severity, text in tally_texts(tally).items()
     ]
     return joined(found, last=", ") if found else plain("none")
 
 
-def _findings_page(snapshot: str, severity: Severity) -> Target:
+def _findings_page(snapshot: str, severity: Severity) -> Link:
     return page(pages.FINDINGS, **{pages.SEVERITY: severity, pages.SNAPSHOT: snapshot})

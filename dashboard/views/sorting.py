@@ -42,7 +42,7 @@ def link_head(column: Column, sort: str, shown: str) -> Column:
     own = sort_name(column.title)
     order = {own: ASCENDING, f"{REVERSED}{own}": DESCENDING}.get(sort, "")
     following = f"{REVERSED}{own}" if order == ASCENDING else own
-    return column._replace(target=page(shown, **{SORT: following}), order=order)
+    return column._replace(link=page(shown, **{SORT: following}), order=order)
 
 
 def _has_value(cell: Cell, column: Column) -> bool:

@@ -19,7 +19,7 @@ from dashboard.fleet import (
     SourceStatus,
 )
 from dashboard.fleet.formatting import count, first_of, iso, joined
-from dashboard.fleet.pieces import Kind, Piece, Style, Target, page, plain, replica, to_plain
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain, replica, to_plain
 from dashboard.fleet.pieces import joined as joined_pieces
 from dashboard.rules.catalogue import ALL_RULES, RULE_SET
 from dashboard.rules.domain import CERTAIN, Domain
@@ -116,7 +116,7 @@ def _conflicts_section(fleet: Fleet, conflicts: Sequence[LabelConflict]) -> Iter
     columns = tuple(map(Column, ("Target", "Label", "Value in use", "From", "Other value", "From")))
     rows = tuple(
         (
-            Cell(names.get(each.target, each.target), target=Target(Kind.REPLICA, each.target)),
+            Cell(names.get(each.target, each.target), link=Link(Kind.REPLICA, each.target)),
             *map(Cell, (each.label, each.value, each.source, each.other, each.other_source)),
         )
         for each in conflicts
@@ -166,7 +166,7 @@ def _targets_sections(fleet: Fleet, sources: Sequence[SourceStatus]) -> Iterator
     columns = tuple(map(Column, ("Target", "Address", "State", "Last success", "Error", "Source")))
     rows = tuple(
         (
-            Cell(each.name, target=Target(Kind.REPLICA, each.id)),
+            Cell(each.name, link=Link(Kind.REPLICA, each.id)),
             Cell(each.id),
             Cell(f"{each.state}{', stale' if each.target_stale else ''}", _tone(each)),
             Cell(iso(at) if (at := fleet.read_at(each)) else NOTHING),
@@ -248,7 +248,7 @@ def _domain_row(pool: str, domain: Domain) -> tuple[Cell, ...]:
     is_undeclared = {key: key == "router" and basis not in CERTAIN for key, basis in bases.items()}
     missing = ", ".join(f"{key}: {texts[key]}" for key, basis in bases.items() if basis not in CERTAIN)
     return (
-        Cell(pool, target=Target(Kind.POOL, pool)),
+        Cell(pool, link=Link(Kind.POOL, pool)),
         *(
             Cell(texts[key], Tone.WARNING if is_undeclared[key] else Tone.PLAIN, note=BASES[basis])
             for key, basis in bases.items()
@@ -321,5 +321,5 @@ def _versions_section(fleet: Fleet) -> Section:
         f"Field reference: vLLM {known[0]} to {known[-1]}.",
         f"Versions in this fleet: {first_of(versions, 10)}." if versions else "No replica reported its version.",
     ]
-    rules = Paragraph((Piece("Rules by outcome are on "), Piece("Findings", target=page(pages.FINDINGS)), Piece(".")))
+    rules = Paragraph((Piece("Rules by outcome are on "), Piece("Findings", link=page(pages.FINDINGS)), Piece(".")))
     return Section("versions", "Rules and versions", (*(Paragraph(plain(each)) for each in lines), rules))

@@ -8,7 +8,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.timeline import MarkKind, Timeline, TimelineGroup, TimelineMark, merged
 from dashboard.fleet import Pool, ReplicaState
 from dashboard.fleet.formatting import count, end_cut, one_line
-from dashboard.fleet.pieces import Kind, Target
+from dashboard.fleet.pieces import Kind, Link
 from dashboard.views.blocks import Block, Cell, Column, Section, Table, Tone, View, number_cell, quiet_paragraph
 from dashboard.views.time_chart import FORMER_SHADES, Lane, NamedGroup, TimeChart, details_of, lane_of, shades
 
@@ -33,7 +33,7 @@ TONES = {MarkKind.CRITICAL: Tone.CRITICAL, MarkKind.WARNING: Tone.WARNING, MarkK
 WORDS = {MarkKind.ENDED: "fixed"}
 NOTHING_RECORDED = "No poll was recorded in this range."
 
-Here = Callable[[datetime], Target]  # the page that is shown, at another time
+Here = Callable[[datetime], Link]  # the page that is shown, at another time
 
 
 def pool_blocks(
@@ -210,7 +210,7 @@ def _mark_table(name: str, marks: Sequence[TimelineMark], here: Here) -> Table:
     )
     rows = tuple(
         (
-            Cell(_span_text(each), value=f"{each.at:%Y-%m-%dT%H:%M:%SZ}", target=here(each.until)),
+            Cell(_span_text(each), value=f"{each.at:%Y-%m-%dT%H:%M:%SZ}", link=here(each.until)),
             Cell(WORDS.get(each.kind, str(each.kind)), TONES.get(each.kind, Tone.PLAIN)),
             Cell(", ".join(map(one_line, each.pools))),
             Cell(end_cut(details_of(each))),
@@ -271,7 +271,7 @@ def default_range(first: datetime | None, newest: datetime) -> str:
 
 
 def here_at(page: str, range_: str, /, **choices: str) -> Here:
-    """Return what makes the target of a page at another time."""
-    return lambda time: Target(
+    """Return what makes the link of a page at another time."""
+    return lambda time: Link(
         Kind.PAGE, page, "", (*choices.items(), ("range", range_), ("at", f"{time:%Y-%m-%dT%H:%M:%SZ}"))
     )

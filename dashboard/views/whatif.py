@@ -6,7 +6,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.whatif.models import ChangeGroup, Paste, RankForecast, WhatIf
 from dashboard.compare.baseline import value_text
 from dashboard.fleet.formatting import count, exact
-from dashboard.fleet.pieces import Kind, Piece, Style, Target, cohort, plain
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, cohort, plain
 from dashboard.views import whatif_text as text
 from dashboard.views.blocks import (
     Block,
@@ -62,7 +62,7 @@ def _findings(what: WhatIf, names: Mapping[str, str]) -> Iterator[Section]:
             continue
         items = []
         for each in found:
-            rule = Piece(rule_title(each.rule), Style.MUTED, Target(Kind.RULE, each.rule))
+            rule = Piece(rule_title(each.rule), Style.MUTED, Link(Kind.RULE, each.rule))
             side, lines = side_of([each], names), ((rule,), *replica_lines([each], names))
             items.append(Entry(Tone(each.severity), each.text, side, lines))
         data = findings_data(found, names, name=f"what-if-{kind}", caption=title)
@@ -92,7 +92,7 @@ def _capacity(what: WhatIf, names: Mapping[str, str]) -> Iterator[Section]:
 def _rank(rank: RankForecast, names: Mapping[str, str]) -> tuple[Cell, ...]:
     change = None if rank.after is None or rank.before is None else rank.after - rank.before
     return (
-        Cell(brief(names[rank.replica]), target=Target(Kind.REPLICA, rank.replica)),
+        Cell(brief(names[rank.replica]), link=Link(Kind.REPLICA, rank.replica)),
         number_cell(str(rank.dp_rank), rank.dp_rank),
         number_cell(exact(rank.before, rank.before_basis), rank.before),
         number_cell(text.after_text(rank), rank.after),
@@ -120,7 +120,7 @@ def _group(group: ChangeGroup, number: int, pool: str, names: Mapping[str, str])
     )
     rows = tuple(
         (
-            Cell(each.path, target=Target(Kind.SETTING, each.path, pool)),
+            Cell(each.path, link=Link(Kind.SETTING, each.path, pool)),
             Cell(value_text(each.before)),
             Cell(value_text(each.after)),
             Cell(text.METHOD_WORDS[each.how]),

@@ -140,7 +140,7 @@ def _heights(bars: Sequence[Bar]) -> list[float]:
 
 def _owner(bar: Bar) -> str:
     """Return what bars of one group share: names of replicas can be equal, ids cannot."""
-    return bar.target.key if bar.target else bar.group or bar.label
+    return bar.link.key if bar.link else bar.group or bar.label
 
 
 def _wholes(bars: Sequence[Bar], places: Sequence[float], colours: Palette) -> dict[str, Any]:
@@ -325,7 +325,7 @@ def shortened(names: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def _groups(bars: Sequence[Bar], places: Sequence[float]) -> list[tuple[str, float, float]]:
-    """Return name, first and last place of bars that lead to the same target."""
+    """Return name, first and last place of bars that have the same link."""
     groups: list[tuple[str, float, float]] = []
     before = None
     for bar, place in zip(bars, places, strict=True):

@@ -82,7 +82,7 @@ def draw_chosen(shown: Fleet, text: str) -> None:
     elif frozen is not None:
         links.open_url(links.live(pages.REPLICA_PAGE, replica=frozen.replica, snapshot=frozen.snapshot))
     else:
-        draw.open_target(clicked)
+        draw.open_link(clicked)
 
 
 def _open_snapshots(asked: dict[str, None]) -> tuple[dict[str, OpenedSnapshot], dict[str, str]]:

@@ -12,7 +12,7 @@ from dashboard.compare import BASELINE, MAJORITY, Matrix, Reference, parse_refer
 from dashboard.config.baseline_file import baseline_yaml, find_source
 from dashboard.fleet import Baseline, Pool
 from dashboard.fleet.formatting import middle_cut, natural, one_line
-from dashboard.fleet.pieces import Kind, Target
+from dashboard.fleet.pieces import Kind, Link
 from dashboard.fleet.sightings import Sighting
 from dashboard.views import pages
 from dashboard.views.compare import deciding_section, settings_section, sharing_section
@@ -180,7 +180,7 @@ def offer_baseline(fleet: Fleet, pool: Pool, reference: Reference) -> None:
     )
 
 
-def draw_matrix(found: PoolContent) -> Target | None:
+def draw_matrix(found: PoolContent) -> Link | None:
     """Draw the settings with the button that copies them; return what was clicked."""
     pieces = [
         each._replace(html=f'{each.html}<div class="foot">{matrix.COPY}</div>')
@@ -235,11 +235,11 @@ def what_if(fleet: Fleet, pool: str, chosen: str) -> tuple[WhatIf, draw.Prepared
     return what, (*draw.prepare(section.blocks), *draw.prepare_sections(section.parts, 3))
 
 
-def open_clicked(clicked: Target) -> None:
+def open_clicked(clicked: Link) -> None:
     """Put the clicked setting or cohort into the URL, which opens its dialog; go to the page of a replica."""
     close()
     if clicked.kind is Kind.REPLICA:
-        draw.open_target(clicked)
+        draw.open_link(clicked)
     else:
         st.query_params[pages.PATH if clicked.kind is Kind.SETTING else pages.COHORT] = clicked.key
 

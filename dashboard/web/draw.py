@@ -11,7 +11,7 @@ import streamlit as st
 from streamlit.elements.arrow import SelectionMode
 from streamlit.elements.lib.column_types import ButtonColumnResult, ColumnConfig
 
-from dashboard.fleet.pieces import Kind, Target
+from dashboard.fleet.pieces import Kind, Link
 from dashboard.render.csv_table import LETTERS
 from dashboard.render.html import HtmlWriter
 from dashboard.views import pages
@@ -45,7 +45,7 @@ HINTS = {
 
 
 def html_of(blocks: Iterable[Block]) -> str:
-    """Return static blocks as HTML, with links to the pages of their targets."""
+    """Return static blocks as HTML, with links to their pages."""
     return str(_writer().blocks(blocks))
 
 
@@ -59,9 +59,9 @@ def draw_head(view: View) -> None:
     st.html(markup.heading(markup.text(view.headline), markup.text(view.lead)))
 
 
-def open_target(target: Target) -> None:
-    """Let the browser go to the page of a target, as it would by a link."""
-    if url := links.address(target):
+def open_link(link: Link) -> None:
+    """Let the browser go to the page of a link, as it would by a click."""
+    if url := links.address(link):
         links.open_url(url)
 
 
@@ -83,8 +83,8 @@ Piece = str | MatrixHtml | FoldedSection | Block
 Prepared = tuple[Piece, ...]  # HTML of static blocks, and what Streamlit draws
 
 
-def draw_sections(sections: Iterable[Section], key: str) -> Target | None:
-    """Draw sections under their headings and return the target that was clicked.
+def draw_sections(sections: Iterable[Section], key: str) -> Link | None:
+    """Draw sections under their headings and return the link that was clicked.
 
     Appendices and sections of exports only are left out.
     """
@@ -137,13 +137,13 @@ def _joined(pieces: Iterable[Piece]) -> Prepared:
     return tuple(joined)
 
 
-def draw_blocks(blocks: Iterable[Block], key: str) -> Target | None:
-    """Draw blocks, static ones that follow each other as one piece of HTML, and return the target that was clicked."""
+def draw_blocks(blocks: Iterable[Block], key: str) -> Link | None:
+    """Draw blocks, static ones that follow each other as one piece of HTML, and return the link that was clicked."""
     return draw_prepared(prepare(blocks), key)
 
 
-def draw_prepared(pieces: Prepared, key: str) -> Target | None:
-    """Draw what was prepared and return the target that was clicked."""
+def draw_prepared(pieces: Prepared, key: str) -> Link | None:
+    """Draw what was prepared and return the link that was clicked."""
     clicked = None
     for place, piece in enumerate(pieces):
         if isinstance(piece, str):
@@ -153,7 +153,7 @@ def draw_prepared(pieces: Prepared, key: str) -> Target | None:
     return clicked
 
 
-def _draw(piece: MatrixHtml | FoldedSection | Block, key: str) -> Target | None:
+def _draw(piece: MatrixHtml | FoldedSection | Block, key: str) -> Link | None:
     if isinstance(piece, FoldedSection):
         if not any(isinstance(each, Chart) for each in piece.pieces):
             with st.expander(piece.title):
@@ -175,7 +175,7 @@ def _draw(piece: MatrixHtml | FoldedSection | Block, key: str) -> Target | None:
     return clicked
 
 
-def _draw_chart(chart: Chart, key: str) -> Target | None:
+def _draw_chart(chart: Chart, key: str) -> Link | None:
     figure = charts.figure_of(chart, charts.palette(st.context.theme.type))
     with st.container(key=f"chart_{key}"):
         st.html(first_html(figure))
@@ -190,16 +190,16 @@ def _draw_chart(chart: Chart, key: str) -> Target | None:
         )
     points = event["selection"]["points"]
     place = points[0].get("customdata", [None])[0] if points else None
-    return chart.bars[int(place)].target if place is not None and int(place) < len(chart.bars) else None
+    return chart.bars[int(place)].link if place is not None and int(place) < len(chart.bars) else None
 
 
-def _draw_large_table(table: Table, key: str) -> Target | None:
-    """Draw a table that scrolls and sorts. Return the target of the clicked name or setting.
+def _draw_large_table(table: Table, key: str) -> Link | None:
+    """Draw a table that scrolls and sorts. Return the link of the clicked name or setting.
 
     A name is a button: the grid selects its first cell when it gets the focus, so a selected cell opens no page. Ticks
-    choose replicas and open nothing. A head with a target sorts by the URL: its selection is the click.
+    choose replicas and open nothing. A head with a link sorts by the URL: its selection is the click.
     """
-    first = table.rows[0][0].target if table.rows else None
+    first = table.rows[0][0].link if table.rows else None
     is_settings = first is not None and first.kind is Kind.SETTING
     opens_page = first is not None and not is_settings
     formats: dict[str, ColumnConfig | ButtonColumnResult] = {
@@ -216,11 +216,11 @@ def _draw_large_table(table: Table, key: str) -> Target | None:
             width=_width_of(table.columns[0], table),
             key=f"{key}_name",
         )
-    sorts = any(each.target for each in table.columns)
+    sorts = any(each.link for each in table.columns)
     modes: list[SelectionMode] = ["multi-row" if opens_page else "single-cell"]
     if sorts:
         modes.append("single-column")
-    _keep_ticks(key, [row[0].target.key if row[0].target else "" for row in table.rows])
+    _keep_ticks(key, [row[0].link.key if row[0].link else "" for row in table.rows])
     event = st.dataframe(
         frame,
         key=key,
@@ -251,18 +251,18 @@ def _keep_ticks(key: str, ids: list[str]) -> None:
 
 def _sort_by_head(key: str, columns: Sequence[Column]) -> None:
     selection = st.session_state[key]["selection"]
-    clicked = next((each.target for each in columns if each.title in selection["columns"]), None)
+    clicked = next((each.link for each in columns if each.title in selection["columns"]), None)
     if clicked is not None:
         st.query_params.update(dict(clicked.choices))
         st.session_state[key] = {"selection": {**selection, "columns": []}}
 
 
-def _targets(table: Table, rows: Iterable[int]) -> list[Target]:
+def _targets(table: Table, rows: Iterable[int]) -> list[Link]:
     """Return what rows are of; a filter may have removed a row since it was selected."""
-    return [target for row in rows if row < len(table.rows) and (target := table.rows[row][0].target)]
+    return [link for row in rows if row < len(table.rows) and (link := table.rows[row][0].link)]
 
 
-def _offer_comparison(ticked: Sequence[Target]) -> None:
+def _offer_comparison(ticked: Sequence[Link]) -> None:
     """Draw what ticked replicas lead to: the page of one, the comparison of several."""
     ids = list(dict.fromkeys(each.key for each in ticked if each.kind is Kind.REPLICA))
     if not ids:
@@ -320,8 +320,8 @@ def _width_of(column: Column, table: Table) -> int:
 
 
 def _writer() -> HtmlWriter:
-    return HtmlWriter(_link, is_page=True)
+    return HtmlWriter(_address_of, is_page=True)
 
 
-def _link(target: Target) -> str:
-    return f"#{target.anchor}" if target.kind is Kind.SECTION else links.address(target) or ""
+def _address_of(link: Link) -> str:
+    return f"#{link.anchor}" if link.kind is Kind.SECTION else links.address(link) or ""

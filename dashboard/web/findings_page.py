@@ -137,7 +137,7 @@ def draw_findings(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> No
         draw.draw_blocks(section.blocks, "finding")
         clicked = draw.draw_prepared(draw.prepare_sections(section.parts, 3), f"finding_parts_{opened.key}")
         if clicked:
-            draw.open_target(clicked)
+            draw.open_link(clicked)
         _draw_acceptance(fleet, opened)
 
 

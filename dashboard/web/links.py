@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from dashboard.fleet.pieces import Kind, Target
+from dashboard.fleet.pieces import Kind, Link
 from dashboard.views import pages
 
 SCRIPTS = Path(__file__).parent / "page_scripts"  # not "pages": Streamlit would take them for pages of its own kind
@@ -52,16 +52,16 @@ def changes_since(side: str) -> str:
     )
 
 
-def address(target: Target) -> str | None:
+def address(link: Link) -> str | None:
     """Return the URL of what a text names; None for a section of the same page, and for a setting without a pool.
 
     A choice `snapshot` or `at` replaces the fleet that is shown; the snapshot `live` leaves it.
     """
-    key, pool = target.key, target.pool
-    choices: dict[str, str | None] = dict(target.choices)
+    key, pool = link.key, link.pool
+    choices: dict[str, str | None] = dict(link.choices)
     if choices.get(pages.SNAPSHOT) == pages.LIVE:
         choices[pages.SNAPSHOT] = None
-    match target.kind:
+    match link.kind:
         case Kind.SECTION:
             return None
         case Kind.SETTING:
@@ -73,7 +73,7 @@ def address(target: Target) -> str | None:
         case Kind.WEB:
             return key
         case Kind.POOL | Kind.REPLICA | Kind.RULE | Kind.FINDING:
-            page, name = PAGES_OF[target.kind]
+            page, name = PAGES_OF[link.kind]
             return to(page, **{name: key, **choices})
 
 

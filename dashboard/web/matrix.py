@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from dashboard.fleet.pieces import Kind, Target
+from dashboard.fleet.pieces import Kind, Link
 
 COPY = '<button type="button" class="copy" data-copy-table>Copy table</button>'
 _HERE = Path(__file__).parent
@@ -16,22 +16,22 @@ _component = st.components.v2.component(
 )
 
 
-def draw_matrix(html: str, pool: str, key: str) -> Target | None:
+def draw_matrix(html: str, pool: str, key: str) -> Link | None:
     """Draw the HTML of a matrix and return the setting, cohort or replica that was opened since the last run."""
     result = _component(key=key, data={"html": html}, on_cell_change=_nothing)
     return opened(result.get("cell"), pool)
 
 
-def opened(cell: object, pool: str) -> Target | None:
-    """Return the target that the browser sends; None for anything else that it sends."""
+def opened(cell: object, pool: str) -> Link | None:
+    """Return the link that the browser sends; None for anything else that it sends."""
     if not isinstance(cell, dict):
         return None
     path, column = cell.get("path"), cell.get("column")
     if isinstance(path, str) and path:
-        return Target(Kind.SETTING, path, pool)
+        return Link(Kind.SETTING, path, pool)
     if isinstance(column, str) and column:
         is_cohort = column.isalpha() and column.isupper()
-        return Target(Kind.COHORT if is_cohort else Kind.REPLICA, column, pool)
+        return Link(Kind.COHORT if is_cohort else Kind.REPLICA, column, pool)
     return None
 
 

@@ -93,7 +93,7 @@ def review(fleet: Fleet, before: Fleet | None, noted: Noted, missing: NoLastRevi
         listed = sort_findings(listed, NEWEST_FIRST)
     groups = {finding_anchor(group[0].key): group for group in group_findings(listed)}
     counts = agenda_counts(fleet, recency)
-    targets = [(each.title, links.address(each.target)) for each in view.parts if each.is_appendix and each.target]
+    targets = [(each.title, links.address(each.link)) for each in view.parts if each.is_appendix and each.link]
     appendix = " · ".join(markup.link(url, markup.text(title)) for title, url in targets if url)
     return Review(
         head=markup.heading(markup.text(view.headline), markup.text(view.lead)),

@@ -145,4 +145,4 @@ def test_the_cause_of_a_cell_is_one_phrase(cohorts: Sequence[Cohort], text: str)
 
 
 def _with(text: Text, kind: Kind) -> set[str]:
-    return {each.text for each in text if each.target and each.target.kind is kind}
+    return {each.text for each in text if each.link and each.link.kind is kind}

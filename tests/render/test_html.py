@@ -2,7 +2,7 @@
 
 import pytest
 
-from dashboard.fleet.pieces import Kind, Piece, Style, Target, page, plain, section
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain, section
 from dashboard.render.html import LONGEST, HtmlWriter
 from dashboard.views.blocks import (
     Block,
@@ -21,12 +21,12 @@ from dashboard.views.blocks import (
     Tone,
 )
 
-REPLICA = Target(Kind.REPLICA, "http://a:8000")
+REPLICA = Link(Kind.REPLICA, "http://a:8000")
 
 
 def written(*blocks: Block, is_page: bool = True) -> str:
-    """These blocks as HTML; every target is linked to its key."""
-    return str(HtmlWriter(lambda target: f"/{target.key}", is_page=is_page).blocks(blocks))
+    """These blocks as HTML; every link leads to its key."""
+    return str(HtmlWriter(lambda link: f"/{link.key}", is_page=is_page).blocks(blocks))
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_piece_is_escaped_in_its_style(style: Style, html: str) -> None:
 
 
 def test_a_piece_links_to_its_target_and_nowhere_without_an_address() -> None:
-    line = (Piece("a", target=REPLICA),)
+    line = (Piece("a", link=REPLICA),)
 
     assert written(Paragraph(line)) == '<p><a href="/http://a:8000">a</a></p>'
     assert str(HtmlWriter(lambda _: "", is_page=True).blocks([Paragraph(line)])) == "<p>a</p>"
@@ -84,7 +84,7 @@ def test_only_the_first_entry_of_an_anchor_has_its_id() -> None:
 
 def test_a_table_has_a_header_for_each_row_and_column() -> None:
     columns = (Column("Pool"), Column("Ranks", is_number=True, term="DP rank"), Column("Path", is_code=True))
-    rows = ((Cell("chat", letter="A", target=REPLICA), Cell("8", note="of 9"), Cell("a_long_name_of_a_setting")),)
+    rows = ((Cell("chat", letter="A", link=REPLICA), Cell("8", note="of 9"), Cell("a_long_name_of_a_setting")),)
     html = written(Table("t", "Caption", columns, rows, "A note"))
 
     assert '<caption class="said">Caption</caption>' in html
@@ -130,7 +130,7 @@ def test_gauges_are_a_table_and_columns_follow_each_other_in_an_export() -> None
 
 
 def test_a_section_is_headed_and_an_aside_folds_on_a_page() -> None:
-    inner = Section("b", "Inner", (Paragraph(plain("x")),), is_aside=True, target=section("b"))
+    inner = Section("b", "Inner", (Paragraph(plain("x")),), is_aside=True, link=section("b"))
     outer = Section("a", "Outer", (), (inner,), is_appendix=True)
 
     page_html = str(HtmlWriter(lambda _: "", is_page=True).sections([outer]))

@@ -18,7 +18,7 @@ def settings(blocks: Any, seqs: Any = 256) -> dict[str, Any]:
 
 def test_replicas_with_the_same_difference_share_a_draft() -> None:
     (draft,) = pool_differences(pool({"replicas": 4, **settings(16)}, {"replicas": 2, **settings(32, 128)}), BOTH)
-    targets = [(each.text, each.target.kind, each.target.key) for each in draft.text if each.target]
+    targets = [(each.text, each.link.kind, each.link.key) for each in draft.text if each.link]
 
     assert draft.replicas == ("http://chat-5:8000", "http://chat-6:8000")
     assert draft.sentence == "block_size is 32 and max_num_seqs is 128; 4 of 6 replicas use 16 and 256."

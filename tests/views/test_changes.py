@@ -11,7 +11,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
 from dashboard.analysis.changes.models import CapacitySum, Changes, PersistingFinding, PoolCapacityChange
 from dashboard.fleet import Basis, Replica, State
-from dashboard.fleet.pieces import Kind, Target, Text, to_plain
+from dashboard.fleet.pieces import Kind, Link, Text, to_plain
 from dashboard.render.html_page import to_html
 from dashboard.render.markdown import to_markdown
 from dashboard.rules.findings import Finding, Inspection, OutcomeKind, Severity
@@ -70,8 +70,8 @@ def rows(shown: View, anchor: str) -> list[list[str]]:
     return [[cell.text for cell in row] for table in tables_of([part(shown, anchor)]) for row in table.rows]
 
 
-def targets(text: Text) -> dict[str, Target]:
-    return {piece.text: piece.target for piece in text if piece.target}
+def targets(text: Text) -> dict[str, Link]:
+    return {piece.text: piece.link for piece in text if piece.link}
 
 
 def fleet_with(*found: Finding, suppressed: Sequence[Finding] = (), **more: Any) -> Fleet:
@@ -153,7 +153,7 @@ def test_every_figure_links_to_a_section_and_anchors_are_unique() -> None:
         "rank-changes",
     ]
     assert len(anchors) == len(set(anchors))
-    assert {each.target.anchor for each in figures_of(shown.parts) if each.target} <= set(anchors)
+    assert {each.link.anchor for each in figures_of(shown.parts) if each.link} <= set(anchors)
 
 
 def test_both_sides_are_shown() -> None:
@@ -276,7 +276,7 @@ def test_findings_are_listed_by_status_with_their_rule_linked_where_it_found_the
 
     assert (fixed.tone, fixed.side_text) == (Tone.GOOD, "B chat-04")
     assert targets(fixed.lines[0]) == {
-        "RT-01 block-size-differs": Target(Kind.RULE, "RT-01", choices=(("snapshot", "live"),))
+        "RT-01 block-size-differs": Link(Kind.RULE, "RT-01", choices=(("snapshot", "live"),))
     }
     assert targets(new.lines[0])["RT-01 block-size-differs"].choices == (("snapshot", "0a1b2c3d4e"),)
     assert entries(view(ODD, STALE), "not-evaluated-findings")[0].tone is Tone.UNKNOWN

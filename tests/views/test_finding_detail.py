@@ -103,7 +103,7 @@ def test_replicas_are_listed_by_cohort_with_a_link_to_the_rest() -> None:
         "B chat-70b-16",
         "not read chat-70b-17",
     ]
-    assert [(each.target.kind, each.target.key) for each in text if each.target][:2] == [
+    assert [(each.link.kind, each.link.key) for each in text if each.link][:2] == [
         (Kind.COHORT, "A"),
         (Kind.REPLICA, IDS[0]),
     ]
@@ -114,9 +114,9 @@ def test_replicas_never_read_are_linked_to_their_pool_and_removed_ones_are_count
     rest = next(each for each in replicas(IDS[:5], {}, 3) if each.text == "and 2 more")
     unlinked = next(each for each in replicas(IDS[:5], {}, 3, {}) if each.text == "and 2 more")
 
-    assert rest.target is not None
-    assert (rest.target.key, rest.target.choices) == ("replicas", (("pool", "chat-70b"),))
-    assert (unlinked.target, unlinked.style) == (None, Style.MUTED)
+    assert rest.link is not None
+    assert (rest.link.key, rest.link.choices) == ("replicas", (("pool", "chat-70b"),))
+    assert (unlinked.link, unlinked.style) == (None, Style.MUTED)
     assert to_plain(replicas(IDS[:5], {}, 0, {})) == "not read ×5"
 
 
@@ -160,19 +160,19 @@ def test_missing_values_are_words_and_null_is_not_set() -> None:
 def test_a_value_is_linked_to_the_page_that_shows_it(path: str, kind: Kind, key: str) -> None:
     ((cell, *_),) = rows(evidence(path, "1"))
 
-    assert cell.target is not None
-    assert (cell.target.kind, cell.target.key) == (kind, key)
-    assert cell.target.pool == "chat-70b" or cell.target.choices == (("pool", "chat-70b"),)
+    assert cell.link is not None
+    assert (cell.link.kind, cell.link.key) == (kind, key)
+    assert cell.link.pool == "chat-70b" or cell.link.choices == (("pool", "chat-70b"),)
 
 
 def test_a_path_is_written_once_and_a_route_is_not_linked() -> None:
     first, second, route = rows(evidence(), evidence(value="16"), evidence("/server_info", '"answers"'))
 
     assert (first[0].text, second[0].text, second[0].hint) == (BLOCK_SIZE, "", BLOCK_SIZE)
-    assert route[0].target is None
+    assert route[0].link is None
     ((cell, *_),) = rows(evidence("replicas.host", "1"), pools=())
-    assert cell.target is not None
-    assert cell.target.choices == ()
+    assert cell.link is not None
+    assert cell.link.choices == ()
 
 
 def test_many_and_long_values_are_cut() -> None:
@@ -228,7 +228,7 @@ def test_the_page_of_a_rule_has_its_paragraphs_contexts_and_linked_threads() -> 
     why, fix, exceptions, _, sources = (each.blocks for each in section.parts)
     assert isinstance(why[0], Entries)
     assert isinstance(sources[0], Entries)
-    links = [each.target for entry in sources[0].items for each in entry.head if each.target]
+    links = [each.link for entry in sources[0].items for each in entry.head if each.link]
 
     assert section.is_aside
     assert [to_plain(entry.head) for entry in why[0].items] == [

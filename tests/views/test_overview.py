@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from dashboard.fleet.pieces import Kind, Target, plain, to_plain
+from dashboard.fleet.pieces import Kind, Link, plain, to_plain
 from dashboard.rules.findings import CohortShare, Confidence, Finding, Inspection, Remedy, Severity
 from dashboard.views.blocks import Entries, Paragraph, Section, Tone
 from dashboard.views.finding_list import MOST_TOP
@@ -47,13 +47,13 @@ def left(*findings: Finding) -> str:
 
 def test_an_entry_links_its_finding_its_cohort_and_its_replica() -> None:
     (entry,) = entries(finding(assumptions=("router is approximate",))).items
-    targets = [piece.target for piece in entry.side if not isinstance(piece, str)]
+    targets = [piece.link for piece in entry.side if not isinstance(piece, str)]
 
     assert entry.tone is Tone.CRITICAL
-    assert entry.head[0].target == Target(Kind.FINDING, "id1")
+    assert entry.head[0].link == Link(Kind.FINDING, "id1")
     assert to_plain(entry.head) == "chat Block size is 1."
-    assert Target(Kind.COHORT, "B", "chat") in targets
-    assert Target(Kind.REPLICA, "http://chat-1:8000") in targets
+    assert Link(Kind.COHORT, "B", "chat") in targets
+    assert Link(Kind.REPLICA, "http://chat-1:8000") in targets
     assert list(map(to_plain, entry.lines)) == ["Prefixes are not found.", "Assumed: router is approximate."]
 
 

@@ -173,8 +173,8 @@ def test_differences_without_a_majority_are_counted_apart_and_link_to_compare() 
     found = figures(replica_report(built, tied[0].id))["Differs from its pool in"]
 
     assert (found.value, found.note) == ("0", "of 17 settings compared; 1 without a majority")
-    assert found.target
-    assert dict(found.target.choices) == {"pool": "chat", "reference": tied[0].id}
+    assert found.link
+    assert dict(found.link.choices) == {"pool": "chat", "reference": tied[0].id}
 
 
 def test_a_live_page_shows_ages_and_an_export_times() -> None:

@@ -58,7 +58,7 @@ def test_the_agenda_comes_first_and_appendices_last() -> None:
 
 def test_figures_are_links_to_sections_that_exist() -> None:
     report = review_report(STORY)
-    anchors = {each.label: each.target and each.target.anchor for each in figures_of(report.parts[:1])}
+    anchors = {each.label: each.link and each.link.anchor for each in figures_of(report.parts[:1])}
 
     assert anchors["Critical"] == "severity-critical"
     assert anchors["Replicas"] == anchors["Unknown"] == "not-read"
@@ -126,7 +126,7 @@ def test_a_finding_has_cause_replicas_and_fix_and_top_findings_are_links_to_it()
     assert only.remedy.sentence in text_of(entry.lines)
     assert first
     assert {each.lines for each in first} == {()}
-    assert all(str(each.head[0].target and each.head[0].target.anchor).startswith("finding-") for each in first)
+    assert all(str(each.head[0].link and each.head[0].link.anchor).startswith("finding-") for each in first)
 
 
 def test_differences_have_the_rows_of_findings_and_the_appendix_has_all() -> None:
@@ -279,7 +279,7 @@ def test_all_notes_are_listed_first_with_links_to_what_they_are_about() -> None:
     assert [text_of(each.notes) for each in items] == [
         f"Note, ann: {text}" for text in ("drain", "watch", "leave", "ok", "order", "?")
     ]
-    anchors = [each.head[0].target and each.head[0].target.anchor for each in items]
+    anchors = [each.head[0].link and each.head[0].link.anchor for each in items]
     assert anchors == ["finding-0123456789", "finding-warning", "suppressed", "fine", "capacity", None]
     assert anchors_led_to(noted) <= places_of(report)
     assert items[0].side == shown["finding-0123456789"].side
@@ -293,7 +293,7 @@ def test_a_note_on_one_of_many_findings_links_to_their_common_entry() -> None:
     (entry,) = entries_of([report.parts[0]])
 
     assert entry.head[0].text == "pool-005"
-    assert (target := entry.head[0].target)
+    assert (target := entry.head[0].link)
     assert target.anchor == f"finding-{0:010}"
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from dashboard.analysis.assembly import Fleet, inspected
-from dashboard.fleet.pieces import Kind, Target
+from dashboard.fleet.pieces import Kind, Link
 from dashboard.views.blocks import Entries, View
 from dashboard.views.chosen_columns import write_chosen
 from dashboard.views.search import MOST_HITS, search_report
@@ -28,23 +28,23 @@ def hits(view: View) -> dict[str, list[str]]:
     }
 
 
-def targets(view: View, anchor: str) -> list[Target | None]:
+def targets(view: View, anchor: str) -> list[Link | None]:
     (part,) = (each for each in view.parts if each.anchor == anchor)
-    return [entry.head[0].target for block in part.blocks if isinstance(block, Entries) for entry in block.items]
+    return [entry.head[0].link for block in part.blocks if isinstance(block, Entries) for entry in block.items]
 
 
 def test_each_kind_is_found_by_its_name_and_opens_its_page(built: Fleet) -> None:
-    assert targets(search_report(built, "block_size"), "settings")[0] == Target(
+    assert targets(search_report(built, "block_size"), "settings")[0] == Link(
         Kind.PAGE, "settings", choices=(("path", SIZE),)
     )
     assert targets(search_report(built, "0.33.0"), "versions") == [
-        Target(Kind.PAGE, "replicas", choices=(("version", "0.33.0"),))
+        Link(Kind.PAGE, "replicas", choices=(("version", "0.33.0"),))
     ]
-    assert targets(search_report(built, "r7"), "replicas") == [Target(Kind.REPLICA, "http://chat-odd:8000")]
-    assert targets(search_report(built, "chat"), "pools") == [Target(Kind.POOL, "chat")]
-    assert targets(search_report(built, "rt-01"), "rules") == [Target(Kind.RULE, "RT-01")]
+    assert targets(search_report(built, "r7"), "replicas") == [Link(Kind.REPLICA, "http://chat-odd:8000")]
+    assert targets(search_report(built, "chat"), "pools") == [Link(Kind.POOL, "chat")]
+    assert targets(search_report(built, "rt-01"), "rules") == [Link(Kind.RULE, "RT-01")]
     assert hits(search_report(built, "capac"))["pages"] == ["Capacity"]
-    assert targets(search_report(built, "changes since"), "pages") == [Target(Kind.PAGE, "changes")]
+    assert targets(search_report(built, "changes since"), "pages") == [Link(Kind.PAGE, "changes")]
     assert "block_size" in hits(search_report(built, "RT-01 chat-odd"))["findings"][0]
 
 
@@ -68,7 +68,7 @@ def test_listed_replicas_are_compared(built: Fleet) -> None:
     ids = [each.id for name in ("chat-odd", "chat-01") for each in built.replicas if each.name == name]
 
     assert hits(view)["compare"] == ["chat-odd and chat-01"]
-    assert targets(view, "compare") == [Target(Kind.PAGE, "compare", choices=(("replicas", write_chosen(ids)),))]
+    assert targets(view, "compare") == [Link(Kind.PAGE, "compare", choices=(("replicas", write_chosen(ids)),))]
     assert "compare" not in hits(search_report(built, "chat-odd, nobody"))
 
 

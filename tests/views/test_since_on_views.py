@@ -202,7 +202,7 @@ def test_replicas_have_a_sortable_column_and_all_times_in_their_csv() -> None:
     first, second = (each.id for each in built.replicas[:2])
     built = replace(built, sightings=replace(NO_SIGHTINGS, replicas={first: ALWAYS, second: NEW}))
     sorted_by = [
-        [row[0].target.key for row in table.rows[:2] if row[0].target]
+        [row[0].link.key for row in table.rows[:2] if row[0].link]
         for sort in ("since", "-since")
         for table in [_table(replicas_report(built, ReplicaChoice(sort=sort)))]
     ]

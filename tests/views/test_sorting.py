@@ -37,9 +37,9 @@ def test_a_table_is_sorted_by_its_column_with_unknown_last(sort: str, pools: lis
 def test_a_head_leads_to_the_sort_by_its_column_and_the_sorted_one_to_the_reverse() -> None:
     pool, findings, tokens = sort_table(TABLE, "findings", "overview").columns
 
-    assert (pool.target, pool.order) == (page("overview", sort="pool"), "")
-    assert (findings.target, findings.order) == (page("overview", sort="-findings"), "ascending")
-    assert tokens.target == page("overview", sort="kv-tokens")
+    assert (pool.link, pool.order) == (page("overview", sort="pool"), "")
+    assert (findings.link, findings.order) == (page("overview", sort="-findings"), "ascending")
+    assert tokens.link == page("overview", sort="kv-tokens")
     assert sort_table(TABLE, "-findings", "").columns[1].order == "descending"
 
 

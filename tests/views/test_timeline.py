@@ -166,7 +166,7 @@ def test_the_time_of_a_mark_leads_to_the_page_after_it() -> None:
     _, marks, _ = pool_blocks(story(), timeline, [CHAT], here_at(COMPARE, "7d", pool=CHAT))
 
     assert isinstance(marks, Table)
-    assert marks.rows[0][0].target == page(COMPARE, pool=CHAT, range="7d", at="2026-11-20T03:00:00Z")
+    assert marks.rows[0][0].link == page(COMPARE, pool=CHAT, range="7d", at="2026-11-20T03:00:00Z")
 
 
 def test_marks_that_a_drawing_cannot_separate_are_one_with_their_number() -> None:

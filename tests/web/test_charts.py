@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.fleet.pieces import Kind, Target
+from dashboard.fleet.pieces import Kind, Link
 from dashboard.views.blocks import Bar, Chart, Tone
 from dashboard.web.charts import (
     DARK,
@@ -29,10 +29,8 @@ CONFIG = tomllib.loads((Path(__file__).parents[2] / ".streamlit" / "config.toml"
 
 def bar(group: str = "a", tick: str = "0", value: float | None = 10.0, *, key: str = "", **more: Any) -> Bar:
     """A bar of cohort A, of its group's replica unless another key is given."""
-    target = Target(Kind.REPLICA, key or f"http://{group}:8000")
-    return Bar(
-        f"{group}, rank {tick}", value, **{"letter": "A", "target": target, "group": group, "tick": tick, **more}
-    )
+    target = Link(Kind.REPLICA, key or f"http://{group}:8000")
+    return Bar(f"{group}, rank {tick}", value, **{"letter": "A", "link": target, "group": group, "tick": tick, **more})
 
 
 def draw(*bars: Bar, median: float | None = None, label: str = "") -> dict[str, Any]:
@@ -160,7 +158,7 @@ def test_groups_of_several_bars_stand_apart() -> None:
 
 def axis(*bars: Bar) -> Any:
     """The labels under these bars."""
-    return axis_of(bars, positions([each.target.key for each in bars if each.target]))
+    return axis_of(bars, positions([each.link.key for each in bars if each.link]))
 
 
 def test_ranks_are_numbered_above_the_names_of_their_replicas() -> None:
@@ -188,7 +186,7 @@ def test_long_names_are_tilted() -> None:
 def test_a_chart_on_its_own_has_room_for_longer_names() -> None:
     """Five pools by their whole names, level."""
     pools = [bar(name) for name in ("chat-70b", "deepseek-v3/decode", "deepseek-v3/prefill", "gemma-27b", "qwen3-8b")]
-    alone = axis_of(pools, positions([each.target.key for each in pools if each.target]), NARROWEST_ALONE)
+    alone = axis_of(pools, positions([each.link.key for each in pools if each.link]), NARROWEST_ALONE)
 
     assert axis(*pools).angle == -45
     assert (alone.angle, alone.texts[2]) == (0, "deepseek-v3/prefill")

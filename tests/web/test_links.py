@@ -31,21 +31,21 @@ def test_the_url_of_a_page_is_relative_and_has_its_choices() -> None:
     ("target", "url"),
     [
         (
-            pieces.Target(Kind.SETTING, "cache_config.block_size", "a/b"),
+            pieces.Link(Kind.SETTING, "cache_config.block_size", "a/b"),
             "compare?pool=a%2Fb&path=cache_config.block_size",
         ),
-        (pieces.Target(Kind.SETTING, "cache_config.block_size"), None),
-        (pieces.Target(Kind.REPLICA, "http://r1:8000"), "replica?replica=http%3A%2F%2Fr1%3A8000"),
-        (pieces.Target(Kind.POOL, "chat"), "compare?pool=chat"),
-        (pieces.Target(Kind.COHORT, "B", "chat"), "compare?pool=chat&cohort=B"),
-        (pieces.Target(Kind.RULE, "RT-01"), "findings?rule=RT-01"),
-        (pieces.Target(Kind.FINDING, "0123abcd"), "findings?finding=0123abcd"),
+        (pieces.Link(Kind.SETTING, "cache_config.block_size"), None),
+        (pieces.Link(Kind.REPLICA, "http://r1:8000"), "replica?replica=http%3A%2F%2Fr1%3A8000"),
+        (pieces.Link(Kind.POOL, "chat"), "compare?pool=chat"),
+        (pieces.Link(Kind.COHORT, "B", "chat"), "compare?pool=chat&cohort=B"),
+        (pieces.Link(Kind.RULE, "RT-01"), "findings?rule=RT-01"),
+        (pieces.Link(Kind.FINDING, "0123abcd"), "findings?finding=0123abcd"),
         (pieces.page(pages.CAPACITY, pool="chat", snapshot="3fa9"), "capacity?pool=chat&snapshot=3fa9"),
         (pieces.page(pages.OVERVIEW, snapshot=pages.LIVE), "./"),
         (pieces.section("pools"), None),
     ],
 )
-def test_whatever_a_text_names_has_a_url_except_a_section(target: pieces.Target, url: str | None) -> None:
+def test_whatever_a_text_names_has_a_url_except_a_section(target: pieces.Link, url: str | None) -> None:
     assert links.address(target) == url
 
 

@@ -21,4 +21,4 @@ with head:
 clicked = draw.draw_sections(view.parts, "capacity")
 share.offer(lambda: view, charts=True)
 if clicked:
-    draw.open_target(clicked)
+    draw.open_link(clicked)

@@ -35,4 +35,4 @@ if shown.empty:
 (table,) = (each for each in view.parts if each.anchor == TABLE)
 clicked = draw.draw_blocks(table.blocks, "replicas")
 if clicked:
-    draw.open_target(clicked)
+    draw.open_link(clicked)

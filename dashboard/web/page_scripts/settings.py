@@ -23,6 +23,6 @@ with head:
         st.html(markup.link(links.to(pages.SETTINGS), "All settings"))
     draw.draw_head(view)
 if clicked := draw.draw_sections(view.parts, f"settings_{path}"):
-    draw.open_target(clicked)
+    draw.open_link(clicked)
 past = timeline.draw_setting(fleet, path, choice.pool) if path else ()
 share.offer(lambda: with_timeline(view, past), charts=bool(past))

@@ -46,7 +46,7 @@ def test_filters_are_in_the_url() -> None:
 
 def test_the_unknown_figure_of_the_overview_opens_the_replicas_that_it_counts() -> None:
     figures = {each.label: each for each in overview_figures(story(), summarize(story()))}
-    target = figures["Unknown"].target
+    target = figures["Unknown"].link
     assert target is not None
 
     url: dict[str, Any] = dict(target.choices)
