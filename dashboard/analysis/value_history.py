@@ -17,8 +17,8 @@ MOST_REPLICA_BYTES = 2**19  # 1,000 settings that changed three times within the
 MOST_OTHERS = 16  # values in a row that never returned; a setting with one of each poll keeps no more
 LEAST_STEPS = 8  # of a setting, before other settings are left out: ID-13 needs five for three returns
 
-Step = tuple[datetime, JsonText]  # the poll at which a setting had another value first, and that value
-Steps = Mapping[str, tuple[Step, ...]]  # by path
+ValueStep = tuple[datetime, JsonText]  # the poll at which a setting had another value first, and that value
+ValueSteps = Mapping[str, tuple[ValueStep, ...]]  # by path
 
 
 class ValueHistory:
@@ -31,7 +31,7 @@ class ValueHistory:
     def __init__(self) -> None:
         """Know no replica."""
         self._last: dict[str, Document] = {}
-        self._steps: dict[str, Steps] = {}
+        self._steps: dict[str, ValueSteps] = {}
 
     def forget(self, replica: str) -> None:
         """Drop the values of a replica: another pod has its address."""
@@ -73,7 +73,9 @@ def _changed(before: Mapping[str, Setting], now: Mapping[str, Setting]) -> froze
     )
 
 
-def _with_changes(steps: Steps, changed: frozenset[str], before: Document, now: Document, at: datetime) -> Steps:
+def _with_changes(
+    steps: ValueSteps, changed: frozenset[str], before: Document, now: Document, at: datetime
+) -> ValueSteps:
     """Return the steps with those of another document. A setting that was not reported in between goes on."""
     found = dict(steps)
     for path in sorted(changed | steps.keys()):
@@ -96,7 +98,7 @@ def _kept(text: JsonText) -> JsonText:
     return json.dumps(f"{text[:BEGINNING]}… (SHA-256 {digest})", ensure_ascii=False)
 
 
-def _bounded(steps: Steps, most: int) -> Steps:
+def _bounded(steps: ValueSteps, most: int) -> ValueSteps:
     """Return steps of at most that many bytes."""
     if sum(map(_bytes, steps.values())) <= most:
         return steps
@@ -104,7 +106,7 @@ def _bounded(steps: Steps, most: int) -> Steps:
     while length > LEAST_STEPS and sum(map(_bytes, steps.values())) > most:
         length = max(length // 2, LEAST_STEPS)
         steps = {path: its[-length:] for path, its in steps.items()}
-    found: dict[str, tuple[Step, ...]] = {}
+    found: dict[str, tuple[ValueStep, ...]] = {}
     left = most
     # Those that returned first, then those that change least: values of each poll never return.
     for path, its in sorted(steps.items(), key=lambda each: (not _returns(each[1]), len(each[1]))):
@@ -114,11 +116,11 @@ def _bounded(steps: Steps, most: int) -> Steps:
     return found
 
 
-def _bytes(steps: Iterable[Step]) -> int:
+def _bytes(steps: Iterable[ValueStep]) -> int:
     return sum(STEP_BYTES + len(value) for _, value in steps)
 
 
-def _after(steps: Steps, since: datetime) -> Steps:
+def _after(steps: ValueSteps, since: datetime) -> ValueSteps:
     """Return the steps of a window with the one that it begins with, of settings that changed in it."""
     if all(its[0][0] > since for its in steps.values()):
         return steps
@@ -126,11 +128,11 @@ def _after(steps: Steps, since: datetime) -> Steps:
     return {path: its[-late[path] - 1 :] for path, its in steps.items() if late[path]}
 
 
-def _alternations(steps: Steps) -> Iterator[Alternation]:
+def _alternations(steps: ValueSteps) -> Iterator[Alternation]:
     for path, its in sorted(steps.items()):
         if returns := _returns(its):
             yield Alternation(path, returns, tuple(dict.fromkeys(value for _, value in its)))
 
 
-def _returns(steps: Sequence[Step]) -> int:
+def _returns(steps: Sequence[ValueStep]) -> int:
     return len(steps) - len({value for _, value in steps})

@@ -20,7 +20,7 @@ DUMMY = '"dummy"'  # random weights (vllm/config/load.py)
 FP8 = {'"fp8"': '"fp8_e4m3"'}  # two names of one format (vllm/config/cache.py)
 
 # The value that counts for a comparison, given the other settings of the same replica; None: it is compared with none.
-Meaning = Callable[[SettingValue, Mapping[str, Setting]], SettingValue | None]
+MeaningOf = Callable[[SettingValue, Mapping[str, Setting]], SettingValue | None]
 
 
 def without_owner(value: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
@@ -112,7 +112,7 @@ def _revision(value: SettingValue, settings: Mapping[str, Setting], path: str) -
 
 
 # Values that mean the same, by path.
-BY_PATH: Mapping[str, Meaning] = {
+BY_PATH: Mapping[str, MeaningOf] = {
     MODEL: without_owner,
     TOKENIZER: without_owner,
     DRAFT_MODEL: without_owner,

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from dashboard.compare.equality import Meaning
+from dashboard.compare.equality import MeaningOf
 from dashboard.compare.pool import MAJORITY_OF, is_majority
 from dashboard.fleet import SettingValue, State
 from dashboard.fleet.formatting import joined
@@ -28,7 +28,7 @@ from dashboard.rules.sentences import (
 from dashboard.rules.subject import Holders, PairSubject, PoolSubject
 
 DEVICES = "devices"  # its values are lists of names
-Compared = Mapping[str, Holders]  # path -> its values with their replicas
+HoldersByPath = Mapping[str, Holders]  # path -> its values with their replicas
 
 
 class Contrast(NamedTuple):
@@ -41,8 +41,8 @@ class Contrast(NamedTuple):
 
 def pool_differences(
     pool: PoolSubject,
-    paths: Iterable[str] | Compared,
-    meaning: Meaning | None = None,
+    paths: Iterable[str] | HoldersByPath,
+    meaning: MeaningOf | None = None,
     consequence: str = "",
     severity: Severity | None = None,
 ) -> Iterator[Draft]:
@@ -55,7 +55,7 @@ def pool_differences(
     return (replace(each, severity=severity) for each in differences(compared, consequence))
 
 
-def differences(compared: Compared, consequence: str = "") -> Iterator[Draft]:
+def differences(compared: HoldersByPath, consequence: str = "") -> Iterator[Draft]:
     """Yield a draft for all replicas that differ from the majority in the same way.
 
     A setting without a majority has its own draft for all replicas that report it. `consequence` is a second sentence.
@@ -85,7 +85,7 @@ def majority(holders: Holders) -> SettingValue | None:
 
 
 def deviation(
-    compared: Compared, contrasts: Sequence[Contrast], replicas: tuple[str, ...], consequence: str = ""
+    compared: HoldersByPath, contrasts: Sequence[Contrast], replicas: tuple[str, ...], consequence: str = ""
 ) -> Draft:
     """Return replicas that differ from the majority."""
     text = write(_contrasts_text(compared, contrasts), f". {consequence}" if consequence else "", ".")
@@ -93,7 +93,7 @@ def deviation(
 
 
 def contrast_evidence(
-    compared: Compared, contrasts: Iterable[Contrast], replicas: tuple[str, ...]
+    compared: HoldersByPath, contrasts: Iterable[Contrast], replicas: tuple[str, ...]
 ) -> tuple[Evidence, ...]:
     """Return the values of these replicas, each followed by the reference's."""
     return tuple(
@@ -106,7 +106,7 @@ def contrast_evidence(
     )
 
 
-def _contrasts_text(compared: Compared, contrasts: Sequence[Contrast]) -> Text:
+def _contrasts_text(compared: HoldersByPath, contrasts: Sequence[Contrast]) -> Text:
     """Return `block_size is 32; 15 of 16 replicas use 16. kv_offloading_size is 64 GiB; unset on 15 of 16 replicas`."""
     set_elsewhere, unset_elsewhere = (
         [each for each in contrasts if (each.reference.state is State.REPORTED) is is_set] for is_set in (True, False)
@@ -126,7 +126,7 @@ def _own_values(contrasts: Iterable[Contrast]) -> Text:
     return join_texts(write(setting_label(path), " is ", value_piece(own, path)) for path, own, _ in contrasts)
 
 
-def _share(compared: Compared, contrasts: Iterable[Contrast]) -> str:
+def _share(compared: HoldersByPath, contrasts: Iterable[Contrast]) -> str:
     """Return how many have the reference, of the setting where fewest do: `16 of 17 replicas`."""
     shares = []
     for contrast in contrasts:
@@ -177,7 +177,7 @@ def split(
 
 
 def pair_differences(
-    pair: PairSubject, paths: Iterable[str] | Mapping[str, Sequence[Holders]], meaning: Meaning | None = None
+    pair: PairSubject, paths: Iterable[str] | Mapping[str, Sequence[Holders]], meaning: MeaningOf | None = None
 ) -> Iterator[Draft]:
     """Yield a draft per setting that has a value on one side of a pair and not on the other, unless it is ignored.
 

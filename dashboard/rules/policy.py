@@ -12,7 +12,7 @@ from dashboard.rules.domain import PoolDeclaration
 from dashboard.rules.findings import Finding, Severity, Suppression
 
 T = TypeVar("T")
-Narrowed = Callable[[Finding, tuple[str, ...]], Finding]
+Narrowing = Callable[[Finding, tuple[str, ...]], Finding]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def suppress(
     suppressions: Sequence[Suppression],
     today: date,
     replicas: Mapping[str, Replica],
-    narrowed: Narrowed,
+    narrowed: Narrowing,
 ) -> SuppressionResult:
     """Apply active suppressions in their order.
 
@@ -88,7 +88,7 @@ def suppress(
 
 
 def _split(
-    finding: Finding, suppressions: Iterable[Suppression], replicas: Mapping[str, Replica], narrowed: Narrowed
+    finding: Finding, suppressions: Iterable[Suppression], replicas: Mapping[str, Replica], narrowed: Narrowing
 ) -> tuple[Finding | None, list[Finding]]:
     """Return what remains active of a finding, if anything, and its suppressed parts."""
     parts: list[Finding] = []

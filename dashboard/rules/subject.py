@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from dashboard.compare.encoding import is_comparable, lookup_setting, lookup_value
-from dashboard.compare.equality import NOT_SET, Meaning
+from dashboard.compare.equality import NOT_SET, MeaningOf
 from dashboard.compare.prefix import canonical_digests
 from dashboard.fleet import Baseline, Document, Engine, Pool, Replica, Setting, SettingValue, State
 from dashboard.fleet.recent import NOTHING_RECENT, RecentEvents
@@ -20,7 +20,7 @@ from dashboard.vllm.versions import is_unsupported
 from vllm_fleet_provider.shared.identity import EVENT_PARTS, is_partly_identity
 from vllm_fleet_provider.shared.spelling import canonical_text
 
-Digests = Callable[[Sequence[Engine]], frozenset[str] | None]  # of compare/prefix.py
+DigestsOf = Callable[[Sequence[Engine]], frozenset[str] | None]  # of compare/prefix.py
 
 T = TypeVar("T")
 _ID = attrgetter("id")
@@ -79,7 +79,7 @@ class PoolSubject:
     _needs: dict[str, tuple[int, frozenset[str]]] = field(init=False, default_factory=dict)
     _by_version: dict[str | None, frozenset[str]] = field(init=False, default_factory=dict)
     _by_document: dict[str, tuple[str, ...]] = field(init=False, default_factory=dict)
-    _digests: dict[Digests, dict[str, frozenset[str]]] = field(init=False, default_factory=dict)
+    _digests: dict[DigestsOf, dict[str, frozenset[str]]] = field(init=False, default_factory=dict)
     _sorted: dict[tuple[str, ...], tuple[str, ...]] = field(init=False, default_factory=dict)
     _engines: list[tuple[Replica, Engine]] = field(init=False, default_factory=list)
     _copies: set[str] = field(init=False, default_factory=set)  # members with the settings of another replica
@@ -155,7 +155,7 @@ class PoolSubject:
         """Return the pool without these members."""
         return self.only({member.id for member in self.members}.difference(replicas)) if replicas else self
 
-    def values(self, path: str, meaning: Meaning | None = None) -> Holders:
+    def values(self, path: str, meaning: MeaningOf | None = None) -> Holders:
         """Return every reported value of a setting with its replicas; the most frequent first, then by value.
 
         `meaning` replaces a value by its equivalent, such as `auto` by what it resolves to.
@@ -246,7 +246,7 @@ class PoolSubject:
             )
         return self._engines
 
-    def fingerprints(self, read: Digests = canonical_digests) -> Mapping[str, frozenset[str]]:
+    def fingerprints(self, read: DigestsOf = canonical_digests) -> Mapping[str, frozenset[str]]:
         """Return per member the digests of its engines' block hashes, independent of block length; one if they agree.
 
         Members of which an engine reports none are left out. With `read=digests`: the digests at their block length.
@@ -293,7 +293,7 @@ class PoolSubject:
         found = frozenset().union(*self.values(need).values()) or frozenset(self.identity(need))
         return found - self._copies if need in EVENT_PARTS else found
 
-    def _grouped(self, path: str, meaning: Meaning | None) -> Holders:
+    def _grouped(self, path: str, meaning: MeaningOf | None) -> Holders:
         def read(settings: Mapping[str, Setting]) -> SettingValue | None:
             value = lookup_value(settings, path)
             return meaning(value, settings) if meaning is not None and value is not None else value

@@ -12,7 +12,7 @@ from dashboard.compare.equality import (
     AUTO,
     MODEL,
     NOT_SET,
-    Meaning,
+    MeaningOf,
     default_branch,
     named_revision,
     random_weights,
@@ -62,7 +62,7 @@ def follows_batched_tokens(value: SettingValue, settings: Mapping[str, Setting])
     return NOT_SET if batched is not None and batched.value == value.value else value
 
 
-MEANINGS: dict[str, Meaning] = {
+MEANINGS: dict[str, MeaningOf] = {
     each.__name__: each
     for each in (
         resolved_kv_dtype,

@@ -14,7 +14,7 @@ from dashboard.rules.findings import CohortShare, Confidence, Finding, Inspectio
 from dashboard.views.blocks import Entries, Entry, Tone
 from dashboard.views.domain_text import context_text
 from dashboard.views.finding_data import findings_data
-from dashboard.views.finding_list import Group, ListedFinding, newest_of
+from dashboard.views.finding_list import FindingGroup, ListedFinding, newest_of
 from dashboard.views.finding_text import (
     are_few,
     assumed,
@@ -51,7 +51,7 @@ def finding_anchor(key: str) -> str:
 
 
 def row_entries(
-    groups: Iterable[Group],
+    groups: Iterable[FindingGroup],
     names: Mapping[str, str],
     choices: tuple[tuple[str, str], ...],
     opened: str | None,
@@ -96,7 +96,7 @@ def tags(finding: Finding) -> Text:
 
 
 def brief_entries(
-    groups: Iterable[Group], names: Mapping[str, str], now: datetime | None = None, *, is_linked: bool = False
+    groups: Iterable[FindingGroup], names: Mapping[str, str], now: datetime | None = None, *, is_linked: bool = False
 ) -> Entries:
     """Return findings with their cause. `is_linked`: one line each, which leads to the full entry in the same view.
 
@@ -117,7 +117,7 @@ def brief_entries(
 
 
 def full_entries(
-    groups: Iterable[Group], context: FindingContext, listed: Iterable[ListedFinding] | None = None
+    groups: Iterable[FindingGroup], context: FindingContext, listed: Iterable[ListedFinding] | None = None
 ) -> Entries:
     """Return findings with cause and fix. Many of one rule with other values are one entry.
 
@@ -139,13 +139,13 @@ def where_of(finding: Finding) -> str:
     return first_of(map(brief, places(finding)), MOST_PLACES)
 
 
-def bundled(groups: Iterable[Group]) -> list[list[Group]]:
+def bundled(groups: Iterable[FindingGroup]) -> list[list[FindingGroup]]:
     """Return groups with equal cause and fix in one bundle, if they are more than MOST_ALIKE."""
-    alike: dict[object, list[Group]] = {}
+    alike: dict[object, list[FindingGroup]] = {}
     for group in groups:
         finding = group[0].finding
         alike.setdefault((finding.severity, finding.rule, finding.why, finding.remedy), []).append(group)
-    bundles: list[list[Group]] = []
+    bundles: list[list[FindingGroup]] = []
     for own in alike.values():
         bundles += [own] if len(own) > MOST_ALIKE else [[group] for group in own]
     return bundles
@@ -197,7 +197,7 @@ def has_alternatives(remedy: Remedy) -> bool:
     return remedy.any_of and len(remedy.snippets) > 1
 
 
-def _full(bundle: Sequence[Group], context: FindingContext) -> Entry:
+def _full(bundle: Sequence[FindingGroup], context: FindingContext) -> Entry:
     group = bundle[0]
     findings = _findings(group)
     first = findings[0]
@@ -236,7 +236,7 @@ def _common_remarks(findings: Sequence[Finding], inspection: Inspection) -> list
     return [remark for remark in first if all(remark in each for each in rest)]
 
 
-def _others(groups: Sequence[Group]) -> list[Text]:
+def _others(groups: Sequence[FindingGroup]) -> list[Text]:
     """Return the findings of the same rule with other values: the first ones, and the pools of the rest."""
     if not groups:
         return []

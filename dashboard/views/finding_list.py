@@ -16,7 +16,7 @@ from dashboard.views.since import NEWEST_FIRST, Recency, newest, newest_first
 MOST_TOP = 8  # groups in the list of top findings
 UNREACHABLE = "ID-05"  # not among the top findings: unreachable replicas have their own list
 
-Group = Sequence["ListedFinding"]  # findings of several pools with the same text
+FindingGroup = Sequence["ListedFinding"]  # findings of several pools with the same text
 
 
 class ListedFinding(NamedTuple):
@@ -114,7 +114,7 @@ class FindingList(NamedTuple):
 class TopFindings(NamedTuple):
     """The worst groups; `left` counts the findings that are in none of them."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[FindingGroup, ...]
     left: int
     names: Mapping[str, str]
 
@@ -138,7 +138,7 @@ def sort_findings(listed: Iterable[ListedFinding], sort: str) -> list[ListedFind
     return sorted(listed, key=SORTS[sort])
 
 
-def group_findings(listed: Iterable[ListedFinding]) -> list[Group]:
+def group_findings(listed: Iterable[ListedFinding]) -> list[FindingGroup]:
     """Return groups of findings with the same text, in the order of their first ones."""
     groups: dict[tuple[object, ...], list[ListedFinding]] = defaultdict(list)
     for each in listed:
@@ -146,7 +146,7 @@ def group_findings(listed: Iterable[ListedFinding]) -> list[Group]:
     return list(groups.values())
 
 
-def newest_of(group: Group) -> Sighting | None:
+def newest_of(group: FindingGroup) -> Sighting | None:
     """Return the sighting of the finding of a group that came last."""
     return newest(each.sighting for each in group)
 

@@ -40,7 +40,7 @@ class ChangesContent(NamedTuple):
     """The view, and its sections prepared; appendices are folded."""
 
     view: View
-    pieces: draw.Prepared
+    pieces: draw.PreparedPieces
 
 
 def choose(sides: Sides) -> ChangeFilter:

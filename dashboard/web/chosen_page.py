@@ -31,7 +31,7 @@ ADDED = "added_snapshot"  # key of the choice that adds columns
 @shared(max_entries=8, has_times=True)
 def chosen_view(
     fleet: Fleet, ids: tuple[str, ...], choice: MatrixChoice, name: str, notes: dict[str, str]
-) -> tuple[View, draw.Prepared]:
+) -> tuple[View, draw.PreparedPieces]:
     """Return the comparison of chosen replicas, and its sections prepared."""
     view = chosen_report(fleet, ids, choice, name=name, notes=notes)
     return view, draw.prepare_sections(view.parts)

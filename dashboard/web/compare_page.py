@@ -56,9 +56,9 @@ class PoolContent(NamedTuple):
     `is_good`: all replicas share prefixes; `is_split`: engines of one cohort report different block hashes.
     """
 
-    band: draw.Prepared
-    table: draw.Prepared
-    deciding: draw.Prepared
+    band: draw.PreparedPieces
+    table: draw.PreparedPieces
+    deciding: draw.PreparedPieces
     equal: str
     matrix: Matrix
     sightings: Mapping[str, Sighting]
@@ -227,7 +227,7 @@ def _choose_target(options: Mapping[str, str]) -> str:
 
 
 @shared(max_entries=8)
-def what_if(fleet: Fleet, pool: str, chosen: str) -> tuple[WhatIf, draw.Prepared]:
+def what_if(fleet: Fleet, pool: str, chosen: str) -> tuple[WhatIf, draw.PreparedPieces]:
     """Return what would change, and its section prepared. `chosen` is a letter or the baseline."""
     baseline = fleet.policy.baseline(pool) if chosen == BASELINE.text else None
     what = converge(fleet, pool, baseline or chosen)

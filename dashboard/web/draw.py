@@ -69,7 +69,7 @@ class FoldedSection(NamedTuple):
     """A section that a page folds, prepared."""
 
     title: str
-    pieces: Prepared
+    pieces: PreparedPieces
 
 
 class MatrixHtml(NamedTuple):
@@ -79,8 +79,8 @@ class MatrixHtml(NamedTuple):
     pool: str
 
 
-Piece = str | MatrixHtml | FoldedSection | Block
-Prepared = tuple[Piece, ...]  # HTML of static blocks, and what Streamlit draws
+PreparedPiece = str | MatrixHtml | FoldedSection | Block
+PreparedPieces = tuple[PreparedPiece, ...]  # HTML of static blocks, and what Streamlit draws
 
 
 def draw_sections(sections: Iterable[Section], key: str) -> Link | None:
@@ -91,12 +91,12 @@ def draw_sections(sections: Iterable[Section], key: str) -> Link | None:
     return draw_prepared(prepare_sections(sections), key)
 
 
-def prepare_sections(sections: Iterable[Section], level: int = 2) -> Prepared:
+def prepare_sections(sections: Iterable[Section], level: int = 2) -> PreparedPieces:
     """Write the static blocks of sections as HTML, which sessions can share."""
     return _joined(_section_pieces(sections, level))
 
 
-def prepare(blocks: Iterable[Block]) -> Prepared:
+def prepare(blocks: Iterable[Block]) -> PreparedPieces:
     """Write static blocks as HTML, which sessions can share."""
     return _joined(map(_prepared, blocks))
 
@@ -106,7 +106,7 @@ def heading_of(section: Section, level: int = 2) -> str:
     return str(_writer().heading(section, level))
 
 
-def _section_pieces(sections: Iterable[Section], level: int) -> Iterator[Piece]:
+def _section_pieces(sections: Iterable[Section], level: int) -> Iterator[PreparedPiece]:
     for section in sections:
         if section.is_appendix or section.is_exported_only:
             continue
@@ -119,16 +119,16 @@ def _section_pieces(sections: Iterable[Section], level: int) -> Iterator[Piece]:
         yield from _section_pieces(section.parts, level + 1)
 
 
-def _prepared(block: Block) -> Piece:
+def _prepared(block: Block) -> PreparedPiece:
     if isinstance(block, DifferenceTable) and block.is_interactive:
         return MatrixHtml(html_of([block]), block.pool)
     is_drawn = isinstance(block, Chart | Columns) or (isinstance(block, Table) and block.is_large)
     return block if is_drawn else html_of([block])
 
 
-def _joined(pieces: Iterable[Piece]) -> Prepared:
+def _joined(pieces: Iterable[PreparedPiece]) -> PreparedPieces:
     """Join pieces of HTML that follow each other."""
-    joined: list[Piece] = []
+    joined: list[PreparedPiece] = []
     for piece in pieces:
         if isinstance(piece, str) and joined and isinstance(joined[-1], str):
             joined[-1] += piece
@@ -142,7 +142,7 @@ def draw_blocks(blocks: Iterable[Block], key: str) -> Link | None:
     return draw_prepared(prepare(blocks), key)
 
 
-def draw_prepared(pieces: Prepared, key: str) -> Link | None:
+def draw_prepared(pieces: PreparedPieces, key: str) -> Link | None:
     """Draw what was prepared and return the link that was clicked."""
     clicked = None
     for place, piece in enumerate(pieces):

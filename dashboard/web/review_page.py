@@ -41,7 +41,7 @@ WHY_FREEZE = "Notes belong to a snapshot, so they keep their context when the fl
 NO_REVIEW = ""  # no snapshot to compare with
 MOST_POOLS = 3  # that the label of a field names
 
-Noted = tuple[tuple[str, Note], ...]  # notes as a part of a cache's key
+NoteItems = tuple[tuple[str, Note], ...]  # notes as a part of a cache's key
 
 
 class NoteTopic(NamedTuple):
@@ -67,7 +67,7 @@ class AgendaSection(NamedTuple):
     anchor: str
     title: str
     amount: int
-    pieces: draw.Prepared
+    pieces: draw.PreparedPieces
     listed: tuple[Topics, ...]
 
     @property
@@ -85,7 +85,7 @@ class Review(NamedTuple):
 
 
 @shared(max_entries=4)
-def review(fleet: Fleet, before: Fleet | None, noted: Noted, missing: NoLastReview, recency: Recency) -> Review:
+def review(fleet: Fleet, before: Fleet | None, noted: NoteItems, missing: NoLastReview, recency: Recency) -> Review:
     """Prepare the review of a fleet; sessions with the same fleets and notes share the result."""
     view = review_report(fleet, before=before, before_notes=dict(noted), missing=missing, recency=recency)
     listed = [each for each in list_findings(fleet).active if recency.keeps(each.sighting)]

@@ -61,7 +61,7 @@ class Place(NamedTuple):
     pool: str | None = None
 
 
-Read = Callable[[HistoryReader, Window], tuple[Block, ...]]
+BlockReader = Callable[[HistoryReader, Window], tuple[Block, ...]]
 
 
 def draw_pools(fleet: Fleet, pools: Sequence[str], pool: Pool | None = None) -> tuple[Block, ...]:
@@ -132,7 +132,7 @@ def _has_history(fleet: Fleet) -> bool:
         return False
 
 
-def _fold(fleet: Fleet, place: Place, read: Read) -> tuple[Block, ...]:
+def _fold(fleet: Fleet, place: Place, read: BlockReader) -> tuple[Block, ...]:
     """Draw an expander, and a timeline in it once it is open; it is open where the URL names a range."""
     if not _has_history(fleet):
         return ()
@@ -180,7 +180,7 @@ def _shown(fleet: Fleet) -> datetime | None:
     return fleet.polled_at if fleet.snapshot is not None else None
 
 
-def _draw(read: Read, window: Window, place: Place, key: str) -> tuple[Block, ...]:
+def _draw(read: BlockReader, window: Window, place: Place, key: str) -> tuple[Block, ...]:
     reader = service.history()
     if reader is None:
         return ()

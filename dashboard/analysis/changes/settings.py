@@ -34,7 +34,7 @@ class _OneSidedPath(NamedTuple):
 
 _Difference = SettingChange | _OneSidedPath
 _Any = TypeVar("_Any", bound=_Difference)
-Members = Mapping[_DocumentPair, Sequence[tuple[Replica, Replica]]]
+MembersByDocuments = Mapping[_DocumentPair, Sequence[tuple[Replica, Replica]]]
 
 
 def setting_changes(before: Fleet, after: Fleet) -> SettingChanges:
@@ -84,7 +84,7 @@ def document_changes(before: Document, after: Document) -> tuple[SettingChange, 
 
 
 def _differing(
-    members: Members, before: Mapping[str, Document], after: Mapping[str, Document]
+    members: MembersByDocuments, before: Mapping[str, Document], after: Mapping[str, Document]
 ) -> Iterator[tuple[_DocumentPair, _Difference]]:
     """Yield the differences of every kind. Documents with equal settings are not compared, others once."""
     unlike = [kind for kind in members if before[kind.before].settings != after[kind.after].settings]
@@ -132,7 +132,7 @@ def _grouped(found: Iterable[tuple[_DocumentPair, _Any]]) -> Iterator[tuple[Sequ
 
 
 def _groups(
-    changed: Iterable[tuple[_DocumentPair, SettingChange]], members: Members, before: Fleet, after: Fleet
+    changed: Iterable[tuple[_DocumentPair, SettingChange]], members: MembersByDocuments, before: Fleet, after: Fleet
 ) -> Iterator[SettingGroup]:
     """Yield the groups of replicas with the same changes."""
     sizes = [Counter(each.pool for each in side.replicas if not each.is_second_address) for side in (before, after)]
@@ -153,7 +153,9 @@ def _groups(
         )
 
 
-def _one_sided(found: Iterable[tuple[_DocumentPair, _OneSidedPath]], members: Members) -> tuple[OneSidedSettings, ...]:
+def _one_sided(
+    found: Iterable[tuple[_DocumentPair, _OneSidedPath]], members: MembersByDocuments
+) -> tuple[OneSidedSettings, ...]:
     """Group the settings that only one side reports."""
     groups = [
         OneSidedSettings(

@@ -11,7 +11,7 @@ from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import joined
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, ROLE, connectors, native
-from dashboard.rules.differences import Compared, differences, majority, pool_differences
+from dashboard.rules.differences import HoldersByPath, differences, majority, pool_differences
 from dashboard.rules.domain import OFFLOADING, Store
 from dashboard.rules.findings import Draft, NotEvaluated, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
@@ -119,7 +119,7 @@ def _with_revision(pool: PoolSubject, draft: Draft) -> Draft:
     return replace(draft, remedy=remedy.of_snippets(snippets, draft.remedy.sentence))
 
 
-def separating(draft: Draft, compared: Compared) -> list[str]:
+def separating(draft: Draft, compared: HoldersByPath) -> list[str]:
     """Return the settings with other values on each side of a difference; those that are not reported separate none."""
     path = draft.evidence[0].path
     sides = [each.replicas for each in draft.evidence if each.path == path]
