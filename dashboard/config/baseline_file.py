@@ -149,7 +149,7 @@ def _section(path: str) -> str:
     return path.partition(".")[0] if "." in path else ""
 
 
-Entry = tuple[Node, Node]  # a key and its value
+NodePair = tuple[Node, Node]  # a key and its value
 
 INDENT = "  "
 _TO_COLON = re.compile(r"\s*:")
@@ -207,8 +207,8 @@ def update_baseline(text: str, baseline: Baseline, settings: Mapping[str, Settin
     return Update(text, changed, tuple(added), not_reported, commented)
 
 
-def _entry(expected: Entry | None, path: str) -> Entry:
-    entries: list[Entry] = cast("Entry", expected)[1].value
+def _entry(expected: NodePair | None, path: str) -> NodePair:
+    entries: list[NodePair] = cast("NodePair", expected)[1].value
     return next(entry for entry in entries if entry[0].value == path)
 
 
@@ -222,7 +222,7 @@ def _changed(text: str, key: Node, value: Node, new: Any) -> _Edit:
     return _Edit(start, end, yaml_value(new) if start > colon else f" {yaml_value(new)}")
 
 
-def _added(text: str, root: MappingNode, expected: Entry | None, new: Mapping[str, Any]) -> list[_Edit]:
+def _added(text: str, root: MappingNode, expected: NodePair | None, new: Mapping[str, Any]) -> list[_Edit]:
     """Write new settings into `expected`: over lines, between braces, empty, or missing."""
     block = [f"{INDENT}{yaml_pair(path, value)}" for path, value in new.items()]
     if expected is None:

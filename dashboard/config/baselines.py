@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 from yaml.nodes import MappingNode, ScalarNode
 
 from dashboard.compare.baseline import read_scalar
-from dashboard.config.document import MAX_DOCUMENT_BYTES, Value, YamlDocument, read_document
+from dashboard.config.document import MAX_DOCUMENT_BYTES, YamlDocument, YamlValue, read_document
 from dashboard.config.mistakes import Mistake, describe_error, dotted
 from dashboard.config.rules import Part, some
 from dashboard.errors import OptionsError
@@ -128,11 +128,11 @@ def _wrong_settings(options: BaselineOptions, document: YamlDocument) -> Iterato
             yield Mistake(line, f"{where}: also expected on line {document.line(('expected', path))}; keep one")
 
 
-def _canonical(path: str, value: Value) -> str:
+def _canonical(path: str, value: YamlValue) -> str:
     return spelled(path, native(value))
 
 
-def native(value: Value) -> Any:
+def native(value: YamlValue) -> Any:
     """Return a value of YAML, whose scalars are text, as JSON: a number only where its text is canonical.
 
     `0.90` stays text; a comparison also accepts it as 0.9.

@@ -16,18 +16,20 @@ from yaml.events import (
 )
 from yaml.reader import ReaderError
 
-from dashboard.config.mistakes import Mistake, Place, dotted
+from dashboard.config.mistakes import Mistake, OptionPath, dotted
 
 MAX_DOCUMENT_BYTES = 8 * 2**20  # 5,000 targets with 20 labels each take a quarter of it
 MAX_VALUES = 250_000  # the same targets have 120,000
 MAX_DEPTH = 20  # fleet.yaml itself is five deep
 TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
-LIBYAML_DEPTH = "exceeded maximum nesting depth"  # since 0.2.6: it scans ahead, so it may object before _Reader does
+LIBYAML_DEPTH = (
+    "exceeded maximum nesting depth"  # since 0.2.6: it scans ahead, so it may object before _ValueBuilder does
+)
 GZIP = b"\x1f\x8b"  # RFC 1952, 2.3.1: how a compressed file begins
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})  # YAML 1.2 core schema, 10.3.2
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster; missing where PyYAML was built without it
 
-Value = str | list["Value"] | dict[str, "Value"] | None
+YamlValue = str | list["YamlValue"] | dict[str, "YamlValue"] | None
 
 
 class YamlDocument(NamedTuple):
@@ -36,11 +38,11 @@ class YamlDocument(NamedTuple):
     A text that is not YAML has no value and one mistake; a duplicate key is a mistake in addition to the value.
     """
 
-    value: Value
-    lines: Mapping[Place, int]
+    value: YamlValue
+    lines: Mapping[OptionPath, int]
     mistakes: tuple[Mistake, ...]
 
-    def line(self, place: Place) -> int:
+    def line(self, place: OptionPath) -> int:
         """Return the line of a place, else of the part around it."""
         return next(self.lines[place[:end]] for end in range(len(place), -1, -1) if place[:end] in self.lines)
 
@@ -55,7 +57,7 @@ def read_document(raw: bytes) -> YamlDocument:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         return _unread(1 + raw.count(b"\n", 0, error.start), "not UTF-8; save the file as UTF-8")
-    reader = _Reader(text)
+    reader = _ValueBuilder(text)
     try:
         value = reader.read()
     except ReaderError as error:
@@ -72,15 +74,15 @@ def _unread(line: int, sentence: str) -> YamlDocument:
     return YamlDocument(None, {}, (Mistake(line, sentence),))
 
 
-class _Reader:
+class _ValueBuilder:
     """Builds the value from the parser's events: PyYAML's own composer can be made to overflow the stack."""
 
     def __init__(self, text: str) -> None:
-        self.lines: dict[Place, int] = {}
+        self.lines: dict[OptionPath, int] = {}
         self.mistakes: list[Mistake] = []
         self._events = yaml.parse(text, Loader=_LOADER)
 
-    def read(self) -> Value:
+    def read(self) -> YamlValue:
         next(self._events)  # the stream begins
         if isinstance(next(self._events), StreamEndEvent):
             return None
@@ -91,7 +93,7 @@ class _Reader:
             _refuse(after, "a second document; keep one")
         return value
 
-    def _value(self, event: Event, place: Place) -> Value:
+    def _value(self, event: Event, place: OptionPath) -> YamlValue:
         if isinstance(event, AliasEvent):
             _refuse(event, "aliases (*name) are not supported; write the value")
         if cast("ScalarEvent | CollectionStartEvent", event).tag is not None:
@@ -105,14 +107,14 @@ class _Reader:
             return None if event.implicit[0] and event.value in _NULLS else event.value
         return self._mapping(place) if isinstance(event, MappingStartEvent) else self._sequence(place)
 
-    def _sequence(self, place: Place) -> list[Value]:
-        values: list[Value] = []
+    def _sequence(self, place: OptionPath) -> list[YamlValue]:
+        values: list[YamlValue] = []
         while not isinstance(event := next(self._events), SequenceEndEvent):
             values.append(self._value(event, (*place, len(values))))
         return values
 
-    def _mapping(self, place: Place) -> dict[str, Value]:
-        values: dict[str, Value] = {}
+    def _mapping(self, place: OptionPath) -> dict[str, YamlValue]:
+        values: dict[str, YamlValue] = {}
         while not isinstance(event := next(self._events), MappingEndEvent):
             if not isinstance(event, ScalarEvent):
                 _refuse(event, "a key that is not a string")

@@ -10,7 +10,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDic
 
 from dashboard.config.baselines import load_baselines
 from dashboard.config.document import MAX_DOCUMENT_BYTES, YamlDocument, read_document
-from dashboard.config.mistakes import Mistake, Place, describe_error, dotted, is_option_name, rule_id, unknown_key
+from dashboard.config.mistakes import Mistake, OptionPath, describe_error, dotted, is_option_name, rule_id, unknown_key
 from dashboard.config.model import DEFAULT_FILE, Options
 from dashboard.config.suppressions import load_suppressions
 from dashboard.errors import OptionsError
@@ -35,7 +35,7 @@ class _OptionOrigins(NamedTuple):
     document: YamlDocument
     environment: dict[str, Any]
 
-    def locate(self, place: Place) -> tuple[int, str]:
+    def locate(self, place: OptionPath) -> tuple[int, str]:
         """Return the line of a value in the file, 0 for the environment, and its origin as text."""
         if _has_place(self.environment, place):
             return 0, f"environment variable {_variable(place)}"
@@ -134,7 +134,7 @@ def _merged(low: Any, high: Any) -> Any:
     return low | {key: _merged(low.get(key), value) for key, value in high.items()}
 
 
-def _has_place(value: Any, place: Place) -> bool:
+def _has_place(value: Any, place: OptionPath) -> bool:
     for part in place:
         try:
             value = value[part]
@@ -143,7 +143,7 @@ def _has_place(value: Any, place: Place) -> bool:
     return True
 
 
-def _variable(place: Place) -> str:
+def _variable(place: OptionPath) -> str:
     """Return the name of the variable that set this place, or the mapping around it."""
     stems = [PREFIX + _DELIMITER.join(map(str, place[:length])).upper() for length in range(len(place), 0, -1)]
     names = {name.upper() + _DELIMITER: name for name in sorted(os.environ)}

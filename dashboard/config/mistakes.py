@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 from dashboard.fleet.formatting import joined
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 
-Place = tuple[str | int, ...]  # keys and positions from the root to a value
+OptionPath = tuple[str | int, ...]  # keys and positions from the root to a value
 _SECRET_KEYS = frozenset({"token", "bearer_token", "bearer", "auth_token", "api_key", "password", "secret"})
 _ID = re.compile(r"(?P<family>[A-Za-z]{2})[-_ ]?(?P<number>[0-9]{1,4})")
 _SENTENCES: Mapping[str, str] = {
@@ -66,7 +66,7 @@ def worded(error: ErrorDetails, example: Callable[[], object]) -> str:
     return text.format(**error.get("ctx", {}), example=example() if "{example}" in text else None)
 
 
-def _unknown(place: Place, options: type[BaseModel]) -> str:
+def _unknown(place: OptionPath, options: type[BaseModel]) -> str:
     """Return the mistake for an unknown key: a rule, a parameter of a rule, or another."""
     match place:
         case ("rules", str(rule)):
@@ -77,14 +77,14 @@ def _unknown(place: Place, options: type[BaseModel]) -> str:
     return unknown_key(str(place[-1]), list(_fields(_type_at(options, place[:-1]))))
 
 
-def _example(place: Place, options: type[BaseModel]) -> object:
+def _example(place: OptionPath, options: type[BaseModel]) -> object:
     """Return a valid number: the field's example, else its default."""
     model: type[BaseModel] = _type_at(options, place[:-1])
     field = model.model_fields[str(place[-1])]
     return field.examples[0] if field.examples else field.default
 
 
-def _type_at(options: type[BaseModel], place: Place) -> Any:
+def _type_at(options: type[BaseModel], place: OptionPath) -> Any:
     """Return the type of the mapping at this place."""
     found: Any = options
     for part in place:
@@ -110,7 +110,7 @@ def _of_entries(annotation: Any) -> Any:
     return next(each for each in reversed(get_args(annotation)) if each is not Ellipsis)
 
 
-def dotted(place: Place) -> str:
+def dotted(place: OptionPath) -> str:
     """Return a place as text: `targets[3].url`."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part:.60}" for part in place)
     return "".join(parts).removeprefix(".")

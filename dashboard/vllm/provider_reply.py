@@ -34,7 +34,7 @@ from vllm_fleet_provider.shared.inference_config import (
 from vllm_fleet_provider.shared.types import DeviceReply, Group, OtherGroup
 
 MAX_NAME = 100  # characters of an unknown name that are shown
-Settings = tuple[Mapping[str, Setting], Mapping[str, Setting]]  # settings, identity
+SplitSettings = tuple[Mapping[str, Setting], Mapping[str, Setting]]  # settings, identity
 
 
 def read_provider(answer: InferenceConfigReply, fleet: FleetExtension) -> Reply:
@@ -66,7 +66,7 @@ def _read_arguments(fleet: FleetExtension) -> tuple[Argument, ...] | None:
     return None if given is None else tuple(Argument(each.argument, each.source) for each in given)
 
 
-def _read_settings(answer: InferenceConfigReply, fleet: FleetExtension, names: Sequence[str]) -> Settings:
+def _read_settings(answer: InferenceConfigReply, fleet: FleetExtension, names: Sequence[str]) -> SplitSettings:
     """Return settings and identity; with the hash lookahead only where it does not follow from the others."""
     settings, identity = _read_reported(answer, fleet, names)
     derived, tokens = lookahead_setting(settings), fleet.prefix_hashing.lookahead_tokens
@@ -75,7 +75,7 @@ def _read_settings(answer: InferenceConfigReply, fleet: FleetExtension, names: S
     return shared({**settings, LOOKAHEAD: setting(LOOKAHEAD, tokens, Source.PROVIDER)}), identity
 
 
-def _read_reported(answer: InferenceConfigReply, fleet: FleetExtension, names: Sequence[str]) -> Settings:
+def _read_reported(answer: InferenceConfigReply, fleet: FleetExtension, names: Sequence[str]) -> SplitSettings:
     """Read the whole configuration where it is reported, else the sections."""
     if not fleet.settings:
         own = own_settings(answer, fleet)

@@ -19,7 +19,7 @@ from dashboard.sources.file_sd import FileSd
 from dashboard.sources.http_sd import HttpSd
 from dashboard.sources.kubernetes import Kubernetes
 from dashboard.sources.prometheus import Prometheus
-from dashboard.sources.routers.answers import Found
+from dashboard.sources.routers.answers import FactValues
 from dashboard.sources.routers.balancers import read_stack_health
 from dashboard.sources.routers.llm_d import read_config, read_state
 from dashboard.sources.routers.reader import KINDS, RouterReader, RouterReply, _facts_of
@@ -188,7 +188,7 @@ CONFIG = json.dumps({
     ],
     ids=lambda each: getattr(each, "__name__", ""),
 )
-def test_any_answer_of_a_router(reader: Callable[[bytes], Found], content: bytes, data: st.DataObject) -> None:
+def test_any_answer_of_a_router(reader: Callable[[bytes], FactValues], content: bytes, data: st.DataObject) -> None:
     answer = json.dumps(data.draw(damaged(json.loads(content)))).encode()
     with suppress(UnreadableError):
         assert all(each.value for each in _facts_of(RouterReply("router", reader(answer)), AT))

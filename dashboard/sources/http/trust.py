@@ -30,7 +30,7 @@ class Trust(NamedTuple):
         return (*cas, self.certificate, self.key)
 
 
-State = tuple[int, ...] | None
+FileState = tuple[int, ...] | None
 
 
 def load_trust(trust: Trust) -> ssl.SSLContext:
@@ -41,7 +41,7 @@ def load_trust(trust: Trust) -> ssl.SSLContext:
     return _load(trust, tuple(map(_state, trust.files)))  # states first: a file that changes meanwhile is loaded again
 
 
-def _state(file: Path | str | None) -> State:
+def _state(file: Path | str | None) -> FileState:
     """Return what changes with a file's content; None where there is none."""
     if file is None:
         return None
@@ -53,7 +53,7 @@ def _state(file: Path | str | None) -> State:
 
 
 @lru_cache(maxsize=MOST)
-def _load(trust: Trust, _states: tuple[State, ...]) -> ssl.SSLContext:
+def _load(trust: Trust, _states: tuple[FileState, ...]) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=trust.ca_file, cadata=trust.ca_data or None)
     if not trust.is_checked:
         context.check_hostname = False

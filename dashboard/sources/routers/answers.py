@@ -7,7 +7,7 @@ from dashboard.errors import UnreadableError
 from dashboard.fleet import FactName
 from dashboard.vllm.metrics import parse_labels
 
-Found = Mapping[FactName, Any]  # native JSON
+FactValues = Mapping[FactName, Any]  # native JSON
 MAX_SAMPLES = 10_000  # of the series that are read; a router has one for each endpoint
 LONGEST_LINE = 4_096  # characters of a sample
 MOST_DIGITS = 16  # of a number that JSON keeps exactly
@@ -31,7 +31,7 @@ class Process(NamedTuple):
         return found
 
 
-class Answering(NamedTuple):
+class RouterApi(NamedTuple):
     """What a kind of router answers: the readers of its paths at a port, and of its process.
 
     A reader raises UnreadableError with a predicate for an answer of another shape. Of the paths in `one_of` a router
@@ -39,8 +39,8 @@ class Answering(NamedTuple):
     """
 
     port: int
-    probes: Mapping[str, Callable[[bytes], Found]]
-    of_process: Callable[[Process], Found] = lambda _: {}
+    probes: Mapping[str, Callable[[bytes], FactValues]]
+    of_process: Callable[[Process], FactValues] = lambda _: {}
     one_of: frozenset[str] = frozenset()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from dashboard.errors import UnreadableError
 from dashboard.fleet import FactName
 from dashboard.rules.domain import Router, Store
-from dashboard.sources.routers.answers import Answering, Found, Process, is_count, read_samples, to_count
+from dashboard.sources.routers.answers import FactValues, Process, RouterApi, is_count, read_samples, to_count
 from dashboard.sources.values import mapping, text
 from dashboard.vllm.reading import parse_json
 
@@ -35,7 +35,7 @@ NO_EVENTS = "no-router-kv-events"  # it estimates caches from its own decisions
 OFF = frozenset({"0", "false", "no", "off"})
 
 
-def read_stack_metrics(body: bytes) -> Found:
+def read_stack_metrics(body: bytes) -> FactValues:
     """Read the replicas that production-stack's router routes to."""
     servers = {each.labels.get("server", ""): each.value for each in read_samples(body, {HEALTHY})}
     if not servers:
@@ -45,7 +45,7 @@ def read_stack_metrics(body: bytes) -> Found:
     return {FactName.ENDPOINTS: sorted(servers), FactName.READY: sum(value > 0 for value in servers.values())}
 
 
-def read_stack_health(body: bytes) -> Found:
+def read_stack_health(body: bytes) -> FactValues:
     """Read the options of production-stack's router where it has a file of them, which it reads again and again."""
     answer = parse_json(body, MAX_NODES)
     if not isinstance(answer, dict) or "status" not in answer:
@@ -53,17 +53,17 @@ def read_stack_health(body: bytes) -> Found:
     return _of_logic(text(mapping(answer, "dynamic_config"), "routing_logic"))
 
 
-def read_stack_process(process: Process) -> Found:
+def read_stack_process(process: Process) -> FactValues:
     """Read the command line of production-stack's router."""
     return _of_logic(process.option("routing-logic") or "")
 
 
-def _of_logic(logic: str) -> Found:
+def _of_logic(logic: str) -> FactValues:
     found: dict[FactName, Any] = {FactName.ROUTING: LOGICS[logic]} if logic in LOGICS else {}
     return found | ({FactName.KV_STORE: Store.LMCACHE} if logic == KV_AWARE else {})
 
 
-def read_dynamo_metrics(body: bytes) -> Found:
+def read_dynamo_metrics(body: bytes) -> FactValues:
     """Read the block size of Dynamo's frontend, where all of its models have one, and the number of its workers."""
     samples = list(read_samples(body, {BLOCK_SIZE, WORKERS}))
     if not samples:
@@ -74,7 +74,7 @@ def read_dynamo_metrics(body: bytes) -> Found:
     return found | ({FactName.READY: sum(workers)} if workers else {})
 
 
-def read_dynamo_process(process: Process) -> Found:
+def read_dynamo_process(process: Process) -> FactValues:
     """Read the command line and the environment of Dynamo's frontend; its router drops events of another block size."""
     given = process.environment
     size = to_count(process.option("kv-cache-block-size") or given.get("DYN_KV_CACHE_BLOCK_SIZE"))
@@ -88,5 +88,5 @@ def read_dynamo_process(process: Process) -> Found:
     return found | ({FactName.OWN_KEYS: False} if routing is Router.KV_EVENTS else {})
 
 
-PRODUCTION_STACK = Answering(8001, {"/metrics": read_stack_metrics, "/health": read_stack_health}, read_stack_process)
-DYNAMO = Answering(8000, {"/metrics": read_dynamo_metrics}, read_dynamo_process)
+PRODUCTION_STACK = RouterApi(8001, {"/metrics": read_stack_metrics, "/health": read_stack_health}, read_stack_process)
+DYNAMO = RouterApi(8000, {"/metrics": read_dynamo_metrics}, read_dynamo_process)

@@ -11,7 +11,7 @@ from dashboard.config.document import read_document
 from dashboard.errors import UnreadableError
 from dashboard.fleet import FactName
 from dashboard.rules.domain import Router
-from dashboard.sources.routers.answers import Answering, Found, Process, is_count, read_samples, to_count
+from dashboard.sources.routers.answers import FactValues, Process, RouterApi, is_count, read_samples, to_count
 from dashboard.sources.values import mapping, mappings, text
 from dashboard.vllm.reading import parse_json
 
@@ -34,7 +34,7 @@ CONFIG_KIND = "EndpointPickerConfig"
 CONFIG_FILE, CONFIG_TEXT = "config-file", "config-text"  # flags
 
 
-def read_state(body: bytes) -> Found:
+def read_state(body: bytes) -> FactValues:
     """Read /debug/plugins/state, of 0.10 and later; 0.9 names the plugins without their state."""
     answer = parse_json(body, MAX_NODES)
     plugins = answer.get("plugins") if isinstance(answer, dict) else None
@@ -68,7 +68,7 @@ def _routing_of(types: Iterable[str]) -> Router | None:
     return Router.APPROXIMATE if producers == {APPROXIMATE} else Router.KV_EVENTS
 
 
-def read_metrics(body: bytes) -> Found:
+def read_metrics(body: bytes) -> FactValues:
     """Read /metrics: the replicas that it knows, and its version."""
     endpoints: set[str] = set()
     found: dict[FactName, Any] = {}
@@ -82,7 +82,7 @@ def read_metrics(body: bytes) -> Found:
     return found | ({FactName.ENDPOINTS: sorted(endpoints)} if endpoints else {})
 
 
-def read_config(raw: bytes) -> Found:
+def read_config(raw: bytes) -> FactValues:
     """Read an EndpointPickerConfig as the router does: which producer its scorers use, with what parameters."""
     document = read_document(raw)
     if document.mistakes:
@@ -117,7 +117,7 @@ def _producers(scorer: Mapping[str, Any], plugins: Mapping[str, Mapping[str, Any
         yield named or default
 
 
-def _precise(parameters: Mapping[str, Any]) -> Found:
+def _precise(parameters: Mapping[str, Any]) -> FactValues:
     tokens = mapping(parameters, "tokenProcessorConfig")
     index = mapping(mapping(parameters, "indexerConfig"), "kvBlockIndexConfig")
     sizes = (to_count(tokens.get(name)) for name in ("blockSizeTokens", "blockSize"))
@@ -138,7 +138,7 @@ def _precise(parameters: Mapping[str, Any]) -> Found:
     return found
 
 
-def _approximate(parameters: Mapping[str, Any], *, is_scorer: bool) -> Found:
+def _approximate(parameters: Mapping[str, Any], *, is_scorer: bool) -> FactValues:
     """Read an approximate producer; the scorer of earlier versions measures blocks in characters."""
     found: dict[FactName, Any] = {FactName.ROUTING: Router.APPROXIMATE}
     most = to_count(parameters.get("lruCapacityPerServer")) or BLOCKS_PER_REPLICA
@@ -152,10 +152,10 @@ def _approximate(parameters: Mapping[str, Any], *, is_scorer: bool) -> Found:
     return {**found, FactName.BLOCK_SIZE: max(size, LEAST_BLOCK), FactName.BLOCKS_PER_REPLICA: most}
 
 
-def read_process(process: Process) -> Found:
+def read_process(process: Process) -> FactValues:
     """Read the configuration that is written into the command line."""
     written = process.option(CONFIG_TEXT)
     return read_config(written.encode()) if written else {}
 
 
-LLM_D = Answering(9090, {STATE: read_state, METRICS: read_metrics}, read_process)
+LLM_D = RouterApi(9090, {STATE: read_state, METRICS: read_metrics}, read_process)

@@ -19,7 +19,7 @@ from dashboard.sources.http.credentials import ApiKey, find
 from dashboard.sources.http.failures import FORBIDDEN, NOT_FOUND, Endpoint, no_time
 from dashboard.sources.kubernetes.access import find_access
 from dashboard.sources.kubernetes.api import MAX_PAGE_BYTES, Api
-from dashboard.sources.routers.answers import Answering, Found
+from dashboard.sources.routers.answers import FactValues, RouterApi
 from dashboard.sources.routers.balancers import DYNAMO, PRODUCTION_STACK
 from dashboard.sources.routers.llm_d import LLM_D, STATE, read_config
 from dashboard.sources.routers.pods import RouterPod, find_pods
@@ -49,7 +49,7 @@ class RouterReply(NamedTuple):
     """What one source of a router gave: facts, or why it cannot be read. A URL alone is the source of all its paths."""
 
     source: str
-    found: Found
+    found: FactValues
     failure: str = ""
 
 
@@ -76,7 +76,7 @@ class RouterReader:
             return self._kept(options, f"internal error {type(error).__name__}; its last answers stay")
 
     async def _read(self, options: RouterOptions, at: datetime) -> list[RouterConfig]:
-        limits, answering = self._limits, KINDS[options.kind]
+        limits, kind = self._limits, KINDS[options.kind]
         file = [_read_file(options.config_file)] if options.config_file else []
         most = max(limits.max_answer_bytes, MAX_PAGE_BYTES)
         async with Client(
@@ -91,21 +91,21 @@ class RouterReader:
             try:
                 access = find_access(options.kubeconfig, options.context)
                 api, namespace = Api(client, access, deadline), options.namespace or access.namespace
-                pods = await find_pods(api, options, namespace, options.port or answering.port)
+                pods = await find_pods(api, options, namespace, options.port or kind.port)
             except UnreadableError as error:
                 return self._kept(options, error.detail)
             urls = [f"{options.scheme}://{pod.address}" for pod in pods]
             answers = await asyncio.gather(*(self._ask(client, options, url, deadline) for url in urls))
             return [
-                self._made(options, pod.name, [*reads, *_read_pod(pod, answering), *file], at)
+                self._made(options, pod.name, [*reads, *_read_pod(pod, kind), *file], at)
                 for pod, reads in zip(pods, answers, strict=True)
             ]
 
     async def _ask(self, client: Client, options: RouterOptions, url: str, deadline: Deadline) -> list[RouterReply]:
         """Return what each path of a router answers."""
-        own, answering = options.authorization, KINDS[options.kind]
+        own, kind = options.authorization, KINDS[options.kind]
         reads, absent = [], []
-        for path, reader in answering.probes.items():
+        for path, reader in kind.probes.items():
             bare, mark, query = path.partition("?")
             endpoint = Endpoint(url, bare, f"{mark}{query}", is_replica=False)
             try:
@@ -124,7 +124,7 @@ class RouterReader:
             if answer.failure is None:
                 reads.append(_parse(url + bare, f"{endpoint.where} ", reader, answer.body))
                 continue
-            if answer.status == NOT_FOUND and path in answering.one_of:
+            if answer.status == NOT_FOUND and path in kind.one_of:
                 absent.append(bare)
                 continue
             hint = f"; {NO_PATH}" if answer.status == FORBIDDEN and bare == STATE else ""
@@ -159,10 +159,10 @@ class RouterReader:
         return [replace(each, failures=(visible(f"{name}: {failure}"),)) for each in last]
 
 
-def _read_pod(pod: RouterPod, answering: Answering) -> Iterator[RouterReply]:
+def _read_pod(pod: RouterPod, kind: RouterApi) -> Iterator[RouterReply]:
     """Yield what the command line of a pod and its ConfigMap say."""
     source = f"pod {pod.name} (command line)"
-    yield _parse(source, f"{source} ", answering.of_process, pod.process)
+    yield _parse(source, f"{source} ", kind.of_process, pod.process)
     if pod.config and pod.config.failure:
         yield RouterReply(pod.config.source, {}, f"{pod.config.source}: {pod.config.failure}")
     elif pod.config:
@@ -177,7 +177,7 @@ def _read_file(path: Path) -> RouterReply:
         return RouterReply(str(path), {}, f"{path} cannot be read: {error.strerror}")
 
 
-def _parse(source: str, subject: str, reader: Callable[[T], Found], content: T) -> RouterReply:
+def _parse(source: str, subject: str, reader: Callable[[T], FactValues], content: T) -> RouterReply:
     try:
         return RouterReply(source, reader(content))
     except UnreadableError as error:

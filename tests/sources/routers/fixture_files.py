@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dashboard.errors import UnreadableError
 from dashboard.fleet import FactName
-from dashboard.sources.routers.answers import Found
+from dashboard.sources.routers.answers import FactValues
 from vllm_fleet_provider.shared.spelling import canonical_text
 
 FIXTURES = Path(__file__).with_name("fixtures")
@@ -17,7 +17,7 @@ def fixture(name: str) -> bytes:
     return (FIXTURES / name).read_bytes()
 
 
-def obeys_the_law(reader: Callable[[bytes], Found], body: bytes) -> bool:
+def obeys_the_law(reader: Callable[[bytes], FactValues], body: bytes) -> bool:
     """Return whether a reader gives facts that are JSON, or one short sentence."""
     try:
         found = reader(body)
