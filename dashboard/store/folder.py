@@ -23,7 +23,7 @@ FLEET, NOTES = ".json.gz", ".notes.json"
 _FILE = re.compile(rf"{ID.pattern}(?:{re.escape(FLEET)}|{re.escape(NOTES)})")
 _PART = re.compile(r"\.[0-9a-f]+\.(?:json\.gz|notes\.json)\..*\.part")  # the names of write_whole
 
-Change = Callable[[SnapshotMetadata | None], SnapshotMetadata]
+MetadataChange = Callable[[SnapshotMetadata | None], SnapshotMetadata]
 Answers = Sequence[Mapping[str, bytes]]  # raw answers of each replica, by path
 
 
@@ -104,7 +104,7 @@ class SnapshotFiles:
                     self._write_notes(key, metadata)
         return key
 
-    def change(self, key: str, changed: Change) -> None:
+    def change(self, key: str, changed: MetadataChange) -> None:
         """Change name or notes; an unreadable file is never overwritten."""
         with self._reported("written"), locked(self.folder):
             known = read_notes_file(key, self._file(key, NOTES))

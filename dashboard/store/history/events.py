@@ -22,7 +22,7 @@ MOST_MEASURED = 200  # spans of restarts whose capacity is read: each takes a mi
 Row = Mapping[Any, Any]
 
 
-class _Change(NamedTuple):
+class _ReplicaChange(NamedTuple):
     """What changed of one replica between two spans; `documents` where its settings did."""
 
     kind: EventKind
@@ -36,7 +36,7 @@ class _EventGroup(NamedTuple):
     """What replicas of one event have in common."""
 
     at: datetime
-    change: _Change
+    change: _ReplicaChange
     settings: tuple[SettingChange, ...]
 
 
@@ -50,7 +50,7 @@ def read_events(connection: Connection, since: datetime, until: datetime) -> lis
     rows = _rows_between(connection, fleet_span, since, until)
     bodies = read_bodies(connection, {row["body"] for row in rows})
     shells = [(row, bodies[row["body"]]) for row in rows]
-    reading = _Reading(connection, shells[-1][1] if shells else b"", since, until)
+    reading = _EventReader(connection, shells[-1][1] if shells else b"", since, until)
     return sorted([*reading.rule_sets(shells), *reading.replicas(), *reading.findings()], key=_place)
 
 
@@ -61,7 +61,7 @@ def rule_set_at(connection: Connection, at: datetime) -> int:
     return int(from_json(content)["rule_set"])
 
 
-class _Reading:
+class _EventReader:
     """Reads the events of one range."""
 
     def __init__(self, connection: Connection, shell: bytes, since: datetime, until: datetime) -> None:
@@ -105,7 +105,7 @@ class _Reading:
                 tokens=tokens.get(same),
             )
 
-    def _replica_changes(self) -> Iterator[tuple[datetime, _Change, Row, Row | None]]:
+    def _replica_changes(self) -> Iterator[tuple[datetime, _ReplicaChange, Row, Row | None]]:
         """Yield, of each replica, when what changed, with its span and the one before."""
         by_replica: dict[int, list[Row]] = defaultdict(list)
         for row in _rows_between(self._connection, replica_span, self._since, self._until):
@@ -116,19 +116,19 @@ class _Reading:
             for row in rows:
                 if row["from_at"] > self._since:
                     if before is None or before["to_at"] != row["from_at"]:
-                        yield row["from_at"], _Change(EventKind.ADDED, row["pool"]), row, None
+                        yield row["from_at"], _ReplicaChange(EventKind.ADDED, row["pool"]), row, None
                     else:
                         for change in _changes(before, row, started, document):
                             yield row["from_at"], change, row, before
                 before, started, document = row, row["started_at"] or started, row["document"] or document
             yield from self._removals(rows)
 
-    def _removals(self, rows: Sequence[Row]) -> Iterator[tuple[datetime, _Change, Row, Row | None]]:
+    def _removals(self, rows: Sequence[Row]) -> Iterator[tuple[datetime, _ReplicaChange, Row, Row | None]]:
         following = [row["from_at"] for row in rows[1:]]
         for row, then in zip(rows, [*following, None], strict=True):
             end = row["to_at"]
             if end is not None and self._since < end <= self._until and end != then:
-                yield end, _Change(EventKind.REMOVED, row["pool"]), row, None
+                yield end, _ReplicaChange(EventKind.REMOVED, row["pool"]), row, None
 
     def _setting_changes(self, wanted: set[tuple[str, str]]) -> dict[tuple[str, str] | None, tuple[SettingChange, ...]]:
         """Return which settings differ between documents, pair by pair."""
@@ -231,20 +231,20 @@ class _Reading:
         return last
 
 
-def _changes(before: Row, row: Row, started: datetime | None, document: str | None) -> Iterator[_Change]:
+def _changes(before: Row, row: Row, started: datetime | None, document: str | None) -> Iterator[_ReplicaChange]:
     """Yield what changed between two spans that follow each other; `started` and `document` were last reported."""
     pool = row["pool"]
     is_restarted = None not in {started, row["started_at"]} and started != row["started_at"]
     documents = (document, row["document"]) if document and row["document"] and document != row["document"] else None
     if is_restarted:
-        yield _Change(EventKind.RESTARTED, pool, documents)
+        yield _ReplicaChange(EventKind.RESTARTED, pool, documents)
     elif documents is not None:
-        yield _Change(EventKind.SETTINGS, pool, documents)
+        yield _ReplicaChange(EventKind.SETTINGS, pool, documents)
     elif before["process"] != row["process"]:
-        yield _Change(EventKind.CAPACITY, pool)
+        yield _ReplicaChange(EventKind.CAPACITY, pool)
     if before["state"] != row["state"]:
         reason = f" ({row['reason']})" if row["reason"] else ""
-        yield _Change(EventKind.STATE, pool, before=before["state"], now=f"{row['state']}{reason}")
+        yield _ReplicaChange(EventKind.STATE, pool, before=before["state"], now=f"{row['state']}{reason}")
 
 
 def _extent(row: Row) -> Extent | None:

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Executable, Row, select, update
 
 from dashboard.errors import HistoryError, SnapshotError
-from dashboard.store.folder import Answers, Change, SnapshotHead
+from dashboard.store.folder import Answers, MetadataChange, SnapshotHead
 from dashboard.store.history.bodies import BodyWriter, chunks
 from dashboard.store.history.database import Database, NoHistoryError
 from dashboard.store.history.pin_rows import PinParts, delete_pin, insert_pin, read_answers, read_content
@@ -78,7 +78,7 @@ class Pins:
                 self._pin(key, content, metadata, raw)
         return key
 
-    def change(self, key: str, changed: Change) -> None:
+    def change(self, key: str, changed: MetadataChange) -> None:
         """Change name or notes."""
         with self._reported("written"), self._history().maintained() as connection, connection.begin():
             row = connection.execute(select(pin).where(pin.c.key == key)).one_or_none()

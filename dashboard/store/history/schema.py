@@ -32,7 +32,7 @@ METADATA = MetaData()
 ID = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers only INTEGER keys by itself
 
 
-class Moment(TypeDecorator[datetime]):
+class MomentType(TypeDecorator[datetime]):
     """A time (UTC) as microseconds since 1970: exact, ordered and small on every database."""
 
     impl = BigInteger
@@ -53,9 +53,9 @@ def _span(name: str, *columns: Column[Any]) -> Table:
         name,
         METADATA,
         Column("id", ID, primary_key=True),
-        Column("from_at", Moment, nullable=False),
-        Column("to_at", Moment),
-        Column("last_seen", Moment),
+        Column("from_at", MomentType, nullable=False),
+        Column("to_at", MomentType),
+        Column("last_seen", MomentType),
         *columns,
     )
     Index(f"{name}_times", table.c.from_at, table.c.to_at)
@@ -64,8 +64,8 @@ def _span(name: str, *columns: Column[Any]) -> Table:
 
 def _sighted(name: str, *columns: Column[Any]) -> Table:
     """Return a table of spans with the sighting of each: see `Sighting`."""
-    sighted = (Column(each, Moment, nullable=False) for each in ("first_seen", "since"))
-    return _span(name, *columns, *sighted, Column("absent_at", Moment))
+    sighted = (Column(each, MomentType, nullable=False) for each in ("first_seen", "since"))
+    return _span(name, *columns, *sighted, Column("absent_at", MomentType))
 
 
 def _body(name: str) -> Column[Any]:
@@ -104,14 +104,14 @@ replica_span = _sighted(
     Column("name", Text, nullable=False),
     Column("pool", Text),
     Column("version", Text),
-    Column("started_at", Moment),
+    Column("started_at", MomentType),
     Column("state", String(10), nullable=False),
     Column("reason", String(20)),
     Column("document", String(20), index=True),
     _body("process"),
     _body("answers"),
     Column("fresh", Boolean, nullable=False),
-    Column("observed_at", Moment),
+    Column("observed_at", MomentType),
     Column("times", Text, nullable=False),
 )
 
@@ -153,8 +153,8 @@ difference_span = _sighted(
 poll = Table(
     "poll",
     METADATA,
-    Column("at", Moment, primary_key=True, autoincrement=False),
-    Column("due", Moment, nullable=False),
+    Column("at", MomentType, primary_key=True, autoincrement=False),
+    Column("due", MomentType, nullable=False),
     Column("answered", Integer, nullable=False),
     Column("total", Integer, nullable=False),
 )
@@ -164,9 +164,9 @@ watch = Table(
     "watch",
     METADATA,
     Column("id", ID, primary_key=True),
-    Column("from_at", Moment, nullable=False),
-    Column("to_at", Moment, nullable=False),
-    Column("due", Moment, nullable=False),
+    Column("from_at", MomentType, nullable=False),
+    Column("to_at", MomentType, nullable=False),
+    Column("due", MomentType, nullable=False),
 )
 
 # A snapshot: a moment that is kept for ever. `key` is its id, `size_bytes` that of its export without notes, `metadata`
@@ -238,7 +238,7 @@ notified = Table(
     METADATA,
     Column("receiver", Text, primary_key=True),
     Column("pool", Text, primary_key=True),
-    Column("at", Moment, nullable=False),
+    Column("at", MomentType, nullable=False),
 )
 
 SPANS = (replica_span, document_span, fleet_span, finding_span, cohort_span, difference_span)

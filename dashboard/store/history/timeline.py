@@ -50,7 +50,7 @@ SETTING_KEYS = {"value", "state", "source"}  # of a setting in a document
 _DECODER = json.JSONDecoder()
 STATE, VERSION, DOCUMENT = "state", "version", "document"  # what the timeline of a replica shows
 
-Condition = ColumnElement[bool]
+SqlCondition = ColumnElement[bool]
 
 
 def read_cohorts(connection: Connection, period: Period, pool: str | None) -> list[TimelineGroup]:
@@ -63,7 +63,7 @@ def read_cohorts(connection: Connection, period: Period, pool: str | None) -> li
 def read_documents(connection: Connection, period: Period, pool: str | None) -> list[TimelineGroup]:
     """Return how many replicas of all pools, or of one, had which document."""
     c = replica_span.c
-    wanted: list[Condition] = [c.document.is_not(None), c.pool.is_not(None)]
+    wanted: list[SqlCondition] = [c.document.is_not(None), c.pool.is_not(None)]
     wanted += [c.pool == pool] if pool is not None else []
     return _groups(connection, replica_span, period, (c.pool, c.document, c.version), ONE, wanted)
 
@@ -201,7 +201,7 @@ def _groups(
     period: Period,
     names: Sequence[ColumnElement[Any]],
     number: ColumnElement[int],
-    wanted: Sequence[Condition],
+    wanted: Sequence[SqlCondition],
 ) -> list[TimelineGroup]:
     """Count spans by names (what stands for pool, key and version) at the start of a period and by column of it."""
     c = table.c

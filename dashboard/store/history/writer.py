@@ -65,7 +65,7 @@ class HistoryWriter:
         self._prune_at = EPOCH
         self._opened = ExitStack()
         self._files: list[tuple[int, int]] = []
-        self._state: _State | None = None
+        self._state: _RecordedState | None = None
 
     def record(self, fleet: Fleet, due: datetime) -> Sightings:
         """Record a poll in one transaction; after `due` without another one there is a gap. Return its sightings.
@@ -86,11 +86,11 @@ class HistoryWriter:
         with self._closed_on_error():
             self._writing(fleet, now)
 
-    def _writing(self, fleet: str, now: datetime) -> "_State":
+    def _writing(self, fleet: str, now: datetime) -> "_RecordedState":
         if self._state is not None and (self._state.fleet != fleet or self._files != self.database.files()):
             self.close()
         if self._state is None:
-            self._state = _State(self._opened.enter_context(self.database.written_by(fleet)), fleet)
+            self._state = _RecordedState(self._opened.enter_context(self.database.written_by(fleet)), fleet)
             self._files = self.database.files()
             self._prune_at = now + PRUNE_PAUSE  # somebody may see until then that the clock is wrong
         return self._state
@@ -120,7 +120,7 @@ class _FindingPlace(NamedTuple):
     replicas: Sequence[str] = ()
 
 
-class _State:
+class _RecordedState:
     """What was recorded last, in memory, and the connection to record more."""
 
     def __init__(self, connection: Connection, fleet: str) -> None:
