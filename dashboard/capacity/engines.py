@@ -45,7 +45,7 @@ class RequestsAtLength(NamedTuple):
     at_most: bool
 
 
-class _Options(NamedTuple):
+class _FormulaSettings(NamedTuple):
     """The settings that the formula needs; None is not reported."""
 
     block_size: int | None
@@ -126,7 +126,7 @@ def requests_at(
     return RequestsAtLength(None, served=True, at_most=False)
 
 
-def _blocks_if_uniform(first: EngineReport, options: _Options) -> int | None:
+def _blocks_if_uniform(first: EngineReport, options: _FormulaSettings) -> int | None:
     """Return the blocks of an engine that keeps every token, by its tokens; None where these show that it does not.
 
     The tokens of a hybrid engine do not determine its blocks.
@@ -152,7 +152,7 @@ def _like(first: Engine, report: EngineReport) -> Engine:
     )
 
 
-def _together(report: EngineReport, bound: int, options: _Options) -> Engine:
+def _together(report: EngineReport, bound: int, options: _FormulaSettings) -> Engine:
     """Return one of several engines that differ: each has the sum of all as its bound."""
     return Engine(
         dp_rank=report.dp_rank,
@@ -171,7 +171,7 @@ def _together(report: EngineReport, bound: int, options: _Options) -> Engine:
     )
 
 
-def _engine(report: EngineReport, groups: Sequence[KVCacheGroup], options: _Options) -> Engine:
+def _engine(report: EngineReport, groups: Sequence[KVCacheGroup], options: _FormulaSettings) -> Engine:
     if report.max_model_len is not None:
         options = options._replace(max_model_len=report.max_model_len)
     blocks, size = report.num_gpu_blocks, options.block_size
@@ -195,7 +195,7 @@ def _engine(report: EngineReport, groups: Sequence[KVCacheGroup], options: _Opti
     )
 
 
-def _tokens(report: EngineReport, groups: Sequence[KVCacheGroup], options: _Options) -> _Tokens:
+def _tokens(report: EngineReport, groups: Sequence[KVCacheGroup], options: _FormulaSettings) -> _Tokens:
     length, blocks = options.max_model_len, report.num_gpu_blocks
     if report.kv_cache_size_tokens is not None:
         tokens = report.kv_cache_size_tokens
@@ -212,7 +212,7 @@ def _tokens(report: EngineReport, groups: Sequence[KVCacheGroup], options: _Opti
     return _Tokens(bound, _requests(bound, length, None), Basis.ASSUMED, ONLY_BLOCKS)
 
 
-def _derived(blocks: int, groups: Sequence[KVCacheGroup], options: _Options) -> _Tokens:
+def _derived(blocks: int, groups: Sequence[KVCacheGroup], options: _FormulaSettings) -> _Tokens:
     load = _load(options, None)
     result = Result(None, (LENGTH,)) if load is None else concurrency(blocks, groups, load)
     missing = f"Unknown: {', '.join(result.missing)}."
@@ -236,7 +236,7 @@ def _requests(tokens: int, length: int | None, reported: float | None) -> float 
     return tokens / length if length else None
 
 
-def _load(options: _Options, length: int | None) -> Load | None:
+def _load(options: _FormulaSettings, length: int | None) -> Load | None:
     length = length or options.max_model_len
     if not length:
         return None
@@ -250,7 +250,7 @@ def _load(options: _Options, length: int | None) -> Load | None:
     )
 
 
-def _context_parallel_size(options: _Options) -> tuple[int, int | None]:
+def _context_parallel_size(options: _FormulaSettings) -> tuple[int, int | None]:
     """Return the least and the most decode context parallel size.
 
     It is at most the tensor parallel size times the prefill context parallel size (vllm/config/parallel.py).
@@ -263,7 +263,7 @@ def _context_parallel_size(options: _Options) -> tuple[int, int | None]:
     )
 
 
-def _in_flight(options: _Options, length: int) -> tuple[int, int]:
+def _in_flight(options: _FormulaSettings, length: int) -> tuple[int, int]:
     """Return the least and the most tokens in flight (vllm/config/vllm.py, max_concurrent_batches)."""
     batches = _batches(options)
     if options.batched_tokens is None or batches is None:
@@ -271,7 +271,7 @@ def _in_flight(options: _Options, length: int) -> tuple[int, int]:
     return batches[0] * options.batched_tokens, batches[1] * options.batched_tokens
 
 
-def _batches(options: _Options) -> tuple[int, int] | None:
+def _batches(options: _FormulaSettings) -> tuple[int, int] | None:
     """Return the least and the most batches in flight: reported by the provider, else derived from other options."""
     if options.concurrent_batches is not None:
         return options.concurrent_batches, options.concurrent_batches
@@ -297,8 +297,8 @@ def _product(*factors: int | None) -> int | None:
     return product if product <= MAX_INTEGER else None
 
 
-def _options(settings: Mapping[str, Setting]) -> _Options:
-    return _Options(
+def _options(settings: Mapping[str, Setting]) -> _FormulaSettings:
+    return _FormulaSettings(
         block_size=_whole(settings, "cache_config.block_size"),
         full_block_size=_whole(settings, f"cache_config.{FULL_BLOCK_SIZE}"),
         max_model_len=_whole(settings, "model_config.max_model_len"),

@@ -124,7 +124,7 @@ def build_matrix(
 
 
 @dataclass(frozen=True)
-class _Source:
+class _EncodedPool:
     """The encoded documents of a pool: per path `codes` has an entry per column, `silent` the replicas without it.
 
     `reported` counts the paths that the pool reports. `baseline` is set where it is the reference.
@@ -212,7 +212,7 @@ def _encode_pool(
     reference: Reference,
     baseline: Baseline | None,
     as_replicas: Collection[str] | None,
-) -> _Source:
+) -> _EncodedPool:
     """Encode cohorts, replicas that are columns, incomplete documents and the reference, in this order."""
     expected = baseline if reference.kind is ReferenceKind.BASELINE else None
     rows = [cohort.settings for cohort in pool.cohorts]
@@ -228,7 +228,7 @@ def _encode_pool(
     silent = np.zeros((len(columns), len(table.paths)), dtype=np.int64)
     for (place, _, number), codes in zip(incomplete, table.codes[len(rows) :], strict=False):
         silent[place] += number * (codes < NULL)
-    return _Source(
+    return _EncodedPool(
         pool=pool,
         pool_columns=columns,
         table=table,
@@ -250,7 +250,7 @@ def _incomplete(pool: Pool) -> list[tuple[int, str, int]]:
     ]
 
 
-def _with_notes(source: _Source) -> Iterator[MatrixColumn]:
+def _with_notes(source: _EncodedPool) -> Iterator[MatrixColumn]:
     """Yield the cohorts' columns with the settings that differ from the reference, in the order of the rows."""
     first = [difference.path for difference in source.pool.differences if difference.path in source.codes]
     paths = first + sorted(set(source.table.paths).difference(first, source.pool.ignored))

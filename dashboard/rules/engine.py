@@ -31,13 +31,13 @@ from dashboard.rules.findings import (
     Family,
     Finding,
     Inspection,
-    NotEvaluated,
     Outcome,
     OutcomeKind,
     Rollout,
     Severity,
     SubjectKey,
     Suppression,
+    UnevaluatedReplicas,
 )
 from dashboard.rules.policy import Policy, RuleChange, matches_any, suppress
 from dashboard.rules.registry import Rule, Scope
@@ -217,7 +217,7 @@ def _evaluate(rule: Rule, change: RuleChange, subject: Subject) -> tuple[Outcome
     except Exception as error:  # noqa: BLE001  an error in one rule must not stop the others
         reason = f"{type(error).__name__}: {error}"[:REASON_LENGTH]
         return _outcome(rule, subject, OutcomeKind.ERROR, reason, unknown), []
-    gaps = [each for each in results if isinstance(each, NotEvaluated)]
+    gaps = [each for each in results if isinstance(each, UnevaluatedReplicas)]
     drafts = [each for each in results if isinstance(each, Draft)]
     total = len(subject.all_replicas)
     unknown = max([unknown, *(min(total, subject.unread + len(each.replicas)) for each in gaps if each.replicas)])

@@ -129,7 +129,7 @@ class Draft:
         return to_plain(self.text)
 
 
-class NotEvaluated(NamedTuple):
+class UnevaluatedReplicas(NamedTuple):
     """Replicas that do not report what a rule needs. With a `reason` none was evaluated; without replicas it is n/a."""
 
     replicas: tuple[str, ...]

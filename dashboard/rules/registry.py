@@ -26,7 +26,7 @@ class Scope(StrEnum):
     FLEET = "fleet"  # FleetSubject: all replicas of all pools
 
 
-Check = Callable[..., Iterable[Any]]  # of Draft and NotEvaluated
+Check = Callable[..., Iterable[Any]]  # of Draft and UnevaluatedReplicas
 
 
 @dataclass(frozen=True, slots=True)

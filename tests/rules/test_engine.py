@@ -16,12 +16,12 @@ from dashboard.rules.findings import (
     Draft,
     Evidence,
     Inspection,
-    NotEvaluated,
     OutcomeKind,
     Remedy,
     Severity,
     Suppression,
     Tally,
+    UnevaluatedReplicas,
     first_seen,
     tally_fleet,
     tally_pools,
@@ -220,8 +220,8 @@ def test_a_stale_replica_counts_as_read_where_no_other_one_is_fresh(
 
 
 def test_replicas_without_an_answer_are_unknown_beside_those_that_a_rule_cannot_evaluate() -> None:
-    def unsure(subject: PoolSubject) -> Iterator[NotEvaluated]:
-        yield NotEvaluated((subject.members[0].id,))
+    def unsure(subject: PoolSubject) -> Iterator[UnevaluatedReplicas]:
+        yield UnevaluatedReplicas((subject.members[0].id,))
 
     (outcome,) = inspected(declare(unsure), blocks(16, replicas=2), {"state": "down"}).outcomes
 
@@ -229,11 +229,11 @@ def test_replicas_without_an_answer_are_unknown_beside_those_that_a_rule_cannot_
 
 
 def test_a_rule_counts_replicas_that_it_cannot_evaluate_and_is_skipped_where_it_evaluates_none() -> None:
-    def unsure(subject: PoolSubject) -> Iterator[Draft | NotEvaluated]:
-        yield NotEvaluated(tuple(each.id for each in subject.members), "seed: reported by 0 of 2 replicas.")
+    def unsure(subject: PoolSubject) -> Iterator[Draft | UnevaluatedReplicas]:
+        yield UnevaluatedReplicas(tuple(each.id for each in subject.members), "seed: reported by 0 of 2 replicas.")
 
-    def partly(subject: PoolSubject) -> Iterator[Draft | NotEvaluated]:
-        yield NotEvaluated(tuple(each.id for each in subject.members)[:1])
+    def partly(subject: PoolSubject) -> Iterator[Draft | UnevaluatedReplicas]:
+        yield UnevaluatedReplicas(tuple(each.id for each in subject.members)[:1])
         yield from blocks_differ(subject)
 
     (skipped,) = inspected(declare(unsure), blocks(16, replicas=2)).outcomes

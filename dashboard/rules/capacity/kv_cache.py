@@ -13,7 +13,7 @@ from dashboard.fleet.formatting import LONG_TEXT, count, joined, middle_cut, one
 from dashboard.fleet.pieces import Text, value
 from dashboard.fleet.pieces import joined as join_texts
 from dashboard.rules.differences import Contrast, code, contrast_evidence, majority, use_majority
-from dashboard.rules.findings import Confidence, Draft, Evidence, NotEvaluated, Remedy, Snippet
+from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Snippet, UnevaluatedReplicas
 from dashboard.rules.registry import rule
 from dashboard.rules.sentences import name_piece, setting_name, to_text, write
 from dashboard.rules.subject import PoolSubject
@@ -112,7 +112,9 @@ class _EngineKind(NamedTuple):
 
 
 @rule("CP-01", needs=("engines",), least=1)
-def kv_cache_capacity_differs(pool: PoolSubject, *, tolerance: float = TOLERANCE) -> Iterator[Draft | NotEvaluated]:
+def kv_cache_capacity_differs(
+    pool: PoolSubject, *, tolerance: float = TOLERANCE
+) -> Iterator[Draft | UnevaluatedReplicas]:
     """Engines of one pool have much more or less KV cache than the others on the same devices.
 
     The rule compares the tokens of engines of one kind: same device, parallelism, quantization and speculative
@@ -158,7 +160,7 @@ def kv_cache_capacity_differs(pool: PoolSubject, *, tolerance: float = TOLERANCE
             yield _outliers(pool, kind, causes, engines)
 
 
-def _not_evaluated(pool: PoolSubject, keys: Sequence[_Key]) -> Iterator[NotEvaluated]:
+def _not_evaluated(pool: PoolSubject, keys: Sequence[_Key]) -> Iterator[UnevaluatedReplicas]:
     """Yield the replicas with an engine of unknown capacity, with a reason where no two engines are compared.
 
     `keys` has the kind of each engine of known capacity.
@@ -168,7 +170,7 @@ def _not_evaluated(pool: PoolSubject, keys: Sequence[_Key]) -> Iterator[NotEvalu
     is_compared = max(Counter(map(id, keys)).values(), default=0) >= PAIR
     reason = f"{TOKENS}: reported by {len(keys):,} of {count(len(everyone), 'engine')}." if silent else NOTHING_ALIKE
     if silent or not is_compared:
-        yield NotEvaluated(tuple(sorted(silent)), "" if is_compared else reason)
+        yield UnevaluatedReplicas(tuple(sorted(silent)), "" if is_compared else reason)
 
 
 def _kinds(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dashboard.fleet import Source
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import value
-from dashboard.rules.findings import Draft, Evidence, NotEvaluated, Remedy
+from dashboard.rules.findings import Draft, Evidence, Remedy, UnevaluatedReplicas
 from dashboard.rules.registry import rule
 from dashboard.rules.sentences import write
 from dashboard.rules.subject import PoolSubject, setting_value
@@ -20,7 +20,7 @@ REMEDY = Remedy(
 
 
 @rule("CP-14")
-def engine_sleeps(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
+def engine_sleeps(pool: PoolSubject) -> Iterator[Draft | UnevaluatedReplicas]:
     """Engines are asleep.
 
     Level 0 pauses the scheduler, level 1 offloads the weights to host memory, level 2 discards them. At levels 1 and 2
@@ -46,7 +46,7 @@ def engine_sleeps(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
     """
     silent = tuple(each.id for each in pool.members if Source.METRICS not in each.sources or each.same_digest_as)
     if silent:
-        yield NotEvaluated(silent, NO_METRICS if len(silent) == len(pool.members) else "")
+        yield UnevaluatedReplicas(silent, NO_METRICS if len(silent) == len(pool.members) else "")
     asleep: dict[int, list[str]] = defaultdict(list)
     for replica, engine in pool.engines():
         if engine.sleep_level is not None:

@@ -15,7 +15,7 @@ from dashboard.rules.disaggregation.handshake import has_group
 from dashboard.rules.disaggregation.nixl import HISTORY, NIXL, NixlFact, holds, reports_nixl
 from dashboard.rules.disaggregation.transfer import PP, TP
 from dashboard.rules.domain import OFFLOADING
-from dashboard.rules.findings import Confidence, Draft, Evidence, NotEvaluated, Severity
+from dashboard.rules.findings import Confidence, Draft, Evidence, Severity, UnevaluatedReplicas
 from dashboard.rules.identity.addresses import DP_SIZE
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import setting_piece, values_text, write
@@ -138,7 +138,7 @@ def _is_above_one(size: SettingValue) -> bool:
 
 
 @rule("PD-22", needs=(CONNECTOR,), scope=Scope.PAIR)
-def prefill_decode_cross_layer_blocks_differ(pair: PairSubject) -> Iterator[Draft | NotEvaluated]:
+def prefill_decode_cross_layer_blocks_differ(pair: PairSubject) -> Iterator[Draft | UnevaluatedReplicas]:
     """Prefill or decode alone stores the KV cache of all layers in one block.
 
     NIXL's option `enable_cross_layers_blocks` has no effect inside a MultiConnector with a connector that needs a block
@@ -172,7 +172,7 @@ def prefill_decode_cross_layer_blocks_differ(pair: PairSubject) -> Iterator[Draf
     for draft in pair_differences(pair, {path: sides}):
         if is_hashed is None:
             ids = tuple(each.id for each in pair.all_replicas)
-            yield NotEvaluated(ids, "Whether NIXL of these vLLM versions compares it is unknown.")
+            yield UnevaluatedReplicas(ids, "Whether NIXL of these vLLM versions compares it is unknown.")
             return
         replicas = tuple(sorted(replica for side in sides for replica in side.get(YES, ())))
         fix = remedy.set_to([(path, NO)], f"Remove `{CROSS_LAYERS}` in both pools and restart these replicas.")
@@ -190,7 +190,7 @@ def _combines_layers(settings: Mapping[str, Setting]) -> bool | None:
 
 
 @rule("PD-23", needs=(CONNECTOR,))
-def transfer_lease_differs(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
+def transfer_lease_differs(pool: PoolSubject) -> Iterator[Draft | UnevaluatedReplicas]:
     """Prefill replicas keep finished KV cache for decode for different times.
 
     Compared are NIXL's `kv_lease_duration`, by default 30 seconds, and before vLLM 0.22
@@ -222,7 +222,7 @@ def transfer_lease_differs(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
     leases = {each.id: answer_at(HISTORY[NixlFact.LEASES_BLOCKS], each.version) for each in nixl.members}
     if unknown := tuple(sorted(replica for replica, answer in leases.items() if answer is None)):
         is_all = len(unknown) == len(leases)
-        yield NotEvaluated(unknown, "Which of both these vLLM versions use is unknown." if is_all else "")
+        yield UnevaluatedReplicas(unknown, "Which of both these vLLM versions use is unknown." if is_all else "")
     leasing = with_options(nixl.only({replica for replica, answer in leases.items() if answer}), (LEASE,))
     yield from pool_differences(leasing, (f"{EXTRA}.{LEASE}",), _unset_is_default)
     yield from pool_differences(nixl.only({each for each, answer in leases.items() if answer is False}), (TIMEOUT,))

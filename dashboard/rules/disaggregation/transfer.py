@@ -15,7 +15,7 @@ from dashboard.rules.differences import are_unequal, extended, pair_difference, 
 from dashboard.rules.disaggregation.handshake import has_group
 from dashboard.rules.disaggregation.nixl import HISTORY, NixlFact, has_nixl, reports_nixl
 from dashboard.rules.domain import OFFLOADING, tiers_of
-from dashboard.rules.findings import Confidence, Draft, Evidence, NotEvaluated, Remedy, Severity, Snippet
+from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet, UnevaluatedReplicas
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.routing.blocks import BLOCK_SIZE, DCP, is_size
 from dashboard.rules.selection import PREFIX_CACHING, first_engine_groups
@@ -101,7 +101,7 @@ def _names(connector: SettingValue) -> list[str]:
 
 
 @rule("PD-11", needs=(TP, DCP), scope=Scope.PAIR)
-def prefill_decode_parallel_sizes_clash(pair: PairSubject) -> Iterator[Draft | NotEvaluated]:
+def prefill_decode_parallel_sizes_clash(pair: PairSubject) -> Iterator[Draft | UnevaluatedReplicas]:
     """Prefill and decode have incompatible parallel sizes.
 
     Different sizes are supported as long as one is a multiple of the other. Until 0.13 NIXL also needs as many tensor
@@ -132,7 +132,7 @@ def prefill_decode_parallel_sizes_clash(pair: PairSubject) -> Iterator[Draft | N
     """
     needing = _needing_ranks(pair)
     if unknown := tuple(sorted(replica for replica, needs in needing.items() if needs is None)):
-        yield NotEvaluated(unknown)
+        yield UnevaluatedReplicas(unknown)
     fewer = "NIXL of this vLLM version needs as many ranks on decode as on prefill" if any(needing.values()) else ""
     tensor = _undivided(pair, TP) or fewer or _replicated_heads(pair)
     is_mamba_unequal = has_group(pair, "mamba") and any(ours != theirs for ours, theirs in _sizes(pair, DCP))

@@ -10,7 +10,7 @@ from dashboard.fleet.pieces import Piece, value
 from dashboard.rules.connector_options import connectors
 from dashboard.rules.differences import majority, pair_differences, pool_differences, value_evidence
 from dashboard.rules.domain import OFFLOADING
-from dashboard.rules.findings import Draft, NotEvaluated, Remedy, Severity, Snippet
+from dashboard.rules.findings import Draft, Remedy, Severity, Snippet, UnevaluatedReplicas
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import MAX_VALUES, name_piece, sides_text, write
 from dashboard.rules.subject import Holders, PairSubject, PoolSubject, group_by_native
@@ -113,7 +113,7 @@ def _with_one_remedy(drafts: Iterable[Draft]) -> Iterator[Draft]:
 
 
 @rule("ID-11")
-def container_image_differs(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
+def container_image_differs(pool: PoolSubject) -> Iterator[Draft | UnevaluatedReplicas]:
     """Containers of one name run different images in replicas of one vLLM version.
 
     The digests of targets from Kubernetes are compared (labels `image_CONTAINER`). Replicas of two vLLM versions are
@@ -149,7 +149,7 @@ def container_image_differs(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]
             if label in containers and _DIGEST.fullmatch(digest):
                 found[containers[label], member.version or ""][member.id] = digest
                 silent.discard(member.id)
-    yield NotEvaluated(tuple(sorted(silent))) if found else NotEvaluated((), NO_IMAGES)
+    yield UnevaluatedReplicas(tuple(sorted(silent))) if found else UnevaluatedReplicas((), NO_IMAGES)
     for (container, _), digests in sorted(found.items()):
         if len(images := group_by_native(digests)) > 1 and not pool.is_ignored(f"labels.image_{container}"):
             yield _other_images(container, images, digests)

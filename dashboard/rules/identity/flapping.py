@@ -7,7 +7,7 @@ from dashboard.fleet import SettingValue, State
 from dashboard.fleet.formatting import count, iso
 from dashboard.fleet.pieces import value
 from dashboard.fleet.recent import Alternation
-from dashboard.rules.findings import Draft, Evidence, NotEvaluated, Remedy
+from dashboard.rules.findings import Draft, Evidence, Remedy, UnevaluatedReplicas
 from dashboard.rules.registry import rule
 from dashboard.rules.sentences import name_piece, setting_label, values_text, write
 from dashboard.rules.subject import PoolSubject, setting_value
@@ -23,15 +23,15 @@ def came_again(rule_id: str) -> str:
     return f"findings.{rule_id}"
 
 
-def _unwatched(pool: PoolSubject) -> Iterator[NotEvaluated]:
+def _unwatched(pool: PoolSubject) -> Iterator[UnevaluatedReplicas]:
     if pool.recent.since is None:
-        yield NotEvaluated((), ONE_POLL)
+        yield UnevaluatedReplicas((), ONE_POLL)
 
 
 @rule(RESTARTS, least=1)
 def replica_restarts_repeatedly(
     pool: PoolSubject, *, restarts: int = 3, minutes: int = 60
-) -> Iterator[Draft | NotEvaluated]:
+) -> Iterator[Draft | UnevaluatedReplicas]:
     """Replicas were restarted several times in a short time.
 
     Starts are counted while the dashboard polls: two between two polls are one.
@@ -69,7 +69,9 @@ def replica_restarts_repeatedly(
 
 
 @rule(ALTERNATES, least=1)
-def setting_alternates(pool: PoolSubject, *, returns: int = 3, minutes: int = 60) -> Iterator[Draft | NotEvaluated]:
+def setting_alternates(
+    pool: PoolSubject, *, returns: int = 3, minutes: int = 60
+) -> Iterator[Draft | UnevaluatedReplicas]:
     """Values of a setting alternate: a replica returned to earlier ones several times in a short time.
 
     Why it matters:
@@ -119,7 +121,7 @@ def _value(text: str) -> SettingValue:
 
 
 @rule("ID-14")
-def rollout_stalled(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
+def rollout_stalled(pool: PoolSubject) -> Iterator[Draft | UnevaluatedReplicas]:
     """Replicas stopped moving to the new version of a rollout hours ago, and old ones are left.
 
     A replica that is restarted with its version does not move. After this time differences along the rollout have
@@ -162,7 +164,7 @@ def rollout_stalled(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
 
 
 @rule(RECURS, least=1)
-def finding_recurs(pool: PoolSubject, *, times: int = 3, minutes: int = 60) -> Iterator[Draft | NotEvaluated]:
+def finding_recurs(pool: PoolSubject, *, times: int = 3, minutes: int = 60) -> Iterator[Draft | UnevaluatedReplicas]:
     """Pools have a finding that came several times in a short time, and went in between.
 
     Why it matters:

@@ -15,7 +15,7 @@ from dashboard.rules import remedy
 from dashboard.rules.connector_options import native
 from dashboard.rules.differences import pool_differences
 from dashboard.rules.domain import Router
-from dashboard.rules.findings import Confidence, Draft, NotEvaluated, Remedy, Severity, Snippet
+from dashboard.rules.findings import Confidence, Draft, Remedy, Severity, Snippet, UnevaluatedReplicas
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.hashes import count_equal_hashes_as_one
 from dashboard.rules.selection import PREFIX_CACHING, caching, evidence_of, expectation
@@ -223,7 +223,7 @@ def _effective_unit(unit: SettingValue, settings: Mapping[str, Setting]) -> Sett
 
 
 @rule("RT-17", needs=(BLOCK_SIZE, ALIGNMENT), needs_any=True, least=1)
-def reusable_prefix_too_long(pool: PoolSubject, *, prompt_tokens: int = 512) -> Iterator[Draft | NotEvaluated]:
+def reusable_prefix_too_long(pool: PoolSubject, *, prompt_tokens: int = 512) -> Iterator[Draft | UnevaluatedReplicas]:
     """Typical prompts are shorter than the smallest reusable prefix.
 
     A cache hit ends at a multiple of the alignment, which is the block size where the model has one KV cache group.
@@ -264,7 +264,7 @@ def reusable_prefix_too_long(pool: PoolSubject, *, prompt_tokens: int = 512) -> 
         if (tokens := hits[key]) is not None:
             found[tokens].add(member.id)
     if unknown := tuple(sorted(found.pop(UNKNOWN, ()))):
-        yield NotEvaluated(unknown, "" if found else NO_ALIGNMENT)
+        yield UnevaluatedReplicas(unknown, "" if found else NO_ALIGNMENT)
     for tokens, replicas in sorted((tokens, ids) for tokens, ids in found.items() if tokens > prompt_tokens):
         deciding = (ALIGNMENT,) if pool.only(replicas).values(ALIGNMENT) else (EFFECTIVE, DCP)
         rows = evidence_of(pool, (BLOCK_SIZE, *deciding, METHOD), replicas)

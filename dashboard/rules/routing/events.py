@@ -12,7 +12,7 @@ from dashboard.fleet.formatting import LONG_TEXT, count
 from dashboard.rules import remedy
 from dashboard.rules.differences import pool_differences
 from dashboard.rules.domain import CERTAIN, EVENTS, PUBLISHER, Router
-from dashboard.rules.findings import Confidence, Draft, Evidence, NotEvaluated, Remedy, Snippet
+from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Snippet, UnevaluatedReplicas
 from dashboard.rules.identity.addresses import DP_RANK, ENDPOINT, REPLAY
 from dashboard.rules.registry import rule
 from dashboard.rules.selection import VERSION, evidence_of, expectation, most_used_version, publication, publishing
@@ -53,7 +53,7 @@ SERVED = "Set a topic with a served model name on these replicas and restart the
 
 
 @rule("RT-08", needs=(VERSION,))
-def event_format_differs(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
+def event_format_differs(pool: PoolSubject) -> Iterator[Draft | UnevaluatedReplicas]:
     """Replicas of one pool run vLLM versions with different KV event formats.
 
     Until 0.23 vLLM sent each event as an array, since 0.24 as a map with named fields. The format of a build between
@@ -89,7 +89,9 @@ def event_format_differs(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
     unknown = sorted({each.id for each in senders.members}.difference(maps, replicas))
     if unknown:
         is_known = len(unknown) < len(senders.members)
-        yield NotEvaluated(tuple(unknown), "" if is_known else "The event format of these vLLM versions is unknown.")
+        yield UnevaluatedReplicas(
+            tuple(unknown), "" if is_known else "The event format of these vLLM versions is unknown."
+        )
     if not (maps and replicas):
         return
     is_published = {member.id for member in senders.members}.issubset(pool.values(EVENTS, publication).get(YES, ()))

@@ -12,7 +12,7 @@ from dashboard.fleet.pieces import Text, value
 from dashboard.rules import remedy
 from dashboard.rules.differences import Contrast, capitalized, deviation, differences, majority, tie
 from dashboard.rules.domain import ImpactContext, SeedPolicy, Store
-from dashboard.rules.findings import Confidence, Draft, NotEvaluated, Remedy, Severity
+from dashboard.rules.findings import Confidence, Draft, Remedy, Severity, UnevaluatedReplicas
 from dashboard.rules.registry import rule
 from dashboard.rules.routing import hash_seed as seeding
 from dashboard.rules.routing.hash_seed import FROM_VARIABLE, SEED, SEED_POLICY, UNSEEDED, VARIABLE, Seeds, of_kind
@@ -44,7 +44,7 @@ FIXED_SEED = "vLLM's fixed hash seed"
     least=1,
     spares_own_keys=True,
 )
-def hash_root_differs(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
+def hash_root_differs(pool: PoolSubject) -> Iterator[Draft | UnevaluatedReplicas]:
     """Replicas have different hash seeds, so the same tokens have different hashes.
 
     Since 0.29 vLLM has one fixed hash seed for `sha256` and `sha256_cbor`. Before that, and with `xxhash` at any
@@ -107,14 +107,14 @@ def hash_root_differs(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
     yield from (replace(each, severity=Severity.CRITICAL, why=None if has_reason else why) for each in drafts)
 
 
-def _not_evaluated(hashing: PoolSubject, seeds: Seeds) -> Iterator[NotEvaluated]:
+def _not_evaluated(hashing: PoolSubject, seeds: Seeds) -> Iterator[UnevaluatedReplicas]:
     """Yield the replicas that report neither hashes nor a seed."""
     certain = {replica for replica, seed in seeds.items() if seed.is_certain}
     silent = {member.id for member in hashing.members}.difference(certain, hashing.fingerprints())
     total = len(hashing.members)
     if silent and total >= FEWEST:
         reason = f"{VARIABLE} and block hashes: reported by 0 of {count(total, 'replica')}."
-        yield NotEvaluated(tuple(sorted(silent)), reason if len(silent) == total else "")
+        yield UnevaluatedReplicas(tuple(sorted(silent)), reason if len(silent) == total else "")
 
 
 def _unlike_each_other(pool: PoolSubject, seeds: Seeds) -> Iterator[Draft]:

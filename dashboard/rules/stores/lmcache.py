@@ -10,7 +10,7 @@ from dashboard.fleet import State
 from dashboard.fleet.pieces import value
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, connectors
-from dashboard.rules.findings import Draft, Evidence, NotEvaluated, Remedy, Snippet
+from dashboard.rules.findings import Draft, Evidence, Remedy, Snippet, UnevaluatedReplicas
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.blocks import BLOCK_SIZE, is_size
 from dashboard.rules.sentences import setting_piece, values_text, write
@@ -27,7 +27,7 @@ HASHES_NONE = "this LMCache hashes None with the tokens"
 
 
 @rule("SH-06", needs=(CONNECTOR,), least=1)
-def lmcache_chunk_is_no_multiple_of_blocks(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
+def lmcache_chunk_is_no_multiple_of_blocks(pool: PoolSubject) -> Iterator[Draft | UnevaluatedReplicas]:
     """LMCache's chunk size is no multiple of the block size.
 
     vLLM raises the block size of hybrid models after start. The rule evaluates replicas that report
@@ -73,7 +73,7 @@ def lmcache_chunk_is_no_multiple_of_blocks(pool: PoolSubject) -> Iterator[Draft 
 
 
 @rule("SH-07", needs=(CONNECTOR,), least=1)
-def lmcache_hash_differs_in_each_process(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
+def lmcache_hash_differs_in_each_process(pool: PoolSubject) -> Iterator[Draft | UnevaluatedReplicas]:
     """LMCache uses Python's own hash, which differs between processes.
 
     Before Python 3.12 `hash(None)` is an address in memory, also with `PYTHONHASHSEED`. The rule evaluates replicas
@@ -129,11 +129,11 @@ def _options(pool: PoolSubject, name: str) -> dict[str, Any]:
     return {replica: each.options.get(name) if each else None for replica, each in own.items()}
 
 
-def _unreported(pool: PoolSubject, concerned: Collection[str], path: str) -> Iterator[NotEvaluated]:
+def _unreported(pool: PoolSubject, concerned: Collection[str], path: str) -> Iterator[UnevaluatedReplicas]:
     """Yield the replicas with an option that do not report what it is compared with."""
     silent = tuple(sorted(set(concerned) - pool.identity(path).keys()))
     if silent:
-        yield NotEvaluated(silent, f"{path} is not reported." if len(silent) == len(concerned) else "")
+        yield UnevaluatedReplicas(silent, f"{path} is not reported." if len(silent) == len(concerned) else "")
 
 
 def _has_random_none(version: object) -> bool:

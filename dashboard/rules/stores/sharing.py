@@ -13,7 +13,7 @@ from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, ROLE, connectors, native
 from dashboard.rules.differences import HoldersByPath, differences, majority, pool_differences
 from dashboard.rules.domain import OFFLOADING, Store
-from dashboard.rules.findings import Draft, NotEvaluated, Remedy, Severity, Snippet
+from dashboard.rules.findings import Draft, Remedy, Severity, Snippet, UnevaluatedReplicas
 from dashboard.rules.registry import rule
 from dashboard.rules.selection import first_engine_groups
 from dashboard.rules.sentences import ADAPTERS, MAX_VALUES, setting_piece, write
@@ -268,7 +268,7 @@ def _lmcache_snippets(draft: Draft) -> tuple[Snippet, ...]:
 
 
 @rule("SH-05", needs=("sources",))
-def adapter_paths_differ(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
+def adapter_paths_differ(pool: PoolSubject) -> Iterator[Draft | UnevaluatedReplicas]:
     """Replicas of one pool loaded a LoRA adapter of one name from different paths.
 
     The path is `root` of the adapter's card in `/v1/models`. The whole path is compared.
@@ -300,11 +300,11 @@ def adapter_paths_differ(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
     silent = tuple(each.id for each in pool.all_replicas if REPORT_ADAPTERS.isdisjoint(each.sources))
     if silent and not names:
         total = count(len(pool.all_replicas), "replica")
-        yield NotEvaluated(silent, f"{ADAPTERS}: not reported by {len(silent):,} of {total}.")
+        yield UnevaluatedReplicas(silent, f"{ADAPTERS}: not reported by {len(silent):,} of {total}.")
     elif not names:
-        yield NotEvaluated((), "No LoRA adapter is loaded.")
+        yield UnevaluatedReplicas((), "No LoRA adapter is loaded.")
     else:
-        yield NotEvaluated(silent)
+        yield UnevaluatedReplicas(silent)
     for name in names if not pool.is_ignored(ADAPTERS) else ():
         paths = {each.id: path for each in pool.members if (path := each.adapters.get(name)) is not None}
         known = group_by_native({each: _loaded(path, paths.values()) for each, path in paths.items()})
