@@ -37,12 +37,12 @@ class AlertState(NamedTuple):
 class Announcement(NamedTuple):
     """The alerts that fire, and those that a message is to have."""
 
-    known: dict[AlertKey, AlertState]
+    states: dict[AlertKey, AlertState]
     alerts: tuple[Alert, ...]
 
 
 def announce(
-    known: Mapping[AlertKey, AlertState], now: Alerts, fleet: Fleet, at: datetime, *, is_new_rule_set: bool = False
+    states: Mapping[AlertKey, AlertState], now: Alerts, fleet: Fleet, at: datetime, *, is_new_rule_set: bool = False
 ) -> Announcement:
     """Return what to announce of the poll at `at`, whose alerts are `now`.
 
@@ -50,13 +50,13 @@ def announce(
     were replaced or added. While a pool is in a rollout, what follows the rollout and what spread waits, and the end of
     what follows it now. What a new rule set finds first is not new.
     """
-    step = advance({key: each.alert for key, each in known.items()}, now, fleet, at)
+    step = advance({key: each.alert for key, each in states.items()}, now, fleet, at)
     rolling = {end_cut(pool) for pool in fleet.inspection.rollouts}
     following = {digest for each in now.values() if each.is_rollout for digest in each.fingerprints}
     after: dict[AlertKey, AlertState] = {}
     ended = []
     for alert in step.ended:
-        before = known[alert.key]
+        before = states[alert.key]
         is_held = alert.is_rollout or not following.isdisjoint(alert.fingerprints)
         if before.knowledge is Knowledge.NOTIFIED and is_held and not rolling.isdisjoint(map(end_cut, alert.pools)):
             after[alert.key] = before
@@ -66,7 +66,7 @@ def announce(
     new = {each.key for each in step.new}
     begun = []
     for key, alert in step.firing.items():
-        earlier, extent = known.get(key), extent_in(fleet, alert.pools, len(alert.replicas))
+        earlier, extent = states.get(key), extent_in(fleet, alert.pools, len(alert.replicas))
         is_settled = rolling.isdisjoint(map(end_cut, alert.pools))
         is_more = alert.announced is not None and extent.exceeds(alert.announced)
         is_new, is_worse = key in new and not is_new_rule_set, is_more and is_settled and not is_new_rule_set
@@ -107,7 +107,7 @@ class Announcer:
         """Open nothing yet."""
         self._outbox = outbox
         self._webhooks = {each.label: each for each in webhooks}
-        self._known: dict[AlertKey, AlertState] | None = None
+        self._states: dict[AlertKey, AlertState] | None = None
         self._receivers: frozenset[str] = frozenset()
         self._rule_set: int | None = None
 
@@ -116,19 +116,19 @@ class Announcer:
 
         Raise HistoryError where it was not: the next poll has it, too.
         """
-        if self._known is None:
+        if self._states is None:
             self._remember()
-        known = self._known or {}
+        states = self._states or {}
         is_upgrade = self._rule_set is not None and self._rule_set < RULE_SET
-        found = announce(known, now, fleet, at, is_new_rule_set=is_upgrade)
+        found = announce(states, now, fleet, at, is_new_rule_set=is_upgrade)
         changed = {
-            key: found.known.get(key) for key in {*known, *found.known} if known.get(key) != found.known.get(key)
+            key: found.states.get(key) for key in {*states, *found.states} if states.get(key) != found.states.get(key)
         }
         unknown = self._webhooks.keys() - self._receivers
         notifications = [
             Notification(receiver, alert.key, alert.model_dump_json())
             for receiver, options in self._webhooks.items()
-            for alert in (_notified(found.known) if receiver in unknown else found.alerts)
+            for alert in (_notified(found.states) if receiver in unknown else found.alerts)
             if alert.severity.rank <= options.min_severity.rank
         ]
         is_read = any(each.fresh for each in fleet.replicas)  # else a new rule set has found nothing yet
@@ -139,14 +139,14 @@ class Announcer:
                 key: each and AlertRow(each.knowledge, each.alert.model_dump_json()) for key, each in changed.items()
             }
             self._outbox.save(rows, notifications, unknown, rule_set, at)
-        self._known, self._rule_set, self._receivers = found.known, rule_set, frozenset(self._webhooks)
+        self._states, self._rule_set, self._receivers = found.states, rule_set, frozenset(self._webhooks)
         return is_kept
 
     def _remember(self) -> None:
         """Read what an earlier process announced."""
         remembered = self._outbox.load(self._webhooks)
         try:
-            self._known = {
+            self._states = {
                 AlertKey(*key): AlertState(read_alert(row.content), Knowledge(row.state))
                 for key, row in remembered.alerts.items()
             }
@@ -155,9 +155,9 @@ class Announcer:
         self._receivers, self._rule_set = remembered.receivers, remembered.rule_set
 
 
-def _notified(known: Mapping[AlertKey, AlertState]) -> list[Alert]:
+def _notified(states: Mapping[AlertKey, AlertState]) -> list[Alert]:
     """Return what a new receiver is told first: everything that fires."""
-    return [each.alert for each in known.values() if each.knowledge is Knowledge.NOTIFIED]
+    return [each.alert for each in states.values() if each.knowledge is Knowledge.NOTIFIED]
 
 
 def read_alert(content: str) -> Alert:

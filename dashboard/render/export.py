@@ -79,12 +79,12 @@ def written(view: View, output: Format) -> bytes:
     return EXPORTS[output].write(view)
 
 
-def _check_view(checked: CheckResult) -> View:
-    return check_view(checked.fleet, checked.verdict.left_out)
+def _check_view(result: CheckResult) -> View:
+    return check_view(result.fleet, result.verdict.left_out)
 
 
-def _check_json(checked: CheckResult) -> str:
-    found = findings_json(checked.fleet, checked.at, left_out=checked.verdict.left_out, indent=2)
+def _check_json(result: CheckResult) -> str:
+    found = findings_json(result.fleet, result.at, left_out=result.verdict.left_out, indent=2)
     return f"{found.decode()}\n"
 
 

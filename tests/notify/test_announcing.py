@@ -24,7 +24,7 @@ def told(*fleets: Fleet, new_rule_set_at: int | None = None) -> list[Told]:
         assert fleet.polled_at is not None
         now = alerts_of(fleet, fleet.polled_at)
         step = announce(known, now, fleet, fleet.polled_at, is_new_rule_set=number == new_rule_set_at)
-        known = step.known
+        known = step.states
         found.append([(str(each.event), str(each.severity)) for each in step.alerts])
     return found
 
@@ -51,7 +51,7 @@ def test_a_worse_alert_names_the_former_severity() -> None:
     for fleet in (poll(0, problem(severity=WARNING)), poll(1, problem())):
         assert fleet.polled_at is not None
         step = announce(known, alerts_of(fleet, fleet.polled_at), fleet, fleet.polled_at)
-        known = step.known
+        known = step.states
     assert (step.alerts[0].was, step.alerts[0].since) == (WARNING, NOW + POLL)
 
 
@@ -155,7 +155,7 @@ def test_an_alert_of_a_history_before_spreads_were_announced_begins_to_count() -
     known = {each.key: AlertState(each, Knowledge.NOTIFIED) for each in alerts(poll(0, TWO))}
     for fleet in (poll(1, TWO), poll(2, THREE)):
         step = announce(known, alerts_of(fleet, NOW), fleet, NOW)
-        known = dict(step.known)
+        known = dict(step.states)
         found.append([str(each.event) for each in step.alerts])
     assert found == [[], ["worse"]]
 

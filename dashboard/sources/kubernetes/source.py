@@ -42,7 +42,7 @@ class ListQuery(NamedTuple):
 class ListState(NamedTuple):
     """The targets by the name of their object, at a version of the list."""
 
-    wanted: ListQuery
+    query: ListQuery
     version: str
     targets: Mapping[str, tuple[Target, ...]]
 
@@ -61,7 +61,7 @@ class Kubernetes:
         chosen = next(f"{kind}/{name}" for kind, name in named.items() if name)
         self.name = "/".join(filter(None, ("kubernetes", options.namespace, chosen)))
         self._listing = Listing(self.name, ())
-        self._known: ListState | None = None
+        self._state: ListState | None = None
 
     async def read(self) -> list[Listing]:
         """Return one listing."""
@@ -80,24 +80,24 @@ class Kubernetes:
         """Do nothing: no connection stays open."""
 
     async def _find(self, api: Api, namespace: str) -> list[Target]:
-        wanted = await self._wanted(api, namespace)
-        before, self._known = self._known, None
+        query = await self._query(api, namespace)
+        before, self._state = self._state, None
         changes, targets = None, dict[str, tuple[Target, ...]]()
-        if before and before.wanted == wanted and before.version:
+        if before and before.query == query and before.version:
             with suppress(ExpiredError, UnreadableError):  # a list is the way out, also where a Role has no `watch`
-                changes = await api.watch(*wanted[:3], before.version)
+                changes = await api.watch(*query[:3], before.version)
                 targets = {name: each for name, each in before.targets.items() if name not in changes.gone}
-        changes = changes or await api.list_all(*wanted[:3])
+        changes = changes or await api.list_all(*query[:3])
         for one in changes.objects:
-            targets[text(mapping(one, "metadata"), "name")] = tuple(self._make(one, wanted))
+            targets[text(mapping(one, "metadata"), "name")] = tuple(self._make(one, query))
         if sum(map(len, targets.values())) > MAX_TARGETS:
             raise UnreadableError("schema", f"more than {MAX_TARGETS:,} targets; narrow selector")
-        self._known = ListState(wanted, changes.version, targets)
+        self._state = ListState(query, changes.version, targets)
         found = [each for name in sorted(targets) for each in targets[name]]
         # While a Service changes, an endpoint can be in two slices: the first one counts.
         return list({each.id: each for each in reversed(found)}.values())[::-1]
 
-    async def _wanted(self, api: Api, namespace: str) -> ListQuery:
+    async def _query(self, api: Api, namespace: str) -> ListQuery:
         options = self._options
         if options.service:
             return ListQuery(ENDPOINT_SLICES, namespace, f"{OF_SERVICE}={options.service}")
@@ -107,10 +107,10 @@ class Kubernetes:
             )
         return ListQuery(PODS, namespace, options.selector or "")
 
-    def _make(self, one: Mapping[str, Any], wanted: ListQuery) -> Iterator[Target]:
-        if wanted.resource is ENDPOINT_SLICES:
+    def _make(self, one: Mapping[str, Any], query: ListQuery) -> Iterator[Target]:
+        if query.resource is ENDPOINT_SLICES:
             return make_slice_targets(one, self._options, self._credentials)
-        return make_pod_targets(Pod(one), self._options, self._credentials, wanted.ports)
+        return make_pod_targets(Pod(one), self._options, self._credentials, query.ports)
 
 
 def _chosen_by(pool: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:

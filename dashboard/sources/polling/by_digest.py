@@ -54,7 +54,7 @@ class ReplicaPoll(NamedTuple):
     """The snapshot of a replica; of one that was not asked, whose answer it has in common."""
 
     snapshot: Snapshot
-    answered: DigestSource | None = None
+    source: DigestSource | None = None
 
 
 class SamplingState(NamedTuple):
@@ -73,8 +73,8 @@ class DigestPoller:
         self._clock = clock
         self._poller = Poller(limits, clock)
         self._reader = Reader()
-        self._asked: dict[DigestKey, DigestSource] = {}  # last time
-        self._sampled: dict[DigestKey, SamplingState] = {}
+        self._sources: dict[DigestKey, DigestSource] = {}  # last time
+        self._sampling: dict[DigestKey, SamplingState] = {}
         self._doubted: frozenset[DigestKey] = frozenset()  # of groups with wrong digests
         self._keys: dict[bytes, DigestKey | None] = {}  # by the lines of a replica
         self._read: dict[bytes, ProbeResult] = {}
@@ -95,29 +95,29 @@ class DigestPoller:
         trusted = {key: group for key, group in groups.items() if key not in self._doubted}
         direct += [each for key, group in groups.items() if key in self._doubted for each in group]
         samples = [each for key, group in trusted.items() for each in self._sample(key, group)]
-        snapshots, answered = await self._poll_with_one_of_each([*direct, *samples], trusted, now, on_done)
+        snapshots, sources = await self._poll_with_one_of_each([*direct, *samples], trusted, now, on_done)
         self._doubted = frozenset(key for key, group in groups.items() if _is_doubtful(key, group, snapshots))
-        answered = {key: each for key, each in answered.items() if key not in self._doubted}
-        unused = {each.id for each in samples} - {each.id for each in answered.values()}
+        sources = {key: each for key, each in sources.items() if key not in self._doubted}
+        unused = {each.id for each in samples} - {each.id for each in sources.values()}
         snapshots = {name: each for name, each in snapshots.items() if name not in unused}
         doubted = [each for key in self._doubted for each in groups[key] if each.id not in snapshots]
         snapshots |= {each.target.id: each for each in await Poller(self._limits).poll(doubted, now)}
         with uncollected():
             locked = {name: key for name, each in snapshots.items() if (key := _locked_key(each))}
-            answered |= self._answers_for(set(locked.values()) - answered.keys() - self._doubted, snapshots)
+            sources |= self._answers_for(set(locked.values()) - sources.keys() - self._doubted, snapshots)
             snapshots |= {
-                name: _with_shared(snapshots[name], answered[key]) for name, key in locked.items() if key in answered
+                name: _with_shared(snapshots[name], sources[key]) for name, key in locked.items() if key in sources
             }
             polled = {name: ReplicaPoll(each) for name, each in snapshots.items()}
             polled |= {
                 target.id: self._copy(target, target.scraped, other)
-                for other, several in (*((answered.get(key), group) for key, group in groups.items()), (None, rest))
+                for other, several in (*((sources.get(key), group) for key, group in groups.items()), (None, rest))
                 for target in several
                 if target.id not in snapshots and target.scraped
             }
         wanted = {*groups, *locked.values()}
-        self._asked = {key: each for key, each in (self._asked | answered).items() if key in wanted}
-        self._sampled = {key: each for key, each in self._sampled.items() if key in groups}
+        self._sources = {key: each for key, each in (self._sources | sources).items() if key in wanted}
+        self._sampling = {key: each for key, each in self._sampling.items() if key in groups}
         self._read = {each: result for each, result in self._read.items() if each in self._keys}
         polled |= {each.id: self._with_earlier(polled[each.id]) for each in rest}
         self._last = polled
@@ -133,7 +133,7 @@ class DigestPoller:
         """Poll `direct` and one replica of each group; return their snapshots, and who answered for its group."""
         waiting = {key: self._candidates(key, group) for key, group in groups.items()}
         snapshots: dict[str, Snapshot] = {}
-        answered: dict[DigestKey, DigestSource] = {}
+        sources: dict[DigestKey, DigestSource] = {}
         for number in range(TRIES):
             chosen = {key: several[number] for key, several in waiting.items() if number < len(several)}
             asked = [*([] if number else direct), *chosen.values()]
@@ -144,8 +144,8 @@ class DigestPoller:
             for key, one in chosen.items():
                 if shared := _shared_part(found[one.id], key):
                     del waiting[key]
-                    answered[key] = self._answered(key, one.id, shared)
-        return snapshots, answered
+                    sources[key] = self._source(key, one.id, shared)
+        return snapshots, sources
 
     def _answers_for(
         self, keys: Collection[DigestKey], snapshots: Mapping[str, Snapshot]
@@ -155,32 +155,32 @@ class DigestPoller:
         for name, snapshot in snapshots.items() if keys else ():
             key = _key_of(snapshot)
             if key is not None and key in keys - found.keys() and (shared := _shared_part(snapshot, key)):
-                found[key] = self._answered(key, name, shared)
+                found[key] = self._source(key, name, shared)
         return found
 
-    def _answered(self, key: DigestKey, name: str, shared: Reply) -> DigestSource:
+    def _source(self, key: DigestKey, name: str, shared: Reply) -> DigestSource:
         """Return one object while it is equal: copies and the facts of unchanged replicas are kept by it."""
-        before = self._asked.get(key)
+        before = self._sources.get(key)
         if before is None or before.shared != shared:
             return DigestSource(name, shared)
         return before if before.id == name else before._replace(id=name)
 
     def _candidates(self, key: DigestKey, group: Sequence[Target]) -> list[Target]:
         """Return the replicas of a group to ask, one after the other: first the one that answered last time."""
-        before = self._asked.get(key)
+        before = self._sources.get(key)
         known = before.id if before else None
         first = [each for each in group if each.id == known]
         return [*first, *(each for each in group[:TRIES] if each.id != known)][:TRIES]
 
     def _sample(self, key: DigestKey, group: Sequence[Target]) -> list[Target]:
         """Return the replicas of a group whose answers are compared in this poll."""
-        before, now = self._sampled.get(key), self._clock()
+        before, now = self._sampling.get(key), self._clock()
         if before is not None and now - before.at < self._limits.full_poll_interval_seconds:
             return []
         speaker = self._candidates(key, group)[0]
         others = [each for each in group if each is not speaker]
         start = before.next % len(others) if before and others else 0
-        self._sampled[key] = SamplingState(now, start + SAMPLE)
+        self._sampling[key] = SamplingState(now, start + SAMPLE)
         return [*others[start:], *others[:start]][:SAMPLE]
 
     def _by_key(self, targets: Iterable[Target]) -> tuple[Mapping[DigestKey, Sequence[Target]], list[Target]]:
@@ -199,16 +199,16 @@ class DigestPoller:
             (rest if key is None else groups[key]).extend(several)
         return groups, rest
 
-    def _copy(self, target: Target, scraped: ScrapedMetrics, answered: DigestSource | None) -> ReplicaPoll:
+    def _copy(self, target: Target, scraped: ScrapedMetrics, source: DigestSource | None) -> ReplicaPoll:
         """Return a replica that was not asked: what Prometheus has, and what another has in common."""
         before = self._last.get(target.id)
-        if before and before.snapshot.is_scraped and before.answered is answered and before.snapshot.target is target:
+        if before and before.snapshot.is_scraped and before.source is source and before.snapshot.target is target:
             return before
-        other, shared = answered or (None, None)
+        other, shared = source or (None, None)
         probes = {METRICS.path: self._metrics(target, scraped)}
         if shared:
             probes[INFERENCE_CONFIG] = ProbeResult(INFERENCE_CONFIG, Source.PROVIDER, scraped.at, 0.0, reply=shared)
-        return ReplicaPoll(Snapshot(target, scraped.at, probes, other, is_scraped=True), answered)
+        return ReplicaPoll(Snapshot(target, scraped.at, probes, other, is_scraped=True), source)
 
     def _with_earlier(self, polled: ReplicaPoll) -> ReplicaPoll:
         """Return a replica that answers nothing with its replies of the last poll, as `Poller` does.
@@ -270,10 +270,10 @@ def _locked_key(snapshot: Snapshot) -> DigestKey | None:
     return _key_of(snapshot) if result.failure.kind is FailureKind.UNAUTHORIZED else None
 
 
-def _with_shared(snapshot: Snapshot, answered: DigestSource) -> Snapshot:
+def _with_shared(snapshot: Snapshot, source: DigestSource) -> Snapshot:
     """Return a locked replica with what its digests cover; it stays partial, with the failure."""
-    probes = {**snapshot.probes, INFERENCE_CONFIG: replace(snapshot.probes[INFERENCE_CONFIG], reply=answered.shared)}
-    return replace(snapshot, probes=probes, same_digest_as=answered.id)
+    probes = {**snapshot.probes, INFERENCE_CONFIG: replace(snapshot.probes[INFERENCE_CONFIG], reply=source.shared)}
+    return replace(snapshot, probes=probes, same_digest_as=source.id)
 
 
 def _shared_part(snapshot: Snapshot, key: DigestKey) -> Reply | None:

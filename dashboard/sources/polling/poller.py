@@ -64,7 +64,7 @@ class Poller:
         self._limits = limits
         self._clock = clock
         self._reader = Reader()
-        self._known: dict[str, ReplicaCache] = {}
+        self._caches: dict[str, ReplicaCache] = {}
 
     async def poll(
         self,
@@ -82,10 +82,10 @@ class Poller:
         unique: dict[str, Target] = {}
         for target in targets:
             unique.setdefault(target.id, target)
-        self._known = {name: self._known.get(name, ReplicaCache()) for name in unique}
+        self._caches = {name: self._caches.get(name, ReplicaCache()) for name in unique}
         snapshots = await self._poll_all(list(unique.values()), now, on_done)
         forget_unused()
-        self._reader.forget_all_but(result for known in self._known.values() for result in known.probes.values())
+        self._reader.forget_all_but(result for cache in self._caches.values() for result in cache.probes.values())
         return tuple(snapshots[name] for name in unique)
 
     async def _poll_all(
@@ -97,7 +97,7 @@ class Poller:
         snapshots: dict[str, Snapshot] = {}
         loop = asyncio.get_running_loop()
         began = loop.time()
-        known = {name for name, each in self._known.items() if each.probes}
+        known = {name for name, each in self._caches.items() if each.probes}
         delays = delays_of([target.id for target in targets], known, limits)
         waiting = iter(sorted(zip(delays, targets, strict=True), key=itemgetter(0)))
 
@@ -111,14 +111,14 @@ class Poller:
                     pool=pool,
                     target=target,
                     key=keys[target.credentials],
-                    known=self._known[target.id],
+                    cache=self._caches[target.id],
                     now=now,
                     clock=self._clock,
                     limits=limits,
                     ends_at=ends_at,
                 )
-                self._known[target.id] = known = await visit.run()
-                snapshots[target.id] = Snapshot(target, now(), known.probes)
+                self._caches[target.id] = cache = await visit.run()
+                snapshots[target.id] = Snapshot(target, now(), cache.probes)
                 on_done(len(snapshots), len(targets))
 
         client = Client(
@@ -177,7 +177,7 @@ class Visit:
     pool: Executor
     target: Target
     key: credentials.ApiKey
-    known: ReplicaCache
+    cache: ReplicaCache
     now: Callable[[], datetime]
     clock: Callable[[], float]
     limits: PollOptions
@@ -188,37 +188,37 @@ class Visit:
 
     def __post_init__(self) -> None:
         """Begin with the known ETags."""
-        self.etags = dict(self.known.etags)
+        self.etags = dict(self.cache.etags)
 
     async def run(self) -> ReplicaCache:
         """Send what is due: one request where its answer proves that nothing changed. Return the new state."""
-        known, fresh = self.known, dict[str, ProbeResult]()
-        asked_at = known.asked_everything_at
+        cache, fresh = self.cache, dict[str, ProbeResult]()
+        asked_at = cache.asked_everything_at
         full = asked_at is None or self.clock() - asked_at >= self.limits.full_poll_interval_seconds
-        before = known.probes.get(PROVIDER.path)
-        if before and not full and (before.failure or PROVIDER.path in known.etags) and _covers_process(before):
+        before = cache.probes.get(PROVIDER.path)
+        if before and not full and (before.failure or PROVIDER.path in cache.etags) and _covers_process(before):
             fresh[PROVIDER.path] = result = await self._ask(PROVIDER, last=True)
             is_same = result.reply is before.reply and not result.failure and PROVIDER.path in self.etags
-            if is_same and _has_both_replies(known.probes):
-                return ReplicaCache({**known.probes, **fresh}, asked_at, self.etags)
-        alone = not full and not _needs_models(known.probes)
+            if is_same and _has_both_replies(cache.probes):
+                return ReplicaCache({**cache.probes, **fresh}, asked_at, self.etags)
+        alone = not full and not _needs_models(cache.probes)
         fresh[METRICS.path] = metrics = await self._ask(METRICS, last=alone)
         if metrics.failure and metrics.failure.kind in OUT_OF_REACH:
-            return _down(fresh, known, metrics.failure)
-        if _restarted(known.probes.get(METRICS.path), metrics):
-            self.known = known = ReplicaCache()
+            return _down(fresh, cache, metrics.failure)
+        if _restarted(cache.probes.get(METRICS.path), metrics):
+            self.cache = cache = ReplicaCache()
             fresh, full = {METRICS.path: metrics}, True
         for probe in PROBES[1:]:
-            is_due = full or (probe is MODELS and _needs_models({**known.probes, **fresh}))
+            is_due = full or (probe is MODELS and _needs_models({**cache.probes, **fresh}))
             if is_due and _applies(probe, fresh):
                 fresh[probe.path] = await self._ask(probe, last=probe is MODELS)
         if metrics.failure and not any(_answered(result) for result in fresh.values()):
-            return _down(fresh, known, metrics.failure)
+            return _down(fresh, cache, metrics.failure)
         if full:
-            earlier = 0.0 if known.probes else FULL_SPREAD * phase_of(self.target.id)  # not all in one poll again
+            earlier = 0.0 if cache.probes else FULL_SPREAD * phase_of(self.target.id)  # not all in one poll again
             asked_at = self.clock() - earlier * self.limits.full_poll_interval_seconds
-            return ReplicaCache({**_not_repeated(fresh, known), **_with_earlier(fresh, known)}, asked_at, self.etags)
-        return ReplicaCache({**known.probes, **_with_earlier(fresh, known)}, asked_at, self.etags)
+            return ReplicaCache({**_not_repeated(fresh, cache), **_with_earlier(fresh, cache)}, asked_at, self.etags)
+        return ReplicaCache({**cache.probes, **_with_earlier(fresh, cache)}, asked_at, self.etags)
 
     async def _ask(self, probe: Probe, *, last: bool) -> ProbeResult:
         """Send one GET; `last` closes the connection."""
@@ -226,7 +226,7 @@ class Visit:
         failure = self.target.failure or self._used_up(endpoint)
         if failure:
             return ProbeResult(probe.path, probe.source, self.now(), 0.0, failure=failure)
-        earlier = self.known.probes.get(probe.path)
+        earlier = self.cache.probes.get(probe.path)
         etag = self.etags.pop(probe.path, None)
         etag = etag if earlier and _answered(earlier) else None
         began = self.client.time()
@@ -308,29 +308,29 @@ def _restarted(before: ProbeResult | None, after: ProbeResult) -> bool:
     return fell or old.settings != new.settings
 
 
-def _with_earlier(fresh: Mapping[str, ProbeResult], known: ReplicaCache) -> dict[str, ProbeResult]:
+def _with_earlier(fresh: Mapping[str, ProbeResult], cache: ReplicaCache) -> dict[str, ProbeResult]:
     """Return the fresh results; failed ones keep their earlier reply."""
     kept = dict(fresh)
     for path, result in fresh.items():
-        earlier = known.probes.get(path)
+        earlier = cache.probes.get(path)
         if result.failure and earlier and earlier.reply:
             kept[path] = replace(result, reply=earlier.reply, observed_at=earlier.observed_at)
     return kept
 
 
-def _not_repeated(fresh: Mapping[str, ProbeResult], known: ReplicaCache) -> dict[str, ProbeResult]:
+def _not_repeated(fresh: Mapping[str, ProbeResult], cache: ReplicaCache) -> dict[str, ProbeResult]:
     """Return the earlier replies of probes that were not sent because the path that they need failed."""
     failed = {probe.path: fresh[probe.needs].failure for probe in PROBES if probe.needs}
     return {
         path: replace(result, failure=failed[path])
-        for path, result in known.probes.items()
+        for path, result in cache.probes.items()
         if result.reply and failed.get(path)
     }
 
 
-def _down(fresh: Mapping[str, ProbeResult], known: ReplicaCache, failure: Failure) -> ReplicaCache:
+def _down(fresh: Mapping[str, ProbeResult], cache: ReplicaCache, failure: Failure) -> ReplicaCache:
     """Return the state without any answer: earlier replies, each with the failure. The next poll is a full one."""
     earlier = {
-        path: replace(result, failure=failure) if result.reply else result for path, result in known.probes.items()
+        path: replace(result, failure=failure) if result.reply else result for path, result in cache.probes.items()
     }
-    return ReplicaCache({**earlier, **_with_earlier(fresh, known)})
+    return ReplicaCache({**earlier, **_with_earlier(fresh, cache)})

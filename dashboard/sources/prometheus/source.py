@@ -117,7 +117,7 @@ class Prometheus:
         self._kept = (*KEPT, *options.keep_labels)
         self._by = tuple(dict.fromkeys((options.address_label, *self._kept, *NOT_IN_DIGESTS)))
         self._server = PrometheusServer(options, self._by)
-        self._known: dict[str, SeriesCache] = {}
+        self._caches: dict[str, SeriesCache] = {}
         self._clock = clock
         self._times: dict[str, float] = {}
         self.name = options.url
@@ -145,7 +145,7 @@ class Prometheus:
             is_nameless = by_address.pop("", None) is not None
             if len(by_address) > MAX_TARGETS:
                 raise UnreadableError("schema", f"more than {MAX_TARGETS:,} targets")
-            known, unknown = self._look_up(by_address, now)
+            caches, unknown = self._look_up(by_address, now)
         warning = answer.warning
         async for part in self._server.ask_for(client, unknown, deadline):
             warning = warning or part.warning
@@ -153,15 +153,15 @@ class Prometheus:
                 address: self._read(address, LatestSeries.of(each), now)
                 for address, each in self._by_address(part.samples).items()
             }
-            known |= {address: each for address, each in read.items() if address in by_address}
-        order = self._known if known.keys() == self._known.keys() else sorted(known)
-        self._known = {address: known[address] for address in order}
-        found = {each.target.id: each.target for each in self._known.values()}
+            caches |= {address: each for address, each in read.items() if address in by_address}
+        order = self._caches if caches.keys() == self._caches.keys() else sorted(caches)
+        self._caches = {address: caches[address] for address in order}
+        found = {each.target.id: each.target for each in self._caches.values()}
         sentences = [warning] if warning else []
         if is_nameless:
             sentences.append(f"some series have no label {options.address_label}; correct address_label")
-        times = {each.target.id: _scraped_at(each.age, now) for each in self._known.values()}
-        down = (each.target.id for each in self._known.values() if not each.latest.is_up)
+        times = {each.target.id: _scraped_at(each.age, now) for each in self._caches.values()}
+        down = (each.target.id for each in self._caches.values() if not each.latest.is_up)
         times |= {each: self._times[each] for each in down if each in self._times}  # of the last scrape
         if warning:
             lost = [each for each in self._listing.targets if each.id not in found]
@@ -177,21 +177,21 @@ class Prometheus:
         self, samples: Mapping[str, Sequence[VectorSample]], now: float
     ) -> tuple[dict[str, SeriesCache], list[str]]:
         """Return what is known by address, and the addresses whose series changed: mostly only times did."""
-        known: dict[str, SeriesCache] = {}
+        caches: dict[str, SeriesCache] = {}
         unknown = []
         for address, own in samples.items():
-            before = self._known.get(address)
+            before = self._caches.get(address)
             if before is not None and before.renew(own):
-                known[address] = before
+                caches[address] = before
                 continue
             latest = LatestSeries.of(own)
             if before is not None and before.is_settled and before.latest.is_same(latest):
-                known[address] = self._renewed(before, latest, now)
+                caches[address] = self._renewed(before, latest, now)
             elif self._needs_lines(latest):
                 unknown.append(address)
             else:
-                known[address] = self._make(address, latest, b"", now)
-        return known, sorted(unknown)
+                caches[address] = self._make(address, latest, b"", now)
+        return caches, sorted(unknown)
 
     def _needs_lines(self, latest: LatestSeries) -> bool:
         """Return whether the lines are used: those without digests only where no replica is asked directly."""
@@ -209,7 +209,7 @@ class Prometheus:
     def _read(self, address: str, latest: LatestSeries, now: float) -> SeriesCache:
         """Return what is made of series with all their labels."""
         lines = b"\n".join(sorted({as_line(each) for each in latest.series} - {b""}))
-        before = self._known.get(address)
+        before = self._caches.get(address)
         short = ({name: each[name] for name in self._by if name in each} for each in latest.series)
         latest = latest._replace(series=tuple(short))
         if before is not None and before.lines == lines and before.latest.is_same(latest):
@@ -224,16 +224,16 @@ class Prometheus:
         whole = address if "://" in address else f"{options.scheme}://{address}"
         target = make_target(whole, {**options.labels, **labels}, self._credentials)
         is_settled = not self._needs_lines(latest) or _has_digests(latest)
-        known = SeriesCache(latest, lines, self._of(target, latest, lines, now), is_settled)
-        known.use(latest)
-        return known
+        cache = SeriesCache(latest, lines, self._of(target, latest, lines, now), is_settled)
+        cache.use(latest)
+        return cache
 
-    def _renewed(self, known: SeriesCache, latest: LatestSeries, now: float) -> SeriesCache:
+    def _renewed(self, cache: SeriesCache, latest: LatestSeries, now: float) -> SeriesCache:
         """Return what is known of the same series with the time of a later scrape."""
-        if latest.is_stale != known.target.stale:
-            known.target = self._of(known.target, latest, known.lines, now)
-        known.use(latest)
-        return known
+        if latest.is_stale != cache.target.stale:
+            cache.target = self._of(cache.target, latest, cache.lines, now)
+        cache.use(latest)
+        return cache
 
     def _of(self, target: Target, latest: LatestSeries, lines: bytes, now: float) -> Target:
         direct = self._options.direct
