@@ -13,8 +13,7 @@ from dashboard.compare import Share
 from dashboard.compare.encoding import lookup_value
 from dashboard.compare.equality import DTYPE_PATH, MODEL, resolved_kv_dtype, without_owner
 from dashboard.fleet import Pool, Replica, Setting, SettingValue
-from dashboard.fleet.pieces import Piece, Style, Text, setting
-from dashboard.fleet.pieces import joined as joined_texts
+from dashboard.fleet.pieces import Piece, Style, Text, join_texts, setting
 from dashboard.rules.connector_options import CONNECTOR
 from dashboard.rules.domain import ImpactContext
 
@@ -56,7 +55,7 @@ def transfer_text(verdict: TransferVerdict, pool: Pool) -> Text:
         return (head, Piece(". Model, dtypes, layout, KV cache groups and connector match."))
     differ = "differs" if len(verdict.paths) == 1 and verdict.paths != (GROUPS,) else "differ"
     verb = "not reported by every replica" if verdict.share is Share.UNKNOWN else differ
-    names = joined_texts(
+    names = join_texts(
         (Piece("KV cache groups") if path == GROUPS else setting(path, pool.name),) for path in verdict.paths
     )
     return (head, Piece(". "), *names, Piece(f" {verb}."))

@@ -24,8 +24,7 @@ from dashboard.compare.sharing import (
 )
 from dashboard.fleet import Replica
 from dashboard.fleet.formatting import count, joined, middle_cut, one_line
-from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, plain, replica, setting, value
-from dashboard.fleet.pieces import joined as joined_texts
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, join_texts, plain, replica, setting, value
 
 MAX_NAMED = 5  # cohorts, replicas and causes that a sentence names before it counts the rest
 LONGEST_NAME = 40  # characters of a replica's name
@@ -287,7 +286,7 @@ def _sizes(cohort: CohortHashes) -> str:
 
 def _settings(paths: Iterable[str], own: CohortHashes, other: CohortHashes) -> Text:
     """Write the values of some settings on two sides: `block_size is 32 (A: 16)`."""
-    return joined_texts(
+    return join_texts(
         (
             setting(path),
             Piece(" is "),
@@ -301,7 +300,7 @@ def _settings(paths: Iterable[str], own: CohortHashes, other: CohortHashes) -> T
 
 
 def _names(verdict: SharingVerdict, paths: Iterable[str]) -> Text:
-    return joined_texts([(setting(path, verdict.pool.name),) for path in paths])
+    return join_texts([(setting(path, verdict.pool.name),) for path in paths])
 
 
 def _variants(cohort: CohortHashes, replicas: Mapping[str, Replica]) -> Text:
@@ -312,7 +311,7 @@ def _variants(cohort: CohortHashes, replicas: Mapping[str, Replica]) -> Text:
         return plain(f"{cohort.ways:,} hash variants on {count(cohort.reporting, 'replica')}")
     names = [(replica(middle_cut(one_line(replicas[key].name), LONGEST_NAME), key),) for key in odd]
     verb = "hashes" if len(odd) == 1 else "hash"
-    return (*joined_texts(names), Piece(f" {verb} differently from {count(len(most), 'replica')}"))
+    return (*join_texts(names), Piece(f" {verb} differently from {count(len(most), 'replica')}"))
 
 
 def _verb(cohorts: Sequence[CohortHashes]) -> str:
@@ -334,7 +333,7 @@ def _named(verdict: SharingVerdict, cohorts: Sequence[CohortHashes]) -> Text:
     ]
     if (more := len(cohorts) - MAX_NAMED) > 0:
         names.append(_claim(f"{more:,} more"))
-    return tuple(piece._replace(style=Style.STRONG) for piece in joined_texts(names))
+    return tuple(piece._replace(style=Style.STRONG) for piece in join_texts(names))
 
 
 def _claim(text: str) -> Text:
@@ -353,4 +352,4 @@ def _sentence(*parts: str | Text) -> Text:
 
 
 def _joined(sentences: Iterable[Text]) -> Text:
-    return joined_texts(sentences, " ", " ")
+    return join_texts(sentences, " ", " ")

@@ -95,7 +95,7 @@ def section(anchor: str) -> Link:
     return Link(Kind.SECTION, anchor, anchor=anchor)
 
 
-def joined(texts: Iterable[Text], between: str = ", ", last: str = " and ") -> Text:
+def join_texts(texts: Iterable[Text], between: str = ", ", last: str = " and ") -> Text:
     """Join texts: `a, b and c`."""
     every = list(texts)
     pieces: list[Piece] = []

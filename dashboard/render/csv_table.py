@@ -23,7 +23,7 @@ from dashboard.views.blocks import (
     value_of,
 )
 from dashboard.views.context import Context, context_line
-from dashboard.views.since import COLUMNS, sighting_cells
+from dashboard.views.since import SIGHTING_COLUMNS, sighting_cells
 
 _IN_COMMENT = re.compile(FORMULA.pattern.replace("<=;", "<=[;,]"))  # no quotes keep a comma from separating
 LETTERS = "Cohort"  # head of the column with the letters that stand before the texts of another one
@@ -102,7 +102,7 @@ def matrix_csv(
     `notes` are comment lines above the table; `names` are the replicas' names by id, `sightings` those of differences
     by path, in the last columns.
     """
-    times = COLUMNS if sightings else ()
+    times = SIGHTING_COLUMNS if sightings else ()
     heads = ("path", *(_matrix_head(column, names or {}) for column in matrix.columns), *map(head_of, times))
     texts = (
         [

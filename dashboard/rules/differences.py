@@ -9,8 +9,7 @@ from dashboard.compare.equality import MeaningOf
 from dashboard.compare.pool import MAJORITY_OF, is_majority
 from dashboard.fleet import SettingValue, State
 from dashboard.fleet.formatting import joined
-from dashboard.fleet.pieces import Piece, Text
-from dashboard.fleet.pieces import joined as join_texts
+from dashboard.fleet.pieces import Piece, Text, join_texts
 from dashboard.rules import remedy
 from dashboard.rules.findings import Draft, Evidence, Remedy, Severity
 from dashboard.rules.sentences import (

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from dashboard.fleet import SettingValue, State
 from dashboard.fleet.formatting import middle_cut, one_line, setting_text
-from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, joined, value
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, join_texts, value
 from dashboard.rules.connector_options import EXTRA
 
 MAX_VALUES = 4  # values that a sentence names before it counts the rest
@@ -63,7 +63,7 @@ def value_piece(setting: SettingValue, path: str = "") -> Piece:
 
 def values_text(values: Iterable[SettingValue], path: str = "", last: str = " or ") -> Text:
     """Return the first values of a setting as `16 or 32`."""
-    return joined(((value_piece(each, path),) for each in list(values)[:MAX_VALUES]), last=last)
+    return join_texts(((value_piece(each, path),) for each in list(values)[:MAX_VALUES]), last=last)
 
 
 def name_piece(name: str, length: int = NAME_LENGTH) -> Piece:
@@ -78,7 +78,7 @@ def first_texts(
     known = list(texts)
     rest = len(known) - most
     noun = f" {more}{'s' if rest > 1 else ''}" if more else ""
-    return joined([*known[:most], *([write(f"{rest:,} more{noun}")] if rest > 0 else [])], between, last)
+    return join_texts([*known[:most], *([write(f"{rest:,} more{noun}")] if rest > 0 else [])], between, last)
 
 
 def names_text(names: Iterable[str], most: int = MAX_VALUES) -> Text:
@@ -93,7 +93,7 @@ def sides_text(sides: Iterable[tuple[Text, int]], noun: str = "value") -> Text:
 
 def names_of(setting: SettingValue) -> Text:
     """Return a JSON list of names as text."""
-    return joined((name_piece(name),) for name in json.loads(setting.value))
+    return join_texts((name_piece(name),) for name in json.loads(setting.value))
 
 
 def capital(text: str) -> str:

@@ -224,4 +224,4 @@ def _first(named: Sequence[tuple[str, str]]) -> Text:
     texts: list[Text] = [
         (pieces.replica(name, key),) for name, key in (names if rest <= 1 else names[: MOST_NAMED - 1])
     ]
-    return pieces.joined([*texts, *([pieces.plain(f"{rest:,} more")] if rest > 1 else [])])
+    return pieces.join_texts([*texts, *([pieces.plain(f"{rest:,} more")] if rest > 1 else [])])

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from dashboard.analysis.changes.events import Event, EventKind
 from dashboard.fleet.formatting import count, exact, first_of, iso, one_line
-from dashboard.fleet.pieces import Piece, Style, Text, joined, page, plain, section, to_plain
+from dashboard.fleet.pieces import Piece, Style, Text, join_texts, page, plain, section, to_plain
 from dashboard.fleet.times import write_time
 from dashboard.views.blocks import Block, Cell, Column, Figure, Paragraph, Section, Table, Tone, list_cell
 from dashboard.views.changes_text import change_text
@@ -155,7 +155,7 @@ def _detail(event: Event) -> Text:
         parts.append(plain(f"{event.spread[0]:,} -> {count(event.spread[1], 'replica')}"))
     if event.is_new_rule_set:
         parts.append(plain("evaluated by another rule set than before"))
-    return joined(parts, last=", ")
+    return join_texts(parts, last=", ")
 
 
 def _minute(time: datetime) -> str:

@@ -7,7 +7,7 @@ from dashboard.rules.findings import Finding, Inspection, Rollout
 from dashboard.rules.sentences import capital
 from dashboard.views.names import brief
 
-SOURCES = {Origin.READ: "read", Origin.DECLARED: "fleet.yaml", Origin.DETECTED: "detected", Origin.ASSUMED: "assumed"}
+BASES = {Origin.READ: "read", Origin.DECLARED: "fleet.yaml", Origin.DETECTED: "detected", Origin.ASSUMED: "assumed"}
 
 
 def context_text(finding: Finding, inspection: Inspection) -> str:
@@ -24,7 +24,7 @@ def domain_text(domain: Domain, context: ImpactContext) -> str:
     if context is ImpactContext.KV_STORE:
         text, basis = _store(domain), domain.kv_store_basis
     elif context is ImpactContext.DISAGGREGATED:
-        text, basis = f"prefill and decode: separate ({SOURCES[domain.disaggregated_basis]})", Origin.DECLARED
+        text, basis = f"prefill and decode: separate ({BASES[domain.disaggregated_basis]})", Origin.DECLARED
     else:
         text, basis = _router(domain), domain.router_basis
     return f"{capital(text)}{'; if not, declare it under pools in fleet.yaml' if basis not in CERTAIN else ''}."
@@ -46,9 +46,9 @@ def rollout_text(rollout: Rollout) -> str:
 
 def _router(domain: Domain) -> str:
     fact = domain.fact(FactName.ROUTING)
-    source = f"read from {brief(fact.source)}" if fact else SOURCES[domain.router_basis]
+    source = f"read from {brief(fact.source)}" if fact else BASES[domain.router_basis]
     return f"router: {domain.router} ({source})"
 
 
 def _store(domain: Domain) -> str:
-    return f"KV store: {domain.kv_store} ({SOURCES[domain.kv_store_basis]})"
+    return f"KV store: {domain.kv_store} ({BASES[domain.kv_store_basis]})"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Replica, ReplicaState
 from dashboard.fleet.formatting import FAILURE_WORDS, count, first_of, iso, one_line
-from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, joined, page, plain, to_plain
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, join_texts, page, plain, to_plain
 from dashboard.rules.findings import Finding
 from dashboard.views import pages
 from dashboard.views.blocks import (
@@ -27,7 +27,7 @@ from dashboard.views.finding_entries import side_of, where_of
 from dashboard.views.finding_list import FindingList, ListedFinding
 from dashboard.views.finding_text import are_few, named_cohorts, remarks
 from dashboard.views.names import brief, replica_text
-from dashboard.views.since import COLUMN, since_cell
+from dashboard.views.since import SINCE, since_cell
 
 MOST_GROUPS = 24  # of replicas that are unreadable for the same reason
 MOST_NAMED = 12  # replicas that one entry names
@@ -71,7 +71,7 @@ def suppressed_blocks(fleet: Fleet, known: FindingList) -> tuple[Block, ...]:
     rows = [_suppressed(each, known.names) for each in found[:MOST_ROWS]]
     columns: tuple[Column, ...] = _SUPPRESSED
     if any(each.sighting for each in found):
-        columns = (*columns, COLUMN)
+        columns = (*columns, SINCE)
         rows = [(*row, since_cell(each.sighting)) for row, each in zip(rows, found, strict=False)]
     note = f"{left:,} more not listed." if left > 0 else ""
     data = _suppressed_data((each.finding for each in found), known)
@@ -83,7 +83,7 @@ def ignored_blocks(fleet: Fleet) -> tuple[Paragraph, ...]:
     if not fleet.ignored:
         return ()
     pools = sum(bool(each.ignored) for each in fleet.pools)
-    globs = joined(((Piece(glob, Style.CODE),) for glob in fleet.ignored), last=", ")
+    globs = join_texts(((Piece(glob, Style.CODE),) for glob in fleet.ignored), last=", ")
     differ = f"these differ in {count(pools, 'pool')}" if pools else "these differ in no pool"
     return (Paragraph((Piece("Ignored by fleet.yaml: "), *globs, Piece(f" ({differ})."))),)
 

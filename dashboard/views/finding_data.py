@@ -7,8 +7,7 @@ from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Finding
 from dashboard.views.blocks import Cell, Column, Table, Value, data_cell
 from dashboard.views.finding_text import cohorts_text, named_cohorts
-from dashboard.views.since import COLUMNS as SINCE
-from dashboard.views.since import sighting_cells
+from dashboard.views.since import SIGHTING_COLUMNS, sighting_cells
 
 FINDINGS = "findings"  # one file has the findings of all lists
 COLUMNS = (
@@ -30,7 +29,7 @@ COLUMNS = (
     Column("is_rollout"),
     Column("unknown", is_number=True),
     Column("total", is_number=True),
-    *SINCE,
+    *SIGHTING_COLUMNS,
 )
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import State
 from dashboard.fleet.formatting import STATE_WORDS, count, middle_cut, natural, one_line, whole_text
-from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, joined, page, plain, pool, replica
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, join_texts, page, plain, pool, replica
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Evidence, Finding, Remedy
 from dashboard.views import pages
@@ -104,14 +104,14 @@ def replica_text(replicas: Iterable[str], members: Members, most: int) -> Text:
         own = sorted(by_cohort[letter, pool_name], key=lambda each: natural(members.names.get(each, each)))
         shown = own if len(own) == 1 else own[:left]
         left = max(left - len(shown), 0)
-        names = joined([(replica(brief(members.names.get(each, each)), each),) for each in shown], last=", ")
+        names = join_texts([(replica(brief(members.names.get(each, each)), each),) for each in shown], last=", ")
         mark = cohort(letter, pool_name) if letter else Piece("not read", Style.MUTED)
         number = (Piece(f" ×{len(own):,}"),) if len(own) > 1 or not shown else ()
         rest = _rest(letter, pool_name, len(own) - len(shown), is_first=not shown)
         lines.append((mark, *number, *((Piece(" "), *names) if names else ()), *rest))
     if beyond := sum(len(by_cohort[key]) for key in order[MOST_COHORTS:]):
         lines.append((Piece(f"and {count(beyond, 'replica')} in other cohorts", Style.MUTED),))
-    return joined(lines, "\n", "\n")
+    return join_texts(lines, "\n", "\n")
 
 
 def _rest(letter: str, pool_name: str, number: int, *, is_first: bool) -> Text:
@@ -133,7 +133,7 @@ def _banner(finding: Finding, choices: Choices) -> Banner:
 
 
 def _replicas(finding: Finding, members: Members) -> tuple[Block, ...]:
-    pools = joined([(pool(each, brief(each)),) for each in finding.pools])
+    pools = join_texts([(pool(each, brief(each)),) for each in finding.pools])
     head = (Piece(count(len(finding.replicas), "replica"), Style.STRONG), *((Piece(" of "), *pools) if pools else ()))
     names = replica_text(finding.replicas, members, MOST_NAMED)
     return (Paragraph(head), *([Paragraph(names)] if names else []))
@@ -147,7 +147,7 @@ def _same(known: FindingList, listed: ListedFinding, choices: Choices) -> tuple[
     ]
     more = len(others) - MOST_POOLS
     links += [plain(f"{more:,} more")] if more > 0 else []
-    return (Paragraph((Piece("Same finding in "), *joined(links), Piece("."))),) if others else ()
+    return (Paragraph((Piece("Same finding in "), *join_texts(links), Piece("."))),) if others else ()
 
 
 def _remarks(fleet: Fleet, finding: Finding) -> list[Paragraph]:
@@ -189,7 +189,7 @@ def evidence_blocks(finding: Finding, members: Members) -> tuple[Block, ...]:
         for each in finding.pools
         if path in members.compared.get(each, ())
     ]
-    compare = Paragraph((Piece("Open in Compare: ", Style.MUTED), *joined(links[:MOST_ROWS], " · ", " · ")))
+    compare = Paragraph((Piece("Open in Compare: ", Style.MUTED), *join_texts(links[:MOST_ROWS], " · ", " · ")))
     table = Table("evidence", "Evidence", columns, tuple(rows[:MOST_ROWS]), note)
     return (table, *([compare] if links else []))
 
@@ -224,7 +224,9 @@ def _source(evidence: Evidence, members: Members) -> Text:
     comment = f"“{middle_cut(one_line(evidence.comment), LONGEST_VALUE)}”" if evidence.comment else ""
     most = MOST_OF_REFERENCE if evidence.is_reference else MOST_ODD
     lines = ((Piece(holder, Style.MUTED),) if holder else (), plain(comment) if comment else ())
-    return joined([*filter(None, lines), *filter(None, [replica_text(evidence.replicas, members, most)])], "\n", "\n")
+    return join_texts(
+        [*filter(None, lines), *filter(None, [replica_text(evidence.replicas, members, most)])], "\n", "\n"
+    )
 
 
 def _remedy(remedy: Remedy) -> tuple[Block, ...]:

@@ -5,9 +5,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from dashboard.fleet import Note
-from dashboard.fleet.formatting import count, first_of, iso, natural
-from dashboard.fleet.formatting import joined as joined_text
-from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, joined, plain, replica, section
+from dashboard.fleet.formatting import count, first_of, iso, joined, natural
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, join_texts, plain, replica, section
 from dashboard.fleet.sightings import Sighting
 from dashboard.rules.catalogue import places
 from dashboard.rules.findings import CohortShare, Confidence, Finding, Inspection, Remedy
@@ -161,7 +160,7 @@ def note_lines(note: Note | None, before: Note | None = None) -> tuple[Text, ...
 def head_of(findings: Sequence[Finding], link: Link | None = None) -> Text:
     """Return the pools of findings with equal text, with a `link`, and the text."""
     pools = pools_of(findings)
-    where = joined_text([brief(pool) for pool in pools]) if len(pools) <= MOST_POOLS else f"{len(pools):,} pools"
+    where = joined([brief(pool) for pool in pools]) if len(pools) <= MOST_POOLS else f"{len(pools):,} pools"
     return (Piece(where or "fleet", Style.STRONG, link), Piece(" "), *findings[0].text)
 
 
@@ -174,13 +173,13 @@ def side_of(findings: Sequence[Finding], names: Mapping[str, str]) -> Text:
     if not are_few(first):
         chips = [_chip(share, several=several) for share in first.cohorts[:MOST_CHIPS]]
         more = len(first.cohorts) - MOST_CHIPS
-        return joined([*chips, *([plain(f"and {more:,} more cohorts")] if more > 0 else [])], last=", ")
+        return join_texts([*chips, *([plain(f"and {more:,} more cohorts")] if more > 0 else [])], last=", ")
     cohorts = []
     for each in named_cohorts(first, names):
         members = zip(each.replicas, each.names, strict=True)
-        replicas = joined([(replica(brief(name), key),) for key, name in members], last=", ")
+        replicas = join_texts([(replica(brief(name), key),) for key, name in members], last=", ")
         cohorts.append((*_chip(each.share, several=several), Piece(" "), *replicas))
-    return joined(cohorts, last=", ")
+    return join_texts(cohorts, last=", ")
 
 
 def replica_lines(findings: Sequence[Finding], names: Mapping[str, str]) -> list[Text]:

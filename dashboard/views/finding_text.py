@@ -11,7 +11,7 @@ from dashboard.fleet.formatting import count, first_of, iso, natural
 from dashboard.fleet.pieces import Piece, Style, Text
 from dashboard.rules.catalogue import BY_ID, places
 from dashboard.rules.findings import CohortShare, Confidence, Finding, Inspection, OutcomeKind, Remedy, Severity
-from dashboard.views.domain_text import SOURCES, rollout_text
+from dashboard.views.domain_text import BASES, rollout_text
 from dashboard.views.names import MOST_NAMED
 
 MOST_NAMES = 4  # replicas or pools that a line names; the rest is counted
@@ -147,7 +147,7 @@ def assumptions(inspection: Inspection) -> list[str]:
         for pool in undeclared.keys() & finding.pools
         if finding.severity_behind or not set(finding.assumptions).isdisjoint(undeclared[pool].assumptions)
     }
-    routers = ((pool, undeclared[pool].router, SOURCES[undeclared[pool].router_basis]) for pool in sorted(affected))
+    routers = ((pool, undeclared[pool].router, BASES[undeclared[pool].router_basis]) for pool in sorted(affected))
     return [
         f"{pool}: router is {router} ({basis}); declare it under pools in fleet.yaml."
         for pool, router, basis in routers

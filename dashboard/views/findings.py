@@ -23,7 +23,7 @@ from dashboard.views.findings_summary import (
 from dashboard.views.glossary import COHORT, SEVERITY, glossary
 from dashboard.views.names import MOST_NAMED, brief, names_of
 from dashboard.views.rule_outcomes import error_blocks, outcome_table
-from dashboard.views.since import COLUMN, since_cell
+from dashboard.views.since import SINCE, since_cell
 
 EVERYTHING = FindingFilter()
 MOST_TABLE_ROWS = 2_000  # of the table of all findings
@@ -127,7 +127,7 @@ def findings_table(known: FindingList) -> Table:
     """Return all active findings, a row each, the worst first."""
     found = [each.finding for each in known.active]
     has_since = any(each.sighting for each in known.active)
-    columns = (Column("Finding"), Column("Rule"), Column("Where"), Column("Replicas"), *([COLUMN] if has_since else []))
+    columns = (Column("Finding"), Column("Rule"), Column("Where"), Column("Replicas"), *([SINCE] if has_since else []))
     rows = [
         (
             Cell(each.sentence, Tone(each.severity)),

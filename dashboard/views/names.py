@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import middle_cut, natural, one_line
-from dashboard.fleet.pieces import Kind, Link, Piece, Text, joined, plain
+from dashboard.fleet.pieces import Kind, Link, Piece, Text, join_texts, plain
 
 MOST_NAMED = 3  # replicas named in a list; more are counted
 LONGEST_NAME = 40  # characters of a replica's or pool's name in a list
@@ -37,4 +37,4 @@ def replica_text(
         (Piece(brief(names.get(each, each)), link=Link(Kind.REPLICA, each, choices=choices(each))),)
         for each in ids[:most]
     ]
-    return joined([*named, *([plain(f"{len(ids) - most:,} more")] if len(ids) > most else [])])
+    return join_texts([*named, *([plain(f"{len(ids) - most:,} more")] if len(ids) > most else [])])

@@ -15,9 +15,7 @@ from dashboard.views.capacity_text import name_of
 from dashboard.views.names import brief, names_of
 from dashboard.views.pool_comparison import PoolComparison
 from dashboard.views.sharing import ABOUT, SHARE_WORDS, SPLIT, group_lines
-from dashboard.views.since import COLUMN as SINCE
-from dashboard.views.since import COLUMNS as TIMES
-from dashboard.views.since import sighting_cells, since_cell
+from dashboard.views.since import SIGHTING_COLUMNS, SINCE, sighting_cells, since_cell
 
 MOST_NAMED = 12  # replicas of one cohort by name
 MOST_SETTINGS = 4  # that distinguish a cohort
@@ -91,7 +89,7 @@ def cohorts_table(
     if not sightings:
         return table
     times = [(*row, *sighting_cells(each)) for row, each in zip(rows, seen, strict=True)]
-    data = replace(table, columns=(*_COHORTS, *TIMES), rows=tuple(times))
+    data = replace(table, columns=(*_COHORTS, *SIGHTING_COLUMNS), rows=tuple(times))
     shown = [(*row, since_cell(each)) for row, each in zip(rows, seen, strict=True)]
     return replace(table, columns=(*_COHORTS, SINCE), rows=tuple(shown), data=data)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ProbeResult, Replica, ReplicaState, Setting, Source, formatting
 from dashboard.fleet.formatting import count, middle_cut, one_line, setting_text, when
-from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, joined, page, plain, section
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, join_texts, page, plain, section
 from dashboard.rules.findings import tally_replicas
 from dashboard.rules.sentences import capital
 from dashboard.views import pages
@@ -256,7 +256,7 @@ def _unrecognized(parts: Sequence[str]) -> Text:
     named = [(Piece(middle_cut(one_line(each), LONGEST_NAME), Style.CODE),) for each in parts[:MOST_UNKNOWN]]
     hidden = len(parts) - MOST_UNKNOWN
     title = Piece(f"{count(len(parts), 'part')} of its replies not recognized: ", Style.STRONG)
-    return (title, *joined([*named, *([plain(f"{hidden:,} more")] if hidden > 0 else [])]), Piece("."))
+    return (title, *join_texts([*named, *([plain(f"{hidden:,} more")] if hidden > 0 else [])]), Piece("."))
 
 
 def _findings(fleet: Fleet, replica: Replica) -> tuple[Section, ...]:

@@ -11,7 +11,7 @@ from dashboard.compare.prefix import canonical_digests, digests
 from dashboard.fleet import Basis, Engine, Replica, Setting, State, cohort_letters, formatting
 from dashboard.fleet.formatting import at_most, count, first_of, middle_cut, one_line, size
 from dashboard.fleet.frames import devices_frame, engines_frame, kv_cache_groups_frame
-from dashboard.fleet.pieces import Piece, Style, Text, joined, plain
+from dashboard.fleet.pieces import Piece, Style, Text, join_texts, plain
 from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Table, Tone, number_cell, quiet_paragraph
 from dashboard.views.capacity_blocks import NO_DEVICES
 from dashboard.views.capacity_data import GIB, replica_ranks
@@ -235,7 +235,7 @@ def _names(names: Sequence[str], nothing: str) -> Text:
         return (Piece(nothing, Style.MUTED),)
     hidden = len(names) - MOST_NAMES
     shown = [(Piece(_cut(name), Style.CODE),) for name in names[:MOST_NAMES]]
-    return joined([*shown, *([plain(f"{hidden:,} more")] if hidden > 0 else [])])
+    return join_texts([*shown, *([plain(f"{hidden:,} more")] if hidden > 0 else [])])
 
 
 def _cut(text: str) -> str:

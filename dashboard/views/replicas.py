@@ -20,7 +20,7 @@ from dashboard.views.fleet_summary import replicas_title, summarize
 from dashboard.views.glossary import COHORT, POOL, glossary
 from dashboard.views.pages import REPLICAS
 from dashboard.views.replica_settings import pool_differences
-from dashboard.views.since import COLUMN, since_cell
+from dashboard.views.since import SINCE, since_cell
 from dashboard.views.sorting import REVERSED, link_head, sort_name, sort_names
 from dashboard.vllm.merging import TRUST
 
@@ -270,7 +270,7 @@ def _columns(rows: pd.DataFrame, now: datetime | None) -> dict[Column, list[Cell
         Column("Differs in", is_number=True): [
             Cell("") if pd.isna(number) else number_cell(f"{number:,}", int(number)) for number in rows["differences"]
         ],
-        COLUMN: [since_cell(each, now) for each in rows["sighting"]],
+        SINCE: [since_cell(each, now) for each in rows["sighting"]],
         Column("Reason"): _cells(rows["detail"]),
         Column("Source", key="Best answer"): _cells(rows["best_answer"]),
         Column("Read"): [
@@ -282,7 +282,7 @@ def _columns(rows: pd.DataFrame, now: datetime | None) -> dict[Column, list[Cell
     }
     unused = {"Role"} if rows["role"].eq(Role.BOTH).all() else set()
     unused |= set() if rows["detail"].ne("").any() else {"Reason"}
-    unused |= set() if rows["since"].notna().any() else {COLUMN.title}
+    unused |= set() if rows["since"].notna().any() else {SINCE.title}
     return {column: cells for column, cells in columns.items() if column.title not in unused}
 
 

@@ -12,7 +12,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Replica, SettingValue, State, cohort_letters
 from dashboard.fleet.formatting import count, end_cut, first_of, setting_text
 from dashboard.fleet.frames import settings_frame
-from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, joined, page, plain, replica, to_plain
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, join_texts, page, plain, replica, to_plain
 from dashboard.rules.findings import Severity
 from dashboard.views import pages
 from dashboard.views.blocks import Cell, Column, Paragraph, Section, Table, Tone, View, data_table, number_cell
@@ -289,7 +289,7 @@ def _names(known: PoolValue) -> Text:
     """Return the first replicas as links, the number of the others, and the cohorts of all."""
     first = known.replicas[:MOST_NAMES]
     more = len(known.replicas) - len(first)
-    names = joined([(replica(each.name, each.id),) for each in first], last=", " if more else " and ")
+    names = join_texts([(replica(each.name, each.id),) for each in first], last=", " if more else " and ")
     cohorts = f" ({', '.join(known.cohorts)})" if known.cohorts else ""
     return (*names, Piece(f"{f' and {more:,} more' if more else ''}{cohorts}", Style.MUTED))
 

@@ -16,8 +16,8 @@ ANY_TIME = ""  # no choice in the URL
 RANGE_WORDS = {ANY_TIME: "any time", "1h": "last hour", "24h": "last 24 h", "7d": "last 7 days"}
 _NEVER = datetime.min.replace(tzinfo=UTC)
 NEWEST_FIRST = "-since"  # as a sort in the URL
-COLUMN = Column("Since")
-COLUMNS = tuple(map(Column, Sighting._fields))  # for programs, named as in every JSON document
+SINCE = Column("Since")
+SIGHTING_COLUMNS = tuple(map(Column, Sighting._fields))  # for programs, named as in every JSON document
 
 
 class Recency(NamedTuple):
@@ -103,8 +103,8 @@ def since_cell(sighting: Sighting | None, now: datetime | None = None) -> Cell:
 
 
 def sighting_cells(sighting: Sighting | None) -> tuple[Cell, ...]:
-    """Return the cells of COLUMNS."""
-    times = sighting or (None,) * len(COLUMNS)
+    """Return the cells of SIGHTING_COLUMNS."""
+    times = sighting or (None,) * len(SIGHTING_COLUMNS)
     return tuple(data_cell(iso(time) if time else None) for time in times)
 
 

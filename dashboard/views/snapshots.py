@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from dashboard.fleet.formatting import count, iso, one_line, short_id, size
-from dashboard.fleet.pieces import Link, Piece, Style, Text, joined, page, plain
+from dashboard.fleet.pieces import Link, Piece, Style, Text, join_texts, page, plain
 from dashboard.rules.findings import Severity, Tally
 from dashboard.store import StoredSnapshot
 from dashboard.store.notes_file import SnapshotMetadata
@@ -95,7 +95,7 @@ def _findings(stored: StoredSnapshot) -> Text:
     found: list[Text] = [
         (Piece(text, link=_findings_page(stored.id, severity)),) for severity, text in tally_texts(tally).items()
     ]
-    return joined(found, last=", ") if found else plain("none")
+    return join_texts(found, last=", ") if found else plain("none")
 
 
 def _findings_page(snapshot: str, severity: Severity) -> Link:

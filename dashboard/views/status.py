@@ -19,15 +19,14 @@ from dashboard.fleet import (
     SourceStatus,
 )
 from dashboard.fleet.formatting import count, first_of, iso, joined
-from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain, replica, to_plain
-from dashboard.fleet.pieces import joined as joined_pieces
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, join_texts, page, plain, replica, to_plain
 from dashboard.rules.catalogue import ALL_RULES, RULE_SET
 from dashboard.rules.domain import CERTAIN, Domain
 from dashboard.store.history.status import HistoryStatus
 from dashboard.views import pages
 from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Table, Tone, View, data_table, number_cell
 from dashboard.views.context import context_of
-from dashboard.views.domain_text import SOURCES as BASES
+from dashboard.views.domain_text import BASES
 from dashboard.views.excluded import reason
 from dashboard.views.facts import CREDENTIALS, FACTS, PROVIDER, Fact, is_locked
 from dashboard.views.router_table import routers_blocks
@@ -282,7 +281,7 @@ def _coverage_section(fleet: Fleet) -> Section:
 
 
 def _coverage_row(missing: tuple[Fact, ...], members: Sequence[Replica]) -> tuple[Cell, ...]:
-    names = joined_pieces([(replica(each.name, each.id),) for each in members[:MOST_NAMES]], last=", ")
+    names = join_texts([(replica(each.name, each.id),) for each in members[:MOST_NAMES]], last=", ")
     more = len(members) - MOST_NAMES
     shown = (*names, *([Piece(f" and {more:,} more", Style.MUTED)] if more > 0 else []))
     known = [fact.name for fact in FACTS if fact not in missing]

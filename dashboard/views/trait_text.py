@@ -6,7 +6,7 @@ from itertools import groupby, islice
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare.traits import Trait, shared_traits
 from dashboard.fleet.formatting import middle_cut, one_line
-from dashboard.fleet.pieces import Piece, Style, Text, joined
+from dashboard.fleet.pieces import Piece, Style, Text, join_texts
 from dashboard.views.blocks import Paragraph
 
 MOST_TRAITS = 6
@@ -24,10 +24,10 @@ def trait_paragraphs(fleet: Fleet, group: Collection[str], pools: Collection[str
     traits = islice(shared_traits(own, rest), MOST_TRAITS)
     head = Piece(f"All {len(own):,}: " if len(own) > PAIR else "Both: ", Style.STRONG)
     lines = [
-        (head, *joined(map(_trait, same), last=", "), Piece(f"; {_others(*numbers, len(rest))}."))
+        (head, *join_texts(map(_trait, same), last=", "), Piece(f"; {_others(*numbers, len(rest))}."))
         for numbers, same in groupby(traits, key=lambda each: (each.others, each.known))
     ]
-    return (Paragraph(joined(lines, "\n", "\n")),) if lines else ()
+    return (Paragraph(join_texts(lines, "\n", "\n")),) if lines else ()
 
 
 def _trait(trait: Trait) -> Text:

@@ -14,8 +14,7 @@ from dashboard.analysis.whatif.models import (
 from dashboard.compare.baseline import value_text
 from dashboard.fleet import Basis
 from dashboard.fleet.formatting import count, exact, first_of, joined, middle_cut, one_line, short
-from dashboard.fleet.pieces import Piece, Style, Text, value
-from dashboard.fleet.pieces import joined as joined_texts
+from dashboard.fleet.pieces import Piece, Style, Text, join_texts, value
 from dashboard.rules.apply_method import IMAGE_FIRST, ApplyMethod, removable_text
 from dashboard.rules.findings import Finding, Severity
 
@@ -55,7 +54,7 @@ def cautions(what: WhatIf) -> Iterator[Text]:
         versions = (Piece(f": {_cut(what.pool)} is in rollout "), value(_cut(rollout.old)), Piece(" → "))
         yield (Piece("Reverts a rollout", Style.STRONG), *versions, value(_cut(rollout.new)), Piece("."))
     if what.router:
-        changes = joined_texts(
+        changes = join_texts(
             (
                 Piece(f"{each.expects.replace('_', ' ')} "),
                 value(value_text(each.before)),

@@ -9,7 +9,7 @@ from dashboard.fleet.pieces import to_plain
 from dashboard.fleet.sightings import Sighting
 from dashboard.views.blocks import value_of
 from dashboard.views.since import (
-    COLUMNS,
+    SIGHTING_COLUMNS,
     Recency,
     newest,
     newest_first,
@@ -67,11 +67,15 @@ def test_nothing_is_written_without_a_sighting() -> None:
     assert since_pieces(None) == ()
     assert since_paragraphs(None) == ()
     assert since_cell(None).text == ""
-    assert [value_of(cell, column) for cell, column in zip(sighting_cells(None), COLUMNS, strict=True)] == ["", "", ""]
+    assert [value_of(cell, column) for cell, column in zip(sighting_cells(None), SIGHTING_COLUMNS, strict=True)] == [
+        "",
+        "",
+        "",
+    ]
 
 
 def test_programs_read_all_three_times() -> None:
-    assert [column.title for column in COLUMNS] == ["first_seen", "since", "absent_at"]
+    assert [column.title for column in SIGHTING_COLUMNS] == ["first_seen", "since", "absent_at"]
     assert [cell.value for cell in sighting_cells(RETURNED)] == [
         "2026-02-10T11:42:13Z",
         "2026-03-02T08:42:13Z",

@@ -30,7 +30,7 @@ from dashboard.sources.polling.probes import BY_PATH
 from dashboard.vllm.canonical import setting
 from dashboard.vllm.facts import NO_CACHE, RUST_FRONTEND, Facts, facts_of, renew
 from tests.captured import AT, INFERENCE_CONFIG, METRICS, MODELS, PLUGIN, SERVER_INFO, VERSION, capture, snapshot
-from vllm_fleet_provider.shared.digests import PATH as DIGESTS
+from vllm_fleet_provider.shared.digests import DIGESTS
 
 REFUSED = Failure(FailureKind.REFUSED, "refused")
 KEY = Failure(FailureKind.UNAUTHORIZED, "no key")

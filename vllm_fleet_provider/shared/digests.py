@@ -23,7 +23,7 @@ DIGEST = 16  # hex digits of the SHA-256: 64 bits
 ADAPTERS = "fleet.adapters"
 GROUPS = frozenset({"kv_cache.groups", "fleet.engines"})
 KEPT = ("document", "block_hash", "kv_layout")  # until a restart; adapters are loaded while a server runs
-PATH = f"{SERIES}."  # begins the name of a digest: vllm_fleet_config_info.document, of other engines with their rank
+DIGESTS = f"{SERIES}."  # begins the name of a digest: vllm_fleet_config_info.document, of other engines with their rank
 
 
 class EngineDigests(NamedTuple):
@@ -61,7 +61,7 @@ def digest_answer(answer: InferenceConfigReply) -> EngineDigests | None:
 def kept_digests(found: Iterable[EngineDigests]) -> dict[str, str]:
     """Return by name the digests of this scheme that engines keep until they restart: what an answer proves or not."""
     return {
-        f"{PATH}{name}{f'[{each.engine}]' if each.engine else ''}": digest
+        f"{DIGESTS}{name}{f'[{each.engine}]' if each.engine else ''}": digest
         for each in found
         if each.scheme == SCHEME
         for name, digest in zip(KEPT, (each.document, each.block_hash, each.kv_layout), strict=True)
@@ -88,7 +88,7 @@ def differing_digests(reported: Mapping[str, str], own: Mapping[str, str]) -> li
 
 def has_digests(own: Mapping[str, str], reported: Mapping[str, str]) -> bool:
     """Return whether an answer has the digests that its server reports; it has the settings of one engine only."""
-    documents = {name for name in reported if name.startswith(f"{PATH}document")}
+    documents = {name for name in reported if name.startswith(f"{DIGESTS}document")}
     return not differing_digests(reported, own) and reported.keys() - own.keys() < documents
 
 

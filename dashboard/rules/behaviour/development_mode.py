@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from dashboard.fleet import Setting, SettingValue, Source, State
-from dashboard.fleet.pieces import Text, joined
+from dashboard.fleet.pieces import Text, join_texts
 from dashboard.rules.behaviour.weights import is_on
 from dashboard.rules.differences import pool_differences
 from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet
@@ -132,7 +132,7 @@ def _list_difference(draft: Draft, total: int) -> Text:
     for names, verb, start in ((here - there, "Loads extra", "(not "), (there - here, "Lacks", "(")):
         if names:
             texts.append(write(f"{verb} plugins ", names_text(sorted(names), MAX_PLUGINS), f" {start}{share}"))
-    return write(joined(texts, last=". "), ".") if texts else ()
+    return write(join_texts(texts, last=". "), ".") if texts else ()
 
 
 def _names(value: str) -> frozenset[str] | None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from dashboard.compare.encoding import lookup_value
 from dashboard.fleet import Replica, Setting, SettingValue, Source, State
-from dashboard.fleet.pieces import joined, value
+from dashboard.fleet.pieces import join_texts, value
 from dashboard.rules.differences import extended, pool_differences
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
@@ -111,7 +111,7 @@ def served_names_differ(pool: PoolSubject) -> Iterator[Draft]:
             unequal = {"on some replicas for ": here.union(*others) - here.intersection(*others)}
         failing = [write(where, names_text(sorted(names), MAX_NAMES)) for where, names in unequal.items() if names]
         severity = None if failing else Severity.WARNING
-        effect = write("404 ", joined(failing), ".") if failing else FIRST_NAME_DIFFERS
+        effect = write("404 ", join_texts(failing), ".") if failing else FIRST_NAME_DIFFERS
         yield replace(draft, text=write(draft.text, " ", effect), severity=severity)
 
 
@@ -233,7 +233,7 @@ def lora_limits_differ(pool: PoolSubject) -> Iterator[Draft]:
     if len(enabled) <= 1:
         yield from pool_differences(pool, LORA_LIMITS)
         return
-    sides = joined(write(value(str(json.loads(each.value))), f" on {len(ids):,}") for each, ids in enabled.items())
+    sides = join_texts(write(value(str(json.loads(each.value))), f" on {len(ids):,}") for each, ids in enabled.items())
     for draft in pool_differences(pool, [MAX_RANK], _enabled):
         yield replace(
             draft,

@@ -10,8 +10,7 @@ from dashboard.capacity.memory import MemoryCause, MemoryPart, Parts, main_cause
 from dashboard.capacity.outliers import TOLERANCE, devices_of, medians, outliers, tied
 from dashboard.fleet import Basis, Engine, Replica, State
 from dashboard.fleet.formatting import LONG_TEXT, count, joined, middle_cut, one_line
-from dashboard.fleet.pieces import Text, value
-from dashboard.fleet.pieces import joined as join_texts
+from dashboard.fleet.pieces import Text, join_texts, value
 from dashboard.rules.differences import Contrast, code, contrast_evidence, majority, use_majority
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Snippet, UnevaluatedReplicas
 from dashboard.rules.registry import rule

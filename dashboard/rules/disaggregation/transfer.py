@@ -8,7 +8,7 @@ from typing import Any
 from dashboard.compare.encoding import lookup_value
 from dashboard.fleet import Setting, SettingValue, State
 from dashboard.fleet.formatting import count
-from dashboard.fleet.pieces import Text, joined, value
+from dashboard.fleet.pieces import Text, join_texts, value
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, SECTION, connectors, reports_options
 from dashboard.rules.differences import are_unequal, extended, pair_difference, pair_differences, two_sided
@@ -287,7 +287,7 @@ def _groups(side: PoolSubject) -> Holders:
 def _groups_text(holders: Holders) -> Text:
     """Return the groups of most members: `5 layers FullAttentionSpec`."""
     groups: list[dict[str, Any]] = json.loads(next(iter(holders)).value)
-    return joined((value(f"{count(each['layers'], 'layer')} {each['spec_type']}"),) for each in groups)
+    return join_texts((value(f"{count(each['layers'], 'layer')} {each['spec_type']}"),) for each in groups)
 
 
 @rule("PD-18", needs=(LENGTH,), scope=Scope.PAIR)

@@ -15,7 +15,7 @@ from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import setting_piece, value_piece, write
 from dashboard.rules.subject import FleetSubject, PoolSubject, setting_value
 from dashboard.vllm.versions import History, answer_at
-from vllm_fleet_provider.shared.digests import PATH as DIGESTS
+from vllm_fleet_provider.shared.digests import DIGESTS
 
 REASON = "replicas.reason"
 MAX_ROWS = 20  # reasons in the evidence; the sentence counts all

@@ -11,7 +11,7 @@ from dashboard.rules.findings import Draft, Evidence, Remedy, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.sentences import write
 from dashboard.rules.subject import PoolSubject
-from vllm_fleet_provider.shared.digests import PATH, SERIES
+from vllm_fleet_provider.shared.digests import DIGESTS, SERIES
 
 
 @rule("ID-16", needs=("sources",), least=1)
@@ -45,11 +45,11 @@ def digest_without_answer(pool: PoolSubject) -> Iterator[Draft]:
     found: dict[Contradiction, list[str]] = defaultdict(list)
     for member in pool.members:
         for contradiction in member.contradictions:
-            if contradiction.path.startswith(PATH):
+            if contradiction.path.startswith(DIGESTS):
                 found[contradiction].append(member.id)
     if not found:
         return
-    names = joined(sorted({each.path.removeprefix(PATH).partition("[")[0] for each in found}))
+    names = joined(sorted({each.path.removeprefix(DIGESTS).partition("[")[0] for each in found}))
     replicas = tuple(sorted({replica for its in found.values() for replica in its}))
     each = "its answer has" if len(replicas) == 1 else "their answers have"
     (_, own, reported), *more = sorted(found)

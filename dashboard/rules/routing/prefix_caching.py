@@ -8,7 +8,7 @@ from typing import Any
 from dashboard.compare.equality import NOT_SET
 from dashboard.fleet import Engine, FactName, Replica, Role, Setting, SettingValue
 from dashboard.fleet.formatting import count
-from dashboard.fleet.pieces import joined, value
+from dashboard.fleet.pieces import join_texts, value
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, connectors, native
 from dashboard.rules.differences import pool_differences
@@ -190,7 +190,7 @@ def offloaded_cache_not_counted(pool: PoolSubject) -> Iterator[Draft]:
         return
     text = write("Replicas offload KV cache; the router does not count it.")
     if sizes:
-        amounts = joined((value_piece(size, SIZE),) for size in sizes)
+        amounts = join_texts((value_piece(size, SIZE),) for size in sizes)
         text = write(setting_piece(SIZE), " is ", amounts, "; the router does not count this KV cache.")
     yaml = f"- type: approx-prefix-cache-producer\n  parameters:\n    lruCapacityPerServer: {blocks}"
     yield Draft(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from dashboard.compare.equality import CACHE_DTYPE, NOT_SET, resolved_kv_dtype
 from dashboard.fleet import KVCacheGroup, Setting, SettingValue, Source, State
 from dashboard.fleet.formatting import count
-from dashboard.fleet.pieces import joined
+from dashboard.fleet.pieces import join_texts
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, ROLE, connectors, native
 from dashboard.rules.differences import HoldersByPath, differences, majority, pool_differences
@@ -137,7 +137,7 @@ def apart_by_design(draft: Draft, paths: Sequence[str]) -> Draft:
     """Return a difference of replicas that must share nothing, because these settings differ too, as info."""
     if not paths:
         return draft
-    names = joined((setting_piece(path),) for path in paths)
+    names = join_texts((setting_piece(path),) for path in paths)
     text = write(
         draft.text, " This is by design, because ", names, f" {'differs' if len(paths) == 1 else 'differ'} too."
     )
