@@ -68,7 +68,7 @@ class TimelineMark(NamedTuple):
     before: str = ""
 
 
-class Change(NamedTuple):
+class CountChange(NamedTuple):
     """How many replicas more (`by`) a group had after a column of a period; `first` and `last` are polls in it."""
 
     pool: str
@@ -80,7 +80,7 @@ class Change(NamedTuple):
     by: int
 
 
-class Step(NamedTuple):
+class CountStep(NamedTuple):
     """The number of replicas from `at` on; `began` is the first poll of the change that led to it."""
 
     at: datetime
@@ -94,7 +94,7 @@ class TimelineGroup(NamedTuple):
     pool: str
     key: str
     version: str
-    steps: tuple[Step, ...]
+    steps: tuple[CountStep, ...]
 
     def number_at(self, time: datetime) -> int:
         """Return the number of replicas at a time of the period."""
@@ -118,7 +118,7 @@ class Timeline:
 
 
 def stepped(
-    period: Period, at_start: Mapping[tuple[str, str, str], int], changes: Iterable[Change]
+    period: Period, at_start: Mapping[tuple[str, str, str], int], changes: Iterable[CountChange]
 ) -> list[TimelineGroup]:
     """Return groups from their numbers at the start of a period and what changed; pools in order, then groups.
 
@@ -126,7 +126,7 @@ def stepped(
     """
     every = list(changes)
     times: dict[tuple[str, int], datetime] = {}
-    by_group: dict[tuple[str, str, str], list[Change]] = {key: [] for key in at_start}
+    by_group: dict[tuple[str, str, str], list[CountChange]] = {key: [] for key in at_start}
     for each in every:
         place = each.pool, each.column
         times[place] = max(each.last, times.get(place, each.last))
@@ -136,7 +136,7 @@ def stepped(
         mine.sort(key=lambda each: each.column)
         numbers = accumulate((each.by for each in mine), initial=at_start.get(name, 0))
         starts = [(period.since, period.since), *((times[each.pool, each.column], each.first) for each in mine)]
-        steps = tuple(Step(at, number, began) for (at, began), number in zip(starts, numbers, strict=True))
+        steps = tuple(CountStep(at, number, began) for (at, began), number in zip(starts, numbers, strict=True))
         groups.append(TimelineGroup(*name, steps))
     return groups
 
@@ -163,7 +163,7 @@ def _sum(groups: Sequence[TimelineGroup]) -> TimelineGroup:
     times = sorted(by_time)
     numbers = accumulate(by_time[at] for at in times)
     return groups[0]._replace(
-        steps=tuple(Step(at, number, began[at]) for at, number in zip(times, numbers, strict=True))
+        steps=tuple(CountStep(at, number, began[at]) for at, number in zip(times, numbers, strict=True))
     )
 
 
@@ -229,16 +229,16 @@ def _moves_to(
             yield TimelineMark(kind, begin, end, (group.pool,), text, moved), loading < left
 
 
-def _ends_where(group: TimelineGroup, run: Sequence[Step]) -> bool:
+def _ends_where(group: TimelineGroup, run: Sequence[CountStep]) -> bool:
     """Return whether a group ends at the one poll at which another one begins."""
     return (
         len(run) == 1 and run[0].began == run[0].at and any(step == run[0]._replace(number=0) for step in group.steps)
     )
 
 
-def _runs(group: TimelineGroup) -> Iterator[list[Step]]:
+def _runs(group: TimelineGroup) -> Iterator[list[CountStep]]:
     """Yield the steps at which a group has more replicas than before, those within JOINED together."""
-    run: list[Step] = []
+    run: list[CountStep] = []
     for before, step in zip(group.steps, group.steps[1:], strict=False):
         if step.number <= (run[-1].number if run and step.began - run[-1].at <= JOINED else before.number):
             continue

@@ -18,7 +18,7 @@ TITLE = "Notes"
 _COLUMNS = (Column("owner"), Column("note"), Column("at"), Column("about"), *COLUMNS)
 _NO_FINDING = (data_cell(None),) * len(COLUMNS)
 
-About = tuple[Entry, Finding | None]  # an entry without notes, and the finding that it is about
+EntryFinding = tuple[Entry, Finding | None]  # an entry without notes, and the finding that it is about
 
 
 def agreed_part(
@@ -28,7 +28,7 @@ def agreed_part(
 
     `suppressed` is the anchor of the section of suppressed findings.
     """
-    about: dict[str, About] = dict(_findings(known, suppressed, notes))
+    about: dict[str, EntryFinding] = dict(_findings(known, suppressed, notes))
     for each in agenda:
         about[each.anchor] = (Entry(Tone.PLAIN, (Piece(each.title, Style.STRONG, section(each.anchor)),)), None)
     for key in notes:
@@ -61,7 +61,7 @@ def _row(
     return (*map(data_cell, own), *(finding_row(finding, names, sightings) if finding else _NO_FINDING))
 
 
-def _findings(known: FindingList, suppressed: str, notes: Mapping[str, Note]) -> Iterator[tuple[str, About]]:
+def _findings(known: FindingList, suppressed: str, notes: Mapping[str, Note]) -> Iterator[tuple[str, EntryFinding]]:
     """Yield each finding with a note by its id; its head leads to the entry that has all about it."""
     for listed, anchor in (*_places(known), *((each, suppressed) for each in known.suppressed)):
         finding = listed.finding

@@ -33,11 +33,11 @@ TONES = {MarkKind.CRITICAL: Tone.CRITICAL, MarkKind.WARNING: Tone.WARNING, MarkK
 WORDS = {MarkKind.ENDED: "fixed"}
 NOTHING_RECORDED = "No poll was recorded in this range."
 
-Here = Callable[[datetime], Link]  # the page that is shown, at another time
+LinkAt = Callable[[datetime], Link]  # the page that is shown, at another time
 
 
 def pool_blocks(
-    fleet: Fleet, timeline: Timeline, pools: Sequence[str], here: Here, shown: datetime | None = None
+    fleet: Fleet, timeline: Timeline, pools: Sequence[str], here: LinkAt, shown: datetime | None = None
 ) -> tuple[Block, ...]:
     """Return the cohorts of pools over time. `pools` are in the order of the page; removed pools come last."""
     by_name = {pool.name: pool for pool in fleet.pools}
@@ -55,7 +55,7 @@ def pool_blocks(
 
 
 def setting_blocks(
-    path: str, timeline: Timeline, pools: Sequence[str], here: Here, shown: datetime | None = None
+    path: str, timeline: Timeline, pools: Sequence[str], here: LinkAt, shown: datetime | None = None
 ) -> tuple[Block, ...]:
     """Return how many replicas had which value of a setting over time, a lane for each pool."""
     values = list(merged(timeline.groups, lambda each: each.key).values())
@@ -92,7 +92,7 @@ def setting_blocks(
 
 
 def replica_blocks(
-    fleet: Fleet, pool: str | None, timeline: Timeline, here: Here, shown: datetime | None = None
+    fleet: Fleet, pool: str | None, timeline: Timeline, here: LinkAt, shown: datetime | None = None
 ) -> tuple[Block, ...]:
     """Return settings, state and version of a replica over time, and its restarts."""
     own = next((each for each in fleet.pools if each.name == pool), None)
@@ -189,7 +189,7 @@ def _blocks(
     lanes: Sequence[Lane],
     bands: Table,
     note: str,
-    here: Here,
+    here: LinkAt,
     shown: datetime | None,
 ) -> tuple[Block, ...]:
     if not any(lane.moments for lane in lanes):
@@ -200,7 +200,7 @@ def _blocks(
     return (chart, *notes, *marks, bands)
 
 
-def _mark_table(name: str, marks: Sequence[TimelineMark], here: Here) -> Table:
+def _mark_table(name: str, marks: Sequence[TimelineMark], here: LinkAt) -> Table:
     """Return what happened, the newest first; a time leads to the page at that time."""
     columns = (
         Column("Time (UTC)", key="time"),
@@ -270,7 +270,7 @@ def default_range(first: datetime | None, newest: datetime) -> str:
     return next((name for name in shorter if first and newest - RANGES[name] <= first), LONGEST_DEFAULT)
 
 
-def here_at(page: str, range_: str, /, **choices: str) -> Here:
+def here_at(page: str, range_: str, /, **choices: str) -> LinkAt:
     """Return what makes the link of a page at another time."""
     return lambda time: Link(
         Kind.PAGE, page, "", (*choices.items(), ("range", range_), ("at", f"{time:%Y-%m-%dT%H:%M:%SZ}"))

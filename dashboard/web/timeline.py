@@ -23,7 +23,7 @@ from dashboard.views.timeline import (
     LONGEST_DEFAULT,
     RANGES,
     TITLE,
-    Here,
+    LinkAt,
     default_range,
     here_at,
     pool_blocks,
@@ -117,7 +117,7 @@ def _setting(
     return setting_blocks(path, timeline, pools, _here(place, window), window.shown)
 
 
-def _here(place: Place, window: Window) -> Here:
+def _here(place: Place, window: Window) -> LinkAt:
     return here_at(place.page, window.name, **dict(place.choices))
 
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from dashboard.analysis.timeline import (
     COLUMNS,
     MOST_MARKS,
-    Change,
+    CountChange,
+    CountStep,
     MarkKind,
     Period,
-    Step,
     TimelineGroup,
     TimelineMark,
     bounded,
@@ -34,7 +34,9 @@ def at(minutes: float) -> datetime:
 
 def group(key: str, version: str, *steps: tuple[float, int], pool: str = "chat") -> TimelineGroup:
     """A group of these numbers of replicas, each from a minute on."""
-    return TimelineGroup(pool, key, version, tuple(Step(at(minute), number, at(minute)) for minute, number in steps))
+    return TimelineGroup(
+        pool, key, version, tuple(CountStep(at(minute), number, at(minute)) for minute, number in steps)
+    )
 
 
 def texts(*groups: TimelineGroup) -> list[tuple[str, datetime, datetime]]:
@@ -42,7 +44,10 @@ def texts(*groups: TimelineGroup) -> list[tuple[str, datetime, datetime]]:
 
 
 def test_a_group_has_its_number_until_the_next_change() -> None:
-    changes = [Change("chat", "a", OLD, 3, at(19), at(20), -2), Change("chat", "a", OLD, 50, at(301), at(301), 1)]
+    changes = [
+        CountChange("chat", "a", OLD, 3, at(19), at(20), -2),
+        CountChange("chat", "a", OLD, 50, at(301), at(301), 1),
+    ]
     (found,) = stepped(DAY, {("chat", "a", OLD): 5}, changes)
 
     assert [(each.at, each.number, each.began) for each in found.steps] == [
@@ -55,7 +60,7 @@ def test_a_group_has_its_number_until_the_next_change() -> None:
 
 
 def test_replicas_that_move_within_a_column_are_in_one_group_at_every_time() -> None:
-    moved = [Change("chat", "a", OLD, 3, at(19), at(20), -2), Change("chat", "b", NEW, 3, at(21), at(22), 2)]
+    moved = [CountChange("chat", "a", OLD, 3, at(19), at(20), -2), CountChange("chat", "b", NEW, 3, at(21), at(22), 2)]
     old, new = stepped(DAY, {("chat", "a", OLD): 2}, moved)
 
     assert {old.number_at(at(minute)) + new.number_at(at(minute)) for minute in range(60)} == {2}
@@ -69,7 +74,9 @@ def test_replicas_that_move_within_a_column_are_in_one_group_at_every_time() -> 
 )
 def test_at_the_end_everything_that_changed_is_counted(changes: list[tuple[str, str, int, int]]) -> None:
     """The order of rows does not matter, and sums of groups are groups of sums."""
-    rows = [Change(pool, key, OLD, column, at(6 * column), at(6 * column + 1), by) for pool, key, column, by in changes]
+    rows = [
+        CountChange(pool, key, OLD, column, at(6 * column), at(6 * column + 1), by) for pool, key, column, by in changes
+    ]
     groups = stepped(DAY, {}, rows)
 
     assert groups == stepped(DAY, {}, rows[::-1])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.analysis.timeline import MarkKind, Period, Step, Timeline, TimelineGroup, TimelineMark
+from dashboard.analysis.timeline import CountStep, MarkKind, Period, Timeline, TimelineGroup, TimelineMark
 from dashboard.fleet import Gap
 from dashboard.render.html_page import to_html
 from dashboard.render.svg_timeline import LEFT, MOST_TICKS, PLOT, RIGHT, draw_times, ticks
@@ -29,7 +29,7 @@ marks = st.builds(
 gaps = st.builds(Gap, times, st.none())
 groups = st.builds(
     lambda numbers, key: TimelineGroup(
-        "pool", key, "", tuple(Step(SINCE + place * HOUR, each, SINCE) for place, each in enumerate(numbers))
+        "pool", key, "", tuple(CountStep(SINCE + place * HOUR, each, SINCE) for place, each in enumerate(numbers))
     ),
     st.lists(st.integers(0, 9), min_size=1, max_size=5),
     texts,
@@ -41,7 +41,7 @@ def chart(
     *numbers: int, marks: tuple[TimelineMark, ...] = (), gaps: tuple[Gap, ...] = (), shown: datetime | None = None
 ) -> TimeChart:
     """One lane with one area: a number of replicas for each hour, the last one until the end."""
-    steps = tuple(Step(SINCE + place * HOUR, number, SINCE) for place, number in enumerate(numbers))
+    steps = tuple(CountStep(SINCE + place * HOUR, number, SINCE) for place, number in enumerate(numbers))
     timeline = Timeline(DAY, (), marks, gaps)
     lane = lane_of("chat", [NamedGroup(TimelineGroup("chat", "a", "", steps), "A (0.32.0)", "A", "A")], timeline)
     return TimeChart("timeline", "Replicas per cohort", DAY, (lane,), marks, gaps, shown)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.timeline import MarkKind, Period, Step, Timeline, TimelineGroup, TimelineMark
+from dashboard.analysis.timeline import CountStep, MarkKind, Period, Timeline, TimelineGroup, TimelineMark
 from dashboard.fleet import Gap
 from dashboard.fleet.pieces import page
 from dashboard.render.markdown import to_markdown
@@ -37,7 +37,7 @@ HERE = here_at(OVERVIEW, "24h")
 
 def group(key: str, *numbers: int, pool: str = CHAT, version: str = "0.31.0") -> TimelineGroup:
     """A group with one number after the other, an hour each, and the last one until the end."""
-    steps = tuple(Step(SINCE + place * HOUR, number, SINCE + place * HOUR) for place, number in enumerate(numbers))
+    steps = tuple(CountStep(SINCE + place * HOUR, number, SINCE + place * HOUR) for place, number in enumerate(numbers))
     return TimelineGroup(pool, key, version, steps)
 
 

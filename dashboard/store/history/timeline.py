@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 
 from dashboard.analysis.changes.events import BETWEEN_POOLS
-from dashboard.analysis.timeline import Change, MarkKind, Period, TimelineGroup, TimelineMark, stepped
+from dashboard.analysis.timeline import CountChange, MarkKind, Period, TimelineGroup, TimelineMark, stepped
 from dashboard.compare.encoding import is_comparable
 from dashboard.fleet import SettingValue, State
 from dashboard.fleet.formatting import count
@@ -222,7 +222,7 @@ def _groups(
     query = _by_column(period, [each.pool, each.key, each.version], each.at, by.label("by")).having(by != 0)
     rows = connection.execute(query)
     changes = [
-        Change(row.pool, row.key, row.version, row.column, _time(row.first), _time(row.last), int(row.by))
+        CountChange(row.pool, row.key, row.version, row.column, _time(row.first), _time(row.last), int(row.by))
         for row in rows
     ]
     return stepped(period, at_start, changes)
