@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet, inspected
-from dashboard.compare import Member, compare_pool
+from dashboard.compare import Member, compare_pool, sharing_verdict
 from dashboard.fleet import (
     Basis,
     Device,
@@ -178,7 +178,10 @@ def fleet(
     members = tuple(replicas)
     known = {each.id: each for each in documents}
     pools = compared(members, known, ignore)
+    by_id = {each.id: each for each in members}
+    sharing = {each.name: sharing_verdict(each, by_id, known) for each in pools}
     given = {"name": "prod-eu", "generation": next(_GENERATIONS), "polled_at": POLLED_AT, "ignored": ignore}
+    given |= {"sharing": sharing}
     built = Fleet(**{**given, "replicas": members, "documents": known, "pools": pools, **more})
     return built if "inspection" in more else inspected(built, NOW)
 

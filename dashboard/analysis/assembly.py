@@ -5,8 +5,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 
+from dashboard.analysis.kv_transfer import TransferVerdict, kv_transfer, transferring_pools
 from dashboard.capacity.engines import engines_of
-from dashboard.compare.pool import Member, compare_pool
+from dashboard.compare import Member, SharingVerdict, compare_pool, sharing_verdict
 from dashboard.fleet import (
     STALE_SECONDS,
     Coverage,
@@ -41,11 +42,12 @@ FRESH_INTERVALS = 3  # a replica that was not read within three polls is stale; 
 class Fleet:
     """One complete poll, immutable. `polled_at` is None before the first poll ended.
 
-    `since` is the end of the first poll with the same content: pages without times are equal if `generation` and
-    `since` are. `snapshot` is the id of the frozen snapshot that it was opened from, `past` the time at which it was
-    asked of the history. `discovery_errors` are sentences on sources of targets that cannot be read. `routers` are what
-    routers reported. `recent` is what the last polls saw, `sightings` are from the history. `scraped_at` is when
-    Prometheus last scraped each replica that was not asked, in seconds since 1970: see `read_at`.
+    `sharing` and `transfers` are the verdicts on prefix sharing and on KV transfer by pool; a pool that transfers
+    nothing has none of the latter. `since` is the end of the first poll with the same content: pages without times are
+    equal if `generation` and `since` are. `snapshot` is the id of the frozen snapshot that it was opened from, `past`
+    the time at which it was asked of the history. `discovery_errors` are sentences on sources of targets that cannot be
+    read. `routers` are what routers reported. `recent` is what the last polls saw, `sightings` are from the history.
+    `scraped_at` is when Prometheus last scraped each replica that was not asked, in seconds since 1970: see `read_at`.
     """
 
     name: str
@@ -54,6 +56,8 @@ class Fleet:
     replicas: tuple[Replica, ...]
     documents: Mapping[str, Document]
     pools: tuple[Pool, ...]
+    sharing: Mapping[str, SharingVerdict] = field(default_factory=dict)
+    transfers: Mapping[str, TransferVerdict] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     policy: Policy = field(default_factory=Policy)
     inspection: Inspection = field(default_factory=Inspection)
@@ -147,7 +151,7 @@ def build_fleet(
     fleet = replace(fleet, policy=policy or Policy(), routers=routers, scraped_at=scraped_at)
     fleet = replace(fleet, recent=observe(fleet, polled_at))
     if before is not None and _has_same_findings(fleet, before):
-        return replace(fleet, inspection=before.inspection)
+        return replace(fleet, inspection=before.inspection, transfers=before.transfers)
     return inspected(fleet, polled_at, before=before)
 
 
@@ -172,10 +176,21 @@ def assembled(
     generation: int = 1,
     before: Fleet | None = None,
 ) -> Fleet:
-    """Put replicas into pools, and compare these. No rule is evaluated yet."""
+    """Put replicas into pools, compare these, and decide which share prefixes. No rule is evaluated yet."""
     ordered = _ordered(replicas, before)
-    pools = _pools(ordered, documents, ignore, before)
-    return Fleet(name, generation, polled_at, tuple(ordered), documents, pools, tuple(ignore), since=polled_at)
+    members, earlier = _by_pool(ordered), _by_pool(before.replicas if before else ())
+    pools = _pools(members, documents, ignore, before, earlier)
+    return Fleet(
+        name,
+        generation,
+        polled_at,
+        tuple(ordered),
+        documents,
+        pools,
+        _sharing(pools, members, documents, before, earlier),
+        ignored=tuple(ignore),
+        since=polled_at,
+    )
 
 
 def _ordered(replicas: Iterable[Replica], before: Fleet | None) -> list[Replica]:
@@ -196,7 +211,8 @@ def only_pool(fleet: Fleet, name: str) -> Fleet:
     used = {replica.document for replica in replicas}
     documents = {key: document for key, document in fleet.documents.items() if key in used}
     pools = tuple(pool for pool in fleet.pools if pool.name == name)
-    part = replace(fleet, replicas=replicas, documents=documents, pools=pools)
+    sharing = {pool.name: fleet.sharing[pool.name] for pool in pools}
+    part = replace(fleet, replicas=replicas, documents=documents, pools=pools, sharing=sharing)
     if fleet.polled_at is None:
         return part
     part = inspected(part, fleet.polled_at, before=fleet)
@@ -216,7 +232,7 @@ def only_replicas(fleet: Fleet, ids: Collection[str], name: str) -> Fleet:
 
 
 def inspected(fleet: Fleet, at: datetime, today: date | None = None, before: Fleet | None = None) -> Fleet:
-    """Return the fleet with the findings of all rules.
+    """Return the fleet with the findings of all rules, and with the verdicts on KV transfer, which depend on them.
 
     `at` decides whether a rollout is still in progress, `today` which suppressions are expired: by default the day of
     `at`. What the fleet `before` found in equal pools is reused: the result is the same without it.
@@ -236,7 +252,23 @@ def inspected(fleet: Fleet, at: datetime, today: date | None = None, before: Fle
         fleet.routers,
         fleet.recent,
     )
-    return replace(fleet, inspection=inspection)
+    return replace(fleet, inspection=inspection, transfers=_transfers(fleet, inspection, before))
+
+
+def _transfers(fleet: Fleet, inspection: Inspection, before: Fleet | None) -> Mapping[str, TransferVerdict]:
+    """Decide which pools can transfer KV cache, except those where nothing changed, nor in their partners."""
+    known = transferring_pools(before.inspection) if before else {}
+    members, earlier = _by_pool(fleet.replicas), _by_pool(before.replicas if before else ())
+    verdicts = {}
+    for pool, partners in transferring_pools(inspection).items():
+        own, then = ([each for name in sorted(partners) for each in side[name]] for side in (members, earlier))
+        if before and known.get(pool) == partners and has_same_content(own, then):
+            verdict = before.transfers.get(pool)
+        else:
+            verdict = kv_transfer(own, fleet.documents)
+        if verdict is not None:
+            verdicts[pool] = verdict
+    return verdicts
 
 
 class _Engines:
@@ -279,19 +311,40 @@ def _same_process(replicas: Iterable[Replica]) -> Mapping[str, tuple[str, ...]]:
 
 
 def _pools(
-    replicas: Iterable[Replica], documents: Mapping[str, Document], ignore: Sequence[str], before: Fleet | None
+    members: Mapping[str, Sequence[Replica]],
+    documents: Mapping[str, Document],
+    ignore: Sequence[str],
+    before: Fleet | None,
+    earlier: Mapping[str, Sequence[Replica]],
 ) -> tuple[Pool, ...]:
-    """Compare every pool, except those whose members have the same documents as before."""
+    """Compare every pool, except those whose members have the same documents as `earlier`."""
     known = {pool.name: pool for pool in before.pools} if before and before.ignored == tuple(ignore) else {}
-    earlier = _by_pool(before.replicas) if before and known else {}
     pools = []
-    for name, own in _by_pool(replicas).items():
+    for name, own in members.items():
         role, pool = _role(own), known.get(name)
         if pool is None or pool.role != role or not _are_alike(own, earlier[name]):
-            members = [Member(each.id, each.document, each.fresh, len(each.identity)) for each in own]
-            pool = compare_pool(name, role, members, documents, ignore)
+            compared = [Member(each.id, each.document, each.fresh, len(each.identity)) for each in own]
+            pool = compare_pool(name, role, compared, documents, ignore)
         pools.append(pool)
     return tuple(pools)
+
+
+def _sharing(
+    pools: Iterable[Pool],
+    members: Mapping[str, Sequence[Replica]],
+    documents: Mapping[str, Document],
+    before: Fleet | None,
+    earlier: Mapping[str, Sequence[Replica]],
+) -> Mapping[str, SharingVerdict]:
+    """Decide which pools share prefixes, except where the pool and its members are those of the fleet before."""
+    verdicts = {}
+    for pool in pools:
+        own = members[pool.name]
+        verdict = before.sharing.get(pool.name) if before else None
+        if verdict is None or verdict.pool is not pool or not has_same_content(own, earlier[pool.name]):
+            verdict = sharing_verdict(pool, {each.id: each for each in own}, documents)
+        verdicts[pool.name] = verdict
+    return verdicts
 
 
 def _by_pool(replicas: Iterable[Replica]) -> Mapping[str, list[Replica]]:

@@ -8,14 +8,14 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from dashboard.analysis.assembly import Fleet
 from dashboard.compare import Share
 from dashboard.compare.encoding import lookup_value
 from dashboard.compare.equality import DTYPE_PATH, MODEL, resolved_kv_dtype, without_owner
-from dashboard.fleet import Pool, Replica, Setting, SettingValue
+from dashboard.fleet import Document, Replica, Setting, SettingValue
 from dashboard.fleet.pieces import Piece, Style, Text, join_texts, setting
 from dashboard.rules.connector_options import CONNECTOR
 from dashboard.rules.domain import ImpactContext
+from dashboard.rules.findings import Inspection
 
 LAYOUT, KV_DTYPE, GROUPS = "cache_config.kv_cache_layout", "cache_config.cache_dtype", "kv_cache_groups"
 TRANSFERS = frozenset({ImpactContext.KV_STORE, ImpactContext.DISAGGREGATED})
@@ -31,16 +31,22 @@ class TransferVerdict(NamedTuple):
     paths: tuple[str, ...] = ()
 
 
-def kv_transfer(fleet: Fleet, pool: Pool) -> TransferVerdict | None:
-    """Return the verdict on a pool with its prefill or decode pools; None where it transfers nothing."""
-    domain = fleet.inspection.domains.get(pool.name)
-    if domain is None or domain.contexts.isdisjoint(TRANSFERS):
+def transferring_pools(inspection: Inspection) -> Mapping[str, set[str]]:
+    """Return the pools that transfer KV cache, each with itself and the pools that prefill or decode with it."""
+    found = {name: {name} for name, domain in inspection.domains.items() if not domain.contexts.isdisjoint(TRANSFERS)}
+    for each in inspection.evaluated.values():  # of a pool, a pair or the fleet
+        pools = each.outcomes[0].pools if each.outcomes else ()
+        for name in found.keys() & set(pools):
+            found[name].update(pools)
+    return found
+
+
+def kv_transfer(replicas: Iterable[Replica], documents: Mapping[str, Document]) -> TransferVerdict | None:
+    """Return the verdict on the replicas of a pool that transfers, and of its partners; None for fewer than two."""
+    own = [each for each in replicas if not each.is_second_address]
+    if len(own) < FEWEST:
         return None
-    names = {pool.name}.union(*(each.pools for each in fleet.inspection.outcomes if pool.name in each.pools))
-    members = [each for each in fleet.replicas if each.pool in names and not each.is_second_address]
-    if len(members) < FEWEST:
-        return None
-    found = {path: _values(fleet, members, path) for path in _PATHS} | {GROUPS: {_groups(each) for each in members}}
+    found = {path: _values(own, documents, path) for path in _PATHS} | {GROUPS: {_groups(each) for each in own}}
     differing = tuple(path for path, values in found.items() if len(values - {None}) > 1)
     if differing:
         return TransferVerdict(Share.NO, differing)
@@ -48,7 +54,7 @@ def kv_transfer(fleet: Fleet, pool: Pool) -> TransferVerdict | None:
     return TransferVerdict(Share.UNKNOWN, missing) if missing else TransferVerdict(Share.YES)
 
 
-def transfer_text(verdict: TransferVerdict, pool: Pool) -> Text:
+def transfer_text(verdict: TransferVerdict, pool: str) -> Text:
     """Return the verdict as one line: `KV transfer: no. kv_cache_layout differs`."""
     head = Piece(f"KV transfer: {verdict.share}", Style.STRONG)
     if verdict.share is Share.YES:
@@ -56,15 +62,15 @@ def transfer_text(verdict: TransferVerdict, pool: Pool) -> Text:
     differ = "differs" if len(verdict.paths) == 1 and verdict.paths != (GROUPS,) else "differ"
     verb = "not reported by every replica" if verdict.share is Share.UNKNOWN else differ
     names = join_texts(
-        (Piece("KV cache groups") if path == GROUPS else setting(path, pool.name),) for path in verdict.paths
+        (Piece("KV cache groups") if path == GROUPS else setting(path, pool),) for path in verdict.paths
     )
     return (head, Piece(". "), *names, Piece(f" {verb}."))
 
 
-def _values(fleet: Fleet, members: Iterable[Replica], path: str) -> set[SettingValue | None]:
+def _values(members: Iterable[Replica], documents: Mapping[str, Document], path: str) -> set[SettingValue | None]:
     """Return the values of a setting that count for a transfer; None where a member does not report it."""
-    documents = {each.document for each in members}
-    return {None if key is None else _value(fleet.documents[key].settings, path) for key in documents}
+    keys = {each.document for each in members}
+    return {None if key is None else _value(documents[key].settings, path) for key in keys}
 
 
 def _value(settings: Mapping[str, Setting], path: str) -> SettingValue | None:

@@ -139,7 +139,7 @@ def _filters(choice: MatrixChoice) -> list[tuple[str, str]]:
 def sharing_section(found: PoolComparison) -> Section:
     """Return which cohorts share prefixes, in sentences, the worst first; and whether KV cache can be transferred."""
     transfer = found.transfer
-    line = (Paragraph(transfer_text(transfer, found.sharing.pool)),) if transfer is not None else ()
+    line = (Paragraph(transfer_text(transfer, found.sharing.pool.name)),) if transfer is not None else ()
     return Section(SHARING, "Prefix sharing", (sharing_band(found), *line))
 
 

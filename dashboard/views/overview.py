@@ -1,11 +1,10 @@
 """The page Overview: the fleet in six numbers, its pools, the top findings, and replicas with incomplete data."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from datetime import datetime
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.compare import SharingVerdict
-from dashboard.fleet import Basis, formatting
+from dashboard.fleet import Basis, Pool, formatting
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import Piece, Style, page, plain
 from dashboard.rules.findings import Severity
@@ -25,7 +24,6 @@ from dashboard.views.sharing import (
     is_doubtful,
     is_needed,
     pools_by_urgency,
-    sharing_verdicts,
     suppressed_pools,
 )
 from dashboard.views.sorting import sort_table
@@ -39,18 +37,18 @@ def overview_report(fleet: Fleet, name: str = "", sort: str = "", now: datetime 
 
     Ages count from `now`; without it times are shown.
     """
-    summary, verdicts = fleet_summary.summarize(fleet), sharing_verdicts(fleet)
-    order = {pool.name: verdicts[pool.name] for pool in pools_by_urgency(fleet, verdicts, summary.by_pool)}
+    summary = fleet_summary.summarize(fleet)
+    pools = pools_by_urgency(fleet, summary.by_pool)
     incomplete = Section(UNREAD, "Incomplete data", unread_entries(summary.unread, MOST_UNREAD))
     return View(
         title="Overview",
         headline=fleet_summary.fleet_title(summary),
-        lead=more_words(fleet, summary, order),
+        lead=more_words(fleet, summary, pools),
         context=context_of(fleet, name=name),
         parts=(
             Section(NUMBERS, "Summary", (Figures(overview_figures(fleet, summary)),)),
             *(
-                [Section(POOLS, "Pools", (sort_table(pools_table(fleet, summary, verdicts), sort, pages.OVERVIEW),))]
+                [Section(POOLS, "Pools", (sort_table(pools_table(fleet, summary, pools), sort, pages.OVERVIEW),))]
                 if fleet.pools
                 else []
             ),
@@ -61,10 +59,10 @@ def overview_report(fleet: Fleet, name: str = "", sort: str = "", now: datetime 
     )
 
 
-def more_words(fleet: Fleet, now: FleetSummary, verdicts: Mapping[str, SharingVerdict]) -> str:
-    """Return the counts of findings and their consequences, pools in the order of their `verdicts`."""
+def more_words(fleet: Fleet, now: FleetSummary, pools: Iterable[Pool]) -> str:
+    """Return the counts of findings and their consequences, pools in the given order."""
     domains = fleet.inspection.domains
-    needed = {name: verdict for name, verdict in verdicts.items() if is_needed(domains.get(name))}
+    needed = {pool.name: fleet.sharing[pool.name] for pool in pools if is_needed(domains.get(pool.name))}
     unshared = [name for name, verdict in needed.items() if verdict.is_certain]
     doubtful = [name for name, verdict in needed.items() if is_doubtful(verdict)]
     suppressed = suppressed_pools(fleet.inspection)

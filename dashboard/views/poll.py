@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.compare import sharing_text, sharing_verdict
+from dashboard.compare import sharing_text
 from dashboard.fleet import Basis, Pool, Replica, ReplicaState, State, cohort_letters
 from dashboard.fleet.formatting import NOT_KNOWN, at_most, count, end_cut, setting_text
 from dashboard.fleet.pieces import plain
@@ -72,7 +72,7 @@ def _tokens(replica: Replica) -> str:
 
 def _pool(fleet: Fleet, pool: Pool, place: int, replicas: Mapping[str, Replica]) -> Section:
     cohorts = ", ".join(f"{each.letter} x{len(each.replicas)}" for each in pool.cohorts) or "not read"
-    sharing = sharing_text(sharing_verdict(pool, replicas, fleet.documents), replicas)
+    sharing = sharing_text(fleet.sharing[pool.name], replicas)
     differences = _differences(pool, place, replicas) if pool.differences else Paragraph(plain(_no_difference(pool)))
     return Section(f"pool-{place}", f"{end_cut(pool.name, 80)}  {cohorts}", (Paragraph(sharing), differences))
 

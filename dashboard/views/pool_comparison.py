@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.kv_transfer import TransferVerdict, kv_transfer
+from dashboard.analysis.kv_transfer import TransferVerdict
 from dashboard.compare import (
     BASELINE,
     MAJORITY,
@@ -20,7 +20,6 @@ from dashboard.compare import (
     build_matrix,
     hash_row,
     sharing_text,
-    sharing_verdict,
 )
 from dashboard.compare.conditions import SharingCause
 from dashboard.compare.prefix import CACHING_PATH, SEED_PATHS
@@ -123,7 +122,7 @@ def compare_chosen(
         as_replicas=as_replicas if choice.by_replica else None,
     )
     hashes = hash_row(FINGERPRINT, pool, choice.reference, prefix.columns, members)
-    sharing = sharing_verdict(pool, members, fleet.documents)
+    sharing = fleet.sharing[pool.name]
     found = worst_by_path(fleet.inspection, pool.name)
     kind = severity(sharing, found)
     named = (
@@ -146,7 +145,7 @@ def compare_chosen(
         ),
         sightings=difference_sightings(fleet, pool),
         cohort_sightings=cohort_sightings(fleet, pool),
-        transfer=kv_transfer(fleet, pool),
+        transfer=fleet.transfers.get(pool.name),
     )
 
 

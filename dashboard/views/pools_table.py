@@ -1,9 +1,8 @@
 """The pools of a fleet as a table, those with problems first."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.compare import SharingVerdict
 from dashboard.fleet import Pool, Replica, Role, formatting
 from dashboard.fleet.pieces import Kind, Link, page
 from dashboard.rules.findings import Tally
@@ -14,7 +13,7 @@ from dashboard.views.capacity_text import name_of
 from dashboard.views.findings_summary import tally_text
 from dashboard.views.fleet_summary import FleetSummary
 from dashboard.views.pool_comparison import worst_by_path
-from dashboard.views.sharing import is_needed, pools_by_urgency, severity, short_text, versions_text
+from dashboard.views.sharing import is_needed, severity, short_text, versions_text
 
 MOST_COHORTS = 6  # named in a cell; more are counted
 POOL_COLUMNS = (
@@ -28,16 +27,13 @@ POOL_COLUMNS = (
 )
 
 
-def pools_table(fleet: Fleet, now: FleetSummary, verdicts: Mapping[str, SharingVerdict]) -> Table:
-    """Return a row per pool, those with problems first."""
+def pools_table(fleet: Fleet, now: FleetSummary, pools: Iterable[Pool]) -> Table:
+    """Return a row per pool, in the given order."""
     members: dict[str, list[Replica]] = {pool.name: [] for pool in fleet.pools}
     for replica in fleet.replicas:
         if replica.pool is not None:
             members[replica.pool].append(replica)
-    rows = [
-        _row(fleet, pool, members[pool.name], verdicts[pool.name], now.by_pool[pool.name])
-        for pool in pools_by_urgency(fleet, verdicts, now.by_pool)
-    ]
+    rows = [_row(fleet, pool, members[pool.name], now.by_pool[pool.name]) for pool in pools]
     return Table("pools", "Pools and their cohorts", POOL_COLUMNS, tuple(rows))
 
 
@@ -64,9 +60,7 @@ def _role(pool: Pool) -> str:
     return "" if pool.role is Role.BOTH or pool.name.endswith(f"/{pool.role}") else f" ({pool.role})"
 
 
-def _row(
-    fleet: Fleet, pool: Pool, members: Sequence[Replica], verdict: SharingVerdict, tally: Tally
-) -> tuple[Cell, ...]:
+def _row(fleet: Fleet, pool: Pool, members: Sequence[Replica], tally: Tally) -> tuple[Cell, ...]:
     link = Link(Kind.POOL, pool.name)
     return (
         Cell(f"{name_of(pool.name)}{_role(pool)}", link=link),
@@ -74,7 +68,7 @@ def _row(
         Cell(cohorts_text(pool), link=link, shares=_shares(pool)),
         Cell(versions_text(members) or formatting.NOT_KNOWN),
         _findings(fleet, pool, tally),
-        _sharing(fleet, pool, verdict),
+        _sharing(fleet, pool),
         _capacity(members),
     )
 
@@ -88,7 +82,8 @@ def _findings(fleet: Fleet, pool: Pool, tally: Tally) -> Cell:
     return Cell(f"{'none' if is_read else formatting.NOT_KNOWN}{rollout}", Tone.GOOD if is_read else Tone.PLAIN)
 
 
-def _sharing(fleet: Fleet, pool: Pool, verdict: SharingVerdict) -> Cell:
+def _sharing(fleet: Fleet, pool: Pool) -> Cell:
+    verdict = fleet.sharing[pool.name]
     if not is_needed(fleet.inspection.domains.get(pool.name)):
         return Cell(f"not needed ({short_text(verdict)})")
     return Cell(short_text(verdict), Tone(severity(verdict, worst_by_path(fleet.inspection, pool.name))))

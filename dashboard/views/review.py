@@ -42,7 +42,6 @@ from dashboard.views.review_differences import (
 )
 from dashboard.views.review_new import NEW, new_parts
 from dashboard.views.rule_outcomes import error_blocks, outcome_table
-from dashboard.views.sharing import sharing_verdicts
 from dashboard.views.since import ANYTHING, NEWEST_FIRST, Recency
 
 STATUS, FINDINGS, NOT_READ, SUPPRESSED = "fine", "findings", "not-read", "suppressed"
@@ -79,11 +78,11 @@ def review_report(
     `recency` applies to the sections of findings and differences.
     Notes are by what they are about: a finding's id, or an anchor of `AGENDA`. `name` is the snapshot's.
     """
-    now, sentences = fleet_summary.summarize(fleet), sharing_verdicts(fleet)
+    now = fleet_summary.summarize(fleet)
     known = list_findings(fleet)
     context = FindingContext(known.names, fleet.inspection, notes, before_notes)
     noted = partial(_notes_on, context)
-    differing = differing_pools(fleet, sentences, recency)
+    differing = differing_pools(fleet, recency)
     capacity, all_ranks = capacity_parts(fleet, noted(CAPACITY))
     new, all_changes = new_parts(fleet, missing if before is None else before, before_notes, noted(NEW), between)
     agenda = (
@@ -98,7 +97,7 @@ def review_report(
     return View(
         title=f"Review of {fleet.name}",
         headline=fleet_summary.fleet_title(now),
-        lead=f"{fleet_text(fleet, now)} {more_words(fleet, now, sentences)}",
+        lead=f"{fleet_text(fleet, now)} {more_words(fleet, now, fleet.pools)}",
         context=context_of(fleet, name=name, filters=recency.choices),
         parts=(
             *agreed_part(known, agenda, SUPPRESSED, notes),

@@ -1,11 +1,11 @@
 """In which settings the replicas of each pool differ, as a section of the review; what many pools share once."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.compare import PREFIX_PATHS, Matrix, Share, SharingVerdict
+from dashboard.compare import PREFIX_PATHS, Matrix, Share
 from dashboard.fleet import Pool
 from dashboard.fleet.formatting import count, first_of
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain
@@ -57,16 +57,12 @@ class DifferingPools(NamedTuple):
         return len(self.found.matrix.rows) - len(self.shown.rows)
 
 
-def differing_pools(
-    fleet: Fleet, sentences: Mapping[str, SharingVerdict], recency: Recency = ANYTHING
-) -> tuple[DifferingPools, ...]:
+def differing_pools(fleet: Fleet, recency: Recency = ANYTHING) -> tuple[DifferingPools, ...]:
     """Compare the pools with several cohorts, the worst first; equal ones are one group."""
     names = slugs(pool.name for pool in fleet.pools)
     groups: dict[object, list[Pool]] = {}
     pools = [
-        each
-        for each in pools_by_urgency(fleet, sentences, tally_pools(fleet.inspection))
-        if has_recent(fleet, each, recency)
+        each for each in pools_by_urgency(fleet, tally_pools(fleet.inspection)) if has_recent(fleet, each, recency)
     ]
     if recency.is_newest_first:
         pools.sort(key=lambda each: newest_first(newest(difference_sightings(fleet, each).values())))
@@ -79,7 +75,7 @@ def differing_pools(
         seen = difference_sightings(fleet, pool)
         recent = tuple(each.path for each in pool.differences if recency.keeps(seen.get(each.path)))
         letters = tuple(cohort.letter for cohort in pool.cohorts)
-        kind = severity(sentences[pool.name], named)
+        kind = severity(fleet.sharing[pool.name], named)
         groups.setdefault((rows, recent, letters, kind, tuple(sorted(named.items()))), []).append(pool)
     return tuple(_differing(fleet, alike, names[alike[0].name], recency) for alike in groups.values())
 

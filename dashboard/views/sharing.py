@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.compare import PREFIX_PATHS, Share, SharingVerdict, sharing_verdict
+from dashboard.compare import PREFIX_PATHS, Share, SharingVerdict
 from dashboard.compare.encoding import is_comparable
 from dashboard.compare.prefix import DECIDING_PATHS, VERSION_PATH
 from dashboard.compare.sharing import compare_cohorts
@@ -23,12 +23,6 @@ SPLIT = {Share.NO, Share.PARTLY}
 ABOUT = "For identical prompts without LoRA, multimodal input or cache salt."
 # Paths of findings that say why not all replicas share; a version alone leaves it open.
 _REASONS = frozenset({*DECIDING_PATHS, FINGERPRINT}) - {VERSION_PATH}
-
-
-def sharing_verdicts(fleet: Fleet) -> dict[str, SharingVerdict]:
-    """Return the verdict on every pool, by its name."""
-    replicas = {replica.id: replica for replica in fleet.replicas}
-    return {pool.name: sharing_verdict(pool, replicas, fleet.documents) for pool in fleet.pools}
 
 
 def severity(verdict: SharingVerdict, named: Mapping[str, Severity]) -> str:
@@ -127,14 +121,14 @@ def _unknown(verdict: SharingVerdict) -> str:
     return f"unknown for {verdict.not_known:,}" if 0 < verdict.not_known < total else "unknown"
 
 
-def pools_by_urgency(fleet: Fleet, sentences: Mapping[str, SharingVerdict], found: Mapping[str, Tally]) -> list[Pool]:
+def pools_by_urgency(fleet: Fleet, found: Mapping[str, Tally]) -> list[Pool]:
     """Sort pools by urgency: findings, prefixes not shared, number of cohorts, replicas down, size."""
     domains = fleet.inspection.domains
     down = {replica.pool for replica in fleet.replicas if replica.state is ReplicaState.DOWN}
 
     def urgency(pool: Pool) -> tuple[object, ...]:
         tally = found[pool.name]
-        agrees = not sentences[pool.name].is_split or not is_needed(domains.get(pool.name))
+        agrees = not fleet.sharing[pool.name].is_split or not is_needed(domains.get(pool.name))
         wrong = (-tally.critical, -tally.warning, agrees, -max(len(pool.cohorts), 1), pool.name not in down)
         return (*wrong, -len(pool.replicas), pool.name)
 

@@ -4,7 +4,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.views import fleet_summary
 from dashboard.views.blocks import View
 from dashboard.views.overview import overview_report
-from dashboard.views.sharing import pools_by_urgency, sharing_verdicts
+from dashboard.views.sharing import pools_by_urgency
 from dashboard.web.state import shared
 
 
@@ -20,5 +20,5 @@ def overview_view(fleet: Fleet, name: str, sort: str, *, has_ages: bool = False)
 @shared(max_entries=4, has_times=True)
 def pool_order(fleet: Fleet) -> tuple[str, ...]:
     """Return the names of the pools, those with problems first."""
-    pools = pools_by_urgency(fleet, sharing_verdicts(fleet), fleet_summary.summarize(fleet).by_pool)
+    pools = pools_by_urgency(fleet, fleet_summary.summarize(fleet).by_pool)
     return tuple(pool.name for pool in pools)

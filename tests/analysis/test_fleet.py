@@ -20,7 +20,7 @@ from tests.sources.polling.hostile import changed_metrics
 
 def content(fleet: Fleet) -> tuple[Any, ...]:
     """Return all that does not depend on the fleet before or on the order of the replicas."""
-    return fleet.replicas, dict(fleet.documents), fleet.pools, fleet.inspection
+    return fleet.replicas, dict(fleet.documents), fleet.pools, fleet.inspection, fleet.sharing, fleet.transfers
 
 
 def test_a_fleet_can_be_empty() -> None:
@@ -256,4 +256,7 @@ def test_the_first_poll_has_findings_and_equal_pools_of_the_fleet_before_are_reu
 
     assert first.inspection == built(*LISTED).inspection
     assert first.inspection.outcomes
-    assert built(*LISTED, before=first).pools[0] is first.pools[0]
+    again = built(*LISTED, before=first)
+
+    assert again.pools[0] is first.pools[0]
+    assert all(again.sharing[name] is verdict for name, verdict in first.sharing.items())

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.kv_transfer import GROUPS, KV_DTYPE, LAYOUT, TransferVerdict, kv_transfer, transfer_text
-from dashboard.compare import Share, sharing_verdict
+from dashboard.analysis.assembly import Fleet, inspected, only_pool
+from dashboard.analysis.kv_transfer import GROUPS, KV_DTYPE, LAYOUT, TransferVerdict, transfer_text
+from dashboard.compare import Share
 from dashboard.compare.equality import DTYPE_PATH
 from dashboard.fleet.pieces import to_plain
 from dashboard.rules.connector_options import CONNECTOR
@@ -33,7 +33,7 @@ def fleet_of(*members: Mapping[str, Any], pools: Sequence[str] = ()) -> Fleet:
 
 
 def verdict_of(fleet: Fleet) -> TransferVerdict | None:
-    return kv_transfer(fleet, fleet.pools[0])
+    return fleet.transfers.get(fleet.pools[0].name)
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,8 @@ def test_a_replica_that_was_never_read_leaves_it_unknown() -> None:
 def test_it_has_no_effect_on_prefix_sharing() -> None:
     same = {**STORE, "version": "0.32.0", "model_config.revision": None, "cache_config.block_size": 16}
     fleet = fleet_of(same, {**same, LAYOUT: "HND"})
-    replicas = {each.id: each for each in fleet.replicas}
 
-    assert sharing_verdict(fleet.pools[0], replicas, fleet.documents).share is Share.YES
+    assert fleet.sharing["chat"].share is Share.YES
     assert verdict_of(fleet) == TransferVerdict(Share.NO, (LAYOUT,))
 
 
@@ -96,4 +95,12 @@ def test_it_has_no_effect_on_prefix_sharing() -> None:
     ],
 )
 def test_the_verdict_is_one_short_line(verdict: TransferVerdict, text: str) -> None:
-    assert to_plain(transfer_text(verdict, fleet_of(STORE).pools[0])) == text
+    assert to_plain(transfer_text(verdict, "chat")) == text
+
+
+def test_what_did_not_change_keeps_its_verdict_and_a_pool_whose_partner_is_gone_is_decided_anew() -> None:
+    fleet = fleet_of(NIXL, {**NIXL, LAYOUT: "HND"}, pools=["chat/prefill", "chat/decode"])
+    again, alone = inspected(fleet, builders.NOW, before=fleet), only_pool(fleet, "chat/prefill")
+
+    assert all(again.transfers[name] is verdict for name, verdict in fleet.transfers.items())
+    assert (set(fleet.transfers), alone.transfers) == ({"chat/prefill", "chat/decode"}, {})

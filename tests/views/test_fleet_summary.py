@@ -25,7 +25,7 @@ from dashboard.views.findings_summary import (
 )
 from dashboard.views.fleet_summary import FleetSummary, fleet_lead, fleet_title, no_findings_sentences, summarize
 from dashboard.views.overview import more_words
-from dashboard.views.sharing import sharing_verdicts, suppressed_pools
+from dashboard.views.sharing import suppressed_pools
 from tests import inspected_fleets
 from tests.builders import NOW, alike, document, down, fleet, replica, story
 from tests.findings_builder import evidence, finding, outcome, with_findings
@@ -117,7 +117,7 @@ def test_pools_whose_findings_are_suppressed_are_marked() -> None:
 
 
 def test_the_lead_of_the_simulated_fleet_names_both_rollouts(demo_fleet: Fleet) -> None:
-    lead = more_words(demo_fleet, summarize(demo_fleet), sharing_verdicts(demo_fleet))
+    lead = more_words(demo_fleet, summarize(demo_fleet), demo_fleet.pools)
 
     assert "gemma-27b (suppressed); possibly also in qwen3-8b." in lead
     assert lead.endswith("gemma-27b rollout 0.32.0 → 0.32.1 (1/7), qwen3-8b rollout 0.20.2 → 0.32.0 (4/6).")

@@ -11,8 +11,7 @@ from typing import Any, Literal, NamedTuple
 from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.documents.contract import ADDED, Contract, JsonKey, JsonObject, Time, WithExtraKeys
-from dashboard.analysis.kv_transfer import kv_transfer
-from dashboard.compare import sharing_text, sharing_verdict
+from dashboard.compare import sharing_text
 from dashboard.fleet import Pool
 from dashboard.fleet.pieces import to_plain
 from dashboard.fleet.sightings import Sighting
@@ -77,7 +76,7 @@ def pool_rows(fleet: Fleet) -> tuple[WithExtraKeys, ...]:
     replicas = {each.id: each for each in fleet.replicas}
     rows = []
     for pool in fleet.pools:
-        sharing, transfer = sharing_verdict(pool, replicas, fleet.documents), kv_transfer(fleet, pool)
+        sharing, transfer = fleet.sharing[pool.name], fleet.transfers.get(pool.name)
         added = {
             "tally": tallies[pool.name],
             "domain": inspection.domains[pool.name],
