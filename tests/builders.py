@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet, inspected
+from dashboard.capacity.sums import capacity_of
 from dashboard.compare import Member, compare_pool, sharing_verdict
 from dashboard.fleet import (
     Basis,
@@ -181,7 +182,9 @@ def fleet(
     by_id = {each.id: each for each in members}
     sharing = {each.name: sharing_verdict(each, by_id, known) for each in pools}
     given = {"name": "prod-eu", "generation": next(_GENERATIONS), "polled_at": POLLED_AT, "ignored": ignore}
-    given |= {"sharing": sharing}
+    by_pool = {each.name: [by_id[key] for key in each.replicas] for each in pools}
+    capacity = {name: capacity_of(held, name) for name, held in by_pool.items()}
+    given |= {"sharing": sharing, "capacity": capacity, "total": capacity_of(members)}
     built = Fleet(**{**given, "replicas": members, "documents": known, "pools": pools, **more})
     return built if "inspection" in more else inspected(built, NOW)
 

@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from dashboard.analysis.kv_transfer import TransferVerdict, kv_transfer, transferring_pools
 from dashboard.capacity.engines import engines_of
+from dashboard.capacity.sums import PoolCapacity, capacity_of
 from dashboard.compare import Member, SharingVerdict, compare_pool, sharing_verdict
 from dashboard.fleet import (
     STALE_SECONDS,
@@ -35,6 +36,7 @@ from dashboard.rules.findings import Inspection
 from dashboard.rules.policy import Policy
 from dashboard.vllm.facts import Facts, facts_of, renew
 
+NO_CAPACITY = capacity_of(())
 FRESH_INTERVALS = 3  # a replica that was not read within three polls is stale; one that is only scraped: STALE_SECONDS
 
 
@@ -42,12 +44,13 @@ FRESH_INTERVALS = 3  # a replica that was not read within three polls is stale; 
 class Fleet:
     """One complete poll, immutable. `polled_at` is None before the first poll ended.
 
-    `sharing` and `transfers` are the verdicts on prefix sharing and on KV transfer by pool; a pool that transfers
-    nothing has none of the latter. `since` is the end of the first poll with the same content: pages without times are
-    equal if `generation` and `since` are. `snapshot` is the id of the frozen snapshot that it was opened from, `past`
-    the time at which it was asked of the history. `discovery_errors` are sentences on sources of targets that cannot be
-    read. `routers` are what routers reported. `recent` is what the last polls saw, `sightings` are from the history.
-    `scraped_at` is when Prometheus last scraped each replica that was not asked, in seconds since 1970: see `read_at`.
+    `sharing`, `transfers` and `capacity` are by pool: the verdicts on prefix sharing and on KV transfer, where the pool
+    transfers anything, and the KV cache; `total` is that of all replicas. `since` is the end of the first poll with the
+    same content: pages without times are equal if `generation` and `since` are. `snapshot` is the id of the frozen
+    snapshot that it was opened from, `past` the time at which it was asked of the history. `discovery_errors` are
+    sentences on sources of targets that cannot be read. `routers` are what routers reported. `recent` is what the last
+    polls saw, `sightings` are from the history. `scraped_at` is when Prometheus last scraped each replica that was not
+    asked, in seconds since 1970: see `read_at`.
     """
 
     name: str
@@ -58,6 +61,8 @@ class Fleet:
     pools: tuple[Pool, ...]
     sharing: Mapping[str, SharingVerdict] = field(default_factory=dict)
     transfers: Mapping[str, TransferVerdict] = field(default_factory=dict)
+    capacity: Mapping[str, PoolCapacity] = field(default_factory=dict)
+    total: PoolCapacity = NO_CAPACITY
     ignored: tuple[str, ...] = ()
     policy: Policy = field(default_factory=Policy)
     inspection: Inspection = field(default_factory=Inspection)
@@ -176,10 +181,26 @@ def assembled(
     generation: int = 1,
     before: Fleet | None = None,
 ) -> Fleet:
-    """Put replicas into pools, compare these, and decide which share prefixes. No rule is evaluated yet."""
+    """Put replicas into pools, compare these, decide which share prefixes, and sum up their KV cache.
+
+    No rule is evaluated yet. What the fleet `before` derived from equal replicas is reused.
+    """
     ordered = _ordered(replicas, before)
-    members, earlier = _by_pool(ordered), _by_pool(before.replicas if before else ())
-    pools = _pools(members, documents, ignore, before, earlier)
+    known = before or empty_fleet(name)
+    members, earlier = _by_pool(ordered), _by_pool(known.replicas)
+    pools = _pools(members, documents, ignore, known, earlier)
+    is_same = has_same_content(ordered, known.replicas)
+    same = {each for each, own in members.items() if is_same or has_same_content(own, earlier[each])}
+    if known.ignored != tuple(ignore):
+        same = set()
+    sharing, capacity = {}, {}
+    for pool in pools:
+        key, own = pool.name, members[pool.name]
+        if key in same:
+            sharing[key], capacity[key] = known.sharing[key], known.capacity[key]
+        else:
+            sharing[key] = sharing_verdict(pool, {each.id: each for each in own}, documents)
+            capacity[key] = capacity_of(own, key)
     return Fleet(
         name,
         generation,
@@ -187,7 +208,9 @@ def assembled(
         tuple(ordered),
         documents,
         pools,
-        _sharing(pools, members, documents, before, earlier),
+        sharing=sharing,
+        capacity=capacity,
+        total=known.total if is_same else capacity_of(ordered),
         ignored=tuple(ignore),
         since=polled_at,
     )
@@ -211,8 +234,15 @@ def only_pool(fleet: Fleet, name: str) -> Fleet:
     used = {replica.document for replica in replicas}
     documents = {key: document for key, document in fleet.documents.items() if key in used}
     pools = tuple(pool for pool in fleet.pools if pool.name == name)
-    sharing = {pool.name: fleet.sharing[pool.name] for pool in pools}
-    part = replace(fleet, replicas=replicas, documents=documents, pools=pools, sharing=sharing)
+    part = replace(
+        fleet,
+        replicas=replicas,
+        documents=documents,
+        pools=pools,
+        sharing={pool.name: fleet.sharing[pool.name] for pool in pools},
+        capacity={pool.name: fleet.capacity[pool.name] for pool in pools},
+        total=capacity_of(replicas),
+    )
     if fleet.polled_at is None:
         return part
     part = inspected(part, fleet.polled_at, before=fleet)
@@ -314,11 +344,11 @@ def _pools(
     members: Mapping[str, Sequence[Replica]],
     documents: Mapping[str, Document],
     ignore: Sequence[str],
-    before: Fleet | None,
+    before: Fleet,
     earlier: Mapping[str, Sequence[Replica]],
 ) -> tuple[Pool, ...]:
     """Compare every pool, except those whose members have the same documents as `earlier`."""
-    known = {pool.name: pool for pool in before.pools} if before and before.ignored == tuple(ignore) else {}
+    known = {pool.name: pool for pool in before.pools} if before.ignored == tuple(ignore) else {}
     pools = []
     for name, own in members.items():
         role, pool = _role(own), known.get(name)
@@ -327,24 +357,6 @@ def _pools(
             pool = compare_pool(name, role, compared, documents, ignore)
         pools.append(pool)
     return tuple(pools)
-
-
-def _sharing(
-    pools: Iterable[Pool],
-    members: Mapping[str, Sequence[Replica]],
-    documents: Mapping[str, Document],
-    before: Fleet | None,
-    earlier: Mapping[str, Sequence[Replica]],
-) -> Mapping[str, SharingVerdict]:
-    """Decide which pools share prefixes, except where the pool and its members are those of the fleet before."""
-    verdicts = {}
-    for pool in pools:
-        own = members[pool.name]
-        verdict = before.sharing.get(pool.name) if before else None
-        if verdict is None or verdict.pool is not pool or not has_same_content(own, earlier[pool.name]):
-            verdict = sharing_verdict(pool, {each.id: each for each in own}, documents)
-        verdicts[pool.name] = verdict
-    return verdicts
 
 
 def _by_pool(replicas: Iterable[Replica]) -> Mapping[str, list[Replica]]:

@@ -1,6 +1,9 @@
 """The page Capacity: KV cache per DP rank, per GPU and per pool, outliers, and what is unknown."""
 
+from collections.abc import Sequence
+
 from dashboard.analysis.assembly import Fleet
+from dashboard.capacity.sums import PoolCapacity
 from dashboard.fleet.pieces import Piece, Style, plain
 from dashboard.views.blocks import Block, Chart, Columns, Entries, Paragraph, Section, Tone, View, quiet_paragraph
 from dashboard.views.capacity_blocks import (
@@ -16,7 +19,7 @@ from dashboard.views.capacity_blocks import (
     pools_chart,
     ranks_by_pool,
 )
-from dashboard.views.capacity_data import Measure, Rank, count_without_ranks, pools_of, ranks_of
+from dashboard.views.capacity_data import Measure, count_without_ranks, pools_of, ranks_of
 from dashboard.views.capacity_tables import outlier_entries, pools_table, ranks_table
 from dashboard.views.capacity_text import lead, most_common_reason, name_of, not_counted, pool_title, title
 from dashboard.views.context import context_of
@@ -46,6 +49,7 @@ def capacity_report(
     """
     drawn = Measure.GIB if per == GPU else measure  # a GPU has memory only
     ranks = ranks_of(fleet, length, drawn)
+    sums = pools_of(fleet, ranks, length)
     choices = {
         "measure": "" if measure is Measure.TOKENS else measure.value,
         "length": "" if length is None else str(length),
@@ -56,7 +60,7 @@ def capacity_report(
     most = PRINTED_BARS if pool is None else BARS
     links = {key: text for key, text in chosen.items() if key != "per" or text == GPU}
     named = None if per == POOL else pool  # by the heading
-    bars = [_by_pool(ranks, measure)] if per == POOL else [_pool(fleet, each, measure, per, most) for each in shown]
+    bars = [_by_pool(sums, measure)] if per == POOL else [_pool(fleet, each, measure, per, most) for each in shown]
     return View(
         title="Capacity",
         headline=title(ranks) if named is None else pool_title(named, ranks),
@@ -64,7 +68,7 @@ def capacity_report(
         context=context_of(fleet, name=name, filters=[*([("pool", pool)] if pool else []), *chosen.items()]),
         parts=(
             *bars,
-            Section("pools", "Pools", (pools_table(pools_of(ranks), length, links),)),
+            Section("pools", "Pools", (pools_table(sums, length, links),)),
             *([] if per == POOL else [_ranks(each) for each in shown if each.ranks]),
             glossary((BASIS, REQUESTS)),
         ),
@@ -98,8 +102,8 @@ def _devices(pool: PoolRanks, most: int) -> tuple[Block, ...]:
     return (chart, quiet_paragraph(PER_GPU_NOTE + several), *(Paragraph(text) for text in not_counted(pool.ranks)))
 
 
-def _by_pool(ranks: tuple[Rank, ...], measure: Measure) -> Section:
-    chart = pools_chart(pools_of(ranks), measure)
+def _by_pool(sums: Sequence[PoolCapacity], measure: Measure) -> Section:
+    chart = pools_chart(sums, measure)
     if chart is None:
         return Section(
             "by-pool", "KV cache by pool", (Paragraph(plain(f"No pool reports its {measure}."), Tone.UNKNOWN),)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.memory import MemoryPart, Parts, main_cause, memory_parts, usual_parts
 from dashboard.capacity.outliers import outliers
+from dashboard.capacity.sums import GIB, PoolCapacity, device_noun
 from dashboard.fleet import Device, formatting
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, page
@@ -27,14 +28,7 @@ from dashboard.views.blocks import (
     number_cell,
     quiet_paragraph,
 )
-from dashboard.views.capacity_data import (
-    GIB,
-    Measure,
-    PoolCapacity,
-    Rank,
-    device_noun,
-    short_device,
-)
+from dashboard.views.capacity_data import Measure, Rank, short_device, sum_of
 from dashboard.views.capacity_text import (
     NEAR,
     brief,
@@ -163,7 +157,7 @@ def pools_chart(pools: Sequence[PoolCapacity], measure: Measure) -> Chart | None
     """Return one bar per pool; in tokens with the naive estimate behind it. None where no pool reports."""
     bars = []
     for pool in pools:
-        total = pool.sum_of(measure)
+        total = sum_of(pool, measure)
         if total.value is None:
             continue
         naive = pool.naive if measure is Measure.TOKENS and pool.naive != pool.naive_of else None

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
+from dashboard.capacity.sums import PoolCapacity
 from dashboard.fleet import formatting
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain
 from dashboard.views.blocks import Cell, Column, Entries, Entry, Table, Tone, Value, data_table, number_cell
-from dashboard.views.capacity_data import Measure, PoolCapacity, Rank, short_device
+from dashboard.views.capacity_data import Measure, Rank, short_device
 from dashboard.views.capacity_text import (
     NOT_SERVED,
     bounded,

@@ -5,10 +5,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from dashboard.capacity.outliers import TOLERANCE, tied
+from dashboard.capacity.sums import PoolCapacity, Sum
 from dashboard.fleet import Basis, Replica, formatting, pieces
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import Piece, Text
-from dashboard.views.capacity_data import Measure, PoolCapacity, Rank, Sum
+from dashboard.views.capacity_data import Measure, Rank
 
 LONGEST_NAME = 40  # characters of a foreign name in a chart or sentence
 EXACT_BELOW = 100  # requests from here on are whole numbers

@@ -10,7 +10,6 @@ from dashboard.fleet.pieces import Piece, Style, page, plain
 from dashboard.rules.findings import Severity
 from dashboard.views import fleet_summary, pages
 from dashboard.views.blocks import Block, Figure, Figures, Paragraph, Section, Tone, View
-from dashboard.views.capacity_data import total
 from dashboard.views.context import context_of
 from dashboard.views.excluded import unread_entries
 from dashboard.views.finding_entries import brief_entries
@@ -136,12 +135,12 @@ def _unknown(now: FleetSummary, fleet: Fleet) -> Figure:
 
 
 def _capacity(fleet: Fleet) -> Figure:
-    held = total(fleet.replicas)
-    parts = ["tokens"] if held.tokens is not None else []
+    held, tokens = fleet.total, fleet.total.tokens.value
+    parts = ["tokens"] if tokens is not None else []
     least = "" if held.whole else "≥ "
-    parts += [f"{least}{formatting.size(held.bytes)}"] if held.bytes is not None else []
+    parts += [f"{least}{formatting.size(held.bytes.value)}"] if held.bytes.value is not None else []
     parts += [f"{least}{count(held.devices, held.noun)}"] if held.devices else []
     parts += [f"{count(held.unknown, 'rank')} unknown"] if held.unknown else []
     basis = "upper bound" if held.basis is Basis.ASSUMED else held.basis
-    label = f"KV cache, {basis}" if held.tokens is not None else "KV cache"
-    return Figure(label, formatting.short(held.tokens, held.basis), " · ".join(parts), link=page(pages.CAPACITY))
+    label = f"KV cache, {basis}" if tokens is not None else "KV cache"
+    return Figure(label, formatting.short(tokens, held.basis), " · ".join(parts), link=page(pages.CAPACITY))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.capacity.sums import tokens_of
 from dashboard.compare import sharing_text
 from dashboard.fleet import Basis, Pool, Replica, ReplicaState, State, cohort_letters
 from dashboard.fleet.formatting import NOT_KNOWN, at_most, count, end_cut, setting_text
@@ -65,9 +66,8 @@ def _tokens(replica: Replica) -> str:
         return "-"
     if any(engine.kv_cache_size_tokens is None for engine in replica.engines):
         return NOT_KNOWN
-    tokens = sum(engine.kv_cache_size_tokens or 0 for engine in replica.adding_engines)
     is_bound = any(engine.basis is Basis.ASSUMED for engine in replica.engines)
-    return at_most(f"{tokens:,}", Basis.ASSUMED if is_bound else Basis.REPORTED)
+    return at_most(f"{tokens_of(replica):,}", Basis.ASSUMED if is_bound else Basis.REPORTED)
 
 
 def _pool(fleet: Fleet, pool: Pool, place: int, replicas: Mapping[str, Replica]) -> Section:

@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Sequence
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.capacity.sums import PoolCapacity
 from dashboard.fleet import Pool, Replica, Role, formatting
 from dashboard.fleet.pieces import Kind, Link, page
 from dashboard.rules.findings import Tally
 from dashboard.views import pages
 from dashboard.views.blocks import Cell, Column, Table, Tone, number_cell
-from dashboard.views.capacity_data import device_words, total
+from dashboard.views.capacity_data import device_words
 from dashboard.views.capacity_text import name_of
 from dashboard.views.findings_summary import tally_text
 from dashboard.views.fleet_summary import FleetSummary
@@ -69,7 +70,7 @@ def _row(fleet: Fleet, pool: Pool, members: Sequence[Replica], tally: Tally) -> 
         Cell(versions_text(members) or formatting.NOT_KNOWN),
         _findings(fleet, pool, tally),
         _sharing(fleet, pool),
-        _capacity(members),
+        _capacity(fleet.capacity[pool.name]),
     )
 
 
@@ -89,7 +90,6 @@ def _sharing(fleet: Fleet, pool: Pool) -> Cell:
     return Cell(short_text(verdict), Tone(severity(verdict, worst_by_path(fleet.inspection, pool.name))))
 
 
-def _capacity(members: Sequence[Replica]) -> Cell:
-    held = total(members)
-    missing = f" + {held.unknown:,} unknown" if held.tokens is not None and held.unknown else ""
-    return number_cell(f"{formatting.short(held.tokens, held.basis)}{missing}", held.tokens)
+def _capacity(held: PoolCapacity) -> Cell:
+    missing = f" + {held.unknown:,} unknown" if held.tokens.known and held.unknown else ""
+    return number_cell(f"{formatting.short(held.tokens.value, held.basis)}{missing}", held.tokens.value)

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.capacity.sums import capacity_of
 from dashboard.fleet import ProbeResult, Replica, ReplicaState, Setting, Source, formatting
 from dashboard.fleet.formatting import count, middle_cut, one_line, setting_text, when
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, join_texts, page, plain, section
@@ -28,7 +29,6 @@ from dashboard.views.blocks import (
     number_cell,
     quiet_paragraph,
 )
-from dashboard.views.capacity_data import total
 from dashboard.views.context import context_of
 from dashboard.views.domain_text import shared_texts
 from dashboard.views.excluded import reason
@@ -209,12 +209,12 @@ def _finding_figure(fleet: Fleet, replica: Replica) -> Figure:
 
 
 def _capacity_figure(replica: Replica) -> Figure:
-    capacity = total([replica])
+    capacity = capacity_of([replica])
     notes = [count(len(replica.engines), "DP rank")] if replica.engines else ["no engine data"]
-    notes += [formatting.size(capacity.bytes)] if capacity.bytes is not None else []
-    notes += [f"{capacity.unknown:,} not known"] if capacity.unknown and capacity.tokens is not None else []
-    notes += [f"{capacity.basis}"] if capacity.tokens is not None else []
-    return Figure("KV cache tokens", formatting.short(capacity.tokens, capacity.basis), " · ".join(notes))
+    notes += [formatting.size(capacity.bytes.value)] if capacity.bytes.value is not None else []
+    notes += [f"{capacity.unknown:,} not known"] if capacity.unknown and capacity.tokens.known else []
+    notes += [f"{capacity.basis}"] if capacity.tokens.known else []
+    return Figure("KV cache tokens", formatting.short(capacity.tokens.value, capacity.basis), " · ".join(notes))
 
 
 def _difference_figure(replica: Replica, comparison: ReplicaComparison) -> Figure:

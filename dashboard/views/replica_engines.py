@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.capacity.sums import GIB
 from dashboard.compare.prefix import canonical_digests, digests
 from dashboard.fleet import Basis, Engine, Replica, Setting, State, cohort_letters, formatting
 from dashboard.fleet.formatting import at_most, count, first_of, middle_cut, one_line, size
@@ -14,7 +15,7 @@ from dashboard.fleet.frames import devices_frame, engines_frame, kv_cache_groups
 from dashboard.fleet.pieces import Piece, Style, Text, join_texts, plain
 from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Table, Tone, number_cell, quiet_paragraph
 from dashboard.views.capacity_blocks import NO_DEVICES
-from dashboard.views.capacity_data import GIB, replica_ranks
+from dashboard.views.capacity_data import replica_ranks
 from dashboard.views.capacity_tables import ranks_table
 from dashboard.views.slugs import slug
 

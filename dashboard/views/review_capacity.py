@@ -28,7 +28,7 @@ def capacity_parts(fleet: Fleet, notes: tuple[Block, ...]) -> tuple[Section, tup
     uneven = _alike([pool for pool in pools if pool.is_uneven])
     text = f" {lead(ranks, count_without_ranks(fleet))}"
     head = Paragraph((Piece(f"{title(ranks)}.", Style.STRONG), Piece(text)))
-    sums = pools_of(ranks)
+    sums = pools_of(fleet, ranks, None)
     off = [rank for pool in pools for rank in pool.outliers]
     blocks = (
         head,

@@ -10,11 +10,11 @@ from prometheus_client.metrics_core import Metric
 
 from dashboard import __version__, service
 from dashboard.analysis.assembly import Fleet
+from dashboard.capacity.sums import capacity_of
 from dashboard.fleet import Replica, ReplicaState
 from dashboard.fleet.formatting import end_cut
 from dashboard.rules.findings import OutcomeKind
 from dashboard.store.history.status import HistoryStatus
-from dashboard.views.capacity_data import total
 
 MAX_POOLS = 100  # with series of their own; served models make pools, so their number has no limit
 NEW_POOLS = 10  # names an hour, after those of the first poll
@@ -182,8 +182,8 @@ def _pool_metrics(fleet: Fleet, label: Callable[[str | None], str]) -> Iterable[
         states = Counter(replica.state for replica in own)
         for state in STATES:
             replicas.add_metric([name, state], states[state])
-        if (capacity := total(own)).tokens is not None:
-            tokens.add_metric([name, capacity.basis], capacity.tokens)
+        if (held := capacity_of(own)).tokens.value is not None:
+            tokens.add_metric([name, held.basis], held.tokens.value)
     yield replicas
     yield tokens
 

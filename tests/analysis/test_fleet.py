@@ -20,7 +20,8 @@ from tests.sources.polling.hostile import changed_metrics
 
 def content(fleet: Fleet) -> tuple[Any, ...]:
     """Return all that does not depend on the fleet before or on the order of the replicas."""
-    return fleet.replicas, dict(fleet.documents), fleet.pools, fleet.inspection, fleet.sharing, fleet.transfers
+    decided = fleet.sharing, fleet.transfers, fleet.capacity, fleet.total
+    return fleet.replicas, dict(fleet.documents), fleet.pools, fleet.inspection, *decided
 
 
 def test_a_fleet_can_be_empty() -> None:
@@ -260,3 +261,15 @@ def test_the_first_poll_has_findings_and_equal_pools_of_the_fleet_before_are_reu
 
     assert again.pools[0] is first.pools[0]
     assert all(again.sharing[name] is verdict for name, verdict in first.sharing.items())
+    assert all(again.capacity[name] is held for name, held in first.capacity.items())
+
+
+def test_a_replica_with_equal_settings_and_other_engines_is_summed_up_anew_and_its_pool_is_reused() -> None:
+    first = built(*LISTED)
+    fewer = {METRICS: changed_metrics(num_gpu_blocks=100)}
+    changed = snapshot({**capture("llama").answers, **fewer}, OPEN, target=LISTED[0].target.id, **LABELS)
+    then = built(changed, *LISTED[1:], before=first)
+
+    assert then.pools[0] is first.pools[0]
+    assert (then.capacity["p"], then.total) != (first.capacity["p"], first.total)
+    assert then.total == built(changed, *LISTED[1:]).total

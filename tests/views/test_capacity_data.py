@@ -1,26 +1,23 @@
-"""Capacity per rank, per pool and in total: what is counted, its unit, its basis, and why a number is unknown."""
+"""Capacity per rank and per pool: what is counted, its unit, its length, and why a number is unknown."""
 
 import pytest
 
+from dashboard.capacity.sums import GIB, PoolCapacity
 from dashboard.fleet import Basis, Engine, KVCacheGroup, Replica
 from dashboard.views.capacity_data import (
-    GIB,
     NO_BYTES,
     NO_NUMBER_OF_GPUS,
     NO_REQUESTS,
     NOT_REPORTED,
     NOT_SERVED_AT_LENGTH,
     Measure,
-    PoolCapacity,
     Rank,
-    Sum,
     device_words,
     pools_of,
     ranks_of,
     short_device,
-    total,
 )
-from tests.builders import alike, devices, document, down, engine, fleet, replica
+from tests.builders import alike, devices, document, engine, fleet, replica
 
 DOCUMENT = document({"parallel_config.decode_context_parallel_size": 1})
 UNKNOWN = engine(None, basis=Basis.UNKNOWN, kv_cache_bytes=None, reason="Because.")
@@ -28,8 +25,6 @@ SECOND_ADDRESS = (  # one process behind two addresses, such as a load balancer'
     replica("a", engines=(engine(100),), same_process=("http://b:8000",)),
     replica("b", engines=(engine(100),), same_process=("http://a:8000",)),
 )
-# Both engines report the sum of both: the capacity of each is bounded by it.
-SHARED_SUM = tuple(engine(1_572_864, basis=Basis.ASSUMED, dp_rank=rank, shares_sum=True) for rank in (0, 1))
 HYBRID = (
     KVCacheGroup(0, 0, "full_attention", 16, 65_536, 8),
     KVCacheGroup(0, 1, "sliding_window", 16, 65_536, 8, sliding_window=1024),
@@ -40,14 +35,14 @@ def ranks(*members: Replica, length: int | None = None, measure: Measure = Measu
     return ranks_of(fleet(members, [DOCUMENT]), length, measure)
 
 
+def sums(*members: Replica, length: int | None = None) -> tuple[PoolCapacity, ...]:
+    found = fleet(members, [DOCUMENT])
+    return pools_of(found, ranks_of(found, length), length)
+
+
 def outliers(*members: Replica) -> dict[str, float]:
     """Return the shares of the outliers above the median, by replica."""
     return {rank.replica.name: rank.off for rank in ranks(*members) if rank.off is not None}
-
-
-def pool(*members: Replica, length: int | None = None) -> PoolCapacity:
-    (found,) = pools_of(ranks(*members, length=length))
-    return found
 
 
 def test_a_rank_has_its_cohort_and_the_kind_of_most_of_its_devices() -> None:
@@ -137,108 +132,25 @@ def test_ranks_without_devices_are_peers_of_the_only_reported_kind(kinds: list[s
     assert list(outliers(*alike("chat", 3, DOCUMENT, devices=()), *reporting)) == found
 
 
-def test_a_pool_sums_its_ranks() -> None:
-    found = pool(replica("a", engines=(engine(100), engine(200, dp_rank=1))), replica("b", engines=(engine(300),)))
-
-    assert (found.ranks, found.tokens.value, found.tokens.known, found.gib.value) == (3, 600, 3, 3 * 184)
-    assert (found.basis, found.tokens.at_most) == (Basis.REPORTED, False)
-
-
-def test_one_upper_bound_makes_the_sum_an_upper_bound() -> None:
-    found = pool(replica("a"), replica("b", engines=(engine(basis=Basis.ASSUMED),)))
-
-    assert (found.basis, found.tokens.at_most, found.requests.at_most) == (Basis.ASSUMED, True, True)
-    assert not found.gib.at_most
-
-
-def test_unknown_ranks_are_counted_and_add_nothing() -> None:
-    some, none = pool(replica("a"), replica("b", engines=(UNKNOWN,))), pool(replica("b", engines=(UNKNOWN,)))
-
-    assert (some.ranks, some.tokens.known, some.gib.known, some.basis) == (2, 1, 1, Basis.REPORTED)
-    assert some.reasons == ("Because.",)
-    assert (none.tokens.value, none.requests.value, none.basis, none.naive) == (None, None, Basis.UNKNOWN, None)
-
-
 def test_ranks_that_do_not_serve_the_length_are_counted() -> None:
-    found = pool(*alike("chat", 2, DOCUMENT), length=262_144)
+    (found,) = sums(*alike("chat", 2, DOCUMENT), length=262_144)
 
-    assert (found.not_served, found.requests.value) == (2, None)
-
-
-def test_the_naive_estimate_is_compared_with_reported_tokens_only() -> None:
-    """Assumed tokens are the naive estimate itself."""
-    found = pool(
-        replica("a", engines=(engine(100, naive_tokens=630),)),
-        replica("b", engines=(engine(5_000, basis=Basis.ASSUMED),)),
-    )
-
-    assert (found.naive, found.naive_of) == (630, 100)
+    assert (found.ranks, found.not_served, found.requests.value) == (2, 2, None)
 
 
-def test_groups_that_do_not_keep_every_token_are_counted() -> None:
-    assert pool(replica("a", kv_cache_groups=HYBRID)).window == (1, 2)
-    assert pool(replica("a")).window == (0, 0)
+def test_requests_of_a_pool_have_the_chosen_length() -> None:
+    (found,), (own,) = (sums(*alike("chat", 2, DOCUMENT), length=length) for length in (32_768, None))
+
+    assert found.requests.value == pytest.approx(2 * 1_200_000 / 32_768)
+    assert found == own._replace(requests=found.requests)
 
 
 def test_a_replica_without_a_pool_is_in_no_sum() -> None:
-    assert pools_of(ranks(replica(pool=None))) == ()
+    assert sums(replica(pool=None)) == ()
 
 
-def test_stale_replicas_and_second_addresses_add_nothing() -> None:
-    stale = down("a", engines=(engine(5),), devices=devices(4))
-
-    assert pool(replica("a"), replica("b", fresh=False)).tokens.value == 1_200_000
-    assert (pool(*SECOND_ADDRESS).ranks, pool(*SECOND_ADDRESS).tokens.value) == (1, 100)
-    assert total(SECOND_ADDRESS).tokens == 100
-    assert total([stale])[:4] == (None, None, 0, 0)
-
-
-def test_engines_that_share_a_sum_add_it_once() -> None:
-    members = [replica("a", engines=SHARED_SUM), replica("b", engines=(engine(1000),))]
-    found, summed = total(members), pool(*members)
-
-    assert (found.tokens, found.engines, found.unknown, found.basis) == (1_573_864, 3, 0, Basis.ASSUMED)
-    assert (summed.ranks, summed.tokens) == (3, (1_573_864, 3, True))
-
-
-def test_a_total_sums_tokens_bytes_and_devices() -> None:
-    two = replica("a", engines=(engine(100, dp_rank=0), engine(200, dp_rank=1)), devices=devices(8))
-
-    assert total([two])[:4] == (300, 368 * GIB, 8, 2)
-
-
-@pytest.mark.parametrize(
-    ("bases", "basis"),
-    [
-        ((Basis.REPORTED, Basis.REPORTED), Basis.REPORTED),
-        ((Basis.REPORTED, Basis.DERIVED), Basis.DERIVED),
-        ((Basis.DERIVED, Basis.ASSUMED), Basis.ASSUMED),
-        ((), Basis.UNKNOWN),
-    ],
-)
-def test_the_basis_of_a_total_is_the_weakest(bases: tuple[Basis, ...], basis: Basis) -> None:
-    assert total([replica("a", engines=tuple(engine(1, basis=each) for each in bases))]).basis is basis
-
-
-def test_unknown_engines_are_counted_in_a_total_and_not_added_as_zero() -> None:
-    some, none = total([replica("a", engines=(engine(5), UNKNOWN))]), total([replica("a", engines=(UNKNOWN,))])
-
-    assert (some.tokens, some.unknown) == (5, 1)
-    assert none[:2] == (None, None)
-
-
-def test_a_total_without_bytes_or_devices_of_some_is_a_lower_bound() -> None:
-    """Stock vLLM reports neither."""
-    stock = replica("b", engines=(engine(5, kv_cache_bytes=None),), devices=())
-
-    assert total([replica("a")]).whole
-    assert not total([replica("a"), stock]).whole
-
-
-def test_a_cpu_is_a_device_and_not_a_gpu() -> None:
-    cpus = replica("a", devices=devices(2, "cpu"))
-
-    assert [total(each).noun for each in ([replica("a")], [cpus], [replica("b"), cpus])] == ["GPU", "device", "device"]
+def test_a_pool_without_ranks_that_count_is_left_out() -> None:
+    assert sums(replica("a", fresh=False)) == sums(replica("a", engines=())) == ()
 
 
 @pytest.mark.parametrize(
@@ -266,11 +178,7 @@ def test_devices_are_counted_per_engine() -> None:
     assert device_words([replica("a", devices=())]) == ""
 
 
-def test_an_engine_that_sleeps_adds_to_no_sum() -> None:
+def test_an_engine_that_sleeps_does_not_count() -> None:
     asleep = replica("a", engines=(engine(100, sleep_level=1),))
-    awake = replica("b", engines=(engine(100),))
 
-    assert [rank.counts for rank in ranks(asleep, awake)] == [False, True]
-    assert pool(asleep, awake).tokens == Sum(100, 1, at_most=False)
-    assert (total([asleep, awake]).tokens, total([asleep]).tokens) == (100, None)
-    assert asleep.adding_engines == ()
+    assert [rank.counts for rank in ranks(asleep, replica("b"))] == [False, True]

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from dashboard.capacity.sums import capacity_of
 from dashboard.fleet import Basis, Replica
 from dashboard.views import capacity_text
-from dashboard.views.capacity_data import Measure, Rank, pools_of, ranks_of
+from dashboard.views.capacity_data import Measure, Rank, ranks_of
 from tests.builders import alike, document, engine, fleet, replica
 
 DOCUMENT = document()
@@ -151,9 +152,8 @@ def test_the_naive_estimate_is_compared_with_reported_tokens(
     tokens: int | None, naive: int | None, basis: Basis, expected: tuple[bool, str]
 ) -> None:
     one = engine(tokens, naive_tokens=naive, basis=basis, reason="Because." if basis is Basis.ASSUMED else None)
-    (pool,) = pools_of(ranks_of(fleet([replica(engines=(one,))]), None))
 
-    assert capacity_text.naive_text(pool) == expected
+    assert capacity_text.naive_text(capacity_of([replica(engines=(one,))])) == expected
 
 
 @pytest.mark.parametrize(

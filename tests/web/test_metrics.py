@@ -18,7 +18,6 @@ from dashboard.demo import default_fleet, in_thread, targets
 from dashboard.fleet import ReplicaState
 from dashboard.fleet.pieces import plain
 from dashboard.rules.findings import Finding, Inspection, Outcome, OutcomeKind, Remedy, Rollout, Severity
-from dashboard.views.capacity_data import total
 from dashboard.web.metrics import MAX_POOLS, NAME_ENDS, NEW_POOLS, OTHER_POOLS, PoolNames, metrics_text
 from tests.documents import docs_page
 from tests.frozen import AT
@@ -176,12 +175,13 @@ def test_replicas_of_all_pools_add_up_and_those_never_read_have_no_pool(demo_fle
 
 def test_tokens_of_a_pool_are_those_of_the_capacity_page_with_their_basis() -> None:
     fleet = built_of_captures()
-    totals = {pool.name: total(each for each in fleet.replicas if each.pool == pool.name) for pool in fleet.pools}
 
     assert series(fleet, "vllm_fleet_pool_kv_cache_tokens") == {
-        f'{{basis="{each.basis}",pool="{name}"}}': each.tokens for name, each in totals.items() if each.tokens
+        f'{{basis="{each.basis}",pool="{name}"}}': each.tokens.value
+        for name, each in fleet.capacity.items()
+        if each.tokens.value
     }
-    assert len({each.basis for each in totals.values()}) > 1
+    assert len({each.basis for each in fleet.capacity.values()}) > 1
 
 
 def test_the_collector_keeps_since_when_it_finds_each_finding() -> None:

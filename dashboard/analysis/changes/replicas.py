@@ -14,10 +14,9 @@ from dashboard.analysis.changes.models import (
     ReplicaSide,
 )
 from dashboard.capacity.outliers import TOLERANCE
+from dashboard.capacity.sums import tokens_of, weakest_basis
 from dashboard.fleet import Basis, Engine, Replica, ReplicaState, cohort_letters
 from dashboard.fleet.formatting import natural
-
-_WEAKNESS = (Basis.UNKNOWN, Basis.REPORTED, Basis.DERIVED, Basis.ASSUMED)
 
 
 def pairs(before: Fleet, after: Fleet) -> tuple[tuple[Replica, Replica], ...]:
@@ -130,13 +129,12 @@ def _sum(replicas: Iterable[Replica]) -> CapacitySum:
     engines = [engine for replica in fresh for engine in replica.engines]
     known = [engine for engine in engines if engine.kv_cache_size_tokens is not None]
     sizes = [engine.kv_cache_bytes for engine in engines if engine.kv_cache_bytes is not None]
-    tokens = sum(engine.kv_cache_size_tokens or 0 for replica in fresh for engine in replica.adding_engines)
     return CapacitySum(
         ranks=len(engines),
-        tokens=tokens if known else None,
+        tokens=sum(map(tokens_of, fresh)) if known else None,
         bytes=sum(sizes) if sizes else None,
         unknown=len(engines) - len(known),
         unsized=len(engines) - len(sizes),
         silent=sum(not (replica.fresh and replica.engines) for replica in counted),
-        basis=max((engine.basis for engine in known), key=_WEAKNESS.index, default=Basis.UNKNOWN),
+        basis=weakest_basis(engines),
     )

@@ -8,6 +8,7 @@ from statistics import median
 from dashboard.analysis.whatif.models import CapacityForecast, RankForecast
 from dashboard.capacity.engines import load_of
 from dashboard.capacity.outliers import devices_of
+from dashboard.capacity.sums import tokens_of
 from dashboard.compare.encoding import lookup_value
 from dashboard.fleet import Basis, Document, Engine, Replica, Setting, SettingChange
 from dashboard.fleet.formatting import count, joined, middle_cut, one_line
@@ -178,7 +179,7 @@ def summed(members: Iterable[Replica], changed: Mapping[str, Sequence[RankForeca
     adding = [rank for each in counted for rank in changed.get(each.id, ())[: len(each.adding_engines)]]
     unchanged = [each for each in counted if not changed.get(each.id)]
     same = [engine for each in unchanged for engine in each.engines]
-    tokens = sum(engine.kv_cache_size_tokens or 0 for each in unchanged for engine in each.adding_engines)
+    tokens = sum(map(tokens_of, unchanged))
     unknown = sum(engine.kv_cache_size_tokens is None for engine in same)
     is_bound = any(engine.basis is Basis.ASSUMED for engine in same)
     known = [rank for rank in adding if rank.before is not None and rank.after is not None]

@@ -13,6 +13,7 @@ from dashboard.analysis.changes.events import BETWEEN_POOLS, Event, EventKind
 from dashboard.analysis.changes.findings import Extent
 from dashboard.analysis.changes.replicas import is_beyond
 from dashboard.analysis.changes.settings import document_changes
+from dashboard.capacity.sums import tokens_of
 from dashboard.fleet import Document, SettingChange
 from dashboard.store.history.bodies import chunks, read_bodies, stored_replicas
 from dashboard.store.history.parts import read_parts
@@ -163,10 +164,7 @@ class _EventReader:
         stored = stored_replicas(self._connection, list(rows.values()))
         # One by one: a fleet has a replica once.
         read = [read_parts(self._shell, self._until, [each]).replicas[0] for each in stored]
-        tokens = {
-            key: sum(engine.kv_cache_size_tokens or 0 for engine in one.adding_engines)
-            for key, one in zip(rows, read, strict=True)
-        }
+        tokens = {key: tokens_of(one) for key, one in zip(rows, read, strict=True)}
         sums = {
             same: (sum(tokens[then["id"]] for then, _ in each), sum(tokens[row["id"]] for _, row in each))
             for same, each in pairs.items()

@@ -1,0 +1,133 @@
+"""KV cache capacity of a pool, of a fleet or of some replicas: tokens, requests and bytes of the ranks that add up."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from dashboard.capacity.formula import KEEPS_ALL
+from dashboard.fleet import Basis, Device, Engine, Replica
+
+GIB = 2**30
+CPU = "cpu"  # what vLLM's CPU platform calls its device
+_WEAKNESS = (Basis.UNKNOWN, Basis.REPORTED, Basis.DERIVED, Basis.ASSUMED)
+
+
+class Sum(NamedTuple):
+    """A sum over the `known` ranks; None where none is known. `at_most`: one of them is an upper bound."""
+
+    value: float | None
+    known: int
+    at_most: bool
+
+
+class PoolCapacity(NamedTuple):
+    """KV cache of the fresh replicas of a pool or a fleet, each process once, without ranks that sleep.
+
+    `requests` have each rank's own length; of a common length, `not_served` ranks take none. `basis` is the weakest of
+    the tokens. `naive` is the naive estimate of the ranks that report their tokens, `naive_of` the tokens they report.
+    `window` is (KV cache groups that do not keep every token, all groups) of the first of them. `reasons` are why
+    numbers are assumed or unknown, the most frequent first. `noun` is the word for one device. `whole`: bytes and
+    devices are known of all ranks; else they are lower bounds.
+    """
+
+    name: str
+    ranks: int
+    tokens: Sum
+    requests: Sum
+    bytes: Sum
+    not_served: int
+    basis: Basis
+    naive: int | None
+    naive_of: int | None
+    window: tuple[int, int]
+    reasons: tuple[str, ...]
+    devices: int
+    noun: str
+    whole: bool
+
+    @property
+    def gib(self) -> Sum:
+        """The bytes in GiB."""
+        return self.bytes._replace(value=None if self.bytes.value is None else self.bytes.value / GIB)
+
+    @property
+    def unknown(self) -> int:
+        """The number of ranks without tokens."""
+        return self.ranks - self.tokens.known
+
+
+class _Rank(NamedTuple):
+    replica: Replica
+    engine: Engine
+
+
+def capacity_of(replicas: Iterable[Replica], name: str = "") -> PoolCapacity:
+    """Add up the ranks of some replicas. Stale ones, second addresses and ranks that sleep add nothing."""
+    fresh = [each for each in replicas if each.fresh and not each.is_second_address]
+    ranks = [_Rank(each, engine) for each in fresh for engine in each.engines if engine.sleep_level is None]
+    reporting = [each for each in ranks if _reports_both(each.engine)]
+    reasons = Counter(engine.reason for _, engine in ranks if engine.reason)
+    size = add_up((engine.kv_cache_bytes, False) for _, engine in ranks)  # the provider reports them: no upper bounds
+    return PoolCapacity(
+        name=name,
+        ranks=len(ranks),
+        tokens=add_up((added(*each, each.engine.kv_cache_size_tokens), _is_bound(each.engine)) for each in ranks),
+        requests=add_up((added(*each, each.engine.max_concurrency), _is_bound(each.engine)) for each in ranks),
+        bytes=size,
+        not_served=0,
+        basis=weakest_basis(engine for _, engine in ranks),
+        naive=sum(engine.naive_tokens or 0 for _, engine in reporting) if reporting else None,
+        naive_of=sum(engine.kv_cache_size_tokens or 0 for _, engine in reporting) if reporting else None,
+        window=_window(reporting),
+        reasons=tuple(reason for reason, _ in reasons.most_common()),
+        devices=sum(len(each.devices) for each in fresh),
+        noun=device_noun(device for each in fresh for device in each.devices),
+        whole=size.known == len(ranks) and all(each.devices for each in fresh),
+    )
+
+
+def tokens_of(replica: Replica) -> int:
+    """Add up the known tokens of a replica's ranks."""
+    return sum(engine.kv_cache_size_tokens or 0 for engine in replica.adding_engines)
+
+
+def added(replica: Replica, engine: Engine, held: float | None) -> float | None:
+    """Return what a rank adds: of ranks that report one sum, the first adds it."""
+    is_counted = engine.shares_sum and engine.dp_rank != replica.engines[0].dp_rank
+    return 0 if is_counted and held is not None else held
+
+
+def weakest_basis(engines: Iterable[Engine]) -> Basis:
+    """Return the weakest basis of the tokens that are known."""
+    bases = {engine.basis for engine in engines if engine.kv_cache_size_tokens is not None}
+    return max(bases, key=_WEAKNESS.index, default=Basis.UNKNOWN)
+
+
+def add_up(values: Iterable[tuple[float | None, bool]]) -> Sum:
+    """Add up known values, each with whether it is an upper bound."""
+    known = [(value, at_most) for value, at_most in values if value is not None]
+    if not known:
+        return Sum(None, 0, at_most=False)
+    return Sum(sum(value for value, _ in known), len(known), at_most=any(at_most for _, at_most in known))
+
+
+def device_noun(devices: Iterable[Device]) -> str:
+    """Return the word for these devices: `GPU`, or `device` where one of them is a CPU (vLLM's name: `cpu`)."""
+    return "device" if any(device.name.lower() == CPU for device in devices) else "GPU"
+
+
+def _is_bound(engine: Engine) -> bool:
+    return engine.basis is Basis.ASSUMED
+
+
+def _reports_both(engine: Engine) -> bool:
+    is_exact = engine.basis in {Basis.REPORTED, Basis.DERIVED}
+    return is_exact and engine.naive_tokens is not None and engine.kv_cache_size_tokens is not None
+
+
+def _window(ranks: Sequence[_Rank]) -> tuple[int, int]:
+    for replica, engine in ranks:
+        groups = [group for group in replica.kv_cache_groups if group.dp_rank == engine.dp_rank]
+        if groups:
+            return sum(group.spec_type not in KEEPS_ALL for group in groups), len(groups)
+    return 0, 0
