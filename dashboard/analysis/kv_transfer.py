@@ -61,9 +61,7 @@ def transfer_text(verdict: TransferVerdict, pool: str) -> Text:
         return (head, Piece(". Model, dtypes, layout, KV cache groups and connector match."))
     differ = "differs" if len(verdict.paths) == 1 and verdict.paths != (GROUPS,) else "differ"
     verb = "not reported by every replica" if verdict.share is Share.UNKNOWN else differ
-    names = join_texts(
-        (Piece("KV cache groups") if path == GROUPS else setting(path, pool),) for path in verdict.paths
-    )
+    names = join_texts((Piece("KV cache groups") if path == GROUPS else setting(path, pool),) for path in verdict.paths)
     return (head, Piece(". "), *names, Piece(f" {verb}."))
 
 

@@ -284,7 +284,9 @@ class Evaluation(NamedTuple):
 class Inspection:
     """The results of all rules for one fleet. Findings are sorted, the worst first.
 
-    `notes` are sentences on options and baselines that match nothing. `domains` and `rollouts` are by pool.
+    `notes` are sentences on options and baselines that match nothing. `domains` and `rollouts` are by pool. `tally`
+    counts the active findings, and as unknown the rules that were skipped or raised on some subject; `tallies` have the
+    same of each pool.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -294,22 +296,20 @@ class Inspection:
     rollouts: Mapping[str, Rollout] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     evaluated: Mapping[SubjectKey, Evaluation] = field(default_factory=dict, compare=False, repr=False)
+    tally: Tally = field(init=False, compare=False, repr=False)
+    tallies: Mapping[str, Tally] = field(init=False, compare=False, repr=False)
 
-
-def tally_fleet(inspection: Inspection) -> Tally:
-    """Count all active findings; unknown are the rules that were skipped or raised on some subject."""
-    unknown = len({each.rule for each in inspection.outcomes if each.kind in NOT_EVALUATED})
-    return _tally(inspection.findings, unknown)
-
-
-def tally_pools(inspection: Inspection) -> Mapping[str, Tally]:
-    """Count active findings per pool; unknown are the rules that were skipped or raised on it."""
-    found: dict[str, list[Finding]] = {pool: [] for pool in inspection.domains}
-    for finding in inspection.findings:
-        for pool in finding.pools:
-            found[pool].append(finding)
-    unknown = Counter(pool for each in inspection.outcomes if each.kind in NOT_EVALUATED for pool in each.pools)
-    return {pool: _tally(findings, unknown[pool]) for pool, findings in found.items()}
+    def __post_init__(self) -> None:
+        """Count the findings: also of a copy with fewer of them."""
+        found: dict[str, list[Finding]] = defaultdict(list)
+        for finding in self.findings:
+            for pool in finding.pools:
+                found[pool].append(finding)
+        silent = [each for each in self.outcomes if each.kind in NOT_EVALUATED]
+        unknown = Counter(pool for each in silent for pool in each.pools)
+        tallies = {pool: _tally(found[pool], unknown[pool]) for pool in self.domains}
+        object.__setattr__(self, "tally", _tally(self.findings, len({each.rule for each in silent})))
+        object.__setattr__(self, "tallies", tallies)
 
 
 def tally_replicas(inspection: Inspection, replicas: Iterable[Replica]) -> Mapping[str, Tally]:

@@ -18,7 +18,6 @@ from dashboard.fleet import Note
 from dashboard.fleet.formatting import middle_cut, one_line, safe_json
 from dashboard.fleet.pools import Notes
 from dashboard.rules.catalogue import RULE_SET
-from dashboard.rules.findings import tally_fleet
 from dashboard.store.packing import clean_text, comment_of, commented, packed, time_of
 from vllm_fleet_provider.shared.types import Moment
 
@@ -78,7 +77,7 @@ class ExportMetadata(BaseModel):
 
 def describe_fleet(fleet: Fleet, name: str, at: datetime) -> SnapshotMetadata:
     """Return the metadata of a fleet that is frozen at `at`."""
-    counts, found = fleet.coverage, tally_fleet(fleet.inspection)
+    counts, found = fleet.coverage, fleet.inspection.tally
     return SnapshotMetadata(
         name=tidy_name(name),
         frozen_at=at,

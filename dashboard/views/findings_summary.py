@@ -6,7 +6,7 @@ from typing import NamedTuple
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import count
 from dashboard.rules.catalogue import ALL_RULES
-from dashboard.rules.findings import Inspection, Outcome, OutcomeKind, Severity, Tally, tally_fleet
+from dashboard.rules.findings import Inspection, Outcome, OutcomeKind, Severity, Tally
 from dashboard.rules.registry import Scope
 from dashboard.views.finding_text import answered
 
@@ -108,7 +108,7 @@ def tally_texts(tally: Tally) -> dict[Severity, str]:
 def findings_title(inspection: Inspection, *, are_new: bool = False) -> str:
     """Return the counts by severity; without findings, or new ones, whether any rule was evaluated."""
     if inspection.findings:
-        return tally_text(tally_fleet(inspection))
+        return tally_text(inspection.tally)
     return f"No {'new ' if are_new else ''}findings" if rule_coverage(inspection).evaluated else NO_RULE
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Pool, Replica, ReplicaState
 from dashboard.fleet.formatting import count, joined
-from dashboard.rules.findings import Inspection, Rollout, Severity, Tally, tally_fleet, tally_pools
+from dashboard.rules.findings import Inspection, Rollout, Severity, Tally
 from dashboard.views.findings_summary import NO_RULE, rule_coverage, tally_text
 
 MOST_NAMES = 3  # pools of a sentence by name
@@ -44,8 +44,8 @@ def summarize(fleet: Fleet) -> FleetSummary:
         read=sum(bool(pool.cohorts) for pool in fleet.pools),
         split=tuple(pool.name for pool in fleet.pools if is_split(pool)),
         unread=tuple(sorted(unread, key=lambda replica: (replica.state is not ReplicaState.DOWN, replica.name))),
-        found=tally_fleet(fleet.inspection),
-        by_pool=tally_pools(fleet.inspection),
+        found=fleet.inspection.tally,
+        by_pool=fleet.inspection.tallies,
     )
 
 

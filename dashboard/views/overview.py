@@ -37,7 +37,7 @@ def overview_report(fleet: Fleet, name: str = "", sort: str = "", now: datetime 
     Ages count from `now`; without it times are shown.
     """
     summary = fleet_summary.summarize(fleet)
-    pools = pools_by_urgency(fleet, summary.by_pool)
+    pools = pools_by_urgency(fleet)
     incomplete = Section(UNREAD, "Incomplete data", unread_entries(summary.unread, MOST_UNREAD))
     return View(
         title="Overview",
@@ -47,7 +47,7 @@ def overview_report(fleet: Fleet, name: str = "", sort: str = "", now: datetime 
         parts=(
             Section(NUMBERS, "Summary", (Figures(overview_figures(fleet, summary)),)),
             *(
-                [Section(POOLS, "Pools", (sort_table(pools_table(fleet, summary, pools), sort, pages.OVERVIEW),))]
+                [Section(POOLS, "Pools", (sort_table(pools_table(fleet, pools), sort, pages.OVERVIEW),))]
                 if fleet.pools
                 else []
             ),

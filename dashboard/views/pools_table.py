@@ -6,13 +6,11 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.sums import PoolCapacity
 from dashboard.fleet import Pool, Replica, Role, formatting
 from dashboard.fleet.pieces import Kind, Link, page
-from dashboard.rules.findings import Tally
 from dashboard.views import pages
 from dashboard.views.blocks import Cell, Column, Table, Tone, number_cell
 from dashboard.views.capacity_data import device_words
 from dashboard.views.capacity_text import name_of
 from dashboard.views.findings_summary import tally_text
-from dashboard.views.fleet_summary import FleetSummary
 from dashboard.views.pool_comparison import worst_by_path
 from dashboard.views.sharing import is_needed, severity, short_text, versions_text
 
@@ -28,13 +26,13 @@ POOL_COLUMNS = (
 )
 
 
-def pools_table(fleet: Fleet, now: FleetSummary, pools: Iterable[Pool]) -> Table:
+def pools_table(fleet: Fleet, pools: Iterable[Pool]) -> Table:
     """Return a row per pool, in the given order."""
     members: dict[str, list[Replica]] = {pool.name: [] for pool in fleet.pools}
     for replica in fleet.replicas:
         if replica.pool is not None:
             members[replica.pool].append(replica)
-    rows = [_row(fleet, pool, members[pool.name], now.by_pool[pool.name]) for pool in pools]
+    rows = [_row(fleet, pool, members[pool.name]) for pool in pools]
     return Table("pools", "Pools and their cohorts", POOL_COLUMNS, tuple(rows))
 
 
@@ -61,20 +59,21 @@ def _role(pool: Pool) -> str:
     return "" if pool.role is Role.BOTH or pool.name.endswith(f"/{pool.role}") else f" ({pool.role})"
 
 
-def _row(fleet: Fleet, pool: Pool, members: Sequence[Replica], tally: Tally) -> tuple[Cell, ...]:
+def _row(fleet: Fleet, pool: Pool, members: Sequence[Replica]) -> tuple[Cell, ...]:
     link = Link(Kind.POOL, pool.name)
     return (
         Cell(f"{name_of(pool.name)}{_role(pool)}", link=link),
         Cell(device_words(members) or formatting.NOT_KNOWN),
         Cell(cohorts_text(pool), link=link, shares=_shares(pool)),
         Cell(versions_text(members) or formatting.NOT_KNOWN),
-        _findings(fleet, pool, tally),
+        _findings(fleet, pool),
         _sharing(fleet, pool),
         _capacity(fleet.capacity[pool.name]),
     )
 
 
-def _findings(fleet: Fleet, pool: Pool, tally: Tally) -> Cell:
+def _findings(fleet: Fleet, pool: Pool) -> Cell:
+    tally = fleet.inspection.tallies[pool.name]
     rollout = ", rollout" if pool.name in fleet.inspection.rollouts else ""
     if tally.worst:
         link = page(pages.FINDINGS, pool=pool.name)

@@ -9,7 +9,7 @@ from dashboard.compare import PREFIX_PATHS, Matrix, Share
 from dashboard.fleet import Pool
 from dashboard.fleet.formatting import count, first_of
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain
-from dashboard.rules.findings import Severity, tally_pools
+from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Block, Paragraph, Section
 from dashboard.views.capacity_text import name_of
 from dashboard.views.fleet_summary import is_split
@@ -61,9 +61,7 @@ def differing_pools(fleet: Fleet, recency: Recency = ANYTHING) -> tuple[Differin
     """Compare the pools with several cohorts, the worst first; equal ones are one group."""
     names = slugs(pool.name for pool in fleet.pools)
     groups: dict[object, list[Pool]] = {}
-    pools = [
-        each for each in pools_by_urgency(fleet, tally_pools(fleet.inspection)) if has_recent(fleet, each, recency)
-    ]
+    pools = [each for each in pools_by_urgency(fleet) if has_recent(fleet, each, recency)]
     if recency.is_newest_first:
         pools.sort(key=lambda each: newest_first(newest(difference_sightings(fleet, each).values())))
     for pool in pools:
@@ -166,7 +164,7 @@ def _without_differences(fleet: Fleet) -> Iterator[str]:
     uniform = [pool.name for pool in fleet.pools if len(pool.cohorts) == 1]
     if uniform:
         yield f"{count(len(uniform), 'uniform pool')}: {first_of(map(name_of, uniform), MOST_NAMED)}."
-    tallies = tally_pools(fleet.inspection)
+    tallies = fleet.inspection.tallies
     found = []
     for name in uniform:
         counts = ((tallies[name].critical, Severity.CRITICAL), (tallies[name].warning, Severity.WARNING))

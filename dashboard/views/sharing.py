@@ -11,7 +11,7 @@ from dashboard.compare.sharing import compare_cohorts
 from dashboard.fleet import Difference, Pool, Replica, ReplicaState
 from dashboard.fleet.formatting import count, first_of
 from dashboard.rules.domain import Domain, Router, Store
-from dashboard.rules.findings import Finding, Inspection, Severity, Tally
+from dashboard.rules.findings import Finding, Inspection, Severity
 from dashboard.rules.subject import FINGERPRINT
 
 MOST_LETTERS = 4  # cohorts named in a table's cell
@@ -121,13 +121,13 @@ def _unknown(verdict: SharingVerdict) -> str:
     return f"unknown for {verdict.not_known:,}" if 0 < verdict.not_known < total else "unknown"
 
 
-def pools_by_urgency(fleet: Fleet, found: Mapping[str, Tally]) -> list[Pool]:
+def pools_by_urgency(fleet: Fleet) -> list[Pool]:
     """Sort pools by urgency: findings, prefixes not shared, number of cohorts, replicas down, size."""
     domains = fleet.inspection.domains
     down = {replica.pool for replica in fleet.replicas if replica.state is ReplicaState.DOWN}
 
     def urgency(pool: Pool) -> tuple[object, ...]:
-        tally = found[pool.name]
+        tally = fleet.inspection.tallies[pool.name]
         agrees = not fleet.sharing[pool.name].is_split or not is_needed(domains.get(pool.name))
         wrong = (-tally.critical, -tally.warning, agrees, -max(len(pool.cohorts), 1), pool.name not in down)
         return (*wrong, -len(pool.replicas), pool.name)

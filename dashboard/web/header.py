@@ -13,7 +13,6 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.config.reload import ReloadStatus
 from dashboard.fleet import formatting
 from dashboard.rules.catalogue import RULE_SET
-from dashboard.rules.findings import tally_fleet
 from dashboard.store import StoredSnapshot
 from dashboard.store.history.status import HistoryStatus
 from dashboard.views import pages
@@ -80,7 +79,7 @@ def line_html(fleet: Fleet, now: datetime, interval_seconds: float, *, paused: b
         as_of = f'<b><span class="roomy">{as_of_text(fleet)}{at:%Y-%m-%d} </span>{formatting.clock(at)}</b>'
     else:
         as_of = f'<span class="roomy">{as_of_text(fleet)}</span><b>{formatting.iso(fleet.polled_at)}</b>'
-    tally = markup.tally_glyphs(tally_fleet(fleet.inspection)._replace(info=0))  # info is no reason to act
+    tally = markup.tally_glyphs(fleet.inspection.tally._replace(info=0))  # info is no reason to act
     found = f'<span class="found">{tally} · </span>' if tally else ""
     css = "asof long" if len(fleet.replicas) >= LARGE_FLEET else "asof"
     shown = f'{found}<b>{number}</b> <span class="word">{word}</span><span class="sep"> · </span>{as_of}'

@@ -1,7 +1,6 @@
 """The page Overview: its view, shared by all sessions."""
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.views import fleet_summary
 from dashboard.views.blocks import View
 from dashboard.views.overview import overview_report
 from dashboard.views.sharing import pools_by_urgency
@@ -20,5 +19,4 @@ def overview_view(fleet: Fleet, name: str, sort: str, *, has_ages: bool = False)
 @shared(max_entries=4, has_times=True)
 def pool_order(fleet: Fleet) -> tuple[str, ...]:
     """Return the names of the pools, those with problems first."""
-    pools = pools_by_urgency(fleet, fleet_summary.summarize(fleet).by_pool)
-    return tuple(pool.name for pool in pools)
+    return tuple(pool.name for pool in pools_by_urgency(fleet))

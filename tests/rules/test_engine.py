@@ -23,8 +23,6 @@ from dashboard.rules.findings import (
     Tally,
     UnevaluatedReplicas,
     first_seen,
-    tally_fleet,
-    tally_pools,
     tally_replicas,
 )
 from dashboard.rules.policy import Policy, RuleChange
@@ -365,8 +363,8 @@ def test_findings_and_unknowns_are_counted_per_replica_per_pool_and_for_the_flee
     found = inspected(declare(blocks_differ), *entries, policy=Policy({"*": PoolDeclaration(router=Router.KV_EVENTS)}))
     by_replica = tally_replicas(found, replicas)
 
-    assert tally_fleet(found) == Tally(critical=1, unknown=1)
-    assert tally_pools(found) == {"chat": Tally(critical=1), "unreported": Tally(unknown=1)}
+    assert found.tally == Tally(critical=1, unknown=1)
+    assert found.tallies == {"chat": Tally(critical=1), "unreported": Tally(unknown=1)}
     assert by_replica["http://chat-4:8000"].worst is CRITICAL
     assert by_replica["http://chat-1:8000"] == Tally()
     assert by_replica["http://chat-5:8000"] == Tally(unknown=1)

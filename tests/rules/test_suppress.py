@@ -21,7 +21,6 @@ from dashboard.rules.findings import (
     Remedy,
     Severity,
     Suppression,
-    tally_pools,
 )
 from dashboard.rules.policy import Policy, SuppressionResult, suppress
 from dashboard.rules.registry import Scope, rule
@@ -190,7 +189,7 @@ def test_a_finding_on_the_fleet_is_suppressed_in_one_of_its_pools() -> None:
 
     assert [each.pools for each in result.findings] == [("b",)]
     assert [each.pools for each in result.suppressed] == [("a",)]
-    assert {pool: tally.warning for pool, tally in tally_pools(result).items()} == {"a": 0, "b": 1}
+    assert {pool: tally.warning for pool, tally in result.tallies.items()} == {"a": 0, "b": 1}
 
 
 members_of = st.lists(st.sampled_from(sorted(IDS)), unique=True, max_size=5)

@@ -29,8 +29,6 @@ from dashboard.rules.findings import (
     Severity,
     Suppression,
     Tally,
-    tally_fleet,
-    tally_pools,
 )
 
 SCHEMA_VERSION = 1
@@ -72,13 +70,13 @@ def sighted(sighting: Sighting | None) -> dict[str, datetime | None]:
 
 def pool_rows(fleet: Fleet) -> tuple[WithExtraKeys, ...]:
     """Return the pools of a fleet with what the rules found, and whether their replicas share prefixes."""
-    inspection, tallies = fleet.inspection, tally_pools(fleet.inspection)
+    inspection = fleet.inspection
     replicas = {each.id: each for each in fleet.replicas}
     rows = []
     for pool in fleet.pools:
         sharing, transfer = fleet.sharing[pool.name], fleet.transfers.get(pool.name)
         added = {
-            "tally": tallies[pool.name],
+            "tally": inspection.tallies[pool.name],
             "domain": inspection.domains[pool.name],
             "rollout": inspection.rollouts.get(pool.name),
             "shares_prefixes": sharing.share.value,
@@ -240,7 +238,7 @@ HEAD_KEYS = (
     JsonKey("data_as_of", Time, "polled_at", "when the poll ended"),
     JsonKey("fleet", of="name"),
     JsonKey("coverage"),
-    JsonKey("tally", Tally, lambda fleet: tally_fleet(fleet.inspection)),
+    JsonKey("tally", of="inspection.tally"),
 )
 FINDING_KEYS = (
     JsonKey("pools", tuple[Pool, ...], pool_rows),
