@@ -100,7 +100,7 @@ def test_the_clock_of_a_screenshot_stops_at_the_time_of_its_data() -> None:
 def test_an_ambiguous_id_needs_more_digits(live: Fleet) -> None:
     store = service.snapshots()
     key = store.freeze(live, "one", NOW).id
-    (store.folder / f"{key[:6]}{'0' * 4 if key[6:] != '0000' else '1111'}.json.gz").write_bytes(b"")
+    (store.folder / f"{key[:-4]}{'0000' if key[-4:] != '0000' else '1111'}.json.gz").write_bytes(b"")
 
     assert f"2 snapshots begin with {key[:4]}; type more of the id." in html(visit(snapshot=key[:4]))
 
