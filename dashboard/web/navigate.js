@@ -70,13 +70,9 @@ function addStatus() {
     const text = document.querySelector(".asof .late")?.dataset.status ?? "";
     if (status.textContent !== text) status.textContent = text;
   };
-  const watch = new MutationObserver(announce);
-  return () => {
-    watch.disconnect();
-    const header = document.querySelector(".st-key-header");
-    if (header) watch.observe(header, { childList: true, subtree: true });
-    announce();
-  };
+  // Streamlit replaces the header as it likes, so its element cannot be the one that is observed.
+  new MutationObserver(announce).observe(document.body, { childList: true, subtree: true });
+  announce();
 }
 
 // Dialogs and popovers are outside of the element that has the theme; the root passes it on, so light-dark() follows there, too.
@@ -168,10 +164,9 @@ function close(event) {
 
 export default function ({ data }) {
   markParent(data.parent);
-  document[HANDLED]?.();
   if (document[HANDLED]) return;
-  document[HANDLED] = addStatus();
-  document[HANDLED]();
+  document[HANDLED] = true;
+  addStatus();
   shareTheme();
   document.addEventListener("keydown", close);
   document.addEventListener("keydown", search);
