@@ -11,7 +11,7 @@ import typer
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, inspected
-from dashboard.analysis.changes.findings import extent_in, finding_changes
+from dashboard.analysis.changes.comparison import extent_in, finding_changes
 from dashboard.cli.past import CommandHistory, HistoryOption, check_is_of, recorded_at, since_of
 from dashboard.cli.saved import LIVE, SnapshotOption, all_baselines, fleet_of, given_baselines
 from dashboard.cli.targets import ConfigOption, PollResult, PrometheusOption, TargetsArgument, options_of, polled

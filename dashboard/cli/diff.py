@@ -6,8 +6,7 @@ import typer
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
-from dashboard.analysis.changes.events import EventPeriod
-from dashboard.analysis.changes.filtering import ChangeFilter, filter_events
+from dashboard.analysis.changes.events import ChangeFilter, EventPeriod, filter_events
 from dashboard.analysis.changes.models import Changes
 from dashboard.cli.past import HistoryOption, happened_between, newest_fleet
 from dashboard.cli.saved import LIVE, STANDARD_INPUT, fleet_of
@@ -18,8 +17,7 @@ from dashboard.render.changes_json import changes_json
 from dashboard.render.markdown import to_markdown
 from dashboard.render.terminal import to_terminal
 from dashboard.views.changes import changes_report
-from dashboard.views.changes_events import EventSummary, what_happened
-from dashboard.views.changes_text import summary
+from dashboard.views.changes_text import EventSummary, summary, what_happened
 from dashboard.views.context import context_of
 
 SAME, DIFFERENT = 0, 1  # as diff(1); 2 is wrong usage

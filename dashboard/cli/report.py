@@ -18,7 +18,7 @@ from dashboard.fleet.times import is_period, is_time, write_time
 from dashboard.render.export import EXPORTS, Format, written
 from dashboard.store.opening import configured_snapshots
 from dashboard.store.reviews import LastReview, NoLastReview, earlier, last_review, opened
-from dashboard.views.changes_events import what_happened
+from dashboard.views.changes_text import what_happened
 from dashboard.views.review import review_report
 
 NONE = "none"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.changes.findings import Extent
+from dashboard.analysis.changes.comparison import Extent
 from dashboard.analysis.end_proof import EndProof
 from dashboard.fleet.formatting import count, end_cut, visible
 from dashboard.rules.catalogue import places

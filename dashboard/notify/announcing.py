@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.changes.findings import extent_in
+from dashboard.analysis.changes.comparison import extent_in
 from dashboard.config import WebhookOptions
 from dashboard.errors import HistoryError
 from dashboard.fleet.formatting import end_cut

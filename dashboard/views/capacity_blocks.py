@@ -28,14 +28,17 @@ from dashboard.views.blocks import (
     number_cell,
     quiet_paragraph,
 )
-from dashboard.views.capacity_data import Measure, Rank, short_device, sum_of
 from dashboard.views.capacity_text import (
     NEAR,
+    Measure,
+    Rank,
     brief,
     name_of,
     not_drawn,
     percent,
     rank_name,
+    short_device,
+    sum_of,
     sum_text,
     tick_texts,
     value_text,

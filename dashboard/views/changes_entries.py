@@ -23,9 +23,8 @@ from dashboard.rules.findings import Finding, OutcomeKind
 from dashboard.views import changes_text as text
 from dashboard.views.blocks import Cell, Column, Entries, Entry, Table, Tone, data_cell
 from dashboard.views.excluded import state_tone
-from dashboard.views.finding_data import COLUMNS, finding_row
-from dashboard.views.finding_entries import MOST_POOLS, head_of, side_of
-from dashboard.views.finding_text import pools_of, rule_title, suppressions
+from dashboard.views.finding_list import MOST_POOLS, head_of, side_of
+from dashboard.views.finding_text import COLUMNS, finding_row, pools_of, rule_title, suppressions
 from dashboard.views.names import MOST_NAMED, brief, replica_text
 from dashboard.views.pages import LIVE, SNAPSHOT, choices_of
 

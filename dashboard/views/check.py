@@ -9,10 +9,10 @@ from dashboard.rules.findings import Finding, OutcomeKind, Severity
 from dashboard.views import finding_text
 from dashboard.views.blocks import Entries, Entry, Paragraph, Section, Tone, View
 from dashboard.views.context import context_of
-from dashboard.views.finding_entries import EITHER, has_alternatives
+from dashboard.views.finding_list import EITHER, has_alternatives
 from dashboard.views.finding_text import with_code
-from dashboard.views.findings_summary import SEVERITY_TERMS, findings_lead, findings_title, rule_coverage
 from dashboard.views.names import replica_names
+from dashboard.views.summary import SEVERITY_TERMS, findings_lead, findings_title, rule_coverage
 
 SKIPPED = "{}, as not enough replicas report their settings. `--format json` lists each with the reason."
 MOST_LINES = 50  # of one section below the findings; the rest is counted

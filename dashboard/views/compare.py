@@ -15,8 +15,7 @@ from dashboard.fleet.pieces import plain
 from dashboard.views.blocks import Block, Paragraph, Section, View
 from dashboard.views.chosen_columns import MOST_CHOSEN
 from dashboard.views.context import context_of
-from dashboard.views.finding_entries import FindingContext, full_entries
-from dashboard.views.finding_list import FindingFilter, group_findings, list_findings
+from dashboard.views.finding_list import FindingContext, FindingFilter, full_entries, group_findings, list_findings
 from dashboard.views.glossary import COHORT, REFERENCE, glossary
 from dashboard.views.pages import CHOSEN, COLUMNS, ORIGIN, POOL, SEARCH, SECTION, SHOW
 from dashboard.views.pages import REFERENCE as REFERENCE_CHOICE

@@ -22,10 +22,8 @@ from dashboard.views.blocks import (
     data_table,
     number_cell,
 )
-from dashboard.views.finding_data import COLUMNS, finding_row, findings_data
-from dashboard.views.finding_entries import side_of, where_of
-from dashboard.views.finding_list import FindingList, ListedFinding
-from dashboard.views.finding_text import are_few, named_cohorts, remarks
+from dashboard.views.finding_list import FindingList, ListedFinding, side_of, where_of
+from dashboard.views.finding_text import COLUMNS, are_few, finding_row, findings_data, named_cohorts, remarks
 from dashboard.views.names import brief, replica_text
 from dashboard.views.since import SINCE, since_cell
 

@@ -1,4 +1,4 @@
-"""The findings of a fleet as a list: keys for the URL, filters, and groups of equal findings in several pools."""
+"""The findings of a fleet as a list: keys for the URL, filters, groups of equal findings in several pools, entries."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -6,16 +6,30 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.fleet import Replica, cohort_letters
-from dashboard.fleet.formatting import iso, natural
+from dashboard.fleet import Note, Replica, cohort_letters
+from dashboard.fleet.formatting import count, first_of, iso, joined, natural
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, join_texts, plain, replica, section
 from dashboard.fleet.sightings import Sighting
-from dashboard.rules.catalogue import BY_ID
-from dashboard.rules.findings import Family, Finding, Severity
-from dashboard.views.since import NEWEST_FIRST, Recency, newest, newest_first
+from dashboard.rules.catalogue import BY_ID, places
+from dashboard.rules.findings import CohortShare, Confidence, Family, Finding, Inspection, Remedy, Severity
+from dashboard.views.blocks import Entries, Entry, Tone
+from dashboard.views.domain_text import context_text
+from dashboard.views.finding_text import (
+    are_few,
+    assumed,
+    findings_data,
+    has_several_pools,
+    named_cohorts,
+    pools_of,
+    remarks,
+    rule_title,
+    with_code,
+)
+from dashboard.views.names import brief, names_of
+from dashboard.views.since import NEWEST_FIRST, Recency, newest, newest_first, since_pieces, whole_since_pieces
 
 MOST_TOP = 8  # groups in the list of top findings
 UNREACHABLE = "ID-05"  # not among the top findings: unreachable replicas have their own list
-
 FindingGroup = Sequence["ListedFinding"]  # findings of several pools with the same text
 
 
@@ -47,8 +61,6 @@ SORTS: Mapping[str, Callable[[ListedFinding], Any]] = {
     "pool": lambda listed: [natural(each) for each in listed.finding.pools],
     "-replicas": lambda listed: -len(listed.finding.replicas),
 }
-
-
 SORT_TEXTS = {
     WORST_FIRST: "worst first",
     NEWEST_FIRST: "newest first",
@@ -117,6 +129,255 @@ class TopFindings(NamedTuple):
     groups: tuple[FindingGroup, ...]
     left: int
     names: Mapping[str, str]
+
+
+MOST_POOLS = 2  # pools in the head of one entry; more are counted there, and named below
+MOST_PLACES = 12  # pools or replicas that a line names
+MOST_ALIKE = 3  # findings of one rule with other values that have an entry each
+MOST_CHIPS = 4  # cohorts at the side of an entry
+MUCH_UNKNOWN = 4  # a list marks a finding that was not evaluated on a quarter of the replicas or more
+EITHER = "One of these is enough:"
+
+
+class FindingContext(NamedTuple):
+    """Names by replica id, the inspection, and notes by finding id; `before_notes` are those of the last review."""
+
+    names: Mapping[str, str]
+    inspection: Inspection
+    notes: Mapping[str, Note] = {}
+    before_notes: Mapping[str, Note] = {}
+
+
+def finding_anchor(key: str) -> str:
+    """Return the anchor of a finding in an export. `key` is that of the URL."""
+    return f"finding-{key.replace('.', '-')}"
+
+
+def row_entries(
+    groups: Iterable[FindingGroup],
+    names: Mapping[str, str],
+    choices: tuple[tuple[str, str], ...],
+    opened: str | None,
+    now: datetime | None = None,
+) -> Entries:
+    """Return one row a group for the page Findings. Links keep the `choices` of the URL; `opened` is a key.
+
+    Ages count from `now`; without it times are shown.
+    """
+    items = []
+    for group in groups:
+        findings = _findings(group)
+        keys = [each.key for each in group]
+        is_current = opened in keys
+        pools = pools_of(findings)
+        where = "\n".join(map(brief, pools)) if len(pools) <= MOST_POOLS else count(len(pools), "pool")
+        items.append(
+            Entry(
+                tone=Tone(findings[0].severity),
+                head=findings[0].text,
+                side=side_of(findings, names),
+                lines=(
+                    (Piece(rule_title(findings[0].rule)), *tags(findings[0]), *since_pieces(newest_of(group), now)),
+                ),
+                link=Link(Kind.FINDING, opened if opened and is_current else keys[0], choices=choices),
+                where=where,
+                is_current=is_current,
+            )
+        )
+    return Entries(tuple(items), is_grid=True)
+
+
+def tags(finding: Finding) -> Text:
+    """Return what limits a finding as tags: assumptions, confidence, rollout, expired suppression, missing data."""
+    words = [f"assumed: {each}" for each in finding.assumptions]
+    words += [str(finding.confidence)] if finding.confidence is Confidence.DERIVED else []
+    words += ["rollout"] if finding.is_rollout else []
+    words += ["suppression expired"] if finding.expired else []
+    if finding.unknown * MUCH_UNKNOWN >= max(finding.total, 1):
+        words.append(f"unknown on {finding.unknown:,} of {finding.total:,}")
+    return tuple(piece for word in words for piece in (Piece(" "), Piece(word, Style.TAG)))
+
+
+def brief_entries(
+    groups: Iterable[FindingGroup], names: Mapping[str, str], now: datetime | None = None, *, is_linked: bool = False
+) -> Entries:
+    """Return findings with their cause. `is_linked`: one line each, which leads to the full entry in the same view.
+
+    Ages count from `now`; without it times are shown.
+    """
+    items: list[Entry] = []
+    every: list[ListedFinding] = []
+    for group in groups:
+        findings, key = _findings(group), group[0].key
+        first = findings[0]
+        link = section(finding_anchor(key)) if is_linked else Link(Kind.FINDING, key)
+        limits = [*filter(None, [assumed(first)]), *(["Rollout in progress."] if first.is_rollout else [])]
+        side = (*side_of(findings, names), *since_pieces(newest_of(group), now, before="\n"))
+        lines = () if is_linked else (with_code(first.why), *map(plain, limits))
+        items.append(Entry(Tone(first.severity), head_of(findings, link), side, lines))
+        every += group
+    return Entries(tuple(items), findings_data(_findings(every), names, sightings_of(every)))
+
+
+def full_entries(
+    groups: Iterable[FindingGroup], context: FindingContext, listed: Iterable[ListedFinding] | None = None
+) -> Entries:
+    """Return findings with cause and fix. Many of one rule with other values are one entry.
+
+    `listed` are the findings for programs, if they are more than those of the groups.
+    """
+    own = list(groups)
+    every = [each for group in own for each in group] if listed is None else list(listed)
+    items = tuple(_full(bundle, context) for bundle in bundled(own))
+    return Entries(items, findings_data(_findings(every), context.names, sightings_of(every)))
+
+
+def sightings_of(listed: Iterable[ListedFinding]) -> dict[str, Sighting]:
+    """Return the sightings of findings by fingerprint."""
+    return {each.finding.fingerprint: each.sighting for each in listed if each.sighting}
+
+
+def where_of(finding: Finding) -> str:
+    """Return the place of a finding: its pool, its pair, or the pools of a rule on the whole fleet."""
+    return first_of(map(brief, places(finding)), MOST_PLACES)
+
+
+def bundled(groups: Iterable[FindingGroup]) -> list[list[FindingGroup]]:
+    """Return groups with equal cause and fix in one bundle, if they are more than MOST_ALIKE."""
+    alike: dict[object, list[FindingGroup]] = {}
+    for group in groups:
+        finding = group[0].finding
+        alike.setdefault((finding.severity, finding.rule, finding.why, finding.remedy), []).append(group)
+    bundles: list[list[FindingGroup]] = []
+    for own in alike.values():
+        bundles += [own] if len(own) > MOST_ALIKE else [[group] for group in own]
+    return bundles
+
+
+def note_lines(note: Note | None, before: Note | None = None) -> tuple[Text, ...]:
+    """Return a note, and the note of the last review if it differs."""
+    lines = [_note(note, "Note")] if note else []
+    lines += [_note(before, "At the last review")] if before and before != note else []
+    return tuple(lines)
+
+
+def head_of(findings: Sequence[Finding], link: Link | None = None) -> Text:
+    """Return the pools of findings with equal text, with a `link`, and the text."""
+    pools = pools_of(findings)
+    where = joined([brief(pool) for pool in pools]) if len(pools) <= MOST_POOLS else f"{len(pools):,} pools"
+    return (Piece(where or "fleet", Style.STRONG, link), Piece(" "), *findings[0].text)
+
+
+def side_of(findings: Sequence[Finding], names: Mapping[str, str]) -> Text:
+    """Return the cohorts of a finding, with their replicas if these are few, or the number of several findings."""
+    first = findings[0]
+    if len(findings) > 1:
+        return plain(count(len(_replicas(findings)), "replica"))
+    several = has_several_pools(first.cohorts)
+    if not are_few(first):
+        chips = [_chip(share, several=several) for share in first.cohorts[:MOST_CHIPS]]
+        more = len(first.cohorts) - MOST_CHIPS
+        return join_texts([*chips, *([plain(f"and {more:,} more cohorts")] if more > 0 else [])], last=", ")
+    cohorts = []
+    for each in named_cohorts(first, names):
+        members = zip(each.replicas, each.names, strict=True)
+        replicas = join_texts([(replica(brief(name), key),) for key, name in members], last=", ")
+        cohorts.append((*_chip(each.share, several=several), Piece(" "), *replicas))
+    return join_texts(cohorts, last=", ")
+
+
+def replica_lines(findings: Sequence[Finding], names: Mapping[str, str]) -> list[Text]:
+    """Return the names of replicas in a line, if the side of the entry only counts them."""
+    if len(findings) == 1 and are_few(findings[0]):
+        return []
+    replicas = _replicas(findings)
+    shown = first_of(map(brief, names_of(replicas, names)), MOST_PLACES)
+    return [_labelled("Replicas", plain(f"{count(len(replicas), 'replica')}: {shown}."))]
+
+
+def has_alternatives(remedy: Remedy) -> bool:
+    """Return whether one of several snippets is enough."""
+    return remedy.any_of and len(remedy.snippets) > 1
+
+
+def _full(bundle: Sequence[FindingGroup], context: FindingContext) -> Entry:
+    group = bundle[0]
+    findings = _findings(group)
+    first = findings[0]
+    pools = sorted(pools_of(findings), key=natural)
+    ids = [each.finding.id for own in bundle for each in own]
+    notes = [line for key in ids for line in note_lines(context.notes.get(key), context.before_notes.get(key))]
+    lines = [
+        (Piece(rule_title(first.rule), Style.MUTED), *whole_since_pieces(newest_of(group))),
+        *replica_lines(findings, context.names),
+        *([_labelled("Where", plain(f"{_first_places(pools)}."))] if len(pools) > MOST_POOLS else []),
+        *_others(bundle[1:]),
+        _labelled(f"Why it matters{_differing(findings, 'why')}", with_code(first.why)),
+        *map(plain, _common_remarks(findings, context.inspection)),
+        _labelled(f"What to do{_differing(findings, 'remedy')}", with_code(first.remedy.sentence)),
+        *([plain(EITHER)] if has_alternatives(first.remedy) else []),
+    ]
+    return Entry(
+        tone=Tone(first.severity),
+        head=head_of(findings),
+        side=side_of(findings, context.names),
+        lines=tuple(lines),
+        snippets=tuple(snippet.text for snippet in first.remedy.snippets),
+        anchor=finding_anchor(group[0].key),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _differing(findings: Sequence[Finding], field: str) -> str:
+    """Return the pool of the first finding, if another one of the group has a different value."""
+    return f" in {where_of(findings[0])}" if len({getattr(each, field) for each in findings}) > 1 else ""
+
+
+def _common_remarks(findings: Sequence[Finding], inspection: Inspection) -> list[str]:
+    """Return the remarks that all findings of a group share."""
+    first, *rest = ([*filter(None, [context_text(each, inspection)]), *remarks(each, inspection)] for each in findings)
+    return [remark for remark in first if all(remark in each for each in rest)]
+
+
+def _others(groups: Sequence[FindingGroup]) -> list[Text]:
+    """Return the findings of the same rule with other values: the first ones, and the pools of the rest."""
+    if not groups:
+        return []
+    number = sum(map(len, groups))
+    lines: list[Text] = [_labelled("Also", plain(f"{count(number, 'more finding')} of this rule, with other values."))]
+    lines += [head_of(_findings(group)) for group in groups[:MOST_ALIKE]]
+    if rest := groups[MOST_ALIKE:]:
+        pools = dict.fromkeys(pool for group in rest for pool in pools_of(_findings(group)))
+        lines.append(plain(f"And in {_first_places(pools)}."))
+    return lines
+
+
+def _first_places(pools: Iterable[str]) -> str:
+    return first_of(map(brief, pools), MOST_PLACES)
+
+
+def _labelled(label: str, line: Text) -> Text:
+    return (Piece(f"{label}: ", Style.STRONG), *line)
+
+
+def _note(note: Note, label: str) -> Text:
+    owner = f"{label}, {brief(note.owner)}: " if note.owner else f"{label}: "
+    time = (Piece(f" ({iso(note.at)})", Style.MUTED),) if note.at else ()
+    return (Piece(owner, Style.STRONG), Piece(note.text or "owner assigned, no text"), *time)
+
+
+def _findings(group: Iterable[ListedFinding]) -> list[Finding]:
+    return [each.finding for each in group]
+
+
+def _replicas(findings: Iterable[Finding]) -> list[str]:
+    return list(dict.fromkeys(replica for each in findings for replica in each.replicas))
+
+
+def _chip(share: CohortShare, *, several: bool) -> Text:
+    where = [Piece(f"{brief(share.pool)} ")] if several and share.pool else []
+    letter = cohort(share.letter, share.pool) if share.letter else Piece("not read", Style.MUTED)
+    return (*where, letter, *([Piece(f" ×{share.number:,}")] if share.number > 1 else []))
 
 
 def list_findings(fleet: Fleet) -> FindingList:

@@ -1,4 +1,4 @@
-"""Findings as text, the same in every format. Each format escapes the foreign text in them."""
+"""Findings as text, the same in every format, and as a table for programs. Each format escapes foreign text."""
 
 import re
 from collections import Counter, defaultdict
@@ -9,11 +9,36 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState
 from dashboard.fleet.formatting import count, first_of, iso, natural
 from dashboard.fleet.pieces import Piece, Style, Text
+from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.rules.catalogue import BY_ID, places
 from dashboard.rules.findings import CohortShare, Confidence, Finding, Inspection, OutcomeKind, Remedy, Severity
+from dashboard.views.blocks import Cell, Column, Table, Value, data_cell
 from dashboard.views.domain_text import BASES, rollout_text
 from dashboard.views.names import MOST_NAMED
+from dashboard.views.since import SIGHTING_COLUMNS, sighting_cells
 
+FINDINGS = "findings"  # one file has the findings of all lists
+COLUMNS = (
+    Column("severity"),
+    Column("rule"),
+    Column("name"),
+    Column("id"),
+    Column("pools"),
+    Column("replicas"),
+    Column("addresses"),
+    Column("cohorts"),
+    Column("sentence"),
+    Column("why"),
+    Column("remedy"),
+    Column("snippets"),
+    Column("paths"),
+    Column("confidence"),
+    Column("assumptions"),
+    Column("is_rollout"),
+    Column("unknown", is_number=True),
+    Column("total", is_number=True),
+    *SIGHTING_COLUMNS,
+)
 MOST_NAMES = 4  # replicas or pools that a line names; the rest is counted
 OR = "or"  # between snippets of which one is enough
 _CODE = re.compile(r"`([^`]+)`")
@@ -228,3 +253,48 @@ def pools_of(findings: Sequence[Finding]) -> list[str]:
 def _cohort(share: CohortShare, *, several: bool) -> str:
     text = f"{share.letter} x{share.number:,}" if share.letter else f"{share.number:,} not read"
     return f"{share.pool} {text}" if several and share.pool else text
+
+
+def findings_data(
+    found: Iterable[Finding],
+    names: Mapping[str, str],
+    sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings,
+    *,
+    name: str = FINDINGS,
+    caption: str = "Findings",
+) -> Table:
+    """Return a row for each finding, with all its pools and replicas.
+
+    `names` is by the replicas' ids, `sightings` by fingerprint.
+    """
+    return Table(name, caption, COLUMNS, tuple(finding_row(each, names, sightings) for each in found))
+
+
+def finding_row(
+    finding: Finding, names: Mapping[str, str], sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings
+) -> tuple[Cell, ...]:
+    """Return the cells of one finding; replicas and addresses are in the order of its cohorts."""
+    cohorts = named_cohorts(finding, names)
+    rule = BY_ID.get(finding.rule)
+    values: tuple[Value, ...] = (
+        finding.severity.value,
+        finding.rule,
+        rule.name if rule else "",
+        finding.id,
+        finding.pools,
+        tuple(name for each in cohorts for name in each.names),
+        tuple(replica for each in cohorts for replica in each.replicas),
+        cohorts_text(finding),
+        finding.sentence,
+        finding.why,
+        finding.remedy.sentence,
+        tuple(each.text for each in finding.remedy.snippets),
+        finding.paths,
+        finding.confidence.value,
+        finding.assumptions,
+        finding.is_rollout,
+        finding.unknown,
+        finding.total,
+    )
+    sighting = sightings.get(finding.fingerprint) if sightings else None
+    return (*map(data_cell, values), *sighting_cells(sighting))

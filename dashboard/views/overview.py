@@ -1,32 +1,65 @@
 """The page Overview: the fleet in six numbers, its pools, the top findings, and replicas with incomplete data."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.fleet import Basis, Pool, formatting
+from dashboard.capacity.sums import PoolCapacity
+from dashboard.fleet import Basis, Pool, Replica, Role, formatting
 from dashboard.fleet.formatting import count
-from dashboard.fleet.pieces import Piece, Style, page, plain
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain
 from dashboard.rules.findings import Severity
-from dashboard.views import fleet_summary, pages
-from dashboard.views.blocks import Block, Figure, Figures, Paragraph, Section, Tone, View
+from dashboard.views import pages
+from dashboard.views.blocks import (
+    Block,
+    Cell,
+    Column,
+    Figure,
+    Figures,
+    Paragraph,
+    Section,
+    Table,
+    Tone,
+    View,
+    number_cell,
+)
+from dashboard.views.capacity_text import device_words, name_of
 from dashboard.views.context import context_of
 from dashboard.views.excluded import unread_entries
-from dashboard.views.finding_entries import brief_entries
-from dashboard.views.finding_list import list_findings, top_findings
-from dashboard.views.findings_summary import incomplete_text
-from dashboard.views.fleet_summary import FleetSummary
+from dashboard.views.finding_list import brief_entries, list_findings, top_findings
 from dashboard.views.glossary import BASIS, COHORT, POOL, glossary
-from dashboard.views.pools_table import pools_table
+from dashboard.views.pool_comparison import worst_by_path
 from dashboard.views.replicas import INCOMPLETE
 from dashboard.views.sharing import (
     is_doubtful,
     is_needed,
     pools_by_urgency,
+    severity,
+    short_text,
     suppressed_pools,
+    versions_text,
 )
 from dashboard.views.sorting import sort_table
+from dashboard.views.summary import (
+    FleetSummary,
+    fleet_lead,
+    fleet_title,
+    incomplete_text,
+    no_findings_sentences,
+    summarize,
+    tally_text,
+)
 
+MOST_COHORTS = 6  # named in a cell; more are counted
+POOL_COLUMNS = (
+    Column("Pool", term="pool"),
+    Column("Devices"),
+    Column("Cohorts", term="cohort"),
+    Column("vLLM"),
+    Column("Findings"),
+    Column("Prefix sharing", term="prefix sharing"),
+    Column("KV tokens", is_number=True, term="capacity"),
+)
 NUMBERS, POOLS, FIRST, UNREAD = "numbers", "pools", "first", "not-read"  # anchors
 MOST_UNREAD = 8  # groups of replicas with incomplete data
 
@@ -36,12 +69,12 @@ def overview_report(fleet: Fleet, name: str = "", sort: str = "", now: datetime 
 
     Ages count from `now`; without it times are shown.
     """
-    summary = fleet_summary.summarize(fleet)
+    summary = summarize(fleet)
     pools = pools_by_urgency(fleet)
     incomplete = Section(UNREAD, "Incomplete data", unread_entries(summary.unread, MOST_UNREAD))
     return View(
         title="Overview",
-        headline=fleet_summary.fleet_title(summary),
+        headline=fleet_title(summary),
         lead=more_words(fleet, summary, pools),
         context=context_of(fleet, name=name),
         parts=(
@@ -65,14 +98,14 @@ def more_words(fleet: Fleet, now: FleetSummary, pools: Iterable[Pool]) -> str:
     unshared = [name for name, verdict in needed.items() if verdict.is_certain]
     doubtful = [name for name, verdict in needed.items() if is_doubtful(verdict)]
     suppressed = suppressed_pools(fleet.inspection)
-    return fleet_summary.fleet_lead(now, unshared, fleet.inspection, doubtful=doubtful, suppressed=suppressed)
+    return fleet_lead(now, unshared, fleet.inspection, doubtful=doubtful, suppressed=suppressed)
 
 
 def calm_paragraph(fleet: Fleet, now: FleetSummary) -> Paragraph:
     """Return what "no findings" is based on; unknown where no settings were read."""
     if not now.read:
         return Paragraph(plain("No pool reports its settings, so no rule was evaluated."), Tone.UNKNOWN)
-    first, *rest = fleet_summary.no_findings_sentences(now, fleet)
+    first, *rest = no_findings_sentences(now, fleet)
     return Paragraph((Piece(first, Style.STRONG), Piece("".join(f" {each}" for each in rest))), Tone.GOOD)
 
 
@@ -144,3 +177,71 @@ def _capacity(fleet: Fleet) -> Figure:
     basis = "upper bound" if held.basis is Basis.ASSUMED else held.basis
     label = f"KV cache, {basis}" if tokens is not None else "KV cache"
     return Figure(label, formatting.short(tokens, held.basis), " · ".join(parts), link=page(pages.CAPACITY))
+
+
+def pools_table(fleet: Fleet, pools: Iterable[Pool]) -> Table:
+    """Return a row per pool, in the given order."""
+    members: dict[str, list[Replica]] = {pool.name: [] for pool in fleet.pools}
+    for replica in fleet.replicas:
+        if replica.pool is not None:
+            members[replica.pool].append(replica)
+    rows = [_row(fleet, pool, members[pool.name]) for pool in pools]
+    return Table("pools", "Pools and their cohorts", POOL_COLUMNS, tuple(rows))
+
+
+def cohorts_text(pool: Pool) -> str:
+    """Return the cohorts of a pool and its unread replicas: `A ×14, B, 1 not reported`."""
+    words = [f"{letter} ×{number:,}" if number > 1 else letter for letter, number in _shares(pool) if letter.isupper()]
+    rest = [f"{number:,} {text}" for text, number in _shares(pool) if not text.isupper()]
+    return ", ".join([*words, *rest])
+
+
+def _shares(pool: Pool) -> tuple[tuple[str, int], ...]:
+    """Return the replicas of each cohort, of the cohorts that are too many, and those that report no settings."""
+    shown, more = pool.cohorts[:MOST_COHORTS], pool.cohorts[MOST_COHORTS:]
+    rest = len(pool.replicas) - sum(len(each.replicas) for each in pool.cohorts)
+    return (
+        *((each.letter, len(each.replicas)) for each in shown),
+        *([(f"in {len(more):,} more cohorts", sum(len(each.replicas) for each in more))] if more else []),
+        *([("not reported", rest)] if rest else []),
+    )
+
+
+def _role(pool: Pool) -> str:
+    """Return the role of a prefill or decode pool whose name does not end in it."""
+    return "" if pool.role is Role.BOTH or pool.name.endswith(f"/{pool.role}") else f" ({pool.role})"
+
+
+def _row(fleet: Fleet, pool: Pool, members: Sequence[Replica]) -> tuple[Cell, ...]:
+    link = Link(Kind.POOL, pool.name)
+    return (
+        Cell(f"{name_of(pool.name)}{_role(pool)}", link=link),
+        Cell(device_words(members) or formatting.NOT_KNOWN),
+        Cell(cohorts_text(pool), link=link, shares=_shares(pool)),
+        Cell(versions_text(members) or formatting.NOT_KNOWN),
+        _findings_cell(fleet, pool),
+        _sharing(fleet, pool),
+        _capacity_cell(fleet.capacity[pool.name]),
+    )
+
+
+def _findings_cell(fleet: Fleet, pool: Pool) -> Cell:
+    tally = fleet.inspection.tallies[pool.name]
+    rollout = ", rollout" if pool.name in fleet.inspection.rollouts else ""
+    if tally.worst:
+        link = page(pages.FINDINGS, pool=pool.name)
+        return Cell(f"{tally_text(tally)}{rollout}", Tone(tally.worst), link=link)
+    is_read = bool(pool.cohorts)
+    return Cell(f"{'none' if is_read else formatting.NOT_KNOWN}{rollout}", Tone.GOOD if is_read else Tone.PLAIN)
+
+
+def _sharing(fleet: Fleet, pool: Pool) -> Cell:
+    verdict = fleet.sharing[pool.name]
+    if not is_needed(fleet.inspection.domains.get(pool.name)):
+        return Cell(f"not needed ({short_text(verdict)})")
+    return Cell(short_text(verdict), Tone(severity(verdict, worst_by_path(fleet.inspection, pool.name))))
+
+
+def _capacity_cell(held: PoolCapacity) -> Cell:
+    missing = f" + {held.unknown:,} unknown" if held.tokens.known and held.unknown else ""
+    return number_cell(f"{formatting.short(held.tokens.value, held.basis)}{missing}", held.tokens.value)

@@ -31,7 +31,7 @@ from dashboard.rules.domain import Domain
 from dashboard.rules.findings import Finding, Inspection, Severity
 from dashboard.rules.subject import FINGERPRINT
 from dashboard.views.blocks import MOST_COLUMNS
-from dashboard.views.capacity_data import device_words
+from dashboard.views.capacity_text import device_words
 from dashboard.views.context import as_of
 from dashboard.views.domain_text import shared_texts
 from dashboard.views.finding_text import answered

@@ -32,9 +32,7 @@ from dashboard.views.blocks import (
 from dashboard.views.context import context_of
 from dashboard.views.domain_text import shared_texts
 from dashboard.views.excluded import reason
-from dashboard.views.finding_entries import FindingContext, bundled, full_entries
-from dashboard.views.finding_list import group_findings, list_findings
-from dashboard.views.findings_summary import tally_text
+from dashboard.views.finding_list import FindingContext, bundled, full_entries, group_findings, list_findings
 from dashboard.views.glossary import BASIS, COHORT, REFERENCE, glossary
 from dashboard.views.names import brief, replica_names, replica_text
 from dashboard.views.replica_engines import engines_section
@@ -50,6 +48,7 @@ from dashboard.views.replica_settings import (
 )
 from dashboard.views.replicas import best_source
 from dashboard.views.since import since_paragraphs
+from dashboard.views.summary import tally_text
 
 LONGEST_NAME = 60  # characters
 LONGEST_RESULT = 300

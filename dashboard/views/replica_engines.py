@@ -14,9 +14,9 @@ from dashboard.fleet.formatting import at_most, count, first_of, middle_cut, one
 from dashboard.fleet.frames import devices_frame, engines_frame, kv_cache_groups_frame
 from dashboard.fleet.pieces import Piece, Style, Text, join_texts, plain
 from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Table, Tone, number_cell, quiet_paragraph
+from dashboard.views.capacity import ranks_table
 from dashboard.views.capacity_blocks import NO_DEVICES
-from dashboard.views.capacity_data import replica_ranks
-from dashboard.views.capacity_tables import ranks_table
+from dashboard.views.capacity_text import replica_ranks
 from dashboard.views.slugs import slug
 
 MOST_ROWS = 64  # of one table: eight GPUs on eight DP ranks

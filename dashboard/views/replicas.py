@@ -16,12 +16,12 @@ from dashboard.rules.findings import Severity, tally_replicas
 from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Table, Tone, View, data_table, number_cell
 from dashboard.views.context import context_of
 from dashboard.views.excluded import state_tone, unread_entries
-from dashboard.views.fleet_summary import replicas_title, summarize
 from dashboard.views.glossary import COHORT, POOL, glossary
 from dashboard.views.pages import REPLICAS
 from dashboard.views.replica_settings import pool_differences
 from dashboard.views.since import SINCE, since_cell
 from dashboard.views.sorting import REVERSED, link_head, sort_name, sort_names
+from dashboard.views.summary import replicas_title, summarize
 from dashboard.vllm.merging import TRUST
 
 TABLE = "replicas"  # anchor of the section with the table

@@ -10,24 +10,26 @@ from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain
 from dashboard.rules.findings import OutcomeKind, Severity
 from dashboard.store.reviews import NoLastReview
-from dashboard.views import fleet_summary, pages
+from dashboard.views import pages
 from dashboard.views.blocks import Block, Entries, Entry, Figures, Paragraph, Section, Tone, View
-from dashboard.views.changes_events import EventSummary
+from dashboard.views.changes_text import EventSummary
 from dashboard.views.context import context_of
 from dashboard.views.excluded import ignored_blocks, suppressed_blocks, unread_entries
-from dashboard.views.finding_entries import FindingContext, brief_entries, bundled, finding_anchor, note_lines
 from dashboard.views.finding_list import (
     WORST_FIRST,
+    FindingContext,
     FindingList,
+    brief_entries,
+    bundled,
+    finding_anchor,
     group_findings,
     list_findings,
+    note_lines,
     sort_findings,
     top_findings,
 )
 from dashboard.views.finding_text import answered, assumptions, rollouts
 from dashboard.views.findings import findings_table, severity_parts
-from dashboard.views.findings_summary import rules_text
-from dashboard.views.fleet_summary import FleetSummary
 from dashboard.views.glossary import ALL_TERMS, glossary
 from dashboard.views.overview import calm_paragraph, more_words, overview_figures
 from dashboard.views.replicas import replica_rows, replicas_table
@@ -43,6 +45,7 @@ from dashboard.views.review_differences import (
 from dashboard.views.review_new import NEW, new_parts
 from dashboard.views.rule_outcomes import error_blocks, outcome_table
 from dashboard.views.since import ANYTHING, NEWEST_FIRST, Recency
+from dashboard.views.summary import FleetSummary, fleet_title, rules_text, summarize
 
 STATUS, FINDINGS, NOT_READ, SUPPRESSED = "fine", "findings", "not-read", "suppressed"
 SKIPPED = "skipped"
@@ -78,7 +81,7 @@ def review_report(
     `recency` applies to the sections of findings and differences.
     Notes are by what they are about: a finding's id, or an anchor of `AGENDA`. `name` is the snapshot's.
     """
-    now = fleet_summary.summarize(fleet)
+    now = summarize(fleet)
     known = list_findings(fleet)
     context = FindingContext(known.names, fleet.inspection, notes, before_notes)
     noted = partial(_notes_on, context)
@@ -96,7 +99,7 @@ def review_report(
     )
     return View(
         title=f"Review of {fleet.name}",
-        headline=fleet_summary.fleet_title(now),
+        headline=fleet_title(now),
         lead=f"{fleet_text(fleet, now)} {more_words(fleet, now, fleet.pools)}",
         context=context_of(fleet, name=name, filters=recency.choices),
         parts=(

@@ -8,10 +8,18 @@ from dashboard.fleet.pieces import Piece, Style, plain, section, to_plain
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.rules.findings import Finding
 from dashboard.views.blocks import Cell, Column, Entries, Entry, Section, Table, Tone, data_cell
-from dashboard.views.finding_data import COLUMNS, finding_row
-from dashboard.views.finding_entries import bundled, finding_anchor, head_of, note_lines, replica_lines, side_of
-from dashboard.views.finding_list import FindingList, ListedFinding, group_findings
-from dashboard.views.finding_text import rule_title
+from dashboard.views.finding_list import (
+    FindingList,
+    ListedFinding,
+    bundled,
+    finding_anchor,
+    group_findings,
+    head_of,
+    note_lines,
+    replica_lines,
+    side_of,
+)
+from dashboard.views.finding_text import COLUMNS, finding_row, rule_title
 
 AGREED = "agreed"
 TITLE = "Notes"

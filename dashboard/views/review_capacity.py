@@ -6,10 +6,9 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import count, first_of
 from dashboard.fleet.pieces import Piece, Style, page, plain
 from dashboard.views.blocks import Block, Paragraph, Section
+from dashboard.views.capacity import outlier_entries, pools_table, ranks_table
 from dashboard.views.capacity_blocks import PoolRanks, pool_blocks, ranks_by_pool
-from dashboard.views.capacity_data import Measure, count_without_ranks, pools_of, ranks_of
-from dashboard.views.capacity_tables import outlier_entries, pools_table, ranks_table
-from dashboard.views.capacity_text import lead, name_of, title
+from dashboard.views.capacity_text import Measure, count_without_ranks, lead, name_of, pools_of, ranks_of, title
 from dashboard.views.pages import CAPACITY as CAPACITY_PAGE
 from dashboard.views.pages import POOL
 

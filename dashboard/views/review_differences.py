@@ -12,7 +12,6 @@ from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Block, Paragraph, Section
 from dashboard.views.capacity_text import name_of
-from dashboard.views.fleet_summary import is_split
 from dashboard.views.names import replica_names
 from dashboard.views.pages import COMPARE
 from dashboard.views.pool_blocks import cohorts_table, difference_table, sharing_band
@@ -29,6 +28,7 @@ from dashboard.views.pool_comparison import (
 from dashboard.views.sharing import pools_by_urgency, severity
 from dashboard.views.since import ANYTHING, Recency, newest, newest_first
 from dashboard.views.slugs import slugs
+from dashboard.views.summary import is_split
 
 DIFFERENCES = "differences"
 TITLE = "Differences by pool"

@@ -11,8 +11,8 @@ from dashboard.rules.findings import Inspection, Outcome, OutcomeKind
 from dashboard.views.blocks import Block, Cell, Column, Entries, Entry, Paragraph, Table, Tone, list_cell
 from dashboard.views.finding_list import FindingFilter
 from dashboard.views.finding_text import rule_title
-from dashboard.views.findings_summary import every_outcome
 from dashboard.views.names import brief
+from dashboard.views.summary import every_outcome
 
 MOST_PLACES = 3  # pools that a cell names
 MOST_REASONS, MOST_DETAILS = 2, 3  # reasons of one rule, the most frequent first, and what follows their colon

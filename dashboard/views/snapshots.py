@@ -11,7 +11,7 @@ from dashboard.store.notes_file import SnapshotMetadata
 from dashboard.views import pages
 from dashboard.views.blocks import Cell, Column, Table, number_cell
 from dashboard.views.context import AS_OF, IMPORTED
-from dashboard.views.findings_summary import tally_texts
+from dashboard.views.summary import tally_texts
 
 UNNAMED = "unnamed"
 MOST_LISTED = 100  # search finds the others

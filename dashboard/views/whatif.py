@@ -21,9 +21,8 @@ from dashboard.views.blocks import (
     Tone,
     number_cell,
 )
-from dashboard.views.finding_data import findings_data
-from dashboard.views.finding_entries import replica_lines, side_of
-from dashboard.views.finding_text import rule_title
+from dashboard.views.finding_list import replica_lines, side_of
+from dashboard.views.finding_text import findings_data, rule_title
 from dashboard.views.names import brief, replica_names, replica_text
 from dashboard.views.slugs import slug
 

@@ -10,8 +10,7 @@ from dashboard.fleet.formatting import one_line
 from dashboard.views import pages
 from dashboard.views.blocks import View
 from dashboard.views.capacity import GPU, POOL, RANK, capacity_report, order_pools
-from dashboard.views.capacity_data import Measure
-from dashboard.views.capacity_text import parse_length
+from dashboard.views.capacity_text import Measure, parse_length
 from dashboard.web import links
 from dashboard.web.state import shared
 

@@ -11,13 +11,14 @@ from streamlit.delta_generator import DeltaGenerator
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
-from dashboard.analysis.changes.events import Event, range_between
-from dashboard.analysis.changes.filtering import (
+from dashboard.analysis.changes.events import (
     ALL_CHANGES,
     ChangeFilter,
+    Event,
     begun_between,
     filter_events,
     filter_fleet,
+    range_between,
 )
 from dashboard.errors import HistoryError
 from dashboard.fleet.formatting import one_line
@@ -25,7 +26,7 @@ from dashboard.store.history.reader import HistoryReader
 from dashboard.views import pages
 from dashboard.views.blocks import View
 from dashboard.views.changes import changes_report
-from dashboard.views.changes_events import what_happened
+from dashboard.views.changes_text import what_happened
 from dashboard.views.context import context_of
 from dashboard.web import draw, empty, links, markup, share, snapshots
 from dashboard.web.changes_sides import ChangesSide, Sides

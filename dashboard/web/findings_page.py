@@ -18,7 +18,6 @@ from dashboard.rules.findings import Family, Severity, Suppression
 from dashboard.store.acceptances import save_acceptance
 from dashboard.views import pages
 from dashboard.views.acceptance import covered_text, default_until, scopes
-from dashboard.views.finding_detail import finding_section, missing_finding
 from dashboard.views.finding_list import (
     SORT_TEXTS,
     SORTS,
@@ -29,11 +28,19 @@ from dashboard.views.finding_list import (
     sort_findings,
 )
 from dashboard.views.finding_text import rule_title
-from dashboard.views.findings import OUTCOMES, RULE_LISTS, list_section, rule_counts, rules_blocks
-from dashboard.views.findings_summary import findings_lead, findings_title, is_clean, no_findings_text
+from dashboard.views.findings import (
+    OUTCOMES,
+    RULE_LISTS,
+    finding_section,
+    list_section,
+    missing_finding,
+    rule_counts,
+    rules_blocks,
+)
 from dashboard.views.glossary import TERMS
 from dashboard.views.rule_outcomes import error_blocks
 from dashboard.views.since import NEWEST_FIRST, has_history, range_start, range_words, ranges_of
+from dashboard.views.summary import findings_lead, findings_title, is_clean, no_findings_text
 from dashboard.web import audit, draw, empty, links, markup, state
 from dashboard.web.state import shared
 

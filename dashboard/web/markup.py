@@ -9,7 +9,7 @@ from dashboard.render.html import GLYPHS
 from dashboard.rules.findings import Severity, Tally
 from dashboard.views import pages
 from dashboard.views.blocks import Tone
-from dashboard.views.findings_summary import SEVERITY_TERMS
+from dashboard.views.summary import SEVERITY_TERMS
 from dashboard.web import links
 
 LONGEST_TITLE = 80  # characters of a foreign name in a title

@@ -18,13 +18,14 @@ from dashboard.store.snapshots import READ_ONLY
 from dashboard.views import pages
 from dashboard.views.blocks import Entries, Entry, Paragraph, Section, View
 from dashboard.views.capacity_text import name_of
-from dashboard.views.finding_entries import finding_anchor, note_lines
 from dashboard.views.finding_list import (
     SORT_TEXTS,
     WORST_FIRST,
     ListedFinding,
+    finding_anchor,
     group_findings,
     list_findings,
+    note_lines,
     sort_findings,
 )
 from dashboard.views.review import AGENDA, STATUS, agenda_counts, review_report

@@ -13,7 +13,7 @@ from dashboard.rules.apply_method import IMAGE_FIRST
 from dashboard.rules.domain import PoolDeclaration, Router
 from dashboard.rules.findings import Evidence, Finding
 from dashboard.rules.policy import Policy
-from dashboard.views.finding_detail import Members, evidence_blocks
+from dashboard.views.findings import Members, evidence_blocks
 from dashboard.web import draw
 from tests.builders import HOSTILE, NOW, document, fleet, replica
 from vllm_fleet_provider.shared.spelling import canonical_text

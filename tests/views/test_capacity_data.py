@@ -4,7 +4,7 @@ import pytest
 
 from dashboard.capacity.sums import GIB, PoolCapacity
 from dashboard.fleet import Basis, Engine, KVCacheGroup, Replica
-from dashboard.views.capacity_data import (
+from dashboard.views.capacity_text import (
     NO_BYTES,
     NO_NUMBER_OF_GPUS,
     NO_REQUESTS,

@@ -7,7 +7,7 @@ from dashboard.fleet import Device, Replica
 from dashboard.fleet.pieces import to_plain
 from dashboard.views.blocks import Block, Chart, Columns, Paragraph, Table, Tone
 from dashboard.views.capacity_blocks import NO_MEMORY, memory_blocks, ranks_by_pool
-from dashboard.views.capacity_data import ranks_of
+from dashboard.views.capacity_text import ranks_of
 from tests.builders import GIB, document, engine, fleet, memory, replica
 
 DOCUMENT = document()

@@ -7,7 +7,7 @@ import pytest
 from dashboard.capacity.sums import capacity_of
 from dashboard.fleet import Basis, Replica
 from dashboard.views import capacity_text
-from dashboard.views.capacity_data import Measure, Rank, ranks_of
+from dashboard.views.capacity_text import Measure, Rank, ranks_of
 from tests.builders import alike, document, engine, fleet, replica
 
 DOCUMENT = document()

@@ -9,7 +9,7 @@ from dashboard.analysis.changes.events import Event, EventKind, gap_event
 from dashboard.fleet import Gap
 from dashboard.fleet.pieces import to_plain
 from dashboard.views.blocks import Table, Tone
-from dashboard.views.changes_events import what_happened, when_text
+from dashboard.views.changes_text import what_happened, when_text
 from tests.builders import HOSTILE, NOW
 
 BEFORE = NOW - timedelta(minutes=5)

@@ -14,8 +14,8 @@ from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Evidence, Severity
 from dashboard.rules.registry import Rule, page_of
 from dashboard.views.blocks import Cell, Entries, Paragraph, Section, Table, Tone
-from dashboard.views.finding_detail import MOST_COHORTS, MOST_ROWS, Members, finding_section, replica_text
 from dashboard.views.finding_list import list_findings
+from dashboard.views.findings import MOST_COHORTS, MOST_VALUES, Members, finding_section, replica_text
 from dashboard.views.rule_page import rule_section
 from dashboard.web import draw
 from tests.builders import HOSTILE, story
@@ -176,11 +176,11 @@ def test_a_path_is_written_once_and_a_route_is_not_linked() -> None:
 
 
 def test_many_and_long_values_are_cut() -> None:
-    many = finding(FLEET, evidence=tuple(evidence(value=str(number)) for number in range(MOST_ROWS + 5)))
+    many = finding(FLEET, evidence=tuple(evidence(value=str(number)) for number in range(MOST_VALUES + 5)))
     ((_, value, _),) = rows(evidence(value=f'"{"x" * 100_000}"'))
 
     assert table_of(section_of(many)).note == "5 more values: see Compare."
-    assert len(table_of(section_of(many)).rows) == MOST_ROWS
+    assert len(table_of(section_of(many)).rows) == MOST_VALUES
     assert len(to_plain(value.pieces)) < 200
 
 

@@ -13,9 +13,8 @@ from dashboard.views import finding_text
 from dashboard.views.blocks import Table
 from dashboard.views.check import check_view
 from dashboard.views.excluded import suppressed_blocks
-from dashboard.views.finding_data import findings_data
-from dashboard.views.finding_entries import side_of, tags
-from dashboard.views.finding_list import list_findings
+from dashboard.views.finding_list import list_findings, side_of, tags
+from dashboard.views.finding_text import findings_data
 from tests import builders
 from tests.inspected_fleets import domain, finding, fleet, in_cohorts, outcome, suppression
 

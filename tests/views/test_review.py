@@ -13,7 +13,7 @@ from dashboard.render.markdown import to_markdown
 from dashboard.rules.findings import Finding, Rollout, Severity
 from dashboard.store.reviews import NoLastReview
 from dashboard.views.blocks import Chart, DifferenceTable, Tone
-from dashboard.views.changes_events import what_happened
+from dashboard.views.changes_text import what_happened
 from dashboard.views.review import AGENDA, review_report
 from tests.builders import SAME_KV, alike, document, down, engine, fleet, hashing, replica, story
 from tests.findings_builder import finding, suppression, with_findings

@@ -18,9 +18,8 @@ from dashboard.views.changes import changes_report
 from dashboard.views.compare import compare_report
 from dashboard.views.compare_dialogs import cohort_blocks, setting_blocks
 from dashboard.views.context import context_of
-from dashboard.views.finding_detail import finding_section
 from dashboard.views.finding_list import FindingFilter, group_findings, list_findings, newest_of, sort_findings
-from dashboard.views.findings import findings_report, list_section
+from dashboard.views.findings import finding_section, findings_report, list_section
 from dashboard.views.overview import overview_report
 from dashboard.views.replica import replica_report
 from dashboard.views.replicas import ReplicaChoice, replica_rows, replicas_data, replicas_report

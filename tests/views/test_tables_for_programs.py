@@ -17,7 +17,7 @@ from dashboard.render.export import Format, written
 from dashboard.rules.findings import Finding, Severity
 from dashboard.views.blocks import View
 from dashboard.views.capacity import capacity_report
-from dashboard.views.finding_data import COLUMNS
+from dashboard.views.finding_text import COLUMNS
 from dashboard.views.findings import findings_report
 from dashboard.views.overview import overview_report
 from dashboard.views.review import review_report

@@ -5,8 +5,8 @@ from datetime import timedelta
 from dashboard.fleet.pieces import Style, to_plain
 from dashboard.views.blocks import Block, Paragraph
 from dashboard.views.compare_dialogs import cohort_blocks
-from dashboard.views.finding_detail import finding_section
 from dashboard.views.finding_list import list_findings
+from dashboard.views.findings import finding_section
 from dashboard.views.trait_text import LONGEST, trait_paragraphs
 from tests.builders import HOSTILE, NOW, document, down, fleet, replica
 from tests.findings_builder import finding, with_findings

@@ -11,7 +11,7 @@ from dashboard.fleet import Basis
 from dashboard.rules.findings import OutcomeKind, Rollout, Severity
 from dashboard.views.blocks import Chart, DifferenceTable
 from dashboard.views.capacity import capacity_report
-from dashboard.views.capacity_data import Measure
+from dashboard.views.capacity_text import Measure
 from dashboard.views.compare import compare_report
 from dashboard.views.finding_list import FindingFilter
 from dashboard.views.findings import findings_report

@@ -1,9 +1,8 @@
 """Compares two fleets: replicas, settings, findings, capacity."""
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.changes.findings import finding_changes
+from dashboard.analysis.changes.comparison import capacity_changes, finding_changes, replica_changes
 from dashboard.analysis.changes.models import Changes
-from dashboard.analysis.changes.replicas import capacity_changes, replica_changes
 from dashboard.analysis.changes.settings import setting_changes
 
 

@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.changes.comparison import is_read, pairs
 from dashboard.analysis.changes.models import CohortCount, OneSidedSettings, Pools, SettingChanges, SettingGroup
-from dashboard.analysis.changes.replicas import is_read, pairs
 from dashboard.compare.encoding import NULL, CodeTable, encode, missing_code
 from dashboard.compare.equality import BY_PATH, counted
 from dashboard.compare.prefix import PREFIX_PATHS

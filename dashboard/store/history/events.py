@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 from pydantic_core import from_json
 from sqlalchemy import Connection, Table, func, or_, select
 
+from dashboard.analysis.changes.comparison import Extent, is_beyond
 from dashboard.analysis.changes.events import BETWEEN_POOLS, Event, EventKind
-from dashboard.analysis.changes.findings import Extent
-from dashboard.analysis.changes.replicas import is_beyond
 from dashboard.analysis.changes.settings import document_changes
 from dashboard.capacity.sums import tokens_of
 from dashboard.fleet import Document, SettingChange

@@ -5,8 +5,7 @@ import streamlit as st
 from dashboard.fleet import ReplicaState
 from dashboard.views import pages
 from dashboard.views.blocks import Entries
-from dashboard.views.overview import FIRST, NUMBERS, POOLS, UNREAD
-from dashboard.views.pools_table import POOL_COLUMNS
+from dashboard.views.overview import FIRST, NUMBERS, POOL_COLUMNS, POOLS, UNREAD
 from dashboard.views.sorting import sort_names
 from dashboard.views.timeline import with_timeline
 from dashboard.web import draw, empty, links, overview, share, state, timeline

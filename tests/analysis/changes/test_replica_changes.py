@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from dashboard.analysis.changes.comparison import is_beyond
 from dashboard.analysis.changes.models import REPLICA_FIELDS, ReplicaSide
-from dashboard.analysis.changes.replicas import is_beyond
 from dashboard.capacity.outliers import TOLERANCE
 from dashboard.fleet import Basis
 from tests.analysis.changes.sides import OLD, RESTARTED, between, chat, ids, one_process

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Basis
 from dashboard.views.capacity_blocks import NO_DEVICES
-from dashboard.views.capacity_data import NO_BYTES
+from dashboard.views.capacity_text import NO_BYTES
 from dashboard.web.charts import DARK, LIGHT
 from tests.builders import alike, document, down, engine, fleet, hostile, replica, story
 from tests.page_runner import html, open_page, opened, rerun

@@ -193,7 +193,7 @@ def test_a_moment_is_swapped_and_shared_with_its_filters() -> None:
 
 
 def test_a_long_list_is_cut_and_counted_and_exports_have_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dashboard.views.changes_events.MOST_ROWS", 2)
+    monkeypatch.setattr("dashboard.views.changes_text.MOST_ROWS", 2)
     app = changes(NINE, ELEVEN)
     view = app.session_state[share.OFFERED].view()
 

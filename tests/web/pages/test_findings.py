@@ -23,7 +23,7 @@ from dashboard.rules.findings import OutcomeKind, Remedy, Severity, Snippet
 from dashboard.views import pages
 from dashboard.views.finding_list import list_findings
 from dashboard.views.findings import MOST_ROWS
-from dashboard.views.findings_summary import NO_PAIR
+from dashboard.views.summary import NO_PAIR
 from dashboard.web.share import OFFERED
 from tests.builders import HOSTILE, NOW, POLLED_AT, alike, document, down, fleet, hostile, replica, story
 from tests.findings_builder import (

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from dashboard.views.blocks import SIGNS
-from dashboard.views.fleet_summary import summarize
 from dashboard.views.overview import overview_figures
 from dashboard.views.replicas import TITLES
+from dashboard.views.summary import summarize
 from tests.builders import alike, document, fleet, hostile, replica, story
 from tests.page_runner import address, html, open_page, opened, rerun
 

@@ -11,21 +11,25 @@ from dashboard.fleet import ReplicaState
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import Finding, Inspection, OutcomeKind, Rollout, Tally
 from dashboard.rules.registry import Scope
-from dashboard.views import fleet_summary
-from dashboard.views.findings_summary import (
+from dashboard.views.overview import more_words
+from dashboard.views.sharing import suppressed_pools
+from dashboard.views.summary import (
     NO_PAIR,
     NO_REPLICA,
     NO_RULE,
+    FleetSummary,
     every_outcome,
     findings_lead,
+    fleet_lead,
+    fleet_title,
     incomplete_text,
+    no_findings_sentences,
+    replicas_title,
     rule_coverage,
     rules_text,
+    summarize,
     tally_text,
 )
-from dashboard.views.fleet_summary import FleetSummary, fleet_lead, fleet_title, no_findings_sentences, summarize
-from dashboard.views.overview import more_words
-from dashboard.views.sharing import suppressed_pools
 from tests import inspected_fleets
 from tests.builders import NOW, alike, document, down, fleet, replica, story
 from tests.findings_builder import evidence, finding, outcome, with_findings
@@ -154,12 +158,12 @@ def test_no_findings_counts_evaluated_rules_and_differences_without_a_rule() -> 
 
 
 def test_replicas_are_counted_by_state_and_those_that_are_down_are_first() -> None:
-    now = fleet_summary.summarize(story())
+    now = summarize(story())
 
     assert (now.replicas, now.down, now.partial, now.pools) == (40, 1, 1, 5)
     assert now.split == ("chat-70b", "embed-8b")
     assert [each.state for each in now.unread] == [ReplicaState.DOWN, ReplicaState.PARTIAL]
-    assert fleet_summary.replicas_title(now) == "40 replicas: 1 down and 1 partial"
+    assert replicas_title(now) == "40 replicas: 1 down and 1 partial"
 
 
 def test_counts_are_written_by_severity_without_zeros() -> None:

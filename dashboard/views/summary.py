@@ -1,0 +1,264 @@
+"""The state of a fleet in a headline and a lead, the worst first; findings by severity, and rules by outcome."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet import Pool, Replica, ReplicaState
+from dashboard.fleet.formatting import count, joined
+from dashboard.rules.catalogue import ALL_RULES
+from dashboard.rules.findings import Inspection, Outcome, OutcomeKind, Rollout, Severity, Tally
+from dashboard.rules.registry import Scope
+from dashboard.views.finding_text import answered
+
+NO_PAIR = "No prefill pool has a decode pool of the same model."
+NO_REPLICA = "No replica reports its configuration."
+NO_RULE = "No rule was evaluated"
+SEVERITY_TERMS = {
+    Severity.CRITICAL: ("critical finding", "critical findings"),
+    Severity.WARNING: ("warning", "warnings"),
+    Severity.INFO: ("info finding", "info findings"),
+}
+
+
+class RuleCoverage(NamedTuple):
+    """Rules by outcome. Of the `evaluated` ones, `partially` were skipped or failed somewhere, or lack settings there.
+
+    `errors` raised an error, `skipped` lack reported settings, `not_applicable` have no subject.
+    """
+
+    evaluated: int
+    partially: int
+    skipped: int
+    errors: int
+    not_applicable: int
+
+
+MOST_NAMES = 3  # pools of a sentence by name
+
+
+class FleetSummary(NamedTuple):
+    """Counts of a fleet. `read`: pools that report settings; `unread`: replicas that are down or partial."""
+
+    replicas: int
+    down: int
+    partial: int
+    pools: int
+    read: int
+    split: tuple[str, ...]
+    unread: tuple[Replica, ...]
+    found: Tally
+    by_pool: Mapping[str, Tally]
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Return whether data of some replica is missing."""
+        return bool(self.unread or self.found.unknown)
+
+
+def summarize(fleet: Fleet) -> FleetSummary:
+    """Return the counts of headline and figures."""
+    states = [replica.state for replica in fleet.replicas]
+    unread = [replica for replica in fleet.replicas if replica.state is not ReplicaState.UP]
+    return FleetSummary(
+        replicas=len(states),
+        down=states.count(ReplicaState.DOWN),
+        partial=states.count(ReplicaState.PARTIAL),
+        pools=len(fleet.pools),
+        read=sum(bool(pool.cohorts) for pool in fleet.pools),
+        split=tuple(pool.name for pool in fleet.pools if is_split(pool)),
+        unread=tuple(sorted(unread, key=lambda replica: (replica.state is not ReplicaState.DOWN, replica.name))),
+        found=fleet.inspection.tally,
+        by_pool=fleet.inspection.tallies,
+    )
+
+
+def is_split(pool: Pool) -> bool:
+    """Return whether a pool has several cohorts."""
+    return len(pool.cohorts) > 1
+
+
+def fleet_title(now: FleetSummary) -> str:
+    """Return the headline: `2 pools have critical findings; 1 replica is down`."""
+    if now.down == now.replicas:
+        return "No replica answered"
+    critical, warned = (
+        [pool for pool, tally in now.by_pool.items() if tally.worst is severity]
+        for severity in (Severity.CRITICAL, Severity.WARNING)
+    )
+    if critical:
+        title = f"{count(len(critical), 'pool has', 'pools have')} critical findings"
+    elif now.found.warning:
+        where = f" in {count(len(warned), 'pool')}" if warned else ""
+        title = f"{count(now.found.warning, 'warning')}{where}" + ("" if now.read else ", no settings compared")
+    elif not now.pools:
+        title = "No pools to compare"
+    else:
+        title = "No critical findings or warnings" if now.read else NO_RULE
+    return f"{title}; {count(now.down, 'replica is', 'replicas are')} down" if now.down else title
+
+
+def replicas_title(now: FleetSummary) -> str:
+    """Return the replicas by state: `40 replicas: 1 down and 2 partial`."""
+    states = [f"{now.down:,} down" if now.down else "", f"{now.partial:,} partial" if now.partial else ""]
+    incomplete = joined(list(filter(None, states)))
+    return f"{count(now.replicas, 'replica')}{f': {incomplete}' if incomplete else ', all up'}"
+
+
+def fleet_lead(
+    now: FleetSummary,
+    unshared: Sequence[str],
+    inspection: Inspection,
+    *,
+    doubtful: Sequence[str] = (),
+    suppressed: AbstractSet[str] = frozenset(),
+) -> str:
+    """Return the counts of findings, the pools that do not share prefixes, and rollouts.
+
+    `unshared`: pools in which it is certain that not all replicas share prefixes; `doubtful`: in which it is possible;
+    `suppressed`: whose findings on that are suppressed.
+    """
+    if now.down == now.replicas:
+        return "All replicas were polled; none returned a usable reply."
+    sentences = [f"{tally_text(now.found)}."] if now.found.worst else []
+    if unshared:
+        maybe = f"; possibly also in {_pools(doubtful, suppressed)}" if doubtful else ""
+        sentences.append(f"Not all replicas share prefixes in {_pools(unshared, suppressed)}{maybe}.")
+    sentences += [_rollouts(inspection.rollouts)] if inspection.rollouts else []
+    if now.pools and not now.read:
+        sentences.append("No settings compared: no pool reports its configuration.")
+    if sentences:
+        return " ".join(sentences)
+    if not now.pools:
+        return "No rule was evaluated: no replica reports a model, so there are no pools."
+    return f"No findings{' in the reported data' if now.is_incomplete else ''}."
+
+
+def no_findings_sentences(now: FleetSummary, fleet: Fleet) -> list[str]:
+    """Return what "no findings" is based on: rules evaluated, differences without a rule, missing data."""
+    differences = sum(len(pool.differences) for pool in fleet.pools)
+    sentences = [f"No findings from {count(rule_coverage(fleet.inspection).evaluated, 'rule')}."]
+    sentences += [f"{count(differences, 'difference')} without a rule: see Compare."] if differences else []
+    sentences += ["Replicas with incomplete data are not counted."] if now.is_incomplete else []
+    return sentences
+
+
+def _rollouts(rollouts: Mapping[str, Rollout]) -> str:
+    """Return `a rollout 1 → 2 (3/4), b rollout …`."""
+    shown = list(rollouts.items())[:MOST_NAMES]
+    texts = [f"{pool} rollout {each.old} → {each.new} ({len(each.replicas):,}/{each.total:,})" for pool, each in shown]
+    more = len(rollouts) - MOST_NAMES
+    return f"{', '.join([*texts, *([count(more, 'more rollout')] if more > 0 else [])])}."
+
+
+def _pools(names: Sequence[str], suppressed: AbstractSet[str]) -> str:
+    """Return `a, b (suppressed), c and 2 more pools`."""
+    first, rest = names[:MOST_NAMES], names[MOST_NAMES:]
+    shown = [f"{name} (suppressed)" if name in suppressed else name for name in first]
+    number = sum(name in suppressed for name in rest)
+    more = f"{count(len(rest), 'more pool')}{f' ({number:,} suppressed)' if number else ''}"
+    return joined([*shown, *([more] if rest else [])])
+
+
+def rule_coverage(inspection: Inspection) -> RuleCoverage:
+    """Count all rules. A rule without an outcome, such as one on pairs where there is no pair, is not applicable."""
+    kinds: dict[str, set[OutcomeKind]] = defaultdict(set)
+    for outcome in inspection.outcomes:
+        kinds[outcome.rule].add(outcome.kind)
+    evaluated = {each.rule for each in inspection.outcomes if each.is_evaluated}
+    lacking = {each.rule for each in inspection.outcomes if each.is_evaluated and each.silent}
+    errors = {rule for rule, own in kinds.items() if OutcomeKind.ERROR in own}
+    skipped = {rule for rule, own in kinds.items() if OutcomeKind.SKIPPED in own}
+    return RuleCoverage(
+        evaluated=len(evaluated),
+        partially=len(lacking | evaluated & (errors | skipped)),
+        skipped=len(skipped - evaluated - errors),
+        errors=len(errors - evaluated),
+        not_applicable=len(ALL_RULES) - len(evaluated | errors | skipped),
+    )
+
+
+def every_outcome(inspection: Inspection) -> tuple[Outcome, ...]:
+    """Return all outcomes, with n/a for each rule that has none."""
+    known = {each.rule for each in inspection.outcomes}
+    missing = (
+        Outcome(
+            rule.id,
+            "fleet",
+            (),
+            OutcomeKind.NOT_APPLICABLE,
+            reason=NO_PAIR if rule.scope is Scope.PAIR else NO_REPLICA,
+        )
+        for rule in ALL_RULES
+        if rule.id not in known
+    )
+    return (*inspection.outcomes, *missing)
+
+
+def rules_text(inspection: Inspection) -> str:
+    """Return `68 rules: 61 evaluated (10 partially), 1 skipped, 6 n/a`."""
+    counts = rule_coverage(inspection)
+    partially = f" ({counts.partially:,} partially)" if counts.partially else ""
+    parts = [f"{counts.evaluated:,} evaluated{partially}"]
+    parts += [f"{counts.skipped:,} skipped"] if counts.skipped else []
+    parts += [count(counts.errors, "error")] if counts.errors else []
+    parts += [f"{counts.not_applicable:,} n/a"] if counts.not_applicable else []
+    return f"{count(len(ALL_RULES), 'rule')}: {', '.join(parts)}"
+
+
+def incomplete_text(inspection: Inspection) -> str:
+    """Return `10 rules partially evaluated, 1 skipped`; empty where every rule was evaluated on all of its subjects."""
+    counts = rule_coverage(inspection)
+    found = ((counts.partially, "partially evaluated"), (counts.skipped, "skipped"), (counts.errors, "raised an error"))
+    parts = [(number, what) for number, what in found if number]
+    texts = [
+        f"{f'{number:,}' if place else count(number, 'rule')} {what}" for place, (number, what) in enumerate(parts)
+    ]
+    return ", ".join(texts)
+
+
+def tally_text(tally: Tally) -> str:
+    """Return the counts by severity, the worst first: `2 critical, 3 warnings`; empty without findings."""
+    return ", ".join(tally_texts(tally).values())
+
+
+def tally_texts(tally: Tally) -> dict[Severity, str]:
+    """Return the counts of the severities with findings, the worst first: `2 critical`, `3 warnings`."""
+    texts = {
+        Severity.CRITICAL: f"{tally.critical:,} critical",
+        Severity.WARNING: count(tally.warning, "warning"),
+        Severity.INFO: f"{tally.info:,} info",
+    }
+    return {severity: text for severity, text in texts.items() if getattr(tally, severity)}
+
+
+def findings_title(inspection: Inspection, *, are_new: bool = False) -> str:
+    """Return the counts by severity; without findings, or new ones, whether any rule was evaluated."""
+    if inspection.findings:
+        return tally_text(inspection.tally)
+    return f"No {'new ' if are_new else ''}findings" if rule_coverage(inspection).evaluated else NO_RULE
+
+
+def findings_lead(fleet: Fleet) -> str:
+    """Return the counts of rules, replicas, suppressions, and of configuration warnings."""
+    inspection = fleet.inspection
+    parts = [rules_text(inspection), answered(fleet)]
+    parts += [f"{len(inspection.suppressed):,} suppressed"] if inspection.suppressed else []
+    parts += [count(len(inspection.notes), "configuration warning")] if inspection.notes else []
+    return " · ".join(parts)
+
+
+def is_clean(fleet: Fleet) -> bool:
+    """Return whether a fleet without findings is good news: rules were evaluated, and a pool reports settings."""
+    return bool(rule_coverage(fleet.inspection).evaluated) and any(pool.cohorts for pool in fleet.pools)
+
+
+def no_findings_text(fleet: Fleet) -> str:
+    """Return how many rules and replicas "no findings" is based on."""
+    incomplete, down = incomplete_text(fleet.inspection), fleet.coverage.down
+    sentences = [f"{count(rule_coverage(fleet.inspection).evaluated, 'rule')} evaluated."]
+    sentences += [f"{incomplete}."] if incomplete else []
+    sentences += [f"{count(down, 'replica')} did not answer."] if down else []
+    return " ".join(sentences)
