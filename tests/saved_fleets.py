@@ -3,7 +3,7 @@
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet, build_fleet
-from dashboard.analysis.documents.fleet import fleet_json
+from dashboard.documents.fleet import fleet_json
 from tests.captured import AT, Capture, captures, snapshot
 from tests.polled_fleets import INTERVAL, OPEN
 

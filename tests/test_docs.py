@@ -14,7 +14,7 @@ from dashboard.cli import COMMANDS, cli
 from dashboard.config import load_options
 from dashboard.config.baselines import read_baseline
 from dashboard.rules.rollout import STUCK_AFTER, TOGETHER
-from tests.documents import DOCUMENTS, anchors, code_blocks, docs_page, links
+from tests.docs_pages import DOCUMENTS, anchors, code_blocks, docs_page, links
 from tests.golden.outputs import FOLDER
 from tests.serving import ROOT
 from tests.tools import command_line

@@ -11,8 +11,8 @@ import pytest
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, build_fleet
-from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.config import PollOptions
+from dashboard.documents.fleet import fleet_json
 from dashboard.fleet import Replica, ReplicaState
 from dashboard.render.terminal import to_terminal
 from dashboard.sources.polling.poller import Poller

@@ -24,10 +24,10 @@ from streamlit.testing.v1 import AppTest
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.documents.findings import findings_json
-from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.cli import cli
 from dashboard.config import Options
+from dashboard.documents.findings import findings_json
+from dashboard.documents.fleet import fleet_json
 from dashboard.fleet.frames import replicas_frame
 from dashboard.render.export import Format, written
 from dashboard.render.terminal import to_terminal

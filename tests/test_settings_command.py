@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.documents.fleet import fleet_json
+from dashboard.documents.fleet import fleet_json
 from tests.builders import NOW
 from tests.commands import assert_wrong_usage, run
 

@@ -15,9 +15,9 @@ from pydantic_core import from_json
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.events import EventPeriod, range_between
-from dashboard.analysis.documents.load import MAX_BYTES
 from dashboard.cli.terminal import WRONG_USAGE, fail, say, wrong
 from dashboard.config import Options
+from dashboard.documents.load import MAX_BYTES
 from dashboard.errors import DashboardError, HistoryError
 from dashboard.fleet import Gap, PastTime
 from dashboard.fleet.formatting import end_cut, one_line

@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 import typer
 
 from dashboard import service
-from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.cli.targets import (
     ConfigOption,
     PrometheusOption,
@@ -16,6 +15,7 @@ from dashboard.cli.targets import (
     select_pool,
 )
 from dashboard.cli.terminal import is_terminal, put, say, width
+from dashboard.documents.fleet import fleet_json
 from dashboard.render.terminal import to_terminal
 from dashboard.render.verdict import UNREAD
 from dashboard.views.facts import unknown_hint

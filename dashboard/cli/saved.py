@@ -11,12 +11,12 @@ from typing import Annotated, NamedTuple
 import typer
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.documents.load import MAX_BYTES
 from dashboard.cli.past import past_fleet
 from dashboard.cli.targets import no_targets, polled
 from dashboard.cli.terminal import WRONG_USAGE, say, wrong, wrong_options
 from dashboard.config import Options
 from dashboard.config.baselines import load_baselines, merge_baselines
+from dashboard.documents.load import MAX_BYTES
 from dashboard.errors import OptionsError, SnapshotError
 from dashboard.fleet import Baseline
 from dashboard.fleet.pools import Notes

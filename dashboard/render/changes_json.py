@@ -7,8 +7,8 @@ from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import models as changes
 from dashboard.analysis.changes.events import EventPeriod
-from dashboard.analysis.documents.contract import ADDED, Contract, JsonKey, Time, WithExtraKeys
-from dashboard.analysis.documents.findings import or_null
+from dashboard.documents.contract import ADDED, Contract, JsonKey, Time, WithExtraKeys
+from dashboard.documents.findings import or_null
 from dashboard.render import events_json
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import OutcomeKind, Severity, Suppression

@@ -8,9 +8,9 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from dashboard.analysis.changes.events import Event, EventPeriod
-from dashboard.analysis.documents.contract import ADDED, Contract, JsonKey, WithExtraKeys
-from dashboard.analysis.documents.findings import ReplicaName, or_null
-from dashboard.analysis.documents.load import check_nodes
+from dashboard.documents.contract import ADDED, Contract, JsonKey, WithExtraKeys
+from dashboard.documents.findings import ReplicaName, or_null
+from dashboard.documents.load import check_nodes
 from dashboard.store.packing import clean_settings
 from vllm_fleet_provider.shared.redaction import redact, redact_known
 

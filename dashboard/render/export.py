@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.documents.findings import findings_json
+from dashboard.documents.findings import findings_json
 from dashboard.render.csv_table import entries_table, to_table_csv
 from dashboard.render.github_annotations import to_github_annotations
 from dashboard.render.html_page import to_html

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 from pydantic import GetCoreSchemaHandler, PlainSerializer
 from pydantic_core import CoreSchema, core_schema
 
-from dashboard.analysis.documents.contract import ADDED, Contract, JsonKey, JsonObject, Native, WithExtraKeys
-from dashboard.analysis.documents.findings import SIGHTING_KEYS, sighted
 from dashboard.compare.columns import MatrixColumn
 from dashboard.compare.matrix import MatrixCell, MatrixRow
+from dashboard.documents.contract import ADDED, Contract, JsonKey, JsonObject, Native, WithExtraKeys
+from dashboard.documents.findings import SIGHTING_KEYS, sighted
 from dashboard.fleet.pieces import Text as Line
 from dashboard.fleet.pieces import to_plain
 from dashboard.views.blocks import (

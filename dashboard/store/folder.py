@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from dashboard.analysis.documents.load import MAX_BYTES
+from dashboard.documents.load import MAX_BYTES
 from dashboard.errors import SnapshotError
 from dashboard.store.notes_file import SnapshotMetadata, clean_metadata, notes_file_bytes, read_notes_file
 from dashboard.store.packing import (

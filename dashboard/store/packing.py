@@ -10,8 +10,8 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.documents.fleet import fleet_json
-from dashboard.analysis.documents.load import MAX_BYTES, check_nodes, read_snapshot
+from dashboard.documents.fleet import fleet_json
+from dashboard.documents.load import MAX_BYTES, check_nodes, read_snapshot
 from dashboard.errors import SnapshotError
 from dashboard.fleet import State
 from vllm_fleet_provider.shared.redaction import MAY_HOLD_SECRETS, redact, redact_known, redact_text

@@ -14,9 +14,9 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from dashboard import service
-from dashboard.analysis.documents.findings import findings_json
-from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.config import Options, load_options
+from dashboard.documents.findings import findings_json
+from dashboard.documents.fleet import fleet_json
 from dashboard.errors import HistoryError, OptionsError
 from dashboard.fleet.times import EXAMPLE, parse_since, parse_time
 from dashboard.render.events_json import events_json

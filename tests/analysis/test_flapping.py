@@ -9,8 +9,8 @@ import pytest
 
 from dashboard.analysis import flapping
 from dashboard.analysis.assembly import Fleet, inspected
-from dashboard.analysis.documents.load import read_snapshot
 from dashboard.analysis.flapping import Watch
+from dashboard.documents.load import read_snapshot
 from dashboard.fleet import Document, Replica
 from dashboard.fleet.recent import Alternation, RecentEvents, SeenRollout
 from dashboard.rules.findings import Inspection

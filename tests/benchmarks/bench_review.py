@@ -12,8 +12,8 @@ from typing import Any
 
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.analysis.changes import changes_between
-from dashboard.analysis.documents.load import read_snapshot
 from dashboard.analysis.whatif.converge import converge
+from dashboard.documents.load import read_snapshot
 from dashboard.fleet import Baseline, Snapshot
 from dashboard.render.html_page import to_html
 from dashboard.store.packing import content_of, packed

@@ -17,7 +17,7 @@ from playwright.sync_api import expect
 
 from dashboard.web import launch
 from tests.browser import chromium, settle
-from tests.documents import code_blocks, docs_page
+from tests.docs_pages import code_blocks, docs_page
 from tests.serving import free_port, started, wait_until_healthy
 
 NAME, OTHER = "fleet.example.com", "other.example.com"

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from tests.browser import NAMES
-from tests.documents import code_blocks, docs_page
+from tests.docs_pages import code_blocks, docs_page
 from tests.e2e.frozen_fleets import STORY
 from tests.e2e.frozen_store import LATEST
 from tests.e2e.pictures import difference, read

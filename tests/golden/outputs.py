@@ -16,10 +16,10 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
 from dashboard.analysis.changes.events import EventPeriod
-from dashboard.analysis.documents.findings import findings_json
-from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.analysis.timeline import Period, Timeline
 from dashboard.config.baseline_file import baseline_yaml, find_source
+from dashboard.documents.findings import findings_json
+from dashboard.documents.fleet import fleet_json
 from dashboard.fleet.times import write_time
 from dashboard.notify.alerts import AlertEvent, alerts_of
 from dashboard.notify.bodies import Links, alertmanager_body, slack_body, webhook_body

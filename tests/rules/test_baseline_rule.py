@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dashboard.analysis.assembly import Fleet, inspected
-from dashboard.analysis.documents.findings import findings_json
+from dashboard.documents.findings import findings_json
 from dashboard.fleet import Baseline, State, Tolerance
 from dashboard.rules.apply_method import IMAGE_FIRST
 from dashboard.rules.domain import PoolDeclaration, Router

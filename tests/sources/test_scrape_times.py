@@ -14,10 +14,10 @@ from urllib.parse import parse_qs
 import pytest
 
 from dashboard.analysis.assembly import Fleet, build_fleet
-from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.config import Options, PollOptions, PrometheusOptions
 from dashboard.demo import default_fleet, in_thread, targets
 from dashboard.demo.describe import Behaviour, Speaks
+from dashboard.documents.fleet import fleet_json
 from dashboard.fleet import STALE_SECONDS, ScrapedMetrics, Target
 from dashboard.fleet.formatting import iso
 from dashboard.sources.discovery import Discovery, DiscoveryResult

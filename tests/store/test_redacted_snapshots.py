@@ -6,8 +6,8 @@ import stat
 import pytest
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.documents.findings import findings_json
-from dashboard.analysis.documents.fleet import fleet_json
+from dashboard.documents.findings import findings_json
+from dashboard.documents.fleet import fleet_json
 from dashboard.store import Snapshots
 from dashboard.store.notes_file import read_export_metadata
 from dashboard.store.packing import clean_content, content_of, id_of, packed, unpacked, without_secrets

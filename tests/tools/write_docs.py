@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
-from dashboard.analysis.documents.findings import FINDINGS
-from dashboard.analysis.documents.fleet import fleet_object
+from dashboard.documents.findings import FINDINGS
+from dashboard.documents.fleet import fleet_object
 from dashboard.render.changes_json import CHANGES
 from dashboard.render.events_json import EVENTS
 from dashboard.render.report_json import REPORT

@@ -59,7 +59,7 @@ from tests.builders import (
     setting,
     story,
 )
-from tests.documents import docs_page
+from tests.docs_pages import docs_page
 from tests.findings_builder import finding, with_findings
 from tests.views.walking import entries_of, figures_of, part, tables_of, text_of
 

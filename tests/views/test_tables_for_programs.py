@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.documents.findings import CONTRACT
+from dashboard.documents.findings import CONTRACT
 from dashboard.fleet import Note
 from dashboard.render.export import Format, written
 from dashboard.rules.findings import Finding, Severity

@@ -19,7 +19,7 @@ from dashboard.fleet import ReplicaState
 from dashboard.fleet.pieces import plain
 from dashboard.rules.findings import Finding, Inspection, Outcome, OutcomeKind, Remedy, Rollout, Severity
 from dashboard.web.metrics import MAX_POOLS, NAME_ENDS, NEW_POOLS, OTHER_POOLS, PoolNames, metrics_text
-from tests.documents import docs_page
+from tests.docs_pages import docs_page
 from tests.frozen import AT
 from tests.saved_fleets import built_of_captures
 from tests.serving import wait_for

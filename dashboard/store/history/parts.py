@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from pydantic_core import from_json, to_json
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.documents.fleet import fleet_json, make_setting
-from dashboard.analysis.documents.load import LISTS, SavedFleet, read_saved
+from dashboard.documents.fleet import fleet_json, make_setting
+from dashboard.documents.load import LISTS, SavedFleet, read_saved
 from dashboard.errors import HistoryError, SnapshotError, UnreadableError
 from dashboard.fleet import Document, ProbeResult, Replica, Setting
 from dashboard.fleet.formatting import iso

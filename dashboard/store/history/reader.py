@@ -9,8 +9,8 @@ from sqlalchemy import Connection, Table, or_, select
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.events import Event, gap_event
-from dashboard.analysis.documents.load import derive_saved
 from dashboard.analysis.timeline import Period, Timeline, bounded, merged, moves
+from dashboard.documents.load import derive_saved
 from dashboard.errors import HistoryError
 from dashboard.fleet import Document, Gap, Replica
 from dashboard.fleet.formatting import iso, setting_text

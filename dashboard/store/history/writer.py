@@ -13,8 +13,8 @@ from sqlalchemy import Connection, Table, delete, select, update
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.comparison import extent_in
 from dashboard.analysis.changes.events import BETWEEN_POOLS
-from dashboard.analysis.documents.fleet import settings_json
 from dashboard.analysis.end_proof import EndProof
+from dashboard.documents.fleet import settings_json
 from dashboard.fleet import Pool, ProbeResult, Replica, has_same_content
 from dashboard.fleet.formatting import iso
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting, Sightings

@@ -11,8 +11,8 @@ from threading import Event
 import pytest
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.documents.load import read_snapshot
 from dashboard.config import Options, policy_of
+from dashboard.documents.load import read_snapshot
 from dashboard.errors import SnapshotError
 from dashboard.sources.importing import File, import_files, imported
 from dashboard.store import Snapshots, child, snapshots

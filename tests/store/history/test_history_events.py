@@ -175,7 +175,7 @@ def test_a_finding_that_begins_with_another_rule_set_is_marked(
     history: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("dashboard.analysis.documents.fleet.RULE_SET", RULE_SET - 1)
+        patch.setattr("dashboard.documents.fleet.RULE_SET", RULE_SET - 1)
         history.record(opened_clean(content_of(fleet(*chat(4)))))
         history.writer.close()
     assert history.reader.rule_set_at(POLLED_AT) == RULE_SET - 1

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet, build_fleet
-from dashboard.analysis.documents.load import read_snapshot
+from dashboard.documents.load import read_snapshot
 from dashboard.errors import HistoryError
 from dashboard.fleet import Failure, FailureKind, ProbeResult, Snapshot, Source, Target
 from dashboard.rules.findings import Severity

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from dashboard.analysis.assembly import Fleet, inspected
-from dashboard.analysis.documents.findings import FINDINGS, findings_json
+from dashboard.documents.findings import FINDINGS, findings_json
 from dashboard.fleet import State
 from dashboard.rules.domain import Expectations, PoolDeclaration, Router, SeedPolicy, Store
 from dashboard.rules.findings import CohortShare, Evidence, Finding, Inspection, Outcome, OutcomeKind, Suppression

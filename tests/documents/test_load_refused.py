@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.documents import load
-from dashboard.analysis.documents.findings import findings_json
-from dashboard.analysis.documents.fleet import fleet_json, fleet_object
-from dashboard.analysis.documents.load import read_snapshot
+from dashboard.documents import load
+from dashboard.documents.findings import findings_json
+from dashboard.documents.fleet import fleet_json, fleet_object
+from dashboard.documents.load import read_snapshot
 from dashboard.errors import SnapshotError
 from dashboard.render.terminal import to_terminal
 from dashboard.views.poll import poll_view

@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.documents import findings
-from dashboard.analysis.documents.contract import ADDED, Contract, JsonKey, JsonObject, WithExtraKeys, native
 from dashboard.compare import SharingCell, SharingVerdict, cause_text
+from dashboard.documents import findings
+from dashboard.documents.contract import ADDED, Contract, JsonKey, JsonObject, WithExtraKeys, native
 from dashboard.fleet import (
     Argument,
     Cohort,

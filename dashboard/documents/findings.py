@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.documents.contract import ADDED, Contract, JsonKey, JsonObject, Time, WithExtraKeys
 from dashboard.compare import sharing_text
+from dashboard.documents.contract import ADDED, Contract, JsonKey, JsonObject, Time, WithExtraKeys
 from dashboard.fleet import Pool
 from dashboard.fleet.pieces import to_plain
 from dashboard.fleet.sightings import Sighting

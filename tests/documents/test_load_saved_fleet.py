@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dashboard.analysis.assembly import Fleet, build_fleet, inspected
-from dashboard.analysis.documents.load import read_snapshot
+from dashboard.documents.load import read_snapshot
 from dashboard.fleet import (
     Baseline,
     Basis,

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from dashboard.analysis.assembly import Fleet, assembled, inspected
-from dashboard.analysis.documents.contract import WithExtraKeys
-from dashboard.analysis.documents.fleet import SCHEMA_VERSION, fleet_object
+from dashboard.documents.contract import WithExtraKeys
+from dashboard.documents.fleet import SCHEMA_VERSION, fleet_object
 from dashboard.errors import SnapshotError, UnreadableError
 from dashboard.fleet import Document, Replica, RouterConfig
 from dashboard.fleet.formatting import end_cut

@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 
 from dashboard.analysis.assembly import Fleet, build_fleet
-from dashboard.analysis.documents.findings import findings_json
-from dashboard.analysis.documents.fleet import fleet_json, fleet_object
+from dashboard.documents.findings import findings_json
+from dashboard.documents.fleet import fleet_json, fleet_object
 from tests.captured import INFERENCE_CONFIG, capture, snapshot
 from tests.provider_answers import fingerprint, with_provider
 from tests.tools.write_docs import SCHEMA
