@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from streamlit.components.v2 import manifest_scanner
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.store import Snapshots
+from dashboard.store.snapshots import Snapshots
 from tests.frozen import frozen_fleet
 from tests.serving import ROOT
 from tests.store.folders import MakeStore, in_history

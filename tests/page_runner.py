@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
-from dashboard.store import Snapshots
+from dashboard.store.snapshots import Snapshots
 from tests import builders
 
 ROOT = Path(__file__).parents[1]

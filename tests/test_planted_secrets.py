@@ -33,8 +33,8 @@ from dashboard.render.export import Format, written
 from dashboard.render.terminal import to_terminal
 from dashboard.sources.discovery import discover_once
 from dashboard.sources.polling.probes import PROBES
-from dashboard.store import Snapshots
 from dashboard.store.packing import content_of, unpacked
+from dashboard.store.snapshots import Snapshots
 from dashboard.views.poll import poll_view
 from dashboard.web import share
 from tests.builders import NOW

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.fleet import Note
-from dashboard.store import Snapshots
+from dashboard.store.snapshots import Snapshots
 from tests.builders import alike, document, fleet, story
 from tests.commands import last_line, run
 from tests.saved_fleets import saved

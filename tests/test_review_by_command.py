@@ -11,7 +11,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.demo import default_fleet, in_thread
 from dashboard.fleet import Note
 from dashboard.render.export import Format, written
-from dashboard.store import Snapshots
+from dashboard.store.snapshots import Snapshots
 from tests.builders import NOW, alike, document, fleet
 from tests.commands import run
 from tests.page_runner import WEEK, a_finding, earlier, frozen, review

@@ -22,10 +22,9 @@ from dashboard.fleet import Baseline
 from dashboard.fleet.pools import Notes
 from dashboard.fleet.times import EXAMPLE, is_time
 from dashboard.sources.importing.answers import unwrapped
-from dashboard.store.notes_file import read_export_metadata
+from dashboard.store.metadata import SHORTEST, TYPE_MORE, read_export_metadata
 from dashboard.store.opening import configured_snapshots
 from dashboard.store.packing import id_of, opened_clean
-from dashboard.store.snapshots import SHORTEST, TYPE_MORE
 from dashboard.store.writing import write_whole
 
 

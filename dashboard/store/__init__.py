@@ -1,5 +1,1 @@
-"""Frozen snapshots on disk."""
-
-from dashboard.store.snapshots import SnapshotList, Snapshots, StoredSnapshot
-
-__all__ = ["SnapshotList", "Snapshots", "StoredSnapshot"]
+"""What is kept: the history of the fleet and frozen snapshots, in one database, and accepted findings."""

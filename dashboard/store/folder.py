@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from dashboard.documents.load import MAX_BYTES
 from dashboard.errors import SnapshotError
-from dashboard.store.notes_file import SnapshotMetadata, clean_metadata, notes_file_bytes, read_notes_file
+from dashboard.store.metadata import SnapshotMetadata, clean_metadata, notes_file_bytes, read_notes_file
 from dashboard.store.packing import (
     ID_DIGITS,
     id_of,

@@ -9,7 +9,8 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.pools import Notes
-from dashboard.store.snapshots import Snapshots, StoredSnapshot
+from dashboard.store.metadata import StoredSnapshot
+from dashboard.store.snapshots import Snapshots
 
 REVIEW = "Review"  # begins the name of a snapshot that is frozen on the page Review
 APART = timedelta(hours=4)  # snapshots of one meeting and its preparation are closer together

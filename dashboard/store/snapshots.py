@@ -8,22 +8,26 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
-from dashboard.fleet.formatting import NUMBER_WORDS, one_line
-from dashboard.fleet.pools import Notes
+from dashboard.fleet.formatting import one_line
 from dashboard.store import child
 from dashboard.store.folder import ID, Answers, SnapshotFiles, SnapshotHead
-from dashboard.store.notes_file import (
+from dashboard.store.metadata import (
+    NO_ID,
+    READ_ONLY,
+    SHORTEST,
+    TYPE_MORE,
     ExportMetadata,
+    SnapshotList,
     SnapshotMetadata,
+    StoredSnapshot,
     clean_metadata,
     describe_fleet,
     export_bytes,
-    notes_of,
     part_of,
     with_export_metadata,
     with_name,
@@ -35,13 +39,6 @@ if TYPE_CHECKING:
     from dashboard.store.history.database import Database
     from dashboard.store.history.pins import Pins
 
-SHORTEST = 4  # digits of an id that are enough where they are unique
-TYPE_MORE = f"type at least {NUMBER_WORDS[SHORTEST]} digits of its id"
-NO_ID = (
-    f"names are not looked up. An id has {ID_DIGITS} digits, 0-9 and a-f, and its first ones are enough; "
-    "to open a snapshot by its name, click the name in the table of Snapshots"
-)
-READ_ONLY = "Snapshots are read-only here (option read_only)."
 _DIGITS = re.compile(rf"[0-9a-f]{{0,{ID_DIGITS}}}")
 # 1,000 replicas have 0.9 million nodes; a larger snapshot is opened in a process of its own first. A node takes 120
 # bytes there, and 240 in a hostile file.
@@ -52,27 +49,6 @@ def _pins(history: "Callable[[], Database]") -> "Pins":
     from dashboard.store.history.pins import Pins  # noqa: PLC0415  it imports SQLAlchemy, 0.2 s that few commands need
 
     return Pins(history)
-
-
-class StoredSnapshot(NamedTuple):
-    """One snapshot, as in a list. `problem` is why its notes cannot be read."""
-
-    id: str
-    metadata: SnapshotMetadata
-    size_bytes: int
-    problem: str = ""
-
-    @property
-    def notes(self) -> Notes:
-        """Return its notes by subject."""
-        return notes_of(self.metadata.notes)
-
-
-class SnapshotList(NamedTuple):
-    """The snapshots, and a sentence for each unreadable one."""
-
-    snapshots: tuple[StoredSnapshot, ...]
-    damaged: tuple[str, ...]
 
 
 class Snapshots:

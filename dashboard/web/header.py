@@ -13,8 +13,8 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.config.reload import ReloadStatus
 from dashboard.fleet import formatting
 from dashboard.rules.catalogue import RULE_SET
-from dashboard.store import StoredSnapshot
 from dashboard.store.history.status import HistoryStatus
+from dashboard.store.metadata import StoredSnapshot
 from dashboard.views import pages
 from dashboard.views.context import Context, as_of_text, context_of, context_parts, gap_text, version_parts
 from dashboard.views.finding_text import answered

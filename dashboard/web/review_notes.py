@@ -9,7 +9,7 @@ from dashboard import service
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import iso
-from dashboard.store.notes_file import LONGEST_NAME, LONGEST_NOTE
+from dashboard.store.metadata import LONGEST_NAME, LONGEST_NOTE
 from dashboard.web import audit, markup, state
 
 NOTHING = Note("")

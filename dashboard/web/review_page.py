@@ -12,9 +12,8 @@ from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import first_of
 from dashboard.fleet.pools import Notes
-from dashboard.store import StoredSnapshot
+from dashboard.store.metadata import READ_ONLY, StoredSnapshot
 from dashboard.store.reviews import REVIEW, EarlierSnapshots, LastReview, NoLastReview, last_review, opened
-from dashboard.store.snapshots import READ_ONLY
 from dashboard.views import pages
 from dashboard.views.blocks import Entries, Entry, Paragraph, Section, View
 from dashboard.views.capacity_text import name_of

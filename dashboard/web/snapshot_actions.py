@@ -13,8 +13,7 @@ from dashboard import service
 from dashboard.errors import SnapshotError
 from dashboard.fleet.formatting import count, iso
 from dashboard.sources.importing import File, RefusedFile, import_files
-from dashboard.store import StoredSnapshot
-from dashboard.store.notes_file import LONGEST_NAME, with_name
+from dashboard.store.metadata import LONGEST_NAME, StoredSnapshot, with_name
 from dashboard.views import pages
 from dashboard.views.snapshots import UNNAMED, data_time, default_name, freeze_times
 from dashboard.web import audit, links, markup

@@ -10,9 +10,8 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.errors import HistoryError, SnapshotError
 from dashboard.fleet.formatting import count, one_line
 from dashboard.fleet.times import EXAMPLE, is_time, write_time
-from dashboard.store import SnapshotList, StoredSnapshot
+from dashboard.store.metadata import READ_ONLY, SnapshotList, StoredSnapshot
 from dashboard.store.reviews import earlier, last_review
-from dashboard.store.snapshots import READ_ONLY
 from dashboard.views import pages
 from dashboard.views.snapshots import UNNAMED, describe_snapshot, search_snapshots, snapshots_table
 from dashboard.web import draw, links, markup, state

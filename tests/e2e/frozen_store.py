@@ -9,7 +9,7 @@ from pathlib import Path
 from dashboard.analysis.assembly import Fleet
 from dashboard.demo import default_fleet
 from dashboard.demo.describe import DemoReplica
-from dashboard.store import Snapshots
+from dashboard.store.snapshots import Snapshots
 from tests.e2e.frozen_fleets import STORY, frozen
 from tests.frozen import AT, frozen_fleet
 

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.store import Snapshots
+from dashboard.store.snapshots import Snapshots
 from tests.browser import settle, tab, visit
 from tests.frozen import AT
 from tests.serving import ROOT, free_port, started, wait_until_healthy
@@ -24,7 +24,7 @@ import streamlit as st
 from dashboard import service
 from dashboard.config import Options
 from dashboard.web import edge, server
-from dashboard.store import Snapshots
+from dashboard.store.snapshots import Snapshots
 from tests.frozen import AT
 folder = Path({folder!r})
 service.put(Snapshots(folder).fleet({key!r}), AT, folder)

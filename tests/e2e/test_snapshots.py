@@ -15,8 +15,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.config import load_options
-from dashboard.store import Snapshots
 from dashboard.store.opening import configured_snapshots
+from dashboard.store.snapshots import Snapshots
 from tests.browser import settle, tab, visit
 from tests.captured import SERVER_INFO, capture
 from tests.frozen import AT

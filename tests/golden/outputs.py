@@ -34,7 +34,7 @@ from dashboard.render.svg_timeline import draw_times
 from dashboard.render.terminal import to_terminal
 from dashboard.render.verdict import verdict_of
 from dashboard.rules.findings import Severity
-from dashboard.store import Snapshots
+from dashboard.store.snapshots import Snapshots
 from dashboard.views.changes import changes_report
 from dashboard.views.check import check_view
 from dashboard.views.context import context_line, context_of

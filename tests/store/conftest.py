@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.store import Snapshots
+from dashboard.store.snapshots import Snapshots
 from tests.builders import NOW
 from tests.store.folders import MakeStore, a_fleet
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.store import Snapshots
 from dashboard.store.history.database import Database
+from dashboard.store.snapshots import Snapshots
 from tests import builders
 
 

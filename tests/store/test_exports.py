@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.fleet import Note
-from dashboard.store.notes_file import MOST_BYTES, ExportMetadata, read_export_metadata
+from dashboard.store.metadata import MOST_BYTES, ExportMetadata, read_export_metadata
 from dashboard.store.packing import commented, id_of, packed, unpacked
 from tests import builders
 from tests.builders import NOW, POLLED_AT

@@ -8,8 +8,9 @@ import pytest
 
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
-from dashboard.store import Snapshots, notes_file
-from dashboard.store.notes_file import LONGEST_NAME, LONGEST_NOTE, MOST_BYTES, MOST_NOTES, read_export_metadata
+from dashboard.store import metadata as snapshot_metadata
+from dashboard.store.metadata import LONGEST_NAME, LONGEST_NOTE, MOST_BYTES, MOST_NOTES, read_export_metadata
+from dashboard.store.snapshots import Snapshots
 from tests.builders import HOSTILE, NOW
 from tests.store.folders import a_fleet, full_disk
 
@@ -72,7 +73,7 @@ def test_the_place_of_an_error_is_one_short_line(store: Snapshots, key: str) -> 
 def test_the_size_of_notes_is_limited(store: Snapshots, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A larger file is not read. The limit is lowered to 1 MiB: reading 8 MiB of notes takes a second."""
     most_bytes = 2**20
-    monkeypatch.setattr(notes_file, "MOST_BYTES", most_bytes)
+    monkeypatch.setattr(snapshot_metadata, "MOST_BYTES", most_bytes)
     file = store.folder / f"{key}.notes.json"
     note, size = Note("x" * LONGEST_NOTE), file.stat().st_size
     store.note(key, "0000", note)

@@ -8,9 +8,9 @@ import pytest
 from dashboard.analysis.assembly import Fleet
 from dashboard.documents.findings import findings_json
 from dashboard.documents.fleet import fleet_json
-from dashboard.store import Snapshots
-from dashboard.store.notes_file import read_export_metadata
+from dashboard.store.metadata import read_export_metadata
 from dashboard.store.packing import clean_content, content_of, id_of, packed, unpacked, without_secrets
+from dashboard.store.snapshots import Snapshots
 from tests.builders import NOW
 from tests.saved_fleets import built_of_captures
 from tests.store.folders import a_fleet

@@ -3,8 +3,8 @@
 from datetime import timedelta
 
 from dashboard.fleet import Note
-from dashboard.store import Snapshots
 from dashboard.store.reviews import APART, LastReview, NoLastReview, earlier, last_review, opened
+from dashboard.store.snapshots import Snapshots
 from tests import builders
 from tests.builders import NOW
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dashboard.errors import SnapshotError
-from dashboard.store import Snapshots
-from dashboard.store.notes_file import LONGEST_NAME
+from dashboard.store.metadata import LONGEST_NAME
+from dashboard.store.snapshots import Snapshots
 from dashboard.store.writing import LOCK
 from tests.builders import HOSTILE, NOW
 from tests.store.folders import a_fleet, full_disk

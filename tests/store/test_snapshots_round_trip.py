@@ -8,8 +8,8 @@ from pathlib import Path
 from dashboard.analysis.assembly import Fleet
 from dashboard.rules.findings import Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange
-from dashboard.store import Snapshots
 from dashboard.store.packing import content_of
+from dashboard.store.snapshots import Snapshots
 from tests import builders
 from tests.captured import AT, METRICS, capture, captures
 from tests.captured import snapshot as captured_snapshot

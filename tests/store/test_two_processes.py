@@ -10,7 +10,8 @@ import pytest
 
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
-from dashboard.store import Snapshots, writing
+from dashboard.store import writing
+from dashboard.store.snapshots import Snapshots
 
 ROOT = Path(__file__).parents[2]
 EACH = 60
@@ -18,7 +19,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from dashboard.fleet import Note
-from dashboard.store import Snapshots
+from dashboard.store.snapshots import Snapshots
 from tests.store.folders import in_history
 
 kind, folder, key, name, number = sys.argv[1:]

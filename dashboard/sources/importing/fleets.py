@@ -31,7 +31,7 @@ from dashboard.sources.importing.answers import (
 )
 from dashboard.sources.polling.probes import BY_PATH, Reader
 from dashboard.store import child
-from dashboard.store.notes_file import ExportMetadata, SnapshotMetadata, describe_fleet, read_export_metadata
+from dashboard.store.metadata import ExportMetadata, SnapshotMetadata, describe_fleet, read_export_metadata
 from dashboard.store.packing import content_of, opened_clean
 from dashboard.vllm.reading import excerpt
 from vllm_fleet_provider.shared import redaction

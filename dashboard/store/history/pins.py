@@ -13,7 +13,7 @@ from dashboard.store.history.bodies import BodyWriter, chunks
 from dashboard.store.history.database import Database, NoHistoryError
 from dashboard.store.history.pin_rows import PinParts, delete_pin, insert_pin, read_answers, read_content
 from dashboard.store.history.schema import pin
-from dashboard.store.notes_file import SnapshotMetadata, clean_metadata, notes_file_bytes
+from dashboard.store.metadata import SnapshotMetadata, clean_metadata, notes_file_bytes
 from dashboard.store.packing import id_of, packed
 
 SLOW_SECONDS = 1.0  # a server that is gone is noticed after seconds, and a page asks several times

@@ -7,7 +7,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.rules.findings import Severity
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.sources.importing import File, imported
-from dashboard.store import Snapshots
+from dashboard.store.snapshots import Snapshots
 from tests.builders import HOSTILE
 from tests.captured import SERVER_INFO
 from tests.saved_fleets import built_of_captures, saved

@@ -15,9 +15,10 @@ from dashboard.config import Options, policy_of
 from dashboard.documents.load import read_snapshot
 from dashboard.errors import SnapshotError
 from dashboard.sources.importing import File, import_files, imported
-from dashboard.store import Snapshots, child, snapshots
-from dashboard.store.notes_file import describe_fleet
+from dashboard.store import child, snapshots
+from dashboard.store.metadata import describe_fleet
 from dashboard.store.packing import content_of, id_of, packed
+from dashboard.store.snapshots import Snapshots
 from tests.captured import SERVER_INFO, capture
 from tests.saved_fleets import built_of_captures
 from vllm_fleet_provider.shared.redaction import adopt, also_redact, in_force, redact_keys

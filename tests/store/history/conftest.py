@@ -6,7 +6,7 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Note
-from dashboard.store import Snapshots
+from dashboard.store.snapshots import Snapshots
 from tests.captured import AT
 from tests.polled_fleets import at, built
 from tests.saved_fleets import built_of_captures

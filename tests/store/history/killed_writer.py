@@ -15,8 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.store import Snapshots
 from dashboard.store.packing import content_of, id_of, unpacked
+from dashboard.store.snapshots import Snapshots
 from tests.captured import AT
 from tests.polled_fleets import at, built
 from tests.store.folders import in_history

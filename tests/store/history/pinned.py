@@ -3,8 +3,8 @@
 from datetime import timedelta
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.store import Snapshots
 from dashboard.store.packing import content_of
+from dashboard.store.snapshots import Snapshots
 from tests.captured import AT
 
 LATER = AT + timedelta(days=40)

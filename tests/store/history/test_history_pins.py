@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.errors import HistoryError, SnapshotError
-from dashboard.store import SnapshotList, Snapshots
 from dashboard.store.history import database as opening
 from dashboard.store.history import pins as pins_module
 from dashboard.store.history.database import Database
 from dashboard.store.history.retention import KEPT, prune
 from dashboard.store.history.split import split_content
+from dashboard.store.metadata import SnapshotList
 from dashboard.store.packing import content_of, id_of, unpacked
+from dashboard.store.snapshots import Snapshots
 from dashboard.vllm.reading import SAVED_FLEET
 from tests.builders import NOW
 from tests.captured import AT

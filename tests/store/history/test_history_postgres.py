@@ -16,13 +16,13 @@ from alembic.migration import MigrationContext
 
 from dashboard.analysis.timeline import Period
 from dashboard.errors import HistoryError, SnapshotError
-from dashboard.store import Snapshots
 from dashboard.store.history.database import Database
 from dashboard.store.history.reader import HistoryReader
 from dashboard.store.history.retention import Retention, prune, stats_of
 from dashboard.store.history.schema import METADATA
 from dashboard.store.history.writer import HistoryWriter
 from dashboard.store.packing import content_of
+from dashboard.store.snapshots import Snapshots
 from tests import builders
 from tests.builders import NOW
 from tests.e2e.frozen_fleets import STORY, frozen

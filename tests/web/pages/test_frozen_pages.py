@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.rules.catalogue import RULE_SET
-from dashboard.store import Snapshots
+from dashboard.store.snapshots import Snapshots
 from tests import builders
 from tests.builders import NOW
 from tests.frozen import AT

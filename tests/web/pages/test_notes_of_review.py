@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Note
-from dashboard.store import Snapshots
+from dashboard.store.snapshots import Snapshots
 from tests.builders import NOW, alike, document, fleet, hostile, replica, story
 from tests.page_runner import PAGES, WEEK, a_finding, earlier, field, frozen, html, rerun, review
 

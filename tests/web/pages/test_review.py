@@ -13,7 +13,7 @@ from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.fleet import FailureKind, Note, Source
 from dashboard.rules.findings import Suppression
 from dashboard.rules.policy import Policy
-from dashboard.store import Snapshots
+from dashboard.store.snapshots import Snapshots
 from dashboard.views import pages
 from dashboard.web.share import OFFERED
 from tests.builders import HOSTILE, NOW, alike, document, down, engine, fleet, hostile, replica, story

@@ -15,9 +15,10 @@ from dashboard.config import Options
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import iso
-from dashboard.store import Snapshots, child
+from dashboard.store import child
+from dashboard.store.metadata import READ_ONLY
 from dashboard.store.packing import content_of, packed
-from dashboard.store.snapshots import READ_ONLY
+from dashboard.store.snapshots import Snapshots
 from dashboard.web import audit
 from tests import builders
 from tests.builders import HOSTILE, NOW

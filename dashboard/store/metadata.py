@@ -7,7 +7,7 @@ hash is the id.
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -15,10 +15,10 @@ from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
-from dashboard.fleet.formatting import middle_cut, one_line, safe_json
+from dashboard.fleet.formatting import NUMBER_WORDS, middle_cut, one_line, safe_json
 from dashboard.fleet.pools import Notes
 from dashboard.rules.catalogue import RULE_SET
-from dashboard.store.packing import clean_text, comment_of, commented, packed, time_of
+from dashboard.store.packing import ID_DIGITS, clean_text, comment_of, commented, packed, time_of
 from vllm_fleet_provider.shared.types import Moment
 
 LONGEST_NAME = 80
@@ -26,6 +26,13 @@ LONGEST_NOTE = 4_000
 MOST_NOTES = 10_000  # one each for the findings of a very large fleet
 MOST_BYTES = 8 * 2**20  # of a name and notes: two thousand of the longest ones
 LONGEST_PLACE = 80  # characters of a wrong place in a file that are shown: keys of notes are foreign
+SHORTEST = 4  # digits of an id that are enough where they are unique
+TYPE_MORE = f"type at least {NUMBER_WORDS[SHORTEST]} digits of its id"
+NO_ID = (
+    f"names are not looked up. An id has {ID_DIGITS} digits, 0-9 and a-f, and its first ones are enough; "
+    "to open a snapshot by its name, click the name in the table of Snapshots"
+)
+READ_ONLY = "Snapshots are read-only here (option read_only)."
 
 
 class NotePart(BaseModel):
@@ -73,6 +80,27 @@ class ExportMetadata(BaseModel):
     def notes(self) -> Notes:
         """Return the notes by subject."""
         return notes_of(self.parts)
+
+
+class StoredSnapshot(NamedTuple):
+    """One snapshot, as in a list. `problem` is why its notes cannot be read."""
+
+    id: str
+    metadata: SnapshotMetadata
+    size_bytes: int
+    problem: str = ""
+
+    @property
+    def notes(self) -> Notes:
+        """Return its notes by subject."""
+        return notes_of(self.metadata.notes)
+
+
+class SnapshotList(NamedTuple):
+    """The snapshots, and a sentence for each unreadable one."""
+
+    snapshots: tuple[StoredSnapshot, ...]
+    damaged: tuple[str, ...]
 
 
 def describe_fleet(fleet: Fleet, name: str, at: datetime) -> SnapshotMetadata:
