@@ -129,7 +129,7 @@ def _data(part: Section, block: PlainBlock) -> Table | DifferenceTable | None:
     if isinstance(block, Entries):
         return entries_table(block, part.anchor, part.title) if block.data is None else block.data
     if isinstance(block, Table):
-        return block.data or block
+        return block.data
     return block if isinstance(block, DifferenceTable) else None
 
 

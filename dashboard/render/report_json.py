@@ -99,7 +99,7 @@ def _finite(attribute: str) -> Callable[[Any], float | None]:
 def _blocks(part: Section) -> tuple[Block, ...]:
     """Return the blocks of a part; a table is the one for programs, where it has one. Tables have all of a timeline."""
     known = (block for block in flat_blocks(part.blocks) if not isinstance(block, TimeChart))
-    return tuple(block.data or block if isinstance(block, Table) else block for block in known)
+    return tuple(block.data if isinstance(block, Table) else block for block in known)
 
 
 def _marks(table: Table) -> tuple[Mark, ...]:

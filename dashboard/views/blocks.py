@@ -159,8 +159,8 @@ class Cell(NamedTuple):
 class Table:
     """A table with a caption and, below, a note such as what it leaves out. `name` is for its file: letters, dashes.
 
-    `data` is the machine-readable table, if it has other rows or columns. `is_large`: a page draws it as a table that
-    scrolls and sorts, and a click on a row opens the link of its first cell.
+    `for_programs` makes the table for programs, if it has other rows or columns: views/table.py. `is_large`: a page
+    draws it as a table that scrolls and sorts, and a click on a row opens the link of its first cell.
     """
 
     name: str
@@ -168,8 +168,13 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
-    data: Table | None = None
+    for_programs: Callable[[], Table] | None = field(default=None, compare=False)
     is_large: bool = False
+
+    @property
+    def data(self) -> Table:
+        """Return the table for programs."""
+        return self.for_programs() if self.for_programs else self
 
 
 def number_cell(text: str, value: float | None) -> Cell:

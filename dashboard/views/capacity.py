@@ -218,7 +218,7 @@ def pools_table(pools: Sequence[PoolCapacity], length: int | None, choices: Mapp
     )
     name, caption = "capacity-of-pools", "KV cache capacity of the pools"
     rows = tuple(_pool_row(pool, choices or {}) for pool in pools)
-    return Table(name, caption, columns, rows, data=_pools_data(pools, name, caption, length))
+    return Table(name, caption, columns, rows, for_programs=lambda: _pools_data(pools, name, caption, length))
 
 
 def _data_table(name: str, caption: str, columns: Mapping[Column, _ValueOf], items: Iterable[object]) -> Table:

@@ -134,7 +134,7 @@ def _cut(listed: Entries, where: str) -> tuple[Block, ...]:
 def _settings(changes: Changes, sides: SideLinks, table: Table) -> Iterator[Block]:
     settings = changes.settings
     if settings.groups:
-        listed = replace(entries.setting_entries(settings.groups, sides), data=table.data or table)
+        listed = replace(entries.setting_entries(settings.groups, sides), data=table.data)
         yield from _cut(listed, "in the appendix")
     else:
         yield Paragraph(plain(f"No settings changed on {count(settings.compared, 'replica')}."))
@@ -166,7 +166,7 @@ def _one_sided(changes: Changes, sides: SideLinks) -> Iterator[Section]:
 def _replicas(changes: Changes, sides: SideLinks, table: Table) -> Iterator[Block]:
     listed = entries.replica_entries(changes, sides)
     if listed.items:
-        yield replace(listed, data=table.data or table)
+        yield replace(listed, data=table.data)
     else:
         yield Paragraph(plain("No replica was added, removed or known to have restarted."))
     if unknown := changes.replicas.start_unknown:
@@ -178,7 +178,7 @@ def _capacity(changes: Changes, sides: SideLinks, table: Table) -> Iterator[Bloc
     capacity = changes.capacity
     yield capacity_table(changes, sides)
     if capacity.ranks:
-        yield replace(entries.rank_entries(capacity.ranks, sides), data=table.data or table)
+        yield replace(entries.rank_entries(capacity.ranks, sides), data=table.data)
     else:
         ranks = count(capacity.compared, "compared rank")
         yield Paragraph(plain(f"No change above {TOLERANCE * 100:.0f} % on {ranks}."))
@@ -306,7 +306,7 @@ def _cut_table(
     if (more := len(rows) - MOST_ROWS) <= 0:
         return whole
     note = f"{count(more, f'more {noun}')} in the JSON document."
-    return replace(whole, rows=whole.rows[:MOST_ROWS], note=note, data=whole)
+    return replace(whole, rows=whole.rows[:MOST_ROWS], note=note, for_programs=lambda: whole)
 
 
 def _is_changed(pool: PoolCapacityChange) -> bool:

@@ -84,7 +84,9 @@ def _listed(events: Sequence[Event], since: datetime, until: datetime) -> Sectio
         if more > 0
         else ""
     )
-    shown = Table(whole.name, whole.caption, COLUMNS, whole.rows[:MOST_ROWS], note, whole if more > 0 else None)
+    shown = Table(
+        whole.name, whole.caption, COLUMNS, whole.rows[:MOST_ROWS], note, (lambda: whole) if more > 0 else None
+    )
     lead = f"Each change {ends}, also what changed back since."
     return Section(RANGE, f"In between ({len(events):,})", (Paragraph(plain(lead)), shown))
 

@@ -73,7 +73,7 @@ def suppressed_blocks(fleet: Fleet, known: FindingList) -> tuple[Block, ...]:
         rows = [(*row, since_cell(each.sighting)) for row, each in zip(rows, found, strict=False)]
     note = f"{left:,} more not listed." if left > 0 else ""
     data = _suppressed_data((each.finding for each in found), known)
-    return (Table("suppressed", "Suppressed findings", columns, tuple(rows), note, data), *notes)
+    return (Table("suppressed", "Suppressed findings", columns, tuple(rows), note, lambda: data), *notes)
 
 
 def ignored_blocks(fleet: Fleet) -> tuple[Paragraph, ...]:

@@ -192,7 +192,7 @@ def findings_table(known: FindingList) -> Table:
     left = len(found) - MOST_TABLE_ROWS
     note = f"{left:,} more not listed." if left > 0 else ""
     data = findings_data(found, known.names, known.sightings)
-    return Table(FINDINGS, "All findings", columns, tuple(rows), note, data)
+    return Table(FINDINGS, "All findings", columns, tuple(rows), note, lambda: data)
 
 
 def _none(fleet: Fleet, known: FindingList) -> Section:

@@ -91,7 +91,7 @@ def cohorts_table(
     times = [(*row, *sighting_cells(each)) for row, each in zip(rows, seen, strict=True)]
     data = replace(table, columns=(*_COHORTS, *SIGHTING_COLUMNS), rows=tuple(times))
     shown = [(*row, since_cell(each)) for row, each in zip(rows, seen, strict=True)]
-    return replace(table, columns=(*_COHORTS, SINCE), rows=tuple(shown), data=data)
+    return replace(table, columns=(*_COHORTS, SINCE), rows=tuple(shown), for_programs=lambda: data)
 
 
 def _cohort_row(cohort: Cohort, pool: Pool, replicas: Mapping[str, Replica]) -> tuple[Cell, ...]:

@@ -123,7 +123,7 @@ def _engines(fleet: Fleet, replica: Replica) -> tuple[Block, ...]:
     }
     ranks = replica_ranks(fleet, replica, cohort_letters(fleet.pools).get(replica.id, ""))
     data = ranks_table(ranks, f"engines-{slug(replica.name)}", "Engines")
-    return (_table(data.name, "Engines", columns, data=data),)
+    return (_table(data.name, "Engines", columns, for_programs=lambda: data),)
 
 
 def _hashes(replica: Replica, others: Sequence[Replica], settings: Mapping[str, Setting]) -> tuple[Block, ...]:
@@ -189,13 +189,17 @@ def _groups(replica: Replica) -> tuple[Block, ...]:
 
 
 def _table(
-    name: str, caption: str, columns: Mapping[Column, Sequence[Cell]], note: str = "", data: Table | None = None
+    name: str,
+    caption: str,
+    columns: Mapping[Column, Sequence[Cell]],
+    note: str = "",
+    for_programs: Callable[[], Table] | None = None,
 ) -> Table:
     """Return a table of columns; rows beyond MOST_ROWS are counted in its note."""
     rows = tuple(zip(*columns.values(), strict=True))
     hidden = len(rows) - MOST_ROWS
     more = f"{hidden:,} more are not shown." if hidden > 0 else ""
-    return Table(name, caption, tuple(columns), rows[:MOST_ROWS], " ".join(filter(None, (note, more))), data)
+    return Table(name, caption, tuple(columns), rows[:MOST_ROWS], " ".join(filter(None, (note, more))), for_programs)
 
 
 def _no_fingerprint(engines: Sequence[Engine]) -> str:

@@ -1,6 +1,7 @@
 """The page Replicas: every replica in one table, the worst first, and its CSV."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -13,20 +14,20 @@ from dashboard.fleet.frames import replicas_frame
 from dashboard.fleet.pieces import Kind, Link, plain
 from dashboard.fleet.sightings import Sighting
 from dashboard.rules.findings import Severity, tally_replicas
-from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Table, Tone, View, data_table, number_cell
+from dashboard.views.blocks import Block, Cell, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
 from dashboard.views.excluded import state_tone, unread_entries
 from dashboard.views.glossary import COHORT, POOL, glossary
 from dashboard.views.pages import REPLICAS
 from dashboard.views.replica_settings import pool_differences
-from dashboard.views.since import SINCE, since_cell
+from dashboard.views.since import since_cell
 from dashboard.views.sorting import REVERSED, link_head, sort_name, sort_names
 from dashboard.views.summary import replicas_title, summarize
+from dashboard.views.table import LONGEST, Field, to_data, to_table
 from dashboard.vllm.merging import TRUST
 
 TABLE = "replicas"  # anchor of the section with the table
 MOST_ROWS = 5_000
-LONGEST = 200  # characters of a foreign text in a cell
 SEVERITIES = tuple(map(str, Severity))
 TITLES = (
     *("Replica", "State", "Pool", "vLLM", "Findings", "Differs in", "Since", "Reason", "Source", "Read", "Role"),
@@ -217,32 +218,42 @@ def replicas_table(
     """Return the table of these rows, with the `chosen` columns after the first; empty: all.
 
     With the `sort` of the rows the heads sort them otherwise. `is_short` leaves out reasons, sources, times and
-    addresses.
+    addresses. Reasons, roles and times since are left out where no replica has one to show.
     """
-    hidden = len(rows) - MOST_ROWS
-    first = rows.head(MOST_ROWS)
-    columns = _columns(first, now)
-    if is_short:
-        chosen = SHORT
-    if chosen:
-        columns = {column: cells for column, cells in columns.items() if column.title in {TITLES[0], *chosen}}
-    return Table(
-        name="replicas",
-        caption="Replicas",
-        columns=tuple(
-            each if sort is None or each.title not in SORTED_BY else link_head(each, sort, REPLICAS) for each in columns
-        ),
-        rows=tuple(zip(*columns.values(), strict=True)),
-        note=f"{NOTE} {hidden:,} more are not listed." if hidden > 0 else NOTE,
-        is_large=not is_short,
+    unused = {"Role"} if rows["role"].eq(Role.BOTH).all() else set()
+    unused |= set() if rows["detail"].ne("").any() else {"Reason"}
+    unused |= set() if rows["since"].notna().any() else {"Since"}
+    titles = {TITLES[0], *(SHORT if is_short else chosen or TITLES)} - unused
+    fields = [field for field in _fields(now) if field.title in titles]
+    table = to_table(rows, fields, "replicas", "Replicas", NOTE, most=MOST_ROWS, is_large=not is_short)
+    if sort is None:
+        return table
+    heads = (link_head(each, sort, REPLICAS) if each.title in SORTED_BY else each for each in table.columns)
+    return replace(table, columns=tuple(heads))
+
+
+def _fields(now: datetime | None) -> tuple[Field, ...]:
+    return (
+        Field("name", "Replica", lambda row: Cell(_cut(row.name), letter=_cut(row.cohort)), link=_replica_link),
+        Field("state", "State", _state_text, tone=lambda row: state_tone(ReplicaState(row.state))),
+        Field("pool", "Pool"),
+        Field("version", "vLLM"),
+        Field("worst", "Findings", _findings_cell),
+        Field("differences", "Differs in", is_number=True),
+        Field("sighting", "Since", lambda row: since_cell(row.sighting, now)),
+        Field("detail", "Reason"),
+        Field("best_answer", "Source", key="Best answer"),
+        Field("observed_at", "Read", lambda row: formatting.when(row.observed_at, now), missing="never"),
+        Field("role", "Role"),
+        Field("started_at", "Started"),
+        Field("id", "Address", is_code=True),
     )
 
 
 def replicas_data(rows: pd.DataFrame) -> Table:
     """Return these rows for programs: times in ISO 8601, severities as numbers of findings."""
-    values = rows[list(CSV_COLUMNS)].astype(object)
-    columns = tuple(Column(name, is_number=name in {"differences", *SEVERITIES}) for name in CSV_COLUMNS)
-    return data_table("replicas", "Replicas", columns, (map(_plain, row) for row in values.itertuples(index=False)))
+    fields = [Field(name, is_number=name in {"differences", *SEVERITIES}) for name in CSV_COLUMNS]
+    return to_data(rows, fields, "replicas", "Replicas")
 
 
 def best_source(sources: Sequence[Source]) -> str | None:
@@ -251,48 +262,23 @@ def best_source(sources: Sequence[Source]) -> str | None:
     return formatting.SOURCE_WORDS[best] if best is not None else None
 
 
-def _columns(rows: pd.DataFrame, now: datetime | None) -> dict[Column, list[Cell]]:
-    """Return the cells by column. Reasons, roles and times since are left out where no replica has one to show."""
-    columns = {
-        Column("Replica"): [
-            Cell(_cut(name), letter=_cut(letter), link=Link(Kind.REPLICA, key))
-            for name, letter, key in zip(rows["name"], rows["cohort"], rows["id"], strict=True)
-        ],
-        Column("State"): [
-            Cell(f"{state}, {failure}" if failure else state, state_tone(ReplicaState(state)))
-            for state, failure in zip(rows["state"], rows["failure"], strict=True)
-        ],
-        Column("Pool"): _cells(rows["pool"]),
-        Column("vLLM"): _cells(rows["version"]),
-        Column("Findings"): [
-            _findings(worst, counts) for worst, *counts in rows[["worst", *SEVERITIES]].itertuples(index=False)
-        ],
-        Column("Differs in", is_number=True): [
-            Cell("") if pd.isna(number) else number_cell(f"{number:,}", int(number)) for number in rows["differences"]
-        ],
-        SINCE: [since_cell(each, now) for each in rows["sighting"]],
-        Column("Reason"): _cells(rows["detail"]),
-        Column("Source", key="Best answer"): _cells(rows["best_answer"]),
-        Column("Read"): [
-            Cell("never" if pd.isna(each) else formatting.when(each, now)) for each in rows["observed_at"]
-        ],
-        Column("Role"): _cells(rows["role"]),
-        Column("Started"): [Cell("" if pd.isna(each) else formatting.iso(each)) for each in rows["started_at"]],
-        Column("Address", is_code=True): _cells(rows["id"]),
-    }
-    unused = {"Role"} if rows["role"].eq(Role.BOTH).all() else set()
-    unused |= set() if rows["detail"].ne("").any() else {"Reason"}
-    unused |= set() if rows["since"].notna().any() else {SINCE.title}
-    return {column: cells for column, cells in columns.items() if column.title not in unused}
+def _replica_link(row: Any) -> Link:
+    return Link(Kind.REPLICA, row.id)
 
 
-def _findings(worst: str, counts: Sequence[int]) -> Cell:
+def _state_text(row: Any) -> str:
+    return f"{row.state}, {row.failure}" if row.failure else row.state
+
+
+def _findings_cell(row: Any) -> str | Cell:
     """Return the worst severity, how many findings have it, and how many are milder: `critical ×2 +5`."""
-    if not worst:
-        return Cell("")
-    number = counts[SEVERITIES.index(worst)]
-    milder = sum(counts) - number
-    return Cell(f"{worst}{f' ×{number:,}' if number > 1 else ''}{f' +{milder:,}' if milder else ''}", Tone(worst))
+    if not row.worst:
+        return ""
+    number = getattr(row, row.worst)
+    milder = sum(getattr(row, name) for name in SEVERITIES) - number
+    return Cell(
+        f"{row.worst}{f' ×{number:,}' if number > 1 else ''}{f' +{milder:,}' if milder else ''}", Tone(row.worst)
+    )
 
 
 def _sightings(fleet: Fleet) -> dict[str, "pd.Series[Any]"]:
@@ -320,15 +306,5 @@ def _texts(values: Any) -> "pd.Series[Any]":
     return pd.Series(list(values), dtype="string")
 
 
-def _cells(texts: "pd.Series[Any]") -> list[Cell]:
-    return [Cell(_cut(text)) for text in texts]
-
-
-def _cut(text: Any) -> str:
-    return "" if pd.isna(text) else middle_cut(one_line(text), LONGEST)
-
-
-def _plain(value: Any) -> str | int | None:
-    if pd.isna(value):
-        return None
-    return formatting.iso(value) if isinstance(value, pd.Timestamp) else value
+def _cut(text: str | None) -> str:
+    return middle_cut(one_line(text or ""), LONGEST)

@@ -85,9 +85,11 @@ def _nested(block: Block, prefix: str) -> Block:
     if isinstance(block, Figures):
         items = (each._replace(link=_link(each.link, prefix)) for each in block.items)
         return Figures(tuple(items))
-    if isinstance(block, Table | Entries):
-        data = block.data and replace(block.data, name=f"{prefix}-{block.data.name}")
-        block = replace(block, data=data)
+    if isinstance(block, Entries):
+        return replace(block, data=block.data and replace(block.data, name=f"{prefix}-{block.data.name}"))
+    if isinstance(block, Table) and block.for_programs:
+        data = replace(block.data, name=f"{prefix}-{block.data.name}")
+        block = replace(block, for_programs=lambda: data)
     if isinstance(block, Table | DifferenceTable | Chart):
         return replace(block, name=f"{prefix}-{block.name}")
     return block

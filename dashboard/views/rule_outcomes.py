@@ -58,7 +58,7 @@ def outcome_table(inspection: Inspection, kind: OutcomeKind, chosen: FindingFilt
     name = SKIPPED if kind is OutcomeKind.SKIPPED else f"rules-{kind.value.replace(' ', '-')}"
     table = Table(name, f"{kind.capitalize()} rules", columns, rows)
     data = replace(table, columns=(columns[0], *columns[2:]), rows=tuple((row[0], *row[2:]) for row in rows))
-    return replace(table, data=data) if rows else None
+    return replace(table, for_programs=lambda: data) if rows else None
 
 
 def _by_rule(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:

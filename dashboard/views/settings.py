@@ -218,7 +218,9 @@ def _values_section(fleet: Fleet, path: str, known: Sequence[PoolValue]) -> Sect
     named = {pool: worst_by_path(fleet.inspection, pool).get(path) for pool in {each.pool for each in known}}
     rows = tuple(_row(path, each, named[each.pool]) for each in known)
     return Section(
-        VALUES, "Values", (Table("settings", f"Values of {path}", columns, rows, note, values_data(path, known)),)
+        VALUES,
+        "Values",
+        (Table("settings", f"Values of {path}", columns, rows, note, lambda: values_data(path, known)),),
     )
 
 

@@ -276,7 +276,7 @@ def _coverage_section(fleet: Fleet) -> Section:
         tuple(map(Column, ("replica", "address", *(fact.name for fact in FACTS)))),
         ((each.name, each.id, *(str(fact.is_known(each)).lower() for fact in FACTS)) for each in fleet.replicas),
     )
-    table = Table("coverage", "Facts that replicas report", columns, rows, data=data)
+    table = Table("coverage", "Facts that replicas report", columns, rows, for_programs=lambda: data)
     return Section("coverage", "Coverage", (table,))
 
 

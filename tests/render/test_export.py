@@ -58,7 +58,8 @@ def test_tables_of_one_name_are_one_file_with_each_row_once_unless_their_columns
     columns = (Column("sentence"),)
     first = Entries((), Table("findings", "Findings", columns, (one,)))
     other = Table("findings", "Others", (Column("else"),), (two,))
-    people = Table("all", "All", (Column("Finding"),), (), data=Table("findings", "All", columns, (one, two)))
+    both = Table("findings", "All", columns, (one, two))
+    people = Table("all", "All", (Column("Finding"),), (), for_programs=lambda: both)
     report = replace(meeting(), parts=(Section("p", "P", (first, first, people, other)),))
 
     files = held(written(report, Format.CSV))

@@ -59,7 +59,9 @@ def test_what_people_are_told_less_of_is_whole() -> None:
     whole = Table("whole", "Whole", columns, (who,))
     listed = block(Entries((), whole))
 
-    assert block(Table("short", "Short", (Column("x"),), (), data=whole))["rows"] == [[["a", "b"], True, 0.5]]
+    assert block(Table("short", "Short", (Column("x"),), (), for_programs=lambda: whole))["rows"] == [
+        [["a", "b"], True, 0.5]
+    ]
     assert (listed["table"]["name"], listed["table"]["rows"]) == ("whole", [[["a", "b"], True, 0.5]])
     assert block(Entries(()))["table"] is None
 

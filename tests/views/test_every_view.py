@@ -96,11 +96,11 @@ def test_anchors_file_names_and_titles_are_unique_and_no_section_is_empty(kind: 
 @every_case
 def test_rows_fit_their_columns_and_columns_of_numbers_have_numbers_for_programs(kind: str, view: str) -> None:
     tables = [block for block in blocks_of(view_of(kind, view).parts) if isinstance(block, Table)]
-    for table in (*tables, *(each.data for each in tables if each.data)):
+    for table in (*tables, *(each.data for each in tables)):
         for row in table.rows:
             for cell, column in zip(row, table.columns, strict=True):
                 value = value_of(cell, column)
-                if column.is_number and table.data is None:
+                if column.is_number and table.for_programs is None:
                     assert value is None or isinstance(value, int | float)
                     assert value is not None or not cell.text[:1].isdigit(), (table.name, column.title)
 

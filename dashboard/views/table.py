@@ -1,0 +1,146 @@
+"""Tables from one list of fields over a frame: the cells that people read, and the values that programs read.
+
+    RANKS = (
+        Field("name", "Replica", link=lambda row: Link(Kind.REPLICA, row.replica)),
+        Field("tokens", "KV tokens", lambda row: exact(row.tokens, row.basis), is_number=True, term="capacity"),
+        Field("basis", "Basis", tone=lambda row: Tone.WARNING if row.basis == "assumed" else Tone.PLAIN),
+        Field("naive_tokens", is_number=True),  # without a title: for programs only
+        Field("naive_tokens", "Naive estimate", naive_text, is_shown_only=True),
+    )
+    to_table(fleet.frames.engines, RANKS, "ranks", "KV cache of the DP ranks", most=4_000)
+
+A row is a named tuple of the frame, with None in place of NA. Rows may also be other objects, such as probes.
+To convert a table: write one field for each column of the page and each column of its twin for programs, join those
+that are one, and delete both functions of rows. Filter, sort and add columns on the frame before.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from operator import attrgetter
+from typing import Any
+
+import pandas as pd
+
+from dashboard.fleet.formatting import iso, middle_cut, one_line
+from dashboard.fleet.pieces import Link
+from dashboard.views.blocks import Cell, Column, Table, Tone, Value
+
+Rows = pd.DataFrame | Iterable[Any]
+LONGEST = 200  # characters of a foreign text in a cell
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One column. `name` is that of the frame, or an attribute of a row such as `engine.dp_rank`; empty: of none.
+
+    `title` is the head for people; without it the field is for programs only. These read `key`, by default the title or
+    the name; `is_shown_only`: not this field.
+    `text` writes a row whose value is known, `missing` is the text of others. It may return a cell, for a note, a hint
+    or a cohort's letter. By default numbers have separators, times are in ISO 8601, and foreign text is cut.
+    Programs read `value`, by default the number of the frame, and of other fields the text that people read.
+    """
+
+    name: str
+    title: str = ""
+    text: Callable[[Any], str | Cell] | None = None
+    value: Callable[[Any], Value | None] | None = None
+    tone: Callable[[Any], Tone] | None = None
+    link: Callable[[Any], Link | None] | None = None
+    missing: str = ""
+    key: str = ""
+    unit: str = ""
+    term: str = ""
+    is_number: bool = False
+    is_code: bool = False
+    is_hash: bool = False
+    is_shown_only: bool = False
+
+    @property
+    def column(self) -> Column:
+        """Return the head of the column."""
+        title, key = (self.title, self.key) if self.title else (self.key or self.name, "")
+        return Column(title, self.is_number, self.is_code, self.unit, self.term, key, self.is_hash)
+
+    def cell(self, row: Any) -> Cell:
+        """Return the cell of a row."""
+        known = attrgetter(self.name)(row) if self.name else None
+        value = self.value(row) if self.value else plain_value(known) if self.is_number or not self.title else None
+        if not self.title:
+            return Cell("", value=value)
+        if known is None and self.name:
+            text: str | Cell = self.missing
+        else:
+            text = self.text(row) if self.text else _text(known)
+        tone = self.tone(row) if self.tone else Tone.PLAIN
+        link = self.link(row) if self.link else None
+        if isinstance(text, str):
+            return Cell(text, tone, value=value, link=link)
+        return text._replace(
+            tone=tone if self.tone else text.tone,
+            value=text.value if value is None else value,
+            link=link or text.link,
+        )
+
+
+def to_table(
+    rows: Rows,
+    fields: Sequence[Field],
+    name: str,
+    caption: str,
+    note: str = "",
+    *,
+    most: int | None = None,
+    is_large: bool = False,
+) -> Table:
+    """Return the table of a frame. People see the first `most` rows, and in the note how many more there are."""
+    known = rows if isinstance(rows, pd.DataFrame) else list(rows)
+    hidden = 0 if most is None else max(len(known) - most, 0)
+    shown = [each for each in fields if each.title]
+    has_own_data = hidden or any(not each.title or each.is_shown_only for each in fields)
+    return Table(
+        name,
+        caption,
+        tuple(each.column for each in shown),
+        _cells(known[:most], shown),
+        " ".join(filter(None, (note, f"{hidden:,} more are not listed." if hidden else ""))),
+        (lambda: to_data(known, fields, name, caption)) if has_own_data else None,
+        is_large,
+    )
+
+
+def to_data(rows: Rows, fields: Sequence[Field], name: str, caption: str) -> Table:
+    """Return the table for programs: every row, with the fields that are not shown only."""
+    read = [each for each in fields if not each.is_shown_only]
+    return Table(name, caption, tuple(each.column for each in read), _cells(rows, read))
+
+
+def plain_value(value: Any) -> Value | None:
+    """Return a value for programs: times in ISO 8601, lists as tuples of text; what is no number is unknown."""
+    if isinstance(value, StrEnum):
+        return value.value
+    if isinstance(value, datetime):
+        return iso(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return tuple(map(str, value)) if isinstance(value, list | tuple) else value
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value:,}"
+    return middle_cut(one_line(iso(value) if isinstance(value, datetime) else str(value)), LONGEST)
+
+
+def _cells(rows: Rows, fields: Sequence[Field]) -> tuple[tuple[Cell, ...], ...]:
+    return tuple(tuple(field.cell(row) for field in fields) for row in _rows(rows))
+
+
+def _rows(rows: Rows) -> Iterator[Any]:
+    if isinstance(rows, pd.DataFrame):
+        known = rows.astype(object)
+        yield from known.where(rows.notna(), None).itertuples(index=False, name="Row")
+    else:
+        yield from rows
