@@ -146,7 +146,7 @@ def test_the_wheel_has_exactly_the_files_of_the_package_and_the_modules_of_the_p
     own = {name for name in tracked() if name.startswith("dashboard/")}
 
     assert held(wheel) == own | of_the_provider()
-    assert "dashboard/web/.streamlit/config.toml" in own
+    assert "dashboard/web/pages/.streamlit/config.toml" in own
 
 
 def test_the_provider_wheel_fits_into_a_config_map(provider: Path) -> None:
@@ -280,8 +280,9 @@ def test_streamlit_run_app_py_serves_the_wheels_own_script_and_settings() -> Non
 
     assert (found.is_asgi_app, found.import_string) == (True, "app:app")
     assert not (ROOT / "app.py").is_symlink()
-    assert launch.app_arguments(Options())["script_path"] == ROOT / "dashboard" / "web" / "main.py"
-    assert (ROOT / ".streamlit" / "config.toml").resolve() == ROOT / "dashboard" / "web" / ".streamlit" / "config.toml"
+    pages = ROOT / "dashboard" / "web" / "pages"
+    assert launch.app_arguments(Options())["script_path"] == pages / "main.py"
+    assert (ROOT / ".streamlit" / "config.toml").resolve() == pages / ".streamlit" / "config.toml"
 
 
 def test_the_installed_setuptools_is_supported() -> None:

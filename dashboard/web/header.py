@@ -2,7 +2,8 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from pathlib import Path
 
 import streamlit as st
@@ -12,20 +13,23 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.config.reload import ReloadStatus
 from dashboard.fleet import formatting
+from dashboard.fleet.times import write_time
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.store.history.status import HistoryStatus
 from dashboard.store.metadata import StoredSnapshot
 from dashboard.views import pages
 from dashboard.views.context import Context, as_of_text, context_of, context_parts, gap_text, version_parts
 from dashboard.views.finding_text import answered
-from dashboard.web import links, markup, snapshots, state
-from dashboard.web.changes_sides import Sides
+from dashboard.web import links, markup, state
+from dashboard.web.sides import SIDES, Sides, past_times
 
 TICK_SECONDS = 5  # between looks for a newer fleet; a look costs a few milliseconds
 LARGE_FLEET = 1_000  # replicas; with more the counts are too long for the time beside them in a narrow header
 STALE_INTERVALS = 3  # poll intervals after which data is called stale
 LONGEST_FILTER = 60  # characters of a choice: anybody can write one into a URL
 FOLLOWS = "Shows the polls of another instance."
+DAY, CLOCK = "past_day", "past_clock"  # keys of the session
+STEP = timedelta(minutes=1)
 _HERE = Path(__file__).parent
 _STILL = (_HERE / "still.css").read_text(encoding="utf-8")
 _MEETING = (_HERE / "meeting.css").read_text(encoding="utf-8")
@@ -197,9 +201,7 @@ def draw_footer(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
     if sides is None:
         parts = context_parts(page_context(fleet, page))
     else:
-        context = sides.context and replace(
-            sides.context, filters=_filters(sides.both or (), page, but=snapshots.SIDES)
-        )
+        context = sides.context and replace(sides.context, filters=_filters(sides.both or (), page, but=SIDES))
         parts = context_parts(context) if context else ("no comparison", *version_parts(context_of(fleet)))
     shown = " · ".join(f"<span>{markup.text(part)}</span>" for part in parts)
     foot = FOOT.format(markup.text(links.to(pages.HELP, about=page or "overview")))
@@ -258,3 +260,29 @@ def _draw_ticking_line(page: str, sides: Sides | None) -> None:
     _draw_line(sides)
     if state.is_outdated(page):
         st.rerun()
+
+
+def draw_time_menu(page: str) -> None:
+    """Draw the button and its popover; nothing without a history."""
+    if service.history() is None:
+        return
+    past, now = state.fleet().past, service.now().astimezone(UTC).replace(second=0, microsecond=0)
+    shown = past.at if past else now
+    with st.popover("Time", width="content", key="time_menu"):
+        st.html(markup.section("Open a past time (UTC)"))
+        with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+            day = st.date_input("Date", shown.date(), max_value=now.date(), key=DAY, width=140)
+            clock = st.time_input("Time", shown.time(), step=STEP, key=CLOCK, width=110)
+            time = datetime.combine(day, clock, UTC)
+            st.html(f'<p class="go">{markup.link(_url_at(page, time), "Open", css="button")}</p>')
+        times = sorted(past_times().items(), key=itemgetter(1), reverse=True)
+        quick = [markup.link(_url_at(page, time), label) for label, time in times]
+        back = [markup.link(links.live(page, **links.page_choices()), "Back to live")] if past else []
+        st.html(f'<p class="quick-times">{" · ".join([*quick, *back])}</p>')
+        st.html(markup.section("Changes since"))
+        since = [markup.link(links.changes_since(write_time(time)), label) for label, time in times]
+        st.html(f'<p class="quick-times">{" · ".join(since)}</p>')
+
+
+def _url_at(page: str, time: datetime) -> str:
+    return links.live(page, **{**links.page_choices(), pages.AT: write_time(time)})

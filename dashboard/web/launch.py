@@ -15,7 +15,7 @@ from typing import Any
 
 from dashboard.config import FILE_VARIABLE, Options
 
-SCRIPT = Path(__file__).resolve().with_name("main.py")
+SCRIPT = Path(__file__).resolve().with_name("pages") / "main.py"
 STOP_SECONDS = 10  # then the server is killed; it usually stops within a second
 CLOSE_SECONDS = 2  # for open pages to close
 MOST_MESSAGE_BYTES = 4 * 2**20  # from a browser; imported files are uploads, not messages

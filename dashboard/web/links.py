@@ -11,7 +11,6 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from dashboard.fleet.pieces import Kind, Link
 from dashboard.views import pages
 
-SCRIPTS = Path(__file__).parent / "page_scripts"  # not "pages": Streamlit would take them for pages of its own kind
 # In the session: the choices that open the fleet that is shown, and the invalid choices of the URL by name.
 SHOWN, IGNORED = "shown_choices", "ignored_choices"
 YES, NO = "true", "false"

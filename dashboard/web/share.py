@@ -17,7 +17,7 @@ from dashboard.views import pages
 from dashboard.views.blocks import View
 from dashboard.views.snapshots import UNNAMED, data_time, default_name
 from dashboard.web import audit, links, markup
-from dashboard.web.changes_sides import Sides
+from dashboard.web.sides import Sides
 
 # Keys of the session.
 OFFERED, FROZEN, NAME = "offered_view", "frozen_just_now", "freeze_name"

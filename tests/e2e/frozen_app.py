@@ -38,7 +38,7 @@ os.chdir(_OWN.name)
 put(STORY)
 _PAGE = Path(st.__file__).with_name("static") / "index.html"
 app = st.App(
-    "../../dashboard/web/main.py",
+    "../../dashboard/web/pages/main.py",
     routes=[*server.routes(), Route("/frozen/{name}", show)],
     middleware=[edge.middleware(Options(), lambda: "127.0.0.1", _PAGE)],
 )

@@ -22,7 +22,7 @@ _history.writer.close()
 service.put(frozen(STORY), AT, _FOLDER / "snapshots", history=_history.reader)
 _PAGE = Path(st.__file__).with_name("static") / "index.html"
 app = st.App(
-    "../../dashboard/web/main.py",
+    "../../dashboard/web/pages/main.py",
     routes=server.routes(),
     middleware=[edge.middleware(Options(), lambda: "127.0.0.1", _PAGE)],
 )

@@ -52,7 +52,7 @@ def url(store: Snapshots, demo_fleet: Fleet, tmp_path_factory: pytest.TempPathFa
     """The address of the review of a snapshot, served with a folder of its own."""
     key = store.freeze(demo_fleet, "Review", AT).id
     script: Path = tmp_path_factory.mktemp("app") / "review_app.py"
-    main = str(ROOT / "dashboard" / "web" / "main.py")
+    main = str(ROOT / "dashboard" / "web" / "pages" / "main.py")
     script.write_text(APP.format(folder=str(store.folder), key=key, main=main))
     port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", str(script), "--server.headless=true"]

@@ -4,6 +4,7 @@ import inspect
 import json
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -72,7 +73,7 @@ def test_a_pasted_link_keeps_known_pages_and_choices_only(text: str, page: str, 
 
 
 def test_navigate_js_carries_the_same_choices() -> None:
-    script = (links.SCRIPTS.parent / "navigate.js").read_text()
+    script = Path(links.__file__).with_name("navigate.js").read_text()
 
     assert f"const CARRIED = {json.dumps(pages.CARRIED)};" in script
 
@@ -93,12 +94,6 @@ def test_any_name_survives_a_url(name: str) -> None:
     query = urlsplit(links.to(pages.COMPARE, pool=name)).query
 
     assert parse_qs(query, keep_blank_values=True)["pool"] == [name.encode("utf-8", "replace").decode()]
-
-
-def test_every_page_has_its_script() -> None:
-    assert [
-        name for name in {*pages.KNOWN, "overview"} - {pages.OVERVIEW} if not (links.SCRIPTS / f"{name}.py").is_file()
-    ] == []
 
 
 def test_a_file_name_has_letters_digits_and_dashes_only() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from dashboard.fleet import Note
-from dashboard.web.review_notes import merged
+from dashboard.web.pages.review_notes import merged
 from tests.builders import NOW
 
 BASE = Note("Wait.", "ana")

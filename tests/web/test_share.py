@@ -9,10 +9,10 @@ from streamlit.testing.v1 import AppTest
 from dashboard import service
 from dashboard.analysis.assembly import empty_fleet
 from dashboard.render.export import Format, written
-from dashboard.web import links, share
+from dashboard.web import share
 from tests import builders
 from tests.builders import HOSTILE, NOW
-from tests.page_runner import copied, html, rerun, show_with_snapshots, visit
+from tests.page_runner import copied, html, rerun, show_with_snapshots, switch, visit
 
 
 @pytest.fixture
@@ -121,5 +121,5 @@ def test_a_page_exports_in_every_format_that_fits_and_the_next_page_forgets_it()
     assert "SVG" in visit("capacity").segmented_control(key="export_format").options
     assert b"2026-03-02T11:42:05Z" in written(app.session_state[share.OFFERED].view(), Format.HTML)
 
-    app.switch_page(str(links.SCRIPTS / "snapshots.py"))
+    switch(app, "snapshots")
     assert rerun(app).session_state[share.OFFERED] is None

@@ -136,7 +136,7 @@ def test_pool_setting_and_replica_filter_the_comparison_and_the_range(
 
 
 def test_findings_that_are_too_many_to_look_up_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dashboard.web.changes_page.MOST_LOOKED_UP", 0)
+    monkeypatch.setattr("dashboard.web.pages.changes.MOST_LOOKED_UP", 0)
     page = text_of(html(app := changes(NINE, ELEVEN, path="block_size")))
 
     assert "Not listed: 1 earlier finding that began and ended in between. Choose a shorter range." in page

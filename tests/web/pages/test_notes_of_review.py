@@ -10,7 +10,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Note
 from dashboard.store.snapshots import Snapshots
 from tests.builders import NOW, alike, document, fleet, hostile, replica, story
-from tests.page_runner import PAGES, WEEK, a_finding, earlier, field, frozen, html, rerun, review
+from tests.page_runner import WEEK, a_finding, earlier, field, frozen, html, rerun, review, switch
 
 LAST_WEEK = NOW - WEEK
 
@@ -161,7 +161,7 @@ def test_a_note_that_cannot_be_saved_stays_in_its_field_until_it_can(
     assert reviewed.notes == {}
 
     for page in ("overview", "review"):
-        app.switch_page(str(PAGES / f"{page}.py"))
+        switch(app, page)
         rerun(app)
     assert reviewed.text(app) == "Precious.", "after a visit of another page"
 

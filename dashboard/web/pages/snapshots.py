@@ -1,4 +1,4 @@
-"""What changes snapshots on their page: the dialog of one (rename, export, delete), and the import of files."""
+"""Snapshots: open, compare, rename, export, delete and import frozen fleets."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -12,12 +12,86 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 from dashboard import service
 from dashboard.errors import SnapshotError
 from dashboard.fleet.formatting import count, iso
+from dashboard.fleet.times import is_time
 from dashboard.sources.importing import File, RefusedFile, import_files
-from dashboard.store.metadata import LONGEST_NAME, StoredSnapshot, with_name
+from dashboard.store.metadata import LONGEST_NAME, READ_ONLY, SnapshotList, StoredSnapshot, with_name
+from dashboard.store.reviews import earlier, last_review
 from dashboard.views import pages
-from dashboard.views.snapshots import UNNAMED, data_time, default_name, freeze_times
-from dashboard.web import audit, links, markup
+from dashboard.views.snapshots import UNNAMED, data_time, default_name, freeze_times, search_snapshots, snapshots_table
+from dashboard.web import audit, draw, links, markup, sides, state
 from dashboard.web.sessions import MAX_FILE_BYTES, MIB
+
+ID = "snapshot_id"
+SEARCHABLE = 8  # more snapshots than these have a search
+WHAT = "A snapshot is a permanent copy of the fleet at one moment. Its link always opens the same data."
+HOW = "To create one, select Freeze under Share, or import files below."
+
+
+def read() -> SnapshotList | None:
+    """Return the content of the folder; where it cannot be read, draw the reason and return None."""
+    try:
+        return service.snapshots().listed()
+    except SnapshotError as error:
+        st.html(markup.notice("critical", f"{markup.glyph('critical', 'critical:')} {markup.text(error)}"))
+        return None
+
+
+def draw_empty() -> None:
+    """Draw what a snapshot is, and how to create one."""
+    how = READ_ONLY if service.snapshots().read_only else HOW
+    st.html(f'<div class="empty"><h2>No snapshots</h2><p>{WHAT} {how}</p></div>')
+
+
+def draw_head(found: SnapshotList) -> None:
+    """Draw the number of snapshots, and the field that opens one by its id or a link."""
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium", key="snapshots_head"):
+        st.html(markup.heading(count(len(found.snapshots), "snapshot"), markup.text(WHAT)))
+        typed = st.text_input("Open by id", key=ID, placeholder="3fa9c01b2e, or a link", width=190)
+    if not typed:
+        return
+    page, choices = links.parse_link(typed)
+    try:
+        if pages.SNAPSHOT in choices:
+            choices[pages.SNAPSHOT] = service.snapshots().named(choices[pages.SNAPSHOT])
+    except SnapshotError as error:
+        st.html(markup.notice("warning", markup.text(error)))
+    else:
+        links.open_url(links.live(page, **choices))
+
+
+def draw_list(found: SnapshotList) -> None:
+    """Draw the list with its search, and below it what is damaged."""
+    known = found.snapshots
+    if len(known) > SEARCHABLE:
+        search = st.text_input("Search", **links.bind(pages.SEARCH), placeholder="name, fleet or id", width=260)
+        known = search_snapshots(known, search or "")
+    if known:
+        with st.container(key="snapshots_list"):
+            draw.draw_blocks([snapshots_table(known, state.fleet().snapshot)], "snapshots")
+    else:
+        st.html(markup.notice("info", "No snapshot matches."))
+    for sentence in found.damaged:
+        st.html(markup.notice("warning", f"{markup.glyph('warning', 'damaged:')} {markup.text(sentence)}"))
+
+
+def draw_compare(known: Sequence[StoredSnapshot]) -> None:
+    """Draw the comparison of any two, and with the last review."""
+    options = sides.list_sides(known)
+    if len(options) < len(sides.SIDES):
+        return
+    selected = {name: sides.read_side(name, options) for name in sides.SIDES}
+    st.html(markup.section("Compare two"))
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="snapshots_compare"):
+        for name, side in selected.items():
+            sides.draw_side(pages.SNAPSHOTS, name, options, side if side in options or is_time(side) else None)
+        url = links.to(pages.CHANGES, **selected)
+        st.html(f'<p class="go">{markup.link(url, "Show changes", css="button")}</p>')
+    live = service.current()
+    if last := last_review(earlier(service.snapshots(), live), live):
+        since = links.to(pages.CHANGES, **{pages.FROM: last.id, pages.TO: pages.LIVE})
+        name = markup.bold(last.metadata.name or UNNAMED)
+        st.html(f"<p>{markup.link(since, 'Changes since the last review')}, {name}</p>")
+
 
 # Keys of the session.
 TO_DELETE = "snapshot_to_delete"
@@ -236,3 +310,16 @@ def _draw_result(result: ImportReport) -> None:
         foot = f'<div class="foot">and {count(more, "more file")}</div>' if more > 0 else ""
         title = f"{count(len(rows), 'file')} refused"
         st.html(markup.section(title) + markup.entries(rows[:MOST_REFUSED]) + foot)
+
+
+def draw_page() -> None:
+    """Draw the page."""
+    found = read()
+    if found is not None and (found.snapshots or found.damaged):
+        draw_head(found)
+        draw_list(found)
+        draw_compare(found.snapshots)
+    elif found is not None:
+        draw_empty()
+    draw_import()
+    draw_dialog()

@@ -1,4 +1,4 @@
-"""The page Capacity: its controls, whose choices are in the URL, and its view, shared by all sessions."""
+"""Capacity: KV cache per DP rank, per GPU and per pool."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from dashboard.views import pages
 from dashboard.views.blocks import View
 from dashboard.views.capacity import GPU, POOL, RANK, capacity_report, order_pools
 from dashboard.views.capacity_text import Measure, parse_length
-from dashboard.web import links
+from dashboard.web import draw, empty, links, markup, share, state
 from dashboard.web.state import shared
 
 PERS = (RANK, GPU, POOL)  # the options are the labels of the control and the values in the URL
@@ -68,3 +68,25 @@ def pool_names(fleet: Fleet) -> tuple[str, ...]:
 def capacity_view(fleet: Fleet, name: str, choice: CapacityChoice) -> View:
     """Return the view of one fleet and one choice."""
     return capacity_report(fleet, choice.pool, choice.measure, choice.length, per=choice.per, name=name)
+
+
+def draw_page() -> None:
+    """Draw the page."""
+    fleet = state.fleet()
+    if not fleet.pools:
+        empty.nothing_answered()
+        state.end_page()
+
+    head = st.container()
+    choice = choose(pool_names(fleet))
+    if choice.misread:
+        why = "is not a length in tokens, such as 32768 or 32k. Requests use each replica's own length."
+        st.html(markup.notice("warning", f"{markup.code(choice.misread)} {why}"))
+    name = state.snapshot_name()
+    view = capacity_view(fleet, name, choice._replace(misread=""))
+    with head:
+        draw.draw_head(view)
+    clicked = draw.draw_sections(view.parts, "capacity")
+    share.offer(lambda: view, charts=True)
+    if clicked:
+        draw.open_link(clicked)

@@ -1,4 +1,4 @@
-"""The page Settings: its controls, whose choices are in the URL, and its rows, shared by all sessions."""
+"""Settings: any setting over the whole fleet, and its values on every replica."""
 
 import pandas as pd
 import streamlit as st
@@ -6,8 +6,9 @@ import streamlit as st
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import natural, one_line
 from dashboard.views import pages
-from dashboard.views.settings import SettingFilter, setting_values
-from dashboard.web import links
+from dashboard.views.settings import SettingFilter, setting_values, settings_report
+from dashboard.views.timeline import with_timeline
+from dashboard.web import draw, empty, links, markup, share, state, timeline
 from dashboard.web.state import shared
 
 ALL = {pages.POOL: "all pools", pages.VERSION: "all versions", pages.ROLE: "all roles"}
@@ -15,7 +16,7 @@ EVERY_PATH = ""  # no setting in the URL: the search
 
 
 @shared(max_entries=16)
-def rows(fleet: Fleet, filters: SettingFilter) -> pd.DataFrame:
+def filtered_values(fleet: Fleet, filters: SettingFilter) -> pd.DataFrame:
     """Return the values of the replicas of one fleet that match filters."""
     return setting_values(fleet, filters)
 
@@ -58,3 +59,26 @@ def _select(label: str, name: str, values: list[str]) -> str | None:
     options = [ALL[name], *values]
     chosen = st.selectbox(label, options, **links.bind(name, options), format_func=one_line, width=170)
     return None if chosen in {None, ALL[name]} else chosen
+
+
+def draw_page() -> None:
+    """Draw the page."""
+    fleet = state.fleet()
+    if not fleet.pools:
+        empty.nothing_answered()
+        state.end_page()
+
+    head = st.container()
+    with st.container(key="filters", horizontal=True, vertical_alignment="bottom", gap="small"):
+        path = choose_path(fleet)
+        choice = choose(fleet, has_path=bool(path))
+    rows = None if path else filtered_values(fleet, choice._replace(search=""))
+    view = settings_report(fleet, choice, path=path, rows=rows, name=state.snapshot_name(), has_replicas=True)
+    with head:
+        if path:
+            st.html(markup.link(links.to(pages.SETTINGS), "All settings"))
+        draw.draw_head(view)
+    if clicked := draw.draw_sections(view.parts, f"settings_{path}"):
+        draw.open_link(clicked)
+    past = timeline.draw_setting(fleet, path, choice.pool) if path else ()
+    share.offer(lambda: with_timeline(view, past), charts=bool(past))

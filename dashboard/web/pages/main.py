@@ -2,7 +2,9 @@
 
 import re
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
+from typing import Literal
 
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
@@ -10,9 +12,10 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.views import pages
-from dashboard.web import changes_sides, empty, header, links, markup, meeting, share, state, time_menu
+from dashboard.web import empty, header, markup, meeting, share, sides, state
 
-ICON = Path(__file__).with_name("icon.png")
+ICON = Path(__file__).parents[1] / "icon.png"
+HIDDEN = {pages.SEARCH_PAGE: "Search", pages.HELP: "Help", pages.CHANGES: "Changes", pages.REPLICA_PAGE: "Replica"}
 UNKNOWN_PAGE = "unknown_page"  # in the session: the name in the URL that no page has
 NOT_FOUND = "Page not found"
 
@@ -21,14 +24,14 @@ def main() -> None:
     """Draw the header and the page of the URL."""
     fleet = state.begin_run()
     page = _navigate()
-    sides = changes_sides.settle(page.url_path)
-    about = sides.both[1] if sides and sides.both else fleet
+    compared = sides.settle(page.url_path)
+    about = compared.both[1] if compared and compared.both else fleet
     title = " · ".join((page.title, about.name, *pages.choices_of(about).values()))
     st.set_page_config(page_title=title, page_icon=str(ICON), layout="wide")
-    controls = header.draw(about, page.url_path, sides)
+    controls = header.draw(about, page.url_path, compared)
     meeting.draw(page.url_path)
     share.begin()
-    if sides is None:
+    if compared is None:
         header.draw_banner(page.url_path)
     warnings, body, footer = st.container(), st.container(key="body"), st.container()
     try:
@@ -38,25 +41,16 @@ def main() -> None:
         with warnings:
             header.draw_ignored_choices(page.url_path)
         with footer:
-            header.draw_footer(fleet, page.url_path, sides)
+            header.draw_footer(fleet, page.url_path, compared)
         with controls:
-            if sides is None:
-                time_menu.draw(page.url_path)
-            share.draw(about, page.url_path, sides)
+            if compared is None:
+                header.draw_time_menu(page.url_path)
+            share.draw(about, page.url_path, compared)
 
 
 def _navigate() -> StreamlitPage:
-    scripts = links.SCRIPTS
-    every = [
-        *(
-            st.Page(scripts / f"{name or 'overview'}.py", title=title, default=not name)
-            for name, title in pages.TITLES.items()
-        ),
-        st.Page(scripts / "find.py", title="Search", visibility="hidden"),
-        st.Page(scripts / "help.py", title="Help", visibility="hidden"),
-        st.Page(scripts / "changes.py", title="Changes", visibility="hidden"),
-        st.Page(scripts / "replica.py", title="Replica", visibility="hidden"),
-    ]
+    every = [_page(name, title) for name, title in pages.TITLES.items()]
+    every += [_page(name, title, visibility="hidden") for name, title in HIDDEN.items()]
     # Streamlit shows the first page under an unknown name. Only the first run has the name.
     context = get_script_run_ctx()
     asked = context.pages_manager.intended_page_name if context else None
@@ -65,6 +59,12 @@ def _navigate() -> StreamlitPage:
     if name := st.session_state.get(UNKNOWN_PAGE):
         every.append(st.Page(empty.no_such_page, title=NOT_FOUND, url_path=name, visibility="hidden"))
     return st.navigation(every, position="top")
+
+
+def _page(name: str, title: str, visibility: Literal["visible", "hidden"] = "visible") -> StreamlitPage:
+    """Return a page; its module has its name in the URL."""
+    module = import_module(f"dashboard.web.pages.{name or 'overview'}")
+    return st.Page(module.draw_page, title=title, url_path=name, default=not name, visibility=visibility)
 
 
 def _draw(page: StreamlitPage, fleet: Fleet) -> None:

@@ -1,4 +1,4 @@
-"""The page Compare: its controls, the matrix, the what-if and the dialogs. Every choice is in the URL."""
+"""Compare: how the replicas of one pool differ, setting by setting."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -14,37 +14,40 @@ from dashboard.fleet import Baseline, Pool
 from dashboard.fleet.formatting import middle_cut, natural, one_line
 from dashboard.fleet.pieces import Kind, Link
 from dashboard.fleet.sightings import Sighting
+from dashboard.render.csv_table import matrix_csv
 from dashboard.views import pages
-from dashboard.views.compare import deciding_section, settings_section, sharing_section
+from dashboard.views.compare import compare_report, deciding_section, settings_section, sharing_section
 from dashboard.views.compare_dialogs import cohort_blocks, setting_blocks
 from dashboard.views.context import context_line, context_of
 from dashboard.views.glossary import TERMS
 from dashboard.views.names import brief
 from dashboard.views.pool_comparison import (
-    ORIGIN_WORDS,
     MatrixChoice,
-    OriginFilter,
     compare_chosen,
     coverage_text,
     equal_text,
+    head_text,
     hidden_text,
     members_of,
     pool_named,
+    unmatched_text,
 )
 from dashboard.views.router_table import router_section
+from dashboard.views.timeline import with_timeline
 from dashboard.views.whatif import whatif_section
-from dashboard.web import draw, links, markup, matrix, state, timeline
+from dashboard.web import draw, empty, links, markup, matrix, share, state, timeline
+from dashboard.web.pages import chosen
+from dashboard.web.pages.chosen import ALL, DIFFERENCES, choose_origin
+from dashboard.web.pages.overview import pool_order
 from dashboard.web.state import shared
 
 MOST_REPLICA_COLUMNS = 12  # a larger pool is compared by cohorts only
-DIFFERENCES, ALL = "Only differences", "All settings"  # labels of the control and values in the URL
 COHORTS, REPLICAS = "Cohorts", "Replicas"
 EVERY_SECTION = "all"
 OTHER_POOL = "other_pool"  # key of the choice in place of a pool that does not exist
 LARGEST = "A"  # cohort of a baseline, unless the reference is another cohort or a replica
 LONGEST_NAME = 60  # characters of what a baseline is made of
 NOTHING = "nothing"  # the what-if while it is closed; not in the URL
-ORIGIN_HELP = "Whether an argument, a config file or a variable sets the value. Only the configuration API reports it."
 QUESTION = "What if all were like"
 LEAD = "Shows which replicas restart, which findings would be fixed or new, and what to paste. Nothing is applied."
 NO_WHAT_IF = "What-if needs a second cohort or a baseline: the differences are inside the one cohort."
@@ -129,15 +132,6 @@ def choose(pool: Pool, names: Mapping[str, str], baseline: Baseline | None) -> M
         by_replica=columns == REPLICAS,
         origin=origin,
     )
-
-
-def choose_origin() -> OriginFilter:
-    """Draw the choice of settings by their origin, and return it."""
-    bound = links.bind(pages.ORIGIN, list(OriginFilter))
-    chosen = st.selectbox(
-        "Origin", list(OriginFilter), **bound, format_func=lambda key: ORIGIN_WORDS[key], width=195, help=ORIGIN_HELP
-    )
-    return OriginFilter(str(chosen))
 
 
 def _choose_reference(pool: Pool, names: Mapping[str, str], baseline: Baseline | None) -> str:
@@ -266,3 +260,71 @@ def draw_dialog(fleet: Fleet, pool: Pool) -> None:
 def _draw_setting(fleet: Fleet, pool: Pool, path: str) -> None:
     draw.draw_blocks(setting_blocks(fleet, pool, path, state.age_reference()), "dialog")
     timeline.draw_setting_of_pool(fleet, path, pool)
+
+
+def draw_page() -> None:
+    """Draw the page."""
+    fleet = state.fleet()
+    if not fleet.pools:
+        empty.nothing_answered()
+        state.end_page()
+
+    if replicas := st.query_params.get(pages.CHOSEN):
+        chosen.draw_chosen(fleet, replicas)
+        state.end_page()
+
+    with st.container(key="pool_head", horizontal=True, vertical_alignment="center"):
+        title = st.container()
+        name = choose_pool(pool_order(fleet))
+    if name is None:
+        empty.no_such_pool(st.query_params[pages.POOL])
+        state.end_page()
+    pool = pool_named(fleet, name)
+    members = members_of(fleet, pool)
+    names = {member.id: member.name for member in members}
+    head = head_text(pool, members, fleet.inspection.domains.get(name))
+    title.html(markup.heading(markup.text(pool.name), markup.text(head)))
+
+    band = st.container(key="band")
+    with st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small"):
+        choice = choose(pool, names, fleet.policy.baseline(name))
+        has_ages = state.age_reference() is not None
+        found = shown(fleet, name, choice, has_ages=has_ages)
+        st.download_button(
+            "CSV",
+            data=lambda: matrix_csv(found.matrix, found.notes, names, found.sightings),
+            file_name=f"{links.make_file_name(fleet.name, name, *pages.choices_of(fleet).values())}.csv",
+            mime="text/csv",
+            on_click="ignore",
+            help="What the table shows, values uncut.",
+        )
+        offer_baseline(fleet, pool, choice.reference)
+    with band:
+        draw.draw_prepared(found.band, "compare_band")
+    clicked = None
+    if found.matrix.rows:
+        clicked = draw_matrix(found)
+    elif not pool.cohorts and any(member.fresh for member in members):
+        empty.no_settings_reported("pool")
+    elif choice.is_filtered:
+        empty.filter_hides_all(unmatched_text(found.matrix, choice), links.to(pages.COMPARE, pool=name))
+    elif sum(len(cohort.replicas) for cohort in pool.cohorts) > 1:
+        empty.all_equal(
+            "No difference:" if found.is_good else "No setting differs:", found.equal, is_good=found.is_good
+        )
+    else:
+        empty.too_few_replicas(found.notes[-1])
+
+    clicked = draw.draw_prepared(found.deciding, "compare_deciding") or clicked
+    past = timeline.draw_pools(fleet, [name], pool)
+    what = draw_whatif(fleet, pool, is_split=found.is_split)
+    snapshot = state.snapshot_name()
+    share.offer(
+        lambda: with_timeline(compare_report(fleet, pool.name, choice, what=what, name=snapshot), past),
+        charts=bool(past),
+    )
+
+    if clicked:
+        open_clicked(clicked)
+    draw_dialog(fleet, pool)
+    links.keep_choice(pages.COMPARE, pages.POOL, name)

@@ -1,4 +1,4 @@
-"""The page Findings: its filters, the list with the finding that is open, and the lists of rules."""
+"""Findings: causes, replicas, impact and fixes, the worst first."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -32,6 +32,7 @@ from dashboard.views.findings import (
     OUTCOMES,
     RULE_LISTS,
     finding_section,
+    findings_report,
     list_section,
     missing_finding,
     rule_counts,
@@ -41,7 +42,7 @@ from dashboard.views.glossary import TERMS
 from dashboard.views.rule_outcomes import error_blocks
 from dashboard.views.since import NEWEST_FIRST, has_history, range_start, range_words, ranges_of
 from dashboard.views.summary import findings_lead, findings_title, is_clean, no_findings_text
-from dashboard.web import audit, draw, empty, links, markup, state
+from dashboard.web import audit, draw, empty, links, markup, share, state
 from dashboard.web.state import shared
 
 FILTERS = (pages.SEVERITY, pages.FAMILY, pages.POOL, pages.RULE, pages.NEW, pages.SEARCH)
@@ -54,7 +55,7 @@ SAVED = "Saved in {}. The finding is suppressed after the next poll, in a few se
 IN_SEVERAL = "A rule can be in several lists: passed for one pool, skipped for another."
 
 _reveal = st.components.v2.component(
-    "findings_reveal", js=Path(__file__).with_name("findings_reveal.js").read_text(encoding="utf-8")
+    "findings_reveal", js=(Path(__file__).parents[1] / "findings_reveal.js").read_text(encoding="utf-8")
 )
 
 
@@ -250,3 +251,19 @@ def _draw_list(fleet: Fleet, known: FindingList, chosen: FindingFilter, opened: 
         section = list_section(known, found, _choices(), opened.key if opened else None, state.age_reference())
         with st.container(key="findings_narrow" if opened else "findings_list"):
             draw.draw_blocks(section.blocks, "findings")
+
+
+def draw_page() -> None:
+    """Draw the page."""
+    fleet = state.fleet()
+    if not fleet.pools and not fleet.inspection.findings:
+        empty.nothing_answered()
+        state.end_page()
+
+    known = known_findings(fleet)
+    draw_head(fleet)
+    chosen = choose(fleet, known)
+    draw_findings(fleet, known, chosen)
+    draw_rules(fleet, known, chosen)
+    name = state.snapshot_name()
+    share.offer(lambda: findings_report(fleet, chosen, name=name))

@@ -19,12 +19,14 @@ from dashboard.views.chosen_columns import (
     with_snapshots,
 )
 from dashboard.views.compare import chosen_reference, chosen_report
-from dashboard.views.pool_comparison import MatrixChoice
+from dashboard.views.pool_comparison import ORIGIN_WORDS, MatrixChoice, OriginFilter
 from dashboard.views.snapshots import describe_snapshot
-from dashboard.web import compare_page, draw, empty, links, markup, share, state
+from dashboard.web import draw, empty, links, markup, share, state
 from dashboard.web.state import shared
 
 LEAST_CHOSEN = 2  # replicas to compare
+DIFFERENCES, ALL = "Only differences", "All settings"  # labels of the control and values in the URL
+ORIGIN_HELP = "Whether an argument, a config file or a variable sets the value. Only the configuration API reports it."
 ADDED = "added_snapshot"  # key of the choice that adds columns
 
 
@@ -35,6 +37,15 @@ def chosen_view(
     """Return the comparison of chosen replicas, and its sections prepared."""
     view = chosen_report(fleet, ids, choice, name=name, notes=notes)
     return view, draw.prepare_sections(view.parts)
+
+
+def choose_origin() -> OriginFilter:
+    """Draw the choice of settings by their origin, and return it."""
+    bound = links.bind(pages.ORIGIN, list(OriginFilter))
+    chosen = st.selectbox(
+        "Origin", list(OriginFilter), **bound, format_func=lambda key: ORIGIN_WORDS[key], width=195, help=ORIGIN_HELP
+    )
+    return OriginFilter(str(chosen))
 
 
 def draw_chosen(shown: Fleet, text: str) -> None:
@@ -53,16 +64,16 @@ def draw_chosen(shown: Fleet, text: str) -> None:
     names = {each.id: each.name for each in fleet.replicas}
     head = st.container()
     with st.container(key="filters", horizontal=True, vertical_alignment="bottom", gap="small"):
-        rows = links.draw_segments("Show", pages.SHOW, (compare_page.DIFFERENCES, compare_page.ALL))
+        rows = links.draw_segments("Show", pages.SHOW, (DIFFERENCES, ALL))
         search = st.text_input("Search", **links.bind(pages.SEARCH), placeholder="path or value", live=True, width=150)
-        origin = compare_page.choose_origin()
+        origin = choose_origin()
         first = chosen_reference(fleet, chosen.ids).key or chosen.ids[0]
         options = [first, *(each for each in chosen.ids if each != first)]
         bound = links.bind(pages.REFERENCE, options)
         reference = st.selectbox("Reference", options, **bound, format_func=lambda key: one_line(names[key]), width=240)
         _choose_snapshot(text, chosen.ids)
     choice = MatrixChoice(
-        only_differences=rows != compare_page.ALL,
+        only_differences=rows != ALL,
         search=search or "",
         origin=origin,
         reference=chosen_reference(fleet, chosen.ids, str(reference)),

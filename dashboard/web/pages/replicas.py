@@ -1,4 +1,4 @@
-"""The page Replicas: its filters, whose choices are in the URL, and its rows, shared by all sessions."""
+"""Replicas: every replica in one table."""
 
 from collections.abc import Sequence
 
@@ -7,11 +7,24 @@ import streamlit as st
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState
-from dashboard.fleet.formatting import natural, one_line
+from dashboard.fleet.formatting import count, natural, one_line
+from dashboard.render.csv_table import to_table_csv
 from dashboard.views import pages
-from dashboard.views.replicas import INCOMPLETE, SEVERITIES, SORTED_BY, SORTS, TITLES, ReplicaChoice, replica_rows
+from dashboard.views.replicas import (
+    INCOMPLETE,
+    SEVERITIES,
+    SORTED_BY,
+    SORTS,
+    TABLE,
+    TITLES,
+    ReplicaChoice,
+    chosen_rows,
+    replica_rows,
+    replicas_data,
+    replicas_report,
+)
 from dashboard.views.sorting import ASCENDING, DESCENDING, REVERSED, sort_name
-from dashboard.web import links
+from dashboard.web import draw, empty, links, share, state
 from dashboard.web.draw import ARROWS
 from dashboard.web.state import shared
 
@@ -20,7 +33,7 @@ WORST_FIRST = ""  # no sort in the URL
 
 
 @shared(max_entries=4, has_times=True)
-def rows(fleet: Fleet) -> pd.DataFrame:
+def known_rows(fleet: Fleet) -> pd.DataFrame:
     """Return the rows of one fleet."""
     return replica_rows(fleet)
 
@@ -66,3 +79,35 @@ def _sort_text(sort: str) -> str:
         return "problems first"
     title = next(each for each in SORTED_BY if sort_name(each) == sort.removeprefix(REVERSED))
     return f"{title} {ARROWS[DESCENDING if sort.startswith(REVERSED) else ASCENDING]}"
+
+
+def draw_page() -> None:
+    """Draw the page."""
+    fleet = state.fleet()
+    head = st.container()
+    rows = known_rows(fleet)
+    controls = st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small")
+    with controls:
+        choice = choose(fleet)
+    with st.container(key="filters", horizontal=True, vertical_alignment="bottom", gap="small"):
+        choice = choose_more(rows, choice)
+    name = state.snapshot_name()
+    view = replicas_report(fleet, choice, rows=rows, now=state.age_reference(), name=name)
+    shown = chosen_rows(rows, choice)
+    controls.download_button(
+        "CSV",
+        lambda: to_table_csv(replicas_data(shown), view.context),
+        file_name=f"{links.make_file_name('replicas', *pages.choices_of(fleet).values())}.csv",
+        mime="text/csv",
+        on_click="ignore",
+    )
+    with head:
+        draw.draw_head(view)
+    share.offer(lambda: replicas_report(fleet, choice, rows=rows, name=name))
+    if shown.empty:
+        empty.filter_hides_all(f"{count(len(rows), 'replica')} hidden.", links.to(pages.REPLICAS))
+        state.end_page()
+    (table,) = (each for each in view.parts if each.anchor == TABLE)
+    clicked = draw.draw_blocks(table.blocks, "replicas")
+    if clicked:
+        draw.open_link(clicked)

@@ -1,4 +1,4 @@
-"""The page Review: the agenda, the sections of the view, and the notes that are taken on a snapshot."""
+"""Review: the agenda of a meeting on one page, with notes."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from dashboard.fleet import Note
 from dashboard.fleet.formatting import first_of
 from dashboard.fleet.pools import Notes
 from dashboard.store.metadata import READ_ONLY, StoredSnapshot
-from dashboard.store.reviews import REVIEW, EarlierSnapshots, LastReview, NoLastReview, last_review, opened
+from dashboard.store.reviews import REVIEW, EarlierSnapshots, LastReview, NoLastReview, earlier, last_review, opened
 from dashboard.views import pages
 from dashboard.views.blocks import Entries, Entry, Paragraph, Section, View
 from dashboard.views.capacity_text import name_of
@@ -27,11 +27,13 @@ from dashboard.views.finding_list import (
     note_lines,
     sort_findings,
 )
-from dashboard.views.review import AGENDA, STATUS, agenda_counts, review_report
+from dashboard.views.review import AGENDA, FINDINGS, STATUS, agenda_counts, review_report
+from dashboard.views.review_new import NEW
 from dashboard.views.since import NEWEST_FIRST, Recency, has_history, range_start, range_words, ranges_of
 from dashboard.views.snapshots import describe_snapshot
-from dashboard.web import audit, draw, links, markup, meeting, review_notes, state
+from dashboard.web import audit, draw, links, markup, meeting, share, state
 from dashboard.web.meeting import Item
+from dashboard.web.pages import review_notes
 from dashboard.web.state import shared
 
 FREEZE = "freeze_review"
@@ -318,3 +320,27 @@ def _quotes(notes: Iterable[Note]) -> Iterator[str]:
     for note in notes:
         for line in note_lines(note):
             yield f'<blockquote class="noted">{draw.html_of([Paragraph(line)])}</blockquote>'
+
+
+def draw_page() -> None:
+    """Draw the page."""
+    fleet = state.fleet()
+    known = earlier(service.snapshots(), fleet)
+    last = chosen_last(known, fleet)
+    stored = state.stored()
+    notes = stored.notes if stored else {}
+    recency = chosen_recency(fleet)
+    shown = review(fleet, last.fleet, last.noted, last.missing, recency)
+
+    draw_agenda(shown.sections)
+    draw_controls(fleet)
+    for section in shown.sections:
+        with st.container(key=section.key):
+            draw_title(section, shown.head)
+            if section.anchor == NEW:
+                draw_last(known, last, fleet)
+            elif section.anchor == FINDINGS:
+                draw_recency(fleet)
+            draw_body(section, fleet.snapshot, notes)
+    st.html(shown.appendix)
+    share.offer(lambda: report(fleet, last, recency))

@@ -1,7 +1,8 @@
-"""The page of one replica: its controls, and its data, shared by all sessions."""
+"""Replica: everything known about one replica, with its sources."""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import streamlit as st
 
@@ -10,11 +11,25 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.fleet import ProbeResult, Replica, Setting
 from dashboard.fleet.formatting import middle_cut, one_line, whole_text
+from dashboard.fleet.pieces import Kind
 from dashboard.views import pages
 from dashboard.views.blocks import View
-from dashboard.views.replica import ReplicaData, in_order, raw_answer, replica_data
+from dashboard.views.replica import (
+    ENGINES,
+    HEAD,
+    IDENTITY,
+    PROBES,
+    PROVIDER,
+    SETTINGS,
+    ReplicaData,
+    in_order,
+    raw_answer,
+    replica_data,
+    replica_report,
+)
 from dashboard.views.replica_settings import ReplicaComparison, SettingChoice
-from dashboard.web import links, markup, state
+from dashboard.views.timeline import with_timeline
+from dashboard.web import draw, links, markup, share, state, timeline
 from dashboard.web.state import shared
 
 TABS = ("Settings", "Engines and devices", "Identity", "Probes")
@@ -102,3 +117,39 @@ def _with_answers(fleet: Fleet, replica: Replica) -> Sequence[ProbeResult]:
         return replica.probes
     raw = service.snapshots().answers(fleet.snapshot, [each.id for each in fleet.replicas].index(replica.id))
     return [replace(each, raw=raw.get(each.path, b"")) for each in replica.probes]
+
+
+def draw_page() -> None:
+    """Draw the page."""
+    fleet = state.fleet()
+    asked = st.query_params.get(pages.REPLICA)
+    data = known_data(fleet, asked) if asked else None
+    if data is None:
+        draw_unknown(asked)
+        state.end_page()
+
+    head = st.container()
+    first = TABS[-1 if data.replica.document is None else 0]  # probes show why a replica was not read
+    tabs = st.tabs(TABS, **links.bind(pages.TAB, TABS, default=first))
+    with tabs[0]:
+        choice = choose_settings(data.comparison)
+    name = state.snapshot_name()
+    view = replica_report(fleet, data.replica.id, choice, data=data, now=state.age_reference(), name=name)
+    sections = {each.anchor: each for each in view.parts}
+    with head:
+        draw_head(view)
+        draw.draw_blocks(sections[HEAD[0]].blocks, HEAD[0])
+        draw.draw_sections([sections[each] for each in HEAD[1:] if each in sections], "head")
+        past = timeline.draw_replica(fleet, data.replica)
+    for tab, anchor in zip(tabs, (SETTINGS, ENGINES, IDENTITY, PROBES), strict=True):
+        with tab:
+            clicked = draw.draw_blocks(sections[anchor].blocks, anchor)
+            draw.draw_sections(sections[anchor].parts, f"{anchor}_parts")
+            if clicked and clicked.kind is Kind.SETTING:
+                draw_setting(clicked.key, data.settings[clicked.key])
+    with tabs[-1]:
+        draw_raw_answer(fleet, data.replica)
+    if PROVIDER in sections:
+        draw.draw_sections([sections[PROVIDER]], PROVIDER)
+    report = partial(replica_report, fleet, data.replica.id, data=data, name=name)
+    share.offer(lambda: with_timeline(report(), past), charts=bool(past))

@@ -1,4 +1,4 @@
-"""The page Changes: the choice of both sides and the filters, and the view of what changed."""
+"""Changes: what changed between two fleets: snapshots, past times, or the live fleet."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -28,8 +28,8 @@ from dashboard.views.blocks import View
 from dashboard.views.changes import changes_report
 from dashboard.views.changes_text import what_happened
 from dashboard.views.context import context_of
-from dashboard.web import draw, empty, links, markup, share, snapshots
-from dashboard.web.changes_sides import ChangesSide, Sides
+from dashboard.web import draw, empty, links, markup, share
+from dashboard.web.sides import ChangesSide, Sides, draw_side, settled
 from dashboard.web.state import stamp
 
 FILTERS = (pages.POOL, pages.PATH, pages.REPLICA)
@@ -48,10 +48,10 @@ def choose(sides: Sides) -> ChangeFilter:
     """Draw the choice of both sides and the filters, which are in the URL; return the filters."""
     before, after, known = sides
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="changes_sides"):
-        snapshots.draw_side(pages.CHANGES, pages.FROM, known, _known(before, known))
+        draw_side(pages.CHANGES, pages.FROM, known, _known(before, known))
         swapped = links.to(pages.CHANGES, **{**links.page_choices(), pages.FROM: after.id, pages.TO: before.id})
         st.html(f'<p class="go">{markup.link(swapped, "⇄ Swap", title="Swap before and after")}</p>')
-        snapshots.draw_side(pages.CHANGES, pages.TO, known, _known(after, known))
+        draw_side(pages.CHANGES, pages.TO, known, _known(after, known))
     pools = sorted({pool.name for fleet in sides.both or () for pool in fleet.pools})
     bound = links.bind(pages.POOL, [ALL_POOLS, *pools])
     if sides.both is None:
@@ -122,3 +122,11 @@ def shown(
     view = changes_report(changes, contexts[0], contexts[1], happened)
     folded = (draw.FoldedSection(each.title, draw.prepare(each.blocks)) for each in view.parts if each.is_appendix)
     return ChangesContent(view, (*draw.prepare_sections(view.parts), *folded))
+
+
+def draw_page() -> None:
+    """Draw the page."""
+    head = st.container()
+    sides = settled()
+    wanted = choose(sides)
+    draw_changes(sides, wanted, head)

@@ -1,0 +1,61 @@
+"""Overview: the fleet in six numbers, its pools, the top findings, and replicas with incomplete data."""
+
+import streamlit as st
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet import ReplicaState
+from dashboard.views import pages
+from dashboard.views.blocks import Entries, View
+from dashboard.views.overview import FIRST, NUMBERS, POOL_COLUMNS, POOLS, UNREAD, overview_report
+from dashboard.views.sharing import pools_by_urgency
+from dashboard.views.sorting import sort_names
+from dashboard.views.timeline import with_timeline
+from dashboard.web import draw, empty, links, share, state, timeline
+from dashboard.web.state import shared
+
+BY_URGENCY = ""  # no sort in the URL
+
+
+@shared(max_entries=8, has_times=True)
+def overview_view(fleet: Fleet, name: str, sort: str, *, has_ages: bool = False) -> View:
+    """Return the view of a fleet. `name` is the snapshot's, `sort` that of the table of pools.
+
+    Ages count from the poll: sessions share them.
+    """
+    return overview_report(fleet, name, sort, fleet.polled_at if has_ages else None)
+
+
+@shared(max_entries=4, has_times=True)
+def pool_order(fleet: Fleet) -> tuple[str, ...]:
+    """Return the names of the pools, those with problems first."""
+    return tuple(pool.name for pool in pools_by_urgency(fleet))
+
+
+def draw_page() -> None:
+    """Draw the page."""
+    fleet = state.fleet()
+    empty.draw_guide()
+    sort = links.read_choice(pages.SORT, [BY_URGENCY, *sort_names(each.title for each in POOL_COLUMNS)])
+    view = overview_view(fleet, state.snapshot_name(), sort, has_ages=state.age_reference() is not None)
+    sections = {each.anchor: each for each in view.parts}
+    draw.draw_head(view)
+    draw.draw_blocks(sections[NUMBERS].blocks, "numbers")
+    past = timeline.draw_pools(fleet, pool_order(fleet))
+    if POOLS in sections:
+        with st.container(key="pools"):
+            draw.draw_sections([sections[POOLS]], "overview")
+
+    has_findings = any(isinstance(block, Entries) for block in sections[FIRST].blocks)
+    is_split = has_findings and UNREAD in sections
+    left, right = st.columns([2.1, 1], gap="medium") if is_split else (st.container(), st.container())
+    with left:
+        if has_findings or any(pool.cohorts for pool in fleet.pools):
+            with st.container(key="first"):
+                draw.draw_sections([sections[FIRST]], "overview")
+        elif any(replica.state is ReplicaState.UP for replica in fleet.replicas):
+            empty.no_settings_reported("fleet") if fleet.pools else empty.no_pool_labels()
+    if UNREAD in sections:
+        with right, st.container(key="unread"):
+            draw.draw_sections([sections[UNREAD]], "overview")
+    exported = overview_view(fleet, state.snapshot_name(), sort)
+    share.offer(lambda: with_timeline(exported, past), charts=bool(past))

@@ -1,0 +1,26 @@
+"""Status: sources and targets, options in force, assumptions, and which facts replicas report."""
+
+from dashboard import service
+from dashboard.views.status import status_report
+from dashboard.web import draw, share, state
+
+
+def draw_page() -> None:
+    """Draw the page."""
+    fleet, name = state.fleet(), state.snapshot_name()
+    if state.is_frozen():
+        view = status_report(fleet, name=name)
+    else:
+        view = status_report(
+            fleet,
+            sources=service.sources(),
+            conflicts=service.label_conflicts(),
+            options=service.options(),
+            reload=service.reload_status(),
+            history=service.history_status(),
+            receivers=service.receivers(),
+            name=name,
+        )
+    draw.draw_head(view)
+    draw.draw_sections(view.parts, "status")
+    share.offer(lambda: view)
