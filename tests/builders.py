@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
@@ -202,7 +203,8 @@ def compared(
 
 def _compared(name: str, members: list[Replica], documents: Mapping[str, Document], ignore: tuple[str, ...]) -> Pool:
     compared_members = [Member(each.id, each.document, each.fresh, len(each.identity)) for each in members]
-    return compare_pool(name, members[0].role, compared_members, documents, ignore=ignore)
+    pool = compare_pool(name, members[0].role, compared_members, documents, ignore=ignore)
+    return replace(pool, cluster=members[0].labels.get("cluster", ""))
 
 
 def alike(pool: str, number: int, document: Document, *, first: int = 1, **more: Any) -> list[Replica]:

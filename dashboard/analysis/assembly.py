@@ -10,6 +10,7 @@ from dashboard.capacity.engines import engines_of
 from dashboard.capacity.sums import PoolCapacity, capacity_of
 from dashboard.compare import Member, SharingVerdict, compare_pool, sharing_verdict
 from dashboard.fleet import (
+    CLUSTER,
     STALE_SECONDS,
     Coverage,
     Document,
@@ -352,9 +353,11 @@ def _pools(
     pools = []
     for name, own in members.items():
         role, pool = _role(own), known.get(name)
-        if pool is None or pool.role != role or not _are_alike(own, earlier[name]):
+        clusters = {replica.labels.get(CLUSTER, "") for replica in own}
+        cluster = clusters.pop() if len(clusters) == 1 else ""
+        if pool is None or pool.role != role or pool.cluster != cluster or not _are_alike(own, earlier[name]):
             compared = [Member(each.id, each.document, each.fresh, len(each.identity)) for each in own]
-            pool = compare_pool(name, role, compared, documents, ignore)
+            pool = replace(compare_pool(name, role, compared, documents, ignore), cluster=cluster)
         pools.append(pool)
     return tuple(pools)
 

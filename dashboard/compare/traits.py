@@ -10,7 +10,7 @@ from dashboard.fleet.replies import FILE_SCHEME
 FEWEST = 2  # replicas on either side: of fewer, any property separates by chance
 ONE_IN = 10  # a property counts if at most one in so many others has it
 TOGETHER = timedelta(hours=1)  # starts within this time are one event, such as a rollout
-NAMING = frozenset({"name", "pool", "role"})  # labels that group replicas, so they explain nothing
+NAMING = frozenset({"name", "pool", "role", "cluster"})  # labels that group replicas, so they explain nothing
 
 
 class Trait(NamedTuple):

@@ -69,7 +69,7 @@ def default_fleet(replicas: int | None = None, seed: int = 0) -> tuple[DemoRepli
 
 
 def _cluster(number: int) -> Iterator[DemoReplica]:
-    """Yield the replicas of one cluster, without addresses. The first cluster has no number in its names."""
+    """Yield the replicas of one cluster, without addresses. The first has no label `cluster`."""
     variant: Settings = {"scheduler_config.max_num_seqs": 512} if number % 2 else {}
     old = "0.12.0.post2" if number % 2 else "0.20.2"
     for one in (*_chat(variant), *_gemma(variant), *_deepseek(variant), *_qwen(variant, old)):
@@ -77,8 +77,8 @@ def _cluster(number: int) -> Iterator[DemoReplica]:
             yield one
             continue
         pool, role = one.configuration.served_name, one.labels.get("role")
-        pool = f"c{number + 1:02}/{pool}/{role}" if role else f"c{number + 1:02}/{pool}"
-        yield replace(one, name=f"c{number + 1:02}/{one.name}", labels={**one.labels, "pool": pool})
+        cluster, pool = f"c{number + 1:02}", f"{pool}/{role}" if role else pool
+        yield replace(one, name=f"{cluster}/{one.name}", labels={**one.labels, "cluster": cluster, "pool": pool})
 
 
 def _placed(replica: DemoReplica, index: int, seed: int) -> DemoReplica:

@@ -213,7 +213,8 @@ CONTRACT.object(
     "expects",
 )
 POOL_KEYS = (
-    JsonKey("pool", of="name"),
+    JsonKey("pool", of="name", doc="`cluster/name`; the name alone where replicas have no label `cluster`"),
+    JsonKey("cluster", doc="label of its replicas; empty: they have none"),
     JsonKey("replicas", int, lambda each: len(each.replicas)),
     JsonKey("tally", Tally, ADDED),
     JsonKey("domain", Domain, ADDED),

@@ -1,6 +1,7 @@
 """The core types: frozen values that cross from one room to the next."""
 
 from dashboard.fleet.pools import (
+    CLUSTER,
     Baseline,
     Cohort,
     Contradiction,
@@ -52,6 +53,7 @@ from dashboard.fleet.routers import FactName, RouterConfig, RouterFact, RouterKi
 from dashboard.fleet.times import Gap, PastTime
 
 __all__ = [
+    "CLUSTER",
     "MOST_CONFLICTS",
     "STALE_SECONDS",
     "Argument",

@@ -24,6 +24,8 @@ from dashboard.fleet.replies import (
     State,
 )
 
+CLUSTER = "cluster"  # the label that tells pools with one name apart
+
 
 class Tolerance(NamedTuple):
     """Several allowed values: a set of canonical JSON texts, or a range of numbers, ends included."""
@@ -236,7 +238,10 @@ def cohort_letters(pools: Iterable[Pool]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """One compared pool. The counts of paths are those that a view of the differences hides."""
+    """One compared pool. The counts of paths are those that a view of the differences hides.
+
+    `name` is its key: `cluster/name`, or the name alone where replicas have no label `cluster`.
+    """
 
     name: str
     role: Role
@@ -248,3 +253,4 @@ class Pool:
     equal: int
     identity: int
     ignored: tuple[str, ...]
+    cluster: str = ""

@@ -55,6 +55,7 @@ class Alert(BaseModel):
 
     fleet: str
     rule: str
+    cluster: str
     pool: str
     severity: Severity
     since: datetime
@@ -173,6 +174,7 @@ def _alert(fleet: Fleet, key: AlertKey, same: Sequence[Finding], names: Mapping[
     return Alert(
         fleet=end_cut(fleet.name),
         rule=key.rule,
+        cluster=_cluster(fleet, key, same),
         pool=key.pool,
         severity=first.severity,
         since=min((seen.since for each in same if (seen := known.get(each.fingerprint))), default=at),
@@ -192,6 +194,13 @@ def _alert(fleet: Fleet, key: AlertKey, same: Sequence[Finding], names: Mapping[
             "findings": str(len(same)),
         },
     )
+
+
+def _cluster(fleet: Fleet, key: AlertKey, same: Sequence[Finding]) -> str:
+    """Return the cluster that all pools of an alert are in; empty: none, or several."""
+    pools = {pool for finding in same for pool in finding.pools}
+    clusters = {pool.cluster for pool in fleet.pools if pool.name in pools}
+    return end_cut(clusters.pop()) if len(clusters) == 1 and key.pool != OTHER_POOLS else ""
 
 
 def _each(texts: Iterable[str]) -> tuple[str, ...]:

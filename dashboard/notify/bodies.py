@@ -50,6 +50,7 @@ def labels_of(alert: Alert) -> dict[str, str]:
     return {
         "alertname": ALERTNAME,
         "rule": alert.rule,
+        **({"cluster": alert.cluster} if alert.cluster else {}),
         "pool": alert.pool,
         "severity": str(alert.severity),
         "fleet": alert.fleet,

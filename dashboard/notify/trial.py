@@ -28,6 +28,7 @@ def trial_alert(fleet: str, now: datetime) -> Alert:
     text = "This is a test of notifications. Nothing is wrong."
     return Alert(
         fleet=end_cut(fleet),
+        cluster="",
         rule=TEST,
         pool=TEST.lower(),
         severity=Severity.INFO,

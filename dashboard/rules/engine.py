@@ -140,13 +140,14 @@ def _pool_subjects(
 
 
 def _pairs(subjects: Sequence[PoolSubject]) -> Iterator[PairSubject]:
-    """Pair each prefill pool with the decode pools of its model: by name without the role, else by served model."""
+    """Pair each prefill pool with the decode pools of its cluster and model: by name, else by served model."""
     disaggregated = [each for each in subjects if each.domain.disaggregated]
     decoding = [each for each in disaggregated if each.pool.role is Role.DECODE]
     for prefill in (each for each in disaggregated if each.pool.role is Role.PREFILL):
         stem = prefill.name.removesuffix("/prefill")
-        named = [each for each in decoding if each.name.removesuffix("/decode") == stem]
-        served = [each for each in decoding if each.served_model_names & prefill.served_model_names]
+        near = [each for each in decoding if each.pool.cluster == prefill.pool.cluster]
+        named = [each for each in near if each.name.removesuffix("/decode") == stem]
+        served = [each for each in near if each.served_model_names & prefill.served_model_names]
         yield from (PairSubject(prefill, decode) for decode in named or served)
 
 

@@ -9,6 +9,7 @@ from operator import is_
 from typing import NamedTuple, TypeVar
 
 from dashboard.fleet import (
+    CLUSTER,
     Contradiction,
     Device,
     Document,
@@ -79,7 +80,7 @@ def facts_of(snapshot: Snapshot, since: datetime) -> Facts:
         id=target.id,
         name=target.labels.get("name") or target.id.partition("://")[2] or target.id,
         labels=target.labels,
-        pool=None if other else target.labels.get("pool") or _pool(names, role),
+        pool=None if other else _pool(target.labels, names, role),
         role=role,
         state=state,
         failure=failure,
@@ -232,10 +233,13 @@ def _role(labels: Mapping[str, str], settings: Mapping[str, Setting]) -> Role:
     return ROLE_OF.get(json.loads(kv_role.value), Role.BOTH)
 
 
-def _pool(names: Sequence[str], role: Role) -> str | None:
-    if not names:
-        return None
-    return names[0] if role is Role.BOTH else f"{names[0]}/{role}"
+def _pool(labels: Mapping[str, str], names: Sequence[str], role: Role) -> str | None:
+    """Return the key of the pool: `cluster/name`, without the label `cluster` the name alone."""
+    name = labels.get("pool")
+    if not name and names:
+        name = names[0] if role is Role.BOTH else f"{names[0]}/{role}"
+    cluster = labels.get(CLUSTER)
+    return f"{cluster}/{name}" if cluster and name else name or None
 
 
 def _on_engines(parts: tuple[Placed, ...], engines: tuple[EngineReport, ...]) -> tuple[Placed, ...]:

@@ -1,7 +1,7 @@
 """The metrics of this program, read at each scrape. Every label has a bounded number of values."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -21,6 +21,7 @@ NEW_POOLS = 10  # names an hour, after those of the first poll
 NAME_ENDS = timedelta(hours=1)  # without a poll that has the name
 OTHER_POOLS = "other"
 NO_POOL = ""  # of replicas that were never read
+POOL = ("cluster", "pool")  # labels: the pool's is its key, `cluster/name`
 STATES = (ReplicaState.UP, ReplicaState.PARTIAL, ReplicaState.DOWN)
 
 
@@ -162,50 +163,59 @@ def _notification_metrics() -> Iterable[Metric]:
     yield from (sent, pending, succeeded)
 
 
+def _clusters(fleet: Fleet, label: Callable[[str | None], str]) -> Mapping[str, str]:
+    """Return the cluster of each series of a pool; those that pools share, and those of no pool, have none."""
+    clusters = {label(pool.name): end_cut(pool.cluster) for pool in fleet.pools}
+    return clusters | {OTHER_POOLS: "", NO_POOL: ""}
+
+
 def _pool_metrics(fleet: Fleet, label: Callable[[str | None], str]) -> Iterable[Metric]:
     """Count the replicas and tokens of each pool. Of pools that share a series, cohorts are those of the worst."""
-    cohorts = _family("pool_cohorts", "Cohorts of a pool: sets of replicas with identical settings.", "pool")
-    rollouts = _family("pool_rollout", "Whether a rollout is in progress in a pool.", "pool")
+    cohorts = _family("pool_cohorts", "Cohorts of a pool: sets of replicas with identical settings.", *POOL)
+    rollouts = _family("pool_rollout", "Whether a rollout is in progress in a pool.", *POOL)
+    clusters = _clusters(fleet, label)
     is_rollout = fleet.inspection.rollouts.__contains__
     by_badness = sorted(fleet.pools, key=lambda pool: (not is_rollout(pool.name), len(pool.cohorts)))
     for name, pool in sorted({label(pool.name): pool for pool in by_badness}.items()):
-        cohorts.add_metric([name], len(pool.cohorts))
-        rollouts.add_metric([name], is_rollout(pool.name))
+        cohorts.add_metric([clusters[name], name], len(pool.cohorts))
+        rollouts.add_metric([clusters[name], name], is_rollout(pool.name))
     yield cohorts
     yield rollouts
     members: dict[str, list[Replica]] = defaultdict(list)
     for replica in fleet.replicas:
         members[label(replica.pool)].append(replica)
-    replicas = _family("pool_replicas", "Replicas of a pool by state.", "pool", "state")
-    tokens = _family("pool_kv_cache_tokens", "KV cache of a pool's fresh replicas in tokens.", "pool", "basis")
+    replicas = _family("pool_replicas", "Replicas of a pool by state.", *POOL, "state")
+    tokens = _family("pool_kv_cache_tokens", "KV cache of a pool's fresh replicas in tokens.", *POOL, "basis")
     for name, own in sorted(members.items()):
         states = Counter(replica.state for replica in own)
         for state in STATES:
-            replicas.add_metric([name, state], states[state])
+            replicas.add_metric([clusters[name], name, state], states[state])
         if (held := capacity_of(own)).tokens.value is not None:
-            tokens.add_metric([name, held.basis], held.tokens.value)
+            tokens.add_metric([clusters[name], name, held.basis], held.tokens.value)
     yield replicas
     yield tokens
 
 
 def _finding_metrics(fleet: Fleet, label: Callable[[str | None], str]) -> Iterable[Metric]:
-    counts: Counter[tuple[str, str, str]] = Counter()
-    oldest: dict[tuple[str, str], float] = {}
+    counts: Counter[tuple[str, str, str, str]] = Counter()
+    oldest: dict[tuple[str, str, str], float] = {}
+    clusters = _clusters(fleet, label)
     since, now = service.findings_since(), service.now()
     for finding in fleet.inspection.findings:
         seen = since.get(finding.fingerprint, now).timestamp()
         for pool in finding.pools or (None,):
             severity, name = str(finding.severity), label(pool)
-            counts[severity, finding.rule, name] += 1
-            oldest[severity, name] = min(seen, oldest.get((severity, name), seen))
-    findings = _family("findings", "Findings.", "severity", "rule", "pool")
+            counts[severity, finding.rule, clusters[name], name] += 1
+            key = severity, clusters[name], name
+            oldest[key] = min(seen, oldest.get(key, seen))
+    findings = _family("findings", "Findings.", "severity", "rule", *POOL)
     for labels, number in sorted(counts.items()):
         findings.add_metric(labels, number)
     yield findings
     text = "Time since which the oldest of the present findings is there, by the history or this process."
-    first = _family("oldest_finding_timestamp_seconds", text, "severity", "pool")
-    for pair, seen in sorted(oldest.items()):
-        first.add_metric(pair, seen)
+    first = _family("oldest_finding_timestamp_seconds", text, "severity", *POOL)
+    for key, seen in sorted(oldest.items()):
+        first.add_metric(key, seen)
     yield first
     yield _gauge("findings_suppressed", "Suppressed findings.", len(fleet.inspection.suppressed))
     kinds = Counter(outcome.kind for outcome in fleet.inspection.outcomes)

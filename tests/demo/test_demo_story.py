@@ -34,7 +34,8 @@ def test_a_thousand_replicas_have_some_thirty_documents() -> None:
     documents = {(replica.configuration, replica.speaks, replica.api_key) for replica in fleet}
     assert 30 <= len(documents) <= 60
     assert sum(Speaks.PROVIDER in replica.speaks for replica in fleet) > 600
-    assert len({replica.labels.get("pool") for replica in fleet}) > 100
+    assert len({replica.labels.get("cluster") for replica in fleet}) > 20
+    assert len({(replica.labels.get("cluster"), replica.labels.get("pool")) for replica in fleet}) > 100
 
 
 def test_the_seed_changes_only_identities() -> None:

@@ -84,6 +84,20 @@ def test_a_finding_of_a_rule_on_the_whole_fleet_has_its_pool_where_it_is_one() -
     assert found[0].annotations["summary"] == "chat: 1 of 3 replicas of this pool is unreachable."
 
 
+def test_an_alert_has_the_cluster_that_its_pools_are_in() -> None:
+    placed = (("a", "east", "east/chat"), ("b", "east", "east/embed"), ("c", "west", "west/chat"))
+    replicas = [
+        builders.replica(name, pool=pool, document=DOCUMENT, labels={"cluster": cluster})
+        for name, cluster, pool in placed
+    ]
+    fleet = builders.fleet(replicas, [DOCUMENT])
+    found = [findings_builder.finding(fleet, names) for names in (["a"], ["a", "b"], ["a", "c"])]
+    clusters = {each.pool: each.cluster for each in alerts(poll(0, *found, fleet=fleet))}
+
+    assert clusters["east/chat"] == "east"
+    assert sorted(clusters.values()) == ["", "east", "east"]
+
+
 def test_a_long_list_is_cut_and_counted() -> None:
     (alert,) = alerts(poll(0, *[problem(sentence=f"Number {number}.") for number in range(MOST_LISTED + 3)]))
 

@@ -261,6 +261,17 @@ def test_prefill_is_paired_with_the_decode_pool_of_its_name_else_of_its_model() 
     assert {each.pools for each in found.findings} == {("a/prefill", "a/decode"), ("p", "a/decode"), ("p", "d")}
 
 
+def test_pools_of_two_clusters_are_no_pair() -> None:
+    entries = [
+        blocks(16, pool="east/p", role="prefill", served=["m"], labels={"cluster": "east"}),
+        blocks(16, pool="west/d", role="decode", served=["m"], labels={"cluster": "west"}),
+        blocks(16, pool="east/d", role="decode", served=["m"], labels={"cluster": "east"}),
+    ]
+    found = inspected(declare(name_the_pair, {ImpactContext.DISAGGREGATED: INFO}, scope=Scope.PAIR), *entries)
+
+    assert {each.pools for each in found.findings} == {("east/p", "east/d")}
+
+
 def test_a_pool_declared_not_disaggregated_is_in_no_pair() -> None:
     entries = [blocks(16, pool="a/prefill", role="prefill"), blocks(16, pool="a/decode", role="decode")]
     policy = Policy(pools={"a/decode": PoolDeclaration(disaggregated=False)})

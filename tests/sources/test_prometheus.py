@@ -60,14 +60,17 @@ def test_every_scraped_replica_is_a_target_with_labels_of_prometheus(demo: DemoS
     assert (listing.name, listing.failure) == (url, None)
     assert {each.id for each in listing.targets} == {f"http://{each.address}:{demo.port}" for each in REPLICAS}
     first = min(listing.targets, key=lambda each: each.id)
-    assert first.labels == {"site": "west", "job": "vllm", "pool": "c03/chat-70b"}
+    assert first.labels == {"site": "west", "job": "vllm", "cluster": "c03", "pool": "chat-70b"}
     assert first.credentials == Credentials("REPLICAS")
     assert not any(each.stale for each in listing.targets)
 
 
 def test_a_selector_chooses_replicas_and_chosen_labels_are_kept(url: str) -> None:
     listing = read(
-        url, selector='{pool="chat-70b", engine=~"[0-9]"}', keep_labels=("cache_dtype", "none"), scheme="https"
+        url,
+        selector='{pool="chat-70b", cluster="", engine=~"[0-9]"}',
+        keep_labels=("cache_dtype", "none"),
+        scheme="https",
     )
 
     assert listing.targets
@@ -151,7 +154,9 @@ def test_commands_about_the_whole_fleet_read_it_from_prometheus(url: str, comman
 
 @pytest.mark.usefixtures("working_folder")
 def test_the_command_uses_the_options_of_that_url(url: str) -> None:
-    Path("fleet.yaml").write_text(f"targets: [a]\nprometheus: [{{url: '{url}/', selector: '{{pool=\"chat-70b\"}}'}}]\n")
+    Path("fleet.yaml").write_text(
+        f"targets: [a]\nprometheus: [{{url: '{url}/', selector: '{{pool=\"chat-70b\", cluster=\"\"}}'}}]\n"
+    )
     done = run("poll", "--prometheus", url, "--format", "json")
 
     assert {each["pool"] for each in json.loads(done.stdout)["replicas"]} == {"chat-70b"}

@@ -135,6 +135,9 @@ def test_a_replica_that_is_down_keeps_its_earlier_replies() -> None:
         ({"role": "leader"}, "kv_consumer", "chat/decode", Role.DECODE),
         ({"pool": "mine"}, "kv_consumer", "mine", Role.DECODE),
         ({"pool": "mine", "role": "decode"}, None, "mine", Role.DECODE),
+        ({"pool": "mine", "cluster": "east"}, None, "east/mine", Role.BOTH),
+        ({"cluster": "east"}, "kv_consumer", "east/chat/decode", Role.DECODE),
+        ({"cluster": ""}, None, "chat", Role.BOTH),
     ],
 )
 def test_labels_win_over_reported_pool_and_role(labels: dict[str, str], kv_role: Any, pool: str, role: Role) -> None:

@@ -80,10 +80,10 @@ def test_findings_are_counted_by_severity_rule_and_each_of_their_pools(demo_flee
     fleet = inspected(demo_fleet, findings=found, suppressed=found[:2])
 
     assert series(fleet, "vllm_fleet_findings") == {
-        '{pool="",rule="RT-01",severity="critical"}': 1,
-        '{pool="chat-70b",rule="RT-01",severity="critical"}': 2,
-        '{pool="gemma-27b",rule="RT-01",severity="critical"}': 1,
-        '{pool="other",rule="RT-01",severity="info"}': 1,
+        '{cluster="",pool="",rule="RT-01",severity="critical"}': 1,
+        '{cluster="",pool="chat-70b",rule="RT-01",severity="critical"}': 2,
+        '{cluster="",pool="gemma-27b",rule="RT-01",severity="critical"}': 1,
+        '{cluster="",pool="other",rule="RT-01",severity="info"}': 1,
     }
     assert series(fleet, "vllm_fleet_findings_suppressed") == {"": 2}
 
@@ -94,7 +94,7 @@ def test_pools_beyond_a_hundred_share_a_series(demo_fleet: Fleet) -> None:
     counts = series(inspected(fleet, findings=tuple(finding(each.name) for each in pools)), "vllm_fleet_findings")
 
     assert len(counts) == 101
-    assert counts['{pool="other",rule="RT-01",severity="critical"}'] == 50
+    assert counts['{cluster="",pool="other",rule="RT-01",severity="critical"}'] == 50
     for name in ("pool_cohorts", "pool_rollout", "oldest_finding_timestamp_seconds"):
         assert len(series(service.current(), f"vllm_fleet_{name}")) == 101
 
@@ -146,7 +146,7 @@ def test_each_pool_has_its_cohorts_and_whether_a_rollout_is_in_progress(demo_fle
     fleet = inspected(demo_fleet, rollouts=in_rollout(demo_fleet.pools[0].name))
 
     assert series(fleet, "vllm_fleet_pool_cohorts") == {
-        f'{{pool="{pool.name}"}}': len(pool.cohorts) for pool in fleet.pools
+        f'{{cluster="",pool="{pool.name}"}}': len(pool.cohorts) for pool in fleet.pools
     }
     rollouts = series(fleet, "vllm_fleet_pool_rollout")
     assert list(rollouts.values()) == [1, *[0] * (len(fleet.pools) - 1)]
@@ -159,8 +159,8 @@ def test_of_pools_that_share_a_series_the_one_outside_of_a_rollout_is_shown(demo
     pools = (*pools[:-1], replace(pools[-1], cohorts=several.cohorts[:2]))
     fleet = inspected(replace(demo_fleet, pools=pools), rollouts=in_rollout("p100"))
 
-    assert series(fleet, "vllm_fleet_pool_cohorts")['{pool="other"}'] == 2 < len(several.cohorts)
-    assert series(fleet, "vllm_fleet_pool_rollout")['{pool="other"}'] == 0
+    assert series(fleet, "vllm_fleet_pool_cohorts")['{cluster="",pool="other"}'] == 2 < len(several.cohorts)
+    assert series(fleet, "vllm_fleet_pool_rollout")['{cluster="",pool="other"}'] == 0
 
 
 def test_replicas_of_all_pools_add_up_and_those_never_read_have_no_pool(demo_fleet: Fleet) -> None:
@@ -168,7 +168,7 @@ def test_replicas_of_all_pools_add_up_and_those_never_read_have_no_pool(demo_fle
     fleet = replace(demo_fleet, replicas=(replace(one, pool=None, state=ReplicaState.DOWN), *others))
     counts = series(fleet, "vllm_fleet_pool_replicas")
 
-    assert counts['{pool="",state="down"}'] == 1
+    assert counts['{cluster="",pool="",state="down"}'] == 1
     assert len(counts) == 3 * (len(demo_fleet.pools) + 1)
     assert sum(counts.values()) == len(fleet.replicas)
 
@@ -177,11 +177,22 @@ def test_tokens_of_a_pool_are_those_of_the_capacity_page_with_their_basis() -> N
     fleet = built_of_captures()
 
     assert series(fleet, "vllm_fleet_pool_kv_cache_tokens") == {
-        f'{{basis="{each.basis}",pool="{name}"}}': each.tokens.value
+        f'{{basis="{each.basis}",cluster="",pool="{name}"}}': each.tokens.value
         for name, each in fleet.capacity.items()
         if each.tokens.value
     }
     assert len({each.basis for each in fleet.capacity.values()}) > 1
+
+
+def test_a_pool_of_a_cluster_has_both_labels(demo_fleet: Fleet) -> None:
+    pool = replace(demo_fleet.pools[0], name="east/chat", cluster="east")
+    fleet = replace(demo_fleet, pools=(pool, *demo_fleet.pools[1:]))
+    fleet = inspected(fleet, findings=(finding("east/chat"), finding("east/chat", demo_fleet.pools[1].name)))
+
+    east = 'cluster="east",pool="east/chat"'
+    assert series(fleet, "vllm_fleet_pool_cohorts")[f"{{{east}}}"] == len(pool.cohorts)
+    assert series(fleet, "vllm_fleet_findings")[f'{{{east},rule="RT-01",severity="critical"}}'] == 2
+    assert series(fleet, "vllm_fleet_oldest_finding_timestamp_seconds")[f'{{{east},severity="critical"}}']
 
 
 def test_the_collector_keeps_since_when_it_finds_each_finding() -> None:
@@ -206,7 +217,7 @@ def test_the_oldest_finding_of_a_pool_and_severity_has_its_time(demo_fleet: Flee
     collector.findings_since = {old.fingerprint: AT, new.fingerprint: AT + timedelta(minutes=1)}
 
     assert exported("vllm_fleet_oldest_finding_timestamp_seconds") == {
-        '{pool="chat-70b",severity="critical"}': AT.timestamp()
+        '{cluster="",pool="chat-70b",severity="critical"}': AT.timestamp()
     }
 
 

@@ -74,8 +74,8 @@ class _Member:
 
 
 def partners(fleet: FleetSubject) -> list[list[PoolSubject]]:
-    """Group the disaggregated pools by model: same name without the role, or a common served name."""
-    groups: list[tuple[set[str], list[PoolSubject]]] = []
+    """Group the disaggregated pools of a cluster by model: same name without the role, or a common served name."""
+    groups: list[tuple[set[tuple[str, str]], list[PoolSubject]]] = []
     for subject in (each for each in fleet.subjects if each.domain.disaggregated):
         names, members = _model_names(subject), [subject]
         others = []
@@ -88,10 +88,11 @@ def partners(fleet: FleetSubject) -> list[list[PoolSubject]]:
     return [members for _, members in groups]
 
 
-def _model_names(subject: PoolSubject) -> set[str]:
-    """Return the names of a pool's model: the pool's own without its role, and the served ones."""
+def _model_names(subject: PoolSubject) -> set[tuple[str, str]]:
+    """Return the cluster and name of a pool's model: the pool's own name without its role, and the served ones."""
     stem = subject.name.removesuffix("/prefill").removesuffix("/decode").removesuffix("/encoder")
-    return {stem} | {name for each in subject.all_replicas for name in each.served_model_names}
+    names = {stem} | {name for replica in subject.all_replicas for name in replica.served_model_names}
+    return {(subject.pool.cluster, name) for name in names}
 
 
 @rule("PD-10", needs=(ROLE,), scope=Scope.FLEET, least=1)

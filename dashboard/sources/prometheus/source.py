@@ -24,7 +24,7 @@ from dashboard.sources.source import Listing, keep_targets
 from dashboard.vllm.metrics import DIGESTS
 from vllm_fleet_provider.shared.identity import FIELDS
 
-KEPT = ("job", "namespace", "pod", "node", "pool")  # labels of a series that its target has
+KEPT = ("job", "namespace", "pod", "node", "pool", "cluster")  # labels of a series that its target has
 # What can change while the digests of a replica stay: they cover all settings that are not identity settings.
 NOT_IN_DIGESTS = ("engine", *DIGESTS, *sorted(FIELDS["cache_config"]))
 
