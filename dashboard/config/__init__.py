@@ -3,7 +3,6 @@
 from dashboard.config.load import FILE_VARIABLE, load_options
 from dashboard.config.model import DEFAULT_FILE, TARGET_SOURCES, Options, PollOptions, policy_of
 from dashboard.config.notify import AlertmanagerOptions, NotifyOptions, WebhookOptions
-from dashboard.config.routers import RouterOptions
 from dashboard.config.rules import MAX_LABEL_CHARACTERS, PoolOptions, RuleOptions, SuppressOptions
 from dashboard.config.sources import (
     CredentialsOptions,
@@ -13,6 +12,7 @@ from dashboard.config.sources import (
     KubernetesOptions,
     PrometheusAuthorization,
     PrometheusOptions,
+    RouterOptions,
     TargetOptions,
 )
 

@@ -18,10 +18,8 @@ from pydantic import (
 )
 from pydantic_settings import NoDecode
 
-from dashboard.config.history import HistoryOptions
-from dashboard.config.hosts import AllowedTargets, host_pattern
+from dashboard.config.address import AllowedTargets, host_pattern
 from dashboard.config.notify import NotifyOptions
-from dashboard.config.routers import RouterOptions
 from dashboard.config.rules import Name, Part, PoolOptions, Rules, SuppressOptions
 from dashboard.config.sources import (
     DAY_SECONDS,
@@ -33,6 +31,7 @@ from dashboard.config.sources import (
     KubernetesOptions,
     PathFromFile,
     PrometheusOptions,
+    RouterOptions,
     TargetOptions,
 )
 from dashboard.fleet import Baseline
@@ -135,6 +134,46 @@ Host = Annotated[str, AfterValidator(_host)]
 AllowedEntry = Annotated[str, AfterValidator(_allowed)]
 FramingSite = Annotated[str, AfterValidator(_framing_site)]
 _FromText = (NoDecode, BeforeValidator(_listed))
+
+
+SQLITE = "sqlite:///"
+POSTGRES = ("postgresql://", "postgresql+psycopg://")
+
+
+def _database_url(url: str, info: ValidationInfo) -> str:
+    """Return the URL of a database; the path of a SQLite file starts at the folder of the file of options."""
+    if url.startswith(SQLITE) and len(url) > len(SQLITE):
+        folder = (info.context or {}).get("folder", "")
+        return f"{SQLITE}{Path(folder) / url.removeprefix(SQLITE)}"
+    if not url.startswith(POSTGRES):
+        raise ValueError(
+            "not the URL of a SQLite file or PostgreSQL; write sqlite:///history.db or postgresql://host/name"
+        )
+    if "@" in url and ":" in url.partition("://")[2].rpartition("@")[0]:
+        raise ValueError("contains a password; write the URL into a file or a variable, and set url_file or url_env")
+    return url
+
+
+class HistoryOptions(Part):
+    """The history of the fleet. Without a URL it is the file history.db in data_folder."""
+
+    enabled: bool = True
+    url: Annotated[str, AfterValidator(_database_url)] | None = None
+    url_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
+    url_file: PathFromFile | None = None
+    keep_spans_days: Annotated[int, Field(ge=1, le=3650)] = 400
+    keep_polls_days: Annotated[int, Field(ge=1, le=400)] = 30
+
+    @property
+    def has_url(self) -> bool:
+        """Return whether the database is named."""
+        return any(each is not None for each in (self.url, self.url_env, self.url_file))
+
+    @model_validator(mode="after")
+    def _one_url(self) -> Self:
+        if sum(each is not None for each in (self.url, self.url_env, self.url_file)) > 1:
+            raise ValueError("url, url_env and url_file are alternatives; keep one")
+        return self
 
 
 class PollOptions(Part):

@@ -11,8 +11,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from dashboard.config import CredentialsOptions, Options
-from dashboard.config.address import replica_id
-from dashboard.config.hosts import AllowedTargets
+from dashboard.config.address import AllowedTargets, replica_id
 from dashboard.fleet import MOST_CONFLICTS, Credentials, LabelConflict, SourceStatus, Target, TargetAccess
 from dashboard.sources.dns_sd import DnsSd
 from dashboard.sources.file_sd import FileSd

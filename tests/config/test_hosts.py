@@ -2,7 +2,7 @@
 
 import pytest
 
-from dashboard.config.hosts import AllowedTargets
+from dashboard.config.address import AllowedTargets
 
 
 @pytest.mark.parametrize(

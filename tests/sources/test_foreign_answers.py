@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dashboard.config import FileSdOptions, HttpSdOptions, KubernetesOptions, PollOptions, PrometheusOptions
-from dashboard.config.routers import RouterOptions
+from dashboard.config.sources import RouterOptions
 from dashboard.errors import UnreadableError
 from dashboard.sources.file_sd import FileSd
 from dashboard.sources.http_sd import HttpSd

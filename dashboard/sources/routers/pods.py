@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from dashboard.config.address import host_port
-from dashboard.config.routers import RouterOptions
+from dashboard.config.sources import RouterOptions
 from dashboard.errors import UnreadableError
 from dashboard.fleet import RouterKind
 from dashboard.sources.kubernetes.api import CONFIG_MAPS, INFERENCE_POOLS, PODS, SERVICES, Api

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from dashboard.config import PollOptions
-from dashboard.config.routers import RouterOptions
+from dashboard.config.sources import RouterOptions
 from dashboard.errors import UnreadableError
 from dashboard.fleet import RouterConfig, RouterFact, RouterKind
 from dashboard.fleet.formatting import iso, joined, visible

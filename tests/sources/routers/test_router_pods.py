@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dashboard.config import PollOptions
-from dashboard.config.routers import RouterOptions
+from dashboard.config.sources import RouterOptions
 from dashboard.fleet import FactName, RouterConfig
 from dashboard.sources.routers import RouterReader
 from tests.sources.kubernetes_api import (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dashboard.config import PollOptions
-from dashboard.config.routers import RouterOptions
+from dashboard.config.sources import RouterOptions
 from dashboard.fleet import FactName, RouterConfig, RouterFact, RouterKind
 from dashboard.sources.routers import RouterReader
 from dashboard.sources.routers.reader import KINDS, LONGEST_TEXT, MOST_NAMES
