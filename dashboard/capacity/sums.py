@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from dashboard.capacity.formula import KEEPS_ALL
-from dashboard.fleet import Basis, Device, Engine, Replica
+from dashboard.fleet import Basis, Engine, Replica
 
 GIB = 2**30
 CPU = "cpu"  # what vLLM's CPU platform calls its device
@@ -81,7 +81,7 @@ def capacity_of(replicas: Iterable[Replica], name: str = "") -> PoolCapacity:
         window=_window(reporting),
         reasons=tuple(reason for reason, _ in reasons.most_common()),
         devices=sum(len(each.devices) for each in fresh),
-        noun=device_noun(device for each in fresh for device in each.devices),
+        noun=device_noun(device.name for each in fresh for device in each.devices),
         whole=size.known == len(ranks) and all(each.devices for each in fresh),
     )
 
@@ -111,9 +111,9 @@ def add_up(values: Iterable[tuple[float | None, bool]]) -> Sum:
     return Sum(sum(value for value, _ in known), len(known), at_most=any(at_most for _, at_most in known))
 
 
-def device_noun(devices: Iterable[Device]) -> str:
-    """Return the word for these devices: `GPU`, or `device` where one of them is a CPU (vLLM's name: `cpu`)."""
-    return "device" if any(device.name.lower() == CPU for device in devices) else "GPU"
+def device_noun(names: Iterable[str]) -> str:
+    """Return the word for devices with these names: `GPU`, or `device` where one is a CPU (vLLM's name: `cpu`)."""
+    return "device" if any(name.lower() == CPU for name in names) else "GPU"
 
 
 def _is_bound(engine: Engine) -> bool:

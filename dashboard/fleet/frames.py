@@ -4,7 +4,7 @@ Each function takes the core types and returns one row per object, in their orde
 table. The end of a column's name is its unit, such as `_bytes`; a missing value is NA.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from operator import attrgetter
@@ -128,6 +128,12 @@ def kv_cache_groups_frame(replicas: Iterable[Replica]) -> pd.DataFrame:
     """Return one row per KV cache group of a DP rank."""
     rows = ((replica.id, *_fields(group, KV_CACHE_GROUPS)) for replica in replicas for group in replica.kv_cache_groups)
     return _frame(KV_CACHE_GROUPS, rows)
+
+
+def rows_of(frame: pd.DataFrame) -> Iterator[Any]:
+    """Yield the rows of a frame as named tuples, with None in place of NA."""
+    known = frame.astype(object)
+    yield from known.where(frame.notna(), None).itertuples(index=False, name="Row")
 
 
 def _fields(row: object, columns: Mapping[str, str], skip: int = 0) -> list[Any]:

@@ -4,14 +4,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
+import pandas as pd
+
 from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.sums import PoolCapacity
-from dashboard.fleet import formatting
+from dashboard.fleet import Basis, formatting
+from dashboard.fleet.frames import rows_of
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain
 from dashboard.views.blocks import (
     Block,
     Cell,
-    Chart,
     Column,
     Columns,
     Entries,
@@ -30,7 +32,6 @@ from dashboard.views.capacity_blocks import (
     BARS,
     NO_DEVICES,
     PRINTED_BARS,
-    PoolRanks,
     charts,
     device_chart,
     device_gauges,
@@ -38,11 +39,11 @@ from dashboard.views.capacity_blocks import (
     notes,
     pools_chart,
     ranks_by_pool,
+    slug_of,
 )
 from dashboard.views.capacity_text import (
     NOT_SERVED,
     Measure,
-    Rank,
     bounded,
     count_without_ranks,
     in_percent,
@@ -50,7 +51,6 @@ from dashboard.views.capacity_text import (
     length_words,
     most_common_reason,
     naive_text,
-    name_of,
     not_counted,
     outlier_sentence,
     percent,
@@ -65,6 +65,7 @@ from dashboard.views.capacity_text import (
 )
 from dashboard.views.context import context_of
 from dashboard.views.glossary import BASIS, REQUESTS, glossary
+from dashboard.views.names import brief
 
 MOST_OUTLIERS = 6  # named one by one; the table of ranks has all
 MOST_ROWS = 4_000  # ranks of one table
@@ -112,50 +113,57 @@ def capacity_report(
         "per": "" if per == RANK else per,
     }
     chosen = {key: text for key, text in choices.items() if text}
-    shown = [each for each in ranks_by_pool(fleet, ranks) if pool in {None, each.name}]
+    filters = [*([("pool", pool)] if pool else []), *chosen.items()]
+    shown = {each: own for each, own in ranks_by_pool(fleet, ranks).items() if pool in {None, each}}
     most = PRINTED_BARS if pool is None else BARS
     links = {key: text for key, text in chosen.items() if key != "per" or text == GPU}
-    named = None if per == POOL else pool  # by the heading
-    bars = [_by_pool(sums, measure)] if per == POOL else [_pool(fleet, each, measure, per, most) for each in shown]
+    parts = [Section("pools", "Pools", (pools_table(sums, length, links),))]
+    if per == POOL:
+        parts.insert(0, _by_pool(sums, measure))
+        pool = None  # for the heading
+    else:
+        bars = [_pool(fleet, each, own, measure, per, most) for each, own in shown.items()]
+        tables = [_ranks(fleet, each, own) for each, own in shown.items() if len(own)]
+        parts = [*bars, *parts, *tables]
     return View(
         title="Capacity",
-        headline=title(ranks) if named is None else pool_title(named, ranks),
-        lead=lead([each for each in ranks if named in {None, each.replica.pool}], count_without_ranks(fleet, named)),
-        context=context_of(fleet, name=name, filters=[*([("pool", pool)] if pool else []), *chosen.items()]),
-        parts=(
-            *bars,
-            Section("pools", "Pools", (pools_table(sums, length, links),)),
-            *([] if per == POOL else [_ranks(each) for each in shown if each.ranks]),
-            glossary((BASIS, REQUESTS)),
-        ),
+        headline=title(ranks) if pool is None else pool_title(pool, ranks),
+        lead=lead(ranks if pool is None else ranks[ranks["pool"] == pool], count_without_ranks(fleet, pool)),
+        context=context_of(fleet, name=name, filters=filters),
+        parts=(*parts, glossary((BASIS, REQUESTS))),
     )
 
 
 def order_pools(fleet: Fleet) -> tuple[str, ...]:
     """Return the names of the pools, those with the most short ranks first."""
-    return tuple(each.name for each in ranks_by_pool(fleet, ranks_of(fleet, None)))
+    return tuple(ranks_by_pool(fleet, ranks_of(fleet)))
 
 
-def _pool(fleet: Fleet, pool: PoolRanks, measure: Measure, per: str, most: int) -> Section:
-    blocks = _devices(pool, most) if per == GPU else _bars(fleet, pool, measure, most)
-    return Section(f"pool-{pool.slug}", name_of(pool.name), blocks)
+def _pool(fleet: Fleet, pool: str, ranks: pd.DataFrame, measure: Measure, per: str, most: int) -> Section:
+    blocks = _devices(fleet, pool, ranks, most) if per == GPU else _bars(fleet, pool, ranks, measure, most)
+    return Section(f"pool-{slug_of(fleet, pool)}", brief(pool), blocks)
 
 
-def _bars(fleet: Fleet, pool: PoolRanks, measure: Measure, most: int) -> tuple[Block, ...]:
-    drawn: tuple[Chart, ...] = charts(pool, most)
-    known = any(bar.value is not None for chart in drawn for bar in chart.bars)
-    head: tuple[Block, ...] = (*drawn, quiet_paragraph(PER_RANK_NOTE)) if known else (_nothing(pool, measure),)
-    left: tuple[Block, ...] = (*head, *notes(fleet, pool))
-    found: tuple[Entries, ...] = outlier_entries(pool.outliers, measure)
-    return (Columns((left, (device_gauges(pool),)), WIDTHS), *found, *memory_blocks(pool))
+def _bars(fleet: Fleet, pool: str, ranks: pd.DataFrame, measure: Measure, most: int) -> tuple[Block, ...]:
+    head: tuple[Block, ...] = (*charts(fleet, pool, ranks, most), quiet_paragraph(PER_RANK_NOTE))
+    if ranks["value"].isna().all():
+        why = most_common_reason(ranks) or "No engine data."
+        head = (Paragraph((Piece(f"No {measure} to draw. ", Style.STRONG), Piece(why)), Tone.UNKNOWN),)
+    left: tuple[Block, ...] = (*head, *notes(fleet, pool, ranks))
+    found = outlier_entries(ranks[ranks["off"].notna()], measure)
+    return (
+        Columns((left, (device_gauges(fleet, pool, ranks),)), WIDTHS),
+        *found,
+        *memory_blocks(fleet, pool, ranks),
+    )
 
 
-def _devices(pool: PoolRanks, most: int) -> tuple[Block, ...]:
-    chart = device_chart(pool, most)
+def _devices(fleet: Fleet, pool: str, ranks: pd.DataFrame, most: int) -> tuple[Block, ...]:
+    chart = device_chart(fleet, pool, ranks, most)
     if chart is None:
         return (Paragraph(plain(NO_DEVICES), Tone.UNKNOWN),)
     several = TICKS_NOTE if any("·" in bar.tick for bar in chart.bars) else ""
-    return (chart, quiet_paragraph(PER_GPU_NOTE + several), *(Paragraph(text) for text in not_counted(pool.ranks)))
+    return (chart, quiet_paragraph(PER_GPU_NOTE + several), *(Paragraph(text) for text in not_counted(ranks)))
 
 
 def _by_pool(sums: Sequence[PoolCapacity], measure: Measure) -> Section:
@@ -167,42 +175,38 @@ def _by_pool(sums: Sequence[PoolCapacity], measure: Measure) -> Section:
     return Section("by-pool", "KV cache by pool", (chart, quiet_paragraph(PER_POOL_NOTE)))
 
 
-def _ranks(pool: PoolRanks) -> Section:
-    caption = f"DP ranks of {name_of(pool.name)}"
-    table = ranks_table(pool.ranks, f"ranks-{pool.slug}", caption)
+def _ranks(fleet: Fleet, pool: str, ranks: pd.DataFrame) -> Section:
+    caption = f"DP ranks of {brief(pool)}"
+    table = ranks_table(ranks, f"ranks-{slug_of(fleet, pool)}", caption)
     return Section(table.name, caption, (table,), is_aside=True)
 
 
-def _nothing(pool: PoolRanks, measure: Measure) -> Paragraph:
-    why = most_common_reason(pool.ranks) or "No engine data."
-    return Paragraph((Piece(f"No {measure} to draw. ", Style.STRONG), Piece(why)), Tone.UNKNOWN)
-
-
 def outlier_entries(
-    ranks: Iterable[Rank], measure: Measure, most: int = MOST_OUTLIERS, *, has_pools: bool = False
+    ranks: pd.DataFrame, measure: Measure, most: int = MOST_OUTLIERS, *, has_pools: bool = False
 ) -> tuple[Entries, ...]:
     """List outliers, the furthest first; empty where there is none. `has_pools`: each is named with its pool."""
-    order = sorted(ranks, key=lambda rank: -abs(rank.off or 0))
+    order = list(rows_of(ranks.loc[ranks["off"].abs().sort_values(ascending=False, kind="stable").index]))
     items = [_outlier(rank, has_pools=has_pools) for rank in order[:most]]
     if len(order) > most:
         items.append(Entry(Tone.WARNING, plain(f"{len(order) - most:,} more, in the table of ranks")))
     columns: dict[Column, _ValueOf] = {
-        Column("Pool"): attrgetter("replica.pool"),
-        Column("Replica"): attrgetter("replica.name"),
-        Column("DP rank", is_number=True): attrgetter("engine.dp_rank"),
+        Column("Pool"): attrgetter("pool"),
+        Column("Replica"): attrgetter("name"),
+        Column("DP rank", is_number=True): attrgetter("dp_rank"),
         Column("Requests" if measure is Measure.REQUESTS else f"KV {measure}", is_number=True): attrgetter("value"),
-        Column("Median", is_number=True): attrgetter("median"),
+        Column("Median", is_number=True): attrgetter("usual"),
         Column("To the median", is_number=True, unit="%"): lambda rank: in_percent(rank.off or 0),
     }
     data = _data_table("outliers", "Outliers among the DP ranks", columns, order)
     return (Entries(tuple(items), data),) if items else ()
 
 
-def ranks_table(ranks: Sequence[Rank], name: str, caption: str) -> Table:
+def ranks_table(ranks: pd.DataFrame, name: str, caption: str) -> Table:
     """Return a row per rank."""
     left = len(ranks) - MOST_ROWS
     note = f"{left:,} more ranks are not listed." if left > 0 else ""
-    return Table(name, caption, _RANK_COLUMNS, tuple(map(_rank_row, ranks[:MOST_ROWS])), note, is_large=True)
+    rows = tuple(map(_rank_row, rows_of(ranks[:MOST_ROWS])))
+    return Table(name, caption, _RANK_COLUMNS, rows, note, is_large=True)
 
 
 def pools_table(pools: Sequence[PoolCapacity], length: int | None, choices: Mapping[str, str] | None = None) -> Table:
@@ -225,30 +229,27 @@ def _data_table(name: str, caption: str, columns: Mapping[Column, _ValueOf], ite
     return data_table(name, caption, tuple(columns), ([value(each) for value in columns.values()] for each in items))
 
 
-def _outlier(rank: Rank, *, has_pools: bool) -> Entry:
-    where = f" ({name_of(rank.replica.pool or 'no pool')})" if has_pools else ""
-    name = Piece(f"{rank_name(rank)}{where}", Style.STRONG, Link(Kind.REPLICA, rank.replica.id))
-    return Entry(Tone.WARNING, (name, Piece(f": {outlier_sentence(rank)}")), percent(rank.off or 0))
+def _outlier(rank: Any, *, has_pools: bool) -> Entry:
+    where = f" ({brief(rank.pool or 'no pool')})" if has_pools else ""
+    name = Piece(f"{rank_name(rank)}{where}", Style.STRONG, Link(Kind.REPLICA, rank.replica))
+    return Entry(Tone.WARNING, (name, Piece(f": {outlier_sentence(rank)}")), percent(rank.off))
 
 
-def _rank_row(rank: Rank) -> tuple[Cell, ...]:
-    engine, requests = rank.engine, rank.at.requests
-    served = formatting.NOT_KNOWN if rank.at.served else NOT_SERVED
+def _rank_row(rank: Any) -> tuple[Cell, ...]:
+    served = formatting.NOT_KNOWN if rank.is_served else NOT_SERVED
+    requests = rank.requests
     return (
-        Cell(
-            name_of(rank.replica.name),
-            letter=rank.letter,
-            value=rank.replica.name,
-            link=Link(Kind.REPLICA, rank.replica.id),
-        ),
-        number_cell(f"{engine.dp_rank}", engine.dp_rank),
-        number_cell(formatting.exact(engine.kv_cache_size_tokens, engine.basis), engine.kv_cache_size_tokens),
+        Cell(brief(rank.name), letter=rank.letter, value=rank.name, link=Link(Kind.REPLICA, rank.replica)),
+        number_cell(f"{rank.dp_rank}", rank.dp_rank),
+        number_cell(formatting.exact(rank.kv_cache_size_tokens, Basis(rank.basis)), rank.kv_cache_size_tokens),
         Cell("") if rank.off is None else Cell(percent(rank.off), Tone.WARNING, value=in_percent(rank.off)),
-        number_cell(served if requests is None else bounded(requests, Measure.REQUESTS, rank.at.at_most), requests),
+        number_cell(
+            served if requests is None else bounded(requests, Measure.REQUESTS, rank.is_requests_bound), requests
+        ),
         number_cell("" if rank.gib is None else f"{rank.gib:,.1f}", rank.gib),
-        number_cell("" if engine.naive_tokens is None else f"{engine.naive_tokens:,}", engine.naive_tokens),
-        Cell(f"{engine.basis}" if rank.counts else f"{engine.basis}, not counted"),
-        Cell(short_device(name_of(rank.device))),
+        number_cell("" if rank.naive_tokens is None else f"{rank.naive_tokens:,}", rank.naive_tokens),
+        Cell(f"{rank.basis}" if rank.counts else f"{rank.basis}, not counted"),
+        Cell(short_device(brief(rank.device))),
     )
 
 
@@ -256,7 +257,7 @@ def _pool_row(pool: PoolCapacity, choices: Mapping[str, str]) -> tuple[Cell, ...
     misleads, naive = naive_text(pool)
     requests, requests_note = _requests(pool)
     return (
-        Cell(name_of(pool.name), link=page("capacity", **choices, pool=pool.name)),
+        Cell(brief(pool.name), link=page("capacity", **choices, pool=pool.name)),
         Cell(ranks_text(pool)),
         Cell(sum_text(pool.tokens, Measure.TOKENS)),
         Cell(requests, note=requests_note),

@@ -3,17 +3,21 @@
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from typing import Any
+
+import pandas as pd
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.engines import RequestsAtLength, requests_at
 from dashboard.capacity.outliers import TOLERANCE, medians, outliers, tied
-from dashboard.capacity.sums import GIB, PoolCapacity, Sum, add_up, added
-from dashboard.fleet import Basis, Engine, Replica, Setting, cohort_letters, formatting, pieces
+from dashboard.capacity.sums import GIB, PoolCapacity, Sum, added
+from dashboard.fleet import Basis, Engine, Replica, cohort_letters, formatting, pieces
 from dashboard.fleet.formatting import count
+from dashboard.fleet.frames import devices_frame, engines_frame, rows_of
 from dashboard.fleet.pieces import Piece, Text
+from dashboard.views.names import brief
 
 NO_BYTES = "KV cache bytes not reported. The provider reports them; stock vLLM does not."
 NO_NUMBER_OF_GPUS = "Number of GPUs not reported; only the bytes on each GPU are known."
@@ -32,57 +36,6 @@ class Measure(StrEnum):
     REQUESTS = "requests"
 
 
-@dataclass(frozen=True, slots=True)
-class Rank:
-    """One DP rank, measured in one unit. `device` is the kind of its devices, empty where it is not reported.
-
-    `counts` is False for stale replicas, engines that sleep and the second address of one process: no sum has them.
-    `peers` are its pool and kind of device, `median` is theirs, and `off` the share above it if it is an outlier.
-    """
-
-    replica: Replica
-    letter: str
-    engine: Engine
-    device: str
-    at: RequestsAtLength
-    counts: bool
-    measure: Measure
-    peers: tuple[str | None, str] = (None, "")
-    median: float | None = None
-    off: float | None = None
-
-    @property
-    def gib(self) -> float | None:
-        """The KV cache in GiB."""
-        return None if self.engine.kv_cache_bytes is None else self.engine.kv_cache_bytes / GIB
-
-    @property
-    def value(self) -> float | None:
-        """The tokens, GiB or requests; None where unknown."""
-        if self.measure is Measure.GIB:
-            return self.gib
-        return self.engine.kv_cache_size_tokens if self.measure is Measure.TOKENS else self.at.requests
-
-    @property
-    def is_at_most(self) -> bool:
-        """Whether the value is an upper bound. Bytes never are: the provider reports them."""
-        if self.measure is Measure.GIB:
-            return False
-        return self.engine.basis is Basis.ASSUMED if self.measure is Measure.TOKENS else self.at.at_most
-
-    @property
-    def reason(self) -> str:
-        """Why the value is unknown, as a sentence."""
-        if self.measure is Measure.GIB:
-            return NO_BYTES if self.engine.kv_cache_bytes_per_device is None else NO_NUMBER_OF_GPUS
-        if self.measure is Measure.REQUESTS and not self.at.served:
-            return NOT_SERVED_AT_LENGTH
-        if self.engine.reason and self.engine.kv_cache_size_tokens is None:
-            return self.engine.reason
-        return NO_REQUESTS if self.measure is Measure.REQUESTS else NOT_REPORTED
-
-
-LONGEST_NAME = 40  # characters of a foreign name in a chart or sentence
 EXACT_BELOW = 100  # requests from here on are whole numbers
 NEAR = 0.005  # share by which two token counts may differ and still be called equal
 HALF_DIGIT = 0.0005  # of three: 999.6 k is 1.00 M
@@ -108,7 +61,7 @@ def bounded(number: float, measure: Measure, is_at_most: bool) -> str:  # noqa: 
     return formatting.at_most(amount(number, measure), Basis.ASSUMED if is_at_most else Basis.REPORTED)
 
 
-def brief(number: float, measure: Measure) -> str:
+def short_value(number: float, measure: Measure) -> str:
     """Return one value short, for a label: `1.64 M`, `46.4 GiB`, `162`."""
     if measure is Measure.GIB:
         return f"{number:,.1f} GiB"
@@ -141,80 +94,68 @@ def in_percent(share: float) -> float:
     return round(share * 100, 2)
 
 
-def name_of(text: str) -> str:
-    """Return a foreign name on one short line."""
-    return formatting.middle_cut(formatting.one_line(text), LONGEST_NAME)
-
-
-def rank_name(rank: Rank) -> str:
+def rank_name(rank: Any) -> str:
     """Return the name of a rank: its replica's, with its number where the replica has several."""
-    name = name_of(rank.replica.name)
-    return f"{name}, rank {rank.engine.dp_rank}" if len(rank.replica.engines) > 1 else name
+    return brief(rank.name) if rank.is_alone else f"{brief(rank.name)}, rank {rank.dp_rank}"
 
 
-def title(ranks: Sequence[Rank]) -> str:
+def title(ranks: pd.DataFrame) -> str:
     """Return the capacity of a fleet in one sentence: `Two ranks have less KV cache than their peers`."""
-    known = [rank for rank in ranks if rank.counts and rank.value is not None]
-    if not known:
-        return "KV cache capacity: not reported" if ranks else "No engine data"
-    off = [rank.off for rank in ranks if rank.off is not None]
-    if off:
-        less = sum(share < 0 for share in off)
+    known = ranks[ranks["counts"] & ranks["value"].notna()]
+    if known.empty:
+        return "No engine data" if ranks.empty else "KV cache capacity: not reported"
+    off = ranks["off"].dropna()
+    if len(off):
+        less = int((off < 0).sum())
         number, word = (less, "less") if less else (len(off), "more")
         noun, have, their = ("rank", "has", "its peers") if number == 1 else ("ranks", "have", "their peers")
         ranks_word = formatting.in_words(number)
         return f"{ranks_word[:1].upper()}{ranks_word[1:]} {noun} {have} {word} KV cache than {their}"
-    if tied([rank.peers for rank in known], [rank.value for rank in known]):
+    if tied(list(zip(known["pool"], known["peers"], strict=True)), list(known["value"])):
         return "Ranks of one pool differ, without a majority"
     return "All ranks are close to the median of their peers"
 
 
-def pool_title(pool: str, ranks: Sequence[Rank]) -> str:
+def pool_title(pool: str, ranks: pd.DataFrame) -> str:
     """Return the capacity of one pool: `chat: two ranks have less KV cache than their peers`."""
-    text = title([rank for rank in ranks if rank.replica.pool == pool]).replace(" of one pool", "")
-    return f"{name_of(pool)}: {text if text.startswith('KV') else formatting.uncapitalized(text)}"
+    text = title(ranks[ranks["pool"] == pool]).replace(" of one pool", "")
+    return f"{brief(pool)}: {text if text.startswith('KV') else formatting.uncapitalized(text)}"
 
 
-def lead(ranks: Sequence[Rank], silent: int) -> str:
+def lead(ranks: pd.DataFrame, silent: int) -> str:
     """Return the consequence, and how many ranks are known. `silent` counts replicas without engine data."""
-    counted = [rank for rank in ranks if rank.counts]
-    known = sum(rank.value is not None for rank in counted)
+    counted = ranks[ranks["counts"]]
+    known = int(counted["value"].notna().sum())
     if not known:
         return most_common_reason(counted)
-    of = _known_ranks(known, len(counted), silent)
-    pools = Counter(rank.replica.pool or "no pool" for rank in ranks if (rank.off or 0) < 0)
+    of = count(len(counted), "rank")
+    of = f"{of} known" if known == len(counted) else f"{known:,} of {of} known"
+    of += f"; {count(silent, 'replica')} without engine data" if silent else ""
+    pools = Counter(ranks["pool"][ranks["off"] < 0].fillna("no pool"))
     if not pools:
         return f"No rank is more than {TOLERANCE * 100:.0f} % off the median of its pool and device. {of}."
-    named = [name_of(pool) for pool, _ in pools.most_common(MOST_POOLS)]
+    named = [brief(pool) for pool, _ in pools.most_common(MOST_POOLS)]
     rest = [f"{len(pools) - MOST_POOLS:,} more pools"] if len(pools) > MOST_POOLS else []
     first = "this rank fills" if pools.total() == 1 else "these ranks fill"
     return f"{formatting.joined(named + rest)}: under even load {first} first. {of}."
 
 
-def _known_ranks(known: int, ranks: int, silent: int) -> str:
-    """Return `41 ranks known` or `40 of 41 ranks known`, with the replicas without engine data."""
-    text = f"{count(ranks, 'rank')} known"
-    text = text if known == ranks else f"{known:,} of {text}"
-    return f"{text}; {count(silent, 'replica')} without engine data" if silent else text
-
-
-def most_common_reason(ranks: Sequence[Rank]) -> str:
+def most_common_reason(ranks: pd.DataFrame) -> str:
     """Return why most ranks have no value; empty where there is no rank."""
-    reasons = Counter(rank.reason for rank in ranks if rank.value is None)
+    reasons = Counter(map(unknown_reason, rows_of(ranks[ranks["value"].isna()])))
     return reasons.most_common(1)[0][0] if reasons else ""
 
 
-def value_text(rank: Rank) -> str:
+def value_text(rank: Any) -> str:
     """Return the value of a rank, as an upper bound where it is one."""
-    return bounded(rank.value or 0, rank.measure, rank.is_at_most)
+    return bounded(rank.value or 0, rank.measure, rank.is_bound)
 
 
-def outlier_sentence(rank: Rank) -> str:
+def outlier_sentence(rank: Any) -> str:
     """Return an outlier's value with its median: `400,320 tokens, 18 % less than the median (487,904)`."""
-    off = rank.off or 0
     return (
-        f"{value_text(rank)} {rank.measure}, {abs(off) * 100:.0f} % {'less' if off < 0 else 'more'} than the median "
-        f"({amount(rank.median or 0, rank.measure)})"
+        f"{value_text(rank)} {rank.measure}, {abs(rank.off) * 100:.0f} % {'less' if rank.off < 0 else 'more'} than the "
+        f"median ({amount(rank.usual, rank.measure)})"
     )
 
 
@@ -260,38 +201,39 @@ def parse_length(text: str) -> int | None:
     return int(digits) * factor or None
 
 
-def not_drawn(ranks: Sequence[Rank], silent: Sequence[Replica]) -> Iterator[Text]:
+def not_drawn(ranks: pd.DataFrame, silent: Sequence[Replica]) -> Iterator[Text]:
     """Yield what bars of these ranks do not show. `silent` are replicas without engine data."""
-    bounds = Counter(rank.engine.reason or "" for rank in ranks if rank.value is not None and rank.is_at_most)
-    for reason, number in bounds.most_common(MOST_NAMED):
+    bounds = ranks["reason"][ranks["value"].notna() & ranks["is_bound"]].fillna("").value_counts()
+    for reason, number in bounds.head(MOST_NAMED).items():
         yield pieces.plain(f"Hatched bars ({count(number, 'rank')}) are upper bounds. {reason}")
-    missing: dict[str, list[Rank]] = defaultdict(list)
-    for rank in ranks:
-        if rank.value is None:
-            missing[rank.reason].append(rank)
-    for reason, members in sorted(missing.items(), key=lambda item: -len(item[1])):
-        yield (Piece(f"{count(len(members), 'rank')} unknown ({reason.removesuffix('.')}): "), *_names(members))
+    unknown: dict[str, list[Any]] = defaultdict(list)
+    for rank in rows_of(ranks[ranks["value"].isna()]):
+        unknown[unknown_reason(rank)].append(rank)
+    for reason, own in sorted(unknown.items(), key=lambda item: -len(item[1])):
+        yield (Piece(f"{count(len(own), 'rank')} unknown ({reason.removesuffix('.')}): "), *_names(own))
     if silent:
         yield (Piece("No engine data: "), *_first([(each.name, each.id) for each in silent]))
     yield from not_counted(ranks)
 
 
-def not_counted(ranks: Sequence[Rank]) -> Iterator[Text]:
+def not_counted(ranks: pd.DataFrame) -> Iterator[Text]:
     """Yield the ranks that are drawn pale, and why no sum and no median includes them."""
-    stale = [rank for rank in ranks if not rank.counts and not rank.replica.fresh]
-    second = [rank for rank in ranks if not rank.counts and rank.replica.fresh]
-    for reason, pale in (("stale", stale), ("second address of one process", second)):
-        if pale:
-            yield (Piece(f"Pale bars are not counted ({reason}): "), *_names(pale))
+    pale = ranks[~ranks["counts"]]
+    for reason, own in (
+        ("stale", pale[~pale["is_fresh"]]),
+        ("second address of one process", pale[pale["is_fresh"]]),
+    ):
+        if len(own):
+            yield (Piece(f"Pale bars are not counted ({reason}): "), *_names(rows_of(own)))
 
 
-def _names(ranks: Iterable[Rank]) -> Text:
-    return _first([(rank_name(rank), rank.replica.id) for rank in ranks])
+def _names(ranks: Iterable[Any]) -> Text:
+    return _first([(rank_name(rank), rank.replica) for rank in ranks])
 
 
 def _first(named: Sequence[tuple[str, str]]) -> Text:
     """Return the first names, each with its replica's id and once; the rest is counted."""
-    names = list(dict.fromkeys((name_of(name), key) for name, key in named))
+    names = list(dict.fromkeys((brief(name), key) for name, key in named))
     rest = len(names) - MOST_NAMED + 1
     texts: list[Text] = [
         (pieces.replica(name, key),) for name, key in (names if rest <= 1 else names[: MOST_NAMED - 1])
@@ -299,86 +241,113 @@ def _first(named: Sequence[tuple[str, str]]) -> Text:
     return pieces.join_texts([*texts, *([pieces.plain(f"{rest:,} more")] if rest > 1 else [])])
 
 
-def ranks_of(fleet: Fleet, length: int | None, measure: Measure = Measure.TOKENS) -> tuple[Rank, ...]:
-    """Return all ranks in the order of the fleet, each compared with its peers.
+def ranks_of(
+    fleet: Fleet, length: int | None = None, measure: Measure = Measure.TOKENS, of: Sequence[Replica] | None = None
+) -> pd.DataFrame:
+    """Return the frame `engines` with what is shown of each DP rank; only those `of` some replicas have no peers.
 
-    Requests have `length` tokens, or each rank's own length (None).
+    `value` is in the `measure`, an upper bound where it `is_bound`. Requests have `length` tokens, or each rank's own
+    length (None). `counts`: no sum and no median has ranks of stale replicas, second addresses of a process, and ranks
+    that sleep. `device` is the name of most of its devices, and `peers` the kind of device that it is compared with.
     """
+    replicas = fleet.replicas if of is None else of
     letters = cohort_letters(fleet.pools)
-    ranks = [
-        rank
-        for replica in fleet.replicas
-        for rank in replica_ranks(fleet, replica, letters.get(replica.id, ""), length, measure)
-    ]
-    peers = _peers(ranks)
-    values = [rank.value if rank.counts else None for rank in ranks]
-    middle = medians(peers, values)
-    off = {outlier.place: outlier.share for outlier in outliers(peers, values)}
-    return tuple(
-        replace(rank, peers=own, median=middle.get(own), off=off.get(place))
-        for place, (rank, own) in enumerate(zip(ranks, peers, strict=True))
+    every = [(replica, engine) for replica in replicas for engine in replica.engines]
+    requests = [_requests(fleet, replica, engine, length) for replica, engine in every]
+    ranks = engines_frame(replicas)
+    columns: dict[str, tuple[str, list[Any]]] = {
+        "name": ("string", [replica.name for replica, _ in every]),
+        "pool": ("string", [replica.pool for replica, _ in every]),
+        "letter": ("string", [letters.get(replica.id, "") for replica, _ in every]),
+        "is_alone": ("bool", [len(replica.engines) == 1 for replica, _ in every]),
+        "is_fresh": ("bool", [replica.fresh for replica, _ in every]),
+        "counts": ("bool", [_counts(replica, engine) for replica, engine in every]),
+        "adds": ("bool", [added(replica, engine, 1) == 1 for replica, engine in every]),
+        "requests": ("object", [each.requests for each in requests]),
+        "is_served": ("bool", [each.served for each in requests]),
+        "is_requests_bound": ("bool", [each.at_most for each in requests]),
+        "measure": ("object", [measure] * len(every)),
+    }
+    ranks = ranks.assign(**{name: pd.Series(values, dtype=dtype) for name, (dtype, values) in columns.items()})
+    ranks["gib"] = ranks["kv_cache_bytes"] / GIB
+    is_assumed = (ranks["basis"] == Basis.ASSUMED).astype(bool)
+    if measure is Measure.TOKENS:
+        ranks = ranks.assign(value=ranks["kv_cache_size_tokens"], is_bound=is_assumed)
+    elif measure is Measure.GIB:  # the provider reports bytes, which are no bounds
+        ranks = ranks.assign(value=ranks["gib"], is_bound=False)
+    else:
+        ranks = ranks.assign(value=ranks["requests"], is_bound=ranks["is_requests_bound"])
+    kinds = devices_frame(replicas).value_counts(["replica", "dp_rank", "name"]).reset_index()
+    kinds = kinds.sort_values(["count", "name"], ascending=[False, True]).drop_duplicates(["replica", "dp_rank"])
+    found = ranks[["replica", "dp_rank"]].merge(kinds, how="left", on=["replica", "dp_rank"])["name"]
+    ranks = ranks.assign(device=found.fillna("").array, usual=math.nan, off=math.nan)
+    return with_peers(ranks) if of is None else ranks
+
+
+def _counts(replica: Replica, engine: Engine) -> bool:
+    return replica.fresh and not replica.is_second_address and engine.sleep_level is None
+
+
+def _requests(fleet: Fleet, replica: Replica, engine: Engine, length: int | None) -> RequestsAtLength:
+    if length is None:
+        return RequestsAtLength(engine.max_concurrency, served=True, at_most=engine.basis is Basis.ASSUMED)
+    document = fleet.documents.get(replica.document or "")
+    return requests_at(engine, replica.kv_cache_groups, document.settings if document else {}, length)
+
+
+def unknown_reason(rank: Any) -> str:
+    """Return why the value of a rank is unknown, as a sentence."""
+    if rank.measure is Measure.GIB:
+        return NO_BYTES if rank.kv_cache_bytes_per_device is None else NO_NUMBER_OF_GPUS
+    if rank.measure is Measure.REQUESTS and not rank.is_served:
+        return NOT_SERVED_AT_LENGTH
+    if rank.reason and rank.kv_cache_size_tokens is None:
+        return str(rank.reason)
+    return NO_REQUESTS if rank.measure is Measure.REQUESTS else NOT_REPORTED
+
+
+def with_peers(ranks: pd.DataFrame) -> pd.DataFrame:
+    """Return ranks compared with their peers: the `usual` value is the median, `off` an outlier's share above it.
+
+    Peers are of one pool and one kind of device; where a rank's own is not reported, of the only kind of its pool.
+    """
+    rows = list(rows_of(ranks))
+    kinds: dict[str | None, set[str]] = defaultdict(set)
+    for rank in rows:
+        kinds[rank.pool].update([rank.device] if rank.device else [])
+    only = {pool: min(found) if len(found) == 1 else "" for pool, found in kinds.items()}
+    peers = [rank.device or only[rank.pool] for rank in rows]
+    together = [(rank.pool, own) for rank, own in zip(rows, peers, strict=True)]
+    values = [rank.value if rank.counts else None for rank in rows]
+    middle = medians(together, values)
+    off = {outlier.place: outlier.share for outlier in outliers(together, values)}
+    return ranks.assign(
+        peers=peers,
+        usual=pd.array([middle.get(each) for each in together], dtype="Float64"),
+        off=pd.array([off.get(place) for place in range(len(ranks))], dtype="Float64"),
     )
 
 
-def replica_ranks(
-    fleet: Fleet, replica: Replica, letter: str, length: int | None = None, measure: Measure = Measure.TOKENS
-) -> list[Rank]:
-    """Return the ranks of one replica, compared with no other."""
-    document = fleet.documents.get(replica.document or "")
-    settings = document.settings if document else {}
-    devices = _devices(replica)
-    is_first = replica.fresh and not replica.is_second_address
-    return [
-        Rank(replica, letter, each, devices.get(each.dp_rank, ""), at, is_first and each.sleep_level is None, measure)
-        for each in replica.engines
-        for at in [_at(replica, each, settings, length)]
-    ]
+def pools_of(fleet: Fleet, ranks: pd.DataFrame, length: int | None) -> tuple[PoolCapacity, ...]:
+    """Return the sums of the pools with ranks that count; requests of a common `length` are added up from `ranks`."""
+    found = tuple(held for pool in fleet.pools if (held := fleet.capacity[pool.name]).ranks)
+    if length is None:
+        return found
+    counted = ranks[ranks["counts"]]
+    return tuple(_at_length(held, counted[counted["pool"] == held.name]) for held in found)
 
 
-def _peers(ranks: Sequence[Rank]) -> list[tuple[str | None, str]]:
-    """Return the pool and the kind of devices of each rank: its pool's only kind where its own is not reported."""
-    kinds: dict[str | None, set[str]] = defaultdict(set)
-    for rank in ranks:
-        kinds[rank.replica.pool].add(rank.device)
-    only = {pool: min(found - {""}, default="") if len(found - {""}) == 1 else "" for pool, found in kinds.items()}
-    return [(rank.replica.pool, rank.device or only[rank.replica.pool]) for rank in ranks]
+def _at_length(held: PoolCapacity, ranks: pd.DataFrame) -> PoolCapacity:
+    known = ranks[ranks["requests"].notna()]
+    requests = sum(known["requests"][known["adds"]]) if len(known) else None
+    total = Sum(requests, len(known), at_most=bool(known["is_requests_bound"].any()))
+    return held._replace(requests=total, not_served=int((~ranks["is_served"]).sum()))
 
 
 def count_without_ranks(fleet: Fleet, pool: str | None = None) -> int:
     """Count the replicas of a pool, or of all (None), without a rank that counts: not fresh, or without engines."""
     first = [each for each in fleet.replicas if not each.is_second_address and pool in {None, each.pool}]
     return sum(not (replica.fresh and replica.engines) for replica in first)
-
-
-def _at(replica: Replica, engine: Engine, settings: Mapping[str, Setting], length: int | None) -> RequestsAtLength:
-    if length is None:
-        return RequestsAtLength(engine.max_concurrency, served=True, at_most=engine.basis is Basis.ASSUMED)
-    return requests_at(engine, replica.kv_cache_groups, settings, length)
-
-
-def _devices(replica: Replica) -> Mapping[int, str]:
-    """Return per DP rank the name that most of its devices have."""
-    names: dict[int, Counter[str]] = {}
-    for device in replica.devices:
-        names.setdefault(device.dp_rank, Counter())[device.name] += 1
-    return {rank: min(found, key=lambda name: (-found[name], name)) for rank, found in names.items()}
-
-
-def pools_of(fleet: Fleet, ranks: Iterable[Rank], length: int | None) -> tuple[PoolCapacity, ...]:
-    """Return the sums of the pools with ranks that count; requests of a common `length` are added up from `ranks`."""
-    found = [held for pool in fleet.pools if (held := fleet.capacity[pool.name]).ranks]
-    if length is None:
-        return tuple(found)
-    members: dict[str | None, list[Rank]] = defaultdict(list)
-    for rank in ranks:
-        if rank.counts:
-            members[rank.replica.pool].append(rank)
-    return tuple(_at_length(held, members[held.name]) for held in found)
-
-
-def _at_length(held: PoolCapacity, ranks: Sequence[Rank]) -> PoolCapacity:
-    requests = add_up((added(rank.replica, rank.engine, rank.at.requests), rank.at.at_most) for rank in ranks)
-    return held._replace(requests=requests, not_served=sum(not rank.at.served for rank in ranks))
 
 
 def sum_of(held: PoolCapacity, measure: Measure) -> Sum:
@@ -388,7 +357,10 @@ def sum_of(held: PoolCapacity, measure: Measure) -> Sum:
 
 def device_words(replicas: Iterable[Replica]) -> str:
     """Return the devices of replicas' engines, the most frequent first: `H100 ×4`; empty where none are reported."""
-    kinds = Counter(kind for replica in replicas for kind in _engine_devices(replica))
+    kinds: Counter[tuple[str, int]] = Counter()
+    for replica in replicas:
+        on_each = Counter((device.dp_rank, device.name) for device in replica.devices)
+        kinds.update((name, number) for (_, name), number in on_each.items())
     names = [f"{short_device(name)} ×{number}" for (name, number), _ in kinds.most_common(MOST_DEVICES)]
     return ", ".join(names) + (", …" if len(kinds) > MOST_DEVICES else "")
 
@@ -396,8 +368,3 @@ def device_words(replicas: Iterable[Replica]) -> str:
 def short_device(name: str) -> str:
     """Return a device name without vendor, socket and memory: `H100` of `NVIDIA H100 80GB HBM3`."""
     return _BESIDE_THE_MODEL.sub("", name).strip() or name
-
-
-def _engine_devices(replica: Replica) -> list[tuple[str, int]]:
-    counts = Counter((device.dp_rank, device.name) for device in replica.devices)
-    return [(name, number) for (_, name), number in counts.items()]

@@ -23,11 +23,12 @@ from dashboard.views.blocks import (
     View,
     number_cell,
 )
-from dashboard.views.capacity_text import device_words, name_of
+from dashboard.views.capacity_text import device_words
 from dashboard.views.context import context_of
 from dashboard.views.excluded import unread_entries
 from dashboard.views.finding_list import brief_entries, list_findings, top_findings
 from dashboard.views.glossary import BASIS, COHORT, POOL, glossary
+from dashboard.views.names import brief
 from dashboard.views.pool_comparison import worst_by_path
 from dashboard.views.replicas import INCOMPLETE
 from dashboard.views.sharing import (
@@ -215,7 +216,7 @@ def _role(pool: Pool) -> str:
 def _row(fleet: Fleet, pool: Pool, members: Sequence[Replica]) -> tuple[Cell, ...]:
     link = Link(Kind.POOL, pool.name)
     return (
-        Cell(f"{name_of(pool.name)}{_role(pool)}", link=link),
+        Cell(f"{brief(pool.name)}{_role(pool)}", link=link),
         Cell(device_words(members) or formatting.NOT_KNOWN),
         Cell(cohorts_text(pool), link=link, shares=_shares(pool)),
         Cell(versions_text(members) or formatting.NOT_KNOWN),

@@ -11,7 +11,6 @@ from dashboard.fleet.formatting import count, first_of, setting_text
 from dashboard.fleet.pieces import Kind, Link, Piece, Style
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.views.blocks import Block, Cell, Column, DifferenceTable, Paragraph, Table, Tone, list_cell, number_cell
-from dashboard.views.capacity_text import name_of
 from dashboard.views.names import brief, names_of
 from dashboard.views.pool_comparison import PoolComparison
 from dashboard.views.sharing import ABOUT, SHARE_WORDS, SPLIT, group_lines
@@ -81,7 +80,7 @@ def cohorts_table(
     unread = len(pool.replicas) - sum(len(cohort.replicas) for cohort in pool.cohorts)
     table = Table(
         name=f"cohorts-{slug}",
-        caption=f"Cohorts of {name_of(pool.name)}",
+        caption=f"Cohorts of {brief(pool.name)}",
         columns=_COHORTS,
         rows=tuple(rows),
         note=f"{count(unread, 'replica')} never read, in no cohort." if unread else "",

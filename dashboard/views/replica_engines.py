@@ -9,14 +9,14 @@ import pandas as pd
 from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.sums import GIB
 from dashboard.compare.prefix import canonical_digests, digests
-from dashboard.fleet import Basis, Engine, Replica, Setting, State, cohort_letters, formatting
+from dashboard.fleet import Basis, Engine, Replica, Setting, State, formatting
 from dashboard.fleet.formatting import at_most, count, first_of, middle_cut, one_line, size
 from dashboard.fleet.frames import devices_frame, engines_frame, kv_cache_groups_frame
 from dashboard.fleet.pieces import Piece, Style, Text, join_texts, plain
 from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Table, Tone, number_cell, quiet_paragraph
 from dashboard.views.capacity import ranks_table
 from dashboard.views.capacity_blocks import NO_DEVICES
-from dashboard.views.capacity_text import replica_ranks
+from dashboard.views.capacity_text import ranks_of
 from dashboard.views.slugs import slug
 
 MOST_ROWS = 64  # of one table: eight GPUs on eight DP ranks
@@ -121,8 +121,7 @@ def _engines(fleet: Fleet, replica: Replica) -> tuple[Block, ...]:
         Column("Basis", term="basis"): _texts(rows["basis"]),
         Column("Reason"): [Cell(each) for each in rows["reason"].fillna("")],
     }
-    ranks = replica_ranks(fleet, replica, cohort_letters(fleet.pools).get(replica.id, ""))
-    data = ranks_table(ranks, f"engines-{slug(replica.name)}", "Engines")
+    data = ranks_table(ranks_of(fleet, of=[replica]), f"engines-{slug(replica.name)}", "Engines")
     return (_table(data.name, "Engines", columns, for_programs=lambda: data),)
 
 

@@ -11,8 +11,7 @@ from dashboard.fleet.formatting import count, first_of
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Block, Paragraph, Section
-from dashboard.views.capacity_text import name_of
-from dashboard.views.names import replica_names
+from dashboard.views.names import brief, replica_names
 from dashboard.views.pages import COMPARE
 from dashboard.views.pool_blocks import cohorts_table, difference_table, sharing_band
 from dashboard.views.pool_comparison import (
@@ -49,7 +48,7 @@ class DifferingPools(NamedTuple):
     def title(self) -> str:
         """Return the name of the first pool, and how many are like it."""
         more = len(self.pools) - 1
-        return f"{name_of(self.pools[0].name)}{f' and {more:,} more like it' if more else ''}"
+        return f"{brief(self.pools[0].name)}{f' and {more:,} more like it' if more else ''}"
 
     @property
     def hidden(self) -> int:
@@ -136,8 +135,8 @@ def _pool(fleet: Fleet, differing: DifferingPools) -> Section:
     text = head_text(pool, members, fleet.inspection.domains.get(pool.name))
     blocks: list[Block] = [Paragraph((Piece(text, Style.MUTED),))]
     if len(differing.pools) > 1:
-        others = first_of([name_of(each.name) for each in differing.pools[1:]], MOST_NAMED)
-        blocks.append(Paragraph(plain(f"{others} differ in the same way; {name_of(pool.name)} is shown.")))
+        others = first_of([brief(each.name) for each in differing.pools[1:]], MOST_NAMED)
+        blocks.append(Paragraph(plain(f"{others} differ in the same way; {brief(pool.name)} is shown.")))
     if found.sharing.share is not Share.YES:
         blocks.append(sharing_band(found))
     more = [f"{count(differing.hidden, 'more setting')}: see the appendix."] if differing.hidden else []
@@ -148,7 +147,7 @@ def _pool(fleet: Fleet, differing: DifferingPools) -> Section:
             pool,
             {each.id: each.name for each in members},
             name=f"settings-{slug}",
-            caption=f"Settings that differ in {name_of(pool.name)}",
+            caption=f"Settings that differ in {brief(pool.name)}",
             notes=(*more, hidden_text(pool, found.matrix, members), *uncovered_text(differing.shown, found.named)),
         )
     )
@@ -163,14 +162,14 @@ def _without_differences(fleet: Fleet) -> Iterator[str]:
         yield "There is no pool to compare."
     uniform = [pool.name for pool in fleet.pools if len(pool.cohorts) == 1]
     if uniform:
-        yield f"{count(len(uniform), 'uniform pool')}: {first_of(map(name_of, uniform), MOST_NAMED)}."
+        yield f"{count(len(uniform), 'uniform pool')}: {first_of(map(brief, uniform), MOST_NAMED)}."
     tallies = fleet.inspection.tallies
     found = []
     for name in uniform:
         counts = ((tallies[name].critical, Severity.CRITICAL), (tallies[name].warning, Severity.WARNING))
         if words := ", ".join(f"{number:,} {severity}" for number, severity in counts if number):
-            found.append(f"{name_of(name)} ({words})")
+            found.append(f"{brief(name)} ({words})")
     if found:
         yield f"Uniform pools with findings: {first_of(found, MOST_NAMED)}."
     if unread := [pool.name for pool in fleet.pools if not pool.cohorts]:
-        yield f"Unknown (nothing was read): {first_of(map(name_of, unread), MOST_NAMED)}."
+        yield f"Unknown (nothing was read): {first_of(map(brief, unread), MOST_NAMED)}."

@@ -15,7 +15,7 @@ that are one, and delete both functions of rows. Filter, sort and add columns on
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -25,6 +25,7 @@ from typing import Any
 import pandas as pd
 
 from dashboard.fleet.formatting import iso, middle_cut, one_line
+from dashboard.fleet.frames import rows_of
 from dashboard.fleet.pieces import Link
 from dashboard.views.blocks import Cell, Column, Table, Tone, Value
 
@@ -135,12 +136,7 @@ def _text(value: Any) -> str:
 
 
 def _cells(rows: Rows, fields: Sequence[Field]) -> tuple[tuple[Cell, ...], ...]:
-    return tuple(tuple(field.cell(row) for field in fields) for row in _rows(rows))
-
-
-def _rows(rows: Rows) -> Iterator[Any]:
-    if isinstance(rows, pd.DataFrame):
-        known = rows.astype(object)
-        yield from known.where(rows.notna(), None).itertuples(index=False, name="Row")
-    else:
-        yield from rows
+    return tuple(
+        tuple(field.cell(row) for field in fields)
+        for row in (rows_of(rows) if isinstance(rows, pd.DataFrame) else rows)
+    )

@@ -1,9 +1,12 @@
 """Capacity per rank and per pool: what is counted, its unit, its length, and why a number is unknown."""
 
+from typing import Any
+
 import pytest
 
 from dashboard.capacity.sums import GIB, PoolCapacity
 from dashboard.fleet import Basis, Engine, KVCacheGroup, Replica
+from dashboard.fleet.frames import rows_of
 from dashboard.views.capacity_text import (
     NO_BYTES,
     NO_NUMBER_OF_GPUS,
@@ -11,11 +14,11 @@ from dashboard.views.capacity_text import (
     NOT_REPORTED,
     NOT_SERVED_AT_LENGTH,
     Measure,
-    Rank,
     device_words,
     pools_of,
     ranks_of,
     short_device,
+    unknown_reason,
 )
 from tests.builders import alike, devices, document, engine, fleet, replica
 
@@ -31,8 +34,8 @@ HYBRID = (
 )
 
 
-def ranks(*members: Replica, length: int | None = None, measure: Measure = Measure.TOKENS) -> tuple[Rank, ...]:
-    return ranks_of(fleet(members, [DOCUMENT]), length, measure)
+def ranks(*members: Replica, length: int | None = None, measure: Measure = Measure.TOKENS) -> list[Any]:
+    return list(rows_of(ranks_of(fleet(members, [DOCUMENT]), length, measure)))
 
 
 def sums(*members: Replica, length: int | None = None) -> tuple[PoolCapacity, ...]:
@@ -42,14 +45,14 @@ def sums(*members: Replica, length: int | None = None) -> tuple[PoolCapacity, ..
 
 def outliers(*members: Replica) -> dict[str, float]:
     """Return the shares of the outliers above the median, by replica."""
-    return {rank.replica.name: rank.off for rank in ranks(*members) if rank.off is not None}
+    return {rank.name: rank.off for rank in ranks(*members) if rank.off is not None}
 
 
 def test_a_rank_has_its_cohort_and_the_kind_of_most_of_its_devices() -> None:
     mixed = (*devices(1, "L40S", dp_rank=1), *devices(3, "H200", dp_rank=1)[1:])
     found = ranks(replica("a", document=DOCUMENT, engines=(engine(), engine(dp_rank=1)), devices=mixed))
 
-    assert [(rank.engine.dp_rank, rank.letter, rank.device, rank.counts) for rank in found] == [
+    assert [(rank.dp_rank, rank.letter, rank.device, rank.counts) for rank in found] == [
         (0, "A", "", True),
         (1, "A", "H200", True),
     ]
@@ -74,14 +77,14 @@ def test_requests_of_a_hybrid_model_follow_from_its_kv_cache_groups() -> None:
     (rank,) = ranks(hybrid, length=131_072, measure=Measure.REQUESTS)
 
     assert (rank.value or 0) < 75_000 / (131_072 / 16)
-    assert rank.is_at_most
+    assert rank.is_bound
 
 
 def test_only_assumed_tokens_and_their_requests_are_upper_bounds() -> None:
     """Bytes come from KV cache groups, which are reported."""
     assumed = replica(engines=(engine(basis=Basis.ASSUMED),))
 
-    assert [rank.is_at_most for measure in Measure for rank in ranks(assumed, measure=measure)] == [True, False, True]
+    assert [rank.is_bound for measure in Measure for rank in ranks(assumed, measure=measure)] == [True, False, True]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +102,7 @@ def test_only_assumed_tokens_and_their_requests_are_upper_bounds() -> None:
 def test_an_unknown_value_has_a_reason(one: Engine, measure: Measure, length: int, reason: str) -> None:
     (rank,) = ranks(replica(document=DOCUMENT, engines=(one,)), length=length, measure=measure)
 
-    assert (rank.value, rank.reason) == (None, reason)
+    assert (rank.value, unknown_reason(rank)) == (None, reason)
 
 
 def test_stale_ranks_and_second_addresses_do_not_count() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from dashboard.fleet import Device, Replica
 from dashboard.fleet.pieces import to_plain
 from dashboard.views.blocks import Block, Chart, Columns, Paragraph, Table, Tone
-from dashboard.views.capacity_blocks import NO_MEMORY, memory_blocks, ranks_by_pool
+from dashboard.views.capacity_blocks import NO_MEMORY, memory_blocks
 from dashboard.views.capacity_text import ranks_of
 from tests.builders import GIB, document, engine, fleet, memory, replica
 
@@ -20,8 +20,7 @@ def member(name: str, tokens: int, **gib: Any) -> Replica:
 
 def blocks(*odd: Replica) -> tuple[Block, ...]:
     built = fleet([*(member(f"chat-{number}", 100, weights=30) for number in range(4)), *odd], [DOCUMENT])
-    (pool,) = ranks_by_pool(built, ranks_of(built, None))
-    return memory_blocks(pool)
+    return memory_blocks(built, "chat", ranks_of(built))
 
 
 def drawn(*odd: Replica) -> tuple[str, Chart, Table]:

@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
 from dashboard.capacity.sums import capacity_of
 from dashboard.fleet import Basis, Replica
+from dashboard.fleet.frames import rows_of
 from dashboard.views import capacity_text
-from dashboard.views.capacity_text import Measure, Rank, ranks_of
+from dashboard.views.capacity_text import Measure, ranks_of
 from tests.builders import alike, document, engine, fleet, replica
 
 DOCUMENT = document()
@@ -44,7 +46,7 @@ def test_an_amount_is_whole_and_requests_are_rounded_down(number: float, measure
     ],
 )
 def test_a_label_is_brief(number: float, measure: Measure, text: str) -> None:
-    assert capacity_text.brief(number, measure) == text
+    assert capacity_text.short_value(number, measure) == text
 
 
 @pytest.mark.parametrize(
@@ -61,7 +63,7 @@ def test_an_axis_has_one_scale(marks: tuple[float, ...], measure: Measure, texts
     assert capacity_text.tick_texts(marks, measure) == texts
 
 
-def ranks(*tokens: int | None, basis: Basis = Basis.REPORTED) -> tuple[Rank, ...]:
+def ranks(*tokens: int | None, basis: Basis = Basis.REPORTED) -> pd.DataFrame:
     """Ranks of one pool with these tokens."""
     members = [
         replica(f"chat-{place}", document=DOCUMENT, engines=(engine(held, basis=basis, reason="Because."),))
@@ -119,7 +121,7 @@ def test_the_lead_is_the_consequence_and_the_number_of_known_ranks(
 
 
 def test_the_lead_names_three_pools() -> None:
-    found = [rank for each in "abcde" for rank in ranks_of(fleet(_short_pool(each), [DOCUMENT]), None)]
+    found = ranks_of(fleet([replica for each in "abcde" for replica in _short_pool(each)], [DOCUMENT]))
 
     assert capacity_text.lead(found, 0).startswith("pool-a, pool-b, pool-c and 2 more pools: ")
 
@@ -130,7 +132,7 @@ def _short_pool(name: str) -> list[Replica]:
 
 
 def test_an_outlier_is_compared_with_the_median() -> None:
-    *_, low, high = ranks(100, 100, 100, 100, 100, 80, 120, basis=Basis.ASSUMED)
+    *_, low, high = rows_of(ranks(100, 100, 100, 100, 100, 80, 120, basis=Basis.ASSUMED))
 
     assert capacity_text.outlier_sentence(low) == "≤ 80 tokens, 20 % less than the median (100)"
     assert capacity_text.outlier_sentence(high) == "≤ 120 tokens, 20 % more than the median (100)"

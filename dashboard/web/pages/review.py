@@ -16,7 +16,6 @@ from dashboard.store.metadata import READ_ONLY, StoredSnapshot
 from dashboard.store.reviews import REVIEW, EarlierSnapshots, LastReview, NoLastReview, earlier, last_review, opened
 from dashboard.views import pages
 from dashboard.views.blocks import Entries, Entry, Paragraph, Section, View
-from dashboard.views.capacity_text import name_of
 from dashboard.views.finding_list import (
     SORT_TEXTS,
     WORST_FIRST,
@@ -27,6 +26,7 @@ from dashboard.views.finding_list import (
     note_lines,
     sort_findings,
 )
+from dashboard.views.names import brief
 from dashboard.views.review import AGENDA, FINDINGS, STATUS, agenda_counts, review_report
 from dashboard.views.review_new import NEW
 from dashboard.views.since import NEWEST_FIRST, Recency, has_history, range_start, range_words, ranges_of
@@ -135,7 +135,7 @@ def _topic(entry: Entry, group: Sequence[ListedFinding], labels: Counter[str]) -
     """Return an entry with the label of its fields: the rule, its pools, and a number where several are equal."""
     found = [each.finding for each in group]
     pools = dict.fromkeys(pool for each in found for pool in each.pools)
-    names = [_plain(name_of(pool)) for pool in pools]
+    names = [_plain(brief(pool)) for pool in pools]
     label = f"{found[0].rule} in {first_of(names, MOST_POOLS)}" if pools else found[0].rule
     labels[label] += 1
     numbered = label if labels[label] == 1 else f"{label}, {labels[label]}"
