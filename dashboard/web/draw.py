@@ -4,6 +4,7 @@ from __future__ import annotations  # prepared pieces nest
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
@@ -31,8 +32,7 @@ from dashboard.views.blocks import (
 )
 from dashboard.views.chosen_columns import MOST_CHOSEN, write_chosen
 from dashboard.views.sorting import ASCENDING, DESCENDING
-from dashboard.web import charts, links, markup, matrix
-from dashboard.web.first_chart import first_html
+from dashboard.web import charts, links, markup
 
 ROW, HEAD, TALLEST = 35, 37, 702  # px of a large table
 TALLEST_SETTINGS = 460  # px: the value of the selected setting is visible below
@@ -42,6 +42,14 @@ HINTS = {
     Kind.REPLICA: f"Click a name to open the replica, a head to sort. Tick up to {MOST_CHOSEN} to compare them.",
     Kind.SETTING: "Click a setting to see its whole value.",
 }
+COPY = '<button type="button" class="copy" data-copy-table>Copy table</button>'
+_HERE = Path(__file__).parent
+_component = st.components.v2.component(
+    "difference_matrix",
+    html='<div class="surface"></div>',
+    js="".join((_HERE / name).read_text(encoding="utf-8") for name in ("copying.js", "matrix.js")),
+    isolate_styles=False,  # the style sheet of the pages also applies to the table
+)
 
 
 def html_of(blocks: Iterable[Block]) -> str:
@@ -161,7 +169,7 @@ def _draw(piece: MatrixHtml | FoldedSection | Block, key: str) -> Link | None:
         with st.expander(piece.title, key=f"{key}_aside", on_change="rerun") as aside:  # a folded chart costs 50 ms
             return draw_prepared(piece.pieces, key) if aside.open else None
     if isinstance(piece, MatrixHtml):
-        return matrix.draw_matrix(piece.html, piece.pool, key)
+        return draw_matrix(piece.html, piece.pool, key)
     if isinstance(piece, Chart):
         return _draw_chart(piece, key)
     if isinstance(piece, Table):
@@ -178,7 +186,7 @@ def _draw(piece: MatrixHtml | FoldedSection | Block, key: str) -> Link | None:
 def _draw_chart(chart: Chart, key: str) -> Link | None:
     figure = charts.figure_of(chart, charts.palette(st.context.theme.type))
     with st.container(key=f"chart_{key}"):
-        st.html(first_html(figure))
+        st.html(charts.first_html(figure))
         event = st.plotly_chart(
             figure,
             key=key,
@@ -325,3 +333,26 @@ def _writer() -> HtmlWriter:
 
 def _address_of(link: Link) -> str:
     return f"#{link.anchor}" if link.kind is Kind.SECTION else links.address(link) or ""
+
+
+def draw_matrix(html: str, pool: str, key: str) -> Link | None:
+    """Draw the HTML of a matrix and return the setting, cohort or replica that was opened since the last run."""
+    result = _component(key=key, data={"html": html}, on_cell_change=_nothing)
+    return opened(result.get("cell"), pool)
+
+
+def opened(cell: object, pool: str) -> Link | None:
+    """Return the link that the browser sends; None for anything else that it sends."""
+    if not isinstance(cell, dict):
+        return None
+    path, column = cell.get("path"), cell.get("column")
+    if isinstance(path, str) and path:
+        return Link(Kind.SETTING, path, pool)
+    if isinstance(column, str) and column:
+        is_cohort = column.isalpha() and column.isupper()
+        return Link(Kind.COHORT if is_cohort else Kind.REPLICA, column, pool)
+    return None
+
+
+def _nothing() -> None:
+    """Streamlit reports a trigger only to a component that has a callback for it."""

@@ -55,7 +55,7 @@ def serve(address: str, port: int, config: Path | None) -> int:
     import uvicorn  # noqa: PLC0415
 
     from dashboard import service  # noqa: PLC0415
-    from dashboard.web.connections import Connection, Server, connection_limit, raise_descriptor_limit  # noqa: PLC0415
+    from dashboard.web.limits import Connection, Server, connection_limit, raise_descriptor_limit  # noqa: PLC0415
     from dashboard.web.server import options_or_exit  # noqa: PLC0415
 
     options = options_or_exit()

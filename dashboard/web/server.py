@@ -21,8 +21,7 @@ from dashboard.errors import HistoryError, OptionsError
 from dashboard.fleet.times import EXAMPLE, parse_since, parse_time
 from dashboard.render.events_json import events_json
 from dashboard.views import pages
-from dashboard.web.connections import raise_descriptor_limit
-from dashboard.web.log_limit import LogLimit
+from dashboard.web.limits import LogLimit, raise_descriptor_limit
 from dashboard.web.metrics import PoolNames, metrics_text
 
 WRONG_OPTIONS = 2  # exit code

@@ -1,13 +1,22 @@
-"""What the server keeps for browser sessions: uploads, with quotas, and the state of closed pages."""
+"""What the server knows of visitors: uploads, with quotas, the state of closed pages, and the audit log."""
 
+import json
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
+import streamlit as st
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit import runtime
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
+
+from dashboard.errors import DashboardError
+from dashboard.fleet.formatting import iso
+from dashboard.service import utc_now
+from dashboard.web.edge import PEER_HEADER
 
 MIB = 2**20
 MAX_FILE_BYTES = 32 * MIB  # an export of 1,000 replicas has 5 MB, their poll --full as text 23; also in config.toml
@@ -15,6 +24,9 @@ SESSION_BYTES = 64 * MIB
 SERVER_BYTES = 128 * MIB
 UPLOAD = re.compile(r"/_stcore/upload_file/(?P<session>[^/]+)/")
 TOO_LARGE, LENGTH_REQUIRED = 413, 411
+LONGEST_VALUE = 200  # characters of what a visitor typed or sent
+UNKNOWN = "unknown"  # outside of a server
+CLAIMS = {"forwarded_for": "X-Forwarded-For", "user": "X-Forwarded-User"}  # true only behind a proxy that sets them
 
 
 def forget_expired() -> None:
@@ -100,3 +112,27 @@ class Uploads:
 def _content_length(scope: Scope) -> int:
     length = dict(scope["headers"]).get(b"content-length", b"")
     return int(length) if length.isdigit() else 0
+
+
+def visitor() -> Mapping[str, str]:
+    """Return the address of the connection, and the claims of its headers."""
+    headers = st.context.headers
+    claims = {key: headers[header] for key, header in CLAIMS.items() if header in headers}
+    return {"remote": headers.get(PEER_HEADER, UNKNOWN), **claims}
+
+
+@contextmanager
+def recorded(action: str, who: Mapping[str, str] | None = None, **fields: Any) -> Iterator[dict[str, Any]]:
+    """Log an action once it is done, or as refused; the body may add to `fields`, which name the object."""
+    line = {"audit": action, **(who or visitor())}
+    try:
+        yield fields
+    except DashboardError as error:
+        _write({**line, "audit": f"{action}_refused", **fields, "refused": str(error)})
+        raise
+    _write({**line, **fields})
+
+
+def _write(line: Mapping[str, Any]) -> None:
+    cut = {key: value[:LONGEST_VALUE] if isinstance(value, str) else value for key, value in line.items()}
+    sys.stderr.write(f"{json.dumps({'audit': cut['audit'], 'at': iso(utc_now()), **cut})}\n")

@@ -16,7 +16,7 @@ from dashboard.store.metadata import LONGEST_NAME, READ_ONLY, StoredSnapshot
 from dashboard.views import pages
 from dashboard.views.blocks import View
 from dashboard.views.snapshots import UNNAMED, data_time, default_name
-from dashboard.web import audit, links, markup
+from dashboard.web import links, markup, sessions
 from dashboard.web.sides import Sides
 
 # Keys of the session.
@@ -112,7 +112,7 @@ def _draw_freeze(fleet: Fleet, title: str, url_of: Callable[[str], str], page: s
 def _freeze(fleet: Fleet) -> None:
     name = default_name(st.session_state.get(NAME), fleet.name, fleet.polled_at)
     try:
-        with audit.recorded("freeze", name=name) as line:
+        with sessions.recorded("freeze", name=name) as line:
             stored = service.snapshots().freeze(fleet, name, service.now())
             line["snapshot"] = stored.id
     except SnapshotError as error:

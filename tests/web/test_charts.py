@@ -17,12 +17,12 @@ from dashboard.web.charts import (
     Palette,
     axis_of,
     figure_of,
+    first_html,
     palette,
     positions,
     shortened,
     ticks,
 )
-from dashboard.web.first_chart import first_html
 
 CONFIG = tomllib.loads((Path(__file__).parents[2] / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
 

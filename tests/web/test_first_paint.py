@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from dashboard.web.first_paint import LOOK, FirstPaint
+from dashboard.web.edge import LOOK, FirstPaint
 
 PAGE = '<html><head></head><body><div id="root"></div></body></html>'
 BROWSER = {"accept": "text/html,*/*;q=0.8"}

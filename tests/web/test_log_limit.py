@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from dashboard.web.log_limit import MOST_RECORDS, MOST_TRACEBACKS, PERIOD_SECONDS, LogLimit, kind_of
+from dashboard.web.limits import MOST_RECORDS, MOST_TRACEBACKS, PERIOD_SECONDS, LogLimit, kind_of
 
 logger = logging.getLogger("tests.flood")
 

@@ -35,7 +35,7 @@ from dashboard.views.pool_comparison import (
 from dashboard.views.router_table import router_section
 from dashboard.views.timeline import with_timeline
 from dashboard.views.whatif import whatif_section
-from dashboard.web import draw, empty, links, markup, matrix, share, state, timeline
+from dashboard.web import draw, empty, links, markup, share, state, timeline
 from dashboard.web.pages import chosen
 from dashboard.web.pages.chosen import ALL, DIFFERENCES, choose_origin
 from dashboard.web.pages.overview import pool_order
@@ -177,7 +177,7 @@ def offer_baseline(fleet: Fleet, pool: Pool, reference: Reference) -> None:
 def draw_matrix(found: PoolContent) -> Link | None:
     """Draw the settings with the button that copies them; return what was clicked."""
     pieces = [
-        each._replace(html=f'{each.html}<div class="foot">{matrix.COPY}</div>')
+        each._replace(html=f'{each.html}<div class="foot">{draw.COPY}</div>')
         if isinstance(each, draw.MatrixHtml)
         else each
         for each in found.table

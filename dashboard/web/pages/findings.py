@@ -42,7 +42,7 @@ from dashboard.views.glossary import TERMS
 from dashboard.views.rule_outcomes import error_blocks
 from dashboard.views.since import NEWEST_FIRST, has_history, range_start, range_words, ranges_of
 from dashboard.views.summary import findings_lead, findings_title, is_clean, no_findings_text
-from dashboard.web import audit, draw, empty, links, markup, share, state
+from dashboard.web import draw, empty, links, markup, sessions, share, state
 from dashboard.web.state import shared
 
 FILTERS = (pages.SEVERITY, pages.FAMILY, pages.POOL, pages.RULE, pages.NEW, pages.SEARCH)
@@ -180,10 +180,10 @@ def _draw_save(entry: Suppression, key: str, *, is_complete: bool) -> None:
         st.html(f'<div class="foot">Add the entry to {markup.text(name)}. {ACCEPTED}</div>')
         return
     if st.button("Save", key=f"accept_save_{key}", disabled=not is_complete):
-        who = audit.visitor()
+        who = sessions.visitor()
         scope = {"pool": entry.pool, "replicas": ", ".join(entry.replicas), "labels": str(dict(entry.labels))}
         try:
-            with audit.recorded("accept", who, rule=entry.rule, **scope, owner=entry.owner, until=str(entry.until)):
+            with sessions.recorded("accept", who, rule=entry.rule, **scope, owner=entry.owner, until=str(entry.until)):
                 save_acceptance(file, entry, who.get("user", who["remote"]), service.utc_now())
         except OptionsError as error:
             st.html(markup.notice("warning", f"{markup.glyph('warning', 'warning:')} {markup.text(str(error))}"))

@@ -31,7 +31,7 @@ from dashboard.views.review import AGENDA, FINDINGS, STATUS, agenda_counts, revi
 from dashboard.views.review_new import NEW
 from dashboard.views.since import NEWEST_FIRST, Recency, has_history, range_start, range_words, ranges_of
 from dashboard.views.snapshots import describe_snapshot
-from dashboard.web import audit, draw, links, markup, meeting, share, state
+from dashboard.web import draw, links, markup, meeting, sessions, share, state
 from dashboard.web.meeting import Item
 from dashboard.web.pages import review_notes
 from dashboard.web.state import shared
@@ -190,7 +190,7 @@ def _freeze(fleet: Fleet) -> None:
     """Freeze the fleet and show its snapshot: the URL names it from now on."""
     name = f"{REVIEW} {service.now():%Y-%m-%d}"
     try:
-        with audit.recorded("freeze", name=name) as fields:
+        with sessions.recorded("freeze", name=name) as fields:
             stored = service.snapshots().freeze(fleet, name, service.now())
             fields["snapshot"] = stored.id
     except SnapshotError as error:

@@ -10,7 +10,7 @@ from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import iso
 from dashboard.store.metadata import LONGEST_NAME, LONGEST_NOTE
-from dashboard.web import audit, markup, state
+from dashboard.web import markup, sessions, state
 
 NOTHING = Note("")
 BOTH_KEPT = "Edited by two people at the same time: both texts are kept."
@@ -104,7 +104,7 @@ def _write(snapshot: str, about: str, base: Note, mine: Note) -> Note:
     note = merged(base, theirs, mine)
     if len(note.text) > LONGEST_NOTE or len(note.owner) > LONGEST_NAME:
         raise SnapshotError(TOO_LONG)
-    with audit.recorded("note", snapshot=snapshot, about=about):
+    with sessions.recorded("note", snapshot=snapshot, about=about):
         service.snapshots().note(snapshot, about, note if note.text or note.owner else None)
     return note
 

@@ -18,7 +18,7 @@ from dashboard.store.metadata import LONGEST_NAME, READ_ONLY, SnapshotList, Stor
 from dashboard.store.reviews import earlier, last_review
 from dashboard.views import pages
 from dashboard.views.snapshots import UNNAMED, data_time, default_name, freeze_times, search_snapshots, snapshots_table
-from dashboard.web import audit, draw, links, markup, sides, state
+from dashboard.web import draw, links, markup, sessions, sides, state
 from dashboard.web.sessions import MAX_FILE_BYTES, MIB
 
 ID = "snapshot_id"
@@ -149,10 +149,10 @@ def _draw_snapshot(stored: StoredSnapshot) -> None:
     if is_writable:
         _draw_name(stored)
     with st.container(horizontal=True, gap="small"):
-        visitor = audit.visitor()  # the file is made outside of the session
+        visitor = sessions.visitor()  # the file is made outside of the session
 
         def export() -> bytes:
-            with audit.recorded("export", visitor, snapshot=stored.id, name=sidecar.name or UNNAMED):
+            with sessions.recorded("export", visitor, snapshot=stored.id, name=sidecar.name or UNNAMED):
                 return service.snapshots().export(stored.id)
 
         st.download_button(
@@ -183,7 +183,7 @@ def _draw_name(stored: StoredSnapshot) -> None:
         name = default_name(typed, sidecar.fleet, sidecar.data_as_of)
 
         def rename() -> None:
-            with audit.recorded("rename", snapshot=stored.id, name=name):
+            with sessions.recorded("rename", snapshot=stored.id, name=name):
                 service.snapshots().rename(stored.id, name)
 
         # Never disabled: a name arrives when its field loses the focus, and a disabled button would miss that click.
@@ -211,7 +211,7 @@ def _draw_deletion(stored: StoredSnapshot) -> None:
 
 def _delete(stored: StoredSnapshot, typed: str | None) -> None:
     name = stored.metadata.name or UNNAMED
-    with audit.recorded("delete", snapshot=stored.id, name=name):
+    with sessions.recorded("delete", snapshot=stored.id, name=name):
         if (typed or "").strip() != name:
             raise SnapshotError(f"Not deleted: type the name, {name}.")
         service.snapshots().delete(stored.id)
@@ -269,7 +269,7 @@ def _draw_busy(place: DeltaGenerator, text: str) -> None:
 def _import(files: Sequence[UploadedFile], name: str, wait: Callable[[], None]) -> ImportReport:
     """Freeze the fleets of the files; `wait` is called where another import is being read."""
     live, at = service.current(), service.now()
-    visitor = audit.visitor()  # the page may be closed before the files are read
+    visitor = sessions.visitor()  # the page may be closed before the files are read
     frozen: list[tuple[str, str]] = []
     try:
         contents = [File(each.name, each.getvalue()) for each in files]
@@ -281,7 +281,7 @@ def _import(files: Sequence[UploadedFile], name: str, wait: Callable[[], None]) 
     for file, content, sidecar, carried in fleets:
         called = carried.name or (file.partition(".json")[0] if file else name_of_answers)
         try:
-            with audit.recorded("import", visitor, name=called, file=file) as line:
+            with sessions.recorded("import", visitor, name=called, file=file) as line:
                 stored = service.snapshots().keep(content, with_name(sidecar, called), carried)
                 line["snapshot"] = stored.id
         except SnapshotError as error:

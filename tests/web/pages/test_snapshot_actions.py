@@ -19,7 +19,7 @@ from dashboard.store import child
 from dashboard.store.metadata import READ_ONLY
 from dashboard.store.packing import content_of, packed
 from dashboard.store.snapshots import Snapshots
-from dashboard.web import audit
+from dashboard.web import sessions
 from tests import builders
 from tests.builders import HOSTILE, NOW
 from tests.captured import SERVER_INFO, capture
@@ -238,7 +238,7 @@ def test_a_note_is_logged_without_its_text(live: Fleet, capsys: pytest.CaptureFi
 def test_an_export_is_logged_with_the_visitor_of_the_dialog(capsys: pytest.CaptureFixture[str]) -> None:
     """The file is made outside of the session."""
     who = {"remote": "10.0.0.7", "forwarded_for": "192.0.2.1"}
-    with audit.recorded("export", who, snapshot="3fa9c01b2e"):
+    with sessions.recorded("export", who, snapshot="3fa9c01b2e"):
         pass
 
     assert logged(capsys) == [{"audit": "export", **who, "snapshot": "3fa9c01b2e"}]
@@ -246,7 +246,7 @@ def test_an_export_is_logged_with_the_visitor_of_the_dialog(capsys: pytest.Captu
 
 def test_a_log_line_is_one_short_line_whatever_was_typed(capsys: pytest.CaptureFixture[str]) -> None:
     name = 'a\n{"audit": "b"}\u202e' * 99
-    with pytest.raises(SnapshotError), audit.recorded("rename", {"remote": "x\n{"}, name=name):
+    with pytest.raises(SnapshotError), sessions.recorded("rename", {"remote": "x\n{"}, name=name):
         raise SnapshotError("no")
 
     line = capsys.readouterr().err

@@ -9,7 +9,7 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from dashboard.web.connections import (
+from dashboard.web.limits import (
     MOST_CONNECTIONS,
     SESSION_DESCRIPTORS,
     SPARE_CONNECTIONS,
