@@ -28,7 +28,7 @@ from dashboard.cli import cli
 from dashboard.config import Options
 from dashboard.documents.findings import findings_json
 from dashboard.documents.fleet import fleet_json
-from dashboard.fleet.frames import replicas_frame
+from dashboard.fleet.frames import FRAMES
 from dashboard.render.export import Format, written
 from dashboard.render.terminal import to_terminal
 from dashboard.sources.discovery import discover_once
@@ -174,7 +174,7 @@ def test_no_secret_is_in_documents_snapshots_exports_or_metrics(fleet: Fleet, pl
         "notes": (tmp_path / f"{key}.notes.json").read_text(),
         "export": unpacked(store.export(key)).decode(),
         "table": to_terminal(poll_view(fleet), width=1000, colour=False),
-        "frame": replicas_frame(fleet.replicas, fleet.pools).to_csv(),
+        **{f"frame {name}": getattr(fleet.frames, name).to_csv() for name in FRAMES},
         **{path: get(path).text for path in ("/api/v1/fleet", "/api/v1/findings", "/metrics")},
     }
     service.stop()

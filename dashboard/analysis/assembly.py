@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from dashboard.analysis.kv_transfer import TransferVerdict, kv_transfer, transferring_pools
 from dashboard.capacity.engines import engines_of
@@ -26,8 +26,10 @@ from dashboard.fleet import (
     Snapshot,
     State,
     has_same_content,
+    last_read,
     with_answers,
 )
+from dashboard.fleet.frames import NO_FRAMES, Frames
 from dashboard.fleet.recent import NOTHING_RECENT, RecentEvents
 from dashboard.fleet.replies import FILE_SCHEME
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sightings
@@ -51,7 +53,7 @@ class Fleet:
     snapshot that it was opened from, `past` the time at which it was asked of the history. `discovery_errors` are
     sentences on sources of targets that cannot be read. `routers` are what routers reported. `recent` is what the last
     polls saw, `sightings` are from the history. `scraped_at` is when Prometheus last scraped each replica that was not
-    asked, in seconds since 1970: see `read_at`.
+    asked, in seconds since 1970: see `read_at`. `frames` are its dataframes.
     """
 
     name: str
@@ -75,11 +77,17 @@ class Fleet:
     recent: RecentEvents = NOTHING_RECENT
     sightings: Sightings = field(default=NO_SIGHTINGS, compare=False)
     scraped_at: Mapping[str, float] = field(default_factory=dict)
+    frames: Frames = field(default=NO_FRAMES, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Keep the frames of a copy that has the same replicas, findings and times."""
+        found = self.inspection
+        parts = (self.replicas, self.documents, self.pools, found.findings, found.suppressed)
+        object.__setattr__(self, "frames", self.frames.of(*parts, self.sightings, self.scraped_at))
 
     def read_at(self, replica: Replica) -> datetime | None:
-        """Return when a replica was read or scraped last. Its own times are those of the last change, if later."""
-        at = self.scraped_at.get(replica.id) if replica.observed_at else None
-        return replica.observed_at if at is None else datetime.fromtimestamp(at, UTC)
+        """Return when a replica was read or scraped last."""
+        return last_read(replica, self.scraped_at)
 
     def as_read(self, replica: Replica) -> Replica:
         """Return the replica with the times of its last scrape."""

@@ -18,6 +18,7 @@ from dashboard.fleet.pools import (
     ValueCount,
     cohort_letters,
     has_same_content,
+    last_read,
     with_answers,
 )
 from dashboard.fleet.replies import (
@@ -104,5 +105,6 @@ __all__ = [
     "cohort_letters",
     "facts_of_pool",
     "has_same_content",
+    "last_read",
     "with_answers",
 ]

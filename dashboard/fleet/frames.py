@@ -1,133 +1,309 @@
-"""The dataframes of a fleet: its public tables. Pages and exports make their tables from them.
+"""The dataframes of a fleet: its public tables, which pages and exports read. docs/dataframes.md lists their columns.
 
-Each function takes the core types and returns one row per object, in their order, with the columns and types of its
-table. The end of a column's name is its unit, such as `_bytes`; a missing value is NA.
+The end of a column's name is its unit, such as `_bytes`; a missing value is NA. pandas is loaded with the first frame.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from __future__ import annotations
+
 from enum import StrEnum
-from operator import attrgetter
-from typing import Any
+from functools import cached_property
+from operator import attrgetter, is_
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
-from dashboard.fleet import Document, Pool, Replica, cohort_letters
 from dashboard.fleet.formatting import STALE_TARGET
+from dashboard.fleet.pools import Document, Engine, Pool, Replica, cohort_letters, last_read
+from dashboard.fleet.sightings import NO_SIGHTINGS, Sightings
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    import pandas as pd
+
+Columns = dict[str, tuple[str, str]]  # name -> dtype, and what it holds
 TEXT, INTEGER, NUMBER, TIME, OBJECT = "string", "Int64", "Float64", "datetime64[ns, UTC]", "object"
-REPLICAS = {
-    "replica": TEXT,  # the id: scheme://host:port
-    "name": TEXT,
-    "labels": OBJECT,  # dict of str to str
-    "pool": TEXT,
-    "role": TEXT,
-    "state": TEXT,
-    "reason": TEXT,  # "kind: sentence"
-    "version": TEXT,  # of vLLM
-    "started_at": TIME,
-    "observed_at": TIME,
-    "document": TEXT,  # id
-    "cohort": TEXT,  # letter
-    "sources": OBJECT,  # list of str
+FLAG = "bool"
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+NEVER_SEEN = (None, None, None)  # a sighting
+PLACE: Columns = {
+    "replica": (TEXT, "id, as in `replicas`"),
+    "pool": (TEXT, "name of its pool"),
+    "cohort": (TEXT, "letter of its cohort in the pool"),
+    "dp_rank": (INTEGER, "rank of the engine"),
+}
+SIGHTED: Columns = {
+    "first_seen": (TIME, "first poll with it; NA without a history"),
+    "since": (TIME, "since when it is there without a pause"),
+    "absent_at": (TIME, "last poll before `since`, without it"),
+}
+REPLICAS: Columns = {
+    "replica": (TEXT, "id: `scheme://host:port`"),
+    "name": (TEXT, "label `name`, else `host:port`"),
+    "labels": (OBJECT, "dict of str to str"),
+    "pool": (TEXT, "name of its pool"),
+    "role": (TEXT, "`prefill`, `decode`, `both`"),
+    "state": (TEXT, "`up`, `partial`, `down`"),
+    "fresh": (FLAG, "read lately; sums and comparisons leave out the others"),
+    "failure": (TEXT, "kind of failure of a replica that is `down`, such as `refused`"),
+    "reason": (TEXT, "why it is not `up`, or that its target is stale"),
+    "version": (TEXT, "version of vLLM"),
+    "started_at": (TIME, "start of the process"),
+    "observed_at": (TIME, "when it was read last"),
+    "document": (TEXT, "id of its settings, key of `settings`"),
+    "cohort": (TEXT, "letter of its cohort in the pool"),
+    "sources": (OBJECT, "list of the endpoints that answered"),
+    **SIGHTED,
+}
+SETTINGS: Columns = {
+    "document": (TEXT, "id; replicas with equal settings share a document"),
+    "path": (TEXT, "vLLM's own, such as `cache_config.block_size`"),
+    "value": (TEXT, "canonical JSON"),
+    "state": (TEXT, "`reported`, `null` (not set), `absent`, `unsupported`, `redacted`"),
+    "source": (TEXT, "endpoint that reported it"),
+}
+ENGINES: Columns = {
+    **PLACE,
+    "counts": (FLAG, "sums count this rank: its replica is fresh, no second address, and it does not sleep"),
+    "adds": (FLAG, "counted, and its tokens and requests are not in those of another rank"),
+    "sleep_level": (INTEGER, "NA: awake"),
+    "num_gpu_blocks": (INTEGER, "KV cache blocks"),
+    "block_size": (INTEGER, "tokens"),
+    "kv_cache_size_tokens": (INTEGER, "tokens"),
+    "max_concurrency": (NUMBER, "requests of `max_model_len` tokens"),
+    "kv_cache_bytes": (INTEGER, "of all its devices"),
+    "kv_cache_bytes_per_device": (INTEGER, "of one device"),
+    "naive_tokens": (INTEGER, "blocks x `block_size`: too much for hybrid models"),
+    "max_model_len": (INTEGER, "tokens"),
+    "basis": (TEXT, "of tokens and requests: `reported`, `derived`, `assumed` (upper bound), `unknown`"),
+    "reason": (TEXT, "why a number is assumed or unknown"),
+    "fingerprint_canonical": (TEXT, "digest of block hashes, without the block size"),
+    "fingerprint_engine": (TEXT, "digest of block hashes"),
+    "fingerprint_reason": (TEXT, "why a digest is missing"),
+}
+DEVICES: Columns = {
+    **PLACE,
+    "counts": (FLAG, "sums count this device: its replica is fresh and no second address"),
+    "rank": (INTEGER, "in the engine"),
+    "name": (TEXT, "as vLLM reports it"),
+    "total_memory_bytes": (INTEGER, "memory of the device"),
+    "kv_cache_bytes": (INTEGER, "KV cache on this device"),
+    "compute_capability": (TEXT, "such as `9.0`"),
+    "compute_units": (INTEGER, "multiprocessors"),
+    "tensor_parallel_rank": (INTEGER, ""),
+    "pipeline_parallel_rank": (INTEGER, ""),
+}
+KV_CACHE_GROUPS: Columns = {
+    **PLACE,
+    "group_id": (INTEGER, "in the engine"),
+    "spec_type": (TEXT, "kind of attention, such as `full_attention`"),
+    "block_size": (INTEGER, "tokens"),
+    "page_size_bytes": (INTEGER, "of one block"),
+    "layers": (INTEGER, "number of layers"),
+    "sliding_window": (INTEGER, "tokens"),
+    "attention_chunk_size": (INTEGER, "tokens"),
+    "num_kv_heads": (INTEGER, ""),
+    "head_size": (INTEGER, ""),
+    "dtype": (TEXT, "of the KV cache"),
+}
+FINDINGS: Columns = {
+    "id": (TEXT, "the same in every poll while rule, pools and values are"),
+    "fingerprint": (TEXT, "the same when values change"),
+    "rule": (TEXT, "id of the rule"),
+    "severity": (TEXT, "`critical`, `warning`, `info`"),
+    "confidence": (TEXT, "`reported`, `derived`, `assumed`"),
+    "assumptions": (OBJECT, "list of str"),
+    "subject": (TEXT, "what the rule evaluated: a pool, a pair of pools, or `fleet`"),
+    "pools": (OBJECT, "list of names"),
+    "replicas": (OBJECT, "list of ids: those to change"),
+    "sentence": (TEXT, "what is wrong"),
+    "why": (TEXT, "what it breaks"),
+    "remedy": (TEXT, "what to do"),
+    "paths": (OBJECT, "list of settings"),
+    "is_rollout": (FLAG, "part of a rollout in progress"),
+    "is_suppressed": (FLAG, "suppressed by an entry of fleet.yaml"),
+    "unknown": (INTEGER, "replicas of the subject that do not report these settings"),
+    "total": (INTEGER, "replicas of the subject"),
+    **SIGHTED,
+}
+FRAMES = {
+    "replicas": REPLICAS,
+    "settings": SETTINGS,
+    "engines": ENGINES,
+    "devices": DEVICES,
+    "kv_cache_groups": KV_CACHE_GROUPS,
+    "findings": FINDINGS,
 }
 
 
-SETTINGS = {
-    "document": TEXT,  # id, key of `replicas`
-    "path": TEXT,
-    "value": TEXT,  # canonical JSON
-    "state": TEXT,
-    "source": TEXT,
-}
-RANK = {"replica": TEXT, "dp_rank": INTEGER}
-ENGINES = {
-    **RANK,
-    "num_gpu_blocks": INTEGER,
-    "block_size": INTEGER,  # tokens
-    "kv_cache_size_tokens": INTEGER,
-    "max_concurrency": NUMBER,  # requests of max_model_len tokens
-    "kv_cache_bytes": INTEGER,  # of all its devices
-    "kv_cache_bytes_per_device": INTEGER,
-    "naive_tokens": INTEGER,  # blocks x block_size
-    "max_model_len": INTEGER,  # tokens
-    "basis": TEXT,  # reported, derived, assumed (upper bound), unknown
-    "reason": TEXT,  # why a number is unknown or assumed
-    "fingerprint_canonical": TEXT,
-    "fingerprint_engine": TEXT,
-    "fingerprint_reason": TEXT,  # why a digest is missing
-}
-DEVICES = {
-    **RANK,
-    "rank": INTEGER,  # in the engine
-    "name": TEXT,
-    "total_memory_bytes": INTEGER,
-    "kv_cache_bytes": INTEGER,  # of this device
-    "compute_capability": TEXT,
-    "compute_units": INTEGER,
-    "tensor_parallel_rank": INTEGER,
-    "pipeline_parallel_rank": INTEGER,
-}
-KV_CACHE_GROUPS = {
-    **RANK,
-    "group_id": INTEGER,
-    "spec_type": TEXT,
-    "block_size": INTEGER,  # tokens
-    "page_size_bytes": INTEGER,
-    "layers": INTEGER,
-    "sliding_window": INTEGER,  # tokens
-    "attention_chunk_size": INTEGER,  # tokens
-    "num_kv_heads": INTEGER,
-    "head_size": INTEGER,
-    "dtype": TEXT,
-}
+class Frames:
+    """The frames of one fleet, each built when it is first read. All readers share them: change a copy only."""
+
+    def __init__(
+        self,
+        replicas: Sequence[Replica] = (),
+        documents: Mapping[str, Document] = NOTHING,
+        pools: Sequence[Pool] = (),
+        findings: Sequence[Any] = (),
+        suppressed: Sequence[Any] = (),
+        sightings: Sightings = NO_SIGHTINGS,
+        scraped_at: Mapping[str, float] = NOTHING,
+    ) -> None:
+        """Take the parts of a fleet that the frames are built from."""
+        self._parts = (replicas, documents, pools, findings, suppressed, sightings, scraped_at)
+
+    def of(self, *parts: Any) -> Frames:
+        """Return the frames of these parts: itself where none is another one, so that what is built is kept."""
+        return self if all(map(is_, self._parts, parts)) else Frames(*parts)
+
+    @cached_property
+    def replicas(self) -> pd.DataFrame:
+        """One row per replica."""
+        replicas, _, pools, _, _, sightings, scraped_at = self._parts
+        return replicas_frame(replicas, pools, sightings, scraped_at)
+
+    @cached_property
+    def settings(self) -> pd.DataFrame:
+        """One row per document and setting."""
+        return settings_frame(self._parts[1].values())
+
+    @cached_property
+    def engines(self) -> pd.DataFrame:
+        """One row per DP rank."""
+        return engines_frame(self._parts[0], self._parts[2])
+
+    @cached_property
+    def devices(self) -> pd.DataFrame:
+        """One row per accelerator of a DP rank."""
+        return devices_frame(self._parts[0], self._parts[2])
+
+    @cached_property
+    def kv_cache_groups(self) -> pd.DataFrame:
+        """One row per KV cache group of a DP rank."""
+        return kv_cache_groups_frame(self._parts[0], self._parts[2])
+
+    @cached_property
+    def findings(self) -> pd.DataFrame:
+        """One row per finding, the active ones first."""
+        _, _, _, active, suppressed, sightings, _ = self._parts
+        return findings_frame((*active, *suppressed), sightings)
+
+
+NO_FRAMES = Frames()
 
 
 def replicas_frame(
     replicas: Iterable[Replica],
-    pools: Iterable[Pool],
-    read_at: Callable[[Replica], datetime | None] = attrgetter("observed_at"),
+    pools: Iterable[Pool] = (),
+    sightings: Sightings = NO_SIGHTINGS,
+    scraped_at: Mapping[str, float] = NOTHING,
 ) -> pd.DataFrame:
-    """Return one row per replica; `read_at` is that of their fleet."""
+    """Return one row per replica. `scraped_at` is that of their fleet."""
     letters = cohort_letters(pools)
-    return _frame(REPLICAS, (_row(replica, read_at(replica), letters.get(replica.id)) for replica in replicas))
+    rows = []
+    for replica in replicas:
+        failure = replica.failure
+        reasons = [f"{failure.kind}: {failure.detail}"] if failure else []
+        reasons += [f"stale target: {STALE_TARGET}"] if replica.target_stale else []
+        rows.append(
+            (
+                replica.id,
+                replica.name,
+                dict(replica.labels),
+                replica.pool,
+                str(replica.role),
+                str(replica.state),
+                replica.fresh,
+                str(failure.kind) if failure else None,
+                " ".join(reasons) or None,
+                replica.version,
+                replica.started_at,
+                last_read(replica, scraped_at),
+                replica.document,
+                letters.get(replica.id),
+                [str(source) for source in replica.sources],
+                *(sightings.replicas.get(replica.id) or NEVER_SEEN),
+            )
+        )
+    return _frame(REPLICAS, rows)
 
 
 def settings_frame(documents: Iterable[Document]) -> pd.DataFrame:
     """Return one row per document and setting."""
-    rows = (
+    rows = [
         (document.id, path, setting.value, str(setting.state), str(setting.source))
         for document in documents
         for path, setting in document.settings.items()
-    )
+    ]
     return _frame(SETTINGS, rows)
 
 
-def engines_frame(replicas: Iterable[Replica]) -> pd.DataFrame:
+def engines_frame(replicas: Iterable[Replica], pools: Iterable[Pool] = ()) -> pd.DataFrame:
     """Return one row per DP rank."""
+    letters = cohort_letters(pools)
+    values = attrgetter(*(name for name in ENGINES if name in Engine._fields and name not in PLACE))
     rows = []
     for replica in replicas:
+        adding = {engine.dp_rank for engine in replica.adding_engines}
         for engine in replica.engines:
+            counts = replica.is_counted and engine.sleep_level is None
+            adds = counts and engine.dp_rank in adding
+            place = (replica.id, replica.pool, letters.get(replica.id), engine.dp_rank)
             digests = engine.fingerprint or (None, None, None)
-            rows.append((replica.id, *_fields(engine, ENGINES, skip=3), *digests))
+            rows.append((*place, counts, adds, *map(_plain, values(engine)), *digests))
     return _frame(ENGINES, rows)
 
 
-def devices_frame(replicas: Iterable[Replica]) -> pd.DataFrame:
+def devices_frame(replicas: Iterable[Replica], pools: Iterable[Pool] = ()) -> pd.DataFrame:
     """Return one row per device of a DP rank."""
+    letters = cohort_letters(pools)
     rows = []
     for replica in replicas:
         on_each = {engine.dp_rank: engine.kv_cache_bytes_per_device for engine in replica.engines}
+        place, is_counted = (replica.id, replica.pool, letters.get(replica.id)), replica.is_counted
         for device in replica.devices:
-            known = {**device._asdict(), "kv_cache_bytes": on_each.get(device.dp_rank)}
-            rows.append((replica.id, *(known[name] for name in list(DEVICES)[1:])))
+            rank, *reported = device[:8]
+            rows.append((*place, rank, is_counted, *reported[:3], on_each.get(rank), *reported[3:]))
     return _frame(DEVICES, rows)
 
 
-def kv_cache_groups_frame(replicas: Iterable[Replica]) -> pd.DataFrame:
+def kv_cache_groups_frame(replicas: Iterable[Replica], pools: Iterable[Pool] = ()) -> pd.DataFrame:
     """Return one row per KV cache group of a DP rank."""
-    rows = ((replica.id, *_fields(group, KV_CACHE_GROUPS)) for replica in replicas for group in replica.kv_cache_groups)
+    letters = cohort_letters(pools)
+    values = attrgetter(*(name for name in KV_CACHE_GROUPS if name not in PLACE))
+    rows = [
+        (replica.id, replica.pool, letters.get(replica.id), group.dp_rank, *values(group))
+        for replica in replicas
+        for group in replica.kv_cache_groups
+    ]
     return _frame(KV_CACHE_GROUPS, rows)
+
+
+def findings_frame(findings: Iterable[Any], sightings: Sightings = NO_SIGHTINGS) -> pd.DataFrame:
+    """Return one row per finding."""
+    rows = [
+        (
+            finding.id,
+            finding.fingerprint,
+            finding.rule,
+            str(finding.severity),
+            str(finding.confidence),
+            list(finding.assumptions),
+            finding.subject,
+            list(finding.pools),
+            list(finding.replicas),
+            finding.sentence,
+            finding.why,
+            finding.remedy.sentence,
+            list(finding.paths),
+            finding.is_rollout,
+            finding.suppression is not None,
+            finding.unknown,
+            finding.total,
+            *(sightings.findings.get(finding.fingerprint) or NEVER_SEEN),
+        )
+        for finding in findings
+    ]
+    return _frame(FINDINGS, rows)
 
 
 def rows_of(frame: pd.DataFrame) -> Iterator[Any]:
@@ -136,41 +312,18 @@ def rows_of(frame: pd.DataFrame) -> Iterator[Any]:
     yield from known.where(frame.notna(), None).itertuples(index=False, name="Row")
 
 
-def _fields(row: object, columns: Mapping[str, str], skip: int = 0) -> list[Any]:
-    """Return the attributes that columns after `replica` are named by; `skip` leaves out the last ones."""
-    names = list(columns)[1 : len(columns) - skip]
-    return [str(value) if isinstance(value := getattr(row, name), StrEnum) else value for name in names]
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, StrEnum) else value
 
 
-def _frame(columns: Mapping[str, str], rows: Iterable[Sequence[Any]]) -> pd.DataFrame:
+def _frame(columns: Columns, rows: Sequence[Sequence[Any]]) -> pd.DataFrame:
+    import pandas as pd  # noqa: PLC0415  commands that read no frame do not load it
+
     values = list(zip(*rows, strict=True)) or [()] * len(columns)
-    return pd.DataFrame(
-        {name: _series(list(column), dtype) for (name, dtype), column in zip(columns.items(), values, strict=True)}
-    )
-
-
-def _series(values: list[Any], dtype: str) -> "pd.Series[Any]":
-    if dtype == TIME:
-        return pd.Series(pd.DatetimeIndex(pd.to_datetime(values, utc=True)).as_unit("ns"))
-    return pd.Series(values, dtype=dtype)
-
-
-def _row(replica: Replica, read_at: datetime | None, cohort: str | None) -> tuple[Any, ...]:
-    failure = replica.failure
-    reasons = [f"{failure.kind}: {failure.detail}"] if failure else []
-    reasons += [f"stale target: {STALE_TARGET}"] if replica.target_stale else []
-    return (
-        replica.id,
-        replica.name,
-        dict(replica.labels),
-        replica.pool,
-        str(replica.role),
-        str(replica.state),
-        " ".join(reasons) or None,
-        replica.version,
-        replica.started_at,
-        read_at,
-        replica.document,
-        cohort,
-        [str(source) for source in replica.sources],
-    )
+    series = {}
+    for (name, (dtype, _)), column in zip(columns.items(), values, strict=True):
+        if dtype == TIME:
+            series[name] = pd.Series(pd.DatetimeIndex(pd.to_datetime(list(column), utc=True)).as_unit("ns"))
+        else:
+            series[name] = pd.Series(list(column), dtype=dtype)
+    return pd.DataFrame(series)

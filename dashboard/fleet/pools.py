@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from datetime import datetime
+from datetime import UTC, datetime
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -146,14 +146,19 @@ class Replica:
 
     @property
     def adding_engines(self) -> tuple[Engine, ...]:
-        """The engines whose tokens add up: only the first where the engines of a replica share one sum."""
-        adding = self.engines[:1] if any(engine.shares_sum for engine in self.engines) else self.engines
-        return tuple(engine for engine in adding if engine.sleep_level is None)
+        """The engines whose tokens add up: of those that are awake all, or the first where they report one sum."""
+        awake = tuple(engine for engine in self.engines if engine.sleep_level is None)
+        return awake[:1] if any(engine.shares_sum for engine in awake) else awake
 
     @property
     def is_second_address(self) -> bool:
         """Whether another address of the same process is earlier: only the first address is counted."""
         return bool(self.same_process) and min(self.same_process) < self.id
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether sums count it: it was read lately, and is no second address."""
+        return self.fresh and not self.is_second_address
 
 
 _NAMES = tuple(each.name for each in fields(Replica))
@@ -170,6 +175,15 @@ def with_answers(
     values = list(_VALUES(replica))
     values[_FRESH], values[_OBSERVED_AT], values[_PROBES] = fresh, observed_at, probes
     return Replica(*values)
+
+
+def last_read(replica: Replica, scraped_at: Mapping[str, float]) -> datetime | None:
+    """Return when a replica was read or scraped last: `scraped_at` in seconds since 1970, by id.
+
+    Its own times are those of the last change, if later.
+    """
+    at = scraped_at.get(replica.id) if replica.observed_at else None
+    return replica.observed_at if at is None else datetime.fromtimestamp(at, UTC)
 
 
 def has_same_content(replicas: Sequence[Replica], before: Sequence[Replica]) -> bool:

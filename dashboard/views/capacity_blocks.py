@@ -12,7 +12,7 @@ from dashboard.capacity.outliers import outliers
 from dashboard.capacity.sums import GIB, PoolCapacity, device_noun
 from dashboard.fleet import formatting
 from dashboard.fleet.formatting import count
-from dashboard.fleet.frames import devices_frame, rows_of
+from dashboard.fleet.frames import rows_of
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, page
 from dashboard.rules.sentences import capital
 from dashboard.views.blocks import (
@@ -110,8 +110,8 @@ def charts(fleet: Fleet, pool: str, ranks: pd.DataFrame, most: int = PRINTED_BAR
 
 def devices_of(fleet: Fleet, ranks: pd.DataFrame) -> pd.DataFrame:
     """Return the devices of ranks whose memory is reported: the frame `devices` beside their rank."""
-    devices = devices_frame(fleet.replicas).rename(columns={"name": "device_name", "rank": "device_rank"})
-    devices = devices.drop(columns="kv_cache_bytes")
+    devices = fleet.frames.devices.rename(columns={"name": "device_name", "rank": "device_rank"})
+    devices = devices.drop(columns=["pool", "cohort", "counts", "kv_cache_bytes"])
     devices["is_only"] = ~devices.duplicated(["replica", "dp_rank"], keep=False)
     found = ranks.merge(devices, on=["replica", "dp_rank"])
     return found[(found["total_memory_bytes"] > 0).fillna(value=False).astype(bool)].reset_index(drop=True)

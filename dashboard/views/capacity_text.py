@@ -12,10 +12,10 @@ import pandas as pd
 from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.engines import RequestsAtLength, requests_at
 from dashboard.capacity.outliers import TOLERANCE, medians, outliers, tied
-from dashboard.capacity.sums import GIB, PoolCapacity, Sum, added
-from dashboard.fleet import Basis, Engine, Replica, cohort_letters, formatting, pieces
+from dashboard.capacity.sums import GIB, PoolCapacity, Sum
+from dashboard.fleet import Basis, Engine, Replica, formatting, pieces
 from dashboard.fleet.formatting import count
-from dashboard.fleet.frames import devices_frame, engines_frame, rows_of
+from dashboard.fleet.frames import rows_of
 from dashboard.fleet.pieces import Piece, Text
 from dashboard.views.names import brief
 
@@ -251,25 +251,22 @@ def ranks_of(
     that sleep. `device` is the name of most of its devices, and `peers` the kind of device that it is compared with.
     """
     replicas = fleet.replicas if of is None else of
-    letters = cohort_letters(fleet.pools)
     every = [(replica, engine) for replica in replicas for engine in replica.engines]
     requests = [_requests(fleet, replica, engine, length) for replica, engine in every]
-    ranks = engines_frame(replicas)
+    frames = fleet.frames
+    ids = [replica.id for replica in replicas]
+    ranks = frames.engines if of is None else frames.engines[frames.engines["replica"].isin(ids)].reset_index(drop=True)
     columns: dict[str, tuple[str, list[Any]]] = {
         "name": ("string", [replica.name for replica, _ in every]),
-        "pool": ("string", [replica.pool for replica, _ in every]),
-        "letter": ("string", [letters.get(replica.id, "") for replica, _ in every]),
         "is_alone": ("bool", [len(replica.engines) == 1 for replica, _ in every]),
         "is_fresh": ("bool", [replica.fresh for replica, _ in every]),
-        "counts": ("bool", [_counts(replica, engine) for replica, engine in every]),
-        "adds": ("bool", [added(replica, engine, 1) == 1 for replica, engine in every]),
         "requests": ("object", [each.requests for each in requests]),
         "is_served": ("bool", [each.served for each in requests]),
         "is_requests_bound": ("bool", [each.at_most for each in requests]),
         "measure": ("object", [measure] * len(every)),
     }
     ranks = ranks.assign(**{name: pd.Series(values, dtype=dtype) for name, (dtype, values) in columns.items()})
-    ranks["gib"] = ranks["kv_cache_bytes"] / GIB
+    ranks = ranks.assign(letter=ranks["cohort"].fillna(""), gib=ranks["kv_cache_bytes"] / GIB)
     is_assumed = (ranks["basis"] == Basis.ASSUMED).astype(bool)
     if measure is Measure.TOKENS:
         ranks = ranks.assign(value=ranks["kv_cache_size_tokens"], is_bound=is_assumed)
@@ -277,15 +274,11 @@ def ranks_of(
         ranks = ranks.assign(value=ranks["gib"], is_bound=False)
     else:
         ranks = ranks.assign(value=ranks["requests"], is_bound=ranks["is_requests_bound"])
-    kinds = devices_frame(replicas).value_counts(["replica", "dp_rank", "name"]).reset_index()
+    kinds = frames.devices.value_counts(["replica", "dp_rank", "name"]).reset_index()
     kinds = kinds.sort_values(["count", "name"], ascending=[False, True]).drop_duplicates(["replica", "dp_rank"])
     found = ranks[["replica", "dp_rank"]].merge(kinds, how="left", on=["replica", "dp_rank"])["name"]
     ranks = ranks.assign(device=found.fillna("").array, usual=math.nan, off=math.nan)
     return with_peers(ranks) if of is None else ranks
-
-
-def _counts(replica: Replica, engine: Engine) -> bool:
-    return replica.fresh and not replica.is_second_address and engine.sleep_level is None
 
 
 def _requests(fleet: Fleet, replica: Replica, engine: Engine, length: int | None) -> RequestsAtLength:

@@ -10,7 +10,6 @@ import pandas as pd
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Replica, ReplicaState, Role, Source, formatting
 from dashboard.fleet.formatting import STALE_TARGET, count, middle_cut, natural, one_line
-from dashboard.fleet.frames import replicas_frame
 from dashboard.fleet.pieces import Kind, Link, plain
 from dashboard.fleet.sightings import Sighting
 from dashboard.rules.findings import Severity, tally_replicas
@@ -140,7 +139,7 @@ def replica_rows(fleet: Fleet) -> pd.DataFrame:
     replicas = fleet.replicas
     tallies = tally_replicas(fleet.inspection, replicas)
     differ = pool_differences(fleet.pools, fleet.documents)
-    table = replicas_frame(replicas, fleet.pools, fleet.read_at).rename(columns={"replica": "id"})
+    table = fleet.frames.replicas.rename(columns={"replica": "id"})
     table = table.assign(
         failure=_texts(map(_failure, replicas)),
         detail=_texts(map(_detail, replicas)),

@@ -1,33 +1,19 @@
 """The frames of a fleet: their columns and types, also for an empty fleet and for hostile text."""
 
-from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pandas as pd
-import pytest
 
-from dashboard.analysis.assembly import Fleet, empty_fleet
+from dashboard.analysis.assembly import empty_fleet
 from dashboard.fleet import Basis, EngineFingerprint, Failure, FailureKind, KVCacheGroup
 from dashboard.fleet.formatting import STALE_TARGET
-from dashboard.fleet.frames import (
-    DEVICES,
-    ENGINES,
-    KV_CACHE_GROUPS,
-    REPLICAS,
-    SETTINGS,
-    devices_frame,
-    engines_frame,
-    kv_cache_groups_frame,
-    replicas_frame,
-    settings_frame,
-)
+from dashboard.fleet.frames import FRAMES, NO_FRAMES
+from dashboard.fleet.sightings import Sighting, Sightings
 from tests.builders import GIB, POLLED_AT, alike, devices, document, engine, fleet, replica, story
+from tests.findings_builder import finding, suppression, with_findings
 
 HOSTILE = "<script>alert(1)</script> **b** \x1b[31m\n\u202e=1+1,'\"\\"
-
-
-def frame(built: Fleet) -> pd.DataFrame:
-    return replicas_frame(built.replicas, built.pools)
 
 
 def test_a_replica_is_a_row_with_its_cohort() -> None:
@@ -35,15 +21,16 @@ def test_a_replica_is_a_row_with_its_cohort() -> None:
     failure = Failure(FailureKind.SCHEMA, HOSTILE)
     late = datetime(2242, 3, 16, tzinfo=UTC)
     odd = replica("odd", pool="chat", document=other, failure=failure, target_stale=True, started_at=late)
-    rows = frame(fleet([*alike("chat", 3, usual), odd], [usual, other])).set_index("name")
+    rows = fleet([*alike("chat", 3, usual), odd], [usual, other]).frames.replicas.set_index("name")
     row = rows.loc[["chat-01"]].iloc[0]
 
-    assert row.drop(["started_at", "reason"]).to_dict() == {
+    assert row.drop(["started_at", "failure", "reason", "first_seen", "since", "absent_at"]).to_dict() == {
         "replica": "http://chat-01:8000",
         "labels": {"pool": "chat"},
         "pool": "chat",
         "role": "both",
         "state": "up",
+        "fresh": True,
         "version": "0.32.0",
         "observed_at": pd.Timestamp(POLLED_AT),
         "document": usual.id,
@@ -56,23 +43,38 @@ def test_a_replica_is_a_row_with_its_cohort() -> None:
     assert rows.loc["odd", "started_at"] == pd.Timestamp(late)
 
 
-@pytest.mark.parametrize(
-    ("columns", "build", "number"),
-    [
-        (REPLICAS, frame, 40),
-        (SETTINGS, lambda built: settings_frame(built.documents.values()), 136),
-        (ENGINES, lambda built: engines_frame(built.replicas), 39),
-        (DEVICES, lambda built: devices_frame(built.replicas), 117),
-        (KV_CACHE_GROUPS, lambda built: kv_cache_groups_frame(built.replicas), 0),
-    ],
-)
-def test_every_frame_has_its_columns_and_types_with_and_without_rows(
-    columns: Mapping[str, str], build: Callable[[Fleet], pd.DataFrame], number: int
-) -> None:
-    for built, rows in ((story(), number), (empty_fleet("prod"), 0)):
-        found = build(built)
-        assert {column: str(dtype) for column, dtype in found.dtypes.items()} == dict(columns)
-        assert len(found) == rows
+def test_every_frame_has_its_columns_and_types_with_and_without_rows() -> None:
+    numbers = {"replicas": 40, "settings": 136, "engines": 39, "devices": 117, "kv_cache_groups": 0, "findings": 16}
+    for built in (story(), empty_fleet("prod")):
+        for name, columns in FRAMES.items():
+            found = getattr(built.frames, name)
+            assert {column: str(dtype) for column, dtype in found.dtypes.items()} == {
+                column: dtype for column, (dtype, _) in columns.items()
+            }
+            assert len(found) == (numbers[name] if built.replicas else 0)
+
+
+def test_a_finding_is_a_row_with_its_replicas_and_since_when_it_is_there() -> None:
+    built = fleet([replica("a"), replica("b")])
+    one, quiet = finding(built, ["a", "b"]), finding(built, ["b"], id="2", suppression=suppression())
+    sighting = Sighting(POLLED_AT, POLLED_AT)
+    known = replace(
+        with_findings(built, one, suppressed=(quiet,)), sightings=Sightings(findings={one.fingerprint: sighting})
+    )
+    rows = known.frames.findings
+
+    assert rows["replicas"].to_list() == [list(one.replicas), list(quiet.replicas)]
+    assert rows["is_suppressed"].to_list() == [False, True]
+    assert rows.loc[0, "since"] == pd.Timestamp(POLLED_AT)
+
+
+def test_frames_are_built_once_and_shared_by_copies_of_the_fleet_with_the_same_replicas() -> None:
+    built = story()
+    later = replace(built, generation=built.generation + 1)
+
+    assert later.frames.engines is built.frames.engines
+    assert replace(built, replicas=built.replicas[:1]).frames.engines is not built.frames.engines
+    assert replace(built, frames=NO_FRAMES) == built
 
 
 def test_a_rank_is_a_row_with_its_digests_its_devices_and_its_groups() -> None:
@@ -82,7 +84,8 @@ def test_a_rank_is_a_row_with_its_digests_its_devices_and_its_groups() -> None:
         devices=devices(1, "H200", dp_rank=1),
         kv_cache_groups=(KVCacheGroup(0, 0, "sliding_window", 16, None, 8, sliding_window=1024),),
     )
-    ranks, on_rank, groups = engines_frame([member]), devices_frame([member]), kv_cache_groups_frame([member])
+    frames = fleet([member]).frames
+    ranks, on_rank, groups = frames.engines, frames.devices, frames.kv_cache_groups
 
     assert ranks["kv_cache_size_tokens"].to_list() == [100, pd.NA]
     assert ranks["fingerprint_engine"].to_list() == ["engine", pd.NA]
