@@ -24,8 +24,7 @@ from dashboard.sources.kubernetes.api import (
     ExpiredError,
     Resource,
 )
-from dashboard.sources.kubernetes.pods import MOST_PORTS, Pod, make_pod_targets
-from dashboard.sources.kubernetes.slices import OF_SERVICE, make_slice_targets
+from dashboard.sources.kubernetes.pods import MOST_PORTS, OF_SERVICE, Pod, make_pod_targets, make_slice_targets
 from dashboard.sources.source import Listing, keep_targets
 from dashboard.sources.values import mapping, mappings, port, text, texts
 

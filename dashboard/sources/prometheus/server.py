@@ -12,8 +12,14 @@ from dashboard.sources.deadline import Deadline
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import ApiKey, authorized
 from dashboard.sources.http.failures import endpoint_of
-from dashboard.sources.prometheus.answers import Labels, QueryResult, read_answer, said_error
-from dashboard.sources.prometheus.query import addresses_query, replicas_query
+from dashboard.sources.prometheus.answers import (
+    Labels,
+    QueryResult,
+    addresses_query,
+    read_answer,
+    replicas_query,
+    said_error,
+)
 
 NO_KEY = ApiKey(missing="none is given; set authorization of this prometheus entry in fleet.yaml")
 QUERY = "/api/v1/query"
