@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Integer = Annotated[int, Field(ge=-MAX_INTEGER, le=MAX_INTEGER)]
 
 
-class _Field(NamedTuple):
+class _SectionField(NamedTuple):
     """A field of a section: its attribute of `VllmConfig`, its type, and a conversion."""
 
     name: str
@@ -39,53 +39,53 @@ def _is_set(value: Any) -> bool:
 
 
 MODEL = (
-    _Field("dtype", "model_config.dtype", Text),
-    _Field("quantization", "model_config.quantization", Text | None),
-    _Field("max_model_len", "model_config.max_model_len", Size),
-    _Field("max_logprobs", "model_config.max_logprobs", Integer),
+    _SectionField("dtype", "model_config.dtype", Text),
+    _SectionField("quantization", "model_config.quantization", Text | None),
+    _SectionField("max_model_len", "model_config.max_model_len", Size),
+    _SectionField("max_logprobs", "model_config.max_logprobs", Integer),
 )
 KV_CACHE = (
-    _Field("num_cpu_blocks", "cache_config.num_cpu_blocks", Count | None),
-    _Field("gpu_memory_utilization", "cache_config.gpu_memory_utilization", float),
-    _Field("cache_dtype", "cache_config.cache_dtype", Text),
-    _Field("enable_prefix_caching", "cache_config.enable_prefix_caching", bool),
-    _Field("prefix_caching_hash_algo", "cache_config.prefix_caching_hash_algo", Text),
-    _Field("kv_offloading_enabled", "cache_config.kv_offloading_size", bool, _is_set),
-    _Field("kv_offloading_backend", "cache_config.kv_offloading_backend", Text | None),
-    _Field("kv_offloading_size_gib", "cache_config.kv_offloading_size", float | None),
+    _SectionField("num_cpu_blocks", "cache_config.num_cpu_blocks", Count | None),
+    _SectionField("gpu_memory_utilization", "cache_config.gpu_memory_utilization", float),
+    _SectionField("cache_dtype", "cache_config.cache_dtype", Text),
+    _SectionField("enable_prefix_caching", "cache_config.enable_prefix_caching", bool),
+    _SectionField("prefix_caching_hash_algo", "cache_config.prefix_caching_hash_algo", Text),
+    _SectionField("kv_offloading_enabled", "cache_config.kv_offloading_size", bool, _is_set),
+    _SectionField("kv_offloading_backend", "cache_config.kv_offloading_backend", Text | None),
+    _SectionField("kv_offloading_size_gib", "cache_config.kv_offloading_size", float | None),
 )
 SCHEDULER = (
-    _Field("max_num_batched_tokens", "scheduler_config.max_num_batched_tokens", Count),
-    _Field("max_num_seqs", "scheduler_config.max_num_seqs", Count),
-    _Field("max_num_partial_prefills", "scheduler_config.max_num_partial_prefills", Count),
-    _Field("enable_chunked_prefill", "scheduler_config.enable_chunked_prefill", bool),
-    _Field("policy", "scheduler_config.policy", Text),
+    _SectionField("max_num_batched_tokens", "scheduler_config.max_num_batched_tokens", Count),
+    _SectionField("max_num_seqs", "scheduler_config.max_num_seqs", Count),
+    _SectionField("max_num_partial_prefills", "scheduler_config.max_num_partial_prefills", Count),
+    _SectionField("enable_chunked_prefill", "scheduler_config.enable_chunked_prefill", bool),
+    _SectionField("policy", "scheduler_config.policy", Text),
 )
 PARALLELISM = (
-    _Field("tensor_parallel_size", "parallel_config.tensor_parallel_size", Size),
-    _Field("pipeline_parallel_size", "parallel_config.pipeline_parallel_size", Size),
-    _Field("data_parallel_size", "parallel_config.data_parallel_size", Size),
-    _Field("data_parallel_size_local", "parallel_config.data_parallel_size_local", Count),
-    _Field("data_parallel_rank", "parallel_config.data_parallel_rank", Count),
-    _Field("data_parallel_rank_local", "parallel_config.data_parallel_rank_local", Count | None),
-    _Field("data_parallel_master_ip", "parallel_config.data_parallel_master_ip", Text),
-    _Field("data_parallel_master_port", "parallel_config.data_parallel_master_port", Count),
-    _Field("data_parallel_rpc_port", "parallel_config.data_parallel_rpc_port", Count),
-    _Field("expert_parallel_enabled", "parallel_config.enable_expert_parallel", bool),
-    _Field("prefill_context_parallel_size", "parallel_config.prefill_context_parallel_size", Size),
+    _SectionField("tensor_parallel_size", "parallel_config.tensor_parallel_size", Size),
+    _SectionField("pipeline_parallel_size", "parallel_config.pipeline_parallel_size", Size),
+    _SectionField("data_parallel_size", "parallel_config.data_parallel_size", Size),
+    _SectionField("data_parallel_size_local", "parallel_config.data_parallel_size_local", Count),
+    _SectionField("data_parallel_rank", "parallel_config.data_parallel_rank", Count),
+    _SectionField("data_parallel_rank_local", "parallel_config.data_parallel_rank_local", Count | None),
+    _SectionField("data_parallel_master_ip", "parallel_config.data_parallel_master_ip", Text),
+    _SectionField("data_parallel_master_port", "parallel_config.data_parallel_master_port", Count),
+    _SectionField("data_parallel_rpc_port", "parallel_config.data_parallel_rpc_port", Count),
+    _SectionField("expert_parallel_enabled", "parallel_config.enable_expert_parallel", bool),
+    _SectionField("prefill_context_parallel_size", "parallel_config.prefill_context_parallel_size", Size),
 )
 SPECULATIVE = (
-    _Field("method", "speculative_config.method", Text | None),
-    _Field("num_speculative_tokens", "speculative_config.num_speculative_tokens", Count | None),
-    _Field("draft_model", "speculative_config.model", Text | None),
+    _SectionField("method", "speculative_config.method", Text | None),
+    _SectionField("num_speculative_tokens", "speculative_config.num_speculative_tokens", Count | None),
+    _SectionField("draft_model", "speculative_config.model", Text | None),
 )
 LORA = (
-    _Field("max_lora_rank", "lora_config.max_lora_rank", Count),
-    _Field("max_loras", "lora_config.max_loras", Count),
-    _Field("max_cpu_loras", "lora_config.max_cpu_loras", Count | None),
-    _Field("lora_dtype", "lora_config.lora_dtype", Text),
+    _SectionField("max_lora_rank", "lora_config.max_lora_rank", Count),
+    _SectionField("max_loras", "lora_config.max_loras", Count),
+    _SectionField("max_cpu_loras", "lora_config.max_cpu_loras", Count | None),
+    _SectionField("lora_dtype", "lora_config.lora_dtype", Text),
 )
-HMA = (_Field("enabled", "scheduler_config.disable_hybrid_kv_cache_manager", bool, _is_off),)
+HMA = (_SectionField("enabled", "scheduler_config.disable_hybrid_kv_cache_manager", bool, _is_off),)
 
 ALWAYS = {"model": MODEL, "kv_cache": KV_CACHE, "scheduler": SCHEDULER, "parallelism": PARALLELISM, "hma": HMA}
 # All fields of these sections are null if their part of VllmConfig is None.
@@ -103,20 +103,20 @@ def sections_of(vllm_config: Any, gathering: Gathering) -> dict[str, dict[str, A
     return sections
 
 
-def section_of(name: str, fields: tuple[_Field, ...], vllm_config: Any, gathering: Gathering) -> dict[str, Any]:
+def section_of(name: str, fields: tuple[_SectionField, ...], vllm_config: Any, gathering: Gathering) -> dict[str, Any]:
     """Return one section's fields by name."""
     return {field.name: _value(field, vllm_config, name, gathering) for field in fields}
 
 
 def _switched(
-    name: str, part: str, fields: tuple[_Field, ...], vllm_config: Any, gathering: Gathering
+    name: str, part: str, fields: tuple[_SectionField, ...], vllm_config: Any, gathering: Gathering
 ) -> dict[str, Any]:
     enabled = gathering.take(f"{name}.enabled", lambda: at(vllm_config, part) is not None, bool)
     values = section_of(name, fields, vllm_config, gathering) if enabled else {field.name: None for field in fields}
     return {"enabled": enabled, **values}
 
 
-def _value(field: _Field, vllm_config: Any, section: str, gathering: Gathering) -> Any:
+def _value(field: _SectionField, vllm_config: Any, section: str, gathering: Gathering) -> Any:
     def read() -> Any:
         value = at(vllm_config, field.path)
         return field.make(value) if field.make else value

@@ -30,7 +30,7 @@ NOT_A_SERVER = b"""<!DOCTYPE html>
 """
 
 
-class Answer(NamedTuple):
+class DemoAnswer(NamedTuple):
     """A complete HTTP answer. No `content_type`: no body either."""
 
     status: int
@@ -38,14 +38,14 @@ class Answer(NamedTuple):
     body: bytes
 
 
-NOT_FOUND = Answer(404, JSON, b'{"detail":"Not Found"}')
-NOT_ALLOWED = Answer(405, JSON, b'{"detail":"Method Not Allowed"}')
-WRONG_PARAMETER = Answer(400, JSON, b'{"error":{"message":"full or data_parallel_rank is wrong","code":400}}')
-UNAUTHORIZED = Answer(401, JSON, b'{"error":"Unauthorized"}')
+NOT_FOUND = DemoAnswer(404, JSON, b'{"detail":"Not Found"}')
+NOT_ALLOWED = DemoAnswer(405, JSON, b'{"detail":"Method Not Allowed"}')
+WRONG_PARAMETER = DemoAnswer(400, JSON, b'{"error":{"message":"full or data_parallel_rank is wrong","code":400}}')
+UNAUTHORIZED = DemoAnswer(401, JSON, b'{"error":"Unauthorized"}')
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class DemoProcess:
     """A replica since its last start. `slots` are the values of its pages that do not change with time."""
 
     replica: DemoReplica
@@ -54,7 +54,7 @@ class Process:
     slots: Mapping[str, bytes]
 
     @classmethod
-    def start(cls, replica: DemoReplica, rendered: Rendered, at: float) -> Process:
+    def start(cls, replica: DemoReplica, rendered: Rendered, at: float) -> DemoProcess:
         """Start a replica at a time, in seconds since 1970, with the pages of its configuration."""
         identity = _identity(replica, at)
         held = _capacity(replica, rendered.config) | _engines(
@@ -63,11 +63,11 @@ class Process:
         slots = identity | held
         return cls(replica, rendered, at, slots | _digests(rendered, slots))
 
-    def answer(self, method: str, path: str, authorization: str | None, now: float, query: str = "") -> Answer:
+    def answer(self, method: str, path: str, authorization: str | None, now: float, query: str = "") -> DemoAnswer:
         """Return the answer to a request without body; `path` is without its query."""
         behaviour, key = self.replica.behaviour, self.replica.api_key
         if behaviour is Behaviour.HTML:
-            return Answer(200, b"text/html; charset=utf-8", NOT_A_SERVER)
+            return DemoAnswer(200, b"text/html; charset=utf-8", NOT_A_SERVER)
         if key and path.startswith(GUARDED) and authorization != f"Bearer {key}":
             return UNAUTHORIZED
         pages = self.rendered.pages
@@ -78,7 +78,7 @@ class Process:
         if method != "GET":
             return NOT_ALLOWED
         body = page.body({**self.slots, **self.counters(now)} if page.slots else {})
-        return Answer(200, page.content_type, body[: len(body) // 2] if behaviour is Behaviour.HALF else body)
+        return DemoAnswer(200, page.content_type, body[: len(body) // 2] if behaviour is Behaviour.HALF else body)
 
     def counters(self, now: float) -> dict[str, bytes]:
         """Return the counters, which grow at a steady rate, and the gauges."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import cast
 
-from dashboard.demo.answers import Answer, Process
+from dashboard.demo.answers import DemoAnswer, DemoProcess
 from dashboard.demo.describe import Behaviour
 
 END_OF_HEAD = b"\r\n\r\n"
@@ -16,11 +16,11 @@ SECONDS_PER_BYTE = 1.0
 REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 
-class Connection(asyncio.Protocol):
+class DemoConnection(asyncio.Protocol):
     """One connection to one replica. `process` is called at each request, so that a restart has effect at once."""
 
     def __init__(
-        self, process: Callable[[], Process], clock: Callable[[], float], connections: set[Connection]
+        self, process: Callable[[], DemoProcess], clock: Callable[[], float], connections: set[DemoConnection]
     ) -> None:
         self._process = process
         self._clock = clock
@@ -69,7 +69,7 @@ class Connection(asyncio.Protocol):
         if headers.get("connection", "").lower() == "close" or words[0] != "GET" or words[2] == "HTTP/1.0":
             transport.close()
 
-    def _write(self, transport: asyncio.WriteTransport, answer: Answer, *, slowly: bool) -> None:
+    def _write(self, transport: asyncio.WriteTransport, answer: DemoAnswer, *, slowly: bool) -> None:
         head = b"HTTP/1.1 %d %s\r\nserver: uvicorn\r\ncontent-length: %d\r\n" % (
             answer.status,
             REASONS[answer.status].encode(),

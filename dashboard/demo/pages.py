@@ -22,7 +22,7 @@ KV_EVENT_SOURCES_SINCE = (0, 32)
 PROVIDER_SINCE = (0, 32)  # endpoint plugins (vllm-project/vllm#47454)
 
 
-class Page(NamedTuple):
+class DemoPage(NamedTuple):
     """A body split at its slots: `pieces` has one item more than `slots`."""
 
     content_type: bytes
@@ -43,7 +43,7 @@ class Rendered(NamedTuple):
     The first replica that starts computes `digests`, by engine; none without the provider.
     """
 
-    pages: Mapping[str, Page]
+    pages: Mapping[str, DemoPage]
     config: Mapping[str, Any]
     digests: dict[int, EngineDigests]
 
@@ -83,10 +83,10 @@ def _dump(answer: dict[str, Any]) -> bytes:
     return json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _cut(content_type: bytes, body: bytes) -> Page:
+def _cut(content_type: bytes, body: bytes) -> DemoPage:
     parts = SLOT.split(body)  # literal, name of a value, name inside a string, literal, ...
     slots = tuple((value or inside).decode() for value, inside in zip(parts[1::3], parts[2::3], strict=True))
-    return Page(content_type, tuple(parts[::3]), slots)
+    return DemoPage(content_type, tuple(parts[::3]), slots)
 
 
 def _open(environment: dict[str, Any], speaks: frozenset[Speaks]) -> None:

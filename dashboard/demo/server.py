@@ -12,8 +12,8 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from dashboard.demo.answers import Process
-from dashboard.demo.connection import Connection
+from dashboard.demo.answers import DemoProcess
+from dashboard.demo.connection import DemoConnection
 from dashboard.demo.describe import Behaviour, Configuration, DemoReplica, Speaks, Value
 from dashboard.demo.pages import Rendered, render
 
@@ -40,7 +40,7 @@ class DemoServer:
         self._clock = clock
         self._rendered: dict[tuple[Configuration, frozenset[Speaks]], Rendered] = {}
         self._servers: list[asyncio.Server] = []
-        self._connections: set[Connection] = set()
+        self._connections: set[DemoConnection] = set()
         began = clock()
         self._processes = {
             replica.address: self._started(replica, began - replica.uptime_seconds) for replica in self.fleet
@@ -54,7 +54,7 @@ class DemoServer:
         loop = asyncio.get_running_loop()
         for address, listening in zip(addresses, sockets, strict=True):
             process = partial(self._processes.__getitem__, address)
-            make = partial(Connection, process, self._clock, self._connections)
+            make = partial(DemoConnection, process, self._clock, self._connections)
             self._servers.append(await loop.create_server(make, sock=listening, backlog=BACKLOG))
 
     async def stop(self) -> None:
@@ -77,11 +77,11 @@ class DemoServer:
         configuration = replace(replica.configuration, settings=settings)
         self._processes[address] = self._started(replace(replica, configuration=configuration), self._clock())
 
-    def _started(self, replica: DemoReplica, at: float) -> Process:
+    def _started(self, replica: DemoReplica, at: float) -> DemoProcess:
         key = replica.configuration, replica.speaks
         if key not in self._rendered:
             self._rendered[key] = render(*key)
-        return Process.start(replica, self._rendered[key], at)
+        return DemoProcess.start(replica, self._rendered[key], at)
 
 
 @asynccontextmanager

@@ -44,7 +44,7 @@ class _Row(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class _Group(_Row):
+class _RuleGroup(_Row):
     """Settings that are compared together."""
 
     compare: tuple[str, ...]
@@ -63,23 +63,23 @@ class _Impact(_Row):
     why: str
 
 
-class _Remedy(_Row):
+class _RemedyRow(_Row):
     sentence: str
     set: dict[str, Any]
 
 
-class _SimpleRule(_Group):
+class _SimpleRule(_RuleGroup):
     """One row; the head of simple_rules.yaml explains its fields."""
 
     id: str
     name: str
     scope: Literal[Scope.POOL, Scope.PAIR] = Scope.POOL
-    also: tuple[_Group, ...] = ()
+    also: tuple[_RuleGroup, ...] = ()
     needs: tuple[str, ...] = ()
     replicas: Literal["all", "caching", "publishing", "not prefill"] = "all"
     nixl: NixlFact | None = None
     spares_own_keys: bool = False
-    remedy: _Remedy | None = None
+    remedy: _RemedyRow | None = None
     problem: str
     impact: dict[ImpactContext, _Impact]
     fix: str
@@ -110,7 +110,7 @@ def simple_rules() -> list[Rule]:
     return [_SimpleRule(**row).as_rule() for row in yaml.load(text, loader)]  # noqa: S506  both are safe loaders
 
 
-def _check_pool(row: _SimpleRule, groups: tuple[_Group, ...], pool: PoolSubject) -> Iterator[Draft]:
+def _check_pool(row: _SimpleRule, groups: tuple[_RuleGroup, ...], pool: PoolSubject) -> Iterator[Draft]:
     if row.replicas == "not prefill" and pool.pool.role is Role.PREFILL:
         return
     part = {"caching": caching, "publishing": publishing}.get(row.replicas, lambda whole: whole)(pool)
@@ -127,7 +127,7 @@ def _check_pool(row: _SimpleRule, groups: tuple[_Group, ...], pool: PoolSubject)
                 yield draft
 
 
-def _check_pair(row: _SimpleRule, groups: tuple[_Group, ...], pair: PairSubject) -> Iterator[Draft]:
+def _check_pair(row: _SimpleRule, groups: tuple[_RuleGroup, ...], pair: PairSubject) -> Iterator[Draft]:
     for group in groups:
         drafts = pair_differences(pair, group.compare, MEANINGS.get(group.meaning or ""))
         yield from warn_unless_compared(row.nixl, pair, drafts) if row.nixl else drafts

@@ -33,7 +33,7 @@ class Meaning(StrEnum):
     ENGINE = "engine"  # one engine's number, where the setting may be the sum of all
 
 
-class Field(NamedTuple):
+class ForeignField(NamedTuple):
     """A foreign field by its dotted name, its path, and its meaning."""
 
     name: str
@@ -41,71 +41,71 @@ class Field(NamedTuple):
     meaning: Meaning = Meaning.SAME
 
 
-def _same(section: str, config: str, names: str) -> tuple[Field, ...]:
+def _same(section: str, config: str, names: str) -> tuple[ForeignField, ...]:
     """Return fields with vLLM's own names, in a section with a different name."""
     prefix = f"{section}." if section else ""
-    return tuple(Field(f"{prefix}{name}", f"{config}.{name}") for name in names.split())
+    return tuple(ForeignField(f"{prefix}{name}", f"{config}.{name}") for name in names.split())
 
 
 CONFIG_API = (
     *_same("model", "model_config", "dtype quantization max_model_len max_logprobs"),
-    Field("kv_cache.num_gpu_blocks", "cache_config.num_gpu_blocks", Meaning.ENGINE),
-    Field("kv_cache.num_cpu_blocks", "cache_config.num_cpu_blocks", Meaning.ENGINE),
+    ForeignField("kv_cache.num_gpu_blocks", "cache_config.num_gpu_blocks", Meaning.ENGINE),
+    ForeignField("kv_cache.num_cpu_blocks", "cache_config.num_cpu_blocks", Meaning.ENGINE),
     *_same("kv_cache", "cache_config", "gpu_memory_utilization cache_dtype enable_prefix_caching"),
     *_same("kv_cache", "cache_config", "prefix_caching_hash_algo"),
-    Field("kv_cache.kv_offloading_backend", "cache_config.kv_offloading_backend", Meaning.RESOLVED),
-    Field("kv_cache.kv_offloading_size_gib", "cache_config.kv_offloading_size"),
+    ForeignField("kv_cache.kv_offloading_backend", "cache_config.kv_offloading_backend", Meaning.RESOLVED),
+    ForeignField("kv_cache.kv_offloading_size_gib", "cache_config.kv_offloading_size"),
     *_same("scheduler", "scheduler_config", "max_num_batched_tokens max_num_seqs max_num_partial_prefills"),
     *_same("scheduler", "scheduler_config", "enable_chunked_prefill policy"),
     *_same("parallelism", "parallel_config", "tensor_parallel_size pipeline_parallel_size data_parallel_size"),
     *_same("parallelism", "parallel_config", "data_parallel_size_local data_parallel_rank data_parallel_rank_local"),
     *_same("parallelism", "parallel_config", "data_parallel_master_ip data_parallel_master_port"),
     *_same("parallelism", "parallel_config", "data_parallel_rpc_port prefill_context_parallel_size"),
-    Field("parallelism.expert_parallel_enabled", "parallel_config.enable_expert_parallel"),
+    ForeignField("parallelism.expert_parallel_enabled", "parallel_config.enable_expert_parallel"),
     *_same("speculative_decoding", "speculative_config", "method num_speculative_tokens"),
-    Field("speculative_decoding.draft_model", "speculative_config.model"),
+    ForeignField("speculative_decoding.draft_model", "speculative_config.model"),
     *_same("lora", "lora_config", "max_lora_rank max_loras max_cpu_loras lora_dtype"),
-    Field("hma.enabled", "scheduler_config.disable_hybrid_kv_cache_manager", Meaning.NEGATED),
+    ForeignField("hma.enabled", "scheduler_config.disable_hybrid_kv_cache_manager", Meaning.NEGATED),
 )
 # Our provider: the same, and the additions of `fleet`.
 PROVIDER = (
     *CONFIG_API,
     *_same("fleet.model", "model_config", "revision code_revision tokenizer tokenizer_revision"),
-    Field("fleet.scheduling.async_scheduling", "scheduler_config.async_scheduling"),
-    Field("fleet.prefix_hashing.hash_block_size", "cache_config.hash_block_size"),
-    Field("fleet.prefix_hashing.match_unit", "cache_config.prefix_match_unit"),
-    Field("fleet.prefix_hashing.alignment", "cache_config.cache_hit_alignment_tokens"),
-    Field("fleet.kv_events.enabled", "kv_events_config.enable_kv_cache_events"),
+    ForeignField("fleet.scheduling.async_scheduling", "scheduler_config.async_scheduling"),
+    ForeignField("fleet.prefix_hashing.hash_block_size", "cache_config.hash_block_size"),
+    ForeignField("fleet.prefix_hashing.match_unit", "cache_config.prefix_match_unit"),
+    ForeignField("fleet.prefix_hashing.alignment", "cache_config.cache_hit_alignment_tokens"),
+    ForeignField("fleet.kv_events.enabled", "kv_events_config.enable_kv_cache_events"),
     *_same("fleet.kv_events", "kv_events_config", "publisher endpoint topic"),
-    Field("fleet.kv_transfer.connector", "kv_transfer_config.kv_connector"),
-    Field("fleet.kv_transfer.role", "kv_transfer_config.kv_role"),
-    Field("fleet.kv_transfer.engine_id", "kv_transfer_config.engine_id"),
+    ForeignField("fleet.kv_transfer.connector", "kv_transfer_config.kv_connector"),
+    ForeignField("fleet.kv_transfer.role", "kv_transfer_config.kv_role"),
+    ForeignField("fleet.kv_transfer.engine_id", "kv_transfer_config.engine_id"),
 )
 PLUGIN = (
-    Field("model.name", "model_config.served_model_name", Meaning.RESOLVED),
+    ForeignField("model.name", "model_config.served_model_name", Meaning.RESOLVED),
     *_same("model", "model_config", "dtype quantization max_model_len"),
     *_same("kv_cache", "cache_config", "gpu_memory_utilization enable_prefix_caching"),
-    Field("kv_cache.dtype", "cache_config.cache_dtype", Meaning.RESOLVED),
+    ForeignField("kv_cache.dtype", "cache_config.cache_dtype", Meaning.RESOLVED),
     *_same("scheduler", "scheduler_config", "max_num_seqs max_num_batched_tokens enable_chunked_prefill policy"),
     *_same("parallelism", "parallel_config", "tensor_parallel_size pipeline_parallel_size"),
     *_same("parallelism", "parallel_config", "data_parallel_size data_parallel_rank"),
-    Field("features.hma", "scheduler_config.disable_hybrid_kv_cache_manager", Meaning.NEGATED),
+    ForeignField("features.hma", "scheduler_config.disable_hybrid_kv_cache_manager", Meaning.NEGATED),
     *_same("kv_transfer", "kv_transfer_config", "kv_connector kv_role engine_id"),
 )
 KV_EVENT_SOURCES = (
     *_same("", "kv_events_config", "enable_kv_cache_events publisher buffer_steps hwm max_queue_size topic"),
-    Field("endpoint", "kv_events_config.endpoint", Meaning.RESOLVED),
-    Field("replay_endpoint", "kv_events_config.replay_endpoint", Meaning.RESOLVED),
+    ForeignField("endpoint", "kv_events_config.endpoint", Meaning.RESOLVED),
+    ForeignField("replay_endpoint", "kv_events_config.replay_endpoint", Meaning.RESOLVED),
 )
 # /server_info of the Rust frontend: options of its own. Its variables are text, and only those that are set.
 RUST_FRONTEND = (
     *_same("", "model_config", "model revision hf_overrides generation_config"),
-    Field("tokenizer", "model_config.tokenizer", Meaning.RESOLVED),
-    Field("max_logprobs", "model_config.max_logprobs", Meaning.RESOLVED),
-    Field("chat_template_content_format", "chat_template_content_format"),
-    Field("transport_mode.Bootstrapped.data_parallel_size", "parallel_config.data_parallel_size"),
+    ForeignField("tokenizer", "model_config.tokenizer", Meaning.RESOLVED),
+    ForeignField("max_logprobs", "model_config.max_logprobs", Meaning.RESOLVED),
+    ForeignField("chat_template_content_format", "chat_template_content_format"),
+    ForeignField("transport_mode.Bootstrapped.data_parallel_size", "parallel_config.data_parallel_size"),
 )
-FIELDS: Mapping[Source, tuple[Field, ...]] = {
+FIELDS: Mapping[Source, tuple[ForeignField, ...]] = {
     Source.PROVIDER: PROVIDER,
     Source.CONFIG_API: CONFIG_API,
     Source.PLUGIN: PLUGIN,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import httpx2
 
-from dashboard.demo.answers import Process
+from dashboard.demo.answers import DemoProcess
 from dashboard.demo.describe import Configuration, DemoReplica
 from dashboard.demo.pages import render
 from dashboard.demo.story import CHAT_SETTINGS, H100, LLAMA_70B, PROVIDER
@@ -77,7 +77,7 @@ class Replicas:
             "chat-70b", LLAMA_70B, H100, tensor_parallel_size=4, settings=tuple(settings.items())
         )
         replica = DemoReplica(address_of(document), f"{document}", configuration, speaks=PROVIDER)
-        process = Process.start(replica, render(configuration, PROVIDER), time.time() - 86_400)
+        process = DemoProcess.start(replica, render(configuration, PROVIDER), time.time() - 86_400)
         own = folder / str(document)
         own.mkdir()
         for path, query in PATHS.items():

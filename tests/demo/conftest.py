@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from dashboard.demo import DemoServer, default_fleet, in_thread
-from dashboard.demo.answers import Answer, Process
+from dashboard.demo.answers import DemoAnswer, DemoProcess
 from dashboard.demo.describe import Behaviour, DemoReplica, Speaks
 from dashboard.demo.pages import render
 
@@ -21,14 +21,14 @@ def served() -> Iterator[DemoServer]:
         yield server
 
 
-def process_of(replica: DemoReplica, speaks: frozenset[Speaks] | None = None) -> Process:
+def process_of(replica: DemoReplica, speaks: frozenset[Speaks] | None = None) -> DemoProcess:
     """Return the running process of a replica that is neither slow nor down, with other endpoints where given."""
     replica = replace(replica, behaviour=Behaviour.NORMAL)
     rendered = render(replica.configuration, replica.speaks if speaks is None else speaks)
-    return Process.start(replica, rendered, NOW - replica.uptime_seconds)
+    return DemoProcess.start(replica, rendered, NOW - replica.uptime_seconds)
 
 
-def answer_of(process: Process, path: str, query: str = "") -> Answer:
+def answer_of(process: DemoProcess, path: str, query: str = "") -> DemoAnswer:
     """Return the answer to a GET, whose status must be 200."""
     answer = process.answer("GET", path, None, NOW, query)
     assert answer.status == 200

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from pydantic import ValidationError
 
-from dashboard.rules.catalogue import ALL_RULES, BY_ID, _Group
+from dashboard.rules.catalogue import ALL_RULES, BY_ID, _RuleGroup
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import FAMILIES, OutcomeKind, Severity
 from dashboard.rules.registry import Rule, page_of, severity_of
@@ -113,7 +113,7 @@ def test_unknown_impact_contexts_and_severities_are_rejected(head: str) -> None:
 
 def test_an_unknown_meaning_is_rejected() -> None:
     with pytest.raises(ValidationError, match="no such function in value_equivalence"):
-        _Group(compare=("cache_config.block_size",), meaning="nope")
+        _RuleGroup(compare=("cache_config.block_size",), meaning="nope")
 
 
 def test_the_committed_verdicts_are_those_of_the_rules() -> None:

@@ -53,7 +53,7 @@ ENCODER_SETTINGS = (ENCODER_CONNECTOR, "version", "model_config.model", "model_c
 
 
 @dataclass(frozen=True, slots=True)
-class _Member:
+class _WithRole:
     """A member with known roles: its own, and those of the connectors inside a MultiConnector."""
 
     replica: Replica
@@ -135,11 +135,11 @@ def prefill_decode_roles_do_not_fit(fleet: FleetSubject) -> Iterator[Draft]:
         yield from (_unknown(name, replicas, pools, known) for name, replicas in silent.items() if replicas)
 
 
-def _members(pool: PoolSubject) -> Iterator[_Member]:
+def _members(pool: PoolSubject) -> Iterator[_WithRole]:
     roles = pool.of_documents(_roles)
     for member in pool.members:
         if (own := roles[member.id]) is not None:
-            yield _Member(member, pool, own)
+            yield _WithRole(member, pool, own)
 
 
 def _roles(settings: Mapping[str, Setting]) -> frozenset[str] | None:
@@ -149,22 +149,22 @@ def _roles(settings: Mapping[str, Setting]) -> frozenset[str] | None:
     return frozenset(each.role for each in connectors(settings) if each.role in (PRODUCER, CONSUMER, BOTH))
 
 
-def _holders(members: Sequence[_Member]) -> Holders:
+def _holders(members: Sequence[_WithRole]) -> Holders:
     """Group members by their roles."""
     return group_by_value({each.replica.id: setting_value("+".join(sorted(each.roles)) or None) for each in members})
 
 
-def _mislabelled(members: Sequence[_Member], label: str) -> Draft:
+def _mislabelled(members: Sequence[_WithRole], label: str) -> Draft:
     own = values_text(_holders(members))
     text = write(setting_piece(ROLE), " is ", own, "; the label is ", value(label), ".")
     return _draft(members, text, set_to([(ROLE, setting_value(LABELLED[label]))], ROLE_REMEDY))
 
 
-def _draft(members: Sequence[_Member], text: Text, fix: Remedy) -> Draft:
+def _draft(members: Sequence[_WithRole], text: Text, fix: Remedy) -> Draft:
     return Draft(tuple(each.replica.id for each in members), text, value_evidence(ROLE, _holders(members)), fix)
 
 
-def _mixed(pool: PoolSubject, members: Sequence[_Member]) -> Iterator[Draft]:
+def _mixed(pool: PoolSubject, members: Sequence[_WithRole]) -> Iterator[Draft]:
     """Yield a pool with producers and consumers."""
     producers, consumers = ([each for each in members if each.only == role] for role in (PRODUCER, CONSUMER))
     if not producers or not consumers:
@@ -194,7 +194,7 @@ def _without_role(pool: PoolSubject) -> list[str]:
     return [each.id for each in pool.members if missing[each.id] and not any(label in each.labels for label in LABELS)]
 
 
-def _unknown(name: str, replicas: Sequence[str], pools: Sequence[PoolSubject], known: Sequence[_Member]) -> Draft:
+def _unknown(name: str, replicas: Sequence[str], pools: Sequence[PoolSubject], known: Sequence[_WithRole]) -> Draft:
     """Return replicas that may be prefill or decode replicas."""
     named = {str(pool.pool.role): pool.name for pool in pools if str(pool.pool.role) in LABELLED}
     texts = [
@@ -217,7 +217,9 @@ def _labels(pool: str, role: str) -> str:
     return f"{{pool: {json.dumps(pool, ensure_ascii=False)}, role: {role}}}"
 
 
-def _without_partner(fleet: FleetSubject, pools: Sequence[PoolSubject], members: Sequence[_Member]) -> Iterator[Draft]:
+def _without_partner(
+    fleet: FleetSubject, pools: Sequence[PoolSubject], members: Sequence[_WithRole]
+) -> Iterator[Draft]:
     """Yield producers without consumers, or the reverse; nothing while a replica of unknown role could be one."""
     unknown = {each.id for pool in pools for each in pool.all_replicas}.difference(each.replica.id for each in members)
     without_pool = any(each.pool is None for each in fleet.all_replicas)
