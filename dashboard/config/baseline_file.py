@@ -40,7 +40,6 @@ def yaml_value(value: Any) -> str:
 
 
 def yaml_pair(key: str, value: Any) -> str:
-    """Write `key: value`."""
     return f"{_quoted(key)}: {yaml_value(value)}"
 
 

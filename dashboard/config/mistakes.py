@@ -85,7 +85,6 @@ def _example(place: OptionPath, options: type[BaseModel]) -> object:
 
 
 def _type_at(options: type[BaseModel], place: OptionPath) -> Any:
-    """Return the type of the mapping at this place."""
     found: Any = options
     for part in place:
         fields = _fields(found)
@@ -117,7 +116,6 @@ def dotted(place: OptionPath) -> str:
 
 
 def is_option_name(key: str, known: list[str]) -> bool:
-    """Return whether a key is an option, or a misspelled one."""
     return key in known or key.lower() in _SECRET_KEYS or bool(get_close_matches(key, known, n=1))
 
 

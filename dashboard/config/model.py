@@ -275,7 +275,6 @@ class Options(Part):
 
     @property
     def file(self) -> str:
-        """Return its name."""
         return self._path.name
 
     @property

@@ -18,7 +18,6 @@ _MATCHERS = re.compile(rf"(?:{_MATCHER}\s*(?:,\s*{_MATCHER}\s*)*,?)?")
 
 
 def _path_from_file(path: Path, info: ValidationInfo, folder: str | None = None) -> Path:
-    """Return a path, relative to the folder of the file."""
     if "\0" in str(path):  # valid in YAML, not in a file name
         raise ValueError("contains a null character; write the path of a file")
     return Path((info.context or {}).get("folder", "") if folder is None else folder) / path
@@ -107,7 +106,6 @@ class CredentialsOptions(Part):
         return self
 
     def places(self) -> Credentials:
-        """Return the places as a target has them."""
         return Credentials(self.token_env, self.token_file, self.ca_file)
 
 

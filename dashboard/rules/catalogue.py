@@ -88,7 +88,6 @@ class _SimpleRule(_RuleGroup):
     example: str
 
     def as_rule(self) -> Rule:
-        """Return the row as a rule."""
         groups = (self, *self.also)
         why = {context: each.why for context, each in self.impact.items()}
         return Rule(
@@ -104,7 +103,6 @@ class _SimpleRule(_RuleGroup):
 
 
 def simple_rules() -> list[Rule]:
-    """Return the rules of the table."""
     text = files("dashboard.rules").joinpath("simple_rules.yaml").read_text(encoding="utf-8")
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return [_SimpleRule(**row).as_rule() for row in yaml.load(text, loader)]  # noqa: S506  both are safe loaders

@@ -112,7 +112,6 @@ class Domain:
 
     @property
     def contexts(self) -> frozenset[ImpactContext]:
-        """Return the impact contexts of this pool."""
         contexts = {ImpactContext.MODEL}
         if self.router is not Router.NONE:
             contexts.add(ImpactContext(self.router))

@@ -207,7 +207,6 @@ def _outcome(rule: Rule, subject: Subject, kind: OutcomeKind, reason: str = "", 
 
 
 def _evaluate(rule: Rule, change: RuleChange, subject: Subject) -> tuple[Outcome, list[Draft]]:
-    """Return the outcome and the drafts of a rule that applies to a subject."""
     needs = _needs(rule, subject)
     reported = [each for each in needs if subject.reporting(each)] if rule.needs_any else []
     unknown = subject.missing(reported or needs)
@@ -314,7 +313,6 @@ def _finding(
 
 
 def _router_assumptions(subject: Subject, context: ImpactContext) -> Iterable[str]:
-    """Return the assumption that the router of a subject is the one of this context."""
     domains = [subject.domain] if isinstance(subject, PoolSubject) else [each.domain for each in subject.subjects]
     return dict.fromkeys(text for each in domains if each.router.value == context.value for text in each.assumptions)
 

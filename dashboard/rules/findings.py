@@ -28,7 +28,6 @@ class Severity(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Return 0 for the worst."""
         return list(Severity).index(self)
 
     @property
@@ -264,7 +263,6 @@ class Tally(NamedTuple):
 
     @property
     def worst(self) -> Severity | None:
-        """Return the worst severity that is counted."""
         return next((severity for severity in Severity if getattr(self, severity)), None)
 
 

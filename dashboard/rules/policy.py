@@ -38,11 +38,9 @@ class Policy:
     file: str = "fleet.yaml"
 
     def declared(self, pool: str) -> PoolDeclaration:
-        """Return the options of a pool."""
         return _of_pool(pool, self.pools.items()) or PoolDeclaration()
 
     def baseline(self, pool: str) -> Baseline | None:
-        """Return the baseline of a pool."""
         return _of_pool(pool, [(each.pool, each) for each in self.baselines])
 
 

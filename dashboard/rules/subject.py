@@ -128,7 +128,6 @@ class PoolSubject:
 
     @property
     def contexts(self) -> frozenset[ImpactContext]:
-        """Return the impact contexts of the pool."""
         return self.domain.contexts
 
     @property
@@ -366,12 +365,10 @@ class PairSubject(FleetSubject):
 
     @property
     def prefill(self) -> PoolSubject:
-        """Return the prefill pool."""
         return self.subjects[0]
 
     @property
     def decode(self) -> PoolSubject:
-        """Return the decode pool."""
         return self.subjects[1]
 
     @property

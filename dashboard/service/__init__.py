@@ -144,7 +144,6 @@ def happened(since: datetime, until: datetime) -> EventPeriod:
 
 
 def _past_fleets(time: datetime) -> PastFleets:
-    """Return the fleets of past times, where a time is one."""
     if _current.past is None:
         raise HistoryError("This dashboard keeps no history: see history.enabled in fleet.yaml.")
     if time > now():
@@ -190,7 +189,6 @@ def reload_status() -> ReloadStatus | None:
 
 
 def sources() -> tuple[SourceStatus, ...]:
-    """Return the status of each source of targets."""
     return _current.collector.discovery.found.sources if _current.collector else ()
 
 
@@ -213,7 +211,6 @@ def history_status() -> HistoryStatus | None:
 
 
 def receivers() -> tuple[ReceiverStatus, ...]:
-    """Return the status of each receiver of notifications."""
     notifier = _current.collector.notifier if _current.collector else None
     return notifier.receivers if notifier else ()
 
@@ -225,5 +222,4 @@ def notification_outcomes() -> Mapping[tuple[str, str], int]:
 
 
 def progress() -> Progress:
-    """Return the progress of polling."""
     return _current.collector.progress if _current.collector else Progress()

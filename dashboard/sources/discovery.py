@@ -55,7 +55,6 @@ class StaticTargets:
         self._listing = Listing(self.name, tuple(targets))
 
     async def read(self) -> list[Listing]:
-        """Return one listing."""
         return [self._listing] if self._listing.targets else []
 
     async def close(self) -> None:

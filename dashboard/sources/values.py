@@ -30,5 +30,4 @@ def port(part: Mapping[str, Any], name: str) -> str | None:
 
 
 def texts(part: Mapping[str, Any]) -> dict[str, str]:
-    """Return all values as texts."""
     return {name: text(part, name) for name in part}

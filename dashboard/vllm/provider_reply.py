@@ -169,6 +169,5 @@ def _group(dp_rank: int, group: Group) -> KVCacheGroup:
 
 
 def unknown_kinds(groups: Iterable[Group]) -> tuple[str, ...]:
-    """Return the unknown kinds of group."""
     kinds = sorted({group.spec_type for group in groups if isinstance(group, OtherGroup)})
     return tuple(f"KV cache group kind {kind[:MAX_NAME]}" for kind in kinds)

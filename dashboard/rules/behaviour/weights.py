@@ -228,7 +228,6 @@ def numerics_differ(pool: PoolSubject) -> Iterator[Draft]:
 
 
 def is_on(switch: SettingValue) -> bool:
-    """Return whether a switch of the environment is on."""
     return switch.value in ON
 
 

@@ -65,7 +65,6 @@ def seed_of(settings: Mapping[str, Setting]) -> HashSeed | None:
 
 
 def of_kind(seeds: Seeds, kind: SeedKind) -> dict[str, HashSeed]:
-    """Return the replicas with seeds of one kind."""
     return {replica: seed for replica, seed in seeds.items() if seed.kind is kind}
 
 

@@ -113,7 +113,6 @@ def _load(trust: Trust, said: str) -> ssl.SSLContext:
 
 
 def _with_certificate(path: Path, trust: Trust, user: Mapping[str, Any]) -> Trust:
-    """Return the trust with the certificate of a user, if any."""
     certificate, key = (text(user, name) for name in ("client-certificate", "client-key"))
     parts = [_decoded(path, user, f"{name}-data") for name in ("client-certificate", "client-key")]
     if certificate:

@@ -32,7 +32,6 @@ class Resource(NamedTuple):
     plural: str
 
     def path(self, namespace: str) -> str:
-        """Return the path of the objects of a namespace."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         return f"{root}/namespaces/{namespace}/{self.plural}"
 

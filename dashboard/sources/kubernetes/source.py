@@ -63,7 +63,6 @@ class Kubernetes:
         self._state: ListState | None = None
 
     async def read(self) -> list[Listing]:
-        """Return one listing."""
         limits = self._limits
         async with Client(connections=1, max_answer_bytes=MAX_PAGE_BYTES, max_headers=limits.max_headers) as client:
             try:

@@ -198,7 +198,6 @@ def replicas_query(selector: str, label: str = "", addresses: Sequence[str] = ()
 
 
 def addresses_query(selector: str, label: str) -> str:
-    """Return the query for the addresses in a label."""
     return f"group by ({label}) ({replicas_query(selector)})"
 
 

@@ -124,7 +124,6 @@ class Prometheus:
         self._listing = Listing(self.name, ())
 
     async def read(self) -> list[Listing]:
-        """Return one listing."""
         limits, most = self._limits, self._options.max_answer_bytes
         async with Client(connections=1, max_answer_bytes=most, max_headers=limits.max_headers) as client:
             try:
