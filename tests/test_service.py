@@ -90,7 +90,7 @@ def test_poll_once_reports_its_progress(demo: DemoServer) -> None:
     options = options_for(demo)
     reported: list[tuple[int, int]] = []
 
-    fleet = service.poll_once(options, discover_once(options), lambda done, total: reported.append((done, total)))
+    fleet = service.poll_once(options, discover_once(options), "", lambda done, total: reported.append((done, total)))
 
     assert reported[-1] == (3, 3)
     assert len(fleet.replicas) == 3

@@ -4,9 +4,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
+from types import MappingProxyType
+from typing import TypeAlias
 
 from dashboard.analysis.kv_transfer import TransferVerdict, kv_transfer, transferring_pools
-from dashboard.capacity.engines import engines_of
+from dashboard.analysis.reuse import in_order, renewed, shared_engines
 from dashboard.capacity.sums import PoolCapacity, capacity_of
 from dashboard.compare import Member, SharingVerdict, compare_pool, sharing_verdict
 from dashboard.fleet import (
@@ -14,14 +16,10 @@ from dashboard.fleet import (
     STALE_SECONDS,
     Coverage,
     Document,
-    Engine,
-    EngineReport,
-    KVCacheGroup,
     PastTime,
     Pool,
     Replica,
     ReplicaState,
-    Role,
     RouterConfig,
     Snapshot,
     State,
@@ -37,10 +35,14 @@ from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import Inspection
 from dashboard.rules.policy import Policy
-from dashboard.vllm.facts import Facts, facts_of, renew
+from dashboard.vllm.facts import read_document, read_replica
 
 NO_CAPACITY = capacity_of(())
 FRESH_INTERVALS = 3  # a replica that was not read within three polls is stale; one that is only scraped: STALE_SECONDS
+
+
+# Gets a fleet before its rules are evaluated, and the time of its data; returns what happened lately.
+Observe: TypeAlias = Callable[["Fleet", datetime], RecentEvents]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,123 +117,107 @@ def empty_fleet(name: str) -> Fleet:
     return Fleet(name, 0, None, (), {}, ())
 
 
+def keep_recent(fleet: Fleet, _at: datetime) -> RecentEvents:
+    """Observe nothing."""
+    return fleet.recent
+
+
 def build_fleet(
     name: str,
     snapshots: Sequence[Snapshot],
     *,
     polled_at: datetime,
     interval: timedelta,
+    scraped_at: Mapping[str, float] = MappingProxyType({}),
     ignore: Sequence[str] = (),
     policy: Policy | None = None,
     generation: int = 1,
     before: Fleet | None = None,
     routers: tuple[RouterConfig, ...] = (),
-    observe: Callable[[Fleet, datetime], RecentEvents] = lambda _fleet, _at: NOTHING_RECENT,
+    observe: Observe = keep_recent,
 ) -> Fleet:
-    """Derive the fleet of one poll. `polled_at` is when the poll ended; `interval` the time between polls.
+    """Derive the fleet of one poll, which ended at `polled_at`; `interval` is the time between two polls.
 
-    What the fleet `before` derived from equal input is reused: the result is the same without it. `observe` gets the
-    fleet before the rules are evaluated, and returns what happened lately.
+    `scraped_at` is when Prometheus scraped each target last, in seconds since 1970. `before` and `observe` are those of
+    `assemble`, which goes on with the replicas.
     """
     since = polled_at - FRESH_INTERVALS * interval
     scraped_since = min(since, polled_at - timedelta(seconds=STALE_SECONDS))
-    known = {each.id: each for each in before.replicas} if before else {}
-    engines = _Engines()
-    replicas = []
-    with_document: dict[str, Snapshot] = {}
-    scraped_at: dict[str, float] = {}
+    known = {replica.id: replica for replica in before.replicas} if before else {}
+    replicas: list[Replica] = []
+    times: dict[str, float] = {}  # of the replicas that were not asked
+    sources: dict[str, Snapshot] = {}  # by the document that it gives
     for snapshot in snapshots:
-        target = snapshot.target
-        if snapshot.is_scraped and target.scraped:
-            scraped_at[target.id] = target.scraped.last_at(target.id)
-        earlier, fresh_since = known.get(target.id), scraped_since if snapshot.is_scraped else since
-        replica = renew(earlier, snapshot, fresh_since) if earlier else None
-        if replica is None:
-            facts = facts_of(snapshot, fresh_since)
-            replica = replace(facts.replica, engines=engines.of(facts))
+        key, fresh_since = snapshot.target.id, since
+        if snapshot.is_scraped:
+            fresh_since = scraped_since
+            times[key] = scraped_at.get(key) or snapshot.observed_at.timestamp()
+        replica = renewed(known.get(key), snapshot, fresh_since, times.get(key))
+        replica = replica or read_replica(snapshot, fresh_since, shared_engines, times.get(key))
         replicas.append(replica)
         if replica.document:
-            with_document[replica.document] = snapshot
-    found = (facts_of(with_document[key], since).document for key in sorted(with_document))
-    documents = {each.id: each for each in found if each}
-    same = _same_process(replicas)
-    replicas = [
-        each if each.same_process == same.get(each.id, ()) else replace(each, same_process=same.get(each.id, ()))
-        for each in replicas
-    ]
-    fleet = assembled(
-        name, replicas, documents, polled_at=polled_at, ignore=ignore, generation=generation, before=before
+            sources[replica.document] = snapshot
+    documents = {key: read_document(sources[key]) for key in sorted(sources)}
+    read = Fleet(name, generation, polled_at, with_same_process(replicas), documents, ())
+    read = replace(read, ignored=tuple(ignore), policy=policy or Policy(), routers=routers, scraped_at=times)
+    return assemble(read, polled_at, before=before, observe=observe)
+
+
+def assemble(read: Fleet, at: datetime, *, before: Fleet | None = None, observe: Observe = keep_recent) -> Fleet:
+    """Return a fleet with all that follows from its replicas, documents and options: pools, verdicts, findings.
+
+    `at` is the time of its data. What the fleet `before` derived from equal input is reused: the result is the same
+    without it. `observe` gets the fleet before the rules are evaluated, and returns what happened lately.
+    """
+    known = before or empty_fleet(read.name)
+    replicas = in_order(read.replicas, known.replicas)
+    is_same = has_same_content(replicas, known.replicas)
+    members, members_before = _by_pool(replicas), _by_pool(known.replicas)
+    pools_before = {pool.name: pool for pool in known.pools if known.ignored == read.ignored}
+    pools, sharing, capacity = [], {}, {}
+    for name, own in members.items():
+        pool = pools_before.get(name)
+        if pool is not None and (is_same or has_same_content(own, members_before[name])):
+            sharing[name], capacity[name] = known.sharing[name], known.capacity[name]
+        else:
+            pool, sharing[name], capacity[name] = _derive_pool(name, own, read.documents, read.ignored)
+        pools.append(pool)
+    fleet = replace(
+        read,
+        polled_at=at,
+        since=at,
+        replicas=replicas,
+        pools=tuple(pools),
+        sharing=sharing,
+        capacity=capacity,
+        total=known.total if is_same else capacity_of(replicas),
     )
-    fleet = replace(fleet, policy=policy or Policy(), routers=routers, scraped_at=scraped_at)
-    fleet = replace(fleet, recent=observe(fleet, polled_at))
-    if before is not None and _has_same_findings(fleet, before):
-        return replace(fleet, inspection=before.inspection, transfers=before.transfers)
-    return inspected(fleet, polled_at, before=before)
+    fleet = replace(fleet, recent=observe(fleet, at))
+    if is_same and _has_same_findings(fleet, known):
+        return replace(fleet, inspection=known.inspection, transfers=known.transfers)
+    return inspected(fleet, at, before=before)
+
+
+def _derive_pool(
+    name: str, replicas: Sequence[Replica], documents: Mapping[str, Document], ignored: Sequence[str]
+) -> tuple[Pool, SharingVerdict, PoolCapacity]:
+    """Compare the replicas of a pool, decide which share prefixes, and sum up their KV cache."""
+    members = [Member(each.id, each.document, each.fresh, len(each.identity)) for each in replicas]
+    roles = Counter(each.role for each in replicas)
+    role = min(roles, key=lambda each: (-roles[each], each))  # of most replicas; on a tie the first by name
+    clusters = {each.labels.get(CLUSTER, "") for each in replicas}
+    pool = compare_pool(name, role, members, documents, ignored)
+    pool = replace(pool, cluster=clusters.pop() if len(clusters) == 1 else "")
+    return pool, sharing_verdict(pool, {each.id: each for each in replicas}, documents), capacity_of(replicas, name)
 
 
 def _has_same_findings(fleet: Fleet, before: Fleet) -> bool:
-    """Return whether rules would find the same: nothing changed, and no suppression or rollout can have expired."""
+    """Return whether rules find the same in equal replicas: no suppression or rollout can have expired, either."""
     if before.polled_at is None or fleet.polled_at is None or before.inspection.rollouts or fleet.recent.rollouts:
         return False
     same_day = before.polled_at.date() == fleet.polled_at.date()
-    same_options = all(
-        getattr(before, name) == getattr(fleet, name) for name in ("policy", "ignored", "routers", "recent")
-    )
-    return same_day and same_options and has_same_content(fleet.replicas, before.replicas)
-
-
-def assembled(
-    name: str,
-    replicas: Iterable[Replica],
-    documents: Mapping[str, Document],
-    *,
-    polled_at: datetime | None,
-    ignore: Sequence[str] = (),
-    generation: int = 1,
-    before: Fleet | None = None,
-) -> Fleet:
-    """Put replicas into pools, compare these, decide which share prefixes, and sum up their KV cache.
-
-    No rule is evaluated yet. What the fleet `before` derived from equal replicas is reused.
-    """
-    ordered = _ordered(replicas, before)
-    known = before or empty_fleet(name)
-    members, earlier = _by_pool(ordered), _by_pool(known.replicas)
-    pools = _pools(members, documents, ignore, known, earlier)
-    is_same = has_same_content(ordered, known.replicas)
-    same = {each for each, own in members.items() if is_same or has_same_content(own, earlier[each])}
-    if known.ignored != tuple(ignore):
-        same = set()
-    sharing, capacity = {}, {}
-    for pool in pools:
-        key, own = pool.name, members[pool.name]
-        if key in same:
-            sharing[key], capacity[key] = known.sharing[key], known.capacity[key]
-        else:
-            sharing[key] = sharing_verdict(pool, {each.id: each for each in own}, documents)
-            capacity[key] = capacity_of(own, key)
-    return Fleet(
-        name,
-        generation,
-        polled_at,
-        tuple(ordered),
-        documents,
-        pools,
-        sharing=sharing,
-        capacity=capacity,
-        total=known.total if is_same else capacity_of(ordered),
-        ignored=tuple(ignore),
-        since=polled_at,
-    )
-
-
-def _ordered(replicas: Iterable[Replica], before: Fleet | None) -> list[Replica]:
-    """Sort replicas by pool and name. In the order of the fleet before, most of them are sorted already."""
-    if before is not None:
-        left = {each.id: each for each in replicas}
-        earlier = [left.pop(each.id) for each in before.replicas if each.id in left]
-        replicas = (*earlier, *left.values())
-    return sorted(replicas, key=lambda each: (each.pool is None, each.pool or "", each.name, each.id))
+    names = ("policy", "ignored", "routers", "recent")
+    return same_day and all(getattr(before, name) == getattr(fleet, name) for name in names)
 
 
 def only_pool(fleet: Fleet, name: str) -> Fleet:
@@ -260,14 +246,29 @@ def only_pool(fleet: Fleet, name: str) -> Fleet:
 
 def only_replicas(fleet: Fleet, ids: Collection[str], name: str) -> Fleet:
     """Return some replicas of any pools as a fleet with one pool, with their findings. Unknown ids are left out."""
-    replicas = [replace(each, pool=name) for each in fleet.replicas if each.id in ids]
+    replicas = in_order([replace(each, pool=name) for each in fleet.replicas if each.id in ids], ())
     used = {each.document for each in replicas}
     documents = {key: document for key, document in fleet.documents.items() if key in used}
-    part = assembled(fleet.name, replicas, documents, polled_at=fleet.polled_at, ignore=fleet.ignored)
+    pool, sharing, capacity = _derive_pool(name, replicas, documents, fleet.ignored)
     found = [
         replace(each, pools=(name,)) for each in fleet.inspection.findings if not set(each.replicas).isdisjoint(ids)
     ]
-    return replace(part, snapshot=fleet.snapshot, past=fleet.past, inspection=Inspection(findings=tuple(found)))
+    return Fleet(
+        fleet.name,
+        fleet.generation,
+        fleet.polled_at,
+        replicas,
+        documents,
+        (pool,),
+        sharing={name: sharing},
+        capacity={name: capacity},
+        total=capacity,
+        ignored=fleet.ignored,
+        inspection=Inspection(findings=tuple(found)),
+        since=fleet.polled_at,
+        snapshot=fleet.snapshot,
+        past=fleet.past,
+    )
 
 
 def inspected(fleet: Fleet, at: datetime, today: date | None = None, before: Fleet | None = None) -> Fleet:
@@ -310,64 +311,25 @@ def _transfers(fleet: Fleet, inspection: Inspection, before: Fleet | None) -> Ma
     return verdicts
 
 
-class _Engines:
-    """Capacity by its input, which many replicas share: computed once per poll."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[object, ...], tuple[Engine, ...]] = {}
-
-    def of(self, facts: Facts) -> tuple[Engine, ...]:
-        """Return the capacity of a replica's engines."""
-        return self._of(facts.document, facts.reports, facts.replica.kv_cache_groups)
-
-    def _of(
-        self, document: Document | None, reports: tuple[EngineReport, ...], groups: tuple[KVCacheGroup, ...]
-    ) -> tuple[Engine, ...]:
-        key = (document.id if document else None, reports, groups)
-        if key not in self._known:
-            bare = tuple(report._replace(fingerprint=None) for report in reports)
-            if bare == reports:
-                self._known[key] = engines_of(reports, groups, document.settings if document else {})
-            else:  # capacity does not depend on fingerprints
-                pairs = zip(self._of(document, bare, groups), reports, strict=True)
-                self._known[key] = tuple(engine._replace(fingerprint=report.fingerprint) for engine, report in pairs)
-        return self._known[key]
-
-
-def _same_process(replicas: Iterable[Replica]) -> Mapping[str, tuple[str, ...]]:
-    """Return, per replica, the other addresses with its `instance_id`: one process behind several addresses."""
+def with_same_process(replicas: Sequence[Replica]) -> tuple[Replica, ...]:
+    """Return replicas with the other addresses of their `instance_id`: one process behind several addresses."""
     addresses: dict[str, list[str]] = defaultdict(list)
     for replica in replicas:
         instance = replica.identity.get("instance_id")
         if instance is not None and instance.state is State.REPORTED and instance.value != '""':
             addresses[instance.value].append(replica.id)
-    return {
+    others = {
         address: tuple(other for other in sharing if other != address)
         for sharing in addresses.values()
         if len(sharing) > 1
         for address in sharing
     }
-
-
-def _pools(
-    members: Mapping[str, Sequence[Replica]],
-    documents: Mapping[str, Document],
-    ignore: Sequence[str],
-    before: Fleet,
-    earlier: Mapping[str, Sequence[Replica]],
-) -> tuple[Pool, ...]:
-    """Compare every pool, except those whose members have the same documents as `earlier`."""
-    known = {pool.name: pool for pool in before.pools} if before.ignored == tuple(ignore) else {}
-    pools = []
-    for name, own in members.items():
-        role, pool = _role(own), known.get(name)
-        clusters = {replica.labels.get(CLUSTER, "") for replica in own}
-        cluster = clusters.pop() if len(clusters) == 1 else ""
-        if pool is None or pool.role != role or pool.cluster != cluster or not _are_alike(own, earlier[name]):
-            compared = [Member(each.id, each.document, each.fresh, len(each.identity)) for each in own]
-            pool = replace(compare_pool(name, role, compared, documents, ignore), cluster=cluster)
-        pools.append(pool)
-    return tuple(pools)
+    return tuple(
+        replica
+        if replica.same_process == others.get(replica.id, ())
+        else replace(replica, same_process=others.get(replica.id, ()))
+        for replica in replicas
+    )
 
 
 def _by_pool(replicas: Iterable[Replica]) -> Mapping[str, list[Replica]]:
@@ -376,23 +338,3 @@ def _by_pool(replicas: Iterable[Replica]) -> Mapping[str, list[Replica]]:
         if replica.pool is not None:
             pools[replica.pool].append(replica)
     return pools
-
-
-def _are_alike(replicas: Sequence[Replica], before: Sequence[Replica]) -> bool:
-    """Return whether all that comparing needs of a pool's replicas is equal: see Member."""
-    return len(replicas) == len(before) and all(
-        now is then
-        or (
-            now.id == then.id
-            and now.document == then.document
-            and now.fresh == then.fresh
-            and len(now.identity) == len(then.identity)
-        )
-        for now, then in zip(replicas, before, strict=True)
-    )
-
-
-def _role(pool: Iterable[Replica]) -> Role:
-    """Return the role that most replicas of a pool have; on a tie the first by name."""
-    counts = Counter(replica.role for replica in pool)
-    return min(counts, key=lambda role: (-counts[role], role))

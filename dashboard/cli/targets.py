@@ -79,7 +79,8 @@ def polled(options: Options, *, takes_addresses: bool = True) -> PollResult:
     found = discover_once(options)
     for failure in found.failures if found.targets else ():
         say(failure)
-    if warnings := key_warnings(found.targets):
+    warnings = key_warnings(found.targets)
+    if warnings:
         say(warnings)
     if not found.targets and not found.failures:
         say(f"No targets: {_how(options.file, takes_addresses=takes_addresses)}.")
@@ -87,7 +88,7 @@ def polled(options: Options, *, takes_addresses: bool = True) -> PollResult:
     columns = (TextColumn("polling"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("polling", total=len(found.targets))
-        fleet = service.poll_once(options, found, lambda done, _total: progress.update(task, completed=done))
+        fleet = service.poll_once(options, found, warnings, lambda done, _total: progress.update(task, completed=done))
     for router in fleet.routers:
         if router.failures:
             whys = (each.removeprefix(f"{router.name}: ").rstrip(".") for each in router.failures)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from dashboard.analysis.assembly import Fleet, assembled, inspected
+from dashboard.analysis.assembly import Fleet, assemble
 from dashboard.documents.contract import WithExtraKeys
 from dashboard.documents.fleet import SCHEMA_VERSION, fleet_object
 from dashboard.errors import SnapshotError, UnreadableError
@@ -56,17 +56,21 @@ def read_snapshot(raw: bytes) -> Fleet:
 
 def derive_saved(saved: SavedFleet, before: Fleet | None = None) -> Fleet:
     """Compare and evaluate what was saved. What `before` derived from equal input is reused."""
-    at = saved.polled_at
-    fleet = assembled(saved.name, saved.replicas, saved.documents, polled_at=at, ignore=saved.ignored, before=before)
-    fleet = replace(
-        fleet,
+    read = Fleet(
+        saved.name,
+        1,
+        saved.polled_at,
+        saved.replicas,
+        saved.documents,
+        (),
+        ignored=saved.ignored,
         policy=saved.policy,
         discovery_errors=saved.discovery_errors,
         routers=saved.routers,
         recent=saved.recent,
         sightings=saved.sightings,
     )
-    return inspected(fleet, at, before=before)
+    return assemble(read, saved.polled_at, before=before)
 
 
 def read_saved(raw: bytes) -> SavedFleet:

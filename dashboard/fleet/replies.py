@@ -107,19 +107,13 @@ STALE_SECONDS = 150.0
 class ScrapedMetrics:
     """What Prometheus has of a replica: the lines of its /metrics that are read, empty for a replica that is down.
 
-    `at` is the time (UTC) of the first scrape with these lines. A later one with equal lines makes no new object: its
-    time is in `times`, by the id of the target, in seconds since 1970, which the source changes at each poll.
+    `at` is the time (UTC) of the first scrape with these lines: a later one with equal lines makes no new object.
     `falls_back`: a replica whose lines lack digests is asked directly.
     """
 
     lines: bytes
     at: datetime
     falls_back: bool
-    times: Mapping[str, float] = field(default_factory=dict, repr=False, compare=False)  # those of all targets
-
-    def last_at(self, target: str) -> float:
-        """Return when this target was last scraped, in seconds since 1970."""
-        return self.times.get(target) or self.at.timestamp()
 
 
 class TargetAccess(IntEnum):

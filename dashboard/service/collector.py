@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from dashboard.analysis.assembly import FRESH_INTERVALS, Fleet, build_fleet, empty_fleet
+from dashboard.analysis.assembly import FRESH_INTERVALS, Fleet, Observe, build_fleet, empty_fleet, keep_recent
 from dashboard.analysis.flapping import Watch
 from dashboard.config import Options, policy_of
 from dashboard.config.reload import OptionsFiles
 from dashboard.fleet import RouterConfig, Snapshot, SourceStatus, has_same_content
-from dashboard.fleet.recent import NOTHING_RECENT, RecentEvents
 from dashboard.fleet.sightings import Sightings
 from dashboard.garbage import give_back, limit_arenas, uncollected
 from dashboard.rules.findings import first_seen
@@ -61,29 +60,22 @@ def utc_now() -> datetime:
 def poll_once(
     options: Options,
     found: DiscoveryResult,
+    key_warnings: str = "",
     on_done: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Fleet:
     """Poll every target once and return the fleet; for the command line.
 
-    `on_done` gets the number of finished and of all replicas.
+    `key_warnings` are about API keys. `on_done` gets the number of finished and of all replicas.
     """
 
     async def poll() -> tuple[tuple[Snapshot, ...], tuple[RouterConfig, ...]]:
         reader = RouterReader(options.routers, options.poll)
         return await asyncio.gather(
-            DigestPoller(options.poll).poll(found.targets, utc_now, on_done), reader.read(utc_now())
+            DigestPoller(options.poll).poll(found.targets, utc_now, on_done, found.scraped_at), reader.read(utc_now())
         )
 
     snapshots, routers = asyncio.run(poll())
-    return _derive(
-        options,
-        policy_of(options),
-        snapshots,
-        utc_now(),
-        key_warnings(found.targets),
-        failures=found.failures,
-        routers=routers,
-    )
+    return _derive(options, policy_of(options), found, snapshots, routers, utc_now(), key_warnings)
 
 
 class Collector:
@@ -270,23 +262,18 @@ class Collector:
         found = await self.discovery.discover(self._clock(), SOURCE_SECONDS)
         _log_failures(before, found.sources)
         snapshots, routers = await asyncio.gather(
-            self._poller.poll(found.targets, self._clock), self._routers.read(self._clock())
+            self._poller.poll(found.targets, self._clock, scraped_at=found.scraped_at),
+            self._routers.read(self._clock()),
         )
         polled_at = self._clock()
         if (warnings := key_warnings(found.targets)) != self._key_warnings and warnings:
             log.warning("%s", warnings)
         self._key_warnings = warnings
+        shown = self.fleet
         fleet = _derive(
-            self.options,
-            self._policy,
-            snapshots,
-            polled_at,
-            warnings,
-            before=self.fleet,
-            failures=found.failures,
-            routers=routers,
-            observe=watch.observe,
+            self.options, self._policy, found, snapshots, routers, polled_at, warnings, shown, watch.observe
         )
+        fleet = _numbered(fleet, shown)
         watch.observe_findings(fleet)
         self._show(fleet, polled_at, self._recorded(fleet, polled_at, time.monotonic() - began))
         seconds, progress = time.monotonic() - began, self.progress
@@ -313,13 +300,13 @@ def _log_failures(before: Iterable[SourceStatus], after: Iterable[SourceStatus])
 def _derive(
     options: Options,
     policy: Policy,
+    found: DiscoveryResult,
     snapshots: Sequence[Snapshot],
+    routers: tuple[RouterConfig, ...],
     polled_at: datetime,
     warnings: str,
     before: Fleet | None = None,
-    failures: tuple[str, ...] = (),
-    routers: tuple[RouterConfig, ...] = (),
-    observe: Callable[[Fleet, datetime], RecentEvents] = lambda _fleet, _at: NOTHING_RECENT,
+    observe: Observe = keep_recent,
 ) -> Fleet:
     """Return the fleet of one poll; `warnings` are about API keys."""
     with uncollected():
@@ -328,19 +315,20 @@ def _derive(
             snapshots,
             polled_at=polled_at,
             interval=timedelta(seconds=options.poll.interval_seconds),
+            scraped_at=found.scraped_at,
             ignore=options.ignore,
             policy=policy,
             before=before,
             routers=routers,
             observe=observe,
         )
-    fleet = replace(fleet, discovery_errors=failures)
-    if failures and not snapshots:  # options that match nothing may match what these sources list
+    fleet = replace(fleet, discovery_errors=found.failures)
+    if found.failures and not snapshots:  # options that match nothing may match what these sources list
         fleet = replace(fleet, inspection=replace(fleet.inspection, notes=()))
     if warnings and warnings not in fleet.inspection.notes:
         notes = (*fleet.inspection.notes, warnings)
         fleet = replace(fleet, inspection=replace(fleet.inspection, notes=notes))
-    return _numbered(fleet, before) if before else fleet
+    return fleet
 
 
 def _numbered(fleet: Fleet, before: Fleet) -> Fleet:

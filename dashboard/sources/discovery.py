@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial, reduce
 from itertools import islice
+from types import MappingProxyType
 from typing import NamedTuple
 
 from dashboard.config import CredentialsOptions, Options
@@ -24,15 +25,19 @@ __all__ = ["Discovery", "DiscoveryResult", "discover_once", "replica_id"]
 
 log = logging.getLogger(__name__)
 
-Mention = tuple[str, Target]  # the name of the source, and what it lists
+Mention = tuple[Listing, Target]  # what lists a target
 
 
 class DiscoveryResult(NamedTuple):
-    """The targets of all sources, each once, the status of each place that lists targets, and where they disagree."""
+    """The targets of all sources, each once, the status of each place that lists targets, and where they disagree.
+
+    `scraped_at` is when Prometheus scraped each target last, by its id, in seconds since 1970.
+    """
 
     targets: tuple[Target, ...]
     sources: tuple[SourceStatus, ...] = ()
     conflicts: tuple[LabelConflict, ...] = ()
+    scraped_at: Mapping[str, float] = MappingProxyType({})
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -139,19 +144,25 @@ class Discovery:
 
     def _merged(self) -> DiscoveryResult:
         first: dict[str, Mention] = {}
+        scraped_at: dict[str, float] = {}
         repeated: dict[str, list[Mention]] = {}  # all mentions of the targets with several
         admitted, self._admitted = self._admitted, {}
         for kind, listing in ((each.source.kind, one) for each in self._readings.values() for one in each.listings):
+            scraped_at |= listing.scraped_at
             for listed in listing.targets:
                 target = listed if kind in LISTING else self._admit(listed, admitted)
-                mention = (listing.name, target)
+                mention = (listing, target)
                 if (earlier := first.setdefault(target.id, mention)) is not mention:
                     repeated.setdefault(target.id, [earlier]).append(mention)
         merged = {name: reduce(_merge, (target for _, target in several)) for name, several in repeated.items()}
+        for name, several in repeated.items():
+            for listing, target in several:
+                if target.scraped is not None and target.scraped is merged[name].scraped:
+                    scraped_at[name] = listing.scraped_at[name]
         targets = tuple(merged.get(name, target) for name, (_, target) in first.items())
         conflicts = (each for name in first if name in repeated for each in _conflicts(repeated[name]))
         statuses = tuple(each for reading in self._readings.values() for each in reading.statuses())
-        return DiscoveryResult(targets, statuses, tuple(islice(conflicts, MOST_CONFLICTS)))
+        return DiscoveryResult(targets, statuses, tuple(islice(conflicts, MOST_CONFLICTS)), scraped_at)
 
     def _admit(self, listed: Target, before: Mapping[int, tuple[Target, Target]]) -> Target:
         """Return a target that only a source names, with its access: one object while the source lists one object."""
@@ -208,11 +219,11 @@ def _sources_of(options: Options) -> Iterator[tuple[str, Callable[[], TargetSour
 def _conflicts(mentions: Sequence[Mention]) -> Iterator[LabelConflict]:
     """Yield the labels of one target on which its sources disagree."""
     first: dict[str, tuple[str, str]] = {}  # label -> value and source
-    for source, target in mentions:
+    for listing, target in mentions:
         for label, value in target.labels.items():
-            kept, owner = first.setdefault(label, (value, source))
+            kept, owner = first.setdefault(label, (value, listing.name))
             if kept != value:
-                yield LabelConflict(target.id, label, kept, owner, value, source)
+                yield LabelConflict(target.id, label, kept, owner, value, listing.name)
 
 
 def _merge(first: Target, second: Target) -> Target:

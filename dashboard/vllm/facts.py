@@ -1,18 +1,17 @@
-"""The facts of one replica, derived from its snapshot: state, pool, role, times, and the merged replies."""
+"""One replica, read from its snapshot: state, pool, role, times, and the merged replies."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from operator import is_
-from typing import NamedTuple, TypeVar
+from typing import TypeAlias, TypeVar
 
 from dashboard.fleet import (
     CLUSTER,
     Contradiction,
     Device,
     Document,
+    Engine,
     EngineReport,
     Failure,
     FailureKind,
@@ -25,7 +24,6 @@ from dashboard.fleet import (
     Setting,
     Snapshot,
     Source,
-    with_answers,
 )
 from dashboard.vllm.canonical import setting
 from dashboard.vllm.merging import TRUST, merge, merge_engines
@@ -51,32 +49,38 @@ REPORTS_CACHE = frozenset({Source.PROVIDER, Source.METRICS, Source.SERVER_INFO, 
 _seconds = lru_cache(maxsize=8)(datetime.timestamp)  # all replicas of a poll are compared with one time
 
 
-class Facts(NamedTuple):
-    """One snapshot, merged: its replica without engines, its document, and one report per DP rank."""
-
-    replica: Replica
-    document: Document | None
-    reports: tuple[EngineReport, ...]
+# From the document, the reports of the engines, and the KV cache groups.
+ComputeEngines: TypeAlias = Callable[[Document, tuple[EngineReport, ...], tuple[KVCacheGroup, ...]], tuple[Engine, ...]]
 
 
-def facts_of(snapshot: Snapshot, since: datetime) -> Facts:
-    """Merge the replies of one replica, which is fresh where it was read or scraped at `since` or later."""
+def read_document(snapshot: Snapshot) -> Document:
+    """Return the merged settings of one replica."""
+    return merge(_settings(sorted(snapshot.probes.values(), key=_trust)))[0]
+
+
+def read_replica(
+    snapshot: Snapshot, since: datetime, compute_engines: ComputeEngines, scraped_at: float | None = None
+) -> Replica:
+    """Merge the replies of one replica, which is fresh where it was read or scraped at `since` or later.
+
+    `scraped_at` is when Prometheus scraped a replica last that was not asked, in seconds since 1970.
+    """
     results = sorted(snapshot.probes.values(), key=_trust)
     other = _other_server(results)
     replies = [result.reply for result in results if result.reply and not other]
-    merged = merge([reply.settings for reply in replies]) if replies else None
-    document = merged.document if merged and merged.document.settings else None
+    document, contradictions = merge([] if other else _settings(results))
     target = snapshot.target
     names = _served_names(replies)
-    role = _role(target.labels, document.settings if document else {})
+    role = _role(target.labels, document.settings)
     state, failure = (ReplicaState.DOWN, other) if other else _state(snapshot, results)
     reports, token_contradictions = merge_engines(
         tuple((reply.source, reply.engines) for reply in replies if reply.engines)
     )
     devices = next((reply.devices for reply in replies if reply.devices), ())
     groups = next((reply.kv_cache_groups for reply in replies if reply.kv_cache_groups), ())
-    observed_at = _read_at(snapshot, results)
-    replica = Replica(
+    groups = _on_engines(groups, reports)
+    observed_at = read_at(results, scraped_at)
+    return Replica(
         id=target.id,
         name=target.labels.get("name") or target.id.partition("://")[2] or target.id,
         labels=target.labels,
@@ -84,79 +88,41 @@ def facts_of(snapshot: Snapshot, since: datetime) -> Facts:
         role=role,
         state=state,
         failure=failure,
-        fresh=_is_fresh(snapshot, observed_at, since),
+        fresh=is_fresh(observed_at, since, scraped_at),
         version=next((reply.version for reply in replies if reply.version), None),
         started_at=_started_at(replies),
         observed_at=observed_at,
-        document=document.id if document else None,
+        document=document.id if document.settings else None,
         identity=_identity(replies),
         sources=tuple(dict.fromkeys(reply.source for reply in replies)),
-        contradictions=(*merged.contradictions, *token_contradictions, *_wrong_digests(replies)) if merged else (),
+        contradictions=(*contradictions, *token_contradictions, *_wrong_digests(replies)),
         served_model_names=names,
         adapters=_adapters(replies),
-        engines=(),
+        engines=compute_engines(document, reports, groups),
         devices=_on_engines(devices, reports),
-        kv_cache_groups=_on_engines(groups, reports),
+        kv_cache_groups=groups,
         probes=tuple(snapshot.probes.values()),
         set_arguments=next((reply.arguments for reply in replies if reply.arguments is not None), None),
         target_stale=target.stale,
         same_digest_as=snapshot.same_digest_as,
     )
-    return Facts(replica, document, reports)
 
 
-def renew(before: Replica, snapshot: Snapshot, since: datetime) -> Replica | None:
-    """Return the replica of a snapshot with the same answers as an earlier one of the same replica, else None.
-
-    `before` is the replica of the earlier snapshot. What facts_of derives from equal answers stays. A later scrape with
-    equal lines is no change: its time is that of `Scraped.last_at`.
-    """
-    target, probes = snapshot.target, tuple(snapshot.probes.values())
-    has_same_labels = before.labels is target.labels or before.labels == target.labels
-    if not has_same_labels or before.target_stale != target.stale:
-        return None
-    has_same_source = before.same_digest_as == snapshot.same_digest_as
-    is_equal = len(probes) == len(before.probes) and all(map(is_, probes, before.probes))
-    if is_equal and has_same_source and before.fresh == _is_fresh(snapshot, before.observed_at, since):
-        return before
-    if not is_equal and not _have_same_answers(probes, before.probes):
-        return None
-    observed_at = _read_at(snapshot, probes)
-    fresh = _is_fresh(snapshot, observed_at, since)
-    renewed = with_answers(before, probes, fresh=fresh, observed_at=observed_at)
-    return renewed if has_same_source else replace(renewed, same_digest_as=snapshot.same_digest_as)
-
-
-def _read_at(snapshot: Snapshot, probes: Iterable[ProbeResult]) -> datetime | None:
+def read_at(results: Iterable[ProbeResult], scraped_at: float | None) -> datetime | None:
     """Return when a replica was read or scraped last; None where no probe ever had a reply."""
-    scraped = snapshot.target.scraped
-    if not snapshot.is_scraped or scraped is None:
-        return max([each.observed_at for each in probes if each.reply], default=None)
-    is_read = any(each.reply for each in probes)
-    return datetime.fromtimestamp(scraped.last_at(snapshot.target.id), UTC) if is_read else None
+    times = [each.observed_at for each in results if each.reply]
+    return datetime.fromtimestamp(scraped_at, UTC) if times and scraped_at is not None else max(times, default=None)
 
 
-def _is_fresh(snapshot: Snapshot, observed_at: datetime | None, since: datetime) -> bool:
+def is_fresh(observed_at: datetime | None, since: datetime, scraped_at: float | None) -> bool:
     """Return whether a replica was read or scraped at `since` or later; `observed_at` is None without any reply."""
-    scraped = snapshot.target.scraped
-    if observed_at is None or not snapshot.is_scraped or scraped is None:
+    if observed_at is None or scraped_at is None:
         return observed_at is not None and observed_at >= since
-    return scraped.last_at(snapshot.target.id) >= _seconds(since)
+    return scraped_at >= _seconds(since)
 
 
-def _have_same_answers(probes: Sequence[ProbeResult], before: Sequence[ProbeResult]) -> bool:
-    if len(probes) != len(before):
-        return False
-    return all(
-        now is then
-        or (
-            (now.reply is then.reply or now.reply == then.reply)
-            and (now.failure is then.failure or now.failure == then.failure)
-            and now.path == then.path
-            and now.source is then.source
-        )
-        for now, then in zip(probes, before, strict=True)
-    )
+def _settings(results: Iterable[ProbeResult]) -> list[Mapping[str, Setting]]:
+    return [result.reply.settings for result in results if result.reply]
 
 
 def _trust(result: ProbeResult) -> tuple[int, str]:

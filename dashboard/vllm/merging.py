@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TypeAlias
 
 from dashboard.fleet import Contradiction, Document, EngineReport, Setting, Source, State
 from dashboard.vllm.canonical import RecentResults, setting
@@ -27,30 +27,18 @@ REPORTS_TOKENS = frozenset({Source.PROVIDER, Source.SERVER_INFO, Source.METRICS}
 # Whether their blocks are one engine's or the sum of all is known for these.
 REPORTS_BLOCKS = frozenset({Source.PROVIDER, Source.METRICS})
 
-Reports = tuple[Source, tuple[EngineReport, ...]]
+Reports: TypeAlias = tuple[Source, tuple[EngineReport, ...]]
 
 
-class MergedDocument(NamedTuple):
-    """A document and the contradictions between its sources."""
-
-    document: Document
-    contradictions: tuple[Contradiction, ...]
-
-
-class MergedEngines(NamedTuple):
-    """One report per DP rank, and the contradictions between the sources."""
-
-    engines: tuple[EngineReport, ...]
-    contradictions: tuple[Contradiction, ...]
-
+Contradictions: TypeAlias = tuple[Contradiction, ...]
 
 # By the identity of the mappings, which replicas share; the value keeps them alive, so that no id is reused.
-_documents: RecentResults[tuple[tuple[Mapping[str, Setting], ...], MergedDocument]] = RecentResults()
-_engines: RecentResults[MergedEngines] = RecentResults()
+_documents: RecentResults[tuple[tuple[Mapping[str, Setting], ...], tuple[Document, Contradictions]]] = RecentResults()
+_engines: RecentResults[tuple[tuple[EngineReport, ...], Contradictions]] = RecentResults()
 
 
-def merge(replies: Sequence[Mapping[str, Setting]]) -> MergedDocument:
-    """Merge the settings of several replies, each path from the most trusted source.
+def merge(replies: Sequence[Mapping[str, Setting]]) -> tuple[Document, Contradictions]:
+    """Merge the settings of several replies, each path from the most trusted source; return also contradictions.
 
     Equal inputs give the same object: a thousand equal replicas are merged once.
     """
@@ -82,7 +70,7 @@ def sections(settings: Mapping[str, Setting]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _merge(ordered: Sequence[Mapping[str, Setting]]) -> MergedDocument:
+def _merge(ordered: Sequence[Mapping[str, Setting]]) -> tuple[Document, Contradictions]:
     merged: dict[str, Setting] = {}
     contradictions: list[Contradiction] = []
     for settings in ordered:
@@ -103,7 +91,7 @@ def _merge(ordered: Sequence[Mapping[str, Setting]]) -> MergedDocument:
         # The configuration API has fields that a version lacks, and writes a value for each.
         if kept.source not in CONFIG_API_SHAPE or not is_unsupported(version, path)
     }
-    return MergedDocument(Document(document_id(settings), version, MappingProxyType(settings)), tuple(contradictions))
+    return Document(document_id(settings), version, MappingProxyType(settings)), tuple(contradictions)
 
 
 def _earliest_release(ordered: Sequence[Mapping[str, Setting]]) -> Setting | None:
@@ -146,8 +134,8 @@ def _trust(settings: Mapping[str, Setting]) -> int:
     return TRUST[next(iter(settings.values())).source]
 
 
-def merge_engines(reports: tuple[Reports, ...]) -> MergedEngines:
-    """Merge the reports of each DP rank, the most trusted source first.
+def merge_engines(reports: tuple[Reports, ...]) -> tuple[tuple[EngineReport, ...], Contradictions]:
+    """Merge the reports of each DP rank, the most trusted source first; return also contradictions.
 
     Our provider counts the engines, else /metrics does, else the configuration in /server_info. /metrics counts also
     those that the provider did not reach. A source that knows one engine only means the first, whatever its rank.
@@ -155,7 +143,7 @@ def merge_engines(reports: tuple[Reports, ...]) -> MergedEngines:
     return _engines.get(reports, lambda: _merge_engines(reports))
 
 
-def _merge_engines(reports: Sequence[Reports]) -> MergedEngines:
+def _merge_engines(reports: Sequence[Reports]) -> tuple[tuple[EngineReport, ...], Contradictions]:
     ranks = _ranks(reports)
     merged = {rank: EngineReport(rank) for rank in ranks}
     for source, rank, report in _by_rank(reports, ranks):
@@ -166,7 +154,7 @@ def _merge_engines(reports: Sequence[Reports]) -> MergedEngines:
         filled = (new if old is None else old for old, new in zip(merged[rank], report, strict=True))
         both = EngineReport._make(filled)
         merged[rank] = both if both.num_gpu_blocks is None else both._replace(blocks_of_all=None)
-    return MergedEngines(tuple(merged.values()), tuple(dict.fromkeys(_token_contradictions(reports, ranks))))
+    return tuple(merged.values()), tuple(dict.fromkeys(_token_contradictions(reports, ranks)))
 
 
 def _ranks(reports: Sequence[Reports]) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from dashboard.analysis.assembly import Fleet, assembled, inspected
+from dashboard.analysis.assembly import Fleet, assemble
 from dashboard.analysis.timeline import Period, Timeline
 from dashboard.fleet import Device, Document, Replica, WorkerMemory
 from dashboard.render.svg_timeline import draw_times
@@ -133,8 +133,7 @@ def _rolled_out(fleet: Fleet, numbers: range, week: int, at: datetime) -> Fleet:
     documents |= {each.id: each for each in new.values()}
     used = {each.document for each in replicas}
     kept = {key: documents[key] for key in sorted(documents) if key in used}
-    built = assembled(fleet.name, replicas, kept, polled_at=at, before=fleet)
-    return inspected(built, at, before=fleet)
+    return assemble(Fleet(fleet.name, 1, at, tuple(replicas), kept, ()), at, before=fleet)
 
 
 def _restarted(one: Replica, number: int, week: int, at: datetime, document: str) -> Replica:

@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from dashboard.capacity.engines import engines_of
-from dashboard.fleet import Engine, EngineReport, KVCacheGroup, Setting, Source
+from dashboard.fleet import Document, Engine, EngineReport, KVCacheGroup, Replica, Setting, Source
 from dashboard.vllm.canonical import setting
-from dashboard.vllm.facts import Facts, facts_of
+from dashboard.vllm.facts import read_document, read_replica
 from tests.captured import AT, snapshot
 
 BLOCK, LENGTH, BATCHED = (
@@ -54,9 +54,13 @@ def one(
 
 def engines_of_answers(
     answers: Mapping[str, bytes], paths: Collection[str] | None = None, more: Mapping[str, Setting] | None = None
-) -> tuple[tuple[Engine, ...], Facts, Mapping[str, Setting]]:
-    """The engines of a captured server that answers only on `paths`, its facts and its settings."""
-    facts = facts_of(snapshot(answers, paths), AT)
-    assert facts.document is not None
-    settings = {**facts.document.settings, **(more or {})}
-    return engines_of(facts.reports, facts.replica.kv_cache_groups, settings), facts, settings
+) -> tuple[tuple[Engine, ...], Replica, Mapping[str, Setting]]:
+    """The engines of a captured server that answers only on `paths`, its replica and its settings."""
+    seen = snapshot(answers, paths)
+    settings = {**read_document(seen).settings, **(more or {})}
+
+    def engines(_: Document, reports: tuple[EngineReport, ...], groups: tuple[KVCacheGroup, ...]) -> tuple[Engine, ...]:
+        return engines_of(reports, groups, settings)
+
+    replica = read_replica(seen, AT, engines)
+    return replica.engines, replica, settings

@@ -131,8 +131,8 @@ def test_the_provider_reports_blocks_and_hashes_per_rank() -> None:
 
 
 def at(case: str, length: int, paths: Any = None, spec_type: str = "") -> RequestsAtLength:
-    (found,), facts, settings = engines_of_answers(capture(case).answers, paths)
-    groups = [each._replace(spec_type=spec_type or each.spec_type) for each in facts.replica.kv_cache_groups]
+    (found,), replica, settings = engines_of_answers(capture(case).answers, paths)
+    groups = [each._replace(spec_type=spec_type or each.spec_type) for each in replica.kv_cache_groups]
     result = requests_at(found, groups, settings, length)
     return result._replace(requests=round(result.requests, 3) if result.requests is not None else None)
 
@@ -163,7 +163,7 @@ def test_requests_at_a_length_follow_the_formula_or_a_uniform_model(
 
 def test_requests_are_unknown_for_a_kind_without_a_formula_and_without_data() -> None:
     bare = engine(None, basis=Basis.UNKNOWN, max_model_len=None)
-    groups = engines_of_answers(capture("llama").answers)[1].replica.kv_cache_groups
+    groups = engines_of_answers(capture("llama").answers)[1].kv_cache_groups
 
     assert at("gemma3", 2048, spec_type="HiSparseHotSpec") == UNKNOWN
     assert requests_at(bare, (), {}, 1000) == requests_at(bare, groups, {}, 1000) == UNKNOWN

@@ -39,7 +39,7 @@ def file_sd(*files: str, **labels: str) -> FileSd:
 def read(found: FileSd) -> tuple[list[Target], list[str]]:
     """All targets, and the failures."""
     files = asyncio.run(found.read())
-    return [each for _, targets, _ in files for each in targets], [why for _, _, why in files if why]
+    return [target for file in files for target in file.targets], [file.failure for file in files if file.failure]
 
 
 def ids(targets: list[Target]) -> list[str]:

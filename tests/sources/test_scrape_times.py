@@ -23,6 +23,7 @@ from dashboard.fleet.formatting import iso
 from dashboard.sources.discovery import Discovery, DiscoveryResult
 from dashboard.sources.polling.by_digest import DigestPoller
 from dashboard.sources.prometheus import Prometheus
+from dashboard.sources.source import Listing
 from dashboard.views.replica import replica_report
 from dashboard.views.replicas import replica_rows
 from dashboard.views.status import status_report
@@ -65,8 +66,8 @@ def source(url: str, clock: float = NOW, **more: Any) -> Prometheus:
     return Prometheus(options, None, PollOptions(), lambda: clock)
 
 
-def read(found: Prometheus, server: HostileServer, *result: Any, **more: Any) -> dict[str, Target]:
-    """Return the targets by address, from a server that knows these series."""
+def read(found: Prometheus, server: HostileServer, *result: Any, **more: Any) -> tuple[dict[str, Target], Listing]:
+    """Return the targets by address and their listing, from a server that knows these series."""
 
     async def behave(exchange: Exchange) -> None:
         body = success(*result, **more)
@@ -75,43 +76,43 @@ def read(found: Prometheus, server: HostileServer, *result: Any, **more: Any) ->
 
     server.routes[PATH] = behave
     (listing,) = asyncio.run(found.read())
-    return {each.id.removeprefix("http://"): each for each in listing.targets}
+    return {each.id.removeprefix("http://"): each for each in listing.targets}, listing
 
 
-def ages(found: Mapping[str, Target]) -> dict[str, float]:
-    return {name: NOW - each.scraped.last_at(each.id) for name, each in found.items() if each.scraped}
+def ages(listing: Listing) -> dict[str, float]:
+    return {name.removeprefix("http://"): NOW - at for name, at in listing.scraped_at.items()}
 
 
 def test_a_later_scrape_makes_no_new_target_and_has_its_time(server: HostileServer) -> None:
     found = source(server.address)
-    first = read(found, server, series("a:1", 50), series("b:1", 40))
-    assert ages(first) == {"a:1": 50, "b:1": 40}
+    first, listing = read(found, server, series("a:1", 50), series("b:1", 40))
+    assert ages(listing) == {"a:1": 50, "b:1": 40}
 
-    later = read(found, server, series("a:1", 5), series("b:1", 4))
+    later, listing = read(found, server, series("a:1", 5), series("b:1", 4))
     assert all(later[name] is each for name, each in first.items())
-    assert ages(later) == {"a:1": 5, "b:1": 4}
+    assert ages(listing) == {"a:1": 5, "b:1": 4}
 
 
 @pytest.mark.parametrize("skew", [-HOUR, HOUR])
 def test_ages_do_not_depend_on_the_clock_of_prometheus(server: HostileServer, skew: float) -> None:
     found = source(server.address)
     for age in (30, 20):
-        assert ages(read(found, server, series("a:1", age, clock=NOW + skew))) == {"a:1": age}
+        assert ages(read(found, server, series("a:1", age, clock=NOW + skew))[1]) == {"a:1": age}
 
 
 def test_a_scrape_in_the_future_is_of_now(server: HostileServer) -> None:
     found = source(server.address)
     for _ in range(2):
-        assert ages(read(found, server, series("a:1", -HOUR))) == {"a:1": 0}
+        assert ages(read(found, server, series("a:1", -HOUR))[1]) == {"a:1": 0}
 
 
 def test_a_series_that_is_scraped_no_more_becomes_stale_and_current_again(server: HostileServer) -> None:
     found = source(server.address)
     stale = []
     for age in (60, STALE_SECONDS + 1, STALE_SECONDS + 2, 10):
-        target = read(found, server, series("a:1", age))["a:1"]
-        stale.append(target.stale)
-        assert ages({"a:1": target}) == {"a:1": age}
+        targets, listing = read(found, server, series("a:1", age))
+        stale.append(targets["a:1"].stale)
+        assert ages(listing) == {"a:1": age}
 
     assert stale == [False, True, True, False]
 
@@ -119,10 +120,10 @@ def test_a_series_that_is_scraped_no_more_becomes_stale_and_current_again(server
 def test_one_old_series_of_two_is_no_longer_used(server: HostileServer) -> None:
     found = source(server.address)
     both = series("a:1"), series("a:1", engine="1")
-    assert read(found, server, *both)["a:1"].scraped != read(found, server, both[0])["a:1"].scraped
+    assert read(found, server, *both)[0]["a:1"].scraped != read(found, server, both[0])[0]["a:1"].scraped
 
     read(found, server, *both)
-    ended = read(found, server, both[0], series("a:1", STALE_SECONDS + 1, engine="1"))["a:1"]
+    ended = read(found, server, both[0], series("a:1", STALE_SECONDS + 1, engine="1"))[0]["a:1"]
     assert ended.scraped
     assert b'engine="1"' not in ended.scraped.lines
 
@@ -133,26 +134,27 @@ def test_an_address_of_another_pod_has_the_lines_and_labels_of_that_pod(server: 
     read(found, server, old)
     read(found, server, old)
     new = series("a:1", 1, pod="new", block_size="64")
-    target = read(found, server, series("a:1", 20, pod="old"), new)["a:1"]
+    targets, listing = read(found, server, series("a:1", 20, pod="old"), new)
+    target = targets["a:1"]
 
     assert target.labels["pod"] == "new"
     assert target.scraped
     assert b'block_size="64"' in target.scraped.lines
-    assert ages({"a:1": target}) == {"a:1": 1}
+    assert ages(listing) == {"a:1": 1}
 
 
 def test_a_server_that_fails_and_partial_data_keep_the_last_times(server: HostileServer) -> None:
     found = source(server.address)
     read(found, server, series("a:1", 10), series("b:1", 20))
     read(found, server, series("a:1", 9), series("b:1", 19))
-    partial = read(found, server, series("a:1", 5), warnings=["a store is down"])
-    assert ages(partial) == {"a:1": 5, "b:1": 19}
+    partial, listing = read(found, server, series("a:1", 5), warnings=["a store is down"])
+    assert ages(listing) == {"a:1": 5, "b:1": 19}
     assert {name: each.stale for name, each in partial.items()} == {"a:1": False, "b:1": True}
 
     server.routes[PATH] = answers(b"", 503)
     (listing,) = asyncio.run(found.read())
     assert all(each.stale for each in listing.targets)
-    assert ages({each.id.removeprefix("http://"): each for each in listing.targets}) == {"a:1": 5, "b:1": 19}
+    assert ages(listing) == {"a:1": 5, "b:1": 19}
 
 
 def test_what_a_fresh_server_scraped_counts_where_another_one_fails(server: HostileServer) -> None:
@@ -164,15 +166,17 @@ def test_what_a_fresh_server_scraped_counts_where_another_one_fails(server: Host
 
     async def behave(exchange: Exchange) -> None:
         assert parse_qs(exchange.asked.body.decode())
-        size = "16" if exchange.asked.path.startswith("/first") else "64"
-        await exchange.reply(success(series("a:1", block_size=size)))
+        size, age = ("16", 40) if exchange.asked.path.startswith("/first") else ("64", 80)
+        await exchange.reply(success(series("a:1", age, block_size=size)))
 
     urls = [{"url": f"{server.address}/{name}", "direct": "never"} for name in ("first", "second")]
     discovery = Discovery(Options.model_validate({"prometheus": urls}))
     server.routes[f"/first{PATH}"] = server.routes[f"/second{PATH}"] = behave
     lines = []
-    for _ in range(2):
-        (target,) = asyncio.run(discover(discovery)).targets
+    for age in (40, 80):
+        found = asyncio.run(discover(discovery))
+        (target,) = found.targets
+        assert time.time() - found.scraped_at[target.id] == pytest.approx(age, abs=20)
         assert not target.stale
         assert target.scraped
         lines.append(target.scraped.lines)
@@ -181,17 +185,14 @@ def test_what_a_fresh_server_scraped_counts_where_another_one_fails(server: Host
     assert [b'block_size="64"' in each for each in lines] == [False, True]
 
 
-TIMES: dict[str, float] = {}
-UNASKED = Target(
-    "http://127.0.0.1:1", scraped=ScrapedMetrics(PAGE, AT - timedelta(hours=1), falls_back=False, times=TIMES)
-)
+UNASKED = Target("http://127.0.0.1:1", scraped=ScrapedMetrics(PAGE, AT - timedelta(hours=1), falls_back=False))
 
 
 def scraped_fleet(age: float, poller: DigestPoller, before: Fleet | None = None) -> Fleet:
     """Return the fleet of one replica that is not asked, whose last scrape is `age` seconds ago."""
-    TIMES[UNASKED.id] = NOW - age
-    snapshots = asyncio.run(poller.poll([UNASKED], lambda: AT))
-    return build_fleet("x", snapshots, polled_at=AT, interval=timedelta(seconds=15), before=before)
+    times = {UNASKED.id: NOW - age}
+    snapshots = asyncio.run(poller.poll([UNASKED], lambda: AT, scraped_at=times))
+    return build_fleet("x", snapshots, polled_at=AT, interval=timedelta(seconds=15), scraped_at=times, before=before)
 
 
 @pytest.mark.parametrize(
@@ -248,11 +249,10 @@ def test_a_real_server_gives_a_later_time_and_the_same_target(tmp_path: Path) ->
     with in_thread([replica]) as demo, prometheus(tmp_path, targets([replica], demo.port)) as url:
         wait_for_result(url, "vllm_fleet_config_info", bool)
         found = Prometheus(PrometheusOptions(url=url, direct="never"), None, PollOptions())
-        (first,) = asyncio.run(found.read())[0].targets
-        assert first.scraped
-        then = first.scraped.last_at(first.id)
+        before = asyncio.run(found.read())[0]
         wait_for_result(url, f"timestamp(vllm_fleet_config_info) > {time.time()}", bool)
-        (later,) = asyncio.run(found.read())[0].targets
+        after = asyncio.run(found.read())[0]
 
+    (first,), (later,) = before.targets, after.targets
     assert later is first
-    assert then < first.scraped.last_at(later.id) <= time.time()
+    assert before.scraped_at[first.id] < after.scraped_at[first.id] <= time.time()

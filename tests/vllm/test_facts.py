@@ -1,4 +1,4 @@
-"""The facts of a replica: state, name, pool, role, and merged engines."""
+"""A replica of a snapshot: state, name, pool, role, and merged engines; and one that is taken over."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dashboard.analysis.reuse import renewed, shared_engines
 from dashboard.fleet import (
     Device,
     EngineReport,
@@ -20,7 +21,6 @@ from dashboard.fleet import (
     ReplicaState,
     Reply,
     Role,
-    ScrapedMetrics,
     Setting,
     Snapshot,
     Source,
@@ -28,7 +28,7 @@ from dashboard.fleet import (
 )
 from dashboard.sources.polling.probes import BY_PATH
 from dashboard.vllm.canonical import setting
-from dashboard.vllm.facts import NO_CACHE, RUST_FRONTEND, Facts, facts_of, renew
+from dashboard.vllm.facts import NO_CACHE, RUST_FRONTEND, read_document, read_replica
 from tests.captured import AT, INFERENCE_CONFIG, METRICS, MODELS, PLUGIN, SERVER_INFO, VERSION, capture, snapshot
 from vllm_fleet_provider.shared.digests import DIGESTS
 
@@ -41,14 +41,12 @@ def probe(path: str, reply: Reply | None = None, failure: Failure | None = None,
     return ProbeResult(path, BY_PATH[path].source, at, 0.01, 200, reply=reply, failure=failure)
 
 
-def merged(*probes: ProbeResult, labels: Mapping[str, str] | None = None) -> Facts:
-    return facts_of(
-        Snapshot(Target("http://10.0.0.1:8000", labels or {}), AT, {each.path: each for each in probes}), AT
-    )
+def replica_of(seen: Snapshot, since: datetime = AT, scraped_at: float | None = None) -> Replica:
+    return read_replica(seen, since, shared_engines, scraped_at)
 
 
 def seen(*probes: ProbeResult, labels: Mapping[str, str] | None = None) -> Replica:
-    return merged(*probes, labels=labels).replica
+    return replica_of(Snapshot(Target("http://10.0.0.1:8000", labels or {}), AT, {each.path: each for each in probes}))
 
 
 def metrics(*engines: EngineReport, **more: Any) -> Reply:
@@ -92,7 +90,7 @@ RUST = capture("llama_rust", "0.33.0").answers
 
 @pytest.mark.parametrize("paths", [(METRICS, VERSION, MODELS), (METRICS, VERSION, MODELS, SERVER_INFO), (VERSION,)])
 def test_the_rust_frontend_is_partial_with_the_next_step(paths: tuple[str, ...]) -> None:
-    facts = facts_of(snapshot(RUST, paths), AT).replica
+    facts = replica_of(snapshot(RUST, paths))
 
     assert (facts.state, facts.failure) == (ReplicaState.PARTIAL, RUST_FRONTEND)
     assert "Start the Python API server" in RUST_FRONTEND.detail
@@ -100,7 +98,7 @@ def test_the_rust_frontend_is_partial_with_the_next_step(paths: tuple[str, ...])
 
 
 def test_the_rust_frontend_is_up_where_another_source_reports_the_engine() -> None:
-    assert facts_of(snapshot(RUST), AT).replica.state is ReplicaState.UP
+    assert replica_of(snapshot(RUST)).state is ReplicaState.UP
 
 
 def test_no_reply_is_down_with_the_failure_of_metrics() -> None:
@@ -211,11 +209,11 @@ def test_devices_and_groups_keep_the_ranks_of_the_provider() -> None:
         kv_cache_groups=(group._replace(dp_rank=2), group._replace(dp_rank=3)),
     )
 
-    facts = merged(probe(METRICS, metrics(EngineReport(0, 8))), probe(INFERENCE_CONFIG, provider))
+    facts = seen(probe(METRICS, metrics(EngineReport(0, 8))), probe(INFERENCE_CONFIG, provider))
 
-    assert [report.dp_rank for report in facts.reports] == [2, 3]
-    assert facts.replica.devices == provider.devices
-    assert facts.replica.kv_cache_groups == provider.kv_cache_groups
+    assert [engine.dp_rank for engine in facts.engines] == [2, 3]
+    assert facts.devices == provider.devices
+    assert facts.kv_cache_groups == provider.kv_cache_groups
 
 
 @pytest.mark.parametrize(
@@ -232,11 +230,11 @@ def test_devices_and_groups_of_another_source_have_the_rank_of_a_single_engine(
     group = KVCacheGroup(0, 0, "FullAttentionSpec", 16, 4096, 2)
     api = Reply(Source.PLUGIN, devices=(Device(0, 0, "H100"),), kv_cache_groups=(group,))
 
-    facts = merged(probe(METRICS, Reply(Source.METRICS, engines=engines)), probe(f"{PLUGIN}/devices", api))
+    facts = seen(probe(METRICS, Reply(Source.METRICS, engines=engines)), probe(f"{PLUGIN}/devices", api))
 
-    assert facts.reports == engines
-    assert facts.replica.devices == (Device(rank, 0, "H100"),)
-    assert facts.replica.kv_cache_groups == (group._replace(dp_rank=rank),)
+    assert [each.dp_rank for each in facts.engines] == [each.dp_rank for each in engines]
+    assert facts.devices == (Device(rank, 0, "H100"),)
+    assert facts.kv_cache_groups == (group._replace(dp_rank=rank),)
 
 
 @given(st.randoms(use_true_random=False), st.sampled_from(["gemma3", "gemma3_plugin", "llama_dp2"]))
@@ -255,8 +253,8 @@ def test_the_order_of_probes_does_not_change_the_facts(random: Any, case: str) -
 
     shuffled = replace(whole, probes={path: whole.probes[path] for path in paths})
 
-    assert replace(facts_of(shuffled, AT).replica, probes=()) == replace(facts_of(whole, AT).replica, probes=())
-    assert facts_of(shuffled, AT)[1:] == facts_of(whole, AT)[1:]
+    assert replace(replica_of(shuffled), probes=()) == replace(replica_of(whole), probes=())
+    assert read_document(shuffled) == read_document(whole)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +271,7 @@ def test_a_replica_is_renewed_only_where_nothing_but_times_differs(probes: list[
     before = seen(probe(METRICS, metrics()), probe(SERVER_INFO))
     later = Snapshot(Target(before.id), AT, {each.path: each for each in probes})
 
-    assert renew(before, later, AT) == (facts_of(later, AT).replica if is_renewed else None)
+    assert renewed(before, later, AT, None) == (replica_of(later) if is_renewed else None)
 
 
 @pytest.mark.parametrize(
@@ -281,34 +279,29 @@ def test_a_replica_is_renewed_only_where_nothing_but_times_differs(probes: list[
 )
 def test_a_replica_with_another_target_is_not_renewed(changed: Mapping[str, Any]) -> None:
     probes = {METRICS: probe(METRICS, metrics())}
-    before = merged(*probes.values(), labels={"zone": "a"}).replica
+    before = seen(*probes.values(), labels={"zone": "a"})
 
-    assert renew(before, Snapshot(replace(Target(before.id, {"zone": "a"}), **changed), AT, probes), AT) is None
-
-
-def scraped(reply: Reply | None, times: Mapping[str, float]) -> Snapshot:
-    """A replica that Prometheus scraped, and at which times its targets were scraped last."""
-    target = Target("http://10.0.0.1:8000", {}, scraped=ScrapedMetrics(b"", AT, falls_back=False, times=times))
-    return Snapshot(target, AT, {METRICS: probe(METRICS, reply)}, is_scraped=True)
+    later = Snapshot(replace(Target(before.id, {"zone": "a"}), **changed), AT, probes)
+    assert renewed(before, later, AT, None) is None
 
 
 def test_a_scraped_replica_is_as_fresh_as_its_last_scrape_although_its_lines_are_older() -> None:
-    times: dict[str, float] = {}
-    minute = timedelta(minutes=1)
-    whole = scraped(metrics(), times)
-    before = facts_of(whole, AT - minute).replica
+    minute, at = timedelta(minutes=1), AT.timestamp()
+    whole = Snapshot(Target("http://10.0.0.1:8000"), AT, {METRICS: probe(METRICS, metrics())}, is_scraped=True)
+    before = replica_of(whole, AT - minute, at)
     assert (before.fresh, before.observed_at) == (True, AT)
-    assert not facts_of(whole, AT + minute).replica.fresh
+    assert not replica_of(whole, AT + minute, at).fresh
 
-    times["http://10.0.0.1:8000"] = (AT + 2 * minute).timestamp()
-    assert renew(before, whole, AT + minute) is before
-    late = renew(before, whole, AT + 3 * minute)
+    later = (AT + 2 * minute).timestamp()
+    assert renewed(before, whole, AT + minute, later) is before
+    late = renewed(before, whole, AT + 3 * minute, later)
     assert late is not None
     assert (late.fresh, late.observed_at) == (False, AT + 2 * minute)
 
 
 def test_a_scraped_replica_without_an_answer_was_never_read() -> None:
-    found = facts_of(scraped(None, {"http://10.0.0.1:8000": AT.timestamp()}), AT - timedelta(minutes=1)).replica
+    unread = Snapshot(Target("http://10.0.0.1:8000"), AT, {METRICS: probe(METRICS)}, is_scraped=True)
+    found = replica_of(unread, AT - timedelta(minutes=1), AT.timestamp())
     assert (found.fresh, found.observed_at) == (False, None)
 
 

@@ -12,7 +12,7 @@ from dashboard.fleet import Contradiction, EngineFingerprint, EngineReport, Sett
 from dashboard.vllm import canonical
 from dashboard.vllm.canonical import setting
 from dashboard.vllm.fields import flatten_config, settings_of
-from dashboard.vllm.merging import TOKENS, MergedEngines, document_id, merge, merge_engines
+from dashboard.vllm.merging import TOKENS, document_id, merge, merge_engines
 from dashboard.vllm.versions import EARLIEST
 from tests.captured import (
     INFERENCE_CONFIG,
@@ -33,16 +33,16 @@ def reported(source: Source, **values: Any) -> dict[str, Setting]:
 
 
 def kept(*replies_: dict[str, Setting]) -> dict[str, Setting]:
-    return dict(merge(replies_).document.settings)
+    return dict(merge(replies_)[0].settings)
 
 
 @pytest.mark.parametrize("server", captures(has_python_api))
 def test_sources_of_a_captured_server_do_not_contradict_each_other(server: Capture) -> None:
-    merged = merge([reply.settings for reply in replies(server.answers)])
+    document, contradictions = merge([reply.settings for reply in replies(server.answers)])
 
-    assert merged.contradictions == ()
-    assert len(merged.document.settings) > 150
-    assert merged.document.version == json.loads(server.answers[VERSION])["version"]
+    assert contradictions == ()
+    assert len(document.settings) > 150
+    assert document.version == json.loads(server.answers[VERSION])["version"]
 
 
 @pytest.mark.parametrize("path", [METRICS, INFERENCE_CONFIG])
@@ -50,25 +50,24 @@ def test_a_planted_contradiction_is_kept_and_the_more_trusted_source_wins(path: 
     server = capture("llama")
     changed = server.answers[path].replace(b"sha256", b"sha512")
 
-    merged = merge([reply.settings for reply in replies({**server.answers, path: changed})])
+    document, contradictions = merge([reply.settings for reply in replies({**server.answers, path: changed})])
 
-    assert len(merged.contradictions) == 1
-    found = merged.contradictions[0]
+    (found,) = contradictions
     assert found.path == "cache_config.prefix_caching_hash_algo"
     assert (found.kept.value, found.kept.source) == ('"sha256"', Source.SERVER_INFO)
     assert found.other.value == '"sha512"'
-    assert merged.document.settings[found.path] == found.kept
+    assert document.settings[found.path] == found.kept
 
 
 def test_unknown_and_redacted_values_contradict_nothing() -> None:
     path = "cache_config__hash_block_size"
-    merged = merge(
+    document, contradictions = merge(
         [reported(Source.SERVER_INFO, **{path: None}, x="[redacted]"), reported(Source.METRICS, **{path: 16}, x="y")]
     )
 
-    assert merged.contradictions == ()
-    assert merged.document.settings["cache_config.hash_block_size"] == Setting("16", State.REPORTED, Source.METRICS)
-    assert merged.document.settings["x"].state is State.REDACTED
+    assert contradictions == ()
+    assert document.settings["cache_config.hash_block_size"] == Setting("16", State.REPORTED, Source.METRICS)
+    assert document.settings["x"].state is State.REDACTED
 
 
 @pytest.mark.parametrize(
@@ -84,10 +83,10 @@ def test_a_null_contradicts_a_less_trusted_value_at_or_below_its_path(
     trusted: dict[str, Any], other: dict[str, Any], contradicted: dict[str, tuple[str, str]]
 ) -> None:
     first = reported(Source.SERVER_INFO, **trusted)
-    merged = merge([first, reported(Source.METRICS, **other)])
+    document, contradictions = merge([first, reported(Source.METRICS, **other)])
 
-    assert {each.path: (each.kept.value, each.other.value) for each in merged.contradictions} == contradicted
-    assert merged.document.settings == first
+    assert {each.path: (each.kept.value, each.other.value) for each in contradictions} == contradicted
+    assert document.settings == first
 
 
 def test_fields_of_the_configuration_api_that_a_version_lacks_are_left_out() -> None:
@@ -107,7 +106,7 @@ def test_the_id_of_a_document_is_stable() -> None:
 
 def test_replicas_with_equal_settings_share_a_document() -> None:
     first, second = (
-        merge([reply.settings for reply in replies(capture(case).answers)]).document
+        merge([reply.settings for reply in replies(capture(case).answers)])[0]
         for case in ("qwen3_xxhash", "qwen3_xxhash_again")
     )
 
@@ -132,8 +131,7 @@ def test_the_order_of_replies_does_not_change_the_document(order: list[int]) -> 
 
     first, second = merge(answers), merge([answers[place] for place in order if place < len(answers)])
 
-    assert first.document == second.document
-    assert first.contradictions == second.contradictions
+    assert first == second
 
 
 @given(
@@ -153,7 +151,7 @@ def test_every_reported_path_is_in_the_document_or_above_or_below_one(documents:
         for each, source in zip(documents, sources, strict=False)
     ]
 
-    settings = merge(replies_).document.settings
+    settings = merge(replies_)[0].settings
 
     for path in {path for each in replies_ for path in each}:
         assert any(path == other or path.startswith(f"{other}.") or other.startswith(f"{path}.") for other in settings)
@@ -172,10 +170,12 @@ def test_a_local_copy_does_not_contradict_the_requested_model(folder: str, root:
     info, _ = flatten_config(config, {}, Source.SERVER_INFO)
     models = settings_of({}, Source.MODELS, [("model_config.model", root)])[0]
 
-    assert merge([info, models]).contradictions == ()
+    assert merge([info, models])[1] == ()
 
 
-def merge_reports(**by_source: tuple[EngineReport, ...] | EngineReport) -> MergedEngines:
+def merge_reports(
+    **by_source: tuple[EngineReport, ...] | EngineReport,
+) -> tuple[tuple[EngineReport, ...], tuple[Contradiction, ...]]:
     """Merge the reports of sources in the order of trust."""
     given = [(Source(name), reports) for name, reports in by_source.items()]
     by_trust = sorted(given, key=lambda each: list(Source).index(each[0]))
@@ -208,7 +208,7 @@ SUMS = (EngineReport(0, blocks_of_all=5), EngineReport(1, blocks_of_all=5))
 def test_reports_of_one_rank_are_merged_by_trust(reports: dict[str, Any], engines: Sequence[Any]) -> None:
     expected = [EngineReport(*each) if len(each) < len(EngineReport._fields) else each for each in engines]
 
-    assert list(merge_reports(**reports).engines) == expected
+    assert list(merge_reports(**reports)[0]) == expected
 
 
 def test_ranks_and_numbers_of_the_provider_win_over_sums_of_metrics() -> None:
@@ -219,15 +219,15 @@ def test_ranks_and_numbers_of_the_provider_win_over_sums_of_metrics() -> None:
     )
     summed = (EngineReport(0, None, 800, 1.5, blocks_of_all=21), EngineReport(1, blocks_of_all=21))
 
-    assert merge_reports(provider=ours, metrics=summed) == MergedEngines(ours, ())
+    assert merge_reports(provider=ours, metrics=summed) == (ours, ())
 
 
 def test_metrics_count_the_engines_that_the_provider_did_not_reach() -> None:
     """An answer of a provider that lists one engine, without its numbers, behind an API server of two."""
     summed = (EngineReport(0, None, 800, 1.5, blocks_of_all=100), EngineReport(1, blocks_of_all=100))
 
-    assert merge_reports(provider=EngineReport(0), metrics=summed).engines == summed
-    assert [each.dp_rank for each in merge_reports(provider=EngineReport(7), metrics=summed).engines] == [7]
+    assert merge_reports(provider=EngineReport(0), metrics=summed)[0] == summed
+    assert [each.dp_rank for each in merge_reports(provider=EngineReport(7), metrics=summed)[0]] == [7]
 
 
 @pytest.mark.parametrize("trusted", [Source.PROVIDER, Source.SERVER_INFO, Source.METRICS])
@@ -236,12 +236,14 @@ def test_tokens_of_a_plugin_contradict_vllm_s_own(trusted: Source) -> None:
 
     found = merge_reports(**{str(trusted): own, "plugin": EngineReport(0, 32768, 4_194_304)})
 
-    assert found.engines == (own,)
-    assert found.contradictions == (
-        Contradiction(
-            TOKENS,
-            Setting("664444", State.REPORTED, trusted),
-            Setting("4194304", State.REPORTED, Source.PLUGIN),
+    assert found == (
+        (own,),
+        (
+            Contradiction(
+                TOKENS,
+                Setting("664444", State.REPORTED, trusted),
+                Setting("4194304", State.REPORTED, Source.PLUGIN),
+            ),
         ),
     )
 
@@ -251,11 +253,11 @@ def test_metrics_and_server_info_may_report_any_of_the_provider_s_engines(*, tok
     """They report the number of the engine that answered first."""
     ours = (EngineReport(0, 50, 800), EngineReport(1, 51, 816))
 
-    merged = merge_reports(
+    _, contradictions = merge_reports(
         provider=ours, server_info=EngineReport(0, None, tokens), metrics=EngineReport(0, 50, tokens)
     )
 
-    assert {(each.kept.value, each.other.value) for each in merged.contradictions} == (
+    assert {(each.kept.value, each.other.value) for each in contradictions} == (
         {("800", "999")} if contradicts else set()
     )
 
@@ -263,7 +265,7 @@ def test_metrics_and_server_info_may_report_any_of_the_provider_s_engines(*, tok
 def test_a_product_is_not_compared_where_its_blocks_may_be_a_sum() -> None:
     two = (EngineReport(0, 50, 800), EngineReport(1, 50))
 
-    assert merge_reports(plugin=EngineReport(0, 100, 1600), metrics=two).contradictions == ()
+    assert merge_reports(plugin=EngineReport(0, 100, 1600), metrics=two)[1] == ()
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from dashboard.fleet import Setting, Source, State
-from dashboard.vllm.facts import Facts, facts_of
+from dashboard.analysis.reuse import shared_engines
+from dashboard.fleet import Replica, Setting, Source, State
+from dashboard.vllm.facts import read_document, read_replica
 from dashboard.vllm.lookahead import LOOKAHEAD
 from dashboard.vllm.merging import TOKENS
 from tests.captured import AT, INFERENCE_CONFIG, SERVER_INFO, Capture, captures, has_python_api, snapshot
@@ -20,23 +21,18 @@ def shared(settings: Mapping[str, Setting]) -> dict[str, tuple[str, State]]:
     return {path: (each.value, each.state) for path, each in settings.items() if path not in PROVIDER_ONLY | FILLED_IN}
 
 
-def facts(answers: Mapping[str, bytes]) -> Facts:
-    return facts_of(snapshot(answers), AT)
+def replica_of(answers: Mapping[str, bytes]) -> Replica:
+    return read_replica(snapshot(answers), AT, shared_engines)
 
 
-def documented(found: Facts) -> Mapping[str, Setting]:
-    assert found.document is not None
-    return found.document.settings
-
-
-def contradicted(found: Facts) -> list[str]:
-    return [each.path for each in found.replica.contradictions]
+def documented(answers: Mapping[str, bytes]) -> Mapping[str, Setting]:
+    return read_document(snapshot(answers)).settings
 
 
 @pytest.mark.parametrize("server", captures(has_python_api))
 def test_settings_through_the_provider_equal_those_of_server_info(server: Capture) -> None:
-    one, other = facts(with_provider(server)), facts(server.answers)
-    ours, info = one.replica, other.replica
+    one, other = with_provider(server), server.answers
+    ours, info = replica_of(one), replica_of(other)
 
     assert shared(documented(one)) == shared(documented(other))
     assert documented(one).keys() - documented(other).keys() <= PROVIDER_ONLY
@@ -52,17 +48,18 @@ def test_settings_through_the_provider_equal_those_of_server_info(server: Captur
 @pytest.mark.parametrize("server", captures(has_python_api))
 def test_the_provider_does_not_contradict_other_sources(server: Capture, *, full: bool) -> None:
     """Except the public plugin, which multiplies the blocks of a hybrid model."""
-    together = facts({**server.answers, **with_provider(server, full=full), SERVER_INFO: server.answers[SERVER_INFO]})
+    answers = {**server.answers, **with_provider(server, full=full), SERVER_INFO: server.answers[SERVER_INFO]}
+    together = replica_of(answers)
 
-    assert contradicted(together) == ([TOKENS] if server.case == "gemma3_plugin" else [])
-    assert shared(documented(together)) == shared(documented(facts(server.answers)))
-    assert together.replica.sources[0] is Source.PROVIDER
+    assert [each.path for each in together.contradictions] == ([TOKENS] if server.case == "gemma3_plugin" else [])
+    assert shared(documented(answers)) == shared(documented(server.answers))
+    assert together.sources[0] is Source.PROVIDER
 
 
 @pytest.mark.parametrize("server", captures(has_python_api))
 def test_the_brief_answer_has_a_part_of_the_same_settings(server: Capture) -> None:
-    alone = facts({INFERENCE_CONFIG: provider_body(server, full=False)})
-    whole = shared(documented(facts(server.answers)))
+    alone = {INFERENCE_CONFIG: provider_body(server, full=False)}
+    whole = shared(documented(server.answers))
 
     known = {path: each for path, each in shared(documented(alone)).items() if path in whole}
     assert known == {path: whole[path] for path in known}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dashboard.analysis.assembly import Fleet, assembled, inspected
+from dashboard.analysis.assembly import Fleet, assemble
 from dashboard.analysis.whatif.after import VERSION, document_after, replica_after
 from dashboard.analysis.whatif.capacity import EngineForecasts, summed
 from dashboard.analysis.whatif.findings import forecast_findings, router_changes
@@ -144,18 +144,9 @@ def _fleet_after(plan: _Plan, ranks: Mapping[str, Sequence[RankForecast]]) -> Fl
     replicas = [changed.get(each.id, each) for each in fleet.replicas]
     known = {**fleet.documents, **{each.id: each for each in plan.documents.values()}}
     documents = {key: known[key] for key in sorted({each.document for each in replicas if each.document})}
-    after = assembled(
-        fleet.name,
-        replicas,
-        documents,
-        polled_at=fleet.polled_at,
-        ignore=fleet.ignored,
-        generation=fleet.generation,
-        before=fleet,
-    )
-    return inspected(
-        replace(after, policy=fleet.policy, snapshot=fleet.snapshot, past=fleet.past), fleet.polled_at, before=fleet
-    )
+    after = Fleet(fleet.name, fleet.generation, fleet.polled_at, tuple(replicas), documents, ())
+    after = replace(after, ignored=fleet.ignored, policy=fleet.policy, snapshot=fleet.snapshot, past=fleet.past)
+    return assemble(after, fleet.polled_at, before=fleet)
 
 
 def _groups(plan: _Plan) -> Iterator[ChangeGroup]:

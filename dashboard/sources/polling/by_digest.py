@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from dashboard.config import PollOptions
@@ -85,8 +86,12 @@ class DigestPoller:
         targets: Iterable[Target],
         now: Callable[[], datetime],
         on_done: Callable[[int, int], None] = lambda _done, _total: None,
+        scraped_at: Mapping[str, float] = MappingProxyType({}),
     ) -> tuple[Snapshot, ...]:
-        """Return one snapshot per target id, in the order of `targets` (see `Poller.poll`)."""
+        """Return one snapshot per target id, in the order of `targets` (see `Poller.poll`).
+
+        `scraped_at` is when Prometheus scraped each target last, by its id, in seconds since 1970.
+        """
         unique: dict[str, Target] = {}
         for target in targets:
             unique.setdefault(target.id, target)
@@ -119,7 +124,7 @@ class DigestPoller:
         self._sources = {key: each for key, each in (self._sources | sources).items() if key in wanted}
         self._sampling = {key: each for key, each in self._sampling.items() if key in groups}
         self._read = {each: result for each, result in self._read.items() if each in self._keys}
-        polled |= {each.id: self._with_earlier(polled[each.id]) for each in rest}
+        polled |= {each.id: self._with_earlier(polled[each.id], scraped_at.get(each.id)) for each in rest}
         self._last = polled
         return tuple(polled[name].snapshot for name in unique)
 
@@ -210,7 +215,7 @@ class DigestPoller:
             probes[INFERENCE_CONFIG] = ProbeResult(INFERENCE_CONFIG, Source.PROVIDER, scraped.at, 0.0, reply=shared)
         return ReplicaPoll(Snapshot(target, scraped.at, probes, other, is_scraped=True), source)
 
-    def _with_earlier(self, polled: ReplicaPoll) -> ReplicaPoll:
+    def _with_earlier(self, polled: ReplicaPoll, scraped_at: float | None) -> ReplicaPoll:
         """Return a replica that answers nothing with its replies of the last poll, as `Poller` does.
 
         Those of another pod at the same address do not count.
@@ -223,8 +228,7 @@ class DigestPoller:
         target, before = snapshot.target, last.snapshot
         if before.target.labels != target.labels:
             return polled
-        scraped = target.scraped if before.is_scraped else None
-        at = datetime.fromtimestamp(scraped.last_at(target.id), UTC) if scraped else None
+        at = datetime.fromtimestamp(scraped_at, UTC) if before.is_scraped and scraped_at else None
         earlier = {
             path: replace(each, observed_at=at or each.observed_at, failure=failure)
             for path, each in before.probes.items()

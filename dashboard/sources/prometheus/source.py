@@ -119,7 +119,6 @@ class Prometheus:
         self._server = PrometheusServer(options, self._by)
         self._caches: dict[str, SeriesCache] = {}
         self._clock = clock
-        self._times: dict[str, float] = {}
         self.name = options.url
         self._listing = Listing(self.name, ())
 
@@ -161,16 +160,16 @@ class Prometheus:
             sentences.append(f"some series have no label {options.address_label}; correct address_label")
         times = {each.target.id: _scraped_at(each.age, now) for each in self._caches.values()}
         down = (each.target.id for each in self._caches.values() if not each.latest.is_up)
-        times |= {each: self._times[each] for each in down if each in self._times}  # of the last scrape
+        earlier = self._listing.scraped_at
+        times |= {each: earlier[each] for each in down if each in earlier}  # of the last scrape
         if warning:
             lost = [each for each in self._listing.targets if each.id not in found]
-            times |= {each.id: self._times[each.id] for each in lost if each.id in self._times}
+            times |= {each.id: earlier[each.id] for each in lost if each.id in earlier}
             found |= {each.id: replace(each, stale=True) for each in lost}
-        self._times.clear()
-        self._times.update(times)
         if not answer.samples and not sentences and not self._listing.targets:
             sentences.append(f"has no series vllm:cache_config_info{options.selector}; correct selector, or wait")
-        return Listing(name, tuple(found.values()), f"{name}: {'; '.join(sentences)}" if sentences else None)
+        failure = f"{name}: {'; '.join(sentences)}" if sentences else None
+        return Listing(name, tuple(found.values()), failure, times)
 
     def _look_up(
         self, samples: Mapping[str, Sequence[VectorSample]], now: float
@@ -237,7 +236,7 @@ class Prometheus:
     def _of(self, target: Target, latest: LatestSeries, lines: bytes, now: float) -> Target:
         direct = self._options.direct
         at = datetime.fromtimestamp(_scraped_at(latest.age, now), UTC)
-        scraped = None if direct == "always" else ScrapedMetrics(lines, at, direct == "missing", self._times)
+        scraped = None if direct == "always" else ScrapedMetrics(lines, at, direct == "missing")
         return Target(target.id, target.labels, target.credentials, latest.is_stale, target.failure, scraped)
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -58,8 +58,10 @@ def polled(url: str, direct: str) -> Fleet:
     return service.poll_once(*discovered(url, direct))
 
 
-def poll(found: Sequence[Target], poller: DigestPoller | None = None) -> tuple[Snapshot, ...]:
-    return asyncio.run((poller or DigestPoller(LIMITS)).poll(found, lambda: AT))
+def poll(
+    found: Sequence[Target], poller: DigestPoller | None = None, times: Mapping[str, float] | None = None
+) -> tuple[Snapshot, ...]:
+    return asyncio.run((poller or DigestPoller(LIMITS)).poll(found, lambda: AT, scraped_at=times or {}))
 
 
 def test_one_replica_of_each_configuration_is_asked_and_the_others_have_its_settings(url: str) -> None:
@@ -254,10 +256,11 @@ def test_a_replica_that_prometheus_cannot_reach_is_down_or_asked() -> None:
 def test_a_replica_that_goes_down_keeps_its_replies_but_not_those_of_another_pod(*, falls_back: bool) -> None:
     page = next(line for line in (CAPTURE / "metrics.txt").read_bytes().splitlines() if line.startswith(b"vllm:cache"))
     up = Target("http://127.0.0.1:1", {"pod": "a"}, scraped=ScrapedMetrics(page, AT, falls_back=False))
-    down = replace(up, scraped=ScrapedMetrics(b"", AT + timedelta(minutes=1), falls_back, {up.id: AT.timestamp() + 30}))
+    down = replace(up, scraped=ScrapedMetrics(b"", AT + timedelta(minutes=1), falls_back))
     poller = DigestPoller(LIMITS)
     reply = poll([up], poller)[0].probes["/metrics"].reply
-    after, later = (poll([down], poller)[0].probes["/metrics"] for _ in range(2))
+    times = {up.id: AT.timestamp() + 30}
+    after, later = (poll([down], poller, times)[0].probes["/metrics"] for _ in range(2))
 
     assert reply
     assert after.reply is later.reply is reply

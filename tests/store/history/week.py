@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from dashboard.analysis.assembly import Fleet, assembled, inspected
+from dashboard.analysis.assembly import Fleet, assemble
 from dashboard.fleet import Document, Replica
 from dashboard.vllm.merging import document_id
 from tests.store.history.recorded import Recorded
@@ -68,7 +68,7 @@ def past(
     ]
     used = {each.document for each in replicas}
     kept = {key: documents[key] for key in sorted(documents) if key in used}
-    return inspected(assembled(fleet.name, replicas, kept, polled_at=at, before=before), at, before=before)
+    return assemble(Fleet(fleet.name, 1, at, tuple(replicas), kept, ()), at, before=before)
 
 
 def _older(one: Replica, documents: dict[str, Document]) -> Replica:
