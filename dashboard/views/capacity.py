@@ -1,6 +1,6 @@
 """The page Capacity: KV cache per DP rank, per GPU and per pool, outliers, and what is unknown."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -9,12 +9,12 @@ import pandas as pd
 from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.sums import PoolCapacity
 from dashboard.fleet import Basis, formatting
+from dashboard.fleet.formatting import NOT_KNOWN
 from dashboard.fleet.frames import rows_of
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain
 from dashboard.views.blocks import (
     Block,
     Cell,
-    Column,
     Columns,
     Entries,
     Entry,
@@ -22,10 +22,7 @@ from dashboard.views.blocks import (
     Section,
     Table,
     Tone,
-    Value,
     View,
-    data_table,
-    number_cell,
     quiet_paragraph,
 )
 from dashboard.views.capacity_blocks import (
@@ -44,7 +41,6 @@ from dashboard.views.capacity_blocks import (
 from dashboard.views.capacity_text import (
     NOT_SERVED,
     Measure,
-    bounded,
     count_without_ranks,
     in_percent,
     lead,
@@ -59,6 +55,7 @@ from dashboard.views.capacity_text import (
     rank_name,
     ranks_of,
     ranks_text,
+    requests_text,
     short_device,
     sum_text,
     title,
@@ -66,21 +63,41 @@ from dashboard.views.capacity_text import (
 from dashboard.views.context import context_of
 from dashboard.views.glossary import BASIS, REQUESTS, glossary
 from dashboard.views.names import brief
+from dashboard.views.table import Field, to_data, to_table
 
 MOST_OUTLIERS = 6  # named one by one; the table of ranks has all
 MOST_ROWS = 4_000  # ranks of one table
 NAIVE = "Naive estimate"
-_ValueOf = Callable[[Any], Value | None]
-_RANK_COLUMNS = (
-    Column("Replica"),
-    Column("DP rank", is_number=True, term="DP rank"),
-    Column("KV tokens", is_number=True, term="capacity"),
-    Column("Off median", is_number=True, unit="%", key="To the median"),
-    Column("Requests", is_number=True),
-    Column("KV GiB", is_number=True),
-    Column(NAIVE, is_number=True, term="naive tokens", key="Blocks × size"),
-    Column("Basis", term="basis"),
-    Column("Device"),
+RANKS = (
+    Field(
+        "name",
+        "Replica",
+        lambda rank: Cell(brief(rank.name), letter=rank.letter, value=rank.name),
+        link=lambda rank: Link(Kind.REPLICA, rank.replica),
+    ),
+    Field("dp_rank", "DP rank", is_number=True, term="DP rank"),
+    Field(
+        "kv_cache_size_tokens",
+        "KV tokens",
+        lambda rank: formatting.exact(rank.kv_cache_size_tokens, Basis(rank.basis)),
+        missing=NOT_KNOWN,
+        is_number=True,
+        term="capacity",
+    ),
+    Field(
+        "off",
+        "Off median",
+        lambda rank: Cell(percent(rank.off), Tone.WARNING),
+        lambda rank: in_percent(rank.off),
+        key="To the median",
+        unit="%",
+        is_number=True,
+    ),
+    Field("", "Requests", requests_text, attrgetter("requests"), is_number=True),
+    Field("gib", "KV GiB", lambda rank: f"{rank.gib:,.1f}", is_number=True),
+    Field("naive_tokens", NAIVE, is_number=True, term="naive tokens", key="Blocks × size"),
+    Field("basis", "Basis", lambda rank: rank.basis if rank.counts else f"{rank.basis}, not counted", term="basis"),
+    Field("device", "Device", lambda rank: short_device(brief(rank.device))),
 )
 # What a bar is, as in the URL of the page.
 RANK, GPU, POOL = "DP rank", "GPU", "pool"
@@ -189,44 +206,62 @@ def outlier_entries(
     items = [_outlier(rank, has_pools=has_pools) for rank in order[:most]]
     if len(order) > most:
         items.append(Entry(Tone.WARNING, plain(f"{len(order) - most:,} more, in the table of ranks")))
-    columns: dict[Column, _ValueOf] = {
-        Column("Pool"): attrgetter("pool"),
-        Column("Replica"): attrgetter("name"),
-        Column("DP rank", is_number=True): attrgetter("dp_rank"),
-        Column("Requests" if measure is Measure.REQUESTS else f"KV {measure}", is_number=True): attrgetter("value"),
-        Column("Median", is_number=True): attrgetter("usual"),
-        Column("To the median", is_number=True, unit="%"): lambda rank: in_percent(rank.off or 0),
-    }
-    data = _data_table("outliers", "Outliers among the DP ranks", columns, order)
-    return (Entries(tuple(items), data),) if items else ()
+    fields = (
+        Field("pool", key="Pool"),
+        Field("name", key="Replica"),
+        Field("dp_rank", key="DP rank", is_number=True),
+        Field("value", key="Requests" if measure is Measure.REQUESTS else f"KV {measure}", is_number=True),
+        Field("usual", key="Median", is_number=True),
+        Field("off", value=lambda rank: in_percent(rank.off), key="To the median", unit="%", is_number=True),
+    )
+    return (Entries(tuple(items), to_data(order, fields, "outliers", "Outliers among the DP ranks")),) if items else ()
 
 
 def ranks_table(ranks: pd.DataFrame, name: str, caption: str) -> Table:
     """Return a row per rank."""
-    left = len(ranks) - MOST_ROWS
-    note = f"{left:,} more ranks are not listed." if left > 0 else ""
-    rows = tuple(map(_rank_row, rows_of(ranks[:MOST_ROWS])))
-    return Table(name, caption, _RANK_COLUMNS, rows, note, is_large=True)
+    return to_table(ranks, RANKS, name, caption, most=MOST_ROWS, is_large=True)
 
 
 def pools_table(pools: Sequence[PoolCapacity], length: int | None, choices: Mapping[str, str] | None = None) -> Table:
-    """Return a row per pool with its sums and the naive estimate; `choices` are those of the links to each pool."""
-    columns = (
-        Column("Pool"),
-        Column("Ranks", is_number=True, term="DP rank"),
-        Column("KV tokens", is_number=True, term="capacity"),
-        Column(f"Requests at {length_words(length)}", is_number=True),
-        Column("KV GiB", is_number=True),
-        Column("Basis", term="basis"),
-        Column(NAIVE, term="naive tokens"),
+    """Return a row per pool with its sums and the naive estimate; `choices` are those of the links to each pool.
+
+    Programs also read of how many ranks each sum is.
+    """
+    requests = f"Requests at {length_words(length)}"
+    fields = (
+        Field(
+            "name",
+            "Pool",
+            lambda pool: Cell(brief(pool.name), value=pool.name),
+            link=lambda pool: page("capacity", **(choices or {}), pool=pool.name),
+        ),
+        Field("ranks", "Ranks", ranks_text, is_number=True, term="DP rank"),
+        Field("tokens.value", "KV tokens", _tokens_text, missing=NOT_KNOWN, is_number=True, term="capacity"),
+        Field("tokens.known", key="Ranks with KV tokens", is_number=True),
+        Field("", requests, _requests_cell, attrgetter("requests.value"), is_number=True),
+        Field("requests.known", key="Ranks with requests", is_number=True),
+        Field("not_served", key="Ranks that do not serve this length", is_number=True),
+        Field("gib.value", "KV GiB", _gib_cell, missing=NOT_KNOWN, is_number=True),
+        Field("gib.known", key="Ranks with KV GiB", is_number=True),
+        Field("basis", "Basis", attrgetter("basis.value"), term="basis"),
+        Field("naive", key="Naive tokens", is_number=True),
+        Field("", NAIVE, _naive_cell, term="naive tokens", is_shown_only=True),
+        Field("", value=lambda pool: naive_text(pool)[1], key=NAIVE),
     )
-    name, caption = "capacity-of-pools", "KV cache capacity of the pools"
-    rows = tuple(_pool_row(pool, choices or {}) for pool in pools)
-    return Table(name, caption, columns, rows, for_programs=lambda: _pools_data(pools, name, caption, length))
+    return to_table(pools, fields, "capacity-of-pools", "KV cache capacity of the pools")
 
 
-def _data_table(name: str, caption: str, columns: Mapping[Column, _ValueOf], items: Iterable[object]) -> Table:
-    return data_table(name, caption, tuple(columns), ([value(each) for value in columns.values()] for each in items))
+def _tokens_text(pool: PoolCapacity) -> str:
+    return sum_text(pool.tokens, Measure.TOKENS)
+
+
+def _gib_cell(pool: PoolCapacity) -> Cell:
+    return Cell(sum_text(pool.gib, Measure.GIB), note=_some(pool.gib.known, pool.ranks))
+
+
+def _naive_cell(pool: PoolCapacity) -> Cell:
+    misleads, text = naive_text(pool)
+    return Cell(text, Tone.WARNING if misleads else Tone.PLAIN)
 
 
 def _outlier(rank: Any, *, has_pools: bool) -> Entry:
@@ -235,65 +270,14 @@ def _outlier(rank: Any, *, has_pools: bool) -> Entry:
     return Entry(Tone.WARNING, (name, Piece(f": {outlier_sentence(rank)}")), percent(rank.off))
 
 
-def _rank_row(rank: Any) -> tuple[Cell, ...]:
-    served = formatting.NOT_KNOWN if rank.is_served else NOT_SERVED
-    requests = rank.requests
-    return (
-        Cell(brief(rank.name), letter=rank.letter, value=rank.name, link=Link(Kind.REPLICA, rank.replica)),
-        number_cell(f"{rank.dp_rank}", rank.dp_rank),
-        number_cell(formatting.exact(rank.kv_cache_size_tokens, Basis(rank.basis)), rank.kv_cache_size_tokens),
-        Cell("") if rank.off is None else Cell(percent(rank.off), Tone.WARNING, value=in_percent(rank.off)),
-        number_cell(
-            served if requests is None else bounded(requests, Measure.REQUESTS, rank.is_requests_bound), requests
-        ),
-        number_cell("" if rank.gib is None else f"{rank.gib:,.1f}", rank.gib),
-        number_cell("" if rank.naive_tokens is None else f"{rank.naive_tokens:,}", rank.naive_tokens),
-        Cell(f"{rank.basis}" if rank.counts else f"{rank.basis}, not counted"),
-        Cell(short_device(brief(rank.device))),
-    )
-
-
-def _pool_row(pool: PoolCapacity, choices: Mapping[str, str]) -> tuple[Cell, ...]:
-    misleads, naive = naive_text(pool)
-    requests, requests_note = _requests(pool)
-    return (
-        Cell(brief(pool.name), link=page("capacity", **choices, pool=pool.name)),
-        Cell(ranks_text(pool)),
-        Cell(sum_text(pool.tokens, Measure.TOKENS)),
-        Cell(requests, note=requests_note),
-        Cell(sum_text(pool.gib, Measure.GIB), note=_some(pool.gib.known, pool.ranks)),
-        Cell(f"{pool.basis}"),
-        Cell(naive, Tone.WARNING if misleads else Tone.PLAIN),
-    )
-
-
-def _requests(pool: PoolCapacity) -> tuple[str, str]:
-    """Return the requests of a pool, and of how many ranks they are where not of all."""
+def _requests_cell(pool: PoolCapacity) -> Cell:
+    """Return the requests of a pool, with the number of their ranks where they are not of all."""
     if pool.ranks and pool.not_served == pool.ranks:
-        return NOT_SERVED, ""
+        return Cell(NOT_SERVED)
     rest = [f"{pool.not_served:,} {NOT_SERVED}"] if pool.not_served else []
     rest += filter(None, [_some(pool.requests.known, pool.ranks - pool.not_served)])
-    return sum_text(pool.requests, Measure.REQUESTS), ", ".join(rest)
+    return Cell(sum_text(pool.requests, Measure.REQUESTS), note=", ".join(rest))
 
 
 def _some(known: int, ranks: int) -> str:
     return f"{known:,} of {ranks:,} ranks" if 0 < known < ranks else ""
-
-
-def _pools_data(pools: Sequence[PoolCapacity], name: str, caption: str, length: int | None) -> Table:
-    """Return the sums, and of how many ranks each of them is, for programs."""
-    columns: dict[Column, _ValueOf] = {
-        Column("Pool"): attrgetter("name"),
-        Column("Ranks", is_number=True): attrgetter("ranks"),
-        Column("KV tokens", is_number=True): attrgetter("tokens.value"),
-        Column("Ranks with KV tokens", is_number=True): attrgetter("tokens.known"),
-        Column(f"Requests at {length_words(length)}", is_number=True): attrgetter("requests.value"),
-        Column("Ranks with requests", is_number=True): attrgetter("requests.known"),
-        Column("Ranks that do not serve this length", is_number=True): attrgetter("not_served"),
-        Column("KV GiB", is_number=True): attrgetter("gib.value"),
-        Column("Ranks with KV GiB", is_number=True): attrgetter("gib.known"),
-        Column("Basis"): attrgetter("basis.value"),
-        Column("Naive tokens", is_number=True): attrgetter("naive"),
-        Column("Naive estimate"): lambda pool: naive_text(pool)[1],
-    }
-    return _data_table(name, caption, columns, pools)

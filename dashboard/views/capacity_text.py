@@ -89,9 +89,9 @@ def percent(share: float) -> str:
     return f"{'−' if share < 0 else '+'}{abs(share) * 100:.0f} %"
 
 
-def in_percent(share: float) -> float:
+def in_percent(share: float | None) -> float | None:
     """Return a share in percent to two places, for programs: -17.95."""
-    return round(share * 100, 2)
+    return None if share is None else round(share * 100, 2)
 
 
 def rank_name(rank: Any) -> str:
@@ -149,6 +149,13 @@ def most_common_reason(ranks: pd.DataFrame) -> str:
 def value_text(rank: Any) -> str:
     """Return the value of a rank, as an upper bound where it is one."""
     return bounded(rank.value or 0, rank.measure, rank.is_bound)
+
+
+def requests_text(rank: Any) -> str:
+    """Return the requests of a rank, as an upper bound where they are one."""
+    if rank.requests is None:
+        return formatting.NOT_KNOWN if rank.is_served else NOT_SERVED
+    return bounded(rank.requests, Measure.REQUESTS, rank.is_requests_bound)
 
 
 def outlier_sentence(rank: Any) -> str:
