@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from vllm_fleet_provider.gathering import at, clean, found
 from vllm_fleet_provider.sections import PARALLELISM, section_of
 from vllm_fleet_provider.shared.inference_config import MAX_ADAPTERS
-from vllm_fleet_provider.shared.types import MAX_INTEGER, Text
+from vllm_fleet_provider.shared.types import MAX_INTEGER, LimitedText
 
 if TYPE_CHECKING:
     from vllm_fleet_provider.gathering import Gathering
@@ -29,7 +29,7 @@ def served_names_of(state: Any, gathering: Gathering) -> list[str] | None:
     names: list[str] | None = gathering.take(
         "model.served_model_names",
         lambda: [card.name for card in state.openai_serving_models.base_model_paths],
-        list[Text],
+        list[LimitedText],
     )
     return names
 
@@ -49,16 +49,16 @@ def block_size_of(vllm_config: Any) -> int | None:
 def chat_of(state: Any, gathering: Gathering) -> dict[str, Any]:
     """Return `fleet.chat`: how this server tokenizes conversations (vllm/entrypoints/launchers/cli_args.py)."""
     options = {
-        "template_content_format": ("args.chat_template_content_format", Text | None),
-        "tool_call_parser": ("args.tool_call_parser", Text | None),
-        "reasoning_parser": ("args.structured_outputs_config.reasoning_parser", Text | None),
+        "template_content_format": ("args.chat_template_content_format", LimitedText | None),
+        "tool_call_parser": ("args.tool_call_parser", LimitedText | None),
+        "reasoning_parser": ("args.structured_outputs_config.reasoning_parser", LimitedText | None),
         "enable_auto_tool_choice": ("args.enable_auto_tool_choice", bool | None),
     }
     values = {
         name: gathering.take(f"fleet.chat.{name}", partial(at, state, path), shape)
         for name, (path, shape) in options.items()
     }
-    digest = gathering.take("fleet.chat.template_digest", lambda: _template_digest(state), Text | None)
+    digest = gathering.take("fleet.chat.template_digest", lambda: _template_digest(state), LimitedText | None)
     return {"template_digest": digest, **values}
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field, TypeAdapter
 
 from vllm_fleet_provider.gathering import MISSING, at, found
-from vllm_fleet_provider.shared.types import Count, Size, Text
+from vllm_fleet_provider.shared.types import Count, LimitedText, Size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ def configured_hashing(vllm_config: Any, gathering: Gathering) -> dict[str, Any]
     """Return the fields of `fleet.prefix_hashing` that a configuration has; only the engine knows the others."""
     fields = {
         "enabled": ("enable_prefix_caching", bool),
-        "algorithm": ("prefix_caching_hash_algo", Text),
+        "algorithm": ("prefix_caching_hash_algo", LimitedText),
         "match_unit": ("prefix_match_unit", Size | None),
     }
     known = {
@@ -52,7 +52,7 @@ def hashing_of(core: Any, gathering: Gathering) -> dict[str, Any]:
     own = {
         "hash_block_size": (lambda: _hash_block_size(core), Size | None),
         "alignment": (lambda: core.scheduler.kv_cache_config.cache_hit_alignment_tokens, Size | None),
-        "seed_policy": (lambda: _seed_policy(core), Text | None),
+        "seed_policy": (lambda: _seed_policy(core), LimitedText | None),
     }
     known = {name: gathering.take(_PLACE + name, read, shape) for name, (read, shape) in own.items()}
     return {**configured_hashing(found(core, "vllm_config"), gathering), **known}
@@ -62,8 +62,10 @@ def fingerprint_of(core: Any, gathering: Gathering) -> dict[str, str | None]:
     """Return the digests at the canonical and at the engine's block length; null, with a reason, without hashes."""
     if not _hashes(core):
         return {"canonical": None, "engine": None, "reason": NO_HASHES}
-    canonical = gathering.take("fleet.engines.fingerprint.canonical", lambda: _digest(core, CANONICAL_TOKENS), Text)
-    own = gathering.take("fleet.engines.fingerprint.engine", lambda: _digest(core, _hash_block_size(core)), Text)
+    canonical = gathering.take(
+        "fleet.engines.fingerprint.canonical", lambda: _digest(core, CANONICAL_TOKENS), LimitedText
+    )
+    own = gathering.take("fleet.engines.fingerprint.engine", lambda: _digest(core, _hash_block_size(core)), LimitedText)
     return {"canonical": canonical, "engine": own, "reason": _remark(core, is_whole=bool(canonical and own))}
 
 

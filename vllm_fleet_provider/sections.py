@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from pydantic import Field
 
 from vllm_fleet_provider.gathering import at
-from vllm_fleet_provider.shared.types import MAX_INTEGER, Count, Size, Text
+from vllm_fleet_provider.shared.types import MAX_INTEGER, Count, LimitedText, Size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,19 +39,19 @@ def _is_set(value: Any) -> bool:
 
 
 MODEL = (
-    _SectionField("dtype", "model_config.dtype", Text),
-    _SectionField("quantization", "model_config.quantization", Text | None),
+    _SectionField("dtype", "model_config.dtype", LimitedText),
+    _SectionField("quantization", "model_config.quantization", LimitedText | None),
     _SectionField("max_model_len", "model_config.max_model_len", Size),
     _SectionField("max_logprobs", "model_config.max_logprobs", Integer),
 )
 KV_CACHE = (
     _SectionField("num_cpu_blocks", "cache_config.num_cpu_blocks", Count | None),
     _SectionField("gpu_memory_utilization", "cache_config.gpu_memory_utilization", float),
-    _SectionField("cache_dtype", "cache_config.cache_dtype", Text),
+    _SectionField("cache_dtype", "cache_config.cache_dtype", LimitedText),
     _SectionField("enable_prefix_caching", "cache_config.enable_prefix_caching", bool),
-    _SectionField("prefix_caching_hash_algo", "cache_config.prefix_caching_hash_algo", Text),
+    _SectionField("prefix_caching_hash_algo", "cache_config.prefix_caching_hash_algo", LimitedText),
     _SectionField("kv_offloading_enabled", "cache_config.kv_offloading_size", bool, _is_set),
-    _SectionField("kv_offloading_backend", "cache_config.kv_offloading_backend", Text | None),
+    _SectionField("kv_offloading_backend", "cache_config.kv_offloading_backend", LimitedText | None),
     _SectionField("kv_offloading_size_gib", "cache_config.kv_offloading_size", float | None),
 )
 SCHEDULER = (
@@ -59,7 +59,7 @@ SCHEDULER = (
     _SectionField("max_num_seqs", "scheduler_config.max_num_seqs", Count),
     _SectionField("max_num_partial_prefills", "scheduler_config.max_num_partial_prefills", Count),
     _SectionField("enable_chunked_prefill", "scheduler_config.enable_chunked_prefill", bool),
-    _SectionField("policy", "scheduler_config.policy", Text),
+    _SectionField("policy", "scheduler_config.policy", LimitedText),
 )
 PARALLELISM = (
     _SectionField("tensor_parallel_size", "parallel_config.tensor_parallel_size", Size),
@@ -68,22 +68,22 @@ PARALLELISM = (
     _SectionField("data_parallel_size_local", "parallel_config.data_parallel_size_local", Count),
     _SectionField("data_parallel_rank", "parallel_config.data_parallel_rank", Count),
     _SectionField("data_parallel_rank_local", "parallel_config.data_parallel_rank_local", Count | None),
-    _SectionField("data_parallel_master_ip", "parallel_config.data_parallel_master_ip", Text),
+    _SectionField("data_parallel_master_ip", "parallel_config.data_parallel_master_ip", LimitedText),
     _SectionField("data_parallel_master_port", "parallel_config.data_parallel_master_port", Count),
     _SectionField("data_parallel_rpc_port", "parallel_config.data_parallel_rpc_port", Count),
     _SectionField("expert_parallel_enabled", "parallel_config.enable_expert_parallel", bool),
     _SectionField("prefill_context_parallel_size", "parallel_config.prefill_context_parallel_size", Size),
 )
 SPECULATIVE = (
-    _SectionField("method", "speculative_config.method", Text | None),
+    _SectionField("method", "speculative_config.method", LimitedText | None),
     _SectionField("num_speculative_tokens", "speculative_config.num_speculative_tokens", Count | None),
-    _SectionField("draft_model", "speculative_config.model", Text | None),
+    _SectionField("draft_model", "speculative_config.model", LimitedText | None),
 )
 LORA = (
     _SectionField("max_lora_rank", "lora_config.max_lora_rank", Count),
     _SectionField("max_loras", "lora_config.max_loras", Count),
     _SectionField("max_cpu_loras", "lora_config.max_cpu_loras", Count | None),
-    _SectionField("lora_dtype", "lora_config.lora_dtype", Text),
+    _SectionField("lora_dtype", "lora_config.lora_dtype", LimitedText),
 )
 HMA = (_SectionField("enabled", "scheduler_config.disable_hybrid_kv_cache_manager", bool, _is_off),)
 

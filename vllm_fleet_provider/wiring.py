@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vllm_fleet_provider.gathering import at, found
-from vllm_fleet_provider.shared.types import Count, Size, Text
+from vllm_fleet_provider.shared.types import Count, LimitedText, Size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,30 +19,30 @@ SCHEDULING = {
 }
 KV_EVENTS = {
     "enabled": ("kv_events_config.enable_kv_cache_events", bool),
-    "publisher": ("kv_events_config.publisher", Text | None),
-    "endpoint": ("kv_events_config.endpoint", Text | None),
-    "topic": ("kv_events_config.topic", Text | None),
+    "publisher": ("kv_events_config.publisher", LimitedText | None),
+    "endpoint": ("kv_events_config.endpoint", LimitedText | None),
+    "topic": ("kv_events_config.topic", LimitedText | None),
 }
 KV_TRANSFER = {
-    "connector": ("kv_transfer_config.kv_connector", Text | None),
-    "role": ("kv_transfer_config.kv_role", Text | None),
-    "engine_id": ("kv_transfer_config.engine_id", Text | None),
+    "connector": ("kv_transfer_config.kv_connector", LimitedText | None),
+    "role": ("kv_transfer_config.kv_role", LimitedText | None),
+    "engine_id": ("kv_transfer_config.engine_id", LimitedText | None),
 }
 MODEL = {
-    "revision": ("model_config.revision", Text | None),
-    "code_revision": ("model_config.code_revision", Text | None),
-    "tokenizer": ("model_config.tokenizer", Text | None),
-    "tokenizer_revision": ("model_config.tokenizer_revision", Text | None),
+    "revision": ("model_config.revision", LimitedText | None),
+    "code_revision": ("model_config.code_revision", LimitedText | None),
+    "tokenizer": ("model_config.tokenizer", LimitedText | None),
+    "tokenizer_revision": ("model_config.tokenizer_revision", LimitedText | None),
 }
 # A connector transfers only if these and the versions match (vllm/distributed/kv_transfer/kv_connector/v1/nixl/
 # metadata.py, compute_nixl_compatibility_hash). The backend's name is null unless the operator sets it.
 COMPATIBILITY = {
-    "model": ("model_config.model", Text),
-    "dtype": ("model_config.dtype", Text),
-    "cache_dtype": ("cache_config.cache_dtype", Text),
-    "attention_backend": ("attention_config.backend", Text | None),
+    "model": ("model_config.model", LimitedText),
+    "dtype": ("model_config.dtype", LimitedText),
+    "cache_dtype": ("cache_config.cache_dtype", LimitedText),
+    "attention_backend": ("attention_config.backend", LimitedText | None),
     "hybrid_kv_cache_manager": ("scheduler_config.disable_hybrid_kv_cache_manager", bool),
-    "kv_cache_layout": ("cache_config.kv_cache_layout", Text | None),
+    "kv_cache_layout": ("cache_config.kv_cache_layout", LimitedText | None),
 }
 COUNTED = {
     "num_kv_heads": "get_total_num_kv_heads",

@@ -13,12 +13,12 @@ from dashboard.render.matrix import cell_text, is_cohort
 from dashboard.views.blocks import (
     Cell,
     Column,
+    DataValue,
     DifferenceTable,
     Entries,
     Entry,
     Table,
     Tone,
-    Value,
     list_cell,
     value_of,
 )
@@ -74,7 +74,7 @@ def _columns(table: Table) -> Iterator[tuple[str, list[str]]]:
             yield head_of(column), [_written(value_of(cell, column)) for cell in cells]
 
 
-def _written(value: Value | None) -> str:
+def _written(value: DataValue | None) -> str:
     if value is None:
         return ""
     if isinstance(value, str | tuple):

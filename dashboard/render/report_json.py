@@ -14,8 +14,7 @@ from dashboard.compare.columns import MatrixColumn
 from dashboard.compare.matrix import MatrixCell, MatrixRow
 from dashboard.documents.contract import ADDED, Contract, JsonKey, JsonObject, Native, WithExtraKeys
 from dashboard.documents.findings import SIGHTING_KEYS, sighted
-from dashboard.fleet.pieces import Text as Line
-from dashboard.fleet.pieces import to_plain
+from dashboard.fleet.pieces import Text, to_plain
 from dashboard.views.blocks import (
     Bar,
     Block,
@@ -122,22 +121,28 @@ def _kind(name: str) -> JsonKey:
     return JsonKey("kind", Literal[name], lambda _: name)
 
 
-Text = Annotated[str, PlainSerializer(_writable, return_type=str)]
-CellValue = bool | int | float | Text | tuple[Text, ...] | None
+WritableText = Annotated[str, PlainSerializer(_writable, return_type=str)]
+CellValue = bool | int | float | WritableText | tuple[WritableText, ...] | None
 CONTRACT = Contract(
-    types={str: Text, Line: Annotated[Any, PlainSerializer(lambda line: _writable(to_plain(line)), return_type=str)]}
+    types={
+        str: WritableText,
+        Text: Annotated[Any, PlainSerializer(lambda line: _writable(to_plain(line)), return_type=str)],
+    }
 )
 CONTRACT.object(Figure, "label", "value", "note", "tone")
 CONTRACT.object(
     Entry,
     "tone",
     "head",
-    JsonKey("side", Text, "side_text"),
-    JsonKey("lines", of=lambda each: (*each.lines, *each.notes), type=tuple[Line, ...]),
+    JsonKey("side", WritableText, "side_text"),
+    JsonKey("lines", of=lambda each: (*each.lines, *each.notes), type=tuple[Text, ...]),
     "snippets",
 )
 CONTRACT.object(
-    Column, JsonKey("title", Text, "key_or_title"), "is_number", JsonKey("unit", doc="where the title does not name it")
+    Column,
+    JsonKey("title", WritableText, "key_or_title"),
+    "is_number",
+    JsonKey("unit", doc="where the title does not name it"),
 )
 CONTRACT.object(MatrixColumn, "key", "note", "replicas")
 CONTRACT.object(

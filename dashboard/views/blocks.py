@@ -31,7 +31,7 @@ class Tone(StrEnum):
 
 # Of tones in plain text: Markdown, terminals, cells of large tables. HTML has shapes.
 SIGNS = {Tone.CRITICAL: "✖", Tone.WARNING: "▲", Tone.INFO: "●", Tone.GOOD: "✓", Tone.UNKNOWN: "?", Tone.PLAIN: "·"}
-Value = str | int | float | bool | tuple[str, ...]  # what a program reads in a cell
+DataValue = str | int | float | bool | tuple[str, ...]  # what a program reads in a cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class Cell(NamedTuple):
     text: str
     tone: Tone = Tone.PLAIN
     letter: str = ""
-    value: Value | None = None
+    value: DataValue | None = None
     link: Link | None = None
     note: str = ""
     shares: tuple[tuple[str, int], ...] = ()
@@ -187,17 +187,19 @@ def list_cell(text: str, names: Iterable[str]) -> Cell:
     return Cell(text, value=tuple(names))
 
 
-def data_cell(value: Value | None) -> Cell:
+def data_cell(value: DataValue | None) -> Cell:
     """Return a cell for programs only."""
     return Cell("", value=value)
 
 
-def data_table(name: str, caption: str, columns: tuple[Column, ...], rows: Iterable[Iterable[Value | None]]) -> Table:
+def data_table(
+    name: str, caption: str, columns: tuple[Column, ...], rows: Iterable[Iterable[DataValue | None]]
+) -> Table:
     """Return a table for programs only."""
     return Table(name, caption, columns, tuple(tuple(map(data_cell, row)) for row in rows))
 
 
-def value_of(cell: Cell, column: Column) -> Value | None:
+def value_of(cell: Cell, column: Column) -> DataValue | None:
     """Return the value of a cell for programs; None if it is unknown."""
     if cell.value is not None:
         return cell.value

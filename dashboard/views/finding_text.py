@@ -12,7 +12,7 @@ from dashboard.fleet.pieces import Piece, Style, Text
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.rules.catalogue import BY_ID, places
 from dashboard.rules.findings import CohortShare, Confidence, Finding, Inspection, OutcomeKind, Remedy, Severity
-from dashboard.views.blocks import Cell, Column, Table, Value, data_cell
+from dashboard.views.blocks import Cell, Column, DataValue, Table, data_cell
 from dashboard.views.domain_text import BASES, rollout_text
 from dashboard.views.names import MOST_NAMED
 from dashboard.views.since import SIGHTING_COLUMNS, sighting_cells
@@ -276,7 +276,7 @@ def finding_row(
     """Return the cells of one finding; replicas and addresses are in the order of its cohorts."""
     cohorts = named_cohorts(finding, names)
     rule = BY_ID.get(finding.rule)
-    values: tuple[Value, ...] = (
+    values: tuple[DataValue, ...] = (
         finding.severity.value,
         finding.rule,
         rule.name if rule else "",

@@ -27,7 +27,7 @@ import pandas as pd
 from dashboard.fleet.formatting import iso, middle_cut, one_line
 from dashboard.fleet.frames import rows_of
 from dashboard.fleet.pieces import Link
-from dashboard.views.blocks import Cell, Column, Table, Tone, Value
+from dashboard.views.blocks import Cell, Column, DataValue, Table, Tone
 
 Rows = pd.DataFrame | Iterable[Any]
 LONGEST = 200  # characters of a foreign text in a cell
@@ -47,7 +47,7 @@ class Field:
     name: str
     title: str = ""
     text: Callable[[Any], str | Cell] | None = None
-    value: Callable[[Any], Value | None] | None = None
+    value: Callable[[Any], DataValue | None] | None = None
     tone: Callable[[Any], Tone] | None = None
     link: Callable[[Any], Link | None] | None = None
     missing: str = ""
@@ -118,7 +118,7 @@ def to_data(rows: Rows, fields: Sequence[Field], name: str, caption: str) -> Tab
     return Table(name, caption, tuple(each.column for each in read), _cells(rows, read))
 
 
-def plain_value(value: Any) -> Value | None:
+def plain_value(value: Any) -> DataValue | None:
     """Return a value for programs: times in ISO 8601, lists as tuples of text; what is no number is unknown."""
     if isinstance(value, StrEnum):
         return value.value

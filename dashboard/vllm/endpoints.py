@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, RootModel, field_validator
 
-from vllm_fleet_provider.shared.types import Count, Devices, KVCacheGroups, Size, Text, Wire
+from vllm_fleet_provider.shared.types import Count, Devices, KVCacheGroups, LimitedText, Size, Wire
 
 
 class VersionReply(Wire):
@@ -13,8 +13,8 @@ class VersionReply(Wire):
     `rust_frontend_version` is reported by the Rust frontend alone (vLLM 0.33, VLLM_USE_RUST_FRONTEND=1).
     """
 
-    version: Text
-    rust_frontend_version: Text | None = None
+    version: LimitedText
+    rust_frontend_version: LimitedText | None = None
 
 
 MAX_MODELS = 10_000
@@ -26,10 +26,10 @@ class ServedModel(Wire):
     `owned_by` names the software: `vllm`.
     """
 
-    id: Text
-    owned_by: Text | None = None
-    root: Text | None = None
-    parent: Text | None = None
+    id: LimitedText
+    owned_by: LimitedText | None = None
+    root: LimitedText | None = None
+    parent: LimitedText | None = None
     max_model_len: Size | None = None
 
 
@@ -64,13 +64,13 @@ class KVEventSource(Wire):
     """One DP rank's publisher. `endpoint` is the bound one: its port counts up with the rank."""
 
     enable_kv_cache_events: bool | None = None
-    publisher: Text | None = None
-    endpoint: Text | None = None
-    replay_endpoint: Text | None = None
+    publisher: LimitedText | None = None
+    endpoint: LimitedText | None = None
+    replay_endpoint: LimitedText | None = None
     buffer_steps: Count | None = None
     hwm: Count | None = None
     max_queue_size: Count | None = None
-    topic: Text | None = None
+    topic: LimitedText | None = None
 
 
 class KVEventSourcesReply(RootModel[Annotated[dict[Count, KVEventSource], Field(max_length=MAX_RANKS)]]):
@@ -90,10 +90,10 @@ class KVCacheReply(Wire):
 class PluginModel(Wire):
     """Names, type and length of the model."""
 
-    name: Text | None = None
-    served_names: tuple[Text, ...] = ()
-    dtype: Text | None = None
-    quantization: Text | None = None
+    name: LimitedText | None = None
+    served_names: tuple[LimitedText, ...] = ()
+    dtype: LimitedText | None = None
+    quantization: LimitedText | None = None
     max_model_len: Size | None = None
 
 
@@ -101,7 +101,7 @@ class PluginKVCache(Wire):
     """`dtype` is the resolved one, where `cache_config.cache_dtype` says what was requested."""
 
     gpu_memory_utilization: float | None = None
-    dtype: Text | None = None
+    dtype: LimitedText | None = None
     enable_prefix_caching: bool | None = None
 
 
@@ -111,7 +111,7 @@ class PluginScheduler(Wire):
     max_num_seqs: Count | None = None
     max_num_batched_tokens: Count | None = None
     enable_chunked_prefill: bool | None = None
-    policy: Text | None = None
+    policy: LimitedText | None = None
 
 
 class PluginParallelism(Wire):
@@ -134,9 +134,9 @@ class PluginFeatures(Wire):
 class PluginKVTransfer(Wire):
     """The connector of disaggregated prefill and decode."""
 
-    kv_connector: Text | None = None
-    kv_role: Text | None = None
-    engine_id: Text | None = None
+    kv_connector: LimitedText | None = None
+    kv_role: LimitedText | None = None
+    engine_id: LimitedText | None = None
     extra_config: dict[str, Any] = Field(default_factory=dict)
 
 

@@ -13,7 +13,7 @@ from tests.provider.vllm_modules import Dtype, MambaAttentionBackendEnum
 from tests.strategies import json_values
 from vllm_fleet_provider.gathering import MISSING, Gathering, at, clean, found, plain
 from vllm_fleet_provider.shared.inference_config import MAX_UNAVAILABLE
-from vllm_fleet_provider.shared.types import Text
+from vllm_fleet_provider.shared.types import LimitedText
 
 
 class Mode(enum.Enum):
@@ -83,7 +83,7 @@ def test_an_error_is_listed_by_its_type_and_logged(caplog: pytest.LogCaptureFixt
 
 
 def test_values_are_redacted() -> None:
-    assert Gathering().take("a.b", lambda: "tcp://bob:SESAME@kv", Text) == "tcp://[redacted]@kv"
+    assert Gathering().take("a.b", lambda: "tcp://bob:SESAME@kv", LimitedText) == "tcp://[redacted]@kv"
 
 
 def test_the_list_of_unavailable_fields_is_bounded() -> None:

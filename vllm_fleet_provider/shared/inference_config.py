@@ -15,9 +15,9 @@ from vllm_fleet_provider.shared.types import (
     DeviceReply,
     Devices,
     KVCacheGroups,
+    LimitedText,
     Moment,
     Size,
-    Text,
     Wire,
     optional,
     section,
@@ -33,8 +33,10 @@ MAX_UNAVAILABLE = 1024
 class Unavailable(Wire):
     """A field without a value, as a path below the answer, and the reason in one sentence."""
 
-    field: Text = Field(description="Path of the field below the answer, such as `fleet.engines.max_concurrency`.")
-    reason: Text = Field(description="Why, in one sentence. Never text from vLLM or from a file.")
+    field: LimitedText = Field(
+        description="Path of the field below the answer, such as `fleet.engines.max_concurrency`."
+    )
+    reason: LimitedText = Field(description="Why, in one sentence. Never text from vLLM or from a file.")
 
 
 class Fingerprint(Wire):
@@ -44,12 +46,14 @@ class Fingerprint(Wire):
     hash_block_tokens). A KV cache block of a group may be several of them: it has the hash of the last one.
     """
 
-    canonical: Text | None = optional("Digest of the hashes of two chained 16-token blocks: same length everywhere.")
-    engine: Text | None = optional(
+    canonical: LimitedText | None = optional(
+        "Digest of the hashes of two chained 16-token blocks: same length everywhere."
+    )
+    engine: LimitedText | None = optional(
         "The same at `hash_block_size` tokens. Equal: equal tokens give equal hashes of that length. "
         "Sharing also needs equal `block_size` of each KV cache group."
     )
-    reason: Text | None = optional("Why there is no digest, or a remark on it.")
+    reason: LimitedText | None = optional("Why there is no digest, or a remark on it.")
 
 
 class DeviceMemory(Wire):
@@ -70,7 +74,7 @@ class DeviceMemory(Wire):
     activation_bytes: Count | None = optional("Peak of the activations (peak_activation_memory without CUDA graphs).")
     cuda_graph_bytes: Count | None = optional("Set aside for CUDA graphs (cudagraph_memory_estimate).")
     available_bytes: Count | None = optional("Left for the KV cache (available_kv_cache_memory_bytes).")
-    reason: Text | None = optional("Why a value is null.")
+    reason: LimitedText | None = optional("Why a value is null.")
 
 
 class EngineDevice(DeviceReply):
@@ -112,7 +116,7 @@ class PrefixHashing(Wire):
     """How blocks are hashed; lengths in tokens. The seed itself is never reported."""
 
     enabled: bool | None = optional("Whether prefix caching is on (cache_config.enable_prefix_caching, resolved).")
-    algorithm: Text | None = optional("The hash function (cache_config.prefix_caching_hash_algo).")
+    algorithm: LimitedText | None = optional("The hash function (cache_config.prefix_caching_hash_algo).")
     hash_block_size: Size | None = optional("Tokens per hash: cut prompts by it (KVCacheConfig.hash_block_size).")
     match_unit: Size | None = optional("Matches are a multiple of these tokens (cache_config.prefix_match_unit).")
     alignment: Size | None = optional(
@@ -121,7 +125,7 @@ class PrefixHashing(Wire):
     lookahead_tokens: Count | None = optional(
         "Tokens after a block that its hash covers (VllmConfig.num_hash_lookahead_tokens, vLLM 0.33). New in 1.1."
     )
-    seed_policy: Text | None = optional(
+    seed_policy: LimitedText | None = optional(
         "`default`: the same root everywhere, `environment`: from PYTHONHASHSEED, `random`: one per engine process."
     )
     engines_agree: bool | None = optional(
@@ -134,44 +138,48 @@ class KVEvents(Wire):
     """Where the engine publishes the content of its prefix cache."""
 
     enabled: bool | None = optional("Whether KV events are published (kv_events_config.enable_kv_cache_events).")
-    publisher: Text | None = optional("The kind of publisher, such as `zmq`.")
-    endpoint: Text | None = optional("The configured address; each DP rank adds its number to the port.")
-    topic: Text | None = optional("The topic.")
+    publisher: LimitedText | None = optional("The kind of publisher, such as `zmq`.")
+    endpoint: LimitedText | None = optional("The configured address; each DP rank adds its number to the port.")
+    topic: LimitedText | None = optional("The topic.")
 
 
 class KVTransfer(Wire):
     """The connector; all null without one."""
 
-    connector: Text | None = optional("The connector (kv_transfer_config.kv_connector).")
-    role: Text | None = optional("`kv_producer`, `kv_consumer` or `kv_both`.")
-    engine_id: Text | None = optional("The engine's id for other engines.")
+    connector: LimitedText | None = optional("The connector (kv_transfer_config.kv_connector).")
+    role: LimitedText | None = optional("`kv_producer`, `kv_consumer` or `kv_both`.")
+    engine_id: LimitedText | None = optional("The engine's id for other engines.")
     compatibility: dict[str, Any] | None = optional("What connectors compare before a transfer (nixl/metadata.py).")
 
 
 class ModelFiles(Wire):
     """The served files: names and revisions as requested."""
 
-    revision: Text | None = optional("As requested (model_config.revision); null is the default branch.")
-    code_revision: Text | None = optional("Revision of the model's own code (model_config.code_revision).")
-    tokenizer: Text | None = optional("Name or folder (model_config.tokenizer).")
-    tokenizer_revision: Text | None = optional("As requested (model_config.tokenizer_revision).")
+    revision: LimitedText | None = optional("As requested (model_config.revision); null is the default branch.")
+    code_revision: LimitedText | None = optional("Revision of the model's own code (model_config.code_revision).")
+    tokenizer: LimitedText | None = optional("Name or folder (model_config.tokenizer).")
+    tokenizer_revision: LimitedText | None = optional("As requested (model_config.tokenizer_revision).")
 
 
 class Chat(Wire):
     """How conversations become tokens."""
 
-    template_digest: Text | None = optional("First 16 hex digits of the chat template's SHA-256; null without one.")
-    template_content_format: Text | None = optional("As requested: `auto`, `string` or `openai`.")
-    tool_call_parser: Text | None = optional("The parser of tool calls; null without one.")
-    reasoning_parser: Text | None = optional("The parser of reasoning; empty without one.")
+    template_digest: LimitedText | None = optional(
+        "First 16 hex digits of the chat template's SHA-256; null without one."
+    )
+    template_content_format: LimitedText | None = optional("As requested: `auto`, `string` or `openai`.")
+    tool_call_parser: LimitedText | None = optional("The parser of tool calls; null without one.")
+    reasoning_parser: LimitedText | None = optional("The parser of reasoning; empty without one.")
     enable_auto_tool_choice: bool | None = optional("Whether the model may choose tools itself.")
 
 
 class Adapter(Wire):
     """A loaded LoRA adapter."""
 
-    name: Text = Field(description="The name in requests.")
-    path: Text | None = optional("Its source; since 0.32 a part of the block hash (vllm/v1/core/kv_cache_utils.py).")
+    name: LimitedText = Field(description="The name in requests.")
+    path: LimitedText | None = optional(
+        "Its source; since 0.32 a part of the block hash (vllm/v1/core/kv_cache_utils.py)."
+    )
 
 
 class Components(Wire):
@@ -180,11 +188,11 @@ class Components(Wire):
     Null where none is installed under a known name, such as a build from source without metadata.
     """
 
-    lmcache: Text | None = optional("Version of LMCache (distribution `lmcache`).")
-    nixl: Text | None = optional(
+    lmcache: LimitedText | None = optional("Version of LMCache (distribution `lmcache`).")
+    nixl: LimitedText | None = optional(
         "Version of NIXL (`nixl`, `nixl-cu12`, `nixl-cu13`, `nixl-rocm`); where these differ, each with its name."
     )
-    mooncake: Text | None = optional(
+    mooncake: LimitedText | None = optional(
         "Version of Mooncake (`mooncake-transfer-engine` and its variants); where these differ, each with its name."
     )
 
@@ -192,19 +200,21 @@ class Components(Wire):
 class SetArgument(Wire):
     """An argument that the server was started with. Values are not reported: see `settings`."""
 
-    argument: Text = Field(
+    argument: LimitedText = Field(
         description="A flag as given, in full and with dashes, with a key of its JSON value: `--block-size`, "
         "`--compilation-config.mode`; or a variable of vLLM."
     )
-    source: Text = Field(description="`command_line`, `config_file` or `environment`: the one that vLLM prefers.")
+    source: LimitedText = Field(
+        description="`command_line`, `config_file` or `environment`: the one that vLLM prefers."
+    )
 
 
 class FleetExtension(Wire):
     """What the provider adds to the configuration API."""
 
-    schema_version: Text = Field(description="Version of `fleet`, as `major.minor`.")
-    provider_version: Text | None = optional("Version of the provider.")
-    vllm_version: Text | None = optional("Version of vLLM (vllm.__version__).")
+    schema_version: LimitedText = Field(description="Version of `fleet`, as `major.minor`.")
+    provider_version: LimitedText | None = optional("Version of the provider.")
+    vllm_version: LimitedText | None = optional("Version of vLLM (vllm.__version__).")
     components: Components | None = optional(
         "Versions of installed packages that store and transfer KV cache; null: unknown. New in 1.3."
     )
@@ -235,9 +245,13 @@ class FleetExtension(Wire):
 class ModelInfo(Wire):
     """Names, type and limits of the model."""
 
-    served_model_names: tuple[Text, ...] | None = optional("All names for requests; the first is the one in metrics.")
-    dtype: Text | None = optional("The model's type (model_config.dtype), such as `bfloat16`.")
-    quantization: Text | None = optional("The quantization method (model_config.quantization); null without one.")
+    served_model_names: tuple[LimitedText, ...] | None = optional(
+        "All names for requests; the first is the one in metrics."
+    )
+    dtype: LimitedText | None = optional("The model's type (model_config.dtype), such as `bfloat16`.")
+    quantization: LimitedText | None = optional(
+        "The quantization method (model_config.quantization); null without one."
+    )
     max_model_len: Size | None = optional("Tokens of the longest request (model_config.max_model_len).")
     max_logprobs: int | None = optional(
         "Maximum log probabilities per token (model_config.max_logprobs); -1: no limit."
@@ -250,11 +264,11 @@ class KVCacheInfo(Wire):
     num_gpu_blocks: Count | None = optional("Blocks of this one engine, never a sum over ranks.")
     num_cpu_blocks: Count | None = optional("cache_config.num_cpu_blocks.")
     gpu_memory_utilization: float | None = optional("Share of a device's memory for vLLM (cache_config).")
-    cache_dtype: Text | None = optional("Requested type (cache_config.cache_dtype); `auto` follows the model.")
+    cache_dtype: LimitedText | None = optional("Requested type (cache_config.cache_dtype); `auto` follows the model.")
     enable_prefix_caching: bool | None = optional("cache_config.enable_prefix_caching.")
-    prefix_caching_hash_algo: Text | None = optional("cache_config.prefix_caching_hash_algo.")
+    prefix_caching_hash_algo: LimitedText | None = optional("cache_config.prefix_caching_hash_algo.")
     kv_offloading_enabled: bool | None = optional("Whether cache_config.kv_offloading_size is set.")
-    kv_offloading_backend: Text | None = optional("The resolved backend; null without offloading.")
+    kv_offloading_backend: LimitedText | None = optional("The resolved backend; null without offloading.")
     kv_offloading_size_gib: float | None = optional("GiB for offloaded blocks (cache_config.kv_offloading_size).")
     groups: KVCacheGroups = Field(default=(), description="The KV cache groups (vllm/v1/kv_cache_interface.py).")
 
@@ -266,7 +280,7 @@ class SchedulerInfo(Wire):
     max_num_seqs: Count | None = optional("Requests per step (scheduler_config.max_num_seqs).")
     max_num_partial_prefills: Count | None = optional("Prompts in partial prefill; vLLM 0.32 has no such option.")
     enable_chunked_prefill: bool | None = optional("scheduler_config.enable_chunked_prefill.")
-    policy: Text | None = optional("`fcfs` or `priority` (scheduler_config.policy).")
+    policy: LimitedText | None = optional("`fcfs` or `priority` (scheduler_config.policy).")
 
 
 class ParallelismInfo(Wire):
@@ -278,7 +292,7 @@ class ParallelismInfo(Wire):
     data_parallel_size_local: Count | None = optional("DP ranks on this machine.")
     data_parallel_rank: Count | None = optional("The DP rank of this answer.")
     data_parallel_rank_local: Count | None = optional("Its number on this machine.")
-    data_parallel_master_ip: Text | None = optional("parallel_config.data_parallel_master_ip.")
+    data_parallel_master_ip: LimitedText | None = optional("parallel_config.data_parallel_master_ip.")
     data_parallel_master_port: Count | None = optional("parallel_config.data_parallel_master_port, chosen at start.")
     data_parallel_rpc_port: Count | None = optional("parallel_config.data_parallel_rpc_port.")
     expert_parallel_enabled: bool | None = optional("parallel_config.enable_expert_parallel.")
@@ -289,9 +303,9 @@ class SpeculativeDecodingInfo(Wire):
     """All null without speculative decoding."""
 
     enabled: bool | None = optional("Whether tokens are drafted.")
-    method: Text | None = optional("speculative_config.method, such as `ngram` or `eagle`.")
+    method: LimitedText | None = optional("speculative_config.method, such as `ngram` or `eagle`.")
     num_speculative_tokens: Count | None = optional("Tokens per draft.")
-    draft_model: Text | None = optional("The draft model; null for methods without one.")
+    draft_model: LimitedText | None = optional("The draft model; null for methods without one.")
 
 
 class LoRAInfo(Wire):
@@ -301,7 +315,7 @@ class LoRAInfo(Wire):
     max_lora_rank: Count | None = optional("lora_config.max_lora_rank.")
     max_loras: Count | None = optional("Adapters in one batch (lora_config.max_loras).")
     max_cpu_loras: Count | None = optional("Adapters in memory (lora_config.max_cpu_loras).")
-    lora_dtype: Text | None = optional("lora_config.lora_dtype.")
+    lora_dtype: LimitedText | None = optional("lora_config.lora_dtype.")
 
 
 class HMAInfo(Wire):

@@ -13,7 +13,7 @@ MAX_DEVICES = 4096
 MAX_GROUPS = 1024
 MAX_LAYERS = 10_000
 
-Text = Annotated[str, Field(max_length=MAX_TEXT)]
+LimitedText = Annotated[str, Field(max_length=MAX_TEXT)]
 Count = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
 Size = Annotated[int, Field(ge=1, le=MAX_INTEGER)]
 Moment = Annotated[AwareDatetime, Field(ge=EARLIEST, le=LATEST)]
@@ -46,7 +46,7 @@ class DeviceReply(Wire):
     """One accelerator of the engine; compute capability is null on platforms without it."""
 
     rank: Count = Field(description="The worker's rank in the engine.")
-    name: Text = Field(description="The platform's name for it (current_platform.get_device_name).")
+    name: LimitedText = Field(description="The platform's name for it (current_platform.get_device_name).")
     total_memory_bytes: Count | None = optional("Bytes of its memory (get_device_total_memory).")
     compute_capability: ComputeCapability | None = optional("Null where the platform has none.")
     num_compute_units: Count | None = optional("Multiprocessors (num_compute_units); threads on a CPU.")
@@ -59,7 +59,7 @@ class Group(Wire):
     """Fields of all KV cache groups. `page_size_bytes` counts the KV heads of one device."""
 
     group_id: Count = Field(description="Its index in the engine's list.")
-    layer_names: Annotated[tuple[Text, ...], Field(max_length=MAX_LAYERS)] = Field(
+    layer_names: Annotated[tuple[LimitedText, ...], Field(max_length=MAX_LAYERS)] = Field(
         default=(), description="The model's layers that share its blocks."
     )
     layer_count: Count | None = optional("Number of layers, where names are not reported.")
@@ -79,8 +79,8 @@ class AttentionGroup(Group):
     num_kv_heads: Count | None = optional("KV heads on one device.")
     head_size: Count | None = optional("Elements of a key.")
     head_size_v: Count | None = optional("Elements of a value.")
-    dtype: Text | None = optional("Type of keys and values.")
-    cache_dtype_str: Text | None = optional("The cache's packing, where it differs from the type.")
+    dtype: LimitedText | None = optional("Type of keys and values.")
+    cache_dtype_str: LimitedText | None = optional("The cache's packing, where it differs from the type.")
 
 
 class KeepsAllGroup(AttentionGroup):
@@ -152,9 +152,9 @@ class MambaGroup(Group):
 
     spec_type: Annotated[Literal["MambaSpec", "mamba"], _KIND]
     shapes: tuple[tuple[Count, ...], ...] = Field(default=(), description="Shape of each state.")
-    dtypes: tuple[Text, ...] = Field(default=(), description="Type of each state.")
-    mamba_type: Text | None = optional("The kind of state space model.")
-    mamba_cache_mode: Text | None = optional("`none` or `align` (cache_config.mamba_cache_mode).")
+    dtypes: tuple[LimitedText, ...] = Field(default=(), description="Type of each state.")
+    mamba_type: LimitedText | None = optional("The kind of state space model.")
+    mamba_cache_mode: LimitedText | None = optional("`none` or `align` (cache_config.mamba_cache_mode).")
     num_speculative_blocks: Count | None = optional("Blocks for drafted tokens.")
     num_prefill_checkpoint_blocks: Count | None = optional("Blocks for checkpoints of a prompt.")
 
@@ -162,7 +162,7 @@ class MambaGroup(Group):
 class OtherGroup(AttentionGroup):
     """An unknown kind: kept, counted and shown; its tokens are never derived."""
 
-    spec_type: Annotated[Text, _KIND]
+    spec_type: Annotated[LimitedText, _KIND]
     sliding_window: Count | None = optional("Kept tokens, where the kind has a window.")
 
 

@@ -26,13 +26,13 @@ _BETWEEN = b']},{"metric":'
 _VALUE = b',"value":['
 _NUMBER = b"0123456789."
 
-Labels = Mapping[str, str]
+SeriesLabels = Mapping[str, str]
 
 
 class VectorSample(NamedTuple):
     """One series with its value, and the time of the query in seconds since 1970."""
 
-    labels: Labels
+    labels: SeriesLabels
     value: float
     queried_at: float
 
@@ -44,7 +44,7 @@ class QueryResult(NamedTuple):
     warning: str = ""
 
 
-def read_answer(body: bytes, known: dict[bytes, Labels] | None = None) -> QueryResult:
+def read_answer(body: bytes, known: dict[bytes, SeriesLabels] | None = None) -> QueryResult:
     """Read the answer to an instant query. Raise UnreadableError with a bounded sentence for anything else.
 
     `known` has labels by their JSON, as earlier answers had them, and gets those of this one: equal labels are parsed
@@ -58,7 +58,7 @@ def read_answer(body: bytes, known: dict[bytes, Labels] | None = None) -> QueryR
     return _read_whole(body)
 
 
-def _read_series(body: bytes, known: dict[bytes, Labels]) -> QueryResult:
+def _read_series(body: bytes, known: dict[bytes, SeriesLabels]) -> QueryResult:
     """Read an answer series by series. Raise ValueError where it is not as Prometheus writes it."""
     *pieces, last = body[len(_HEAD) :].split(_BETWEEN)
     rest = _read_whole(_HEAD + last)
@@ -124,7 +124,7 @@ def _sample(value: Any) -> VectorSample:
     return sample
 
 
-def _checked(labels: Any) -> Labels:
+def _checked(labels: Any) -> SeriesLabels:
     if not isinstance(labels, dict) or not all(isinstance(each, str) for each in labels.values()):
         raise ValueError("no labels")
     return labels

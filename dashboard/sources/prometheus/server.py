@@ -13,8 +13,8 @@ from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import ApiKey, authorized
 from dashboard.sources.http.failures import endpoint_of
 from dashboard.sources.prometheus.answers import (
-    Labels,
     QueryResult,
+    SeriesLabels,
     addresses_query,
     read_answer,
     replicas_query,
@@ -39,7 +39,9 @@ class PrometheusServer:
         self._options = options
         self._by = by
         self._is_split = False
-        self._labels: dict[bytes, Labels] = {}  # by their JSON: mostly those of the last poll are those of this one
+        self._labels: dict[
+            bytes, SeriesLabels
+        ] = {}  # by their JSON: mostly those of the last poll are those of this one
         self._endpoint = endpoint_of(options.url, QUERY)
 
     async def ask_for_all(self, client: Client, deadline: Deadline) -> QueryResult:
@@ -113,6 +115,6 @@ class PrometheusServer:
         return UnreadableError("too_large", f"the smallest answer has more than {most} bytes; raise max_answer_bytes")
 
 
-def _read(body: bytes, known: dict[bytes, Labels] | None) -> QueryResult:
+def _read(body: bytes, known: dict[bytes, SeriesLabels] | None) -> QueryResult:
     with uncollected():
         return read_answer(body, known)

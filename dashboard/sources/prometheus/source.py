@@ -18,7 +18,7 @@ from dashboard.garbage import uncollected
 from dashboard.sources.deadline import Deadline
 from dashboard.sources.groups import MAX_TARGETS, make_target
 from dashboard.sources.http.client import Client
-from dashboard.sources.prometheus.answers import Labels, VectorSample, as_line, kept_labels
+from dashboard.sources.prometheus.answers import SeriesLabels, VectorSample, as_line, kept_labels
 from dashboard.sources.prometheus.server import PrometheusServer
 from dashboard.sources.source import Listing, keep_targets
 from dashboard.vllm.metrics import DIGESTS
@@ -35,7 +35,7 @@ class LatestSeries(NamedTuple):
     `is_up`: Prometheus has series of vLLM of it now. `is_whole`: all series of the address are of this pod and current.
     """
 
-    series: tuple[Labels, ...]
+    series: tuple[SeriesLabels, ...]
     age: float
     is_stale: bool
     is_up: bool
@@ -74,7 +74,7 @@ class SeriesCache:
     lines: bytes
     target: Target
     is_settled: bool
-    series: tuple[Labels, ...] = ()
+    series: tuple[SeriesLabels, ...] = ()
     age: float = 0.0
 
     def use(self, latest: LatestSeries) -> None:

@@ -19,7 +19,7 @@ from dashboard.store.history.parts import read_parts
 from dashboard.store.history.schema import document_span, finding_span, fleet_span, poll, replica, replica_span, watch
 
 MOST_MEASURED = 200  # spans of restarts whose capacity is read: each takes a millisecond
-Row = Mapping[Any, Any]
+SpanRow = Mapping[Any, Any]
 
 
 class _ReplicaChange(NamedTuple):
@@ -70,7 +70,7 @@ class _EventReader:
         self._polls: dict[datetime, datetime | None] = {}  # by time of a poll, the one before
         self._renewed: set[datetime] = set()  # polls with another rule set than the one before
 
-    def rule_sets(self, shells: Sequence[tuple[Row, bytes]]) -> Iterator[Event]:
+    def rule_sets(self, shells: Sequence[tuple[SpanRow, bytes]]) -> Iterator[Event]:
         """Yield changes of the rule set: findings that begin with one may be no new problem."""
         numbers = [(row, from_json(content)["rule_set"]) for row, content in shells]
         for (then, before), (row, now) in pairwise(numbers):
@@ -82,7 +82,7 @@ class _EventReader:
         """Yield what happened to replicas; those with the same change at the same poll are one event."""
         found = list(self._replica_changes())
         settings = self._setting_changes({each.documents for _, each, _, _ in found if each.documents})
-        grouped: dict[_EventGroup, list[tuple[Row, Row | None]]] = defaultdict(list)
+        grouped: dict[_EventGroup, list[tuple[SpanRow, SpanRow | None]]] = defaultdict(list)
         for at, each, row, then in found:
             changes = settings.get(each.documents, ()) if each.documents else ()
             grouped[_EventGroup(at, each._replace(documents=None), changes)].append((row, then))
@@ -105,13 +105,13 @@ class _EventReader:
                 tokens=tokens.get(same),
             )
 
-    def _replica_changes(self) -> Iterator[tuple[datetime, _ReplicaChange, Row, Row | None]]:
+    def _replica_changes(self) -> Iterator[tuple[datetime, _ReplicaChange, SpanRow, SpanRow | None]]:
         """Yield, of each replica, when what changed, with its span and the one before."""
-        by_replica: dict[int, list[Row]] = defaultdict(list)
+        by_replica: dict[int, list[SpanRow]] = defaultdict(list)
         for row in _rows_between(self._connection, replica_span, self._since, self._until):
             by_replica[row["replica_id"]].append(row)
         for rows in by_replica.values():
-            before: Row | None = None
+            before: SpanRow | None = None
             started, document = None, None  # as last reported
             for row in rows:
                 if row["from_at"] > self._since:
@@ -123,7 +123,7 @@ class _EventReader:
                 before, started, document = row, row["started_at"] or started, row["document"] or document
             yield from self._removals(rows)
 
-    def _removals(self, rows: Sequence[Row]) -> Iterator[tuple[datetime, _ReplicaChange, Row, Row | None]]:
+    def _removals(self, rows: Sequence[SpanRow]) -> Iterator[tuple[datetime, _ReplicaChange, SpanRow, SpanRow | None]]:
         following = [row["from_at"] for row in rows[1:]]
         for row, then in zip(rows, [*following, None], strict=True):
             end = row["to_at"]
@@ -150,7 +150,7 @@ class _EventReader:
         return read_parts(self._shell, self._until, documents=contents).documents if contents else {}
 
     def _tokens(
-        self, grouped: Mapping[_EventGroup, Sequence[tuple[Row, Row | None]]]
+        self, grouped: Mapping[_EventGroup, Sequence[tuple[SpanRow, SpanRow | None]]]
     ) -> dict[_EventGroup, tuple[int, int]]:
         """Return the KV tokens before and after of changes where they clearly differ; of too many restarts none."""
         pairs = {
@@ -173,11 +173,11 @@ class _EventReader:
 
     def findings(self) -> Iterator[Event]:
         """Yield findings that began, ended, spread, or changed their severity or suppression."""
-        by_fingerprint: dict[str, list[Row]] = defaultdict(list)
+        by_fingerprint: dict[str, list[SpanRow]] = defaultdict(list)
         for row in _rows_between(self._connection, finding_span, self._since, self._until):
             by_fingerprint[row["fingerprint"]].append(row)
         for rows in by_fingerprint.values():
-            before: Row | None = None
+            before: SpanRow | None = None
             extent: Extent | None = None  # the last one that is known
             for row in rows:
                 if row["from_at"] > self._since:
@@ -196,7 +196,7 @@ class _EventReader:
                 if (end := row["to_at"]) is not None and self._since < end <= self._until and end != then:
                     yield self._finding(EventKind.FINDING_ENDED, end, row)
 
-    def _finding(self, kind: EventKind, at: datetime, row: Row) -> Event:
+    def _finding(self, kind: EventKind, at: datetime, row: SpanRow) -> Event:
         return self._event(
             kind,
             at,
@@ -228,7 +228,7 @@ class _EventReader:
         return last
 
 
-def _changes(before: Row, row: Row, started: datetime | None, document: str | None) -> Iterator[_ReplicaChange]:
+def _changes(before: SpanRow, row: SpanRow, started: datetime | None, document: str | None) -> Iterator[_ReplicaChange]:
     """Yield what changed between two spans that follow each other; `started` and `document` were last reported."""
     pool = row["pool"]
     is_restarted = None not in {started, row["started_at"]} and started != row["started_at"]
@@ -244,15 +244,15 @@ def _changes(before: Row, row: Row, started: datetime | None, document: str | No
         yield _ReplicaChange(EventKind.STATE, pool, before=before["state"], now=f"{row['state']}{reason}")
 
 
-def _extent(row: Row) -> Extent | None:
+def _extent(row: SpanRow) -> Extent | None:
     return None if row["replicas"] is None else Extent(row["replicas"], row["total"])
 
 
-def _standing(row: Row) -> str:
+def _standing(row: SpanRow) -> str:
     return f"{row['severity']}{', suppressed' if row['suppressed'] else ''}"
 
 
-def _rows_between(connection: Connection, table: Table, since: datetime, until: datetime) -> Sequence[Row]:
+def _rows_between(connection: Connection, table: Table, since: datetime, until: datetime) -> Sequence[SpanRow]:
     """Return the spans that touch a range, the first one first."""
     query = select(table)
     if table is replica_span:
