@@ -1,4 +1,7 @@
-"""KV cache capacity of a pool, of a fleet or of some replicas: tokens, requests and bytes of the ranks that add up."""
+"""KV cache capacity of a pool, of a fleet or of some replicas: the only module that adds up tokens of DP ranks.
+
+Everything that shows a sum reads it here, or adds up the column of ranks that `adds` of the frame `engines`.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -56,54 +59,43 @@ class PoolCapacity(NamedTuple):
         return self.ranks - self.tokens.known
 
 
-class _Rank(NamedTuple):
-    replica: Replica
-    engine: Engine
-
-
 def capacity_of(replicas: Iterable[Replica], name: str = "") -> PoolCapacity:
-    """Add up the ranks of some replicas. Stale ones, second addresses and ranks that sleep add nothing."""
-    fresh = [each for each in replicas if each.fresh and not each.is_second_address]
-    ranks = [_Rank(each, engine) for each in fresh for engine in each.engines if engine.sleep_level is None]
-    reporting = [each for each in ranks if _reports_both(each.engine)]
+    """Add up the ranks of some replicas. Stale ones, second addresses and ranks that sleep add nothing.
+
+    A sum is that of the ranks whose number is known. Of ranks that report one sum together the first adds it.
+    """
+    counted = [replica for replica in replicas if replica.is_counted]
+    ranks = [(replica, engine) for replica in counted for engine in replica.engines if engine.sleep_level is None]
+    tokens: list[tuple[float | None, bool]] = []
+    requests: list[tuple[float | None, bool]] = []
+    for replica, engine in ranks:
+        is_bound = engine.basis is Basis.ASSUMED
+        is_in_another = engine.shares_sum and engine not in replica.adding_engines
+        for values, value in ((tokens, engine.kv_cache_size_tokens), (requests, engine.max_concurrency)):
+            values.append((0 if is_in_another and value is not None else value, is_bound))
+    reporting = [(replica, engine) for replica, engine in ranks if _reports_both(engine)]
     reasons = Counter(engine.reason for _, engine in ranks if engine.reason)
-    size = add_up((engine.kv_cache_bytes, False) for _, engine in ranks)  # the provider reports them: no upper bounds
+    size = _add_up((engine.kv_cache_bytes, False) for _, engine in ranks)  # the provider reports them: no upper bounds
+    bases = {engine.basis for _, engine in ranks if engine.kv_cache_size_tokens is not None}
     return PoolCapacity(
         name=name,
         ranks=len(ranks),
-        tokens=add_up((added(*each, each.engine.kv_cache_size_tokens), _is_bound(each.engine)) for each in ranks),
-        requests=add_up((added(*each, each.engine.max_concurrency), _is_bound(each.engine)) for each in ranks),
+        tokens=_add_up(tokens),
+        requests=_add_up(requests),
         bytes=size,
         not_served=0,
-        basis=weakest_basis(engine for _, engine in ranks),
+        basis=max(bases, key=_WEAKNESS.index, default=Basis.UNKNOWN),
         naive=sum(engine.naive_tokens or 0 for _, engine in reporting) if reporting else None,
         naive_of=sum(engine.kv_cache_size_tokens or 0 for _, engine in reporting) if reporting else None,
         window=_window(reporting),
         reasons=tuple(reason for reason, _ in reasons.most_common()),
-        devices=sum(len(each.devices) for each in fresh),
-        noun=device_noun(device.name for each in fresh for device in each.devices),
-        whole=size.known == len(ranks) and all(each.devices for each in fresh),
+        devices=sum(len(replica.devices) for replica in counted),
+        noun=device_noun(device.name for replica in counted for device in replica.devices),
+        whole=size.known == len(ranks) and all(replica.devices for replica in counted),
     )
 
 
-def tokens_of(replica: Replica) -> int:
-    """Add up the known tokens of a replica's ranks."""
-    return sum(engine.kv_cache_size_tokens or 0 for engine in replica.adding_engines)
-
-
-def added(replica: Replica, engine: Engine, held: float | None) -> float | None:
-    """Return what a rank adds: of ranks that report one sum, the first adds it."""
-    is_counted = engine.shares_sum and engine.dp_rank != replica.engines[0].dp_rank
-    return 0 if is_counted and held is not None else held
-
-
-def weakest_basis(engines: Iterable[Engine]) -> Basis:
-    """Return the weakest basis of the tokens that are known."""
-    bases = {engine.basis for engine in engines if engine.kv_cache_size_tokens is not None}
-    return max(bases, key=_WEAKNESS.index, default=Basis.UNKNOWN)
-
-
-def add_up(values: Iterable[tuple[float | None, bool]]) -> Sum:
+def _add_up(values: Iterable[tuple[float | None, bool]]) -> Sum:
     """Add up known values, each with whether it is an upper bound."""
     known = [(value, at_most) for value, at_most in values if value is not None]
     if not known:
@@ -116,16 +108,12 @@ def device_noun(names: Iterable[str]) -> str:
     return "device" if any(name.lower() == CPU for name in names) else "GPU"
 
 
-def _is_bound(engine: Engine) -> bool:
-    return engine.basis is Basis.ASSUMED
-
-
 def _reports_both(engine: Engine) -> bool:
     is_exact = engine.basis in {Basis.REPORTED, Basis.DERIVED}
     return is_exact and engine.naive_tokens is not None and engine.kv_cache_size_tokens is not None
 
 
-def _window(ranks: Sequence[_Rank]) -> tuple[int, int]:
+def _window(ranks: Sequence[tuple[Replica, Engine]]) -> tuple[int, int]:
     for replica, engine in ranks:
         groups = [group for group in replica.kv_cache_groups if group.dp_rank == engine.dp_rank]
         if groups:

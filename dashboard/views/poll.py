@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.capacity.sums import tokens_of
+from dashboard.capacity.sums import capacity_of
 from dashboard.compare import sharing_text
-from dashboard.fleet import Basis, Pool, Replica, ReplicaState, State, cohort_letters
+from dashboard.fleet import Pool, Replica, ReplicaState, State, cohort_letters
 from dashboard.fleet.formatting import NOT_KNOWN, at_most, count, end_cut, setting_text
 from dashboard.fleet.pieces import plain
 from dashboard.views.blocks import Cell, Column, Paragraph, Section, Table, Tone, View
@@ -61,13 +61,12 @@ def _reason(replica: Replica) -> str:
 
 
 def _tokens(replica: Replica) -> str:
-    """Return the sum of a replica's ranks; an upper bound where one of them is, unknown where one is."""
-    if not replica.engines:
+    """Return the sum of a replica's ranks, and of how many where not of all."""
+    found = capacity_of([replica])
+    if not found.ranks:
         return "-"
-    if any(engine.kv_cache_size_tokens is None for engine in replica.engines):
-        return NOT_KNOWN
-    is_bound = any(engine.basis is Basis.ASSUMED for engine in replica.engines)
-    return at_most(f"{tokens_of(replica):,}", Basis.ASSUMED if is_bound else Basis.REPORTED)
+    of_some = f" ({found.tokens.known:,} of {found.ranks:,} ranks)" if found.tokens.known and found.unknown else ""
+    return f"{NOT_KNOWN if found.tokens.value is None else at_most(f'{found.tokens.value:,}', found.basis)}{of_some}"
 
 
 def _pool(fleet: Fleet, pool: Pool, place: int, replicas: Mapping[str, Replica]) -> Section:

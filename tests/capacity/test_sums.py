@@ -2,7 +2,7 @@
 
 import pytest
 
-from dashboard.capacity.sums import GIB, Sum, capacity_of, tokens_of
+from dashboard.capacity.sums import GIB, Sum, capacity_of
 from dashboard.fleet import Basis, KVCacheGroup
 from tests.builders import devices, down, engine, replica
 
@@ -72,7 +72,6 @@ def test_engines_that_share_a_sum_add_it_once() -> None:
 
     assert (found.ranks, found.basis, found.tokens) == (3, Basis.ASSUMED, Sum(1_573_864, 3, at_most=True))
     assert found.requests.value == pytest.approx(1_573_864 / 131_072)
-    assert tokens_of(first) == 1_572_864
 
 
 @pytest.mark.parametrize(
@@ -106,4 +105,11 @@ def test_an_engine_that_sleeps_adds_to_no_sum() -> None:
     asleep, awake = replica("a", engines=(engine(100, sleep_level=1),)), replica("b", engines=(engine(100),))
 
     assert capacity_of([asleep, awake]).tokens == Sum(100, 1, at_most=False)
-    assert (capacity_of([asleep]).tokens.value, tokens_of(asleep)) == (None, 0)
+    assert capacity_of([asleep]).tokens.value is None
+
+
+def test_where_the_first_of_a_shared_sum_sleeps_the_next_one_adds_it() -> None:
+    first, second = SHARED_SUM
+    found = capacity_of([replica("a", engines=(first._replace(sleep_level=1), second))])
+
+    assert (found.ranks, found.tokens) == (1, Sum(1_572_864, 1, at_most=True))

@@ -20,7 +20,7 @@ from dashboard.analysis.changes.models import (
     ReplicaSide,
 )
 from dashboard.capacity.outliers import TOLERANCE
-from dashboard.capacity.sums import tokens_of, weakest_basis
+from dashboard.capacity.sums import capacity_of
 from dashboard.compare.encoding import is_comparable, lookup_setting
 from dashboard.fleet import Basis, Engine, Replica, ReplicaState, cohort_letters
 from dashboard.fleet.formatting import natural
@@ -185,27 +185,24 @@ def _known_ranks(replicas: Iterable[Replica]) -> set[tuple[str, int]]:
     return {
         (replica.id, engine.dp_rank)
         for replica in replicas
-        if replica.fresh and not replica.is_second_address
+        if replica.is_counted
         for engine in replica.engines
-        if engine.kv_cache_size_tokens is not None
+        if engine.kv_cache_size_tokens is not None and engine.sleep_level is None
     }
 
 
-def _sum(replicas: Iterable[Replica]) -> CapacitySum:
+def _sum(replicas: Sequence[Replica]) -> CapacitySum:
     """Add up the ranks of some replicas, and count the ranks and replicas that are not in the sums."""
-    counted = [replica for replica in replicas if not replica.is_second_address]
-    fresh = [replica for replica in counted if replica.fresh]
-    engines = [engine for replica in fresh for engine in replica.engines]
-    known = [engine for engine in engines if engine.kv_cache_size_tokens is not None]
-    sizes = [engine.kv_cache_bytes for engine in engines if engine.kv_cache_bytes is not None]
+    found = capacity_of(replicas)
+    tokens, size = found.tokens.value, found.bytes.value
     return CapacitySum(
-        ranks=len(engines),
-        tokens=sum(map(tokens_of, fresh)) if known else None,
-        bytes=sum(sizes) if sizes else None,
-        unknown=len(engines) - len(known),
-        unsized=len(engines) - len(sizes),
-        silent=sum(not (replica.fresh and replica.engines) for replica in counted),
-        basis=weakest_basis(engines),
+        ranks=found.ranks,
+        tokens=None if tokens is None else int(tokens),
+        bytes=None if size is None else int(size),
+        unknown=found.unknown,
+        unsized=found.ranks - found.bytes.known,
+        silent=sum(not (each.is_second_address or (each.fresh and each.engines)) for each in replicas),
+        basis=found.basis,
     )
 
 

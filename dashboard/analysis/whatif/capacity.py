@@ -8,7 +8,7 @@ from statistics import median
 from dashboard.analysis.whatif.models import CapacityForecast, RankForecast
 from dashboard.capacity.engines import load_of
 from dashboard.capacity.outliers import devices_of
-from dashboard.capacity.sums import tokens_of
+from dashboard.capacity.sums import capacity_of
 from dashboard.compare.encoding import lookup_value
 from dashboard.fleet import Basis, Document, Engine, Replica, Setting, SettingChange
 from dashboard.fleet.formatting import count, joined, middle_cut, one_line
@@ -173,19 +173,17 @@ def engines_after(replica: Replica, ranks: Sequence[RankForecast], after: Docume
 
 
 def summed(members: Iterable[Replica], changed: Mapping[str, Sequence[RankForecast]]) -> CapacityForecast:
-    """Add up a pool before and after. `changed` is by replica; each process counts once."""
-    counted = [each for each in members if not each.is_second_address]
+    """Add up a pool before and after. `changed` is by replica; stale ones are not counted, each process once."""
+    counted = [each for each in members if each.is_counted]
     ranks = [rank for each in counted for rank in changed.get(each.id, ())]
     adding = [rank for each in counted for rank in changed.get(each.id, ())[: len(each.adding_engines)]]
     unchanged = [each for each in counted if not changed.get(each.id)]
-    same = [engine for each in unchanged for engine in each.engines]
-    tokens = sum(map(tokens_of, unchanged))
-    unknown = sum(engine.kv_cache_size_tokens is None for engine in same)
-    is_bound = any(engine.basis is Basis.ASSUMED for engine in same)
+    same = capacity_of(unchanged)
+    tokens, unknown, is_bound = int(same.tokens.value or 0), same.unknown, same.tokens.at_most
     known = [rank for rank in adding if rank.before is not None and rank.after is not None]
     return CapacityForecast(
         ranks=tuple(ranks),
-        unchanged=len(same),
+        unchanged=same.ranks,
         before=tokens + sum(rank.before or 0 for rank in adding),
         after=tokens + sum(rank.after or 0 for rank in adding),
         unknown_before=unknown + sum(rank.before is None for rank in ranks),

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Table, func, or_, select
 from dashboard.analysis.changes.comparison import Extent, is_beyond
 from dashboard.analysis.changes.events import BETWEEN_POOLS, Event, EventKind
 from dashboard.analysis.changes.settings import document_changes
-from dashboard.capacity.sums import tokens_of
+from dashboard.capacity.sums import capacity_of
 from dashboard.fleet import Document, SettingChange
 from dashboard.store.history.bodies import chunks, read_bodies, stored_replicas
 from dashboard.store.history.parts import read_parts
@@ -163,7 +163,8 @@ class _EventReader:
         stored = stored_replicas(self._connection, list(rows.values()))
         # One by one: a fleet has a replica once.
         read = [read_parts(self._shell, self._until, [each]).replicas[0] for each in stored]
-        tokens = {key: tokens_of(one) for key, one in zip(rows, read, strict=True)}
+        known = {key: capacity_of([one]) for key, one in zip(rows, read, strict=True)}
+        tokens = {key: 0 if one.unknown else int(one.tokens.value or 0) for key, one in known.items()}
         sums = {
             same: (sum(tokens[then["id"]] for then, _ in each), sum(tokens[row["id"]] for _, row in each))
             for same, each in pairs.items()
