@@ -11,11 +11,24 @@ The rooms, from the bottom to the top; each imports only rooms below it:
 - `sources`: lists of targets, polls, files of answers. `demo`: a simulated fleet.
 - `notify`: alerts of findings, and their delivery to Alertmanagers and webhooks.
 - `service`: the polling loop and the current fleet.
-- `web`: pages, HTTP routes and what guards them. `cli`: the commands.
+- `web`: pages, HTTP routes and what guards them. `cli`: the commands. `api`: the public functions below.
 
 Below them all is `vllm_fleet_provider.shared`: of the plugin that runs inside vLLM, rooms import nothing else.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from vllm_fleet_provider import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from dashboard.api import compare_fleets, load_fleet, poll_fleet
+
+__all__ = ["__version__", "compare_fleets", "load_fleet", "poll_fleet"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the API when it is used: neither `--help` nor vLLM needs it."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("dashboard.api"), name)

@@ -13,7 +13,7 @@ from dashboard.render.report_json import REPORT
 from dashboard.render.rule_markdown import headline, page_path, rule_page, table_cell, worst
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.registry import Rule
-from tests.tools import command_line, config_api
+from tests.tools import command_line, config_api, dataframes
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "docs" / "fleet.schema.json"
@@ -69,8 +69,8 @@ def main() -> None:
         config_api.OPENAPI: config_api.openapi_text(),
         config_api.PAGE: config_api.page_text(config_api.PAGE.read_text()),
     }
-    commands = {command_line.PAGE: command_line.page_text()}
-    for file, text in {**schema_texts(), **api, **commands, **pages}.items():
+    written = {command_line.PAGE: command_line.page_text(), dataframes.PAGE: dataframes.page_text()}
+    for file, text in {**schema_texts(), **api, **written, **pages}.items():
         file.write_text(text)
 
 

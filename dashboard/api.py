@@ -1,0 +1,67 @@
+"""The public Python API: poll a fleet, load a saved one, compare two. Its dataframes are `fleet.frames`."""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from dashboard import service
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.changes import changes_between
+from dashboard.analysis.changes.models import Changes
+from dashboard.config import TargetOptions, load_options
+from dashboard.documents.load import MAX_BYTES
+from dashboard.errors import OptionsError, SnapshotError
+from dashboard.sources.discovery import discover_once, replica_id
+from dashboard.sources.http.credentials import key_warnings
+from dashboard.sources.importing.answers import unwrapped
+from dashboard.store.packing import opened_clean
+from vllm_fleet_provider.shared.redaction import also_redact
+
+Result = TypeVar("Result")
+
+
+def poll_fleet(targets: Iterable[str] = (), *, config: Path | str | None = None) -> Fleet:
+    """Poll every replica once, as `python -m dashboard poll` does.
+
+    `targets` are addresses such as `http://10.0.0.1:8000`; without them those of the options are polled. `config` is
+    the options file, by default FLEET_CONFIG or ./fleet.yaml. Raise OptionsError for wrong options or addresses, and
+    where there is no target. A replica that does not answer is no error: it is `down` in `frames.replicas`.
+    """
+    if isinstance(targets, str):
+        raise OptionsError(f"targets: expected a list of addresses; write [{targets!r}]")
+    options = load_options(None if config is None else Path(config))
+    also_redact(options.redact.names, options.redact.patterns)
+    try:
+        given = tuple(TargetOptions(url=replica_id(target)) for target in targets)
+    except ValueError as error:
+        raise OptionsError(f"targets: {error}") from None
+    if given:
+        options = options.with_targets(given)
+    found = _in_thread(lambda: discover_once(options))
+    if not found.targets:
+        reasons = found.failures or (f"No targets: name addresses, or list them in {options.file}.",)
+        raise OptionsError(*reasons)
+    return _in_thread(lambda: service.poll_once(options, found, key_warnings(found.targets)))
+
+
+def load_fleet(file: Path | str) -> Fleet:
+    """Load what `python -m dashboard poll --format json --full` wrote, or an exported snapshot.
+
+    Its rules are evaluated again. Raise SnapshotError for a file that has no fleet, OSError for one that is unreadable.
+    """
+    try:
+        return opened_clean(unwrapped(Path(file).read_bytes(), MAX_BYTES))
+    except SnapshotError as error:
+        raise SnapshotError(f"{file}: {error}") from None
+
+
+def compare_fleets(before: Fleet, after: Fleet) -> Changes:
+    """Return what changed between two fleets: replicas, settings, KV cache, findings."""
+    return changes_between(before, after)
+
+
+def _in_thread(work: Callable[[], Result]) -> Result:
+    """Run what has an event loop of its own, also in a notebook, whose own loop is running."""
+    with ThreadPoolExecutor(1) as executor:
+        return executor.submit(work).result()

@@ -1,0 +1,93 @@
+"""The public Python API: against real servers, with clear errors, loaded only when it is used."""
+
+import asyncio
+import io
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import chdir, redirect_stdout
+from pathlib import Path
+
+import pytest
+
+import dashboard
+from dashboard import compare_fleets, load_fleet, poll_fleet
+from dashboard.analysis.assembly import Fleet
+from dashboard.demo import default_fleet, in_thread, targets
+from dashboard.errors import OptionsError, SnapshotError
+from dashboard.fleet.frames import FRAMES
+from dashboard.store.packing import content_of
+from tests.docs_pages import code_blocks, docs_page
+from tests.tools import dataframes
+
+LAZY = "import sys, dashboard, dashboard.cli, vllm_fleet_provider; sys.exit('pandas' in sys.modules)"
+
+
+@pytest.fixture(scope="module")
+def addresses() -> Iterator[list[str]]:
+    with in_thread(default_fleet(2)) as server:
+        yield [f"http://{entry['targets'][0]}" for entry in targets(server.fleet, server.port)][:2]
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path: Path) -> Iterator[None]:
+    with chdir(tmp_path):
+        yield
+
+
+def test_the_documented_columns_are_those_of_the_frames() -> None:
+    assert dataframes.PAGE.read_text() == dataframes.page_text(), "run make docs"
+
+
+def test_the_documented_example_runs(addresses: list[str]) -> None:
+    (example,) = code_blocks(docs_page("dataframes"), "python")
+    for shown, address in zip(("http://h1:8000", "http://h2:8000"), addresses, strict=True):
+        example = example.replace(shown, address)
+    names: dict[str, object] = {}
+    with redirect_stdout(io.StringIO()) as printed:
+        exec(example, names)  # noqa: S102  our own page
+
+    assert all(address in printed.getvalue() for address in addresses)
+    assert "kv_cache_size_tokens" in printed.getvalue()
+
+
+def test_a_fleet_is_polled_saved_loaded_and_compared_also_in_a_notebook(addresses: list[str], tmp_path: Path) -> None:
+    async def cell() -> Fleet:  # the event loop of a notebook is running
+        return poll_fleet(addresses)
+
+    fleet = asyncio.run(cell())
+    file = tmp_path / "saved.json"
+    file.write_bytes(content_of(fleet))
+    again = load_fleet(file)
+    changes = compare_fleets(fleet, again)
+
+    assert again.frames.engines.equals(fleet.frames.engines)
+    assert list(again.frames.findings["id"]) == [each.id for each in fleet.inspection.findings]
+    assert not changes.replicas.added
+    assert not changes.capacity.ranks
+    assert {len(getattr(fleet.frames, name)) > 0 for name in FRAMES if name != "findings"} == {True}
+
+
+def test_an_unreachable_replica_is_a_row() -> None:
+    rows = poll_fleet(["http://127.0.0.1:9"]).frames.replicas
+
+    assert rows[["state", "failure"]].to_numpy().tolist() == [["down", "refused"]]
+
+
+def test_errors_have_the_cause_and_the_action(tmp_path: Path) -> None:
+    (tmp_path / "no.json").write_text("[]")
+    with pytest.raises(OptionsError, match=r"expected a list of addresses; write \['http://a'\]"):
+        poll_fleet("http://a")
+    with pytest.raises(OptionsError, match="targets: "):
+        poll_fleet(["http://a:b:c"])
+    with pytest.raises(OptionsError, match="No targets: name addresses, or list them in fleet"):
+        poll_fleet()
+    with pytest.raises(SnapshotError, match=r"no\.json: "):
+        load_fleet(tmp_path / "no.json")
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = dashboard.nothing
+
+
+def test_neither_the_commands_nor_the_provider_load_pandas() -> None:
+    root = Path(dashboard.__file__).parents[1]
+    assert subprocess.run([sys.executable, "-c", LAZY], cwd=root, check=False).returncode == 0

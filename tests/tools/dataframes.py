@@ -1,0 +1,45 @@
+"""docs/dataframes.md: the public Python API, and the columns of every frame."""
+
+from pathlib import Path
+
+from dashboard.fleet.frames import FRAMES, Frames
+from dashboard.render.rule_markdown import table_cell
+
+PAGE = Path(__file__).parents[2] / "docs" / "dataframes.md"
+NOTE = "<!-- Written by `make docs` from dashboard/fleet/frames.py and tests/tools/dataframes.py. -->"
+INTRODUCTION = """\
+# Dataframes
+
+A polled fleet as pandas dataframes, for notebooks and scripts. Pages, reports and CSV files are made from the same
+frames.
+
+```python
+from dashboard import poll_fleet
+
+fleet = poll_fleet(["http://h1:8000", "http://h2:8000"])
+engines = fleet.frames.engines
+print(engines[["replica", "dp_rank", "kv_cache_size_tokens", "basis"]])
+print(engines[engines["adds"]].groupby("pool")["kv_cache_size_tokens"].sum(min_count=1))
+```
+
+- `poll_fleet(targets, config=None)` polls once, as [`poll`](command-line.md#poll) does. Without targets those of
+  `fleet.yaml` are polled, whose credentials, pools and rules count in any case. An unreachable replica is a row with
+  the state `down`; wrong options and a fleet without targets raise `dashboard.errors.OptionsError`.
+- `load_fleet(file)` loads what `poll --format json --full` wrote, or an exported snapshot; a file without a fleet
+  raises `dashboard.errors.SnapshotError`.
+- `compare_fleets(before, after)` returns what changed: `.replicas`, `.settings`, `.capacity`, `.findings`.
+
+A fleet is immutable, and its frames are shared: change a copy only. A frame is built when it is first read. `replica`,
+`pool` and `cohort` are the same in every frame, `document` joins `replicas` and `settings`. A column ends in its unit,
+such as `_bytes`; times are UTC; a missing value is NA, never 0.
+"""
+
+
+def page_text() -> str:
+    """Return the page as it is committed."""
+    parts = [NOTE, INTRODUCTION]
+    for name, columns in FRAMES.items():
+        rows = [f"| `{column}` | {dtype} | {table_cell(text)} |" for column, (dtype, text) in columns.items()]
+        head = f"## {name}\n\n{getattr(Frames, name).__doc__}\n\n| column | dtype | content |\n| --- | --- | --- |"
+        parts.append("\n".join([head, *rows]) + "\n")
+    return "\n".join(parts)
