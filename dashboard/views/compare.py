@@ -15,7 +15,7 @@ from dashboard.fleet.pieces import plain
 from dashboard.views.blocks import Block, Paragraph, Section, View
 from dashboard.views.chosen_columns import MOST_CHOSEN
 from dashboard.views.context import context_of
-from dashboard.views.finding_list import FindingContext, FindingFilter, full_entries, group_findings, list_findings
+from dashboard.views.finding_list import FindingFilter, full_entries, group_findings, list_findings
 from dashboard.views.glossary import COHORT, REFERENCE, glossary
 from dashboard.views.pages import CHOSEN, COLUMNS, ORIGIN, POOL, SEARCH, SECTION, SHOW
 from dashboard.views.pages import REFERENCE as REFERENCE_CHOICE
@@ -178,6 +178,6 @@ def _findings(fleet: Fleet, pool: Pool) -> Section:
     own = list(filter(FindingFilter(pool=pool.name).matches, known.active))
     block: Block = Paragraph(plain("No findings in this pool."))
     if own:
-        block = full_entries(group_findings(own), FindingContext(known.names, fleet.inspection))
+        block = full_entries(group_findings(own), fleet)
     title = count(len(own), "finding") if own else "Findings"
     return Section("findings", title, (block,), is_exported_only=True)

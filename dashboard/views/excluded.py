@@ -18,14 +18,14 @@ from dashboard.views.blocks import (
     Paragraph,
     Table,
     Tone,
-    data_cell,
     data_table,
     number_cell,
 )
 from dashboard.views.finding_list import FindingList, ListedFinding, side_of, where_of
-from dashboard.views.finding_text import COLUMNS, are_few, finding_row, findings_data, named_cohorts, remarks
-from dashboard.views.names import brief, replica_text
+from dashboard.views.finding_text import are_few, finding_fields, findings_data, remarks
+from dashboard.views.names import brief, names_of, replica_text
 from dashboard.views.since import SINCE, since_cell
+from dashboard.views.table import Field, to_data
 
 MOST_GROUPS = 24  # of replicas that are unreadable for the same reason
 MOST_NAMED = 12  # replicas that one entry names
@@ -133,7 +133,7 @@ def _unread(state: ReplicaState, kind: str, why: str, members: Sequence[Replica]
 
 def _suppressed(listed: ListedFinding, names: Mapping[str, str]) -> tuple[Cell, ...]:
     finding = listed.finding
-    in_order = [brief(name) for each in named_cohorts(finding, names) for name in each.names]
+    in_order = [brief(name) for each in finding.cohorts for name in names_of(each.replicas, names)]
     many = "" if are_few(finding) else first_of(in_order, MOST_NAMED)
     where = " · ".join(filter(None, (where_of(finding), to_plain(side_of([finding], names)), many)))
     what = f"{finding.severity}: {finding.rule} {finding.sentence}"
@@ -150,13 +150,13 @@ def _texts(finding: Finding) -> tuple[str, str, str]:
 
 
 def _suppressed_data(found: Iterable[Finding], known: FindingList) -> Table:
-    columns = (*COLUMNS, Column("owner"), Column("until"), Column("reason"))
-    rows = [
-        (*finding_row(each, known.names, known.sightings), *map(data_cell, (by.owner, f"{by.until}", by.reason)))
-        for each in found
-        if (by := each.suppression)
-    ]
-    return Table("suppressed", "Suppressed findings", columns, tuple(rows))
+    fields = (
+        *finding_fields(known.names, known.sightings),
+        Field("suppression.owner", key="owner"),
+        Field("suppression.until", value=lambda finding: f"{finding.suppression.until}", key="until"),
+        Field("suppression.reason", key="reason"),
+    )
+    return to_data([each for each in found if each.suppression], fields, "suppressed", "Suppressed findings")
 
 
 def _expired(findings: Iterable[Finding], known: FindingList) -> Iterator[Entries]:

@@ -2,7 +2,9 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dashboard.analysis.assembly import Fleet
@@ -19,13 +21,12 @@ from dashboard.views.finding_text import (
     assumed,
     findings_data,
     has_several_pools,
-    named_cohorts,
     pools_of,
     remarks,
     rule_title,
     with_code,
 )
-from dashboard.views.names import brief, names_of
+from dashboard.views.names import brief, in_natural_order, names_of, replica_names
 from dashboard.views.since import NEWEST_FIRST, Recency, newest, newest_first, since_pieces, whole_since_pieces
 
 MOST_TOP = 8  # groups in the list of top findings
@@ -100,7 +101,7 @@ class FindingFilter(NamedTuple):
 
 
 class FindingList(NamedTuple):
-    """The findings of one fleet. `names` and `letters` (of cohorts) are by replica id; `rules` are ids.
+    """The findings of one fleet. `names`, `pools` and `letters` (of cohorts) are by replica id; `rules` are ids.
 
     `sightings` are by fingerprint.
     """
@@ -108,6 +109,7 @@ class FindingList(NamedTuple):
     active: tuple[ListedFinding, ...]
     suppressed: tuple[ListedFinding, ...]
     names: Mapping[str, str]
+    pools: Mapping[str, str]
     letters: Mapping[str, str]
     rules: tuple[str, ...]
     sightings: Mapping[str, Sighting]
@@ -123,29 +125,13 @@ class FindingList(NamedTuple):
         return [each for each in self.active if each.group_key == listed.group_key and each.key != listed.key]
 
 
-class TopFindings(NamedTuple):
-    """The worst groups; `left` counts the findings that are in none of them."""
-
-    groups: tuple[FindingGroup, ...]
-    left: int
-    names: Mapping[str, str]
-
-
 MOST_POOLS = 2  # pools in the head of one entry; more are counted there, and named below
 MOST_PLACES = 12  # pools or replicas that a line names
 MOST_ALIKE = 3  # findings of one rule with other values that have an entry each
 MOST_CHIPS = 4  # cohorts at the side of an entry
 MUCH_UNKNOWN = 4  # a list marks a finding that was not evaluated on a quarter of the replicas or more
+NO_NOTES: Mapping[str, Note] = MappingProxyType({})
 EITHER = "One of these is enough:"
-
-
-class FindingContext(NamedTuple):
-    """Names by replica id, the inspection, and notes by finding id; `before_notes` are those of the last review."""
-
-    names: Mapping[str, str]
-    inspection: Inspection
-    notes: Mapping[str, Note] = {}
-    before_notes: Mapping[str, Note] = {}
 
 
 def finding_anchor(key: str) -> str:
@@ -220,16 +206,26 @@ def brief_entries(
 
 
 def full_entries(
-    groups: Iterable[FindingGroup], context: FindingContext, listed: Iterable[ListedFinding] | None = None
+    groups: Iterable[FindingGroup],
+    fleet: Fleet,
+    listed: Iterable[ListedFinding] | None = None,
+    notes: Mapping[str, Note] = NO_NOTES,
+    before_notes: Mapping[str, Note] = NO_NOTES,
 ) -> Entries:
     """Return findings with cause and fix. Many of one rule with other values are one entry.
 
-    `listed` are the findings for programs, if they are more than those of the groups.
+    `listed` are the findings for programs, if they are more than those of the groups. Notes are by finding id,
+    `before_notes` those of the last review.
     """
     own = list(groups)
     every = [each for group in own for each in group] if listed is None else list(listed)
-    items = tuple(_full(bundle, context) for bundle in bundled(own))
-    return Entries(items, findings_data(_findings(every), context.names, sightings_of(every)))
+    names = replica_names(fleet)
+    items = []
+    for bundle in bundled(own):
+        ids = [each.finding.id for group in bundle for each in group]
+        lines = [line for key in ids for line in note_lines(notes.get(key), before_notes.get(key))]
+        items.append(replace(_full(bundle, names, fleet.inspection), notes=tuple(dict.fromkeys(lines))))
+    return Entries(tuple(items), findings_data(_findings(every), names, sightings_of(every)))
 
 
 def sightings_of(listed: Iterable[ListedFinding]) -> dict[str, Sighting]:
@@ -279,10 +275,10 @@ def side_of(findings: Sequence[Finding], names: Mapping[str, str]) -> Text:
         more = len(first.cohorts) - MOST_CHIPS
         return join_texts([*chips, *([plain(f"and {more:,} more cohorts")] if more > 0 else [])], last=", ")
     cohorts = []
-    for each in named_cohorts(first, names):
-        members = zip(each.replicas, each.names, strict=True)
-        replicas = join_texts([(replica(brief(name), key),) for key, name in members], last=", ")
-        cohorts.append((*_chip(each.share, several=several), Piece(" "), *replicas))
+    for share in first.cohorts:
+        members = in_natural_order(share.replicas, names)
+        replicas = join_texts([(replica(brief(names.get(each, each)), each),) for each in members], last=", ")
+        cohorts.append((*_chip(share, several=several), Piece(" "), *replicas))
     return join_texts(cohorts, last=", ")
 
 
@@ -300,31 +296,28 @@ def has_alternatives(remedy: Remedy) -> bool:
     return remedy.any_of and len(remedy.snippets) > 1
 
 
-def _full(bundle: Sequence[FindingGroup], context: FindingContext) -> Entry:
+def _full(bundle: Sequence[FindingGroup], names: Mapping[str, str], inspection: Inspection) -> Entry:
     group = bundle[0]
     findings = _findings(group)
     first = findings[0]
     pools = sorted(pools_of(findings), key=natural)
-    ids = [each.finding.id for own in bundle for each in own]
-    notes = [line for key in ids for line in note_lines(context.notes.get(key), context.before_notes.get(key))]
     lines = [
         (Piece(rule_title(first.rule), Style.MUTED), *whole_since_pieces(newest_of(group))),
-        *replica_lines(findings, context.names),
+        *replica_lines(findings, names),
         *([_labelled("Where", plain(f"{_first_places(pools)}."))] if len(pools) > MOST_POOLS else []),
         *_others(bundle[1:]),
         _labelled(f"Why it matters{_differing(findings, 'why')}", with_code(first.why)),
-        *map(plain, _common_remarks(findings, context.inspection)),
+        *map(plain, _common_remarks(findings, inspection)),
         _labelled(f"What to do{_differing(findings, 'remedy')}", with_code(first.remedy.sentence)),
         *([plain(EITHER)] if has_alternatives(first.remedy) else []),
     ]
     return Entry(
         tone=Tone(first.severity),
         head=head_of(findings),
-        side=side_of(findings, context.names),
+        side=side_of(findings, names),
         lines=tuple(lines),
         snippets=tuple(snippet.text for snippet in first.remedy.snippets),
         anchor=finding_anchor(group[0].key),
-        notes=tuple(dict.fromkeys(notes)),
     )
 
 
@@ -391,7 +384,8 @@ def list_findings(fleet: Fleet) -> FindingList:
     rules = {each.rule for each in inspection.outcomes}
     rules |= {each.rule for each in (*inspection.findings, *inspection.suppressed)}
     names = {key: each.name for key, each in replicas.items()}
-    return FindingList(active, suppressed, names, cohort_letters(fleet.pools), tuple(sorted(rules)), sightings)
+    pools = {key: each.pool for key, each in replicas.items() if each.pool}
+    return FindingList(active, suppressed, names, pools, cohort_letters(fleet.pools), tuple(sorted(rules)), sightings)
 
 
 def sort_findings(listed: Iterable[ListedFinding], sort: str) -> list[ListedFinding]:
@@ -412,12 +406,11 @@ def newest_of(group: FindingGroup) -> Sighting | None:
     return newest(each.sighting for each in group)
 
 
-def top_findings(known: FindingList) -> TopFindings:
-    """Return the worst findings; those of severity info only if there is nothing worse."""
+def top_findings(known: FindingList) -> list[FindingGroup]:
+    """Return the worst groups; those of severity info only if there is nothing worse."""
     candidates = [each for each in known.active if each.finding.rule != UNREACHABLE]
     important = [each for each in candidates if each.finding.severity is not Severity.INFO]
-    shown = group_findings(important or candidates)[:MOST_TOP]
-    return TopFindings(tuple(shown), len(known.active) - sum(map(len, shown)), known.names)
+    return group_findings(important or candidates)[:MOST_TOP]
 
 
 def _listed(

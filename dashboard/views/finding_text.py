@@ -2,54 +2,26 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import Any
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState
-from dashboard.fleet.formatting import count, first_of, iso, natural
+from dashboard.fleet.formatting import count, first_of, iso
 from dashboard.fleet.pieces import Piece, Style, Text
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.rules.catalogue import BY_ID, places
 from dashboard.rules.findings import CohortShare, Confidence, Finding, Inspection, OutcomeKind, Remedy, Severity
-from dashboard.views.blocks import Cell, Column, DataValue, Table, data_cell
+from dashboard.views.blocks import Cell, Table
 from dashboard.views.domain_text import BASES, rollout_text
-from dashboard.views.names import MOST_NAMED
-from dashboard.views.since import SIGHTING_COLUMNS, sighting_cells
+from dashboard.views.names import MOST_NAMED, in_natural_order, names_of
+from dashboard.views.table import Field, plain_value, to_data
 
 FINDINGS = "findings"  # one file has the findings of all lists
-COLUMNS = (
-    Column("severity"),
-    Column("rule"),
-    Column("name"),
-    Column("id"),
-    Column("pools"),
-    Column("replicas"),
-    Column("addresses"),
-    Column("cohorts"),
-    Column("sentence"),
-    Column("why"),
-    Column("remedy"),
-    Column("snippets"),
-    Column("paths"),
-    Column("confidence"),
-    Column("assumptions"),
-    Column("is_rollout"),
-    Column("unknown", is_number=True),
-    Column("total", is_number=True),
-    *SIGHTING_COLUMNS,
-)
 MOST_NAMES = 4  # replicas or pools that a line names; the rest is counted
 OR = "or"  # between snippets of which one is enough
 _CODE = re.compile(r"`([^`]+)`")
-
-
-class NamedCohort(NamedTuple):
-    """The replicas of a finding in one cohort: ids and names, in natural order of the names."""
-
-    share: CohortShare
-    replicas: tuple[str, ...]
-    names: tuple[str, ...]
 
 
 def rule_title(rule: str) -> str:
@@ -84,15 +56,6 @@ def where(finding: Finding) -> str:
     return first_names(places(finding))
 
 
-def named_cohorts(finding: Finding, names: Mapping[str, str]) -> list[NamedCohort]:
-    """Return the cohorts of a finding with the names of their replicas. `names` is by replica id."""
-    found = []
-    for share in finding.cohorts:
-        ids = sorted(share.replicas, key=lambda each: natural(names.get(each, each)))
-        found.append(NamedCohort(share, tuple(ids), tuple(names.get(each, each) for each in ids)))
-    return found
-
-
 def are_few(finding: Finding) -> bool:
     """Return whether a list names the replicas of a finding, not only its cohorts."""
     return len(finding.replicas) <= MOST_NAMED
@@ -115,14 +78,14 @@ def replicas_text(finding: Finding, names: Mapping[str, str]) -> str:
     `names` is by replica id. The smallest cohorts are named first.
     """
     several = has_several_pools(finding.cohorts)
-    cohorts = named_cohorts(finding, names)
-    numbers = [0] * len(cohorts)
-    for place in sorted(range(len(cohorts)), key=lambda place: len(cohorts[place].names)):
-        numbers[place] = min(MOST_NAMES - sum(numbers), len(cohorts[place].names))
-    texts = [
-        f"{_cohort(each.share, several=several)}{f' ({first_of(each.names, most)})' if most else ''}"
-        for each, most in zip(cohorts, numbers, strict=True)
-    ]
+    left, shown = MOST_NAMES, {}
+    for share in sorted(finding.cohorts, key=lambda each: each.number):
+        shown[share] = min(left, share.number)
+        left -= shown[share]
+    texts = []
+    for share in finding.cohorts:
+        named = f" ({first_of(names_of(share.replicas, names), shown[share])})" if shown[share] else ""
+        texts.append(f"{_cohort(share, several=several)}{named}")
     return ", ".join(texts) or "no replica"
 
 
@@ -267,34 +230,55 @@ def findings_data(
 
     `names` is by the replicas' ids, `sightings` by fingerprint.
     """
-    return Table(name, caption, COLUMNS, tuple(finding_row(each, names, sightings) for each in found))
+    return to_data(found, finding_fields(names, sightings), name, caption)
+
+
+def finding_fields(
+    names: Mapping[str, str],
+    sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings,
+) -> tuple[Field, ...]:
+    """Return the columns of findings for programs: one shape in every file, named as in the JSON document of findings.
+
+    Replicas and addresses are in the order of the cohorts.
+    """
+
+    def field(key: str, value: Callable[[Finding], Any], *, is_number: bool = False) -> Field:
+        return Field("", value=lambda finding: plain_value(value(finding)), key=key, is_number=is_number)
+
+    def sighted(key: str) -> Field:
+        return field(key, lambda finding: getattr(sightings.get(finding.fingerprint), key, None) if sightings else None)
+
+    def addresses(finding: Finding) -> list[str]:
+        return [each for share in finding.cohorts for each in in_natural_order(share.replicas, names)]
+
+    return (
+        field("severity", attrgetter("severity")),
+        field("rule", attrgetter("rule")),
+        field("name", lambda finding: BY_ID[finding.rule].name if finding.rule in BY_ID else ""),
+        field("id", attrgetter("id")),
+        field("pools", attrgetter("pools")),
+        field("replicas", lambda finding: [names.get(each, each) for each in addresses(finding)]),
+        field("addresses", addresses),
+        field("cohorts", cohorts_text),
+        field("sentence", attrgetter("sentence")),
+        field("why", attrgetter("why")),
+        field("remedy", attrgetter("remedy.sentence")),
+        field("snippets", lambda finding: [each.text for each in finding.remedy.snippets]),
+        field("paths", attrgetter("paths")),
+        field("confidence", attrgetter("confidence")),
+        field("assumptions", attrgetter("assumptions")),
+        field("is_rollout", attrgetter("is_rollout")),
+        field("unknown", attrgetter("unknown"), is_number=True),
+        field("total", attrgetter("total"), is_number=True),
+        *map(sighted, Sighting._fields),
+    )
+
+
+COLUMNS = tuple(each.column for each in finding_fields({}))
 
 
 def finding_row(
     finding: Finding, names: Mapping[str, str], sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings
 ) -> tuple[Cell, ...]:
-    """Return the cells of one finding; replicas and addresses are in the order of its cohorts."""
-    cohorts = named_cohorts(finding, names)
-    rule = BY_ID.get(finding.rule)
-    values: tuple[DataValue, ...] = (
-        finding.severity.value,
-        finding.rule,
-        rule.name if rule else "",
-        finding.id,
-        finding.pools,
-        tuple(name for each in cohorts for name in each.names),
-        tuple(replica for each in cohorts for replica in each.replicas),
-        cohorts_text(finding),
-        finding.sentence,
-        finding.why,
-        finding.remedy.sentence,
-        tuple(each.text for each in finding.remedy.snippets),
-        finding.paths,
-        finding.confidence.value,
-        finding.assumptions,
-        finding.is_rollout,
-        finding.unknown,
-        finding.total,
-    )
-    sighting = sightings.get(finding.fingerprint) if sightings else None
-    return (*map(data_cell, values), *sighting_cells(sighting))
+    """Return the cells of one finding, in a table for programs that has other columns as well."""
+    return tuple(each.cell(finding) for each in finding_fields(names, sightings))

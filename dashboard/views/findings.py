@@ -1,12 +1,12 @@
 """The page Findings: the list, the finding that is open, the outcomes of all rules; and its export."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.fleet import State
+from dashboard.fleet import Note, State
 from dashboard.fleet.formatting import STATE_WORDS, count, first_of, middle_cut, natural, one_line, whole_text
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, join_texts, page, plain, pool, replica
 from dashboard.rules.catalogue import BY_ID
@@ -18,7 +18,7 @@ from dashboard.views.domain_text import context_text
 from dashboard.views.excluded import ignored_blocks, ignored_table, suppressed_blocks
 from dashboard.views.finding_list import (
     EITHER,
-    FindingContext,
+    NO_NOTES,
     FindingFilter,
     FindingList,
     ListedFinding,
@@ -33,7 +33,7 @@ from dashboard.views.finding_list import (
 )
 from dashboard.views.finding_text import FINDINGS, findings_data, remarks, rule_title, with_code
 from dashboard.views.glossary import COHORT, SEVERITY, glossary
-from dashboard.views.names import MOST_NAMED, brief, names_of
+from dashboard.views.names import MOST_NAMED, brief, in_natural_order, names_of
 from dashboard.views.rule_outcomes import error_blocks, outcome_table
 from dashboard.views.rule_page import rule_section
 from dashboard.views.setting_replicas import affected_section
@@ -45,6 +45,7 @@ from dashboard.views.summary import (
     is_clean,
     no_findings_text,
 )
+from dashboard.views.table import Field, to_table
 from dashboard.views.trait_text import trait_paragraphs
 
 MOST_REPLICAS = 60  # of one finding by name
@@ -59,20 +60,6 @@ SNIPPETS = {"flag": "Flag", "env": "Environment variable", "yaml": "YAML", "shel
 # The page of values that are not settings, by the first part of their path.
 PAGES = {"engines": pages.CAPACITY, "devices": pages.CAPACITY, "replicas": pages.REPLICAS, "findings": pages.FINDINGS}
 Choices = tuple[tuple[str, str], ...]  # parameters of the URL that links keep
-
-
-class Members(NamedTuple):
-    """Names, pools and cohort letters by replica id, and the settings that Compare has, by pool."""
-
-    names: Mapping[str, str]
-    pools: Mapping[str, str]
-    letters: Mapping[str, str]
-    compared: Mapping[str, Collection[str]]
-
-    def setting(self, path: str, pools: Iterable[str]) -> Link | None:
-        """Return where a setting is compared, in the first of the pools that has it."""
-        own = next((each for each in pools if path in self.compared.get(each, ())), None)
-        return Link(Kind.SETTING, path, own) if own else None
 
 
 EVERYTHING = FindingFilter()
@@ -101,7 +88,7 @@ def findings_report(fleet: Fleet, chosen: FindingFilter = EVERYTHING, *, name: s
     excluded = (*suppressed_blocks(fleet, known), *ignored_blocks(fleet), *([ignored] if ignored else []))
     parts = [
         *([Section("raised", "Rule errors", errors)] if errors else []),
-        *(severity_parts(found, FindingContext(known.names, fleet.inspection)) or [_none(fleet, known)]),
+        *(severity_parts(found, fleet) or [_none(fleet, known)]),
         Section("suppressed", "Suppressed and ignored", excluded),
         glossary((SEVERITY, COHORT)),
         *([Section("skipped", "Skipped rules", (skipped,), is_appendix=True)] if skipped else []),
@@ -157,8 +144,16 @@ def rule_counts(fleet: Fleet, chosen: FindingFilter) -> dict[str, int]:
     }
 
 
-def severity_parts(listed: Sequence[ListedFinding], context: FindingContext) -> list[Section]:
-    """Return a section for each severity with findings; the same finding of several pools is one entry."""
+def severity_parts(
+    listed: Sequence[ListedFinding],
+    fleet: Fleet,
+    notes: Mapping[str, Note] = NO_NOTES,
+    before_notes: Mapping[str, Note] = NO_NOTES,
+) -> list[Section]:
+    """Return a section for each severity with findings; the same finding of several pools is one entry.
+
+    Notes are by finding id, `before_notes` those of the last review.
+    """
     parts = []
     for severity in Severity:
         own = [each for each in listed if each.finding.severity is severity]
@@ -169,30 +164,28 @@ def severity_parts(listed: Sequence[ListedFinding], context: FindingContext) -> 
         more = [Paragraph(plain(f"And {count(left, 'more finding')}."))] if left else []
         distinct = f" ({len(groups):,} distinct)" if len(groups) < len(own) else ""
         title = f"{count(len(own), *SEVERITY_TERMS[severity])}{distinct}"
-        parts.append(Section(f"severity-{severity}", title, (full_entries(groups[:MOST_ENTRIES], context, own), *more)))
+        entries = full_entries(groups[:MOST_ENTRIES], fleet, own, notes, before_notes)
+        parts.append(Section(f"severity-{severity}", title, (entries, *more)))
     return parts
 
 
 def findings_table(known: FindingList) -> Table:
     """Return all active findings, a row each, the worst first."""
-    found = [each.finding for each in known.active]
     has_since = any(each.sighting for each in known.active)
-    columns = (Column("Finding"), Column("Rule"), Column("Where"), Column("Replicas"), *([SINCE] if has_since else []))
-    rows = [
-        (
-            Cell(each.sentence, Tone(each.severity)),
-            Cell(each.rule),
-            Cell(where_of(each)),
-            Cell(first_of(map(brief, names_of(each.replicas, known.names)), MOST_NAMED)),
-            *([since_cell(listed.sighting)] if has_since else []),
-        )
-        for listed in known.active[:MOST_TABLE_ROWS]
-        for each in [listed.finding]
-    ]
-    left = len(found) - MOST_TABLE_ROWS
-    note = f"{left:,} more not listed." if left > 0 else ""
-    data = findings_data(found, known.names, known.sightings)
-    return Table(FINDINGS, "All findings", columns, tuple(rows), note, lambda: data)
+    fields = (
+        Field("finding.sentence", "Finding", tone=lambda row: Tone(row.finding.severity)),
+        Field("finding.rule", "Rule"),
+        Field("finding", "Where", lambda row: where_of(row.finding)),
+        Field("finding.replicas", "Replicas", lambda row: _first_replicas(row.finding, known)),
+        *([Field("", SINCE.title, lambda row: since_cell(row.sighting))] if has_since else []),
+    )
+    table = to_table(known.active, fields, FINDINGS, "All findings", most=MOST_TABLE_ROWS)
+    found = [each.finding for each in known.active]
+    return replace(table, for_programs=lambda: findings_data(found, known.names, known.sightings))
+
+
+def _first_replicas(finding: Finding, known: FindingList) -> str:
+    return first_of(map(brief, names_of(finding.replicas, known.names)), MOST_NAMED)
 
 
 def _none(fleet: Fleet, known: FindingList) -> Section:
@@ -217,17 +210,11 @@ def finding_section(
     Its age counts from `now`; without it only times are shown.
     """
     finding = listed.finding
-    members = Members(
-        known.names,
-        {each.id: each.pool for each in fleet.replicas if each.pool},
-        known.letters,
-        _compared(fleet, finding),
-    )
     context = context_text(finding, fleet.inspection)
     why = [Paragraph(with_code(finding.why)), *([Paragraph((Piece(context, Style.MUTED),))] if context else [])]
     parts = [
         Section("why", "Why it matters here", tuple(why)),
-        Section("evidence", "Evidence", evidence_blocks(finding, members)),
+        Section("evidence", "Evidence", evidence_blocks(fleet, known, finding)),
         Section("remedy", "What to do", _remedy(finding.remedy)),
         affected_section(fleet, finding),
     ]
@@ -235,7 +222,7 @@ def finding_section(
         parts.append(rule_section(BY_ID[finding.rule], finding.context))
     shared = trait_paragraphs(fleet, finding.replicas, finding.pools)
     since = since_paragraphs(listed.sighting, now)
-    blocks = (_banner(finding, choices), *since, *_replicas(finding, members), *shared, *_same(known, listed, choices))
+    blocks = (_banner(finding, choices), *since, *_replicas(finding, known), *shared, *_same(known, listed, choices))
     return Section(finding_anchor(listed.key), "", (*blocks, *_remarks(fleet, finding)), tuple(parts))
 
 
@@ -246,22 +233,22 @@ def missing_finding(choices: Choices) -> Paragraph:
     return Paragraph(text, Tone.INFO)
 
 
-def replica_text(replicas: Iterable[str], members: Members, most: int) -> Text:
+def replica_text(replicas: Iterable[str], known: FindingList, most: int) -> Text:
     """Return replicas by cohort, a line each: letter, number, the first `most` names, and a link to the rest.
 
     A cohort with one replica always has its name.
     """
     by_cohort: dict[tuple[str, str], list[str]] = defaultdict(list)
     for each in replicas:
-        by_cohort[members.letters.get(each, ""), members.pools.get(each, "")].append(each)
+        by_cohort[known.letters.get(each, ""), known.pools.get(each, "")].append(each)
     order = sorted(by_cohort, key=lambda key: (not key[0], len(key[0]), key))  # replicas without cohort are last
     lines: list[Text] = []
     left = most
     for letter, pool_name in order[:MOST_COHORTS]:
-        own = sorted(by_cohort[letter, pool_name], key=lambda each: natural(members.names.get(each, each)))
+        own = in_natural_order(by_cohort[letter, pool_name], known.names)
         shown = own if len(own) == 1 else own[:left]
         left = max(left - len(shown), 0)
-        names = join_texts([(replica(brief(members.names.get(each, each)), each),) for each in shown], last=", ")
+        names = join_texts([(replica(brief(known.names.get(each, each)), each),) for each in shown], last=", ")
         mark = cohort(letter, pool_name) if letter else Piece("not read", Style.MUTED)
         number = (Piece(f" ×{len(own):,}"),) if len(own) > 1 or not shown else ()
         rest = _rest(letter, pool_name, len(own) - len(shown), is_first=not shown)
@@ -273,15 +260,14 @@ def replica_text(replicas: Iterable[str], members: Members, most: int) -> Text:
 
 def _rest(letter: str, pool_name: str, number: int, *, is_first: bool) -> Text:
     """Return a link to the replicas of a cohort that have no name in the line."""
-    if not number:
+    if not number or (is_first and not pool_name):
         return ()
     link = None
-    if pool_name:
-        link = Link(Kind.COHORT, letter, pool_name) if letter else page(pages.REPLICAS, pool=pool_name)
+    if pool_name:  # a link to a cohort itself would be drawn as its letter
+        where = page(pages.COMPARE, pool=pool_name, cohort=letter)
+        link = where if letter else page(pages.REPLICAS, pool=pool_name)
     text = "show them" if is_first else f"and {number:,} more"
-    if link and link.kind is Kind.COHORT:  # a piece with such a link is a letter
-        link = page(pages.COMPARE, pool=pool_name, cohort=letter)
-    return (Piece(" "), Piece(text, Style.PLAIN if link else Style.MUTED, link)) if link or not is_first else ()
+    return (Piece(" "), Piece(text, Style.PLAIN if link else Style.MUTED, link))
 
 
 def _banner(finding: Finding, choices: Choices) -> Banner:
@@ -289,10 +275,10 @@ def _banner(finding: Finding, choices: Choices) -> Banner:
     return Banner(Tone(finding.severity), line, finding.text, Link(Kind.PAGE, pages.FINDINGS, choices=choices))
 
 
-def _replicas(finding: Finding, members: Members) -> tuple[Block, ...]:
+def _replicas(finding: Finding, known: FindingList) -> tuple[Block, ...]:
     pools = join_texts([(pool(each, brief(each)),) for each in finding.pools])
     head = (Piece(count(len(finding.replicas), "replica"), Style.STRONG), *((Piece(" of "), *pools) if pools else ()))
-    names = replica_text(finding.replicas, members, MOST_REPLICAS)
+    names = replica_text(finding.replicas, known, MOST_REPLICAS)
     return (Paragraph(head), *([Paragraph(names)] if names else []))
 
 
@@ -318,51 +304,46 @@ def _remarks(fleet: Fleet, finding: Finding) -> list[Paragraph]:
     return [*paragraphs, *(Paragraph(plain(text), tone) for text, tone in zip(texts, tones, strict=True))]
 
 
-def evidence_blocks(finding: Finding, members: Members) -> tuple[Block, ...]:
+def evidence_blocks(fleet: Fleet, known: FindingList, finding: Finding) -> tuple[Block, ...]:
     """Return the values with their replicas; values that differ from a reference have the tone of the finding."""
     by_path: dict[str, list[Evidence]] = defaultdict(list)
     for each in finding.evidence:
         by_path[each.path].append(each)
     references = {each.path for each in finding.evidence if each.is_reference}
+    compared = _compared(fleet, finding)
     rows = []
     for path, own in by_path.items():
-        own.sort(key=lambda each: _order(each, members))
+        own.sort(key=lambda each: _order(each, known.names))
         for number, each in enumerate(own):
-            setting = Cell("", hint=path) if number else Cell(path, link=_place(path, finding, members))
+            setting = Cell("", hint=path) if number else Cell(path, link=_place(path, finding, compared[path]))
             is_odd = not each.is_reference and path in references and each.state not in STATE_WORDS
             tone = Tone(finding.severity) if is_odd else Tone.PLAIN
-            rows.append((setting, Cell("", tone, pieces=_value(each)), Cell("", pieces=_source(each, members))))
+            rows.append((setting, Cell("", tone, pieces=_value(each)), Cell("", pieces=_source(each, known))))
     left = len(rows) - MOST_VALUES
     note = f"{left:,} more values: see Compare." if left > 0 else ""
     columns = (Column("Setting", is_code=True), Column("Value"), Column("Reported by"))
     links: list[Text] = [
-        (
-            Piece(
-                f"{path}{f' in {brief(each)}' if len(finding.pools) > 1 else ''}",
-                link=Link(Kind.SETTING, path, each),
-            ),
-        )
+        (Piece(f"{path} in {brief(each)}" if len(finding.pools) > 1 else path, link=Link(Kind.SETTING, path, each)),)
         for path in finding.paths
-        for each in finding.pools
-        if path in members.compared.get(each, ())
+        for each in compared[path]
     ]
     compare = Paragraph((Piece("Open in Compare: ", Style.MUTED), *join_texts(links[:MOST_VALUES], " · ", " · ")))
     table = Table("evidence", "Evidence", columns, tuple(rows[:MOST_VALUES]), note)
     return (table, *([compare] if links else []))
 
 
-def _place(path: str, finding: Finding, members: Members) -> Link | None:
-    """Return where a value is shown: in Compare, or on the page of values that are not settings."""
-    if link := members.setting(path, finding.pools):
-        return link
+def _place(path: str, finding: Finding, compared: Sequence[str]) -> Link | None:
+    """Return where a value is shown: in Compare, in the first pool that has it, or on the page of other values."""
+    if compared:
+        return Link(Kind.SETTING, path, compared[0])
     name = PAGES.get(path.partition(".")[0])
     return page(name, **({"pool": finding.pools[0]} if finding.pools else {})) if name else None
 
 
-def _order(evidence: Evidence, members: Members) -> tuple[object, ...]:
+def _order(evidence: Evidence, names: Mapping[str, str]) -> tuple[object, ...]:
     """Return the key of sorting: the rarest value first, equally rare ones by their first replica, references last."""
-    names = sorted(natural(members.names.get(each, each)) for each in evidence.replicas)
-    return (evidence.is_reference, len(evidence.replicas), names[:1], evidence.value)
+    first = names_of(evidence.replicas, names)[:1]
+    return (evidence.is_reference, len(evidence.replicas), list(map(natural, first)), evidence.value)
 
 
 def _value(evidence: Evidence) -> Text:
@@ -376,14 +357,12 @@ def _value(evidence: Evidence) -> Text:
     return (Piece(text, Style.CODE), *unset, *tag)
 
 
-def _source(evidence: Evidence, members: Members) -> Text:
+def _source(evidence: Evidence, known: FindingList) -> Text:
     holder = "the router (fleet.yaml)" if evidence.holder == ROUTER else brief(evidence.holder)
     comment = f"“{middle_cut(one_line(evidence.comment), LONGEST_VALUE)}”" if evidence.comment else ""
     most = MOST_OF_REFERENCE if evidence.is_reference else MOST_ODD
     lines = ((Piece(holder, Style.MUTED),) if holder else (), plain(comment) if comment else ())
-    return join_texts(
-        [*filter(None, lines), *filter(None, [replica_text(evidence.replicas, members, most)])], "\n", "\n"
-    )
+    return join_texts([*filter(None, lines), *filter(None, [replica_text(evidence.replicas, known, most)])], "\n", "\n")
 
 
 def _remedy(remedy: Remedy) -> tuple[Block, ...]:
@@ -394,10 +373,14 @@ def _remedy(remedy: Remedy) -> tuple[Block, ...]:
     return (Paragraph(with_code(remedy.sentence)), *either, *([Entries(items)] if items else []))
 
 
-def _compared(fleet: Fleet, finding: Finding) -> dict[str, set[str]]:
-    """Return per pool of the finding those of its paths that Compare has."""
+def _compared(fleet: Fleet, finding: Finding) -> dict[str, list[str]]:
+    """Return by path of the finding those of its pools in which Compare has it."""
+    pools = {each.name: each for each in fleet.pools}
     return {
-        each.name: {path for path in finding.paths if any(path in cohort.settings for cohort in each.cohorts)}
-        for each in fleet.pools
-        if each.name in finding.pools
+        path: [
+            name
+            for name in finding.pools
+            if name in pools and any(path in cohort.settings for cohort in pools[name].cohorts)
+        ]
+        for path in finding.paths
     }

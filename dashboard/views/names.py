@@ -15,9 +15,14 @@ def brief(name: str) -> str:
     return middle_cut(one_line(name), LONGEST_NAME)
 
 
+def in_natural_order(replicas: Iterable[str], names: Mapping[str, str]) -> list[str]:
+    """Return ids of replicas in natural order of their names."""
+    return sorted(replicas, key=lambda each: natural(names.get(each, each)))
+
+
 def names_of(replicas: Iterable[str], names: Mapping[str, str]) -> list[str]:
     """Return the names of replicas in natural order."""
-    return sorted((names.get(each, each) for each in replicas), key=natural)
+    return [names.get(each, each) for each in in_natural_order(replicas, names)]
 
 
 def replica_names(fleet: Fleet) -> dict[str, str]:
@@ -32,7 +37,7 @@ def replica_text(
     choices: Callable[[str], tuple[tuple[str, str], ...]] = lambda _: (),
 ) -> Text:
     """Return the names of replicas as links: `a, b and 12 more`. `choices` are parameters of their URLs."""
-    ids = sorted(replicas, key=lambda each: natural(names.get(each, each)))
+    ids = in_natural_order(replicas, names)
     named = [
         (Piece(brief(names.get(each, each)), link=Link(Kind.REPLICA, each, choices=choices(each))),)
         for each in ids[:most]

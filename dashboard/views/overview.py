@@ -123,11 +123,11 @@ def overview_figures(fleet: Fleet, now: FleetSummary) -> tuple[Figure, ...]:
 
 
 def _top_findings(fleet: Fleet, summary: FleetSummary, now: datetime | None) -> Section:
-    found = top_findings(list_findings(fleet))
-    listed = brief_entries(found.groups, found.names, now)
-    blocks: list[Block] = [listed] if found.groups else [calm_paragraph(fleet, summary)]
-    if found.left:
-        number = count(found.left, "more finding" if found.groups else "finding")
+    known = list_findings(fleet)
+    groups = top_findings(known)
+    blocks: list[Block] = [brief_entries(groups, known.names, now)] if groups else [calm_paragraph(fleet, summary)]
+    if left := len(known.active) - sum(map(len, groups)):
+        number = count(left, "more finding" if groups else "finding")
         blocks.append(Paragraph((Piece(number, link=page(pages.FINDINGS)),)))
     return Section(FIRST, "Top findings", tuple(blocks))
 

@@ -32,7 +32,7 @@ from dashboard.views.blocks import (
 from dashboard.views.context import context_of
 from dashboard.views.domain_text import shared_texts
 from dashboard.views.excluded import reason
-from dashboard.views.finding_list import FindingContext, bundled, full_entries, group_findings, list_findings
+from dashboard.views.finding_list import bundled, full_entries, group_findings, list_findings
 from dashboard.views.glossary import BASIS, COHORT, REFERENCE, glossary
 from dashboard.views.names import brief, replica_names, replica_text
 from dashboard.views.replica_engines import engines_section
@@ -263,7 +263,7 @@ def _findings(fleet: Fleet, replica: Replica) -> tuple[Section, ...]:
     groups = group_findings(each for each in known.active if replica.id in each.finding.replicas)
     if not groups:
         return ()
-    entries = full_entries(groups, FindingContext(known.names, fleet.inspection))
+    entries = full_entries(groups, fleet)
     items = []
     for entry, bundle in zip(entries.items, bundled(groups), strict=True):
         first = bundle[0][0]

@@ -1,6 +1,6 @@
 """The page Review: the whole fleet in the order of a meeting, with notes."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -17,8 +17,8 @@ from dashboard.views.context import context_of
 from dashboard.views.excluded import ignored_blocks, suppressed_blocks, unread_entries
 from dashboard.views.finding_list import (
     WORST_FIRST,
-    FindingContext,
     FindingList,
+    ListedFinding,
     brief_entries,
     bundled,
     finding_anchor,
@@ -62,6 +62,8 @@ FOLD = "Why, and what to do"  # of entries on findings that are not critical
 MOST_LINES = 3  # rollouts, and pools with an assumed router, that have a line each
 _NO_NOTES: Mapping[str, Note] = {}
 
+PartsOf = Callable[[Sequence[ListedFinding]], list[Section]]
+
 
 def review_report(
     fleet: Fleet,
@@ -83,15 +85,15 @@ def review_report(
     """
     now = summarize(fleet)
     known = list_findings(fleet)
-    context = FindingContext(known.names, fleet.inspection, notes, before_notes)
-    noted = partial(_notes_on, context)
+    noted = partial(_notes_on, notes, before_notes)
+    parts_of = partial(severity_parts, fleet=fleet, notes=notes, before_notes=before_notes)
     differing = differing_pools(fleet, recency)
     capacity, all_ranks = capacity_parts(fleet, noted(CAPACITY))
     new, all_changes = new_parts(fleet, missing if before is None else before, before_notes, noted(NEW), between)
     agenda = (
         _status(fleet, now, known, noted(STATUS)),
         new,
-        _findings(fleet, known, context, noted(FINDINGS), recency),
+        _findings(fleet, known, parts_of, noted(FINDINGS), recency),
         differences_part(fleet, differing, noted(DIFFERENCES), recency),
         capacity,
         _unread(now, noted(NOT_READ)),
@@ -115,8 +117,8 @@ def review_report(
     )
 
 
-def _notes_on(context: FindingContext, anchor: str) -> tuple[Block, ...]:
-    lines = note_lines(context.notes.get(anchor), context.before_notes.get(anchor))
+def _notes_on(notes: Mapping[str, Note], before_notes: Mapping[str, Note], anchor: str) -> tuple[Block, ...]:
+    lines = note_lines(notes.get(anchor), before_notes.get(anchor))
     head = (Piece("Notes on this section", Style.MUTED),)
     return (Entries((Entry(Tone.PLAIN, head, notes=lines),), noted_data((), {})),) if lines else ()
 
@@ -157,20 +159,20 @@ def _status(fleet: Fleet, now: FleetSummary, known: FindingList, noted: tuple[Bl
     shown = tuple(figure._replace(link=link) for figure, link in figures)
     blocks: list[Block] = [Figures(shown), *noted, *_rollouts(fleet)]
     first = top_findings(known)
-    if not first.groups:
+    if not first:
         return Section(STATUS, "Status", (*blocks, calm_paragraph(fleet, now)))
-    listed = brief_entries(first.groups, first.names, is_linked=True)
+    listed = brief_entries(first, known.names, is_linked=True)
     top = Section("top-findings", "Top findings", (listed,), is_exported_only=True)
     return Section(STATUS, "Status", tuple(blocks), (top,))
 
 
 def _findings(
-    fleet: Fleet, known: FindingList, context: FindingContext, noted: tuple[Block, ...], recency: Recency
+    fleet: Fleet, known: FindingList, parts_of: PartsOf, noted: tuple[Block, ...], recency: Recency
 ) -> Section:
     keys = {finding_anchor(each.key): each.key for each in known.active}
     found = [each for each in known.active if recency.keeps(each.sighting)]
     listed = sort_findings(found, NEWEST_FIRST if recency.is_newest_first else WORST_FIRST)
-    parts = tuple(_folded(each, keys) for each in severity_parts(listed, context))
+    parts = tuple(_folded(each, keys) for each in parts_of(listed))
     lines = [f"Assumed of {each}" for each in assumptions(fleet.inspection)]
     more = [f"And of {count(len(lines) - MOST_LINES, 'more pool')}."] if len(lines) > MOST_LINES else []
     quiet = [f"{rules_text(fleet.inspection)}.", *lines[:MOST_LINES], *more]

@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
-from dashboard.analysis.assembly import Fleet, inspected
+from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
 from dashboard.documents.findings import findings_json
 from dashboard.fleet import Baseline, State, Tolerance
 from dashboard.rules.apply_method import IMAGE_FIRST
 from dashboard.rules.domain import PoolDeclaration, Router
 from dashboard.rules.findings import Evidence, Finding
 from dashboard.rules.policy import Policy
-from dashboard.views.findings import Members, evidence_blocks
+from dashboard.views.finding_list import list_findings
+from dashboard.views.findings import evidence_blocks
 from dashboard.web import draw
 from tests.builders import HOSTILE, NOW, document, fleet, replica
 from vllm_fleet_provider.shared.spelling import canonical_text
@@ -42,7 +43,8 @@ def found(built: Fleet) -> list[Finding]:
 
 def table_of(finding: Finding) -> str:
     """Return the evidence as the page draws it."""
-    return draw.html_of(evidence_blocks(finding, Members({}, {}, {}, {})))
+    none = empty_fleet("test")
+    return draw.html_of(evidence_blocks(none, list_findings(none), finding))
 
 
 def expecting(expected: dict[str, Any], tolerated: dict[str, Tolerance] | None = None) -> Baseline:

@@ -14,8 +14,8 @@ from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Evidence, Severity
 from dashboard.rules.registry import Rule, page_of
 from dashboard.views.blocks import Cell, Entries, Paragraph, Section, Table, Tone
-from dashboard.views.finding_list import list_findings
-from dashboard.views.findings import MOST_COHORTS, MOST_VALUES, Members, finding_section, replica_text
+from dashboard.views.finding_list import FindingList, list_findings
+from dashboard.views.findings import MOST_COHORTS, MOST_VALUES, finding_section, replica_text
 from dashboard.views.rule_page import rule_section
 from dashboard.web import draw
 from tests.builders import HOSTILE, story
@@ -63,7 +63,8 @@ def table_of(section: Section) -> Table:
 def replicas(
     ids: tuple[str, ...], letters: Mapping[str, str], most: int = 60, pools: Mapping[str, str] = POOLS
 ) -> Text:
-    return replica_text(ids, Members(NAMES, pools, letters, {}), most)
+    known = FindingList((), (), NAMES, pools, letters, (), {})
+    return replica_text(ids, known, most)
 
 
 def test_the_reference_is_tagged_and_values_that_differ_have_the_severity() -> None:
