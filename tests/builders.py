@@ -10,7 +10,7 @@ from typing import Any
 
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.capacity.sums import capacity_of
-from dashboard.compare import Member, compare_pool, sharing_verdict
+from dashboard.compare import compare_pool, sharing_verdict
 from dashboard.fleet import (
     Basis,
     Device,
@@ -202,8 +202,7 @@ def compared(
 
 
 def _compared(name: str, members: list[Replica], documents: Mapping[str, Document], ignore: tuple[str, ...]) -> Pool:
-    compared_members = [Member(each.id, each.document, each.fresh, len(each.identity)) for each in members]
-    pool = compare_pool(name, members[0].role, compared_members, documents, ignore=ignore)
+    pool = compare_pool(name, members[0].role, members, documents, ignore=ignore)
     return replace(pool, cluster=members[0].labels.get("cluster", ""))
 
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from functools import cache
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.compare import MAJORITY, Matrix, build_matrix
+from dashboard.compare import MAJORITY, Matrix, lay_out
 from dashboard.fleet.pieces import Piece, Style, plain, section
 from dashboard.views.blocks import (
     Bar,
@@ -51,7 +51,7 @@ def report(*blocks: Block, **more: object) -> View:
 def differences(fleet: Fleet, pool: int = 0) -> DifferenceTable:
     """The differences of one pool; a finding names two of its settings."""
     names = {each.id: each.name for each in fleet.replicas}
-    matrix = build_matrix(fleet.pools[pool], fleet.documents, MAJORITY).table
+    matrix = lay_out(fleet.pools[pool], fleet.documents, MAJORITY).table()
     kinds = {"cache_config.block_size": "critical", "cache_config.prefix_caching_hash_algo": "warning"}
     return DifferenceTable(
         "differences",
@@ -235,7 +235,7 @@ def large(number: int = 1_000) -> View:
 def _attacked() -> tuple[Matrix, tuple[str, ...]]:
     """The differences of a fleet in which every name is an attack, and its replicas."""
     fleet = hostile()
-    matrix = build_matrix(fleet.pools[0], fleet.documents, MAJORITY).table
+    matrix = lay_out(fleet.pools[0], fleet.documents, MAJORITY).table()
     return matrix, tuple(each.id for each in fleet.replicas)
 
 

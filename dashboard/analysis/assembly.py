@@ -10,7 +10,7 @@ from typing import TypeAlias
 from dashboard.analysis.kv_transfer import TransferVerdict, kv_transfer, transferring_pools
 from dashboard.analysis.reuse import in_order, renewed, shared_engines
 from dashboard.capacity.sums import PoolCapacity, capacity_of
-from dashboard.compare import Member, SharingVerdict, compare_pool, sharing_verdict
+from dashboard.compare import SharingVerdict, compare_pool, sharing_verdict
 from dashboard.fleet import (
     CLUSTER,
     STALE_SECONDS,
@@ -202,11 +202,10 @@ def _derive_pool(
     name: str, replicas: Sequence[Replica], documents: Mapping[str, Document], ignored: Sequence[str]
 ) -> tuple[Pool, SharingVerdict, PoolCapacity]:
     """Compare the replicas of a pool, decide which share prefixes, and sum up their KV cache."""
-    members = [Member(each.id, each.document, each.fresh, len(each.identity)) for each in replicas]
     roles = Counter(each.role for each in replicas)
     role = min(roles, key=lambda each: (-roles[each], each))  # of most replicas; on a tie the first by name
     clusters = {each.labels.get(CLUSTER, "") for each in replicas}
-    pool = compare_pool(name, role, members, documents, ignored)
+    pool = compare_pool(name, role, replicas, documents, ignored)
     pool = replace(pool, cluster=clusters.pop() if len(clusters) == 1 else "")
     return pool, sharing_verdict(pool, {each.id: each for each in replicas}, documents), capacity_of(replicas, name)
 

@@ -1,12 +1,12 @@
 """Compares the replicas of one pool: cohorts, differences, the matrix, and prefix sharing."""
 
-from dashboard.compare.columns import MatrixColumn
+from dashboard.compare.columns import BASELINE, MAJORITY, MatrixColumn, Reference, ReferenceKind, parse_reference
 from dashboard.compare.conditions import Share
 from dashboard.compare.hashes import hash_row
-from dashboard.compare.matrix import CellState, Matrices, Matrix, MatrixCell, MatrixRow, build_matrix
-from dashboard.compare.pool import Member, ValueHolders, compare_pool, group_by_value
+from dashboard.compare.holders import Holders, holders
+from dashboard.compare.matrix import CellState, Matrix, MatrixCell, MatrixRow, lay_out
+from dashboard.compare.pool import compare_pool
 from dashboard.compare.prefix import PREFIX_PATHS
-from dashboard.compare.reference import BASELINE, MAJORITY, Reference, ReferenceKind, parse_reference
 from dashboard.compare.sharing import SharingCell, SharingVerdict, sharing_verdict
 from dashboard.compare.sharing_text import cause_text, sharing_text
 
@@ -15,23 +15,21 @@ __all__ = [
     "MAJORITY",
     "PREFIX_PATHS",
     "CellState",
-    "Matrices",
+    "Holders",
     "Matrix",
     "MatrixCell",
     "MatrixColumn",
     "MatrixRow",
-    "Member",
     "Reference",
     "ReferenceKind",
     "Share",
     "SharingCell",
     "SharingVerdict",
-    "ValueHolders",
-    "build_matrix",
     "cause_text",
     "compare_pool",
-    "group_by_value",
     "hash_row",
+    "holders",
+    "lay_out",
     "parse_reference",
     "sharing_text",
     "sharing_verdict",

@@ -1,15 +1,57 @@
-"""The columns of the difference matrix: cohorts or replicas, and the baseline where it is the reference."""
+"""The columns of the difference matrix: cohorts or replicas, and the reference that they are compared with."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import NamedTuple
 
+import numpy as np
+
+from dashboard.compare.baseline import agreed_settings
+from dashboard.compare.cohorts import merge_rows
+from dashboard.compare.encoding import NULL, Codes, has_contradiction, lookup_value
 from dashboard.compare.pool import is_majority
 from dashboard.compare.prefix import PREFIX_PATHS, short_name
-from dashboard.compare.reference import Reference, ReferenceKind
-from dashboard.fleet import Baseline, Document, Pool
+from dashboard.fleet import Baseline, Document, Pool, Setting, SettingValue
 
 REFERENCE_NOTE = "reference"
 MAX_NOTED = 3  # settings that a note names before it counts the rest
+
+
+class ReferenceKind(StrEnum):
+    """What the values of a pool are compared with."""
+
+    MAJORITY = "majority"
+    COHORT = "cohort"
+    REPLICA = "replica"
+    BASELINE = "baseline"
+
+
+class Reference(NamedTuple):
+    """A reference; `key` is a cohort's letter, a replica's id, or empty."""
+
+    kind: ReferenceKind
+    key: str = ""
+
+    @property
+    def text(self) -> str:
+        """How the reference is written in a URL: `parse_reference` reads it back."""
+        return self.key or str(self.kind)
+
+
+MAJORITY = Reference(ReferenceKind.MAJORITY)
+BASELINE = Reference(ReferenceKind.BASELINE)
+
+
+def parse_reference(text: str | None, pool: Pool, baseline: Baseline | None = None) -> Reference:
+    """Read a reference from a URL: a cohort's letter, a replica's id, the pool's baseline; all else is the majority."""
+    if text == BASELINE.text and baseline is not None:
+        return BASELINE
+    if text is not None and text in {cohort.letter for cohort in pool.cohorts}:
+        return Reference(ReferenceKind.COHORT, text)
+    if text is not None and any(text in cohort.documents_by_replica for cohort in pool.cohorts):
+        return Reference(ReferenceKind.REPLICA, text)
+    return MAJORITY
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +134,41 @@ def with_note(
     else:
         note = "no majority" if ties else "no setting differs"
     return replace(column, note=note)
+
+
+def rows_of(pool: Pool, columns: Collection[MatrixColumn], codes: Codes) -> list[Codes]:
+    """Return what the documents of each column report together. `codes` has a row for each document of the pool."""
+    documents = {replica: key for cohort in pool.cohorts for replica, key in cohort.documents_by_replica.items()}
+    rows = {key: row for row, key in enumerate(pool.documents)}
+    return [merge_rows(codes[sorted({rows[documents[replica]] for replica in column.replicas})]) for column in columns]
+
+
+def reference_values(pool: Pool, reference: Reference, baseline: Baseline | None) -> Mapping[str, SettingValue]:
+    """Return the values of the reference by path: the majority has none where paths are tied."""
+    table = pool.table
+    if reference.kind is ReferenceKind.BASELINE and baseline is not None:
+        agreed = agreed_settings(baseline)
+        found = {path: lookup_value(agreed, path) for path in (*table.paths, *agreed)}
+        return {path: value for path, value in found.items() if value is not None}
+    if reference.kind is ReferenceKind.MAJORITY:
+        majority = {each.path: each.majority for each in pool.differences if each.majority}
+        codes = np.where(has_contradiction(table.codes), 0, merge_rows(table.codes))
+    else:
+        majority = {}
+        is_cohort = reference.kind is ReferenceKind.COHORT
+        keys = next(
+            cohort.documents if is_cohort else (cohort.documents_by_replica[reference.key],)
+            for cohort in pool.cohorts
+            if reference.key in ({cohort.letter} if is_cohort else cohort.documents_by_replica)
+        )
+        codes = merge_rows(table.codes[[pool.documents.index(key) for key in keys]])
+    known = zip(table.paths, codes.tolist(), strict=True)
+    return {path: table.values[code] for path, code in known if code >= NULL} | majority
+
+
+def settings_of(pool: Pool, documents: Mapping[str, Document], replica: str) -> Mapping[str, Setting]:
+    """Return the settings of a replica's own document; none for a replica that was never read."""
+    for cohort in pool.cohorts:
+        if replica in cohort.documents_by_replica:
+            return documents[cohort.documents_by_replica[replica]].settings
+    return {}

@@ -1,12 +1,12 @@
 """Settings of many documents as one matrix of integers: comparing them compares integers."""
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dashboard.fleet import Setting, SettingValue, State
+from dashboard.fleet import CodeTable, Setting, SettingValue, State
 from dashboard.vllm.canonical import FILLED_IN_LATER
 from dashboard.vllm.lookahead import LOOKAHEAD, lookahead_setting
 from dashboard.vllm.versions import is_unsupported
@@ -20,17 +20,6 @@ VALUELESS = (State.ABSENT, State.UNSUPPORTED, State.UNKNOWN, State.REDACTED, Sta
 _CODES = {state: code for code, state in enumerate(VALUELESS)}
 _EMPTY = "{}"
 _ABOVE_ALL = np.iinfo(np.int32).max
-
-
-class CodeTable(NamedTuple):
-    """`codes[i, j]` is the value of `paths[j]` in document i; `values[code]` is the value of a code.
-
-    Paths are sorted. The order of codes has no meaning.
-    """
-
-    paths: tuple[str, ...]
-    codes: Codes
-    values: tuple[SettingValue, ...]
 
 
 def encode(documents: Sequence[Mapping[str, Setting]]) -> CodeTable:
@@ -50,10 +39,35 @@ def encode(documents: Sequence[Mapping[str, Setting]]) -> CodeTable:
         of_path = codes[:, column[path]]
         of_path[of_path == NULL] = UNKNOWN
     empty = numbers.get(_EMPTY, NULL)
-    kept = [j for j in range(len(paths)) if j not in sections or np.any((codes[:, j] > NULL) & (codes[:, j] != empty))]
+    left = {j for j in sections if not np.any((codes[:, j] > NULL) & (codes[:, j] != empty))}
+    kept = [j for j in range(len(paths)) if j not in left]
     values = [SettingValue("null", state) for state in VALUELESS]
     values += [SettingValue(text, State.REPORTED) for text in numbers]
-    return CodeTable(tuple(paths[j] for j in kept), codes[:, kept], tuple(values))
+    return CodeTable(
+        tuple(paths[j] for j in kept), codes[:, kept], tuple(values), {paths[j]: codes[:, j].copy() for j in left}
+    )
+
+
+def codes_of(table: CodeTable, path: str) -> Codes:
+    """Return the code of a path in each document: its own, or that of a section above it, as `lookup_setting` does.
+
+    The hash lookahead is not derived.
+    """
+    section = path
+    while section:
+        column = bisect_left(table.paths, section)
+        codes = table.sections.get(section)
+        if column < len(table.paths) and table.paths[column] == section:
+            codes = table.codes[:, column]
+        if codes is not None:
+            break
+        section = section.rpartition(".")[0]
+    else:
+        return np.zeros(len(table.codes), dtype=np.int32)
+    if section == path:
+        return codes
+    below = np.minimum(codes, NULL)
+    return np.where(below == NULL, UNKNOWN, below).astype(np.int32) if path in FILLED_IN_LATER else below
 
 
 def lookup_setting(settings: Mapping[str, Setting], path: str) -> Setting | None:

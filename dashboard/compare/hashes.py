@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from dashboard.compare.columns import MatrixColumn
+from dashboard.compare.columns import MatrixColumn, Reference, ReferenceKind
 from dashboard.compare.equality import WEIGHTS, Revision, loaded_revision
 from dashboard.compare.matrix import NO_EXPECTATION, CellState, MatrixCell, MatrixRow
 from dashboard.compare.prefix import (
@@ -21,7 +21,6 @@ from dashboard.compare.prefix import (
     Values,
     hash_seed,
 )
-from dashboard.compare.reference import Reference, ReferenceKind
 from dashboard.fleet import Cohort, Engine, Pool, Replica, State
 from vllm_fleet_provider.shared.identity import is_folder
 

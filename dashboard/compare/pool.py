@@ -1,95 +1,96 @@
-"""Compares the replicas of one pool: cohorts, differences, and the values of one setting."""
+"""Compares the replicas of one pool: cohorts, differences, equal settings."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dashboard.compare.cohorts import contradicting_rows, group_rows, letter, merge_rows, minimal_cover, order_keys
-from dashboard.compare.encoding import (
-    NULL,
-    VALUELESS,
-    Codes,
-    CodeTable,
-    encode,
-    has_contradiction,
-    is_comparable,
-    lookup_setting,
-    missing_code,
-)
+from dashboard.compare.encoding import NULL, Codes, encode, has_contradiction, is_comparable, missing_code
 from dashboard.compare.prefix import PREFIX_PATHS
-from dashboard.fleet import Cohort, Difference, Document, Pool, Role, Setting, SettingValue, Source, State, ValueCount
+from dashboard.fleet import (
+    CodeTable,
+    Cohort,
+    Difference,
+    Document,
+    Pool,
+    Replica,
+    Role,
+    Setting,
+    SettingValue,
+    State,
+    ValueCount,
+)
 from dashboard.vllm.canonical import FILLED_IN_LATER
 
 MAJORITY_OF = 3  # replicas at least: of two replicas neither is the majority
 COMPARED_AT_LEAST = 2  # replicas: a setting of one replica is compared with nothing
 
 
-class Member(NamedTuple):
-    """A replica of a pool: its document if it was ever read, and how many identity settings it has."""
-
-    id: str
-    document: str | None
-    fresh: bool
-    identity: int
-
-
-class ValueHolders(NamedTuple):
-    """A value of a path, or a state without one: its replicas, their cohorts, and the sources that reported it.
-
-    Stale replicas count with their last value.
-    """
-
-    value: SettingValue
-    replicas: tuple[str, ...]
-    cohorts: tuple[str, ...]
-    sources: tuple[Source, ...]
-
-
-class _Documents(NamedTuple):
-    """The documents of a pool in the order of their ids: per document its replicas and the number of fresh ones."""
-
-    documents: tuple[Document, ...]
-    replicas: tuple[tuple[str, ...], ...]
-    fresh: NDArray[np.int64]
-    table: CodeTable
-
-
 def compare_pool(
     name: str,
     role: Role,
-    members: Sequence[Member],
+    replicas: Sequence[Replica],
     documents: Mapping[str, Document],
     ignore: Sequence[str] = (),
 ) -> Pool:
-    """Compare the replicas of one pool. The order of `members` and `documents` has no meaning.
+    """Compare the replicas of one pool. Their order and that of `documents` has no meaning.
 
     `ignore` has globs over paths (`*` also matches dots): a matching path that would differ is in `Pool.ignored`
-    instead. Stale members are in cohorts, but values count fresh ones only. Without fresh members the
+    instead. Stale replicas are in cohorts, but values count fresh ones only. Without fresh ones the
     last documents are compared and nothing has a majority. `Pool.equal` counts paths that at least two replicas
     report, all with one value.
     """
-    read = _read(members, documents)
-    active = read.fresh > 0 if read.fresh.any() else np.ones(len(read.documents), dtype=bool)
-    contradicted = (read.table.paths[column] for column in np.flatnonzero(has_contradiction(read.table.codes)))
+    members: dict[str, list[str]] = {}  # by document
+    fresh: Counter[str] = Counter()
+    for replica in replicas:
+        if replica.document is not None:
+            members.setdefault(replica.document, []).append(replica.id)
+            fresh[replica.document] += replica.fresh
+    keys = tuple(sorted(members))
+    read = [documents[key] for key in keys]
+    table = encode([document.settings for document in read])
+    sizes = np.array([len(members[key]) for key in keys], dtype=np.int64)
+    fresh_sizes = np.array([fresh[key] for key in keys], dtype=np.int64)
+    active = fresh_sizes > 0 if fresh_sizes.any() else np.ones(len(read), dtype=bool)
+    contradicted = [table.paths[column] for column in np.flatnonzero(has_contradiction(table.codes))]
     matching = [path for path in contradicted if any(fnmatchcase(path, glob) for glob in ignore)]
-    ignored = np.isin(read.table.paths, matching)
-    differing = has_contradiction(read.table.codes[active]) & ~ignored
-    cohorts, places = _cohorts(read, ~ignored)
+    ignored = np.isin(table.paths, matching)
+    differing = has_contradiction(table.codes[active]) & ~ignored
+    groups, distinctions = _cohorts(table, ~ignored, sizes.tolist())
+    cohorts, places = [], [0] * len(keys)
+    for place, (rows, incomplete) in enumerate(groups):
+        for row in rows:
+            places[row] = place
+        by_replica = {replica: keys[row] for row in rows for replica in members[keys[row]]}
+        cohort = Cohort(
+            letter=letter(place),
+            document=keys[rows[0]],
+            documents=tuple(keys[row] for row in rows),
+            replicas=tuple(sorted(by_replica)),
+            settings=_union([read[row].settings for row in rows]),
+            read_in_part=tuple(sorted(replica for row in incomplete for replica in members[keys[row]])),
+            distinguishing=distinctions[place],
+            documents_by_replica=by_replica,
+        )
+        cohorts.append(cohort)
+    counted = fresh_sizes if fresh_sizes.any() else sizes
+    reporting = counted[active] @ (table.codes[active] >= NULL)
     return Pool(
         name=name,
         role=role,
-        replicas=tuple(sorted(member.id for member in members)),
-        fresh=sum(member.fresh for member in members),
-        majority_document=_majority_document(read),
+        replicas=tuple(sorted(replica.id for replica in replicas)),
+        fresh=sum(replica.fresh for replica in replicas),
+        majority_document=next((key for key in fresh if is_majority(fresh[key], fresh.total())), None),
         cohorts=tuple(cohorts),
-        differences=_differences(read, np.flatnonzero(differing), places),
-        equal=_count_equal(read, active, differing | ignored),
-        identity=max((member.identity for member in members), default=0),
+        differences=_differences(read, table, np.flatnonzero(differing).tolist(), fresh_sizes.tolist(), places),
+        equal=int(((reporting >= COMPARED_AT_LEAST) & ~(differing | ignored)).sum()),
+        identity=max((len(replica.identity) for replica in replicas), default=0),
         ignored=tuple(matching),
+        documents=keys,
+        table=table,
     )
 
 
@@ -98,104 +99,26 @@ def is_majority(count: int, total: int) -> bool:
     return total >= MAJORITY_OF and 2 * count > total
 
 
-def group_by_value(pool: Pool, documents: Mapping[str, Document], path: str) -> tuple[ValueHolders, ...]:
-    """Return the values of a path, the most frequent first, then the states without a value.
-
-    Every replica that was ever read is in exactly one of them.
-    """
-    found: dict[SettingValue, list[tuple[str, str, Source | None]]] = {}  # replica, cohort, source
-    for cohort in pool.cohorts:
-        for replica, key in cohort.documents_by_replica.items():
-            setting = lookup_setting(documents[key].settings, path)
-            if setting is None:
-                value = SettingValue("null", VALUELESS[missing_code(documents[key].version, path)])
-            else:
-                value = SettingValue(setting.value, setting.state)
-            found.setdefault(value, []).append((replica, cohort.letter, setting.source if setting else None))
-    groups = []
-    for value, holders in found.items():
-        replicas, letters, known = zip(*holders, strict=True)
-        sources = tuple(source for source in Source if source in known)
-        groups.append(ValueHolders(value, tuple(sorted(replicas)), tuple(dict.fromkeys(letters)), sources))
-    return tuple(
-        sorted(groups, key=lambda each: (not is_comparable(each.value.state), -len(each.replicas), each.value))
-    )
-
-
-def _read(members: Sequence[Member], documents: Mapping[str, Document]) -> _Documents:
-    replicas: dict[str, list[str]] = {}
-    fresh: Counter[str] = Counter()
-    for member in members:
-        if member.document is not None:
-            replicas.setdefault(member.document, []).append(member.id)
-            fresh[member.document] += member.fresh
-    ids = sorted(replicas)
-    return _Documents(
-        documents=tuple(documents[key] for key in ids),
-        replicas=tuple(tuple(replicas[key]) for key in ids),
-        fresh=np.array([fresh[key] for key in ids], dtype=np.int64),
-        table=encode([documents[key].settings for key in ids]),
-    )
-
-
-def _count_equal(read: _Documents, active: NDArray[np.bool_], excluded: NDArray[np.bool_]) -> int:
-    all_replicas = np.array([len(replicas) for replicas in read.replicas], dtype=np.int64)
-    replicas = read.fresh if read.fresh.any() else all_replicas
-    reporting = replicas[active] @ (read.table.codes[active] >= NULL)
-    return int(((reporting >= COMPARED_AT_LEAST) & ~excluded).sum())
-
-
-def _majority_document(read: _Documents) -> str | None:
-    counts = read.fresh.tolist()
-    found = (
-        document.id for document, fresh in zip(read.documents, counts, strict=True) if is_majority(fresh, sum(counts))
-    )
-    return next(found, None)
-
-
-def _cohorts(read: _Documents, compared: NDArray[np.bool_]) -> tuple[list[Cohort], NDArray[np.int64]]:
-    """Return the cohorts, the largest first, and for every document the place of its cohort.
+def _cohorts(
+    table: CodeTable, compared: NDArray[np.bool_], sizes: Sequence[int]
+) -> tuple[list[tuple[list[int], list[int]]], list[dict[str, SettingValue]]]:
+    """Return the rows of each cohort and which of them are incomplete, the largest cohort first; and distinctions.
 
     Equally large ones are in the order of the values in which documents differ. So their letters stay through a restart
     and a change on all replicas.
     """
-    codes, sizes = read.table.codes[:, compared], [len(replicas) for replicas in read.replicas]
-    paths = [read.table.paths[column] for column in np.flatnonzero(compared).tolist()]
+    codes = table.codes[:, compared]
+    paths = [table.paths[column] for column in np.flatnonzero(compared).tolist()]
     columns = _differing(codes, paths)
-    groups = group_rows(codes, sizes, order_keys(codes, columns, read.table.values))
+    groups = group_rows(codes, sizes, order_keys(codes, columns, table.values))
     unions = np.array([merge_rows(codes[rows]) for rows in groups], dtype=np.int32).reshape(len(groups), codes.shape[1])
-    keys = order_keys(unions, columns, read.table.values)
+    keys = order_keys(unions, columns, table.values)
     order = sorted(range(len(groups)), key=lambda place: (-sum(sizes[row] for row in groups[place]), keys[place]))
-    groups, unions = [groups[place] for place in order], unions[order]
-    distinctions = _distinctions(unions, paths, read.table.values)
-    places = np.zeros(len(read.documents), dtype=np.int64)
     cohorts = []
-    for place, rows in enumerate(groups):
-        places[rows] = place
+    for place in order:
         whole = (unions[place] >= NULL).sum()
-        incomplete = [row for row in rows if (codes[row] >= NULL).sum() < whole]
-        cohorts.append(_cohort(read, letter(place), rows, incomplete, distinctions[place]))
-    return cohorts, places
-
-
-def _cohort(
-    read: _Documents,
-    name: str,
-    rows: Sequence[int],
-    incomplete: Sequence[int],
-    distinguishing: Mapping[str, SettingValue],
-) -> Cohort:
-    by_replica = {replica: read.documents[row].id for row in rows for replica in read.replicas[row]}
-    return Cohort(
-        letter=name,
-        document=read.documents[rows[0]].id,
-        documents=tuple(read.documents[row].id for row in rows),
-        replicas=tuple(sorted(by_replica)),
-        settings=_union([read.documents[row].settings for row in rows]),
-        read_in_part=tuple(sorted(replica for row in incomplete for replica in read.replicas[row])),
-        distinguishing=distinguishing,
-        documents_by_replica=by_replica,
-    )
+        cohorts.append((groups[place], [row for row in groups[place] if (codes[row] >= NULL).sum() < whole]))
+    return cohorts, _distinctions(unions[order], paths, table.values)
 
 
 def _union(documents: Sequence[Mapping[str, Setting]]) -> Mapping[str, Setting]:
@@ -236,28 +159,34 @@ def _distinctions(unions: Codes, paths: Sequence[str], values: Sequence[SettingV
     return distinctions
 
 
-def _differences(read: _Documents, columns: NDArray[np.intp], places: NDArray[np.int64]) -> tuple[Difference, ...]:
+def _differences(
+    documents: Sequence[Document],
+    table: CodeTable,
+    columns: Sequence[int],
+    fresh: Sequence[int],
+    places: Sequence[int],
+) -> tuple[Difference, ...]:
+    """Return the differences in some columns. `fresh` and the `places` of cohorts are by document."""
     found = []
-    for column in columns.tolist():
-        path = read.table.paths[column]
-        values = _value_counts(read, column, places.tolist())
-        counted = [value for value in values if is_comparable(value.state)]
-        total = sum(value.count for value in counted)
-        first = counted[0]
-        majority = SettingValue(first.value, first.state) if is_majority(first.count, total) else None
-        found.append((path not in PREFIX_PATHS, total - first.count, path, Difference(path, majority, values)))
+    for column in columns:
+        path = table.paths[column]
+        counts: dict[int, int] = {}  # by code
+        holding: dict[int, set[int]] = {}  # places of cohorts by code
+        rows = zip(documents, table.codes[:, column].tolist(), fresh, places, strict=True)
+        for document, reported, number, place in rows:
+            code = reported or missing_code(document.version, path)
+            counts[code] = counts.get(code, 0) + number
+            holding.setdefault(code, set()).add(place)
+        values = table.values
+        # The most frequent value first, then the states without a value.
+        order = sorted(counts, key=lambda code: (code < NULL, -counts[code], min(holding[code]), values[code]))
+        counted = [code for code in order if code >= NULL]
+        total, first = sum(counts[code] for code in counted), counted[0]
+        majority = values[first] if is_majority(counts[first], total) else None
+        by_value = (
+            ValueCount(*values[code], counts[code], tuple(letter(place) for place in sorted(holding[code])))
+            for code in order
+        )
+        difference = Difference(path, majority, tuple(by_value))
+        found.append((path not in PREFIX_PATHS, total - counts[first], path, difference))
     return tuple(difference for *_, difference in sorted(found, key=lambda entry: entry[:3]))
-
-
-def _value_counts(read: _Documents, column: int, places: Sequence[int]) -> tuple[ValueCount, ...]:
-    """Count the replicas of every value of a path, the most first, then the states without a value."""
-    counts: dict[int, int] = {}
-    cohorts: dict[int, set[int]] = {}
-    rows = zip(read.documents, read.table.codes[:, column].tolist(), read.fresh.tolist(), places, strict=True)
-    for document, reported, fresh, place in rows:
-        code = reported or missing_code(document.version, read.table.paths[column])
-        counts[code] = counts.get(code, 0) + fresh
-        cohorts.setdefault(code, set()).add(place)
-    values = read.table.values
-    order = sorted(counts, key=lambda code: (code < NULL, -counts[code], min(cohorts[code]), values[code]))
-    return tuple(ValueCount(*values[code], counts[code], tuple(map(letter, sorted(cohorts[code])))) for code in order)

@@ -11,8 +11,8 @@ from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNo
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare.baseline import is_agreed, is_ignored
+from dashboard.compare.columns import settings_of
 from dashboard.compare.encoding import is_comparable
-from dashboard.compare.reference import settings_of
 from dashboard.fleet import Baseline, Pool, Setting
 from dashboard.fleet.formatting import COMMAND_MARK, HIDDEN, count
 from dashboard.rules.apply_method import derived_paths

@@ -3,6 +3,7 @@
 from dashboard.fleet.pools import (
     CLUSTER,
     Baseline,
+    CodeTable,
     Cohort,
     Contradiction,
     Coverage,
@@ -60,6 +61,7 @@ __all__ = [
     "Argument",
     "Baseline",
     "Basis",
+    "CodeTable",
     "Cohort",
     "Contradiction",
     "Coverage",

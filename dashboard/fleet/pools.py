@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from operator import attrgetter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.fleet.replies import (
     Argument,
@@ -23,6 +23,12 @@ from dashboard.fleet.replies import (
     Source,
     State,
 )
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Codes = NDArray[np.int32]
 
 CLUSTER = "cluster"  # the label that tells pools with one name apart
 
@@ -250,11 +256,27 @@ def cohort_letters(pools: Iterable[Pool]) -> dict[str, str]:
     return {member: cohort.letter for pool in pools for cohort in pool.cohorts for member in cohort.replicas}
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class CodeTable:
+    """Settings of some documents as integers, which compare/encoding.py explains.
+
+    `codes[i, j]` is the value of `paths[j]` in document i, `values[code]` the value of a code. Paths are sorted. The
+    order of codes has no meaning. `sections` has the codes of sections that are not compared: of those that are only
+    ever null or empty, where other documents have leaves.
+    """
+
+    paths: tuple[str, ...]
+    codes: Codes
+    values: tuple[SettingValue, ...]
+    sections: Mapping[str, Codes]
+
+
 @dataclass(frozen=True, slots=True)
 class Pool:
     """One compared pool. The counts of paths are those that a view of the differences hides.
 
-    `name` is its key: `cluster/name`, or the name alone where replicas have no label `cluster`.
+    `name` is its key: `cluster/name`, or the name alone where replicas have no label `cluster`. `documents`
+    are the ids of all documents of its replicas, sorted; `table` has a row for each.
     """
 
     name: str
@@ -267,4 +289,6 @@ class Pool:
     equal: int
     identity: int
     ignored: tuple[str, ...]
+    documents: tuple[str, ...]
+    table: CodeTable = field(compare=False, repr=False)
     cluster: str = ""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from dashboard.compare.equality import MeaningOf
+from dashboard.compare.holders import Holders
 from dashboard.compare.pool import MAJORITY_OF, is_majority
 from dashboard.fleet import SettingValue, State
 from dashboard.fleet.formatting import joined
@@ -24,7 +25,7 @@ from dashboard.rules.sentences import (
     values_text,
     write,
 )
-from dashboard.rules.subject import Holders, PairSubject, PoolSubject
+from dashboard.rules.subject import PairSubject, PoolSubject
 
 DEVICES = "devices"  # its values are lists of names
 HoldersByPath = Mapping[str, Holders]  # path -> its values with their replicas

@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
+from dashboard.compare.holders import Holders
 from dashboard.fleet import Replica
 from dashboard.fleet.recent import SeenRollout
 from dashboard.rules.findings import Draft, Remedy, Rollout
-from dashboard.rules.subject import Holders
 from dashboard.vllm.versions import build
 
 VERSIONS = 2  # with more versions it is a mixture, not a rollout

@@ -7,7 +7,9 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 
+from dashboard.compare.encoding import lookup_value
 from dashboard.compare.equality import (
     AUTO,
     MODEL,
@@ -19,10 +21,11 @@ from dashboard.compare.equality import (
     resolved_kv_dtype,
     without_owner,
 )
+from dashboard.compare.holders import Holders, group_by_value
 from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules.connector_options import EXTRA, native, option, reports_options
 from dashboard.rules.findings import Draft
-from dashboard.rules.subject import Holders, PoolSubject, group_by_value, setting_value
+from dashboard.rules.subject import PoolSubject, setting_value
 from vllm_fleet_provider.shared.identity import SNAPSHOT_PATHS, is_folder
 
 BATCHED_TOKENS = "scheduler_config.max_num_batched_tokens"
@@ -121,18 +124,15 @@ def assume_if_folder(draft: Draft, pool: PoolSubject, path: str) -> Draft:
     return replace(draft, assumptions=(OTHER_FOLDER,)) if has_folder else draft
 
 
-def with_options(pool: PoolSubject, names: Collection[str]) -> PoolSubject:
-    """Return a pool whose documents report each of these connector options, null where a config leaves it out.
+def option_values(pool: PoolSubject, names: Collection[str], meaning: MeaningOf | None = None) -> dict[str, Holders]:
+    """Return the values by path of connector options, null where a config leaves one out.
 
     An option of a connector inside a MultiConnector has the path that it has outside of it.
     """
-    documents = {}
-    for key in {str(member.document) for member in pool.all_replicas} & pool.documents.keys():
-        documents[key] = pool.documents[key]
-        settings = documents[key].settings
-        if reports_options(settings):
-            source = next(iter(settings.values())).source
-            values = {name: setting_value(option(settings, name)) for name in names}
-            options = {f"{EXTRA}.{name}": Setting(*value, source) for name, value in values.items()}
-            documents[key] = replace(documents[key], settings={**settings, **options})
-    return replace(pool, documents=documents)
+
+    def read(settings: Mapping[str, Setting], name: str) -> SettingValue | None:
+        reported = reports_options(settings)
+        value = setting_value(option(settings, name)) if reported else lookup_value(settings, f"{EXTRA}.{name}")
+        return meaning(value, settings) if meaning is not None and value is not None else value
+
+    return {f"{EXTRA}.{name}": pool.conclude(partial(read, name=name)) for name in names}

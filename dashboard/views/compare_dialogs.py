@@ -1,12 +1,13 @@
 """What the matrix opens: every value of one setting with its replicas and sources, or the replicas of one cohort."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.compare import ValueHolders, group_by_value
-from dashboard.fleet import Cohort, Pool, Replica, State
+from dashboard.compare import holders
+from dashboard.compare.encoding import lookup_setting
+from dashboard.fleet import Cohort, Pool, Replica, SettingValue, Source, State
 from dashboard.fleet.formatting import SOURCE_WORDS, STATE_WORDS, count, joined, whole_text
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, page, plain
 from dashboard.rules.findings import Finding
@@ -38,10 +39,17 @@ def setting_blocks(fleet: Fleet, pool: Pool, path: str, now: datetime | None = N
     if path == FINGERPRINT:
         hint = plain("Each engine computes these digests: see the page of the replica.")
         return (head, *findings, Paragraph(hint, Tone.INFO))
-    values = group_by_value(pool, fleet.documents, path)
-    if not any(each.sources for each in values):
+    sources = {
+        key: setting.source
+        for key in pool.documents
+        if (setting := lookup_setting(fleet.documents[key].settings, path))
+    }
+    if not sources:
         return (head, *findings, Paragraph(plain("Not reported by any replica of this pool."), Tone.INFO))
-    return (head, *findings, Entries(tuple(_value(each, path, pool, replicas) for each in values)))
+    values = []
+    for value, ids in holders(pool, fleet.documents, path).items():
+        values.append(_value(value, [replicas[each] for each in ids], sources, path, pool))
+    return (head, *findings, Entries(tuple(values)))
 
 
 def cohort_blocks(fleet: Fleet, pool: Pool, own: Cohort, now: datetime | None = None) -> tuple[Block, ...]:
@@ -69,21 +77,26 @@ def _finding(finding: Finding) -> Entry:
     return Entry(Tone(finding.severity), head, lines=(rule,), link=Link(Kind.FINDING, finding.id))
 
 
-def _value(holders: ValueHolders, path: str, pool: Pool, replicas: dict[str, Replica]) -> Entry:
-    letters = [piece for letter in holders.cohorts for piece in (cohort(letter, pool.name), Piece(" "))]
-    head: Text = (*letters, Piece(count(len(holders.replicas), "replica"), Style.STRONG))
-    if holders.sources:
-        sources = joined([SOURCE_WORDS[source] for source in holders.sources])
-        head = (*head, Piece(f" · reported by {sources}", Style.MUTED))
-    names = {each.id: each.name for each in replicas.values()}
-    lines = [replica_text(holders.replicas, names, MOST_NAMES)]
-    if state := STATE_WORDS.get(holders.value.state):
+def _value(value: SettingValue, own: Sequence[Replica], sources: Mapping[str, Source], path: str, pool: Pool) -> Entry:
+    """Return a value with the cohorts of its replicas, the replicas, and who reported it. `sources` are by document."""
+    keys = {str(replica.document) for replica in own}
+    letters = [each.letter for each in pool.cohorts if not keys.isdisjoint(each.documents)]
+    head: Text = (
+        *(piece for letter in letters for piece in (cohort(letter, pool.name), Piece(" "))),
+        Piece(count(len(own), "replica"), Style.STRONG),
+    )
+    known = {sources[key] for key in keys if key in sources}
+    if known:
+        words = joined([SOURCE_WORDS[source] for source in Source if source in known])
+        head = (*head, Piece(f" · reported by {words}", Style.MUTED))
+    names = {replica.id: replica.name for replica in own}
+    lines = [replica_text(names, names, MOST_NAMES)]
+    if state := STATE_WORDS.get(value.state):
         return Entry(Tone.PLAIN, head, lines=(plain(state), *lines))
-    origins = Counter(origin_text(path, holders.value, replicas[each]) for each in holders.replicas)
+    origins = Counter(origin_text(path, value, replica) for replica in own)
     lines.append(plain(f"Origin: {origins_text(origins.most_common())}."))
-    snippets = [whole_text(*holders.value)]
-    identities = [replicas[each].identity for each in holders.replicas]
-    if reported := sorted({each[path].value for each in identities if path in each}):
+    snippets = [whole_text(*value)]
+    if reported := sorted({replica.identity[path].value for replica in own if path in replica.identity}):
         snippets.append("\n".join(whole_text(text, State.REPORTED) for text in reported[:MOST_TEXTS]))
         lines.append(plain("Only the part shown first is compared; the second is as reported."))
     return Entry(Tone.PLAIN, head, lines=tuple(lines), snippets=tuple(snippets))

@@ -17,8 +17,8 @@ from dashboard.compare import (
     Reference,
     ReferenceKind,
     SharingVerdict,
-    build_matrix,
     hash_row,
+    lay_out,
     sharing_text,
 )
 from dashboard.compare.conditions import SharingCause
@@ -110,17 +110,15 @@ def compare_chosen(
     by_name = order or sorted(pool.replicas, key=lambda replica: natural(members[replica].name))
     as_replicas = sorted(by_name, key=lambda replica: (ReferenceKind.REPLICA, replica) != choice.reference)
     seeds = [path for path in SEED_PATHS if any(path in cohort.settings for cohort in pool.cohorts)]
-    prefix, matrix = build_matrix(
+    layout = lay_out(
         pool,
         fleet.documents,
         choice.reference,
         baseline=fleet.policy.baseline(pool.name),
-        band=(*PREFIX_PATHS, *seeds),
-        only_differences=choice.only_differences,
-        section=choice.section,
-        search=choice.search,
         as_replicas=as_replicas if choice.by_replica else None,
     )
+    prefix = layout.band((*PREFIX_PATHS, *seeds))
+    matrix = layout.table(only_differences=choice.only_differences, section=choice.section, search=choice.search)
     hashes = hash_row(FINGERPRINT, pool, choice.reference, prefix.columns, members)
     sharing = fleet.sharing[pool.name]
     found = worst_by_path(fleet.inspection, pool.name)

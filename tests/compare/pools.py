@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
 
-from dashboard.compare import Member, compare_pool
-from dashboard.fleet import Document, Pool, Role, Setting, Source, State
+from dashboard.compare import compare_pool
+from dashboard.fleet import Document, Pool, Replica, Role, Setting, Source, State
+from tests.builders import replica
 
 VALUES: Sequence[Any] = (None, 1, 2, "x", {}, State.NULL, State.UNKNOWN, State.REDACTED)  # None: the path is left out
 PATHS = (
@@ -33,11 +35,17 @@ def document(key: str, settings: Mapping[str, Any], version: str | None = None) 
     return Document(key, version, {path: setting(value) for path, value in settings.items()})
 
 
+def member(key: str, document: str | None, *, fresh: bool = True, identity: int = 0) -> Replica:
+    """A replica with a document, by its id, and so many identity settings."""
+    own = {f"identity.{number}": setting(number) for number in range(identity)}
+    return replace(replica(key, id=key, fresh=fresh, identity=own), document=document)
+
+
 def pool_of(*holders: tuple[int, Mapping[str, Any]], ignore: Sequence[str] = ()) -> tuple[Pool, dict[str, Document]]:
     """A compared pool and its documents; each (count, settings) is a document with as many fresh replicas."""
     documents = {f"d{index}": document(f"d{index}", settings) for index, (_, settings) in enumerate(holders)}
     members = [
-        Member(f"http://{index}-{number}:80", f"d{index}", fresh=True, identity=41)
+        member(f"http://{index}-{number}:80", f"d{index}", identity=41)
         for index, (count, _) in enumerate(holders)
         for number in range(count)
     ]
@@ -46,12 +54,12 @@ def pool_of(*holders: tuple[int, Mapping[str, Any]], ignore: Sequence[str] = ())
 
 def pool_of_documents(documents: Mapping[str, Document], stale: Sequence[str] = ()) -> Pool:
     """A compared pool with one replica per document, named like it."""
-    members = [Member(key, key, fresh=key not in stale, identity=0) for key in documents]
+    members = [member(key, key, fresh=key not in stale) for key in documents]
     return compare_pool("chat", Role.BOTH, members, documents)
 
 
 @st.composite
-def fleets(draw: st.DrawFn) -> tuple[list[Member], dict[str, Document]]:
+def fleets(draw: st.DrawFn) -> tuple[list[Replica], dict[str, Document]]:
     """Draw up to 12 replicas, some stale and some never read, over up to 8 documents, each of some replica."""
     drawn = draw(st.lists(st.fixed_dictionaries({path: st.sampled_from(VALUES) for path in PATHS}), max_size=8))
     documents = {
@@ -60,13 +68,13 @@ def fleets(draw: st.DrawFn) -> tuple[list[Member], dict[str, Document]]:
     }
     more = draw(st.lists(st.sampled_from([None, *documents]), max_size=4))
     members = [
-        Member(f"http://{index}:80", key, fresh=draw(st.booleans()), identity=index)
+        member(f"http://{index}:80", key, fresh=draw(st.booleans()), identity=index)
         for index, key in enumerate([*documents, *more])
     ]
     return members, documents
 
 
-def compared(fleet: tuple[list[Member], dict[str, Document]], ignore: Sequence[str] = ()) -> Pool:
+def compared(fleet: tuple[list[Replica], dict[str, Document]], ignore: Sequence[str] = ()) -> Pool:
     """Compare a drawn fleet."""
     members, documents = fleet
     return compare_pool("chat", Role.BOTH, members, documents, ignore)

@@ -1,13 +1,14 @@
 """Pools for tests of prefix sharing: of given cohorts, or drawn at random with a fixed seed."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple
 
-from dashboard.compare import Member, SharingVerdict, compare_pool, sharing_text, sharing_verdict
+from dashboard.compare import SharingVerdict, compare_pool, sharing_text, sharing_verdict
 from dashboard.fleet import Document, EngineFingerprint, Pool, Replica, Role, State
 from dashboard.fleet.pieces import to_plain
-from tests.builders import SAME_KV, document, hashing, replica, setting
+from tests.builders import SAME_KV, document, down, hashing, replica, setting
 
 ALGORITHM, BLOCK = "cache_config.prefix_caching_hash_algo", "cache_config.block_size"
 CACHING, CONNECTOR = "cache_config.enable_prefix_caching", "kv_transfer_config.kv_connector"
@@ -68,7 +69,7 @@ def drawn_pools(number: int, seed: int = 7) -> Iterator[DrawnPool]:
 def _drawn(random: Random) -> DrawnPool:
     documents: dict[str, Document] = {}
     replicas: dict[str, Replica] = {}
-    members: list[Member] = []
+    members: list[Replica] = []
     marks = random.choice([(None,), (None,), ("a",), (OFF,), (None,), *[MARKS] * 5])
     for cohort in range(random.randint(1, 5) if random.random() < 0.95 else 14):
         settings = {**SAME_KV, **random.choice(SETTINGS), **random.choice(SETTINGS)}
@@ -82,9 +83,9 @@ def _drawn(random: Random) -> DrawnPool:
                 f"r{cohort}-{place}", document=own, engines=hashing(*(random.choice(marks) for _ in range(ranks)))
             )
             replicas[each.id] = each
-            members.append(Member(each.id, own.id, fresh=random.random() < 0.9, identity=0))
+            members.append(replace(each, fresh=random.random() < 0.9))
     unread = random.choice([0, 0, 0, 1, 2])
-    members += [Member(f"unread {number}", None, fresh=False, identity=0) for number in range(unread)]
+    members += [down(f"unread {number}") for number in range(unread)]
     ignore = random.choice([(), (), (), (), (BLOCK,), ("version",)])
     pool = compare_pool("chat", Role.BOTH, members, documents, ignore)
     return DrawnPool(pool, documents, replicas)
@@ -123,8 +124,8 @@ def pool_of_cohorts(
         for number, (each, (_, own)) in enumerate(zip(documents, cohorts, strict=True))
         for place, marks in enumerate(own)
     ]
-    members = [Member(each.id, each.document, fresh=each.name not in stale, identity=0) for each in replicas]
-    members += [Member(f"unread {number}", None, fresh=False, identity=0) for number in range(unread)]
+    members = [replace(each, fresh=each.name not in stale) for each in replicas]
+    members += [down(f"unread {number}") for number in range(unread)]
     known = {each.id: each for each in documents}
     pool = compare_pool("chat", Role.BOTH, members, known, ignore)
     return DrawnPool(pool, known, {each.id: each for each in replicas})

@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from dashboard.compare import Member
-from dashboard.compare.encoding import encode, is_comparable, lookup_setting
-from dashboard.fleet import Document, SettingValue, Source, State
+from dashboard.compare.encoding import codes_of, encode, is_comparable, lookup_setting
+from dashboard.fleet import Document, Replica, SettingValue, Source, State
 from tests.compare.pools import PATHS, document, fleets, setting
 
-Fleet = tuple[list[Member], dict[str, Document]]
+Fleet = tuple[list[Replica], dict[str, Document]]
 HASH_BLOCK = "cache_config.hash_block_size"
 
 
@@ -75,8 +74,8 @@ def test_looking_up_one_document_equals_its_row_of_the_table(fleet: Fleet) -> No
     documents = [document.settings for document in fleet[1].values()]
     table = encode(documents)
 
-    for path, column in zip(table.paths, table.codes.T.tolist(), strict=True):
-        for settings, code in zip(documents, column, strict=True):
+    for path in PATHS:
+        for settings, code in zip(documents, codes_of(table, path).tolist(), strict=True):
             one = lookup_setting(settings, path)
             expected = SettingValue("null", State.ABSENT) if one is None else SettingValue(one.value, one.state)
             assert table.values[code] == expected

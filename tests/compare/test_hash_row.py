@@ -6,6 +6,7 @@ import pytest
 
 from dashboard.compare import BASELINE, MAJORITY, CellState, MatrixRow, Reference, ReferenceKind, hash_row
 from dashboard.compare.columns import MatrixColumn, baseline_column
+from dashboard.compare.encoding import encode
 from dashboard.fleet import Baseline, Cohort, EngineFingerprint, Pool, Role
 from tests.builders import hashing, replica
 
@@ -32,7 +33,7 @@ def row(columns: Sequence[ReplicaMarks], reference: Reference = MAJORITY) -> Mat
     agreed = (baseline_column(Baseline("agreed", "*", {})),) if reference == BASELINE else ()
     cohorts = tuple(Cohort(each.key, "", (), each.replicas, {}) for each in drawn)
     replicas = {each.id: each for own in members for each in own}
-    pool = Pool("chat", Role.BOTH, tuple(replicas), len(replicas), None, cohorts, (), 0, 0, ())
+    pool = Pool("chat", Role.BOTH, tuple(replicas), len(replicas), None, cohorts, (), 0, 0, (), (), encode([]))
     return hash_row("the path", pool, reference, (*agreed, *drawn), replicas)
 
 

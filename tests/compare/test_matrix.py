@@ -10,22 +10,20 @@ from dashboard.compare import (
     MAJORITY,
     PREFIX_PATHS,
     CellState,
-    Matrices,
     Matrix,
     MatrixCell,
     MatrixRow,
-    Member,
     Reference,
     ReferenceKind,
-    build_matrix,
     compare_pool,
+    lay_out,
     parse_reference,
 )
 from dashboard.compare.encoding import is_comparable, lookup_setting
-from dashboard.fleet import Baseline, Document, Role, State, Tolerance
-from tests.compare.pools import compared, document, fleets, pool_of
+from dashboard.fleet import Baseline, Document, Replica, Role, State, Tolerance
+from tests.compare.pools import compared, document, fleets, member, pool_of
 
-Fleet = tuple[list[Member], dict[str, Document]]
+Fleet = tuple[list[Replica], dict[str, Document]]
 Holders = tuple[tuple[int, dict[str, Any]], ...]
 
 HOLDERS: Holders = (
@@ -48,12 +46,9 @@ DEVIATING: Holders = (
 )
 
 
-def matrices(reference: Reference = MAJORITY, holders: Holders = HOLDERS, **choices: Any) -> Matrices:
-    return build_matrix(*pool_of(*holders), reference, **choices)
-
-
 def matrix(reference: Reference = MAJORITY, holders: Holders = HOLDERS, **choices: Any) -> Matrix:
-    return matrices(reference, holders, **choices).table
+    columns = {name: choices.pop(name) for name in ("baseline", "as_replicas") if name in choices}
+    return lay_out(*pool_of(*holders), reference, **columns).table(**choices)
 
 
 def row_of(shown: Matrix, path: str) -> MatrixRow:
@@ -143,7 +138,7 @@ def test_a_setting_that_the_version_lacks_is_unsupported() -> None:
     pool, documents = pool_of((2, {path: 16, "x": 1}), (1, {"x": 2}))
     old = {**documents, "d1": document("d1", {"x": 2}, version="0.12.0")}
 
-    assert states(row_of(build_matrix(pool, old, MAJORITY, only_differences=False).table, path)) == [
+    assert states(row_of(lay_out(pool, old, MAJORITY).table(only_differences=False), path)) == [
         SAME,
         CellState.UNSUPPORTED,
     ]
@@ -158,8 +153,8 @@ def test_every_value_of_a_tie_is_marked() -> None:
 
 def test_the_majority_has_no_value_where_only_a_stale_replica_differs() -> None:
     documents = {"a": document("a", {"seed": 0}), "b": document("b", {"seed": 1})}
-    members = [Member("a", "a", fresh=True, identity=0), Member("b", "b", fresh=False, identity=0)]
-    (row,) = build_matrix(compare_pool("p", Role.BOTH, members, documents), documents, MAJORITY).table.rows
+    members = [member("a", "a"), member("b", "b", fresh=False)]
+    (row,) = lay_out(compare_pool("p", Role.BOTH, members, documents), documents, MAJORITY).table().rows
 
     assert (row.differs, row.tie, [cell.value for cell in row.cells]) == (True, True, ["0", "1"])
 
@@ -203,15 +198,16 @@ def test_a_section_and_all_words_of_a_search_filter_rows(section: str | None, se
 
 
 def test_the_band_has_all_its_paths_reported_or_not_but_no_ignored_one() -> None:
-    band = matrices(band=PREFIX_PATHS).band
+    band = lay_out(*pool_of(*HOLDERS), MAJORITY).band(PREFIX_PATHS)
     pool, documents = pool_of(*HOLDERS, ignore=["cache_config.*"])
-    ignored = build_matrix(pool, documents, MAJORITY, band=PREFIX_PATHS)
+    layout = lay_out(pool, documents, MAJORITY)
+    ignored = [layout.band(PREFIX_PATHS), layout.table()]
 
     assert [row.path for row in band.rows] == list(PREFIX_PATHS)
     assert (band.rows[0].label, states(band.rows[0])) == ("vLLM version", [ABSENT] * 3)
     assert (band.equal, band.uncompared, band.filtered) == (0, 0, 0)
     assert "cache_config.block_size" not in {row.path for each in ignored for row in each.rows}
-    assert ignored.band.ignored == 1
+    assert [each.ignored for each in ignored] == [1, 1]
 
 
 def test_a_cell_counts_the_replicas_that_report_its_value_where_some_do_not() -> None:
@@ -242,7 +238,7 @@ def test_a_baseline_has_the_first_column_and_its_tolerated_values_are_the_same()
         "odd": (['"not agreed"', "2", "2"], [UNKNOWN] * 3),
     }
     assert states(row_of(replicas, "seqs")) == [SAME, DIFFERS]
-    assert matrices(MAJORITY, DEVIATING, baseline=AGREED) == matrices(MAJORITY, DEVIATING)
+    assert matrix(MAJORITY, DEVIATING, baseline=AGREED) == matrix(MAJORITY, DEVIATING)
 
 
 def test_a_row_that_deviates_from_the_baseline_is_not_counted_as_hidden() -> None:
@@ -275,7 +271,7 @@ def test_any_other_text_in_the_url_means_the_majority(text: str | None) -> None:
 
 
 def test_an_empty_pool_has_no_columns_and_no_rows() -> None:
-    shown = build_matrix(compare_pool("p", Role.BOTH, [], {}), {}, MAJORITY, as_replicas=["http://x:80"]).table
+    shown = lay_out(compare_pool("p", Role.BOTH, [], {}), {}, MAJORITY, as_replicas=["http://x:80"]).table()
 
     assert (shown.columns, shown.rows, shown.sections) == ((), (), ())
 
@@ -283,7 +279,7 @@ def test_an_empty_pool_has_no_columns_and_no_rows() -> None:
 @given(fleets())
 def test_a_cell_counts_exactly_the_replicas_whose_own_document_has_a_value(fleet: Fleet) -> None:
     pool, documents = compared(fleet), fleet[1]
-    for row in build_matrix(pool, documents, MAJORITY, only_differences=False).table.rows:
+    for row in lay_out(pool, documents, MAJORITY).table(only_differences=False).rows:
         for cell, cohort in zip(row.cells, pool.cohorts, strict=True):
             own = [lookup_setting(documents[key].settings, row.path) for key in cohort.documents_by_replica.values()]
             number = sum(setting is not None and is_comparable(setting.state) for setting in own)
@@ -293,7 +289,7 @@ def test_a_cell_counts_exactly_the_replicas_whose_own_document_has_a_value(fleet
 @given(fleets())
 def test_every_difference_of_the_pool_is_a_row_and_counts_add_up(fleet: Fleet) -> None:
     pool = compared(fleet)
-    shown = build_matrix(pool, fleet[1], MAJORITY).table
+    shown = lay_out(pool, fleet[1], MAJORITY).table()
 
     assert [row.path for row in shown.rows[: len(pool.differences)]] == [item.path for item in pool.differences]
     assert all(row.differs for row in shown.rows)
@@ -307,9 +303,9 @@ def test_a_cohort_or_a_replica_never_differs_from_itself(fleet: Fleet) -> None:
     pool = compared(fleet)
     for place, cohort in enumerate(pool.cohorts):
         reference = Reference(ReferenceKind.COHORT, cohort.letter)
-        rows = build_matrix(pool, fleet[1], reference, only_differences=False).table.rows
+        rows = lay_out(pool, fleet[1], reference).table(only_differences=False).rows
         assert all(row.cells[place].state is not DIFFERS for row in rows)
         replica = cohort.replicas[0]
         reference = Reference(ReferenceKind.REPLICA, replica)
-        rows = build_matrix(pool, fleet[1], reference, only_differences=False, as_replicas=[replica]).table.rows
+        rows = lay_out(pool, fleet[1], reference, as_replicas=[replica]).table(only_differences=False).rows
         assert not any(row.differs for row in rows)

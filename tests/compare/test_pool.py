@@ -1,5 +1,6 @@
 """A compared pool: examples of cohorts, differences and values, and the laws of every pool."""
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -7,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.compare import PREFIX_PATHS, Member, ValueHolders, compare_pool, group_by_value
+from dashboard.compare import PREFIX_PATHS, compare_pool
 from dashboard.compare.encoding import encode, is_comparable, lookup_setting, lookup_value
-from dashboard.fleet import Difference, Document, Pool, Role, SettingValue, Source, State, ValueCount
-from tests.compare.pools import PATHS, compared, document, fleets, pool_of, pool_of_documents, setting
+from dashboard.fleet import Difference, Document, Pool, Replica, Role, SettingValue, Source, State, ValueCount
+from tests.compare.pools import compared, document, fleets, member, pool_of, pool_of_documents, setting
 
-Fleet = tuple[list[Member], dict[str, Document]]
+Fleet = tuple[list[Replica], dict[str, Document]]
 
 HASH, BLOCK = "cache_config.prefix_caching_hash_algo", "cache_config.block_size"
 UNIT = "cache_config.prefix_match_unit"  # vLLM 0.12 has no such setting
@@ -167,43 +168,11 @@ def test_last_documents_are_compared_without_a_majority_where_all_replicas_are_s
 
 
 def test_replicas_without_a_document_are_in_no_cohort() -> None:
-    pool = compare_pool("p", Role.PREFILL, [Member("x", None, fresh=False, identity=0)], {})
+    pool = compare_pool("p", Role.PREFILL, [member("x", None, fresh=False)], {})
 
     assert (pool.name, pool.role, pool.replicas, pool.identity) == ("p", Role.PREFILL, ("x",), 0)
     assert (pool.cohorts, pool.differences, pool.equal, pool.majority_document) == ((), (), 0, None)
     assert compare_pool("p", Role.BOTH, [], {}).replicas == ()
-
-
-def test_values_of_a_setting_have_their_replicas_cohorts_and_sources() -> None:
-    pool, documents = pool_of((1, {UNIT: 1, "y": 1}), (2, {UNIT: 2}), (1, {"y": 2}), (1, {"y": 1, UNIT: 1}))
-    documents["d2"] = document("d2", {"y": 2}, version="0.12.0")
-    info = (Source.SERVER_INFO,)
-
-    assert group_by_value(pool, documents, UNIT) == (
-        ValueHolders(reported("1"), ("http://0-0:80", "http://3-0:80"), ("B",), info),
-        ValueHolders(reported("2"), ("http://1-0:80", "http://1-1:80"), ("A",), info),
-        ValueHolders(SettingValue("null", State.UNSUPPORTED), ("http://2-0:80",), ("A",), ()),
-    )
-
-
-def test_a_value_has_its_sources_in_the_order_of_trust_and_null_from_its_section() -> None:
-    documents = {
-        "a": Document("a", None, {"lora.rank": setting(None, Source.METRICS), "x": setting(1)}),
-        "b": Document("b", None, {"lora": setting(None, Source.CONFIG_API)}),
-    }
-    (value,) = group_by_value(pool_of_documents(documents), documents, "lora.rank")
-
-    assert (value.value.state, value.sources) == (State.NULL, (Source.CONFIG_API, Source.METRICS))
-    assert (value.replicas, value.cohorts) == (("a", "b"), ("A",))
-
-
-@given(fleets(), st.sampled_from(PATHS))
-def test_every_replica_with_a_document_has_exactly_one_value(fleet: Fleet, path: str) -> None:
-    found = group_by_value(compared(fleet), fleet[1], path)
-    placed = sorted(replica for value in found for replica in value.replicas)
-
-    assert placed == sorted(member.id for member in fleet[0] if member.document)
-    assert len({value.value for value in found}) == len(found)
 
 
 @given(fleets(), st.randoms(use_true_random=False))
@@ -258,7 +227,7 @@ def test_distinguishing_settings_separate_a_cohort_from_every_other(fleet: Fleet
 @given(fleets())
 def test_doubling_a_fleet_keeps_its_cohorts_and_differences(fleet: Fleet) -> None:
     members, documents = fleet
-    twins = [member._replace(id=f"{member.id}/twin") for member in members]
+    twins = [replace(member, id=f"{member.id}/twin") for member in members]
     single, double = compared(fleet), compared(([*members, *twins], documents))
 
     assert [cohort.documents for cohort in single.cohorts] == [cohort.documents for cohort in double.cohorts]
@@ -270,7 +239,7 @@ def test_doubling_a_fleet_keeps_its_cohorts_and_differences(fleet: Fleet) -> Non
 def test_one_more_replica_with_a_known_document_adds_no_difference(fleet: Fleet) -> None:
     members, documents = fleet
     fresh = [member for member in members if member.fresh]
-    more = [member._replace(id="http://new:80") for member in fresh[:1]]
+    more = [replace(member, id="http://new:80") for member in fresh[:1]]
     before, after = compared(fleet), compared(([*members, *more], documents))
 
     assert {difference.path for difference in before.differences} == {item.path for item in after.differences}
@@ -280,7 +249,7 @@ def test_one_more_replica_with_a_known_document_adds_no_difference(fleet: Fleet)
 @given(fleets())
 def test_one_document_or_ignoring_every_path_leaves_no_difference(fleet: Fleet) -> None:
     members, documents = fleet
-    same = compared(([member._replace(document="d0" if documents else None) for member in members], documents))
+    same = compared(([replace(member, document="d0" if documents else None) for member in members], documents))
     ignoring, plain = compared(fleet, ignore=["*"]), compared(fleet)
 
     assert (same.differences, same.ignored, ignoring.differences) == ((), (), ())
@@ -308,7 +277,7 @@ def test_letters_do_not_depend_on_ids_of_documents_or_on_what_all_replicas_repor
     """A restart on another version changes every id."""
     members, documents = fleet
     names = {key: f"d{1000 - place}" for place, key in enumerate(documents)}
-    renamed = [each._replace(document=each.document and names[each.document]) for each in members]
+    renamed = [replace(each, document=each.document and names[each.document]) for each in members]
     settings = {names[key]: {**each.settings, "zeta": setting(1)} for key, each in documents.items()}
     restarted = {key: Document(key, documents[old].version, settings[key]) for old, key in names.items()}
 

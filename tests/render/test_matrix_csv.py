@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.compare import MAJORITY, build_matrix
+from dashboard.compare import MAJORITY, lay_out
 from dashboard.fleet.formatting import FORMULA_STARTS, csv_cell
 from dashboard.fleet.sightings import Sighting
 from dashboard.render.csv_table import matrix_csv
@@ -26,7 +26,7 @@ def test_a_row_per_path_and_a_column_per_cohort_with_values_uncut() -> None:
     built = story()
     lines = parsed(
         matrix_csv(
-            build_matrix(built.pools[0], built.documents, MAJORITY).table,
+            lay_out(built.pools[0], built.documents, MAJORITY).table(),
             ["39 of 40, as of now"],
             {"http://chat-70b-17:8000": "chat-70b-17"},
         )
@@ -42,7 +42,7 @@ def test_columns_of_replicas_are_named() -> None:
     """A name where there is one, else the address."""
     built = story()
     pool = built.pools[0]
-    shown = build_matrix(pool, built.documents, MAJORITY, as_replicas=pool.replicas[:2]).table
+    shown = lay_out(pool, built.documents, MAJORITY, as_replicas=pool.replicas[:2]).table()
 
     assert parsed(matrix_csv(shown, (), {pool.replicas[0]: "first"}))[0] == ["path", "first", pool.replicas[1]]
 
@@ -65,14 +65,14 @@ def test_no_text_begins_like_a_formula_or_breaks_a_row(text: str) -> None:
 def test_a_hostile_fleet_keeps_its_rows() -> None:
     """As many fields in every row as there are columns."""
     built = hostile()
-    lines = parsed(matrix_csv(build_matrix(built.pools[0], built.documents, MAJORITY, only_differences=False).table))
+    lines = parsed(matrix_csv(lay_out(built.pools[0], built.documents, MAJORITY).table(only_differences=False)))
 
     assert {len(line) for line in lines} == {3}
 
 
 def test_the_last_columns_have_since_when_a_setting_differs() -> None:
     built = story()
-    matrix = build_matrix(built.pools[0], built.documents, MAJORITY).table
+    matrix = lay_out(built.pools[0], built.documents, MAJORITY).table()
     came = Sighting(POLLED_AT, POLLED_AT, POLLED_AT - timedelta(minutes=1))
     (heads, *lines) = parsed(matrix_csv(matrix, sightings={"cache_config.block_size": came}))
     times = {line[0]: line[-3:] for line in lines}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.compare import MAJORITY, Matrix, build_matrix
+from dashboard.compare import MAJORITY, Matrix, lay_out
 from dashboard.fleet.sightings import Sighting
 from dashboard.render.html import HtmlWriter
 from dashboard.render.matrix import COHORT_COLOURS, colour
@@ -41,7 +41,7 @@ def drawn(of: Fleet, *, show_all: bool = False, as_replicas: bool = False, **mor
     """Draw the first pool of a fleet."""
     (pool, *_), names = of.pools, {each.id: each.name for each in of.replicas}
     columns = pool.replicas if as_replicas else None
-    matrix = build_matrix(pool, of.documents, MAJORITY, only_differences=not show_all, as_replicas=columns).table
+    matrix = lay_out(pool, of.documents, MAJORITY, as_replicas=columns).table(only_differences=not show_all)
     return written(DifferenceTable("settings", "Settings", matrix, names, **more))
 
 
@@ -225,7 +225,7 @@ def test_a_page_with_many_columns_has_no_column_for_the_time_but_an_export_has()
     table = DifferenceTable(
         "settings",
         "Settings",
-        build_matrix(pool, many.documents, MAJORITY).table,
+        lay_out(pool, many.documents, MAJORITY).table(),
         {},
         sightings={"a.b": CAME},
     )

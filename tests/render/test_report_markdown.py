@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.compare import MAJORITY, build_matrix
+from dashboard.compare import MAJORITY, lay_out
 from dashboard.fleet.pieces import Piece, Style, plain
 from dashboard.render.markdown import LONG_LIST, MOST_CHARACTERS, MOST_ITEMS, escaped, to_markdown
 from dashboard.views.blocks import (
@@ -80,13 +80,13 @@ def test_a_block_is_written_with_its_styles_and_begins_no_other_markup(block: Bl
 def test_columns_of_a_matrix_have_names_and_too_many_are_counted() -> None:
     built = story()
     pool = built.pools[0]
-    shown = build_matrix(pool, built.documents, MAJORITY, as_replicas=pool.replicas[:2]).table
+    shown = lay_out(pool, built.documents, MAJORITY, as_replicas=pool.replicas[:2]).table()
     documents = [document({"cache_config.block_size": 16 + number}) for number in range(MOST_COLUMNS + 2)]
     wide = fleet([replica(f"chat-{place}", document=each) for place, each in enumerate(documents)], documents)
 
     text = written(DifferenceTable("d", "Part", shown, {pool.replicas[0]: "first"}))
     assert text.startswith(f"| setting | first | {escaped(pool.replicas[1])} |")
-    text = written(DifferenceTable("d", "Part", build_matrix(wide.pools[0], wide.documents, MAJORITY).table, {}))
+    text = written(DifferenceTable("d", "Part", lay_out(wide.pools[0], wide.documents, MAJORITY).table(), {}))
     assert text.startswith("2 more columns left out.\n\n| setting |")
 
 

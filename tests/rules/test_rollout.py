@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dashboard.compare.holders import Holders
 from dashboard.fleet import Replica, SettingValue, State
 from dashboard.fleet.pieces import plain
 from dashboard.rules.findings import Draft, Remedy, Rollout, Snippet
 from dashboard.rules.rollout import STUCK_AFTER, TOGETHER, is_along, remedy_along, rollout_of
-from dashboard.rules.subject import Holders
 from tests import builders
 
 OLD, NEW = "0.20.2", "0.32.0"

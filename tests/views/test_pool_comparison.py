@@ -3,7 +3,7 @@
 import pytest
 
 from dashboard.analysis.assembly import Fleet, empty_fleet
-from dashboard.compare import BASELINE, MAJORITY, build_matrix
+from dashboard.compare import BASELINE, MAJORITY, lay_out
 from dashboard.fleet import Baseline
 from dashboard.fleet.pieces import Kind, Style, to_plain
 from dashboard.views.blocks import Block, Cell, Entries, Paragraph, Table, Tone
@@ -28,14 +28,14 @@ BLOCK_SIZE = "cache_config.block_size"
 @pytest.mark.parametrize(("expected", "number"), [("16", "0 deviations"), ("64", "1 deviation")])
 def test_a_pool_without_differences_may_deviate_from_its_baseline(expected: str, number: str) -> None:
     baseline = Baseline("agreed", "chat", {BLOCK_SIZE: expected})
-    matrix = build_matrix(POOL, UNIFORM.documents, BASELINE, baseline=baseline).table
+    matrix = lay_out(POOL, UNIFORM.documents, BASELINE, baseline=baseline).table()
 
     assert hidden_text(POOL, matrix, []).startswith(f"0 of 17 settings differ. {number} from the baseline agreed.")
 
 
 @pytest.mark.parametrize(("number", "named"), [(1, "r0"), (3, "r0, r1 and r2"), (4, "4 replicas")])
 def test_replicas_that_are_not_compared_are_named_and_many_are_counted(number: int, named: str) -> None:
-    matrix = build_matrix(POOL, UNIFORM.documents, MAJORITY).table
+    matrix = lay_out(POOL, UNIFORM.documents, MAJORITY).table()
     missing = [down(f"r{place}") for place in range(number)]
 
     assert equal_text(POOL, matrix, missing) == f"17 settings compared. Not compared (unreachable): {named}."
@@ -43,12 +43,12 @@ def test_replicas_that_are_not_compared_are_named_and_many_are_counted(number: i
 
 def test_filters_that_hide_everything_are_named() -> None:
     choice = MatrixChoice(section="cache_config", search="x")
-    matrix = build_matrix(POOL, UNIFORM.documents, MAJORITY, only_differences=False, section="a", search="x").table
+    matrix = lay_out(POOL, UNIFORM.documents, MAJORITY).table(only_differences=False, section="a", search="x")
 
     assert unmatched_text(matrix, choice._replace(only_differences=False)) == (
         "None of 17 settings matches section cache_config and “x”."
     )
-    assert unmatched_text(build_matrix(POOL, UNIFORM.documents, MAJORITY).table, choice) == (
+    assert unmatched_text(lay_out(POOL, UNIFORM.documents, MAJORITY).table(), choice) == (
         "The pool has no differing settings, with or without the filters."
     )
 

@@ -10,10 +10,10 @@ import numpy as np
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.comparison import is_read, pairs
 from dashboard.analysis.changes.models import CohortCount, OneSidedSettings, Pools, SettingChanges, SettingGroup
-from dashboard.compare.encoding import NULL, CodeTable, encode, missing_code
+from dashboard.compare.encoding import NULL, encode, missing_code
 from dashboard.compare.equality import BY_PATH, counted
 from dashboard.compare.prefix import PREFIX_PATHS
-from dashboard.fleet import Document, Replica, SettingChange, State, cohort_letters
+from dashboard.fleet import CodeTable, Document, Replica, SettingChange, State, cohort_letters
 
 
 class _DocumentPair(NamedTuple):

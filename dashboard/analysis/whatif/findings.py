@@ -8,6 +8,7 @@ from typing import NamedTuple
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.whatif.models import FindingForecast, RouterChange
 from dashboard.compare.encoding import lookup_value
+from dashboard.compare.holders import Holders
 from dashboard.fleet import Replica, SettingValue
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.domain import Router, SeedPolicy
@@ -16,7 +17,7 @@ from dashboard.rules.routing.blocks import BLOCK_SIZE, tokens_of_block
 from dashboard.rules.routing.hash_seed import SEED_POLICY
 from dashboard.rules.routing.hashes import HASH_ALGORITHM, count_equal_hashes_as_one
 from dashboard.rules.selection import caching
-from dashboard.rules.subject import FINGERPRINT, Holders, PoolSubject
+from dashboard.rules.subject import FINGERPRINT, PoolSubject
 
 ADAPTERS = "adapters"
 # Prefixes of evidence paths: what a running engine measured or loaded is lost with its process.

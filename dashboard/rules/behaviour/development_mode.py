@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from dashboard.compare.holders import Holders, group_by_value
 from dashboard.fleet import Setting, SettingValue, Source, State
 from dashboard.fleet.pieces import Text, join_texts
 from dashboard.rules.behaviour.weights import is_on
@@ -11,7 +12,7 @@ from dashboard.rules.differences import pool_differences
 from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.sentences import names_text, setting_piece, write
-from dashboard.rules.subject import Holders, PoolSubject, group_by_value, setting_value
+from dashboard.rules.subject import PoolSubject, setting_value
 from dashboard.vllm.versions import has_change
 from vllm_fleet_provider.shared.spelling import canonical_text
 

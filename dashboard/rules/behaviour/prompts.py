@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dashboard.compare.equality import AUTO
+from dashboard.compare.holders import Holders, group_by_value
 from dashboard.fleet import SettingValue
 from dashboard.rules.connector_options import native
 from dashboard.rules.differences import pool_differences
 from dashboard.rules.findings import Draft, Remedy, Snippet
 from dashboard.rules.registry import rule
-from dashboard.rules.subject import Holders, PoolSubject, group_by_value
+from dashboard.rules.subject import PoolSubject
 from dashboard.rules.value_equivalence import assume_if_auto, empty_is_unset
 from vllm_fleet_provider.shared.identity import is_folder
 

@@ -4,6 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator
 
+from dashboard.compare.holders import group_by_value
 from dashboard.fleet import Replica, SettingValue, State
 from dashboard.fleet.pieces import value
 from dashboard.rules.capacity.kv_cache import BLOCKS_OVERRIDE, DEVICE, GIB, MEMORY, PROCESSES
@@ -12,7 +13,7 @@ from dashboard.rules.differences import majority, split
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.sentences import write
-from dashboard.rules.subject import PoolSubject, group_by_value
+from dashboard.rules.subject import PoolSubject
 
 POOL_LENGTH = 100  # characters of a pool's name to paste
 USED, AVAILABLE = "engines.kv_cache_bytes_per_device", "engines.kv_cache_available_bytes"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from dashboard.compare.equality import AUTO, CACHE_DTYPE, resolved_kv_dtype
+from dashboard.compare.holders import Holders
 from dashboard.fleet import Setting, SettingValue, State
 from dashboard.fleet.formatting import joined
 from dashboard.fleet.pieces import value
@@ -23,7 +24,7 @@ from dashboard.rules.disaggregation.nixl import (
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import setting_piece, write
-from dashboard.rules.subject import Holders, PairSubject, PoolSubject, group_by_native
+from dashboard.rules.subject import PairSubject, PoolSubject, group_by_native
 from vllm_fleet_provider.shared.spelling import canonical_text
 
 MODEL = "model_config.model"

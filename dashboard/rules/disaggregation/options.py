@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from dashboard.compare.holders import Holders
 from dashboard.fleet import Role, Setting, SettingValue, State
 from dashboard.fleet.pieces import value
 from dashboard.rules import remedy
@@ -19,8 +20,8 @@ from dashboard.rules.findings import Confidence, Draft, Evidence, Severity, Unev
 from dashboard.rules.identity.addresses import DP_SIZE
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import setting_piece, values_text, write
-from dashboard.rules.subject import Holders, PairSubject, PoolSubject, group_by_native
-from dashboard.rules.value_equivalence import NO, YES, with_options
+from dashboard.rules.subject import PairSubject, PoolSubject, group_by_native
+from dashboard.rules.value_equivalence import NO, YES, option_values
 from dashboard.vllm.versions import answer_at
 
 # What vllm-ascend's Mooncake connectors repeat of both roles, by option.
@@ -223,8 +224,8 @@ def transfer_lease_differs(pool: PoolSubject) -> Iterator[Draft | UnevaluatedRep
     if unknown := tuple(sorted(replica for replica, answer in leases.items() if answer is None)):
         is_all = len(unknown) == len(leases)
         yield UnevaluatedReplicas(unknown, "Which of both these vLLM versions use is unknown." if is_all else "")
-    leasing = with_options(nixl.only({replica for replica, answer in leases.items() if answer}), (LEASE,))
-    yield from pool_differences(leasing, (f"{EXTRA}.{LEASE}",), _unset_is_default)
+    leasing = nixl.only({replica for replica, answer in leases.items() if answer})
+    yield from pool_differences(leasing, option_values(leasing, [LEASE], _unset_is_default))
     yield from pool_differences(nixl.only({each for each, answer in leases.items() if answer is False}), (TIMEOUT,))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dashboard.compare.encoding import lookup_value
+from dashboard.compare.holders import Holders, group_by_value
 from dashboard.fleet import Replica, Role, Setting, State
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import Text, value
@@ -18,7 +19,7 @@ from dashboard.rules.identity.addresses import NIXL_HOST, is_local
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.remedy import set_to
 from dashboard.rules.sentences import setting_piece, values_text, write
-from dashboard.rules.subject import FleetSubject, Holders, PoolSubject, group_by_native, group_by_value, setting_value
+from dashboard.rules.subject import FleetSubject, PoolSubject, group_by_native, setting_value
 from dashboard.vllm.facts import ENCODER_ROLE
 
 PRODUCER, CONSUMER, BOTH = "kv_producer", "kv_consumer", "kv_both"

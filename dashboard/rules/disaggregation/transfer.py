@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from dashboard.compare.encoding import lookup_value
+from dashboard.compare.holders import Holders
 from dashboard.fleet import Setting, SettingValue, State
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import Text, join_texts, value
@@ -20,7 +21,7 @@ from dashboard.rules.registry import Scope, rule
 from dashboard.rules.routing.blocks import BLOCK_SIZE, DCP, is_size
 from dashboard.rules.selection import PREFIX_CACHING, first_engine_groups
 from dashboard.rules.sentences import write
-from dashboard.rules.subject import Holders, PairSubject, PoolSubject, group_by_native, setting_value
+from dashboard.rules.subject import PairSubject, PoolSubject, group_by_native, setting_value
 from dashboard.vllm.versions import answer_at
 
 PULL = {"NixlConnector": "NixlPullConnector"}  # two names of one connector

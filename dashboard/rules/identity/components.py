@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from dashboard.compare.holders import Holders
 from dashboard.fleet import State
 from dashboard.fleet.pieces import Piece, value
 from dashboard.rules.connector_options import connectors
@@ -13,7 +14,7 @@ from dashboard.rules.domain import OFFLOADING
 from dashboard.rules.findings import Draft, Remedy, Severity, Snippet, UnevaluatedReplicas
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import MAX_VALUES, name_piece, sides_text, write
-from dashboard.rules.subject import Holders, PairSubject, PoolSubject, group_by_native
+from dashboard.rules.subject import PairSubject, PoolSubject, group_by_native
 
 LMCACHE, NIXL, MOONCAKE = "components.lmcache", "components.nixl", "components.mooncake"
 COMPONENTS = (LMCACHE, NIXL, MOONCAKE)

@@ -8,6 +8,7 @@ from typing import Any
 
 from dashboard.compare.encoding import lookup_setting
 from dashboard.compare.equality import NOT_SET
+from dashboard.compare.holders import Holders
 from dashboard.compare.prefix import digests
 from dashboard.fleet import Basis, FactName, Replica, Setting, SettingValue, State
 from dashboard.fleet.pieces import value
@@ -20,7 +21,7 @@ from dashboard.rules.registry import rule
 from dashboard.rules.routing.hashes import count_equal_hashes_as_one
 from dashboard.rules.selection import PREFIX_CACHING, caching, evidence_of, expectation
 from dashboard.rules.sentences import MAX_VALUES, write
-from dashboard.rules.subject import Holders, PoolSubject
+from dashboard.rules.subject import PoolSubject
 from dashboard.vllm.lookahead import METHODS, lookahead_setting
 
 BLOCK_SIZE = "cache_config.block_size"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import urlsplit
 
+from dashboard.compare.holders import Holders, group_by_value
 from dashboard.fleet import Replica, Setting, SettingValue, Source, State
 from dashboard.fleet.formatting import LONG_TEXT, count
 from dashboard.rules import remedy
@@ -26,7 +27,7 @@ from dashboard.rules.sentences import (
     values_text,
     write,
 )
-from dashboard.rules.subject import Holders, PoolSubject, group_by_value
+from dashboard.rules.subject import PoolSubject
 from dashboard.rules.value_equivalence import NO, YES
 from dashboard.vllm.versions import reports_change
 from vllm_fleet_provider.shared.identity import EVENT_TOPIC, NO_PORT, TOPIC

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from dashboard.compare.equality import NOT_SET
+from dashboard.compare.holders import Holders
 from dashboard.compare.pool import is_majority
 from dashboard.compare.prefix import HashSeed, SeedKind, is_fixed, seed_number
 from dashboard.fleet import SettingValue, State
@@ -27,7 +28,7 @@ from dashboard.rules.routing.hashes import (
 )
 from dashboard.rules.selection import VERSION, caching, evidence_of, expectation, most_used_version
 from dashboard.rules.sentences import MAX_VALUES, setting_piece, value_piece, write
-from dashboard.rules.subject import FINGERPRINT, Holders, PoolSubject
+from dashboard.rules.subject import FINGERPRINT, PoolSubject
 from dashboard.vllm.lookahead import LOOKAHEAD
 
 COMPARING = (ImpactContext.PREFIX_HASH, ImpactContext.KV_STORE, ImpactContext.KV_EVENTS)

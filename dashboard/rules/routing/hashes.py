@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from dashboard.compare.holders import Holders, group_by_value
 from dashboard.fleet import SettingValue, State
 from dashboard.rules import remedy
 from dashboard.rules.differences import code, differences, majority
@@ -13,7 +14,7 @@ from dashboard.rules.findings import Draft, Evidence, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.selection import caching, expectation
 from dashboard.rules.sentences import setting_name, setting_piece, to_text, value_piece, write
-from dashboard.rules.subject import FINGERPRINT, Holders, PoolSubject, group_by_value, setting_value
+from dashboard.rules.subject import FINGERPRINT, PoolSubject, setting_value
 
 Digests = frozenset[str]
 Hashes = Mapping[str, Digests]  # replica -> digests of its engines (PoolSubject.fingerprints)

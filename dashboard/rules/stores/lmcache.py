@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from math import lcm
 from typing import Any
 
+from dashboard.compare.holders import Holders
 from dashboard.fleet import State
 from dashboard.fleet.pieces import value
 from dashboard.rules import remedy
@@ -15,7 +16,7 @@ from dashboard.rules.registry import rule
 from dashboard.rules.routing.blocks import BLOCK_SIZE, is_size
 from dashboard.rules.sentences import setting_piece, values_text, write
 from dashboard.rules.stores.sharing import LMCACHE
-from dashboard.rules.subject import Holders, PoolSubject, group_by_native
+from dashboard.rules.subject import PoolSubject, group_by_native
 from dashboard.vllm.metrics import PYTHON_VERSION
 from dashboard.vllm.versions import release
 

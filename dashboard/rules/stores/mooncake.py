@@ -8,6 +8,7 @@ from typing import Any
 
 from dashboard.compare.encoding import lookup_value
 from dashboard.compare.equality import CACHE_DTYPE, resolved_kv_dtype
+from dashboard.compare.holders import Holders, group_by_value
 from dashboard.fleet import KVCacheGroup, Setting, SettingValue
 from dashboard.fleet.formatting import count
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, connectors, reports_options
@@ -26,7 +27,7 @@ from dashboard.rules.stores.sharing import (
     is_mla,
     separating,
 )
-from dashboard.rules.subject import FleetSubject, Holders, PoolSubject, group_by_native, group_by_value
+from dashboard.rules.subject import FleetSubject, PoolSubject, group_by_native
 from dashboard.rules.value_equivalence import pinned_revision
 
 MOONCAKE = "MooncakeStoreConnector"

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dashboard.compare.equality import CACHE_DTYPE, NOT_SET, resolved_kv_dtype
+from dashboard.compare.holders import Holders
 from dashboard.fleet import KVCacheGroup, Setting, SettingValue, Source, State
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import join_texts
@@ -17,8 +18,8 @@ from dashboard.rules.findings import Draft, Remedy, Severity, Snippet, Unevaluat
 from dashboard.rules.registry import rule
 from dashboard.rules.selection import first_engine_groups
 from dashboard.rules.sentences import ADAPTERS, MAX_VALUES, setting_piece, write
-from dashboard.rules.subject import Holders, PoolSubject, group_by_native
-from dashboard.rules.value_equivalence import names_as_one, revisions, unset_is_true, with_options
+from dashboard.rules.subject import PoolSubject, group_by_native
+from dashboard.rules.value_equivalence import names_as_one, option_values, revisions, unset_is_true
 from vllm_fleet_provider.shared.identity import SNAPSHOT, hub_id, is_folder
 
 MODEL, REVISION, QUANTIZATION = "model_config.model", "model_config.revision", "model_config.quantization"
@@ -145,18 +146,19 @@ def apart_by_design(draft: Draft, paths: Sequence[str]) -> Draft:
 
 
 def _lmcache_options(pool: PoolSubject) -> dict[str, Holders]:
-    optional = with_options(pool, LMCACHE_OPTIONS)
-    options = {path: optional.values(path) for path in (f"{EXTRA}.{name}" for name in LMCACHE_OPTIONS)}
+    options = option_values(pool, LMCACHE_OPTIONS)
+    compared = {replica: value for value, ids in options[REMOTE_URL].items() for replica in ids}
+    reported = {replica: json.loads(value.value) for replica, value in compared.items() if replica not in pool.copies}
     # With its port: another port is another store.
-    return {**options, REMOTE_URL: group_by_native(optional.identity(REMOTE_URL))}
+    return {**options, REMOTE_URL: group_by_native(reported | dict(pool.identity(REMOTE_URL)))}
 
 
 def _keys(pool: PoolSubject) -> dict[str, Holders]:
     """Return the values by path of what the keys of the pool's store include."""
-    chunked, groups = with_options(pool, CHUNKS), first_engine_groups(pool)
+    groups = first_engine_groups(pool)
     keys = {MODEL: group_by_native(pool.identity(MODEL)), CACHE_DTYPE: pool.values(CACHE_DTYPE, resolved_kv_dtype)}
     keys |= {path: pool.values(path) for path in (*CONTEXT, *((TP, PP) if _separates_ranks(pool, groups) else ()))}
-    keys |= {f"{EXTRA}.{name}": chunked.values(f"{EXTRA}.{name}") for name in CHUNKS}
+    keys |= option_values(pool, CHUNKS)
     keys[GROUPS] = group_by_native({each: sorted([g.spec_type, g.layers] for g in own) for each, own in groups.items()})
     return keys
 
@@ -194,10 +196,9 @@ def offloading_differs(pool: PoolSubject) -> Iterator[Draft]:
     if drafts:  # the size decides the bytes: they are not reported twice
         yield from drafts
         return
-    options = with_options(pool, (BYTES, TIERS, PROMPT_ONLY))
-    for draft in pool_differences(options, (f"{EXTRA}.{BYTES}", f"{EXTRA}.{TIERS}")):
+    for draft in pool_differences(pool, option_values(pool, (BYTES, TIERS))):
         yield replace(draft, remedy=_with_connector(pool, draft))
-    yield from pool_differences(options, [f"{EXTRA}.{PROMPT_ONLY}"], unset_is_true)
+    yield from pool_differences(pool, option_values(pool, [PROMPT_ONLY], unset_is_true))
 
 
 def _where_sized(value: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
-from dashboard.compare import BASELINE, build_matrix
+from dashboard.compare import BASELINE, lay_out
 from dashboard.fleet import Baseline
 from dashboard.render.csv_table import matrix_csv
 from dashboard.rules.policy import Policy
@@ -350,7 +350,7 @@ def test_a_baseline_is_a_reference_with_a_column_of_its_own() -> None:
 def test_the_csv_has_the_column_of_the_baseline() -> None:
     built = story()
     pool = next(each for each in built.pools if each.name == "chat-70b")
-    found = build_matrix(pool, built.documents, BASELINE, baseline=AGREED, band=[BLOCK_SIZE]).band
+    found = lay_out(pool, built.documents, BASELINE, baseline=AGREED).band([BLOCK_SIZE])
 
     assert matrix_csv(found).splitlines() == [
         "path,baseline agreed,A x15,B x1 http://chat-70b-17:8000,C x1 http://chat-70b-16:8000",
