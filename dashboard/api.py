@@ -10,12 +10,11 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
 from dashboard.analysis.changes.models import Changes
 from dashboard.config import TargetOptions, load_options
-from dashboard.documents.load import MAX_BYTES
+from dashboard.documents.load import MAX_BYTES, read_snapshot
 from dashboard.errors import OptionsError, SnapshotError
 from dashboard.sources.discovery import discover_once, replica_id
 from dashboard.sources.http.credentials import key_warnings
 from dashboard.sources.importing.answers import unwrapped
-from dashboard.store.packing import opened_clean
 from vllm_fleet_provider.shared.redaction import also_redact
 
 Result = TypeVar("Result")
@@ -51,7 +50,7 @@ def load_fleet(file: Path | str) -> Fleet:
     Its rules are evaluated again. Raise SnapshotError for a file that has no fleet, OSError for one that is unreadable.
     """
     try:
-        return opened_clean(unwrapped(Path(file).read_bytes(), MAX_BYTES))
+        return read_snapshot(unwrapped(Path(file).read_bytes(), MAX_BYTES))
     except SnapshotError as error:
         raise SnapshotError(f"{file}: {error}") from None
 

@@ -1,8 +1,10 @@
 """The documents: their files, code blocks and links."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from tests.serving import ROOT
 
@@ -18,6 +20,11 @@ _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 def docs_page(name: str) -> str:
     """Return the text of a page in docs/."""
     return (ROOT / "docs" / f"{name}.md").read_text()
+
+
+def schema(name: str) -> Any:
+    """Return the published JSON Schema of a document."""
+    return json.loads((ROOT / "docs" / f"{name}.schema.json").read_text())
 
 
 def code_blocks(text: str, language: str) -> list[str]:

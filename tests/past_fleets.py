@@ -5,10 +5,11 @@ from pathlib import Path
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
+from dashboard.documents.load import read_snapshot
 from dashboard.store.history.database import Database
 from dashboard.store.history.reader import HistoryReader
 from dashboard.store.history.writer import HistoryWriter
-from dashboard.store.packing import content_of, opened_clean
+from dashboard.store.packing import content_of
 from tests.analysis.changes.sides import NEW, chat, fleet
 from tests.builders import NOW, POLLED_AT
 
@@ -27,7 +28,7 @@ def fleet_at(time: datetime) -> Fleet:
         MENDED: [*chat(1, first=4, started_at=MENDED - timedelta(minutes=4)), *chat(1, first=5, started_at=MENDED)],
     }
     fourth[LAST] = fourth[MENDED]
-    return opened_clean(content_of(fleet(*chat(3), *fourth[time], polled_at=time)))
+    return read_snapshot(content_of(fleet(*chat(3), *fourth[time], polled_at=time)))
 
 
 def recorded(folder: Path) -> Database:

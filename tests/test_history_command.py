@@ -14,8 +14,9 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.cli import COMMANDS, cli
 from dashboard.cli.history import TABLES
+from dashboard.documents.load import read_snapshot
 from dashboard.store.history.schema import METADATA
-from dashboard.store.packing import opened_clean, unpacked
+from dashboard.store.packing import unpacked
 from tests.polled_fleets import at, built, unreachable
 from tests.serving import ROOT
 from tests.store.history.recorded import POLL, Recorded, later, shown
@@ -60,7 +61,7 @@ def test_the_fleet_at_a_time_is_written_as_a_snapshot_and_the_gap_is_named(
 ) -> None:
     assert run("export", "-o", "past.json.gz", "--at", "2026-03-02T12:00Z") == 0
 
-    read = opened_clean(unpacked(Path("past.json.gz").read_bytes()))
+    read = read_snapshot(unpacked(Path("past.json.gz").read_bytes()))
     assert shown(read) == shown(recorded)
     assert capsys.readouterr().err == (
         "No poll was recorded between 2026-03-02T11:42:35Z and 2026-03-02T12:32:05Z: the fleet may have changed.\n"

@@ -12,12 +12,12 @@ from dashboard.cli.past import HistoryOption, happened_between, newest_fleet
 from dashboard.cli.saved import LIVE, STANDARD_INPUT, fleet_of
 from dashboard.cli.targets import ConfigOption, options_of, select_pool
 from dashboard.cli.terminal import is_terminal, put, say, width, wrong
+from dashboard.documents.changes import changes_json
 from dashboard.fleet.times import is_time
-from dashboard.render.changes_json import changes_json
 from dashboard.render.markdown import to_markdown
 from dashboard.render.terminal import to_terminal
 from dashboard.views.changes import changes_report
-from dashboard.views.changes_text import EventSummary, summary, what_happened
+from dashboard.views.changes_text import EventSummary, sentences, summary, what_happened
 from dashboard.views.context import context_of
 
 SAME, DIFFERENT = 0, 1  # as diff(1); 2 is wrong usage
@@ -80,7 +80,7 @@ def _written(
     pool: str | None,
 ) -> str:
     if output == "json":
-        return changes_json(changes, happened, indent=2).decode() + "\n"
+        return changes_json(changes, happened, **sentences(changes), indent=2).decode() + "\n"
     filters = [("pool", pool)] if pool is not None else []
     before, after = (context_of(each, filters=filters) for each in sides)
     report = changes_report(changes, before, after, between)

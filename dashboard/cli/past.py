@@ -17,18 +17,17 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.events import EventPeriod, range_between
 from dashboard.cli.terminal import WRONG_USAGE, fail, say, wrong
 from dashboard.config import Options
-from dashboard.documents.load import MAX_BYTES
+from dashboard.documents.events import read_events_json
+from dashboard.documents.load import MAX_BYTES, read_snapshot
 from dashboard.errors import DashboardError, HistoryError
 from dashboard.fleet import Gap, PastTime
 from dashboard.fleet.formatting import end_cut, one_line
 from dashboard.fleet.times import parse_since, parse_time, write_time
-from dashboard.render.events_json import read_events_json
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import ApiKey
 from dashboard.sources.http.failures import Endpoint
 from dashboard.store.history.past import PastFleets
 from dashboard.store.opening import configured_history
-from dashboard.store.packing import opened_clean
 from dashboard.views.context import gap_text
 
 SECONDS = 60.0  # the longest wait for an answer: a full fleet of 1,000 replicas takes some
@@ -85,7 +84,7 @@ class CommandHistory:
         choices = {"at": write_time(time)} if time else {}
         raw = asyncio.run(self._get("fleet", {**choices, "full": "true"}))
         with self._reading():
-            fleet, written = opened_clean(raw), from_json(raw)
+            fleet, written = read_snapshot(raw), from_json(raw)
             if time is not None:
                 past = from_json(asyncio.run(self._get("findings", choices))).get("past") or {}
                 fleet = replace(fleet, past=PastTime(time, _gap(past.get("gap"))))

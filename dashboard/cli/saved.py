@@ -16,7 +16,7 @@ from dashboard.cli.targets import no_targets, polled
 from dashboard.cli.terminal import WRONG_USAGE, say, wrong, wrong_options
 from dashboard.config import Options
 from dashboard.config.baselines import load_baselines, merge_baselines
-from dashboard.documents.load import MAX_BYTES
+from dashboard.documents.load import MAX_BYTES, read_snapshot
 from dashboard.errors import OptionsError, SnapshotError
 from dashboard.fleet import Baseline
 from dashboard.fleet.pools import Notes
@@ -24,7 +24,7 @@ from dashboard.fleet.times import EXAMPLE, is_time
 from dashboard.sources.importing.answers import unwrapped
 from dashboard.store.metadata import SHORTEST, TYPE_MORE, read_export_metadata
 from dashboard.store.opening import configured_snapshots
-from dashboard.store.packing import id_of, opened_clean
+from dashboard.store.packing import id_of
 from dashboard.store.writing import write_whole
 
 
@@ -125,7 +125,7 @@ def _opened(text: str | None, options: Options, option: str, history: str | None
         wrong(_with_option(text, option, why))
     try:
         content = unwrapped(raw, MAX_BYTES)
-        return replace(opened_clean(content), snapshot=_id(text, content)), raw
+        return replace(read_snapshot(content), snapshot=_id(text, content)), raw
     except SnapshotError as error:
         wrong(_with_option(text, option, str(error)))
 

@@ -1,259 +1,159 @@
 """The JSON document of findings: what /api/v1/findings answers and `check --format json` prints.
 
-The fleet document has the same objects. docs/findings.schema.json is made of this module.
+The fleet document has the same objects.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
-from dashboard.compare import sharing_text
-from dashboard.documents.contract import ADDED, Contract, JsonKey, JsonObject, Time, WithExtraKeys
-from dashboard.fleet import Pool
-from dashboard.fleet.pieces import to_plain
+from dashboard.documents import native, pick, write_json
+from dashboard.fleet import PastTime, Pool
 from dashboard.fleet.sightings import Sighting
 from dashboard.rules.catalogue import BY_ID
-from dashboard.rules.domain import Domain, Expectations, ImpactContext
-from dashboard.rules.findings import (
-    CohortShare,
-    Evidence,
-    Family,
-    Finding,
-    Outcome,
-    OutcomeKind,
-    Remedy,
-    Rollout,
-    Severity,
-    Suppression,
-    Tally,
-)
+from dashboard.rules.domain import Domain
+from dashboard.rules.findings import Evidence, Finding, Outcome, OutcomeKind, Rollout, Suppression
 
 SCHEMA_VERSION = 1
 
 
-class ReplicaName(NamedTuple):
-    """A replica by its id and its name."""
-
-    replica: str
-    name: str
-
-
-class OutcomeGroup(NamedTuple):
-    """The outcome of one rule on all subjects where it is the same, for the same reason."""
-
-    rule: str
-    kind: OutcomeKind
-    reason: str | None
-    subjects: tuple[str, ...]
-    unknown: Mapping[str, int]
-
-
-def or_null(attribute: str) -> Callable[[Any], Any]:
-    """Return what reads an attribute of which the empty text is null in JSON."""
-    return lambda value: getattr(value, attribute) or None
-
-
 def findings_json(fleet: Fleet, generated_at: datetime, *, left_out: str = "", indent: int | None = None) -> bytes:
     """Return the document of the findings of a fleet; `left_out` says which are not in it."""
-    return FINDINGS.dump(
-        WithExtraKeys(fleet, {"generated_at": generated_at, "left_out": left_out or None}), indent=indent
-    )
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        **head_of(fleet, generated_at),
+        "past": past_object(fleet.past),
+        "left_out": left_out or None,
+        "pools": [pool_object(fleet, pool) for pool in fleet.pools],
+        **findings_of(fleet),
+        "outcomes": list(_outcomes(fleet.inspection.outcomes)),
+        "notes": fleet.inspection.notes,
+    }
+    return write_json(document, indent)
+
+
+def head_of(fleet: Fleet, generated_at: datetime) -> dict[str, Any]:
+    """Return the keys with which the documents of a fleet begin."""
+    return {
+        "program_version": __version__,
+        "generated_at": generated_at,
+        "data_as_of": fleet.polled_at,
+        "fleet": fleet.name,
+        "coverage": fleet.coverage._asdict(),
+        "tally": fleet.inspection.tally._asdict(),
+    }
+
+
+def past_object(past: PastTime | None) -> dict[str, Any] | None:
+    """Return a time in the history; None where the fleet is not of the history."""
+    return past and {"at": past.at, "gap": past.gap and past.gap._asdict()}
+
+
+def pool_object(fleet: Fleet, pool: Pool) -> dict[str, Any]:
+    """Return what the rules found in a pool, and whether its replicas share prefixes."""
+    inspection, transfer = fleet.inspection, fleet.transfers.get(pool.name)
+    return {
+        "pool": pool.name,
+        "cluster": pool.cluster,
+        "replicas": len(pool.replicas),
+        "tally": inspection.tallies[pool.name]._asdict(),
+        "domain": _domain_object(inspection.domains[pool.name]),
+        "rollout": _rollout_object(inspection.rollouts.get(pool.name)),
+        "shares_prefixes": fleet.sharing[pool.name].share,
+        "kv_transfer": transfer and transfer.share,
+    }
+
+
+def _domain_object(domain: Domain) -> dict[str, Any]:
+    parts = {
+        name: {"value": getattr(domain, name), "basis": getattr(domain, f"{name}_basis")}
+        for name in ("router", "kv_store", "disaggregated")
+    }
+    return {**parts, "expects": domain.expects}
+
+
+def _rollout_object(rollout: Rollout | None) -> dict[str, Any] | None:
+    if rollout is None:
+        return None
+    versions, times = pick(rollout, ("old", "new")), pick(rollout, ("total", "began", "last"))
+    return {**versions, "moved": len(rollout.replicas), **times}
+
+
+def findings_of(fleet: Fleet) -> dict[str, Any]:
+    """Return the active and the suppressed findings of a fleet."""
+    names = {replica.id: replica.name for replica in fleet.replicas}
+    sightings = fleet.sightings.findings
+    return {
+        kind: [_finding_object(finding, names, sightings.get(finding.fingerprint)) for finding in findings]
+        for kind, findings in (("findings", fleet.inspection.findings), ("suppressed", fleet.inspection.suppressed))
+    }
+
+
+def _finding_object(finding: Finding, names: Mapping[str, str], sighting: Sighting | None) -> dict[str, Any]:
+    rule, remedy = BY_ID[finding.rule], finding.remedy
+    return {
+        "id": finding.id,
+        "rule": finding.rule,
+        "name": rule.name,
+        "family": rule.family,
+        **pick(finding, ("severity", "confidence", "fingerprint", "subject", "pools")),
+        "replicas": [{"replica": key, "name": names[key]} for key in finding.replicas],
+        "cohorts": [
+            {"pool": share.pool or None, "cohort": share.letter or None, "count": share.number}
+            for share in finding.cohorts
+        ],
+        "sentence": finding.sentence,
+        "why": finding.why,
+        "remedy": {**remedy._asdict(), "snippets": [snippet._asdict() for snippet in remedy.snippets]},
+        "evidence": [_evidence_object(evidence) for evidence in finding.evidence],
+        **pick(finding, ("unknown", "total", "is_rollout")),
+        "suppression": suppression_object(finding.suppression, "number"),
+        "expired": suppression_object(finding.expired, "number"),
+        "assumptions": finding.assumptions,
+        "severity_behind": dict(finding.severity_behind),
+        **sighted(sighting),
+    }
+
+
+def _evidence_object(evidence: Evidence) -> dict[str, Any]:
+    """Return one value and who reports it. Most replicas report the reference: they are only counted."""
+    return {
+        "path": evidence.path,
+        "value": native(evidence.value),
+        "state": evidence.state,
+        "count": len(evidence.replicas),
+        "replicas": None if evidence.is_reference else evidence.replicas,
+        "holder": evidence.holder or None,
+        "is_reference": evidence.is_reference,
+        "comment": evidence.comment or None,
+    }
+
+
+def suppression_object(suppression: Suppression | None, *names: str) -> dict[str, Any] | None:
+    """Return who suppresses a finding, why and until when, and other attributes."""
+    return None if suppression is None else pick(suppression, ("owner", "reason", "until", *names))
 
 
 def sighted(sighting: Sighting | None) -> dict[str, datetime | None]:
-    """Return the keys that a sighting adds to a row."""
+    """Return since when something is seen; null where it is not recorded."""
     return dict.fromkeys(Sighting._fields) if sighting is None else sighting._asdict()
 
 
-def pool_rows(fleet: Fleet) -> tuple[WithExtraKeys, ...]:
-    """Return the pools of a fleet with what the rules found, and whether their replicas share prefixes."""
-    inspection = fleet.inspection
-    replicas = {each.id: each for each in fleet.replicas}
-    rows = []
-    for pool in fleet.pools:
-        sharing, transfer = fleet.sharing[pool.name], fleet.transfers.get(pool.name)
-        added = {
-            "tally": inspection.tallies[pool.name],
-            "domain": inspection.domains[pool.name],
-            "rollout": inspection.rollouts.get(pool.name),
-            "shares_prefixes": sharing.share.value,
-            "kv_transfer": None if transfer is None else transfer.share.value,
-            "prefix_sharing": WithExtraKeys(sharing, {"sentence": to_plain(sharing_text(sharing, replicas))}),
-            "cohorts": tuple(
-                WithExtraKeys(each, sighted(fleet.sightings.cohorts.get((pool.name, each.document))))
-                for each in pool.cohorts
-            ),
-            "differences": tuple(
-                WithExtraKeys(each, sighted(fleet.sightings.differences.get((pool.name, each.path))))
-                for each in pool.differences
-            ),
-        }
-        rows.append(WithExtraKeys(pool, added))
-    return tuple(rows)
-
-
-def finding_rows(kind: Literal["findings", "suppressed"]) -> Callable[[Fleet], tuple[WithExtraKeys, ...]]:
-    """Return what lists findings of a fleet, each with the names of its replicas."""
-
-    def rows(fleet: Fleet) -> tuple[WithExtraKeys, ...]:
-        names = {each.id: each.name for each in fleet.replicas}
-        findings: Sequence[Finding] = getattr(fleet.inspection, kind)
-        return tuple(
-            WithExtraKeys(
-                each,
-                {
-                    "replicas": tuple(ReplicaName(key, names[key]) for key in each.replicas),
-                    **sighted(fleet.sightings.findings.get(each.fingerprint)),
-                },
-            )
-            for each in findings
-        )
-
-    return rows
-
-
-def _outcomes(fleet: Fleet) -> tuple[OutcomeGroup, ...]:
+def _outcomes(outcomes: Iterable[Outcome]) -> Iterable[dict[str, Any]]:
+    """Yield the outcome of each rule once for all subjects where it is the same, for the same reason."""
     grouped: dict[tuple[str, OutcomeKind, str], list[Outcome]] = defaultdict(list)
-    for outcome in fleet.inspection.outcomes:
+    for outcome in outcomes:
         grouped[outcome.rule, outcome.kind, outcome.reason].append(outcome)
     kinds = list(OutcomeKind)
-    return tuple(
-        OutcomeGroup(
-            rule,
-            kind,
-            reason or None,
-            tuple(each.subject for each in grouped[rule, kind, reason]),
-            {each.subject: each.unknown for each in grouped[rule, kind, reason] if each.unknown},
-        )
-        for rule, kind, reason in sorted(grouped, key=lambda key: (key[0], kinds.index(key[1]), key[2]))
-    )
-
-
-CONTRACT = Contract()
-SIGHTING_KEYS = (
-    JsonKey("first_seen", Time | None, ADDED, "first poll in the history with it; null: not recorded"),
-    JsonKey("since", Time | None, ADDED, "first poll since which it is there without a pause"),
-    JsonKey("absent_at", Time | None, ADDED, "the last poll before `since`; null: nobody looked before"),
-)
-CONTRACT.object(Expectations, is_read=True)
-CONTRACT.object(
-    CohortShare,
-    JsonKey("pool", str | None, or_null("pool")),
-    JsonKey("cohort", str | None, or_null("letter"), "null: nothing was read of these replicas"),
-    JsonKey("count", of="number"),
-)
-CONTRACT.object(
-    Evidence,
-    "path value state",
-    JsonKey("count", int, lambda each: len(each.replicas), "how many replicas report it"),
-    JsonKey(
-        "replicas",
-        tuple[str, ...] | None,
-        lambda each: None if each.is_reference else each.replicas,
-        "their ids; null for the reference, which most replicas report",
-    ),
-    JsonKey(
-        "holder", str | None, or_null("holder"), "`router`, a pool or a file, where these replicas do not report it"
-    ),
-    JsonKey("is_reference", doc="what the others are compared with"),
-    JsonKey("comment", str | None, or_null("comment"), "comment in the baseline"),
-)
-CONTRACT.object(Remedy, "sentence", "snippets", JsonKey("any_of", doc="one of the snippets is enough"))
-CONTRACT.object(Suppression, "owner", "reason", "until", JsonKey("number", doc="place in fleet.yaml, from 1"))
-CONTRACT.object(
-    Finding,
-    JsonKey("id", doc="the same in every poll while rule, pools and values are"),
-    "rule",
-    JsonKey("name", str, lambda each: BY_ID[each.rule].name),
-    JsonKey("family", Family, lambda each: BY_ID[each.rule].family),
-    "severity confidence",
-    JsonKey("fingerprint", doc="the same in every poll while rule, pools and settings are"),
-    JsonKey("subject", doc="a pool, a pair `prefill + decode`, or `fleet`"),
-    "pools",
-    JsonKey("replicas", tuple[ReplicaName, ...], ADDED),
-    "cohorts sentence why remedy evidence",
-    JsonKey("unknown", doc="replicas that do not report what the rule needs"),
-    JsonKey("total", doc="replicas that the rule looked at"),
-    JsonKey("is_rollout", doc="follows a rollout in progress; its severity is one step milder"),
-    JsonKey("suppression", doc="set on what is suppressed"),
-    JsonKey("expired", doc="the suppression that expired"),
-    JsonKey("assumptions", doc="what severity or sentence assume; at most a warning then"),
-    JsonKey(
-        "severity_behind",
-        dict[ImpactContext, Severity],
-        lambda each: dict(each.severity_behind),
-        "where no router is declared: the routers behind which the severity is worse",
-    ),
-    *SIGHTING_KEYS,
-)
-CONTRACT.object(
-    Rollout,
-    "old new",
-    JsonKey("moved", int, lambda each: len(each.replicas), "replicas on the new version"),
-    "total began last",
-)
-CONTRACT.object(
-    Domain,
-    *(
-        JsonKey(
-            name,
-            JsonObject(
-                CONTRACT,
-                Domain,
-                (JsonKey("value", of=name), JsonKey("basis", of=f"{name}_basis")),
-                f"Domain{name.title()}",
-            ),
-            lambda each: each,
-        )
-        for name in ("router", "kv_store", "disaggregated")
-    ),
-    "expects",
-)
-POOL_KEYS = (
-    JsonKey("pool", of="name", doc="`cluster/name`; the name alone where replicas have no label `cluster`"),
-    JsonKey("cluster", doc="label of its replicas; empty: they have none"),
-    JsonKey("replicas", int, lambda each: len(each.replicas)),
-    JsonKey("tally", Tally, ADDED),
-    JsonKey("domain", Domain, ADDED),
-    JsonKey("rollout", Rollout | None, ADDED),
-    JsonKey(
-        "shares_prefixes",
-        Literal["yes", "no", "unknown"],
-        ADDED,
-        "whether all replicas share prefixes: the weakest pair of cohorts",
-    ),
-    JsonKey(
-        "kv_transfer",
-        Literal["yes", "no", "unknown"] | None,
-        ADDED,
-        "whether all replicas can transfer KV cache, with those that prefill or decode for them; null: nothing to do",
-    ),
-)
-CONTRACT.object(Pool, *POOL_KEYS)
-HEAD_KEYS = (
-    JsonKey("program_version", str, lambda _: __version__),
-    JsonKey("generated_at", Time, ADDED),
-    JsonKey("data_as_of", Time, "polled_at", "when the poll ended"),
-    JsonKey("fleet", of="name"),
-    JsonKey("coverage"),
-    JsonKey("tally", of="inspection.tally"),
-)
-FINDING_KEYS = (
-    JsonKey("pools", tuple[Pool, ...], pool_rows),
-    JsonKey("findings", tuple[Finding, ...], finding_rows("findings")),
-    JsonKey("suppressed", tuple[Finding, ...], finding_rows("suppressed")),
-)
-FINDINGS = CONTRACT.object(
-    Fleet,
-    JsonKey("schema_version", int, lambda _: SCHEMA_VERSION),
-    *HEAD_KEYS,
-    JsonKey("past", doc="the time in the history; null: not of the history"),
-    JsonKey("left_out", str | None, ADDED, "`check --since`: how many findings are left out, not being new"),
-    *FINDING_KEYS,
-    JsonKey("outcomes", tuple[OutcomeGroup, ...], _outcomes),
-    JsonKey("notes", of="inspection.notes", doc="options and baselines that match nothing"),
-    name="FindingsDocument",
-)
+    for rule, kind, reason in sorted(grouped, key=lambda key: (key[0], kinds.index(key[1]), key[2])):
+        same = grouped[rule, kind, reason]
+        yield {
+            "rule": rule,
+            "kind": kind,
+            "reason": reason or None,
+            "subjects": [outcome.subject for outcome in same],
+            "unknown": {outcome.subject: outcome.unknown for outcome in same if outcome.unknown},
+        }

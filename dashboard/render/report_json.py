@@ -1,31 +1,27 @@
 """A report as JSON, for programs: tables as columns and rows, charts as numbers, differences by path.
 
-docs/report.schema.json is made of this module.
+docs/report.schema.json says which keys each object has.
 """
 
+import json
 import math
-from collections.abc import Callable
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Any
 
-from pydantic import GetCoreSchemaHandler, PlainSerializer
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import to_jsonable_python
 
-from dashboard.compare.columns import MatrixColumn
-from dashboard.compare.matrix import MatrixCell, MatrixRow
-from dashboard.documents.contract import ADDED, Contract, JsonKey, JsonObject, Native, WithExtraKeys
-from dashboard.documents.findings import SIGHTING_KEYS, sighted
-from dashboard.fleet.pieces import Text, to_plain
+from dashboard.documents import native, pick
+from dashboard.documents.findings import past_object, sighted
+from dashboard.fleet.formatting import safe_json
+from dashboard.fleet.pieces import to_plain
 from dashboard.views.blocks import (
     Bar,
-    Block,
     Chart,
-    Column,
     DifferenceTable,
     Entries,
     Entry,
-    Figure,
     Figures,
     Paragraph,
+    PlainBlock,
     Section,
     Table,
     Tone,
@@ -36,188 +32,129 @@ from dashboard.views.blocks import (
 from dashboard.views.context import Context, context_line
 from dashboard.views.time_chart import TimeChart
 
-SCHEMA_VERSION: Literal[1] = 1
-
-
-class Filter(NamedTuple):
-    """What was chosen, as it is in the URL."""
-
-    name: str
-    value: str
-
-
-class Mark(NamedTuple):
-    """A cell that is marked, or has a cohort's letter; `row` and `column` count from 0."""
-
-    row: int
-    column: int
-    tone: Tone
-    letter: str
-
-
-class Blocks:
-    """One of several objects, by its key `kind`."""
-
-    def __init__(self, objects: dict[type, JsonObject]) -> None:
-        """Keep the objects by the type of the block."""
-        self._objects = objects
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Write a block as the object of its type."""
-        choices = {
-            kind: handler.generate_schema(each.typed_dict)
-            for each in self._objects.values()
-            for kind in get_args(each.keys[0].type)
-        }
-        return core_schema.any_schema(
-            serialization=core_schema.plain_serializer_function_ser_schema(
-                lambda block: self._objects[type(block)].written(block),
-                return_schema=core_schema.tagged_union_schema(choices, discriminator="kind"),
-            )
-        )
+SCHEMA_VERSION = 1
 
 
 def to_report_json(report: View) -> str:
-    """Return a report as a JSON document, indented by two. The same report gives the same text."""
-    return f"{REPORT.dump(report, indent=2).decode()}\n"
+    """Return a report as a JSON document, indented by two. The same report gives the same text.
 
-
-def _writable(text: str) -> str:
-    """Replace halves of surrogate pairs, which UTF-8 does not have."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _finite(attribute: str) -> Callable[[Any], float | None]:
-    def finite(value: Any) -> float | None:
-        number: float | None = getattr(value, attribute)
-        return float(number) if number is not None and math.isfinite(number) else None
-
-    return finite
-
-
-def _blocks(part: Section) -> tuple[Block, ...]:
-    """Return the blocks of a part; a table is the one for programs, where it has one. Tables have all of a timeline."""
-    known = (block for block in flat_blocks(part.blocks) if not isinstance(block, TimeChart))
-    return tuple(block.data if isinstance(block, Table) else block for block in known)
-
-
-def _marks(table: Table) -> tuple[Mark, ...]:
-    return tuple(
-        Mark(row, column, cell.tone, cell.letter)
-        for row, cells in enumerate(table.rows)
-        for column, cell in enumerate(cells)
-        if cell.tone is not Tone.PLAIN or cell.letter
-    )
-
-
-def _rows(table: DifferenceTable) -> tuple[WithExtraKeys, ...]:
-    return tuple(
-        WithExtraKeys(row, {"severity": table.kinds.get(row.path), **sighted(table.sightings.get(row.path))})
-        for row in table.matrix.rows
-    )
-
-
-def _kind(name: str) -> JsonKey:
-    return JsonKey("kind", Literal[name], lambda _: name)
-
-
-WritableText = Annotated[str, PlainSerializer(_writable, return_type=str)]
-CellValue = bool | int | float | WritableText | tuple[WritableText, ...] | None
-CONTRACT = Contract(
-    types={
-        str: WritableText,
-        Text: Annotated[Any, PlainSerializer(lambda line: _writable(to_plain(line)), return_type=str)],
+    Halves of surrogate pairs, which UTF-8 does not have, are replaced.
+    """
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        **pick(report, ("title", "headline", "lead")),
+        "context": _context_object(report.context),
+        "parts": [_section_object(part) for part in report.parts],
     }
-)
-CONTRACT.object(Figure, "label", "value", "note", "tone")
-CONTRACT.object(
-    Entry,
-    "tone",
-    "head",
-    JsonKey("side", WritableText, "side_text"),
-    JsonKey("lines", of=lambda each: (*each.lines, *each.notes), type=tuple[Text, ...]),
-    "snippets",
-)
-CONTRACT.object(
-    Column,
-    JsonKey("title", WritableText, "key_or_title"),
-    "is_number",
-    JsonKey("unit", doc="where the title does not name it"),
-)
-CONTRACT.object(MatrixColumn, "key", "note", "replicas")
-CONTRACT.object(
-    MatrixRow,
-    "path differs",
-    JsonKey("severity", str | None, ADDED, "of the finding that names it"),
-    "cells",
-    *SIGHTING_KEYS,
-)
-CONTRACT.object(MatrixCell, JsonKey("value", Native, "value", "null: none, or the option is not set"), "state")
-CONTRACT.object(
-    Bar,
-    "label",
-    JsonKey("value", float | None, _finite("value"), "null: unknown"),
-    "is_at_most",
-    "letter",
-    "mark",
-    "tone",
-)
-TABLE = CONTRACT.object(
-    Table,
-    _kind("table"),
-    "name caption columns",
-    JsonKey(
-        "rows",
-        tuple[tuple[CellValue, ...], ...],
-        lambda table: tuple(tuple(map(value_of, row, table.columns)) for row in table.rows),
-        "numbers plain, unknown null",
-    ),
-    JsonKey("marks", tuple[Mark, ...], _marks),
-    "note",
-)
-BLOCKS = {
-    Paragraph: CONTRACT.object(Paragraph, _kind("paragraph"), "tone", JsonKey("text", of="line")),
-    Figures: CONTRACT.object(Figures, _kind("figures"), "items"),
-    Entries: CONTRACT.object(
-        Entries, _kind("entries"), "items", JsonKey("table", of="data", doc="the same for programs, where there is one")
-    ),
-    Table: TABLE,
-    DifferenceTable: CONTRACT.object(
-        DifferenceTable,
-        _kind("differences"),
-        "name caption",
-        JsonKey("columns", tuple[MatrixColumn, ...], "matrix.columns"),
-        JsonKey("rows", tuple[MatrixRow, ...], _rows),
-        "notes",
-        name="Differences",
-    ),
-    Chart: CONTRACT.object(
-        Chart,
-        _kind("chart"),
-        "name title unit bars",
-        JsonKey("median", float | None, _finite("median")),
-        "more",
-    ),
-}
-CONTRACT.object(
-    Section,
-    "anchor title is_appendix",
-    JsonKey("blocks", tuple[Annotated[Any, Blocks(BLOCKS)], ...], _blocks),
-    "parts",
-)
-CONTRACT.object(
-    Context,
-    "fleet data_as_of answered targets",
-    JsonKey("snapshot", doc="id of the frozen snapshot; null: not frozen"),
-    JsonKey("past", doc="the time in the history; null: a snapshot, or not frozen"),
-    JsonKey("name", doc="of the snapshot"),
-    JsonKey("filters", tuple[Filter, ...], lambda each: tuple(Filter(*pair) for pair in each.filters)),
-    "program_version rule_set",
-    JsonKey("line", str, context_line, "all of it, as people read it"),
-)
-REPORT = CONTRACT.object(
-    View,
-    JsonKey("schema_version", Literal[1], lambda _: SCHEMA_VERSION),
-    "title headline lead context parts",
-    name="ReportDocument",
-)
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False, default=to_jsonable_python)
+    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return f"{safe_json(whole.encode()).decode()}\n"
+
+
+def _context_object(context: Context) -> dict[str, Any]:
+    return {
+        **pick(context, ("fleet", "data_as_of", "answered", "targets", "snapshot")),
+        "past": past_object(context.past),
+        "name": context.name,
+        "filters": [{"name": name, "value": value} for name, value in context.filters],
+        **pick(context, ("program_version", "rule_set")),
+        "line": context_line(context),
+    }
+
+
+def _section_object(part: Section) -> dict[str, Any]:
+    blocks = (block for block in flat_blocks(part.blocks) if not isinstance(block, TimeChart))
+    return {
+        **pick(part, ("anchor", "title", "is_appendix")),
+        "blocks": [_block_object(block) for block in blocks],
+        "parts": [_section_object(each) for each in part.parts],
+    }
+
+
+def _block_object(block: PlainBlock) -> dict[str, Any]:
+    match block:
+        case Paragraph():
+            return {"kind": "paragraph", "tone": block.tone, "text": to_plain(block.line)}
+        case Figures():
+            items = [pick(figure, ("label", "value", "note", "tone")) for figure in block.items]
+            return {"kind": "figures", "items": items}
+        case Entries():
+            table = block.data and _table_object(block.data)
+            return {"kind": "entries", "items": [_entry_object(entry) for entry in block.items], "table": table}
+        case Table():
+            return _table_object(block.data)
+        case DifferenceTable():
+            return _differences_object(block)
+        case Chart():
+            return _chart_object(block)
+    raise TypeError(type(block))
+
+
+def _entry_object(entry: Entry) -> dict[str, Any]:
+    return {
+        "tone": entry.tone,
+        "head": to_plain(entry.head),
+        "side": entry.side_text,
+        "lines": [to_plain(line) for line in (*entry.lines, *entry.notes)],
+        "snippets": entry.snippets,
+    }
+
+
+def _table_object(table: Table) -> dict[str, Any]:
+    """Return the values of a table: numbers plain, unknown null. Marks have cells with a tone or a cohort's letter."""
+    return {
+        "kind": "table",
+        **pick(table, ("name", "caption")),
+        "columns": [
+            {"title": column.key_or_title, "is_number": column.is_number, "unit": column.unit}
+            for column in table.columns
+        ],
+        "rows": [list(map(value_of, row, table.columns)) for row in table.rows],
+        "marks": [
+            {"row": row, "column": column, "tone": cell.tone, "letter": cell.letter}
+            for row, cells in enumerate(table.rows)
+            for column, cell in enumerate(cells)
+            if cell.tone is not Tone.PLAIN or cell.letter
+        ],
+        "note": table.note,
+    }
+
+
+def _differences_object(table: DifferenceTable) -> dict[str, Any]:
+    rows = [
+        {
+            "path": row.path,
+            "differs": row.differs,
+            "severity": table.kinds.get(row.path),
+            "cells": [{"value": native(cell.value), "state": cell.state} for cell in row.cells],
+            **sighted(table.sightings.get(row.path)),
+        }
+        for row in table.matrix.rows
+    ]
+    return {
+        "kind": "differences",
+        **pick(table, ("name", "caption")),
+        "columns": [pick(column, ("key", "note", "replicas")) for column in table.matrix.columns],
+        "rows": rows,
+        "notes": table.notes,
+    }
+
+
+def _chart_object(chart: Chart) -> dict[str, Any]:
+    return {
+        "kind": "chart",
+        **pick(chart, ("name", "title", "unit")),
+        "bars": [_bar_object(bar) for bar in chart.bars],
+        "median": _finite(chart.median),
+        "more": chart.more,
+    }
+
+
+def _bar_object(bar: Bar) -> dict[str, Any]:
+    written = pick(bar, ("label", "value", "is_at_most", "letter", "mark", "tone"))
+    return {**written, "value": _finite(bar.value)}
+
+
+def _finite(number: float | None) -> float | None:
+    """Return a number; None where it is unknown or not finite."""
+    return float(number) if number is not None and math.isfinite(number) else None

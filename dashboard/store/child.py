@@ -111,7 +111,7 @@ def limit() -> None:
 
 if __name__ == "__main__":
     limit()
-    from dashboard.store.packing import opened_clean
+    from dashboard.documents.load import read_snapshot
 
     with suppress(SnapshotError):  # the caller opens it again and reports the error
-        opened_clean(sys.stdin.buffer.read())
+        read_snapshot(sys.stdin.buffer.read())

@@ -13,12 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
+from dashboard.documents.secrets import clean_text
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import NUMBER_WORDS, middle_cut, one_line, safe_json
 from dashboard.fleet.pools import Notes
 from dashboard.rules.catalogue import RULE_SET
-from dashboard.store.packing import ID_DIGITS, clean_text, comment_of, commented, packed, time_of
+from dashboard.store.packing import ID_DIGITS, comment_of, commented, packed, time_of
 from vllm_fleet_provider.shared.types import Moment
 
 LONGEST_NAME = 80

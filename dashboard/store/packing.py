@@ -1,20 +1,14 @@
-"""Snapshots as bytes: packed, identified by their hash, and without secrets."""
+"""Snapshots as bytes: packed, and identified by their hash."""
 
 import gzip
 import hashlib
 import zlib
-from collections.abc import Callable
 from datetime import datetime
-from typing import Any
-
-from pydantic_core import from_json, to_json
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.documents.fleet import fleet_json
-from dashboard.documents.load import MAX_BYTES, check_nodes, read_snapshot
+from dashboard.documents.load import MAX_BYTES, read_snapshot, without_secrets
 from dashboard.errors import SnapshotError
-from dashboard.fleet import State
-from vllm_fleet_provider.shared.redaction import MAY_HOLD_SECRETS, redact, redact_known, redact_text
 
 ID_DIGITS = 32  # hexadecimal, 128 bits against forged ids; the first ones are enough to type
 GZIP_MAGIC = b"\x1f\x8b"
@@ -74,11 +68,6 @@ def unpacked(raw: bytes, most: int = MAX_BYTES) -> bytes:
     return content
 
 
-def opened_clean(content: bytes) -> Fleet:
-    """Return the saved fleet without secrets; raise SnapshotError when it is unreadable."""
-    return read_snapshot(without_secrets(content))
-
-
 def clean_content(content: bytes) -> bytes:
     """Return a saved fleet without secrets; raise SnapshotError when it is unreadable.
 
@@ -86,75 +75,3 @@ def clean_content(content: bytes) -> bytes:
     """
     clean = without_secrets(content)
     return content if clean == content else content_of(read_snapshot(clean))
-
-
-def without_secrets(content: bytes) -> bytes:
-    """Replace secrets by shape and by a setting's name. Raise SnapshotError for too many nodes."""
-    check_nodes(content)
-    try:
-        saved = from_json(content)
-    except ValueError:  # reported by the reader
-        return content
-    clean = clean_fleet(saved)
-    return content if clean == saved else to_json(clean)
-
-
-def clean_fleet(saved: Any) -> Any:
-    """Return the JSON object of a saved fleet without secrets."""
-    readers = {"documents": _clean_documents, "replicas": _clean_replicas}
-    return redact_known(_clean_parts(saved, lambda name, part: readers.get(name, redact)(part)))
-
-
-def clean_settings(saved: Any) -> Any:
-    """Return the JSON object of settings by path without secrets."""
-    return redact_known(_clean_settings(saved))
-
-
-def clean_text(text: str) -> str:
-    """Return a written text without secrets."""
-    clean: str = redact_known(redact_text(text))
-    return clean
-
-
-def _clean_documents(saved: Any) -> Any:
-    return _clean_parts(saved, lambda _, settings: _clean_settings(settings))
-
-
-def _clean_replicas(saved: Any) -> Any:
-    return [_clean_parts(each, _clean_replica_part) for each in saved] if isinstance(saved, list) else redact(saved)
-
-
-def _clean_replica_part(name: str, saved: Any) -> Any:
-    if name == "identity":
-        return _clean_settings(saved)
-    if name == "contradictions" and isinstance(saved, list):
-        return [_clean_contradiction(each) for each in saved]
-    return redact(saved, name)
-
-
-def _clean_contradiction(saved: Any) -> Any:
-    path = str(saved.get("path")) if isinstance(saved, dict) else ""
-    return _clean_parts(
-        saved, lambda name, part: _clean_setting(path, part) if name in {"kept", "other"} else redact(part)
-    )
-
-
-def _clean_settings(saved: Any) -> Any:
-    return _clean_parts(saved, _clean_setting)
-
-
-def _clean_setting(path: str, saved: Any) -> Any:
-    """Redact the value of a setting, not its state and source."""
-    if not isinstance(saved, dict) or "value" not in saved:
-        return redact(saved, path)
-    value = redact(saved["value"], path) if type(saved["value"]) in MAY_HOLD_SECRETS else saved["value"]
-    if value == saved["value"]:
-        return saved
-    return {**saved, "value": value, "state": str(State.REDACTED)}
-
-
-def _clean_parts(saved: Any, clean: Callable[[str, Any], Any]) -> Any:
-    """Return an object with each part cleaned; a different value is redacted as a whole."""
-    if not isinstance(saved, dict):
-        return redact(saved)
-    return {redact_text(name): clean(name, part) for name, part in saved.items()}

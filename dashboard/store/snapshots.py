@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.documents.load import read_snapshot
+from dashboard.documents.secrets import clean_text
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import one_line
@@ -32,7 +34,7 @@ from dashboard.store.metadata import (
     with_export_metadata,
     with_name,
 )
-from dashboard.store.packing import ID_DIGITS, clean_content, clean_text, content_of, opened_clean, time_of
+from dashboard.store.packing import ID_DIGITS, clean_content, content_of, time_of
 from dashboard.vllm.reading import SAVED_FLEET, node_count
 
 if TYPE_CHECKING:
@@ -139,7 +141,7 @@ class Snapshots:
     def fleet(self, key: str) -> Fleet:
         """Open a snapshot: the fleet with the findings of that time. Its generation is its own."""
         content = self._content(key)
-        return replace(opened_clean(content), snapshot=key, generation=-int(key, 16))
+        return replace(read_snapshot(content), snapshot=key, generation=-int(key, 16))
 
     def answers(self, key: str, replica: int) -> dict[str, bytes]:
         """Return the raw answers of the replica at a position of the fleet by path; empty where none were kept."""

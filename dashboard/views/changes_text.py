@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dashboard.analysis.changes.events import Event, EventKind
 from dashboard.analysis.changes.models import CapacitySum, Changes, CohortCount, PoolCapacityChange, SettingGroup
@@ -217,6 +217,11 @@ def warnings(changes: Changes) -> list[str]:
     found += [f"Different fleets: {brief(before)} and {brief(after)}."] if before != after else []
     found += ["fleet.yaml differs between the sides: findings may change with it."] if changes.options_differ else []
     return found
+
+
+def sentences(changes: Changes) -> dict[str, Any]:
+    """Return what the JSON document says in words."""
+    return {"headline": headline(changes), "lead": lead(changes), "warnings": warnings(changes)}
 
 
 def change_text(change: SettingChange) -> str:

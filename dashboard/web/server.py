@@ -15,11 +15,11 @@ from starlette.routing import Route
 
 from dashboard import service
 from dashboard.config import Options, load_options
+from dashboard.documents.events import events_json
 from dashboard.documents.findings import findings_json
 from dashboard.documents.fleet import fleet_json
 from dashboard.errors import HistoryError, OptionsError
 from dashboard.fleet.times import EXAMPLE, parse_since, parse_time
-from dashboard.render.events_json import events_json
 from dashboard.views import pages
 from dashboard.web.limits import LogLimit, raise_descriptor_limit
 from dashboard.web.metrics import PoolNames, metrics_text

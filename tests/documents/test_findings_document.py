@@ -9,12 +9,13 @@ import jsonschema
 import pytest
 
 from dashboard.analysis.assembly import Fleet, inspected
-from dashboard.documents.findings import FINDINGS, findings_json
+from dashboard.documents.findings import findings_json
 from dashboard.fleet import State
 from dashboard.rules.domain import Expectations, PoolDeclaration, Router, SeedPolicy, Store
 from dashboard.rules.findings import CohortShare, Evidence, Finding, Inspection, Outcome, OutcomeKind, Suppression
 from dashboard.rules.policy import Policy
 from tests import builders, inspected_fleets
+from tests.docs_pages import schema
 
 AT = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 ODD, REST = "http://chat-0:8000", tuple(f"http://chat-{number}:8000" for number in range(1, 4))
@@ -37,7 +38,7 @@ def fleet_of(inspection: Inspection | None = None, policy: Policy | None = None)
 
 def document(inspection: Inspection | None = None, policy: Policy | None = None) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(findings_json(fleet_of(inspection, policy), AT))
-    jsonschema.validate(found, FINDINGS.schema())
+    jsonschema.validate(found, schema("findings"))
     return found
 
 
@@ -50,7 +51,7 @@ def test_the_document_of_the_simulated_fleet_matches_its_schema_and_has_every_ou
     found = json.loads(findings_json(demo_fleet, AT))
     outcomes = [(each["rule"], subject, each["kind"]) for each in found["outcomes"] for subject in each["subjects"]]
 
-    jsonschema.validate(found, FINDINGS.schema())
+    jsonschema.validate(found, schema("findings"))
     assert len(found["findings"]) == len(demo_fleet.inspection.findings) > 0
     assert sorted(outcomes) == sorted((each.rule, each.subject, each.kind) for each in demo_fleet.inspection.outcomes)
 

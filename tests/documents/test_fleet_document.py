@@ -2,7 +2,6 @@
 
 import json
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -10,10 +9,10 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet, build_fleet
 from dashboard.documents.findings import findings_json
-from dashboard.documents.fleet import fleet_json, fleet_object
+from dashboard.documents.fleet import fleet_json
 from tests.captured import INFERENCE_CONFIG, capture, snapshot
+from tests.docs_pages import schema
 from tests.provider_answers import fingerprint, with_provider
-from tests.tools.write_docs import SCHEMA
 
 AT = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -32,10 +31,8 @@ def full(demo_fleet: Fleet) -> dict[str, Any]:
 
 @pytest.mark.no_cover
 def test_the_document_matches_its_schema_with_and_without_full(document: dict[str, Any], full: dict[str, Any]) -> None:
-    schema = json.loads(Path(SCHEMA).read_text())
-
-    jsonschema.validate(document, schema)
-    jsonschema.validate(full, schema)
+    jsonschema.validate(document, schema("fleet"))
+    jsonschema.validate(full, schema("fleet"))
 
 
 def test_the_findings_equal_those_of_the_document_of_findings(document: dict[str, Any], demo_fleet: Fleet) -> None:
@@ -47,16 +44,16 @@ def test_the_findings_equal_those_of_the_document_of_findings(document: dict[str
 
 
 def test_the_keys_of_full_are_not_required(document: dict[str, Any], full: dict[str, Any]) -> None:
-    schema = fleet_object(full=True).schema()
+    published = schema("fleet")
     added = {
         name: full[key][0].keys() - document[key][0].keys()
         for name, key in (("Replica", "replicas"), ("Engine", "engines"))
     }
 
     assert added["Engine"] == {"reason", "kv_cache_bytes_per_device", "kv_cache_available_bytes"}
-    assert "documents" not in schema["required"]
+    assert "documents" not in published["required"]
     for name, fields in added.items():
-        part = schema["$defs"][name]
+        part = published["$defs"][name]
         assert fields <= part["properties"].keys()
         assert not fields & set(part["required"])
 

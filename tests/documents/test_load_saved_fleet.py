@@ -1,5 +1,6 @@
 """A saved fleet is read with equal content and findings."""
 
+import json
 from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
@@ -94,6 +95,21 @@ def test_answers_of_the_provider_and_their_source_are_restored() -> None:
 
     sources = {each.path: each.reply.source for each in back.replicas[0].probes if each.reply}
     assert sources[INFERENCE_CONFIG] is Source.PROVIDER
+
+
+def test_a_document_of_another_minor_version_is_read_without_the_keys_that_it_adds() -> None:
+    fleet = built_of_captures(capture("llama_dp2"))
+    document = json.loads(saved(replace(fleet, policy=WHOLE)))
+    later = {**document, "schema_version": "1.7", "added_in_a_later_version": 1}
+    for name in ("replicas", "engines", "devices", "kv_cache_groups", "routers"):
+        later[name] = [{**row, "added_in_a_later_version": {"a": [1]}} for row in document[name]]
+    for nested in ("policy", "recent", "sightings"):
+        later[nested] = {**document[nested], "added_in_a_later_version": [1]}
+
+    back = read_snapshot(json.dumps(later).encode())
+
+    assert without_answers(back) == without_answers(fleet)
+    assert back.policy == WHOLE
 
 
 def test_a_policy_finds_the_same_in_a_saved_fleet_as_in_the_poll(demo_fleet: Fleet) -> None:

@@ -18,13 +18,13 @@ from dashboard.analysis.changes import changes_between
 from dashboard.analysis.changes.events import EventPeriod
 from dashboard.analysis.timeline import Period, Timeline
 from dashboard.config.baseline_file import baseline_yaml, find_source
+from dashboard.documents.changes import changes_json
+from dashboard.documents.events import events_json
 from dashboard.documents.findings import findings_json
 from dashboard.documents.fleet import fleet_json
 from dashboard.fleet.times import write_time
 from dashboard.notify.alerts import AlertEvent, alerts_of
 from dashboard.notify.bodies import Links, alertmanager_body, slack_body, webhook_body
-from dashboard.render.changes_json import changes_json
-from dashboard.render.events_json import events_json
 from dashboard.render.export import Format, written
 from dashboard.render.github_annotations import to_github_annotations
 from dashboard.render.junit import to_junit
@@ -36,6 +36,7 @@ from dashboard.render.verdict import verdict_of
 from dashboard.rules.findings import Severity
 from dashboard.store.snapshots import Snapshots
 from dashboard.views.changes import changes_report
+from dashboard.views.changes_text import sentences
 from dashboard.views.check import check_view
 from dashboard.views.context import context_line, context_of
 from dashboard.views.pages import OVERVIEW
@@ -101,7 +102,7 @@ def _documents(fleet: Fleet) -> Iterator[tuple[str, str]]:
 def _changes(before: Fleet, after: Fleet) -> Iterator[tuple[str, str]]:
     changes = changes_between(before, after)
     report = changes_report(changes, context_of(before), context_of(after))
-    yield "diff.json", _json(changes_json(changes))
+    yield "diff.json", _json(changes_json(changes, **sentences(changes)))
     yield "diff.txt", to_terminal(report, width=COLUMNS, colour=False)
     yield "diff.md", to_markdown(report)
 

@@ -7,7 +7,7 @@ import jsonschema
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dashboard.render.report_json import REPORT, to_report_json
+from dashboard.render.report_json import to_report_json
 from dashboard.views.blocks import (
     Bar,
     Block,
@@ -22,12 +22,13 @@ from dashboard.views.blocks import (
     number_cell,
 )
 from tests.builders import story
+from tests.docs_pages import schema
 from tests.sample_reports import attack, differences, report
 
 
 def document(of: View) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(to_report_json(of))
-    jsonschema.validate(found, REPORT.schema())
+    jsonschema.validate(found, schema("report"))
     return found
 
 

@@ -8,8 +8,9 @@ import pytest
 from dashboard.analysis.assembly import Fleet
 from dashboard.documents.findings import findings_json
 from dashboard.documents.fleet import fleet_json
+from dashboard.documents.load import without_secrets
 from dashboard.store.metadata import read_export_metadata
-from dashboard.store.packing import clean_content, content_of, id_of, packed, unpacked, without_secrets
+from dashboard.store.packing import clean_content, content_of, id_of, packed, unpacked
 from dashboard.store.snapshots import Snapshots
 from tests.builders import NOW
 from tests.saved_fleets import built_of_captures

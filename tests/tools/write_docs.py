@@ -1,40 +1,17 @@
 """Write what is generated under docs/; a test fails when it is stale."""
 
-import json
 from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
-from dashboard.documents.findings import FINDINGS
-from dashboard.documents.fleet import fleet_object
-from dashboard.render.changes_json import CHANGES
-from dashboard.render.events_json import EVENTS
-from dashboard.render.report_json import REPORT
 from dashboard.render.rule_markdown import headline, page_path, rule_page, table_cell, worst
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.registry import Rule
 from tests.tools import command_line, config_api, dataframes
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = ROOT / "docs" / "fleet.schema.json"
-FINDINGS_SCHEMA = SCHEMA.with_name("findings.schema.json")
-CHANGES_SCHEMA = SCHEMA.with_name("changes.schema.json")
-EVENTS_SCHEMA = SCHEMA.with_name("events.schema.json")
-REPORT_SCHEMA = SCHEMA.with_name("report.schema.json")
-RULES = SCHEMA.with_name("rules")
+RULES = ROOT / "docs" / "rules"
 NOTE = "<!-- Written by `make docs` from the rule. -->"
-
-
-def schema_texts() -> dict[Path, str]:
-    """Return the JSON Schemas as they are committed, by file."""
-    documents = {
-        SCHEMA: fleet_object(full=True),
-        FINDINGS_SCHEMA: FINDINGS,
-        CHANGES_SCHEMA: CHANGES,
-        EVENTS_SCHEMA: EVENTS,
-        REPORT_SCHEMA: REPORT,
-    }
-    return {file: json.dumps(each.schema(), indent=2, sort_keys=True) + "\n" for file, each in documents.items()}
 
 
 def rule_pages() -> dict[Path, str]:
@@ -70,7 +47,7 @@ def main() -> None:
         config_api.PAGE: config_api.page_text(config_api.PAGE.read_text()),
     }
     written = {command_line.PAGE: command_line.page_text(), dataframes.PAGE: dataframes.page_text()}
-    for file, text in {**schema_texts(), **api, **written, **pages}.items():
+    for file, text in {**api, **written, **pages}.items():
         file.write_text(text)
 
 

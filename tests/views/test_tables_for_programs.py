@@ -11,10 +11,9 @@ import pandas as pd
 import pytest
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.documents.findings import CONTRACT
 from dashboard.fleet import Note
 from dashboard.render.export import Format, written
-from dashboard.rules.findings import Finding, Severity
+from dashboard.rules.findings import Severity
 from dashboard.views.blocks import View
 from dashboard.views.capacity import capacity_report
 from dashboard.views.finding_text import COLUMNS
@@ -22,6 +21,7 @@ from dashboard.views.findings import findings_report
 from dashboard.views.overview import overview_report
 from dashboard.views.review import review_report
 from tests.builders import alike, document, engine, fleet, replica, story
+from tests.docs_pages import schema
 from tests.findings_builder import finding, inspected_story, suppression, with_findings
 from tests.views.large_fleets import large
 from tests.views.walking import part, tables_of
@@ -51,7 +51,8 @@ def test_a_finding_has_the_columns_of_the_json_document_and_all_its_replicas() -
     assert len(row["addresses"].split(", ")) == len(everyone)
     assert (row["sentence"], row["remedy"]) == (only.sentence, only.remedy.sentence)
     assert row["snippets"] == "'--block-size 16"
-    assert set(FIELDS) - {key.name for key in CONTRACT.types[Finding].keys} == {"addresses", "snippets", "paths"}
+    keys = schema("findings")["$defs"]["Finding"]["properties"].keys()
+    assert set(FIELDS) - keys == {"addresses", "snippets", "paths"}
 
 
 def test_a_finding_of_a_rule_on_the_whole_fleet_has_its_pools() -> None:

@@ -13,7 +13,8 @@ from starlette.applications import Starlette
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.config import Options
-from dashboard.store.packing import content_of, opened_clean
+from dashboard.documents.load import read_snapshot
+from dashboard.store.packing import content_of
 from dashboard.web import server
 from tests import past_fleets
 from tests.frozen import AT
@@ -109,7 +110,7 @@ def test_the_findings_of_a_past_time_name_the_gap_that_it_is_in(tmp_path: Path) 
 
 def test_the_whole_fleet_can_be_asked_for_and_read_back(tmp_path: Path) -> None:
     past_fleets.show_with_history(tmp_path)
-    whole = opened_clean(get("/api/v1/fleet?full=true&at=2026-03-02T10:00Z").content)
+    whole = read_snapshot(get("/api/v1/fleet?full=true&at=2026-03-02T10:00Z").content)
 
     assert content_of(whole) == content_of(service.past(past_fleets.ODD))
     assert "documents" not in get("/api/v1/fleet?full=false").json()

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet, build_fleet
+from dashboard.documents.load import read_snapshot
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Failure, ProbeResult, Snapshot, Target
 from dashboard.fleet.replies import FILE_SCHEME
@@ -32,7 +33,7 @@ from dashboard.sources.importing.answers import (
 from dashboard.sources.polling.probes import BY_PATH, Reader
 from dashboard.store import child
 from dashboard.store.metadata import ExportMetadata, SnapshotMetadata, describe_fleet, read_export_metadata
-from dashboard.store.packing import content_of, opened_clean
+from dashboard.store.packing import content_of
 from dashboard.vllm.reading import excerpt
 from vllm_fleet_provider.shared import redaction
 
@@ -130,7 +131,7 @@ def imported(
             answer = answer_of(file.name, content, named)
             if answer.path == SAVED_FLEET:
                 fleets.append(
-                    ImportedFleet(shown(file.name), opened_clean(content), read_export_metadata(file.content))
+                    ImportedFleet(shown(file.name), read_snapshot(content), read_export_metadata(file.content))
                 )
             else:
                 answers.add(shown(file.name), answer, content)

@@ -12,15 +12,16 @@ from typing import Any, NamedTuple
 from pydantic_core import from_json, to_json
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.documents.fleet import fleet_json, make_setting
-from dashboard.documents.load import LISTS, SavedFleet, read_saved
+from dashboard.documents.fleet import fleet_json
+from dashboard.documents.load import read_saved
+from dashboard.documents.models import LISTS, make_setting
+from dashboard.documents.secrets import clean_fleet, clean_settings
 from dashboard.errors import HistoryError, SnapshotError, UnreadableError
 from dashboard.fleet import Document, ProbeResult, Replica, Setting
 from dashboard.fleet.formatting import iso
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.fleet.times import EPOCH, MICROSECOND
 from dashboard.rules.findings import Inspection
-from dashboard.store.packing import clean_fleet, clean_settings
 from dashboard.vllm.merging import version_of
 
 BATCH = 100  # replicas that are written or read at once: their JSON takes memory for a moment
@@ -98,8 +99,8 @@ def _written(fleet: Fleet, replicas: Sequence[Replica], at: datetime) -> dict[st
 
 def read_parts(
     shell: bytes, at: datetime, replicas: Sequence[StoredReplica] = (), documents: Mapping[str, bytes] | None = None
-) -> SavedFleet:
-    """Return the fleet of parts, without secrets; raise HistoryError for parts that are none.
+) -> Fleet:
+    """Return the fleet of parts without secrets, nothing derived yet; raise HistoryError for parts that are none.
 
     `shell` is a `fleet_part`.
     """
@@ -108,7 +109,7 @@ def read_parts(
     try:
         identities = [_read_settings(_add(whole, stored), known) for stored in replicas]
         read = {key: _read_settings(from_json(content), known) for key, content in (documents or {}).items()}
-        saved = read_saved(to_json(clean_fleet(whole)))
+        saved, _ = read_saved(to_json(clean_fleet(whole)))
     except (SnapshotError, UnreadableError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise HistoryError(
             f"The history has data of {iso(at)} that this version cannot read; use the version that recorded it."
@@ -117,9 +118,8 @@ def read_parts(
         replace(each, identity=identity, document=stored.document, observed_at=stored.observed_at)
         for each, identity, stored in zip(saved.replicas, identities, replicas, strict=True)
     )
-    return saved._replace(
-        replicas=placed, documents={key: Document(key, version_of(each), each) for key, each in read.items()}
-    )
+    kept = {key: Document(key, version_of(settings), settings) for key, settings in read.items()}
+    return replace(saved, replicas=placed, documents=kept)
 
 
 def read_notes(shell: bytes) -> tuple[str, ...]:

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Table, or_, select
 
-from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.assembly import Fleet, assemble
 from dashboard.analysis.changes.events import Event, gap_event
 from dashboard.analysis.timeline import Period, Timeline, bounded, merged, moves
-from dashboard.documents.load import derive_saved
 from dashboard.errors import HistoryError
 from dashboard.fleet import Document, Gap, Replica
 from dashboard.fleet.formatting import iso, setting_text
@@ -78,8 +77,8 @@ class HistoryReader:
             rows = _rows_at(connection, replica_span, at)
             replicas = self._replicas_at(connection, shell, at, rows)
             sightings = _sightings_at(connection, at, zip(replicas, rows, strict=True))
-        saved = read_parts(shell, at)._replace(replicas=replicas, documents=documents)
-        fleet = derive_saved(saved, before=self._before)
+        saved = replace(read_parts(shell, at), replicas=replicas, documents=documents)
+        fleet = assemble(saved, at, before=self._before)
         notes = replace(fleet.inspection, notes=read_notes(shell))
         self._before = fleet = replace(
             fleet, inspection=notes, generation=-((at - EPOCH) // MICROSECOND), sightings=sightings

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
 
-from dashboard.documents.load import LISTS
+from dashboard.documents.models import LISTS
 from dashboard.store.history.parts import COLUMNS, TIMES, split_replica
 from dashboard.vllm.reading import SAVED_FLEET, node_count
 

@@ -10,11 +10,12 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.events import Event, EventKind
+from dashboard.documents.load import read_snapshot
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import Rollout
 from dashboard.rules.policy import Policy
 from dashboard.store.history.reader import HistoryReader
-from dashboard.store.packing import content_of, opened_clean
+from dashboard.store.packing import content_of
 from tests import builders, past_fleets
 from tests.analysis.changes.sides import BLOCK_SIZE, NEW, OLD, chat, fleet, ids
 from tests.builders import NOW, POLLED_AT
@@ -34,7 +35,7 @@ def history(tmp_path: Path) -> Recorded:
 def record(history: Recorded, *fleets: Fleet) -> tuple[Event, ...]:
     """Record polls one after the other; return what happened after the first one."""
     for number, each in enumerate(fleets):
-        read = opened_clean(content_of(replace(each, polled_at=POLLED_AT + number * POLL)))
+        read = read_snapshot(content_of(replace(each, polled_at=POLLED_AT + number * POLL)))
         history.record(read)
     history.writer.close()
     return history.reader.events(POLLED_AT, POLLED_AT + (len(fleets) - 1) * POLL)
@@ -79,7 +80,7 @@ def test_a_range_has_what_came_after_its_begin_until_its_end(
 def test_what_is_first_seen_after_a_gap_came_since_the_last_poll_before_it(history: Recorded) -> None:
     later = POLLED_AT + timedelta(hours=1)
     for each in (fleet(*chat(3)), fleet(*chat(4), polled_at=later)):
-        history.record(opened_clean(content_of(each)))
+        history.record(read_snapshot(content_of(each)))
     events = history.reader.events(POLLED_AT, later)
 
     assert [(each.kind, each.after, each.at) for each in events if each.rule == ""] == [
@@ -139,7 +140,7 @@ def test_a_pool_that_restarts_as_a_whole_has_no_amounts(history: Recorded, monke
 
 def test_a_changed_severity_is_an_event(history: Recorded) -> None:
     odd = fleet(*chat(3), *chat(1, NEW, first=4))
-    undeclared = opened_clean(content_of(replace(odd, policy=Policy())))
+    undeclared = read_snapshot(content_of(replace(odd, policy=Policy())))
     events = record(history, odd, undeclared)
 
     changed = [(each.rule, each.before, each.now) for each in events if each.kind is EventKind.SEVERITY]
@@ -176,11 +177,11 @@ def test_a_finding_that_begins_with_another_rule_set_is_marked(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr("dashboard.documents.fleet.RULE_SET", RULE_SET - 1)
-        history.record(opened_clean(content_of(fleet(*chat(4)))))
+        history.record(read_snapshot(content_of(fleet(*chat(4)))))
         history.writer.close()
     assert history.reader.rule_set_at(POLLED_AT) == RULE_SET - 1
     odd = fleet(*chat(3), *chat(1, NEW, first=4), polled_at=POLLED_AT + POLL)
-    history.record(opened_clean(content_of(odd)))
+    history.record(read_snapshot(content_of(odd)))
     events = history.reader.events(POLLED_AT, POLLED_AT + POLL)
 
     changed = [(each.before, each.now) for each in events if each.kind is EventKind.RULES]

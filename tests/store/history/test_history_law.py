@@ -19,7 +19,7 @@ from dashboard.fleet import Failure, FailureKind, ProbeResult, Snapshot, Source,
 from dashboard.rules.findings import Severity
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.store.history.parts import fleet_part, read_parts
-from dashboard.store.packing import content_of, opened_clean
+from dashboard.store.packing import content_of
 from tests import builders
 from tests.captured import AT, METRICS, Capture, capture, captures, snapshot
 from tests.polled_fleets import INTERVAL, OPEN
@@ -132,7 +132,7 @@ def test_a_past_fleet_shows_no_secret_that_was_not_known_when_it_was_recorded(tm
 
     read = history.reader.fleet_at(recorded.polled_at).fleet
     assert SECRET.encode() not in content_of(read)
-    assert shown(read) == shown(opened_clean(content))
+    assert shown(read) == shown(read_snapshot(content))
 
 
 @pytest.mark.parametrize(

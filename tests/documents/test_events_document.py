@@ -7,10 +7,11 @@ import jsonschema
 import pytest
 
 from dashboard.analysis.changes.events import Event, EventKind, EventPeriod
+from dashboard.documents.events import events_json, read_events_json
 from dashboard.fleet import SettingChange, SettingValue, State
-from dashboard.render.events_json import EVENTS, events_json, read_events_json
 from dashboard.store.history.reader import HistoryReader
 from tests.builders import NOW, POLLED_AT
+from tests.docs_pages import schema
 from tests.past_fleets import FIRST, LAST, recorded
 from vllm_fleet_provider.shared.redaction import MARKER
 
@@ -28,7 +29,7 @@ def test_what_a_history_has_is_read_back(tmp_path: Path) -> None:
     happened = EventPeriod(HistoryReader(recorded(tmp_path)).events(FIRST, LAST), FIRST, LAST)
     raw = events_json(happened, "prod-eu")
 
-    jsonschema.validate(json.loads(raw), EVENTS.schema())
+    jsonschema.validate(json.loads(raw), schema("events"))
     assert len(happened.events) > 5
     assert read_events_json(raw) == ("prod-eu", happened)
 

@@ -9,22 +9,24 @@ import jsonschema
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
 from dashboard.analysis.changes.models import Changes
-from dashboard.render.changes_json import CHANGES, changes_json
+from dashboard.documents.changes import changes_json
+from dashboard.views.changes_text import sentences
 from tests.analysis.changes.sides import BLOCK_SIZE, NEW, between, chat, fleet
 from tests.builders import document, engine, hostile, story
+from tests.docs_pages import schema
 
 ODD = [*chat(3), *chat(1, NEW, first=4)]
 
 
 def written(changes: Changes) -> Any:
-    found = json.loads(changes_json(changes))
-    jsonschema.validate(found, CHANGES.schema())
+    found = json.loads(changes_json(changes, **sentences(changes)))
+    jsonschema.validate(found, schema("changes"))
     return found
 
 
 def test_the_document_of_any_two_fleets_matches_its_schema_and_is_reproducible(demo_fleet: Fleet) -> None:
     known = [demo_fleet, story(), hostile(), fleet()]
-    one, other = (changes_json(between(ODD, chat(4))) for _ in range(2))
+    one, other = (written(between(ODD, chat(4))) for _ in range(2))
 
     assert one == other
     for then, now in pairwise([*known, demo_fleet, demo_fleet]):

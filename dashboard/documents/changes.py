@@ -1,0 +1,163 @@
+"""The JSON document of what changed between two fleets: what `diff --format json` prints.
+
+No clock: the same fleets give the same bytes.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from dashboard import __version__
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.changes import models
+from dashboard.analysis.changes.events import EventPeriod
+from dashboard.documents import pick, write_json
+from dashboard.documents.events import change_object, period_object
+from dashboard.documents.findings import past_object, suppression_object
+from dashboard.rules.catalogue import RULE_SET
+from dashboard.rules.findings import Finding
+
+SCHEMA_VERSION = 1
+
+
+def changes_json(
+    changed: models.Changes,
+    happened: EventPeriod | None = None,
+    *,
+    headline: str,
+    lead: str,
+    warnings: Sequence[str],
+    indent: int | None = None,
+) -> bytes:
+    """Return the document of what changed, with the sentences on it, and of what happened in between."""
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "program_version": __version__,
+        "rule_set": RULE_SET,
+        "before": _side_object(changed.before),
+        "after": _side_object(changed.after),
+        "changed": not changed.is_empty,
+        "headline": headline,
+        "lead": lead,
+        "warnings": warnings,
+        "options_differ": changed.options_differ,
+        "names": dict(sorted(changed.names.items())),
+        "replicas": _replicas_object(changed.replicas),
+        "settings": _settings_object(changed.settings),
+        "findings": _findings_object(changed.findings),
+        "capacity": _capacity_object(changed.capacity),
+        "between": happened and period_object(happened),
+    }
+    return write_json(document, indent)
+
+
+def _side_object(fleet: Fleet) -> dict[str, Any]:
+    return {
+        "fleet": fleet.name,
+        "snapshot": fleet.snapshot,
+        "past": past_object(fleet.past),
+        "data_as_of": fleet.polled_at,
+        "coverage": fleet.coverage._asdict(),
+    }
+
+
+def _replicas_object(changed: models.ReplicaChanges) -> dict[str, Any]:
+    pairs = [
+        {"before": _seen(pair.before), "after": _seen(pair.after), "restarted": pair.restarted}
+        for pair in changed.changed
+    ]
+    return {
+        "added": [_seen(side) for side in changed.added],
+        "removed": [_seen(side) for side in changed.removed],
+        "changed": pairs,
+        "stayed": len(changed.both),
+        "start_unknown": changed.start_unknown,
+    }
+
+
+def _seen(side: models.ReplicaSide) -> dict[str, Any]:
+    return {
+        "replica": side.replica.id,
+        **pick(side.replica, ("name", "pool", "state", "version", "started_at")),
+        "cohort": side.letter or None,
+    }
+
+
+def _settings_object(changed: models.SettingChanges) -> dict[str, Any]:
+    return {
+        "groups": [_group_object(group) for group in changed.groups],
+        "no_longer_reported": [_one_sided_object(settings) for settings in changed.no_longer_reported],
+        "newly_reported": [_one_sided_object(settings) for settings in changed.newly_reported],
+        **pick(changed, ("ignored", "compared", "unread_before", "unread_after")),
+    }
+
+
+def _group_object(group: models.SettingGroup) -> dict[str, Any]:
+    before, after = (
+        [{"cohort": each.letter or None, "count": each.number} for each in counts]
+        for counts in (group.cohorts_before, group.cohorts_after)
+    )
+    return {
+        "pool_before": group.pools[0],
+        "pool_after": group.pools[1],
+        "changes": [change_object(change) for change in group.changes],
+        "replicas": group.replicas,
+        "of_before": group.pool_sizes[0],
+        "of_after": group.pool_sizes[1],
+        "cohorts_before": before,
+        "cohorts_after": after,
+        **pick(group, ("restarted", "start_unknown")),
+    }
+
+
+def _one_sided_object(settings: models.OneSidedSettings) -> dict[str, Any]:
+    before, after = settings.pools
+    return {"pool_before": before, "pool_after": after, **pick(settings, ("paths", "replicas", "why"))}
+
+
+def _findings_object(changed: models.FindingChanges) -> dict[str, Any]:
+    return {
+        "new": [_lone_finding(each) for each in changed.new],
+        "no_longer_found": [_lone_finding(each) for each in changed.no_longer_found],
+        "changed": [_persisting_finding(each) for each in changed.changed],
+        "same": len(changed.persisting) - len(changed.changed),
+    }
+
+
+def _identity(finding: Finding) -> dict[str, Any]:
+    return pick(finding, ("id", "rule", "severity", "subject", "pools", "replicas", "sentence"))
+
+
+def _lone_finding(found: models.OneSidedFinding) -> dict[str, Any]:
+    return {
+        **_identity(found.finding),
+        "suppressed": found.is_suppressed,
+        **pick(found, ("other_side", "absent", "unread", "silent", "outcome")),
+        "reason": found.reason or None,
+    }
+
+
+def _persisting_finding(found: models.PersistingFinding) -> dict[str, Any]:
+    return {
+        **_identity(found.after),
+        "severity_before": found.before.severity,
+        **pick(found, ("joined", "left", "unread", "suppressed_before", "suppressed_after")),
+        "ended": suppression_object(found.ended),
+    }
+
+
+def _capacity_object(changed: models.CapacityChanges) -> dict[str, Any]:
+    ranks = [
+        {**pick(rank, ("replica", "dp_rank", "pool", "before", "after")), "at_most": rank.is_at_most}
+        for rank in changed.ranks
+    ]
+    return {
+        "total": _pool_capacity(changed.total),
+        "pools": [_pool_capacity(pool) for pool in changed.pools],
+        "ranks": ranks,
+        **pick(changed, ("compared", "incomparable")),
+    }
+
+
+def _pool_capacity(change: models.PoolCapacityChange) -> dict[str, Any]:
+    sums = {"before": change.before._asdict(), "after": change.after._asdict()}
+    return {"pool": change.pool, **sums, "share": change.share}

@@ -1,0 +1,208 @@
+"""What the JSON of a saved fleet is read as: each object by its keys, in strict types, as a value of the product."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Annotated, Any, get_type_hints
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter
+from typing_extensions import TypedDict
+
+from dashboard.documents.fleet import MOST_KNOWN, SCHEMA_VERSION
+from dashboard.fleet import (
+    Argument,
+    Baseline,
+    Contradiction,
+    Device,
+    Engine,
+    EngineFingerprint,
+    Failure,
+    JsonText,
+    KVCacheGroup,
+    ProbeResult,
+    Replica,
+    Reply,
+    RouterConfig,
+    RouterFact,
+    Setting,
+    Source,
+    State,
+    Tolerance,
+    WorkerMemory,
+)
+from dashboard.fleet.recent import Alternation, RecentEvents, Recurrence, SeenRollout
+from dashboard.fleet.sightings import Sighting, Sightings
+from dashboard.rules.domain import Expectations, PoolDeclaration
+from dashboard.rules.findings import Suppression
+from dashboard.rules.policy import Policy, RuleChange
+from dashboard.vllm.canonical import is_short, spelled
+from vllm_fleet_provider.shared.spelling import canonical_text
+from vllm_fleet_provider.shared.types import Count, Moment
+
+# The lists of what belongs to a replica, with what is unique in each of them.
+LISTS = {"engines": ("dp_rank",), "devices": ("dp_rank", "rank"), "kv_cache_groups": ("dp_rank", "group_id")}
+MAJOR = SCHEMA_VERSION.partition(".")[0]
+
+
+def _read_setting(path: str, values: Mapping[str, Any]) -> Setting:
+    make = _known_setting if is_short(path, values["value"]) else make_setting
+    return make(path, values["value"], values["state"], values["source"])
+
+
+def make_setting(path: str, value: Any, state: str, source: str) -> Setting:
+    """Return the setting of a JSON object; raise ValueError for an unknown state or source."""
+    return Setting(spelled(path, value), State(state), Source(source))
+
+
+# One object for equal settings, as in a poll: a thousand replicas have mostly equal ones. Typed, because True == 1.
+_known_setting = lru_cache(maxsize=MOST_KNOWN, typed=True)(make_setting)
+
+
+def _read_settings(objects: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Setting]:
+    return {path: _read_setting(path, values) for path, values in objects.items()}
+
+
+def _read_contradiction(*, path: str, kept: Mapping[str, Any], other: Mapping[str, Any]) -> Contradiction:
+    return Contradiction(path, _read_setting(path, kept), _read_setting(path, other))
+
+
+def _read_probe(*, answered: bool, source: Source, **values: Any) -> ProbeResult:
+    """Return a result without the content of its reply, which is not saved."""
+    return ProbeResult(**values, source=source, reply=Reply(source) if answered else None)
+
+
+def _read_replica(
+    *, replica: str, reason: Failure | None, adapters: tuple[str, ...], adapter_paths: Mapping[str, str], **values: Any
+) -> Replica:
+    """Return a replica without its engines, devices and KV cache groups, which have lists of their own."""
+    paths = {name: adapter_paths.get(name) for name in adapters}
+    return Replica(id=replica, failure=reason, adapters=paths, engines=(), devices=(), kv_cache_groups=(), **values)
+
+
+def _read_sightings(
+    *, cohorts: Mapping[str, Mapping[str, Sighting]], differences: Mapping[str, Mapping[str, Sighting]], **values: Any
+) -> Sightings:
+    by_pool = (
+        {(pool, key): sighting for pool, sightings in pools.items() for key, sighting in sightings.items()}
+        for pools in (cohorts, differences)
+    )
+    return Sightings(**values, cohorts=next(by_pool), differences=next(by_pool))
+
+
+def object_of(make: Callable[..., Any], keys: Mapping[str, Any], *, without: tuple[str, ...] = ()) -> Any:
+    """Return the type of a JSON object with these keys, all required, of which `make` makes a value.
+
+    Other keys are ignored: a later minor version adds some. One that a minor version added is `NotRequired` here.
+    """
+    hints = {name: PLAIN.get(hint, hint) for name, hint in keys.items() if name not in without}
+    declare: Any = TypedDict
+    fields = declare("Fields", hints)
+    fields.__pydantic_config__ = ConfigDict(extra="ignore", allow_inf_nan=False)
+    return Annotated[fields, AfterValidator(lambda values: make(**values))]
+
+
+def type_of(core: type, **other: Any) -> Any:
+    """Return the type of a JSON object with the fields of a type; `other` are types of keys that JSON has instead."""
+    return object_of(core, {**get_type_hints(core, include_extras=True), **other})
+
+
+def _row_of(core: type, **other: Any) -> Any:
+    """Return the type of a row: the id of its replica and a value of a type."""
+    keys = {**get_type_hints(core, include_extras=True), "replica": str, **other}
+    return object_of(lambda *, replica, **values: (replica, core(**values)), keys)
+
+
+def many(item: Any) -> Any:
+    """Return the type of a list that is read up to its first mistake: a file can have millions."""
+    return Annotated[tuple[item, ...], Field(fail_fast=True)]
+
+
+def keyed(item: Any) -> Any:
+    """Return the type of an object with any keys."""
+    return dict[str, item]
+
+
+Native = Annotated[Any, BeforeValidator(canonical_text)]
+Time = Annotated[Moment, AfterValidator(lambda time: time.astimezone(UTC))]
+# What the hints of the product's types mean in JSON.
+PLAIN = {
+    int: Count,
+    int | None: Count | None,
+    datetime: Time,
+    datetime | None: Time | None,
+    tuple[str, ...]: many(str),
+    JsonText: Native,
+    Mapping[str, str]: dict[str, str],
+}
+SETTING = object_of(dict, {"value": Any, "state": State, "source": Source})
+SETTINGS: Any = Annotated[keyed(SETTING), AfterValidator(_read_settings)]
+SIGHTING = type_of(Sighting)
+REPLICA = object_of(
+    _read_replica,
+    {
+        **get_type_hints(Replica, include_extras=True),
+        "replica": str,
+        "reason": type_of(Failure) | None,
+        "adapters": tuple[str, ...],
+        "adapter_paths": dict[str, str],
+        "identity": SETTINGS,
+        "sources": many(Source),
+        "set_arguments": many(type_of(Argument)) | None,
+        "contradictions": many(object_of(_read_contradiction, {"path": str, "kept": SETTING, "other": SETTING})),
+        "probes": many(
+            object_of(
+                _read_probe,
+                {**get_type_hints(ProbeResult), "answered": bool, "failure": type_of(Failure) | None},
+                without=("raw", "reply"),
+            )
+        ),
+    },
+    without=("id", "failure", *LISTS),
+)
+ROUTER = type_of(RouterConfig, facts=many(type_of(RouterFact)))
+POLICY = type_of(
+    Policy,
+    pools=keyed(type_of(PoolDeclaration, expects=type_of(Expectations))),
+    rules=keyed(type_of(RuleChange, parameters=dict[str, bool | int | float | str])),
+    suppressions=many(type_of(Suppression)),
+    baselines=many(
+        type_of(
+            Baseline,
+            expected=keyed(Native),
+            tolerated=keyed(type_of(Tolerance, any_of=many(Native))),
+        )
+    ),
+)
+RECENT = type_of(
+    RecentEvents,
+    starts=keyed(many(Time)),
+    alternations=keyed(many(type_of(Alternation, values=many(Native)))),
+    rollouts=keyed(type_of(SeenRollout)),
+    recurrences=keyed(type_of(Recurrence, times=many(Time))),
+)
+BY_POOL = keyed(keyed(SIGHTING))
+SIGHTINGS = object_of(
+    _read_sightings,
+    {"findings": keyed(SIGHTING), "replicas": keyed(SIGHTING), "cohorts": BY_POOL, "differences": BY_POOL},
+)
+FLEET: TypeAdapter[dict[str, Any]] = TypeAdapter(
+    object_of(
+        dict,
+        {
+            "schema_version": Annotated[str, Field(pattern=rf"^{MAJOR}\.\d+$")],
+            "fleet": str,
+            "data_as_of": Time,
+            "ignored": tuple[str, ...],
+            "discovery_errors": tuple[str, ...],
+            "routers": many(ROUTER),
+            "replicas": many(REPLICA),
+            "engines": many(_row_of(Engine, fingerprint=type_of(EngineFingerprint) | None)),
+            "devices": many(_row_of(Device, memory=type_of(WorkerMemory) | None)),
+            "kv_cache_groups": many(_row_of(KVCacheGroup)),
+            "documents": keyed(SETTINGS),
+            "policy": POLICY,
+            "recent": RECENT,
+            "sightings": SIGHTINGS,
+        },
+    )
+)
