@@ -1,7 +1,12 @@
 """The page Changes: what changed from one fleet to another, each name linked into the fleet that has it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+import pandas as pd
 
 from dashboard.analysis.changes.models import (
     Changes,
@@ -9,13 +14,13 @@ from dashboard.analysis.changes.models import (
     OtherSideStatus,
     PoolCapacityChange,
     RankChange,
-    ReplicaPair,
     SettingChanges,
     SettingGroup,
 )
 from dashboard.capacity.outliers import TOLERANCE
-from dashboard.fleet.formatting import count, first_of, iso, setting_text, short, short_id, size
-from dashboard.fleet.pieces import Kind, Piece, plain, section
+from dashboard.fleet import State
+from dashboard.fleet.formatting import NOT_KNOWN, count, first_of, iso, setting_text, short, short_id, size
+from dashboard.fleet.pieces import Kind, Link, Piece, plain, section
 from dashboard.rules.findings import Finding
 from dashboard.views import changes_entries as entries
 from dashboard.views import changes_text as text
@@ -31,9 +36,7 @@ from dashboard.views.blocks import (
     Table,
     Tone,
     View,
-    data_table,
     list_cell,
-    number_cell,
 )
 from dashboard.views.capacity_text import in_percent
 from dashboard.views.changes_entries import SideLinks, sides_of
@@ -41,6 +44,7 @@ from dashboard.views.changes_text import EventSummary
 from dashboard.views.context import Context, compared, frozen_text
 from dashboard.views.finding_text import severity_counts
 from dashboard.views.names import brief, names_of
+from dashboard.views.table import Field, plain_value, to_data, to_table
 
 MOST_ROWS = 1_000  # of an appendix; the JSON document has all
 MOST_POOLS = 40  # of the capacity table
@@ -198,20 +202,9 @@ def sides_table(before: Context, after: Context) -> Table:
 
 def capacity_table(changes: Changes, sides: SideLinks) -> Table:
     """Return the KV cache of the pools that changed, and of all together."""
-    columns = (
-        Column("Pool"),
-        Column("Ranks", is_number=True),
-        Column("KV tokens before", is_number=True),
-        Column("KV tokens after", is_number=True),
-        Column("Change", is_number=True, unit="%"),
-        Column("KV bytes before", is_number=True),
-        Column("KV bytes after", is_number=True),
-        Column("Basis"),
-        Column("Not in the sums"),
-    )
     capacity = changes.capacity
     changed = [each for each in capacity.pools if _is_changed(each)]
-    rows = [_capacity_row(each, sides) for each in changed[:MOST_POOLS]]
+    shown = changed[:MOST_POOLS]
     notes = ["≤ is an upper bound."]
     if same := len(capacity.pools) - len(changed):
         notes.append(f"Unchanged: {count(same, 'pool')}.")
@@ -219,94 +212,160 @@ def capacity_table(changes: Changes, sides: SideLinks) -> Table:
         notes.append(f"{count(more, 'more pool')} in the JSON document.")
     if capacity.incomparable:
         notes.append(f"Not compared (upper bound on one side only): {count(capacity.incomparable, 'rank')}.")
-    has_total = len(rows) != 1 or len(capacity.pools) > 1
-    total = [(Cell("All pools"), *_capacity_row(capacity.total, sides)[1:])] if has_total else []
-    return Table("capacity-change", "KV cache before and after", columns, (*rows, *total), " ".join(notes))
+    if len(shown) != 1 or len(capacity.pools) > 1:
+        shown.append(capacity.total)
+
+    def pool_link(pool: PoolCapacityChange) -> Link | None:
+        return sides.link(Kind.POOL, pool.pool) if pool.pool is not None and pool.after.ranks else None
+
+    fields = (
+        Field(
+            "",
+            "Pool",
+            lambda pool: "All pools" if pool is capacity.total else text.pool_name(pool.pool),
+            link=pool_link,
+        ),
+        Field("after.ranks", "Ranks", lambda pool: _way(pool, lambda side: f"{side.ranks:,}"), is_number=True),
+        _amount("before.tokens", "KV tokens before", lambda pool: short(pool.before.tokens, pool.before.basis)),
+        _amount("after.tokens", "KV tokens after", lambda pool: short(pool.after.tokens, pool.after.basis)),
+        Field(
+            "", "Change", text.share_text, lambda pool: plain_value(in_percent(pool.share)), unit="%", is_number=True
+        ),
+        _amount("before.bytes", "KV bytes before", lambda pool: size(pool.before.bytes)),
+        _amount("after.bytes", "KV bytes after", lambda pool: size(pool.after.bytes)),
+        Field("", "Basis", lambda pool: _way(pool, lambda side: side.basis)),
+        Field("", "Not in the sums", text.missing_text),
+    )
+    return to_table(shown, fields, "capacity-change", "KV cache before and after", " ".join(notes))
+
+
+def _amount(name: str, title: str, write: Callable[[PoolCapacityChange], str]) -> Field:
+    return Field(name, title, write, missing=NOT_KNOWN, is_number=True)
 
 
 def replicas_table(changes: Changes, sides: SideLinks) -> Table:
     """Return every replica that changed."""
-    columns = tuple(map(Column, ("Pool", "Replica", "State", "Version", "Cohort", "Restarted", "Settings changed")))
-    return _cut_table(
-        "replica-changes", "Every replica that changed", columns, list(_replica_rows(changes, sides)), "replica"
+    settings = changes.settings.by_replica
+    rows: list[dict[str, Any]] = []
+    for verb, found in (("added", changes.replicas.added), ("removed", changes.replicas.removed)):
+        for each, letter in found:
+            row = {"pool": text.pool_name(each.pool), "replica": brief(each.name), "state": verb, "cohort": letter}
+            link = sides.link(Kind.REPLICA, each.id, is_before=verb == "removed")
+            rows.append({**row, "version": each.version or EMPTY, "restarted": "", "settings": None, "link": link})
+    for pair in changes.replicas.both:
+        key = pair.after.replica.id
+        number = len(settings.get(key, ()))
+        if pair.is_changed or number:
+            restarted = "unknown" if pair.restarted is None else "yes" if pair.restarted else "no"
+            row = {
+                "pool": _way(pair, lambda side: text.pool_name(side.replica.pool)),
+                "replica": _way(pair, lambda side: brief(side.replica.name)),
+                "state": _way(pair, lambda side: side.replica.state),
+                "version": _way(pair, lambda side: side.replica.version or EMPTY),
+                "cohort": _way(pair, lambda side: side.letter or EMPTY),
+            }
+            link = sides.link(Kind.REPLICA, key)
+            rows.append({**row, "restarted": restarted, "settings": number or None, "link": link})
+    fields = (
+        Field("pool", "Pool"),
+        Field("replica", "Replica", link=attrgetter("link")),
+        Field("state", "State"),
+        Field("version", "Version"),
+        Field("cohort", "Cohort"),
+        Field("restarted", "Restarted"),
+        Field("settings", "Settings changed", value=attrgetter("settings")),
+    )
+    table = pd.DataFrame(rows, columns=[*(each.name for each in fields), "link"], dtype=object)
+    return to_table(
+        table, fields, "replica-changes", "Every replica that changed", most=MOST_ROWS, rest=partial(_rest, "replica")
     )
 
 
 def settings_table(groups: Sequence[SettingGroup], sides: SideLinks) -> Table:
     """Return every setting that changed, group by group."""
-    columns = (
-        Column("Pool"),
-        Column("Setting", is_code=True),
-        Column("Before", is_code=True),
-        Column("After", is_code=True),
-        Column("Replicas", is_number=True),
-        Column("Which"),
-    )
     rows = [
-        (
-            Cell(text.pool_name(pool)),
-            Cell(change.path, link=sides.link(Kind.SETTING, change.path, pool) if pool else None),
-            *(Cell(setting_text(*each), value=each.value or None) for each in (change.before, change.after)),
-            number_cell(f"{len(group.replicas):,}", len(group.replicas)),
-            list_cell(first_of(map(brief, names), MOST_NAMES), names),
-        )
-        for group in groups
-        for names in [names_of(group.replicas, sides.names)]
-        for pool in [group.pools[1]]
-        for change in group.changes
+        (each.pools[1], change.path, change.before, change.after, names_of(each.replicas, sides.names))
+        for each in groups
+        for change in each.changes
     ]
-    return _cut_table("setting-changes", "Every setting that changed", columns, rows, "change")
+
+    def setting_link(row: Any) -> Link | None:
+        return sides.link(Kind.SETTING, row.path, row.pool) if row.pool else None
+
+    def which(row: Any) -> Cell:
+        return list_cell(first_of(map(brief, row.replicas), MOST_NAMES), row.replicas)
+
+    fields = (
+        Field("pool", "Pool", missing=text.NO_POOL),
+        Field("path", "Setting", attrgetter("path"), link=setting_link, is_code=True),
+        Field("before", "Before", lambda row: _setting_cell(*row.before), is_code=True),
+        Field("after", "After", lambda row: _setting_cell(*row.after), is_code=True),
+        Field(
+            "replicas", "Replicas", lambda row: f"{len(row.replicas):,}", lambda row: len(row.replicas), is_number=True
+        ),
+        Field("replicas", "Which", which),
+    )
+    table = pd.DataFrame(rows, columns=["pool", "path", "before", "after", "replicas"], dtype=object)
+    return to_table(
+        table, fields, "setting-changes", "Every setting that changed", most=MOST_ROWS, rest=partial(_rest, "change")
+    )
+
+
+def _setting_cell(value: str, state: State) -> Cell:
+    return Cell(setting_text(value, state), value=value or None)
 
 
 def ranks_table(ranks: Iterable[RankChange], sides: SideLinks) -> Table:
     """Return every rank that has clearly less or more KV cache."""
-    columns = (
-        Column("Pool"),
-        Column("Replica"),
-        Column("Rank", is_number=True),
-        Column("Before", is_number=True),
-        Column("After", is_number=True),
-        Column("Change", is_number=True, unit="%"),
+
+    def name_cell(rank: RankChange) -> Cell:
+        name = sides.names.get(rank.replica, rank.replica)
+        return Cell(brief(name), value=name)
+
+    def share_cell(rank: RankChange) -> Cell:
+        return Cell(text.percent(rank.share), Tone.WARNING if rank.after < rank.before else Tone.PLAIN)
+
+    fields = (
+        Field("pool", "Pool", lambda rank: text.pool_name(rank.pool), missing=text.NO_POOL),
+        Field("replica", "Replica", name_cell, link=lambda rank: sides.link(Kind.REPLICA, rank.replica)),
+        Field("dp_rank", "Rank", is_number=True),
+        Field("before", "Before", is_number=True),
+        Field("after", "After", is_number=True),
+        Field(
+            "share",
+            "Change",
+            share_cell,
+            lambda rank: plain_value(in_percent(rank.share)),
+            unit="%",
+            is_number=True,
+        ),
     )
-    rows = [
-        (
-            Cell(text.pool_name(each.pool)),
-            Cell(brief(name), value=name, link=sides.link(Kind.REPLICA, each.replica)),
-            number_cell(f"{each.dp_rank:,}", each.dp_rank),
-            number_cell(f"{each.before:,}", each.before),
-            number_cell(f"{each.after:,}", each.after),
-            number_cell(text.percent(each.share), in_percent(each.share))._replace(
-                tone=Tone.WARNING if each.after < each.before else Tone.PLAIN
-            ),
-        )
-        for each in ranks
-        for name in [sides.names.get(each.replica, each.replica)]
-    ]
-    return _cut_table("rank-changes", "KV cache of every rank that changed, in tokens", columns, rows, "rank")
+    return to_table(
+        ranks,
+        fields,
+        "rank-changes",
+        "KV cache of every rank that changed, in tokens",
+        most=MOST_ROWS,
+        rest=partial(_rest, "rank"),
+    )
 
 
 def one_sided_table(settings: SettingChanges, sides: SideLinks) -> Table:
     """Return the settings that only one side reports, for programs."""
-    columns = tuple(map(Column, ("change", "pool", "why", "paths", "replicas")))
-    rows = (
-        (change, text.pool_name(each.pools[1]), each.why.value, each.paths, tuple(names_of(each.replicas, sides.names)))
-        for change, found in (
-            ("no longer reported", settings.no_longer_reported),
-            ("newly reported", settings.newly_reported),
-        )
-        for each in found
+    fields = (
+        Field("", value=lambda row: row[0], key="change"),
+        Field("", value=lambda row: text.pool_name(row[1].pools[1]), key="pool"),
+        Field("", value=lambda row: row[1].why.value, key="why"),
+        Field("", value=lambda row: row[1].paths, key="paths"),
+        Field("", value=lambda row: tuple(names_of(row[1].replicas, sides.names)), key="replicas"),
     )
-    return data_table("one-sided", "Settings reported on one side only", columns, rows)
+    rows = [("no longer reported", each) for each in settings.no_longer_reported]
+    rows += [("newly reported", each) for each in settings.newly_reported]
+    return to_data(rows, fields, "one-sided", "Settings reported on one side only")
 
 
-def _cut_table(
-    name: str, caption: str, columns: tuple[Column, ...], rows: Sequence[tuple[Cell, ...]], noun: str
-) -> Table:
-    whole = Table(name, caption, columns, tuple(rows))
-    if (more := len(rows) - MOST_ROWS) <= 0:
-        return whole
-    note = f"{count(more, f'more {noun}')} in the JSON document."
-    return replace(whole, rows=whole.rows[:MOST_ROWS], note=note, for_programs=lambda: whole)
+def _rest(noun: str, hidden: int) -> str:
+    return f"{count(hidden, f'more {noun}')} in the JSON document."
 
 
 def _is_changed(pool: PoolCapacityChange) -> bool:
@@ -315,50 +374,9 @@ def _is_changed(pool: PoolCapacityChange) -> bool:
     return before != after or text.share_text(pool) not in {text.NO_CHANGE, "-"}
 
 
-def _capacity_row(pool: PoolCapacityChange, sides: SideLinks) -> tuple[Cell, ...]:
-    before, after = pool.before, pool.after
-    link = sides.link(Kind.POOL, pool.pool) if pool.pool is not None and after.ranks else None
-    return (
-        Cell(text.pool_name(pool.pool), link=link),
-        number_cell(_way(f"{before.ranks:,}", f"{after.ranks:,}"), after.ranks),
-        number_cell(short(before.tokens, before.basis), before.tokens),
-        number_cell(short(after.tokens, after.basis), after.tokens),
-        number_cell(text.share_text(pool), None if pool.share is None else in_percent(pool.share)),
-        number_cell(size(before.bytes), before.bytes),
-        number_cell(size(after.bytes), after.bytes),
-        Cell(_way(before.basis, after.basis)),
-        Cell(text.missing_text(pool)),
-    )
-
-
-def _replica_rows(changes: Changes, sides: SideLinks) -> Iterator[tuple[Cell, ...]]:
-    settings = changes.settings.by_replica
-    for verb, found in (("added", changes.replicas.added), ("removed", changes.replicas.removed)):
-        for each, letter in found:
-            link = sides.link(Kind.REPLICA, each.id, is_before=verb == "removed")
-            rest = (verb, each.version or EMPTY, letter, "", "")
-            yield (Cell(text.pool_name(each.pool)), Cell(brief(each.name), link=link), *map(Cell, rest))
-    for pair in changes.replicas.both:
-        number = len(settings.get(pair.after.replica.id, ()))
-        if pair.is_changed or number:
-            yield _replica(pair, number, sides)
-
-
-def _replica(pair: ReplicaPair, settings: int, sides: SideLinks) -> tuple[Cell, ...]:
-    (before, old), (after, new) = pair
-    restarted = "unknown" if pair.restarted is None else "yes" if pair.restarted else "no"
-    return (
-        Cell(_way(text.pool_name(before.pool), text.pool_name(after.pool))),
-        Cell(_way(brief(before.name), brief(after.name)), link=sides.link(Kind.REPLICA, after.id)),
-        Cell(_way(before.state, after.state)),
-        Cell(_way(before.version or EMPTY, after.version or EMPTY)),
-        Cell(_way(old or EMPTY, new or EMPTY)),
-        Cell(restarted),
-        Cell(f"{settings:,}" if settings else "", value=settings or None),
-    )
-
-
-def _way(before: str, after: str) -> str:
+def _way(sides: Any, write: Callable[[Any], str]) -> str:
+    """Write what both sides have: `A`, or `A -> B` where it differs."""
+    before, after = write(sides.before), write(sides.after)
     return after if before == after else f"{before} -> {after}"
 
 

@@ -94,9 +94,10 @@ def to_table(
     note: str = "",
     *,
     most: int | None = None,
+    rest: Callable[[int], str] = "{:,} more are not listed.".format,
     is_large: bool = False,
 ) -> Table:
-    """Return the table of a frame. People see the first `most` rows, and in the note how many more there are."""
+    """Return the table of a frame. People see the first `most` rows, and of the others the note `rest`."""
     known = rows if isinstance(rows, pd.DataFrame) else list(rows)
     hidden = 0 if most is None else max(len(known) - most, 0)
     shown = [each for each in fields if each.title]
@@ -106,7 +107,7 @@ def to_table(
         caption,
         tuple(each.column for each in shown),
         _cells(known[:most], shown),
-        " ".join(filter(None, (note, f"{hidden:,} more are not listed." if hidden else ""))),
+        " ".join(filter(None, (note, rest(hidden) if hidden else ""))),
         (lambda: to_data(known, fields, name, caption)) if has_own_data else None,
         is_large,
     )
