@@ -25,7 +25,9 @@ _NEARLY = 0.8  # similarity of a misspelled name: FLEET_READONLY, not FLEET_PORT
 class _Environment(Options, BaseSettings):
     """The same options as environment variables: FLEET_POLL__INTERVAL_SECONDS=30; lists and labels as JSON."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter=_DELIMITER, env_ignore_empty=True)
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_nested_delimiter=_DELIMITER, env_ignore_empty=True, defer_build=True
+    )
 
 
 class _OptionOrigins(NamedTuple):

@@ -42,7 +42,12 @@ class Part(BaseModel):
     """A mapping in fleet.yaml: frozen, unknown keys refused, a known key without a value is ignored."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, coerce_numbers_to_str=True, hide_input_in_errors=True
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        coerce_numbers_to_str=True,
+        hide_input_in_errors=True,
+        defer_build=True,  # only Options is ever validated: the others are built with it
     )
 
     @model_validator(mode="before")
@@ -131,6 +136,8 @@ class SuppressOptions(Part):
 
 def options_of(rule: Rule) -> type[RuleOptions]:
     """Return the model of a rule's options: its parameters, each of its default's type; numbers are at least 0."""
+    if not rule.parameters:
+        return RuleOptions
     fields: dict[str, Any] = {
         name: (type(default), Field(default, ge=0) if type(default) in NUMBERS else default)
         for name, default in rule.parameters.items()

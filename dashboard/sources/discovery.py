@@ -14,7 +14,6 @@ from typing import NamedTuple
 from dashboard.config import CredentialsOptions, Options
 from dashboard.config.address import AllowedTargets, replica_id
 from dashboard.fleet import MOST_CONFLICTS, Credentials, LabelConflict, SourceStatus, Target, TargetAccess
-from dashboard.sources.dns_sd import DnsSd
 from dashboard.sources.file_sd import FileSd
 from dashboard.sources.http_sd import HttpSd
 from dashboard.sources.kubernetes import Kubernetes
@@ -202,6 +201,8 @@ def _sources_of(options: Options) -> Iterator[tuple[str, Callable[[], TargetSour
     for each in options.file_sd:
         credentials = _credentials(each.credentials, common)
         yield f"{each!r} {credentials!r}", partial(FileSd, each, credentials)
+    if options.dns_sd:
+        from dashboard.sources.dns_sd import DnsSd  # noqa: PLC0415  dnspython takes a twentieth of a command's start
     for name in options.dns_sd:
         credentials = _credentials(name.credentials, common)
         yield f"{name!r} {credentials!r} {options.poll!r}", partial(DnsSd, name, credentials, options.poll)

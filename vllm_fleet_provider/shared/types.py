@@ -32,7 +32,9 @@ def section(model: type[BaseModel], description: str) -> Any:
 class Wire(BaseModel):
     """A foreign object: frozen, unknown fields ignored, "16" read as 16, NaN refused."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False, protected_namespaces=())
+    model_config = ConfigDict(
+        frozen=True, extra="ignore", allow_inf_nan=False, protected_namespaces=(), defer_build=True
+    )
 
 
 class ComputeCapability(Wire):
