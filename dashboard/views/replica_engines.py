@@ -1,7 +1,9 @@
 """The engines of one replica: capacity, block hashes, devices, KV cache groups."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -11,20 +13,19 @@ from dashboard.capacity.sums import GIB
 from dashboard.compare.prefix import canonical_digests, digests
 from dashboard.fleet import Basis, Engine, Replica, Setting, State, formatting
 from dashboard.fleet.formatting import at_most, count, first_of, middle_cut, one_line, size
-from dashboard.fleet.frames import devices_frame, engines_frame, kv_cache_groups_frame
 from dashboard.fleet.pieces import Piece, Style, Text, join_texts, plain
-from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Table, Tone, number_cell, quiet_paragraph
+from dashboard.views.blocks import Block, Paragraph, Section, Tone, quiet_paragraph
 from dashboard.views.capacity import ranks_table
 from dashboard.views.capacity_blocks import NO_DEVICES
 from dashboard.views.capacity_text import ranks_of
 from dashboard.views.slugs import slug
+from dashboard.views.table import Field, to_table
 
 MOST_ROWS = 64  # of one table: eight GPUs on eight DP ranks
 MOST_NAMES = 12
 MOST_REASONS = 3
 LONGEST = 60  # characters of a foreign text
 LONGEST_REASON = 200
-LONGEST_DIGEST = 128  # of a longer one the middle is cut
 SEED = "seed_policy"  # reported by the provider only
 UNKNOWN = "?"
 NO_ENGINES = "No engine data: no reply reports KV cache blocks."
@@ -40,19 +41,21 @@ DIGESTS_NOTE = (
     "block size."
 )
 PROVIDER_COLUMNS = {  # of devices, reported by the provider only
-    "Compute units": "compute_units",
-    "TP rank": "tensor_parallel_rank",
-    "PP rank": "pipeline_parallel_rank",
+    "compute_units": "Compute units",
+    "tensor_parallel_rank": "TP rank",
+    "pipeline_parallel_rank": "PP rank",
 }
+_text, _number = partial(Field, missing=UNKNOWN), partial(Field, missing=UNKNOWN, is_number=True)
+RANK = Field("dp_rank", "DP rank", lambda row: str(row.dp_rank))
 
 
 def engines_section(fleet: Fleet, replica: Replica, settings: Mapping[str, Setting]) -> Section:
     """Return what is known of the engines of a replica."""
     parts = (
         ("ranks", "Engines", _engines(fleet, replica)),
-        ("block-hashes", "Block hashes", _hashes(replica, comparable_replicas(replica, fleet.replicas), settings)),
-        ("devices", "Devices", _devices(replica)),
-        ("kv-cache-groups", "KV cache groups", _groups(replica)),
+        ("block-hashes", "Block hashes", _hashes(fleet, replica, settings)),
+        ("devices", "Devices", _devices(fleet, replica)),
+        ("kv-cache-groups", "KV cache groups", _groups(fleet, replica)),
     )
     served = (Piece("Served as "), *_names(replica.served_model_names, formatting.NOT_KNOWN))
     adapters = (Piece(". LoRA adapters: "), *_names(tuple(replica.adapters), "none"), Piece("."))
@@ -67,11 +70,7 @@ def engines_section(fleet: Fleet, replica: Replica, settings: Mapping[str, Setti
 def comparable_replicas(replica: Replica, replicas: Iterable[Replica]) -> tuple[Replica, ...]:
     """Return the other fresh replicas of its pool, each process once."""
     same = {replica.id, *replica.same_process}
-    return tuple(
-        each
-        for each in replicas
-        if each.pool == replica.pool and each.id not in same and each.fresh and not each.is_second_address
-    )
+    return tuple(each for each in replicas if each.pool == replica.pool and each.id not in same and each.is_counted)
 
 
 def hash_comparison(engines: Sequence[Engine], others: Sequence[Replica], seed: str | None = None) -> Paragraph:
@@ -107,98 +106,103 @@ def seed_policy(settings: Mapping[str, Setting]) -> str | None:
 def _engines(fleet: Fleet, replica: Replica) -> tuple[Block, ...]:
     if not replica.engines:
         return (quiet_paragraph(NO_ENGINES),)
-    rows = engines_frame([replica])
-    columns = {
-        Column("DP rank"): _texts(rows["dp_rank"]),
-        Column("Blocks", is_number=True): _numbers(rows["num_gpu_blocks"]),
-        Column("Block size", is_number=True, term="block size"): _numbers(rows["block_size"]),
-        Column("KV tokens", is_number=True): _bounded(rows["kv_cache_size_tokens"], rows["basis"], ","),
-        Column("Naive estimate", is_number=True, term="naive tokens"): _numbers(rows["naive_tokens"]),
-        Column("max_model_len", is_number=True): _numbers(rows["max_model_len"]),
-        Column("Requests of max_model_len", is_number=True): _bounded(rows["max_concurrency"], rows["basis"], ",.2f"),
-        Column("KV GiB", is_number=True): _gib(rows["kv_cache_bytes"]),
-        Column("KV GiB per device", is_number=True): _gib(rows["kv_cache_bytes_per_device"]),
-        Column("Basis", term="basis"): _texts(rows["basis"]),
-        Column("Reason"): [Cell(each) for each in rows["reason"].fillna("")],
-    }
+    rows = _rows(fleet.frames.engines, replica)
+    rows = rows.assign(
+        kv_gib=rows["kv_cache_bytes"] / GIB,
+        gib_per_device=rows["kv_cache_bytes_per_device"] / GIB,
+    )
+    fields = (
+        RANK,
+        _number("num_gpu_blocks", "Blocks"),
+        _number("block_size", "Block size", term="block size"),
+        _number("kv_cache_size_tokens", "KV tokens", _tokens_text),
+        _number("naive_tokens", "Naive estimate", term="naive tokens"),
+        _number("max_model_len", "max_model_len"),
+        _number("max_concurrency", "Requests of max_model_len", _requests_text),
+        _number("kv_gib", "KV GiB", "{:,.1f}"),
+        _number("gib_per_device", "KV GiB per device", "{:,.1f}"),
+        Field("basis", "Basis", term="basis"),
+        Field("reason", "Reason", lambda row: row.reason),
+    )
     data = ranks_table(ranks_of(fleet, of=[replica]), f"engines-{slug(replica.name)}", "Engines")
-    return (_table(data.name, "Engines", columns, for_programs=lambda: data),)
+    shown = to_table(rows, fields, data.name, "Engines", most=MOST_ROWS)
+    return (replace(shown, for_programs=lambda: data),)
 
 
-def _hashes(replica: Replica, others: Sequence[Replica], settings: Mapping[str, Setting]) -> tuple[Block, ...]:
+def _hashes(fleet: Fleet, replica: Replica, settings: Mapping[str, Setting]) -> tuple[Block, ...]:
     if all(engine.fingerprint is None for engine in replica.engines):
         return (quiet_paragraph(NO_HASHES),)
     seed = seed_policy(settings)
-    comparison = hash_comparison(replica.engines, others, seed)
-    rows = engines_frame([replica])
-    digests = rows[["fingerprint_engine", "fingerprint_canonical"]]
-    if digests.isna().to_numpy().all():
+    comparison = hash_comparison(replica.engines, comparable_replicas(replica, fleet.replicas), seed)
+    rows = _rows(fleet.frames.engines, replica)
+    if rows[["fingerprint_engine", "fingerprint_canonical"]].isna().to_numpy().all():
         return (comparison,)  # without block hashes there is no seed
     is_silent = pd.Series([engine.fingerprint is None for engine in replica.engines])
-    reasons = rows["fingerprint_reason"].mask(is_silent, "not reported")
-    columns = {
-        Column("DP rank", term="DP rank"): _texts(rows["dp_rank"]),
-        Column("Engine digest", is_hash=True): _texts(rows["fingerprint_engine"], "", LONGEST_DIGEST),
-        Column("Canonical digest", is_hash=True): _texts(rows["fingerprint_canonical"], "", LONGEST_DIGEST),
-        Column("Reason"): _texts(reasons, "", LONGEST_REASON),
-    }
-    if reasons.isna().all():
-        del columns[Column("Reason")]
+    rows = rows.assign(fingerprint_reason=rows["fingerprint_reason"].mask(is_silent, "not reported"))
+    fields = [
+        replace(RANK, term="DP rank"),
+        Field("fingerprint_engine", "Engine digest", is_hash=True),
+        Field("fingerprint_canonical", "Canonical digest", is_hash=True),
+    ]
+    if rows["fingerprint_reason"].notna().any():
+        fields.append(Field("fingerprint_reason", "Reason"))
     seed_text = (Paragraph(plain(SEEDS[seed])),) if seed in SEEDS else ()
-    return (comparison, *seed_text, _table("block-hashes", "Block hashes", columns, DIGESTS_NOTE))
+    table = to_table(rows, fields, "block-hashes", "Block hashes", DIGESTS_NOTE, most=MOST_ROWS)
+    return (comparison, *seed_text, table)
 
 
-def _devices(replica: Replica) -> tuple[Block, ...]:
+def _devices(fleet: Fleet, replica: Replica) -> tuple[Block, ...]:
     if not replica.devices:
         return (quiet_paragraph(NO_DEVICES),)
-    rows = devices_frame([replica])
-    shares = rows["kv_cache_bytes"] / rows["total_memory_bytes"].replace(0, pd.NA) * 100
-    columns = {
-        Column("DP rank"): _texts(rows["dp_rank"]),
-        Column("Device", is_number=True): _numbers(rows["rank"]),
-        Column("Name"): _texts(rows["name"]),
-        Column("Memory GiB", is_number=True): _gib(rows["total_memory_bytes"]),
-        Column("KV GiB", is_number=True): _gib(rows["kv_cache_bytes"]),
-        Column("KV share", is_number=True, unit="%"): _numbers(shares, lambda share: f"{share:.0f} %"),
-        Column("Capability"): _texts(rows["compute_capability"]),
-    }
-    reported = {title: rows[name] for title, name in PROVIDER_COLUMNS.items() if rows[name].notna().any()}
-    columns |= {Column(title, is_number=True): _numbers(values) for title, values in reported.items()}
-    return (_table("devices", "Devices", columns),)
+    rows = _rows(fleet.frames.devices, replica)
+    rows = rows.assign(
+        memory_gib=rows["total_memory_bytes"] / GIB,
+        kv_gib=rows["kv_cache_bytes"] / GIB,
+        share=rows["kv_cache_bytes"] / rows["total_memory_bytes"].replace(0, pd.NA) * 100,
+    )
+    fields = (
+        RANK,
+        _number("rank", "Device"),
+        _text("name", "Name"),
+        _number("memory_gib", "Memory GiB", "{:,.1f}"),
+        _number("kv_gib", "KV GiB", "{:,.1f}"),
+        _number("share", "KV share", "{:.0f} %", unit="%"),
+        _text("compute_capability", "Capability"),
+        *(_number(name, title) for name, title in PROVIDER_COLUMNS.items() if rows[name].notna().any()),
+    )
+    return (to_table(rows, fields, "devices", "Devices", most=MOST_ROWS),)
 
 
-def _groups(replica: Replica) -> tuple[Block, ...]:
+def _groups(fleet: Fleet, replica: Replica) -> tuple[Block, ...]:
     if not replica.kv_cache_groups:
         return (quiet_paragraph(NO_GROUPS),)
-    rows = kv_cache_groups_frame([replica])
+    rows = _rows(fleet.frames.kv_cache_groups, replica)
     windows = rows["sliding_window"].replace(0, pd.NA).fillna(rows["attention_chunk_size"]).replace(0, pd.NA)
-    columns = {
-        Column("DP rank"): _texts(rows["dp_rank"]),
-        Column("Group", is_number=True, term="KV cache group"): _numbers(rows["group_id"]),
-        Column("Kind", is_code=True): _texts(rows["spec_type"]),
-        Column("Block size", is_number=True): _numbers(rows["block_size"]),
-        Column("Page", is_number=True): _numbers(rows["page_size_bytes"], size),
-        Column("Layers", is_number=True): _numbers(rows["layers"]),
-        Column("Window", is_number=True): _numbers(windows, missing="–"),
-        Column("KV heads", is_number=True): _numbers(rows["num_kv_heads"]),
-        Column("Head size", is_number=True): _numbers(rows["head_size"]),
-        Column("dtype", is_code=True): _texts(rows["dtype"]),
-    }
-    return (_table("kv-cache-groups", "KV cache groups", columns),)
+    fields = (
+        RANK,
+        _number("group_id", "Group", term="KV cache group"),
+        _text("spec_type", "Kind", is_code=True),
+        _number("block_size", "Block size"),
+        _number("page_size_bytes", "Page", lambda row: size(row.page_size_bytes)),
+        _number("layers", "Layers"),
+        _text("window", "Window", is_number=True, missing="–"),
+        _number("num_kv_heads", "KV heads"),
+        _number("head_size", "Head size"),
+        _text("dtype", "dtype", is_code=True),
+    )
+    return (to_table(rows.assign(window=windows), fields, "kv-cache-groups", "KV cache groups", most=MOST_ROWS),)
 
 
-def _table(
-    name: str,
-    caption: str,
-    columns: Mapping[Column, Sequence[Cell]],
-    note: str = "",
-    for_programs: Callable[[], Table] | None = None,
-) -> Table:
-    """Return a table of columns; rows beyond MOST_ROWS are counted in its note."""
-    rows = tuple(zip(*columns.values(), strict=True))
-    hidden = len(rows) - MOST_ROWS
-    more = f"{hidden:,} more are not shown." if hidden > 0 else ""
-    return Table(name, caption, tuple(columns), rows[:MOST_ROWS], " ".join(filter(None, (note, more))), for_programs)
+def _rows(frame: pd.DataFrame, replica: Replica) -> pd.DataFrame:
+    return frame[frame["replica"] == replica.id].reset_index(drop=True)
+
+
+def _tokens_text(row: Any) -> str:
+    return at_most(f"{row.kv_cache_size_tokens:,}", Basis(row.basis))
+
+
+def _requests_text(row: Any) -> str:
+    return at_most(f"{row.max_concurrency:,.2f}", Basis(row.basis))
 
 
 def _no_fingerprint(engines: Sequence[Engine]) -> str:
@@ -210,28 +214,6 @@ def _no_fingerprint(engines: Sequence[Engine]) -> str:
         return f"No fingerprint: {why}."
     ranks = first_of((f"{engine.dp_rank}" for engine in silent), MOST_NAMES)
     return f"No fingerprint on rank {ranks}: {why}."
-
-
-def _texts(values: "pd.Series[Any]", missing: str = UNKNOWN, longest: int = LONGEST) -> list[Cell]:
-    return [Cell(missing if pd.isna(each) else middle_cut(one_line(str(each)), longest)) for each in values]
-
-
-def _numbers(
-    values: "pd.Series[Any]", write: Callable[[Any], str] = "{:,}".format, missing: str = UNKNOWN
-) -> list[Cell]:
-    return [number_cell(missing, None) if pd.isna(each) else number_cell(write(each), each) for each in values.tolist()]
-
-
-def _bounded(values: "pd.Series[Any]", bases: "pd.Series[Any]", form: str) -> list[Cell]:
-    """Return numbers, as upper bounds where their basis is assumed."""
-    return [
-        cell if value is pd.NA or basis != Basis.ASSUMED else cell._replace(text=at_most(cell.text, Basis.ASSUMED))
-        for cell, value, basis in zip(_numbers(values, f"{{:{form}}}".format), values, bases, strict=True)
-    ]
-
-
-def _gib(values: "pd.Series[Any]") -> list[Cell]:
-    return _numbers(values / GIB, "{:,.1f}".format)
 
 
 def _names(names: Sequence[str], nothing: str) -> Text:

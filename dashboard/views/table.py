@@ -40,13 +40,13 @@ class Field:
     `title` is the head for people; without it the field is for programs only. These read `key`, by default the title or
     the name; `is_shown_only`: not this field.
     `text` writes a row whose value is known, `missing` is the text of others. It may return a cell, for a note, a hint
-    or a cohort's letter. By default numbers have separators, times are in ISO 8601, and foreign text is cut.
+    or a cohort's letter; a string is the format of numbers. By default times are in ISO 8601, and foreign text is cut.
     Programs read `value`, by default the number of the frame, and of other fields the text that people read.
     """
 
     name: str
     title: str = ""
-    text: Callable[[Any], str | Cell] | None = None
+    text: str | Callable[[Any], str | Cell] = "{:,}"
     value: Callable[[Any], DataValue | None] | None = None
     tone: Callable[[Any], Tone] | None = None
     link: Callable[[Any], Link | None] | None = None
@@ -74,7 +74,7 @@ class Field:
         if known is None and self.name:
             text: str | Cell = self.missing
         else:
-            text = self.text(row) if self.text else _text(known)
+            text = _text(known, self.text) if isinstance(self.text, str) else self.text(row)
         tone = self.tone(row) if self.tone else Tone.PLAIN
         link = self.link(row) if self.link else None
         if isinstance(text, str):
@@ -130,9 +130,9 @@ def plain_value(value: Any) -> DataValue | None:
     return tuple(map(str, value)) if isinstance(value, list | tuple) else value
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, number: str) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return f"{value:,}"
+        return number.format(value)
     return middle_cut(one_line(iso(value) if isinstance(value, datetime) else str(value)), LONGEST)
 
 

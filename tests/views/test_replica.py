@@ -248,7 +248,7 @@ def test_engines_have_numbers_basis_and_reason_and_missing_numbers_a_question_ma
     assert rows[1].count("?") == 6
     many = report(replica(engines=tuple(engine(dp_rank=rank) for rank in range(500))))
     assert len(table(many, "ranks").rows) == 64
-    assert table(many, "ranks").note == "436 more are not shown."
+    assert table(many, "ranks").note == "436 more are not listed."
 
 
 def test_devices_have_memory_and_share_and_the_columns_that_are_reported() -> None:
