@@ -17,16 +17,12 @@ from dashboard.rules.sentences import capital
 from dashboard.views import pages
 from dashboard.views.blocks import (
     Block,
-    Cell,
-    Column,
     Figure,
     Figures,
     Paragraph,
     Section,
-    Table,
     Tone,
     View,
-    number_cell,
     quiet_paragraph,
 )
 from dashboard.views.context import context_of
@@ -36,7 +32,6 @@ from dashboard.views.finding_list import bundled, full_entries, group_findings, 
 from dashboard.views.glossary import BASIS, COHORT, REFERENCE, glossary
 from dashboard.views.names import brief, replica_names, replica_text
 from dashboard.views.replica_engines import engines_section
-from dashboard.views.replica_provider import provider_sections
 from dashboard.views.replica_settings import (
     EVERY_SETTING,
     ReplicaComparison,
@@ -44,11 +39,13 @@ from dashboard.views.replica_settings import (
     compare_with_pool,
     count_differences,
     identity_blocks,
+    provider_sections,
     settings_blocks,
 )
 from dashboard.views.replicas import best_source
 from dashboard.views.since import since_paragraphs
 from dashboard.views.summary import tally_text
+from dashboard.views.table import Field, to_table
 
 LONGEST_NAME = 60  # characters
 LONGEST_RESULT = 300
@@ -58,21 +55,14 @@ MOST_UNKNOWN = 6  # unrecognized parts of replies that are named
 # Anchors: above the tabs of the page, and the tabs.
 HEAD = ("numbers", "findings", "contradictions")
 SETTINGS, ENGINES, IDENTITY, PROBES, PROVIDER = "settings", "engines", "identity", "probes", "provider"
-_CONTRADICTIONS = (
-    Column("Setting", is_code=True),
-    Column("Used", is_code=True, key="Kept"),
-    Column("Source", key="said by"),
-    Column("Not used", is_code=True, key="Not kept"),
-    Column("Its source", key="said by"),
-)
-_PROBES = (
-    Column("Outcome"),
-    Column("Path", is_code=True),
-    Column("Status", is_number=True),
-    Column("Bytes", is_number=True),
-    Column("Duration, ms", is_number=True),
-    Column("Time"),
-    Column("Result"),
+CONTRADICTIONS = (
+    Field("path", "Setting", lambda row: middle_cut(row.path, LONGEST_NAME), is_code=True),
+    Field("kept", "Used", lambda each: setting_text(each.kept.value, each.kept.state), is_code=True, key="Kept"),
+    Field("kept", "Source", lambda each: formatting.SOURCE_WORDS[each.kept.source], key="said by"),
+    Field(
+        "other", "Not used", lambda each: setting_text(each.other.value, each.other.state), is_code=True, key="Not kept"
+    ),
+    Field("other", "Its source", lambda each: formatting.SOURCE_WORDS[each.other.source], key="said by"),
 )
 
 
@@ -277,45 +267,36 @@ def _findings(fleet: Fleet, replica: Replica) -> tuple[Section, ...]:
 def _contradictions(replica: Replica) -> list[Section]:
     if not replica.contradictions:
         return []
-    rows = tuple(
-        (
-            Cell(middle_cut(each.path, LONGEST_NAME)),
-            Cell(setting_text(each.kept.value, each.kept.state)),
-            Cell(formatting.SOURCE_WORDS[each.kept.source]),
-            Cell(setting_text(each.other.value, each.other.state)),
-            Cell(formatting.SOURCE_WORDS[each.other.source]),
-        )
-        for each in replica.contradictions
-    )
-    title = f"Sources disagree on {count(len(rows), 'setting')}"
+    title = f"Sources disagree on {count(len(replica.contradictions), 'setting')}"
     note = "The value of the more trusted source is used."
-    return [Section("contradictions", title, (Table("contradictions", title, _CONTRADICTIONS, rows, note),))]
+    return [
+        Section(
+            "contradictions", title, (to_table(replica.contradictions, CONTRADICTIONS, "contradictions", title, note),)
+        )
+    ]
 
 
 def _probes(replica: Replica) -> tuple[Block, ...]:
     if not replica.probes:
         return (quiet_paragraph("Never polled."),)
-    rows = tuple(map(_probe, in_order(replica.probes)))
-    return (Table("probes", "Probes", _PROBES, rows, is_large=True),)
-
-
-def _probe(probe: ProbeResult) -> tuple[Cell, ...]:
-    if probe.failure is not None:
-        outcome = f"✕ {formatting.FAILURE_WORDS[probe.failure.kind]}"
-        result = middle_cut(one_line(probe.failure.detail), LONGEST_RESULT)
-    elif probe.reply is None:
-        outcome, result = "– not found", "This vLLM has no such path."
-    else:
-        parts = len(probe.reply.not_understood)
-        outcome, result = "✓ read", f"{count(parts, 'part')} not recognized." if parts else ""
-    size = probe.size_bytes if probe.status is not None else None
-    duration = probe.elapsed_seconds * 1000
-    return (
-        Cell(outcome),
-        Cell(probe.path),
-        number_cell("" if probe.status is None else f"{probe.status}", probe.status),
-        number_cell("" if size is None else f"{size:,}", size),
-        number_cell(f"{duration:,.1f}", duration),
-        Cell(formatting.iso(probe.observed_at)),
-        Cell(result),
+    fields = (
+        Field("", "Outcome", lambda probe: _probe_result(probe)[0]),
+        Field("path", "Path", lambda probe: probe.path, is_code=True),
+        Field("status", "Status", "{}", is_number=True),
+        Field("", "Bytes", value=lambda probe: probe.size_bytes if probe.status else None, is_number=True),
+        Field("", "Duration, ms", "{:,.1f}", lambda probe: probe.elapsed_seconds * 1000, is_number=True),
+        Field("observed_at", "Time"),
+        Field("", "Result", lambda probe: _probe_result(probe)[1]),
     )
+    return (to_table(in_order(replica.probes), fields, "probes", "Probes", is_large=True),)
+
+
+def _probe_result(probe: ProbeResult) -> tuple[str, str]:
+    """Return the outcome of a probe, and what there is to say about it."""
+    if probe.failure is not None:
+        detail = middle_cut(one_line(probe.failure.detail), LONGEST_RESULT)
+        return f"✕ {formatting.FAILURE_WORDS[probe.failure.kind]}", detail
+    if probe.reply is None:
+        return "– not found", "This vLLM has no such path."
+    parts = len(probe.reply.not_understood)
+    return "✓ read", f"{count(parts, 'part')} not recognized." if parts else ""

@@ -1,18 +1,22 @@
-"""The settings of one replica, compared with the majority of its pool."""
+"""The settings of one replica, compared with the majority of its pool, and how to install the provider on it."""
 
+import json
+import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
+from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare.encoding import is_comparable, lookup_setting
-from dashboard.fleet import Document, Pool, Replica, SettingValue, Source, State, formatting
+from dashboard.fleet import Document, Pool, Replica, ReplicaState, Setting, SettingValue, Source, State, formatting
 from dashboard.fleet.formatting import count, middle_cut, one_line, setting_text
-from dashboard.fleet.frames import settings_frame
-from dashboard.fleet.pieces import Kind, Link, plain
-from dashboard.views.blocks import Block, Cell, Column, Paragraph, Table, Tone, quiet_paragraph
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, plain
+from dashboard.rules.behaviour.development_mode import PLUGINS, PROVIDER, PROVIDER_COMMAND, is_older
+from dashboard.views.blocks import Block, Cell, Column, Entries, Entry, Paragraph, Section, Table, Tone, quiet_paragraph
 from dashboard.views.slugs import slug
+from dashboard.views.table import Field, to_table
 
 LONGEST = 300  # characters of a value in a cell; the page shows the whole one of a selected row
 TOP = "top"  # the section of settings without one, such as version
@@ -20,6 +24,55 @@ STATES = {State.REPORTED: "reported", State.NULL: "not set", **formatting.STATE_
 DIFFERS, NO_MAJORITY = "≠ ", "≠ no majority"
 SAME, NOT_COMPARED = "same", "not compared"
 IDENTITY_NOTE = "Identity settings must or may differ per replica. They are never compared."
+
+
+PROVIDER_PATH = "/inference/v1/config"
+INSTALL = f"pip install --no-deps vllm_fleet_provider-{__version__}-py3-none-any.whl"
+# A shell takes these names literally. Other reported text is never part of a command line.
+_NAMES = re.compile(r"[A-Za-z0-9_.-]{1,100}(,[A-Za-z0-9_.-]{1,100}){0,31}")
+
+ABOUT = (
+    "The provider is a read-only vLLM plugin. It reports the KV cache of every DP rank and GPU, and fingerprints of "
+    "the block hashes, which show which replicas share prefixes."
+)
+HOW = (
+    Piece("Run these lines in vLLM's Python environment, then restart vLLM. "),
+    Piece("make wheel", Style.CODE),
+    Piece(" builds the wheel."),
+)
+KEPT = "VLLM_PLUGINS lists every plugin that vLLM loads. Its current names are kept."
+UNSET = (
+    "VLLM_PLUGINS is not set. Once set, vLLM loads only the plugins in it. The second line prints an export with the "
+    "plugins loaded now: run that, too."
+)
+UNKNOWN = (
+    "VLLM_PLUGINS lists every plugin that vLLM loads. The second line prints an export with the plugins loaded now: "
+    "run that, too."
+)
+NAMED = (
+    f"VLLM_PLUGINS already has {PROVIDER}, but the provider does not answer. Check that it is installed in vLLM's "
+    "Python environment, and restart vLLM."
+)
+NO_ANSWER = (
+    f"If it does not answer: check the spelling of {PROVIDER} in VLLM_PLUGINS (no space after a comma) and the Python "
+    "environment, and restart vLLM."
+)
+KUBERNETES = "Kubernetes: see docs/provider.md."
+OLDER = "Tested with vLLM 0.26 and newer; this replica is older and may not load it."
+COMPARABLE = [str(state) for state in State if is_comparable(state)]
+
+
+def _opened_setting(row: Any) -> Link:
+    return Link(Kind.SETTING, row.path)
+
+
+FIELDS = (
+    Field("path", "Setting", link=_opened_setting, is_code=True),
+    Field("value", "Value", lambda row: row.value, link=_opened_setting, is_code=True),
+    Field("majority", "Pool majority", link=_opened_setting, is_code=True, key="Most of its pool"),
+    Field("state", "State", link=_opened_setting),
+    Field("source", "Source", link=_opened_setting, key="Told by"),
+)
 
 
 class MajorityDifference(NamedTuple):
@@ -57,17 +110,15 @@ def compare_with_pool(fleet: Fleet, replica: Replica) -> ReplicaComparison:
     """Compare the settings of a replica with those of its pool."""
     pool = next((pool for pool in fleet.pools if pool.name == replica.pool), None)
     document = fleet.documents.get(replica.document or "")
-    settings = document.settings if document else {}
     differences = majority_differences(pool, document) if pool and document else ()
+    settings = fleet.frames.settings
+    own = settings[settings["document"] == (replica.document or "")]
     ids = {each.document for each in fleet.replicas if each.pool == replica.pool and each.id != replica.id}
-    others = [each for key, each in fleet.documents.items() if key in ids]
-    reported = {
-        path for other in others for path, setting in other.settings.items() if is_comparable(setting.state)
-    }.difference(pool.ignored if pool else ())
-    rows = setting_rows(document, differences, reported if pool else ())
+    others = settings[settings["document"].isin(ids - {None})]
+    reported = set(others["path"][others["state"].isin(COMPARABLE)]) - set(pool.ignored if pool else ())
+    rows = setting_rows(own, differences, reported if pool else ())
     compared = int((~rows["majority"].isin([NOT_COMPARED, formatting.NOT_KNOWN])).sum())
-    of_pool = {*settings, *(path for other in others for path in other.settings)}
-    return ReplicaComparison(pool, differences, rows, compared, len(of_pool))
+    return ReplicaComparison(pool, differences, rows, compared, len({*own["path"], *others["path"]}))
 
 
 def majority_differences(pool: Pool, document: Document) -> tuple[MajorityDifference, ...]:
@@ -104,13 +155,13 @@ def pool_differences(
 
 
 def setting_rows(
-    document: Document | None, differences: Sequence[MajorityDifference], reported: Collection[str] = ()
+    rows: pd.DataFrame, differences: Sequence[MajorityDifference], reported: Collection[str] = ()
 ) -> pd.DataFrame:
-    """Return the frame `settings` of a document, differences first, with section, majority and `text` to search in.
+    """Return the settings of a document, differences first, with section, majority and `text` to search in.
 
     `reported` are the paths that other replicas of the pool report.
     """
-    rows = settings_frame([document] if document else [])
+    rows = rows.reset_index(drop=True)
     states = [State(each) for each in rows["state"]]
     texts = [formatting.whole_text(value, state) for value, state in zip(rows["value"], states, strict=True)]
     majority = {each.path: _majority(each.majority) for each in differences}
@@ -150,17 +201,8 @@ def settings_blocks(replica: Replica, comparison: ReplicaComparison, choice: Set
     rows = filter_settings(comparison.rows, choice)
     if rows.empty:
         return (Paragraph(plain(f"No matches. {count(total, 'setting')} hidden."), Tone.INFO),)
-    columns = (
-        Column("Setting", is_code=True),
-        Column("Value", is_code=True),
-        Column("Pool majority", is_code=True, key="Most of its pool"),
-        Column("State"),
-        Column("Source", key="Told by"),
-    )
-    shown = rows[["path", "value", "majority", "state", "source"]].itertuples(index=False)
-    cells = tuple(tuple(Cell(one_line(text), link=Link(Kind.SETTING, row[0])) for text in row) for row in shown)
     note = f"{len(rows):,} of {count(total, 'setting')}."
-    return (Table(f"settings-{slug(replica.name)}", "Settings", columns, cells, note, is_large=True),)
+    return (to_table(rows, FIELDS, f"settings-{slug(replica.name)}", "Settings", note, is_large=True),)
 
 
 def identity_blocks(replica: Replica) -> tuple[Block, ...]:
@@ -185,3 +227,49 @@ def _one_line(text: str, value: str, state: State) -> str:
 
 def _majority(majority: SettingValue | None) -> str:
     return f"{DIFFERS}{setting_text(majority.value, majority.state)}" if majority else NO_MAJORITY
+
+
+class Instructions(NamedTuple):
+    """Lines for a shell, and remarks as sentences."""
+
+    lines: str
+    remarks: tuple[str, ...]
+
+
+def install_instructions(replica: Replica, settings: Mapping[str, Setting]) -> Instructions | None:
+    """Return how to install the provider; None where it answers, may be locked, or the replica is down."""
+    is_locked = any(probe.path.startswith(PROVIDER_PATH) and probe.failure for probe in replica.probes)
+    if Source.PROVIDER in replica.sources or replica.state is ReplicaState.DOWN or is_locked:
+        return None
+    older = (OLDER,) if is_older(replica.version) else ()
+    setting = settings.get(PLUGINS)
+    is_known = setting is not None and setting.state in {State.REPORTED, State.NULL}
+    names = _plugin_names(json.loads(setting.value)) if setting is not None and is_known else None
+    if names and PROVIDER in names.split(","):
+        return Instructions(INSTALL, (NAMED, *older))
+    if names:
+        command, remark = f"export VLLM_PLUGINS={names},{PROVIDER}", KEPT
+    else:
+        command, remark = PROVIDER_COMMAND, UNSET if setting is not None and setting.state is State.NULL else UNKNOWN
+    return Instructions(f"{INSTALL}\n{command}", (remark, NO_ANSWER, KUBERNETES, *older))
+
+
+def provider_sections(replica: Replica, settings: Mapping[str, Setting]) -> tuple[Section, ...]:
+    """Return the section with the instructions; empty where there are none."""
+    instructions = install_instructions(replica, settings)
+    if instructions is None:
+        return ()
+    remarks = (Piece(" ".join(instructions.remarks), Style.MUTED),)
+    blocks = (
+        Paragraph(plain(ABOUT)),
+        Entries((Entry(Tone.PLAIN, HOW, snippets=(instructions.lines,)),)),
+        Paragraph(remarks),
+    )
+    return (Section("provider", "Install the provider on this replica", blocks, is_aside=True),)
+
+
+def _plugin_names(value: Any) -> str | None:
+    """Return the names as the variable has them, from the list that vLLM reports."""
+    listed = value if isinstance(value, list) else [value]
+    names = ",".join(each for each in listed if isinstance(each, str))
+    return names if _NAMES.fullmatch(names) else None

@@ -35,7 +35,7 @@ LONGEST = 200  # characters of a foreign text in a cell
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One column. `name` is that of the frame, or an attribute of a row such as `engine.dp_rank`; empty: of none.
+    """One column. `name` is that of the frame, or an attribute of a row such as `engine.dp_rank`; empty: its `value`.
 
     `title` is the head for people; without it the field is for programs only. These read `key`, by default the title or
     the name; `is_shown_only`: not this field.
@@ -71,10 +71,11 @@ class Field:
         value = self.value(row) if self.value else plain_value(known) if self.is_number or not self.title else None
         if not self.title:
             return Cell("", value=value)
-        if known is None and self.name:
-            text: str | Cell = self.missing
+        known = known if self.name else value
+        if callable(self.text) and (known is not None or not self.name):
+            text = self.text(row)
         else:
-            text = _text(known, self.text) if isinstance(self.text, str) else self.text(row)
+            text = self.missing if known is None else _text(known, str(self.text))
         tone = self.tone(row) if self.tone else Tone.PLAIN
         link = self.link(row) if self.link else None
         if isinstance(text, str):

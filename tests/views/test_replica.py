@@ -33,7 +33,7 @@ from dashboard.views.replica_engines import (
     comparable_replicas,
     hash_comparison,
 )
-from dashboard.views.replica_provider import (
+from dashboard.views.replica_settings import (
     INSTALL,
     KEPT,
     KUBERNETES,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dashboard.fleet import Document, Setting, SettingValue, Source, State
+from dashboard.fleet.frames import settings_frame
 from dashboard.views.replica_settings import (
     LONGEST,
     NO_MAJORITY,
@@ -72,7 +73,7 @@ def test_a_section_that_is_null_differs_in_its_leaves() -> None:
 
 def rows(reported: tuple[str, ...] = ()) -> dict[str, Mapping[Hashable, Any]]:
     """Return the rows of the settings by path, in order."""
-    table = setting_rows(Document("one", None, SETTINGS), DIFFERENCES, reported)
+    table = setting_rows(settings_frame([Document("one", None, SETTINGS)]), DIFFERENCES, reported)
     return {str(row["path"]): row for row in table.to_dict("records")}
 
 
@@ -117,7 +118,14 @@ def test_a_long_value_is_cut() -> None:
     ],
 )
 def test_filters_combine(choice: SettingChoice, paths: list[str]) -> None:
-    assert sorted(filter_settings(setting_rows(Document("one", None, SETTINGS), DIFFERENCES), choice)["path"]) == paths
+    assert (
+        sorted(
+            filter_settings(setting_rows(settings_frame([Document("one", None, SETTINGS)]), DIFFERENCES), choice)[
+                "path"
+            ]
+        )
+        == paths
+    )
 
 
 def test_only_settings_that_another_replica_reports_and_fleet_yaml_does_not_ignore_are_compared() -> None:

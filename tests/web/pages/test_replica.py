@@ -3,7 +3,7 @@
 import pytest
 
 from dashboard.fleet import EngineFingerprint, Failure, FailureKind, Replica, Reply, Source
-from dashboard.views.replica_provider import INSTALL
+from dashboard.views.replica_settings import INSTALL
 from tests.builders import HOSTILE, document, down, engine, fleet, hostile, probe, replica, setting, story
 from tests.page_runner import copied, html, open_page, rerun
 
