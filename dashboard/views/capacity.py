@@ -219,7 +219,9 @@ def outlier_entries(
 
 def ranks_table(ranks: pd.DataFrame, name: str, caption: str) -> Table:
     """Return a row per rank."""
-    return to_table(ranks, RANKS, name, caption, most=MOST_ROWS, is_large=True)
+    return to_table(
+        ranks, RANKS, name, caption, most=MOST_ROWS, rest="{:,} more ranks are not listed.".format, is_large=True
+    )
 
 
 def pools_table(pools: Sequence[PoolCapacity], length: int | None, choices: Mapping[str, str] | None = None) -> Table:

@@ -179,7 +179,9 @@ def findings_table(known: FindingList) -> Table:
         Field("finding.replicas", "Replicas", lambda row: _first_replicas(row.finding, known)),
         *([Field("", SINCE.title, lambda row: since_cell(row.sighting))] if has_since else []),
     )
-    table = to_table(known.active, fields, FINDINGS, "All findings", most=MOST_TABLE_ROWS)
+    table = to_table(
+        known.active, fields, FINDINGS, "All findings", most=MOST_TABLE_ROWS, rest="{:,} more not listed.".format
+    )
     found = [each.finding for each in known.active]
     return replace(table, for_programs=lambda: findings_data(found, known.names, known.sightings))
 

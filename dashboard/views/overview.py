@@ -1,6 +1,7 @@
 """The page Overview: the fleet in six numbers, its pools, the top findings, and replicas with incomplete data."""
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable
 from datetime import datetime
 
 from dashboard.analysis.assembly import Fleet
@@ -13,7 +14,6 @@ from dashboard.views import pages
 from dashboard.views.blocks import (
     Block,
     Cell,
-    Column,
     Figure,
     Figures,
     Paragraph,
@@ -50,17 +50,9 @@ from dashboard.views.summary import (
     summarize,
     tally_text,
 )
+from dashboard.views.table import Field, to_table
 
 MOST_COHORTS = 6  # named in a cell; more are counted
-POOL_COLUMNS = (
-    Column("Pool", term="pool"),
-    Column("Devices"),
-    Column("Cohorts", term="cohort"),
-    Column("vLLM"),
-    Column("Findings"),
-    Column("Prefix sharing", term="prefix sharing"),
-    Column("KV tokens", is_number=True, term="capacity"),
-)
 NUMBERS, POOLS, FIRST, UNREAD = "numbers", "pools", "first", "not-read"  # anchors
 MOST_UNREAD = 8  # groups of replicas with incomplete data
 
@@ -182,12 +174,23 @@ def _capacity(fleet: Fleet) -> Figure:
 
 def pools_table(fleet: Fleet, pools: Iterable[Pool]) -> Table:
     """Return a row per pool, in the given order."""
-    members: dict[str, list[Replica]] = {pool.name: [] for pool in fleet.pools}
+    members: dict[str | None, list[Replica]] = defaultdict(list)
     for replica in fleet.replicas:
-        if replica.pool is not None:
-            members[replica.pool].append(replica)
-    rows = [_row(fleet, pool, members[pool.name]) for pool in pools]
-    return Table("pools", "Pools and their cohorts", POOL_COLUMNS, tuple(rows))
+        members[replica.pool].append(replica)
+    fields = (
+        Field("name", "Pool", lambda pool: f"{brief(pool.name)}{_role(pool)}", link=_link, term="pool"),
+        Field("", "Devices", lambda pool: device_words(members[pool.name]) or formatting.NOT_KNOWN),
+        Field("", "Cohorts", lambda pool: Cell(cohorts_text(pool), shares=_shares(pool)), link=_link, term="cohort"),
+        Field("", "vLLM", lambda pool: versions_text(members[pool.name]) or formatting.NOT_KNOWN),
+        Field("", "Findings", lambda pool: _findings_cell(fleet, pool)),
+        Field("", "Prefix sharing", lambda pool: _sharing(fleet, pool), term="prefix sharing"),
+        Field("", "KV tokens", lambda pool: _capacity_cell(fleet.capacity[pool.name]), is_number=True, term="capacity"),
+    )
+    return to_table(pools, fields, "pools", "Pools and their cohorts")
+
+
+def _link(pool: Pool) -> Link:
+    return Link(Kind.POOL, pool.name)
 
 
 def cohorts_text(pool: Pool) -> str:
@@ -211,19 +214,6 @@ def _shares(pool: Pool) -> tuple[tuple[str, int], ...]:
 def _role(pool: Pool) -> str:
     """Return the role of a prefill or decode pool whose name does not end in it."""
     return "" if pool.role is Role.BOTH or pool.name.endswith(f"/{pool.role}") else f" ({pool.role})"
-
-
-def _row(fleet: Fleet, pool: Pool, members: Sequence[Replica]) -> tuple[Cell, ...]:
-    link = Link(Kind.POOL, pool.name)
-    return (
-        Cell(f"{brief(pool.name)}{_role(pool)}", link=link),
-        Cell(device_words(members) or formatting.NOT_KNOWN),
-        Cell(cohorts_text(pool), link=link, shares=_shares(pool)),
-        Cell(versions_text(members) or formatting.NOT_KNOWN),
-        _findings_cell(fleet, pool),
-        _sharing(fleet, pool),
-        _capacity_cell(fleet.capacity[pool.name]),
-    )
 
 
 def _findings_cell(fleet: Fleet, pool: Pool) -> Cell:

@@ -3,13 +3,17 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from operator import attrgetter
+
+import pandas as pd
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.timeline import MarkKind, Timeline, TimelineGroup, TimelineMark, merged
 from dashboard.fleet import Pool, ReplicaState
-from dashboard.fleet.formatting import count, end_cut, one_line
+from dashboard.fleet.formatting import count, end_cut, iso, one_line
 from dashboard.fleet.pieces import Kind, Link
-from dashboard.views.blocks import Block, Cell, Column, Section, Table, Tone, View, number_cell, quiet_paragraph
+from dashboard.views.blocks import Block, Section, Table, Tone, View, quiet_paragraph
+from dashboard.views.table import Field, to_table
 from dashboard.views.time_chart import FORMER_SHADES, Lane, NamedGroup, TimeChart, details_of, lane_of, shades
 
 ANCHOR, TITLE = "timeline", "Timeline"
@@ -202,25 +206,20 @@ def _blocks(
 
 def _mark_table(name: str, marks: Sequence[TimelineMark], here: LinkAt) -> Table:
     """Return what happened, the newest first; a time leads to the page at that time."""
-    columns = (
-        Column("Time (UTC)", key="time"),
-        Column("What", key="kind"),
-        Column("Pool"),
-        Column("Details", key="details"),
+    fields = (
+        Field(
+            "at", "Time (UTC)", _span_text, lambda mark: iso(mark.at), link=lambda mark: here(mark.until), key="time"
+        ),
+        Field("kind", "What", lambda mark: WORDS.get(mark.kind, str(mark.kind)), tone=_tone, key="kind"),
+        Field("pools", "Pool", lambda mark: ", ".join(map(one_line, mark.pools))),
+        Field("", "Details", lambda mark: end_cut(details_of(mark)), key="details"),
     )
-    rows = tuple(
-        (
-            Cell(_span_text(each), value=f"{each.at:%Y-%m-%dT%H:%M:%SZ}", link=here(each.until)),
-            Cell(WORDS.get(each.kind, str(each.kind)), TONES.get(each.kind, Tone.PLAIN)),
-            Cell(", ".join(map(one_line, each.pools))),
-            Cell(end_cut(details_of(each))),
-        )
-        for each in reversed(marks[-MOST_ROWS:])
-    )
-    hidden = len(marks) - MOST_ROWS
-    return Table(
-        f"{name}-marks", "Marks", columns, rows, f"{hidden:,} older ones are not listed." if hidden > 0 else ""
-    )
+    older = "{:,} older ones are not listed.".format
+    return to_table(reversed(marks), fields, f"{name}-marks", "Marks", most=MOST_ROWS, rest=older)
+
+
+def _tone(mark: TimelineMark) -> Tone:
+    return TONES.get(mark.kind, Tone.PLAIN)
 
 
 def _span_text(mark: TimelineMark) -> str:
@@ -234,15 +233,8 @@ def _span_text(mark: TimelineMark) -> str:
 def _band_table(what: str, named: Sequence[tuple[str, NamedGroup]], timeline: Timeline) -> Table:
     """Return the numbers of a chart: of each area how many replicas it had at both ends, and when it had any."""
     where = "Of" if what == "Value" and any(name in LANES.values() for name, _ in named) else "Pool"
-    columns = (
-        Column(where),
-        Column(what),
-        *(Column(each, is_number=True) for each in ("At start", "Most", "At end")),
-        Column("First (UTC)", key="first"),
-        Column("Last (UTC)", key="last"),
-    )
     rows = []
-    for name, each in named[:MOST_ROWS]:
+    for name, each in named:
         steps = each.group.steps
         present = [place for place, step in enumerate(steps) if step.number]
         if not present:
@@ -250,18 +242,18 @@ def _band_table(what: str, named: Sequence[tuple[str, NamedGroup]], timeline: Ti
         is_there = present[-1] == len(steps) - 1
         last = timeline.period.until if is_there else steps[present[-1] + 1].at
         numbers = (steps[0].number, each.group.weight, steps[-1].number)
-        rows.append(
-            (
-                Cell(one_line(name)),
-                Cell(each.label),
-                *(number_cell(f"{number:,}", number) for number in numbers),
-                Cell(f"{steps[present[0]].at:%Y-%m-%d %H:%M}"),
-                Cell(f"{last:%Y-%m-%d %H:%M}"),
-            )
-        )
-    hidden = len(named) - MOST_ROWS
-    note = f"{hidden:,} more are not listed." if hidden > 0 else ""
-    return Table(f"timeline-{what.lower()}s", f"{what}s over time", columns, tuple(rows), note)
+        rows.append((one_line(name), each.label, *numbers, steps[present[0]].at, last))
+    fields = (
+        Field("where", where),
+        Field("label", what, attrgetter("label")),
+        Field("start", "At start", is_number=True),
+        Field("most", "Most", is_number=True),
+        Field("end", "At end", is_number=True),
+        Field("first", "First (UTC)", lambda row: f"{row.first:%Y-%m-%d %H:%M}", key="first"),
+        Field("last", "Last (UTC)", lambda row: f"{row.last:%Y-%m-%d %H:%M}", key="last"),
+    )
+    frame = pd.DataFrame(rows, columns=[each.name for each in fields])
+    return to_table(frame, fields, f"timeline-{what.lower()}s", f"{what}s over time", most=MOST_ROWS)
 
 
 def default_range(first: datetime | None, newest: datetime) -> str:

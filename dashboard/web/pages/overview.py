@@ -6,7 +6,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState
 from dashboard.views import pages
 from dashboard.views.blocks import Entries, View
-from dashboard.views.overview import FIRST, NUMBERS, POOL_COLUMNS, POOLS, UNREAD, overview_report
+from dashboard.views.overview import FIRST, NUMBERS, POOLS, UNREAD, overview_report, pools_table
 from dashboard.views.sharing import pools_by_urgency
 from dashboard.views.sorting import sort_names
 from dashboard.views.timeline import with_timeline
@@ -35,7 +35,9 @@ def draw_page() -> None:
     """Draw the page."""
     fleet = state.fleet()
     empty.draw_guide()
-    sort = links.read_choice(pages.SORT, [BY_URGENCY, *sort_names(each.title for each in POOL_COLUMNS)])
+    sort = links.read_choice(
+        pages.SORT, [BY_URGENCY, *sort_names(each.title for each in pools_table(fleet, ()).columns)]
+    )
     view = overview_view(fleet, state.snapshot_name(), sort, has_ages=state.age_reference() is not None)
     sections = {each.anchor: each for each in view.parts}
     draw.draw_head(view)
