@@ -1,19 +1,25 @@
-"""Every page in Chromium: layout, landmarks, keyboard, contrast, print. All tests of a page share one load."""
+"""Every page in Chromium: layout, landmarks, keyboard, contrast, axe-core, print. All tests of a page share one load.
+
+Violations inside Streamlit's own widgets: axe_exceptions.yaml.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from importlib.resources import files
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
+import yaml
 from playwright.sync_api import Browser, Page, expect
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.render.html_page import to_html
 from dashboard.views.review import review_report
 from tests.browser import HEIGHT, Theme, settle, switch_theme, tab, visit
-from tests.e2e.states import PAGES, WITH_DIALOGS_OR_NOTES, with_ids
+from tests.e2e.states import OTHER_HASH, PAGES, STATES, WITH_DIALOGS_OR_NOTES, at, with_ids
 
 pytestmark = pytest.mark.browser
 
@@ -74,6 +80,33 @@ CUT_OFF = """() => [...document.querySelectorAll('[data-testid=stMain] *')]
   .filter((each) => each.scrollHeight > each.clientHeight + 4 && each.clientHeight > 40)
   .map((each) => each.className)"""
 
+AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+EXCEPTIONS: list[dict[str, str]] = yaml.safe_load(Path(__file__).with_name("axe_exceptions.yaml").read_text("utf-8"))
+OURS = ".stHtml, .surface, [data-testid^=stBidiComponent]"  # HTML of our blocks and of our components
+NARROW = 1024  # pixels: tables scroll in their frames
+WITH_MORE = (
+    at("replica", replica=OTHER_HASH, tab="Probes"),
+    at("findings", finding="0000000000"),
+    at("findings", rules="Skipped"),
+    at("capacity", per="pool"),
+    at("changes"),
+)
+# The serious and critical violations without the exceptions; never an exception for an element of ours.
+VIOLATIONS = """async ([exceptions, ours]) => {
+  const step = (root, each) => (root.shadowRoot ?? root).querySelector(each);
+  const isExcepted = (rule, target) => exceptions.some((each) => {
+    const element = [target].flat().reduce(step, document);
+    return each.rule === rule && element.closest(each.selector) && !element.closest(ours);
+  });
+  const { violations, passes } = await axe.run(document);
+  return { passed: passes.length, found: violations
+    .filter(({ impact }) => ["serious", "critical"].includes(impact))
+    .flatMap(({ id, nodes }) => nodes.map((node) => ({ id, ...node })))
+    .filter(({ id, target }) => !isExcepted(id, target[0]))
+    .map(({ id, html, failureSummary }) => `${id}: ${html.slice(0, 200)} ${failureSummary}`) };
+}"""
+LEAST_PASSED = 20  # rules that any drawn page passes
+
 
 @pytest.fixture(scope="module", params=PAGES)
 def shown(browser: Browser, frozen_url: str, ids: Mapping[str, str], request: pytest.FixtureRequest) -> Iterator[Page]:
@@ -119,15 +152,20 @@ def test_a_page_has_one_heading_of_level_1_landmarks_and_named_tables(shown: Pag
     assert shown.evaluate(GLYPHS_WITHOUT_WORDS) == []
 
 
-def test_every_text_has_enough_contrast_in_both_themes(shown: Page) -> None:
+def test_light_and_dark_have_enough_contrast_and_no_serious_violation(shown: Page) -> None:
+    """Dark is tested on a narrow page, where tables scroll sideways."""
     background = "() => getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor"
     light = shown.evaluate(background)
     assert too_pale(shown) == []
+    assert violations(shown) == []
+    shown.set_viewport_size({"width": NARROW, "height": HEIGHT})
     switch_theme(shown, "dark")
     try:
         assert shown.evaluate(background) != light
         assert too_pale(shown) == []
+        assert violations(shown) == []
     finally:
+        shown.set_viewport_size({"width": WIDTHS[0], "height": HEIGHT})
         switch_theme(shown, "light")
 
 
@@ -154,15 +192,18 @@ def test_paper_shows_the_content_and_the_context_without_controls(shown: Page) -
     shown.set_viewport_size({"width": WIDTHS[0], "height": HEIGHT})
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("path", WITH_DIALOGS_OR_NOTES)
-def test_every_text_of_dialogs_and_notes_has_enough_contrast(
-    browser: Browser, frozen_url: str, ids: Mapping[str, str], path: str, theme: Theme
+@pytest.mark.parametrize("path", [*WITH_DIALOGS_OR_NOTES, *WITH_MORE])
+def test_dialogs_notes_and_other_choices_have_enough_contrast_and_no_serious_violation(
+    browser: Browser, frozen_url: str, ids: Mapping[str, str], path: str
 ) -> None:
-    with tab(browser, theme=theme) as page:
+    with tab(browser) as page:
         visit(page, frozen_url + with_ids(path, ids))
-
-        assert too_pale(page) == []
+        for theme in get_args(Theme):
+            if theme == "dark":
+                page.set_viewport_size({"width": NARROW, "height": HEIGHT})
+                switch_theme(page, theme)
+            assert too_pale(page) == []
+            assert violations(page) == []
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -215,3 +256,47 @@ def too_pale(page: Page) -> list[str]:
     measured = page.evaluate(TOO_PALE)
     assert measured["read"] > MIN_TEXT
     return list(measured["found"])
+
+
+def violations(page: Page, exceptions: list[dict[str, str]] = EXCEPTIONS) -> list[str]:
+    """Return the serious and critical violations of a page. Fails on a page that is not drawn."""
+    page.evaluate(AXE)
+    found: dict[str, Any] = page.evaluate(VIOLATIONS, [exceptions, OURS])
+    assert found["passed"] >= LEAST_PASSED
+    return list(found["found"])
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_opened_popover_of_share_has_no_serious_violation(browser: Browser, frozen_url: str, theme: Theme) -> None:
+    share = next(state for state in STATES if state.name == "overview-share")
+    with tab(browser, theme=theme) as page:
+        visit(page, frozen_url)
+        assert share.do is not None
+        share.do(page)
+        settle(page)
+
+        assert violations(page) == []
+
+
+def test_no_exception_names_our_own_html_or_components() -> None:
+    """A selector begins with the test id of a widget of Streamlit."""
+    for each in EXCEPTIONS:
+        assert each.keys() == {"rule", "selector", "reason"}
+        widget = re.match(r"\[data-testid=(st[A-Z]\w+)\]", each["selector"])
+        assert widget, f"{each['selector']} names no widget of Streamlit"
+        assert not widget[1].startswith(("stHtml", "stBidiComponent")), f"{each['selector']} is ours"
+        assert len(each["reason"]) > len(each["rule"])
+
+
+def test_an_exception_is_for_streamlit_only(page: Page) -> None:
+    """The same violation in our HTML is found, inside the same widget, too."""
+    page.set_content(
+        '<html lang="en"><head><title>t</title></head><body><main><h1>h</h1><div data-testid="stSelectbox"><input>'
+        '<div class="stHtml"><input class="our"></div></div></main></body></html>'
+    )
+    everywhere = [{"rule": "label", "selector": "[data-testid=stSelectbox]", "reason": "-"}]
+    page.evaluate(AXE)
+
+    found = page.evaluate(VIOLATIONS, [everywhere, OURS])["found"]
+
+    assert [each.partition(" Fix")[0] for each in found] == ['label: <input class="our">']

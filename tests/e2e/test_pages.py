@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from dashboard.analysis.assembly import Fleet
 from tests.browser import Theme, settle, tab, url_has, visit
@@ -33,30 +33,27 @@ def test_the_overview_links_every_pool_and_every_replica_that_is_not_up(
     expect(page.get_by_role("heading", name="qwen3-8b")).to_be_visible()
 
 
-def test_the_header_has_room_for_a_long_name_on_a_narrow_page(browser: Browser, frozen_url: str) -> None:
-    """The counts never cover the names of pages."""
+def test_the_header_of_a_narrow_page_has_room_for_a_long_name_and_for_large_counts(
+    browser: Browser, frozen_url: str
+) -> None:
+    """They never cover the names of pages."""
     with tab(browser, width=1024) as page:
         visit(page, frozen_url)
         page.add_style_tag(content=':root { --fleet: "production-europe-west-4-inference" !important; }')
-        last = page.get_by_role("link", name="Replicas", exact=True).first.bounding_box()
-        counts = page.locator(".asof").bounding_box()
+        last = page.locator("[data-testid=stTopNavLink]").last
+        assert right(last) < left(page.locator(".asof"))
 
-        assert last is not None
-        assert counts is not None
-        assert last["x"] + last["width"] < counts["x"]
-
-
-def test_the_counts_of_a_large_fleet_leave_room_for_the_navigation(browser: Browser, frozen_url: str) -> None:
-    with tab(browser, width=1024) as page:
-        visit(page, frozen_url)
         page.locator(".asof").evaluate("line => line.classList.add('long')")
         page.locator(".asof > b").evaluate("number => { number.textContent = '9,290 of 10,000'; }")
-        last = page.locator("[data-testid=stTopNavLink]").last.bounding_box()
-        search = page.locator(".search-everything").bounding_box()
+        assert right(last) < left(page.locator(".search-everything"))
 
-        assert last is not None
-        assert search is not None
-        assert last["x"] + last["width"] < search["x"]
+
+def left(element: Locator) -> float:
+    return float(element.evaluate("e => e.getBoundingClientRect().left"))
+
+
+def right(element: Locator) -> float:
+    return float(element.evaluate("e => e.getBoundingClientRect().right"))
 
 
 def test_on_a_phone_overview_is_one_column(browser: Browser, frozen_url: str) -> None:
@@ -67,20 +64,17 @@ def test_on_a_phone_overview_is_one_column(browser: Browser, frozen_url: str) ->
         top = "e => e.getBoundingClientRect().top"
         cards = [card.evaluate(top) for card in page.locator(".card").all()[:3]]
         bottom = page.locator(".asof").evaluate("e => e.getBoundingClientRect().bottom")
-        cells = page.locator(".st-key-pools tbody tr").first.locator("th, td")
-        right = [cell.evaluate("e => e.getBoundingClientRect().right") for cell in cells.all()]
+        cells = page.locator(".st-key-pools tbody tr").first.locator("th, td").all()
 
         assert page.locator("[data-testid=stMain]").evaluate(overflow) <= 0
         assert page.locator(".st-key-pools .scroll").first.evaluate(overflow) <= 0
         assert bottom < page.locator("h1").evaluate(top)
         assert cards[0] == cards[1] < cards[2]
-        assert len(right) == 7
-        assert max(right) <= 390
-        share = page.get_by_role("button", name="Share").bounding_box()
+        assert len(cells) == 7
+        assert max(map(right, cells)) <= 390
         expect(page.locator(".asof .found")).to_be_visible()
         expect(page.locator(".st-key-paused")).not_to_be_visible()
-        assert share is not None
-        assert share["x"] + share["width"] <= 390
+        assert right(page.get_by_role("button", name="Share")) <= 390
 
 
 def test_an_unknown_page_is_not_found_and_stays_so(page: Page, frozen_url: str) -> None:
@@ -95,21 +89,13 @@ def test_an_unknown_page_is_not_found_and_stays_so(page: Page, frozen_url: str) 
     expect(page).to_have_title(re.compile("^Overview"))
 
 
-def test_opening_a_finding_by_keyboard_keeps_the_focus_in_the_list(page: Page, frozen_url: str) -> None:
-    visit(page, f"{frozen_url}/findings")
-    entry = page.get_by_role("link", name="prefix_caching_hash_algo is xxhash")
-    entry.focus()
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="Why it matters here")).to_be_visible()
-
-    expect(page.locator(".findings [aria-current] a")).to_be_focused()
-
-
-def test_closing_a_finding_by_keyboard_returns_the_focus_to_its_entry(page: Page, frozen_url: str) -> None:
+def test_a_finding_opens_and_closes_by_keyboard_and_keeps_the_focus_in_the_list(page: Page, frozen_url: str) -> None:
     visit(page, f"{frozen_url}/findings")
     entry = page.get_by_role("link", name="max_logprobs is")
     entry.focus()
     page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Why it matters here")).to_be_visible()
+    expect(page.locator(".findings [aria-current] a")).to_be_focused()
     close = page.get_by_role("link", name="Close")
     close.focus()
     page.keyboard.press("Enter")
@@ -120,7 +106,10 @@ def test_closing_a_finding_by_keyboard_returns_the_focus_to_its_entry(page: Page
 
 
 def test_a_finding_links_to_its_setting_and_back_returns_to_it(page: Page, frozen_url: str) -> None:
-    visit(page, f"{frozen_url}/findings?severity=critical")
+    """The counts in the header lead to the findings."""
+    visit(page, f"{frozen_url}/capacity")
+    page.get_by_role("link", name="critical findings").first.click()
+    expect(page).to_have_url(f"{frozen_url}/findings?severity=critical")
     page.get_by_role("link", name="prefix_caching_hash_algo is xxhash").click()
     expect(page.get_by_role("heading", name="Why it matters here")).to_be_visible()
     settle(page)
@@ -136,27 +125,38 @@ def test_a_finding_links_to_its_setting_and_back_returns_to_it(page: Page, froze
     expect(page.get_by_role("heading", name="Why it matters here")).to_be_visible()
 
 
-def test_the_counts_in_the_header_link_to_the_findings(page: Page, frozen_url: str) -> None:
-    visit(page, f"{frozen_url}/capacity")
-    page.get_by_role("link", name="critical findings").first.click()
-    expect(page).to_have_url(f"{frozen_url}/findings?severity=critical")
-    expect(page.get_by_text("block_size is 32")).to_be_visible()
-
-
-def test_compare_shows_the_prefix_band_and_every_difference_and_on_request_equal_settings(
+def test_compare_shows_every_difference_opens_a_setting_and_filters(
     page: Page, frozen_url: str, demo_fleet: Fleet
 ) -> None:
     visit(page, f"{frozen_url}/compare?pool=chat-70b")
     pool = next(pool for pool in demo_fleet.pools if pool.name == "chat-70b")
     rows = page.locator("tr[data-path]")
     shown = rows.evaluate_all("rows => rows.map(row => row.dataset.path)")
-
     expect(page.get_by_text("does not share prefixes with")).to_have_count(2)  # B and C
-    expect(page.locator(f'tr[data-path="{HASH}"] td', has_text="xxhash").first).to_be_visible()
     assert {difference.path for difference in pool.differences} <= set(shown)
+
+    cells, dialog = page.locator(f'tr[data-path="{HASH}"] td[tabindex]'), page.get_by_role("dialog")
+    cells.last.click()
+    expect(dialog).to_contain_text("xxhash")
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    settle(page)
+    cells.first.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    expect(dialog).to_contain_text("chat-70b-11")
+    url_has(page, "path=cache_config.prefix_caching_hash_algo")
+
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
     page.get_by_text("All settings", exact=True).click()
     settle(page)
     assert rows.count() > 10 * len(shown)
+    page.get_by_label("Search").fill("logprobs")
+    page.get_by_label("Search").press("Enter")
+    url_has(page, "search=logprobs")
+    expect(page.locator('tr[data-path="model_config.max_logprobs"]')).to_be_visible()
+    expect(page.locator('tr[data-path="scheduler_config.max_num_seqs"]')).to_have_count(0)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -195,45 +195,17 @@ def fades(page: Page) -> list[bool]:
     return list(page.locator(".matrix").evaluate_all(seen))
 
 
-@pytest.mark.parametrize("still", ["", "&screenshot=1"])
-def test_the_right_edge_fades_while_columns_are_out_of_view(browser: Browser, frozen_url: str, still: str) -> None:
+def test_the_right_edge_fades_while_columns_are_out_of_view(browser: Browser, frozen_url: str) -> None:
     with tab(browser, width=1280) as page:
-        visit(page, f"{frozen_url}/compare?pool=gemma-27b&columns=Replicas{still}")
+        visit(page, f"{frozen_url}/compare?pool=gemma-27b&columns=Replicas")
         assert fades(page) == [True, True]
 
         page.locator(".matrix").last.evaluate("each => each.scrollTo(each.scrollWidth, 0)")
         settle(page)
         assert fades(page) == [True, False]
 
-        visit(page, f"{frozen_url}/compare?pool=chat-70b{still}")
+        visit(page, f"{frozen_url}/compare?pool=chat-70b")
         assert fades(page) == [False, False], "all columns are visible"
-
-
-@pytest.mark.parametrize("by", ["click", "keyboard"])
-def test_a_cell_opens_the_values_and_replicas_of_its_setting(page: Page, frozen_url: str, by: str) -> None:
-    visit(page, f"{frozen_url}/compare?pool=chat-70b")
-    cells = page.locator(f'tr[data-path="{HASH}"] td[tabindex]')
-    if by == "click":
-        cells.last.click()
-    else:
-        cells.first.focus()
-        page.keyboard.press("ArrowRight")
-        page.keyboard.press("Enter")
-
-    dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("xxhash")
-    expect(dialog).to_contain_text("chat-70b-11")
-    url_has(page, "path=cache_config.prefix_caching_hash_algo")
-
-
-def test_search_filters_the_matrix_and_is_in_the_url(page: Page, frozen_url: str) -> None:
-    visit(page, f"{frozen_url}/compare?pool=chat-70b")
-    page.get_by_label("Search").fill("logprobs")
-    page.get_by_label("Search").press("Enter")
-
-    url_has(page, "search=logprobs")
-    expect(page.locator('tr[data-path="model_config.max_logprobs"]')).to_be_visible()
-    expect(page.locator('tr[data-path="scheduler_config.max_num_seqs"]')).to_have_count(0)
 
 
 def test_a_permalink_restores_search_and_dialog(page: Page, frozen_url: str) -> None:
@@ -241,14 +213,6 @@ def test_a_permalink_restores_search_and_dialog(page: Page, frozen_url: str) -> 
 
     expect(page.get_by_role("dialog")).to_contain_text("max_logprobs")
     expect(page.get_by_label("Search")).to_have_value("logprobs")
-
-
-def test_capacity_shows_the_tokens_and_the_naive_estimate(page: Page, frozen_url: str, demo_fleet: Fleet) -> None:
-    visit(page, f"{frozen_url}/capacity")
-    engines = [engine for each in demo_fleet.replicas if each.pool == "gemma-27b" for engine in each.engines]
-
-    expect(page.get_by_text(f"{sum(each.kv_cache_size_tokens or 0 for each in engines):,}").first).to_be_visible()
-    expect(page.get_by_text(f"{sum(each.naive_tokens or 0 for each in engines):,}").first).to_be_visible()
 
 
 def test_the_bar_of_an_outlier_opens_its_replica_and_back_restores_the_page(page: Page, frozen_url: str) -> None:
@@ -265,21 +229,6 @@ def test_the_bar_of_an_outlier_opens_its_replica_and_back_restores_the_page(page
     page.go_back()
     expect(page).to_have_url(f"{frozen_url}/capacity?pool=deepseek-v3%2Fdecode&length=32k")
     expect(page.get_by_text("Requests at 32 k")).to_be_visible()
-
-
-def test_back_from_a_replica_restores_the_search(page: Page, frozen_url: str) -> None:
-    visit(page, f"{frozen_url}/replicas?search=gemma&state=up")
-    table = page.locator("[data-testid=stDataFrame] canvas").first.bounding_box()
-    assert table is not None
-    page.mouse.click(table["x"] + 100, table["y"] + 55)  # the first name
-    expect(page.get_by_role("heading", name=re.compile("gemma-27b-"))).to_be_visible()
-    settle(page)
-    assert "gemma" not in page.url.partition("?")[2]
-    expect(page.get_by_placeholder("setting or value")).to_have_value("")
-
-    page.go_back()
-    expect(page).to_have_url(f"{frozen_url}/replicas?search=gemma&state=up")
-    expect(page.get_by_text("7 of 42 replicas shown")).to_be_visible()
 
 
 def test_two_ticked_replicas_of_different_pools_are_compared_side_by_side(page: Page, frozen_url: str) -> None:
@@ -321,26 +270,19 @@ def test_filters_sort_and_columns_of_replicas_are_in_the_url_and_a_tick_keeps_it
     expect(page.get_by_role("heading", name="chat-70b-11")).to_be_visible()
 
 
-def test_the_focus_on_the_table_opens_nothing_and_the_keyboard_opens_a_row(page: Page, frozen_url: str) -> None:
-    """The grid selects its first cell when it gets the focus."""
+def test_a_click_on_a_head_sorts_by_the_url_and_keeps_the_ticked_replicas(page: Page, frozen_url: str) -> None:
+    """The focus opens nothing: the grid selects its first cell with it. The keyboard ticks a row."""
     visit(page, f"{frozen_url}/replicas?search=gemma&state=up")
-    page.locator("[data-testid=stDataFrame] canvas").first.focus()
+    canvas = page.locator("[data-testid=stDataFrame] canvas").first
+    canvas.focus()
     settle(page)
     expect(page).to_have_url(f"{frozen_url}/replicas?search=gemma&state=up")
-
     page.keyboard.press("Shift+Space")
-    page.get_by_role("link", name="Open the ticked replica").click()
-    expect(page.get_by_role("heading", name=re.compile("gemma-27b-"))).to_be_visible()
-
-
-def test_a_click_on_a_head_sorts_by_the_url_and_keeps_the_ticked_replicas(page: Page, frozen_url: str) -> None:
-    visit(page, f"{frozen_url}/replicas?search=gemma&state=up")
-    table = page.locator("[data-testid=stDataFrame] canvas").first.bounding_box()
-    assert table is not None
     ticked = page.get_by_role("link", name="Open the ticked replica")
-    page.mouse.click(table["x"] + 15, table["y"] + 55)
-    settle(page)
     replica = ticked.get_attribute("href")
+    settle(page)
+    table = canvas.bounding_box()
+    assert table is not None
     for sort in ("replica", "-replica"):
         page.mouse.click(table["x"] + 100, table["y"] + 15)
         url_has(page, f"sort={sort}")
@@ -349,9 +291,13 @@ def test_a_click_on_a_head_sorts_by_the_url_and_keeps_the_ticked_replicas(page: 
     expect(page.get_by_role("combobox", name=re.compile("Sort"))).to_have_value(re.compile("Replica"))
     page.mouse.click(table["x"] + 80, table["y"] + 55)
     expect(page.get_by_role("heading", name=re.compile("gemma-27b-07"))).to_be_visible()
+    settle(page)
+    assert "gemma" not in page.url.partition("?")[2]
+    expect(page.get_by_placeholder("setting or value")).to_have_value("")
 
     page.go_back()
-    url_has(page, "sort=-replica")
+    expect(page).to_have_url(re.compile("search=gemma&state=up&sort=-replica"))
+    expect(page.get_by_text("7 of 42 replicas shown")).to_be_visible()
 
 
 def test_the_detail_page_shows_settings_probes_and_the_raw_answer(page: Page, frozen_url: str) -> None:
@@ -370,15 +316,10 @@ def test_the_detail_page_shows_settings_probes_and_the_raw_answer(page: Page, fr
     expect(page.get_by_role("region", name="Raw answer of /metrics")).to_contain_text("vllm:cache_config_info")
 
 
-@pytest.mark.parametrize(
-    ("path", "parent"), [("replica?replica=http%3A%2F%2F127.1.0.11%3A28000", "Replicas"), ("changes", "Snapshots")]
-)
-def test_a_page_outside_of_the_navigation_marks_the_entry_above_it(
-    page: Page, frozen_url: str, path: str, parent: str
-) -> None:
+def test_a_page_outside_of_the_navigation_marks_the_entry_above_it(page: Page, frozen_url: str) -> None:
     """The mark goes with the page."""
-    current = page.locator("[data-testid=stTopNavLink][aria-current]")
-    visit(page, f"{frozen_url}/{path}")
+    current, parent = page.locator("[data-testid=stTopNavLink][aria-current]"), "Snapshots"
+    visit(page, f"{frozen_url}/changes")
     expect(current).to_have_text([parent])
 
     page.get_by_role("link", name="Capacity", exact=True).first.click()

@@ -34,6 +34,7 @@ app = st.App({main!r}, routes=server.routes(), middleware=[guard])
 """
 AGENDA = ["Status", "New", "Findings", "Differences", "Capacity", "Unreachable or partial", "Suppressed"]
 MEETING = "&meeting=1"
+SIDEWAYS = "(e => e.scrollWidth - e.clientWidth)(document.querySelector('[data-testid=stMain]'))"
 COUNT_AGENDAS = """() => {
   window.agendas = 1;
   new MutationObserver(changes => changes.flatMap(change => [...change.addedNodes])
@@ -150,16 +151,6 @@ def test_the_keys_are_listed_on_request_are_off_in_fields_and_escape_ends_the_me
     expect(page.get_by_role("button", name="Meeting mode")).to_be_visible()
 
 
-def test_outside_of_a_meeting_the_agenda_opens_a_section_by_click_and_not_by_key(page: Page, url: str) -> None:
-    visit(page, url)
-    page.keyboard.press("5")
-    page.keyboard.press("j")
-    expect(current(page)).to_contain_text(AGENDA[0])
-
-    page.get_by_role("button", name="Differences").click()
-    is_at(page, "Differences")
-
-
 def test_in_a_high_window_the_current_section_is_the_one_of_the_last_key(browser: Browser, url: str) -> None:
     """Several sections are visible. Scrolling selects by position again."""
     with tab(browser, width=1600, height=2600) as page:
@@ -175,43 +166,37 @@ def test_in_a_high_window_the_current_section_is_the_one_of_the_last_key(browser
         expect(current(page)).to_contain_text(AGENDA[0])
 
 
-@pytest.mark.parametrize("width", [760, 1024, 1400])
-def test_a_meeting_has_its_agenda_on_one_line(browser: Browser, url: str, width: int) -> None:
-    """Completely from 1,024 pixels; Share stays on the line of the pages."""
-    with tab(browser, width=width, height=900) as page:
+def test_a_meeting_fits_every_width(browser: Browser, url: str) -> None:
+    """The agenda is on one line, completely from 1,024 pixels; larger type covers no controls of the header."""
+    with tab(browser, height=900) as page:
         visit(page, url + MEETING)
-        agenda = page.locator("nav.agenda").bounding_box()
-        share = page.get_by_role("button", name="Share").bounding_box()
-        cut = page.locator(".agenda ol").evaluate("e => e.scrollWidth - e.clientWidth")
+        for width in (760, 1024, 1240, 1501, 1600, 1761):
+            page.set_viewport_size({"width": width, "height": 900})
+            settle(page)
+            agenda = page.locator("nav.agenda").bounding_box()
+            share = page.get_by_role("button", name="Share").bounding_box()
+            link = page.get_by_test_id("stTopNavLink").last.bounding_box()
+            search = page.locator(".search-everything").bounding_box()
+            cut = page.locator(".agenda ol").evaluate("e => e.scrollWidth - e.clientWidth")
 
-    assert agenda
-    assert share
-    assert agenda["height"] < 60
-    assert cut <= 0 or width < 1024
-    assert share["y"] + share["height"] < 61
-
-
-@pytest.mark.parametrize("width", [1024, 1240, 1501, 1600, 1761])
-def test_the_larger_type_of_a_meeting_leaves_the_controls_of_the_header_clear(
-    browser: Browser, url: str, width: int
-) -> None:
-    with tab(browser, width=width, height=900) as page:
-        visit(page, url + MEETING)
-        link = page.get_by_test_id("stTopNavLink").last.bounding_box()
-        search = page.locator(".search-everything").bounding_box()
-
-    assert link
-    assert search
-    assert link["x"] + link["width"] <= search["x"]
+            assert agenda
+            assert share
+            assert agenda["height"] < 60
+            assert share["y"] + share["height"] < 61
+            if width >= 1024:
+                assert link
+                assert search
+                assert cut <= 0
+                assert link["x"] + link["width"] <= search["x"]
+            assert page.evaluate(SIDEWAYS) <= 0, f"at {width} pixels"
 
 
-@pytest.mark.parametrize("key", ["Space", "PageDown"])
-def test_the_last_section_ends_with_its_last_content_visible(page: Page, url: str, key: str) -> None:
+def test_the_last_section_ends_with_its_last_content_visible(page: Page, url: str) -> None:
     """Without a blank screen, and another key scrolls no further."""
     visit(page, url + MEETING)
     page.keyboard.press("7")
     is_at(page, "Suppressed")
-    for _ in range(3):
+    for key in ("Space", "PageDown", "Space"):
         page.keyboard.press(key)
         settle(page)
     place = page.locator("[data-testid=stMain]").evaluate("e => e.scrollTop")
@@ -223,31 +208,33 @@ def test_the_last_section_ends_with_its_last_content_visible(page: Page, url: st
     assert agenda
     assert last
     assert last["y"] >= agenda["y"] + agenda["height"]
-    page.keyboard.press(key)
+    page.keyboard.press("PageDown")
     settle(page)
     assert page.locator("[data-testid=stMain]").evaluate("e => e.scrollTop") == place
     expect(current(page)).to_contain_text("Suppressed")
 
 
-@pytest.mark.parametrize("ends", ["Escape", "click"])
-def test_the_current_section_stays_when_a_meeting_begins_and_ends(page: Page, url: str, ends: str) -> None:
-    """The size of the type changes, and all positions with it. There is only one agenda."""
+def test_the_current_section_stays_when_a_meeting_begins_and_ends(page: Page, url: str) -> None:
+    """The size of the type changes, and all positions with it. There is only one agenda; its keys are the meeting's."""
     visit(page, url)
     page.evaluate(COUNT_AGENDAS)
+    page.keyboard.press("5")
+    page.keyboard.press("j")
+    expect(current(page)).to_contain_text(AGENDA[0])
     page.get_by_role("button", name="Differences").click()
     is_at(page, "Differences")
-    page.get_by_role("button", name="Meeting mode").dispatch_event("click")
-    expect(page).to_have_url(re.compile("meeting=1"))
-    settle(page)
-    is_at(page, "Differences")
-
-    if ends == "click":
-        page.get_by_role("button", name="Leave the meeting").click()
-    else:
-        page.keyboard.press("Escape")
-    expect(page).not_to_have_url(re.compile("meeting"))
-    settle(page)
-    is_at(page, "Differences")
+    for ends in ("Escape", "click"):
+        page.get_by_role("button", name="Meeting mode").dispatch_event("click")
+        expect(page).to_have_url(re.compile("meeting=1"))
+        settle(page)
+        is_at(page, "Differences")
+        if ends == "click":
+            page.get_by_role("button", name="Leave the meeting").click()
+        else:
+            page.keyboard.press("Escape")
+        expect(page).not_to_have_url(re.compile("meeting"))
+        settle(page)
+        is_at(page, "Differences")
     assert page.evaluate("window.agendas") == 1
 
 
@@ -284,30 +271,30 @@ def test_a_meeting_has_larger_type_on_every_page_and_a_link_back(page: Page, url
     expect(page).to_have_url(re.compile("snapshot="))
 
 
-@pytest.mark.parametrize("keeps", ["Control+Enter", "Escape", "Tab"])
-def test_a_note_of_two_lines_is_there_after_a_reload(page: Page, url: str, store: Snapshots, keeps: str) -> None:
+def test_a_note_of_two_lines_is_there_after_a_reload(page: Page, url: str, store: Snapshots) -> None:
     """In a field, letters and digits are text, and Enter starts a line."""
     visit(page, url + MEETING)
-    page.keyboard.press("3")
-    is_at(page, "Findings")
-    topic = page.locator("[class*=st-key-topic_]").first
-    topic.get_by_placeholder("Owner").fill("ana")
-    first_note(page).fill("")
-    page.keyboard.type("Restart it.")
-    page.keyboard.press("Enter")
-    page.keyboard.type(f"7 jobs, {keeps}.")
-    expect(current(page)).to_contain_text("Findings")
-    page.keyboard.press(keeps)
+    for keeps in ("Control+Enter", "Escape", "Tab"):
+        page.keyboard.press("3")
+        is_at(page, "Findings")
+        topic = page.locator("[class*=st-key-topic_]").first
+        topic.get_by_placeholder("Owner").fill("ana")
+        first_note(page).fill("")
+        page.keyboard.type("Restart it.")
+        page.keyboard.press("Enter")
+        page.keyboard.type(f"7 jobs, {keeps}.")
+        expect(current(page)).to_contain_text("Findings")
+        page.keyboard.press(keeps)
 
-    text = f"Restart it.\n7 jobs, {keeps}."
-    expect(topic.get_by_text("saved 11:42")).to_be_visible()
-    settle(page)
-    page.reload()
-    settle(page)
-    expect(first_note(page)).to_have_value(text)
-    expect(topic.get_by_placeholder("Owner")).to_have_value("ana")
-    (stored,) = store.all()
-    assert (text, "ana") in {note[:2] for note in stored.notes.values()}
+        text = f"Restart it.\n7 jobs, {keeps}."
+        expect(topic.get_by_text("saved 11:42")).to_be_visible()
+        settle(page)
+        page.reload()
+        settle(page)
+        expect(first_note(page)).to_have_value(text)
+        expect(topic.get_by_placeholder("Owner")).to_have_value("ana")
+        (stored,) = store.all()
+        assert (text, "ana") in {note[:2] for note in stored.notes.values()}
 
 
 @pytest.mark.parametrize("place", ["Owner", "What was agreed"])
@@ -356,14 +343,3 @@ def test_typed_text_survives_the_saving_of_the_previous_field(page: Page, url: s
     expect(topic.locator("textarea")).to_have_value(
         "A note that is typed while the owner is being saved, letter by letter."
     )
-
-
-@pytest.mark.parametrize("mode", ["", MEETING])
-def test_the_page_never_scrolls_sideways(page: Page, url: str, mode: str) -> None:
-    visit(page, url + mode)
-    assert page.locator("[data-testid=stException]").count() == 0
-    for width in (1600, 1280, 1024):
-        page.set_viewport_size({"width": width, "height": 1000})
-        settle(page)
-        overflow = page.locator("[data-testid=stMain]").evaluate("e => e.scrollWidth - e.clientWidth")
-        assert overflow <= 0, f"at {width} pixels"
