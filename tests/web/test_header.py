@@ -150,19 +150,11 @@ def test_a_parameter_with_the_name_of_an_argument_is_ignored(page: str) -> None:
     ("page", "name", "more"),
     [
         ("findings", "severity", {}),
-        ("findings", "family", {}),
-        ("findings", "rule", {}),
-        ("findings", "rules", {}),
-        ("capacity", "measure", {}),
         ("capacity", "per", {}),
         ("replicas", "state", {}),
-        ("compare", "show", {}),
-        ("compare", "section", {}),
         ("compare", "reference", {}),
-        ("compare", "columns", {"pool": "gemma-27b"}),
         ("compare", "converge", {}),
         ("replica", "tab", {"replica": builders.story().replicas[0].id}),
-        ("replica", "show", {"replica": builders.story().replicas[0].id}),
     ],
 )
 @pytest.mark.usefixtures("story")

@@ -111,3 +111,9 @@ def test_a_snapshot_stays_in_memory_until_it_is_deleted(live: Fleet) -> None:
 
     service.snapshots().delete(key)
     assert "it may have been deleted" in html(visit(snapshot=key))
+
+
+def test_a_live_overview_has_the_guide_of_a_first_visit_and_a_snapshot_has_none(live: Fleet) -> None:
+    key = service.snapshots().freeze(live, "x", NOW).id
+
+    assert ["New here?" in html(visit(**url)) for url in ({}, {"snapshot": key})] == [True, False]

@@ -75,8 +75,11 @@ def upgrade(port: int, **headers: str) -> bytes:
 
 
 @contextmanager
-def serving(folder: Path, kind: str, options: str = "name: edge\n") -> Iterator[Served]:
-    """Start the dashboard as `serve` or as `streamlit run app.py` does; yield it after its first poll."""
+def serving(folder: Path, kind: str, options: str = "name: edge\n", **more: str) -> Iterator[Served]:
+    """Start the dashboard as `serve` or as `streamlit run app.py` does; yield it after its first poll.
+
+    `more` are variables of its environment.
+    """
     (folder / "sitecustomize.py").write_text(RECORDER)
     config, looked_up, port = folder / "fleet.yaml", folder / "look-ups", free_port()
     config.write_text(options)
@@ -84,7 +87,7 @@ def serving(folder: Path, kind: str, options: str = "name: edge\n") -> Iterator[
         "serve": launch.server_command("127.0.0.1", port),
         "streamlit run": [sys.executable, "-m", "streamlit", "run", str(ROOT / "app.py"), f"--server.port={port}"],
     }
-    ours = {"PYTHONPATH": str(folder), "LOOK_UPS": str(looked_up)}
+    ours = {"PYTHONPATH": str(folder), "LOOK_UPS": str(looked_up), **more}
     with started(commands[kind], environment={**launch.environment(config), **ours}) as process:
         wait_until_healthy(f"http://127.0.0.1:{port}")
         yield Served(port, process.pid, looked_up)
@@ -140,8 +143,10 @@ def test_every_path_has_the_security_headers(served: Served, path: str) -> None:
     assert headers["referrer-policy"] == "same-origin"
 
 
-@pytest.mark.parametrize("ends", [signal.SIGKILL, signal.SIGHUP, signal.SIGTERM])
-@pytest.mark.parametrize("command", ["serve", "demo"])
+@pytest.mark.parametrize(
+    ("command", "ends"),
+    [("serve", signal.SIGHUP), ("demo", signal.SIGKILL), ("demo", signal.SIGHUP), ("demo", signal.SIGTERM)],
+)
 def test_no_process_survives_the_end_of_the_program(command: str, ends: signal.Signals, tmp_path: Path) -> None:
     port = free_port()
     (tmp_path / "fleet.yaml").write_text("name: ends\n")
@@ -197,9 +202,19 @@ def test_an_invalid_streamlit_variable_ends_serve_with_an_error(tmp_path: Path) 
     assert "Traceback" not in done.stderr
 
 
-def test_closed_sessions_free_their_descriptors(tmp_path: Path) -> None:
-    """Streamlit keeps up to 128 of them, three descriptors each, until the next page closes."""
-    with serving(tmp_path, "serve", "name: edge\nhistory: {enabled: false}\n") as server:  # its files are opened later
+def test_a_listed_host_works_with_and_without_a_proxy_and_closed_sessions_free_their_descriptors(
+    tmp_path: Path,
+) -> None:
+    """Streamlit keeps up to 128 sessions, three descriptors each, until the next page closes."""
+    options = "name: listed\nallowed_hosts: [fleet.example.com]\nframe_ancestors: [https://wiki.example.com]\n"
+    options += "history: {enabled: false}\n"  # its files are opened later
+    with serving(tmp_path, "serve", options, STREAMLIT_SERVER_DISCONNECTED_SESSION_TTL="1") as server:
+        assert server.ask("/", Host="fleet.example.com").status_code == 200
+        assert server.handshake(Host="fleet.example.com", Origin="https://fleet.example.com").startswith("HTTP/1.1 101")
+        assert server.handshake(Origin="https://fleet.example.com").startswith("HTTP/1.1 101")
+        assert "frame-ancestors https://wiki.example.com" in server.ask("/").headers["content-security-policy"]
+        assert server.names() <= {"127.0.0.1"}
+
         before = descriptors(server.pid)
         with ExitStack() as stack:
             clients = [stack.enter_context(server.connected()) for _ in range(20)]
@@ -215,13 +230,3 @@ def test_closed_sessions_free_their_descriptors(tmp_path: Path) -> None:
 
 def descriptors(pid: int) -> int:
     return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
-
-
-def test_a_listed_host_works_with_and_without_a_proxy_that_forwards_it(tmp_path: Path) -> None:
-    options = "name: listed\nallowed_hosts: [fleet.example.com]\nframe_ancestors: [https://wiki.example.com]\n"
-    with serving(tmp_path, "serve", options) as server:
-        assert server.ask("/", Host="fleet.example.com").status_code == 200
-        assert server.handshake(Host="fleet.example.com", Origin="https://fleet.example.com").startswith("HTTP/1.1 101")
-        assert server.handshake(Origin="https://fleet.example.com").startswith("HTTP/1.1 101")
-        assert "frame-ancestors https://wiki.example.com" in server.ask("/").headers["content-security-policy"]
-        assert server.names() <= {"127.0.0.1"}

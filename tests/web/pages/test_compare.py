@@ -133,23 +133,6 @@ def test_fewer_than_two_replicas_lead_to_the_page_that_chooses_them(ids: str) ->
     assert 'href="replicas"' in shown
 
 
-def test_the_first_pool_is_the_one_without_common_prefixes() -> None:
-    app = open_page(story(), "compare")
-    settings, deciding = tables(app)
-
-    assert app.selectbox(key="pool").value == "chat-70b"
-    assert rows(deciding)[:2] == ["version", "cache_config.enable_prefix_caching"]
-    assert (len(rows(deciding)), len(rows(settings))) == (4, 7)
-    for text in (
-        "<h1>chat-70b</h1>",
-        "18 replicas in 3 cohorts · H100 ×4 · router: prefix-hash (fleet.yaml)",
-        "does not share prefixes with",
-        "7 of 17 settings differ. Hidden: 10 equal.",
-        "Not compared (unreachable): chat-70b-18.",
-    ):
-        assert text in html(app)
-
-
 @pytest.mark.parametrize(
     ("url", "number", "text"),
     [
@@ -260,36 +243,12 @@ def test_a_reference_has_its_name_in_the_control_and_its_id_in_the_url() -> None
     assert address(rerun(app), "reference") == "http://c-10:8000"
 
 
-def test_a_tie_has_no_majority() -> None:
-    own = [document({"model_config.seed": seed}) for seed in (7, 8)]
-    app = open_page(fleet([replica(f"chat-{index}", document=each) for index, each in enumerate(own)], own), "compare")
-
-    assert app.selectbox(key="reference").options[0] == "majority (none)"
-
-
-def test_cells_that_differ_from_the_reference_are_marked() -> None:
-    table = tables(open_page(story(), "compare", pool="chat-70b", reference="B"))[0]
-    cells = re.findall(r"<td( class=\"differs\")?[^>]*>", row(table, BLOCK_SIZE))
-
-    assert [bool(each) for each in cells[1:]] == [True, False, True]
-
-
 def test_only_a_small_pool_has_a_column_per_replica() -> None:
     small = tables(open_page(story(), "compare", pool="embed-8b", columns="Replicas"))[0]
     large = tables(open_page(story(), "compare", pool="chat-70b", columns="Replicas"))[0]
 
     assert (small.count('scope="col"'), large.count('scope="col"')) == (11, 4)
     assert "embed-8b-07" in small
-
-
-def test_a_paused_page_keeps_its_fleet() -> None:
-    app = open_page(story(), "compare")
-    app.toggle(key="paused").set_value(True).run()
-    service.put(fleet(alike("other", 3, DOCUMENT), [DOCUMENT], name="next"))
-    assert "<h1>chat-70b</h1>" in html(rerun(app))
-
-    app.toggle(key="paused").set_value(False).run()
-    assert "<h1>other</h1>" in html(rerun(app))
 
 
 MANY = [document({"model_config.seed": index}) for index in range(30)]

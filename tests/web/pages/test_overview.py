@@ -17,57 +17,6 @@ NBSP = "\N{NO-BREAK SPACE}"
 DOCUMENT = document()
 
 
-@pytest.fixture(scope="module")
-def shown() -> str:
-    """The page of the story: three pools, two of them with findings, one replica down, one partial."""
-    return html(open_page(story()))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param("critical findings; 1 replica is down</h1>", id="the headline begins with the worst"),
-        pytest.param("Not all replicas share prefixes in chat-70b; possibly also in embed-8b.", id="the consequence"),
-        pytest.param('<b>39 of 40</b> <span class="word">answered</span>', id="the coverage"),
-        pytest.param(">11:42:05 UTC</b>", id="the time of the data"),
-        pytest.param("8 s ago", id="its age"),
-        pytest.param(">A ×15</span></a>", id="the cohorts of a pool"),
-        pytest.param("B and C differ from A", id="the cohorts without common prefixes"),
-        pytest.param("0.31.0 → 0.32.0", id="a rollout"),
-        pytest.param("KV cache, upper bound", id="one assumed pool makes the sum an upper bound"),
-        pytest.param(f"≤{NBSP}34.4{NBSP}M", id="the sum"),
-        pytest.param("1 rank unknown", id="unknown ranks are counted"),
-        pytest.param(
-            "<code>block_size</code> is <code>32</code>; 16 of 17 replicas use <code>16</code>.", id="a finding"
-        ),
-        pytest.param('href="findings?finding=', id="the link of a finding"),
-        pytest.param('href="replica?replica=http%3A%2F%2Fchat-70b-17%3A8000"', id="the link of a replica"),
-        pytest.param("down · timeout", id="the kind of a failure"),
-        pytest.param("No answer within 5 s.", id="the sentence of a failure"),
-        pytest.param("partial · no valid API key", id="a partial replica"),
-    ],
-)
-def test_overview_shows(shown: str, text: str) -> None:
-    assert text in shown
-
-
-def test_pools_with_problems_are_first(shown: str) -> None:
-    """A pool without common prefixes, then one in a rollout, then the others."""
-    places = [shown.index(f'href="compare?pool={name}">{name}<') for name in ("chat-70b", "embed-8b", "gemma-27b")]
-
-    assert places == sorted(places)
-
-
-def test_incomplete_data_is_marked_as_unknown(shown: str) -> None:
-    """Severities are for findings only."""
-    incomplete = shown.partition("Incomplete data")[2]
-
-    assert re.findall(r'<li class="(\w+)">', incomplete) == ["unknown", "unknown"]
-    assert re.findall(r'class="glyph (\w+)"', incomplete) == ["unknown", "unknown"]
-    assert re.search(r"Last read \S+Z", shown)
-    assert re.search(r'<a class="card" href="replicas\?state=incomplete">\s*<div class="label">Unknown<', shown)
-
-
 def test_equal_settings_with_different_block_hashes_are_a_problem() -> None:
     settings, same = document({"cache_config.prefix_caching_hash_algo": "xxhash"}), document(SAME_KV)
     split = [replica(f"chat-{index}", document=settings, engines=hashing(f"root {index}")) for index in range(2)]

@@ -28,20 +28,6 @@ def test_a_url_without_a_known_replica_links_to_all(asked: str | None, texts: li
     assert all(text in page for text in [*texts, 'href="replicas"'])
 
 
-def test_the_page_has_head_settings_engines_and_a_link_back() -> None:
-    app = open_page(story(), "replica", replica=ODD)
-    table, page = app.dataframe[0].value, html(app)
-
-    assert "chat-70b-17</h1>" in page
-    assert '<a href="replicas">All replicas</a>' in page
-    assert table["Pool majority"].to_list()[0] == "≠ 16"
-    assert set(table["Pool majority"].to_list()[5:]) == {"same"}
-    assert "17 of 17 settings." in page
-    assert page.count("NVIDIA H100 80GB HBM3") == 4
-    assert "KV cache groups not reported" in page
-    assert "reference=http%3A%2F%2Fchat-70b-17%3A8000" in page
-
-
 def test_settings_are_filtered_by_search_section_and_difference() -> None:
     app = open_page(story(), "replica", replica=ODD, setting="block_size", search="unused here")
     paths = app.dataframe[0].value["Setting"].to_list()

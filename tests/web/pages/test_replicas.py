@@ -9,7 +9,7 @@ from dashboard.views.blocks import SIGNS
 from dashboard.views.overview import overview_figures
 from dashboard.views.replicas import TITLES
 from dashboard.views.summary import summarize
-from tests.builders import alike, document, fleet, hostile, replica, story
+from tests.builders import document, fleet, hostile, replica, story
 from tests.page_runner import address, html, open_page, opened, rerun
 
 TABLE = "replicas_0"  # key of the table
@@ -141,22 +141,6 @@ def test_ticked_replicas_can_be_opened_or_compared(rows: list[int], shown: str) 
         assert f'href="compare?replicas={ids}"' in page
 
 
-@pytest.mark.parametrize("names", [("chat-70b-18", "chat-70b-01"), ("chat-70b-01", "chat-70b-18")])
-def test_a_replica_that_was_never_read_can_be_compared_also_as_the_first(names: tuple[str, ...]) -> None:
-    """chat-70b-18 is down."""
-    shown = html(open_page(story(), "compare", replicas=",".join(f"http://{each}:8000" for each in names)))
-
-    assert "2 replicas compared" in shown
-    assert "Not compared (unreachable): chat-70b-18" in shown
-
-
-def test_the_search_finds_replicas_by_any_column() -> None:
-    found = open_page(story(), "replicas", search="partial embed").dataframe[0].value
-
-    assert found["State"].str.startswith("? partial").all()
-    assert len(found) == 1
-
-
 def test_foreign_text_is_never_markup() -> None:
     app = open_page(hostile(), "replicas")
 
@@ -171,10 +155,3 @@ def test_a_name_is_neither_a_menu_nor_an_icon(name: str) -> None:
     app = open_page(fleet([replica(name, document=document())], [document()]), "replicas")
 
     assert app.dataframe[0].value["Replica"].to_list() == [f"\N{WORD JOINER}{name}"]
-
-
-def test_a_small_healthy_fleet_has_one_row_a_replica() -> None:
-    app = open_page(fleet(alike("chat", 1, document()), [document()]), "replicas")
-
-    assert "<h1>1 replica, all up</h1>" in html(app)
-    assert len(app.dataframe[0].value) == 1

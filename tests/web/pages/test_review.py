@@ -20,7 +20,6 @@ from tests.builders import HOSTILE, NOW, alike, document, down, engine, fleet, h
 from tests.findings_builder import inspected_story, sighted
 from tests.page_runner import (
     WEEK,
-    a_finding,
     address,
     earlier,
     frozen,
@@ -56,60 +55,6 @@ def style(app: AppTest) -> str:
 def store(tmp_path: Path) -> Snapshots:
     """An empty folder of snapshots."""
     return Snapshots(tmp_path / "snapshots")
-
-
-@pytest.fixture(scope="module")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The first review of the story."""
-    return html(review(story(), Snapshots(tmp_path_factory.mktemp("snapshots"))))
-
-
-def test_sections_are_in_the_order_of_the_agenda(shown: str) -> None:
-    titles, agenda = [shown.index(title) for title in TITLES], [shown.index(f"</span> {title}") for title in AGENDA]
-
-    assert titles == sorted(titles)
-    assert agenda == sorted(agenda)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param('class="card" href="findings?severity=critical"', id="a number links to its findings"),
-        pytest.param('class="card" href="replicas"', id="a number links to its replicas"),
-        pytest.param('class="card" href="capacity"', id="a number links to the capacity"),
-        pytest.param(f'href="findings?finding={a_finding(story())}"', id="a finding links to its evidence"),
-        pytest.param(
-            "<code>block_size</code> is <code>32</code>; 16 of 17 replicas use <code>16</code>.", id="a finding"
-        ),
-        pytest.param("chat-70b-17", id="its replica"),
-        pytest.param("Why it matters", id="its impact"),
-        pytest.param("What to do", id="its remedy"),
-        pytest.param("<pre><code>--block-size 16</code></pre>", id="what to paste"),
-        pytest.param('href="compare?pool=chat-70b"', id="a pool that differs"),
-        pytest.param('title="cache_config.block_size"', id="its differences"),
-        pytest.param(" uniform pools: ", id="the other pools in one sentence"),
-        pytest.param("KV cache capacity of the pools", id="the capacity of every pool"),
-        pytest.param('href="capacity?pool=gemma-27b"', id="the link to its ranks"),
-        pytest.param("No answer within 5 s.", id="why a replica is unreachable"),
-        pytest.param("/v1/config answers 401", id="why a replica is partial"),
-        pytest.param(FIRST, id="there is no earlier review"),
-    ],
-)
-def test_the_first_review_shows(shown: str, text: str) -> None:
-    assert text in shown
-    assert 'href="changes' not in shown
-
-
-def test_equal_findings_of_two_pools_are_one_entry(store: Snapshots) -> None:
-    members = [
-        each
-        for pool in ("east", "west")
-        for each in (*alike(pool, 3, DOCUMENT), replica(f"{pool}-odd", pool=pool, document=ODD))
-    ]
-    shown = html(review(fleet(members, [DOCUMENT, ODD]), store))
-
-    assert shown.count("<code>block_size</code> is <code>32</code>; 3 of 4 replicas use <code>16</code>.") == 1
-    assert "<b>east and west</b>" in shown
 
 
 def test_the_last_review_is_the_newest_earlier_snapshot_of_this_fleet(store: Snapshots) -> None:
@@ -283,9 +228,3 @@ def test_the_review_filters_by_what_is_new_and_sorts_by_it_as_the_url_says() -> 
     assert html(app).count('<li class="critical"') < every
     assert app.session_state[OFFERED].view().context.filters[0] == ("new_since", "2026-03-02T10:42:05Z")
     assert "findings shown: new since 2026-03-02T11:12:05Z." in html(open_page(built, "review", new="30m"))
-
-
-def test_the_review_without_a_history_has_no_choice_of_what_is_new() -> None:
-    app = open_page(inspected_story(), "review")
-
-    assert pages.NEW not in [each.key for each in app.selectbox]

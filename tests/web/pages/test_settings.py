@@ -6,22 +6,6 @@ from tests.page_runner import address, html, open_page, rerun
 SIZE = "cache_config.block_size"
 
 
-def test_a_search_lists_settings_as_links_to_their_values() -> None:
-    shown = html(open_page(story(), "settings", search="block_size"))
-
-    assert f'href="settings?path={SIZE}"' in shown
-    assert "gpu_memory_utilization" not in shown
-
-
-def test_a_setting_has_its_values_in_every_pool_and_its_declarations() -> None:
-    shown = html(open_page(story(), "settings", path=SIZE))
-
-    assert f"<h1>{SIZE}</h1>" in shown
-    assert 'href="settings"' in shown
-    assert f'href="compare?pool=chat-70b&amp;path={SIZE}"' in shown
-    assert "--block-size" in shown
-
-
 def test_filters_of_the_url_choose_replicas() -> None:
     every = html(open_page(story(), "settings", path=SIZE))
     decoding = html(open_page(story(), "settings", path=SIZE, role="decode"))

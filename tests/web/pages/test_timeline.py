@@ -19,9 +19,9 @@ from dashboard.store.history.database import Database
 from dashboard.store.history.reader import HistoryReader
 from dashboard.web.share import OFFERED
 from tests.e2e.frozen_fleets import STORY, frozen
-from tests.page_runner import address, html, open_page, opened, rerun, visit
+from tests.page_runner import address, html, open_page, rerun, visit
 from tests.store.history.recorded import Recorded
-from tests.store.history.week import BEGIN, CHAT, CHAT_ROLLOUT, DECODE, GAP, HOUR, MOST_SEQUENCES, record_week
+from tests.store.history.week import BEGIN, CHAT, CHAT_ROLLOUT, GAP, HOUR, MOST_SEQUENCES, record_week
 
 AREA = re.compile(r'<path class="(?:f\d|g\d|up)" d="[^"]')
 
@@ -104,25 +104,6 @@ def test_a_snapshot_that_the_history_does_not_cover_has_no_timeline(fleet: Fleet
     assert "Timeline" not in [each.label for each in app.expander]
 
 
-def test_overview_has_a_lane_for_each_pool_and_the_marks_of_all(fleet: Fleet) -> None:
-    (chart,) = charts(app := visit(range="7d"))
-
-    assert len(AREA.findall(chart["html"])) > len(fleet.pools)
-    for text in (
-        *(pool.name for pool in fleet.pools),
-        "Rollouts",
-        "Settings changed",
-        "Restarts",
-        "New or worse",
-        "Fixed",
-        "no data",
-    ):
-        assert f">{text}<" in chart["html"]
-    assert chart["at"] == "./?range=7d"
-    assert ">settings changed (6/6)<" in html(app)
-    assert "<summary>Marks and numbers</summary>" in html(app)
-
-
 def test_a_range_can_be_chosen_and_is_in_the_url() -> None:
     app = visit(range="7d")
     app.segmented_control(key="range").set_value("90d")
@@ -162,15 +143,6 @@ def test_a_pool_has_its_cohorts_and_only_its_marks() -> None:
     assert "rollout 0.31.0 → 0.32.0 (16/16)" in chart["html"]
 
 
-def test_a_replica_has_strips_and_its_restarts(fleet: Fleet) -> None:
-    replica = one_of(fleet, DECODE)
-    (chart,) = charts(visit("replica", replica=replica, range="7d"))
-
-    for text in ("Settings", "State", "Version", "Restarts"):
-        assert f">{text}<" in chart["html"]
-    assert chart["at"].startswith("replica?replica=http")
-
-
 def test_a_setting_has_its_values_over_time_on_its_page_and_in_its_dialog() -> None:
     (chart,) = charts(visit("settings", path=MOST_SEQUENCES, range="7d"))
     page, dialog = charts(visit("compare", pool=CHAT, path=MOST_SEQUENCES, range="7d"))
@@ -192,14 +164,6 @@ def test_at_a_past_time_the_range_is_around_it_and_the_time_is_marked(fleet: Fle
     assert "Restarts" not in near["html"]
     assert "Restarts" in far["html"]
     assert 'class="shown"' not in charts(visit(range="6h"))[0]["html"]
-
-
-def test_the_times_of_marks_lead_to_the_page_at_that_time() -> None:
-    assert re.search(r'href="\./\?range=7d&amp;at=2026-11-18T16%3A42%3A05Z"', html(visit(range="7d")))
-
-
-def test_no_click_is_made_by_the_page_itself() -> None:
-    assert opened(visit(range="7d")) == []
 
 
 def test_a_history_that_cannot_be_read_is_a_sentence(fleet: Fleet, tmp_path: Path) -> None:
