@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.cli.saved import SnapshotOption, describe_os_error, fleet_of, write_file
+from dashboard.cli.fleets import SnapshotOption, describe_os_error, fleet_of, write_file
 from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, options_of
 from dashboard.cli.terminal import no_such_pool, put, say, wrong, wrong_options
 from dashboard.config.baseline_file import BaselineSource, baseline_yaml, configurable, find_source, update_baseline

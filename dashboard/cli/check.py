@@ -12,8 +12,18 @@ import typer
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.analysis.changes.comparison import extent_in, finding_changes
-from dashboard.cli.past import CommandHistory, HistoryOption, check_is_of, recorded_at, since_of
-from dashboard.cli.saved import LIVE, SnapshotOption, all_baselines, fleet_of, given_baselines
+from dashboard.cli.fleets import (
+    LIVE,
+    CommandHistory,
+    HistoryOption,
+    SnapshotOption,
+    all_baselines,
+    check_is_of,
+    fleet_of,
+    given_baselines,
+    recorded_at,
+    since_of,
+)
 from dashboard.cli.targets import ConfigOption, PollResult, PrometheusOption, TargetsArgument, options_of, polled
 from dashboard.cli.terminal import WRONG_USAGE, fail, is_terminal, put, say, width, wrong
 from dashboard.config import DEFAULT_FILE, FILE_VARIABLE, Options, policy_of

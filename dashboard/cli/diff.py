@@ -8,8 +8,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
 from dashboard.analysis.changes.events import ChangeFilter, EventPeriod, filter_events
 from dashboard.analysis.changes.models import Changes
-from dashboard.cli.past import HistoryOption, happened_between, newest_fleet
-from dashboard.cli.saved import LIVE, STANDARD_INPUT, fleet_of
+from dashboard.cli.fleets import LIVE, STANDARD_INPUT, HistoryOption, fleet_of, happened_between, newest_fleet
 from dashboard.cli.targets import ConfigOption, options_of, select_pool
 from dashboard.cli.terminal import is_terminal, put, say, width, wrong
 from dashboard.documents.changes import changes_json

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from dashboard import service
-from dashboard.cli.past import time_of
+from dashboard.cli.fleets import time_of
 from dashboard.cli.targets import ConfigOption, options_of
 from dashboard.cli.terminal import APP, FAILED, fail, put, say, wrong
 from dashboard.errors import HistoryError

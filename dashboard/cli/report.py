@@ -7,8 +7,17 @@ import typer
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
-from dashboard.cli.past import HistoryOption, check_is_of, happened_between, past_fleet, since_of
-from dashboard.cli.saved import STANDARD_INPUT, SnapshotOption, noted_fleet, write_file
+from dashboard.cli.fleets import (
+    STANDARD_INPUT,
+    HistoryOption,
+    SnapshotOption,
+    check_is_of,
+    happened_between,
+    noted_fleet,
+    past_fleet,
+    since_of,
+    write_file,
+)
 from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, options_of
 from dashboard.cli.terminal import is_terminal, put, say, wrong
 from dashboard.config import Options

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.cli.saved import SnapshotOption, fleet_of
+from dashboard.cli.fleets import SnapshotOption, fleet_of
 from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, options_of
 from dashboard.cli.terminal import is_terminal, no_such_pool, put, width, wrong
 from dashboard.fleet import Role

@@ -12,7 +12,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.documents.findings import findings_json
 from dashboard.render.csv_table import entries_table, to_table_csv
 from dashboard.render.github_annotations import to_github_annotations
-from dashboard.render.html_page import to_html
+from dashboard.render.html import to_html
 from dashboard.render.junit import to_junit
 from dashboard.render.markdown import to_markdown
 from dashboard.render.pdf import to_pdf

@@ -1,4 +1,7 @@
-"""Blocks of a view as HTML: pages and exports draw the same templates. All text is escaped and made visible."""
+"""Views as HTML: pages and exports draw the same templates. All text is escaped and made visible.
+
+An export is one self-contained file: no script, no requests, equal bytes for equal views.
+"""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -12,7 +15,7 @@ from jinja2.runtime import Macro
 from markupsafe import Markup, escape
 
 from dashboard.compare import MatrixRow
-from dashboard.fleet.formatting import HIDDEN, count, end_cut, visible
+from dashboard.fleet.formatting import HIDDEN, count, end_cut, iso, visible, without_commands
 from dashboard.fleet.pieces import Kind, Link, Piece, Text, to_plain
 from dashboard.render.matrix import cell_text, colour, is_cohort, row_mark
 from dashboard.render.svg_chart import to_svgs
@@ -28,8 +31,10 @@ from dashboard.views.blocks import (
     Section,
     Table,
     Tone,
+    View,
     flat_blocks,
 )
+from dashboard.views.context import Context, context_line, short_parts
 from dashboard.views.glossary import TERMS
 from dashboard.views.since import short_pieces, since_text
 from dashboard.views.time_chart import TimeChart
@@ -50,6 +55,12 @@ _MARKS = {
     "unknown": ("?", "unknown on some"),
 }
 _BREAKS = re.compile(r"(?<=\d) (?=[^\W\d])|(?<=[≤≥~]) (?=\d)")  # between a number and its unit, and after a sign
+
+# Nothing may be fetched or run; style sheets only from the file itself.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+LONGEST_FOOT = 120  # characters of the context at the foot of a printed page
+_ASCII = 0x80
+_ASCII = 0x80
 
 AddressOf = Callable[[Link], str]
 
@@ -272,3 +283,41 @@ def anchors_of(sections: Sequence[Section]) -> tuple[frozenset[str], frozenset[s
     entries = {item.anchor for block in blocks if isinstance(block, Entries) for item in block.items}
     named = frozenset(section.anchor for section in every)
     return named, frozenset(entries) - named - {""}
+
+
+def to_html(view: View) -> str:
+    """Write a view as one file of UTF-8. A browser prints it, and `to_pdf` makes pages of it."""
+    sections, entries = anchors_of(view.parts)
+
+    def address_of(link: Link) -> str:
+        return f"#{link.anchor}" if link.anchor in sections or link.anchor in entries else ""
+
+    writer = HtmlWriter(address_of, is_page=False, anchors=entries)
+    foot = f"@page {{ @bottom-left {{ content: {css_string(text_of_foot(view.context))}; }} }}\n"
+    page = template("report.html").render(
+        view=view,
+        policy=POLICY,
+        created=iso(view.context.data_as_of) if view.context.data_as_of else "",
+        context=context_line(view.context),
+        style=Markup(_style() + foot),  # noqa: S704  # css_string leaves no character that ends a style sheet
+        body=writer.sections(view.parts),
+    )
+    return without_commands(page + "\n")
+
+
+def css_string(foreign: str) -> str:
+    r"""Quote text for a style sheet: all but letters, digits and spaces as `\3c `, so that it can end nothing."""
+    tame = (
+        char if ord(char) < _ASCII and (char.isalnum() or char in " .,-") else f"\\{ord(char):x} " for char in foreign
+    )
+    return f'"{"".join(tame)}"'
+
+
+def text_of_foot(context: Context) -> str:
+    """Return the short form of a context, for the foot of every printed page."""
+    return " · ".join(short_parts(context))[:LONGEST_FOOT]
+
+
+@cache
+def _style() -> str:
+    return BLOCK_STYLES + Path(__file__).with_name("report.css").read_text(encoding="utf-8")

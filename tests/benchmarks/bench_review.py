@@ -15,7 +15,7 @@ from dashboard.analysis.changes import changes_between
 from dashboard.analysis.whatif.converge import converge
 from dashboard.documents.load import read_snapshot
 from dashboard.fleet import Baseline, Snapshot
-from dashboard.render.html_page import to_html
+from dashboard.render.html import to_html
 from dashboard.store.packing import content_of, packed
 from dashboard.views.review import review_report
 from dashboard.vllm import canonical

@@ -16,7 +16,7 @@ import yaml
 from playwright.sync_api import Browser, Page, expect
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.render.html_page import to_html
+from dashboard.render.html import to_html
 from dashboard.views.review import review_report
 from tests.browser import HEIGHT, Theme, settle, switch_theme, tab, visit
 from tests.e2e.states import OTHER_HASH, PAGES, STATES, WITH_DIALOGS_OR_NOTES, at, with_ids

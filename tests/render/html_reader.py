@@ -4,7 +4,7 @@ import re
 from html.parser import HTMLParser
 
 from dashboard.fleet.formatting import HIDDEN
-from dashboard.render.html_page import to_html
+from dashboard.render.html import to_html
 from dashboard.views.blocks import Block
 from tests.sample_reports import report
 

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dashboard.fleet.formatting import one_line, without_commands
-from dashboard.render.html_page import css_string, to_html
+from dashboard.render.html import css_string, to_html
 from dashboard.views.context import Context
 from tests.render.html_reader import harmless
 from tests.sample_reports import AT, attack, report

@@ -7,7 +7,7 @@ import pytest
 from markupsafe import escape
 
 from dashboard.fleet.pieces import plain
-from dashboard.render.html_page import POLICY, to_html
+from dashboard.render.html import POLICY, to_html
 from dashboard.views.blocks import Paragraph, Section
 from dashboard.views.context import Context, context_line
 from tests.render.html_reader import Reader, harmless, page

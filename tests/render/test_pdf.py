@@ -13,10 +13,9 @@ from weasyprint import HTML
 
 from dashboard.errors import ReportError
 from dashboard.fleet.pieces import plain
-from dashboard.render import pdf_pages
 from dashboard.render.export import Format, written
-from dashboard.render.html_page import to_html
-from dashboard.render.pdf import to_pdf
+from dashboard.render.html import to_html
+from dashboard.render.pdf import main, to_pdf
 from dashboard.views.blocks import Entries, Entry, Section, Tone
 from tests.sample_reports import attack, meeting, replica_table, report
 
@@ -54,7 +53,7 @@ def test_the_process_reads_html_and_writes_pages(monkeypatch: pytest.MonkeyPatch
     pages = io.TextIOWrapper(io.BytesIO())
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(to_html(report()).encode())))
     monkeypatch.setattr(sys, "stdout", pages)
-    pdf_pages.main()
+    main()
 
     assert pages.buffer.getvalue().startswith(b"%PDF-1.")
 
@@ -62,7 +61,7 @@ def test_the_process_reads_html_and_writes_pages(monkeypatch: pytest.MonkeyPatch
 def test_without_weasyprint_the_process_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "weasyprint", None)
     with pytest.raises(SystemExit, match=r"pip install -r requirements-pdf\.txt"):
-        pdf_pages.main()
+        main()
 
 
 def pages_of_entries(*entries: Entry) -> list[set[int]]:

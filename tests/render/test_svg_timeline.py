@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dashboard.analysis.timeline import CountStep, MarkKind, Period, Timeline, TimelineGroup, TimelineMark
 from dashboard.fleet import Gap
-from dashboard.render.html_page import to_html
+from dashboard.render.html import to_html
 from dashboard.render.svg_timeline import LEFT, MOST_TICKS, PLOT, RIGHT, draw_times, ticks
 from dashboard.views.overview import overview_report
 from dashboard.views.time_chart import NamedGroup, TimeChart, lane_of

@@ -12,7 +12,7 @@ from dashboard.analysis.changes import changes_between
 from dashboard.analysis.changes.models import CapacitySum, Changes, PersistingFinding, PoolCapacityChange
 from dashboard.fleet import Basis, Replica, State
 from dashboard.fleet.pieces import Kind, Link, Text, to_plain
-from dashboard.render.html_page import to_html
+from dashboard.render.html import to_html
 from dashboard.render.markdown import to_markdown
 from dashboard.rules.findings import Finding, Inspection, OutcomeKind, Severity
 from dashboard.rules.policy import Policy, RuleChange

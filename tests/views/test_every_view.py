@@ -8,7 +8,7 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.analysis.changes import changes_between
-from dashboard.render.html_page import to_html
+from dashboard.render.html import to_html
 from dashboard.render.markdown import to_markdown
 from dashboard.render.report_json import to_report_json
 from dashboard.views.blocks import Table, View, value_of

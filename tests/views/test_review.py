@@ -8,7 +8,7 @@ import pytest
 from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.analysis.changes.events import Event, EventKind
 from dashboard.fleet import Note
-from dashboard.render.html_page import to_html
+from dashboard.render.html import to_html
 from dashboard.render.markdown import to_markdown
 from dashboard.rules.findings import Finding, Rollout, Severity
 from dashboard.store.reviews import NoLastReview

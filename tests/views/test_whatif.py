@@ -10,7 +10,7 @@ from dashboard.analysis.whatif.converge import converge
 from dashboard.analysis.whatif.models import CapacityForecast, ChangeGroup, FindingForecast, Paste, RankForecast, WhatIf
 from dashboard.fleet import Baseline, Basis, Tolerance
 from dashboard.fleet.pieces import Piece, Style, to_plain
-from dashboard.render.html_page import to_html
+from dashboard.render.html import to_html
 from dashboard.render.markdown import to_markdown
 from dashboard.views import whatif_text as text
 from dashboard.views.blocks import Entries, Paragraph, Section, Table, View
