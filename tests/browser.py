@@ -88,7 +88,7 @@ def tab(browser: Browser, *, width: int = 1600, height: int = HEIGHT, theme: The
         assert _VIOLATIONS[page] == []
     finally:
         _VIOLATIONS[page].clear()
-        if _is_cleared(page):
+        if _is_cleared(page, theme):
             idle.append(page)
         else:
             page.context.close()
@@ -105,13 +105,13 @@ def _new_page(browser: Browser, theme: Theme) -> Page:
     return page
 
 
-def _is_cleared(page: Page) -> bool:
+def _is_cleared(page: Page, theme: Theme) -> bool:
     """Clear cookies, storage and media of a tab and leave the program. Returns False if the server has ended."""
     if not page.url.startswith("http"):
         return False
     try:
         page.context.clear_cookies()
-        page.emulate_media(media="null")
+        page.emulate_media(media="null", color_scheme=theme)
         page.mouse.move(0, 0)
         page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
         answer = page.goto(urljoin(page.url, HEALTH))
