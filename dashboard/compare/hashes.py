@@ -1,13 +1,12 @@
-"""The block hashes that the engines of a cohort report, and the settings that decide them; their row in a matrix."""
+"""The block hashes of a cohort and the settings that decide them; what cohorts with equal hashes need to share."""
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
 
-from dashboard.compare.columns import MatrixColumn, Reference, ReferenceKind
-from dashboard.compare.equality import WEIGHTS, Revision, loaded_revision
-from dashboard.compare.matrix import NO_EXPECTATION, CellState, MatrixCell, MatrixRow
+from dashboard.compare.equality import WEIGHTS, Revision, is_same_revision, loaded_revision
 from dashboard.compare.prefix import (
     BLOCK_SIZE_PATH,
     CACHING_PATH,
@@ -16,17 +15,58 @@ from dashboard.compare.prefix import (
     RANDOM,
     REVISION_PATH,
     SEED_POLICY_PATH,
+    VERSION_PATH,
+    WEIGHTS_PATHS,
     HashSeed,
     SeedKind,
     Values,
+    differing_paths,
     hash_seed,
 )
-from dashboard.fleet import Cohort, Engine, Pool, Replica, State
+from dashboard.fleet import Cohort, Engine, Replica, State
+from dashboard.vllm.versions import is_unsupported
 from vllm_fleet_provider.shared.identity import is_folder
 
-HASH_LABEL = "block hashes"
-DIGEST_LENGTH = 12  # characters of a digest that are shown: enough to see which are equal
 _OFF = "false"
+
+
+class Share(StrEnum):
+    """Whether replicas share prefixes, by equal hashes in equal blocks of one model; or can transfer KV cache."""
+
+    YES = "yes"
+    NO = "no"
+    PARTLY = "partly"
+    UNKNOWN = "unknown"
+
+
+class SharingCause(StrEnum):
+    """Why two cohorts share prefixes, do not, or why it is unknown."""
+
+    EQUAL_HASHES = "equal hashes"
+    CACHING_OFF = "caching off"
+    RANDOM_SEED = "random seed"  # per engine process
+    REPLICA_SEED = "seed per replica"  # the engines of a replica agree, no two replicas do
+    BLOCK_LENGTH = "block length"
+    OTHER_SEED = "other seed"
+    OTHER_HASHES = "other hashes"
+    VARIANTS = "variants"  # several ways of hashing, some of them in common
+    SETTINGS = "settings"  # that decide the hashes
+    WEIGHTS = "weights"  # equal hashes, or no setting against it, and another model or revision
+    BLOCKS = "blocks"  # equal hashes, or no setting against it, and blocks of other lengths
+    WEIGHTS_UNKNOWN = "weights unknown"  # equal hashes, but perhaps another model or revision
+    BLOCKS_UNKNOWN = "blocks unknown"  # equal hashes, but the blocks of a KV cache group are not reported
+    SOME_SILENT = "some silent"  # the hashes that are reported are equal
+    MAYBE_RANDOM = "maybe random"  # a random seed unless one is set, and the seed is not reported
+    VERSIONS = "versions"  # two versions may hash differently
+    NOT_MEASURED = "not measured"
+
+
+class Condition(NamedTuple):
+    """Whether replicas with equal hashes share prefixes, and why they do not or it is unknown. `paths`: see a cell."""
+
+    share: Share
+    cause: SharingCause = SharingCause.EQUAL_HASHES
+    paths: tuple[str, ...] = ()
 
 
 class BlockSizes(NamedTuple):
@@ -39,14 +79,15 @@ class BlockSizes(NamedTuple):
     is_whole: bool
 
 
-class CohortHashes(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CohortHashes:
     """The block hashes of a cohort; a second address of a process is not counted.
 
     `digests`: per `engine` digest the ids of its replicas; `canonical` ones are empty where one is missing. `engines`
     report a digest, `off` engines hash no blocks. Of `replicas`, `reporting` report anything and `silent` not
     everything. `blocks` are those of its replicas, None where unknown. `revision` is the loaded one of its model, None
     where unknown; with `has_folder` it counts for nothing. `weights` are the other settings that decide the weights, as
-    they count for a comparison.
+    they count for a comparison. `seed` is that of the hashes by the settings.
     """
 
     letter: str
@@ -62,6 +103,7 @@ class CohortHashes(NamedTuple):
     revision: Revision | None
     has_folder: bool
     weights: Values
+    seed: HashSeed | None
 
     @property
     def is_reporting(self) -> bool:
@@ -86,14 +128,8 @@ class CohortHashes(NamedTuple):
 
     @property
     def is_off(self) -> bool:
-        """Whether its settings say that no blocks are hashed: a KV connector needs hashes without prefix caching."""
-        has_connector = CONNECTOR_PATH in self.values and self.values[CONNECTOR_PATH].state is State.REPORTED
-        return CACHING_PATH in self.values and self.values[CACHING_PATH].value == _OFF and not has_connector
-
-    @property
-    def seed(self) -> HashSeed | None:
-        """The seed of its block hashes, by its settings."""
-        return hash_seed(self.values)
+        """Whether its settings say that no blocks are hashed."""
+        return _hashes_no_blocks(self.values)
 
     @property
     def is_random(self) -> bool:
@@ -116,8 +152,8 @@ def cohort_hashes(cohort: Cohort, replicas: Mapping[str, Replica], values: Value
     repeated = {each for each in members if any(one < each and one in members for one in replicas[each].same_process)}
     engines = {each: replicas[each].engines for each in cohort.replicas if each not in repeated}
     marks = {key: [mark for each in own if (mark := each.fingerprint) and mark.engine] for key, own in engines.items()}
-    bare = CohortHashes(cohort.letter, len(engines), values, {}, frozenset(), 0, 0, 0, 0, frozenset(), None, False, {})
-    off = {key: sum(map(_hashes_nothing, own)) if bare.is_off else 0 for key, own in engines.items()}
+    is_off = _hashes_no_blocks(values)
+    off = {key: sum(map(_hashes_nothing, own)) if is_off else 0 for key, own in engines.items()}
     digests: dict[str, list[str]] = {}
     for key, own_marks in marks.items():
         for digest in dict.fromkeys(mark.engine for mark in own_marks if mark.engine):
@@ -125,19 +161,29 @@ def cohort_hashes(cohort: Cohort, replicas: Mapping[str, Replica], values: Value
     revision = loaded_revision(cohort.settings) if REVISION_PATH in values else None
     names = [whole for each in engines if (whole := replicas[each].identity.get(MODEL_PATH)) is not None]
     canonical = [mark.canonical for own_marks in marks.values() for mark in own_marks]
-    return bare._replace(
+    values = values if revision is None else {**values, REVISION_PATH: revision.value}
+    return CohortHashes(
+        letter=cohort.letter,
+        replicas=len(engines),
+        values=values,
         digests={digest: tuple(keys) for digest, keys in digests.items()},
         canonical=frozenset(filter(None, canonical)) if all(canonical) else frozenset(),
         engines=len(canonical),
         off=sum(off.values()),
         reporting=sum(bool(marks[key] or off[key]) for key in engines),
         silent=sum(not own or len(marks[key]) + off[key] < len(own) for key, own in engines.items()),
-        values=values if revision is None else {**values, REVISION_PATH: revision.value},
-        revision=revision,
-        weights={path: meaning(values[path], cohort.settings) for path, meaning in WEIGHTS.items() if path in values},
-        has_folder=any(is_folder(json.loads(whole.value)) for whole in names),
         blocks=frozenset(_blocks(replicas[key], values) for key in engines),
+        revision=revision,
+        has_folder=any(is_folder(json.loads(whole.value)) for whole in names),
+        weights={path: meaning(values[path], cohort.settings) for path, meaning in WEIGHTS.items() if path in values},
+        seed=hash_seed(values),
     )
+
+
+def _hashes_no_blocks(values: Values) -> bool:
+    """Return whether settings say that no blocks are hashed: a KV connector needs hashes without prefix caching."""
+    has_connector = CONNECTOR_PATH in values and values[CONNECTOR_PATH].state is State.REPORTED
+    return CACHING_PATH in values and values[CACHING_PATH].value == _OFF and not has_connector
 
 
 def _blocks(replica: Replica, values: Values) -> BlockSizes | None:
@@ -150,62 +196,58 @@ def _blocks(replica: Replica, values: Values) -> BlockSizes | None:
     return BlockSizes((size,), is_whole=False) if isinstance(size, int) else None
 
 
-def hash_row(
-    path: str, pool: Pool, reference: Reference, columns: Sequence[MatrixColumn], replicas: Mapping[str, Replica]
-) -> MatrixRow | None:
-    """Return a row with the digests of the engines of each column; None where no engine reports one.
-
-    The reference is the digest of its cohort or replica, or the digest of most replicas. Without a single reference
-    digest, such as for a baseline, nothing is marked; a tie marks all. A column with replicas that report no digest is
-    unknown.
-    """
-    reported = [{*_digests([replicas[key]])} for column in columns for key in column.replicas]
-    first, *others = Counter(digest for own in reported for digest in own).most_common(2) or [("", 0)]
-    if not first[0]:
-        return None
-    is_majority = reference.kind is ReferenceKind.MAJORITY
-    is_tie = is_majority and bool(others) and others[0][1] == first[1]
-    wanted = ("" if is_tie else first[0]) if is_majority else _reference_digest(pool, reference, replicas)
-    cells = [_hash_cell([replicas[key] for key in column.replicas], wanted) for column in columns]
-    if reference.kind is ReferenceKind.BASELINE:
-        cells[0] = MatrixCell(CellState.UNKNOWN, json.dumps(NO_EXPECTATION))
-    differs = any(cell.state is CellState.DIFFERS for cell in cells)
-    return MatrixRow(path, HASH_LABEL, tuple(cells), differs=differs, tie=is_tie)
-
-
-def _reference_digest(pool: Pool, reference: Reference, replicas: Mapping[str, Replica]) -> str | None:
-    """Return the digest of the cohort or replica that is the reference; None where it has none or several."""
-    members = {cohort.letter: cohort.replicas for cohort in pool.cohorts}
-    keys = [reference.key] if reference.kind is ReferenceKind.REPLICA else members.get(reference.key, ())
-    digests = {*_digests(replicas[key] for key in keys)}
-    return digests.pop() if len(digests) == 1 else None
-
-
-def _digests(replicas: Iterable[Replica]) -> list[str]:
-    marks = (engine.fingerprint for each in replicas for engine in each.engines)
-    return [mark.engine for mark in marks if mark and mark.engine]
-
-
-def _hash_cell(replicas: Sequence[Replica], wanted: str | None) -> MatrixCell:
-    """Return the cell of one column; `wanted` is the reference, empty for a tie, None where nothing is marked."""
-    digests = _digests(replicas)
-    if not digests:
-        has_reason = any(each.fingerprint and each.fingerprint.reason for own in replicas for each in own.engines)
-        return MatrixCell(CellState.UNKNOWN, json.dumps("none")) if has_reason else MatrixCell(CellState.ABSENT, "")
-    distinct = set(digests)
-    text = digests[0][:DIGEST_LENGTH]
-    if len(distinct) > 1:
-        text = f"{len(distinct):,} {'different' if len(distinct) == len(digests) else 'ways'}"
-    reporting = sum(bool(each.engines) and len(_digests([each])) == len(each.engines) for each in replicas)
-    is_whole = reporting == len(replicas)
-    if wanted is not None and distinct != {wanted}:
-        state = CellState.DIFFERS
-    else:
-        state = CellState.SAME if is_whole and wanted is not None else CellState.UNKNOWN
-    return MatrixCell(state, json.dumps(text), None if is_whole else reporting)
-
-
 def _hashes_nothing(engine: Engine) -> bool:
     """Return whether an engine reports a reason in place of digests. Where caching is off, it hashes no blocks."""
     mark = engine.fingerprint
     return mark is not None and not mark.engine and bool(mark.reason)
+
+
+def same_conditions(one: CohortHashes, other: CohortHashes) -> Condition:
+    """Return whether two cohorts run the same weights and allocate blocks of the same lengths: the worst of both."""
+    if one is other and one.replicas == 1:
+        return Condition(Share.YES)
+    found = (_same_weights(one, other), _same_blocks(one, other))
+    return min(found, key=lambda each: (Share.NO, Share.UNKNOWN, Share.YES).index(each.share))
+
+
+def _same_weights(one: CohortHashes, other: CohortHashes) -> Condition:
+    """Compare the models, a mirror or a copy being the same, and their revisions; a folder has none."""
+    both = (one, other)
+    differing = differing_paths(one.weights, other.weights, WEIGHTS_PATHS)
+    if MODEL_PATH in differing:
+        # A folder may contain the model with a different name.
+        names = [each.values[MODEL_PATH] for each in both]
+        is_proof = all("/" in name.value for name in names)
+        cause = SharingCause.WEIGHTS if is_proof else SharingCause.WEIGHTS_UNKNOWN
+        return Condition(Share.NO if is_proof else Share.UNKNOWN, cause, (MODEL_PATH,))
+    if differing:
+        return Condition(Share.NO, SharingCause.WEIGHTS, differing)
+    if one.revision is not None and other.revision is not None and not (one.has_folder or other.has_folder):
+        is_same = is_same_revision(one.revision, other.revision)
+        if is_same is False:
+            return Condition(Share.NO, SharingCause.WEIGHTS, (REVISION_PATH,))
+        lacking: tuple[str, ...] = () if is_same else (REVISION_PATH,)
+    else:
+        lacking = tuple(path for path in (MODEL_PATH, REVISION_PATH) if lacks(one, path) or lacks(other, path))
+    return Condition(Share.UNKNOWN, SharingCause.WEIGHTS_UNKNOWN, lacking) if lacking else Condition(Share.YES)
+
+
+def _same_blocks(one: CohortHashes, other: CohortHashes) -> Condition:
+    """Compare the lengths of the blocks that replicas allocate for each KV cache group."""
+    if paths := differing_paths(one.values, other.values, (BLOCK_SIZE_PATH,)):
+        return Condition(Share.NO, SharingCause.BLOCKS, paths)
+    blocks = one.blocks | other.blocks
+    known = [each for each in blocks if each is not None]
+    whole = {each.sizes for each in known if each.is_whole}
+    smallest = {each.sizes[0] for each in known}
+    if len(whole) > 1 or len(smallest) > 1:
+        return Condition(Share.NO, SharingCause.BLOCKS)
+    has_others = any(len(sizes) > 1 for sizes in whole)  # that a replica which reports no groups may lack
+    is_open = None in blocks or (has_others and not all(each.is_whole for each in known))
+    return Condition(Share.UNKNOWN, SharingCause.BLOCKS_UNKNOWN) if is_open else Condition(Share.YES)
+
+
+def lacks(cohort: CohortHashes, path: str) -> bool:
+    """Return whether a cohort does not report a setting that its version has."""
+    version = json.loads(cohort.values[VERSION_PATH].value) if VERSION_PATH in cohort.values else None
+    return path not in cohort.values and not (isinstance(version, str) and is_unsupported(version, path))

@@ -1,7 +1,8 @@
 """The difference matrix: rows are settings, columns are cohorts or replicas, cells compare with the reference."""
 
+import json
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
@@ -23,10 +24,12 @@ from dashboard.compare.columns import (
 from dashboard.compare.encoding import MISSING, NULL, VALUELESS, Codes, codes_of, missing_code
 from dashboard.compare.pool import COMPARED_AT_LEAST
 from dashboard.compare.prefix import short_name
-from dashboard.fleet import Baseline, Document, Pool, SettingValue
+from dashboard.fleet import Baseline, Document, Pool, Replica, SettingValue
 from vllm_fleet_provider.shared.spelling import canonical_text
 
 EMPTY_SECTIONS = frozenset({"null", "{}"})
+HASH_LABEL = "block hashes"
+DIGEST_LENGTH = 12  # characters of a digest that are shown: enough to see which are equal
 NO_EXPECTATION = "not agreed"  # cell of a path that is not in the baseline
 
 
@@ -242,6 +245,61 @@ def _silent(pool: Pool, codes: Codes) -> Codes:
         for key, number in incomplete.items():
             silent[place] += number * (codes[rows[key]] < NULL)
     return silent
+
+
+def hash_row(
+    path: str, pool: Pool, reference: Reference, columns: Sequence[MatrixColumn], replicas: Mapping[str, Replica]
+) -> MatrixRow | None:
+    """Return a row with the digests of the engines of each column; None where no engine reports one.
+
+    The reference is the digest of its cohort or replica, or the digest of most replicas. Without a single reference
+    digest, such as for a baseline, nothing is marked; a tie marks all. A column with replicas that report no digest is
+    unknown.
+    """
+    reported = [{*_digests([replicas[key]])} for column in columns for key in column.replicas]
+    first, *others = Counter(digest for own in reported for digest in own).most_common(2) or [("", 0)]
+    if not first[0]:
+        return None
+    is_majority = reference.kind is ReferenceKind.MAJORITY
+    is_tie = is_majority and bool(others) and others[0][1] == first[1]
+    wanted = ("" if is_tie else first[0]) if is_majority else _reference_digest(pool, reference, replicas)
+    cells = [_hash_cell([replicas[key] for key in column.replicas], wanted) for column in columns]
+    if reference.kind is ReferenceKind.BASELINE:
+        cells[0] = MatrixCell(CellState.UNKNOWN, json.dumps(NO_EXPECTATION))
+    differs = any(cell.state is CellState.DIFFERS for cell in cells)
+    return MatrixRow(path, HASH_LABEL, tuple(cells), differs=differs, tie=is_tie)
+
+
+def _reference_digest(pool: Pool, reference: Reference, replicas: Mapping[str, Replica]) -> str | None:
+    """Return the digest of the cohort or replica that is the reference; None where it has none or several."""
+    members = {cohort.letter: cohort.replicas for cohort in pool.cohorts}
+    keys = [reference.key] if reference.kind is ReferenceKind.REPLICA else members.get(reference.key, ())
+    digests = {*_digests(replicas[key] for key in keys)}
+    return digests.pop() if len(digests) == 1 else None
+
+
+def _digests(replicas: Iterable[Replica]) -> list[str]:
+    marks = (engine.fingerprint for each in replicas for engine in each.engines)
+    return [mark.engine for mark in marks if mark and mark.engine]
+
+
+def _hash_cell(replicas: Sequence[Replica], wanted: str | None) -> MatrixCell:
+    """Return the cell of one column; `wanted` is the reference, empty for a tie, None where nothing is marked."""
+    digests = _digests(replicas)
+    if not digests:
+        has_reason = any(each.fingerprint and each.fingerprint.reason for own in replicas for each in own.engines)
+        return MatrixCell(CellState.UNKNOWN, json.dumps("none")) if has_reason else MatrixCell(CellState.ABSENT, "")
+    distinct = set(digests)
+    text = digests[0][:DIGEST_LENGTH]
+    if len(distinct) > 1:
+        text = f"{len(distinct):,} {'different' if len(distinct) == len(digests) else 'ways'}"
+    reporting = sum(bool(each.engines) and len(_digests([each])) == len(each.engines) for each in replicas)
+    is_whole = reporting == len(replicas)
+    if wanted is not None and distinct != {wanted}:
+        state = CellState.DIFFERS
+    else:
+        state = CellState.SAME if is_whole and wanted is not None else CellState.UNKNOWN
+    return MatrixCell(state, json.dumps(text), None if is_whole else reporting)
 
 
 def _sections(rows: Sequence[MatrixRow]) -> tuple[str, ...]:

@@ -1,13 +1,13 @@
 """The verdict on prefix sharing: which cohorts of a pool share prefixes, measured by block hashes or from settings."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import combinations, pairwise, starmap
+from itertools import combinations, pairwise
 from typing import NamedTuple
 
-from dashboard.compare.conditions import Share, SharingCause, lacks, same_conditions
-from dashboard.compare.hashes import CohortHashes, cohort_hashes
+from dashboard.compare.encoding import is_comparable
+from dashboard.compare.hashes import CohortHashes, Share, SharingCause, cohort_hashes, lacks, same_conditions
+from dashboard.compare.holders import document_values
 from dashboard.compare.prefix import (
     ALGORITHM_PATH,
     CONNECTOR_PATH,
@@ -46,37 +46,34 @@ class SharingCell(NamedTuple):
     silent: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SharingVerdict:
-    """Whether the replicas of a pool share prefixes, with the cohorts and cells that decide it.
+    """Whether the replicas of a pool share prefixes, with the cohorts that decide it.
 
-    `unread` replicas are in no cohort. `incomplete` replicas do not report all settings that others report.
+    `known` has a cell of every pair of cohorts, each with itself and with those after it; of more than `MOST_COHORTS`
+    each with itself, its neighbours, the first and the base. `share` is the weakest cell. `split` are the cohorts whose
+    own replicas do not all share prefixes, caching being on. `unread` replicas are in no cohort. `incomplete` replicas
+    do not report all settings that others report.
     """
 
     pool: Pool
     cohorts: tuple[CohortHashes, ...]
     unread: int
     incomplete: int
+    known: Mapping[tuple[str, str], SharingCell]
+    share: Share
+    split: tuple[str, ...]
 
-    @cached_property
+    @property
     def cells(self) -> tuple[SharingCell, ...]:
         """Every cohort with itself and with those after it; none where there are more than `MOST_COHORTS`."""
-        if len(self.cohorts) > MOST_COHORTS:
-            return ()
-        pairs = [(each, each) for each in self.cohorts] + list(combinations(self.cohorts, 2))
-        return tuple(starmap(compare_cohorts, pairs))
+        return tuple(self.known.values()) if len(self.cohorts) <= MOST_COHORTS else ()
 
-    @cached_property
-    def share(self) -> Share:
-        """Whether all replicas share prefixes: the weakest cell. Of very many cohorts each is compared with two."""
-        pairs = [*zip(self.cohorts, self.cohorts, strict=True), *pairwise(self.cohorts)]
-        pairs += [(self.cohorts[0], each) for each in self.cohorts[1:]]
-        found = {cell.share for cell in self.cells or starmap(compare_cohorts, pairs)}
-        if found & {Share.NO, Share.PARTLY} or self.ways > 1:
-            return Share.NO
-        return Share.YES if found == {Share.YES} and not self.unread else Share.UNKNOWN
+    def cell(self, one: CohortHashes, other: CohortHashes) -> SharingCell:
+        """Return the cell of two cohorts that were compared, in either order."""
+        return self.known.get((one.letter, other.letter)) or self.known[other.letter, one.letter]
 
-    @cached_property
+    @property
     def is_off(self) -> bool:
         """Whether prefix caching is off everywhere."""
         return bool(self.cohorts) and all(each.is_off and not each.digests for each in self.cohorts)
@@ -98,9 +95,8 @@ class SharingVerdict:
 
     @property
     def is_measured(self) -> bool:
-        """Whether block hashes decide any of it: of two engines, or of one next to one that hashes nothing."""
-        engines = sum(each.engines for each in self.cohorts)
-        return engines >= MEASURABLE or any(each.digests and each.off for each in self.cohorts)
+        """Whether block hashes decide any of it."""
+        return _is_measured(self.cohorts)
 
     @property
     def is_doubted(self) -> bool:
@@ -147,30 +143,33 @@ class SharingVerdict:
         return tuple(map(tuple, alike.values()))
 
     @property
-    def split(self) -> tuple[str, ...]:
-        """The cohorts whose own replicas do not all share prefixes, caching being on."""
-        found = (compare_cohorts(each, each) for each in self.cohorts if each.replicas)
-        return tuple(
-            cell.one
-            for cell in found
-            if cell.share in {Share.NO, Share.PARTLY} and cell.cause is not SharingCause.CACHING_OFF
-        )
-
-    @property
     def base(self) -> CohortHashes:
         """The cohort that others are compared with: the first that some replicas share hashes in, else the largest."""
-        measured = (each for each in self.cohorts if each.digests and not (each.ways > 1 and each.is_each_alone))
-        return next(measured, self.cohorts[0]) if self.is_measured else self.cohorts[0]
+        return _base(self.cohorts)
 
     @property
     def ways(self) -> int:
         """How many distinct hashes the engines of the pool report."""
-        return len(set().union(*(each.digests for each in self.cohorts))) + sum(each.off for each in self.cohorts)
+        return _ways(self.cohorts)
 
     @property
     def silent(self) -> int:
         """How many replicas do not report their block hashes."""
         return self.unread + sum(each.silent for each in self.cohorts)
+
+
+def _is_measured(cohorts: Sequence[CohortHashes]) -> bool:
+    """Return whether block hashes decide any of it: of two engines, or of one next to one that hashes nothing."""
+    return sum(each.engines for each in cohorts) >= MEASURABLE or any(each.digests and each.off for each in cohorts)
+
+
+def _base(cohorts: Sequence[CohortHashes]) -> CohortHashes:
+    measured = (each for each in cohorts if each.digests and not (each.ways > 1 and each.is_each_alone))
+    return next(measured, cohorts[0]) if _is_measured(cohorts) else cohorts[0]
+
+
+def _ways(cohorts: Sequence[CohortHashes]) -> int:
+    return len(set().union(*(each.digests for each in cohorts))) + sum(each.off for each in cohorts)
 
 
 def sharing_verdict(pool: Pool, replicas: Mapping[str, Replica], documents: Mapping[str, Document]) -> SharingVerdict:
@@ -179,7 +178,31 @@ def sharing_verdict(pool: Pool, replicas: Mapping[str, Replica], documents: Mapp
     compared = [path for path in paths if path not in pool.ignored]
     cohorts = tuple(cohort_hashes(cohort, replicas, known_values(cohort.settings, compared)) for cohort in pool.cohorts)
     unread = len(pool.replicas) - sum(len(cohort.replicas) for cohort in pool.cohorts)
-    return SharingVerdict(pool, cohorts, unread, unread + _count_incomplete(pool, documents))
+    alone = {(each.letter, each.letter): compare_cohorts(each, each) for each in cohorts}
+    others = (
+        combinations(cohorts, 2) if len(cohorts) <= MOST_COHORTS else (*pairwise(cohorts), *_with(cohorts[0], cohorts))
+    )
+    known = alone | {(one.letter, other.letter): compare_cohorts(one, other) for one, other in others}
+    found = {cell.share for cell in known.values()}
+    if len(cohorts) > MOST_COHORTS:
+        known |= {
+            (one.letter, other.letter): compare_cohorts(one, other) for one, other in _with(_base(cohorts), cohorts)
+        }
+    if found & {Share.NO, Share.PARTLY} or _ways(cohorts) > 1:
+        share = Share.NO
+    else:
+        share = Share.YES if found == {Share.YES} and not unread else Share.UNKNOWN
+    split = [
+        cell.one
+        for cell, cohort in zip(alone.values(), cohorts, strict=True)
+        if cohort.replicas and cell.share in {Share.NO, Share.PARTLY} and cell.cause is not SharingCause.CACHING_OFF
+    ]
+    incomplete = unread + _count_incomplete(pool, documents)
+    return SharingVerdict(pool, cohorts, unread, incomplete, known, share, tuple(split))
+
+
+def _with(one: CohortHashes, cohorts: Iterable[CohortHashes]) -> list[tuple[CohortHashes, CohortHashes]]:
+    return [(one, each) for each in cohorts if each is not one]
 
 
 def compare_cohorts(one: CohortHashes, other: CohortHashes) -> SharingCell:
@@ -286,14 +309,12 @@ def _split_cause(cohort: CohortHashes) -> SharingCause:
 
 def _count_incomplete(pool: Pool, documents: Mapping[str, Document]) -> int:
     """Count the replicas that lack a setting that others report and that their version has."""
-    paths = [path for path in SHARING_PATHS if path not in pool.ignored]
-    own = {key: known_values(documents[key].settings, paths) for each in pool.cohorts for key in each.documents}
-    reported = [path for path in paths if any(path in values for values in own.values())]
-    lacking = {
-        key
-        for key, values in own.items()
-        if any(path not in values and not is_unsupported(documents[key].version, path) for path in reported)
-    }
+    lacking: set[str] = set()
+    for path in SHARING_PATHS:
+        values = zip(pool.documents, document_values(pool, documents, path), strict=True)
+        missing = [key for key, value in values if value is None or not is_comparable(value.state)]
+        if path not in pool.ignored and len(missing) < len(pool.documents):
+            lacking |= {key for key in missing if not is_unsupported(documents[key].version, path)}
     return sum(key in lacking for each in pool.cohorts for key in each.documents_by_replica.values())
 
 

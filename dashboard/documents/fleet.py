@@ -10,7 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.compare import SharingCell, SharingVerdict, cause_text, sharing_text
+from dashboard.analysis.sharing_text import cause_text, sharing_text
+from dashboard.compare import SharingCell, SharingVerdict
 from dashboard.documents import as_float, findings, native, pick, value_object, write_json
 from dashboard.documents.findings import sighted
 from dashboard.fleet import (

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.sharing_text import sharing_text
 from dashboard.capacity.sums import capacity_of
-from dashboard.compare import sharing_text
 from dashboard.fleet import Pool, Replica, ReplicaState, State, cohort_letters
 from dashboard.fleet.formatting import NOT_KNOWN, at_most, count, end_cut, setting_text
 from dashboard.fleet.pieces import plain

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from dashboard.compare import Matrix, Share, SharingCell, SharingVerdict, cause_text
-from dashboard.compare.conditions import SharingCause
-from dashboard.compare.sharing import MOST_COHORTS, compare_cohorts
+from dashboard.analysis.sharing_text import cause_text
+from dashboard.compare import Matrix, Share, SharingCell, SharingVerdict
+from dashboard.compare.hashes import SharingCause
+from dashboard.compare.sharing import MOST_COHORTS
 from dashboard.fleet import Cohort, Pool, Replica
 from dashboard.fleet.formatting import count, first_of, setting_text
 from dashboard.fleet.pieces import Kind, Link, Piece, Style
@@ -43,22 +44,20 @@ def sharing_blocks(sharing: SharingVerdict, slug: str, kind: str) -> tuple[Block
 
 
 def _sharing_table(sharing: SharingVerdict, slug: str, worst: Tone) -> Table:
-    by_pair = {frozenset((cell.one, cell.other)): cell for cell in sharing.cells}
-    letters = [each.letter for each in sharing.cohorts]
     is_mixed = len({cell.is_measured for cell in sharing.cells if cell.share is not Share.UNKNOWN}) > 1
-    single = (compare_cohorts(each, each) for each in sharing.cohorts if each.replicas == 1)
-    alone = {cell.one for cell in single if cell.share not in SPLIT}
-
-    def cell(own: str, other: str) -> Cell:
-        if own == other and own in alone:
-            return Cell("one replica")
-        return _sharing_cell(by_pair[frozenset((own, other))], worst, is_mixed=is_mixed)
-
+    rows = []
+    for own in sharing.cohorts:
+        row = [Cell("", letter=own.letter)]
+        for other in sharing.cohorts:
+            found = sharing.cell(own, other)
+            is_one = own is other and own.replicas == 1 and found.share not in SPLIT
+            row.append(Cell("one replica") if is_one else _sharing_cell(found, worst, is_mixed=is_mixed))
+        rows.append(tuple(row))
     return Table(
         name=f"prefix-sharing-{slug}",
         caption="Which cohorts can share prefixes",
         columns=(Column("Can share with"), *(Column(f"{each.letter} ×{each.replicas:,}") for each in sharing.cohorts)),
-        rows=tuple((Cell("", letter=own), *(cell(own, other) for other in letters)) for own in letters),
+        rows=tuple(rows),
     )
 
 

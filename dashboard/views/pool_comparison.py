@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.kv_transfer import TransferVerdict
+from dashboard.analysis.sharing_text import sharing_text
 from dashboard.compare import (
     BASELINE,
     MAJORITY,
@@ -19,9 +20,8 @@ from dashboard.compare import (
     SharingVerdict,
     hash_row,
     lay_out,
-    sharing_text,
 )
-from dashboard.compare.conditions import SharingCause
+from dashboard.compare.hashes import SharingCause
 from dashboard.compare.prefix import CACHING_PATH, SEED_PATHS
 from dashboard.fleet import Document, Pool, Replica
 from dashboard.fleet.formatting import count, first_of, natural

@@ -7,7 +7,6 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.compare import PREFIX_PATHS, Share, SharingVerdict
 from dashboard.compare.encoding import is_comparable
 from dashboard.compare.prefix import DECIDING_PATHS, VERSION_PATH
-from dashboard.compare.sharing import compare_cohorts
 from dashboard.fleet import Difference, Pool, Replica, ReplicaState
 from dashboard.fleet.formatting import count, first_of
 from dashboard.rules.domain import Domain, Router, Store
@@ -80,7 +79,7 @@ def group_lines(verdict: SharingVerdict) -> list[str]:
 
 def _exceptions(verdict: SharingVerdict) -> Iterator[str]:
     alone = [letters[0] for letters in verdict.groups if len(letters) == 1]
-    split = [each.letter for each in verdict.cohorts if compare_cohorts(each, each).share in SPLIT]
+    split = [each.letter for each in verdict.cohorts if verdict.cell(each, each).share in SPLIT]
     silent = [each.letter for each in verdict.cohorts if not each.is_reporting]
     partly = [each.letter for each in verdict.cohorts if each.silent and each.is_reporting and each.letter not in split]
     if alone:
@@ -104,7 +103,7 @@ def _differing(verdict: SharingVerdict) -> list[str]:
         return ["cohorts differ, no majority"]
     base = verdict.base
     others = [each for each in verdict.cohorts if each is not base and each.letter not in verdict.split]
-    apart = [each.letter for each in others if compare_cohorts(base, each).share is Share.NO]
+    apart = [each.letter for each in others if verdict.cell(base, each).share is Share.NO]
     verb = "differs" if len(apart) == 1 else "differ"
     return [f"{first_of(apart, MOST_LETTERS)} {verb} from {base.letter}"] if apart else []
 

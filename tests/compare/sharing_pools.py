@@ -5,7 +5,8 @@ from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple
 
-from dashboard.compare import SharingVerdict, compare_pool, sharing_text, sharing_verdict
+from dashboard.analysis.sharing_text import sharing_text
+from dashboard.compare import SharingVerdict, compare_pool, sharing_verdict
 from dashboard.fleet import Document, EngineFingerprint, Pool, Replica, Role, State
 from dashboard.fleet.pieces import to_plain
 from tests.builders import SAME_KV, document, down, hashing, replica, setting

@@ -61,9 +61,9 @@ VIEWS: dict[str, Callable[[Fleet], View]] = {
     "setting": lambda built: settings_report(built, path="cache_config.block_size"),
     "review": review_report,
     "changes": lambda built: changes_report(
-        changes_between(hostile(), built), context_of(hostile()), context_of(built)
+        changes_between(fleets()["hostile"], built), context_of(fleets()["hostile"]), context_of(built)
     ),
-    "second review": lambda built: review_report(built, before=story()),
+    "second review": lambda built: review_report(built, before=fleets()["story"]),
 }
 CASES = [
     (kind, view)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from dashboard.compare import cause_text, sharing_text, sharing_verdict
-from dashboard.compare.sharing_text import MAX_NAMED
+from dashboard.analysis.sharing_text import MAX_NAMED, cause_text, sharing_text
+from dashboard.compare import sharing_verdict
 from dashboard.fleet import State
 from dashboard.fleet.pieces import Kind, Style, Text, to_plain
 from tests.builders import setting

@@ -3,8 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from dashboard.compare.baseline import value_text
-from dashboard.compare.conditions import Share, SharingCause, same_conditions
-from dashboard.compare.hashes import CohortHashes
+from dashboard.compare.hashes import CohortHashes, Share, SharingCause, same_conditions
 from dashboard.compare.prefix import (
     MODEL_PATH,
     SHARING_PATHS,
@@ -18,7 +17,6 @@ from dashboard.compare.sharing import (
     MOST_COHORTS,
     SharingCell,
     SharingVerdict,
-    compare_cohorts,
     differing_settings,
     unreported_settings,
 )
@@ -112,7 +110,7 @@ def _pairs_that_differ(
             continue
         others = verdict.cohorts[: verdict.cohorts.index(own)] if len(verdict.cohorts) <= MOST_COHORTS else ()
         for other in (base, *others):
-            cell = compare_cohorts(other, own)
+            cell = verdict.cell(other, own)
             if other.letter not in isolated and cell.share is not Share.UNKNOWN:
                 if cell.share is not Share.YES:
                     yield own, other, cell
@@ -124,7 +122,7 @@ def _split(verdict: SharingVerdict, isolated: Collection[str], replicas: Mapping
     groups: dict[tuple[bool, Share, bool, bool, Text], list[CohortHashes]] = {}
     for each in verdict.cohorts:
         if each.letter in verdict.split:
-            cell = compare_cohorts(each, each)
+            cell = verdict.cell(each, each)
             cause = _variants(each, replicas) if cell.share is Share.PARTLY else _cause(cell, each, each)
             is_isolated = each.letter in isolated and len(verdict.cohorts) > 1
             key = (each.replicas == 1, cell.share, cell.is_measured, is_isolated, cause)
@@ -213,7 +211,7 @@ def _unknown(verdict: SharingVerdict) -> Iterator[Text]:
     if verdict.share is not Share.UNKNOWN or verdict.ways != 1 or verdict.silent:
         return
     first = verdict.cohorts[0]
-    cells = [(own, compare_cohorts(first, own)) for own in verdict.cohorts]
+    cells = [(own, verdict.cell(first, own)) for own in verdict.cohorts]
     for own, cell in [each for each in cells if each[1].share is Share.UNKNOWN][:1]:
         is_model = cell.paths == (MODEL_PATH,) and MODEL_PATH in own.values and MODEL_PATH in first.values
         cause = _settings(cell.paths, own, first) if is_model else _condition(verdict, cell)
@@ -286,17 +284,11 @@ def _sizes(cohort: CohortHashes) -> str:
 
 def _settings(paths: Iterable[str], own: CohortHashes, other: CohortHashes) -> Text:
     """Write the values of some settings on two sides: `block_size is 32 (A: 16)`."""
-    return join_texts(
-        (
-            setting(path),
-            Piece(" is "),
-            value(value_text(own.values[path])),
-            Piece(f" ({other.letter}: "),
-            value(value_text(other.values[path])),
-            Piece(")"),
-        )
-        for path in paths
-    )
+    texts: list[Text] = []
+    for path in paths:
+        here, there = value(value_text(own.values[path])), value(value_text(other.values[path]))
+        texts.append((setting(path), Piece(" is "), here, Piece(f" ({other.letter}: "), there, Piece(")")))
+    return join_texts(texts)
 
 
 def _names(verdict: SharingVerdict, paths: Iterable[str]) -> Text:

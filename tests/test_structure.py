@@ -1,0 +1,61 @@
+"""The shape of the code: how deep the calls go that build a page's view."""
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from types import CodeType, FrameType
+
+import pytest
+
+import dashboard
+from tests.frozen import frozen_fleet
+from tests.views.test_every_view import VIEWS, fleets
+
+PRODUCT = str(Path(dashboard.__file__).parent)
+DEEPEST = 12  # calls inside the product
+_INNER = re.compile(r"(\.<locals>)?\.<(genexpr|listcomp|setcomp|dictcomp|lambda)>.*")
+
+
+@cache
+def name_of(code: CodeType) -> str | None:
+    """The name of a function of the product, that of its function for a comprehension; None for other code."""
+    if not code.co_filename.startswith(PRODUCT):
+        return None
+    return f"{Path(code.co_filename).stem}.{_INNER.sub('', code.co_qualname)}"
+
+
+@contextmanager
+def deepest_chain(found: list[str]) -> Iterator[None]:
+    """Put the deepest chain of calls inside the product into `found`."""
+    chain: list[str] = []
+    is_counted: list[bool] = []  # of each frame
+
+    def trace(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            name = name_of(frame.f_code)
+            is_counted.append(name is not None and name not in chain)
+            if name is not None and is_counted[-1]:
+                chain.append(name)
+                if len(chain) > len(found):
+                    found[:] = chain
+        elif event == "return" and is_counted and is_counted.pop():
+            chain.pop()
+
+    sys.setprofile(trace)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_is_built_without_deep_chains_of_calls(view: str) -> None:
+    fleet, chain = frozen_fleet(), list[str]()
+    fleets()  # built before
+    with deepest_chain(chain):
+        VIEWS[view](fleet)
+
+    assert len(chain) <= DEEPEST, " > ".join(chain)
