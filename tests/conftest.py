@@ -12,10 +12,8 @@ from hypothesis import HealthCheck, settings
 from streamlit.components.v2 import manifest_scanner
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.store.snapshots import Snapshots
 from tests.frozen import frozen_fleet
 from tests.serving import ROOT
-from tests.store.folders import MakeStore, in_history
 
 # Few examples and no deadline, because machines are loaded. Derandomized: every run has the same examples.
 settings.register_profile(
@@ -58,13 +56,6 @@ def _no_history_is_left_in_the_checkout() -> Iterator[None]:
     own = (ROOT / "data").exists()
     yield
     assert own or not (ROOT / "data").exists(), "a test started a dashboard in the checkout; use working_folder"
-
-
-@pytest.fixture(params=[Snapshots, in_history], ids=["files", "history"])
-def make_store(request: pytest.FixtureRequest) -> MakeStore:
-    """What makes the snapshots of a folder; a test that uses it states what both kinds do."""
-    make: MakeStore = request.param
-    return make
 
 
 @pytest.fixture(scope="session")

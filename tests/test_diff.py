@@ -11,7 +11,7 @@ from tests.analysis.changes.sides import LATER, NEW, RESTARTED, chat, fleet
 from tests.builders import down
 from tests.commands import assert_wrong_usage, last_line, run
 from tests.saved_fleets import saved
-from tests.store.folders import MakeStore, configured_store, in_history
+from tests.store.folders import configured_store
 
 FEW = 4  # the fourth cuts blocks of 32 tokens, the others of 16
 THEN = fleet(*chat(4), down("chat-05"))
@@ -58,8 +58,8 @@ def test_every_format_has_the_same_change_and_exit_code() -> None:
     assert "`16` -> `32`" in results["markdown"].stdout
 
 
-def test_a_frozen_snapshot_is_opened_by_its_id_or_first_digits(folder: Path, make_store: MakeStore) -> None:
-    store = configured_store(make_store, folder, "prod")
+def test_a_frozen_snapshot_is_opened_by_its_id_or_first_digits(folder: Path) -> None:
+    store = configured_store(folder, "prod")
     key = store.freeze(THEN, "Monday", LATER).id
     (folder / f"{key}.json.gz").write_bytes(store.export(key))
     (folder / "renamed.json.gz").write_bytes(store.export(key))
@@ -137,10 +137,10 @@ def test_live_is_compared_with_a_saved_poll(folder: Path) -> None:
 
 
 def test_a_history_that_cannot_be_opened_is_the_reason_why_an_id_is_missing(folder: Path) -> None:
-    store = configured_store(in_history, folder, "prod")
+    store = configured_store(folder, "prod")
     key = store.freeze(THEN, "Monday", LATER).id
     (folder / "data" / "history.db").write_bytes(b"This is no database. " * 100)
     assert_wrong_usage(
         run("diff", key, "now.json"),
-        f"{key}: No such file. Snapshots in the history cannot be read. The history history.db",
+        f"{key}: No such file. Snapshots cannot be read. The history history.db",
     )

@@ -15,7 +15,7 @@ from tests.builders import alike, document, fleet, story
 from tests.commands import last_line, run
 from tests.saved_fleets import saved
 from tests.serving import ROOT
-from tests.store.folders import MakeStore, configured_store
+from tests.store.folders import configured_store
 
 AT = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -75,8 +75,8 @@ def test_since_names_the_last_review(tmp_path: Path, file: Path) -> None:
     assert "Data of the last review: " in done.stdout
 
 
-def test_a_report_of_a_snapshot_has_its_name_and_notes(tmp_path: Path, make_store: MakeStore) -> None:
-    store = configured_store(make_store, tmp_path, "prod-eu")
+def test_a_report_of_a_snapshot_has_its_name_and_notes(tmp_path: Path) -> None:
+    store = configured_store(tmp_path, "prod-eu")
     kept = store.freeze(story(), "before the upgrade", AT)
     store.note(kept.id, "capacity", Note("two GPUs are ordered", "bob", AT))
     done = run("report", "--snapshot", kept.id[:6], "--format", "markdown")

@@ -16,7 +16,7 @@ from tests.builders import NOW, alike, document, fleet
 from tests.commands import run
 from tests.page_runner import WEEK, a_finding, earlier, frozen, review
 from tests.saved_fleets import saved
-from tests.store.folders import MakeStore, configured_store
+from tests.store.folders import configured_store, damage
 
 FIRST = "First review of this fleet"
 NOT_OPENED = "The last review cannot be opened, so what is new since then is unknown."
@@ -25,9 +25,9 @@ LAST = "Data of the last review: "
 
 
 @pytest.fixture(autouse=True)
-def store(working_folder: Path, make_store: MakeStore) -> Snapshots:
+def store(working_folder: Path) -> Snapshots:
     """Return the snapshots of the options in the working folder."""
-    return configured_store(make_store, working_folder, "prod-eu")
+    return configured_store(working_folder, "prod-eu")
 
 
 @pytest.fixture
@@ -111,13 +111,12 @@ def test_a_live_fleet_is_compared_with_the_last_review(tmp_path: Path, store: Sn
     assert LAST in chosen
 
 
-@pytest.mark.parametrize("make_store", [Snapshots])
 def test_a_damaged_last_review_is_reported_and_not_a_first_review(store: Snapshots, current: Fleet, last: str) -> None:
-    (store.folder / f"{last}.json.gz").write_bytes(b"\x1f\x8b")
+    damage(store, last, content=b"\x1f\x8b")
     key = frozen(store, current)
     done = report("--snapshot", key, output="html")
 
-    assert done.stderr.startswith(f"No comparison with an earlier review. Snapshot {last} is damaged. ")
+    assert done.stderr.startswith(f"No comparison with an earlier review. Snapshot {last} is damaged: ")
     assert NOT_OPENED in done.stdout
     assert FIRST not in done.stdout
     assert done.stdout_bytes == downloaded(current, store, key)

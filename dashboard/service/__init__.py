@@ -1,8 +1,9 @@
 """The fleet of this process: sessions read it by `current()`, and open snapshots and past times."""
 
 import logging
+import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache, partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.analysis.changes.events import EventPeriod
 from dashboard.config import Options
 from dashboard.config.reload import ReloadStatus
-from dashboard.errors import HistoryError, SnapshotError
+from dashboard.errors import HistoryError
 from dashboard.fleet import LabelConflict, ReceiverStatus, SourceStatus
 from dashboard.fleet.times import end_of_second, write_time
 from dashboard.garbage import give_back, uncollected
@@ -21,10 +22,10 @@ from dashboard.store.history.clock import JumpGuard
 from dashboard.store.history.past import PastFleets
 from dashboard.store.history.status import HistoryStatus
 from dashboard.store.opening import configured_history, configured_snapshots
-from dashboard.store.snapshots import Snapshots
 
 if TYPE_CHECKING:  # it imports SQLAlchemy, 0.2 s that few commands need
     from dashboard.store.history.reader import HistoryReader
+    from dashboard.store.snapshots import Snapshots
 
 # What other rooms use of the collector.
 __all__ = ["Collector", "Progress", "poll_once", "utc_now"]
@@ -32,7 +33,6 @@ __all__ = ["Collector", "Progress", "poll_once", "utc_now"]
 log = logging.getLogger(__name__)
 
 MAX_OPEN = 3  # snapshots in memory, and past times: two of a comparison, and one more
-DATA_FOLDER = "data"  # the default of the option
 INTERVALS_UNTIL_STALE = 2
 READ_ONLY_HISTORY = "read_only is set; name a database in history.url, url_env or url_file to record one"
 
@@ -44,11 +44,12 @@ class _ServiceState:
     collector: Collector | None = None
     fleet: Fleet | None = None
     clock: Callable[[], datetime] = utc_now
-    snapshots: Snapshots = field(default_factory=lambda: Snapshots(Path(DATA_FOLDER)))
+    snapshots: "Snapshots | None" = None
     past: PastFleets | None = None  # None: no history is kept
 
 
 _current = _ServiceState()
+_OPENING = threading.Lock()
 
 
 def start(options: Options) -> None:
@@ -64,10 +65,6 @@ def start(options: Options) -> None:
     _current.collector, _current.clock = Collector(options, recorder=recorder), utc_now
     _current.snapshots = configured_snapshots(options, read_only=options.read_only)
     _current.past = PastFleets(partial(configured_history, options), MAX_OPEN) if options.has_history else None
-    try:
-        _current.snapshots.tidy()
-    except SnapshotError as error:
-        log.warning("%s", error)
     _current.collector.start()
 
 
@@ -81,7 +78,7 @@ def stop() -> None:
 def put(
     fleet: Fleet,
     at: datetime | None = None,
-    snapshots: Path | Snapshots | None = None,
+    snapshots: "Path | Snapshots | None" = None,
     *,
     read_only: bool = False,
     history: "HistoryReader | None" = None,
@@ -90,10 +87,10 @@ def put(
     stop()
     _current.fleet = fleet
     _current.past = PastFleets(lambda: history, MAX_OPEN) if history else None
-    if isinstance(snapshots, Snapshots):
-        _current.snapshots = snapshots
-    else:
-        _current.snapshots = Snapshots(snapshots or Path(DATA_FOLDER), read_only=read_only)
+    if snapshots is None or isinstance(snapshots, Path):
+        folder = {} if snapshots is None else {"data_folder": snapshots}
+        snapshots = configured_snapshots(Options(**folder), read_only=read_only)
+    _current.snapshots = snapshots
     _current.clock = utc_now if at is None else lambda: at
 
 
@@ -104,19 +101,23 @@ def current() -> Fleet:
     return _current.collector.fleet if _current.collector else empty_fleet("fleet")
 
 
-def snapshots() -> Snapshots:
+def snapshots() -> "Snapshots":
     """Return the frozen snapshots of this process."""
+    if _current.snapshots is None:
+        _current.snapshots = configured_snapshots(Options())
     return _current.snapshots
 
 
 def frozen(snapshot: str) -> Fleet:
-    """Open a frozen snapshot by its id; the last few are cached. Raise SnapshotError where it is unreadable."""
-    _current.snapshots.get(snapshot)  # a deleted snapshot stays closed
-    return _opened(_current.snapshots, snapshot)
+    """Open a frozen snapshot by its id, one at a time; the last few are cached. Raise SnapshotError if damaged."""
+    store = snapshots()
+    store.get(snapshot)  # a deleted snapshot stays closed
+    with _OPENING:
+        return _opened(store, snapshot)
 
 
 @lru_cache(maxsize=MAX_OPEN)
-def _opened(store: Snapshots, snapshot: str) -> Fleet:
+def _opened(store: "Snapshots", snapshot: str) -> Fleet:
     with uncollected():
         fleet = store.fleet(snapshot)
     give_back()

@@ -1,4 +1,4 @@
-"""The metadata of a snapshot: its file `ID.notes.json`, and the copy in an exported file.
+"""The metadata of a snapshot: in its row, and the copy in an exported file.
 
 An export has name, notes and time of freezing as a gzip comment: unpacking it gives the frozen content alone, whose
 hash is the id.
@@ -6,7 +6,6 @@ hash is the id.
 
 from collections.abc import Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -16,7 +15,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.documents.secrets import clean_text
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
-from dashboard.fleet.formatting import NUMBER_WORDS, middle_cut, one_line, safe_json
+from dashboard.fleet.formatting import NUMBER_WORDS, one_line, safe_json
 from dashboard.fleet.pools import Notes
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.store.packing import ID_DIGITS, comment_of, commented, packed, time_of
@@ -26,7 +25,6 @@ LONGEST_NAME = 80
 LONGEST_NOTE = 4_000
 MOST_NOTES = 10_000  # one each for the findings of a very large fleet
 MOST_BYTES = 8 * 2**20  # of a name and notes: two thousand of the longest ones
-LONGEST_PLACE = 80  # characters of a wrong place in a file that are shown: keys of notes are foreign
 SHORTEST = 4  # digits of an id that are enough where they are unique
 TYPE_MORE = f"type at least {NUMBER_WORDS[SHORTEST]} digits of its id"
 NO_ID = (
@@ -84,7 +82,7 @@ class ExportMetadata(BaseModel):
 
 
 class StoredSnapshot(NamedTuple):
-    """One snapshot, as in a list. `problem` is why its notes cannot be read."""
+    """One snapshot, as in a list. `problem` is why its name and notes cannot be read."""
 
     id: str
     metadata: SnapshotMetadata
@@ -163,40 +161,24 @@ def clean_notes(notes: Mapping[str, NotePart]) -> dict[str, NotePart]:
     }
 
 
-def read_notes_file(key: str, file: Path) -> SnapshotMetadata | None:
-    """Return the metadata of the snapshot `key`, None without a file.
-
-    Raise SnapshotError for an unreadable file: it may still have notes.
-    """
+def read_metadata(key: str, raw: bytes) -> SnapshotMetadata:
+    """Return the metadata in a row; raise SnapshotError where they are damaged: there may still be notes in them."""
     try:
-        with file.open("rb") as opened:
-            raw = opened.read(MOST_BYTES + 1)
-        if len(raw) > MOST_BYTES:
-            raise _unreadable(key, file, f"is larger than {MOST_BYTES // 2**20} MiB")
-        return SnapshotMetadata.model_validate_json(raw)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise _unreadable(key, file, f"cannot be opened ({error.strerror})") from None
-    except ValidationError as error:
-        place = error.errors(include_url=False, include_context=False, include_input=False)[0]["loc"]
-        where = middle_cut(one_line(".".join(map(str, place))), LONGEST_PLACE)
-        why = f"has an unexpected value at {where}" if place else "is not a complete JSON object"
-        raise _unreadable(key, file, why) from None
-
-
-def _unreadable(key: str, file: Path, why: str) -> SnapshotError:
-    return SnapshotError(
-        f"The name and notes of snapshot {key} cannot be read: {file.name} in the data folder {why}; "
-        "repair it or move it away. It is never overwritten."
+        if len(raw) <= MOST_BYTES:
+            return SnapshotMetadata.model_validate_json(raw)
+    except (TypeError, ValueError):
+        pass
+    raise SnapshotError(
+        f"The name and notes of snapshot {key} are damaged in the database; restore a copy of it. "
+        "They are never overwritten."
     )
 
 
-def notes_file_bytes(key: str, metadata: SnapshotMetadata) -> bytes:
-    """Return the content of a notes file; raise SnapshotError where it is more than is read again."""
+def metadata_bytes(key: str, metadata: SnapshotMetadata) -> bytes:
+    """Return metadata for a row; raise SnapshotError where it is more than is read again."""
     if len(metadata.notes) > MOST_NOTES:
         raise SnapshotError(f"Snapshot {key} has more than {MOST_NOTES:,} notes; delete some.")
-    content = safe_json(metadata.model_dump_json(indent=2).encode())
+    content = safe_json(metadata.model_dump_json().encode())
     if len(content) > MOST_BYTES:
         raise SnapshotError(
             f"The notes of snapshot {key} take more than {MOST_BYTES // 2**20} MiB; shorten this one or delete others."

@@ -1,20 +1,21 @@
-"""The snapshots and the history that the options name. Without a history snapshots are in files."""
+"""The snapshots and the history that the options name, in one database."""
 
 from functools import partial
 from typing import TYPE_CHECKING
 
 from dashboard.config import Options
-from dashboard.store.snapshots import Snapshots
 
 if TYPE_CHECKING:  # it imports SQLAlchemy, 0.2 s that few commands need
     from dashboard.store.history.database import Database
     from dashboard.store.history.reader import HistoryReader
+    from dashboard.store.snapshots import Snapshots
 
 
-def configured_snapshots(options: Options, *, read_only: bool = False) -> Snapshots:
+def configured_snapshots(options: Options, *, read_only: bool = False) -> "Snapshots":
     """Return the snapshots of the options; open nothing."""
-    history = partial(_database, options) if options.has_history else None
-    return Snapshots(options.data_folder, read_only=read_only, history=history)
+    from dashboard.store.snapshots import Snapshots  # noqa: PLC0415  as above
+
+    return Snapshots(options.data_folder, read_only=read_only, database=partial(_database, options))
 
 
 def configured_history(options: Options, url: str | None = None) -> "HistoryReader":

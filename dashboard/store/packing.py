@@ -7,10 +7,11 @@ from datetime import datetime
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.documents.fleet import fleet_json
-from dashboard.documents.load import MAX_BYTES, read_snapshot, without_secrets
+from dashboard.documents.load import MAX_BYTES, check_size, read_snapshot, without_secrets
 from dashboard.errors import SnapshotError
 
 ID_DIGITS = 32  # hexadecimal, 128 bits against forged ids; the first ones are enough to type
+MOST_BYTES = 96 * 2**20  # of JSON: 5,000 replicas have 65 MB, which take the interpreter for seconds
 GZIP_MAGIC = b"\x1f\x8b"
 # The header of a gzip file, RFC 1952, 2.3: ten bytes, the fourth has the flags.
 _HEADER_BYTES, _FLAGS_AT = 10, 3
@@ -28,6 +29,16 @@ def time_of(fleet: Fleet) -> datetime:
     if fleet.polled_at is None:
         raise SnapshotError("Nothing to freeze yet: the first poll has not finished.")
     return fleet.polled_at
+
+
+def check_frozen_size(content: bytes) -> None:
+    """Raise SnapshotError for a document that is larger than a snapshot that can be opened."""
+    if len(content) > MOST_BYTES:
+        raise SnapshotError(
+            f"The snapshot has more than {MOST_BYTES // 2**20} MiB of JSON, the most that is frozen and opened; "
+            "freeze one pool at a time: poll --format json --full --pool NAME, then import the file."
+        )
+    check_size(content)
 
 
 def id_of(content: bytes) -> str:

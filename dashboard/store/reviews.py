@@ -3,14 +3,16 @@
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.pools import Notes
 from dashboard.store.metadata import StoredSnapshot
-from dashboard.store.snapshots import Snapshots
+
+if TYPE_CHECKING:  # it imports SQLAlchemy, 0.2 s that few commands need
+    from dashboard.store.snapshots import Snapshots
 
 REVIEW = "Review"  # begins the name of a snapshot that is frozen on the page Review
 APART = timedelta(hours=4)  # snapshots of one meeting and its preparation are closer together
@@ -27,7 +29,7 @@ class NoLastReview(StrEnum):
 
 
 class EarlierSnapshots(NamedTuple):
-    """The earlier snapshots of a fleet, newest first. `problem` is why the folder cannot be read."""
+    """The earlier snapshots of a fleet, newest first. `problem` is why none can be read."""
 
     snapshots: tuple[StoredSnapshot, ...] = ()
     problem: str = ""
@@ -51,17 +53,15 @@ class LastReview(NamedTuple):
         return dict(self.noted)
 
 
-def earlier(store: Snapshots, fleet: Fleet) -> EarlierSnapshots:
+def earlier(store: "Snapshots", fleet: Fleet) -> EarlierSnapshots:
     """Return the snapshots of this fleet whose data is older than its own."""
     as_of = fleet.polled_at
     if as_of is None:
         return EarlierSnapshots()
-    try:
-        known = store.all()
-    except SnapshotError as error:
-        return EarlierSnapshots(problem=str(error))
+    known = store.all()
     return EarlierSnapshots(
-        tuple(each for each in known if each.metadata.fleet == fleet.name and each.metadata.data_as_of < as_of)
+        tuple(each for each in known if each.metadata.fleet == fleet.name and each.metadata.data_as_of < as_of),
+        problem="" if known else store.problem(),
     )
 
 
@@ -75,7 +75,7 @@ def last_review(known: EarlierSnapshots, fleet: Fleet) -> StoredSnapshot | None:
 
 
 def _has_notes(stored: StoredSnapshot) -> bool:
-    return bool(stored.notes or stored.problem)  # or its notes file cannot be read
+    return bool(stored.notes or stored.problem)  # or its notes cannot be read
 
 
 def _is_named_review(stored: StoredSnapshot, as_of: datetime | None = None) -> bool:

@@ -1,23 +1,31 @@
-"""Frozen snapshots: pinned moments of the history, or files of a folder where there is no history.
+"""Frozen snapshots, in the database of the history: each is one compressed document, its metadata, and raw answers.
 
 Opening, exporting and listing remove secrets: the options may name more of them than when it was frozen.
 """
 
+import hashlib
+import lzma
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
+
+from pydantic_core import from_json, to_json
+from sqlalchemy import Executable, Row, delete, select, update
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.documents.load import read_snapshot
 from dashboard.documents.secrets import clean_text
-from dashboard.errors import SnapshotError
+from dashboard.errors import HistoryError, SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import one_line
 from dashboard.store import child
-from dashboard.store.folder import ID, Answers, SnapshotFiles, SnapshotHead
+from dashboard.store.history.database import Database, NoHistoryError, file_database
+from dashboard.store.history.schema import snapshot, snapshot_answers
 from dashboard.store.metadata import (
     NO_ID,
     READ_ONLY,
@@ -30,50 +38,59 @@ from dashboard.store.metadata import (
     clean_metadata,
     describe_fleet,
     export_bytes,
+    metadata_bytes,
     part_of,
+    read_metadata,
     with_export_metadata,
     with_name,
 )
-from dashboard.store.packing import ID_DIGITS, clean_content, content_of, time_of
-from dashboard.vllm.reading import SAVED_FLEET, node_count
+from dashboard.store.packing import (
+    ID_DIGITS,
+    MOST_BYTES,
+    check_frozen_size,
+    clean_content,
+    content_of,
+    id_of,
+    packed,
+    time_of,
+    unpacked,
+)
+from dashboard.vllm.reading import node_count
 
-if TYPE_CHECKING:
-    from dashboard.store.history.database import Database
-    from dashboard.store.history.pins import Pins
-
+ID = re.compile(rf"[0-9a-f]{{{ID_DIGITS}}}")
 _DIGITS = re.compile(rf"[0-9a-f]{{0,{ID_DIGITS}}}")
 # 1,000 replicas have 0.9 million nodes; a larger snapshot is opened in a process of its own first. A node takes 120
 # bytes there, and 240 in a hostile file.
 TRIAL_NODES, NODE_BYTES = 1_200_000, 200
-
-
-def _pins(history: "Callable[[], Database]") -> "Pins":
-    from dashboard.store.history.pins import Pins  # noqa: PLC0415  it imports SQLAlchemy, 0.2 s that few commands need
-
-    return Pins(history)
+SLOW_SECONDS = 1.0  # a server that is gone is noticed after seconds, and a page asks several times
+GONE_SECONDS = 5.0
+ANSWERS_BYTES = 2 * 2**20  # of raw answers that are compressed together: those of replicas are alike
+MOST_ANSWERS_BYTES = 64 * 2**20  # unpacked; more of one replica is not kept
+XZ_PRESET, XZ_MEMORY = 1, 2**25  # its window has 1 MiB, where zlib's has 32 KiB and misses a similar answer
+Answers = Sequence[Mapping[str, bytes]]  # raw answers of each replica, by path
+_HEAD = (snapshot.c.key, snapshot.c.size_bytes, snapshot.c.metadata)
 
 
 class Snapshots:
-    """Reads and writes snapshots, also in parallel with other threads and processes.
+    """Reads and writes snapshots, also in parallel with other threads and processes, and next to a recorder.
 
     Every error is a SnapshotError with cause and action.
     """
 
     def __init__(
-        self, folder: Path, *, read_only: bool = False, history: "Callable[[], Database] | None" = None
+        self, folder: Path, *, read_only: bool = False, database: Callable[[], Database] | None = None
     ) -> None:
-        """Touch no file. With a `history` they are pinned there, else they are files of the folder."""
+        """Open nothing. `database` returns where they are, or raises HistoryError; else it is a file in the folder."""
         self.folder = folder
         self.read_only = read_only
-        self._files = SnapshotFiles(folder)
-        self._storage: Pins | SnapshotFiles = _pins(history) if history else self._files
-        self._described: dict[str, SnapshotMetadata] = {}  # of files without notes file: opening one takes seconds
+        self._database = database or (lambda: file_database(folder))
+        self._gone: tuple[float, HistoryError] | None = None  # until when it is not asked again, and why
+        self._described: dict[str, SnapshotMetadata] = {}  # with damaged metadata: opening one takes seconds
 
     def freeze(self, fleet: Fleet, name: str, at: datetime, export: ExportMetadata | None = None) -> StoredSnapshot:
-        """Save a polled fleet, with its raw answers where there is a history.
+        """Save a polled fleet with its raw answers; an existing snapshot keeps its name and notes.
 
-        An existing snapshot keeps its name and notes. `export` is the metadata in its file, for a fleet that was frozen
-        elsewhere and is imported at `at`.
+        `export` is the metadata in its file, for a fleet that was frozen elsewhere and is imported at `at`.
         """
         answers = [{each.path: each.raw for each in one.probes if each.raw} for one in fleet.replicas]
         return self.keep(content_of(fleet), describe_fleet(fleet, name, at), export, answers)
@@ -87,9 +104,30 @@ class Snapshots:
     ) -> StoredSnapshot:
         """Save the content of a fleet as `freeze` does, with its metadata."""
         self._need_writable()
-        return self.get(
-            self._storage.save(content, with_export_metadata(metadata, export) if export else metadata, answers)
-        )
+        check_frozen_size(content)
+        key = id_of(content)
+        if not self._is_whole(key):
+            blob = packed(content)
+            described = with_export_metadata(metadata, export) if export else metadata
+            row = {
+                "sha": hashlib.sha256(blob).digest(),
+                "content": blob,
+                "size_bytes": len(blob),
+                "metadata": metadata_bytes(key, clean_metadata(described)),
+            }
+            self._insert(key, row, list(_packed_answers(answers)))
+        return self.get(key)
+
+    def _insert(self, key: str, row: Mapping[str, Any], answers: Sequence[Mapping[str, Any]]) -> None:
+        """Insert a snapshot; one that is there, with damaged content, keeps its name, notes and answers."""
+        with self._reported("written"), self._database().maintained(creates=True) as connection, connection.begin():
+            if connection.scalar(select(snapshot.c.key).where(snapshot.c.key == key)) is not None:
+                content = {name: row[name] for name in ("sha", "content", "size_bytes")}
+                connection.execute(update(snapshot).where(snapshot.c.key == key).values(content))
+                return
+            connection.execute(snapshot.insert().values(key=key, **row))
+            if answers:
+                connection.execute(snapshot_answers.insert(), [{"snapshot": key, **each} for each in answers])
 
     def all(self) -> tuple[StoredSnapshot, ...]:
         """Return every readable snapshot, the newest data first."""
@@ -97,22 +135,29 @@ class Snapshots:
 
     def listed(self) -> SnapshotList:
         """Return every snapshot, the newest data first, and a sentence for each damaged one."""
+        try:
+            rows = self._rows(select(*_HEAD).order_by(snapshot.c.key))
+        except HistoryError as error:
+            return SnapshotList((), (_unreadable(error),))
         found: list[StoredSnapshot] = []
-        problem = self.problem()
-        damaged = [problem] if problem else []
-        for key, kept in sorted(self._storage.kept(self._storage.ids()).items()):
+        damaged: list[str] = []
+        for row in rows:
             try:
-                found.append(stored := self._stored(key, kept))
+                found.append(stored := self._stored(row))
             except SnapshotError as error:
-                damaged += [str(error)] if self._storage.has(key) else []  # else deleted meanwhile
+                damaged.append(str(error) if row.key in str(error) else f"Snapshot {row.key}: {error}")
             else:
                 damaged += [stored.problem] if stored.problem else []
         found.sort(key=lambda each: (each.metadata.data_as_of, each.id), reverse=True)
         return SnapshotList(tuple(found), tuple(damaged))
 
     def problem(self) -> str:
-        """Return why snapshots are missing in the list; empty where none are."""
-        return self._storage.problem()
+        """Return why no snapshot can be read; empty where they can."""
+        try:
+            self._rows(select(snapshot.c.key).limit(1))
+        except HistoryError as error:
+            return _unreadable(error)
+        return ""
 
     def named(self, text: str) -> str:
         """Return the id that begins with a typed text; raise SnapshotError for none or several."""
@@ -126,17 +171,17 @@ class Snapshots:
     def beginning(self, text: str) -> tuple[str, ...]:
         """Return the ids that begin with a typed text, without regard to spaces, dashes and capital letters."""
         typed = _typed(text)
-        if not SHORTEST <= len(typed) <= ID_DIGITS or not re.fullmatch(r"[0-9a-f]+", typed):
+        if len(typed) < SHORTEST or not _DIGITS.fullmatch(typed):
             return ()
-        return tuple(sorted(key for key in self._storage.ids() if key.startswith(typed)))
+        try:
+            rows = self._rows(select(snapshot.c.key).where(snapshot.c.key.startswith(typed)))
+        except HistoryError:
+            return ()
+        return tuple(sorted(row.key for row in rows))
 
     def get(self, key: str) -> StoredSnapshot:
         """Return one snapshot; raise SnapshotError without it."""
-        self._need(key)
-        kept = self._storage.kept([key]).get(key)
-        if kept is None:
-            raise self._not_found(key)
-        return self._stored(key, kept)
+        return self._stored(self._row(key, *_HEAD))
 
     def fleet(self, key: str) -> Fleet:
         """Open a snapshot: the fleet with the findings of that time. Its generation is its own."""
@@ -145,9 +190,17 @@ class Snapshots:
 
     def answers(self, key: str, replica: int) -> dict[str, bytes]:
         """Return the raw answers of the replica at a position of the fleet by path; empty where none were kept."""
-        self._need(key)
-        found = self._storage.answers(key, replica)
-        return {path: clean_text(raw.decode(errors="replace")).encode() for path, raw in found.items()}
+        self._row(key, snapshot.c.key)
+        c = snapshot_answers.c
+        query = select(c.content).where(c.snapshot == key, c.replica <= replica).order_by(c.replica.desc()).limit(1)
+        with self._reported("read"):
+            found = self._rows(query)
+        try:
+            by_path = from_json(_unpacked_answers(found[0].content)) if found else {}
+            raw = {path: by_replica.get(str(replica), "").encode("latin-1") for path, by_replica in by_path.items()}
+        except (lzma.LZMAError, ValueError, LookupError, TypeError, AttributeError):
+            raise SnapshotError(f"The raw answers of snapshot {key} are damaged; restore a copy of it.") from None
+        return {path: clean_text(each.decode(errors="replace")).encode() for path, each in raw.items() if each}
 
     def export(self, key: str) -> bytes:
         """Return a snapshot with its name and notes as one file for an import elsewhere; it has no raw answers."""
@@ -174,25 +227,25 @@ class Snapshots:
     def delete(self, key: str) -> None:
         """Delete a snapshot and its notes."""
         self._need_writable()
-        self._need(key)
-        self._storage.delete(key)
+        self._row(key, snapshot.c.key)
+        with self._reported("deleted"), self._database().maintained() as connection, connection.begin():
+            connection.execute(delete(snapshot_answers).where(snapshot_answers.c.snapshot == key))
+            connection.execute(delete(snapshot).where(snapshot.c.key == key))
 
-    def tidy(self) -> None:
-        """Make the folder private, and delete partial files of killed processes; called at the program's start."""
-        self._files.tidy()
-
-    def _change(self, key: str, changed: Callable[[SnapshotMetadata], SnapshotMetadata]) -> None:
+    def _change(self, key: str, change: Callable[[SnapshotMetadata], SnapshotMetadata]) -> None:
+        """Change name or notes; unreadable ones are never overwritten."""
         self._need_writable()
-        self.get(key)  # describes it where it has no metadata: that takes seconds, and others that write wait
-        self._storage.change(key, lambda known: changed(clean_metadata(known) if known else self._describe(key)))
+        self._row(key, snapshot.c.key)
+        with self._reported("written"), self._database().maintained() as connection, connection.begin():
+            raw = connection.scalar(select(snapshot.c.metadata).where(snapshot.c.key == key))
+            if raw is None:
+                raise self._not_found(key)
+            changed = metadata_bytes(key, clean_metadata(change(clean_metadata(read_metadata(key, raw)))))
+            connection.execute(update(snapshot).where(snapshot.c.key == key).values(metadata=changed))
 
     def _need_writable(self) -> None:
         if self.read_only:
             raise SnapshotError(READ_ONLY)
-
-    def _need(self, key: str) -> None:
-        if not ID.fullmatch(key) or not self._storage.has(key):
-            raise self._not_found(key)
 
     def _not_found(self, text: str) -> SnapshotError:
         typed = one_line(text.strip())
@@ -207,25 +260,107 @@ class Snapshots:
         return SnapshotError(f"There is no snapshot “{typed:.40}” here; {why}.")
 
     def _content(self, key: str) -> bytes:
-        """Return the content; a large one was opened in a limited process first."""
-        self._need(key)
-        content = self._storage.content(key)
-        nodes = node_count(content, SAVED_FLEET.max_nodes)
-        if TRIAL_NODES < nodes <= SAVED_FLEET.max_nodes:
+        """Return the content as it was frozen; a large one was opened in a limited process first."""
+        content = self._unpacked(key)
+        nodes = node_count(content, TRIAL_NODES)
+        if nodes > TRIAL_NODES:
             memory = max(child.MEMORY_BYTES, NODE_BYTES * nodes)
             child.run_limited("dashboard.store.child", lambda: content, memory_bytes=memory)
         return content
 
-    def _stored(self, key: str, kept: SnapshotHead) -> StoredSnapshot:
-        """Describe a snapshot by its metadata; without any, by the fleet itself."""
-        metadata = clean_metadata(kept.metadata) if kept.metadata else self._describe(key)
-        return StoredSnapshot(key, metadata, kept.size_bytes, kept.problem)
+    def _unpacked(self, key: str) -> bytes:
+        row = self._row(key, snapshot.c.sha, snapshot.c.content)
+        damaged = f"Snapshot {key} is damaged: its content was changed after freezing. Delete it, or restore a copy."
+        if not isinstance(row.content, bytes) or hashlib.sha256(row.content).digest() != row.sha:
+            raise SnapshotError(damaged)
+        content = unpacked(row.content, MOST_BYTES)
+        check_frozen_size(content)
+        if id_of(content) != key:
+            raise SnapshotError(damaged)
+        return content
 
-    def _describe(self, key: str) -> SnapshotMetadata:
-        if key not in self._described:
-            frozen = self.fleet(key)
-            self._described[key] = describe_fleet(frozen, "", time_of(frozen))
-        return self._described[key]
+    def _is_whole(self, key: str) -> bool:
+        try:
+            return bool(self._unpacked(key))
+        except SnapshotError:
+            return False
+
+    def _row(self, key: str, *columns: Any) -> Row[Any]:
+        """Return columns of one snapshot; raise SnapshotError without it."""
+        if not ID.fullmatch(key):
+            raise self._not_found(key)
+        try:
+            rows = self._rows(select(*columns).where(snapshot.c.key == key))
+        except HistoryError as error:
+            raise SnapshotError(_unreadable(error)) from None
+        if not rows:
+            raise self._not_found(key)
+        return rows[0]
+
+    def _rows(self, query: Executable) -> Sequence[Row[Any]]:
+        """Return rows, none where there is no database yet; raise HistoryError where it cannot be read."""
+        began = time.monotonic()
+        if self._gone is not None and began < self._gone[0]:
+            raise self._gone[1]
+        try:
+            with self._database().read() as connection, connection.begin():
+                return connection.execute(query).all()
+        except NoHistoryError:
+            return ()
+        except HistoryError as error:
+            if time.monotonic() - began > SLOW_SECONDS:
+                self._gone = time.monotonic() + GONE_SECONDS, error
+            raise
+
+    def _stored(self, row: Row[Any]) -> StoredSnapshot:
+        """Describe a snapshot by its metadata; where these are damaged, by the fleet itself."""
+        size = row.size_bytes if isinstance(row.size_bytes, int) else 0
+        try:
+            return StoredSnapshot(row.key, clean_metadata(read_metadata(row.key, row.metadata)), size)
+        except SnapshotError as error:
+            if row.key not in self._described:
+                frozen = self.fleet(row.key)
+                self._described[row.key] = describe_fleet(frozen, "", time_of(frozen))
+            return StoredSnapshot(row.key, self._described[row.key], size, str(error))
+
+    @contextmanager
+    def _reported(self, what: str) -> Iterator[None]:
+        """Turn an error of the database or the disk into a SnapshotError."""
+        try:
+            yield
+        except HistoryError as error:
+            raise SnapshotError(f"A snapshot cannot be {what}. {error}") from None
+        except OSError as error:
+            raise SnapshotError(f"A snapshot cannot be {what}: {error.strerror}.") from None
+
+
+def _packed_answers(answers: Answers) -> Iterator[dict[str, Any]]:
+    """Yield rows of raw answers, each with those of some replicas from the position `replica` on, by path."""
+    first, size, by_path = 0, 0, dict[str, dict[str, str]]()
+    for position, raw in enumerate(answers):
+        more = sum(map(len, raw.values()))
+        if more > MOST_ANSWERS_BYTES // 2:  # JSON may double it
+            continue
+        if by_path and size + more > ANSWERS_BYTES:
+            yield {"replica": first, "content": lzma.compress(to_json(by_path), preset=XZ_PRESET)}
+            first, size, by_path = position, 0, {}
+        size += more
+        for path, each in raw.items():
+            by_path.setdefault(path, {})[str(position)] = each.decode("latin-1")
+    if by_path:
+        yield {"replica": first, "content": lzma.compress(to_json(by_path), preset=XZ_PRESET)}
+
+
+def _unpacked_answers(packed_answers: bytes) -> bytes:
+    reader = lzma.LZMADecompressor(memlimit=XZ_MEMORY)
+    content = reader.decompress(packed_answers, MOST_ANSWERS_BYTES + 1)
+    if len(content) > MOST_ANSWERS_BYTES or not reader.eof:
+        raise ValueError("too large, or cut off")
+    return content
+
+
+def _unreadable(error: HistoryError) -> str:
+    return f"Snapshots cannot be read. {error}"
 
 
 def _typed(text: str) -> str:

@@ -21,7 +21,6 @@ from tests.browser import settle, tab, visit
 from tests.captured import SERVER_INFO, capture
 from tests.frozen import AT
 from tests.serving import dashboard_on
-from tests.store.folders import in_history
 
 pytestmark = pytest.mark.browser
 
@@ -41,7 +40,7 @@ class Served(NamedTuple):
 def served(demo_fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder: Path = tmp_path_factory.mktemp("served")
     (folder / "fleet.yaml").write_text(UNREACHABLE)
-    key = in_history(folder / "kept", "prod").freeze(demo_fleet, "Ops review", AT).id
+    key = Snapshots(folder / "kept").freeze(demo_fleet, "Ops review", AT).id
     with dashboard_on(folder / "fleet.yaml") as url:
         yield Served(url, key, configured_snapshots(load_options(folder / "fleet.yaml")))
 
@@ -161,7 +160,7 @@ def test_behind_a_path_prefix_links_have_it_and_changes_compare_with_the_last_re
 ) -> None:
     (tmp_path / "fleet.yaml").write_text(f"{UNREACHABLE}poll: {{interval_seconds: 1}}\n")
     older = replace(demo_fleet, name="prod", polled_at=AT - timedelta(days=7))
-    key = in_history(tmp_path / "kept", "prod").freeze(older, "Review last week", AT).id
+    key = Snapshots(tmp_path / "kept").freeze(older, "Review last week", AT).id
     prefix = {"STREAMLIT_SERVER_BASE_URL_PATH": "ops/fleet"}
     with dashboard_on(tmp_path / "fleet.yaml", environment=prefix, path="/ops/fleet") as url, tab(browser) as page:
         for path in ("/?", "/findings?severity=critical&"):

@@ -1,4 +1,4 @@
-"""Snapshots in files, and in a history; the id of the first one in them."""
+"""Snapshots in a folder, and the id of the first one in them."""
 
 from pathlib import Path
 
@@ -6,22 +6,11 @@ import pytest
 
 from dashboard.store.snapshots import Snapshots
 from tests.builders import NOW
-from tests.store.folders import MakeStore, a_fleet
-
-
-@pytest.fixture
-def any_store(make_store: MakeStore, tmp_path: Path) -> Snapshots:
-    return make_store(tmp_path / "kept")
-
-
-@pytest.fixture
-def any_key(any_store: Snapshots) -> str:
-    return any_store.freeze(a_fleet(), "the first", NOW).id
+from tests.store.folders import a_fleet
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Snapshots:
-    """Snapshots in files."""
     return Snapshots(tmp_path / "kept")
 
 

@@ -1,13 +1,13 @@
-"""A small fleet to freeze, snapshots in a history, and a disk that is full."""
+"""A small fleet to freeze, snapshots with damaged rows, and a disk that is full."""
 
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.store.history.database import Database
+from dashboard.store.history.database import file_database
 from dashboard.store.snapshots import Snapshots
 from tests import builders
 
@@ -19,28 +19,34 @@ def a_fleet(**more: Any) -> Fleet:
     )
 
 
-MakeStore = Callable[[Path], Snapshots]
+def configured_store(folder: Path, name: str) -> Snapshots:
+    """Write the options of a fleet; return its snapshots."""
+    (folder / "fleet.yaml").write_text(f"name: {name}\n")
+    return Snapshots(folder / "data")
 
 
-def history_of(folder: Path) -> Database:
-    """Return the database of the history in a folder."""
-    return Database(f"sqlite:///{folder / 'history.db'}")
+def damage(store: Snapshots, key: str, **columns: Any) -> None:
+    """Overwrite columns of a stored snapshot."""
+    execute(store.folder, f"UPDATE snapshot SET {', '.join(f'{name} = ?' for name in columns)} WHERE key = ?",  # noqa: S608
+            (*columns.values(), key))  # fmt: skip
 
 
-def in_history(folder: Path, name: str = "prod") -> Snapshots:
-    """Return the snapshots of a folder with the history of a fleet, in which nothing is recorded."""
-    database = history_of(folder)
-    if not (folder / "history.db").exists():
-        with database.written_by(name):
-            pass
-    return Snapshots(folder, history=lambda: database)
+def column(store: Snapshots, key: str, name: str) -> Any:
+    """Return a column of a stored snapshot."""
+    with file_database(store.folder).read() as connection:
+        return connection.exec_driver_sql(f"SELECT {name} FROM snapshot WHERE key = ?", (key,)).scalar_one()  # noqa: S608
 
 
-def configured_store(make_store: MakeStore, folder: Path, name: str) -> Snapshots:
-    """Write the options of a fleet, with a history or without; return its snapshots."""
-    has_history = make_store is in_history
-    (folder / "fleet.yaml").write_text(f"name: {name}\nhistory: {{enabled: {str(has_history).lower()}}}\n")
-    return in_history(folder / "data", name) if has_history else make_store(folder / "data")
+def execute(folder: Path, statement: str, values: tuple[Any, ...] = ()) -> None:
+    """Change rows of the database in a folder."""
+    with file_database(folder).maintained() as connection, connection.begin():
+        connection.exec_driver_sql("PRAGMA foreign_keys=OFF")
+        connection.exec_driver_sql(statement, values)
+
+
+def raw_of(fleet: Fleet, position: int) -> dict[str, bytes]:
+    """Return the raw answers of a replica."""
+    return {each.path: each.raw for each in fleet.replicas[position].probes if each.raw}
 
 
 @contextmanager

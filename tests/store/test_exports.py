@@ -10,25 +10,25 @@ import pytest
 from dashboard.fleet import Note
 from dashboard.store.metadata import MOST_BYTES, ExportMetadata, read_export_metadata
 from dashboard.store.packing import commented, id_of, packed, unpacked
+from dashboard.store.snapshots import Snapshots
 from tests import builders
 from tests.builders import NOW, POLLED_AT
 from tests.saved_fleets import built_of_captures
-from tests.store.folders import MakeStore
 
 NOTE = Note("Ana restarts it.\nAsk Bo: größer?", "ana", datetime(2026, 3, 2, tzinfo=UTC))
 SIMPLE = packed(b"{}")
 
 
 @pytest.fixture
-def export(tmp_path: Path, make_store: MakeStore) -> bytes:
-    store = make_store(tmp_path)
+def export(tmp_path: Path) -> bytes:
+    store = Snapshots(tmp_path)
     key = store.freeze(builders.story(), "Ops review", NOW).id
     store.note(key, "x", NOTE)
     return store.export(key)
 
 
-def test_an_imported_snapshot_keeps_its_time_of_freezing(tmp_path: Path, make_store: MakeStore) -> None:
-    here, there, later = make_store(tmp_path / "here"), make_store(tmp_path / "there"), NOW + timedelta(days=3)
+def test_an_imported_snapshot_keeps_its_time_of_freezing(tmp_path: Path) -> None:
+    here, there, later = Snapshots(tmp_path / "here"), Snapshots(tmp_path / "there"), NOW + timedelta(days=3)
     key = here.freeze(built_of_captures(), "Ops review", NOW).id
     imported = there.freeze(here.fleet(key), "Ops review", later, read_export_metadata(here.export(key))).metadata
 
@@ -38,26 +38,24 @@ def test_an_imported_snapshot_keeps_its_time_of_freezing(tmp_path: Path, make_st
 
 
 @pytest.mark.parametrize("frozen_at", [None, POLLED_AT - timedelta(seconds=1), NOW + timedelta(days=3, seconds=1)])
-def test_an_impossible_time_of_freezing_is_ignored(
-    tmp_path: Path, frozen_at: datetime | None, make_store: MakeStore
-) -> None:
+def test_an_impossible_time_of_freezing_is_ignored(tmp_path: Path, frozen_at: datetime | None) -> None:
     """Older exports have none; before the data and after the import are impossible."""
     later = NOW + timedelta(days=3)
-    imported = make_store(tmp_path).freeze(builders.story(), "x", later, ExportMetadata(frozen_at=frozen_at)).metadata
+    imported = Snapshots(tmp_path).freeze(builders.story(), "x", later, ExportMetadata(frozen_at=frozen_at)).metadata
 
     assert (imported.frozen_at, imported.imported_at) == (later, None)
 
 
-def test_unpacking_an_export_gives_the_frozen_content(export: bytes, tmp_path: Path, make_store: MakeStore) -> None:
-    (key,) = (each.id for each in make_store(tmp_path).all())
+def test_unpacking_an_export_gives_the_frozen_content(export: bytes, tmp_path: Path) -> None:
+    (key,) = (each.id for each in Snapshots(tmp_path).all())
     by_gzip = subprocess.run(["gzip", "-dc"], input=export, capture_output=True, check=True, timeout=30).stdout
 
     assert id_of(unpacked(export)) == key
     assert by_gzip == gzip.decompress(export) == unpacked(export)
 
 
-def test_the_same_name_and_notes_give_the_same_bytes(export: bytes, tmp_path: Path, make_store: MakeStore) -> None:
-    store = make_store(tmp_path)
+def test_the_same_name_and_notes_give_the_same_bytes(export: bytes, tmp_path: Path) -> None:
+    store = Snapshots(tmp_path)
     (stored,) = store.all()
     assert store.export(stored.id) == export
 

@@ -9,12 +9,12 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.documents.findings import findings_json
 from dashboard.documents.fleet import fleet_json
 from dashboard.documents.load import without_secrets
-from dashboard.store.metadata import read_export_metadata
-from dashboard.store.packing import clean_content, content_of, id_of, packed, unpacked
+from dashboard.store.metadata import NotePart, describe_fleet, read_export_metadata
+from dashboard.store.packing import clean_content, content_of, unpacked
 from dashboard.store.snapshots import Snapshots
 from tests.builders import NOW
 from tests.saved_fleets import built_of_captures
-from tests.store.folders import a_fleet
+from tests.store.folders import a_fleet, damage
 from vllm_fleet_provider.shared.redaction import MARKER
 
 SECRET = "SESAME7QX"
@@ -42,17 +42,12 @@ def written_before(fleet: Fleet) -> bytes:
 
 @pytest.fixture
 def old(store: Snapshots) -> str:
-    """Return the id of a snapshot in public files, with secrets in it and in a note."""
+    """Return the id of a snapshot with secrets in it and in a note."""
     content = written_before(built_of_captures())
-    key = id_of(content)
-    made = store.freeze(built_of_captures(), "x", NOW).id
-    notes = json.loads((store.folder / f"{made}.notes.json").read_bytes())
-    notes["notes"] = {"finding": {"text": f"try https://ana:{SECRET}@host", "owner": f"token={SECRET}"}}
-    store.delete(made)
-    (store.folder / f"{key}.json.gz").write_bytes(packed(content))
-    (store.folder / f"{key}.notes.json").write_text(json.dumps(notes))
-    for each in (store.folder, *store.folder.iterdir()):
-        each.chmod(0o777 if each.is_dir() else 0o644)
+    note = NotePart(text=f"try https://ana:{SECRET}@host", owner=f"token={SECRET}")
+    metadata = describe_fleet(built_of_captures(), "x", NOW)
+    key = store.keep(content, metadata).id
+    damage(store, key, metadata=metadata.model_copy(update={"notes": {"finding": note}}).model_dump_json().encode())
     return key
 
 
@@ -71,20 +66,7 @@ def test_no_output_of_an_earlier_snapshot_has_a_secret(store: Snapshots, old: st
     assert MARKER.encode() in output_of(store, old)
 
 
-def test_tidy_makes_files_private(store: Snapshots, old: str) -> None:
-    theirs = store.folder / "README"
-    theirs.write_text("not ours")
-    theirs.chmod(0o644)
-
-    store.tidy()
-
-    modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in store.folder.iterdir()}
-    assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
-    assert modes[f"{old}.json.gz"] == modes[f"{old}.notes.json"] == 0o600
-    assert modes["README"] == 0o644
-
-
-def test_new_files_and_their_folder_are_private(store: Snapshots) -> None:
+def test_the_database_and_its_folder_are_private(store: Snapshots) -> None:
     store.freeze(a_fleet(), "x", NOW)
 
     assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700

@@ -17,7 +17,6 @@ from tests.polled_fleets import built
 from tests.provider_answers import with_provider
 from tests.saved_fleets import built_of_captures
 from tests.sources.polling.hostile import changed_metrics
-from tests.store.folders import MakeStore
 
 LATER = AT + timedelta(days=40)
 POLICY = Policy(
@@ -45,20 +44,20 @@ def assert_same(back: Fleet, fleet: Fleet) -> None:
     assert [replace(each, probes=()) for each in back.replicas] == [replace(each, probes=()) for each in fleet.replicas]
 
 
-def test_the_simulated_fleet_opens_with_its_policy(demo_fleet: Fleet, tmp_path: Path, make_store: MakeStore) -> None:
+def test_the_simulated_fleet_opens_with_its_policy(demo_fleet: Fleet, tmp_path: Path) -> None:
     assert demo_fleet.policy != Policy()
-    assert_same(opened(make_store(tmp_path), demo_fleet), demo_fleet)
+    assert_same(opened(Snapshots(tmp_path), demo_fleet), demo_fleet)
 
 
-def test_captured_servers_and_provider_answers_open_unchanged(tmp_path: Path, make_store: MakeStore) -> None:
+def test_captured_servers_and_provider_answers_open_unchanged(tmp_path: Path) -> None:
     providers = of_providers()
 
     assert any(engine.fingerprint for each in providers.replicas for engine in each.engines)
     for fleet in (providers, built_of_captures()):
-        assert_same(opened(make_store(tmp_path), fleet), fleet)
+        assert_same(opened(Snapshots(tmp_path), fleet), fleet)
 
 
-def test_a_thousand_replicas_take_a_few_megabytes(tmp_path: Path, make_store: MakeStore) -> None:
+def test_a_thousand_replicas_take_a_few_megabytes(tmp_path: Path) -> None:
     answers = capture("llama").answers
     fleet = built(
         *[
@@ -69,14 +68,14 @@ def test_a_thousand_replicas_take_a_few_megabytes(tmp_path: Path, make_store: Ma
             for n in range(1000)
         ]
     )
-    stored = make_store(tmp_path).freeze(fleet, "large", LATER)
+    stored = Snapshots(tmp_path).freeze(fleet, "large", LATER)
 
     assert stored.size_bytes < 6_000_000
-    assert_same(make_store(tmp_path).fleet(stored.id), fleet)
+    assert_same(Snapshots(tmp_path).fleet(stored.id), fleet)
 
 
-def test_an_opened_fleet_has_its_id_and_a_generation(tmp_path: Path, make_store: MakeStore) -> None:
-    store = make_store(tmp_path)
+def test_an_opened_fleet_has_its_id_and_a_generation(tmp_path: Path) -> None:
+    store = Snapshots(tmp_path)
     first = store.freeze(built_of_captures(), "a", LATER).id
     second = store.freeze(builders.fleet([builders.replica()]), "b", LATER).id
 
@@ -85,10 +84,8 @@ def test_an_opened_fleet_has_its_id_and_a_generation(tmp_path: Path, make_store:
     assert store.fleet(first).generation != store.fleet(second).generation
 
 
-def test_the_same_fleet_frozen_twice_is_one_snapshot_with_its_first_name_and_export(
-    tmp_path: Path, make_store: MakeStore
-) -> None:
-    store, fleet = make_store(tmp_path), built_of_captures()
+def test_the_same_fleet_frozen_twice_is_one_snapshot_with_its_first_name_and_export(tmp_path: Path) -> None:
+    store, fleet = Snapshots(tmp_path), built_of_captures()
     first = store.freeze(fleet, "before the rollout", LATER)
     second = store.freeze(fleet, "once more", LATER + timedelta(days=1))
 

@@ -12,6 +12,7 @@ from dashboard.analysis.assembly import Fleet
 from tests import builders
 from tests.builders import NOW
 from tests.page_runner import html, rerun, show_with_snapshots, visit
+from tests.store.folders import execute
 
 
 @pytest.fixture
@@ -100,7 +101,9 @@ def test_the_clock_of_a_screenshot_stops_at_the_time_of_its_data() -> None:
 def test_an_ambiguous_id_needs_more_digits(live: Fleet) -> None:
     store = service.snapshots()
     key = store.freeze(live, "one", NOW).id
-    (store.folder / f"{key[:-4]}{'0000' if key[-4:] != '0000' else '1111'}.json.gz").write_bytes(b"")
+    store.freeze(live, "two", NOW)
+    other = f"{key[:-4]}{'0000' if key[-4:] != '0000' else '1111'}"
+    execute(store.folder, "INSERT INTO snapshot SELECT ?, sha, size_bytes, metadata, content FROM snapshot", (other,))
 
     assert f"2 snapshots begin with {key[:4]}; type more of the id." in html(visit(snapshot=key[:4]))
 

@@ -1,13 +1,16 @@
-"""Bodies: JSON that is stored once by its hash, compressed, as the difference to a similar one where there is one."""
+"""Bodies: JSON that is stored once by its hash, compressed; of one that is like another only what differs."""
 
 import hashlib
+import json
 import zlib
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from pydantic_core import from_json, to_json
 from sqlalchemy import Connection, Row, select
 
 from dashboard.errors import HistoryError
@@ -17,11 +20,16 @@ from dashboard.store.history.schema import body
 MOST_PARAMETERS = 500  # of one statement; SQLite before 3.32 takes 999
 T = TypeVar("T")
 LEVEL = 6  # zlib's own default
+MOST_BYTES = 32 * 2**20  # of a body, unpacked; an answer has 1 MiB at most
+MOST_BASES, MOST_GROUPS = 4, 64  # bases of a group, and groups, that a writer knows
+# A body with more than this share of changes is a new base; with all bases only one with most of it changed.
+FEW_CHANGES, MANY_CHANGES = 0.1, 0.9
+DAMAGE = (zlib.error, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True)
 class Content:
-    """JSON or an answer to store, and the group of similar ones; without a group it is stored whole."""
+    """JSON to store, and the group of similar ones; without a group it is stored whole."""
 
     json: bytes
     group: str = ""
@@ -32,56 +40,69 @@ class Content:
         return hashlib.sha256(self.json).digest()
 
 
+class BodyBase(NamedTuple):
+    """A body that is stored whole: its row, JSON, and parsed JSON."""
+
+    id: int
+    json: bytes
+    parsed: Any
+
+
 class BodyWriter:
-    """Stores bodies. The first one of a group is the base of the others."""
+    """Stores bodies. The first ones of a group are the bases of the others, of which only what differs is stored."""
 
     def __init__(self) -> None:
         """Know no base yet."""
-        self._bases: dict[str, tuple[int, Content]] = {}
-        self._compressed: dict[tuple[bytes, bytes], bytes] = {}  # by the hashes of body and base
-
-    def prepare(self, connection: Connection, contents: Iterable[Content]) -> None:
-        """Compress new bodies ahead of the transaction that saves them: others that write wait for it."""
-        missing, firsts = self._missing(connection, {each.sha: each for each in contents}, {})
-        for sha, each in missing.items():
-            base = missing[firsts[each.group]] if each.group in firsts and firsts[each.group] != sha else None
-            self._compressed[sha, base.sha if base else b""] = compress(each.json, base.json if base else b"")
+        self._bases: OrderedDict[str, list[BodyBase]] = OrderedDict()
 
     def save(self, connection: Connection, contents: Iterable[Content]) -> dict[bytes, int]:
         """Return the id of each body by its hash; new ones are stored."""
-        ids: dict[bytes, int] = {}
-        missing, firsts = self._missing(connection, {each.sha: each for each in contents}, ids)
-        whole = {sha for sha, each in missing.items() if not each.group} | set(firsts.values())
-        for some in (whole, missing.keys() - whole):
-            ids |= self._insert(connection, {sha: missing[sha] for sha in missing if sha in some})
-            for group, sha in firsts.items():
-                self._bases[group] = ids[sha], missing[sha]
+        wanted = {each.sha: each for each in contents}
+        ids = _known_ids(connection, wanted)
+        rows = []
+        for sha, content in wanted.items():
+            if sha in ids:
+                continue
+            change = self._change(content)
+            if change is None and content.group:
+                row = {"sha": sha, "content": compress(content.json)}
+                ids[sha] = connection.execute(body.insert().returning(body.c.id), row).scalar_one()
+                self._add_base(content, ids[sha])
+            else:
+                rows.append({"sha": sha, "base": None, "content": compress(content.json)} | (change or {}))
+        if rows:
+            added = connection.execute(body.insert().returning(body.c.sha, body.c.id), rows)
+            ids |= {bytes(sha): key for sha, key in added}
         return ids
 
-    def _missing(
-        self, connection: Connection, wanted: Mapping[bytes, Content], ids: dict[bytes, int]
-    ) -> tuple[dict[bytes, Content], dict[str, bytes]]:
-        """Return the bodies that are not stored, and the hash of the first one of each new group; add known `ids`."""
-        ids |= _known_ids(connection, wanted)
-        missing = {sha: each for sha, each in wanted.items() if sha not in ids}
-        firsts: dict[str, bytes] = {}
-        for sha, each in missing.items():
-            if each.group and each.group not in self._bases:
-                firsts.setdefault(each.group, sha)
-        return missing, firsts
+    def _change(self, content: Content) -> dict[str, Any] | None:
+        """Return the columns of a body that is stored as the change of a base; None for one that is stored whole.
 
-    def _insert(self, connection: Connection, contents: Mapping[bytes, Content]) -> dict[bytes, int]:
-        rows = []
-        for sha, each in contents.items():
-            key, base = self._bases.get(each.group, (None, None))
-            content = self._compressed.pop((sha, base.sha if base else b""), None)
-            if content is None:
-                content = compress(each.json, base.json if base else b"")
-            rows.append({"sha": sha, "base": key, "content": content})
-        if not rows:
-            return {}
-        added = connection.execute(body.insert().returning(body.c.sha, body.c.id), rows)
-        return {bytes(sha): key for sha, key in added}
+        A group has more than one base: replicas of a pool may have different settings, and a rollout changes many.
+        """
+        bases = self._bases.get(content.group, [])
+        written = from_json(content.json) if bases else None
+        changes = [(difference(each.parsed, written), each) for each in bases if isinstance(written, dict)]
+        if not changes:
+            return None
+        change, base = min(changes, key=lambda each: len(to_json(each[0])))
+        most = FEW_CHANGES if len(bases) < MOST_BASES else MANY_CHANGES
+        is_ascii = content.json.isascii() and _joined(base.parsed, change) != content.json
+        change |= {"ascii": True} if is_ascii else {}
+        if len(to_json(change)) > most * len(content.json) or _joined(base.parsed, change) != content.json:
+            return None
+        bases.remove(base)
+        bases.append(base)  # the last one used
+        self._bases.move_to_end(content.group)
+        return {"base": base.id, "content": compress(to_json(change), base.json)}
+
+    def _add_base(self, content: Content, key: int) -> None:
+        bases = self._bases.setdefault(content.group, [])
+        bases.append(BodyBase(key, content.json, from_json(content.json)))
+        del bases[:-MOST_BASES]
+        self._bases.move_to_end(content.group)
+        while len(self._bases) > MOST_GROUPS:
+            self._bases.popitem(last=False)
 
 
 def read_bodies(connection: Connection, ids: Collection[int]) -> dict[int, bytes]:
@@ -89,15 +110,50 @@ def read_bodies(connection: Connection, ids: Collection[int]) -> dict[int, bytes
     rows = _rows(connection, ids)
     bases = _rows(connection, {row.base for row in rows.values() if row.base is not None} - rows.keys())
     whole = {key: _read(row) for key, row in {**bases, **rows}.items() if row.base is None}
-    return {key: whole[key] if row.base is None else _read(row, whole[row.base]) for key, row in rows.items()}
+    parsed = {key: from_json(whole[key]) for key in {row.base for row in rows.values()} & whole.keys()}
+    return {
+        key: whole[key] if row.base is None else _read(row, whole.get(row.base, b""), parsed.get(row.base))
+        for key, row in rows.items()
+    }
 
 
-def _read(row: Row[Any], base: bytes = b"") -> bytes:
-    with suppress(zlib.error):
-        content = decompress(bytes(row.content), base)
-        if hashlib.sha256(content).digest() == bytes(row.sha):
+def _read(row: Row[Any], base: bytes = b"", parsed: Any = None) -> bytes:
+    with suppress(*DAMAGE):
+        content = decompress(row.content, base)
+        content = _joined(parsed, from_json(content)) if base else content
+        if hashlib.sha256(content).digest() == row.sha:
             return content
     raise HistoryError(f"The history is damaged: body {row.id} was changed or cut; restore a copy of the history.")
+
+
+def difference(base: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what differs in a JSON object: values that are set, names that are removed, and changes within values."""
+    values: dict[str, Any] = {}
+    within: dict[str, Any] = {}
+    for name, value in written.items():
+        before = base.get(name)
+        if name in base and value == before:
+            continue
+        if isinstance(value, dict) and isinstance(before, dict):
+            within[name] = difference(before, value)
+        else:
+            values[name] = value
+    found = {"set": values, "removed": [name for name in base if name not in written], "within": within}
+    return {name: part for name, part in found.items() if part}
+
+
+def join(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON object with this difference to a base; names in alphabetical order stay so."""
+    whole = {name: value for name, value in base.items() if name not in change.get("removed", ())}
+    whole |= change.get("set", {})
+    whole |= {name: join(base[name], part) for name, part in change.get("within", {}).items()}
+    return dict(sorted(whole.items())) if list(base) == sorted(base) else whole
+
+
+def _joined(base: Mapping[str, Any], change: Mapping[str, Any]) -> bytes:
+    """Return the JSON of a body. Settings are written by the standard library: `ascii`; everything else by pydantic."""
+    whole = join(base, change)
+    return json.dumps(whole, separators=(",", ":")).encode() if "ascii" in change else to_json(whole)
 
 
 def stored_replicas(connection: Connection, rows: Sequence[Mapping[Any, Any]]) -> list[StoredReplica]:
@@ -120,9 +176,12 @@ def compress(content: bytes, base: bytes = b"") -> bytes:
 
 
 def decompress(content: bytes, base: bytes = b"") -> bytes:
-    """Return the JSON that was compressed with a base."""
+    """Return what was compressed with a base; raise ValueError or zlib.error where it is damaged or too large."""
     reader = zlib.decompressobj(zdict=base[-(1 << zlib.MAX_WBITS) :]) if base else zlib.decompressobj()
-    return reader.decompress(content) + reader.flush()
+    read = reader.decompress(content, MOST_BYTES + 1)
+    if len(read) > MOST_BYTES or not reader.eof:
+        raise ValueError("too large, or cut off")
+    return read
 
 
 def chunks(items: Collection[T], each: int = 1) -> Iterator[list[T]]:

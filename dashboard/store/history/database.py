@@ -20,6 +20,7 @@ from dashboard.fleet.formatting import end_cut, one_line
 from dashboard.store.history.schema import HEAD, meta
 from dashboard.store.writing import PRIVATE, PRIVATE_FOLDER
 
+FILE = "history.db"  # in data_folder
 MIGRATIONS = Path(__file__).with_name("migrations")
 BUSY_SECONDS = 1.0  # the longest wait for another process that writes: polling waits as long
 MAINTENANCE_SECONDS = 10.0  # the same for what nobody waits for longer than for a recorded poll: freezing, pruning
@@ -85,14 +86,17 @@ class Database:
             yield connection
 
     @contextmanager
-    def maintained(self) -> Iterator[Connection]:
-        """Open an existing history for writing next to its writer."""
-        self._need_file()
+    def maintained(self, *, creates: bool = False) -> Iterator[Connection]:
+        """Open an existing database for writing next to the writer of the history; `creates` makes a missing one."""
+        if not creates:
+            self._need_file()
         with self.reported(), self._connected(self._connect_file) as connection:
             if self.file is not None:
                 connection.connection.driver_connection.execute(  # type: ignore[union-attr]
                     f"PRAGMA busy_timeout = {MAINTENANCE_SECONDS * 1000:.0f}"
                 )
+            if creates and self._version(connection) is None:
+                self._migrate(connection)
             self._check_version(connection)
             yield connection
 
@@ -100,7 +104,7 @@ class Database:
     def read(self) -> Iterator[Connection]:
         """Open an existing history for reading next to its writer."""
         self._need_file()
-        with self.reported(), self._connected(self._connect_read_only) as connection:
+        with self.reported(), self.undamaged(), self._connected(self._connect_read_only) as connection:
             self._check_version(connection)
             yield connection
 
@@ -120,6 +124,16 @@ class Database:
         except OSError as error:
             action = "; make its folder writable, or set history.enabled: false" if error.errno in NOT_WRITABLE else ""
             raise HistoryError(f"The history {self.place} cannot be used: {error.strerror}{action}.") from None
+
+    @contextmanager
+    def undamaged(self) -> Iterator[None]:
+        """Turn what a damaged row causes, such as a text in place of a number, into a HistoryError."""
+        try:
+            yield
+        except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+            raise HistoryError(
+                f"The history {self.place} has damaged rows ({type(error).__name__}); restore a copy of it."
+            ) from error
 
     def _engine(self, connect: Connect) -> Engine:
         """Return an engine without a pool; transactions of SQLite begin as SQLAlchemy's do."""
@@ -280,6 +294,11 @@ class Database:
                 f"The history {self.place} is that of the fleet “{end_cut(one_line(known), 40)}”, not of "
                 f"“{end_cut(one_line(fleet), 40)}”; choose another history.url, or the former name."
             )
+
+
+def file_database(folder: Path) -> Database:
+    """Return the database of a folder, where the options name none."""
+    return Database(URL.create("sqlite", database=str(folder / FILE)))
 
 
 def _obstacle(file: Path) -> int | None:

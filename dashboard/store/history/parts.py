@@ -104,13 +104,21 @@ def read_parts(
 
     `shell` is a `fleet_part`.
     """
-    whole = {**from_json(shell), **dict.fromkeys(FLEET_TIMES, at.isoformat())}
     known: KnownSettings = {}
     try:
+        whole = {**from_json(shell), **dict.fromkeys(FLEET_TIMES, at.isoformat())}
         identities = [_read_settings(_add(whole, stored), known) for stored in replicas]
         read = {key: _read_settings(from_json(content), known) for key, content in (documents or {}).items()}
         saved, _ = read_saved(to_json(clean_fleet(whole)))
-    except (SnapshotError, UnreadableError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except (
+        SnapshotError,
+        UnreadableError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+    ) as error:
         raise HistoryError(
             f"The history has data of {iso(at)} that this version cannot read; use the version that recorded it."
         ) from error

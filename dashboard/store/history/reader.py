@@ -77,9 +77,10 @@ class HistoryReader:
             rows = _rows_at(connection, replica_span, at)
             replicas = self._replicas_at(connection, shell, at, rows)
             sightings = _sightings_at(connection, at, zip(replicas, rows, strict=True))
-        saved = replace(read_parts(shell, at), replicas=replicas, documents=documents)
-        fleet = assemble(saved, at, before=self._before)
-        notes = replace(fleet.inspection, notes=read_notes(shell))
+        with self._database.undamaged():
+            saved = replace(read_parts(shell, at), replicas=replicas, documents=documents)
+            fleet = assemble(saved, at, before=self._before)
+            notes = replace(fleet.inspection, notes=read_notes(shell))
         self._before = fleet = replace(
             fleet, inspection=notes, generation=-((at - EPOCH) // MICROSECOND), sightings=sightings
         )

@@ -4,15 +4,13 @@ import logging
 import os
 from datetime import datetime, timedelta
 
-from sqlalchemy import URL
-
 from dashboard.analysis.assembly import Fleet
 from dashboard.config import Options
 from dashboard.errors import DashboardError, HistoryError
 from dashboard.fleet.formatting import iso
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sightings
 from dashboard.store.history.clock import JumpGuard
-from dashboard.store.history.database import Database, OtherWriterError
+from dashboard.store.history.database import Database, OtherWriterError, file_database
 from dashboard.store.history.reader import HistoryReader
 from dashboard.store.history.retention import Retention
 from dashboard.store.history.status import HistoryStatus
@@ -20,14 +18,12 @@ from dashboard.store.history.writer import HistoryWriter
 
 log = logging.getLogger(__name__)
 
-FILE = "history.db"  # in data_folder
 LONGEST_URL = 4_000  # characters of a file with a URL
 
 
 def configured_database(options: Options) -> Database:
     """Return the database of the options; raise HistoryError where their variable or file has no URL."""
     history = options.history
-    url: str | URL
     if history.url_env is not None:
         url = os.environ.get(history.url_env, "")
         if not url:
@@ -37,8 +33,10 @@ def configured_database(options: Options) -> Database:
             url = history.url_file.read_bytes()[:LONGEST_URL].decode(errors="replace").strip()
         except OSError as error:
             raise HistoryError(f"{history.url_file.name} of history.url_file: {error.strerror}.") from None
+    elif history.url is not None:
+        url = history.url
     else:
-        url = history.url or URL.create("sqlite", database=str(options.data_folder / FILE))
+        return file_database(options.data_folder)
     return Database(url)
 
 

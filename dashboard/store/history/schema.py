@@ -1,4 +1,4 @@
-"""The tables of the history. A migration in `migrations/versions` makes them.
+"""The tables of the history and of snapshots. A migration in `migrations/versions` makes them.
 
 A span is a state that lasts from the poll at `from_at` until before the poll at `to_at`, null while it lasts.
 `last_seen` is the last poll that confirmed it: the change came between `last_seen` and `to_at`. Of a span that lasts it
@@ -169,41 +169,26 @@ watch = Table(
     Column("due", MomentType, nullable=False),
 )
 
-# A snapshot: a moment that is kept for ever. `key` is its id, `size_bytes` that of its export without notes, `metadata`
-# its name, notes and counts as JSON. `body` is what is in no other body; where `is_whole`, it is the content.
-pin = Table(
-    "pin",
+# A snapshot is kept for ever. `key` is its id, the hash of its JSON; `content` is that JSON, compressed, and `sha` the
+# SHA-256 of `content`. `metadata` is its name, notes and counts as JSON.
+snapshot = Table(
+    "snapshot",
     METADATA,
     Column("key", String(32), primary_key=True),
-    _body("body"),
-    Column("is_whole", Boolean, nullable=False),
+    Column("sha", LargeBinary(32), nullable=False),
     Column("size_bytes", BigInteger, nullable=False),
-    Column("metadata", Text, nullable=False),
+    Column("metadata", LargeBinary, nullable=False),
+    Column("content", LargeBinary, nullable=False),
 )
 
-
-def _part_of_pin(name: str, position: str, *columns: Column[Any]) -> Table:
-    """Return a table of parts of pins; `position` is that of the part in the content."""
-    return Table(
-        name,
-        METADATA,
-        Column("pin", String(32), ForeignKey("pin.key"), primary_key=True),
-        Column(position, Integer, primary_key=True, autoincrement=False),
-        *columns,
-    )
-
-
-pin_document = _part_of_pin("pin_document", "position", _body("body"))
-pin_replica = _part_of_pin("pin_replica", "position", _body("process"), _body("answers"))
-
-# The raw answers of a pinned poll, secrets removed: the history keeps them for pinned moments only. Each is in chunks,
-# `place` is that of their first byte.
-pin_answer = _part_of_pin(
-    "pin_answer",
-    "replica",
-    Column("path", String(200), primary_key=True),
-    Column("place", Integer, primary_key=True, autoincrement=False),
-    _body("body"),
+# The raw answers of a frozen poll, secrets removed: the history keeps none. A row has those of some replicas, from the
+# one at position `replica` in the fleet until that of the next row: JSON by path and position, compressed.
+snapshot_answers = Table(
+    "snapshot_answers",
+    METADATA,
+    Column("snapshot", String(32), ForeignKey("snapshot.key"), primary_key=True),
+    Column("replica", Integer, primary_key=True, autoincrement=False),
+    Column("content", LargeBinary, nullable=False),
 )
 
 
@@ -256,9 +241,4 @@ BODY_REFERENCES = (
     (document_span, "body"),
     (fleet_span, "body"),
     (body.alias("derived"), "base"),
-    (pin, "body"),
-    (pin_document, "body"),
-    (pin_replica, "process"),
-    (pin_replica, "answers"),
-    (pin_answer, "body"),
 )

@@ -90,7 +90,9 @@ class HistoryWriter:
         if self._state is not None and (self._state.fleet != fleet or self._files != self.database.files()):
             self.close()
         if self._state is None:
-            self._state = _RecordedState(self._opened.enter_context(self.database.written_by(fleet)), fleet)
+            connection = self._opened.enter_context(self.database.written_by(fleet))
+            with self.database.undamaged():
+                self._state = _RecordedState(connection, fleet)
             self._files = self.database.files()
             self._prune_at = now + PRUNE_PAUSE  # somebody may see until then that the clock is wrong
         return self._state
@@ -170,14 +172,16 @@ class _RecordedState:
         names = ("policy", "ignored", "discovery_errors", "routers", "recent", "name", "inspection.notes")
         if before is not None and all(attrgetter(name)(before) == attrgetter(name)(fleet) for name in names):
             return
-        content = Content(fleet_part(replace(fleet, sightings=NO_SIGHTINGS), at))  # those are columns of spans
+        shell = fleet_part(replace(fleet, sightings=NO_SIGHTINGS), at)  # those are columns of spans
+        content = Content(shell, group="fleet")
         self._replace(fleet_span, {"": content.sha}, {"": content}, at)
 
     def _record_documents(self, fleet: Fleet, at: datetime) -> None:
         known = self._before.documents if self._before else {}
         opened = self._open[document_span]
+        pools = {each.document: each.pool for each in fleet.replicas}
         changed = {
-            key: Content(settings_json(each.settings))
+            key: Content(settings_json(each.settings), group=f"document {pools.get(key)}")
             for key, each in fleet.documents.items()
             if key not in known or known[key] != each
         }
@@ -333,7 +337,7 @@ def _are_the_same(pools: Sequence[Pool], before: Sequence[Pool]) -> bool:
 
 
 def _contents(pool: str | None, parts: ReplicaParts) -> tuple[Content, Content]:
-    return Content(parts.process, group=f"process {pool}"), Content(parts.answers)
+    return Content(parts.process, group=f"process {pool}"), Content(parts.answers, group=f"answers {pool}")
 
 
 def _replica_state(one: Replica, contents: Sequence[Content]) -> Hashable:

@@ -19,7 +19,6 @@ from dashboard.store.packing import content_of, id_of, unpacked
 from dashboard.store.snapshots import Snapshots
 from tests.captured import AT
 from tests.polled_fleets import at, built
-from tests.store.folders import in_history
 from tests.store.history.recorded import POLL, Recorded, shown
 
 REPLICAS = 12
@@ -44,7 +43,7 @@ def work_forever(folder: Path, first: int, acknowledged: int, *, freezes: bool) 
         history.record(fleet_of(number))
         if freezes:
             os.write(acknowledged, RECORDED)
-            in_history(folder).freeze(fleet_of(number), "", AT)
+            Snapshots(folder).freeze(fleet_of(number), "", AT)
         os.write(acknowledged, DONE)
         number += 1
 
@@ -80,7 +79,7 @@ def main(folder: Path, times: int, *, freezes: bool) -> None:
         polls = history.rows("poll")
         assert polls in {number, number + 1}, (polls, number)  # the end of the last one may not be reported
         if freezes:
-            check_snapshots(in_history(folder), [fleet_of(each) for each in range(first, polls)], number - first)
+            check_snapshots(Snapshots(folder), [fleet_of(each) for each in range(first, polls)], number - first)
         number = polls
         last = fleet_of(number - 1)
         assert last.polled_at is not None

@@ -16,6 +16,7 @@ from alembic.migration import MigrationContext
 
 from dashboard.analysis.timeline import Period
 from dashboard.errors import HistoryError, SnapshotError
+from dashboard.fleet import Note
 from dashboard.store.history.database import Database
 from dashboard.store.history.reader import HistoryReader
 from dashboard.store.history.retention import Retention, prune, stats_of
@@ -29,7 +30,7 @@ from tests.e2e.frozen_fleets import STORY, frozen
 from tests.notify.machine import DIES_AFTER, DIES_BEFORE, Process
 from tests.notify.polls import FLEET, poll, problem
 from tests.saved_fleets import built_of_captures
-from tests.store.history.pinned import assert_same, raw_of
+from tests.store.folders import raw_of
 from tests.store.history.recorded import DUE, POLL, Recorded, later
 from tests.store.history.week import MOST_SEQUENCES, record_week
 
@@ -155,23 +156,20 @@ def test_a_timeline_is_the_same_as_in_sqlite(server: Server, tmp_path: Path) -> 
 
 
 def test_every_instance_freezes_and_deletes_while_one_records(server: Server, tmp_path: Path) -> None:
-    """Another instance adds the same bodies at the same time; names of foreign texts have zero bytes."""
+    """The first one makes the tables; names of foreign texts have zero bytes."""
     with Database(server.url()).maintained() as connection, connection.begin():
         connection.exec_driver_sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     database, fleet = Database(server.url()), built_of_captures()
     assert fleet.polled_at is not None
-    files, pins = Snapshots(tmp_path), Snapshots(tmp_path, history=lambda: database)
-    with pytest.raises(
-        SnapshotError, match=r"^A snapshot cannot be written\. There is no history postgres at localhost"
-    ):
-        pins.freeze(fleet, "too early", NOW)
+    here, store = Snapshots(tmp_path), Snapshots(tmp_path, database=lambda: database)
+    assert store.all() == ()
     own = builders.document()
     odd = builders.fleet([builders.replica("a\0b", pool="c\0d", document=own)], [own], name="odd")
-    key = files.freeze(odd, "odd", NOW).id
+    key = here.freeze(odd, "odd", NOW).id
 
     writer = HistoryWriter(database)
     freezing = [
-        threading.Thread(target=pins.freeze, args=(later(fleet, number * POLL), f"{number}", NOW))
+        threading.Thread(target=store.freeze, args=(later(fleet, number * POLL), f"{number}", NOW))
         for number in range(3)
     ]
     writer.record(fleet, fleet.polled_at + DUE)
@@ -179,28 +177,30 @@ def test_every_instance_freezes_and_deletes_while_one_records(server: Server, tm
         each.start()
     for number in range(1, 4):
         writer.record(later(fleet, number * POLL), fleet.polled_at + number * POLL + DUE)
-    assert pins.freeze(odd, "odd", NOW).id == key
+    assert store.freeze(odd, "odd", NOW).id == key
     for each in freezing:
         each.join()
     writer.close()
 
     assert stats_of(database).rows["poll"] == 4
-    assert {each.metadata.name for each in pins.all()} == {"0", "1", "2", "odd"}
-    assert_same(pins, files, key)
-    key = next(each.id for each in pins.all() if each.metadata.name == "0")
-    assert pins.answers(key, 0) == raw_of(fleet, 0)
-    for stored in pins.all():
-        pins.delete(stored.id)
-    assert pins.all() == ()
-    assert sum(prune(database, fleet.polled_at, Retention())) > 0
+    assert {each.metadata.name for each in store.all()} == {"0", "1", "2", "odd"}
+    assert (store.get(key), store.export(key)) == (here.get(key), here.export(key))
+    assert store.fleet(key) == here.fleet(key)
+    store.note(key, "x", Note("a\0b"))
+    assert store.get(key).notes == {"x": Note("a\0b")}
+    key = next(each.id for each in store.all() if each.metadata.name == "0")
+    assert store.answers(key, 0) == raw_of(fleet, 0)
+    for stored in store.all():
+        store.delete(stored.id)
+    assert store.all() == ()
 
 
 def test_where_the_server_is_gone_freezing_is_refused(server: Server, tmp_path: Path) -> None:
-    pins = Snapshots(tmp_path, history=lambda: Database(server.url()))
+    store = Snapshots(tmp_path, database=lambda: Database(server.url()))
     server.stop()
     try:
         with pytest.raises(SnapshotError, match=r"^A snapshot cannot be written\. The history postgres at localhost "):
-            pins.freeze(built_of_captures(), "x", NOW)
-        assert pins.all() == ()
+            store.freeze(built_of_captures(), "x", NOW)
+        assert store.all() == ()
     finally:
         server.start()

@@ -16,7 +16,7 @@ from tests import builders
 from tests.builders import NOW
 from tests.frozen import AT
 from tests.page_runner import EVERY_PAGE, address, html, opened, rerun, show_with_snapshots, visit
-from tests.store.folders import MakeStore, in_history
+from tests.store.folders import damage
 
 REPLICA = "http://chat-70b-16:8000"
 REPLICA_QUOTED = "http%3A%2F%2Fchat-70b-16%3A8000"
@@ -32,9 +32,9 @@ FOOTER = re.compile(r"<footer.*?</footer>", re.DOTALL)
 
 
 @pytest.fixture
-def frozen(tmp_path: Path, make_store: MakeStore) -> str:
+def frozen(tmp_path: Path) -> str:
     """The id of a snapshot of the story; the live fleet is another one."""
-    show_with_snapshots(builders.fleet([builders.replica("new-1", pool="new")]), make_store(tmp_path / "kept"))
+    show_with_snapshots(builders.fleet([builders.replica("new-1", pool="new")]), Snapshots(tmp_path / "kept"))
     return service.snapshots().freeze(builders.story(), "Ops review", NOW + timedelta(days=1)).id
 
 
@@ -82,10 +82,10 @@ def test_a_comparison_inside_a_snapshot_is_still(frozen: str) -> None:
 
 @pytest.mark.parametrize("page", OF_ONE_FLEET)
 def test_a_page_of_a_snapshot_is_the_page_of_the_fleet_when_it_was_frozen(
-    demo_fleet: Fleet, tmp_path: Path, page: str, make_store: MakeStore
+    demo_fleet: Fleet, tmp_path: Path, page: str
 ) -> None:
     """The same HTML, except for the snapshot in links; the review splits its entries, for notes."""
-    show_with_snapshots(demo_fleet, make_store(tmp_path), at=AT)
+    show_with_snapshots(demo_fleet, Snapshots(tmp_path), at=AT)
     url = {"screenshot": "1", **({"replica": demo_fleet.replicas[0].id} if page == "replica" else {})}
     app = visit(page, **url)
     live = pieces(body(app))
@@ -144,33 +144,30 @@ def test_an_unknown_snapshot_is_an_error_on_every_page(page: str) -> None:
     assert "<script>" not in shown
 
 
-@pytest.mark.parametrize("make_store", [Snapshots])
 def test_a_damaged_snapshot_is_an_error(frozen: str) -> None:
-    (service.snapshots().folder / f"{frozen}.json.gz").write_bytes(b"nonsense")
+    damage(service.snapshots(), frozen, content=b"nonsense")
     service.put(builders.story(), NOW, service.snapshots().folder)  # as after a restart: nothing is in memory
 
     assert "was changed after freezing" in html(visit(snapshot=frozen))
 
 
-@pytest.mark.parametrize("make_store", [Snapshots])
 def test_the_banner_has_what_an_earlier_rule_set_found(frozen: str) -> None:
     """The page shows findings of today's rules: they may differ from an old report."""
-    file = service.snapshots().folder / f"{frozen}.notes.json"
-    sidecar = service.snapshots().get(frozen).metadata
-    file.write_text(sidecar.model_copy(update={"rule_set": RULE_SET - 1, "critical": 7}).model_dump_json())
+    metadata = service.snapshots().get(frozen).metadata
+    older = metadata.model_copy(update={"rule_set": RULE_SET - 1, "critical": 7})
+    damage(service.snapshots(), frozen, metadata=older.model_dump_json().encode())
 
     assert f"evaluated by rule set {RULE_SET}; rule set {RULE_SET - 1} found 7 critical" in html(visit(snapshot=frozen))
     assert "evaluated by" not in html(visit("snapshots"))
 
 
-@pytest.mark.parametrize("make_store", [Snapshots])
 def test_a_snapshot_without_raw_answers_says_when_they_are_kept(frozen: str) -> None:
     shown = html(on("replica", snapshot=frozen, tab="Probes"))
-    assert "No raw answers: only snapshots that were frozen here with a history have them." in shown
+    assert "No raw answers: only snapshots that were frozen here have them." in shown
 
 
 def test_a_pinned_snapshot_shows_its_raw_answers(tmp_path: Path, demo_fleet: Fleet) -> None:
-    show_with_snapshots(demo_fleet, in_history(tmp_path), at=AT)
+    show_with_snapshots(demo_fleet, Snapshots(tmp_path), at=AT)
     replica = demo_fleet.replicas[3]
     url = {"replica": replica.id, "tab": "Probes", "screenshot": "1"}
     live = raw_shown(visit("replica", **url), "/version")

@@ -11,6 +11,7 @@ from dashboard.fleet import Note
 from dashboard.store.snapshots import Snapshots
 from tests.builders import NOW, alike, document, fleet, hostile, replica, story
 from tests.page_runner import WEEK, a_finding, earlier, field, frozen, html, rerun, review, switch
+from tests.store.folders import column, damage
 
 LAST_WEEK = NOW - WEEK
 
@@ -54,12 +55,12 @@ def reviewed(store: Snapshots) -> Reviewed:
 
 @pytest.fixture
 def full_disk(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Every write fails until `undo`."""
+    """Every change fails until `undo`."""
 
     def fail(*_: object) -> object:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("os.fsync", fail)
+    monkeypatch.setattr("dashboard.store.history.database.Database.maintained", fail)
     return monkeypatch
 
 
@@ -83,7 +84,7 @@ def test_a_folder_that_cannot_be_written_is_an_error(store: Snapshots) -> None:
 
     app.button(key="freeze_review").click()
 
-    assert "see data_folder in fleet.yaml" in html(rerun(app))
+    assert "A snapshot cannot be written. The history history.db cannot be used: " in html(rerun(app))
     assert "snapshot" not in app.query_params
 
 
@@ -172,9 +173,8 @@ def test_a_note_that_cannot_be_saved_stays_in_its_field_until_it_can(
 
 
 def test_unreadable_notes_are_a_warning_and_are_not_overwritten(reviewed: Reviewed) -> None:
-    file = reviewed.store.folder / f"{reviewed.key}.notes.json"
-    file.write_bytes(b"{")
-    problem = f"The name and notes of snapshot {reviewed.key} cannot be read: {reviewed.key}.notes.json"
+    damage(reviewed.store, reviewed.key, metadata=b"{")
+    problem = f"The name and notes of snapshot {reviewed.key} are damaged in the database"
     app = reviewed.open()
     assert html(app).count(problem) == 1
     assert "Notes save automatically" not in html(app)
@@ -183,7 +183,7 @@ def test_unreadable_notes_are_a_warning_and_are_not_overwritten(reviewed: Review
 
     assert f"Not saved. {problem}" in html(app)
     assert reviewed.text(app) == "Restart it on Thursday."
-    assert file.read_bytes() == b"{"
+    assert column(reviewed.store, reviewed.key, "metadata") == b"{"
 
 
 def test_a_note_of_the_last_review_is_quoted_with_owner_and_day(reviewed: Reviewed) -> None:
@@ -199,9 +199,9 @@ def test_a_note_of_the_last_review_is_quoted_with_owner_and_day(reviewed: Review
 
 def test_unreadable_notes_of_the_last_review_are_a_warning(reviewed: Reviewed) -> None:
     last = frozen(reviewed.store, earlier(reviewed.fleet))
-    (reviewed.store.folder / f"{last}.notes.json").write_bytes(b"{")
+    damage(reviewed.store, last, metadata=b"{")
 
-    assert f"The name and notes of snapshot {last} cannot be read" in html(review(reviewed.fleet, reviewed.store))
+    assert f"The name and notes of snapshot {last} are damaged" in html(review(reviewed.fleet, reviewed.store))
 
 
 def test_an_entry_of_two_pools_shows_the_notes_of_both(store: Snapshots) -> None:

@@ -30,6 +30,7 @@ from tests.page_runner import (
     show_with_snapshots,
     visit,
 )
+from tests.store.folders import damage
 
 DOCUMENT, ODD = document(), document({"cache_config.block_size": 32})
 AGENDA = ["Status", "New", "Findings", "Differences", "Capacity", "Unreachable or partial", "Suppressed"]
@@ -97,16 +98,17 @@ def test_changes_since_the_last_review_are_grouped_by_cohort(store: Snapshots) -
 
 
 @pytest.mark.parametrize(
-    ("is_folder", "problem"), [(False, "copy or export it again"), (True, "A snapshot cannot be read in its folder")]
+    ("is_folder", "problem"), [(False, "changed after freezing"), (True, "Snapshots cannot be read. The history")]
 )
 def test_an_unreadable_last_review_is_a_warning_and_the_page_is_complete(
     store: Snapshots, *, is_folder: bool, problem: str
 ) -> None:
     live = story()
     if is_folder:
-        store.folder.write_text("")
+        store.folder.mkdir()
+        (store.folder / "history.db").write_text("no database, but as long as the header of one is" * 10)
     else:
-        (store.folder / f"{frozen(store, earlier(live))}.json.gz").write_bytes(b"\x1f\x8b")
+        damage(store, frozen(store, earlier(live)), content=b"\x1f\x8b")
     shown = html(review(live, store))
 
     assert problem in shown

@@ -25,16 +25,16 @@ from tests.builders import HOSTILE, NOW
 from tests.captured import SERVER_INFO, capture
 from tests.page_runner import EVERY_PAGE, address, drop, freeze, html, opened, rerun, show_with_snapshots, visit
 from tests.saved_fleets import built_of_captures
-from tests.store.folders import MakeStore
+from tests.store.folders import column, damage
 
 LLAMA = capture("llama").answers[SERVER_INFO]
 
 
 @pytest.fixture
-def live(tmp_path: Path, make_store: MakeStore) -> Fleet:
+def live(tmp_path: Path) -> Fleet:
     """The story, with snapshots in files and in a history."""
     fleet = builders.story()
-    show_with_snapshots(fleet, make_store(tmp_path / "kept"))
+    show_with_snapshots(fleet, Snapshots(tmp_path / "kept"))
     return fleet
 
 
@@ -88,18 +88,16 @@ def test_an_empty_name_becomes_the_default(live: Fleet) -> None:
     assert service.snapshots().get(key).metadata.name == "prod-eu 2026-03-02T11:42:05Z"
 
 
-@pytest.mark.parametrize("make_store", [Snapshots])
-def test_unreadable_notes_are_an_error_and_no_new_name_overwrites_them(live: Fleet, tmp_path: Path) -> None:
+def test_unreadable_notes_are_an_error_and_no_new_name_overwrites_them(live: Fleet) -> None:
     key = freeze(live)
-    file = tmp_path / "kept" / f"{key}.notes.json"
-    file.write_bytes(b"{")
-    error = f"The name and notes of snapshot {key} cannot be read: {key}.notes.json"
+    damage(service.snapshots(), key, metadata=b"{")
+    error = f"The name and notes of snapshot {key} are damaged in the database"
     app = visit("snapshots", manage=key)
     assert html(app).count(error) == 1, "below the list"
 
     app.text_input(key=f"name_{key}").set_value("After the rollout")
     assert html(press(app, "rename")).count(error) == 2, "in the dialog too"
-    assert file.read_bytes() == b"{"
+    assert column(service.snapshots(), key, "metadata") == b"{"
     assert "Also deletes its notes, which cannot be read." in html(press(app, "delete"))
 
 
@@ -194,7 +192,8 @@ def test_a_folder_that_cannot_be_written_refuses_the_import(tmp_path: Path) -> N
     (tmp_path / "file").write_text("")
     show_with_snapshots(builders.story(), tmp_path / "file")
 
-    assert " in " in html(drop(visit("snapshots"), ("chat-1.json", LLAMA))).partition("1 file refused")[2]
+    refused = html(drop(visit("snapshots"), ("chat-1.json", LLAMA))).partition("1 file refused")[2]
+    assert "A snapshot cannot be written. The history history.db cannot be used: " in refused
 
 
 @pytest.mark.usefixtures("live")

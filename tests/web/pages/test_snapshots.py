@@ -10,17 +10,17 @@ from streamlit.testing.v1 import AppTest
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.fleet import Note
+from dashboard.store.snapshots import Snapshots
 from tests import builders
 from tests.builders import HOSTILE, NOW
 from tests.page_runner import freeze, html, opened, rerun, show_with_snapshots, visit
-from tests.store.folders import MakeStore
 
 
 @pytest.fixture
-def live(tmp_path: Path, make_store: MakeStore) -> Fleet:
+def live(tmp_path: Path) -> Fleet:
     """The story, with snapshots in files and in a history."""
     fleet = builders.story()
-    show_with_snapshots(fleet, make_store(tmp_path / "kept"))
+    show_with_snapshots(fleet, Snapshots(tmp_path / "kept"))
     return fleet
 
 
