@@ -285,7 +285,7 @@ class Database:
             if known is None:
                 connection.execute(meta.insert().values(key=FLEET, value=fleet))
         if known is not None:
-            self.check_fleet(known, fleet)
+            self.check_fleet(str(known), fleet)
 
     def check_fleet(self, known: str, fleet: str) -> None:
         """Raise HistoryError where the fleet of the history is another one."""
