@@ -14,7 +14,7 @@ from dashboard.documents.load import MAX_BYTES, read_snapshot
 from dashboard.errors import OptionsError, SnapshotError
 from dashboard.sources.discovery import discover_once, replica_id
 from dashboard.sources.http.credentials import key_warnings
-from dashboard.sources.importing.answers import unwrapped
+from dashboard.sources.importing import unwrapped
 from vllm_fleet_provider.shared.redaction import also_redact
 
 Result = TypeVar("Result")

@@ -33,7 +33,7 @@ from dashboard.fleet.times import EXAMPLE, is_time, parse_since, parse_time, wri
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import ApiKey
 from dashboard.sources.http.failures import Endpoint
-from dashboard.sources.importing.answers import unwrapped
+from dashboard.sources.importing import unwrapped
 from dashboard.store.history.past import PastFleets
 from dashboard.store.metadata import SHORTEST, TYPE_MORE, read_export_metadata
 from dashboard.store.opening import configured_history, configured_snapshots

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.sources.importing import answers as limits
-from dashboard.sources.importing.answers import KINDS
+from dashboard.sources import importing
+from dashboard.sources.importing import KINDS
 from tests.captured import SERVER_INFO
 from tests.saved_fleets import built_of_captures, saved
 from tests.sources.importing.dropped import LLAMA, drop, fleet_of, why
@@ -79,7 +79,7 @@ def test_encodings_with_a_byte_order_mark_are_read(mark: bytes) -> None:
 
 
 def test_unpacking_ends_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MAX_FILE_BYTES", 2**20)
+    monkeypatch.setattr(importing, "MAX_FILE_BYTES", 2**20)
 
     assert "larger than 1 MiB" in why(gzip.compress(bytes(2**27)))
     assert "larger than 1 MiB" in why(b" " * (2**20 + 1))
@@ -95,14 +95,12 @@ def test_usable_files_are_imported_with_unusable_ones() -> None:
 
 
 def test_files_and_bytes_of_an_import_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dashboard.sources.importing import fleets
-
-    monkeypatch.setattr(fleets, "MAX_FILES", 3)
+    monkeypatch.setattr(importing, "MAX_FILES", 3)
     found = drop(*[(f"chat-{number}.json", LLAMA.answers[SERVER_INFO]) for number in range(9)])
     assert len(found.fleets[0].fleet.replicas) == 3
     assert "limit of an import is 3 files" in found.refused[0].why
 
-    monkeypatch.setattr(fleets, "MAX_TOTAL_BYTES", 3 * len(LLAMA.answers[SERVER_INFO]) // 2)
+    monkeypatch.setattr(importing, "MAX_TOTAL_BYTES", 3 * len(LLAMA.answers[SERVER_INFO]) // 2)
     found = drop(*[(f"chat-{number}.json", LLAMA.answers[SERVER_INFO]) for number in range(2)])
     assert len(found.fleets[0].fleet.replicas) == 1
     assert "import it separately" in found.refused[0].why

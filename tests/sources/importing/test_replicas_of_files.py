@@ -7,7 +7,7 @@ import pytest
 from dashboard.analysis.assembly import build_fleet
 from dashboard.fleet import ReplicaState
 from dashboard.rules.findings import Severity
-from dashboard.sources.importing.answers import answer_of
+from dashboard.sources.importing import answer_of
 from tests.captured import FILES, INFERENCE_CONFIG, METRICS, MODELS, SERVER_INFO, Capture, capture, captures, snapshot
 from tests.polled_fleets import INTERVAL
 from tests.provider_answers import provider_body
