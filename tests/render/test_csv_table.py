@@ -1,17 +1,21 @@
-"""A table of a report as CSV says where its data is from, and runs in no spreadsheet."""
+"""Tables and the matrix as CSV: values for programs, and nothing that a spreadsheet runs."""
 
 import csv
 import io
+import re
+from datetime import timedelta
 
 import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.render.csv_table import to_table_csv
+from dashboard.compare import MAJORITY, lay_out
+from dashboard.fleet.formatting import FORMULA_STARTS, csv_cell
+from dashboard.fleet.sightings import Sighting
+from dashboard.render.csv_table import matrix_csv, to_table_csv
 from dashboard.views.blocks import Cell, Column, Table, data_table, list_cell, number_cell
-from dashboard.views.context import context_line
-from tests.builders import HOSTILE, story
-from tests.sample_reports import CONTEXT, differences
+from tests.builders import HOSTILE, POLLED_AT, hostile, story
+from tests.sample_reports import CONTEXT
 
 COLUMNS = (Column("pool"), Column("tokens", is_number=True))
 
@@ -50,14 +54,6 @@ def test_a_list_is_whole_and_a_yes_is_a_word() -> None:
     assert to_table_csv(data_table("t", "T", columns[:1], [[None]]), CONTEXT).endswith('\nwho\n""\n')
 
 
-def test_differences_are_written_as_their_page_writes_them() -> None:
-    lines = to_table_csv(differences(story()), CONTEXT).splitlines()
-
-    assert lines[:3] == [f"# {context_line(CONTEXT)}", "# Settings that differ in chat-70b", "# 9 equal, 41 identity"]
-    assert lines[3] == "path,A x15,B x1 chat-70b-17,C x1 chat-70b-16"
-    assert "cache_config.block_size,16,32,16" in lines
-
-
 def test_pandas_reads_it() -> None:
     frame = pd.read_csv(io.StringIO(to_table_csv(table((Cell("a"), number_cell("5 tokens", 5))), CONTEXT)), comment="#")
 
@@ -73,3 +69,47 @@ def test_no_cell_begins_like_a_formula_or_breaks_its_row(text: str) -> None:
 
     assert [len(row) for row in rows] == [3 if text else 2] * 2
     assert not any(cell.lstrip().startswith(("=", "+", "-", "@")) for row in rows for cell in row)
+
+
+def parsed(text: str) -> list[list[str]]:
+    """Read it back."""
+    return list(csv.reader(io.StringIO(text)))
+
+
+def test_columns_of_replicas_are_named() -> None:
+    """A name where there is one, else the address."""
+    built = story()
+    pool = built.pools[0]
+    shown = lay_out(pool, built.documents, MAJORITY, as_replicas=pool.replicas[:2]).table()
+
+    assert parsed(matrix_csv(shown, (), {pool.replicas[0]: "first"}))[0] == ["path", "first", pool.replicas[1]]
+
+
+@given(st.text())
+def test_no_text_begins_like_a_formula_or_breaks_a_row(text: str) -> None:
+    """Law of every cell."""
+    cell = csv_cell(text)
+
+    assert not cell.lstrip().startswith(FORMULA_STARTS) or re.fullmatch(r"-[0-9.]+(e[+-]?[0-9]+)?", cell, re.IGNORECASE)
+    assert cell.isprintable()
+
+
+def test_a_hostile_fleet_keeps_its_rows() -> None:
+    """As many fields in every row as there are columns."""
+    built = hostile()
+    lines = parsed(matrix_csv(lay_out(built.pools[0], built.documents, MAJORITY).table(only_differences=False)))
+
+    assert {len(line) for line in lines} == {3}
+
+
+def test_the_last_columns_have_since_when_a_setting_differs() -> None:
+    built = story()
+    matrix = lay_out(built.pools[0], built.documents, MAJORITY).table()
+    came = Sighting(POLLED_AT, POLLED_AT, POLLED_AT - timedelta(minutes=1))
+    (heads, *lines) = parsed(matrix_csv(matrix, sightings={"cache_config.block_size": came}))
+    times = {line[0]: line[-3:] for line in lines}
+
+    assert heads[-3:] == ["first_seen", "since", "absent_at"]
+    assert times["cache_config.block_size"] == ["2026-03-02T11:42:05Z"] * 2 + ["2026-03-02T11:41:05Z"]
+    assert times["cache_config.prefix_caching_hash_algo"] == [""] * 3
+    assert "since" not in parsed(matrix_csv(matrix))[0]
