@@ -69,29 +69,11 @@ def test_a_bar_is_as_long_as_its_value_and_an_upper_bound_is_hatched() -> None:
     assert [bar_text(Bar("a", 5.0)), bar_text(Bar("a", None))] == ["5", "not known"]
 
 
-def test_a_mark_has_a_shape_a_word_and_a_text() -> None:
-    marked = chart(Bar("a", 5.0, letter="B", mark="−18 %", tone=Tone.CRITICAL))
-
-    assert 'class="critical"' in to_svg(marked)
-    assert {"−18 %", "B"} <= set(words(to_svg(marked)))
-    assert "a (cohort B): 5, −18 %, critical" in described(marked)
-
-
 def test_a_description_counts_the_bars_that_it_does_not_name() -> None:
     many = chart(*(Bar(f"bar {number}", 1.0) for number in range(MOST_DESCRIBED + 5)), more=7)
 
     assert described(many).endswith(f"bar {MOST_DESCRIBED - 1}: 1; 12 more bars")
     assert [described(chart()), described(chart(Bar("a", 0.0)))] == ["0 bars in tokens. ", "1 bar in tokens. a: 0"]
-
-
-def test_a_chart_in_a_file_has_title_ground_and_context() -> None:
-    bars = chart(Bar("a", 5.0), more=3)
-    alone, (within,) = to_svg(bars, context="prod-eu · not frozen"), to_svgs(bars)
-
-    assert words(alone)[0] == "KV cache tokens"
-    assert words(alone)[-2:] == ["and 3 more bars, not shown", "prod-eu · not frozen"]
-    assert parsed(alone)[2].get("width") == str(WIDTH)
-    assert "KV cache tokens" not in words(within)
 
 
 def test_a_long_name_is_cut_in_the_middle_with_the_whole_as_its_title() -> None:

@@ -81,15 +81,6 @@ def test_a_gap_is_hatched_and_named_and_has_no_area() -> None:
     assert (by_class(svg, "f0")[1].get("d") or "").count("z") == 2
 
 
-def test_a_tooltip_has_time_cohort_and_replicas() -> None:
-    moments = by_class(draw_times(chart(4, 2)), "moment")
-
-    assert [each.findtext(f"{SVG}title") for each in moments] == [
-        "20 Nov 00:00 – 01:00 UTC\nchat\nA (0.32.0): 4 replicas",
-        "20 Nov 01:00 – 21 Nov 00:00 UTC\nchat\nA (0.32.0): 2 replicas",
-    ]
-
-
 def test_each_kind_of_mark_has_its_row_shape_and_time() -> None:
     at = SINCE + 6 * HOUR
     every = tuple(TimelineMark(kind, at, at + HOUR, ("chat",), f"what {kind}") for kind in MarkKind)
@@ -125,14 +116,6 @@ def test_ticks_are_round_times(width: timedelta) -> None:
     assert 5 <= len(found) <= MOST_TICKS + 1
     assert {each.second for each in found} == {0}
     assert {each.minute % 5 for each in found} == {0}
-
-
-def test_a_file_has_title_ground_and_context() -> None:
-    alone, within = draw_times(chart(4), context="prod-eu · not frozen"), draw_times(chart(4))
-
-    assert (words(alone)[0], words(alone)[1]) == ("Replicas per cohort", "prod-eu · not frozen")
-    assert "Replicas per cohort" not in words(within)
-    assert {"A (0.32.0)", "A", "20 Nov", "03:00"} <= set(words(within))
 
 
 @given(st.lists(named, max_size=4), st.lists(marks, max_size=6), st.lists(gaps, max_size=2), texts)

@@ -9,12 +9,12 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
-from dashboard.analysis.changes.models import CapacitySum, Changes, PersistingFinding, PoolCapacityChange
+from dashboard.analysis.changes.models import Changes, PersistingFinding
 from dashboard.fleet import Basis, Replica, State
 from dashboard.fleet.pieces import Kind, Link, Text, to_plain
 from dashboard.render.html import to_html
 from dashboard.render.markdown import to_markdown
-from dashboard.rules.findings import Finding, Inspection, OutcomeKind, Severity
+from dashboard.rules.findings import Finding, Inspection, Severity
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.views import changes_text
 from dashboard.views.blocks import Entry, Figure, Paragraph, Table, Tone, View
@@ -118,17 +118,6 @@ def test_a_finding_on_more_replicas_is_worse_unless_it_is_suppressed_or_info_or_
     assert (figures[1].label, figures[1].note, figures[1].tone) == ("Spread", "to 2 more replicas", Tone.CRITICAL)
 
 
-def test_the_lead_counts_what_was_compared_and_what_did_not_change() -> None:
-    assert changes_text.lead(between([*ODD, down("chat-05")], [*ODD, *chat(1, first=5)])) == (
-        "Settings compared on 4 of 5 common replicas; 1 unreachable; 1 finding changed; 1 finding unchanged."
-    )
-    assert changes_text.lead(between(chat(1), chat(1, first=2))).startswith("No settings compared: the sides have no ")
-    hidden = findings.finding(id="b", suppression=findings.suppression())
-    same = fleet_with(findings.finding(id="a"), suppressed=[hidden])
-    assert changes_text.unchanged_findings(changes_between(same, same)) == "2 findings unchanged (1 suppressed)"
-    assert paragraphs(of(same, same), "findings") == ["2 findings unchanged (1 suppressed)."]
-
-
 def test_a_misleading_comparison_warns() -> None:
     now = {**OFF, "polled_at": POLLED_AT - timedelta(1), "name": "prod-us"}
 
@@ -154,38 +143,6 @@ def test_every_figure_links_to_a_section_and_anchors_are_unique() -> None:
     ]
     assert len(anchors) == len(set(anchors))
     assert {each.link.anchor for each in figures_of(shown.parts) if each.link} <= set(anchors)
-
-
-def test_both_sides_are_shown() -> None:
-    shown = view(chat(2), [*chat(1), down("chat-02")], snapshot="0a1b2c3d4e", name="prod-us")
-
-    assert rows(shown, "at-a-glance") == [
-        ["Fleet", "prod-eu", "prod-us"],
-        ["Snapshot", "not frozen", "0a1b2c3d4e “Monday”"],
-        ["Data as of", "2026-03-02T11:42:05Z", "2026-03-09T11:42:05Z"],
-        ["Answered", "2 of 2", "1 of 2"],
-    ]
-    then, now = fleet(polled_at=None, inspection=Inspection()), fleet(snapshot="0a1b2c3d4e")
-    unpolled = changes_report(changes_between(then, now), context_of(then), context_of(now))
-    assert rows(unpolled, "at-a-glance")[1:3] == [
-        ["Snapshot", "not frozen", "0a1b2c3d4e"],
-        ["Data as of", "no data yet", "2026-03-02T11:42:05Z"],
-    ]
-
-
-def test_figures_count_what_is_new_fixed_and_unknown() -> None:
-    seqs = document({SEQS: 512, "model_config.max_logprobs": 5})
-    shown = view(ODD, [*chat(2), STALE[3], *chat(1, seqs, first=3, **RESTARTED)], seqs)
-
-    assert {each.label: (each.value, each.note) for each in figures_of([part(shown, "at-a-glance")])} == {
-        "New findings": ("3", "0 critical, 2 warning, 1 info"),
-        "Fixed findings": ("0", "1 no longer evaluated"),
-        "Changed replicas": ("1", "of 3 compared"),
-        "Added": ("0", "replicas"),
-        "Removed": ("0", "replicas"),
-        "Restarted": ("1", "of 4"),
-        "KV tokens": ("unknown", "chat"),
-    }
 
 
 def figure(shown: View, label: str) -> Figure:
@@ -234,41 +191,6 @@ def test_a_finding_on_one_side_has_a_reason(before: Any, after: Any, now: Any, c
     assert "".join(lines(finding_entries(change, own, sides_of(changes)).items[0])[1:]) == line
 
 
-def test_a_rule_error_on_the_other_side_is_a_reason() -> None:
-    changes = between(ODD, STALE)
-    raised = replace(changes.findings.no_longer_found[0], outcome=OutcomeKind.ERROR, reason="ValueError: no.")
-    whole = replace(between(ODD, chat(4)).findings.no_longer_found[0], finding=findings.finding(replicas=()))
-    shown = [lines(each)[1:] for each in finding_entries("gone", [raised, whole], sides_of(changes)).items]
-
-    assert shown == [
-        ["No longer evaluated: rule error (ValueError: no), unreachable chat-04."],
-        ["Evaluated again."],
-    ]
-
-
-@pytest.mark.parametrize(
-    ("more", "line"),
-    [
-        ({"joined": ids("chat-02")}, "Also on chat-02."),
-        ({"left": ids("chat-03", "chat-01")}, "No longer on chat-01 and chat-03."),
-        ({"joined": ids("chat-02"), "unread": ids("chat-02")}, "Also on chat-02 (unreachable before)."),
-        ({"left": ids("chat-02"), "unread": ids("chat-02")}, "No longer evaluated on chat-02 (unreachable)."),
-        ({"ended": findings.suppression()}, "Suppression by ann expired on 2026-04-30 (canary)."),
-        ({"is_suppressed_before": True}, "No longer suppressed."),
-        ({"suppressed_after": ids("chat-01")}, "Suppressed only on chat-01."),
-        ({"before": findings.finding(severity=Severity.INFO)}, "Severity info -> critical."),
-        (
-            {"is_suppressed_after": True, "after": findings.finding(suppression=findings.suppression())},
-            "Now suppressed until 2026-04-30 by ann: canary.",
-        ),
-    ],
-)
-def test_a_persisting_finding_lists_its_changes(more: dict[str, Any], line: str) -> None:
-    same = PersistingFinding(**{"before": findings.finding(), "after": findings.finding(), **more})
-
-    assert lines(finding_entries("changed", [same], sides_of(between(chat(3), chat(3)))).items[0])[1:] == [line]
-
-
 def test_findings_are_listed_by_status_with_their_rule_linked_where_it_found_them() -> None:
     shown = view(ODD, chat(4), snapshot="0a1b2c3d4e")
     (fixed,) = entries(shown, "fixed-findings")
@@ -295,16 +217,6 @@ def test_the_same_finding_and_the_same_change_in_many_pools_are_one_entry() -> N
     assert to_plain(group.head) == "15 replicas of 15 pools: block_size 16 -> 32"
     assert lines(group)[1] == "1 of 4 replicas of p00: 0 of 1 restarted. p00-04"
     assert lines(group)[-1] == "and in 3 more pools"
-
-
-def test_changed_findings_and_expired_suppressions_have_separate_lists() -> None:
-    one, entry = findings.finding(id="a", replicas=ids("chat-01")), findings.suppression()
-    hidden = findings.finding(id="b", replicas=(), suppression=entry)
-    again = findings.finding(id="b", replicas=(), expired=entry)
-    wider = replace(one, replicas=ids("chat-01", "chat-02"))
-    shown = of(fleet_with(one, suppressed=[hidden]), fleet_with(wider, again, polled_at=LATER))
-
-    assert [len(entries(shown, each)) for each in ("changed-findings", "ended-suppressions")] == [1, 1]
 
 
 def test_long_lists_are_cut_and_counted() -> None:
@@ -335,24 +247,6 @@ def test_a_group_lists_its_settings_with_links_its_restarts_and_its_replicas() -
     assert targets(group.lines[0])[BLOCK_SIZE][:3] == (Kind.SETTING, BLOCK_SIZE, "chat")
     assert [each.key for each in targets(group.lines[-1]).values()] == [*ids("chat-01", "chat-02")]
     assert rows(shown, "setting-changes")[0] == ["chat", BLOCK_SIZE, "16", "32", "2", "chat-01 and chat-02"]
-
-
-def test_a_group_names_its_pools_cohorts_and_restarts() -> None:
-    def group(before: Any, after: Any) -> tuple[str, str, str]:
-        first = between(before, after).settings.groups[0]
-        texts = (changes_text.group_text, changes_text.cohorts_text, changes_text.restarts_text)
-        return tuple(each(first) for each in texts)  # type: ignore[return-value]
-
-    lone = [replace(each, pool=None) for each in chat(2)]
-    assert group(chat(4), ODD) == ("1 of 4 replicas of chat", "A -> B", "0 of 1 restarted.")
-    assert group(chat(1), chat(1, NEW, **RESTARTED)) == ("1 of 1 replica of chat", "A", "Restarted.")
-    assert group(chat(2), [replace(each, pool="talk") for each in chat(2, NEW, started_at=None)]) == (
-        "2 replicas moved from chat to talk",
-        "A ×2",
-        "0 of 2 restarted; no start time from 2.",
-    )
-    assert group(lone, [replace(each, pool=None) for each in chat(2, NEW)])[:2] == ("2 replicas without a pool", "")
-    assert group(lone, chat(2, NEW))[1] == "no cohort ×2 -> A ×2"
 
 
 def test_settings_that_could_not_be_compared_are_unknown() -> None:
@@ -411,14 +305,6 @@ def test_replicas_are_listed_by_what_happened_to_them_and_removed_ones_are_linke
     assert ["embed", "e-1", "up", "0.31.0 -> 0.32.0", "A", "unknown", ""] in table
 
 
-def test_where_nothing_changed_the_view_has_no_appendix() -> None:
-    shown = view(chat(2), chat(2))
-
-    assert not any(each.is_appendix for each in shown.parts)
-    assert paragraphs(shown, "replicas") == ["No replica was added, removed or known to have restarted."]
-    assert paragraphs(shown, "capacity") == ["No change above 10 % on 2 compared ranks."]
-
-
 def test_capacity_lists_the_pools_that_changed_and_the_sum() -> None:
     other = [replica("e", pool="embed", document=OLD)]
     after = [*chat(1, engines=(engine(600_000),)), *chat(1, first=2, engines=(engine(900_000),)), *other]
@@ -435,33 +321,6 @@ def test_capacity_lists_the_pools_that_changed_and_the_sum() -> None:
     assert rows(shown, "rank-changes")[0] == ["chat", "chat-01", "0", "1,200,000", "600,000", "−50 %"]
     bound = view(chat(2), chat(2, engines=(engine(5, basis=Basis.ASSUMED),)))
     assert "Not compared (upper bound on one side only): 2 ranks." in tables_of([part(bound, "capacity")])[0].note
-
-
-def test_many_pools_and_ranks_are_cut_and_counted() -> None:
-    many = [each for number in range(45) for each in alike(f"p{number:02}", 4, OLD)]
-    shown = view(many, [replace(each, engines=(engine(2_400_000),)) for each in many])
-    (table,) = tables_of([part(shown, "capacity")])
-
-    assert (len(table.rows), table.note.endswith("5 more pools in the JSON document.")) == (41, True)
-    assert lines(entries(shown, "capacity")[0])[-1] == "and 1 more rank, in the appendix"
-
-
-def test_sums_name_what_is_missing_and_how_much_they_changed() -> None:
-    whole, some = CapacitySum(4, 9, 9, basis=Basis.REPORTED), CapacitySum(4, 9, 9, 1, 3, 2, Basis.REPORTED)
-
-    def missing(before: CapacitySum, after: CapacitySum) -> str:
-        return changes_text.missing_text(PoolCapacityChange("chat", before, after, same_ranks=True))
-
-    def share(before: int | None, after: int | None, *, same: bool = True) -> str:
-        then, now = (CapacitySum(1, each, basis=Basis.REPORTED, silent=int(not same)) for each in (before, after))
-        return changes_text.share_text(PoolCapacityChange("chat", then, now, same))
-
-    assert (missing(whole, whole), missing(some, some)) == ("", "2 replicas, tokens of 1 rank, bytes of 3 ranks")
-    assert missing(whole, some._replace(unsized=0, silent=0)) == "before: nothing; after: tokens of 1 rank"
-    assert (share(1000, 820), share(1000, 1004), share(1000, 1000)) == ("−18 %", "+0.4 %", "0 %")
-    assert (share(1000, 900, same=False), share(None, None), share(None, 5)) == ("unknown", "-", "unknown")
-    assert changes_text.percent(float("inf")) == "from 0"
-    assert changes_text.rank_text(488_000, 400_000, is_at_most=True) == "≤ 488,000 -> ≤ 400,000 tokens"
 
 
 @pytest.mark.no_cover

@@ -30,27 +30,6 @@ def row_of(one: Event) -> tuple[list[str], Tone]:
 @pytest.mark.parametrize(
     ("one", "texts", "tone"),
     [
-        (event(EventKind.ADDED, replicas=(("id", "chat-1"),)), ["1 replica added", "chat", "chat-1", ""], Tone.PLAIN),
-        (
-            event(EventKind.STATE, replicas=(("a", "chat-1"), ("b", "chat-2")), before="up", now="down (timeout)"),
-            ["2 replicas changed state", "chat", "chat-1 and chat-2", "up -> down (timeout)"],
-            Tone.PLAIN,
-        ),
-        (
-            event(EventKind.CAPACITY, replicas=(("a", "chat-1"),), tokens=(1_200_000, 600_000)),
-            ["1 replica changed KV cache", "chat", "chat-1", "KV cache 1,200,000 -> 600,000 tokens"],
-            Tone.PLAIN,
-        ),
-        (
-            event(EventKind.FINDING_BEGAN, rule="RT-01", sentence="It is 32.", now="critical", is_new_rule_set=True),
-            [
-                "Finding began",
-                "chat",
-                "RT-01 block-size-differs: It is 32.",
-                "critical, evaluated by another rule set than before",
-            ],
-            Tone.CRITICAL,
-        ),
         (
             event(EventKind.FINDING_BEGAN, rule="RT-01", sentence="It is 32.", now="critical", is_suppressed=True),
             ["Finding began", "chat", "RT-01 block-size-differs: It is 32.", "critical, suppressed"],
@@ -102,24 +81,9 @@ def row_of(one: Event) -> tuple[list[str], Tone]:
             ["Finding spread", "chat", "XX-99: It is 32.", "critical, 1 -> 1,200 replicas"],
             Tone.CRITICAL,
         ),
-        (event(EventKind.RULES, pools=(), before="7", now="8"), ["Rule set 7 -> 8", "", "", ""], Tone.INFO),
         (gap_event(Gap(BEFORE, None), NOW), ["No poll was recorded", "", "", ""], Tone.UNKNOWN),
     ],
-    ids=[
-        "added",
-        "state",
-        "capacity",
-        "began",
-        "suppressed",
-        "ended",
-        "severity",
-        "suppressed since",
-        "expired",
-        "both",
-        "spread",
-        "rules",
-        "gap",
-    ],
+    ids=["suppressed", "ended", "severity", "suppressed since", "expired", "both", "spread", "gap"],
 )
 def test_each_kind_is_a_row(one: Event, texts: list[str], tone: Tone) -> None:
     assert row_of(one) == (["2026-03-02 between 11:37 and 11:42", *texts], tone)
@@ -143,12 +107,6 @@ def test_the_head_counts_changes_and_gaps_apart() -> None:
 
     assert (found.figure.value, found.figure.note, found.figure.tone) == ("1", "changes, 1 gap", Tone.UNKNOWN)
     assert found.section.title == "In between (2)"
-
-
-def test_without_an_event_nothing_was_recorded() -> None:
-    (paragraph,) = what_happened([], BEFORE, NOW).section.blocks
-
-    assert "No change was recorded between 2026-03-02T11:37:13Z and 2026-03-02T11:42:13Z" in str(paragraph)
 
 
 def test_foreign_names_stay_one_line() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from dashboard.fleet import State
 from dashboard.fleet.pieces import Kind, Style, Text, to_plain
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.domain import ImpactContext
@@ -90,11 +89,6 @@ def test_the_rarest_value_is_first_equally_rare_ones_by_their_replica_and_the_re
     assert [to_plain(row[1].pieces) for row in known] == ["32", "8", "64", "16 reference"]
 
 
-def test_computed_numbers_have_separators_and_settings_are_as_vllm_writes_them() -> None:
-    known = rows(evidence("engines.kv_cache_size_tokens", "400320"), evidence("model_config.max_model_len", "131072"))
-    assert [to_plain(row[1].pieces) for row in known] == ["400,320", "131072"]
-
-
 def test_replicas_are_listed_by_cohort_with_a_link_to_the_rest() -> None:
     letters = {**dict.fromkeys(IDS[:15], "A"), IDS[15]: "B"}
     text = replicas(IDS[:17], letters, 3)
@@ -130,23 +124,6 @@ def test_cohorts_of_two_pools_are_separate_and_many_cohorts_are_counted() -> Non
     lines = to_plain(replicas(many, letters, 60, {})).split("\n")
     assert len(lines) == MOST_COHORTS + 1
     assert lines[-1] == "and 5 replicas in other cohorts"
-
-
-def test_a_value_that_no_replica_reports_has_its_source() -> None:
-    router, median = rows(evidence(value="64", holder="router", is_reference=True), evidence("a.b", "5", holder="<m>"))
-
-    assert to_plain(router[2].pieces) == "the router (fleet.yaml)"
-    assert to_plain(median[2].pieces) == "<m>"
-
-
-def test_missing_values_are_words_and_null_is_not_set() -> None:
-    values = rows(
-        evidence("a", state=State.REDACTED),
-        evidence("b", "", state=State.ABSENT),
-        evidence("c", "null", state=State.NULL),
-    )
-
-    assert [to_plain(row[1].pieces) for row in values] == ["redacted", "not reported", "null not set"]
 
 
 @pytest.mark.parametrize(

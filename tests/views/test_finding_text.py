@@ -6,26 +6,19 @@ from typing import Any
 import pytest
 
 from dashboard.fleet.pieces import Piece, Style, to_plain
-from dashboard.render.terminal import to_terminal
 from dashboard.rules.domain import ImpactContext, Origin, Router
-from dashboard.rules.findings import CohortShare, Confidence, Finding, OutcomeKind, Severity
+from dashboard.rules.findings import Finding, Severity
 from dashboard.views import finding_text
 from dashboard.views.blocks import Table
-from dashboard.views.check import check_view
 from dashboard.views.excluded import suppressed_blocks
 from dashboard.views.finding_list import list_findings, side_of, tags
 from dashboard.views.finding_text import findings_data
-from tests import builders
-from tests.inspected_fleets import domain, finding, fleet, in_cohorts, outcome, suppression
+from tests.inspected_fleets import domain, finding, fleet, in_cohorts, suppression
 
 NAMES = {f"http://chat-{number}:8000": f"chat-{number}" for number in range(1, 21)}
 CROSSED = in_cohorts(C=(4,), D=(3,))  # letters and names have opposite orders
 (IN_A,), (UNREAD,) = in_cohorts("a", A=(2,)).cohorts, in_cohorts("b", **{"": (1,)}).cohorts
 BOTH = ((ImpactContext.PREFIX_HASH, Severity.CRITICAL), (ImpactContext.KV_EVENTS, Severity.CRITICAL))
-
-
-def some(number: int) -> tuple[str, ...]:
-    return tuple(f"http://chat-{each}:8000" for each in range(1, number + 1))
 
 
 @pytest.mark.parametrize(
@@ -56,10 +49,6 @@ def test_each_replica_is_named_after_the_letter_of_its_cohort(found: Finding, si
     assert finding_text.replicas_text(found, NAMES) == text
 
 
-def test_check_names_replicas_after_the_letters_of_their_cohorts() -> None:
-    assert "C x1 (chat-4), D x1 (chat-3)" in to_terminal(check_view(fleet(CROSSED)), width=200, colour=False)
-
-
 def test_rows_for_programs_list_replicas_addresses_and_cohorts_in_one_order() -> None:
     table = findings_data([CROSSED], NAMES)
     row = {column.title: cell.value for column, cell in zip(table.columns, table.rows[0], strict=True)}
@@ -84,25 +73,6 @@ def test_suppressed_findings_name_replicas_in_the_order_of_their_cohorts(hidden:
     assert table.rows[0][1].text == where
 
 
-def test_cohorts_of_several_pools_have_the_names_of_their_pools() -> None:
-    shares = (CohortShare("", "", some(1)), CohortShare("a", "A", some(3)), CohortShare("b", "B", some(1_200)))
-
-    assert finding_text.cohorts_text(finding(cohorts=shares)) == "1 not read, a A x3, b B x1,200"
-
-
-def test_remarks_are_on_expiry_rollout_assumptions_and_missing_data() -> None:
-    odd = finding(expired=suppression(), is_rollout=True, assumptions=("a", "b"), unknown=3, total=40)
-
-    assert finding_text.remarks(odd) == [
-        "Suppression by ann expired on 2026-04-30 (canary).",
-        "Follows the rollout in this pool: one severity lower.",
-        "Assumed: a; b.",
-        "Not evaluated on 3 of 40 replicas (unreachable, or setting not reported).",
-    ]
-    assert finding_text.remarks(finding()) == []
-    assert finding_text.remarks(finding(confidence=Confidence.DERIVED)) == ["Derived from reported settings."]
-
-
 @pytest.mark.parametrize(
     ("unknown", "total", "shown"),
     [(0, 8, []), (1, 17, []), (2, 8, ["unknown on 2 of 8"]), (1, 2, ["unknown on 1 of 2"])],
@@ -111,15 +81,6 @@ def test_a_list_marks_missing_data_from_a_quarter_of_the_replicas(unknown: int, 
     pieces = tags(finding(unknown=unknown, total=total))
 
     assert [each.text for each in pieces if each.style is Style.TAG] == shown
-
-
-def test_reasons_are_grouped_over_pools() -> None:
-    why = "a.b: reported by 0 of 4 replicas."
-    outcomes = [outcome("RT-01", OutcomeKind.SKIPPED, why, subject=pool) for pool in ("a", "b")]
-    inspection = fleet(outcomes=[*outcomes, outcome("CO-01", OutcomeKind.ERROR, "ValueError: 1")]).inspection
-
-    assert finding_text.reasons_of(inspection, OutcomeKind.SKIPPED) == [f"RT-01 in a and b: {why}"]
-    assert finding_text.reasons_of(inspection, OutcomeKind.ERROR) == ["CO-01 in chat: ValueError: 1"]
 
 
 @pytest.mark.parametrize(
@@ -135,21 +96,6 @@ def test_reasons_are_grouped_over_pools() -> None:
 )
 def test_a_finding_is_in_its_pool_its_pair_or_the_pools_of_a_fleet_wide_rule(found: Finding, where: str) -> None:
     assert finding_text.where(found) == where
-
-
-def test_equal_cause_and_fix_refer_to_the_pool_or_to_the_replicas_of_the_earlier_finding() -> None:
-    other = finding(replicas=("http://chat-3:8000",), cohorts=(CohortShare("chat", "C", ("http://chat-3:8000",)),))
-
-    assert finding_text.same_as(finding(subject="b"), finding(), NAMES) == "Same cause and fix as chat."
-    assert finding_text.same_as(finding(), other, NAMES) == "Same cause and fix as RT-01 on C x1 (chat-3)."
-    assert finding_text.same_as(finding(), finding(), NAMES) == "Same cause and fix as RT-01 above."
-
-
-def test_unreachable_replicas_are_listed_with_the_cause_if_there_is_one() -> None:
-    silent = builders.fleet([builders.down("chat-9"), replace(builders.down("chat-8"), failure=None)])
-
-    assert finding_text.answered(silent) == "0 of 2 answered"
-    assert finding_text.unreachable(silent) == ["chat-9: Nothing listens there.", "chat-8: no usable reply"]
 
 
 def test_an_assumed_router_is_listed_once_for_each_pool_whose_findings_depend_on_it() -> None:
@@ -168,17 +114,6 @@ def test_an_assumed_router_is_listed_once_for_each_pool_whose_findings_depend_on
         "chat: router is approximate (assumed); declare it under pools in fleet.yaml.",
         "shown: router is kv-events (detected); declare it under pools in fleet.yaml.",
     ]
-
-
-def test_an_undeclared_router_is_named_with_the_severity_behind_it() -> None:
-    apart = (BOTH[0], (ImpactContext.KV_EVENTS, Severity.WARNING))
-
-    assert finding_text.remarks(finding(severity_behind=BOTH)) == [
-        "Router not declared: critical behind prefix-hash or kv-events."
-    ]
-    assert finding_text.undeclared(finding(severity_behind=apart)) == (
-        "Router not declared: critical behind prefix-hash, warning behind kv-events."
-    )
 
 
 def test_backticks_are_code() -> None:

@@ -3,12 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
-from dashboard.fleet.pieces import Kind, Link, plain, to_plain
+from dashboard.fleet.pieces import plain, to_plain
 from dashboard.rules.findings import CohortShare, Confidence, Finding, Inspection, Remedy, Severity
-from dashboard.views.blocks import Entries, Paragraph, Section, Tone
+from dashboard.views.blocks import Entries, Paragraph, Section
 from dashboard.views.finding_list import MOST_TOP
 from dashboard.views.overview import FIRST, overview_report
-from tests.builders import HOSTILE, fleet, replica
+from tests.builders import fleet, replica
 from tests.findings_builder import DOMAIN
 
 
@@ -45,18 +45,6 @@ def left(*findings: Finding) -> str:
     return to_plain(next(block for block in reversed(top(*findings).blocks) if isinstance(block, Paragraph)).line)
 
 
-def test_an_entry_links_its_finding_its_cohort_and_its_replica() -> None:
-    (entry,) = entries(finding(assumptions=("router is approximate",))).items
-    targets = [piece.link for piece in entry.side if not isinstance(piece, str)]
-
-    assert entry.tone is Tone.CRITICAL
-    assert entry.head[0].link == Link(Kind.FINDING, "id1")
-    assert to_plain(entry.head) == "chat Block size is 1."
-    assert Link(Kind.COHORT, "B", "chat") in targets
-    assert Link(Kind.REPLICA, "http://chat-1:8000") in targets
-    assert list(map(to_plain, entry.lines)) == ["Prefixes are not found.", "Assumed: router is approximate."]
-
-
 def test_findings_beyond_the_first_are_counted_and_info_is_shown_only_alone() -> None:
     info = finding(99, severity=Severity.INFO)
     many = [finding(number) for number in range(MOST_TOP + 3)]
@@ -82,18 +70,3 @@ def test_equal_findings_of_several_pools_are_one_entry() -> None:
     assert first.head[0].text == "3 pools"
     assert first.side_text == "1 replica"
     assert second.head[0].text == "a and b"
-
-
-def test_many_replicas_are_shown_by_cohort_and_a_finding_without_pool_is_about_the_fleet() -> None:
-    ids = tuple(f"http://chat-{number}:8000" for number in range(1, 6))
-    (entry,) = entries(finding(replicas=ids, cohorts=(CohortShare("chat", "B", ids),), pools=(), is_rollout=True)).items
-
-    assert entry.head[0].text == "fleet"
-    assert entry.side_text == "B ×5"
-    assert to_plain(entry.lines[-1]) == "Rollout in progress."
-
-
-def test_a_hostile_name_stays_text() -> None:
-    (entry,) = entries(finding(text=plain(HOSTILE), pools=(HOSTILE,))).items
-
-    assert "<script>" in to_plain(entry.head)

@@ -27,7 +27,7 @@ from dashboard.views.review import FINDINGS, agenda_counts, review_report
 from dashboard.views.review_differences import DIFFERENCES
 from dashboard.views.since import NEWEST_FIRST, Recency
 from tests.builders import NOW, POLLED_AT, alike, document, fleet, replica, story
-from tests.findings_builder import finding, inspected_story, sighted, suppression, with_findings
+from tests.findings_builder import finding, inspected_story, sighted, with_findings
 from tests.views.walking import blocks_of, entries_of, part, text_of
 
 SIZE, SEQS = "cache_config.block_size", "scheduler_config.max_num_seqs"
@@ -121,13 +121,6 @@ def test_entries_of_the_list_have_their_age_and_the_open_finding_has_a_line() ->
     assert "Since 2026-03-02T10:42:05Z (1 h ago), not at 09:42:05 UTC." in panel
 
 
-def test_overview_shows_the_age_of_the_top_findings_next_to_their_replicas() -> None:
-    first = entries_of([part(overview_report(three(), now=POLLED_AT), "first")])[0]
-
-    assert first.side_text == "2 replicas\n1 h ago"
-    assert entries_of([part(overview_report(three()), "first")])[0].side_text.endswith("since 2026-03-02T10:42:05Z")
-
-
 def test_exports_of_findings_have_the_whole_text_and_their_csv_all_times() -> None:
     report = findings_report(three(), FindingFilter(new_since=DAY.new_since))
     (table,) = data_of([part(report, "severity-critical")])
@@ -142,18 +135,6 @@ def test_exports_of_findings_have_the_whole_text_and_their_csv_all_times() -> No
     ]
     assert report.context.filters == (("new_since", "2026-03-01T11:42:05Z"),)
     assert "1 finding of 4 shown." in report.lead
-
-
-def test_a_suppressed_finding_has_its_time_too() -> None:
-    built = story()
-    quiet = finding(built, suppression=suppression())
-    known = replace(NO_SIGHTINGS, findings={quiet.fingerprint: NEW})
-    report = findings_report(replace(with_findings(built, suppressed=(quiet,)), sightings=known))
-    (shown, *_) = [each for each in blocks_of([part(report, "suppressed")]) if isinstance(each, Table)]
-
-    assert titles(shown)[-1] == "Since"
-    assert shown.rows[0][-1].text == "2026-03-02T10:42:05Z"
-    assert NEW.since.isoformat()[:19] in str(shown.data.rows)
 
 
 def test_differences_and_cohorts_have_a_column_in_every_export_of_compare() -> None:
@@ -233,12 +214,6 @@ def test_the_review_shows_only_new_findings_and_counts_the_rest() -> None:
     assert "1 of 4 findings shown: new since 2026-03-01T11:42:05Z." in text_of(section)
     assert agenda_counts(three(), DAY)[FINDINGS] == 1
     assert report.context.filters == (("new_since", "2026-03-01T11:42:05Z"),)
-
-
-def test_a_filter_hides_nothing_where_there_are_no_findings() -> None:
-    report = review_report(with_findings(story()), recency=DAY)
-
-    assert "No findings in what was read." in text_of(part(report, FINDINGS))
 
 
 def test_the_review_sorts_findings_of_one_severity_by_their_time() -> None:

@@ -1,17 +1,14 @@
 """Headline and lead of a fleet, and the counts of findings and rules."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from dashboard.analysis.assembly import Fleet, empty_fleet
-from dashboard.fleet import ReplicaState
+from dashboard.analysis.assembly import empty_fleet
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import Finding, Inspection, OutcomeKind, Rollout, Tally
 from dashboard.rules.registry import Scope
-from dashboard.views.overview import more_words
 from dashboard.views.sharing import suppressed_pools
 from dashboard.views.summary import (
     NO_PAIR,
@@ -19,16 +16,13 @@ from dashboard.views.summary import (
     NO_RULE,
     FleetSummary,
     every_outcome,
-    findings_lead,
     fleet_lead,
     fleet_title,
     incomplete_text,
     no_findings_sentences,
-    replicas_title,
     rule_coverage,
     rules_text,
     summarize,
-    tally_text,
 )
 from tests import inspected_fleets
 from tests.builders import NOW, alike, document, down, fleet, replica, story
@@ -87,16 +81,6 @@ def test_the_lead_counts_findings_and_names_pools_and_rollouts() -> None:
     )
 
 
-def test_rollouts_beyond_three_are_counted() -> None:
-    known = {name: Rollout(name, "1", "2", ("x",), 4, NOW, NOW) for name in "abcde"}
-
-    def lead(names: str) -> str:
-        return fleet_lead(summary(), [], Inspection(rollouts={name: known[name] for name in names}))
-
-    assert lead("ab") == "a rollout 1 → 2 (1/4), b rollout 1 → 2 (1/4)."
-    assert lead("abcd").endswith(", c rollout 1 → 2 (1/4), 1 more rollout.")
-
-
 def test_doubtful_pools_are_named_only_next_to_certain_ones() -> None:
     lead = fleet_lead(summary(), ["a"], Inspection(), doubtful=["b", "c", "d", "e"])
 
@@ -118,13 +102,6 @@ def test_pools_whose_findings_are_suppressed_are_marked() -> None:
     assert "in a and b." in lead("ab", suppressed="c")
     assert "; possibly also in b (suppressed)." in lead("a", doubtful="b")
     assert "in a, b, c and 2 more pools (1 suppressed)." in lead("abcde", suppressed="e")
-
-
-def test_the_lead_of_the_simulated_fleet_names_both_rollouts(demo_fleet: Fleet) -> None:
-    lead = more_words(demo_fleet, summarize(demo_fleet), demo_fleet.pools)
-
-    assert "gemma-27b (suppressed); possibly also in qwen3-8b." in lead
-    assert lead.endswith("gemma-27b rollout 0.32.0 → 0.32.1 (1/7), qwen3-8b rollout 0.20.2 → 0.32.0 (4/6).")
 
 
 def test_no_findings_is_limited_to_the_reported_data() -> None:
@@ -155,26 +132,6 @@ def test_no_findings_counts_evaluated_rules_and_differences_without_a_rule() -> 
 
     assert "1 difference without a rule: see Compare." in no_findings_sentences(summarize(other), other)
     assert no_findings_sentences(summarize(some), some)[0] == "No findings from 2 rules."
-
-
-def test_replicas_are_counted_by_state_and_those_that_are_down_are_first() -> None:
-    now = summarize(story())
-
-    assert (now.replicas, now.down, now.partial, now.pools) == (40, 1, 1, 5)
-    assert now.split == ("chat-70b", "embed-8b")
-    assert [each.state for each in now.unread] == [ReplicaState.DOWN, ReplicaState.PARTIAL]
-    assert replicas_title(now) == "40 replicas: 1 down and 1 partial"
-
-
-def test_counts_are_written_by_severity_without_zeros() -> None:
-    assert tally_text(Tally(critical=2, warning=1, info=3)) == "2 critical, 1 warning, 3 info"
-    assert tally_text(Tally(warning=1_000)) == "1,000 warnings"
-
-
-def test_what_is_wrong_with_the_options_is_counted() -> None:
-    built = replace(story(), inspection=Inspection(notes=("x matches nothing.",)))
-
-    assert findings_lead(built).endswith("1 configuration warning")
 
 
 def test_each_rule_is_counted_once() -> None:

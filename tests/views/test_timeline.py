@@ -8,13 +8,9 @@ import pytest
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.timeline import CountStep, MarkKind, Period, Timeline, TimelineGroup, TimelineMark
 from dashboard.fleet import Gap
-from dashboard.fleet.pieces import page
-from dashboard.render.markdown import to_markdown
-from dashboard.render.report_json import to_report_json
 from dashboard.views.blocks import Block, Paragraph, Table
-from dashboard.views.overview import overview_report
-from dashboard.views.pages import COMPARE, OVERVIEW
-from dashboard.views.time_chart import MOST_LINES, Cluster, Lane, TimeChart, describe_times, mark_line, range_text
+from dashboard.views.pages import OVERVIEW
+from dashboard.views.time_chart import MOST_LINES, Cluster, Lane, TimeChart, mark_line
 from dashboard.views.timeline import (
     MOST_BANDS,
     MOST_LANES,
@@ -24,9 +20,8 @@ from dashboard.views.timeline import (
     pool_blocks,
     replica_blocks,
     setting_blocks,
-    with_timeline,
 )
-from tests.builders import HOSTILE, story
+from tests.builders import story
 
 SINCE = datetime(2026, 11, 20, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -160,15 +155,6 @@ def test_the_tables_have_what_the_drawing_shows() -> None:
     ]
 
 
-def test_the_time_of_a_mark_leads_to_the_page_after_it() -> None:
-    rollout = TimelineMark(MarkKind.ROLLOUT, SINCE + HOUR, SINCE + 3 * HOUR, (CHAT,), "rollout", 3)
-    timeline = Timeline(DAY, (group("a", 3),), (rollout,))
-    _, marks, _ = pool_blocks(story(), timeline, [CHAT], here_at(COMPARE, "7d", pool=CHAT))
-
-    assert isinstance(marks, Table)
-    assert marks.rows[0][0].link == page(COMPARE, pool=CHAT, range="7d", at="2026-11-20T03:00:00Z")
-
-
 def test_marks_that_a_drawing_cannot_separate_are_one_with_their_number() -> None:
     near = [
         TimelineMark(MarkKind.WARNING, SINCE + minute * HOUR / 60, SINCE + minute * HOUR / 60, ("p",), f"W{minute}.")
@@ -226,27 +212,3 @@ def test_the_default_is_the_shortest_range_with_the_first_poll_at_most_a_day(age
 
 def test_the_default_is_a_day_without_any_poll() -> None:
     assert default_range(None, SINCE) == "24h"
-
-
-def test_a_description_names_the_range_and_the_end() -> None:
-    rollout = TimelineMark(MarkKind.ROLLOUT, SINCE, SINCE, (CHAT,), "rollout")
-    chart = chart_of(shown(group("a", 3, 2), marks=[rollout], gaps=[Gap(SINCE + HOUR, SINCE + 2 * HOUR)]))
-
-    assert describe_times(chart) == (
-        f"20 Nov 00:00 – 21 Nov 00:00 UTC. At the end: {CHAT}: 0.31.0: 2 replicas. Rollouts: 1, 1 gap."
-    )
-
-
-def test_a_short_range_is_one_time() -> None:
-    assert range_text(SINCE, SINCE + HOUR / 120) == "20 Nov 00:00 UTC"
-
-
-def test_exports_have_the_timeline_as_tables() -> None:
-    view = overview_report(story())
-    blocks = shown(group("a", 3), marks=[TimelineMark(MarkKind.RESTART, SINCE, SINCE, (CHAT,), f"{HOSTILE} restarted")])
-    whole = with_timeline(view, blocks)
-
-    assert with_timeline(view, ()) is view
-    assert [each.anchor for each in whole.parts][-2:] == ["timeline", "words"]
-    assert "### Timeline" in to_markdown(whole)
-    assert '"timeline-marks"' in to_report_json(whole)

@@ -11,7 +11,6 @@ from dashboard.fleet import Basis
 from dashboard.rules.findings import OutcomeKind, Rollout, Severity
 from dashboard.views.blocks import Chart, DifferenceTable
 from dashboard.views.capacity import capacity_report
-from dashboard.views.capacity_text import Measure
 from dashboard.views.compare import compare_report
 from dashboard.views.finding_list import FindingFilter
 from dashboard.views.findings import findings_report
@@ -19,19 +18,9 @@ from dashboard.views.overview import overview_report
 from dashboard.views.pool_comparison import ONLY_DIFFERENCES, MatrixChoice
 from tests.builders import NOW, SAME_KV, alike, document, down, engine, fleet, hashing, replica, story
 from tests.findings_builder import finding, outcome, with_findings
-from tests.views.walking import blocks_of, entries_of, figures_of, part, parts_of, tables_of, text_of
+from tests.views.walking import blocks_of, entries_of, part, parts_of, tables_of, text_of
 
 STORY = story()
-
-
-def test_overview_has_its_figures_and_the_pools_with_problems_first() -> None:
-    report = overview_report(STORY, "before the upgrade")
-    pools = tables_of([part(report, "pools")])[0]
-
-    assert report.headline == "3 pools have critical findings; 1 replica is down"
-    assert [each.label for each in figures_of(report.parts)][:3] == ["Replicas", "Pools", "Critical"]
-    assert [each.text for each in (pools.rows[0][0], pools.rows[0][2])] == ["chat-70b", "A ×15, B, C, 1 not reported"]
-    assert report.context.name == "before the upgrade"
 
 
 def test_no_findings_is_good_only_where_settings_were_compared() -> None:
@@ -72,18 +61,6 @@ def test_a_rollout_is_described_once_with_a_finding_of_several_pools() -> None:
     built = with_findings(STORY, several, rollouts={"chat-70b": rollout})
 
     assert text_of(part(findings_report(built), "severity-critical")).count("Rollout 0.3") == 1
-
-
-def test_ignored_settings_are_named_with_the_number_of_pools_that_differ() -> None:
-    documents = [document(), document({"model_config.max_logprobs": 5})]
-    members = [*alike("chat", 3, documents[0]), replica("odd", document=documents[1])]
-    one, none = (
-        text_of(part(findings_report(fleet(members, documents, ignore=(glob,))), "suppressed"))
-        for glob in ("model_config.max_*", "nothing.*")
-    )
-
-    assert "Ignored by fleet.yaml: model_config.max_* (these differ in 1 pool)." in one
-    assert "(these differ in no pool)." in none
 
 
 def test_unreachable_replicas_with_many_reasons_are_counted() -> None:
@@ -145,15 +122,6 @@ def test_prefix_sharing_of_very_many_cohorts_is_described_in_groups() -> None:
     assert tables_of([sharing]) == []
 
 
-def test_capacity_of_one_pool_has_the_chosen_measure() -> None:
-    report = capacity_report(STORY, "chat-70b", Measure.GIB, 32_768)
-    (chart,) = (each for each in blocks_of(report.parts) if isinstance(each, Chart))
-
-    assert (chart.unit, len(chart.bars), chart.more) == ("GiB", 17, 0)
-    assert {bar.letter for bar in chart.bars} == {"A", "B", "C"}
-    assert report.context.filters == (("pool", "chat-70b"), ("measure", "GiB"), ("length", "32768"))
-
-
 def test_of_very_many_ranks_those_with_least_are_drawn_and_all_are_in_the_table() -> None:
     members = [
         replica(f"chat-{place:03}", document=document(), engines=(engine(1_000 - place),)) for place in range(60)
@@ -181,15 +149,6 @@ def test_upper_bounds_and_unknown_ranks_are_marked_with_the_reason() -> None:
         "No engine data: c",
     ):
         assert line in text_of(section)
-
-
-def test_capacity_without_engines_or_at_a_length_that_is_not_served_says_so() -> None:
-    shared = document()
-    members = [*alike("chat", 2, shared), replica("alone", pool=None, document=shared)]
-    rows = tables_of([part(capacity_report(fleet(members, [shared]), length=262_144), "pools")])[0].rows
-
-    assert "No tokens to draw. No engine data." in text_of(part(capacity_report(fleet([down("a")], [])), "pool-chat"))
-    assert [(row[0].text, row[1].text, row[3].text) for row in rows] == [("chat", "2", "not served")]
 
 
 @pytest.mark.parametrize("names", [("a/b", "a b"), ("a.b", "a-b")])

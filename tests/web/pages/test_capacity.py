@@ -12,7 +12,7 @@ from dashboard.fleet import Basis
 from dashboard.views.capacity_blocks import NO_DEVICES
 from dashboard.views.capacity_text import NO_BYTES
 from dashboard.web.charts import DARK, LIGHT
-from tests.builders import alike, document, down, engine, fleet, hostile, replica, story
+from tests.builders import alike, document, down, engine, fleet, hostile, replica
 from tests.page_runner import html, open_page, opened, rerun
 
 DOCUMENT = document()
@@ -42,23 +42,6 @@ def bars(app: AppTest) -> int:
 @pytest.mark.parametrize(
     ("shown", "url", "number", "text"),
     [
-        pytest.param(
-            uneven(),
-            {},
-            5,
-            "<b>embed-09</b></a>: 900,000 tokens, 25 % less than the median (1,200,000)",
-            id="the first pool has the short rank",
-        ),
-        pytest.param(
-            fleet(alike("chat", 4, DOCUMENT), [DOCUMENT]),
-            {},
-            4,
-            "<h1>chat: all ranks are close to the median of their peers</h1>",
-            id="no outlier",
-        ),
-        pytest.param(
-            uneven(), {"pool": "chat", "measure": "requests", "length": "32k"}, 4, "Requests at 32 k", id="a URL"
-        ),
         pytest.param(uneven(), {"length": "50,000"}, 5, "Requests at 50,000", id="a typed length"),
         pytest.param(
             uneven(),
@@ -105,7 +88,6 @@ def bars(app: AppTest) -> int:
         ),
         pytest.param(fleet([down("gone", pool="chat")]), {}, 0, "<h1>chat: no engine data</h1>", id="all unreachable"),
         pytest.param(fleet([down(pool=None)]), {}, 0, "No pools to compare", id="no pool"),
-        pytest.param(story(), {"pool": "embed-8b"}, 9, "1 rank unknown (", id="an unknown rank"),
     ],
 )
 def test_capacity_shows(shown: Fleet, url: dict[str, Any], number: int, text: str) -> None:
@@ -113,19 +95,6 @@ def test_capacity_shows(shown: Fleet, url: dict[str, Any], number: int, text: st
 
     assert text in html(app)
     assert (bars(app) if app.get("plotly_chart") else 0) == number
-
-
-def test_requests_of_a_common_length_are_drawn() -> None:
-    app = open_page(uneven(), "capacity", pool="chat", measure="requests", length="32k")
-
-    assert figure(app)["data"][0]["y"] == pytest.approx([1_200_000 / 32_768] * 4)
-
-
-def test_assumed_values_are_hatched() -> None:
-    app = open_page(story(), "capacity", pool="embed-8b")
-
-    assert "/" in figure(app)["data"][0]["marker"]["pattern"]["shape"]
-    assert "9 of 10 known" in html(app)
 
 
 def test_per_gpu_the_kv_cache_is_drawn_within_the_memory_in_gib() -> None:
@@ -137,14 +106,6 @@ def test_per_gpu_the_kv_cache_is_drawn_within_the_memory_in_gib() -> None:
     assert "One bar per device" in html(app)
     assert [each.key for each in app.segmented_control if each.key in {"per", "measure"}] == ["per"]
     assert "measure=requests&amp;per=GPU" in html(app)
-
-
-def test_per_pool_each_pool_is_a_bar() -> None:
-    app = open_page(uneven(), "capacity", per="pool")
-
-    assert figure(app)["data"][0]["y"] == [4_800_000, 5_700_000]
-    assert [each.key for each in app.selectbox] == ["length"]
-    assert not app.dataframe
 
 
 def test_one_rank_has_no_median_and_many_have_few_labels() -> None:

@@ -126,15 +126,6 @@ def test_one_fleet_on_both_sides_is_an_empty_state(kept: Kept) -> None:
     assert "Both sides are the same fleet" in html(kept.visit(to=kept.before))
 
 
-def test_equal_fleets_have_no_changes(tmp_path: Path) -> None:
-    own = builders.document()
-    members = builders.alike("chat", 4, own, started_at=NOW - timedelta(days=1))
-    show_with_snapshots(built(), tmp_path)
-    before = freeze(builders.fleet(members, [own], polled_at=NOW - timedelta(hours=1)), "an hour ago")
-
-    assert "<h1>Nothing changed</h1>" in html(visit("changes", **{"from": before, "to": freeze(built(), "now")}))
-
-
 @pytest.mark.parametrize("name", ["from", "to"])
 @pytest.mark.parametrize("key", ["0000000000", "zz", HOSTILE, "../../x"])
 def test_an_unknown_id_is_an_error_and_another_one_can_be_selected(kept: Kept, name: str, key: str) -> None:

@@ -144,17 +144,6 @@ def test_findings_that_are_too_many_to_look_up_are_counted(monkeypatch: pytest.M
     assert "Not listed" not in html(changes(NINE, ELEVEN))
 
 
-def test_a_filter_by_replica_leaves_the_others_out_of_the_comparison() -> None:
-    page = html(changes(NINE, TEN, replica="chat-04"))
-    assert "Settings compared on 1 of 1 common replica" in page
-
-    assert "Settings compared on 1 of 1 common replica" not in html(changes(NINE, TEN))
-
-
-def test_a_filter_by_setting_leaves_the_others_out_of_the_comparison() -> None:
-    assert "block_size" not in html(changes(NINE, TEN, path="max_num_seqs")).partition(">Settings<")[2]
-
-
 def test_an_unknown_pool_is_ignored_with_a_warning() -> None:
     assert "Ignored invalid URL parameter <code>pool=nope</code>." in html(changes(pool="nope"))
 

@@ -316,26 +316,6 @@ def test_the_lists_of_rules_have_their_counts_and_the_filters_apply() -> None:
     assert "No rules." in html(open_page(built, "findings", family="stores", rules="Passed"))
 
 
-def test_suppressed_findings_have_owner_reason_and_last_day_and_can_be_opened() -> None:
-    shown = html(open_page(inspected_story(), "findings", rules="Suppressed"))
-    opened = html(open_page(inspected_story(), "findings", finding="aaaa000005"))
-
-    assert ">ana</td>" in shown
-    assert ">2026-12-24</td>" in shown
-    assert "suppress[2] in fleet.yaml (RT-02, bob) matches no finding; take it out." in shown
-    assert 'href="findings?finding=aaaa000005"' in shown
-    assert "Suppressed until 2026-12-24 by ana: a test of larger blocks" in opened
-
-
-def test_ignored_settings_are_listed() -> None:
-    documents = [document(), document({"model_config.max_logprobs": 5})]
-    members = [each for number, one in enumerate(documents) for each in alike("chat", 1, one, first=number)]
-    built = with_findings(fleet(members, documents, ignore=("model_config.max_*",)))
-
-    assert ">model_config.max_logprobs</td>" in html(open_page(built, "findings", rules="Ignored"))
-    assert "fleet.yaml ignores no settings." in html(open_page(inspected_story(), "findings", rules="Ignored"))
-
-
 def test_ticked_replicas_of_a_finding_are_compared_the_affected_ones_first_and_a_name_opens_its_page() -> None:
     app = open_page(with_findings(story(), finding(story())), "findings", finding="0123456789")
     shown = app.dataframe[0].value

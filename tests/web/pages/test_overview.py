@@ -13,7 +13,6 @@ from dashboard.rules.findings import Inspection
 from tests.builders import HOSTILE, SAME_KV, alike, devices, document, down, fleet, hashing, hostile, replica, story
 from tests.page_runner import html, open_page
 
-NBSP = "\N{NO-BREAK SPACE}"
 DOCUMENT = document()
 
 

@@ -23,8 +23,6 @@ from tests.page_runner import address, html, open_page, rerun, visit
 from tests.store.history.recorded import Recorded
 from tests.store.history.week import BEGIN, CHAT, CHAT_ROLLOUT, GAP, HOUR, MOST_SEQUENCES, record_week
 
-AREA = re.compile(r'<path class="(?:f\d|g\d|up)" d="[^"]')
-
 
 @pytest.fixture(scope="module")
 def fleet() -> Fleet:
@@ -48,10 +46,6 @@ def charts(app: AppTest) -> list[dict[str, Any]]:
     """What the browser gets of each timeline: the drawing, and the address of the page at a time."""
     values = [json.loads(each.proto.json) for each in app.get("bidi_component") if each.proto.json]
     return [each for each in values if "at" in each]
-
-
-def one_of(fleet: Fleet, pool: str) -> str:
-    return next(each.id for each in fleet.replicas if each.pool == pool)
 
 
 def test_a_timeline_is_closed_and_costs_nothing_until_it_is_opened() -> None:
@@ -131,16 +125,6 @@ def test_an_unknown_range_is_ignored_with_a_warning() -> None:
 
     assert charts(app)[0]["at"] == "./?range=24h"
     assert "range=1y" in html(app)
-
-
-def test_a_pool_has_its_cohorts_and_only_its_marks() -> None:
-    (chart,) = charts(visit("compare", pool=CHAT, range="7d"))
-
-    assert chart["at"] == f"compare?pool={CHAT}&range=7d"
-    assert f"pool={CHAT}" in re.findall(r'class="changes" href="([^"]+)"', chart["html"])[0]
-    assert "Restarts" not in chart["html"]
-    assert ">A (0.32.0)</text>" in chart["html"]
-    assert "rollout 0.31.0 → 0.32.0 (16/16)" in chart["html"]
 
 
 def test_a_setting_has_its_values_over_time_on_its_page_and_in_its_dialog() -> None:
