@@ -31,14 +31,6 @@ AT = datetime(2026, 3, 2, 11, 42, 5, tzinfo=UTC)
 CONTEXT = Context(
     "prod-eu", AT, 39, 40, "4f2a91c0de", "before the upgrade", (("pool", "chat-70b"),), program_version="1.2.3"
 )
-POOL_COLUMNS = (
-    Column("pool"),
-    Column("role"),
-    Column("devices"),
-    Column("cohorts"),
-    Column("prefix sharing"),
-    Column("KV tokens", is_number=True),
-)
 
 
 def report(*blocks: Block, **more: object) -> View:
@@ -78,108 +70,37 @@ def ranks() -> Chart:
 def meeting() -> View:
     """What is shown in a meeting."""
     fleet = story()
-    return View(
-        title="Ops review",
-        headline="Two pools need attention: prefixes are not shared in chat-70b",
-        lead="3 critical findings since the last review; one replica could not be read, and nothing is suppressed.",
-        context=CONTEXT,
-        parts=(
-            Section(
-                "fine",
-                "Is it fine",
-                (Paragraph(_told()), _numbers(), Paragraph(plain("No snapshot to compare with."), Tone.UNKNOWN)),
-            ),
-            Section("findings", "Findings", (_statements(),)),
-            Section(
-                "pools",
-                "Pools",
-                (_pools(),),
-                (
-                    Section("pool-chat", "chat-70b", (differences(fleet),)),
-                    Section(
-                        "pool-embed",
-                        "embed-8b",
-                        (differences(fleet, 4), Paragraph(plain("An upgrade is under way."), Tone.INFO)),
-                    ),
-                ),
-            ),
-            Section("capacity", "Capacity", (ranks(),)),
-            Section("replicas", "All replicas", (replica_table(60),), is_appendix=True),
-        ),
-    )
-
-
-def _told() -> tuple[Piece, ...]:
-    return (
+    told = (
         Piece("One replica of "),
         Piece("chat-70b", Style.STRONG, section("pool-chat")),
         Piece(" hashes prefixes with "),
         Piece("xxhash", Style.CODE),
         Piece("; the other 16 use sha256_cbor.", Style.MUTED),
     )
-
-
-def _numbers() -> Figures:
-    return Figures(
-        (
-            Figure("Replicas", "39 / 40", "1 down, 1 partial", link=section("replicas")),
-            Figure("Pools", "5", "2 split, 3 uniform", link=section("pools")),
-            Figure("Critical", "3", "in 2 pools", Tone.CRITICAL, section("findings")),
-            Figure("Warnings", "4", "1 suppressed until 2026-12-01", Tone.WARNING, section("findings")),
-            Figure("Unknown", "2", "replicas", Tone.UNKNOWN),
-            Figure("KV cache", "67.0 M", "tokens · 3.4 TiB · 118 GPUs", Tone.GOOD, section("capacity")),
+    numbers = Figures(tuple(Figure(f"{tone}", "39 / 40", "1 of 2 pools", tone, section("pools")) for tone in Tone))
+    statements = Entries(
+        tuple(
+            Entry(tone, told, "RT-02 · B ×1", (plain("Why."), plain("What.")), ("--flag 1",), f"finding-{tone}")
+            for tone in Tone
         )
     )
-
-
-def _statements() -> Entries:
-    hashed = (
-        Piece("chat-70b", Style.STRONG, section("pool-chat")),
-        Piece("  Hash algorithm is "),
-        Piece("xxhash", Style.CODE),
-        Piece(" instead of sha256_cbor, which 16 of 17 replicas have."),
+    embed = (differences(fleet, 4), Paragraph(plain("An upgrade is under way."), Tone.INFO))
+    pools = (Section("pool-chat", "chat-70b", (differences(fleet),)), Section("pool-embed", "embed-8b", embed))
+    columns = (Column("pool"), Column("cohorts"), Column("KV tokens", is_number=True))
+    rows = tuple((Cell(name), Cell("A ×15", Tone.CRITICAL), Cell("18,400,000")) for name in ("chat-70b", "embed-8b"))
+    return View(
+        title="Ops review",
+        headline="Two pools need attention: prefixes are not shared in chat-70b",
+        lead="3 critical findings since the last review; one replica could not be read, and nothing is suppressed.",
+        context=CONTEXT,
+        parts=(
+            Section("fine", "Is it fine", (Paragraph(told), numbers)),
+            Section("findings", "Findings", (statements,)),
+            Section("pools", "Pools", (Table("pools", "Pools", columns, rows, "≤ is an upper bound."),), pools),
+            Section("capacity", "Capacity", (ranks(),)),
+            Section("replicas", "All replicas", (replica_table(60),), is_appendix=True),
+        ),
     )
-    return Entries(
-        (
-            Entry(
-                Tone.CRITICAL,
-                hashed,
-                "RT-02 · B ×1 (chat-70b-16)",
-                (
-                    plain("Its cache is never found by the router: requests sent there start cold."),
-                    plain("Give this replica the hash algorithm of the others."),
-                ),
-                ("--prefix-caching-hash-algo sha256_cbor",),
-                "finding-5bf5975562",
-            ),
-            Entry(
-                Tone.WARNING,
-                plain("DP rank 5 of decode-1 holds 18 % fewer blocks than its 7 peers."),
-                "CP-01 · decode-1",
-                (plain("Requests pile up on one rank."),),
-            ),
-            Entry(
-                Tone.INFO, plain("Two versions run side by side: 4 of 10 replicas are replaced."), "VE-01 · embed-8b"
-            ),
-            Entry(Tone.UNKNOWN, plain("chat-70b-18 could not be read: no answer within 5 s."), "last seen 14 min ago"),
-            Entry(Tone.GOOD, plain("Gone since the last review: block size differs in gemma-27b.")),
-            Entry(Tone.PLAIN, plain("Suppressed until 2026-12-01: RT-03 in embed-8b (ana: a test of sizes)."), "ana"),
-        )
-    )
-
-
-def _pools() -> Table:
-    rows = (
-        ("chat-70b", "both", "H100 ×4", "A ×15, B ×1, C ×1", "A shares prefixes; B and C do not", "18,400,000"),
-        ("gemma-27b", "both", "H100 ×1", "A ×8", "all 8 share prefixes", "5,315,552"),
-        ("deepseek-v3/prefill", "prefill", "H200 ×8", "A ×2", "A; KV dtype unlike its decode pool", "13,000,000"),
-        ("embed-8b", "both", "L40S ×1", "A ×6, B ×4", "two versions, 4 of 10 replaced", "≤ 4,400,000"),
-    )
-    tones = (Tone.CRITICAL, Tone.GOOD, Tone.WARNING, Tone.PLAIN)
-    cells = tuple(
-        (*map(Cell, row[:4]), Cell(row[4], tone), Cell(row[5])) for row, tone in zip(rows, tones, strict=True)
-    )
-    return Table("pools", "Pools", POOL_COLUMNS, cells, "What is assumed is an upper bound, marked with ≤.")
 
 
 def replica_table(number: int) -> Table:
