@@ -41,7 +41,6 @@ class Commands(TyperGroup):
     """The commands. Wrong usage of any of them exits with 2 and one sentence."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
-        """Return the names of the commands."""
         return [*COMMANDS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
@@ -55,7 +54,6 @@ class Commands(TyperGroup):
         return typer.main.get_command(found)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
-        """List the commands with their summaries."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, _summary(name)) for name in COMMANDS])
 
@@ -74,7 +72,6 @@ cli = typer.Typer(**APP, cls=Commands)
 
 
 def main() -> None:
-    """Run the command line."""
     cli(prog_name=PROGRAM)
 
 

@@ -91,7 +91,6 @@ def _incomplete_data(fleet: Fleet, pool: Pool, of: str) -> str:
 
 
 def _update(file: Path, pool: str, source: BaselineSource) -> None:
-    """Rewrite a baseline's file, and print a summary."""
     text, old = _read(file)
     if Policy(baselines=(old,)).baseline(pool) is None:
         wrong(f"--update {file}: baseline of {old.pool}, not of {pool}")

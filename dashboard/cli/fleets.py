@@ -221,7 +221,6 @@ class CommandHistory:
     """The history of `--history`, else of the options. Every error is a HistoryError."""
 
     def __init__(self, options: Options, url: str | None) -> None:
-        """Open nothing yet."""
         self._is_api = url is not None and url.startswith(OF_A_DASHBOARD)
         self._url = (url or "").rstrip("/")
         self._past = PastFleets(partial(configured_history, options, url), most=1)

@@ -85,7 +85,6 @@ def _restart(text: str) -> Restart:
 
 
 def _demo_options(folder: Path, targets: list[dict[str, object]]) -> Path:
-    """Write the options of the demo as a file."""
     (folder / "targets.json").write_text(json.dumps(targets))
     config = folder / "fleet.yaml"
     options = {

@@ -57,7 +57,6 @@ def say(sentence: str) -> None:
 
 
 def fail(sentence: str, code: int = FAILED) -> NoReturn:
-    """Print why, and exit."""
     say(sentence)
     raise typer.Exit(code)
 

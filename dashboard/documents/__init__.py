@@ -29,7 +29,6 @@ def as_float(number: float | None) -> float | None:
 
 
 def pick(value: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Return these attributes of a value by name."""
     return {name: getattr(value, name) for name in names}
 
 

@@ -46,7 +46,6 @@ def _event_object(event: Event) -> dict[str, Any]:
 
 
 def change_object(change: SettingChange) -> dict[str, Any]:
-    """Return a setting with its value before and after."""
     return {"path": change.path, "before": value_object(change.before), "after": value_object(change.after)}
 
 

@@ -83,7 +83,6 @@ def _rollout_object(rollout: Rollout | None) -> dict[str, Any] | None:
 
 
 def findings_of(fleet: Fleet) -> dict[str, Any]:
-    """Return the active and the suppressed findings of a fleet."""
     names = {replica.id: replica.name for replica in fleet.replicas}
     sightings = fleet.sightings.findings
     return {
@@ -133,7 +132,6 @@ def _evidence_object(evidence: Evidence) -> dict[str, Any]:
 
 
 def suppression_object(suppression: Suppression | None, *names: str) -> dict[str, Any] | None:
-    """Return who suppresses a finding, why and until when, and other attributes."""
     return None if suppression is None else pick(suppression, ("owner", "reason", "until", *names))
 
 

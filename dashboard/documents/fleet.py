@@ -86,7 +86,6 @@ def fleet_json(fleet: Fleet, generated_at: datetime, *, full: bool = False, inde
 
 
 def _rows(fleet: Fleet, rows_of: Callable[[Replica], list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Return the rows of all replicas, each with the id of its replica."""
     return [{"replica": replica.id, **row} for replica in fleet.replicas for row in rows_of(replica)]
 
 

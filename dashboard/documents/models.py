@@ -118,7 +118,6 @@ def many(item: Any) -> Any:
 
 
 def keyed(item: Any) -> Any:
-    """Return the type of an object with any keys."""
     return dict[str, item]
 
 

@@ -64,7 +64,6 @@ def head_of(column: Column) -> str:
 
 
 def _columns(table: Table) -> Iterator[tuple[str, list[str]]]:
-    """Yield the columns of the file, each with its head."""
     for place, column in enumerate(table.columns):
         cells = [row[place] for row in table.rows]
         has_letters = any(cell.letter for cell in cells)
@@ -126,7 +125,6 @@ def _file(notes: Iterable[str], heads: Iterable[str], rows: Iterable[Iterable[st
 
 
 def comment(text: str) -> str:
-    """Return a comment line."""
     return f"# {_IN_COMMENT.sub(chr(39), one_line(text))}\n"
 
 

@@ -86,16 +86,13 @@ class HtmlWriter:
         return Markup("\n").join(self._block(block, under) for block in shown)
 
     def sections(self, sections: Iterable[Section], level: int = 2) -> Markup:
-        """Write sections under their headings."""
         shown = [each for each in sections if not (self._is_page and each.is_exported_only)]
         return Markup("\n").join(self._section(each, level) for each in shown)
 
     def text(self, text: str | Text) -> Markup:
-        """Write one line."""
         return self._call("line", text)
 
     def heading(self, section: Section, level: int = 2) -> Markup:
-        """Write the heading of a section."""
         return self._call("heading", min(level, 6), section)
 
     def _section(self, section: Section, level: int) -> Markup:
@@ -148,7 +145,6 @@ class HtmlWriter:
 
 
 def template(name: str) -> Template:
-    """Return a template by the name of its file."""
     return _environment().get_template(name)
 
 

@@ -17,12 +17,10 @@ _LINK = r"[\1#\2](https://github.com/\1/issues/\2)"
 
 
 def page_path(rule_id: str) -> str:
-    """Return the path of a rule's page in the repository."""
     return f"{FOLDER}/{rule_id}.md"
 
 
 def rule_page(rule: Rule) -> str:
-    """Return one rule's page."""
     page = rule.page
     parts = [
         f"# {rule.id}: {rule.name}",
@@ -53,7 +51,6 @@ def headline(rule: Rule) -> str:
 
 
 def worst(rule: Rule) -> str:
-    """Return the worst severity of a rule."""
     return min(rule.severity.values(), key=lambda severity: severity.rank)
 
 
@@ -111,7 +108,6 @@ def _options(rule: Rule) -> str:
 
 
 def table_cell(text: str) -> str:
-    """Return a text within a cell of a table."""
     return text.replace("\n", " ").replace("|", "\\|")
 
 
