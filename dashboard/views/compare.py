@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from dashboard.analysis.assembly import Fleet, only_replicas
 from dashboard.analysis.kv_transfer import transfer_text
-from dashboard.analysis.whatif.models import WhatIf
+from dashboard.analysis.whatif.result import WhatIf
 from dashboard.compare import MAJORITY, Reference, ReferenceKind
 from dashboard.compare.columns import REFERENCE_NOTE, MatrixColumn
 from dashboard.fleet import Pool, Replica

@@ -1,13 +1,18 @@
 """What would change if the replicas of a pool had the settings of one cohort or of a baseline."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.whatif.models import ChangeGroup, Paste, RankForecast, WhatIf
+from dashboard.analysis.whatif.after import RankForecast
+from dashboard.analysis.whatif.paste import ChangeGroup, Paste, PlannedChange
+from dashboard.analysis.whatif.result import CapacityForecast, WhatIf
 from dashboard.compare.baseline import value_text
-from dashboard.fleet.formatting import count, exact
-from dashboard.fleet.pieces import Kind, Link, Piece, Style, cohort, plain
-from dashboard.views import whatif_text as text
+from dashboard.fleet import Basis
+from dashboard.fleet.formatting import count, exact, first_of, joined, middle_cut, one_line, short
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, join_texts, plain, value
+from dashboard.rules.apply_method import IMAGE_FIRST, ApplyMethod, removable_text
+from dashboard.rules.findings import Finding, Severity
 from dashboard.views.blocks import (
     Block,
     Cell,
@@ -29,14 +34,37 @@ from dashboard.views.slugs import slug
 MOST_NAMES = 12  # replicas of a group by name
 MOST_RANKS = 200  # rows of the table of DP ranks
 OPEN_GROUPS = 6  # groups that a page does not fold
+MOST_CHANGES = 3  # settings of a group that its title names before it counts the rest
+MOST_WORDS = 4  # replicas or settings that a sentence names
+ANOTHER_LINE = " \\\n"  # all flags can be pasted behind `vllm serve`, one a line
+LONGEST = 60  # characters of a name or path in a sentence
+NOTHING_TO_PASTE = "Nothing to paste."
+METHOD_WORDS = {
+    ApplyMethod.FLAG: "flag",
+    ApplyMethod.NO_FLAG: "flag to remove",
+    ApplyMethod.VARIABLE: "environment variable",
+    ApplyMethod.NO_VARIABLE: "environment variable to remove",
+    ApplyMethod.IMAGE: "image",
+    ApplyMethod.BY_HAND: "by hand: contains values of each replica",
+    ApplyMethod.CHOICE: "by hand: any value of the agreed range",
+    ApplyMethod.MISFIT: "not possible: the baseline has text where vLLM has a number or a switch",
+    ApplyMethod.OPEN: "not possible: derived from settings with several agreed values",
+    ApplyMethod.FOLLOWS: "derived: no flag",
+}
+NOTES = {
+    ApplyMethod.BY_HAND: "Set by hand: {}. The value shown leaves out values of each replica.",
+    ApplyMethod.CHOICE: "Choose a value within the agreed range: {}. The one shown is the nearest.",
+    ApplyMethod.MISFIT: "Fix the baseline: it has text where vLLM has a number or a switch, for {}.",
+    ApplyMethod.OPEN: "Remove from the baseline, or ignore, settings derived from several agreed values: {}.",
+}
 
 
 def whatif_section(fleet: Fleet, what: WhatIf) -> Section:
     """Return what would change; `fleet` is the fleet that the what-if was made of."""
     names = replica_names(fleet)
-    blocks = [Paragraph(each, Tone.WARNING) for each in text.cautions(what)]
-    blocks.append(Paragraph(text.summary(what), Tone.INFO if what.groups else Tone.GOOD))
-    blocks += [Paragraph(plain(each), Tone.UNKNOWN) for each in text.limits(what, names)]
+    blocks = [Paragraph(each, Tone.WARNING) for each in cautions(what)]
+    blocks.append(Paragraph(summary(what), Tone.INFO if what.groups else Tone.GOOD))
+    blocks += [Paragraph(plain(each), Tone.UNKNOWN) for each in limits(what, names)]
     if what.findings.unchanged:
         blocks.append(Paragraph(plain(f"{count(what.findings.unchanged, 'finding')} of this pool unchanged.")))
     if what.groups:
@@ -45,7 +73,7 @@ def whatif_section(fleet: Fleet, what: WhatIf) -> Section:
     parts = [*_findings(what, names), *_capacity(what, names), *groups[:OPEN_GROUPS]]
     if rest := groups[OPEN_GROUPS:]:
         parts.append(Section("what-if-more", count(len(rest), "more group"), (), tuple(rest), is_aside=True))
-    return Section("what-if", f"What if all were like {text.target_text(what)}", tuple(blocks), tuple(parts))
+    return Section("what-if", f"What if all were like {target_text(what)}", tuple(blocks), tuple(parts))
 
 
 def _findings(what: WhatIf, names: Mapping[str, str]) -> Iterator[Section]:
@@ -83,7 +111,7 @@ def _capacity(what: WhatIf, names: Mapping[str, str]) -> Iterator[Section]:
     rows = tuple(_rank(each, names) for each in ranks[:MOST_RANKS])
     more = len(ranks) - MOST_RANKS
     rest = f" {count(more, 'more DP rank')} not listed." if more > 0 else ""
-    name, note = f"what-if-{slug(what.pool)}-kv-cache", f"{text.total_text(what.capacity)}{rest}"
+    name, note = f"what-if-{slug(what.pool)}-kv-cache", f"{total_text(what.capacity)}{rest}"
     table = Table(name, "KV cache per DP rank before and after", columns, rows, note)
     yield Section("what-if-kv-cache", "KV cache", (table,))
 
@@ -94,8 +122,8 @@ def _rank(rank: RankForecast, names: Mapping[str, str]) -> tuple[Cell, ...]:
         Cell(brief(names[rank.replica]), link=Link(Kind.REPLICA, rank.replica)),
         number_cell(str(rank.dp_rank), rank.dp_rank),
         number_cell(exact(rank.before, rank.before_basis), rank.before),
-        number_cell(text.after_text(rank), rank.after),
-        number_cell(text.change_text(rank), change),
+        number_cell(after_text(rank), rank.after),
+        number_cell(change_text(rank), change),
         Cell(rank.reason),
     )
 
@@ -104,12 +132,12 @@ def _group(group: ChangeGroup, number: int, pool: str, names: Mapping[str, str])
     letters = [piece for letter in group.letters for piece in (cohort(letter, pool), Piece(" "))]
     blocks: list[Block] = [
         Paragraph((*letters, *replica_text(group.replicas, names, MOST_NAMES))),
-        *_paste(group.paste, text.paste_notes(group)),
+        *_paste(group.paste, paste_notes(group)),
     ]
     anchor = f"what-if-group-{number}"
     parts = []
     if group.later is not None:
-        later = tuple(_paste(group.later, text.later_notes(group)))
+        later = tuple(_paste(group.later, later_notes(group)))
         parts.append(Section(f"{anchor}-later", "After the restart, look again", later, is_aside=True))
     columns = (
         Column("Setting", is_code=True),
@@ -122,18 +150,18 @@ def _group(group: ChangeGroup, number: int, pool: str, names: Mapping[str, str])
             Cell(each.path, link=Link(Kind.SETTING, each.path, pool)),
             Cell(value_text(each.before)),
             Cell(value_text(each.after)),
-            Cell(text.METHOD_WORDS[each.how]),
+            Cell(METHOD_WORDS[each.how]),
         )
         for each in group.changes
     )
     table = Table(f"what-if-settings-{number}", "Settings that would change", columns, rows)
     parts.append(Section(f"{anchor}-settings", f"Settings ({len(rows):,})", (table,), is_aside=True))
-    return Section(anchor, text.group_text(group), tuple(blocks), tuple(parts))
+    return Section(anchor, group_text(group), tuple(blocks), tuple(parts))
 
 
 def _paste(paste: Paste, notes: Iterable[str]) -> Sequence[Block]:
     """Return what to type with its notes, and next to it the same for a Helm chart."""
-    left = (*_snippets(text.pasted(paste)), *(Paragraph(plain(each)) for each in notes))
+    left = (*_snippets(pasted(paste)), *(Paragraph(plain(each)) for each in notes))
     chart = _snippets([("Helm values (vLLM production-stack chart)", paste.helm)] if paste.helm else [])
     return [Columns((left, chart), (1, 1))] if left and chart else [*left, *chart]
 
@@ -141,3 +169,161 @@ def _paste(paste: Paste, notes: Iterable[str]) -> Sequence[Block]:
 def _snippets(snippets: Sequence[tuple[str, str]]) -> tuple[Block, ...]:
     items = tuple(Entry(Tone.PLAIN, plain(label), snippets=(snippet,)) for label, snippet in snippets)
     return (Entries(items),) if items else ()
+
+
+def target_text(what: WhatIf) -> str:
+    """Return the name of the target: `cohort A`, `baseline chat`."""
+    return f"{'baseline' if what.is_baseline else 'cohort'} {_cut(what.target)}"
+
+
+def cautions(what: WhatIf) -> Iterator[Text]:
+    """Yield warnings: the rollout that would be reverted, the values that the router must know."""
+    if (rollout := what.reverted) is not None:
+        versions = (Piece(f": {_cut(what.pool)} is in rollout "), value(_cut(rollout.old)), Piece(" → "))
+        yield (Piece("Reverts a rollout", Style.STRONG), *versions, value(_cut(rollout.new)), Piece("."))
+    if what.router:
+        changes = join_texts(
+            (
+                Piece(f"{each.expects.replace('_', ' ')} "),
+                value(value_text(each.before)),
+                Piece(" → "),
+                value(value_text(each.after)),
+            )
+            for each in what.router
+        )
+        options = joined([f"expects.{each.expects}" for each in what.router])
+        end = f". No rule checks this, because {_cut(what.fleet.policy.file)} does not declare {options}."
+        yield (Piece("Reconfigure a prefix-aware router", Style.STRONG), Piece(": "), *changes, Piece(end))
+
+
+def summary(what: WhatIf) -> Text:
+    """Return what would change, in one sentence."""
+    if not what.groups:
+        read = count(what.total - len(what.unread), "replica")
+        claim = Piece("No replica would restart", Style.STRONG)
+        return (claim, Piece(f": {read} already match {target_text(what)}."))
+    found = what.findings
+    parts = [f"{what.matching:,} of {what.total:,} already match {target_text(what)}"] if what.matching else []
+    parts.append(f"{_counted(found.fixed) or 'no finding'} fixed, {_counted(found.new) or 'none'} new")
+    parts += [f"{_counted(found.spread)} on more replicas"] if found.spread else []
+    parts += [f"{len(found.unknown):,} known only after the restart"] if found.unknown else []
+    claim = Piece(f"{len(what.restarts):,} of {count(what.total, 'replica')} would restart", Style.STRONG)
+    return (claim, Piece(f"; {'; '.join([*parts, capacity_text(what.capacity)])}."))
+
+
+def capacity_text(capacity: CapacityForecast) -> str:
+    """Return how the pool's KV cache changes, as the end of a sentence."""
+    known = [rank for rank in capacity.ranks if rank.before is not None and rank.after is not None]
+    unknown = len(capacity.ranks) - len(known)
+    if not capacity.ranks:
+        return "KV cache unchanged"
+    if not known:
+        return f"KV cache unknown on {count(unknown, 'DP rank')}"
+    rest = f", unknown on {count(unknown, 'DP rank')}" if unknown else ""
+    span = span_text(capacity.least, capacity.most, is_short=True)
+    return f"KV cache {span} tokens, based on identical engines{rest}"
+
+
+def span_text(least: int, most: int, *, is_short: bool = False) -> str:
+    """Write a change with its sign: `+21,584`, or from the least to the most: `+21.6 k to +22.2 k`."""
+    signs = [("+" if number > 0 else "−") if number else "±" for number in (least, most)]
+    sizes = [short(abs(number)) if is_short and number else f"{abs(number):,}" for number in (least, most)]
+    return " to ".join(dict.fromkeys(f"{sign}{size}" for sign, size in zip(signs, sizes, strict=True)))
+
+
+def after_text(rank: RankForecast) -> str:
+    """Write the tokens of a rank after the restart, from the least to the most."""
+    if rank.least is None or rank.most is None:
+        return exact(None)
+    return f"{rank.least:,}" if rank.least == rank.most else f"{rank.least:,} to {rank.most:,}"
+
+
+def change_text(rank: RankForecast) -> str:
+    """Write the change of a rank's tokens."""
+    if rank.before is None or rank.least is None or rank.most is None:
+        return exact(None)
+    return span_text(rank.least - rank.before, rank.most - rank.before)
+
+
+def total_text(capacity: CapacityForecast) -> str:
+    """Return the KV cache of the pool before and after, and how many ranks are unknown or unchanged."""
+    now = _total(capacity.before, capacity.unknown_before, is_bound=capacity.is_bound)
+    then = _total(capacity.after, capacity.unknown_after, is_bound=capacity.is_bound_after)
+    about = "about " if any(rank.least != rank.most for rank in capacity.ranks) else ""
+    rest = f" {count(capacity.unchanged, 'other DP rank')} unchanged." if capacity.unchanged else ""
+    return f"Pool: {now} now, {about}{then} after.{rest}"
+
+
+def group_text(group: ChangeGroup) -> str:
+    """Write the changes of a group: `2 replicas: block_size 32 → 16`."""
+    order = {ApplyMethod.IMAGE: 0, ApplyMethod.FOLLOWS: 2}
+    changes = list(map(_change_text, sorted(group.changes, key=lambda each: order.get(each.how, 1))))
+    more = len(changes) - MOST_CHANGES
+    words = [*changes[:MOST_CHANGES], *([count(more, "more setting")] if more > 0 else [])]
+    return f"{count(len(group.replicas), 'replica')}: {joined(words)}"
+
+
+def pasted(paste: Paste) -> list[tuple[str, str]]:
+    """Return what to paste for one group, with labels: the image and the command line, in YAML and in bash."""
+    offered = (
+        ("Image", paste.image),
+        ("Flags", ANOTHER_LINE.join(paste.flags)),
+        ("Flags to remove", "\n".join(paste.removed)),
+        ("Environment variables", paste.environment),
+    )
+    return [each for each in offered if each[1]]
+
+
+def paste_notes(group: ChangeGroup) -> Sequence[str]:
+    """Return what cannot simply be pasted for a group now."""
+    if any(each.how is ApplyMethod.IMAGE for each in group.changes) and len(group.changes) > 1:
+        return [IMAGE_FIRST] if group.paste.image else [IMAGE_FIRST, NOTHING_TO_PASTE]
+    return later_notes(group)
+
+
+def later_notes(group: ChangeGroup) -> Sequence[str]:
+    """Return what of a group cannot simply be pasted, apart from the image."""
+    paste = group.later or group.paste
+    notes = [removable_text(paste.optional)] if paste.optional else []
+    for method, note in NOTES.items():
+        if paths := [each.path for each in group.changes if each.how is method]:
+            notes.append(note.format(_some(paths)))
+    return [*notes, NOTHING_TO_PASTE] if paste.is_empty else notes
+
+
+def limits(what: WhatIf, names: Mapping[str, str]) -> Sequence[str]:
+    """Return what is unknown, and on which replicas. `names` are by replica id."""
+    notes = []
+    if what.silent:
+        silent = _some(names[each] for each in what.silent)
+        notes.append(f"Incomplete settings on {silent}: no change needed as far as reported.")
+    if what.unread:
+        notes.append(f"Never read: {_some(names[each] for each in what.unread)}. Their changes are unknown.")
+    if what.unreported:
+        notes.append(f"Unchanged, because {target_text(what)} does not report it: {_some(what.unreported)}.")
+    return [*notes, *what.notes]
+
+
+def _total(tokens: int, unknown: int, *, is_bound: bool) -> str:
+    rest = f" ({count(unknown, 'DP rank')} unknown)" if unknown else ""
+    return f"{exact(tokens, Basis.ASSUMED if is_bound else Basis.REPORTED)} tokens{rest}"
+
+
+def _counted(findings: Iterable[Finding]) -> str:
+    """Write `2 critical findings, 3 warnings and 2 info findings`; empty for none."""
+    numbers = Counter(each.severity for each in findings)
+    words = {Severity.CRITICAL: "critical finding", Severity.WARNING: "warning", Severity.INFO: "info finding"}
+    return joined([count(numbers[severity], word) for severity, word in words.items() if numbers[severity]])
+
+
+def _change_text(change: PlannedChange) -> str:
+    name = _cut(change.path.removeprefix("env.").rpartition(".")[2] or change.path)
+    return f"{name} {value_text(change.before)} → {value_text(change.after)}"
+
+
+def _some(words: Iterable[str]) -> str:
+    return first_of(map(_cut, words), MOST_WORDS)
+
+
+def _cut(name: str) -> str:
+    return middle_cut(one_line(name), LONGEST)

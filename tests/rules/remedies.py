@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dashboard.analysis.whatif.after import document_after, replica_after
-from dashboard.analysis.whatif.capacity import decides
+from dashboard.analysis.whatif.after import decides, document_after, replica_after
 from dashboard.compare.encoding import lookup_value
 from dashboard.compare.equality import NOT_SET
 from dashboard.compare.prefix import PREFIX_PATHS

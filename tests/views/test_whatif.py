@@ -6,13 +6,15 @@ from typing import Any
 import pytest
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.whatif.converge import converge
-from dashboard.analysis.whatif.models import CapacityForecast, ChangeGroup, FindingForecast, Paste, RankForecast, WhatIf
+from dashboard.analysis.whatif.after import RankForecast
+from dashboard.analysis.whatif.findings import FindingForecast
+from dashboard.analysis.whatif.paste import ChangeGroup, Paste
+from dashboard.analysis.whatif.result import CapacityForecast, WhatIf, converge
 from dashboard.fleet import Baseline, Basis, Tolerance
 from dashboard.fleet.pieces import Piece, Style, to_plain
 from dashboard.render.html import to_html
 from dashboard.render.markdown import to_markdown
-from dashboard.views import whatif_text as text
+from dashboard.views import whatif as text
 from dashboard.views.blocks import Entries, Paragraph, Section, Table, View
 from dashboard.views.context import context_of
 from dashboard.views.whatif import MOST_RANKS, whatif_section

@@ -1,14 +1,19 @@
-"""Documents and replicas after a restart, as far as they can be known."""
+"""Documents, replicas and their KV cache after a restart, as far as they can be known."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from statistics import median
 from types import MappingProxyType
+from typing import NamedTuple
 
-from dashboard.analysis.whatif.capacity import engines_after
-from dashboard.analysis.whatif.models import RankForecast
-from dashboard.compare.encoding import lookup_setting
-from dashboard.fleet import Document, Replica, Role, Setting, SettingChange, Source
+from dashboard.capacity.engines import load_of
+from dashboard.capacity.outliers import devices_of
+from dashboard.compare.encoding import lookup_setting, lookup_value
+from dashboard.fleet import Basis, Document, Engine, Replica, Role, Setting, SettingChange, Source
+from dashboard.fleet.formatting import count, joined, middle_cut, one_line
 from dashboard.vllm.facts import ROLE_OF, ROLES
 from dashboard.vllm.merging import document_id, version_of
 
@@ -24,6 +29,80 @@ COUNTED = frozenset(
         "cache_config.kv_cache_max_concurrency",
     }
 )
+# What decides how much KV cache an engine gets and how many tokens that is: globs over paths. vLLM loads the weights,
+# runs the largest batch once, captures CUDA graphs, and gives the KV cache what is left of its share of the memory
+# (vllm/v1/worker/gpu_worker.py, determine_available_memory); how many tokens that is follows from the layout of blocks
+# (vllm/v1/core/kv_cache_utils.py). All of it changes between versions.
+DECIDES_CAPACITY = (
+    "version",
+    # the share of memory, and how the cache is laid out in it
+    "cache_config.block_size",
+    "cache_config.cache_dtype",
+    "cache_config.gpu_memory_utilization",
+    "cache_config.kv_cache_dtype_skip_layers",
+    "cache_config.kv_cache_layout",
+    "cache_config.kv_cache_memory_bytes",
+    "cache_config.kv_sharing_fast_prefill",
+    "cache_config.mamba_*",
+    "cache_config.num_gpu_blocks_override",
+    "cache_config.swa_bounded_replay",
+    "scheduler_config.disable_hybrid_kv_cache_manager",
+    "kv_transfer_config.kv_connector",
+    # the size of the weights
+    "lora_config",
+    "lora_config.*",
+    "model_config.dtype",
+    "model_config.hf_overrides",
+    "model_config.max_model_len",
+    "model_config.model",
+    "model_config.quantization*",
+    "model_config.disable_sliding_window",
+    "offload_config.*",
+    "parallel_config.*parallel_size",
+    "parallel_config.enable_eplb",
+    "parallel_config.enable_expert_parallel",
+    "parallel_config.eplb_config.*",
+    "speculative_config",
+    "speculative_config.*",
+    # the largest batch and the CUDA graphs
+    "attention_config.*",
+    "compilation_config.cudagraph_*",
+    "compilation_config.max_cudagraph_capture_size",
+    "compilation_config.mode",
+    "model_config.enforce_eager",
+    "model_config.multimodal_config*",
+    "optimization_level",
+    "parallel_config.enable_dbo",
+    "parallel_config.ubatch_size",
+    "scheduler_config.async_scheduling",
+    "scheduler_config.encoder_cache_size",
+    "scheduler_config.max_num_batched_tokens",
+    "scheduler_config.max_num_encoder_input_tokens",
+    "scheduler_config.max_num_seqs",
+    "env.VLLM_ATTENTION_BACKEND",
+    "env.VLLM_MEMORY_PROFILER_*",
+)
+RANKS = "parallel_config.data_parallel_size"
+LONGEST_NAME = 44  # characters of a device's name that a sentence shows
+REMEMBERED = 4096  # paths; a configuration has some 600
+
+
+class RankForecast(NamedTuple):
+    """KV cache of one DP rank in tokens, before and after; None is unknown.
+
+    `after` is the median of `peers` identical engines on the same device: assumed, between `least` and `most`.
+    """
+
+    replica: str
+    dp_rank: int
+    before: int | None
+    before_basis: Basis
+    reason: str
+    after: int | None = None
+    after_basis: Basis = Basis.UNKNOWN
+    peers: int = 0
+    least: int | None = None
+    most: int | None = None
 
 
 def document_after(document: Document, changes: Sequence[SettingChange], target: Mapping[str, Setting]) -> Document:
@@ -91,4 +170,105 @@ def replica_after(
         engines=tuple(each._replace(fingerprint=None) for each in engines_after(replica, ranks, document)),
         kv_cache_groups=() if ranks else replica.kv_cache_groups,
         probes=(),
+    )
+
+
+class EngineForecasts:
+    """Forecasts of engines, looked up once per document and device. `staying` are replicas that do not restart."""
+
+    def __init__(self, staying: Iterable[Replica], documents: Mapping[str, Document]) -> None:
+        """Keep the fresh replicas among those that stay, or all if none is fresh."""
+        read = [each for each in staying if each.document is not None and not each.is_second_address]
+        self._staying = [each for each in read if each.fresh] or read
+        self._documents = documents
+        self._peers: dict[tuple[str, tuple[str, ...], bool], tuple[int, ...]] = {}
+
+    def ranks(self, replica: Replica, after: Document, changes: Sequence[SettingChange]) -> tuple[RankForecast, ...]:
+        """Return the forecast of each rank of a replica; none if no setting that decides capacity changes."""
+        changed = {each.path for each in changes}
+        if not any(decides(path) for path in changed):
+            return ()
+        if not replica.engines:
+            return (RankForecast(replica.id, 0, None, Basis.UNKNOWN, "No engine data."),)
+        return tuple(self._rank(replica, engine, after, has_other_ranks=RANKS in changed) for engine in replica.engines)
+
+    def _rank(self, replica: Replica, engine: Engine, after: Document, *, has_other_ranks: bool) -> RankForecast:
+        names = devices_of(replica, engine.dp_rank)
+        rank = RankForecast(
+            replica.id, engine.dp_rank, engine.kv_cache_size_tokens, engine.basis, "Device not reported."
+        )
+        if has_other_ranks:
+            return rank._replace(reason="The number of DP ranks changes.")
+        if not names:
+            return rank
+        key = (after.id, names, engine.shares_sum)
+        if key not in self._peers:
+            self._peers[key] = self._tokens(after, names, shares_sum=engine.shares_sum)
+        tokens = self._peers[key]
+        shown = joined([middle_cut(one_line(name), LONGEST_NAME) for name in names])
+        if not tokens:
+            return rank._replace(reason=f"No identical engine on {shown} reports its tokens.")
+        return rank._replace(
+            after=int(median(tokens)),
+            after_basis=Basis.ASSUMED,
+            peers=len(tokens),
+            least=min(tokens),
+            most=max(tokens),
+            reason=f"Based on {count(len(tokens), 'identical engine')} on {shown}.",
+        )
+
+    def _tokens(self, after: Document, names: tuple[str, ...], *, shares_sum: bool) -> tuple[int, ...]:
+        """Return the tokens of engines with such a document on these devices; upper bounds only if all are.
+
+        With `shares_sum`: those of engines that report one sum per replica.
+        """
+        keys = {str(each.document) for each in self._staying}
+        same = {key for key in keys if not contradict(after.settings, self._documents[key].settings)}
+        known = [
+            (engine.kv_cache_size_tokens, engine.basis)
+            for replica in self._staying
+            if replica.document in same
+            for engine in replica.adding_engines
+            if engine.kv_cache_size_tokens is not None
+            and engine.shares_sum is shares_sum
+            and devices_of(replica, engine.dp_rank) == names
+        ]
+        sure = [each for each in known if each[1] is not Basis.ASSUMED] or known
+        return tuple(tokens for tokens, _ in sure)
+
+
+def contradict(one: Mapping[str, Setting], other: Mapping[str, Setting]) -> bool:
+    """Return whether two documents have different values of a setting that decides capacity."""
+    paths = {path for path in (*one, *other) if decides(path)}
+    values = ((lookup_value(one, path), lookup_value(other, path)) for path in paths)
+    return any(own is not None and theirs is not None and own != theirs for own, theirs in values)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def decides(path: str) -> bool:
+    """Return whether a setting decides capacity."""
+    return any(fnmatchcase(path, glob) for glob in DECIDES_CAPACITY)
+
+
+def engines_after(replica: Replica, ranks: Sequence[RankForecast], after: Document) -> tuple[Engine, ...]:
+    """Return the engines of a replica with their forecasts; blocks and bytes become unknown."""
+    if not ranks or not replica.engines:
+        return replica.engines
+    load = load_of(after.settings)
+    return tuple(
+        Engine(
+            dp_rank=rank.dp_rank,
+            num_gpu_blocks=None,
+            block_size=None,
+            kv_cache_size_tokens=rank.after,
+            max_concurrency=None,
+            kv_cache_bytes=None,
+            kv_cache_bytes_per_device=None,
+            naive_tokens=None,
+            max_model_len=load.max_model_len if load else None,
+            basis=rank.after_basis,
+            reason=rank.reason,
+            shares_sum=engine.shares_sum,
+        )
+        for engine, rank in zip(replica.engines, ranks, strict=True)
     )

@@ -3,10 +3,11 @@
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.whatif.models import FindingForecast, RouterChange
+from dashboard.analysis.changes.comparison import finding_changes
 from dashboard.compare.encoding import lookup_value
 from dashboard.compare.holders import Holders
 from dashboard.fleet import Replica, SettingValue
@@ -27,18 +28,46 @@ STAYING = ("devices", "replicas.")
 ROUTE = "/"  # prefix of a route that answered: follows from settings, where these are reported
 
 
+@dataclass(frozen=True, slots=True)
+class FindingForecast:
+    """Findings that would be fixed, new, on more replicas (`spread`), on fewer (`reduced`), or unknown.
+
+    `spread` and `reduced` are findings as they would be; `unchanged` counts the other findings of the pool.
+    """
+
+    fixed: tuple[Finding, ...] = ()
+    new: tuple[Finding, ...] = ()
+    spread: tuple[Finding, ...] = ()
+    reduced: tuple[Finding, ...] = ()
+    unknown: tuple[Finding, ...] = ()
+    unchanged: int = 0
+
+
+class RouterChange(NamedTuple):
+    """A new common value of a pool that its router depends on.
+
+    `expects` is the option of fleet.yaml, under the pool's `expects`, that would declare it and is not set.
+    """
+
+    expects: str
+    before: SettingValue
+    after: SettingValue
+
+
 def forecast_findings(before: Fleet, after: Fleet, pool: str, restarted: Collection[str]) -> FindingForecast:
     """Compare the findings of a fleet before and after some replicas of a pool restarted.
 
     A finding is fixed only if all its evidence is known afterwards, else it is unknown. Suppressed ones are left out.
     """
     lookup = _Lookup(before, after, frozenset(restarted))
-    now, then = before.inspection, after.inspection
-    known_before = {each.id for each in (*now.findings, *now.suppressed)}
-    known_after = {each.id for each in (*then.findings, *then.suppressed)}
-    lost = [each for each in now.findings if each.id not in known_after]
-    new = [each for each in then.findings if each.id not in known_before]
-    both = _pairs(now.findings, then.findings)
+    changes = finding_changes(before, after)
+    lost = [each.finding for each in changes.no_longer_found if not each.is_suppressed]
+    new = [each.finding for each in changes.new if not each.is_suppressed]
+    both = [
+        (each.before, each.after)
+        for each in changes.persisting
+        if not each.is_suppressed_before and not each.is_suppressed_after
+    ]
     restated = list(_restated(lost, new))
     same_before, same_after = ({side[place].id for side in restated} for place in (0, 1))
     lost = [each for each in lost if each.id not in same_before]
@@ -70,14 +99,6 @@ def _is_restated(one: Finding, other: Finding) -> bool:
     rows = [{(each.path, each.value) for each in side.evidence if not each.is_reference} for side in (one, other)]
     is_same_rule = (one.rule, one.subject) == (other.rule, other.subject)
     return is_same_rule and set(other.replicas) <= set(one.replicas) and not rows[0].isdisjoint(rows[1])
-
-
-def _pairs(before: tuple[Finding, ...], after: tuple[Finding, ...]) -> list[tuple[Finding, Finding]]:
-    """Return pairs of the same finding, in the order of before."""
-    by_id: dict[str, list[Finding]] = defaultdict(list)
-    for each in after:
-        by_id[each.id].append(each)
-    return [(each, by_id[each.id].pop(0)) for each in before if by_id[each.id]]
 
 
 class _Lookup:

@@ -3,12 +3,12 @@
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import yaml
 
-from dashboard.analysis.whatif.models import Paste, PlannedChange
-from dashboard.fleet import SettingChange
+from dashboard.fleet import SettingChange, SettingValue
 from dashboard.fleet.formatting import one_line
 from dashboard.rules.apply_method import (
     VARIABLE,
@@ -23,6 +23,49 @@ from dashboard.rules.remedy import lever
 CHART = "the vLLM production-stack chart"
 # Kubernetes replaces $(NAME) in arguments and variables by a variable's value; $$ is a dollar.
 _REFERENCE = re.compile(r"\$(?=\()")
+
+
+class PlannedChange(NamedTuple):
+    """A setting of some replicas before and after, and how it is changed."""
+
+    path: str
+    before: SettingValue
+    after: SettingValue
+    how: ApplyMethod
+
+
+class Paste(NamedTuple):
+    """What to paste for one group of replicas.
+
+    `flags` are flags with their values, `environment` lines of a shell, `image` a line of YAML, `helm` YAML. `removed`
+    are flags to remove, `optional` flags may be removed: vLLM derives their settings.
+    """
+
+    flags: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    environment: str = ""
+    image: str = ""
+    helm: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to paste."""
+        return not any((self.flags, self.removed, self.environment, self.image))
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeGroup:
+    """Replicas with the same changes, with the letters of their cohorts.
+
+    `later` may remain to be pasted once they run another image.
+    """
+
+    replicas: tuple[str, ...]
+    letters: tuple[str, ...]
+    changes: tuple[PlannedChange, ...]
+    paste: Paste
+    later: Paste | None = None
 
 
 def planned_changes(

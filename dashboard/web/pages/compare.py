@@ -6,8 +6,7 @@ from typing import NamedTuple
 import streamlit as st
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.whatif.converge import converge
-from dashboard.analysis.whatif.models import WhatIf
+from dashboard.analysis.whatif.result import WhatIf, converge
 from dashboard.compare import BASELINE, MAJORITY, Matrix, Reference, parse_reference
 from dashboard.config.baseline_file import baseline_yaml, find_source
 from dashboard.fleet import Baseline, Pool

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.whatif.models import WhatIf
+from dashboard.analysis.whatif.result import WhatIf
 from tests.builders import alike, document, fleet, replica
 
 LARGER = {"cache_config.block_size": 32}

@@ -10,8 +10,7 @@ from hypothesis import settings as tried
 from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
-from dashboard.analysis.whatif.converge import converge
-from dashboard.analysis.whatif.models import WhatIf
+from dashboard.analysis.whatif.result import WhatIf, converge
 from dashboard.compare.baseline import deviations
 from dashboard.documents.fleet import fleet_json
 from dashboard.fleet import Baseline, State, Tolerance

@@ -9,8 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.analysis.whatif.models import Paste
-from dashboard.analysis.whatif.paste import paste, planned_changes
+from dashboard.analysis.whatif.paste import Paste, paste, planned_changes
 from dashboard.fleet import SettingChange, SettingValue, State
 from dashboard.rules.apply_method import ApplyMethod
 from vllm_fleet_provider.shared.spelling import canonical_text

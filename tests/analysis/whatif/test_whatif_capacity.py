@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from dashboard.analysis.whatif.capacity import decides
-from dashboard.analysis.whatif.converge import converge
-from dashboard.analysis.whatif.models import CapacityForecast
+from dashboard.analysis.whatif.after import decides
+from dashboard.analysis.whatif.result import CapacityForecast, converge
 from dashboard.fleet import Baseline, Basis, Engine
 from tests.analysis.whatif.pools import LARGER, pool_of
 from tests.builders import alike, devices, document, engine, fleet, replica

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.analysis.whatif.converge import converge
-from dashboard.analysis.whatif.models import WhatIf
+from dashboard.analysis.whatif.result import WhatIf, converge
 from dashboard.fleet import Baseline, Basis, Contradiction, Source
 from dashboard.rules.findings import Finding
 from tests.analysis.whatif.pools import LARGER, pool_of, rules

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.whatif.converge import converge
+from dashboard.analysis.whatif.result import converge
 from dashboard.fleet import Baseline
 from dashboard.rules.domain import Expectations, PoolDeclaration, Router, SeedPolicy
 from dashboard.rules.policy import Policy

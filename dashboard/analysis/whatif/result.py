@@ -1,27 +1,90 @@
-"""What would change if a pool converged to one of its cohorts or to its baseline."""
+"""What would change if a pool converged to one of its cohorts or to its baseline. Nothing is ever applied."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 import numpy as np
 
 from dashboard.analysis.assembly import Fleet, assemble
-from dashboard.analysis.whatif.after import VERSION, document_after, replica_after
-from dashboard.analysis.whatif.capacity import EngineForecasts, summed
-from dashboard.analysis.whatif.findings import forecast_findings, router_changes
-from dashboard.analysis.whatif.models import ChangeGroup, RankForecast, WhatIf
-from dashboard.analysis.whatif.paste import in_turn, planned_changes
+from dashboard.analysis.whatif.after import VERSION, EngineForecasts, RankForecast, document_after, replica_after
+from dashboard.analysis.whatif.findings import FindingForecast, RouterChange, forecast_findings, router_changes
+from dashboard.analysis.whatif.paste import ChangeGroup, in_turn, planned_changes
+from dashboard.capacity.sums import capacity_of
 from dashboard.compare.baseline import agreed_paths, agreed_settings, deviations, usual_values
-from dashboard.compare.encoding import NULL, encode, lookup_value
-from dashboard.fleet import Baseline, Cohort, Document, Pool, Replica, SettingChange, SettingValue, cohort_letters
+from dashboard.compare.cohorts import merge_rows
+from dashboard.compare.encoding import NULL, lookup_value
+from dashboard.fleet import (
+    Baseline,
+    Basis,
+    Cohort,
+    Document,
+    Pool,
+    Replica,
+    SettingChange,
+    SettingValue,
+    cohort_letters,
+)
 from dashboard.fleet.formatting import count
 from dashboard.rules.apply_method import ApplyMethod, manual_methods
 from dashboard.rules.capacity.graphs import are_derived_sizes
 from dashboard.rules.findings import Rollout
 from dashboard.rules.identity.coverage import vllm_version_differs
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityForecast:
+    """KV cache of a pool in tokens. `ranks` are those that may change, `unchanged` counts the others.
+
+    `before` and `after` are sums over known ranks; `unknown_before` and `unknown_after` count the others. `least` and
+    `most` bound the change of ranks that are known on both sides.
+    """
+
+    ranks: tuple[RankForecast, ...] = ()
+    unchanged: int = 0
+    before: int = 0
+    after: int = 0
+    unknown_before: int = 0
+    unknown_after: int = 0
+    least: int = 0
+    most: int = 0
+    is_bound: bool = False  # the sum before contains upper bounds
+    is_bound_after: bool = False  # the sum after contains upper bounds of unchanged ranks
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """What would change if a pool converged to a target: a cohort, by its letter, or a baseline, by its name.
+
+    `fleet` is the fleet afterwards, as far as it can be known. `silent` replicas do not contradict the target but do
+    not report every setting that others change; `unread` were never read. `unreported` settings differ in the pool and
+    are not reported by the target. `notes` are sentences on what is unknown. `reverted` is a rollout that would be
+    reverted. `router` is what the router must know and no rule reports. `matching` counts the replicas of the cohort
+    now; None for a baseline.
+    """
+
+    pool: str
+    target: str
+    is_baseline: bool
+    total: int
+    groups: tuple[ChangeGroup, ...]
+    findings: FindingForecast
+    capacity: CapacityForecast
+    fleet: Fleet
+    silent: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    unreported: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    reverted: Rollout | None = None
+    router: tuple[RouterChange, ...] = ()
+    matching: int | None = None
+
+    @property
+    def restarts(self) -> tuple[str, ...]:
+        """Return the replicas that would restart."""
+        return tuple(sorted(replica for group in self.groups for replica in group.replicas))
 
 
 class _Plan(NamedTuple):
@@ -81,7 +144,7 @@ def _plan(fleet: Fleet, name: str, chosen: str | Baseline) -> _Plan:
     if pool is None:
         raise KeyError(f"There is no pool {name}.")
     members = tuple(each for each in fleet.replicas if each.pool == name)
-    documents = {key: fleet.documents[key] for cohort in pool.cohorts for key in cohort.documents}
+    documents = {key: fleet.documents[key] for key in pool.documents}
     usual: Mapping[str, SettingValue] = {}
     target: Cohort | Baseline
     if isinstance(chosen, Baseline):
@@ -100,7 +163,7 @@ def _plan(fleet: Fleet, name: str, chosen: str | Baseline) -> _Plan:
         if cohort is None:
             raise KeyError(f"Pool {name} has no cohort {chosen}.")
         target, settings = cohort, cohort.settings
-        found = _changes_to_cohort(documents, cohort)
+        found = _changes_to_cohort(pool, cohort)
     changes = {
         key: tuple(sorted(each for each in own if not any(fnmatchcase(each.path, glob) for glob in fleet.ignored)))
         for key, own in found.items()
@@ -109,12 +172,12 @@ def _plan(fleet: Fleet, name: str, chosen: str | Baseline) -> _Plan:
     return _Plan(fleet, pool, members, target, changes, after, usual)
 
 
-def _changes_to_cohort(documents: Mapping[str, Document], target: Cohort) -> dict[str, list[SettingChange]]:
+def _changes_to_cohort(pool: Pool, target: Cohort) -> dict[str, list[SettingChange]]:
     """Compare as pools are compared: a setting that only one of them reports is no change."""
-    table = encode([*(document.settings for document in documents.values()), target.settings])
-    wanted = table.codes[-1]
+    table = pool.table
+    wanted = merge_rows(table.codes[[pool.documents.index(key) for key in target.documents]])
     found = {}
-    for key, own in zip(documents, table.codes[:-1], strict=True):
+    for key, own in zip(pool.documents, table.codes, strict=True):
         columns = np.flatnonzero((own >= NULL) & (wanted >= NULL) & (own != wanted)).tolist()
         found[key] = [
             SettingChange(table.paths[column], table.values[own[column]], table.values[wanted[column]])
@@ -215,3 +278,26 @@ def _notes(plan: _Plan, after: Fleet) -> Iterator[str]:
     versions = {each.version for each in after.replicas if each.pool == plan.pool.name and each.version}
     if plan.fleet.inspection.rollouts.get(plan.pool.name) and plan.restarting and len(versions) > 1:
         yield "The state of the rollout is unknown until the restart."
+
+
+def summed(members: Iterable[Replica], changed: Mapping[str, Sequence[RankForecast]]) -> CapacityForecast:
+    """Add up a pool before and after. `changed` is by replica; stale ones are not counted, each process once."""
+    counted = [each for each in members if each.is_counted]
+    ranks = [rank for each in counted for rank in changed.get(each.id, ())]
+    adding = [rank for each in counted for rank in changed.get(each.id, ())[: len(each.adding_engines)]]
+    unchanged = [each for each in counted if not changed.get(each.id)]
+    same = capacity_of(unchanged)
+    tokens, unknown, is_bound = int(same.tokens.value or 0), same.unknown, same.tokens.at_most
+    known = [rank for rank in adding if rank.before is not None and rank.after is not None]
+    return CapacityForecast(
+        ranks=tuple(ranks),
+        unchanged=same.ranks,
+        before=tokens + sum(rank.before or 0 for rank in adding),
+        after=tokens + sum(rank.after or 0 for rank in adding),
+        unknown_before=unknown + sum(rank.before is None for rank in ranks),
+        unknown_after=unknown + sum(rank.after is None for rank in ranks),
+        least=sum((rank.least or 0) - (rank.before or 0) for rank in known),
+        most=sum((rank.most or 0) - (rank.before or 0) for rank in known),
+        is_bound=is_bound or any(rank.before_basis is Basis.ASSUMED for rank in ranks),
+        is_bound_after=is_bound,
+    )
