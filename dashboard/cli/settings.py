@@ -14,7 +14,8 @@ from dashboard.fleet import Role
 from dashboard.fleet.formatting import first_of, natural
 from dashboard.render.csv_table import to_table_csv
 from dashboard.render.terminal import to_terminal
-from dashboard.views.settings import SettingFilter, pool_values, setting_json, settings_report, values_data
+from dashboard.views.setting import SettingFilter, pool_values, setting_json, values_data
+from dashboard.views.settings import settings_report
 from dashboard.vllm.field_reference import known_paths
 
 MOST_SIMILAR = 5  # settings that a mistake names

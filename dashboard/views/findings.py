@@ -36,7 +36,7 @@ from dashboard.views.glossary import COHORT, SEVERITY, glossary
 from dashboard.views.names import MOST_NAMED, brief, in_natural_order, names_of
 from dashboard.views.rule_outcomes import error_blocks, outcome_table
 from dashboard.views.rule_page import rule_section
-from dashboard.views.setting_replicas import affected_section
+from dashboard.views.setting import affected_section
 from dashboard.views.since import SINCE, since_cell, since_paragraphs
 from dashboard.views.summary import (
     SEVERITY_TERMS,

@@ -19,7 +19,8 @@ from dashboard.analysis.assembly import Fleet, build_fleet, inspected
 from dashboard.fleet import ProbeResult, Snapshot, Target
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.sources.polling.probes import BY_PATH
-from dashboard.views.settings import SettingFilter, setting_values, settings_report
+from dashboard.views.setting import SettingFilter
+from dashboard.views.settings import setting_values, settings_report
 from dashboard.vllm import canonical
 from dashboard.vllm.reading import read
 from tests.benchmarks.table import Row, print_table

@@ -1,7 +1,7 @@
 """Replicas with their values of one setting, as tables to tick."""
 
 from dashboard.views.blocks import Table
-from dashboard.views.setting_replicas import MOST_ROWS, affected_section, replicas_section
+from dashboard.views.setting import MOST_ROWS, affected_section, replicas_section
 from tests.builders import alike, document, down, fleet, story
 from tests.findings_builder import finding
 
@@ -14,7 +14,7 @@ def test_only_the_first_of_very_many_replicas_are_listed() -> None:
     table = section.blocks[0]
 
     assert isinstance(table, Table)
-    assert (len(table.rows), table.note) == (MOST_ROWS, "2 more replicas are not listed.")
+    assert (len(table.rows), table.note) == (MOST_ROWS, "2 more are not listed.")
 
 
 def test_without_replicas_there_is_no_section() -> None:

@@ -7,16 +7,8 @@ import pytest
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import State
 from dashboard.views.blocks import Tone
-from dashboard.views.settings import (
-    EVERY_SETTING,
-    VALUES,
-    SettingFilter,
-    found_settings,
-    pool_values,
-    setting_json,
-    setting_values,
-    settings_report,
-)
+from dashboard.views.setting import EVERY_SETTING, VALUES, SettingFilter, pool_values, setting_json
+from dashboard.views.settings import found_settings, setting_values, settings_report
 from tests.builders import alike, document, down, fleet, replica, story
 from tests.findings_builder import finding, with_findings
 from tests.views.walking import part, tables_of, text_of
