@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet
@@ -9,7 +10,8 @@ from dashboard.compare.encoding import lookup_value
 from dashboard.fleet import Cohort, FactName, Pool, RouterConfig, RouterFact, facts_of_pool
 from dashboard.fleet.formatting import first_of, iso
 from dashboard.rules.routing.blocks import BLOCK_SIZE, tokens_of_block
-from dashboard.views.blocks import Block, Cell, Column, Section, Table, Tone, number_cell
+from dashboard.views.blocks import Block, Cell, Section, Tone
+from dashboard.views.table import Field, to_table
 
 MOST_LISTED = 5  # entries of a list that a cell names
 NOTHING = "-"
@@ -25,26 +27,16 @@ def router_section(fleet: Fleet, pool: Pool) -> tuple[Section, ...]:
     facts = tuple(facts_of_pool(fleet.routers, pool.name))
     if not facts:
         return ()
-    columns = (
-        Column("Fact", is_code=True),
-        Column("Router", is_code=True),
-        *(Column(f"{each.letter} ×{len(each.replicas):,}", is_code=True) for each in pool.cohorts),
-        Column("Source"),
-        Column("Read"),
-    )
-    rows = tuple(_pool_row(each, pool.cohorts) for each in facts)
+    fields = [
+        Field("name", "Fact", lambda fact: LABELS.get(fact.name, str(fact.name)), is_code=True),
+        Field("", "Router", _value_cell, is_code=True),
+    ]
+    for cohort in pool.cohorts:
+        title = f"{cohort.letter} ×{len(cohort.replicas):,}"
+        fields.append(Field("", title, partial(_cohort_cell, cohort=cohort), is_code=True))
+    fields += [Field("source", "Source", lambda fact: fact.source), Field("observed_at", "Read")]
     note = "What a router reports replaces what fleet.yaml declares. Of several sources the first counts."
-    return (Section("router", "Router", (Table("router", f"Routers of {pool.name}", columns, rows, note),)),)
-
-
-def _pool_row(fact: RouterFact, cohorts: Iterable[Cohort]) -> tuple[Cell, ...]:
-    return (
-        Cell(LABELS.get(fact.name, str(fact.name))),
-        _value_cell(fact),
-        *(_cohort_cell(fact, each) for each in cohorts),
-        Cell(fact.source),
-        Cell(iso(fact.observed_at)),
-    )
+    return (Section("router", "Router", (to_table(facts, fields, "router", f"Routers of {pool.name}", note),)),)
 
 
 def _value_cell(fact: RouterFact) -> Cell:
@@ -70,23 +62,21 @@ def _text(value: Any) -> str:
 
 def routers_blocks(routers: Iterable[RouterConfig]) -> tuple[Block, ...]:
     """Return all routers of the options: where, for which pools, how much they report, and what cannot be read."""
-    columns = (
-        Column("Router"),
-        Column("Kind"),
-        Column("Pools"),
-        Column("Facts", is_number=True),
-        Column("Last read"),
-        Column("Error"),
+    known = tuple(routers)
+    fields = (
+        Field("name", "Router", lambda router: router.name),
+        Field("kind", "Kind"),
+        Field("", "Pools", lambda router: ", ".join(router.pools)),
+        Field("", "Facts", value=lambda router: len(router.facts), is_number=True),
+        Field("", "Last read", _last_read),
+        Field("", "Error", _error_cell),
     )
-    rows = tuple(
-        (
-            Cell(each.name),
-            Cell(each.kind),
-            Cell(", ".join(each.pools)),
-            number_cell(f"{len(each.facts):,}", len(each.facts)),
-            Cell(iso(max(fact.observed_at for fact in each.facts)) if each.facts else NOTHING),
-            Cell("; ".join(each.failures) or NOTHING, Tone.WARNING if each.failures else Tone.PLAIN),
-        )
-        for each in routers
-    )
-    return (Table("routers", "Routers and stores", columns, rows),) if rows else ()
+    return (to_table(known, fields, "routers", "Routers and stores"),) if known else ()
+
+
+def _last_read(router: RouterConfig) -> str:
+    return iso(max(fact.observed_at for fact in router.facts)) if router.facts else NOTHING
+
+
+def _error_cell(router: RouterConfig) -> Cell:
+    return Cell("; ".join(router.failures), Tone.WARNING) if router.failures else Cell(NOTHING)

@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet
@@ -24,12 +25,13 @@ from dashboard.rules.catalogue import ALL_RULES, RULE_SET
 from dashboard.rules.domain import CERTAIN, Domain
 from dashboard.store.history.status import HistoryStatus
 from dashboard.views import pages
-from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Table, Tone, View, data_table, number_cell
+from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Table, Tone, View, number_cell
 from dashboard.views.context import context_of
 from dashboard.views.domain_text import BASES
 from dashboard.views.excluded import reason
 from dashboard.views.facts import CREDENTIALS, FACTS, PROVIDER, Fact, is_locked
 from dashboard.views.router_table import routers_blocks
+from dashboard.views.table import Field, to_data, to_table
 from dashboard.vllm.field_reference import known_versions
 from vllm_fleet_provider.shared.redaction import redact
 
@@ -85,44 +87,47 @@ def _headline(fleet: Fleet, sources: Sequence[SourceStatus]) -> str:
     return ", ".join([*parts, f"{counts.answered:,} of {count(counts.targets, 'target')} answered"])
 
 
+def _target_link(row: LabelConflict) -> Link:
+    return Link(Kind.REPLICA, row.target)
+
+
+def _error(name: str) -> Field:
+    return Field(
+        "",
+        "Error",
+        lambda row: getattr(row, name) or NOTHING,
+        tone=lambda row: Tone.WARNING if getattr(row, name) else Tone.PLAIN,
+    )
+
+
 def _sources_section(fleet: Fleet, sources: Sequence[SourceStatus]) -> Section:
     answered = {each.id for each in fleet.replicas if each.state is not ReplicaState.DOWN}
-    columns = (
-        Column("Source"),
-        Column("Kind"),
-        Column("Targets", is_number=True),
-        Column("Answered", is_number=True),
-        Column("Last success"),
-        Column("Error"),
+    fields = (
+        Field("name", "Source"),
+        Field("kind", "Kind"),
+        Field("", "Targets", value=lambda row: len(row.targets), is_number=True),
+        Field("", "Answered", value=lambda row: len(answered & {*row.targets}), is_number=True),
+        Field("succeeded_at", "Last success", missing=NOTHING),
+        _error("failure"),
     )
-    rows = tuple(
-        (
-            Cell(each.name),
-            Cell(each.kind),
-            number_cell(f"{len(each.targets):,}", len(each.targets)),
-            number_cell(f"{(number := len(answered & {*each.targets})):,}", number),
-            Cell(iso(each.succeeded_at) if each.succeeded_at else NOTHING),
-            Cell(each.failure or NOTHING, Tone.WARNING if each.failure else Tone.PLAIN),
-        )
-        for each in sources
-    )
-    table: Block = Table("sources", "Sources of targets", columns, rows) if rows else Paragraph(plain("No sources."))
-    return Section("sources", "Sources", (table,))
+    if not sources:
+        return Section("sources", "Sources", (Paragraph(plain("No sources.")),))
+    return Section("sources", "Sources", (to_table(sources, fields, "sources", "Sources of targets"),))
 
 
 def _conflicts_section(fleet: Fleet, conflicts: Sequence[LabelConflict]) -> Iterator[Section]:
     names = {each.id: each.name for each in fleet.replicas}
-    columns = tuple(map(Column, ("Target", "Label", "Value in use", "From", "Other value", "From")))
-    rows = tuple(
-        (
-            Cell(names.get(each.target, each.target), link=Link(Kind.REPLICA, each.target)),
-            *map(Cell, (each.label, each.value, each.source, each.other, each.other_source)),
-        )
-        for each in conflicts
+    fields = (
+        Field("", "Target", lambda row: names.get(row.target, row.target), link=_target_link),
+        Field("label", "Label"),
+        Field("value", "Value in use"),
+        Field("source", "From"),
+        Field("other", "Other value"),
+        Field("other_source", "From"),
     )
-    if rows:
+    if conflicts:
         note = f"The source that is listed first wins. At most {MOST_CONFLICTS} are listed."
-        table = Table("conflicts", "Labels on which sources disagree", columns, rows, note)
+        table = to_table(conflicts, fields, "conflicts", "Labels on which sources disagree", note)
         yield Section("conflicts", table.caption, (table,))
 
 
@@ -132,27 +137,17 @@ def _routers_section(fleet: Fleet) -> Iterator[Section]:
 
 
 def _receivers_section(receivers: Sequence[ReceiverStatus]) -> Iterator[Section]:
-    columns = (
-        Column("Receiver"),
-        Column("Name"),
-        Column("Host"),
-        Column("Pending", is_number=True),
-        Column("Last success"),
-        Column("Error"),
+    fields = (
+        Field("kind", "Receiver"),
+        Field("", "Name", lambda row: row.name or NOTHING),
+        Field("", "Host", lambda row: row.host or NOTHING),
+        Field("pending", "Pending", is_number=True),
+        Field("succeeded_at", "Last success", missing=NOTHING),
+        _error("error"),
     )
-    rows = tuple(
-        (
-            Cell(each.kind),
-            Cell(each.name or NOTHING),
-            Cell(each.host or NOTHING),
-            number_cell(f"{each.pending:,}", each.pending),
-            Cell(iso(each.succeeded_at) if each.succeeded_at else NOTHING),
-            Cell(each.error or NOTHING, Tone.WARNING if each.error else Tone.PLAIN),
-        )
-        for each in receivers
-    )
-    if rows:
-        table = Table("receivers", "Receivers of findings", columns, rows, "python -m dashboard alert-test tests them.")
+    if receivers:
+        note = "python -m dashboard alert-test tests them."
+        table = to_table(receivers, fields, "receivers", "Receivers of findings", note)
         yield Section("notifications", "Notifications", (table,))
 
 
@@ -162,22 +157,18 @@ def _targets_sections(fleet: Fleet, sources: Sequence[SourceStatus]) -> Iterator
         for target in source.targets:
             listed_by[target].append(source.name)
     ordered = sorted(fleet.replicas, key=lambda each: (each.failure is None, each.name))
-    columns = tuple(map(Column, ("Target", "Address", "State", "Last success", "Error", "Source")))
-    rows = tuple(
-        (
-            Cell(each.name, link=Link(Kind.REPLICA, each.id)),
-            Cell(each.id),
-            Cell(f"{each.state}{', stale' if each.target_stale else ''}", _tone(each)),
-            Cell(iso(at) if (at := fleet.read_at(each)) else NOTHING),
-            Cell(NOTHING if each.state is ReplicaState.UP else reason(each)),
-            Cell(joined(listed_by[each.id]) or NOTHING),
-        )
-        for each in ordered[:MOST_TARGETS]
+    fields = (
+        Field("name", "Target", lambda row: row.name, link=lambda row: Link(Kind.REPLICA, row.id)),
+        Field("id", "Address", lambda row: row.id),
+        Field("state", "State", lambda row: f"{row.state}{', stale' if row.target_stale else ''}", tone=_tone),
+        Field("", "Last success", lambda row: iso(at) if (at := fleet.read_at(row)) else NOTHING),
+        Field("", "Error", lambda row: NOTHING if row.state is ReplicaState.UP else reason(row)),
+        Field("", "Source", lambda row: joined(listed_by[row.id]) or NOTHING),
     )
-    left = len(ordered) - MOST_TARGETS
-    note = f"{left:,} more not listed: see Replicas." if left > 0 else ""
-    if rows:
-        table = Table("targets", "Targets, failed ones first", columns, rows, note, is_large=True)
+    if ordered:
+        rest = "{:,} more not listed: see Replicas.".format
+        caption = "Targets, failed ones first"
+        table = to_table(ordered, fields, "targets", caption, most=MOST_TARGETS, rest=rest, is_large=True)
         yield Section("targets", "Targets", (table,))
 
 
@@ -270,14 +261,18 @@ def _coverage_section(fleet: Fleet) -> Section:
     )
     ordered = sorted(groups.items(), key=lambda item: (-len(item[0][0]), -len(item[1])))
     rows = tuple(_coverage_row(missing, members) for (missing, _), members in ordered)
-    data = data_table(
-        "coverage",
-        "Facts by replica",
-        tuple(map(Column, ("replica", "address", *(fact.name for fact in FACTS)))),
-        ((each.name, each.id, *(str(fact.is_known(each)).lower() for fact in FACTS)) for each in fleet.replicas),
+    facts = (
+        Field("name", key="replica"),
+        Field("id", key="address"),
+        *(Field("", key=fact.name, value=partial(_known_text, fact)) for fact in FACTS),
     )
+    data = to_data(fleet.replicas, facts, "coverage", "Facts by replica")
     table = Table("coverage", "Facts that replicas report", columns, rows, for_programs=lambda: data)
     return Section("coverage", "Coverage", (table,))
+
+
+def _known_text(fact: Fact, row: Replica) -> str:
+    return str(fact.is_known(row)).lower()
 
 
 def _coverage_row(missing: tuple[Fact, ...], members: Sequence[Replica]) -> tuple[Cell, ...]:
