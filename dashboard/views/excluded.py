@@ -18,14 +18,12 @@ from dashboard.views.blocks import (
     Paragraph,
     Table,
     Tone,
-    data_table,
-    number_cell,
 )
 from dashboard.views.finding_list import FindingList, ListedFinding, side_of, where_of
 from dashboard.views.finding_text import are_few, finding_fields, findings_data, remarks
 from dashboard.views.names import brief, names_of, replica_text
 from dashboard.views.since import SINCE, since_cell
-from dashboard.views.table import Field, to_data
+from dashboard.views.table import Field, to_data, to_table
 
 MOST_GROUPS = 24  # of replicas that are unreadable for the same reason
 MOST_NAMED = 12  # replicas that one entry names
@@ -45,6 +43,17 @@ def reason(replica: Replica) -> str:
     return replica.failure.detail if replica.failure else PARTIAL_REASON
 
 
+UNREAD = (  # for programs
+    Field("name", key="replica"),
+    Field("id", key="address"),
+    Field("pool"),
+    Field("state"),
+    Field("", key="failure", value=lambda replica: replica.failure.kind.value if replica.failure else ""),
+    Field("", key="reason", value=reason),
+    Field("observed_at"),
+)
+
+
 def unread_entries(replicas: Iterable[Replica], most: int = MOST_GROUPS) -> tuple[Entries, ...]:
     """Return the replicas that are down or partial, grouped by reason, at most `most` groups; empty without any."""
     groups: dict[tuple[ReplicaState, str, str], list[Replica]] = defaultdict(list)
@@ -54,7 +63,7 @@ def unread_entries(replicas: Iterable[Replica], most: int = MOST_GROUPS) -> tupl
     items = [_unread(*key, members) for key, members in list(groups.items())[:most]]
     if rest := sum(map(len, list(groups.values())[most:])):
         items.append(Entry(Tone.UNKNOWN, (Piece(count(rest, "more replica"), link=page(pages.REPLICAS)),)))
-    data = _unread_data(each for members in groups.values() for each in members)
+    data = to_data((each for own in groups.values() for each in own), UNREAD, "not-read", "Unreachable or partial")
     return (Entries(tuple(items), data),) if items else ()
 
 
@@ -88,36 +97,13 @@ def ignored_blocks(fleet: Fleet) -> tuple[Paragraph, ...]:
 
 def ignored_table(fleet: Fleet) -> Table | None:
     """Return the ignored differences, a row for each pool; None without any."""
-    own = [each for each in fleet.pools if each.ignored]
-    rows = tuple(
-        (
-            Cell(brief(each.name), link=Link(Kind.POOL, each.name)),
-            number_cell(f"{len(each.ignored):,}", len(each.ignored)),
-            Cell(first_of(each.ignored, MOST_PATHS), value=tuple(each.ignored)),
-        )
-        for each in own[:MOST_ROWS]
+    own = [pool for pool in fleet.pools if pool.ignored]
+    fields = (
+        Field("name", "Pool", lambda pool: brief(pool.name), link=lambda pool: Link(Kind.POOL, pool.name)),
+        Field("", "Differences", value=lambda pool: len(pool.ignored), is_number=True),
+        Field("", "Settings", lambda pool: first_of(pool.ignored, MOST_PATHS), lambda pool: tuple(pool.ignored)),
     )
-    columns = (Column("Pool"), Column("Differences", is_number=True), Column("Settings"))
-    left = len(own) - MOST_ROWS
-    note = f"{count(left, 'more pool')} not listed." if left > 0 else ""
-    return Table("ignored", "Ignored differences", columns, rows, note) if rows else None
-
-
-def _unread_data(replicas: Iterable[Replica]) -> Table:
-    columns = tuple(map(Column, ("replica", "address", "pool", "state", "failure", "reason", "observed_at")))
-    rows = (
-        (
-            each.name,
-            each.id,
-            each.pool,
-            each.state.value,
-            each.failure.kind.value if each.failure else "",
-            reason(each),
-            iso(each.observed_at) if each.observed_at else "",
-        )
-        for each in replicas
-    )
-    return data_table("not-read", "Unreachable or partial", columns, rows)
+    return to_table(own, fields, "ignored", "Ignored differences", most=MOST_ROWS) if own else None
 
 
 def _unread(state: ReplicaState, kind: str, why: str, members: Sequence[Replica]) -> Entry:

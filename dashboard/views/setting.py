@@ -140,7 +140,7 @@ def _lacks_arguments(known: Iterable[PoolValue]) -> bool:
 
 def values_data(path: str, known: Iterable[PoolValue]) -> Table:
     """Return the values of a setting for programs: canonical JSON, empty where it is not reported."""
-    return to_data(known, _value_fields(path), "settings", "Values")
+    return to_data(known, _value_fields(path), "settings", f"Values of {path}")
 
 
 def _value_fields(path: str, fleet: Fleet | None = None) -> tuple[Field, ...]:

@@ -128,5 +128,6 @@ def _found_table(fleet: Fleet, rows: pd.DataFrame, choice: SettingFilter) -> Tab
         ),
         Field("replicas", "Replicas", is_number=True),
     )
-    rest = "{:,} more match; add a word to the search.".format
-    return to_table(rows, fields, "settings", "Settings", most=MOST_PATHS, rest=rest)
+    hidden = len(rows) - MOST_PATHS
+    note = f"{hidden:,} more match; add a word to the search." if hidden > 0 else ""
+    return to_table(rows.head(MOST_PATHS), fields, "settings", "Settings", note)
