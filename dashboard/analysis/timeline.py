@@ -35,7 +35,6 @@ class Period(NamedTuple):
 
     @property
     def column(self) -> timedelta:
-        """Return the width of a column."""
         return (self.until - self.since) / COLUMNS
 
 
@@ -97,13 +96,11 @@ class TimelineGroup(NamedTuple):
     steps: tuple[CountStep, ...]
 
     def number_at(self, time: datetime) -> int:
-        """Return the number of replicas at a time of the period."""
         place = bisect_right(self.steps, time, key=_time)
         return self.steps[place - 1].number if place else 0
 
     @property
     def weight(self) -> int:
-        """Return the most replicas that it had."""
         return max(step.number for step in self.steps)
 
 

@@ -29,7 +29,6 @@ class ValueHistory:
     """
 
     def __init__(self) -> None:
-        """Know no replica."""
         self._last: dict[str, Document] = {}
         self._steps: dict[str, ValueSteps] = {}
 
@@ -99,7 +98,6 @@ def _kept(text: JsonText) -> JsonText:
 
 
 def _bounded(steps: ValueSteps, most: int) -> ValueSteps:
-    """Return steps of at most that many bytes."""
     if sum(map(_bytes, steps.values())) <= most:
         return steps
     length = max(map(len, steps.values()))

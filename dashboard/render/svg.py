@@ -45,7 +45,6 @@ def hatched(left: float, top: float, width: float, height: float, colour: str = 
 def rect(
     css: str, x: float | str, y: float, width: float | str, height: float, more: str = "", inside: str = ""
 ) -> str:
-    """Return a rectangle with more attributes, and what is inside of it."""
     box = f'<rect class="{css}" x="{num(x)}" y="{num(y)}" width="{num(width)}" height="{num(height)}" {more}'
     return f"{box}>{inside}</rect>" if inside else f"{box}/>"
 
@@ -103,7 +102,6 @@ def widest(text: str, size: float) -> float:
 
 
 def cut_text(text: str, longest: int = LONGEST) -> str:
-    """Return foreign text for SVG, cut at its end."""
     return escape(end_cut(text, longest))
 
 

@@ -60,7 +60,6 @@ class _Frame(NamedTuple):
     sizes: _Sizes
 
     def x(self, value: float) -> float:
-        """Return the horizontal position of a value."""
         return self.left + (self.right - self.left) * (value / self.longest)
 
 
@@ -111,7 +110,6 @@ def _svg(chart: Chart, frame: _Frame, context: str | None) -> str:
 
 
 def described(chart: Chart) -> str:
-    """Return the bars as text, for screen readers."""
     median = _known(chart.median)
     texts = [_described(bar) for bar in chart.bars[:MOST_DESCRIBED]]
     hidden = len(chart.bars) - MOST_DESCRIBED + chart.more if len(chart.bars) > MOST_DESCRIBED else chart.more

@@ -71,7 +71,6 @@ class _Scale(NamedTuple):
         return min(max((time - self.since).total_seconds() * self.unit, 0.0), PLOT)
 
     def at(self, x: float) -> str:
-        """Return a position or a width as an attribute."""
         return f"{x / PLOT * 100:.3f}%" if self.is_wide else num(x)
 
     def room(self, width: float) -> float:
@@ -87,13 +86,11 @@ class _Scale(NamedTuple):
         )
 
     def stretch(self, inside: str, top: float, height: float) -> str:
-        """Return shapes of the whole width."""
         box = f"0 {num(top)} {num(PLOT)} {num(height)}"
         size = f'y="{num(top)}" width="100%" height="{num(height)}"'
         return f'<svg {size} viewBox="{box}" preserveAspectRatio="none">{inside}</svg>' if self.is_wide else inside
 
     def line(self, css: str, x: float, top: float, bottom: float, more: str) -> str:
-        """Return a vertical line."""
         at = self.at(x)
         return f'<line class="{css}" x1="{at}" y1="{num(top)}" x2="{at}" y2="{num(bottom)}" {more}/>'
 

@@ -218,7 +218,6 @@ def outlier_entries(
 
 
 def ranks_table(ranks: pd.DataFrame, name: str, caption: str) -> Table:
-    """Return a row per rank."""
     return to_table(
         ranks, RANKS, name, caption, most=MOST_ROWS, rest="{:,} more ranks are not listed.".format, is_large=True
     )
@@ -273,7 +272,6 @@ def _outlier(rank: Any, *, has_pools: bool) -> Entry:
 
 
 def _requests_cell(pool: PoolCapacity) -> Cell:
-    """Return the requests of a pool, with the number of their ranks where they are not of all."""
     if pool.ranks and pool.not_served == pool.ranks:
         return Cell(NOT_SERVED)
     rest = [f"{pool.not_served:,} {NOT_SERVED}"] if pool.not_served else []

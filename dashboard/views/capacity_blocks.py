@@ -75,13 +75,11 @@ def pool_blocks(fleet: Fleet, pool: str, ranks: pd.DataFrame, most: int = PRINTE
 
 
 def notes(fleet: Fleet, pool: str, ranks: pd.DataFrame) -> list[Paragraph]:
-    """Return what bars of ranks do not show, as quiet paragraphs."""
     silent = [each for each in fleet.replicas if each.pool == pool and not each.engines]
     return [Paragraph(_quiet(text)) for text in not_drawn(ranks, silent)]
 
 
 def slug_of(fleet: Fleet, pool: str) -> str:
-    """Return the slug of a pool, in the names of its charts and sections."""
     return slugs(each.name for each in fleet.pools)[pool]
 
 
@@ -190,7 +188,6 @@ def memory_blocks(fleet: Fleet, pool: str, ranks: pd.DataFrame) -> tuple[Block, 
 
 
 def _parts_by_rank(fleet: Fleet, ranks: pd.DataFrame) -> dict[tuple[str, int], Parts]:
-    """Return the memory by part of the ranks whose worker measured it."""
     wanted = set(zip(ranks["replica"], ranks["dp_rank"], strict=True))
     return {
         (replica.id, engine.dp_rank): parts
@@ -206,7 +203,6 @@ def _gib_text(size: int) -> str:
 
 
 def _cause_text(name: str, own: Parts, usual: Parts) -> Text:
-    """Write why a rank has less memory for its KV cache than the median engine."""
     cause = main_cause(own, usual)
     head = (Piece(f"Why is {name} short? ", Style.STRONG),)
     if cause is None:

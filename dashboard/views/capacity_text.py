@@ -147,12 +147,10 @@ def most_common_reason(ranks: pd.DataFrame) -> str:
 
 
 def value_text(rank: Any) -> str:
-    """Return the value of a rank, as an upper bound where it is one."""
     return bounded(rank.value or 0, rank.measure, rank.is_bound)
 
 
 def requests_text(rank: Any) -> str:
-    """Return the requests of a rank, as an upper bound where they are one."""
     if rank.requests is None:
         return formatting.NOT_KNOWN if rank.is_served else NOT_SERVED
     return bounded(rank.requests, Measure.REQUESTS, rank.is_requests_bound)
@@ -296,7 +294,6 @@ def _requests(fleet: Fleet, replica: Replica, engine: Engine, length: int | None
 
 
 def unknown_reason(rank: Any) -> str:
-    """Return why the value of a rank is unknown, as a sentence."""
     if rank.measure is Measure.GIB:
         return NO_BYTES if rank.kv_cache_bytes_per_device is None else NO_NUMBER_OF_GPUS
     if rank.measure is Measure.REQUESTS and not rank.is_served:
@@ -351,7 +348,6 @@ def count_without_ranks(fleet: Fleet, pool: str | None = None) -> int:
 
 
 def sum_of(held: PoolCapacity, measure: Measure) -> Sum:
-    """Return the sum of a pool in a unit."""
     return {Measure.TOKENS: held.tokens, Measure.GIB: held.gib, Measure.REQUESTS: held.requests}[measure]
 
 

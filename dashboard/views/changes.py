@@ -129,7 +129,6 @@ def _findings(changes: Changes, sides: SideLinks) -> Iterator[Section]:
 
 
 def _cut(listed: Entries, where: str) -> tuple[Block, ...]:
-    """Return the first entries of a list, and how many more there are."""
     shown = replace(listed, items=listed.items[:MOST_ENTRIES])
     more = len(listed.items) - MOST_ENTRIES
     return (shown, Paragraph(plain(f"{more:,} more {where}."))) if more > 0 else (shown,)
@@ -189,7 +188,6 @@ def _capacity(changes: Changes, sides: SideLinks, table: Table) -> Iterator[Bloc
 
 
 def sides_table(before: Context, after: Context) -> Table:
-    """Return both sides: fleet, snapshot, time, coverage."""
     rows = (
         ("Fleet", before.fleet, after.fleet),
         ("Snapshot", _snapshot(before), _snapshot(after)),
@@ -244,7 +242,6 @@ def _amount(name: str, title: str, write: Callable[[PoolCapacityChange], str]) -
 
 
 def replicas_table(changes: Changes, sides: SideLinks) -> Table:
-    """Return every replica that changed."""
     settings = changes.settings.by_replica
     rows: list[dict[str, Any]] = []
     for verb, found in (("added", changes.replicas.added), ("removed", changes.replicas.removed)):
@@ -316,7 +313,6 @@ def _setting_cell(value: str, state: State) -> Cell:
 
 
 def ranks_table(ranks: Iterable[RankChange], sides: SideLinks) -> Table:
-    """Return every rank that has clearly less or more KV cache."""
 
     def name_cell(rank: RankChange) -> Cell:
         name = sides.names.get(rank.replica, rank.replica)

@@ -67,12 +67,10 @@ class SideLinks(NamedTuple):
         )
 
     def link(self, kind: Kind, key: str, pool: str = "", *, is_before: bool = False) -> Link:
-        """Return what a text names in one of the fleets."""
         return Link(kind, key, pool, self.before if is_before else self.after)
 
 
 def sides_of(changes: Changes) -> SideLinks:
-    """Return how both fleets of a comparison are linked."""
     before, after = (tuple(choices_of(each).items()) or LIVING for each in (changes.before, changes.after))
     removed = frozenset(each.replica.id for each in changes.replicas.removed)
     sightings = {**changes.before.sightings.findings, **changes.after.sightings.findings}
@@ -191,7 +189,6 @@ def _group(same: Sequence[SettingGroup], sides: SideLinks) -> Entry:
 
 
 def _first(lines: Sequence[Text], most: int, rest: str, noun: str) -> tuple[Text, ...]:
-    """Return the first lines, and how many more there are."""
     more = len(lines) - most
     return (*lines[:most], *([plain(rest.format(count(more, f"more {noun}")))] if more > 0 else []))
 
@@ -217,7 +214,6 @@ def one_sided_entry(title: str, when: str, found: Iterable[OneSidedSettings]) ->
 
 
 def replica_entries(changes: Changes, sides: SideLinks) -> Entries:
-    """List replicas by what happened to them, and by pool."""
     replicas = changes.replicas
     entries = [
         _replicas("added", Tone.PLAIN, replicas.added, sides),

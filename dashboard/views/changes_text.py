@@ -130,12 +130,10 @@ def _change(event: Event) -> Cell:
 
 
 def _is_suppression(event: Event) -> bool:
-    """Return whether the suppression of a finding changed, and its severity did not."""
     return event.kind is EventKind.SEVERITY and _severity(event.before) == _severity(event.now)
 
 
 def _severity(standing: str) -> str:
-    """Return the severity of `critical, suppressed`."""
     return standing.partition(",")[0]
 
 
@@ -296,7 +294,6 @@ def rank_text(before: int, after: int, *, is_at_most: bool) -> str:
 
 
 def pool_name(pool: str | None) -> str:
-    """Return the name of a pool, or that there is none."""
     return NO_POOL if pool is None else brief(pool)
 
 

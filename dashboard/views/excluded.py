@@ -19,8 +19,8 @@ from dashboard.views.blocks import (
     Table,
     Tone,
 )
-from dashboard.views.finding_list import FindingList, ListedFinding, side_of, where_of
-from dashboard.views.finding_text import are_few, finding_fields, findings_data, remarks
+from dashboard.views.finding_list import FindingList, ListedFinding, side_of
+from dashboard.views.finding_text import are_few, finding_fields, findings_data, remarks, where_of
 from dashboard.views.names import brief, names_of, replica_text
 from dashboard.views.since import SINCE, since_cell
 from dashboard.views.table import Field, to_data, to_table

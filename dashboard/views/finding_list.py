@@ -12,18 +12,22 @@ from dashboard.fleet import Note, Replica, cohort_letters
 from dashboard.fleet.formatting import count, first_of, iso, joined, natural
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, join_texts, plain, replica, section
 from dashboard.fleet.sightings import Sighting
-from dashboard.rules.catalogue import BY_ID, places
-from dashboard.rules.findings import CohortShare, Confidence, Family, Finding, Inspection, Remedy, Severity
+from dashboard.rules.catalogue import BY_ID
+from dashboard.rules.findings import CohortShare, Family, Finding, Inspection, Remedy, Severity
 from dashboard.views.blocks import Entries, Entry, Tone
 from dashboard.views.domain_text import context_text
 from dashboard.views.finding_text import (
+    MOST_PLACES,
     are_few,
     assumed,
     findings_data,
     has_several_pools,
+    note_lines,
     pools_of,
     remarks,
     rule_title,
+    tags,
+    where_of,
     with_code,
 )
 from dashboard.views.names import brief, in_natural_order, names_of, replica_names
@@ -126,16 +130,13 @@ class FindingList(NamedTuple):
 
 
 MOST_POOLS = 2  # pools in the head of one entry; more are counted there, and named below
-MOST_PLACES = 12  # pools or replicas that a line names
 MOST_ALIKE = 3  # findings of one rule with other values that have an entry each
 MOST_CHIPS = 4  # cohorts at the side of an entry
-MUCH_UNKNOWN = 4  # a list marks a finding that was not evaluated on a quarter of the replicas or more
 NO_NOTES: Mapping[str, Note] = MappingProxyType({})
 EITHER = "One of these is enough:"
 
 
 def finding_anchor(key: str) -> str:
-    """Return the anchor of a finding in an export. `key` is that of the URL."""
     return f"finding-{key.replace('.', '-')}"
 
 
@@ -171,17 +172,6 @@ def row_entries(
             )
         )
     return Entries(tuple(items), is_grid=True)
-
-
-def tags(finding: Finding) -> Text:
-    """Return what limits a finding as tags: assumptions, confidence, rollout, expired suppression, missing data."""
-    words = [f"assumed: {each}" for each in finding.assumptions]
-    words += [str(finding.confidence)] if finding.confidence is Confidence.DERIVED else []
-    words += ["rollout"] if finding.is_rollout else []
-    words += ["suppression expired"] if finding.expired else []
-    if finding.unknown * MUCH_UNKNOWN >= max(finding.total, 1):
-        words.append(f"unknown on {finding.unknown:,} of {finding.total:,}")
-    return tuple(piece for word in words for piece in (Piece(" "), Piece(word, Style.TAG)))
 
 
 def brief_entries(
@@ -229,13 +219,7 @@ def full_entries(
 
 
 def sightings_of(listed: Iterable[ListedFinding]) -> dict[str, Sighting]:
-    """Return the sightings of findings by fingerprint."""
     return {each.finding.fingerprint: each.sighting for each in listed if each.sighting}
-
-
-def where_of(finding: Finding) -> str:
-    """Return the place of a finding: its pool, its pair, or the pools of a rule on the whole fleet."""
-    return first_of(map(brief, places(finding)), MOST_PLACES)
 
 
 def bundled(groups: Iterable[FindingGroup]) -> list[list[FindingGroup]]:
@@ -248,13 +232,6 @@ def bundled(groups: Iterable[FindingGroup]) -> list[list[FindingGroup]]:
     for own in alike.values():
         bundles += [own] if len(own) > MOST_ALIKE else [[group] for group in own]
     return bundles
-
-
-def note_lines(note: Note | None, before: Note | None = None) -> tuple[Text, ...]:
-    """Return a note, and the note of the last review if it differs."""
-    lines = [_note(note, "Note")] if note else []
-    lines += [_note(before, "At the last review")] if before and before != note else []
-    return tuple(lines)
 
 
 def head_of(findings: Sequence[Finding], link: Link | None = None) -> Text:
@@ -292,7 +269,6 @@ def replica_lines(findings: Sequence[Finding], names: Mapping[str, str]) -> list
 
 
 def has_alternatives(remedy: Remedy) -> bool:
-    """Return whether one of several snippets is enough."""
     return remedy.any_of and len(remedy.snippets) > 1
 
 
@@ -327,7 +303,6 @@ def _differing(findings: Sequence[Finding], field: str) -> str:
 
 
 def _common_remarks(findings: Sequence[Finding], inspection: Inspection) -> list[str]:
-    """Return the remarks that all findings of a group share."""
     first, *rest = ([*filter(None, [context_text(each, inspection)]), *remarks(each, inspection)] for each in findings)
     return [remark for remark in first if all(remark in each for each in rest)]
 
@@ -353,12 +328,6 @@ def _labelled(label: str, line: Text) -> Text:
     return (Piece(f"{label}: ", Style.STRONG), *line)
 
 
-def _note(note: Note, label: str) -> Text:
-    owner = f"{label}, {brief(note.owner)}: " if note.owner else f"{label}: "
-    time = (Piece(f" ({iso(note.at)})", Style.MUTED),) if note.at else ()
-    return (Piece(owner, Style.STRONG), Piece(note.text or "owner assigned, no text"), *time)
-
-
 def _findings(group: Iterable[ListedFinding]) -> list[Finding]:
     return [each.finding for each in group]
 
@@ -374,7 +343,6 @@ def _chip(share: CohortShare, *, several: bool) -> Text:
 
 
 def list_findings(fleet: Fleet) -> FindingList:
-    """Return the findings of a fleet."""
     replicas = {each.id: each for each in fleet.replicas}
     inspection = fleet.inspection
     seen: Counter[str] = Counter()
@@ -402,7 +370,6 @@ def group_findings(listed: Iterable[ListedFinding]) -> list[FindingGroup]:
 
 
 def newest_of(group: FindingGroup) -> Sighting | None:
-    """Return the sighting of the finding of a group that came last."""
     return newest(each.sighting for each in group)
 
 

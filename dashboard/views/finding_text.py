@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.fleet import ReplicaState
+from dashboard.fleet import Note, ReplicaState
 from dashboard.fleet.formatting import count, first_of, iso
 from dashboard.fleet.pieces import Piece, Style, Text
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
@@ -15,9 +15,11 @@ from dashboard.rules.catalogue import BY_ID, places
 from dashboard.rules.findings import CohortShare, Confidence, Finding, Inspection, OutcomeKind, Remedy, Severity
 from dashboard.views.blocks import Cell, Table
 from dashboard.views.domain_text import BASES, rollout_text
-from dashboard.views.names import MOST_NAMED, in_natural_order, names_of
+from dashboard.views.names import MOST_NAMED, brief, in_natural_order, names_of
 from dashboard.views.table import Field, plain_value, to_data
 
+MOST_PLACES = 12  # pools or replicas that a line names
+MUCH_UNKNOWN = 4  # a list marks a finding that was not evaluated on a quarter of the replicas or more
 FINDINGS = "findings"  # one file has the findings of all lists
 MOST_NAMES = 4  # replicas or pools that a line names; the rest is counted
 OR = "or"  # between snippets of which one is enough
@@ -36,18 +38,15 @@ def with_code(text: str) -> Text:
 
 
 def answered(fleet: Fleet) -> str:
-    """Return `39 of 40 answered`."""
     return f"{fleet.coverage.answered:,} of {fleet.coverage.targets:,} answered"
 
 
 def severity_counts(findings: Iterable[Finding]) -> str:
-    """Return `2 critical, 1 warning, 0 info`."""
     counts = Counter(each.severity for each in findings)
     return ", ".join(f"{counts[severity]:,} {severity}" for severity in Severity)
 
 
 def first_names(names: Iterable[str]) -> str:
-    """Return `a, b, c, d and 12 more`."""
     return first_of(names, MOST_NAMES)
 
 
@@ -62,7 +61,6 @@ def are_few(finding: Finding) -> bool:
 
 
 def has_several_pools(cohorts: Iterable[CohortShare]) -> bool:
-    """Return whether cohorts are of several pools."""
     return len({share.pool for share in cohorts}) > 1
 
 
@@ -200,7 +198,6 @@ def rollouts(inspection: Inspection) -> list[str]:
 
 
 def unreachable(fleet: Fleet) -> list[str]:
-    """Return each replica that is down with the cause."""
     return [
         f"{each.name}: {each.failure.detail if each.failure else 'no usable reply'}"
         for each in fleet.replicas
@@ -209,7 +206,6 @@ def unreachable(fleet: Fleet) -> list[str]:
 
 
 def pools_of(findings: Sequence[Finding]) -> list[str]:
-    """Return the pools of findings, each once."""
     return list(dict.fromkeys(pool for each in findings for pool in each.pools))
 
 
@@ -282,3 +278,31 @@ def finding_row(
 ) -> tuple[Cell, ...]:
     """Return the cells of one finding, in a table for programs that has other columns as well."""
     return tuple(each.cell(finding) for each in finding_fields(names, sightings))
+
+
+def tags(finding: Finding) -> Text:
+    """Return what limits a finding as tags: assumptions, confidence, rollout, expired suppression, missing data."""
+    words = [f"assumed: {each}" for each in finding.assumptions]
+    words += [str(finding.confidence)] if finding.confidence is Confidence.DERIVED else []
+    words += ["rollout"] if finding.is_rollout else []
+    words += ["suppression expired"] if finding.expired else []
+    if finding.unknown * MUCH_UNKNOWN >= max(finding.total, 1):
+        words.append(f"unknown on {finding.unknown:,} of {finding.total:,}")
+    return tuple(piece for word in words for piece in (Piece(" "), Piece(word, Style.TAG)))
+
+
+def where_of(finding: Finding) -> str:
+    """Return the place of a finding: its pool, its pair, or the pools of a rule on the whole fleet."""
+    return first_of(map(brief, places(finding)), MOST_PLACES)
+
+
+def note_lines(note: Note | None, before: Note | None = None) -> tuple[Text, ...]:
+    lines = [_note(note, "Note")] if note else []
+    lines += [_note(before, "At the last review")] if before and before != note else []
+    return tuple(lines)
+
+
+def _note(note: Note, label: str) -> Text:
+    owner = f"{label}, {brief(note.owner)}: " if note.owner else f"{label}: "
+    time = (Piece(f" ({iso(note.at)})", Style.MUTED),) if note.at else ()
+    return (Piece(owner, Style.STRONG), Piece(note.text or "owner assigned, no text"), *time)

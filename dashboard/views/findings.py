@@ -28,10 +28,8 @@ from dashboard.views.finding_list import (
     has_alternatives,
     list_findings,
     row_entries,
-    tags,
-    where_of,
 )
-from dashboard.views.finding_text import FINDINGS, findings_data, remarks, rule_title, with_code
+from dashboard.views.finding_text import FINDINGS, findings_data, remarks, rule_title, tags, where_of, with_code
 from dashboard.views.glossary import COHORT, SEVERITY, glossary
 from dashboard.views.names import MOST_NAMED, brief, in_natural_order, names_of
 from dashboard.views.rule_outcomes import error_blocks, outcome_table
@@ -135,7 +133,6 @@ def rules_blocks(fleet: Fleet, known: FindingList, chosen: FindingFilter, shown:
 
 
 def rule_counts(fleet: Fleet, chosen: FindingFilter) -> dict[str, int]:
-    """Return the number of rows of each of RULE_LISTS."""
     tables = {name: outcome_table(fleet.inspection, kind, chosen) for name, kind in OUTCOMES.items()}
     return {
         **{name: len(table.rows) if table else 0 for name, table in tables.items()},
@@ -229,7 +226,6 @@ def finding_section(
 
 
 def missing_finding(choices: Choices) -> Paragraph:
-    """Return the message that the finding of the URL does not exist."""
     close = Piece("Close", link=Link(Kind.PAGE, pages.FINDINGS, choices=choices))
     text = (Piece("Finding not found.", Style.STRONG), Piece(" Fixed, or the configuration changed. "), close)
     return Paragraph(text, Tone.INFO)

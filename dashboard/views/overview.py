@@ -173,7 +173,6 @@ def _capacity(fleet: Fleet) -> Figure:
 
 
 def pools_table(fleet: Fleet, pools: Iterable[Pool]) -> Table:
-    """Return a row per pool, in the given order."""
     members: dict[str | None, list[Replica]] = defaultdict(list)
     for replica in fleet.replicas:
         members[replica.pool].append(replica)

@@ -24,11 +24,10 @@ from dashboard.views.finding_list import (
     finding_anchor,
     group_findings,
     list_findings,
-    note_lines,
     sort_findings,
     top_findings,
 )
-from dashboard.views.finding_text import answered, assumptions, rollouts
+from dashboard.views.finding_text import answered, assumptions, note_lines, rollouts
 from dashboard.views.findings import findings_table, severity_parts
 from dashboard.views.glossary import ALL_TERMS, glossary
 from dashboard.views.overview import calm_paragraph, more_words, overview_figures

@@ -15,11 +15,10 @@ from dashboard.views.finding_list import (
     finding_anchor,
     group_findings,
     head_of,
-    note_lines,
     replica_lines,
     side_of,
 )
-from dashboard.views.finding_text import COLUMNS, finding_row, rule_title
+from dashboard.views.finding_text import COLUMNS, finding_row, note_lines, rule_title
 
 AGREED = "agreed"
 TITLE = "Notes"

@@ -25,7 +25,7 @@ from dashboard.views.blocks import (
 from dashboard.views.changes import changes_report
 from dashboard.views.changes_text import RANGE, EventSummary
 from dashboard.views.context import context_of
-from dashboard.views.finding_list import note_lines, where_of
+from dashboard.views.finding_text import note_lines, where_of
 from dashboard.views.names import replica_names
 from dashboard.views.pages import CHANGES, FROM, TO, side_of
 from dashboard.views.review_agreed import noted_data

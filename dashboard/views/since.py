@@ -103,13 +103,11 @@ def since_cell(sighting: Sighting | None, now: datetime | None = None) -> Cell:
 
 
 def sighting_cells(sighting: Sighting | None) -> tuple[Cell, ...]:
-    """Return the cells of SIGHTING_COLUMNS."""
     times = sighting or (None,) * len(SIGHTING_COLUMNS)
     return tuple(data_cell(iso(time) if time else None) for time in times)
 
 
 def newest(sightings: Iterable[Sighting | None]) -> Sighting | None:
-    """Return the sighting of what came last; None without any."""
     return max(filter(None, sightings), key=lambda each: each.since, default=None)
 
 

@@ -54,12 +54,10 @@ class FleetSummary(NamedTuple):
 
     @property
     def is_incomplete(self) -> bool:
-        """Return whether data of some replica is missing."""
         return bool(self.unread or self.found.unknown)
 
 
 def summarize(fleet: Fleet) -> FleetSummary:
-    """Return the counts of headline and figures."""
     states = [replica.state for replica in fleet.replicas]
     unread = [replica for replica in fleet.replicas if replica.state is not ReplicaState.UP]
     return FleetSummary(
@@ -76,7 +74,6 @@ def summarize(fleet: Fleet) -> FleetSummary:
 
 
 def is_split(pool: Pool) -> bool:
-    """Return whether a pool has several cohorts."""
     return len(pool.cohorts) > 1
 
 
@@ -146,7 +143,6 @@ def no_findings_sentences(now: FleetSummary, fleet: Fleet) -> list[str]:
 
 
 def _rollouts(rollouts: Mapping[str, Rollout]) -> str:
-    """Return `a rollout 1 → 2 (3/4), b rollout …`."""
     shown = list(rollouts.items())[:MOST_NAMES]
     texts = [f"{pool} rollout {each.old} → {each.new} ({len(each.replicas):,}/{each.total:,})" for pool, each in shown]
     more = len(rollouts) - MOST_NAMES
@@ -154,7 +150,6 @@ def _rollouts(rollouts: Mapping[str, Rollout]) -> str:
 
 
 def _pools(names: Sequence[str], suppressed: AbstractSet[str]) -> str:
-    """Return `a, b (suppressed), c and 2 more pools`."""
     first, rest = names[:MOST_NAMES], names[MOST_NAMES:]
     shown = [f"{name} (suppressed)" if name in suppressed else name for name in first]
     number = sum(name in suppressed for name in rest)
@@ -256,7 +251,6 @@ def is_clean(fleet: Fleet) -> bool:
 
 
 def no_findings_text(fleet: Fleet) -> str:
-    """Return how many rules and replicas "no findings" is based on."""
     incomplete, down = incomplete_text(fleet.inspection), fleet.coverage.down
     sentences = [f"{count(rule_coverage(fleet.inspection).evaluated, 'rule')} evaluated."]
     sentences += [f"{incomplete}."] if incomplete else []

@@ -69,22 +69,18 @@ class Cluster(NamedTuple):
 
     @property
     def until(self) -> datetime:
-        """Return when the last of them ended."""
         return max(each.until for each in self.marks)
 
     @property
     def number(self) -> int:
-        """Return how much happened."""
         return sum(1 if each.kind in MOVES else each.number for each in self.marks)
 
     @property
     def kind(self) -> MarkKind:
-        """Return the worst kind."""
         return min((each.kind for each in self.marks), key=list(MarkKind).index)
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Return the lines of the tooltip."""
         hidden = len(self.marks) - MOST_LINES
         lines = [mark_line(each) for each in self.marks[:MOST_LINES]]
         return (*lines, *([f"and {hidden:,} more"] if hidden > 0 else []))
@@ -158,7 +154,6 @@ def lane_of(label: str, named: Sequence[NamedGroup], timeline: Timeline, *, is_s
 
 
 def _numbers(group: TimelineGroup, edges: Sequence[datetime]) -> list[int]:
-    """Return the number of replicas from each edge on."""
     found, place, number = [], 0, 0
     for edge in edges:
         while place < len(group.steps) and group.steps[place].at <= edge:

@@ -173,7 +173,6 @@ def _former(group: TimelineGroup, *, is_named: bool) -> str:
 
 
 def _limited(named: Sequence[NamedGroup]) -> list[NamedGroup]:
-    """Return the first groups, and the others as one."""
     rest = [each.group for each in named[MOST_BANDS - 1 :]]
     if len(rest) <= 1:
         return list(named)
@@ -263,7 +262,6 @@ def default_range(first: datetime | None, newest: datetime) -> str:
 
 
 def here_at(page: str, range_: str, /, **choices: str) -> LinkAt:
-    """Return what makes the link of a page at another time."""
     return lambda time: Link(
         Kind.PAGE, page, "", (*choices.items(), ("range", range_), ("at", f"{time:%Y-%m-%dT%H:%M:%SZ}"))
     )

@@ -84,7 +84,6 @@ DARK = Palette(
 
 
 def palette(theme: str | None) -> Palette:
-    """Return the colours of a theme; what is not dark is light."""
     return DARK if theme == "dark" else LIGHT
 
 
@@ -113,7 +112,6 @@ def figure_of(chart: Chart, colours: Palette) -> go.Figure:
 
 
 def describe(chart: Chart) -> str:
-    """Describe a chart for those who cannot see it."""
     return described(chart)
 
 

@@ -11,8 +11,8 @@ from dashboard.rules.findings import Finding, Severity
 from dashboard.views import finding_text
 from dashboard.views.blocks import Table
 from dashboard.views.excluded import suppressed_blocks
-from dashboard.views.finding_list import list_findings, side_of, tags
-from dashboard.views.finding_text import findings_data
+from dashboard.views.finding_list import list_findings, side_of
+from dashboard.views.finding_text import findings_data, tags
 from tests.inspected_fleets import domain, finding, fleet, in_cohorts, suppression
 
 NAMES = {f"http://chat-{number}:8000": f"chat-{number}" for number in range(1, 21)}

@@ -96,12 +96,10 @@ def pairs(before: Fleet, after: Fleet) -> tuple[tuple[Replica, Replica], ...]:
 
 
 def is_read(replica: Replica) -> bool:
-    """Return whether the settings of a replica are known and fresh."""
     return replica.fresh and replica.document is not None and replica.state is not ReplicaState.DOWN
 
 
 def replica_changes(before: Fleet, after: Fleet) -> ReplicaChanges:
-    """Compare the replicas of two fleets, without their settings."""
     old, new = cohort_letters(before.pools), cohort_letters(after.pools)
     both = (
         ReplicaPair(ReplicaSide(then, old.get(then.id, "")), ReplicaSide(now, new.get(now.id, "")))
@@ -160,7 +158,6 @@ def is_beyond(before: int, after: int) -> bool:
 
 
 def _ranks(before: Fleet, after: Fleet) -> Iterator[tuple[Replica, Engine, Engine]]:
-    """Yield the ranks with known tokens on both sides."""
     for then, now in pairs(before, after):
         if then.fresh and now.fresh:
             known = {engine.dp_rank: engine for engine in then.engines if engine.kv_cache_size_tokens is not None}
@@ -181,7 +178,6 @@ def _pool(name: str | None, before: Sequence[Replica], after: Sequence[Replica])
 
 
 def _known_ranks(replicas: Iterable[Replica]) -> set[tuple[str, int]]:
-    """Return the ranks that are in the sum of tokens."""
     return {
         (replica.id, engine.dp_rank)
         for replica in replicas
@@ -213,7 +209,6 @@ def extent_in(fleet: Fleet, pools: Collection[str], replicas: int) -> Extent:
 
 
 def finding_changes(before: Fleet, after: Fleet) -> FindingChanges:
-    """Compare the findings of two fleets."""
     then, now = _Side(before), _Side(after)
     same = _same_findings(then, now)
     gone = then.found.keys() - same.values()

@@ -29,7 +29,6 @@ class CapacitySum(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Return whether the tokens of every rank are in the sum."""
         return not self.unknown and not self.silent
 
 
@@ -135,7 +134,6 @@ class PersistingFinding:
 
     @property
     def has_other_severity(self) -> bool:
-        """Return whether its severity changed."""
         return self.before.severity is not self.after.severity
 
     @property
@@ -151,7 +149,6 @@ class PersistingFinding:
 
     @property
     def is_changed(self) -> bool:
-        """Return whether its replicas, severity or suppression changed."""
         return bool(self.joined or self.left or self.ended or self.has_other_severity or self.has_other_suppression)
 
 
@@ -165,17 +162,14 @@ class FindingChanges:
 
     @property
     def unsuppressed(self) -> tuple[OneSidedFinding, ...]:
-        """Return the new findings that are not suppressed."""
         return tuple(each for each in self.new if not each.is_suppressed)
 
     @property
     def fixed(self) -> tuple[OneSidedFinding, ...]:
-        """Return the findings that are fixed, or whose replicas were removed."""
         return tuple(each for each in self.no_longer_found if each.other_side is not OtherSideStatus.NOT_EVALUATED)
 
     @property
     def not_evaluated(self) -> tuple[OneSidedFinding, ...]:
-        """Return the findings that are no longer evaluated."""
         return tuple(each for each in self.no_longer_found if each.other_side is OtherSideStatus.NOT_EVALUATED)
 
     @property
@@ -185,7 +179,6 @@ class FindingChanges:
 
     @property
     def changed(self) -> tuple[PersistingFinding, ...]:
-        """Return the ones that changed."""
         return tuple(each for each in self.persisting if each.is_changed)
 
 
@@ -215,7 +208,6 @@ class ReplicaPair(NamedTuple):
 
     @property
     def is_changed(self) -> bool:
-        """Return whether anything but its settings changed."""
         return bool(self.restarted) or any(map(self.differs_in, REPLICA_FIELDS))
 
 
@@ -229,7 +221,6 @@ class ReplicaChanges:
 
     @property
     def changed(self) -> tuple[ReplicaPair, ...]:
-        """Return the ones that changed."""
         return tuple(each for each in self.both if each.is_changed)
 
     @property
@@ -293,12 +284,10 @@ class SettingChanges:
 
     @property
     def replicas(self) -> frozenset[str]:
-        """Return the replicas with changed settings."""
         return frozenset(replica for group in self.groups for replica in group.replicas)
 
     @property
     def by_replica(self) -> Mapping[str, tuple[SettingChange, ...]]:
-        """Return the changes of each replica."""
         changes: dict[str, list[SettingChange]] = {}
         for group in self.groups:
             for replica in group.replicas:
@@ -326,7 +315,6 @@ class Changes:
 
     @property
     def after_is_older(self) -> bool:
-        """Return whether the second side is older than the first."""
         before, after = self.before.polled_at, self.after.polled_at
         return before is not None and after is not None and after < before
 

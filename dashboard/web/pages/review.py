@@ -23,9 +23,9 @@ from dashboard.views.finding_list import (
     finding_anchor,
     group_findings,
     list_findings,
-    note_lines,
     sort_findings,
 )
+from dashboard.views.finding_text import note_lines
 from dashboard.views.names import brief
 from dashboard.views.review import AGENDA, FINDINGS, STATUS, agenda_counts, review_report
 from dashboard.views.review_new import NEW
