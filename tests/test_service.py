@@ -305,7 +305,10 @@ def test_snapshots_are_pinned_while_polls_are_recorded(demo: DemoServer, working
     frozen = service.snapshots().freeze(service.current(), "now", service.now()).id
     polls = service.progress().polls
     wait_for(lambda: service.progress().polls > polls)
-    assert service.history_status() == HistoryStatus(recorded_at=service.current().polled_at)
+    status = service.history_status()
+    assert status is not None
+    assert status == HistoryStatus(recorded_at=service.current().polled_at, size_bytes=status.size_bytes)
+    assert status.size_bytes
     assert {each.id for each in service.snapshots().all()} == {frozen}
     assert service.frozen(frozen).replicas
     assert service.snapshots().answers(frozen, 0)

@@ -163,6 +163,7 @@ class HistoryOptions(Part):
     url_file: PathFromFile | None = None
     keep_spans_days: Annotated[int, Field(ge=1, le=3650)] = 400
     keep_polls_days: Annotated[int, Field(ge=1, le=400)] = 30
+    max_bytes: Annotated[int, Field(ge=1_000_000)] = 1_000_000_000
 
     @property
     def has_url(self) -> bool:

@@ -123,6 +123,8 @@ def _history_metrics(status: HistoryStatus) -> Iterable[Metric]:
     yield _gauge("history_follower", text, status.follows)
     text = "Polls that were not recorded in the history."
     yield CounterMetricFamily("vllm_fleet_history_failures", text, value=status.failures)
+    if status.size_bytes is not None:
+        yield _gauge("history_size_bytes", "Size of the database of history and snapshots.", status.size_bytes)
     if status.recorded_at is not None:
         text = "Time of the last poll in the history."
         yield _gauge("history_last_recorded_timestamp_seconds", text, status.recorded_at.timestamp())

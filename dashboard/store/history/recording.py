@@ -41,8 +41,9 @@ def configured_database(options: Options) -> Database:
 
 
 def configured_retention(options: Options) -> Retention:
-    """Return how long the options keep spans and polls."""
-    return Retention(timedelta(days=options.history.keep_spans_days), timedelta(days=options.history.keep_polls_days))
+    """Return how long the options keep spans and polls, and the most bytes of them."""
+    kept = options.history
+    return Retention(timedelta(days=kept.keep_spans_days), timedelta(days=kept.keep_polls_days), kept.max_bytes)
 
 
 class Recorder:
@@ -135,7 +136,8 @@ class Recorder:
         """Keep the outcome of a poll, and log it where it is another one than before."""
         before = self.status
         if error is None:
-            self.status = before._replace(problem=None, recorded_at=at, is_second=False)
+            size = self._writer.size_bytes if self._writer else None
+            self.status = before._replace(problem=None, recorded_at=at, is_second=False, size_bytes=size)
             if before.problem is not None:
                 log.info("the history is recorded again")
             return

@@ -8,7 +8,18 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, sel
 from sqlalchemy.exc import OperationalError
 
 from dashboard.store.history.database import Database
-from dashboard.store.history.schema import BODY_REFERENCES, METADATA, SPANS, body, poll, replica, replica_span, watch
+from dashboard.store.history.schema import (
+    BODY_REFERENCES,
+    METADATA,
+    SPANS,
+    body,
+    poll,
+    replica,
+    replica_span,
+    snapshot,
+    snapshot_answers,
+    watch,
+)
 
 SQLITE_TABLE_BYTES = """
     SELECT tables.tbl_name AS name, sum(pages.pgsize) AS size
@@ -17,11 +28,17 @@ SQLITE_TABLE_BYTES = """
 STEP_ROWS = 500  # deleted in one transaction: the writer waits less than its limit for it
 
 
+# PostgreSQL gives the disk nothing back when rows are deleted: there a row without its JSON counts so many bytes.
+ROW_BYTES = 200
+OVERSIZE_STEP = timedelta(hours=6)  # of the oldest spans, which are deleted together
+
+
 class Retention(NamedTuple):
-    """How long ended spans and polls are kept."""
+    """How long ended spans and polls are kept, and the most bytes of the history without snapshots; None: any."""
 
     spans: timedelta = timedelta(days=400)
     polls: timedelta = timedelta(days=30)
+    most_bytes: int | None = None
 
 
 KEPT = Retention()
@@ -48,24 +65,49 @@ def prune(database: Database, now: datetime, retention: Retention) -> Iterator[i
 
 
 def prune_step(connection: Connection, now: datetime, retention: Retention) -> int:
-    """Delete some old rows in one transaction; return their number, 0 at the end."""
-    until = now - retention.spans
+    """Delete some old rows in one transaction; return their number, 0 at the end.
+
+    Where the history is too large, spans that ended first are deleted before their time, and then what they alone used.
+    """
     with connection.begin():
-        # Before its spans are deleted: a fleet of that time would lack them.
-        connection.execute(update(watch).where(watch.c.from_at < until, watch.c.to_at >= until).values(from_at=until))
-        for table, old in _old(now, retention):
-            (key,) = table.primary_key.columns
-            some = connection.scalars(select(key).where(old).limit(STEP_ROWS)).all()
-            if some:
-                connection.execute(delete(table).where(key.in_(some)))
-                return len(some)
+        deleted = _delete_old(connection, now - retention.spans, now - retention.polls)
+        if deleted or retention.most_bytes is None or history_bytes(connection) <= retention.most_bytes:
+            return deleted
+        first = [connection.scalar(select(func.min(table.c.to_at))) for table in SPANS]
+        until = min((each for each in first if each is not None), default=now) + OVERSIZE_STEP
+        return _delete_old(connection, until, until) if until < now else 0
+
+
+def history_bytes(connection: Connection) -> int:
+    """Return the bytes that the history takes, without snapshots; an estimate on PostgreSQL."""
+    if connection.dialect.name == "sqlite":
+        pages, free, size = (
+            connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
+            for name in ("page_count", "freelist_count", "page_size")
+        )
+        sizes = (
+            connection.scalar(select(func.sum(func.length(each.c.content)))) for each in (snapshot, snapshot_answers)
+        )
+        return int((pages - free) * size - sum(each or 0 for each in sizes))
+    rows = sum(connection.scalar(select(func.count()).select_from(each)) or 0 for each in (*SPANS, poll, body))
+    return ROW_BYTES * rows + int(connection.scalar(select(func.sum(func.length(body.c.content)))) or 0)
+
+
+def _delete_old(connection: Connection, until: datetime, polls_until: datetime) -> int:
+    # Before its spans are deleted: a fleet of that time would lack them.
+    connection.execute(update(watch).where(watch.c.from_at < until, watch.c.to_at >= until).values(from_at=until))
+    for table, old in _old(until, polls_until):
+        (key,) = table.primary_key.columns
+        some = connection.scalars(select(key).where(old).limit(STEP_ROWS)).all()
+        if some:
+            connection.execute(delete(table).where(key.in_(some)))
+            return len(some)
     return 0
 
 
-def _old(now: datetime, retention: Retention) -> Iterator[tuple[Table, ColumnElement[bool]]]:
+def _old(until: datetime, polls_until: datetime) -> Iterator[tuple[Table, ColumnElement[bool]]]:
     """Yield the old rows of each table; what nothing refers to any more comes last."""
-    until = now - retention.spans
-    yield poll, poll.c.at < now - retention.polls
+    yield poll, poll.c.at < polls_until
     for table in SPANS:
         yield table, table.c.to_at < until
     last = select(func.max(watch.c.from_at)).scalar_subquery()
@@ -108,12 +150,16 @@ def stats_of(database: Database) -> Stats:
             connection.scalar(select(column).order_by(order).limit(1))
             for column, order in ((watch.c.from_at, watch.c.from_at), (watch.c.to_at, watch.c.to_at.desc()))
         ]
-        if database.file is None:
-            size = connection.scalar(select(func.pg_database_size(func.current_database())))
-        else:
-            files = (database.file.with_name(f"{database.file.name}{end}") for end in ("", "-wal"))
-            size = sum(each.stat().st_size for each in files if each.exists())
+        size = disk_bytes(database, connection)
         return Stats(rows, _table_bytes(connection, is_sqlite=database.file is not None), size, *ends)
+
+
+def disk_bytes(database: Database, connection: Connection) -> int | None:
+    """Return the bytes of a database on the disk."""
+    if database.file is None:
+        return connection.scalar(select(func.pg_database_size(func.current_database())))
+    files = (database.file.with_name(f"{database.file.name}{end}") for end in ("", "-wal"))
+    return sum(each.stat().st_size for each in files if each.exists())
 
 
 def _table_bytes(connection: Connection, *, is_sqlite: bool) -> dict[str, int]:

@@ -26,7 +26,7 @@ from dashboard.store.history.clock import ClockError
 from dashboard.store.history.database import Database
 from dashboard.store.history.lasting import STATES, LastWatch, OpenSpan, first_seen, last_watch, open_spans
 from dashboard.store.history.parts import ReplicaParts, fleet_part, replica_parts
-from dashboard.store.history.retention import KEPT, Retention, prune_step
+from dashboard.store.history.retention import KEPT, Retention, disk_bytes, prune_step
 from dashboard.store.history.schema import (
     KEYS,
     SPANS,
@@ -62,6 +62,7 @@ class HistoryWriter:
         """Open nothing yet."""
         self.database = database
         self.retention = retention
+        self.size_bytes: int | None = None  # after the last recorded poll
         self._prune_at = EPOCH
         self._opened = ExitStack()
         self._files: list[tuple[int, int]] = []
@@ -79,6 +80,7 @@ class HistoryWriter:
             state.record(fleet, fleet.polled_at, due)
             if fleet.polled_at >= self._prune_at and not state.prune(fleet.polled_at, self.retention):
                 self._prune_at = fleet.polled_at + PRUNE_PAUSE
+            self.size_bytes = state.size_of(self.database)
             return state.sightings
 
     def open(self, fleet: str, now: datetime) -> None:
@@ -165,7 +167,14 @@ class _RecordedState:
             self.sightings, self._has_changed = self._all_sightings(), False
 
     def prune(self, at: datetime, retention: Retention) -> int:
-        return prune_step(self._connection, at, retention)
+        deleted = prune_step(self._connection, at, retention)
+        if deleted:
+            self._bodies = BodyWriter()  # a base may be deleted
+        return deleted
+
+    def size_of(self, database: Database) -> int | None:
+        with self._connection.begin():
+            return disk_bytes(database, self._connection)
 
     def _record_fleet(self, fleet: Fleet, at: datetime) -> None:
         before = self._before

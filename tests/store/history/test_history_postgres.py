@@ -19,7 +19,7 @@ from dashboard.errors import HistoryError, SnapshotError
 from dashboard.fleet import Note
 from dashboard.store.history.database import Database
 from dashboard.store.history.reader import HistoryReader
-from dashboard.store.history.retention import Retention, prune, stats_of
+from dashboard.store.history.retention import Retention, history_bytes, prune, stats_of
 from dashboard.store.history.schema import METADATA
 from dashboard.store.history.writer import HistoryWriter
 from dashboard.store.packing import content_of
@@ -157,8 +157,7 @@ def test_a_timeline_is_the_same_as_in_sqlite(server: Server, tmp_path: Path) -> 
 
 def test_every_instance_freezes_and_deletes_while_one_records(server: Server, tmp_path: Path) -> None:
     """The first one makes the tables; names of foreign texts have zero bytes."""
-    with Database(server.url()).maintained() as connection, connection.begin():
-        connection.exec_driver_sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    server.clear()
     database, fleet = Database(server.url()), built_of_captures()
     assert fleet.polled_at is not None
     here, store = Snapshots(tmp_path), Snapshots(tmp_path, database=lambda: database)
@@ -183,6 +182,8 @@ def test_every_instance_freezes_and_deletes_while_one_records(server: Server, tm
     writer.close()
 
     assert stats_of(database).rows["poll"] == 4
+    with database.read() as connection:
+        assert history_bytes(connection) > 5_000
     assert {each.metadata.name for each in store.all()} == {"0", "1", "2", "odd"}
     assert (store.get(key), store.export(key)) == (here.get(key), here.export(key))
     assert store.fleet(key) == here.fleet(key)

@@ -8,7 +8,8 @@ import pytest
 from dashboard.errors import HistoryError
 from dashboard.rules.policy import Policy
 from dashboard.store.history import retention as pruning
-from dashboard.store.history.retention import Retention, prune, stats_of
+from dashboard.store.history.retention import Retention, history_bytes, prune, stats_of
+from dashboard.store.snapshots import Snapshots
 from tests.captured import AT
 from tests.store.history.recorded import POLL, Recorded, shown
 from tests.store.history.test_history_law import Step, polled
@@ -50,6 +51,28 @@ def test_ended_spans_are_deleted_with_the_bodies_that_nothing_uses(
     assert history.rows("replica_span") == 2
     assert shown(history.reader.fleet_at(AT + 30 * DAY).fleet) == shown(last)
     assert list(prune(history.database, AT + 30 * DAY, KEPT)) == []
+
+
+def test_a_history_that_is_too_large_loses_what_ended_first(history: Recorded) -> None:
+    last, now = AT + 2 * DAY, AT + 3 * DAY
+    snapshots = Snapshots(history.database.file.parent) if history.database.file else None
+    assert snapshots is not None
+    snapshots.freeze(history.reader.fleet_at(AT).fleet, "kept", now)
+    with history.database.read() as connection:
+        size = history_bytes(connection)
+
+    def kept(most: int) -> int:
+        list(prune(history.database, now, Retention(most_bytes=most)))
+        return history.rows("replica_span")
+
+    spans = history.rows("replica_span")
+    assert kept(size) == spans
+    assert kept(size - 1) < spans
+    assert kept(1) == 2, "what lasts is kept"
+    assert shown(history.reader.fleet_at(last).fleet) == shown(
+        polled(Step(STORY[-1], Policy(), (), (), POLL, False), last)
+    )
+    assert len(snapshots.all()) == 1
 
 
 def test_what_a_poll_after_pruning_brings_back_is_stored_again(history: Recorded) -> None:
