@@ -14,13 +14,19 @@ from dashboard.fleet import (
     Basis,
     Device,
     EngineFingerprint,
+    FactName,
     KVCacheGroup,
     Role,
+    RouterConfig,
+    RouterFact,
+    RouterKind,
     Setting,
     Source,
     State,
     Tolerance,
 )
+from dashboard.fleet.recent import Alternation, RecentEvents, Recurrence, SeenRollout
+from dashboard.fleet.sightings import Sighting, Sightings
 from dashboard.rules.domain import Expectations, PoolDeclaration, Router, SeedPolicy, Store
 from dashboard.rules.findings import Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange
@@ -217,3 +223,27 @@ def test_a_saved_fleet_is_evaluated_with_its_own_policy(demo_fleet: Fleet) -> No
     fleet = inspected(replace(demo_fleet, policy=own), demo_fleet.polled_at)
 
     assert restored(fleet).policy == own
+
+
+def test_what_earlier_polls_and_routers_reported_is_restored() -> None:
+    seen = Sighting(AT - INTERVAL, AT, None)
+    known: dict[str, Any] = {
+        "routers": (
+            RouterConfig(
+                "epp", RouterKind.LLM_D, ("chat",), (RouterFact(FactName.BLOCK_SIZE, "16", "epp.yaml", AT),), ("Late.",)
+            ),
+        ),
+        "recent": RecentEvents(
+            since=AT,
+            starts={"http://a:1": (AT,)},
+            alternations={"http://a:1": (Alternation("a.b", 3, ("1", '"x"', "null")),)},
+            rollouts={"chat": SeenRollout("0.32.0", "0.33.0", AT, AT)},
+            recurrences={"f": Recurrence("RT-01", ("chat",), ("http://a:1",), (AT, AT + INTERVAL))},
+        ),
+        "sightings": Sightings({"f": seen}, {"http://a:1": seen}, {("eu/chat", "d"): seen}, {("chat", "a.b"): seen}),
+        "discovery_errors": ("a.json: not JSON.",),
+    }
+    back = read_snapshot(saved(replace(built_of_captures(capture("llama")), **known)))
+
+    assert {name: getattr(back, name) for name in known} == known
+    assert back.routers[0].facts[0].observed_at == AT
