@@ -13,13 +13,13 @@ from dashboard.compare.equality import without_owner
 from dashboard.fleet import Role
 from dashboard.rules import baseline, remedy
 from dashboard.rules.behaviour import development_mode, prompts, requests, weights
-from dashboard.rules.capacity import devices, graphs, kv_cache, sleep, speculation
+from dashboard.rules.capacity import devices, graphs, kv_cache
 from dashboard.rules.differences import pair_differences, pool_differences
 from dashboard.rules.disaggregation import handshake, options, roles, transfer
 from dashboard.rules.disaggregation.nixl import NixlFact, warn_unless_compared
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import FAMILIES, Draft, Finding, Severity
-from dashboard.rules.identity import components, coverage, digests, engines, flapping
+from dashboard.rules.identity import components, coverage, engines, flapping
 from dashboard.rules.registry import Page, Rule, Scope, flowing
 from dashboard.rules.routing import blocks, events, hash_root, hashes, prefix_caching, replay, router_facts
 from dashboard.rules.selection import caching, publishing
@@ -34,8 +34,8 @@ MODULES = (
     *(handshake, options, roles, transfer),
     *(lmcache, mooncake, sharing),
     *(development_mode, prompts, requests, weights),
-    *(devices, graphs, kv_cache, sleep, speculation),
-    *(components, coverage, digests, engines, flapping),
+    *(devices, graphs, kv_cache),
+    *(components, coverage, engines, flapping),
     baseline,
 )
 

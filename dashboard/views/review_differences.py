@@ -11,9 +11,9 @@ from dashboard.fleet.formatting import count, first_of
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Block, Paragraph, Section
+from dashboard.views.compare import cohorts_table, difference_table, sharing_band
 from dashboard.views.names import brief, replica_names
 from dashboard.views.pages import COMPARE
-from dashboard.views.pool_blocks import cohorts_table, difference_table, sharing_band
 from dashboard.views.pool_comparison import (
     PoolComparison,
     compare_chosen,

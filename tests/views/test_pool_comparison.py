@@ -7,8 +7,8 @@ from dashboard.compare import BASELINE, MAJORITY, lay_out
 from dashboard.fleet import Baseline
 from dashboard.fleet.pieces import Kind, Style, to_plain
 from dashboard.views.blocks import Block, Cell, Entries, Paragraph, Table, Tone
+from dashboard.views.compare import sharing_band, sharing_blocks
 from dashboard.views.compare_dialogs import cohort_blocks, setting_blocks
-from dashboard.views.pool_blocks import sharing_band, sharing_blocks
 from dashboard.views.pool_comparison import (
     MatrixChoice,
     compare_chosen,

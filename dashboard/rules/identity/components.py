@@ -1,20 +1,23 @@
-"""ID-09 to ID-11: versions of packages that store and transfer KV cache, and images of containers."""
+"""ID-09 to ID-11 and ID-16: versions of packages, images of containers, digests on /metrics."""
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from dashboard.compare.holders import Holders
-from dashboard.fleet import State
+from dashboard.fleet import Contradiction, State
+from dashboard.fleet.formatting import count, joined
 from dashboard.fleet.pieces import Piece, value
 from dashboard.rules.connector_options import connectors
 from dashboard.rules.differences import majority, pair_differences, pool_differences, value_evidence
 from dashboard.rules.domain import OFFLOADING
-from dashboard.rules.findings import Draft, Remedy, Severity, Snippet, UnevaluatedReplicas
+from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet, UnevaluatedReplicas
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import MAX_VALUES, name_piece, sides_text, write
 from dashboard.rules.subject import PairSubject, PoolSubject, group_by_native
+from vllm_fleet_provider.shared.digests import DIGESTS, SERIES
 
 LMCACHE, NIXL, MOONCAKE = "components.lmcache", "components.nixl", "components.mooncake"
 COMPONENTS = (LMCACHE, NIXL, MOONCAKE)
@@ -177,3 +180,65 @@ def _other_images(container: str, images: Holders, digests: dict[str, str]) -> D
 
 def _short(digest: str) -> Piece:
     return value(digest[:SHORT_DIGEST])
+
+
+@rule("ID-16", needs=("sources",), least=1)
+def digest_without_answer(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas report a digest on `/metrics` that their answer does not have.
+
+    Of replicas that Prometheus scrapes with equal digests of `vllm_fleet_config_info`, the dashboard asks one for its
+    settings, and a sample of two others at each full poll. As long as a digest of one is wrong, each replica of its
+    group is asked directly.
+
+    Why it matters:
+        - any pool (warning): Settings of this replica would count for others with the digest, and theirs for it. What
+          compares digests, such as an alert in Prometheus, compares something that the replica does not run.
+
+    How to fix:
+        Look for a proxy or a relabelling rule that gives the replica the series of another one, and for a second
+        process behind its address. Otherwise restart the replica with the current provider.
+
+    Exceptions:
+        A replica that restarted between two answers: the finding ends with the next poll.
+
+    Evidence:
+        - https://prometheus.io/docs/prometheus/latest/configuration/configuration/#metric_relabel_configs (a rule that
+          replaces labels of a series)
+        - vllm/config/vllm.py (VllmConfig does not change while a server runs, so the digests of it do not, either)
+
+    Example:
+        A load balancer has one address for two servers. `/metrics` came from the one with block size 16, the answer of
+        the provider from the one with 32.
+    """
+    found: dict[Contradiction, list[str]] = defaultdict(list)
+    for member in pool.members:
+        for contradiction in member.contradictions:
+            if contradiction.path.startswith(DIGESTS):
+                found[contradiction].append(member.id)
+    if not found:
+        return
+    names = joined(sorted({each.path.removeprefix(DIGESTS).partition("[")[0] for each in found}))
+    replicas = tuple(sorted({replica for its in found.values() for replica in its}))
+    each = "its answer has" if len(replicas) == 1 else "their answers have"
+    (_, own, reported), *more = sorted(found)
+    values = (value(json.loads(reported.value)), f"; {each} ", value(json.loads(own.value)))
+    yield Draft(
+        replicas,
+        write(
+            value(SERIES), f" reports {names} ", *values, "." if not more else f" ({count(len(more), 'more pair')})."
+        ),
+        tuple(
+            Evidence(path, setting.value, setting.state, tuple(its), setting.source)
+            for (path, own, reported), its in sorted(found.items())
+            for setting in (own, reported)
+        ),
+        Remedy(
+            "List the address of one server, no load balancer. Check relabelling rules. Then restart the replica.",
+            (
+                Snippet(
+                    "yaml",
+                    f"targets:\n  - {json.dumps(replicas[0], ensure_ascii=False)} # one server, no load balancer",
+                ),
+            ),
+        ),
+    )
