@@ -12,7 +12,7 @@ from dashboard.fleet import Replica, ReplicaState, Role, Source, formatting
 from dashboard.fleet.formatting import STALE_TARGET, count, middle_cut, natural, one_line
 from dashboard.fleet.pieces import Kind, Link, plain
 from dashboard.fleet.sightings import Sighting
-from dashboard.rules.findings import Severity, tally_replicas
+from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Block, Cell, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
 from dashboard.views.excluded import state_tone, unread_entries
@@ -137,21 +137,18 @@ def replica_rows(fleet: Fleet) -> pd.DataFrame:
     Unreachable replicas are first, then the worst findings, partial replicas, most differences, names.
     """
     replicas = fleet.replicas
-    tallies = tally_replicas(fleet.inspection, replicas)
     differ = pool_differences(fleet.pools, fleet.documents)
     table = fleet.frames.replicas.rename(columns={"replica": "id"})
+    counts = findings_by_replica(fleet)
+    failures = table["failure"].map(formatting.FAILURE_WORDS).fillna("")
     table = table.assign(
-        failure=_texts(map(_failure, replicas)),
+        failure=failures.mask(table["failure"].isna() & table["target_stale"], "stale target").astype("string"),
         detail=_texts(map(_detail, replicas)),
         best_answer=_texts(best_source(each.sources) for each in replicas),
         differences=pd.Series([differ.get((each.pool, each.document)) for each in replicas], dtype="Int64"),
-        worst=_texts(tallies[each.id].worst or "" for each in replicas),
+        worst=_texts(next((name for name in SEVERITIES if getattr(row, name)), "") for row in counts.itertuples()),
         labels=_texts(" ".join(f"{key}={text}" for key, text in sorted(each.labels.items())) for each in replicas),
-        **{
-            name: pd.Series([getattr(tallies[each.id], name) for each in replicas], dtype="int64")
-            for name in SEVERITIES
-        },
-        **_sightings(fleet),
+        **{name: counts[name].array for name in SEVERITIES},
     )
     table["text"] = table["name"].str.cat(table[list(SEARCHED)], sep=" ", na_rep="").str.lower()
     times = (table[each].dt.strftime("%Y-%m-%dT%H:%M:%SZ").str.lower() for each in ("observed_at", "started_at"))
@@ -167,6 +164,15 @@ def replica_rows(fleet: Fleet) -> pd.DataFrame:
         }
     )
     return table.loc[order.sort_values(list(order.columns)).index].reset_index(drop=True)
+
+
+def findings_by_replica(fleet: Fleet) -> pd.DataFrame:
+    """Return the number of active findings of each severity, a row per replica, in the order of the fleet."""
+    findings = fleet.frames.findings
+    active = findings[~findings["is_suppressed"]].explode("replicas")
+    counts = pd.crosstab(active["replicas"], active["severity"])
+    ids = [replica.id for replica in fleet.replicas]
+    return counts.reindex(index=ids, columns=list(SEVERITIES), fill_value=0).astype("int64")
 
 
 def chosen_rows(rows: pd.DataFrame, choice: ReplicaChoice) -> pd.DataFrame:
@@ -239,7 +245,7 @@ def _fields(now: datetime | None) -> tuple[Field, ...]:
         Field("version", "vLLM"),
         Field("worst", "Findings", _findings_cell),
         Field("differences", "Differs in", is_number=True),
-        Field("sighting", "Since", lambda row: since_cell(row.sighting, now)),
+        Field("since", "Since", lambda row: since_cell(Sighting(row.first_seen, row.since, row.absent_at), now)),
         Field("detail", "Reason"),
         Field("best_answer", "Source", key="Best answer"),
         Field("observed_at", "Read", lambda row: formatting.when(row.observed_at, now), missing="never"),
@@ -278,22 +284,6 @@ def _findings_cell(row: Any) -> str | Cell:
     return Cell(
         f"{row.worst}{f' ×{number:,}' if number > 1 else ''}{f' +{milder:,}' if milder else ''}", Tone(row.worst)
     )
-
-
-def _sightings(fleet: Fleet) -> dict[str, "pd.Series[Any]"]:
-    """Return the columns of the sightings; empty without a history."""
-    found = [fleet.sightings.replicas.get(each.id) for each in fleet.replicas]
-    times = {
-        name: pd.Series([each and getattr(each, name) for each in found], dtype="datetime64[ns, UTC]")
-        for name in Sighting._fields
-    }
-    return {"sighting": pd.Series(found, dtype=object), **times}
-
-
-def _failure(replica: Replica) -> str:
-    if replica.failure:
-        return formatting.FAILURE_WORDS[replica.failure.kind]
-    return "stale target" if replica.target_stale else ""
 
 
 def _detail(replica: Replica) -> str:

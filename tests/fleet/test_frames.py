@@ -31,6 +31,7 @@ def test_a_replica_is_a_row_with_its_cohort() -> None:
         "role": "both",
         "state": "up",
         "fresh": True,
+        "target_stale": False,
         "version": "0.32.0",
         "observed_at": pd.Timestamp(POLLED_AT),
         "document": usual.id,
