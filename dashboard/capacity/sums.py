@@ -30,7 +30,7 @@ class PoolCapacity(NamedTuple):
     the tokens. `naive` is the naive estimate of the ranks that report their tokens, `naive_of` the tokens they report.
     `window` is (KV cache groups that do not keep every token, all groups) of the first of them. `reasons` are why
     numbers are assumed or unknown, the most frequent first. `noun` is the word for one device. `whole`: bytes and
-    devices are known of all ranks; else they are lower bounds.
+    devices are known of all ranks; else they are lower bounds. `silent` replicas are stale or report no ranks.
     """
 
     name: str
@@ -47,6 +47,7 @@ class PoolCapacity(NamedTuple):
     devices: int
     noun: str
     whole: bool
+    silent: int = 0
 
     @property
     def gib(self) -> Sum:
@@ -58,13 +59,19 @@ class PoolCapacity(NamedTuple):
         """The number of ranks without tokens."""
         return self.ranks - self.tokens.known
 
+    @property
+    def unsized(self) -> int:
+        """The number of ranks without bytes."""
+        return self.ranks - self.bytes.known
+
 
 def capacity_of(replicas: Iterable[Replica], name: str = "") -> PoolCapacity:
     """Add up the ranks of some replicas. Stale ones, second addresses and ranks that sleep add nothing.
 
     A sum is that of the ranks whose number is known. Of ranks that report one sum together the first adds it.
     """
-    counted = [replica for replica in replicas if replica.is_counted]
+    first = [replica for replica in replicas if not replica.is_second_address]
+    counted = [replica for replica in first if replica.fresh]
     ranks = [(replica, engine) for replica in counted for engine in replica.engines if engine.sleep_level is None]
     tokens: list[tuple[float | None, bool]] = []
     requests: list[tuple[float | None, bool]] = []
@@ -92,6 +99,7 @@ def capacity_of(replicas: Iterable[Replica], name: str = "") -> PoolCapacity:
         devices=sum(len(replica.devices) for replica in counted),
         noun=device_noun(device.name for replica in counted for device in replica.devices),
         whole=size.known == len(ranks) and all(replica.devices for replica in counted),
+        silent=sum(not (replica.fresh and replica.engines) for replica in first),
     )
 
 

@@ -10,6 +10,7 @@ from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import models
 from dashboard.analysis.changes.events import EventPeriod
+from dashboard.capacity.sums import PoolCapacity
 from dashboard.documents import pick, write_json
 from dashboard.documents.events import change_object, period_object
 from dashboard.documents.findings import past_object, suppression_object
@@ -159,5 +160,10 @@ def _capacity_object(changed: models.CapacityChanges) -> dict[str, Any]:
 
 
 def _pool_capacity(change: models.PoolCapacityChange) -> dict[str, Any]:
-    sums = {"before": change.before._asdict(), "after": change.after._asdict()}
+    sums = {"before": _sum_object(change.before), "after": _sum_object(change.after)}
     return {"pool": change.pool, **sums, "share": change.share}
+
+
+def _sum_object(held: PoolCapacity) -> dict[str, Any]:
+    sums = {"tokens": held.tokens.value, "bytes": held.bytes.value}
+    return {"ranks": held.ranks, **sums, **pick(held, ("unknown", "unsized", "silent", "basis"))}

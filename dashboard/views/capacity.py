@@ -41,7 +41,6 @@ from dashboard.views.capacity_blocks import (
 from dashboard.views.capacity_text import (
     NOT_SERVED,
     Measure,
-    count_without_ranks,
     in_percent,
     lead,
     length_words,
@@ -142,10 +141,11 @@ def capacity_report(
         bars = [_pool(fleet, each, own, measure, per, most) for each, own in shown.items()]
         tables = [_ranks(fleet, each, own) for each, own in shown.items() if len(own)]
         parts = [*bars, *parts, *tables]
+    held = fleet.total if pool is None else fleet.capacity[pool]
     return View(
         title="Capacity",
         headline=title(ranks) if pool is None else pool_title(pool, ranks),
-        lead=lead(ranks if pool is None else ranks[ranks["pool"] == pool], count_without_ranks(fleet, pool)),
+        lead=lead(ranks if pool is None else ranks[ranks["pool"] == pool], held.silent),
         context=context_of(fleet, name=name, filters=filters),
         parts=(*parts, glossary((BASIS, REQUESTS))),
     )

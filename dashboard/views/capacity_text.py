@@ -341,12 +341,6 @@ def _at_length(held: PoolCapacity, ranks: pd.DataFrame) -> PoolCapacity:
     return held._replace(requests=total, not_served=int((~ranks["is_served"]).sum()))
 
 
-def count_without_ranks(fleet: Fleet, pool: str | None = None) -> int:
-    """Count the replicas of a pool, or of all (None), without a rank that counts: not fresh, or without engines."""
-    first = [each for each in fleet.replicas if not each.is_second_address and pool in {None, each.pool}]
-    return sum(not (replica.fresh and replica.engines) for replica in first)
-
-
 def sum_of(held: PoolCapacity, measure: Measure) -> Sum:
     return {Measure.TOKENS: held.tokens, Measure.GIB: held.gib, Measure.REQUESTS: held.requests}[measure]
 

@@ -224,13 +224,15 @@ def capacity_table(changes: Changes, sides: SideLinks) -> Table:
             link=pool_link,
         ),
         Field("after.ranks", "Ranks", lambda pool: _way(pool, lambda side: f"{side.ranks:,}"), is_number=True),
-        _amount("before.tokens", "KV tokens before", lambda pool: short(pool.before.tokens, pool.before.basis)),
-        _amount("after.tokens", "KV tokens after", lambda pool: short(pool.after.tokens, pool.after.basis)),
+        _amount(
+            "before.tokens.value", "KV tokens before", lambda pool: short(pool.before.tokens.value, pool.before.basis)
+        ),
+        _amount("after.tokens.value", "KV tokens after", lambda pool: short(pool.after.tokens.value, pool.after.basis)),
         Field(
             "", "Change", text.share_text, lambda pool: plain_value(in_percent(pool.share)), unit="%", is_number=True
         ),
-        _amount("before.bytes", "KV bytes before", lambda pool: size(pool.before.bytes)),
-        _amount("after.bytes", "KV bytes after", lambda pool: size(pool.after.bytes)),
+        _amount("before.bytes.value", "KV bytes before", lambda pool: size(pool.before.bytes.value)),
+        _amount("after.bytes.value", "KV bytes after", lambda pool: size(pool.after.bytes.value)),
         Field("", "Basis", lambda pool: _way(pool, lambda side: side.basis)),
         Field("", "Not in the sums", text.missing_text),
     )
@@ -366,7 +368,7 @@ def _rest(noun: str, hidden: int) -> str:
 
 def _is_changed(pool: PoolCapacityChange) -> bool:
     """Return whether a pool has a different amount than before, as far as the table shows it."""
-    before, after = (each._replace(tokens=0, bytes=0) for each in (pool.before, pool.after))
+    before, after = map(attrgetter("ranks", "unknown", "unsized", "silent", "basis"), (pool.before, pool.after))
     return before != after or text.share_text(pool) not in {text.NO_CHANGE, "-"}
 
 

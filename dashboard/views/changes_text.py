@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from dashboard.analysis.changes.events import Event, EventKind
-from dashboard.analysis.changes.models import CapacitySum, Changes, CohortCount, PoolCapacityChange, SettingGroup
+from dashboard.analysis.changes.models import Changes, CohortCount, PoolCapacityChange, SettingGroup
+from dashboard.capacity.sums import PoolCapacity
 from dashboard.compare.prefix import PREFIX_PATHS, short_name
 from dashboard.fleet import Basis, SettingChange
 from dashboard.fleet.formatting import count, exact, first_of, iso, joined, one_line, setting_text
@@ -273,7 +274,7 @@ def missing_text(pool: PoolCapacityChange) -> str:
 def share_text(pool: PoolCapacityChange) -> str:
     """Return by how much the tokens changed: `−18 %`; `unknown` where the sums are not comparable."""
     if pool.share is None:
-        return "-" if pool.before.tokens is None and pool.after.tokens is None else "unknown"
+        return "-" if pool.before.tokens.value is None and pool.after.tokens.value is None else "unknown"
     return percent(pool.share)
 
 
@@ -353,7 +354,7 @@ def _rank_clause(changes: Changes) -> str:
     return f"KV cache of {count(len(ranks), 'rank')} changed: {', '.join(parts)}" if parts else ""
 
 
-def _missing(amount: CapacitySum) -> str:
+def _missing(amount: PoolCapacity) -> str:
     parts = [count(amount.silent, "replica")] if amount.silent else []
     parts += [f"tokens of {count(amount.unknown, 'rank')}"] if amount.unknown else []
     return ", ".join(parts + ([f"bytes of {count(amount.unsized, 'rank')}"] if amount.unsized else []))

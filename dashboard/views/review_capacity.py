@@ -10,7 +10,7 @@ from dashboard.fleet.pieces import Piece, Style, page, plain
 from dashboard.views.blocks import Block, Paragraph, Section
 from dashboard.views.capacity import outlier_entries, pools_table, ranks_table
 from dashboard.views.capacity_blocks import is_uneven, pool_blocks, ranks_by_pool, slug_of
-from dashboard.views.capacity_text import Measure, count_without_ranks, lead, pools_of, ranks_of, title
+from dashboard.views.capacity_text import Measure, lead, pools_of, ranks_of, title
 from dashboard.views.names import brief
 from dashboard.views.pages import CAPACITY as CAPACITY_PAGE
 from dashboard.views.pages import POOL
@@ -28,7 +28,7 @@ def capacity_parts(fleet: Fleet, notes: tuple[Block, ...]) -> tuple[Section, tup
     ranks = ranks_of(fleet)
     pools = ranks_by_pool(fleet, ranks)
     uneven = _alike({name: own for name, own in pools.items() if is_uneven(own)})
-    text = f" {lead(ranks, count_without_ranks(fleet))}"
+    text = f" {lead(ranks, fleet.total.silent)}"
     head = Paragraph((Piece(f"{title(ranks)}.", Style.STRONG), Piece(text)))
     sums = pools_of(fleet, ranks, None)
     ordered = pd.concat(pools.values()) if pools else ranks[:0]

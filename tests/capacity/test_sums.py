@@ -61,9 +61,9 @@ def test_groups_that_do_not_keep_every_token_are_counted() -> None:
 def test_stale_replicas_and_second_addresses_add_nothing() -> None:
     stale = down("b", engines=(engine(5),), devices=devices(4))
 
-    assert capacity_of([replica("a"), stale]) == capacity_of([replica("a")])
+    assert capacity_of([replica("a"), stale]) == capacity_of([replica("a")])._replace(silent=1)
     assert capacity_of(SECOND_ADDRESS) == capacity_of(SECOND_ADDRESS[:1])
-    assert capacity_of([stale]) == capacity_of([])
+    assert capacity_of([stale]) == capacity_of([])._replace(silent=1)
 
 
 def test_engines_that_share_a_sum_add_it_once() -> None:

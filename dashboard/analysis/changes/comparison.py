@@ -8,7 +8,6 @@ from typing import NamedTuple
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.models import (
     CapacityChanges,
-    CapacitySum,
     FindingChanges,
     OneSidedFinding,
     OtherSideStatus,
@@ -174,7 +173,9 @@ def _by_pool(fleet: Fleet) -> Mapping[str | None, list[Replica]]:
 
 
 def _pool(name: str | None, before: Sequence[Replica], after: Sequence[Replica]) -> PoolCapacityChange:
-    return PoolCapacityChange(name, _sum(before), _sum(after), _known_ranks(before) == _known_ranks(after))
+    return PoolCapacityChange(
+        name, capacity_of(before), capacity_of(after), _known_ranks(before) == _known_ranks(after)
+    )
 
 
 def _known_ranks(replicas: Iterable[Replica]) -> set[tuple[str, int]]:
@@ -185,21 +186,6 @@ def _known_ranks(replicas: Iterable[Replica]) -> set[tuple[str, int]]:
         for engine in replica.engines
         if engine.kv_cache_size_tokens is not None and engine.sleep_level is None
     }
-
-
-def _sum(replicas: Sequence[Replica]) -> CapacitySum:
-    """Add up the ranks of some replicas, and count the ranks and replicas that are not in the sums."""
-    found = capacity_of(replicas)
-    tokens, size = found.tokens.value, found.bytes.value
-    return CapacitySum(
-        ranks=found.ranks,
-        tokens=None if tokens is None else int(tokens),
-        bytes=None if size is None else int(size),
-        unknown=found.unknown,
-        unsized=found.ranks - found.bytes.known,
-        silent=sum(not (each.is_second_address or (each.fresh and each.engines)) for each in replicas),
-        basis=found.basis,
-    )
 
 
 def extent_in(fleet: Fleet, pools: Collection[str], replicas: int) -> Extent:

@@ -6,30 +6,12 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.capacity.sums import PoolCapacity
 from dashboard.fleet import Basis, Replica, SettingChange, State
 from dashboard.rules.findings import Finding, OutcomeKind, Severity, Suppression
 
 Pools = tuple[str | None, str | None]  # of a replica before and after; None: in no pool
 REPLICA_FIELDS = ("state", "version", "pool", "name")  # fields of a replica that are compared
-
-
-class CapacitySum(NamedTuple):
-    """KV cache of one side: sums over known ranks, None where none is known; `basis` is the weakest of the tokens.
-
-    `unknown` ranks report no tokens, `unsized` ranks no bytes, `silent` replicas no ranks.
-    """
-
-    ranks: int = 0
-    tokens: int | None = None
-    bytes: int | None = None
-    unknown: int = 0
-    unsized: int = 0
-    silent: int = 0
-    basis: Basis = Basis.UNKNOWN
-
-    @property
-    def is_whole(self) -> bool:
-        return not self.unknown and not self.silent
 
 
 class PoolCapacityChange(NamedTuple):
@@ -39,8 +21,8 @@ class PoolCapacityChange(NamedTuple):
     """
 
     pool: str | None
-    before: CapacitySum
-    after: CapacitySum
+    before: PoolCapacity
+    after: PoolCapacity
     same_ranks: bool
 
     @property
@@ -49,12 +31,11 @@ class PoolCapacityChange(NamedTuple):
 
         They can if all or the same ranks are known, and both sums are upper bounds or neither is.
         """
-        before, after = self.before, self.after
-        same = self.same_ranks or (before.is_whole and after.is_whole)
-        bounds = {before.basis is Basis.ASSUMED, after.basis is Basis.ASSUMED}
-        if not same or len(bounds) > 1 or not before.tokens or after.tokens is None:
-            return None
-        return after.tokens / before.tokens - 1
+        sides = (self.before, self.after)
+        before, after = (side.tokens.value for side in sides)
+        same = self.same_ranks or not any(side.unknown or side.silent for side in sides)
+        bounds = {side.basis is Basis.ASSUMED for side in sides}
+        return None if not same or len(bounds) > 1 or not before or after is None else after / before - 1
 
 
 class RankChange(NamedTuple):
