@@ -66,17 +66,15 @@ EVENT = object_of(
     },
     without=("is_suppressed", "is_new_rule_set"),
 )
-EVENTS: TypeAdapter[dict[str, Any]] = TypeAdapter(
-    object_of(
-        dict,
-        {
-            "schema_version": Literal[1],
-            "fleet": str,
-            "events": many(EVENT),
-            "since": datetime,
-            "until": datetime,
-        },
-    )
+EVENTS = object_of(
+    dict,
+    {
+        "schema_version": Literal[1],
+        "fleet": str,
+        "events": many(EVENT),
+        "since": datetime,
+        "until": datetime,
+    },
 )
 
 
@@ -84,7 +82,8 @@ def read_events_json(raw: bytes) -> tuple[str, EventPeriod]:
     """Return the name of a fleet and what happened to it, without secrets; raise ValueError for another document."""
     try:
         check_size(raw)
-        read = EVENTS.validate_json(to_json(_without_secrets(from_json(raw))), strict=True)
+        reader: TypeAdapter[dict[str, Any]] = TypeAdapter(EVENTS)
+        read = reader.validate_json(to_json(_without_secrets(from_json(raw))), strict=True)
     except (AttributeError, LookupError, SnapshotError, TypeError, ValueError):
         raise ValueError("it answers no document of events") from None
     return read["fleet"], EventPeriod(read["events"], read["since"], read["until"])

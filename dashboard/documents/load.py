@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
 from dashboard.analysis.assembly import Fleet, assemble
-from dashboard.documents.models import FLEET, LISTS, MAJOR
+from dashboard.documents.models import LISTS, MAJOR, reader_of_fleets
 from dashboard.documents.secrets import clean_fleet
 from dashboard.errors import SnapshotError, UnreadableError
 from dashboard.fleet import Document
@@ -50,7 +50,7 @@ def read_saved(raw: bytes) -> tuple[Fleet, datetime]:
     """Return a fleet of which nothing is derived yet, and its time; raise SnapshotError for a file that has none."""
     check_size(raw)
     try:
-        saved = FLEET.validate_json(raw, strict=True)
+        saved = reader_of_fleets().validate_json(raw, strict=True)
     except ValidationError as error:
         raise _misread(raw, error) from None
     except UnreadableError as error:

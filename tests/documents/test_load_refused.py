@@ -17,7 +17,7 @@ from dashboard.documents import load
 from dashboard.documents.findings import findings_json
 from dashboard.documents.fleet import fleet_json
 from dashboard.documents.load import read_snapshot
-from dashboard.documents.models import FLEET
+from dashboard.documents.models import reader_of_fleets
 from dashboard.errors import SnapshotError
 from dashboard.render.terminal import to_terminal
 from dashboard.views.poll import poll_view
@@ -119,6 +119,7 @@ REPLICA = ("replicas", 0)
         (_twice("replicas"), "replicas: duplicate http://10.0.0.0:8000"),
         (_twice("engines"), "engines: duplicate http://10.0.0.0:8000, 0"),
         (lambda document: document.pop("engines"), "engines: Field required"),
+        (lambda document: document.pop("rule_set"), "rule_set: Field required"),
         (lambda document: document["replicas"][0].pop("identity"), "replicas[0].identity: Field required"),
     ],
 )
@@ -132,7 +133,7 @@ def test_a_damaged_file_is_refused_with_the_place_of_its_first_mistake(
     assert words in refusal(raw)
     if "duplicate" not in words and "there is no" not in words:
         with pytest.raises(ValidationError) as raised:
-            FLEET.validate_json(raw, strict=True)
+            reader_of_fleets().validate_json(raw, strict=True)
         assert raised.value.error_count() == 1
 
 
