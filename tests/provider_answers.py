@@ -9,7 +9,7 @@ from dashboard.fleet import Source
 from dashboard.vllm.fields import CONFIG_API, SWITCHES, Meaning
 from tests.captured import INFERENCE_CONFIG, MODELS, PLUGIN, SERVER_INFO, VERSION, Capture
 from vllm_fleet_provider.shared.inference_config import SCHEMA_VERSION
-from vllm_fleet_provider.shared.paths import leaves
+from vllm_fleet_provider.shared.paths import flatten
 from vllm_fleet_provider.shared.redaction import redact
 
 STARTED_AT = "2026-03-02T09:00:00Z"
@@ -39,7 +39,7 @@ def provider_answer(
     answer["fleet"] = _fleet(server, answer, fingerprints)
     if full:
         reported = server.json(SERVER_INFO)
-        answer["fleet"]["settings"] = dict(leaves(redact(reported["vllm_config"])))
+        answer["fleet"]["settings"] = flatten(redact(reported["vllm_config"]))
         answer["fleet"]["environment"] = redact(reported.get("vllm_env", {}))
     return json.loads(json.dumps(answer))  # type: ignore[no-any-return]
 

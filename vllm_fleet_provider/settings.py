@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from vllm_fleet_provider.gathering import MISSING, clean, found, plain
-from vllm_fleet_provider.shared.paths import leaves
+from vllm_fleet_provider.shared.paths import flatten
 from vllm_fleet_provider.shared.redaction import redact, redact_prose
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def environment_of(gathering: Gathering) -> dict[str, Any]:
 
 def _settings(vllm_config: Any) -> dict[str, Any]:
     dumped = TypeAdapter(type(vllm_config)).dump_python(vllm_config, mode="json", fallback=_text_of)
-    return _bounded({path: value for name, part in redact(dumped).items() for path, value in leaves(part, name)})
+    return _bounded(flatten(redact(dumped)))
 
 
 def _text_of(value: Any) -> str:

@@ -12,7 +12,7 @@ from dashboard.demo.memory import kv_cache_groups
 from dashboard.vllm.field_reference import known_flags
 from vllm_fleet_provider.shared.digests import HELP, SERIES, EngineDigests
 from vllm_fleet_provider.shared.inference_config import SCHEMA_VERSION
-from vllm_fleet_provider.shared.paths import leaves
+from vllm_fleet_provider.shared.paths import flatten
 
 PLUGIN_NAMES = ("lora_filesystem_resolver", "fleet_config")  # in VLLM_PLUGINS, as docs/provider.md names them
 PATHS = ("/inference/v1/config", "/v1/config")
@@ -225,7 +225,7 @@ def _chat(configuration: Configuration, config: Mapping[str, Any]) -> dict[str, 
 def _settings(config: Mapping[str, Any], engine: int) -> dict[str, Any]:
     """Return every setting of an engine by its path."""
     own = {path: _slot(engine, name) for path, name in OWN_SETTINGS.items()}
-    return dict(leaves(config)) | own | {"cache_config.kv_cache_layout": LAYOUT}
+    return flatten(config) | own | {"cache_config.kv_cache_layout": LAYOUT}
 
 
 def _slot(engine: int, name: str) -> str:

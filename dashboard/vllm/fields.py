@@ -2,7 +2,7 @@
 
 Configuration endpoints have field names of their own. Only a field with the meaning of vLLM's own setting becomes a
 setting and is compared with other sources; the others are listed with their meaning, and are not compared.
-`/server_info` and our provider's full answer have vLLM's own paths: `flatten_config` reads these.
+`/server_info` and our provider's full answer have vLLM's own paths: `read_config` reads these.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from dashboard.errors import UnreadableError
 from dashboard.fleet import Setting, Source
 from dashboard.vllm.canonical import Settings, setting, shared
 from vllm_fleet_provider.shared.identity import comparable_part, is_identity_path, snapshot_of, split_identity
-from vllm_fleet_provider.shared.paths import MAX_PATH, leaves
+from vllm_fleet_provider.shared.paths import flatten
 
 MAX_SETTINGS = 20_000  # the largest capture has 1,000
 DIGEST_BYTES = 16  # an equal digest of two configurations takes 2^64 tries
@@ -181,30 +181,38 @@ def _find(reply: Mapping[str, Any], name: str) -> Any:
 
 
 def flatten_config(
-    config: dict[str, Any], environment: dict[str, Any], source: Source, devices: Collection[str] = ()
+    config: dict[str, Any], environment: dict[str, Any], source: Source
 ) -> tuple[Mapping[str, Setting], Mapping[str, Setting]]:
-    """Flatten a redacted `VllmConfig` and its environment into (settings, identity), each path to `Setting`.
+    """Return a redacted `VllmConfig` and its environment as (settings, identity), each path to `Setting`."""
+    return read_config(flatten(config), environment, source)
+
+
+def read_config(
+    config: Mapping[str, Any], environment: Mapping[str, Any], source: Source, devices: Collection[str] = ()
+) -> tuple[Mapping[str, Setting], Mapping[str, Setting]]:
+    """Return a redacted configuration by path, and its environment, as (settings, identity), each path to `Setting`.
 
     `devices` are the names of the accelerators, where known.
-    Equal configurations share one settings mapping: only the first one is flattened.
+    Equal configurations share one settings mapping: only the first one is read.
     """
-    config, kept, identity = split_identity(config, environment, devices)
+    try:
+        config, kept, identity = split_identity(config, environment, devices)
+    except ValueError as error:
+        raise UnreadableError("schema", str(error)) from None
     key = (blake2b(to_json((config, kept)), digest_size=DIGEST_BYTES).digest(), source)
     settings = _shared.get(key)
     if settings is None:
         variables = ((f"env.{name}", value) for name, value in kept.items())
-        settings = _shared[key] = _flat(chain(leaves(config), variables), source)
-    return settings, _flat(leaves(identity), source)
+        settings = _shared[key] = _settings(chain(config.items(), variables), source)
+    return settings, _settings(flatten(identity).items(), source)
 
 
 _shared: WeakValueDictionary[tuple[bytes, Source], Settings] = WeakValueDictionary()
 
 
-def _flat(pairs: Iterable[tuple[str, Any]], source: Source) -> Settings:
+def _settings(pairs: Iterable[tuple[str, Any]], source: Source) -> Settings:
     flat = Settings()
     for path, value in pairs:
-        if len(path) > MAX_PATH:
-            raise UnreadableError("schema", f"a setting's path has more than {MAX_PATH} characters: {path[:40]}")
         flat[path] = setting(path, value, source)
         if len(flat) > MAX_SETTINGS:
             raise UnreadableError("schema", f"there are more than the {MAX_SETTINGS:,} settings that are read")

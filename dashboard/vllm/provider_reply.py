@@ -21,9 +21,9 @@ from dashboard.fleet import (
     WorkerMemory,
 )
 from dashboard.vllm.canonical import setting, shared
-from dashboard.vllm.fields import flatten_config, settings_of
+from dashboard.vllm.fields import read_config, settings_of
 from dashboard.vllm.lookahead import LOOKAHEAD, lookahead_setting
-from vllm_fleet_provider.shared.digests import device_names, own_settings, reported_config
+from vllm_fleet_provider.shared.digests import device_names, digests_of, own_settings, reported_settings
 from vllm_fleet_provider.shared.inference_config import (
     EngineDevice,
     EngineInfo,
@@ -58,6 +58,7 @@ def read_provider(answer: InferenceConfigReply, fleet: FleetExtension) -> Reply:
         kv_cache_groups=tuple(chain.from_iterable(starmap(groups_of, groups or [(rank, answer.kv_cache.groups)]))),
         not_understood=unknown_kinds([*answer.kv_cache.groups, *(each for _, own in groups for each in own)]),
         arguments=_read_arguments(fleet),
+        digests=digests_of(answer),
     )
 
 
@@ -84,8 +85,8 @@ def _read_reported(answer: InferenceConfigReply, fleet: FleetExtension, names: S
         dumped = answer.model_dump(exclude_unset=True, exclude={"fleet": {"engines", "environment"}})
         return settings_of(_without(dumped, fleet.unavailable), Source.PROVIDER, list(own.items()))
     try:
-        config, devices = reported_config(answer, fleet), device_names(answer, fleet)
-        return flatten_config(config, fleet.environment or {}, Source.PROVIDER, devices)
+        settings, devices = reported_settings(answer, fleet), device_names(answer, fleet)
+        return read_config(settings, fleet.environment or {}, Source.PROVIDER, devices)
     except ValueError as error:  # a path below a value, or more levels than JSON is read with
         raise UnreadableError("schema", f"fleet.settings are no configuration: {error}") from None
 

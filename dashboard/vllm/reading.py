@@ -126,7 +126,6 @@ def _read(path: str, body: bytes) -> Reading:
             "too_large", f"{path} answers with more than {most:,} JSON nodes; check that a vLLM server answers there"
         )
     answer = _parse(path, body)
-    digests = _digests(path, answer)  # before redaction: the provider digested what it sent
     payload = redact(answer)
     raw = to_json(payload)
     if holds_known(raw.decode()):
@@ -136,13 +135,12 @@ def _read(path: str, body: bytes) -> Reading:
         reply = READERS[path.partition("?")[0]](payload)
     except ValidationError as error:
         raise UnreadableError("schema", _sentence(path, error)) from None
-    return Reading(replace(reply, digests=digests) if digests else reply, raw[:RAW_LIMIT])
+    if reply.digests and payload != answer:  # the provider digested what it sent
+        reply = replace(reply, digests=_digests(answer))
+    return Reading(reply, raw[:RAW_LIMIT])
 
 
-def _digests(path: str, answer: Any) -> dict[str, str]:
-    """Return the digests that our provider's answer has; none where it cannot be read, which its reader reports."""
-    if not path.startswith(PROVIDER_PATH):
-        return {}
+def _digests(answer: Any) -> dict[str, str]:
     try:
         return digests_of(InferenceConfigReply.model_validate(answer))
     except ValueError:

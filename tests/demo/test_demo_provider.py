@@ -13,7 +13,7 @@ from dashboard.vllm.metrics import parse_metrics
 from tests.demo.conftest import FLEET, NOW, answer_of, process_of
 from vllm_fleet_provider.shared.digests import digest_answer
 from vllm_fleet_provider.shared.inference_config import InferenceConfigReply
-from vllm_fleet_provider.shared.paths import leaves
+from vllm_fleet_provider.shared.paths import flatten
 
 CAPTURES = Path(__file__).parents[1] / "captures" / "0.32.0"
 # Including the slow replica.
@@ -79,7 +79,7 @@ def test_a_field_that_this_vllm_lacks_is_null_and_listed() -> None:
 def test_all_settings_are_those_of_server_info(name: str) -> None:
     """Except the layout, which workers choose. With two engines it has the sum of their blocks, and no local rank."""
     server, fleet = _json(name, path="/server_info"), _json(name, "full=true")["fleet"]
-    flat = dict(leaves(server["vllm_config"]))
+    flat = flatten(server["vllm_config"])
     differ = {path for path, value in flat.items() if fleet["settings"][path] != value}
     own = {"cache_config.num_gpu_blocks", "parallel_config.data_parallel_rank_local"}
     assert differ == (own if name == PREFILL else set()) | {"cache_config.kv_cache_layout"}

@@ -13,7 +13,7 @@ from dashboard.fleet import KVCacheGroup
 from tests.captured import INFERENCE_CONFIG, SERVER_INFO, capture
 from tests.live.dashboard_runs import check, options
 from tests.live.servers import CONFIG, Kind, Server, running
-from vllm_fleet_provider.shared.paths import leaves
+from vllm_fleet_provider.shared.paths import flatten
 from vllm_fleet_provider.shared.redaction import redact
 from vllm_fleet_provider.switch import NAME
 
@@ -205,7 +205,7 @@ def test_the_seed_s_fields_are_those_of_the_capture(server: Server, answer: dict
 
 
 def test_the_settings_are_those_that_server_info_tells(server: Server) -> None:
-    settings = dict(leaves(redact(server.json(SERVER_INFO)["vllm_config"])))
+    settings = flatten(redact(server.json(SERVER_INFO)["vllm_config"]))
     found = server.json(f"{CONFIG}?full=true")["fleet"]["settings"]
 
     differing = {path for path in settings.keys() | found.keys() if found.get(path, ...) != settings.get(path, ...)}

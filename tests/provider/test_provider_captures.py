@@ -12,7 +12,7 @@ from tests.provider.engines import ApiServer, EngineProcess, broken, thing
 from tests.provider.seed_schema import DEVICE, GROUP, SEED
 from tests.provider.vllm_modules import Dtype
 from vllm_fleet_provider.shared.inference_config import FleetExtension, InferenceConfigReply
-from vllm_fleet_provider.shared.paths import leaves
+from vllm_fleet_provider.shared.paths import flatten
 
 IS_NEW = captures(lambda server: server.version in {"0.32.0", "0.33.0"} and has_python_api(server))
 HAS_CONFIG = captures(lambda server: INFERENCE_CONFIG in server.answers and has_python_api(server))
@@ -71,7 +71,7 @@ def test_tokens_concurrency_and_settings_equal_vllms_log_and_server_info(server:
     reported = server.json(SERVER_INFO)
     fleet = serve(server).json("?full=true")["fleet"]
     engine = fleet["engines"][0]
-    settings = dict(leaves(reported["vllm_config"])) | {"cache_config.num_gpu_blocks": engine["num_gpu_blocks"]}
+    settings = flatten(reported["vllm_config"]) | {"cache_config.num_gpu_blocks": engine["num_gpu_blocks"]}
 
     assert engine["kv_cache_size_tokens"] == server.logged["kv_cache_size_tokens"][0]
     assert round(engine["max_concurrency"], 2) == server.logged["max_concurrency"][0]

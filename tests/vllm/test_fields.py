@@ -26,6 +26,25 @@ def test_environment_variables_are_settings_or_identity() -> None:
     assert identity == {"env.VLLM_PORT": "5", "env.VLLM_LOGGING_LEVEL": '"INFO"'}
 
 
+def test_a_section_of_identity_settings_only_stays_without_settings() -> None:
+    extra = {"child": {"host": "a"}, "kind": "redis"}
+    settings, identity = flat(
+        {
+            "cache_config": {"num_gpu_blocks": 7, "block_size": 16},
+            "load_config": {"download_dir": "/mnt"},
+            "kv_transfer_config": {"kv_connector_extra_config": extra},
+        }
+    )
+
+    assert settings == {
+        "cache_config.block_size": "16",
+        "load_config": "{}",
+        "kv_transfer_config.kv_connector_extra_config.kind": '"redis"',
+        "kv_transfer_config.kv_connector_extra_config.child": "{}",
+    }
+    assert len(identity) == 3
+
+
 def test_copies_inside_the_speculative_section_are_left_out_except_for_the_drafts_length() -> None:
     config = {
         "speculative_config": {

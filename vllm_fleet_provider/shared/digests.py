@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from vllm_fleet_provider.shared.identity import split_identity
 from vllm_fleet_provider.shared.inference_config import EngineInfo, FleetExtension, InferenceConfigReply
-from vllm_fleet_provider.shared.paths import leaves, nested
+from vllm_fleet_provider.shared.paths import flatten, refuse_overlaps
 from vllm_fleet_provider.shared.spelling import canonical_text, tidy
 from vllm_fleet_provider.shared.types import Group
 
@@ -110,18 +110,20 @@ def digest_adapters(adapters: Iterable[tuple[str, str | None]]) -> str:
     return _digest(sorted((name, path or "") for name, path in adapters))
 
 
-def reported_config(answer: InferenceConfigReply, fleet: FleetExtension) -> dict[str, Any]:
-    """Return the `VllmConfig` of an answer with `fleet.settings`, with what only the engine or the API server knows.
+def reported_settings(answer: InferenceConfigReply, fleet: FleetExtension) -> dict[str, Any]:
+    """Return `fleet.settings` by path, with what only the engine or the API server knows.
 
     Raises ValueError where the settings are no configuration.
     """
-    settings = fleet.settings or {}
+    settings = flatten(fleet.settings or {})
     resolved = {  # set by the engine: null in the API server's own configuration
         "cache_config.hash_block_size": fleet.prefix_hashing.hash_block_size,
         "cache_config.cache_hit_alignment_tokens": fleet.prefix_hashing.alignment,
     }
     missing = {path: value for path, value in resolved.items() if settings.get(path, ...) is None}
-    return {**nested({**settings, **missing}), **own_settings(answer, fleet)}
+    whole = {**settings, **missing, **own_settings(answer, fleet)}
+    refuse_overlaps(whole)
+    return whole
 
 
 def device_names(answer: InferenceConfigReply, fleet: FleetExtension) -> frozenset[str]:
@@ -162,13 +164,10 @@ def _component_versions(fleet: FleetExtension) -> dict[str, str | None]:
 
 
 def _digest_document(answer: InferenceConfigReply, fleet: FleetExtension) -> str:
-    config, variables, _ = split_identity(
-        reported_config(answer, fleet), fleet.environment or {}, device_names(answer, fleet)
+    settings, variables, _ = split_identity(
+        reported_settings(answer, fleet), fleet.environment or {}, device_names(answer, fleet)
     )
-    settings: Mapping[str, Any] = {
-        **dict(leaves(config)),
-        **{f"env.{name}": value for name, value in variables.items()},
-    }
+    settings |= {f"env.{name}": value for name, value in variables.items()}
     values = {path: tidy(path, value) for path, value in settings.items()}
     return _digest([values, fleet.prefix_hashing.lookahead_tokens])
 

@@ -5,8 +5,14 @@ of variables that do not matter (vllm/envs.py), and the fields it writes at run 
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from enum import StrEnum
+from functools import lru_cache
 from typing import Any
+
+from vllm_fleet_provider.shared import paths
+
+_MANY = 4_096  # paths and variables whose kind is cached; a fleet has 800
 
 
 def _names(text: str) -> frozenset[str]:
@@ -68,7 +74,8 @@ ADDRESS_PORT = re.compile(
 )
 NO_PORT = "{port}"  # in place of the port in what is compared
 
-# What is kept of the copies in `speculative_config`: it follows from no other setting.
+# vLLM keeps copies of other sections in `speculative_config`. What is kept of them follows from no other setting.
+_COPIES = ("speculative_config.target_", "speculative_config.draft_")
 KEPT_COPIES = frozenset({"draft_model_config.max_model_len"})
 
 # Settings of which one part is identity; the rest is compared.
@@ -156,72 +163,110 @@ def is_folder(name: object) -> bool:
     return isinstance(name, str) and name.startswith(FOLDER) and not SNAPSHOT.fullmatch(name)
 
 
-def split_identity(
-    config: Mapping[str, Any], environment: Mapping[str, Any], devices: Collection[str] = ()
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Return a `VllmConfig` and vLLM's variables without identity, and identity by path; the arguments are kept.
+class PathKind(StrEnum):
+    """How a path is compared, except one that is compared whole."""
 
-    `devices` are the names of the accelerators, where known.
+    SPLIT = "split"  # a part of its value is identity
+    IDENTITY = "identity"
+    COPY = "copy"  # a section in `speculative_config` is a copy of another one: neither compared nor identity
+
+
+def split_identity(
+    settings: Mapping[str, Any], environment: Mapping[str, Any], devices: Collection[str] = ()
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Return settings by path and vLLM's variables without identity, and identity by path.
+
+    `devices` are the names of the accelerators, where known. A section without other settings stays, as `{}`. Raises
+    ValueError for a path or a name that is too long: what is known of both is cached.
     """
-    comparable = {name: dict(value) if isinstance(value, dict) else value for name, value in config.items()}
-    speculative = comparable.get("speculative_config")
-    if isinstance(speculative, dict):  # vLLM keeps copies of other sections in it
-        for key in [key for key in speculative if key.startswith(("target_", "draft_"))]:
-            if isinstance(speculative[key], dict):
-                kept = {name: value for name, value in speculative.pop(key).items() if f"{key}.{name}" in KEPT_COPIES}
-                speculative |= {key: kept} if kept else {}
-    identity = dict(_take_identity(comparable))
+    if len(longest := max((*settings, *environment), key=len, default="")) > paths.MAX_PATH:
+        raise ValueError(f"a setting's path has more than {paths.MAX_PATH} characters: {longest[:40]}")
+    comparable, identity = _split_settings(settings)
     variables = {}
-    ignored = ROCM if _is_without_rocm(config, devices) else None
+    ignored = ROCM if _is_without_rocm(settings.get("device_config.device"), devices) else None
     for name, value in environment.items():
-        if is_identity_variable(name) or (ignored and name.startswith(ignored)):
+        if _is_identity(name) or (ignored and name.startswith(ignored)):
             identity[f"env.{name}"] = value
         else:
             variables[name] = value
     return comparable, variables, identity
 
 
-def _is_without_rocm(config: Mapping[str, Any], devices: Collection[str]) -> bool:
+_is_identity = lru_cache(maxsize=_MANY)(is_identity_variable)
+
+
+def _split_settings(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    comparable: dict[str, Any] = {}
+    identity: dict[str, Any] = {}
+    emptied: set[str] = set()  # sections that may have lost all settings
+    last = ""
+    for path, value in settings.items():
+        known = _kind_of(path)
+        if known is None:
+            comparable[last := path] = value
+            continue
+        kind, section = known
+        if kind is PathKind.SPLIT:
+            comparable[last := path], addresses = _split_value(path, value)
+            identity.update(addresses)
+            if snapshot := snapshot_of(path, value):
+                comparable.update([snapshot])
+        elif kind is PathKind.COPY and path.count(".") == 1 and not isinstance(value, dict):
+            comparable[last := path] = value
+        else:
+            if kind is PathKind.IDENTITY:
+                identity[path] = value
+            if section and not last.startswith(f"{section}."):
+                emptied.add(section)
+    for section in sorted(emptied, reverse=True):
+        below = f"{section}."
+        if not any(path.startswith(below) for path in comparable):
+            comparable[section] = {}
+    return comparable, identity
+
+
+@lru_cache(maxsize=_MANY)
+def _kind_of(path: str) -> tuple[PathKind, str] | None:
+    """Return the kind of a path, and the section that loses it, if that stays; None where it is compared whole."""
+    top, _, rest = path.partition(".")
+    field, _, below = rest.partition(".")
+    if top in SECTIONS or identity_fields("", [top]):
+        return PathKind.IDENTITY, ""
+    if rest and identity_fields(top, [field]):
+        return PathKind.IDENTITY, top
+    if path.startswith(_COPIES) and ".".join(path.split(".")[1:3]) not in KEPT_COPIES:
+        return PathKind.COPY, top
+    if field in EXTRAS and below:
+        section = f"{top}.{field}"
+        for key in below.split("."):
+            if CONNECTOR_KEYS.search(key):
+                return PathKind.IDENTITY, section
+            section = f"{section}.{key}"
+        return PathKind.SPLIT, ""
+    return (PathKind.SPLIT, "") if path in PATHS_OF_FILES or path in EVENT_PARTS else None
+
+
+def _is_without_rocm(device: object, devices: Collection[str]) -> bool:
     """Return whether the devices are known not to be ROCm's."""
-    section = config.get("device_config")
-    device = section.get("device") if isinstance(section, dict) else None
     is_other_kind = isinstance(device, str) and not device.startswith(ROCM_DEVICE)
     return is_other_kind or (bool(devices) and all(name.startswith(OTHER_DEVICES) for name in devices))
 
 
-def _take_identity(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Move identity out of a `VllmConfig`, yielding (path, value); `config` is changed."""
-    whole = SECTIONS | set(identity_fields("", config))
-    for section, fields in list(config.items()):
-        if section in whole:
-            yield section, config.pop(section)
-        elif isinstance(fields, dict):
-            yield from _take_from_section(section, fields)
-    for path in (*sorted(PATHS_OF_FILES), *sorted(EVENT_PARTS)):  # the same order in each process
-        section, _, field = path.partition(".")
-        fields = config.get(section)
-        if not isinstance(fields, dict) or field not in fields:
-            continue
-        whole = fields[field]
-        part = comparable_part(path, whole)
-        if part != whole:
-            fields[field] = part
-            yield path, whole
-        if snapshot := snapshot_of(path, whole):
-            config.update([snapshot])
-
-
-def _take_from_section(section: str, fields: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    for field in identity_fields(section, fields):
-        yield f"{section}.{field}", fields.pop(field)
-    for name in EXTRAS:
-        if isinstance(extra := fields.get(name), dict):
-            fields[name], addresses = _split_addresses(f"{section}.{name}", extra)
-            yield from addresses
+def _split_value(path: str, value: Any) -> tuple[Any, list[tuple[str, Any]]]:
+    """Return the part of a value that is compared, and identity by path."""
+    if any(f".{name}" in path for name in EXTRAS):
+        return _split_addresses(path, value)
+    part = comparable_part(path, value)
+    return part, [(path, value)] if part != value else []
 
 
 def _split_addresses(path: str, value: Any) -> tuple[Any, list[tuple[str, Any]]]:
-    """Return a connector's options without addresses and ports, and these by path; `value` is not changed."""
+    """Return a connector's options without addresses and ports, and these by path; `value` is not changed.
+
+    Below a path that is too long nothing is split: each address would repeat the path.
+    """
+    if len(path) > paths.MAX_PATH:
+        return value, []
     if not isinstance(value, dict | list):
         part = ADDRESS_PORT.sub(rf"\1:{NO_PORT}", value) if isinstance(value, str) else value
         return part, [(path, value)] if part != value else []

@@ -1,6 +1,6 @@
-"""Paths of vLLM's settings: from the nested configuration to `cache_config.block_size`, and back."""
+"""Paths of vLLM's settings: from the nested configuration to `cache_config.block_size`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 MAX_PATH = 400  # characters; the longest in the captures has 93
@@ -29,37 +29,32 @@ OBJECTS = frozenset(
 )
 
 
-def leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield (path, value). Settings below a path that is too long are not split: each would repeat the path."""
-    if isinstance(value, dict) and (value or not prefix) and prefix not in OBJECTS and len(prefix) <= MAX_PATH:
-        for key, item in value.items():
-            yield from leaves(item, f"{prefix}.{key}" if prefix else key)
-    else:
-        yield prefix, value
+def flatten(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration by path. Settings below a path that is too long stay one: each would repeat the path."""
+    flat: dict[str, Any] = {}
+    _flatten(config, "", flat)
+    return flat
 
 
-def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Put (path, value) pairs back into sections. Raises ValueError for a section that is too long or below a value."""
-    tree: dict[str, Any] = {}
-    sections = {"": tree}
-    name, section = "", tree
-    for path, value in flat.items():
-        above, _, last = path.rpartition(".")
-        if above != name:  # settings of one section are usually adjacent
-            name, section = above, sections[above] if above in sections else _section(above, sections)
-        if last in section:
+def _flatten(section: Mapping[str, Any], prefix: str, flat: dict[str, Any]) -> None:
+    for name, value in section.items():
+        path = f"{prefix}{name}"
+        if isinstance(value, dict) and value and path not in OBJECTS and len(path) <= MAX_PATH:
+            _flatten(value, f"{path}.", flat)
+        else:
+            flat[path] = value
+
+
+def refuse_overlaps(settings: Mapping[str, Any]) -> None:
+    """Raise ValueError for settings that no configuration has: a section that is too long, or below a value."""
+    sections: set[str] = set()
+    for path in settings:
+        section = path.rpartition(".")[0]
+        if len(section) > MAX_PATH:  # else a path of dots would be a section per dot
+            raise ValueError(f"a path has more than {MAX_PATH} characters: {section[:40]}")
+        while section and section not in sections:
+            sections.add(section)
+            section = section.rpartition(".")[0]
+    for path in settings:
+        if path in sections:
             raise ValueError(f"{path} has a value and settings below it")
-        section[last] = value
-    return tree
-
-
-def _section(path: str, sections: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Create a section and its parents."""
-    if len(path) > MAX_PATH:  # else a path of dots would be a section per dot
-        raise ValueError(f"a path has more than {MAX_PATH} characters: {path[:40]}")
-    above, _, name = path.rpartition(".")
-    outer = sections[above] if above in sections else _section(above, sections)
-    if name in outer:
-        raise ValueError(f"{path} has a value and settings below it")
-    outer[name] = sections[path] = {}
-    return sections[path]

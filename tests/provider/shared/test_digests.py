@@ -233,6 +233,7 @@ def test_an_answer_of_another_server_has_no_digests() -> None:
     del answer["fleet"]
 
     assert digest_answer(InferenceConfigReply.model_validate(answer)) is None
+    assert digests_of(InferenceConfigReply.model_validate(answer)) == {}
 
 
 @pytest.mark.parametrize("settings", [{"a.b": 1, "a": 2}, {"a": 1e30}, {"a": float("inf")}], ids=range(3))

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from dashboard.fleet import Source
-from dashboard.vllm.fields import flatten_config
+from dashboard.vllm.fields import flatten_config, read_config
 from vllm_fleet_provider.shared.identity import comparable_part, is_folder, is_identity_path
+from vllm_fleet_provider.shared.paths import flatten
 
 
 def names(text: str) -> list[str]:
@@ -114,6 +115,13 @@ def test_addresses_in_lists_of_connector_options_are_identity() -> None:
         f"{EXTRA}.secondary_tiers.0.port": "1",
         f"{EXTRA}.secondary_tiers.1.port": "2",
     }
+
+
+def test_options_below_a_path_that_is_too_long_are_not_split() -> None:
+    """Each of many addresses would repeat half of a body."""
+    deep = [{"x" * 400: {"a_host": 1}}]
+
+    assert comparable_part(f"{EXTRA}.tiers", deep) == deep
 
 
 @pytest.mark.parametrize(
@@ -247,7 +255,7 @@ def test_variables_of_rocm_are_compared_unless_the_devices_are_known_to_be_other
     config = {"device_config": {"device": device}}
     variables = {"VLLM_ROCM_USE_AITER": True, "VLLM_USE_V1": True}
 
-    settings, identity = flatten_config(config, variables, Source.PROVIDER, names)
+    settings, identity = read_config(flatten(config), variables, Source.PROVIDER, names)
 
     assert ("env.VLLM_ROCM_USE_AITER" in settings) is is_compared
     assert ("env.VLLM_ROCM_USE_AITER" in identity) is not is_compared
