@@ -35,7 +35,7 @@ from dashboard.views.blocks import (
     flat_blocks,
 )
 from dashboard.views.context import Context, context_line, short_parts
-from dashboard.views.glossary import TERMS
+from dashboard.views.help import TERMS
 from dashboard.views.since import short_pieces, since_text
 from dashboard.views.time_chart import TimeChart
 

@@ -60,7 +60,7 @@ from dashboard.views.capacity_text import (
     title,
 )
 from dashboard.views.context import context_of
-from dashboard.views.glossary import BASIS, REQUESTS, glossary
+from dashboard.views.help import BASIS, REQUESTS, glossary
 from dashboard.views.names import brief
 from dashboard.views.table import Field, to_data, to_table
 

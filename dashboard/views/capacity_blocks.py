@@ -43,8 +43,7 @@ from dashboard.views.capacity_text import (
     tick_texts,
     value_text,
 )
-from dashboard.views.names import brief
-from dashboard.views.slugs import slugs
+from dashboard.views.names import brief, slugs
 
 BARS = 240  # of one chart: about five pixels each on a wide screen
 PRINTED_BARS = 48  # of one chart in a report of many pools: a page of paper

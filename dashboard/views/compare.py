@@ -32,8 +32,8 @@ from dashboard.views.blocks import (
 from dashboard.views.chosen_columns import MOST_CHOSEN
 from dashboard.views.context import context_of
 from dashboard.views.finding_list import FindingFilter, full_entries, group_findings, list_findings
-from dashboard.views.glossary import COHORT, REFERENCE, glossary
-from dashboard.views.names import brief, names_of
+from dashboard.views.help import COHORT, REFERENCE, glossary
+from dashboard.views.names import brief, names_of, slug
 from dashboard.views.pages import CHOSEN, COLUMNS, ORIGIN, POOL, SEARCH, SECTION, SHOW
 from dashboard.views.pages import REFERENCE as REFERENCE_CHOICE
 from dashboard.views.pool_comparison import (
@@ -54,7 +54,6 @@ from dashboard.views.pool_comparison import (
 from dashboard.views.router_table import router_section
 from dashboard.views.sharing import ABOUT, SHARE_WORDS, SPLIT, group_lines
 from dashboard.views.since import SIGHTING_COLUMNS, SINCE, sighting_cells, since_cell
-from dashboard.views.slugs import slug
 from dashboard.views.whatif import whatif_section
 
 NO_NOTES: Mapping[str, str] = MappingProxyType({})

@@ -30,10 +30,9 @@ from dashboard.views.finding_list import (
     row_entries,
 )
 from dashboard.views.finding_text import FINDINGS, findings_data, remarks, rule_title, tags, where_of, with_code
-from dashboard.views.glossary import COHORT, SEVERITY, glossary
+from dashboard.views.help import COHORT, SEVERITY, glossary
 from dashboard.views.names import MOST_NAMED, brief, in_natural_order, names_of
-from dashboard.views.rule_outcomes import error_blocks, outcome_table
-from dashboard.views.rule_page import rule_section
+from dashboard.views.rules import error_blocks, outcome_table, rule_section
 from dashboard.views.setting import affected_section
 from dashboard.views.since import SINCE, since_cell, since_paragraphs
 from dashboard.views.summary import (

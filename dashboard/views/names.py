@@ -1,5 +1,6 @@
-"""Names of replicas and pools in lists: short, on one line, in natural order."""
+"""Names of replicas, pools and findings: in lists short and in natural order; as anchors and in file names."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 
 from dashboard.analysis.assembly import Fleet
@@ -7,7 +8,8 @@ from dashboard.fleet.formatting import middle_cut, natural, one_line
 from dashboard.fleet.pieces import Kind, Link, Piece, Text, join_texts, plain
 
 MOST_NAMED = 3  # replicas named in a list; more are counted
-LONGEST_NAME = 40  # characters of a replica's or pool's name in a list
+LONGEST_NAME = 40  # characters of a name in a list or an anchor: it is foreign, and can be of any length
+_OTHER = re.compile(r"[^a-z0-9]+")
 
 
 def brief(name: str) -> str:
@@ -43,3 +45,23 @@ def replica_text(
         for each in ids[:most]
     ]
     return join_texts([*named, *([plain(f"{len(ids) - most:,} more")] if len(ids) > most else [])])
+
+
+def slug(name: str) -> str:
+    """Return a name as an anchor or part of a file name; two names can have the same."""
+    return _OTHER.sub("-", name.lower()).strip("-")[:LONGEST_NAME].strip("-") or "unnamed"
+
+
+def slugs(names: Iterable[str]) -> dict[str, str]:
+    """Return a slug for each name, numbered where an earlier name has the same one already."""
+    taken: set[str] = set()
+    found: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        first = slug(name)
+        given, number = first, 1
+        while given in taken:
+            number += 1
+            given = f"{first}-{number}"
+        taken.add(given)
+        found[name] = given
+    return found

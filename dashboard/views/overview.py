@@ -27,7 +27,7 @@ from dashboard.views.capacity_text import device_words
 from dashboard.views.context import context_of
 from dashboard.views.excluded import unread_entries
 from dashboard.views.finding_list import brief_entries, list_findings, top_findings
-from dashboard.views.glossary import BASIS, COHORT, POOL, glossary
+from dashboard.views.help import BASIS, COHORT, POOL, glossary
 from dashboard.views.names import brief
 from dashboard.views.pool_comparison import worst_by_path
 from dashboard.views.replicas import INCOMPLETE

@@ -18,7 +18,7 @@ from dashboard.views.blocks import Block, Paragraph, Section, Tone, quiet_paragr
 from dashboard.views.capacity import ranks_table
 from dashboard.views.capacity_blocks import NO_DEVICES
 from dashboard.views.capacity_text import ranks_of
-from dashboard.views.slugs import slug
+from dashboard.views.names import slug
 from dashboard.views.table import Field, to_table
 
 MOST_ROWS = 64  # of one table: eight GPUs on eight DP ranks

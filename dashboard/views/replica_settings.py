@@ -15,7 +15,7 @@ from dashboard.fleet.formatting import count, middle_cut, one_line, setting_text
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, plain
 from dashboard.rules.behaviour.development_mode import PLUGINS, PROVIDER, PROVIDER_COMMAND, is_older
 from dashboard.views.blocks import Block, Cell, Column, Entries, Entry, Paragraph, Section, Table, Tone, quiet_paragraph
-from dashboard.views.slugs import slug
+from dashboard.views.names import slug
 from dashboard.views.table import Field, to_table
 
 LONGEST = 300  # characters of a value in a cell; the page shows the whole one of a selected row

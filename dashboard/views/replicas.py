@@ -16,7 +16,7 @@ from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Block, Cell, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
 from dashboard.views.excluded import state_tone, unread_entries
-from dashboard.views.glossary import COHORT, POOL, glossary
+from dashboard.views.help import COHORT, POOL, glossary
 from dashboard.views.pages import REPLICAS
 from dashboard.views.replica_settings import pool_differences
 from dashboard.views.since import since_cell

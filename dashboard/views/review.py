@@ -29,7 +29,7 @@ from dashboard.views.finding_list import (
 )
 from dashboard.views.finding_text import answered, assumptions, note_lines, rollouts
 from dashboard.views.findings import findings_table, severity_parts
-from dashboard.views.glossary import ALL_TERMS, glossary
+from dashboard.views.help import ALL_TERMS, glossary
 from dashboard.views.overview import calm_paragraph, more_words, overview_figures
 from dashboard.views.replicas import replica_rows, replicas_table
 from dashboard.views.review_agreed import agreed_part, noted_data
@@ -42,7 +42,7 @@ from dashboard.views.review_differences import (
     has_recent,
 )
 from dashboard.views.review_new import NEW, new_parts
-from dashboard.views.rule_outcomes import error_blocks, outcome_table
+from dashboard.views.rules import error_blocks, outcome_table
 from dashboard.views.since import ANYTHING, NEWEST_FIRST, Recency
 from dashboard.views.summary import FleetSummary, fleet_title, rules_text, summarize
 

@@ -12,7 +12,7 @@ from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Block, Paragraph, Section
 from dashboard.views.compare import cohorts_table, difference_table, sharing_band
-from dashboard.views.names import brief, replica_names
+from dashboard.views.names import brief, replica_names, slugs
 from dashboard.views.pages import COMPARE
 from dashboard.views.pool_comparison import (
     PoolComparison,
@@ -26,7 +26,6 @@ from dashboard.views.pool_comparison import (
 )
 from dashboard.views.sharing import pools_by_urgency, severity
 from dashboard.views.since import ANYTHING, Recency, newest, newest_first
-from dashboard.views.slugs import slugs
 from dashboard.views.summary import is_split
 
 DIFFERENCES = "differences"

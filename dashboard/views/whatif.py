@@ -28,8 +28,7 @@ from dashboard.views.blocks import (
 )
 from dashboard.views.finding_list import replica_lines, side_of
 from dashboard.views.finding_text import findings_data, rule_title
-from dashboard.views.names import brief, replica_names, replica_text
-from dashboard.views.slugs import slug
+from dashboard.views.names import brief, replica_names, replica_text, slug
 
 MOST_NAMES = 12  # replicas of a group by name
 MOST_RANKS = 200  # rows of the table of DP ranks

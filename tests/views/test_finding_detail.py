@@ -15,7 +15,7 @@ from dashboard.rules.registry import Rule, page_of
 from dashboard.views.blocks import Cell, Entries, Paragraph, Section, Table, Tone
 from dashboard.views.finding_list import FindingList, list_findings
 from dashboard.views.findings import MOST_COHORTS, MOST_VALUES, finding_section, replica_text
-from dashboard.views.rule_page import rule_section
+from dashboard.views.rules import rule_section
 from dashboard.web import draw
 from tests.builders import HOSTILE, story
 from tests.findings_builder import BLOCK_SIZE, evidence, finding, inspected_story, suppression, with_findings

@@ -18,7 +18,7 @@ from dashboard.views import pages
 from dashboard.views.compare import compare_report, deciding_section, settings_section, sharing_section
 from dashboard.views.compare_dialogs import cohort_blocks, setting_blocks
 from dashboard.views.context import context_line, context_of
-from dashboard.views.glossary import TERMS
+from dashboard.views.help import TERMS
 from dashboard.views.names import brief
 from dashboard.views.pool_comparison import (
     MatrixChoice,

@@ -38,8 +38,8 @@ from dashboard.views.findings import (
     rule_counts,
     rules_blocks,
 )
-from dashboard.views.glossary import TERMS
-from dashboard.views.rule_outcomes import error_blocks
+from dashboard.views.help import TERMS
+from dashboard.views.rules import error_blocks
 from dashboard.views.since import NEWEST_FIRST, has_history, range_start, range_words, ranges_of
 from dashboard.views.summary import findings_lead, findings_title, is_clean, no_findings_text
 from dashboard.web import draw, empty, links, markup, sessions, share, state

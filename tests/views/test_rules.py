@@ -5,7 +5,7 @@ from dashboard.rules.findings import Inspection, Outcome, OutcomeKind
 from dashboard.views.blocks import Entries, Paragraph, Table
 from dashboard.views.excluded import MOST_ROWS, ignored_blocks, ignored_table, suppressed_blocks
 from dashboard.views.finding_list import list_findings
-from dashboard.views.rule_outcomes import error_blocks, outcome_table
+from dashboard.views.rules import error_blocks, outcome_table
 from tests.builders import alike, document, fleet, story
 from tests.findings_builder import finding, outcome, suppression, with_findings
 

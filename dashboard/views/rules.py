@@ -1,16 +1,19 @@
-"""The outcomes of all rules as tables: errors, passed, skipped, n/a."""
+"""The outcomes of rules as blocks, and the page of a rule."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from dashboard.fleet.formatting import count, middle_cut, one_line
-from dashboard.fleet.pieces import Kind, Link, Piece, Style
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text
 from dashboard.rules.catalogue import BY_ID
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Inspection, Outcome, OutcomeKind
-from dashboard.views.blocks import Block, Cell, Column, Entries, Entry, Paragraph, Table, Tone, list_cell
+from dashboard.rules.registry import Rule
+from dashboard.views.blocks import Block, Cell, Column, Entries, Entry, Paragraph, Section, Table, Tone, list_cell
 from dashboard.views.finding_list import FindingFilter
-from dashboard.views.finding_text import rule_title
+from dashboard.views.finding_text import rule_title, with_code
 from dashboard.views.names import brief
 from dashboard.views.summary import every_outcome
 
@@ -18,6 +21,7 @@ MOST_PLACES = 3  # pools that a cell names
 MOST_REASONS, MOST_DETAILS = 2, 3  # reasons of one rule, the most frequent first, and what follows their colon
 LONGEST_REASON = 240  # characters
 SKIPPED = "skipped-rules"  # the file of the table in exports
+_SOURCE = re.compile(r"([\w.-]+/[\w.-]+#\d+|https://[^\s)]+)")
 
 
 def error_blocks(inspection: Inspection) -> tuple[Block, ...]:
@@ -112,3 +116,40 @@ def _reasons(outcomes: Sequence[Outcome]) -> str:
 def _unreported(outcomes: Sequence[Outcome]) -> str:
     unknown, total = sum(each.unknown for each in outcomes), sum(each.total for each in outcomes)
     return f"{unknown:,} of {count(total, 'replica')}" if unknown else "–"
+
+
+def rule_section(rule: Rule, here: ImpactContext | None = None) -> Section:
+    """Return a rule's page. `here` is the impact context of the finding that is open."""
+    page = rule.page
+    impacts = []
+    for context, text in page.why.items():
+        severity = rule.severity.get(context)
+        mark = [Piece(f" {severity}", Style.MUTED)] if severity else []
+        mark += [Piece(" "), Piece("here", Style.TAG)] if context is here else []
+        impacts.append(Entry(Tone.PLAIN, (Piece(context, Style.STRONG), *mark, Piece(": "), *with_code(text))))
+    sources = tuple(Entry(Tone.PLAIN, _linked(line)) for line in page.evidence)
+    parts = (
+        Section("rule-why", "Why it matters", (Entries(tuple(impacts)),)),
+        Section("rule-fix", "How to fix", _paragraphs(page.fix)),
+        Section("rule-exceptions", "Exceptions", _paragraphs(page.exceptions)),
+        Section("rule-example", "Example", _paragraphs(page.example)),
+        Section("rule-evidence", "Evidence", (Entries(sources),)),
+    )
+    title = f"About rule {rule_title(rule.id)}"
+    return Section("rule", title, _paragraphs(page.problem), parts, is_aside=True)
+
+
+def _paragraphs(text: str) -> tuple[Paragraph, ...]:
+    return tuple(Paragraph(with_code(" ".join(each.split()))) for each in re.split(r"\n\s*\n", text) if each.strip())
+
+
+def _linked(line: str) -> Text:
+    """Return one line of evidence; threads `owner/name#1` and URLs are links."""
+    pieces: list[Piece] = []
+    for place, part in enumerate(_SOURCE.split(line)):
+        if place % 2:
+            url = part if part.startswith("https://") else f"https://github.com/{part.replace('#', '/issues/')}"
+            pieces.append(Piece(part, link=Link(Kind.WEB, url)))
+        else:
+            pieces += with_code(part)
+    return tuple(pieces)
