@@ -298,8 +298,21 @@ def test_no_command_prints_the_help_and_an_error_on_standard_error() -> None:
     assert "\nexit 2: wrong usage: no such option: --nonsense." in f"\n{run('--nonsense').stderr}"
 
 
-@pytest.mark.parametrize("command", [["--help"], ["--version"], ["rules"], ["rules", "RT-01"]])
-def test_help_version_and_rules_import_no_heavy_packages(command: list[str]) -> None:
+HEAVY = {"pandas", "streamlit", "plotly"}
+CLIENTS = {"aiohttp", "httpx2"}
+
+
+@pytest.mark.parametrize(
+    ("command", "heavy"),
+    [
+        (["--help"], HEAVY | CLIENTS),
+        (["--version"], HEAVY | CLIENTS),
+        (["rules"], HEAVY | CLIENTS),
+        (["rules", "RT-01"], HEAVY | CLIENTS),
+        (["poll", "--help"], HEAVY),
+    ],
+)
+def test_a_command_imports_no_heavy_packages_that_it_does_not_need(command: list[str], heavy: set[str]) -> None:
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "dashboard", *command],
         capture_output=True,
@@ -310,7 +323,7 @@ def test_help_version_and_rules_import_no_heavy_packages(command: list[str]) -> 
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
 
     assert "dashboard.cli" in imported
-    assert not imported & {"pandas", "streamlit", "aiohttp", "httpx2", "plotly"}
+    assert not imported & heavy
 
 
 def test_help_lists_every_command_with_its_summary() -> None:

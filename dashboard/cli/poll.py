@@ -14,10 +14,9 @@ from dashboard.cli.targets import (
     polled,
     select_pool,
 )
-from dashboard.cli.terminal import is_terminal, put, say, width
+from dashboard.cli.terminal import UNREAD, is_terminal, put, say, width
 from dashboard.documents.fleet import fleet_json
 from dashboard.render.terminal import to_terminal
-from dashboard.render.verdict import UNREAD
 from dashboard.views.facts import unknown_hint
 from dashboard.views.poll import poll_view
 

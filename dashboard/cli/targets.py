@@ -14,9 +14,9 @@ from dashboard.analysis.assembly import Fleet, only_pool
 from dashboard.cli.terminal import fail, no_such_pool, say, wrong, wrong_options
 from dashboard.config import Options, TargetOptions, load_options
 from dashboard.errors import OptionsError
-from dashboard.render.verdict import no_list_read
 from dashboard.sources.discovery import discover_once, replica_id
 from dashboard.sources.http.credentials import key_warnings
+from dashboard.views.facts import no_list_read
 from vllm_fleet_provider.shared.redaction import also_redact
 
 TARGETS_HELP = (

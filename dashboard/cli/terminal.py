@@ -13,6 +13,7 @@ from dashboard.fleet.formatting import count, end_cut, first_of, natural, uncapi
 
 FAILED = 1
 WRONG_USAGE = 2
+UNREAD = 3  # as of `check`: too little was read
 PROGRAM = "python -m dashboard"
 # For each app of typer: plain help, no completion, no tracebacks of typer's own.
 APP: dict[str, Any] = {

@@ -10,7 +10,7 @@ from dashboard.fleet.formatting import count, end_cut, joined
 from dashboard.rules.baseline import deviates_from_baseline
 from dashboard.rules.catalogue import places
 from dashboard.rules.findings import Finding, Outcome, OutcomeKind, Severity
-from dashboard.views.facts import is_locked
+from dashboard.views.facts import LONGEST_REASON, is_locked, list_reasons, no_list_read
 from dashboard.views.finding_text import answered, first_names, severity_counts
 
 PASSED, FOUND, UNREAD = 0, 1, 3  # 2 is wrong usage
@@ -18,7 +18,6 @@ LABELS = {Severity.CRITICAL: "critical finding", Severity.WARNING: "warning", Se
 BASELINE_RULE = deviates_from_baseline.id
 MOST_NAMED = 5  # of one severity that the sentence names
 LONGEST_NAME = 80  # characters
-LONGEST_REASON = 200  # characters
 
 
 class Verdict(NamedTuple):
@@ -69,15 +68,6 @@ def _partially(fleet: Fleet) -> str:
     """Return ` (2 partially: no valid API key)`."""
     number, locked = fleet.coverage.partial, any(map(is_locked, fleet.replicas))
     return f" ({number:,} partially{': no valid API key' if locked else ''})" if number else ""
-
-
-def no_list_read(unread_lists: Sequence[str]) -> str:
-    """Return that there are no targets because no target list could be read, and why."""
-    return f"no target list could be read ({_reasons(unread_lists)})"
-
-
-def _reasons(unread_lists: Sequence[str]) -> str:
-    return first_names(end_cut(each.rstrip("."), LONGEST_REASON) for each in unread_lists)
 
 
 def failing(findings: Iterable[Finding], fail_on: Severity | None, baselines: Collection[str] = ()) -> list[Finding]:
@@ -173,7 +163,7 @@ def _too_little(fleet: Fleet, min_coverage: float, unread_lists: Sequence[str]) 
         nothing = no_list_read(unread_lists) if unread_lists else "no targets"
         return f"{nothing}, nothing was checked"
     if unread_lists and min_coverage > 0:
-        return f"{count(len(unread_lists), 'target list')} could not be read ({_reasons(unread_lists)})"
+        return f"{count(len(unread_lists), 'target list')} could not be read ({list_reasons(unread_lists)})"
     locked = [each for each in fleet.replicas if each.state is ReplicaState.PARTIAL and _lacks_key(each)]
     if (counts.answered - len(locked)) * 100 >= min_coverage * counts.targets:
         return ""

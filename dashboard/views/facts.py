@@ -12,6 +12,8 @@ PROVIDER = "install or load the provider"
 CREDENTIALS = "set a valid API key"
 MOST_NAMES = 3  # replicas that a hint names
 LONGEST_NAME = 60
+MOST_REASONS = 4  # why target lists could not be read
+LONGEST_REASON = 200  # characters of one
 INEXACT = (Basis.ASSUMED, Basis.UNKNOWN)
 
 
@@ -80,3 +82,12 @@ def _names(replicas: Sequence[Replica], fleet: Fleet) -> str:
     if len(replicas) == len(fleet.replicas) > 1:
         return f"all {count(len(replicas), 'replica')}"
     return first_of((end_cut(each.name, LONGEST_NAME) for each in replicas), MOST_NAMES)
+
+
+def no_list_read(unread_lists: Sequence[str]) -> str:
+    """Return that there are no targets because no target list could be read, and why."""
+    return f"no target list could be read ({list_reasons(unread_lists)})"
+
+
+def list_reasons(unread_lists: Sequence[str]) -> str:
+    return first_of((end_cut(each.rstrip("."), LONGEST_REASON) for each in unread_lists), MOST_REASONS)
