@@ -221,11 +221,6 @@ def age(seconds: float) -> str:
     return f"{max(seconds, 0):.0f} s ago"
 
 
-def when(time: datetime, now: datetime | None) -> str:
-    """Write the age of a UTC time; the time itself where `now` is None, as on pages that are kept."""
-    return age((now - time).total_seconds()) if now else iso(time)
-
-
 def clock(time: datetime) -> str:
     """Write the time of day of a UTC time: `11:42:05 UTC`."""
     return f"{time:%H:%M:%S} UTC"

@@ -1,6 +1,7 @@
 """Text as pieces with styles and links, so that each format can style and link them."""
 
 from collections.abc import Iterable
+from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -44,12 +45,20 @@ class Link(NamedTuple):
     anchor: str = ""
 
 
+class Age(NamedTuple):
+    """What a live page shows in place of a text with a time: how long ago it was, in `words` such as `over {}`."""
+
+    time: datetime
+    words: str = "{}"
+
+
 class Piece(NamedTuple):
-    """Text in one style, and its link."""
+    """Text in one style, its link, and its age where it has a time."""
 
     text: str
     style: Style = Style.PLAIN
     link: Link | None = None
+    age: Age | None = None
 
 
 Text = tuple[Piece, ...]

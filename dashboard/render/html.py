@@ -161,7 +161,9 @@ def _environment() -> Environment:
     )
     environment.globals.update(glyphs=GLYPHS, colour=colour)
     environment.tests["cohort"] = is_cohort
-    environment.tests["text_only"] = lambda cell: cell == (cell.text, Tone.PLAIN, "", cell.value, None, "", (), "", ())
+    environment.tests["text_only"] = lambda cell: (
+        cell == (cell.text, Tone.PLAIN, "", cell.value, None, "", (), "", (), None)
+    )
     environment.filters.update(
         breakable=_breakable,
         cell_text=cell_text,
@@ -178,6 +180,7 @@ def _environment() -> Environment:
         quiet=lambda line: all(piece.style == "muted" for piece in line),
         short_since=short_pieces,
         since=since_text,
+        time=iso,
         slug=lambda text: "-".join(text.lower().split()),
         snippet=lambda text: Markup(escape(visible(text[:LONGEST_SNIPPET]))),  # noqa: S704  # its line breaks stay
         together=lambda text: Markup(escape(_BREAKS.sub("\N{NO-BREAK SPACE}", _clean(text)))),  # noqa: S704

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
 from dashboard.compare import Matrix
-from dashboard.fleet.pieces import Link, Piece, Style, Text, to_plain
+from dashboard.fleet.pieces import Age, Link, Piece, Style, Text, to_plain
 from dashboard.fleet.sightings import Sighting
 from dashboard.views.context import Context
 from dashboard.views.time_chart import TimeChart
@@ -50,7 +49,7 @@ def quiet_paragraph(text: str) -> Paragraph:
 class Figure(NamedTuple):
     """One number with its label and a note below.
 
-    `link` is the page that lists what it counts.
+    `link` is the page that lists what it counts; `age` and `note_age` are the ages of value and note.
     """
 
     label: str
@@ -58,6 +57,8 @@ class Figure(NamedTuple):
     note: str = ""
     tone: Tone = Tone.PLAIN
     link: Link | None = None
+    age: Age | None = None
+    note_age: Age | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,8 @@ class Cell(NamedTuple):
     `value` is what a program reads in place of the text: a plain number, or a list whole. `link` is what the text
     names; that of the first cell is also what a row of a large table opens. `note` is a second, quiet line.
     `shares` are cohorts' letters with their replicas, which a page draws as a bar in place of the text; a name in lower
-    case is drawn grey. `hint` is a tooltip of a page, `pieces` what it draws in place of the text, on its tone.
+    case is drawn grey. `hint` is a tooltip of a page, `pieces` what it draws in place of the text, on its tone, `age`
+    what a large table of a live one does.
     """
 
     text: str
@@ -148,6 +150,7 @@ class Cell(NamedTuple):
     shares: tuple[tuple[str, int], ...] = ()
     hint: str = ""
     pieces: Text = ()
+    age: Age | None = None
 
     @property
     def whole_text(self) -> str:
@@ -210,8 +213,7 @@ def value_of(cell: Cell, column: Column) -> DataValue | None:
 class DifferenceTable:
     """A difference matrix. `kinds` are severities by path, `names` those of replicas by id.
 
-    `sightings` are by path, `column_sightings` by the key of a column; both are empty without a history. Ages count
-    from `now`; without it times are shown.
+    `sightings` are by path, `column_sightings` by the key of a column; both are empty without a history.
 
     On a page its settings are links to the page Compare of `pool`; where it `is_interactive`, its cells are clicked.
     """
@@ -226,7 +228,6 @@ class DifferenceTable:
     is_interactive: bool = False
     sightings: Mapping[str, Sighting] = field(default_factory=dict)
     column_sightings: Mapping[str, Sighting] = field(default_factory=dict)
-    now: datetime | None = None
 
 
 class Bar(NamedTuple):

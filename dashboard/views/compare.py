@@ -308,5 +308,4 @@ def difference_table(
         pool.name,
         sightings={row.path: found.sightings[row.path] for row in matrix.rows if row.path in found.sightings},
         column_sightings=found.cohort_sightings,
-        now=found.now,
     )

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare import holders
@@ -26,14 +25,14 @@ MOST_TEXTS = 10  # reported texts of a value of which only a part is compared
 MOST_NAMES = 60  # replicas per value; the page Replicas has all
 
 
-def setting_blocks(fleet: Fleet, pool: Pool, path: str, now: datetime | None = None) -> tuple[Block, ...]:
-    """Return every value of a setting in a pool, and the findings about it. Ages count from `now`."""
+def setting_blocks(fleet: Fleet, pool: Pool, path: str) -> tuple[Block, ...]:
+    """Return every value of a setting in a pool, and the findings about it."""
     replicas = {each.id: each for each in fleet.replicas}
     every = Piece("values in all pools", link=page(SETTINGS, path=path))
     where = (Piece(path, Style.CODE), Piece(" in "), Piece(pool.name, Style.STRONG), Piece(" · "), every)
     head = Paragraph((*where, *plain(f". {sentence}")) if (sentence := known_sentences().get(path)) else where)
     found = findings_by_path(fleet.inspection, pool.name).get(path, ())
-    since = since_paragraphs(difference_sightings(fleet, pool).get(path), now, "Differs")
+    since = since_paragraphs(difference_sightings(fleet, pool).get(path), "Differs")
     findings = (*since, *((Entries(tuple(map(_finding, found))),) if found else ()))
     if path == FINGERPRINT:
         hint = plain("Each engine computes these digests: see the page of the replica.")
@@ -51,13 +50,13 @@ def setting_blocks(fleet: Fleet, pool: Pool, path: str, now: datetime | None = N
     return (head, *findings, Entries(tuple(values)))
 
 
-def cohort_blocks(fleet: Fleet, pool: Pool, own: Cohort, now: datetime | None = None) -> tuple[Block, ...]:
-    """Return the replicas of a cohort, and the settings that distinguish it. Ages count from `now`."""
+def cohort_blocks(fleet: Fleet, pool: Pool, own: Cohort) -> tuple[Block, ...]:
+    """Return the replicas of a cohort, and the settings that distinguish it."""
     names = replica_names(fleet)
     number = Piece(count(len(own.replicas), "replica"), Style.STRONG)
     blocks: list[Block] = [
         Paragraph((cohort(own.letter, pool.name), Piece(" "), number, Piece(" of "), Piece(pool.name, Style.STRONG))),
-        *since_paragraphs(cohort_sightings(fleet, pool).get(own.letter), now),
+        *since_paragraphs(cohort_sightings(fleet, pool).get(own.letter)),
     ]
     if own.distinguishing:
         settings = "\n".join(f"{path} = {whole_text(*value)}" for path, value in own.distinguishing.items())

@@ -145,12 +145,8 @@ def row_entries(
     names: Mapping[str, str],
     choices: tuple[tuple[str, str], ...],
     opened: str | None,
-    now: datetime | None = None,
 ) -> Entries:
-    """Return one row a group for the page Findings. Links keep the `choices` of the URL; `opened` is a key.
-
-    Ages count from `now`; without it times are shown.
-    """
+    """Return one row a group for the page Findings. Links keep the `choices` of the URL; `opened` is a key."""
     items = []
     for group in groups:
         findings = _findings(group)
@@ -163,9 +159,7 @@ def row_entries(
                 tone=Tone(findings[0].severity),
                 head=findings[0].text,
                 side=side_of(findings, names),
-                lines=(
-                    (Piece(rule_title(findings[0].rule)), *tags(findings[0]), *since_pieces(newest_of(group), now)),
-                ),
+                lines=((Piece(rule_title(findings[0].rule)), *tags(findings[0]), *since_pieces(newest_of(group))),),
                 link=Link(Kind.FINDING, opened if opened and is_current else keys[0], choices=choices),
                 where=where,
                 is_current=is_current,
@@ -174,13 +168,8 @@ def row_entries(
     return Entries(tuple(items), is_grid=True)
 
 
-def brief_entries(
-    groups: Iterable[FindingGroup], names: Mapping[str, str], now: datetime | None = None, *, is_linked: bool = False
-) -> Entries:
-    """Return findings with their cause. `is_linked`: one line each, which leads to the full entry in the same view.
-
-    Ages count from `now`; without it times are shown.
-    """
+def brief_entries(groups: Iterable[FindingGroup], names: Mapping[str, str], *, is_linked: bool = False) -> Entries:
+    """Return findings with their cause. `is_linked`: one line each, which leads to the full entry in the same view."""
     items: list[Entry] = []
     every: list[ListedFinding] = []
     for group in groups:
@@ -188,7 +177,7 @@ def brief_entries(
         first = findings[0]
         link = section(finding_anchor(key)) if is_linked else Link(Kind.FINDING, key)
         limits = [*filter(None, [assumed(first)]), *(["Rollout in progress."] if first.is_rollout else [])]
-        side = (*side_of(findings, names), *since_pieces(newest_of(group), now, before="\n"))
+        side = (*side_of(findings, names), *since_pieces(newest_of(group), before="\n"))
         lines = () if is_linked else (with_code(first.why), *map(plain, limits))
         items.append(Entry(Tone(first.severity), head_of(findings, link), side, lines))
         every += group

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Note, State
@@ -104,19 +103,15 @@ def list_section(
     found: Sequence[ListedFinding],
     choices: tuple[tuple[str, str], ...],
     opened: str | None,
-    now: datetime | None = None,
 ) -> Section:
-    """Return the list on the page. `found` are the findings that match, `choices` what links keep of the URL.
-
-    Ages count from `now`; without it times are shown.
-    """
+    """Return the list on the page. `found` are the findings that match, `choices` what links keep of the URL."""
     groups = group_findings(found)
     total = len(known.active)
     shown = f"{len(found):,} of {count(total, 'finding')} shown" if len(found) < total else count(total, "finding")
     together = f" in {count(len(groups), 'entry', 'entries')}" if len(groups) < len(found) else ""
     left = len(groups) - MOST_ROWS
     more = f" {left:,} more entries not shown: use the filters." if left > 0 else ""
-    entries = row_entries(groups[:MOST_ROWS], known.names, choices, opened, now)
+    entries = row_entries(groups[:MOST_ROWS], known.names, choices, opened)
     return Section("findings", "", (entries, Paragraph((Piece(f"{shown}{together}.{more}", Style.MUTED),))))
 
 
@@ -200,9 +195,7 @@ def _muted(text: str) -> tuple[Paragraph, ...]:
     return (Paragraph((Piece(text, Style.MUTED),)),)
 
 
-def finding_section(
-    fleet: Fleet, known: FindingList, listed: ListedFinding, choices: Choices, now: datetime | None = None
-) -> Section:
+def finding_section(fleet: Fleet, known: FindingList, listed: ListedFinding, choices: Choices) -> Section:
     """Return all about one finding. Links within the page keep the `choices` of the URL.
 
     Its age counts from `now`; without it only times are shown.
@@ -219,7 +212,7 @@ def finding_section(
     if finding.rule in BY_ID:
         parts.append(rule_section(BY_ID[finding.rule], finding.context))
     shared = trait_paragraphs(fleet, finding.replicas, finding.pools)
-    since = since_paragraphs(listed.sighting, now)
+    since = since_paragraphs(listed.sighting)
     blocks = (_banner(finding, choices), *since, *_replicas(finding, known), *shared, *_same(known, listed, choices))
     return Section(finding_anchor(listed.key), "", (*blocks, *_remarks(fleet, finding)), tuple(parts))
 

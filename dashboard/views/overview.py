@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from datetime import datetime
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.sums import PoolCapacity
@@ -57,11 +56,8 @@ NUMBERS, POOLS, FIRST, UNREAD = "numbers", "pools", "first", "not-read"  # ancho
 MOST_UNREAD = 8  # groups of replicas with incomplete data
 
 
-def overview_report(fleet: Fleet, name: str = "", sort: str = "", now: datetime | None = None) -> View:
-    """Return the view of a fleet. `name` is the snapshot's; `sort` is one of the table of pools, empty: by urgency.
-
-    Ages count from `now`; without it times are shown.
-    """
+def overview_report(fleet: Fleet, name: str = "", sort: str = "") -> View:
+    """Return the view of a fleet. `name` is the snapshot's; `sort` is one of the table of pools, empty: by urgency."""
     summary = summarize(fleet)
     pools = pools_by_urgency(fleet)
     incomplete = Section(UNREAD, "Incomplete data", unread_entries(summary.unread, MOST_UNREAD))
@@ -77,7 +73,7 @@ def overview_report(fleet: Fleet, name: str = "", sort: str = "", now: datetime 
                 if fleet.pools
                 else []
             ),
-            _top_findings(fleet, summary, now),
+            _top_findings(fleet, summary),
             *([incomplete] if summary.unread else []),
             glossary((POOL, COHORT, BASIS)),
         ),
@@ -114,10 +110,10 @@ def overview_figures(fleet: Fleet, now: FleetSummary) -> tuple[Figure, ...]:
     )
 
 
-def _top_findings(fleet: Fleet, summary: FleetSummary, now: datetime | None) -> Section:
+def _top_findings(fleet: Fleet, summary: FleetSummary) -> Section:
     known = list_findings(fleet)
     groups = top_findings(known)
-    blocks: list[Block] = [brief_entries(groups, known.names, now)] if groups else [calm_paragraph(fleet, summary)]
+    blocks: list[Block] = [brief_entries(groups, known.names)] if groups else [calm_paragraph(fleet, summary)]
     if left := len(known.active) - sum(map(len, groups)):
         number = count(left, "more finding" if groups else "finding")
         blocks.append(Paragraph((Piece(number, link=page(pages.FINDINGS)),)))

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -83,8 +82,8 @@ class PoolComparison(NamedTuple):
 
     `kind` is the severity of the verdict on sharing. `named` has the worst severity of the settings of findings, and
     `kind` of those that differ and split the pool. `sightings` are those of the pool's differences by path,
-    `cohort_sightings` those of its cohorts by letter. Ages count from `now`; without it times are shown. `transfer` is
-    the verdict on KV transfer where there is any.
+    `cohort_sightings` those of its cohorts by letter. `transfer` is the verdict on KV transfer where there
+    is any.
     """
 
     sharing: SharingVerdict
@@ -95,7 +94,6 @@ class PoolComparison(NamedTuple):
     matrix: Matrix
     sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings
     cohort_sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings
-    now: datetime | None = None
     transfer: TransferVerdict | None = None
 
 

@@ -4,14 +4,13 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.sums import capacity_of
 from dashboard.fleet import ProbeResult, Replica, ReplicaState, Setting, Source, formatting
-from dashboard.fleet.formatting import count, middle_cut, one_line, setting_text, when
-from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, join_texts, page, plain, section
+from dashboard.fleet.formatting import count, iso, middle_cut, one_line, setting_text
+from dashboard.fleet.pieces import Age, Kind, Link, Piece, Style, Text, join_texts, page, plain, section
 from dashboard.rules.findings import tally_replicas
 from dashboard.rules.sentences import capital
 from dashboard.views import pages
@@ -103,18 +102,17 @@ def replica_report(
     choice: SettingChoice = EVERY_SETTING,
     *,
     data: ReplicaData | None = None,
-    now: datetime | None = None,
     name: str = "",
 ) -> View:
     """Return all that is known of one replica. Raises KeyError where the fleet has none with this id.
 
-    `data` is that of `replica_data`, where it is known. Ages count from `now`; without it times are shown.
+    `data` is that of `replica_data`, where it is known.
     """
     data = data or replica_data(fleet, replica_id)
     replica, comparison = fleet.as_read(data.replica), data.comparison
-    figures = _figures(fleet, replica, comparison, now)
+    figures = _figures(fleet, replica, comparison)
     shown = settings_blocks(replica, comparison, choice)
-    since = since_paragraphs(fleet.sightings.replicas.get(replica.id), now, "In the fleet")
+    since = since_paragraphs(fleet.sightings.replicas.get(replica.id), "In the fleet")
     title = f"All {count(len(comparison.rows), 'setting')}" if len(comparison.rows) else "Settings"
     return View(
         title="Replica",
@@ -122,7 +120,7 @@ def replica_report(
         lead=" · ".join([middle_cut(one_line(replica.id), LONGEST_NAME), _state_text(replica, comparison)]),
         context=context_of(fleet, name=name, filters=[("replica", replica.id)]),
         parts=(
-            Section("numbers", "Summary", (figures, *since, *_notices(fleet, replica, now))),
+            Section("numbers", "Summary", (figures, *since, *_notices(fleet, replica))),
             *data.findings,
             *_contradictions(replica),
             data.engines,
@@ -166,25 +164,26 @@ def _state_text(replica: Replica, comparison: ReplicaComparison) -> str:
     return text + (f" Source: {source}." if source else "")
 
 
-def _figures(fleet: Fleet, replica: Replica, comparison: ReplicaComparison, now: datetime | None) -> Figures:
+def _figures(fleet: Fleet, replica: Replica, comparison: ReplicaComparison) -> Figures:
     pool = comparison.pool
     cohort = next((each for each in pool.cohorts if replica.id in each.replicas), None) if pool else None
     where = f"cohort {cohort.letter} of {len(pool.cohorts):,}" if cohort and pool else "no cohort"
     where = where if replica.role == "both" else f"{replica.role} · {where}"
-    started = f"started {when(replica.started_at, now)}" if replica.started_at else "start time not reported"
-    read, note = "never", "no probe succeeded"
-    if replica.observed_at:
-        time = replica.observed_at
-        read, note = when(time, now) if now else f"{time:%H:%M:%S}", formatting.iso(time)
+    started, start_age = "start time not reported", None
+    if replica.started_at:
+        started, start_age = f"started {iso(replica.started_at)}", Age(replica.started_at, "started {}")
+    read = Figure("Read", "never", "no probe succeeded")
+    if time := replica.observed_at:
+        read = Figure("Read", f"{time:%H:%M:%S}", iso(time), age=Age(time))
     link = Link(Kind.POOL, pool.name) if pool else None
     return Figures(
         (
             _finding_figure(fleet, replica),
             Figure("Pool", brief(replica.pool or "none"), where if pool else "model not reported", link=link),
             _difference_figure(replica, comparison),
-            Figure("vLLM", brief(replica.version or formatting.NOT_KNOWN), started),
+            Figure("vLLM", brief(replica.version or formatting.NOT_KNOWN), started, note_age=start_age),
             _capacity_figure(replica),
-            Figure("Read", read, note),
+            read,
         )
     )
 
@@ -221,12 +220,13 @@ def _difference_figure(replica: Replica, comparison: ReplicaComparison) -> Figur
     return Figure(label, f"{number:,}", note, tone, link)
 
 
-def _notices(fleet: Fleet, replica: Replica, now: datetime | None) -> list[Block]:
+def _notices(fleet: Fleet, replica: Replica) -> list[Block]:
     """Return what limits the data below, and what the pool shares."""
     notices: list[Block] = []
     if not replica.fresh and replica.observed_at is not None and (replica.document or replica.engines):
-        stale = f" Last read {when(replica.observed_at, now)}. Not counted."
-        notices.append(Paragraph((Piece("Stale values.", Style.STRONG), Piece(stale)), Tone.WARNING))
+        read_at = Piece(iso(replica.observed_at), age=Age(replica.observed_at))
+        stale = Piece("Stale values.", Style.STRONG)
+        notices.append(Paragraph((stale, Piece(" Last read "), read_at, Piece(". Not counted.")), Tone.WARNING))
     if replica.same_process:
         title = f"One process behind {formatting.in_words(len(replica.same_process) + 1)} addresses."
         others = replica_text(replica.same_process, replica_names(fleet), len(replica.same_process))

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -10,7 +9,7 @@ import pandas as pd
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Replica, ReplicaState, Role, Source, formatting
 from dashboard.fleet.formatting import STALE_TARGET, count, middle_cut, natural, one_line
-from dashboard.fleet.pieces import Kind, Link, plain
+from dashboard.fleet.pieces import Age, Kind, Link, plain
 from dashboard.fleet.sightings import Sighting
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Block, Cell, Paragraph, Section, Table, Tone, View
@@ -100,19 +99,18 @@ def replicas_report(
     choice: ReplicaChoice = EVERY_REPLICA,
     *,
     rows: pd.DataFrame | None = None,
-    now: datetime | None = None,
     name: str = "",
 ) -> View:
     """Return the replicas that match the filters.
 
-    `rows` are those of `replica_rows`, where they are known. Ages count from `now`; without it times are shown.
+    `rows` are those of `replica_rows`, where they are known.
     """
     summary = summarize(fleet)
     rows = chosen_rows(replica_rows(fleet) if rows is None else rows, choice)
     shown = set(rows["id"])
     unread = unread_entries(each for each in summary.unread if each.id in shown)
     none = Paragraph(plain("No replica matches the filters."))
-    table: Block = replicas_table(rows, now, choice.columns, choice.sort) if len(rows) else none
+    table: Block = replicas_table(rows, choice.columns, choice.sort) if len(rows) else none
     return View(
         title="Replicas",
         headline=replicas_title(summary),
@@ -214,7 +212,6 @@ def _sorted(rows: pd.DataFrame, sort: str) -> pd.DataFrame:
 
 def replicas_table(
     rows: pd.DataFrame,
-    now: datetime | None = None,
     chosen: Sequence[str] = (),
     sort: str | None = None,
     *,
@@ -229,7 +226,7 @@ def replicas_table(
     unused |= set() if rows["detail"].ne("").any() else {"Reason"}
     unused |= set() if rows["since"].notna().any() else {"Since"}
     titles = {TITLES[0], *(SHORT if is_short else chosen or TITLES)} - unused
-    fields = [field for field in _fields(now) if field.title in titles]
+    fields = [field for field in _fields() if field.title in titles]
     table = to_table(rows, fields, "replicas", "Replicas", NOTE, most=MOST_ROWS, is_large=not is_short)
     if sort is None:
         return table
@@ -237,7 +234,7 @@ def replicas_table(
     return replace(table, columns=tuple(heads))
 
 
-def _fields(now: datetime | None) -> tuple[Field, ...]:
+def _fields() -> tuple[Field, ...]:
     return (
         Field("name", "Replica", lambda row: Cell(_cut(row.name), letter=_cut(row.cohort)), link=_replica_link),
         Field("state", "State", _state_text, tone=lambda row: state_tone(ReplicaState(row.state))),
@@ -245,10 +242,15 @@ def _fields(now: datetime | None) -> tuple[Field, ...]:
         Field("version", "vLLM"),
         Field("worst", "Findings", _findings_cell),
         Field("differences", "Differs in", is_number=True),
-        Field("since", "Since", lambda row: since_cell(Sighting(row.first_seen, row.since, row.absent_at), now)),
+        Field("since", "Since", lambda row: since_cell(Sighting(row.first_seen, row.since, row.absent_at))),
         Field("detail", "Reason"),
         Field("best_answer", "Source", key="Best answer"),
-        Field("observed_at", "Read", lambda row: formatting.when(row.observed_at, now), missing="never"),
+        Field(
+            "observed_at",
+            "Read",
+            lambda row: Cell(formatting.iso(row.observed_at), age=Age(row.observed_at)),
+            missing="never",
+        ),
         Field("role", "Role"),
         Field("started_at", "Started"),
         Field("id", "Address", is_code=True),

@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.fleet.formatting import clock, count, iso, uncapitalized, when
-from dashboard.fleet.pieces import Piece, Style, Text
+from dashboard.fleet.formatting import clock, count, iso, uncapitalized
+from dashboard.fleet.pieces import Age, Piece, Style, Text, to_plain
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.fleet.times import PERIODS, parse_period
-from dashboard.views.blocks import Cell, Column, Paragraph, data_cell, quiet_paragraph
+from dashboard.views.blocks import Cell, Column, Paragraph, data_cell
 from dashboard.views.pages import SORT
 
 ANY_TIME = ""  # no choice in the URL
@@ -49,39 +49,30 @@ def newest_first(sighting: Sighting | None) -> timedelta:
     return _NEVER - (sighting.since if sighting else _NEVER)
 
 
-def since_text(sighting: Sighting, now: datetime | None = None) -> str:
-    """Return since when something is there, and the last poll without it: `Since T, not at 14:02:05 UTC`.
+def since_text(sighting: Sighting) -> str:
+    """Return since when something is there, and the last poll without it: `Since T, not at 14:02:05 UTC`."""
+    return f"Since {iso(sighting.since)}{_end(sighting)}"
 
-    The age counts from `now`; without it only times are written.
+
+def short_pieces(sighting: Sighting | None) -> Text:
+    """Return the same for a cell: its time, `before` it where its begin was not recorded, `over 3 h ago` as an age.
+
+    A page breaks no line within its time.
     """
-    first_seen, since, absent_at = sighting
-    text = f"Since {iso(since)}{f' ({when(since, now)})' if now else ''}"
-    if absent_at is not None:
-        is_same_day = absent_at.date() == since.date()
-        text += f", not at {clock(absent_at) if is_same_day else iso(absent_at)}"
-    else:
-        text += " or earlier"
-    return f"{text}; first seen {iso(first_seen)}" if first_seen < since else text
+    if sighting is None:
+        return ()
+    time = Piece(iso(sighting.since), Style.MUTED, age=Age(sighting.since))
+    if sighting.absent_at is not None:
+        return (time,)
+    return (Piece("before ", Style.MUTED, age=Age(sighting.since, "over ")), time)
 
 
-def short_since(sighting: Sighting, now: datetime | None = None) -> str:
-    """Return the same for a cell: `3 h ago`, or the time. Where its begin was not recorded: `over 3 h ago`.
-
-    At the first poll: `before the first poll`.
-    """
-    return "".join(_short(sighting, now))
-
-
-def short_pieces(sighting: Sighting | None, now: datetime | None = None) -> Text:
-    """Return the text of `short_since`; a page breaks no line within its time."""
-    return tuple(Piece(part, Style.MUTED) for part in _short(sighting, now)) if sighting else ()
-
-
-def since_pieces(sighting: Sighting | None, now: datetime | None = None, before: str = " · ") -> Text:
+def since_pieces(sighting: Sighting | None, before: str = " · ") -> Text:
     """Return the same as the quiet end of a line, after `before`; nothing without a sighting."""
     if sighting is None:
         return ()
-    return (Piece(f"{before}{'' if now else 'since '}", Style.MUTED), *short_pieces(sighting, now))
+    between = Piece(before, Style.MUTED), Piece("since ", Style.MUTED, age=Age(sighting.since, ""))
+    return (*between, *short_pieces(sighting))
 
 
 def whole_since_pieces(sighting: Sighting | None) -> Text:
@@ -89,17 +80,23 @@ def whole_since_pieces(sighting: Sighting | None) -> Text:
     return (Piece(f" · {uncapitalized(since_text(sighting))}", Style.MUTED),) if sighting else ()
 
 
-def since_paragraphs(sighting: Sighting | None, now: datetime | None = None, what: str = "") -> tuple[Paragraph, ...]:
+def since_paragraphs(sighting: Sighting | None, what: str = "") -> tuple[Paragraph, ...]:
     """Return the whole text, after `what` is there, as a quiet paragraph; nothing without a sighting."""
     if sighting is None:
         return ()
-    text = since_text(sighting, now)
-    return (quiet_paragraph(f"{what} {uncapitalized(text)}." if what else f"{text}."),)
+    begin = f"{what} since " if what else "Since "
+    age = Age(sighting.since, f"{begin}{iso(sighting.since)} ({{}})")
+    text = Piece(f"{begin}{iso(sighting.since)}", Style.MUTED, age=age)
+    return (Paragraph((text, Piece(f"{_end(sighting)}.", Style.MUTED))),)
 
 
-def since_cell(sighting: Sighting | None, now: datetime | None = None) -> Cell:
+def since_cell(sighting: Sighting | None) -> Cell:
     """Return the short text as a cell, with the whole text as its tooltip."""
-    return Cell(short_since(sighting, now), hint=since_text(sighting)) if sighting else Cell("")
+    if sighting is None:
+        return Cell("")
+    words = "over {}" if sighting.absent_at is None else "{}"
+    text = to_plain(short_pieces(sighting))
+    return Cell(text, hint=since_text(sighting), age=Age(sighting.since, words))
 
 
 def sighting_cells(sighting: Sighting | None) -> tuple[Cell, ...]:
@@ -145,9 +142,10 @@ def _period(text: str) -> timedelta | None:
         return None
 
 
-def _short(sighting: Sighting, now: datetime | None) -> tuple[str, str]:
-    if sighting.absent_at is not None:
-        return "", when(sighting.since, now)
-    if now is not None and now <= sighting.since:
-        return "before ", "the first poll"
-    return "over " if now else "before ", when(sighting.since, now)
+def _end(sighting: Sighting) -> str:
+    """Return how exact the begin is known, and when it was seen first."""
+    first_seen, since, absent_at = sighting
+    text = " or earlier"
+    if absent_at is not None:
+        text = f", not at {clock(absent_at) if absent_at.date() == since.date() else iso(absent_at)}"
+    return f"{text}; first seen {iso(first_seen)}" if first_seen < since else text

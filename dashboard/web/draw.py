@@ -12,6 +12,7 @@ import streamlit as st
 from streamlit.elements.arrow import SelectionMode
 from streamlit.elements.lib.column_types import ButtonColumnResult, ColumnConfig
 
+from dashboard.fleet.formatting import age
 from dashboard.fleet.pieces import Kind, Link
 from dashboard.render.csv_table import LETTERS
 from dashboard.render.html import HtmlWriter
@@ -32,7 +33,7 @@ from dashboard.views.blocks import (
 )
 from dashboard.views.chosen_columns import MOST_CHOSEN, write_chosen
 from dashboard.views.sorting import ASCENDING, DESCENDING
-from dashboard.web import charts, links, markup
+from dashboard.web import charts, links, markup, state
 
 ROW, HEAD, TALLEST = 35, 37, 702  # px of a large table
 TALLEST_SETTINGS = 460  # px: the value of the selected setting is visible below
@@ -298,6 +299,9 @@ def _frame_of(table: Table) -> pd.DataFrame:
 
 
 def _shown(cell: Cell, column: Column) -> object:
+    now = state.age_reference() if cell.age else None
+    if cell.age and now:
+        return cell.age.words.format(age((now - cell.age.time).total_seconds()))
     if column.is_number:
         return value_of(cell, column)
     return f"{SIGNS[cell.tone]} {cell.text}".rstrip() if cell.tone is not Tone.PLAIN else cell.text

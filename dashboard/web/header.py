@@ -53,7 +53,9 @@ def draw(fleet: Fleet, page: str, sides: Sides | None = None) -> DeltaGenerator:
     still = _STILL if state.is_screenshot() else ""
     st.html(f"<style>:root{{--fleet:{to_css_string(fleet.name)}}}{meeting}{still}</style>")
     with st.container(key="navigate"):
-        _navigate(key="navigate_links", data={"parent": pages.PARENTS.get(page, "")})
+        now = state.age_reference() if page != pages.REVIEW else None  # a review is kept: it has times
+        clock = {"now": now.timestamp() * 1000} if now else {}
+        _navigate(key="navigate_links", data={"parent": pages.PARENTS.get(page, ""), **clock})
     is_live = not state.is_frozen() if sides is None else sides.is_live
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
         st.html(SEARCH_LINK.format(markup.text(links.to(pages.SEARCH_PAGE))))

@@ -9,8 +9,11 @@ const SCOPED = ["findings", "capacity", "replicas", "settings"]; // pages of eve
 const OF_A_POOL = [...SCOPED, "compare"]; // Compare always has a pool, so it begins no scope
 const SEARCH_PAGE = "find", SEARCH = ".search-everything", FIELD = ".st-key-search_box input";
 const UNLISTED = ["find", "help", "replica", "changes"]; // pages that are not in the navigation
+const status = Object.assign(document.createElement("div"), { className: "said", role: "status" });
 let hasFocused = false;
 let scope = null; // the pool that a reader selected
+const AGES = [[86_400, "d"], [3_600, "h"], [60, "min"], [1, "s"]]; // as in formatting.py
+let ahead = null; // ms by which the server's clock is ahead of the browser's; null: the page shows times
 
 function pageOf(address) {
   return address.pathname.replace(/\/$/, "").split("/").pop();
@@ -61,18 +64,10 @@ function prepare(event) {
   if (link) link.href = carried(link);
 }
 
-// Screen readers announce the header only when its data becomes stale: it is redrawn every few seconds.
-function addStatus() {
-  const status = document.createElement("div");
-  Object.assign(status, { className: "said", role: "status" });
-  document.body.append(status);
-  const announce = () => {
-    const text = document.querySelector(".asof .late")?.dataset.status ?? "";
-    if (status.textContent !== text) status.textContent = text;
-  };
-  // Streamlit replaces the header as it likes, so its element cannot be the one that is observed.
-  new MutationObserver(announce).observe(document.body, { childList: true, subtree: true });
-  announce();
+// Screen readers announce the header only when its data becomes stale: it is redrawn every few seconds, in any element.
+function announce() {
+  const text = document.querySelector(".asof .late")?.dataset.status ?? "";
+  if (status.textContent !== text) status.textContent = text;
 }
 
 // Dialogs and popovers are outside of the element that has the theme; the root passes it on, so light-dark() follows there, too.
@@ -147,8 +142,21 @@ function search(event) {
   else document.querySelector(SEARCH)?.click();
 }
 
+// Ages in place of times, on a page that moves.
+function showAges() {
+  for (const each of document.querySelectorAll("time[data-age]")) {
+    each.dataset.time ??= each.textContent;
+    const seconds = Math.max((Date.now() + ahead - Date.parse(each.dateTime)) / 1000, 0);
+    const [unit, name] = AGES.find(([unit]) => seconds >= unit) ?? AGES.at(-1);
+    const text = ahead === null ? each.dataset.time : each.dataset.age.replace("{}", `${Math.floor(seconds / unit)} ${name} ago`);
+    if (each.textContent !== text) each.textContent = text;
+  }
+}
+
 function finishPage() {
   markTheme();
+  announce();
+  showAges();
   const field = document.querySelector(FIELD);
   if (pageOf(window.location) !== SEARCH_PAGE) hasFocused = false;
   else if (field && !hasFocused) {
@@ -164,14 +172,16 @@ function close(event) {
 
 export default function ({ data }) {
   markParent(data.parent);
+  ahead = data.now ? data.now - Date.now() : null;
   if (document[HANDLED]) return;
   document[HANDLED] = true;
-  addStatus();
+  document.body.append(status);
   shareTheme();
   document.addEventListener("keydown", close);
   document.addEventListener("keydown", search);
   new MutationObserver(finishPage).observe(document.body, { childList: true, subtree: true });
   finishPage();
+  setInterval(showAges, 5_000);
   window.addEventListener("beforeprint", scaleCharts);
   window.addEventListener("afterprint", unscaleCharts);
   document.addEventListener("click", follow, true);

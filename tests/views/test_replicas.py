@@ -10,6 +10,7 @@ import pytest
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import FailureKind, ReplicaState, Role, Source
 from dashboard.fleet.formatting import natural
+from dashboard.fleet.pieces import Age
 from dashboard.render.csv_table import to_table_csv
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Table, Tone
@@ -46,9 +47,9 @@ def mixed() -> Fleet:
     return fleet(members, [USUAL, OTHER])
 
 
-def table(built: Fleet, choice: ReplicaChoice = EVERY_REPLICA, *, live: bool = False) -> Table:
-    """Return the table of a fleet; ages are shown in a live one."""
-    return tables_of([part(replicas_report(built, choice, now=NOW if live else None), "replicas")])[0]
+def table(built: Fleet, choice: ReplicaChoice = EVERY_REPLICA) -> Table:
+    """Return the table of a fleet."""
+    return tables_of([part(replicas_report(built, choice), "replicas")])[0]
 
 
 def column(shown: Table, title: str) -> list[str]:
@@ -194,11 +195,13 @@ def test_columns_without_any_content_are_left_out() -> None:
     assert {"Reason", "Role"}.isdisjoint(titles)
 
 
-def test_a_live_page_shows_ages_and_an_export_times() -> None:
-    old = replica(fresh=False, observed_at=NOW - timedelta(minutes=14))
+def test_the_time_of_the_last_answer_has_its_age_for_live_pages() -> None:
+    at = NOW - timedelta(minutes=14)
+    shown = table(fleet([replica(fresh=False, observed_at=at), down("b")]))
+    place = [each.title for each in shown.columns].index("Read")
 
-    assert column(table(fleet([old, down("b")]), live=True), "Read") == ["never", "14 min ago"]
-    assert column(table(fleet([old])), "Read") == [f"{NOW - timedelta(minutes=14):%Y-%m-%dT%H:%M:%SZ}"]
+    assert column(shown, "Read") == ["never", f"{at:%Y-%m-%dT%H:%M:%SZ}"]
+    assert [row[place].age for row in shown.rows] == [None, Age(at)]
 
 
 def test_the_most_trusted_source_is_named() -> None:

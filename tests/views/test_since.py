@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from dashboard.fleet.pieces import to_plain
+from dashboard.fleet.pieces import Age, Text, to_plain
 from dashboard.fleet.sightings import Sighting
 from dashboard.views.blocks import value_of
 from dashboard.views.since import (
@@ -16,7 +16,6 @@ from dashboard.views.since import (
     range_start,
     range_words,
     ranges_of,
-    short_since,
     sighting_cells,
     since_cell,
     since_paragraphs,
@@ -48,19 +47,30 @@ def test_the_text_has_the_first_poll_with_it_and_the_last_one_without_it(sightin
     assert since_text(sighting) == text
 
 
+def aged(pieces: Text) -> str:
+    """The text of a live page three hours after it came."""
+    words = [each.age.words.format("3 h ago") if each.age else each.text for each in pieces]
+    return "".join(words)
+
+
 def test_a_live_page_adds_the_age() -> None:
-    assert since_text(NEW, NOW) == "Since 2026-03-02T08:42:13Z (3 h ago), not at 08:37:13 UTC"
+    (paragraph,) = since_paragraphs(NEW, "Differs")
+
+    assert to_plain(paragraph.line) == "Differs since 2026-03-02T08:42:13Z, not at 08:37:13 UTC."
+    assert aged(paragraph.line) == "Differs since 2026-03-02T08:42:13Z (3 h ago), not at 08:37:13 UTC."
 
 
 def test_a_cell_has_the_age_on_a_live_page_and_the_time_elsewhere() -> None:
-    assert [short_since(each, NOW) for each in (NEW, RETURNED, ALWAYS)] == ["3 h ago", "3 h ago", "over 3 h ago"]
-    assert [short_since(each) for each in (NEW, ALWAYS)] == ["2026-03-02T08:42:13Z", "before 2026-03-02T08:42:13Z"]
-    assert since_cell(NEW, NOW).hint == since_text(NEW)
+    cells = [since_cell(each) for each in (NEW, ALWAYS)]
+
+    assert [each.text for each in cells] == ["2026-03-02T08:42:13Z", "before 2026-03-02T08:42:13Z"]
+    assert [each.age for each in cells] == [Age(CAME), Age(CAME, "over {}")]
+    assert cells[0].hint == since_text(NEW)
 
 
 def test_the_end_of_a_line_says_since_before_a_time_but_not_before_an_age() -> None:
     assert to_plain(since_pieces(NEW)) == " · since 2026-03-02T08:42:13Z"
-    assert to_plain(since_pieces(ALWAYS, NOW)) == " · over 3 h ago"
+    assert aged(since_pieces(ALWAYS)) == " · over 3 h ago"
 
 
 def test_nothing_is_written_without_a_sighting() -> None:

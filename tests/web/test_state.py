@@ -1,5 +1,6 @@
 """The URL selects the fleet that is shown, and what updates."""
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -120,3 +121,12 @@ def test_a_live_overview_has_the_guide_of_a_first_visit_and_a_snapshot_has_none(
     key = service.snapshots().freeze(live, "x", NOW).id
 
     assert ["New here?" in html(visit(**url)) for url in ({}, {"snapshot": key})] == [True, False]
+
+
+def test_a_live_page_has_the_clock_for_ages_and_a_still_one_has_none(live: Fleet) -> None:
+    key = service.snapshots().freeze(live, "x", NOW).id
+    pages = [visit(**url) for url in ({}, {"snapshot": key}, {"screenshot": "1"})]
+    values = [[json.loads(each.proto.json) for each in app.get("bidi_component") if each.proto.json] for app in pages]
+    clocks = [[each["now"] for each in page if "now" in each] for page in values]
+
+    assert clocks == [[NOW.timestamp() * 1000], [], []]

@@ -70,11 +70,11 @@ class PoolContent(NamedTuple):
 
 
 @shared(max_entries=24, has_times=True)
-def shown(fleet: Fleet, pool_name: str, choice: MatrixChoice, *, has_ages: bool = False) -> PoolContent:
-    """Compare a pool as chosen; sessions with the same choice share the result. Ages count from the poll."""
+def shown(fleet: Fleet, pool_name: str, choice: MatrixChoice) -> PoolContent:
+    """Compare a pool as chosen; sessions with the same choice share the result."""
     pool = pool_named(fleet, pool_name)
     members = members_of(fleet, pool)
-    found = compare_chosen(fleet, pool, choice)._replace(now=fleet.polled_at if has_ages else None)
+    found = compare_chosen(fleet, pool, choice)
     return PoolContent(
         band=draw.prepare(sharing_section(found).blocks),
         table=draw.prepare(settings_section(pool, members, found, choice).blocks),
@@ -252,12 +252,12 @@ def draw_dialog(fleet: Fleet, pool: Pool) -> None:
     elif cohort:
         title = f"Cohort {cohort.letter} of {markup.markdown_code(pool.name)}"
         st.dialog(title, width="large", on_dismiss=close)(draw.draw_blocks)(
-            cohort_blocks(fleet, pool, cohort, state.age_reference()), "dialog"
+            cohort_blocks(fleet, pool, cohort), "dialog"
         )
 
 
 def _draw_setting(fleet: Fleet, pool: Pool, path: str) -> None:
-    draw.draw_blocks(setting_blocks(fleet, pool, path, state.age_reference()), "dialog")
+    draw.draw_blocks(setting_blocks(fleet, pool, path), "dialog")
     timeline.draw_setting_of_pool(fleet, path, pool)
 
 
@@ -287,8 +287,7 @@ def draw_page() -> None:
     band = st.container(key="band")
     with st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small"):
         choice = choose(pool, names, fleet.policy.baseline(name))
-        has_ages = state.age_reference() is not None
-        found = shown(fleet, name, choice, has_ages=has_ages)
+        found = shown(fleet, name, choice)
         st.download_button(
             "CSV",
             data=lambda: matrix_csv(found.matrix, found.notes, names, found.sightings),

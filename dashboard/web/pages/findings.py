@@ -141,7 +141,7 @@ def draw_findings(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> No
     with left:
         _draw_list(fleet, known, chosen, opened)
     with right, st.container(key="finding_panel"):
-        section = finding_section(fleet, known, opened, _choices(), state.age_reference())
+        section = finding_section(fleet, known, opened, _choices())
         draw.draw_blocks(section.blocks, "finding")
         clicked = draw.draw_prepared(draw.prepare_sections(section.parts, 3), f"finding_parts_{opened.key}")
         if clicked:
@@ -248,7 +248,7 @@ def _draw_list(fleet: Fleet, known: FindingList, chosen: FindingFilter, opened: 
             hidden += f" {count(number, 'suppressed finding')}, listed below under Suppressed."
         empty.filter_hides_all(hidden, links.to(pages.FINDINGS))
     else:
-        section = list_section(known, found, _choices(), opened.key if opened else None, state.age_reference())
+        section = list_section(known, found, _choices(), opened.key if opened else None)
         with st.container(key="findings_narrow" if opened else "findings_list"):
             draw.draw_blocks(section.blocks, "findings")
 

@@ -17,12 +17,9 @@ BY_URGENCY = ""  # no sort in the URL
 
 
 @shared(max_entries=8, has_times=True)
-def overview_view(fleet: Fleet, name: str, sort: str, *, has_ages: bool = False) -> View:
-    """Return the view of a fleet. `name` is the snapshot's, `sort` that of the table of pools.
-
-    Ages count from the poll: sessions share them.
-    """
-    return overview_report(fleet, name, sort, fleet.polled_at if has_ages else None)
+def overview_view(fleet: Fleet, name: str, sort: str) -> View:
+    """Return the view of a fleet. `name` is the snapshot's, `sort` that of the table of pools."""
+    return overview_report(fleet, name, sort)
 
 
 @shared(max_entries=4, has_times=True)
@@ -38,7 +35,7 @@ def draw_page() -> None:
     sort = links.read_choice(
         pages.SORT, [BY_URGENCY, *sort_names(each.title for each in pools_table(fleet, ()).columns)]
     )
-    view = overview_view(fleet, state.snapshot_name(), sort, has_ages=state.age_reference() is not None)
+    view = overview_view(fleet, state.snapshot_name(), sort)
     sections = {each.anchor: each for each in view.parts}
     draw.draw_head(view)
     draw.draw_blocks(sections[NUMBERS].blocks, "numbers")
@@ -59,5 +56,4 @@ def draw_page() -> None:
     if UNREAD in sections:
         with right, st.container(key="unread"):
             draw.draw_sections([sections[UNREAD]], "overview")
-    exported = overview_view(fleet, state.snapshot_name(), sort)
-    share.offer(lambda: with_timeline(exported, past), charts=bool(past))
+    share.offer(lambda: with_timeline(view, past), charts=bool(past))

@@ -134,7 +134,7 @@ def draw_page() -> None:
     with tabs[0]:
         choice = choose_settings(data.comparison)
     name = state.snapshot_name()
-    view = replica_report(fleet, data.replica.id, choice, data=data, now=state.age_reference(), name=name)
+    view = replica_report(fleet, data.replica.id, choice, data=data, name=name)
     sections = {each.anchor: each for each in view.parts}
     with head:
         draw_head(view)

@@ -92,7 +92,7 @@ def draw_page() -> None:
     with st.container(key="filters", horizontal=True, vertical_alignment="bottom", gap="small"):
         choice = choose_more(rows, choice)
     name = state.snapshot_name()
-    view = replicas_report(fleet, choice, rows=rows, now=state.age_reference(), name=name)
+    view = replicas_report(fleet, choice, rows=rows, name=name)
     shown = chosen_rows(rows, choice)
     controls.download_button(
         "CSV",

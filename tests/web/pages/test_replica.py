@@ -61,16 +61,6 @@ def test_a_replica_that_was_never_read_opens_on_its_probes() -> None:
     assert open_page(built, "replica", replica=built.replicas[0].id).session_state["tab"] == "Probes"
 
 
-def test_a_live_page_shows_ages_and_a_still_one_times() -> None:
-    live, still = (
-        html(open_page(story(), "replica", replica=ODD, screenshot=each)).partition('<div class="page-head">')[2]
-        for each in ("0", "1")
-    )
-
-    assert " ago" in live
-    assert " ago" not in still
-
-
 @pytest.mark.parametrize(
     ("member", "text"),
     [
