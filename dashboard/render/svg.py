@@ -1,6 +1,7 @@
 """Parts of drawings as SVG: text that is cut to its place, signs, hatching. Foreign text is escaped."""
 
 import unicodedata
+from collections.abc import Iterable
 from html import escape
 
 from dashboard.fleet.formatting import end_cut, middle_cut
@@ -30,6 +31,25 @@ _SIGNS = {
     Tone.UNKNOWN: "M5 1a4 4 0 1 0 .01 0z",
 }
 _HATCH = 7.0  # between two lines of hatching
+
+
+def drawing(
+    size: str, height: float, font: float, title: str, described: str, parts: Iterable[str], more: str = ""
+) -> str:
+    """Return a whole drawing with its title and a description for screen readers; `size` and `more` are attributes."""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size} height="{num(height)}" font-family="{FONTS}" '
+        f'font-size="{num(font)}" fill="{INK}"{f" {more}" if more else ""}><title>{cut_text(title)}</title>'
+        f"<desc>{cut_text(described, 10 * LONGEST)}</desc>{''.join(parts)}</svg>"
+    )
+
+
+def ground(title: str, height: float, left: float = 0.0) -> str:
+    """Return the white ground of a file with its title; the drawing begins at `left`."""
+    place = f'x="{num(left)}" ' if left else ""
+    return f'<rect {place}width="{WIDTH}" height="{num(height)}" fill="{GROUND}"/>' + label(
+        title, left + 8, 22, fit(title, WIDTH - 16, 16), size=16, weight=True, css="ink"
+    )
 
 
 def hatched(left: float, top: float, width: float, height: float, colour: str = GROUND) -> str:

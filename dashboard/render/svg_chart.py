@@ -9,16 +9,15 @@ from typing import NamedTuple
 from dashboard.fleet.formatting import NOT_KNOWN, count, middle_cut
 from dashboard.render.svg import (
     COHORTS,
-    FONTS,
-    GROUND,
     INK,
     LINE,
-    LONGEST,
     TONES,
     WIDTH,
     cut_text,
     draw_sign,
+    drawing,
     fit,
+    ground,
     hatched,
     label,
     num,
@@ -89,10 +88,7 @@ def _svg(chart: Chart, frame: _Frame, context: str | None) -> str:
     more = f"and {count(chart.more, 'more bar')}, not shown" if chart.more else ""
     below = [each for each in (more, context) if each] if context is not None else []
     height = bottom + 26 + 18 * len(below)
-    parts = [f"<title>{cut_text(chart.title)}</title><desc>{cut_text(described(chart), 10 * LONGEST)}</desc>"]
-    if context is not None:
-        parts.append(f'<rect width="{WIDTH}" height="{num(height)}" fill="{GROUND}"/>')
-        parts.append(label(chart.title, 8, 22, fit(chart.title, WIDTH - 16, 16), size=16, weight=True, css="ink"))
+    parts = [ground(chart.title, height)] if context is not None else []
     parts += [
         *_axis(chart, frame, bottom),
         *(_bar(bar, frame, frame.top + place * frame.sizes.row) for place, bar in enumerate(chart.bars)),
@@ -102,11 +98,8 @@ def _svg(chart: Chart, frame: _Frame, context: str | None) -> str:
             for place, each in enumerate(below)
         ),
     ]
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {WIDTH} {num(height)}" width="{WIDTH}" '
-        f'height="{num(height)}" font-family="{FONTS}" font-size="{num(frame.sizes.font)}" fill="{INK}">'
-        f"{''.join(parts)}</svg>"
-    )
+    size = f'viewBox="0 0 {WIDTH} {num(height)}" width="{WIDTH}"'
+    return drawing(size, height, frame.sizes.font, chart.title, described(chart), parts)
 
 
 def described(chart: Chart) -> str:

@@ -8,17 +8,17 @@ from dashboard.analysis.timeline import MarkKind
 from dashboard.fleet.formatting import count
 from dashboard.render.svg import (
     COHORTS,
-    FONTS,
     GROUND,
     INK,
     LINE,
-    LONGEST,
     MUTE,
     TONES,
     WIDTH,
     cut_text,
     draw_sign,
+    drawing,
     fit,
+    ground,
     hatched,
     label,
     num,
@@ -127,21 +127,13 @@ def draw_times(chart: TimeChart, *, context: str | None = None, is_wide: bool = 
             more = f'stroke="{colour}" stroke-width="{width}"'
             parts.append(scale.line(css, scale.x(chart.shown), top, lanes_end, more))
     height = bottom + 26 + (18 if context else 0)
-    ground = []
     if context is not None:
-        ground = [
-            f'<rect x="{num(-LEFT)}" width="{WIDTH}" height="{num(height)}" fill="{GROUND}"/>',
-            label(chart.title, 8 - LEFT, 22, fit(chart.title, WIDTH - 16, 16), size=16, weight=True, css="ink"),
-            label(context, 8 - LEFT, bottom + 42, fit(context, WIDTH - 16, SMALL), size=SMALL),
-        ]
+        below = label(context, 8 - LEFT, bottom + 42, fit(context, WIDTH - 16, SMALL), size=SMALL)
+        parts.insert(0, ground(chart.title, height, -LEFT) + below)
     ends = " ".join(f'data-{name}="{_milliseconds(time)}"' for name, time in chart.period._asdict().items())
+    places_of = f'{ends} data-top="{num(top)}" data-bottom="{num(bottom)}"'
     size = 'width="100%"' if is_wide else f'viewBox="{num(-LEFT)} 0 {WIDTH} {num(height)}" width="{WIDTH}"'
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size} height="{num(height)}" font-family="{FONTS}" '
-        f'font-size="{num(FONT)}" fill="{INK}" {ends} data-top="{num(top)}" data-bottom="{num(bottom)}">'
-        f"<title>{cut_text(chart.title)}</title><desc>{cut_text(describe_times(chart), 10 * LONGEST)}</desc>"
-        f"{''.join(ground)}{''.join(parts)}</svg>"
-    )
+    return drawing(size, height, FONT, chart.title, describe_times(chart), parts, places_of)
 
 
 def _lane(lane: Lane, scale: _Scale, top: float, height: float) -> str:
