@@ -20,16 +20,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from dashboard.fleet.formatting import iso, middle_cut, one_line
 from dashboard.fleet.frames import rows_of
 from dashboard.fleet.pieces import Link
 from dashboard.views.blocks import Cell, Column, DataValue, Table, Tone
 
-Rows = pd.DataFrame | Iterable[Any]
+if TYPE_CHECKING:
+    import pandas as pd
+
+Rows: TypeAlias = "pd.DataFrame | Iterable[Any]"
 LONGEST = 200  # characters of a foreign text in a cell
 
 
@@ -87,6 +88,10 @@ class Field:
         )
 
 
+def _is_frame(rows: Rows) -> "TypeGuard[pd.DataFrame]":
+    return hasattr(rows, "itertuples")  # pandas is loaded with the first frame, not with every command
+
+
 def to_table(
     rows: Rows,
     fields: Sequence[Field],
@@ -99,7 +104,7 @@ def to_table(
     is_large: bool = False,
 ) -> Table:
     """Return the table of a frame. People see the first `most` rows, and of the others the note `rest`."""
-    known = rows if isinstance(rows, pd.DataFrame) else list(rows)
+    known = rows if _is_frame(rows) else list(rows)
     hidden = 0 if most is None else max(len(known) - most, 0)
     shown = [each for each in fields if each.title]
     has_own_data = hidden or any(not each.title or each.is_shown_only for each in fields)
@@ -138,7 +143,4 @@ def _text(value: Any, number: str) -> str:
 
 
 def _cells(rows: Rows, fields: Sequence[Field]) -> tuple[tuple[Cell, ...], ...]:
-    return tuple(
-        tuple(field.cell(row) for field in fields)
-        for row in (rows_of(rows) if isinstance(rows, pd.DataFrame) else rows)
-    )
+    return tuple(tuple(field.cell(row) for field in fields) for row in (rows_of(rows) if _is_frame(rows) else rows))
