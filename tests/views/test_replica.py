@@ -10,19 +10,16 @@ from dashboard.fleet import (
     EngineFingerprint,
     Failure,
     FailureKind,
-    KVCacheGroup,
     ProbeResult,
     Replica,
     ReplicaState,
     Reply,
-    Role,
     Setting,
     Source,
     State,
 )
 from dashboard.fleet.pieces import Age
 from dashboard.rules.behaviour.development_mode import PROVIDER_COMMAND
-from dashboard.rules.findings import Severity
 from dashboard.sources.polling.probes import INFERENCE_CONFIG
 from dashboard.views.blocks import Figure, Table, Tone, View
 from dashboard.views.replica import LONGEST_RAW, raw_answer, replica_report
@@ -50,7 +47,6 @@ from tests.builders import (
     NOW,
     POLLED_AT,
     alike,
-    devices,
     document,
     down,
     engine,
@@ -58,11 +54,9 @@ from tests.builders import (
     probe,
     replica,
     setting,
-    story,
 )
 from tests.docs_pages import docs_page
-from tests.findings_builder import finding, with_findings
-from tests.views.walking import entries_of, figures_of, part, tables_of, text_of
+from tests.views.walking import figures_of, part, tables_of, text_of
 
 DOCUMENT = document()
 OFF = EngineFingerprint(None, None, "Prefix caching is off.")
@@ -93,21 +87,6 @@ def texts(shown: Table) -> list[list[str]]:
     return [[cell.text for cell in row] for row in shown.rows]
 
 
-def test_the_summary_has_pool_differences_findings_and_the_settings_are_an_appendix() -> None:
-    built = with_findings(story(), finding(story()))
-    view = replica_report(built, "http://chat-70b-17:8000")
-
-    assert view.headline == "chat-70b-17"
-    assert figures(view)["Pool"].note == "cohort B of 3"
-    assert figures(view)["Differs from its pool in"].value == "5"
-    assert (figures(view)["Findings"].tone, figures(view)["Findings"].note) == (Tone.CRITICAL, "1 critical")
-    assert len(entries_of([part(view, "findings")])) == 1
-    assert table(view, "settings").rows[0][0].text == "cache_config.block_size"
-    assert part(view, "settings").is_appendix
-    with pytest.raises(KeyError):
-        replica_report(story(), "http://unknown")
-
-
 @pytest.mark.parametrize(
     ("member", "text"),
     [
@@ -130,35 +109,6 @@ def test_the_summary_has_pool_differences_findings_and_the_settings_are_an_appen
 )
 def test_the_lead_has_state_completeness_and_source(member: Replica, text: str) -> None:
     assert report(member, *alike("chat", 3, DOCUMENT)).lead == f"{member.id} · {text}"
-
-
-@pytest.mark.parametrize(
-    ("member", "label", "value", "note", "tone"),
-    [
-        (down(pool=None, started_at=None), "Pool", "none", "model not reported", Tone.PLAIN),
-        (down(pool=None), "Differs from its pool in", "?", "settings never read", Tone.UNKNOWN),
-        (down(pool=None, started_at=None), "vLLM", "not known", "start time not reported", Tone.PLAIN),
-        (down(pool=None), "KV cache tokens", "not known", "no engine data", Tone.PLAIN),
-        (down(pool=None), "Read", "never", "no probe succeeded", Tone.PLAIN),
-        (down("gone", pool="chat-2"), "Pool", "chat-2", "no cohort", Tone.PLAIN),
-        (replica("x", document=DOCUMENT, role=Role.DECODE), "Pool", "chat", "decode · cohort A of 1", Tone.PLAIN),
-        (replica("x", document=DOCUMENT), "Differs from its pool in", "0", "of 17 settings compared", Tone.GOOD),
-        (replica("x", document=POOR[0]), "Differs from its pool in", "0", "of 1 setting compared", Tone.PLAIN),
-        (
-            replica("x", engines=(engine(), engine(None, dp_rank=1))),
-            "KV cache tokens",
-            "1.2 M",
-            "2 DP ranks · 368.0 GiB · 1 not known · reported",
-            Tone.PLAIN,
-        ),
-    ],
-)
-def test_a_figure_has_its_value_or_why_it_is_missing(
-    member: Replica, label: str, value: str, note: str, tone: Tone
-) -> None:
-    found = figures(report(member, *alike("chat", 3, DOCUMENT)))[label]
-
-    assert (found.value, found.note, found.tone) == (value, note, tone)
 
 
 def test_settings_that_no_other_replica_reports_are_not_compared() -> None:
@@ -226,16 +176,6 @@ def test_a_replica_that_was_never_read_has_a_reason_in_every_section() -> None:
         assert text in text_of(part(view, "engines"))
 
 
-def test_identity_has_labels_and_reported_settings() -> None:
-    view = report(replica(identity={"b.port": setting(8000), "a.id": setting("x")}, labels={"zone": "eu"}))
-
-    assert [row[:2] for row in texts(table(view, "identity"))] == [
-        ["label zone", "eu"],
-        ["a.id", "x"],
-        ["b.port", "8000"],
-    ]
-
-
 def test_engines_have_numbers_basis_and_reason_and_missing_numbers_a_question_mark() -> None:
     bare = engine(None, dp_rank=1, kv_cache_bytes=None, kv_cache_bytes_per_device=None, basis=Basis.UNKNOWN)
     rows = texts(table(report(replica(engines=(engine(basis=Basis.ASSUMED, reason="A bound."), bare))), "ranks"))
@@ -248,38 +188,6 @@ def test_engines_have_numbers_basis_and_reason_and_missing_numbers_a_question_ma
     many = report(replica(engines=tuple(engine(dp_rank=rank) for rank in range(500))))
     assert len(table(many, "ranks").rows) == 64
     assert table(many, "ranks").note == "436 more are not listed."
-
-
-def test_devices_have_memory_and_share_and_the_columns_that_are_reported() -> None:
-    (device,) = devices(1)
-    view = report(replica(devices=(device,), engines=(engine(),)))
-    bare = device._replace(
-        total_memory_bytes=None, compute_capability=None, compute_units=132, pipeline_parallel_rank=3
-    )
-    less = table(report(replica(devices=(bare,), engines=())), "devices")
-
-    assert texts(table(view, "devices")) == [["0", "0", "NVIDIA H100 80GB HBM3", "80.0", "46.0", "57 %", "9.0"]]
-    assert [each.title for each in less.columns][-2:] == ["Compute units", "PP rank"]
-    assert texts(less) == [["0", "0", "NVIDIA H100 80GB HBM3", "?", "?", "?", "?", "132", "3"]]
-
-
-def test_kv_cache_groups_have_kind_page_and_window() -> None:
-    groups = (
-        KVCacheGroup(0, 0, "sliding_window", 16, 65_536, 5, sliding_window=1024, num_kv_heads=8, dtype="bfloat16"),
-        KVCacheGroup(0, 1, "chunked_local", 16, None, 5, attention_chunk_size=8192),
-        KVCacheGroup(0, 2, "full", 16, None, 5),
-    )
-    rows = texts(table(report(replica(kv_cache_groups=groups)), "kv-cache-groups"))
-
-    assert rows[0] == ["0", "0", "sliding_window", "16", "64.0 KiB", "5", "1,024", "8", "?", "bfloat16"]
-    assert [row[6] for row in rows] == ["1,024", "8,192", "–"]
-
-
-def test_served_names_and_adapters_are_counted_beyond_the_first() -> None:
-    view = report(replica(served_model_names=tuple(f"m{index}" for index in range(40)), adapters={"sql": None}))
-
-    assert "m10, m11 and 28 more. LoRA adapters: sql." in text_of(part(view, "engines"))
-    assert "LoRA adapters: none." in text_of(part(report(replica()), "engines"))
 
 
 def hashing(*fingerprints: EngineFingerprint | None, name: str = "chat-0", **fields: object) -> Replica:
@@ -315,24 +223,6 @@ def test_block_hashes_are_compared_with_the_other_replicas_of_the_pool(
     found = hash_comparison(hashing(A).engines, [hashing(*each) for each in others])
 
     assert (found.tone, text_of(found.line)) == (tone, text)
-
-
-@pytest.mark.parametrize(
-    ("own", "seed", "text"),
-    [
-        ((A, B), "random", "Ranks have different block hashes: each engine process has its own hash seed."),
-        ((A, B), None, "Ranks have different block hashes: each engine process has its own hash seed."),
-        ((A, B), "environment", "Ranks have different block hashes: they share no prefixes."),
-        ((OFF, OFF), None, "No fingerprint: Prefix caching is off."),
-        ((A, OFF), None, "No fingerprint on rank 1: Prefix caching is off."),
-        ((A, OFF, None), None, "No fingerprint on rank 1 and 2: Prefix caching is off."),
-        ((A, None), None, "No fingerprint on rank 1: reason not reported."),
-    ],
-)
-def test_without_one_digest_for_all_ranks_the_cause_is_named(
-    own: tuple[EngineFingerprint | None, ...], seed: str | None, text: str
-) -> None:
-    assert text_of(hash_comparison(hashing(*own).engines, [hashing(A)], seed).line) == text
 
 
 def test_only_fresh_replicas_of_the_pool_are_compared_each_process_once() -> None:
@@ -486,12 +376,3 @@ def test_the_page_on_the_provider_has_the_same_commands() -> None:
     assert f"    {INSTALL}\n" in page
     assert f"    {PROVIDER_COMMAND}\n" in page
     assert ",fleet_config\n" in page
-
-
-def test_several_findings_have_the_worst_tone() -> None:
-    built = fleet([replica("bad", document=DOCUMENT)], [DOCUMENT])
-    found = [finding(built, ["bad"], id=each, severity=each) for each in (Severity.WARNING, Severity.CRITICAL)]
-    view = replica_report(with_findings(built, *found), "http://bad:8000")
-
-    assert figures(view)["Findings"][1:4] == ("2", "1 critical, 1 warning", Tone.CRITICAL)
-    assert part(view, "findings").title == "2 findings"

@@ -10,9 +10,9 @@ from dashboard.analysis.changes.events import Event, EventKind
 from dashboard.fleet import Note
 from dashboard.render.html import to_html
 from dashboard.render.markdown import to_markdown
-from dashboard.rules.findings import Finding, Rollout, Severity
+from dashboard.rules.findings import Finding, Severity
 from dashboard.store.reviews import NoLastReview
-from dashboard.views.blocks import Chart, DifferenceTable, Tone
+from dashboard.views.blocks import Chart, DifferenceTable
 from dashboard.views.changes_text import what_happened
 from dashboard.views.review import AGENDA, review_report
 from tests.builders import SAME_KV, alike, document, down, engine, fleet, hashing, replica, story
@@ -108,27 +108,6 @@ def test_changed_settings_that_are_cut_are_in_an_appendix() -> None:
     assert not any(each.anchor == "new-replica-changes" for each in report.parts)
 
 
-def test_a_rollout_has_its_day() -> None:
-    began = datetime(2026, 3, 2, 0, 35, 15, tzinfo=UTC)
-    rollout = Rollout("chat-70b", "0.31.0", "0.32.0", (STORY.replicas[0].id,), 16, began, began)
-    rolling = replace(STORY, inspection=replace(STORY.inspection, rollouts={"chat-70b": rollout}))
-
-    assert "(1/16) since 2026-03-02T00:35:15Z" in text_of(part(review_report(rolling), "fine"))
-
-
-def test_a_finding_has_cause_replicas_and_fix_and_top_findings_are_links_to_it() -> None:
-    only = finding(STORY)
-    (entry,) = entries_of([part(review_report(with_findings(STORY, only)), "severity-critical")])
-    first = entries_of([part(review_report(STORY), "fine")])
-
-    assert (entry.head[0].text, entry.side_text, entry.snippets) == ("chat-70b", "B chat-70b-17", ("--block-size 16",))
-    assert only.why in text_of(entry.lines)
-    assert only.remedy.sentence in text_of(entry.lines)
-    assert first
-    assert {each.lines for each in first} == {()}
-    assert all(str(each.head[0].link and each.head[0].link.anchor).startswith("finding-") for each in first)
-
-
 def test_differences_have_the_rows_of_findings_and_the_appendix_has_all() -> None:
     changes = {f"model_config.made_up_{number:02}": number for number in range(20)}
     documents = [document(dict.fromkeys(changes, "x")), document({"cache_config.block_size": 32, **changes})]
@@ -152,21 +131,6 @@ def test_differences_mention_prefix_sharing_only_where_it_is_limited() -> None:
     assert "hare prefixes" not in text_of(part(report, "pool-chat"))
 
 
-def test_uniform_pools_with_critical_findings_or_warnings_are_named_among_the_differences() -> None:
-    decode = finding(STORY, ["deepseek-v3-decode-01"], id="one")
-    found = [
-        decode,
-        replace(decode, id="two", severity=Severity.WARNING),
-        replace(decode, id="three", severity=Severity.INFO),
-        finding(STORY, ["gemma-27b-01"], id="four", severity=Severity.INFO),
-    ]
-
-    assert "Uniform pools with findings: deepseek-v3/decode (1 critical, 1 warning)." in text_of(
-        part(review_report(with_findings(STORY, *found)), "differences")
-    )
-    assert "with findings" not in text_of(part(review_report(with_findings(STORY)), "differences"))
-
-
 def test_pools_with_uneven_ranks_have_a_chart() -> None:
     members = [*alike("chat", 4, document()), *alike("even", 3, document())]
     members[0] = replace(members[0], engines=(engine(600_000),))
@@ -177,17 +141,6 @@ def test_pools_with_uneven_ranks_have_a_chart() -> None:
     assert (chart.title, chart.median) == ("chat: KV cache by DP rank, H100", 1_200_000)
     assert [bar.mark for bar in chart.bars] == ["−50 %", "", "", ""]
     assert "Even ranks, no chart: even." in text_of(capacity)
-
-
-def test_unreachable_replicas_have_a_cause_and_suppressed_findings_an_owner() -> None:
-    entries = entries_of([part(review_report(STORY), "not-read")])
-    by = suppression()
-    built = with_findings(STORY, suppressed=(finding(STORY, suppression=by),))
-    row = tables_of([part(review_report(built), "suppressed")])[0].rows[0]
-
-    assert {entry.tone for entry in entries} == {Tone.UNKNOWN}
-    assert "No answer within 5 s." in text_of(entries[0].lines)
-    assert [cell.text for cell in row][2:] == [by.owner, str(by.until), by.reason]
 
 
 def test_a_fleet_without_data_is_not_called_clean() -> None:

@@ -7,11 +7,9 @@ from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
 from dashboard.config import Options
 from dashboard.config.reload import ReloadStatus
 from dashboard.fleet import LabelConflict, ReceiverStatus, Source, SourceStatus
-from dashboard.rules.domain import PoolDeclaration, Router, Store
-from dashboard.rules.policy import Policy
 from dashboard.views.blocks import Paragraph, Table, View
 from dashboard.views.facts import PROVIDER
-from dashboard.views.status import ASK_EACH, MOST_TARGETS, status_report
+from dashboard.views.status import ASK_EACH, status_report
 from tests.builders import NOW, alike, document, down, fleet, replica, story
 
 AT = datetime(2026, 11, 23, 14, 2, tzinfo=UTC)
@@ -107,14 +105,6 @@ def test_labels_on_which_two_sources_disagree_are_listed_with_both_values() -> N
     ]
 
 
-def test_many_targets_are_cut_with_a_note() -> None:
-    usual = document()
-    many = fleet([*alike("chat", MOST_TARGETS + 5, usual)], [usual])
-    found = table(status_report(many, options=Options()), "targets")
-
-    assert (len(found.rows), found.note) == (MOST_TARGETS, "5 more not listed: see Replicas.")
-
-
 def test_options_are_shown_by_path_with_other_defaults_and_mistakes() -> None:
     status = ReloadStatus(AT, ("fleet.yaml:7: nmae: unknown key",), ("read_only",))
     view = status_report(built(), options=OPTIONS, reload=status)
@@ -129,17 +119,6 @@ def test_options_are_shown_by_path_with_other_defaults_and_mistakes() -> None:
         "Not in force: fleet.yaml:7: nmae: unknown key",
         "Restart required: read_only.",
     ]
-
-
-def test_an_assumption_has_the_line_that_declares_it() -> None:
-    rows = texts(table(status_report(built()), "assumptions"))
-
-    line = '"chat": {router: approximate, kv_store: none, disaggregated: false}'
-    assert rows == [("chat", "approximate", "none", "false", line)]
-
-    declared = Policy(pools={"chat": PoolDeclaration(Router.NONE, Store.NONE, disaggregated=False)})
-    known = inspected(replace(built(), policy=declared), NOW)
-    assert texts(table(status_report(known), "assumptions")) == [("chat", "none", "none", "false", "-")]
 
 
 def test_replicas_are_grouped_by_the_facts_that_are_missing_with_what_reveals_them() -> None:

@@ -50,17 +50,6 @@ def report(fleet: Fleet, part: Section) -> View:
     return View("Compare", "What if", "", context_of(fleet), (part,))
 
 
-def test_the_summary_counts_restarts_findings_and_capacity(demo_fleet: Fleet) -> None:
-    what = {(pool, letter): converge(demo_fleet, pool, letter) for pool in ("chat-70b", "gemma-27b") for letter in "AC"}
-
-    assert to_plain(text.summary(what["chat-70b", "A"])) == (
-        "2 of 17 replicas would restart; 14 of 17 already match cohort A; 2 critical findings, 3 warnings and 2 info "
-        "findings fixed, none new; KV cache +21.6 k to +22.2 k tokens, based on identical engines."
-    )
-    assert "; 1 critical finding and 1 warning on more replicas; " in to_plain(text.summary(what["chat-70b", "C"]))
-    assert "; 1 known only after the restart; " in to_plain(text.summary(what["gemma-27b", "A"]))
-
-
 def test_the_summary_of_a_baseline_names_no_cohort_and_that_of_a_matching_pool_counts_read_replicas() -> None:
     same = document()
     matching = converge(fleet([*alike("chat", 3, same), down("chat-9")], [same]), "chat", "A")
@@ -86,33 +75,6 @@ def test_the_summary_of_a_baseline_names_no_cohort_and_that_of_a_matching_pool_c
 )
 def test_the_capacity_is_a_range_or_unknown(capacity: CapacityForecast, words: str) -> None:
     assert text.capacity_text(capacity) == words
-
-
-def test_numbers_of_a_rank_have_a_sign_and_a_range() -> None:
-    one = RANK._replace(least=600, most=600)
-
-    assert (text.after_text(RANK), text.change_text(RANK)) == ("1,000 to 1,200", "+300 to +500")
-    assert (text.after_text(one), text.change_text(one)) == ("600", "−100")
-    unknown = (UNKNOWN, RANK._replace(before=None))
-    assert text.after_text(UNKNOWN) == text.change_text(unknown[0]) == text.change_text(unknown[1]) == "not known"
-    assert (text.span_text(0, 0), text.span_text(-2_000_000, 21_600, is_short=True)) == ("±0", "−2.0 M to +21.6 k")
-
-
-def test_sums_name_unknown_and_unchanged_ranks() -> None:
-    assert text.total_text(CapacityForecast((RANK,), 2, 9_000, 9_400)) == (
-        "Pool: 9,000 tokens now, about 9,400 tokens after. 2 other DP ranks unchanged."
-    )
-    assert text.total_text(CapacityForecast((UNKNOWN,), 1, 700, 0, 0, 1, is_bound=True, is_bound_after=True)) == (
-        "Pool: ≤ 700 tokens now, ≤ 0 tokens (1 DP rank unknown) after. 1 other DP rank unchanged."
-    )
-
-
-def test_a_group_names_the_settings_to_set_first_and_counts_derived_ones() -> None:
-    odd = {**LARGER, "cache_config.hash_block_size": 32, "env.VLLM_X": "a", "model_config.max_logprobs": None}
-
-    assert text.group_text(group_of(odd, {"env.VLLM_X": "b"})) == (
-        "1 replica: block_size 32 → 16, VLLM_X a → b, max_logprobs not set → 20 and 1 more setting"
-    )
 
 
 def test_flags_are_one_command_with_a_line_each() -> None:
