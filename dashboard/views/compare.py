@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 
 from dashboard.analysis.assembly import Fleet, only_replicas
@@ -13,7 +14,7 @@ from dashboard.compare.columns import REFERENCE_NOTE, MatrixColumn
 from dashboard.compare.hashes import SharingCause
 from dashboard.compare.sharing import MOST_COHORTS
 from dashboard.fleet import Cohort, Pool, Replica
-from dashboard.fleet.formatting import count, first_of, setting_text
+from dashboard.fleet.formatting import count, first_of, iso, setting_text
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, plain
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.views.blocks import (
@@ -27,7 +28,6 @@ from dashboard.views.blocks import (
     Tone,
     View,
     list_cell,
-    number_cell,
 )
 from dashboard.views.chosen_columns import MOST_CHOSEN
 from dashboard.views.context import context_of
@@ -53,7 +53,8 @@ from dashboard.views.pool_comparison import (
 )
 from dashboard.views.router_table import router_section
 from dashboard.views.sharing import ABOUT, SHARE_WORDS, SPLIT, group_lines
-from dashboard.views.since import SIGHTING_COLUMNS, SINCE, sighting_cells, since_cell
+from dashboard.views.since import since_cell
+from dashboard.views.table import Field, to_table
 from dashboard.views.whatif import whatif_section
 
 NO_NOTES: Mapping[str, str] = MappingProxyType({})
@@ -64,7 +65,6 @@ DECIDES = "What decides prefix sharing"
 NOT_REPEATED = "Other settings that decide it are in the table above."
 MOST_NAMED = 12  # replicas of one cohort by name
 MOST_SETTINGS = 4  # that distinguish a cohort
-_COHORTS = (Column("Cohort"), Column("Replicas", is_number=True), Column("Distinguished by"), Column("Names"))
 MEASURED_IN_PART = "hash alike where measured"  # as the sentence about the pool says
 
 
@@ -255,35 +255,46 @@ def cohorts_table(
     pool: Pool, replicas: Mapping[str, Replica], slug: str, sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings
 ) -> Table:
     """Return the cohorts of a pool: replicas, distinguishing settings, names, since when. `sightings` are by letter."""
-    rows = [_cohort_row(cohort, pool, replicas) for cohort in pool.cohorts]
-    seen = [sightings.get(cohort.letter) for cohort in pool.cohorts]
-    unread = len(pool.replicas) - sum(len(cohort.replicas) for cohort in pool.cohorts)
-    table = Table(
-        name=f"cohorts-{slug}",
-        caption=f"Cohorts of {brief(pool.name)}",
-        columns=_COHORTS,
-        rows=tuple(rows),
-        note=f"{count(unread, 'replica')} never read, in no cohort." if unread else "",
-    )
-    if not sightings:
-        return table
-    times = [(*row, *sighting_cells(each)) for row, each in zip(rows, seen, strict=True)]
-    data = replace(table, columns=(*_COHORTS, *SIGHTING_COLUMNS), rows=tuple(times))
-    shown = [(*row, since_cell(each)) for row, each in zip(rows, seen, strict=True)]
-    return replace(table, columns=(*_COHORTS, SINCE), rows=tuple(shown), for_programs=lambda: data)
-
-
-def _cohort_row(cohort: Cohort, pool: Pool, replicas: Mapping[str, Replica]) -> tuple[Cell, ...]:
-    settings = [f"{path} = {setting_text(*value)}" for path, value in cohort.distinguishing.items()]
-    names = names_of(cohort.replicas, {each: replicas[each].name for each in cohort.replicas})
-    incomplete = f"; {len(cohort.read_in_part):,} with incomplete data" if cohort.read_in_part else ""
     none = "the only cohort" if len(pool.cohorts) == 1 else "no single setting"
-    return (
-        Cell("", letter=cohort.letter, link=Link(Kind.COHORT, cohort.letter, pool.name)),
-        number_cell(f"{len(cohort.replicas):,}", len(cohort.replicas)),
-        list_cell(first_of(settings, MOST_SETTINGS) or none, settings),
-        list_cell(first_of(map(brief, names), MOST_NAMED) + incomplete, names),
-    )
+
+    def distinguished_by(cohort: Cohort) -> Cell:
+        settings = [f"{path} = {setting_text(*value)}" for path, value in cohort.distinguishing.items()]
+        return list_cell(first_of(settings, MOST_SETTINGS) or none, settings)
+
+    def names(cohort: Cohort) -> Cell:
+        own = names_of(cohort.replicas, {each: replicas[each].name for each in cohort.replicas})
+        incomplete = f"; {len(cohort.read_in_part):,} with incomplete data" if cohort.read_in_part else ""
+        return list_cell(first_of(map(brief, own), MOST_NAMED) + incomplete, own)
+
+    fields = [
+        Field(
+            "",
+            "Cohort",
+            lambda cohort: Cell("", letter=cohort.letter, link=Link(Kind.COHORT, cohort.letter, pool.name)),
+        ),
+        Field(
+            "",
+            "Replicas",
+            lambda cohort: f"{len(cohort.replicas):,}",
+            lambda cohort: len(cohort.replicas),
+            is_number=True,
+        ),
+        Field("", "Distinguished by", distinguished_by),
+        Field("", "Names", names),
+    ]
+    if sightings:
+        fields.append(Field("", "Since", lambda cohort: since_cell(sightings.get(cohort.letter)), is_shown_only=True))
+        for place, name in enumerate(Sighting._fields):
+            fields.append(Field("", value=partial(_sighting_time, sightings, place), key=name))
+    unread = len(pool.replicas) - sum(len(cohort.replicas) for cohort in pool.cohorts)
+    note = f"{count(unread, 'replica')} never read, in no cohort." if unread else ""
+    return to_table(pool.cohorts, fields, f"cohorts-{slug}", f"Cohorts of {brief(pool.name)}", note)
+
+
+def _sighting_time(sightings: Mapping[str, Sighting], place: int, cohort: Cohort) -> str | None:
+    seen = sightings.get(cohort.letter)
+    time = seen[place] if seen else None
+    return iso(time) if time else None
 
 
 def difference_table(

@@ -15,20 +15,17 @@ from dashboard.rules.apply_method import IMAGE_FIRST, ApplyMethod, removable_tex
 from dashboard.rules.findings import Finding, Severity
 from dashboard.views.blocks import (
     Block,
-    Cell,
-    Column,
     Columns,
     Entries,
     Entry,
     Paragraph,
     Section,
-    Table,
     Tone,
-    number_cell,
 )
 from dashboard.views.finding_list import replica_lines, side_of
 from dashboard.views.finding_text import findings_data, rule_title
 from dashboard.views.names import brief, replica_names, replica_text, slug
+from dashboard.views.table import Field, to_table
 
 MOST_NAMES = 12  # replicas of a group by name
 MOST_RANKS = 200  # rows of the table of DP ranks
@@ -99,32 +96,34 @@ def _capacity(what: WhatIf, names: Mapping[str, str]) -> Iterator[Section]:
     ranks = what.capacity.ranks
     if not ranks:
         return
-    columns = (
-        Column("Replica"),
-        Column("DP rank", is_number=True),
-        Column("Tokens now", is_number=True),
-        Column("Tokens after", is_number=True, key="Tokens then"),
-        Column("Change", is_number=True),
-        Column("Basis", key="Where that is from"),
+    fields = (
+        Field(
+            "replica",
+            "Replica",
+            lambda rank: brief(names[rank.replica]),
+            link=lambda rank: Link(Kind.REPLICA, rank.replica),
+        ),
+        Field("dp_rank", "DP rank", "{}", is_number=True),
+        Field(
+            "",
+            "Tokens now",
+            lambda rank: exact(rank.before, rank.before_basis),
+            lambda rank: rank.before,
+            is_number=True,
+        ),
+        Field("", "Tokens after", after_text, lambda rank: rank.after, key="Tokens then", is_number=True),
+        Field("", "Change", change_text, _change_of, is_number=True),
+        Field("reason", "Basis", key="Where that is from"),
     )
-    rows = tuple(_rank(each, names) for each in ranks[:MOST_RANKS])
     more = len(ranks) - MOST_RANKS
     rest = f" {count(more, 'more DP rank')} not listed." if more > 0 else ""
     name, note = f"what-if-{slug(what.pool)}-kv-cache", f"{total_text(what.capacity)}{rest}"
-    table = Table(name, "KV cache per DP rank before and after", columns, rows, note)
+    table = to_table(ranks[:MOST_RANKS], fields, name, "KV cache per DP rank before and after", note)
     yield Section("what-if-kv-cache", "KV cache", (table,))
 
 
-def _rank(rank: RankForecast, names: Mapping[str, str]) -> tuple[Cell, ...]:
-    change = None if rank.after is None or rank.before is None else rank.after - rank.before
-    return (
-        Cell(brief(names[rank.replica]), link=Link(Kind.REPLICA, rank.replica)),
-        number_cell(str(rank.dp_rank), rank.dp_rank),
-        number_cell(exact(rank.before, rank.before_basis), rank.before),
-        number_cell(after_text(rank), rank.after),
-        number_cell(change_text(rank), change),
-        Cell(rank.reason),
-    )
+def _change_of(rank: RankForecast) -> int | None:
+    return None if rank.after is None or rank.before is None else rank.after - rank.before
 
 
 def _group(group: ChangeGroup, number: int, pool: str, names: Mapping[str, str]) -> Section:
@@ -138,23 +137,14 @@ def _group(group: ChangeGroup, number: int, pool: str, names: Mapping[str, str])
     if group.later is not None:
         later = tuple(_paste(group.later, later_notes(group)))
         parts.append(Section(f"{anchor}-later", "After the restart, look again", later, is_aside=True))
-    columns = (
-        Column("Setting", is_code=True),
-        Column("Now", is_code=True),
-        Column("After", is_code=True, key="Then"),
-        Column("How"),
+    fields = (
+        Field("path", "Setting", link=lambda row: Link(Kind.SETTING, row.path, pool), is_code=True),
+        Field("", "Now", lambda row: value_text(row.before), is_code=True),
+        Field("", "After", lambda row: value_text(row.after), key="Then", is_code=True),
+        Field("", "How", lambda row: METHOD_WORDS[row.how]),
     )
-    rows = tuple(
-        (
-            Cell(each.path, link=Link(Kind.SETTING, each.path, pool)),
-            Cell(value_text(each.before)),
-            Cell(value_text(each.after)),
-            Cell(METHOD_WORDS[each.how]),
-        )
-        for each in group.changes
-    )
-    table = Table(f"what-if-settings-{number}", "Settings that would change", columns, rows)
-    parts.append(Section(f"{anchor}-settings", f"Settings ({len(rows):,})", (table,), is_aside=True))
+    table = to_table(group.changes, fields, f"what-if-settings-{number}", "Settings that would change")
+    parts.append(Section(f"{anchor}-settings", f"Settings ({len(group.changes):,})", (table,), is_aside=True))
     return Section(anchor, group_text(group), tuple(blocks), tuple(parts))
 
 
