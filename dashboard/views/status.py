@@ -185,6 +185,9 @@ def _history_section(options: Options, status: HistoryStatus | None) -> Section:
     blocks = [Paragraph(plain(f"Not recorded. {status.problem}"), Tone.WARNING)] if status.problem else []
     if status.follows:
         blocks.append(Paragraph(plain("Another instance polls and records. This one shows its polls.")))
+    if status.limited:
+        text = f"Changes of {first_of(status.limited, 10)} are not recorded until 0:00 UTC: too many today."
+        blocks.append(Paragraph(plain(text), Tone.WARNING))
     last = iso(status.recorded_at) if status.recorded_at else "none since the start"
     failed = f" {count(status.failures, 'poll')} not recorded since the start." if status.failures else ""
     return Section("history", "History", (*blocks, Paragraph(plain(f"Last recorded poll: {last}.{failed}"))))

@@ -21,6 +21,7 @@ from dashboard.store.history.database import Database
 from dashboard.store.history.events import read_events, rule_set_at, sorted_events
 from dashboard.store.history.lasting import SIGHTING, key_of, sighting_of
 from dashboard.store.history.parts import BATCH, read_notes, read_parts
+from dashboard.store.history.replica_rows import limit_text
 from dashboard.store.history.schema import (
     cohort_span,
     difference_span,
@@ -42,7 +43,18 @@ from dashboard.store.history.timeline import (
 )
 
 NOT_READ = "not read"  # the value of documents that are too many
-REPLICA_COLUMNS = ("id", "from_at", "document", "process", "answers", "observed_at", "times", *SIGHTING)
+REPLICA_COLUMNS = (
+    "id",
+    "from_at",
+    "document",
+    "process",
+    "answers",
+    "observed_at",
+    "times",
+    "name",
+    "limited_at",
+    *SIGHTING,
+)
 
 
 class RecordedFleet(NamedTuple):
@@ -80,7 +92,12 @@ class HistoryReader:
         with self._database.undamaged():
             saved = replace(read_parts(shell, at), replicas=replicas, documents=documents)
             fleet = assemble(saved, at, before=self._before)
-            notes = replace(fleet.inspection, notes=read_notes(shell))
+            limits = [
+                limit_text(each["name"], each["limited_at"])
+                for each in rows
+                if each["limited_at"] and each["limited_at"] <= at
+            ]
+            notes = replace(fleet.inspection, notes=(*read_notes(shell), *limits))
         self._before = fleet = replace(
             fleet, inspection=notes, generation=-((at - EPOCH) // MICROSECOND), sightings=sightings
         )

@@ -136,8 +136,9 @@ class Recorder:
         """Keep the outcome of a poll, and log it where it is another one than before."""
         before = self.status
         if error is None:
-            size = self._writer.size_bytes if self._writer else None
-            self.status = before._replace(problem=None, recorded_at=at, is_second=False, size_bytes=size)
+            self.status = before._replace(problem=None, recorded_at=at, is_second=False)
+            if self._writer is not None:
+                self.status = self.status._replace(size_bytes=self._writer.size_bytes, limited=self._writer.limited)
             if before.problem is not None:
                 log.info("the history is recorded again")
             return

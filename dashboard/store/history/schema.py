@@ -97,7 +97,8 @@ replica = Table(
 )
 
 # `process` is what a start of the process decides, `answers` is everything else: mostly that of other replicas, too.
-# `times` are those of the answers at `from_at`; `observed_at` is the last of them.
+# `times` are those of the answers at `from_at`; `observed_at` is the last of them. From `limited_at` on the replica had
+# changes that are not recorded: too many on that day.
 replica_span = _sighted(
     "replica_span",
     Column("replica_id", ID, ForeignKey("replica.id"), nullable=False, index=True),
@@ -113,6 +114,7 @@ replica_span = _sighted(
     Column("fresh", Boolean, nullable=False),
     Column("observed_at", MomentType),
     Column("times", Text, nullable=False),
+    Column("limited_at", MomentType),
 )
 
 document_span = _span("document_span", Column("document", String(20), nullable=False, index=True), _body("body"))

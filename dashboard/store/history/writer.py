@@ -15,7 +15,7 @@ from dashboard.analysis.changes.comparison import extent_in
 from dashboard.analysis.changes.events import BETWEEN_POOLS
 from dashboard.analysis.end_proof import EndProof
 from dashboard.documents.fleet import settings_json
-from dashboard.fleet import Pool, ProbeResult, Replica, has_same_content
+from dashboard.fleet import Pool, Replica
 from dashboard.fleet.formatting import iso
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting, Sightings
 from dashboard.fleet.times import EPOCH
@@ -25,7 +25,19 @@ from dashboard.store.history.bodies import BodyWriter, Content, chunks
 from dashboard.store.history.clock import ClockError
 from dashboard.store.history.database import Database
 from dashboard.store.history.lasting import STATES, LastWatch, OpenSpan, first_seen, last_watch, open_spans
-from dashboard.store.history.parts import ReplicaParts, fleet_part, replica_parts
+from dashboard.store.history.parts import fleet_part, replica_parts
+from dashboard.store.history.replica_rows import (
+    ChangeLimit,
+    ReplicaKey,
+    changed_bytes,
+    is_same,
+    replica_columns,
+    replica_contents,
+    replica_key,
+    replica_state,
+    storable,
+    with_replicas,
+)
 from dashboard.store.history.retention import KEPT, Retention, disk_bytes, prune_step
 from dashboard.store.history.schema import (
     KEYS,
@@ -45,14 +57,6 @@ from dashboard.store.history.schema import (
 PRUNE_PAUSE = timedelta(hours=1)  # after the start and after everything old was deleted; then a step at each poll
 RULE_SET_KEY = "rule_set"  # which rules evaluated the last poll
 _ANSWER = attrgetter("path", "source", "status", "failure")
-ReplicaKey = tuple[str, str]  # address, pod
-
-
-def replica_key(one: Replica) -> ReplicaKey:
-    """Return what identifies a replica: with another pod a reused address is another replica."""
-    labels = one.labels
-    pod = labels.get("pod_uid") or "/".join(labels[name] for name in ("namespace", "pod") if name in labels)
-    return _storable(one.id), _storable(pod)
 
 
 class HistoryWriter:
@@ -63,6 +67,7 @@ class HistoryWriter:
         self.database = database
         self.retention = retention
         self.size_bytes: int | None = None  # after the last recorded poll
+        self.limited: tuple[str, ...] = ()  # names of replicas with changes at it that are not recorded
         self._prune_at = EPOCH
         self._opened = ExitStack()
         self._files: list[tuple[int, int]] = []
@@ -80,7 +85,7 @@ class HistoryWriter:
             state.record(fleet, fleet.polled_at, due)
             if fleet.polled_at >= self._prune_at and not state.prune(fleet.polled_at, self.retention):
                 self._prune_at = fleet.polled_at + PRUNE_PAUSE
-            self.size_bytes = state.size_of(self.database)
+            self.size_bytes, self.limited = state.size_of(self.database), state.limited
             return state.sightings
 
     def open(self, fleet: str, now: datetime) -> None:
@@ -146,6 +151,9 @@ class _RecordedState:
                 select(c.fingerprint, c.rule, c.subject).where(c.to_at.is_(None))
             ):
                 self._unseen[key] = [_FindingPlace(rule, subject.split(BETWEEN_POOLS))]
+            self._limit = ChangeLimit()
+            if self._last is not None:
+                self._limit.load(connection, self._last.to_at)
         self.sightings = self._all_sightings()
         self._has_changed = False  # since the sightings were gathered
 
@@ -156,6 +164,7 @@ class _RecordedState:
                 "Correct the clock; if it was ahead then, delete those polls with history prune --after TIME."
             )
         with self._connection.begin():
+            fleet = self._limited(fleet, at)
             self._record_fleet(fleet, at)
             self._record_documents(fleet, at)
             self._record_replicas(fleet, at)
@@ -171,6 +180,19 @@ class _RecordedState:
         if deleted:
             self._bodies = BodyWriter()  # a base may be deleted
         return deleted
+
+    def _limited(self, fleet: Fleet, at: datetime) -> Fleet:
+        """Return the fleet with each replica that changed too often today as it was recorded last."""
+        known = set(self.limited)
+        held = self._limit.held(fleet, self._replicas, at)
+        opened = self._open[replica_span]
+        for some in chunks([opened[replica_key(each)].id for each in held.values() if each.name not in known]):
+            self._connection.execute(update(replica_span).where(replica_span.c.id.in_(some)).values(limited_at=at))
+        return with_replicas(fleet, held, self._before, at) if held and self._before else fleet
+
+    @property
+    def limited(self) -> tuple[str, ...]:
+        return tuple(self._limit.names.values())
 
     def size_of(self, database: Database) -> int | None:
         with self._connection.begin():
@@ -213,12 +235,12 @@ class _RecordedState:
         looked_at = {
             key: each
             for key, each in now.items()
-            if key not in self._replicas or not _is_same(each, self._replicas[key])
+            if key not in self._replicas or not is_same(each, self._replicas[key])
         }
         parts = dict(zip(looked_at, replica_parts(fleet, list(looked_at.values()), at), strict=True))
-        contents = {key: _contents(each.pool, parts[key]) for key, each in looked_at.items()}
+        contents = {key: replica_contents(each.pool, parts[key]) for key, each in looked_at.items()}
         states = {
-            key: _replica_state(each, contents[key]) if key in contents else opened[key].state
+            key: replica_state(each, contents[key]) if key in contents else opened[key].state
             for key, each in now.items()
         }
         new = self._new(replica_span, states)
@@ -227,12 +249,17 @@ class _RecordedState:
         rows = {
             key: {
                 "replica_id": self._ids[key],
-                **_columns(now[key]),
+                **replica_columns(now[key]),
                 **{name: ids[each.sha] for name, each in zip(("process", "answers"), contents[key], strict=True)},
                 "times": parts[key].times,
             }
             for key in new
         }
+        documents = self._before.documents if self._before else {}
+        for key in new:
+            if key in self._replicas:
+                settings = changed_bytes(documents, self._replicas[key], fleet.documents, now[key])
+                self._limit.add(key, settings, sum(len(each.json) for each in contents[key]))
         self._change(replica_span, states, rows, at)
         self._replicas = now
 
@@ -250,15 +277,15 @@ class _RecordedState:
         rows: dict[tuple[str, str], dict[str, Any]] = {}
         for pool in fleet.pools:
             for each in pool.cohorts:
-                name, version = _storable(pool.name), fleet.documents[each.document].version
+                name, version = storable(pool.name), fleet.documents[each.document].version
                 rows[name, each.document] = {
                     "pool": name,
                     "document": each.document,
                     "replicas": len(each.replicas),
-                    "version": None if version is None else _storable(version),
+                    "version": None if version is None else storable(version),
                 }
         self._change(cohort_span, {key: (row["replicas"],) for key, row in rows.items()}, rows, at)
-        keys = {(_storable(pool.name), _storable(each.path)) for pool in fleet.pools for each in pool.differences}
+        keys = {(storable(pool.name), storable(each.path)) for pool in fleet.pools for each in pool.differences}
         paths = {(pool, path): {"pool": pool, "path": path} for pool, path in keys}
         self._change(difference_span, dict.fromkeys(keys, ()), paths, at)
 
@@ -345,31 +372,6 @@ def _are_the_same(pools: Sequence[Pool], before: Sequence[Pool]) -> bool:
     return len(pools) == len(before) and all(now is then for now, then in zip(pools, before, strict=True))
 
 
-def _contents(pool: str | None, parts: ReplicaParts) -> tuple[Content, Content]:
-    return Content(parts.process, group=f"process {pool}"), Content(parts.answers, group=f"answers {pool}")
-
-
-def _replica_state(one: Replica, contents: Sequence[Content]) -> Hashable:
-    """Return what ends a span when it changes; of a fresh replica the time of its answers is no state."""
-    return (*(each.sha for each in contents), one.document, one.fresh, None if one.fresh else one.observed_at)
-
-
-def _columns(one: Replica) -> dict[str, Any]:
-    names = ("started_at", "document", "fresh", "observed_at")
-    texts = {name: getattr(one, name) for name in ("name", "pool", "version")}
-    return {
-        "state": str(one.state),
-        "reason": str(one.failure.kind) if one.failure else None,
-        **{name: getattr(one, name) for name in names},
-        **{name: None if text is None else _storable(text) for name, text in texts.items()},
-    }
-
-
-def _storable(text: str) -> str:
-    """Return a foreign text as every database stores it: PostgreSQL has no zero bytes."""
-    return text.replace("\0", "\ufffd").encode(errors="replace").decode()
-
-
 def _finding_columns(fleet: Fleet, same: Sequence[Finding]) -> dict[str, Any]:
     """Return the columns of findings with one fingerprint: the worst active one, else the worst suppressed one."""
     first = min(same, key=lambda each: (each.suppression is not None, each.severity.rank))
@@ -380,27 +382,10 @@ def _finding_columns(fleet: Fleet, same: Sequence[Finding]) -> dict[str, Any]:
         "replicas": extent[0],
         "total": extent[1],
         "rule": first.rule,
-        "subject": _storable(BETWEEN_POOLS.join(places(first))),
+        "subject": storable(BETWEEN_POOLS.join(places(first))),
         "severity": str(first.severity),
         "suppressed": first.suppression is not None,
         "ruleset": RULE_SET,
         "findings": len(same),
-        "sentence": _storable(first.sentence),
+        "sentence": storable(first.sentence),
     }
-
-
-def _is_same(now: Replica, then: Replica) -> bool:
-    """Return whether a replica's state lasts."""
-    if now is then:
-        return True
-    same_times = now.fresh or now.observed_at == then.observed_at
-    same_probes = len(now.probes) == len(then.probes) and all(map(_is_same_answer, now.probes, then.probes))
-    return same_times and same_probes and has_same_content((now,), (then,))
-
-
-def _is_same_answer(now: ProbeResult, then: ProbeResult) -> bool:
-    """Return whether two results differ at most in their times and sizes."""
-    if now is then:
-        return True
-    sources = [each.reply.source if each.reply else None for each in (now, then)]
-    return sources[0] == sources[1] and _ANSWER(now) == _ANSWER(then)
