@@ -41,6 +41,10 @@ class OtherWriterError(HistoryError):
     """Another process holds the lock of the only writer."""
 
 
+class DamagedRowsError(HistoryError):
+    """Rows are not those that were written."""
+
+
 class NoHistoryError(HistoryError):
     """Nothing was recorded yet."""
 
@@ -131,7 +135,7 @@ class Database:
         try:
             yield
         except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
-            raise HistoryError(
+            raise DamagedRowsError(
                 f"The history {self.place} has damaged rows ({type(error).__name__}); restore a copy of it."
             ) from error
 

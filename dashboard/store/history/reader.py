@@ -93,9 +93,9 @@ class HistoryReader:
             saved = replace(read_parts(shell, at), replicas=replicas, documents=documents)
             fleet = assemble(saved, at, before=self._before)
             limits = [
-                limit_text(each["name"], each["limited_at"])
-                for each in rows
-                if each["limited_at"] and each["limited_at"] <= at
+                limit_text(row["name"], since)
+                for row in rows
+                if (since := row["limited_at"]) is not None and since <= at and since.date() == at.date()
             ]
             notes = replace(fleet.inspection, notes=(*read_notes(shell), *limits))
         self._before = fleet = replace(

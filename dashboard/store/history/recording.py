@@ -10,7 +10,7 @@ from dashboard.errors import DashboardError, HistoryError
 from dashboard.fleet.formatting import iso
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sightings
 from dashboard.store.history.clock import JumpGuard
-from dashboard.store.history.database import Database, OtherWriterError, file_database
+from dashboard.store.history.database import DamagedRowsError, Database, OtherWriterError, file_database
 from dashboard.store.history.reader import HistoryReader
 from dashboard.store.history.retention import Retention
 from dashboard.store.history.status import HistoryStatus
@@ -84,6 +84,9 @@ class Recorder:
         """Return this fleet at the last poll in the history; None where there is none, or it cannot be read."""
         try:
             fleet = HistoryReader(configured_database(self._options)).fleet_at(now).fleet
+        except DamagedRowsError as error:
+            log.warning("the last recorded poll was not read; flapping and rollouts begin anew: %s", error)
+            return None
         except DashboardError:
             return None
         except Exception:

@@ -120,7 +120,7 @@ def test_a_relative_file_is_in_the_folder_of_the_options(working_folder: Path) -
     loaded = load_options(file)
 
     assert configured_database(loaded).file == working_folder / "in" / "kept" / "h.db"
-    assert configured_retention(loaded) == Retention(timedelta(days=7), timedelta(days=30))
+    assert configured_retention(loaded) == Retention(timedelta(days=7), timedelta(days=30), 10**9)
 
 
 @pytest.mark.parametrize(
