@@ -6,12 +6,10 @@ from itertools import pairwise
 import pytest
 from markupsafe import escape
 
-from dashboard.fleet.pieces import plain
 from dashboard.render.html import POLICY, to_html
-from dashboard.views.blocks import Paragraph, Section
-from dashboard.views.context import Context, context_line
+from dashboard.views.blocks import Section
 from tests.render.html_reader import Reader, harmless, page
-from tests.sample_reports import CONTEXT, attack, large, meeting, report
+from tests.sample_reports import attack, large, meeting, report
 
 
 def test_headings_have_an_order_and_the_contents_have_every_section() -> None:
@@ -28,28 +26,6 @@ def test_headings_have_an_order_and_the_contents_have_every_section() -> None:
     assert len(reader.all("caption")) == len(reader.all("table"))
     assert [each["href"] for each in reader.all("a")][: len(names)] == [f"#{name}" for name in names]
     assert len(names) == len(set(names)) == 7
-
-
-def test_the_head_has_headline_title_program_and_time() -> None:
-    html = to_html(meeting())
-
-    assert '<p class="eyebrow">Ops review</p><h1>Two pools need attention: ' in html
-    assert "<title>Ops review · prod-eu</title>" in html
-    assert '<meta name="generator" content="vllm-fleet-dashboard 1.2.3">' in html
-    assert '<meta name="dcterms.created" content="2026-03-02T11:42:05Z">' in html
-    assert '<h1>Review</h1><p class="lead">x</p>' in to_html(report(headline="", lead="x"))
-    assert "dcterms" not in to_html(report(context=Context("x", None, 0, 0)))
-    assert "<nav" not in to_html(report(Paragraph(plain("x"))))
-
-
-def test_the_context_is_in_head_and_foot_and_on_every_printed_page() -> None:
-    html = to_html(meeting())
-
-    assert html.count(f'<p class="context">{context_line(CONTEXT)}</p>') == 2
-    assert '@bottom-left { content: "prod-eu \\b7  snapshot 4f2a91c0de \\201c before the upgrade' in html
-    assert "counter(page)" in html
-    assert '<section class="appendix" aria-labelledby="replicas">' in html
-    assert re.search(r"\.appendix { break-before: page; }", html)
 
 
 def test_nothing_is_fetched_or_run() -> None:

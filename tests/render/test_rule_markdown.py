@@ -7,11 +7,10 @@ import pytest
 import yaml
 
 from dashboard.render.console import to_rule_table
-from dashboard.render.rule_markdown import headline, rule_page, severities, worst
-from dashboard.rules.catalogue import ALL_RULES, BY_ID
+from dashboard.render.rule_markdown import headline, rule_page, worst
+from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import Draft
 from dashboard.rules.registry import Rule, Scope, rule
-from tests.tools.write_docs import rule_index
 
 
 @rule("CP-99", needs=("engines",), scope=Scope.FLEET, least=1)
@@ -26,20 +25,6 @@ def made_up(_fleet: object, *, tolerance: float = 0.2, word: str = "big") -> Ite
         - measured, see some-org/some.repo#12 and https://example.org/x/y#3
     """
     yield from ()  # its page is read, and it finds nothing
-
-
-def test_a_page_has_problem_severities_settings_and_linked_threads() -> None:
-    page = rule_page(BY_ID["RT-01"])
-
-    assert page.startswith("# RT-01: block-size-differs\n\nReplicas of one pool use different block sizes.")
-    assert "| prefix-hash | critical | The router hashes blocks" in page
-    assert "Family: routing. Scope: the replicas of one pool." in page
-    assert "Skipped unless at least 2 replicas report one of these:\n\n- `cache_config.block_size`" in page
-    assert "[ai-dynamo/dynamo#1233](https://github.com/ai-dynamo/dynamo/issues/1233)" in page
-    assert "## Parameters" not in page
-    assert severities(BY_ID["RT-01"]) == (
-        "prefix-hash critical, kv-events critical, kv-store critical, any pool warning"
-    )
 
 
 def test_a_page_has_parameters_and_escaped_cells() -> None:
@@ -66,15 +51,6 @@ def test_the_example_of_fleet_yaml_is_yaml(each: Rule) -> None:
 
     assert options.keys() == {"rules", "suppress"}
     assert {"rule", "pool", "owner", "reason", "until"} == options["suppress"][0].keys()
-
-
-def test_the_index_has_every_rule_once_by_family() -> None:
-    index = rule_index(ALL_RULES)
-
-    for each in ALL_RULES:
-        assert index.count(f"| [{each.id}]({each.id}.md) | {each.name} | {worst(each)} |") == 1
-    assert "Replicas of one pool use different block sizes. |" in index
-    assert index.index("## Routing") < index.index("## Behaviour")
 
 
 @pytest.mark.parametrize("width", [80, 100, 140, 200])

@@ -4,10 +4,8 @@ import json
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.render.rule_markdown import rule_page
 from dashboard.render.sarif import to_sarif
 from dashboard.render.verdict import verdict_of
-from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.findings import OutcomeKind, Severity
 from tests.inspected_fleets import evil, finding, fleet, outcome, suppression
 
@@ -18,18 +16,6 @@ def run(checked: Fleet, file: str = "fleet.yaml") -> dict[str, Any]:
     assert document["$schema"].endswith("/sarif-schema-2.1.0.json")
     (only,) = document["runs"]
     return dict(only)
-
-
-def test_every_rule_has_its_page() -> None:
-    rules = run(fleet())["tool"]["driver"]["rules"]
-    first = next(each for each in rules if each["id"] == "RT-01")
-
-    assert [each["id"] for each in rules] == [rule.id for rule in ALL_RULES]
-    assert first["shortDescription"]["text"] == "Replicas of one pool use different block sizes."
-    assert first["help"]["markdown"] == rule_page(BY_ID["RT-01"])
-    assert first["help"]["text"].startswith("Set `--block-size` to one value on every replica")
-    assert first["defaultConfiguration"] == {"level": "error"}
-    assert first["properties"]["page"] == "docs/rules/RT-01.md"
 
 
 def test_a_finding_is_a_result_of_its_rule_with_pool_and_replicas_as_locations() -> None:
