@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from dashboard.analysis.assembly import Fleet
 from tests.browser import Theme, settle, tab, url_has, visit
+from tests.e2e.frozen_store import LATEST
 
 GROUND = "() => getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor"
 # A chosen theme loads the page again: meanwhile there is no application to look at.
@@ -304,6 +306,8 @@ def test_the_detail_page_shows_settings_probes_and_the_raw_answer(page: Page, fr
     visit(page, frozen_url)
     page.get_by_role("link", name="chat-70b-11", exact=True).first.click()
     expect(page.get_by_role("heading", name="chat-70b-11")).to_be_visible()
+    read = page.locator(".card", has_text="Read").locator("time")
+    expect(read).to_have_text(re.compile(r"^\d+ (s|min) ago$"))
     page.get_by_role("tab", name="Probes").click()
     settle(page)
     expect(page.get_by_role("gridcell", name="/metrics", include_hidden=True)).to_have_count(1)
@@ -314,6 +318,12 @@ def test_the_detail_page_shows_settings_probes_and_the_raw_answer(page: Page, fr
     page.get_by_role("option", name="/metrics").click()
 
     expect(page.get_by_role("region", name="Raw answer of /metrics")).to_contain_text("vllm:cache_config_info")
+
+
+def test_a_snapshot_has_times_in_place_of_ages(page: Page, frozen_url: str, ids: Mapping[str, str]) -> None:
+    visit(page, f"{frozen_url}/replica?replica=http%3A%2F%2F127.1.0.11%3A28000&snapshot={ids[LATEST]}")
+
+    expect(page.locator(".card", has_text="Read").locator("time")).to_have_text(re.compile(r"^\d\d:\d\d:\d\d$"))
 
 
 def test_a_page_outside_of_the_navigation_marks_the_entry_above_it(page: Page, frozen_url: str) -> None:
