@@ -2,7 +2,7 @@
 
 from PIL import Image, ImageDraw
 
-from tests.e2e.pictures import CHANGED, GAP, NOTHING, difference, side_by_side
+from tests.e2e.pictures import CHANGED, GAP, difference, side_by_side
 
 SIZE = (320, 240)
 
@@ -45,17 +45,3 @@ def test_before_after_and_what_differs_stand_side_by_side() -> None:
     stayed = sheet.getpixel((2 * step, 0))
     assert isinstance(stayed, tuple)
     assert min(stayed) > 150
-
-
-def test_pictures_of_two_sizes_are_compared_where_both_are_and_the_rest_is_marked() -> None:
-    sheet = side_by_side(Image.new("RGB", (100, 100)), Image.new("RGB", (100, 140)))
-    third = 2 * (100 + GAP)
-
-    assert sheet.getpixel((0, 120)) == NOTHING
-    assert sheet.getpixel((third, 120)) == CHANGED
-    assert sheet.getpixel((third, 50)) != CHANGED
-
-
-def test_grey_stands_for_a_picture_that_there_is_not() -> None:
-    assert side_by_side(None, Image.new("RGB", SIZE)).getpixel((5, 5)) == NOTHING
-    assert side_by_side(Image.new("RGB", SIZE), None).getpixel((SIZE[0] + GAP + 5, 5)) == NOTHING

@@ -11,14 +11,12 @@ from dashboard.fleet.pieces import Kind, Link
 from dashboard.views.blocks import Bar, Chart, Tone
 from dashboard.web.charts import (
     DARK,
-    LETTERED,
     LIGHT,
     NARROWEST_ALONE,
     Palette,
     axis_of,
     figure_of,
     first_html,
-    palette,
     positions,
     shortened,
     ticks,
@@ -53,11 +51,6 @@ def test_charts_have_the_colours_of_the_theme(colours: Palette, theme: str) -> N
     assert (colours.critical, colours.unknown) == (theme_options["redColor"], theme_options["grayColor"])
 
 
-@pytest.mark.parametrize(("theme", "colours"), [("dark", DARK), ("light", LIGHT), (None, LIGHT)])
-def test_a_theme_that_is_not_dark_is_light(theme: str | None, colours: Palette) -> None:
-    assert palette(theme) is colours
-
-
 def test_there_is_one_trace_a_cohort_in_the_order_of_letters() -> None:
     """The legend counts replicas, not bars; what is in no cohort comes last and has no legend."""
     drawn = draw(bar("b", letter="B"), bar("a", "0"), bar("a", "1"), bar("c", letter=""))
@@ -65,15 +58,6 @@ def test_there_is_one_trace_a_cohort_in_the_order_of_letters() -> None:
     assert [trace["showlegend"] for trace in drawn["data"]] == [True, True, False]
     assert drawn["data"][0]["marker"]["color"] == LIGHT.cohorts[0]
     assert drawn["data"][2]["marker"]["color"] == LIGHT.unknown
-
-
-def test_where_nothing_is_in_a_cohort_grey_would_say_unknown() -> None:
-    assert draw(bar("a", letter=""))["data"][0]["marker"]["color"] == LIGHT.cohorts[0]
-
-
-def test_cohorts_after_z_come_after_z() -> None:
-    drawn = draw(bar("b", letter="AA"), bar("a", letter="Z"))
-    assert [trace["name"] for trace in drawn["data"]] == ["Z ×1", "AA ×1"]
 
 
 def test_a_click_returns_the_place_of_its_bar() -> None:
@@ -120,27 +104,11 @@ def test_a_bar_stands_inside_its_whole() -> None:
     assert drawn["layout"]["yaxis"]["range"][1] > 80
 
 
-def test_bars_of_all_cohorts_are_equally_wide() -> None:
-    """Plotly would give every trace a width of its own."""
-    widths = {trace["width"] for trace in draw(bar("a"), bar("b", letter="B"), bar("c"), bar("d"))["data"]}
-    assert len(widths) == 1
-
-
 def test_a_median_is_a_dashed_line_over_all_bars() -> None:
     drawn = draw(bar("a"), bar("b"), bar("c"), median=9.5, label="median <9.5>")
     line, label = drawn["layout"]["shapes"][0], drawn["layout"]["annotations"][0]
     assert (line["x0"], line["x1"], line["y0"], line["y1"]) == (-0.5, 2.5, 9.5, 9.5)
     assert label["text"] == "median &lt;9.5&gt;"
-
-
-def test_no_bar_at_all_is_an_empty_chart() -> None:
-    drawn = draw()
-    assert drawn["data"] == []
-    assert drawn["layout"]["yaxis"]["range"] == [0, 1]
-
-
-def test_only_zeros_still_have_an_axis() -> None:
-    assert draw(bar(value=0.0))["layout"]["yaxis"]["range"] == [0, 1]
 
 
 def test_foreign_names_are_text_and_not_markup() -> None:
@@ -167,22 +135,6 @@ def test_ranks_are_numbered_above_the_names_of_their_replicas() -> None:
     assert [name for _, name in labels.names] == ["decode-0", "prefill-0"]
 
 
-def test_two_replicas_of_one_name_are_two_groups() -> None:
-    labels = axis(bar("a", "0"), bar("a", "1"), bar("a", "0", key="http://other:8000"))
-    assert [name for _, name in labels.names] == ["a", "a"]
-
-
-def test_single_ranks_are_named_by_their_replica() -> None:
-    labels = axis(bar("chat-01"), bar("chat-02"), bar("chat-03"))
-    assert (labels.texts, labels.angle, labels.names) == (("01", "02", "03"), 0, ())
-
-
-def test_long_names_are_tilted() -> None:
-    labels = axis(*[bar(f"{index}-" + "long-name-of-a-replica") for index in range(20)])
-    assert labels.angle == -45
-    assert len(labels.texts) == 20
-
-
 def test_a_chart_on_its_own_has_room_for_longer_names() -> None:
     """Five pools by their whole names, level."""
     pools = [bar(name) for name in ("chat-70b", "deepseek-v3/decode", "deepseek-v3/prefill", "gemma-27b", "qwen3-8b")]
@@ -200,25 +152,11 @@ def test_several_cohorts_are_told_apart_by_letters_too() -> None:
     assert letters == ["<b>A</b>", "<b>B</b>"]
 
 
-def test_one_cohort_or_bars_too_thin_for_letters_have_none() -> None:
-    thin = [bar(str(index), letter="AB"[index % 2]) for index in range(LETTERED + 1)]
-
-    for bars in ((bar("a"), bar("b")), thin):
-        assert "annotations" not in draw(*bars)["layout"]
-
-
 def test_of_two_hundred_bars_some_are_named() -> None:
     """No label touches its neighbour."""
     labels = axis(*[bar(f"chat-{index:03}") for index in range(200)])
     assert 10 <= len(labels.texts) <= 25
     assert labels.angle == 0
-
-
-def test_of_many_ranks_only_replicas_are_named() -> None:
-    labels = axis(*[bar(f"replica-{index}", str(rank)) for index in range(25) for rank in range(8)])
-    assert labels.names == ()
-    assert "0" in labels.texts
-    assert len(labels.texts) <= 25
 
 
 @pytest.mark.parametrize(
@@ -239,10 +177,6 @@ def test_what_all_names_begin_with_is_told_once(names: list[str], common: str, s
 def test_what_labels_leave_out_stands_under_the_axis() -> None:
     assert draw(bar("<x>-1"), bar("<x>-2"))["layout"]["xaxis"]["title"]["text"] == "&lt;x&gt;-…"
     assert draw(bar("a"), bar("b"))["layout"]["xaxis"]["title"]["text"] == ""
-
-
-def test_a_long_name_is_cut() -> None:
-    assert shortened(["x" * 40]) == ("", ["x" * 19 + "…"])
 
 
 @pytest.mark.parametrize(

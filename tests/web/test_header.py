@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from dashboard import service
-from dashboard.analysis.assembly import empty_fleet
 from dashboard.config.reload import ReloadStatus
 from dashboard.fleet import formatting
 from dashboard.web import header
@@ -68,10 +67,6 @@ def test_a_snapshot_has_a_time_and_no_age() -> None:
 def test_a_paused_page_is_marked() -> None:
     assert "<b>paused</b>" in line_html(fleet([replica("a")]), NOW, 15, paused=True)
     assert "paused" not in line_html(fleet([replica("a")]), NOW, 15)
-
-
-def test_before_the_first_poll_nothing_is_counted() -> None:
-    assert line_html(empty_fleet("prod-eu"), NOW, 15).endswith("waiting for the first poll</div>")
 
 
 @pytest.mark.parametrize("name", ["prod-eu", HOSTILE, '"}</style><script>', "\\", "日本"])
@@ -190,14 +185,6 @@ def test_choices_in_the_url_are_cut_and_stay_text() -> None:
     assert "<script>" not in page
     assert "<img" not in page
     assert len(footer(**{"x" * 500: "y" * 500})) < 300
-
-
-@pytest.mark.usefixtures("story")
-def test_a_snapshot_without_a_name_has_its_id() -> None:
-    key = service.snapshots().freeze(builders.story(), "", NOW).id
-
-    assert f"snapshot {key[:10]} · data as of" in footer(snapshot=key)
-    assert "<b>Snapshot</b> <code>" in html(visit(snapshot=key))
 
 
 def test_options_that_are_not_in_force_are_reported_with_their_place() -> None:

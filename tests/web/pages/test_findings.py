@@ -22,7 +22,6 @@ from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import OutcomeKind, Remedy, Snippet
 from dashboard.views import pages
 from dashboard.views.finding_list import list_findings
-from dashboard.views.findings import MOST_ROWS
 from dashboard.views.summary import NO_PAIR
 from dashboard.web.share import OFFERED
 from tests.builders import HOSTILE, NOW, POLLED_AT, alike, document, down, fleet, hostile, replica, story
@@ -199,23 +198,6 @@ def test_a_filter_that_only_suppressed_findings_match_says_so() -> None:
     assert '<a href="findings">Clear filters</a>' in shown
 
 
-def test_the_same_finding_in_several_pools_is_one_entry_with_links_to_the_others() -> None:
-    app = open_page(many(3, "Block size is 32."), "findings", finding="pool-001x")
-
-    assert len(entries(app)) == 1
-    assert '<div class="where">3 pools</div><div class="whose">3 replicas</div>' in entries(app)[0]
-    assert 'aria-current="true"' in entries(app)[0]
-    assert 'Same finding in <a href="findings?finding=pool-000x">pool-000</a> and ' in html(app)
-    assert "3 findings in 1 entry." in html(app)
-
-
-def test_entries_beyond_the_limit_are_counted() -> None:
-    app = open_page(many(MOST_ROWS + 3), "findings")
-
-    assert len(entries(app)) == MOST_ROWS
-    assert f"{MOST_ROWS + 3} findings. 3 more entries not shown: use the filters." in html(app)
-
-
 def test_no_findings_says_what_that_is_based_on() -> None:
     kinds = (OutcomeKind.PASSED, OutcomeKind.PASSED, OutcomeKind.SKIPPED)
     outcomes = tuple(outcome(f"XX-{number:02}", kind=kind) for number, kind in zip(count(), kinds, strict=False))
@@ -331,18 +313,6 @@ def test_ticked_replicas_of_a_finding_are_compared_the_affected_ones_first_and_a
     assert f'<a href="compare?replicas={ids}">Compare 2 replicas</a>' in html(rerun(app))
     app.session_state[f"{TICKED}_name"] = {"row": 0, "label": "name"}
     assert opened(rerun(app)) == ["replica?replica=http%3A%2F%2Fchat-70b-17%3A8000"]
-
-
-def test_the_list_is_sorted_as_chosen_and_links_keep_the_sort() -> None:
-    app = open_page(inspected_story(), "findings")
-    usual = re.findall(r"findings\?finding=(\w+)", html(app))
-    app.selectbox(key="sort").set_value("-replicas")
-    by_number = re.findall(r"findings\?finding=(\w+)[^\"]*sort=-replicas", html(rerun(app)))
-
-    assert address(app, "sort") == "-replicas"
-    assert by_number[0] == "aaaa000003"
-    assert sorted(by_number) == sorted(usual)
-    assert by_number != usual
 
 
 def shown_keys(app: AppTest) -> list[str]:
