@@ -39,16 +39,11 @@ _STEPS = (1, 2, 2.5, 5, 10)
 _GAP = 12.0
 
 
-class _Sizes(NamedTuple):
-    """Heights of one row of the chart, and the size of its text."""
-
-    row: float
-    bar: float
-    font: float
-
-
 class _Frame(NamedTuple):
-    """Positions: bars from `left` to `right`, values end at `values`, marks begin at `marks`."""
+    """Positions: bars from `left` to `right`, values end at `values`, marks begin at `marks`.
+
+    `row` and `bar` are the heights of one row and of the bar in it, `font` is the size of its text.
+    """
 
     left: float
     right: float
@@ -56,7 +51,9 @@ class _Frame(NamedTuple):
     marks: float
     top: float
     longest: float
-    sizes: _Sizes
+    row: float
+    bar: float
+    font: float
 
     def x(self, value: float) -> float:
         return self.left + (self.right - self.left) * (value / self.longest)
@@ -84,14 +81,14 @@ def to_svgs(chart: Chart) -> tuple[str, ...]:
 
 def _svg(chart: Chart, frame: _Frame, context: str | None) -> str:
     """Draw bars in a frame; with a context also the ground, the title, and what is below the axis."""
-    bottom = frame.top + len(chart.bars) * frame.sizes.row
+    bottom = frame.top + len(chart.bars) * frame.row
     more = f"and {count(chart.more, 'more bar')}, not shown" if chart.more else ""
     below = [each for each in (more, context) if each] if context is not None else []
     height = bottom + 26 + 18 * len(below)
     parts = [ground(chart.title, height)] if context is not None else []
     parts += [
         *_axis(chart, frame, bottom),
-        *(_bar(bar, frame, frame.top + place * frame.sizes.row) for place, bar in enumerate(chart.bars)),
+        *(_bar(bar, frame, frame.top + place * frame.row) for place, bar in enumerate(chart.bars)),
         *_median(chart, frame, bottom),
         *(
             label(each, 8, bottom + 42 + 18 * place, fit(each, WIDTH - 16, 12), size=12)
@@ -99,7 +96,7 @@ def _svg(chart: Chart, frame: _Frame, context: str | None) -> str:
         ),
     ]
     size = f'viewBox="0 0 {WIDTH} {num(height)}" width="{WIDTH}"'
-    return drawing(size, height, frame.sizes.font, chart.title, described(chart), parts)
+    return drawing(size, height, frame.font, chart.title, described(chart), parts)
 
 
 def described(chart: Chart) -> str:
@@ -147,12 +144,12 @@ def _end(bar: Bar) -> float | None:
 
 def _frame(chart: Chart, above: float) -> _Frame:
     """Measure a chart; `above` is the space over its bars and over the name of its median."""
-    sizes = _Sizes(24, 15, 13) if len(chart.bars) <= FEW else _Sizes(16, 11, 11)
-    labels = min(max((widest(bar.label, sizes.font) for bar in chart.bars), default=0), LONGEST_LABEL)
+    row, bar_height, font = (24.0, 15.0, 13.0) if len(chart.bars) <= FEW else (16.0, 11.0, 11.0)
+    labels = min(max((widest(bar.label, font) for bar in chart.bars), default=0), LONGEST_LABEL)
     letters = 26.0 if any(bar.letter for bar in chart.bars) else 0.0
-    marks = min(max((widest(bar.mark, sizes.font) for bar in chart.bars), default=0), LONGEST_MARK)
+    marks = min(max((widest(bar.mark, font) for bar in chart.bars), default=0), LONGEST_MARK)
     signs = 16.0 if any(bar.tone is not Tone.PLAIN for bar in chart.bars) else 0.0
-    values = max((widest(bar_text(bar), sizes.font) for bar in chart.bars), default=0)
+    values = max((widest(bar_text(bar), font) for bar in chart.bars), default=0)
     begin = WIDTH - 8 - marks - signs
     known = [*map(_end, chart.bars), _known(chart.median)]
     return _Frame(
@@ -162,7 +159,9 @@ def _frame(chart: Chart, above: float) -> _Frame:
         marks=begin,
         top=above + (20.0 if _known(chart.median) is not None else 0.0),
         longest=max(filter(None, known), default=1.0),
-        sizes=sizes,
+        row=row,
+        bar=bar_height,
+        font=font,
     )
 
 
@@ -186,34 +185,34 @@ def _ticks(longest: float) -> list[float]:
 
 
 def _bar(bar: Bar, frame: _Frame, y: float) -> str:
-    sizes, value = frame.sizes, _known(bar.value)
-    base = y + sizes.row / 2 + sizes.font * 0.35
+    value = _known(bar.value)
+    base = y + frame.row / 2 + frame.font * 0.35
     end = frame.left - _GAP - (26 if bar.letter else 0)
     known = "ink" if value is not None else "mute"
     parts = [
-        label(bar.label, end, base, fit(bar.label, LONGEST_LABEL, sizes.font), anchor="end", css="ink"),
-        _letter(bar.letter, frame.left - _GAP - 20, y + (sizes.row - sizes.bar) / 2, sizes) if bar.letter else "",
+        label(bar.label, end, base, fit(bar.label, LONGEST_LABEL, frame.font), anchor="end", css="ink"),
+        _letter(bar.letter, frame.left - _GAP - 20, y + (frame.row - frame.bar) / 2, frame.bar) if bar.letter else "",
         _drawn(bar, frame, y, value) if value is not None and _end(bar) is not None else "",
         label("", frame.values, base, bar_text(bar), anchor="end", css=known),
-        draw_sign(bar.tone, frame.marks, y + sizes.row / 2 - 5),
+        draw_sign(bar.tone, frame.marks, y + frame.row / 2 - 5),
     ]
     if bar.mark:
         x = frame.marks + (16 if bar.tone is not Tone.PLAIN else 0)
-        parts.append(label(bar.mark, x, base, fit(bar.mark, LONGEST_MARK, sizes.font), weight=True, css="ink"))
+        parts.append(label(bar.mark, x, base, fit(bar.mark, LONGEST_MARK, frame.font), weight=True, css="ink"))
     return "".join(parts)
 
 
 def _drawn(bar: Bar, frame: _Frame, y: float, value: float) -> str:
-    sizes, left, width = frame.sizes, frame.x(bar.start), max(frame.x(value) - frame.left, 0.5)
-    top = y + (sizes.row - sizes.bar) / 2
+    left, width = frame.x(bar.start), max(frame.x(value) - frame.left, 0.5)
+    top = y + (frame.row - frame.bar) / 2
     place = place_of(bar.letter)
     edge = f' stroke="{TONES[bar.tone]}" stroke-width="2.5"' if bar.tone is not Tone.PLAIN else ""
     faint = ' fill-opacity=".6"' if bar.is_at_most else ""
     rect = (
-        f'<rect class="f{place}" x="{num(left)}" y="{num(top)}" width="{num(width)}" height="{num(sizes.bar)}" '
+        f'<rect class="f{place}" x="{num(left)}" y="{num(top)}" width="{num(width)}" height="{num(frame.bar)}" '
         f'rx="2" fill="{COHORTS[place]}"{faint}{edge}/>'
     )
-    return rect + (hatched(left, top, width, sizes.bar) if bar.is_at_most else "")
+    return rect + (hatched(left, top, width, frame.bar) if bar.is_at_most else "")
 
 
 def _median(chart: Chart, frame: _Frame, bottom: float) -> Iterable[str]:
@@ -229,10 +228,10 @@ def _median(chart: Chart, frame: _Frame, bottom: float) -> Iterable[str]:
     yield label("", min(max(x, half + 8), WIDTH - half - 8), frame.top - 8, words, size=12, anchor="middle", css="ink")
 
 
-def _letter(letter: str, x: float, y: float, sizes: _Sizes) -> str:
+def _letter(letter: str, x: float, y: float, height: float) -> str:
     place = place_of(letter)
     return (
-        f'<rect class="c{place}" x="{num(x)}" y="{num(y - 1)}" width="20" height="{num(sizes.bar + 2)}" rx="3" '
-        f'fill="{COHORTS[place]}"/><text x="{num(x + 10)}" y="{num(y + sizes.bar * 0.8)}" text-anchor="middle" '
-        f'font-size="{num(sizes.bar * 0.75)}" font-weight="700" fill="#ffffff">{cut_text(letter, 3)}</text>'
+        f'<rect class="c{place}" x="{num(x)}" y="{num(y - 1)}" width="20" height="{num(height + 2)}" rx="3" '
+        f'fill="{COHORTS[place]}"/><text x="{num(x + 10)}" y="{num(y + height * 0.8)}" text-anchor="middle" '
+        f'font-size="{num(height * 0.75)}" font-weight="700" fill="#ffffff">{cut_text(letter, 3)}</text>'
     )

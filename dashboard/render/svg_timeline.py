@@ -116,7 +116,8 @@ def draw_times(chart: TimeChart, *, context: str | None = None, is_wide: bool = 
         places[lane.label] = bottom, bottom + height
         bottom += height + (SPACE / 2 if lane.is_strip else SPACE)
     lanes_end = bottom - SPACE / 2
-    parts.insert(0, "".join(_axis(chart, scale, top, lanes_end)))
+    axis = [scale.line("rule", scale.x(time), top, lanes_end, f'stroke="{LINE}"') for time in ticks(chart)]
+    parts.insert(0, "".join(axis))
     parts += _gaps(chart, scale, top, lanes_end)
     for name, clusters in chart.rows.items():
         parts.append(_row(name, clusters, scale, places, bottom))
@@ -262,11 +263,6 @@ def _begins(cluster: Cluster, scale: _Scale, places: Mapping[str, tuple[float, f
     for mark in cluster.marks:
         for top, bottom in (places[pool] for pool in mark.pools if pool in places):
             yield scale.line("begin", scale.x(mark.at), top, bottom, f'stroke="{INK}" stroke-dasharray="2 3"')
-
-
-def _axis(chart: TimeChart, scale: _Scale, top: float, bottom: float) -> Iterator[str]:
-    for time in ticks(chart):
-        yield scale.line("rule", scale.x(time), top, bottom, f'stroke="{LINE}"')
 
 
 def _ticks(chart: TimeChart, scale: _Scale, bottom: float) -> Iterator[str]:

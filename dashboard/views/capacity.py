@@ -237,7 +237,14 @@ def pools_table(pools: Sequence[PoolCapacity], length: int | None, choices: Mapp
             link=lambda pool: page("capacity", **(choices or {}), pool=pool.name),
         ),
         Field("ranks", "Ranks", ranks_text, is_number=True, term="DP rank"),
-        Field("tokens.value", "KV tokens", _tokens_text, missing=NOT_KNOWN, is_number=True, term="capacity"),
+        Field(
+            "tokens.value",
+            "KV tokens",
+            lambda pool: sum_text(pool.tokens, Measure.TOKENS),
+            missing=NOT_KNOWN,
+            is_number=True,
+            term="capacity",
+        ),
         Field("tokens.known", key="Ranks with KV tokens", is_number=True),
         Field("", requests, _requests_cell, attrgetter("requests.value"), is_number=True),
         Field("requests.known", key="Ranks with requests", is_number=True),
@@ -250,10 +257,6 @@ def pools_table(pools: Sequence[PoolCapacity], length: int | None, choices: Mapp
         Field("", value=lambda pool: naive_text(pool)[1], key=NAIVE),
     )
     return to_table(pools, fields, "capacity-of-pools", "KV cache capacity of the pools")
-
-
-def _tokens_text(pool: PoolCapacity) -> str:
-    return sum_text(pool.tokens, Measure.TOKENS)
 
 
 def _gib_cell(pool: PoolCapacity) -> Cell:

@@ -109,7 +109,7 @@ def when_text(event: Event) -> str:
     """Return when an event was: `2026-11-22 between 14:02 and 14:07`, with seconds where these are one minute."""
     at, after = event.at, event.after
     if after is None:
-        return f"{_minute(at)}"
+        return f"{at:%Y-%m-%d %H:%M}"
     clock = "%H:%M:%S" if at - after < timedelta(minutes=2) else "%H:%M"
     day = "" if at.date() == after.date() else f"{at:%Y-%m-%d} "
     return f"{after:%Y-%m-%d} between {after.strftime(clock)} and {day}{at.strftime(clock)}"
@@ -164,10 +164,6 @@ def _detail(event: Event) -> Text:
     if event.is_new_rule_set:
         parts.append(plain("evaluated by another rule set than before"))
     return join_texts(parts, last=", ")
-
-
-def _minute(time: datetime) -> str:
-    return f"{time:%Y-%m-%d %H:%M}"
 
 
 def headline(changes: Changes) -> str:

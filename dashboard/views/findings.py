@@ -162,12 +162,16 @@ def severity_parts(
 
 def findings_table(known: FindingList) -> Table:
     """Return all active findings, a row each, the worst first."""
+
+    def replicas_of(row: ListedFinding) -> str:
+        return first_of(map(brief, names_of(row.finding.replicas, known.names)), MOST_NAMED)
+
     has_since = any(each.sighting for each in known.active)
     fields = (
         Field("finding.sentence", "Finding", tone=lambda row: Tone(row.finding.severity)),
         Field("finding.rule", "Rule"),
         Field("finding", "Where", lambda row: where_of(row.finding)),
-        Field("finding.replicas", "Replicas", lambda row: _first_replicas(row.finding, known)),
+        Field("finding.replicas", "Replicas", replicas_of),
         *([Field("", SINCE.title, lambda row: since_cell(row.sighting))] if has_since else []),
     )
     table = to_table(
@@ -175,10 +179,6 @@ def findings_table(known: FindingList) -> Table:
     )
     found = [each.finding for each in known.active]
     return replace(table, for_programs=lambda: findings_data(found, known.names, known.sightings))
-
-
-def _first_replicas(finding: Finding, known: FindingList) -> str:
-    return first_of(map(brief, names_of(finding.replicas, known.names)), MOST_NAMED)
 
 
 def _none(fleet: Fleet, known: FindingList) -> Section:

@@ -136,9 +136,11 @@ def _pools(now: FleetSummary) -> Figure:
 
 def _findings(now: FleetSummary, fleet: Fleet, severity: Severity, label: str) -> Figure:
     number = getattr(now.found, severity)
-    pools = {pool for each in fleet.inspection.findings if each.severity is severity for pool in each.pools}
-    suppressed = sum(each.severity is severity for each in fleet.inspection.suppressed)
-    notes = [f"in {count(len(pools), 'pool')}"] if pools else []
+    found = fleet.frames.findings
+    own = found[found["severity"] == severity]
+    pools = own["pools"][~own["is_suppressed"]].explode().nunique()
+    suppressed = int(own["is_suppressed"].sum())
+    notes = [f"in {count(pools, 'pool')}"] if pools else []
     notes += [f"{suppressed:,} suppressed"] if suppressed else []
     note = " · ".join(notes) or ("no findings" if now.read else "not evaluated")
     link = page(pages.FINDINGS, severity=severity)

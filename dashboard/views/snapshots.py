@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from dashboard.fleet.formatting import count, iso, one_line, short_id, size
-from dashboard.fleet.pieces import Link, Piece, Style, Text, join_texts, page, plain
-from dashboard.rules.findings import Severity, Tally
+from dashboard.fleet.pieces import Piece, Style, Text, join_texts, page, plain
+from dashboard.rules.findings import Tally
 from dashboard.store.metadata import SnapshotMetadata, StoredSnapshot
 from dashboard.views import pages
 from dashboard.views.blocks import Cell, Column, Table, number_cell
@@ -92,10 +92,7 @@ def _findings(stored: StoredSnapshot) -> Text:
     metadata = stored.metadata
     tally = Tally(metadata.critical, metadata.warning, metadata.info)
     found: list[Text] = [
-        (Piece(text, link=_findings_page(stored.id, severity)),) for severity, text in tally_texts(tally).items()
+        (Piece(text, link=page(pages.FINDINGS, **{pages.SEVERITY: severity, pages.SNAPSHOT: stored.id})),)
+        for severity, text in tally_texts(tally).items()
     ]
     return join_texts(found, last=", ") if found else plain("none")
-
-
-def _findings_page(snapshot: str, severity: Severity) -> Link:
-    return page(pages.FINDINGS, **{pages.SEVERITY: severity, pages.SNAPSHOT: snapshot})

@@ -209,16 +209,18 @@ def _mark_table(name: str, marks: Sequence[TimelineMark], here: LinkAt) -> Table
         Field(
             "at", "Time (UTC)", _span_text, lambda mark: iso(mark.at), link=lambda mark: here(mark.until), key="time"
         ),
-        Field("kind", "What", lambda mark: WORDS.get(mark.kind, str(mark.kind)), tone=_tone, key="kind"),
+        Field(
+            "kind",
+            "What",
+            lambda mark: WORDS.get(mark.kind, str(mark.kind)),
+            tone=lambda mark: TONES.get(mark.kind, Tone.PLAIN),
+            key="kind",
+        ),
         Field("pools", "Pool", lambda mark: ", ".join(map(one_line, mark.pools))),
         Field("", "Details", lambda mark: end_cut(details_of(mark)), key="details"),
     )
     older = "{:,} older ones are not listed.".format
     return to_table(reversed(marks), fields, f"{name}-marks", "Marks", most=MOST_ROWS, rest=older)
-
-
-def _tone(mark: TimelineMark) -> Tone:
-    return TONES.get(mark.kind, Tone.PLAIN)
 
 
 def _span_text(mark: TimelineMark) -> str:

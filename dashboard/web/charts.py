@@ -98,7 +98,8 @@ def figure_of(chart: Chart, colours: Palette) -> go.Figure:
     letters = sorted({bar.letter for bar in bars}, key=lambda letter: (not letter, len(letter), letter))
     traces = [_wholes(bars, places, colours)] if any(bar.whole is not None for bar in bars) else []
     traces += [_trace(letter, bars, places, colours) for letter in letters]
-    highest = max([*_heights(bars), chart.median or 0, 0]) * HEADROOM or 1
+    heights = [bar.start + (height or 0) for bar in bars for height in (bar.value, bar.whole)]
+    highest = max([*heights, chart.median or 0, 0]) * HEADROOM or 1
     marks = ticks(highest)
     axis = axis_of(bars, places, NARROWEST_ALONE if chart.is_wide else NARROWEST)
     layout = _layout(axis, colours, places[-1] if places else 0)
@@ -131,10 +132,6 @@ def ticks(highest: float) -> tuple[float, ...]:
     power: float = 10 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough)
     return tuple(index * step for index in range(int(highest / step) + 1))
-
-
-def _heights(bars: Sequence[Bar]) -> list[float]:
-    return [bar.start + height for bar in bars for height in (bar.value, bar.whole) if height is not None]
 
 
 def _owner(bar: Bar) -> str:
