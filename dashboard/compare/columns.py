@@ -12,7 +12,7 @@ from dashboard.compare.cohorts import merge_rows
 from dashboard.compare.encoding import NULL, Codes, has_contradiction, lookup_value
 from dashboard.compare.pool import is_majority
 from dashboard.compare.prefix import PREFIX_PATHS, short_name
-from dashboard.fleet import Baseline, Document, Pool, Setting, SettingValue
+from dashboard.fleet import Baseline, Document, Pool, SettingValue
 
 REFERENCE_NOTE = "reference"
 MAX_NOTED = 3  # settings that a note names before it counts the rest
@@ -164,11 +164,3 @@ def reference_values(pool: Pool, reference: Reference, baseline: Baseline | None
         codes = merge_rows(table.codes[[pool.documents.index(key) for key in keys]])
     known = zip(table.paths, codes.tolist(), strict=True)
     return {path: table.values[code] for path, code in known if code >= NULL} | majority
-
-
-def settings_of(pool: Pool, documents: Mapping[str, Document], replica: str) -> Mapping[str, Setting]:
-    """Return the settings of a replica's own document; none for a replica that was never read."""
-    for cohort in pool.cohorts:
-        if replica in cohort.documents_by_replica:
-            return documents[cohort.documents_by_replica[replica]].settings
-    return {}

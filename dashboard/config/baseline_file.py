@@ -11,7 +11,6 @@ from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNo
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare.baseline import is_agreed, is_ignored
-from dashboard.compare.columns import settings_of
 from dashboard.compare.encoding import is_comparable
 from dashboard.fleet import Baseline, Pool, Setting
 from dashboard.fleet.formatting import COMMAND_MARK, HIDDEN, count
@@ -104,10 +103,9 @@ def find_source(fleet: Fleet, pool: Pool, chosen: str) -> BaselineSource | None:
     for cohort in pool.cohorts:
         if cohort.letter == chosen:
             return BaselineSource(cohort.settings, f"cohort {chosen}, {count(len(cohort.replicas), 'replica')}")
-    members = {member for cohort in pool.cohorts for member in cohort.documents_by_replica}
     for replica in fleet.replicas:
-        if replica.id in members and chosen in {replica.id, replica.name}:
-            return BaselineSource(settings_of(pool, fleet.documents, replica.id), f"replica {replica.name}")
+        if replica.document is not None and replica.id in pool.replicas and chosen in {replica.id, replica.name}:
+            return BaselineSource(fleet.documents[replica.document].settings, f"replica {replica.name}")
     return None
 
 

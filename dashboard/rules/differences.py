@@ -3,12 +3,11 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from dashboard.compare.equality import MeaningOf
 from dashboard.compare.holders import Holders
 from dashboard.compare.pool import MAJORITY_OF, is_majority
-from dashboard.fleet import SettingValue, State
+from dashboard.fleet import SettingChange, SettingValue, State
 from dashboard.fleet.formatting import joined
 from dashboard.fleet.pieces import Piece, Text, join_texts
 from dashboard.rules import remedy
@@ -29,14 +28,6 @@ from dashboard.rules.subject import PairSubject, PoolSubject
 
 DEVICES = "devices"  # its values are lists of names
 HoldersByPath = Mapping[str, Holders]  # path -> its values with their replicas
-
-
-class Contrast(NamedTuple):
-    """A setting of which some replicas report a different value than the reference."""
-
-    path: str
-    own: SettingValue
-    reference: SettingValue
 
 
 def pool_differences(
@@ -60,7 +51,7 @@ def differences(compared: HoldersByPath, consequence: str = "") -> Iterator[Draf
 
     A setting without a majority has its own draft for all replicas that report it. `consequence` is a second sentence.
     """
-    odd: dict[str, list[Contrast]] = defaultdict(list)
+    odd: dict[str, list[SettingChange]] = defaultdict(list)
     for path, holders in compared.items():
         if len(holders) <= 1:
             continue
@@ -70,8 +61,8 @@ def differences(compared: HoldersByPath, consequence: str = "") -> Iterator[Draf
             continue
         for own, replicas in holders.items():
             for replica in replicas if own != reference else ():
-                odd[replica].append(Contrast(path, own, reference))
-    alike: dict[tuple[Contrast, ...], list[str]] = defaultdict(list)
+                odd[replica].append(SettingChange(path, own, reference))
+    alike: dict[tuple[SettingChange, ...], list[str]] = defaultdict(list)
     for replica in sorted(odd):
         alike[tuple(odd[replica])].append(replica)
     for contrasts, odd_ones in alike.items():
@@ -85,7 +76,7 @@ def majority(holders: Holders) -> SettingValue | None:
 
 
 def deviation(
-    compared: HoldersByPath, contrasts: Sequence[Contrast], replicas: tuple[str, ...], consequence: str = ""
+    compared: HoldersByPath, contrasts: Sequence[SettingChange], replicas: tuple[str, ...], consequence: str = ""
 ) -> Draft:
     """Return replicas that differ from the majority."""
     text = write(_contrasts_text(compared, contrasts), f". {consequence}" if consequence else "", ".")
@@ -93,7 +84,7 @@ def deviation(
 
 
 def contrast_evidence(
-    compared: HoldersByPath, contrasts: Iterable[Contrast], replicas: tuple[str, ...]
+    compared: HoldersByPath, contrasts: Iterable[SettingChange], replicas: tuple[str, ...]
 ) -> tuple[Evidence, ...]:
     """Return the values of these replicas, each followed by the reference's."""
     return tuple(
@@ -106,14 +97,14 @@ def contrast_evidence(
     )
 
 
-def _contrasts_text(compared: HoldersByPath, contrasts: Sequence[Contrast]) -> Text:
+def _contrasts_text(compared: HoldersByPath, contrasts: Sequence[SettingChange]) -> Text:
     """Return `block_size is 32; 15 of 16 replicas use 16. kv_offloading_size is 64 GiB; unset on 15 of 16 replicas`."""
     set_elsewhere, unset_elsewhere = (
-        [each for each in contrasts if (each.reference.state is State.REPORTED) is is_set] for is_set in (True, False)
+        [each for each in contrasts if (each.after.state is State.REPORTED) is is_set] for is_set in (True, False)
     )
     parts = []
     if set_elsewhere:
-        references = join_texts((value_piece(each.reference, each.path),) for each in set_elsewhere)
+        references = join_texts((value_piece(each.after, each.path),) for each in set_elsewhere)
         share = _share(compared, set_elsewhere)
         parts.append(write(_own_values(set_elsewhere), f"; {share} use ", references))
     if unset_elsewhere:
@@ -122,30 +113,30 @@ def _contrasts_text(compared: HoldersByPath, contrasts: Sequence[Contrast]) -> T
     return join_texts(parts, last=". ")
 
 
-def _own_values(contrasts: Iterable[Contrast]) -> Text:
+def _own_values(contrasts: Iterable[SettingChange]) -> Text:
     return join_texts(write(setting_label(path), " is ", value_piece(own, path)) for path, own, _ in contrasts)
 
 
-def _share(compared: HoldersByPath, contrasts: Iterable[Contrast]) -> str:
+def _share(compared: HoldersByPath, contrasts: Iterable[SettingChange]) -> str:
     """Return how many have the reference, of the setting where fewest do: `16 of 17 replicas`."""
     shares = []
     for contrast in contrasts:
         holders = compared[contrast.path]
-        shares.append((len(holders[contrast.reference]), sum(map(len, holders.values()))))
+        shares.append((len(holders[contrast.after]), sum(map(len, holders.values()))))
     number, total = min(shares)
     return f"{number:,} of {total:,} replicas"
 
 
-def use_majority(contrasts: Sequence[Contrast]) -> Remedy:
+def use_majority(contrasts: Sequence[SettingChange]) -> Remedy:
     """Return how to give replicas the reference's values, and what to remove where it is not set."""
-    names = joined([code(setting_name(each.path)) for each in contrasts if each.reference.state is State.REPORTED])
-    unset = joined([code(remedy.lever(each.path)) for each in contrasts if each.reference.state is not State.REPORTED])
+    names = joined([code(setting_name(each.path)) for each in contrasts if each.after.state is State.REPORTED])
+    unset = joined([code(remedy.lever(each.path)) for each in contrasts if each.after.state is not State.REPORTED])
     if not names:
         sentence = f"Remove {unset} from these replicas and restart them."
     else:
         removed = f", remove {unset}" if unset else ""
         sentence = f"Set {names} as on the rest of the pool{removed} and restart these replicas."
-    return remedy.set_to([(each.path, each.reference) for each in contrasts], sentence)
+    return remedy.set_to([(each.path, each.after) for each in contrasts], sentence)
 
 
 def tie(path: str, holders: Holders) -> Draft:

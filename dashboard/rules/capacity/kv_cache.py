@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from dashboard.capacity.memory import MemoryCause, MemoryPart, Parts, main_cause, memory_parts, usual_parts
 from dashboard.capacity.outliers import TOLERANCE, devices_of, medians, outliers, tied
-from dashboard.fleet import Basis, Engine, Replica, State
+from dashboard.fleet import Basis, Engine, Replica, SettingChange, State
 from dashboard.fleet.formatting import LONG_TEXT, count, joined, middle_cut, one_line
 from dashboard.fleet.pieces import Text, join_texts, value
-from dashboard.rules.differences import Contrast, code, contrast_evidence, majority, use_majority
+from dashboard.rules.differences import code, contrast_evidence, majority, use_majority
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Snippet, UnevaluatedReplicas
 from dashboard.rules.registry import rule
 from dashboard.rules.sentences import name_piece, setting_name, to_text, write
@@ -152,7 +152,7 @@ def kv_cache_capacity_differs(
         if kind.is_tie:
             yield _tie(pool, kind)
             continue
-        by_cause: dict[tuple[Contrast, ...], list[_OddEngine]] = defaultdict(list)
+        by_cause: dict[tuple[SettingChange, ...], list[_OddEngine]] = defaultdict(list)
         for odd in kind.odd:
             by_cause[tuple(_causes(pool, odd.replica.id))].append(odd)
         for causes, engines in by_cause.items():
@@ -242,17 +242,19 @@ def _conditions(key: _Key, keys: Sequence[_Key], total: int) -> Iterator[str]:
         yield "with the same basis"
 
 
-def _causes(pool: PoolSubject, replica: str) -> Iterator[Contrast]:
+def _causes(pool: PoolSubject, replica: str) -> Iterator[SettingChange]:
     """Yield the settings on memory in which a replica differs from the majority."""
     for path in SIZES:
         holders = pool.values(path)
         reference = majority(holders)
         own = next((each for each, replicas in holders.items() if replica in replicas), None)
         if reference is not None and own is not None and own != reference and not pool.is_ignored(path):
-            yield Contrast(path, own, reference)
+            yield SettingChange(path, own, reference)
 
 
-def _outliers(pool: PoolSubject, kind: _EngineKind, causes: Sequence[Contrast], odd: Sequence[_OddEngine]) -> Draft:
+def _outliers(
+    pool: PoolSubject, kind: _EngineKind, causes: Sequence[SettingChange], odd: Sequence[_OddEngine]
+) -> Draft:
     replicas = tuple(sorted({each.replica.id for each in odd}))
     confidence = next(each for basis, each in CONFIDENCE.items() if any(one.engine.basis is basis for one in odd))
     compared = {each.path: pool.values(each.path) for each in causes}
@@ -347,14 +349,14 @@ def _range(engines: Sequence[_OddEngine]) -> str:
 def _remedy(
     pool: PoolSubject,
     kind: _EngineKind,
-    causes: Sequence[Contrast],
+    causes: Sequence[SettingChange],
     replicas: Sequence[str],
     lost: Sequence[MemoryCause],
 ) -> Remedy:
     if causes:
         rest = use_majority(causes)
         texts = [
-            f"{code(setting_name(each.path))} is {to_text(each.own)} (others: {to_text(each.reference)})"
+            f"{code(setting_name(each.path))} is {to_text(each.before)} (others: {to_text(each.after)})"
             for each in causes
         ]
         return rest._replace(sentence=f"Likely cause: {joined(texts)}. {rest.sentence}")

@@ -7,11 +7,11 @@ from dashboard.compare.equality import NOT_SET
 from dashboard.compare.holders import Holders
 from dashboard.compare.pool import is_majority
 from dashboard.compare.prefix import HashSeed, SeedKind, is_fixed, seed_number
-from dashboard.fleet import SettingValue, State
+from dashboard.fleet import SettingChange, SettingValue, State
 from dashboard.fleet.formatting import count, first_of
 from dashboard.fleet.pieces import Text, value
 from dashboard.rules import remedy
-from dashboard.rules.differences import Contrast, capitalized, deviation, differences, majority, tie
+from dashboard.rules.differences import capitalized, deviation, differences, majority, tie
 from dashboard.rules.domain import ImpactContext, SeedPolicy, Store
 from dashboard.rules.findings import Confidence, Draft, Remedy, Severity, UnevaluatedReplicas
 from dashboard.rules.registry import rule
@@ -272,7 +272,7 @@ def _differing_values(pool: PoolSubject, seeds: Seeds) -> Iterator[Draft]:
         return
     for own, replicas in holders.items():
         if own != reference:
-            draft = deviation({SEED: holders}, [Contrast(SEED, own, reference)], replicas)
+            draft = deviation({SEED: holders}, [SettingChange(SEED, own, reference)], replicas)
             yield replace(draft, remedy=seeding.same_seed(reference))
 
 
