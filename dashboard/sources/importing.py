@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from pydantic_core import from_json, to_json
 
@@ -35,6 +35,10 @@ from vllm_fleet_provider.shared import redaction
 
 MIB = 2**20
 MAX_FILE_BYTES = 64 * MIB  # unpacked; 1,000 replicas take 23 MB in `poll --format json --full`
+MAX_TOTAL_BYTES = 128 * MIB  # of all files of one import, unpacked
+MAX_FILES = 5_000  # 1,000 replicas with an answer each to /metrics, /server_info, /version and /v1/models
+SERVED_NAME = "model_config.served_model_name"
+_INTERVAL = timedelta(seconds=15)  # between polls; every answer has the age of the import, so all are fresh
 LONGEST_NAME = 80  # characters of a file's name that are shown
 ZIP_MAGIC = b"PK\x03\x04"
 SMALLER = "save one pool at a time: poll --format json --full --pool NAME."
@@ -81,6 +85,8 @@ _WHOLE: tuple[tuple[str, frozenset[str]], ...] = (
     ("/version", frozenset({"version", "rust_frontend_version"})),
 )
 _WHAT_TO_DROP = "drop an exported snapshot, the output of poll --format json --full, or answers saved by curl."
+
+Fleets = TypeVar("Fleets")
 
 
 class File(NamedTuple):
@@ -219,25 +225,12 @@ def _kind(value: Any) -> str:
     return "a list" if isinstance(value, list) else "a string" if isinstance(value, str) else "a number"
 
 
-MAX_TOTAL_BYTES = 128 * MIB  # of all files of one import, unpacked
-MAX_FILES = 5_000  # 1,000 replicas with an answer each to /metrics, /server_info, /version and /v1/models
-SERVED_NAME = "model_config.served_model_name"
-_INTERVAL = timedelta(seconds=15)  # between polls; every answer has the age of the import, so all are fresh
-
-
 class ImportedFleet(NamedTuple):
     """An imported fleet, its file, and the name and notes in that file. The fleet of answers has no file: empty."""
 
     file: str
     fleet: Fleet
     carried: ExportMetadata
-
-
-class ImportedFleets(NamedTuple):
-    """The imported fleets, and the refused files."""
-
-    fleets: tuple[ImportedFleet, ...]
-    refused: tuple[RefusedFile, ...]
 
 
 class SnapshotDraft(NamedTuple):
@@ -249,10 +242,10 @@ class SnapshotDraft(NamedTuple):
     carried: ExportMetadata
 
 
-class Import(NamedTuple):
-    """The fleets that can be frozen, and the refused files."""
+class Import(NamedTuple, Generic[Fleets]):
+    """The fleets of an import, and the refused files."""
 
-    fleets: tuple[SnapshotDraft, ...]
+    fleets: tuple[Fleets, ...]
     refused: tuple[RefusedFile, ...]
 
 
@@ -264,7 +257,7 @@ def import_files(
     policy: Policy | None = None,
     ignore: Sequence[str] = (),
     wait: Callable[[], None] = lambda: None,
-) -> Import:
+) -> Import[SnapshotDraft]:
     """Do what `imported` does within limits of memory and time; raise SnapshotError beyond these.
 
     `wait` is called where another import is being read: one is at a time.
@@ -298,7 +291,7 @@ def main() -> None:
 
 def imported(
     files: Sequence[File], at: datetime, name: str, *, policy: Policy | None = None, ignore: Sequence[str] = ()
-) -> ImportedFleets:
+) -> Import[ImportedFleet]:
     """Make fleets of files. An unusable file is refused with a sentence; the others are imported.
 
     A file of answers has no time of its own: their data is as of `at`. Their fleet gets `name`, `policy` and `ignore`.
@@ -321,7 +314,7 @@ def imported(
     if snapshots := answers.snapshots():
         built = build_fleet(name, snapshots, polled_at=at, interval=_INTERVAL, ignore=ignore, policy=policy)
         fleets.append(ImportedFleet("", built, ExportMetadata()))
-    return ImportedFleets(tuple(fleets), tuple(refused))
+    return Import(tuple(fleets), tuple(refused))
 
 
 def _within_limits(files: Sequence[File], refused: list[RefusedFile]) -> Iterable[tuple[File, bytes]]:

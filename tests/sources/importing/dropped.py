@@ -3,14 +3,14 @@
 from datetime import UTC, datetime
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.sources.importing import File, ImportedFleets, imported
+from dashboard.sources.importing import File, Import, ImportedFleet, imported
 from tests.captured import capture
 
 AT = datetime(2026, 5, 4, 9, 30, tzinfo=UTC)
 LLAMA = capture("llama")
 
 
-def drop(*files: tuple[str, bytes]) -> ImportedFleets:
+def drop(*files: tuple[str, bytes]) -> Import[ImportedFleet]:
     return imported([File(name, content) for name, content in files], AT, "brought")
 
 
