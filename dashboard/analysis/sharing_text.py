@@ -22,7 +22,19 @@ from dashboard.compare.sharing import (
 )
 from dashboard.fleet import Replica
 from dashboard.fleet.formatting import count, joined, middle_cut, one_line
-from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, join_texts, plain, replica, setting, value
+from dashboard.fleet.pieces import (
+    Kind,
+    Link,
+    Piece,
+    Style,
+    Text,
+    join_texts,
+    plain,
+    replica,
+    setting,
+    shortlist_texts,
+    value,
+)
 
 MAX_NAMED = 5  # cohorts, replicas and causes that a sentence names before it counts the rest
 LONGEST_NAME = 40  # characters of a replica's name
@@ -320,12 +332,9 @@ def _although(verdict: SharingVerdict, cohorts: Sequence[CohortHashes]) -> Text:
 def _named(verdict: SharingVerdict, cohorts: Sequence[CohortHashes]) -> Text:
     """Name cohorts, of many the first ones."""
     names: list[Text] = [
-        (Piece(each.letter, Style.STRONG, Link(Kind.COHORT, each.letter, verdict.pool.name)),)
-        for each in cohorts[:MAX_NAMED]
+        (Piece(each.letter, Style.STRONG, Link(Kind.COHORT, each.letter, verdict.pool.name)),) for each in cohorts
     ]
-    if (more := len(cohorts) - MAX_NAMED) > 0:
-        names.append(_claim(f"{more:,} more"))
-    return tuple(piece._replace(style=Style.STRONG) for piece in join_texts(names))
+    return tuple(piece._replace(style=Style.STRONG) for piece in shortlist_texts(names, MAX_NAMED))
 
 
 def _claim(text: str) -> Text:

@@ -13,7 +13,7 @@ from dashboard.config.baseline_file import BaselineSource, baseline_yaml, config
 from dashboard.config.baselines import read_baseline
 from dashboard.config.document import MAX_DOCUMENT_BYTES
 from dashboard.fleet import Baseline, Pool, ReplicaState
-from dashboard.fleet.formatting import count, first_of, middle_cut, one_line
+from dashboard.fleet.formatting import SOME, count, middle_cut, one_line, shortlist
 from dashboard.rules.policy import Policy
 from dashboard.views.context import context_line, context_of
 
@@ -77,7 +77,7 @@ def _pool(fleet: Fleet, name: str) -> Pool:
 
 def _choices(pool: Pool) -> str:
     letters = [cohort.letter for cohort in pool.cohorts]
-    return f"the cohorts {first_of(letters, 5)}, and replicas by name or address" if letters else "none"
+    return f"the cohorts {shortlist(letters, SOME)}, and replicas by name or address" if letters else "none"
 
 
 def _incomplete_data(fleet: Fleet, pool: Pool, of: str) -> str:
@@ -87,7 +87,7 @@ def _incomplete_data(fleet: Fleet, pool: Pool, of: str) -> str:
     if any(each.state is ReplicaState.UP for each in members):
         return ""
     names = [f"{each.name} ({each.failure.detail.rstrip('.')})" if each.failure else each.name for each in members]
-    return f"Incomplete data, so settings are missing: {first_of(names, 5)}. Poll them again before you use it."
+    return f"Incomplete data, so settings are missing: {shortlist(names, SOME)}. Poll them again before you use it."
 
 
 def _update(file: Path, pool: str, source: BaselineSource) -> None:
@@ -100,7 +100,7 @@ def _update(file: Path, pool: str, source: BaselineSource) -> None:
         comment = middle_cut(one_line(old.comments[path]), LONGEST_COMMENT)
         say(f"{file}: {path} changed; check its comment: # {comment}")
     kinds = (("changed", new.changed), ("added", new.added), ("kept though not reported", new.not_reported))
-    parts = [f"{len(paths):,} {what} ({first_of(paths, 5)})" for what, paths in kinds if paths]
+    parts = [f"{len(paths):,} {what} ({shortlist(paths, SOME)})" for what, paths in kinds if paths]
     say(f"{file} updated to {source.made_of}: {'; '.join(parts) or 'no changes'}.")
 
 

@@ -11,15 +11,12 @@ from dashboard.cli.fleets import SnapshotOption, fleet_of
 from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, options_of
 from dashboard.cli.terminal import is_terminal, no_such_pool, put, width, wrong
 from dashboard.fleet import Role
-from dashboard.fleet.formatting import first_of, natural
+from dashboard.fleet.formatting import MOST, SOME, natural, shortlist
 from dashboard.render.csv_table import to_table_csv
 from dashboard.render.terminal import to_terminal
 from dashboard.views.setting import SettingFilter, pool_values, setting_json, values_data
 from dashboard.views.settings import settings_report
 from dashboard.vllm.field_reference import known_paths
-
-MOST_SIMILAR = 5  # settings that a mistake names
-MOST_NAMED = 20  # versions that a mistake names
 
 
 def settings(
@@ -53,7 +50,7 @@ def settings(
         wrong(f"{path}: no replica and no vLLM version has this setting{_similar(path, fleet)}")
     versions = {each.version for each in fleet.replicas if each.version}
     if version is not None and version not in versions:
-        there_are = first_of(sorted(versions, key=natural), MOST_NAMED) or "none"
+        there_are = shortlist(sorted(versions, key=natural), MOST) or "none"
         wrong(f"--version: no replica has vLLM {version}; there are {there_are}")
     if label and not all("=" in each for each in label.split()):
         wrong("--label: expected KEY=VALUE, such as site=north")
@@ -75,5 +72,5 @@ def _similar(path: str, fleet: Fleet) -> str:
     found = sorted(each for each in every if each.rpartition(".")[2] == last) or sorted(
         each for each in every if path in each
     )
-    found = found or difflib.get_close_matches(path, sorted(every), MOST_SIMILAR)
-    return f"; similar: {first_of(found, MOST_SIMILAR)}" if found else ""
+    found = found or difflib.get_close_matches(path, sorted(every), SOME)
+    return f"; similar: {shortlist(found, SOME)}" if found else ""

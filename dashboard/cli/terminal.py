@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from dashboard.fleet.formatting import count, end_cut, first_of, natural, uncapitalized, without_commands
+from dashboard.fleet.formatting import MOST, count, end_cut, natural, shortlist, uncapitalized, without_commands
 
 FAILED = 1
 WRONG_USAGE = 2
@@ -109,4 +109,4 @@ def _found(error: typer.TyperException) -> str:
 def no_such_pool(name: str, pools: Iterable[str], *, unknown: str = "there is no pool") -> NoReturn:
     """Print the known pools, and exit with 2. `unknown` precedes the unknown name."""
     known = [repr(each) for each in sorted(set(pools), key=natural)]
-    wrong(f"{unknown} {name!r}; there are: {first_of(known, 12) or 'none'}")
+    wrong(f"{unknown} {name!r}; there are: {shortlist(known, MOST) or 'none'}")

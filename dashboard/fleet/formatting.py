@@ -86,6 +86,7 @@ SHORT_ID = 10  # digits of a snapshot's id that are shown: unique, and short eno
 NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 LIST_HEAD = 3  # entries of a long list that are shown before it is cut
 LONG_LIST = 6  # lists up to this length are shown whole
+FEW, SOME, MANY, MOST = 3, 4, 8, 12  # names that a shortlist has before it counts the rest
 LONG_TEXT = 44  # characters of a value that a cell shows
 # A spreadsheet runs cells that begin so, also in full width. Where `;` separates cells, it splits quoted cells too.
 FORMULA_STARTS = tuple("=+-@＝＋－＠﹢﹣﹦﹫")
@@ -180,7 +181,7 @@ def joined(words: list[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def first_of(words: Iterable[str], most: int) -> str:
+def shortlist(words: Iterable[str], most: int = FEW) -> str:
     """Write `A, B and C`; of more than `most` words the first and a count: `A, B, C and 12 more`."""
     known = list(words)
     more = len(known) - most

@@ -115,6 +115,14 @@ def join_texts(texts: Iterable[Text], between: str = ", ", last: str = " and ") 
     return tuple(pieces)
 
 
+def shortlist_texts(texts: Iterable[Text], most: int, noun: str = "", between: str = ", ", last: str = " and ") -> Text:
+    """Join the first texts as `a, b and 3 more`; `noun` is that of those that are only counted."""
+    known = list(texts)
+    rest = len(known) - most
+    more = f"{rest:,} more{f' {noun}' if noun else ''}{'s' if noun and rest > 1 else ''}"
+    return join_texts([*known[:most], *([plain(more)] if rest > 0 else [])], between, last)
+
+
 def to_plain(text: Text) -> str:
     """Return the text without its styles and links."""
     return "".join(each.text for each in text)

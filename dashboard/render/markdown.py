@@ -9,7 +9,7 @@ from typing import NamedTuple, assert_never
 
 from dashboard.compare.columns import MatrixColumn
 from dashboard.compare.matrix import MatrixRow
-from dashboard.fleet.formatting import count, end_cut, first_of, without_commands
+from dashboard.fleet.formatting import count, end_cut, shortlist, without_commands
 from dashboard.fleet.pieces import Piece, Style, Text
 from dashboard.render.matrix import cell_text, is_cohort
 from dashboard.render.svg_chart import amount, bar_text
@@ -137,7 +137,7 @@ def to_markdown(report: View) -> str:
 
 def _named(sentence: str, titles: Sequence[str], most: int) -> list[str]:
     """Return a sentence that names sections, if there are any; `{}` in it becomes their titles."""
-    names = first_of((end_cut(title, 40) for title in titles), most)
+    names = shortlist((end_cut(title, 40) for title in titles), most)
     return [sentence.format(within(names))] if titles else []
 
 

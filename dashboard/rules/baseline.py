@@ -9,8 +9,8 @@ from dashboard.compare.baseline import Deviation, agreed_paths, deviations, usua
 from dashboard.compare.encoding import lookup_setting
 from dashboard.compare.prefix import PREFIX_PATHS
 from dashboard.fleet import Baseline, Setting, Source
-from dashboard.fleet.formatting import count, first_of, joined, middle_cut, one_line
-from dashboard.fleet.pieces import Text, value
+from dashboard.fleet.formatting import count, joined, middle_cut, one_line, shortlist
+from dashboard.fleet.pieces import Text, shortlist_texts, value
 from dashboard.rules import remedy
 from dashboard.rules.apply_method import (
     IMAGE_FIRST,
@@ -28,7 +28,7 @@ from dashboard.rules.capacity.graphs import are_derived_sizes
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Draft, Evidence, Severity
 from dashboard.rules.registry import rule
-from dashboard.rules.sentences import capital, first_texts, name_piece, setting_name, setting_piece, value_piece, write
+from dashboard.rules.sentences import capital, name_piece, setting_name, setting_piece, value_piece, write
 from dashboard.rules.subject import PoolSubject, setting_value
 
 MAX_NAMED = 3  # settings in a sentence before the rest is counted
@@ -141,7 +141,7 @@ def _text(baseline: Baseline, deviating: Sequence[Deviation]) -> Text:
         texts.append(write(own, f", {kind} ", value(each.allowed_text), comment))
     verb = "deviates" if len(texts) == 1 else "deviate"
     head = f"{count(len(texts), 'setting')} {verb} from the baseline "
-    values = first_texts(texts, MAX_NAMED, between="; ", last="; ")
+    values = shortlist_texts(texts, MAX_NAMED, between="; ", last="; ")
     return write(head, name_piece(baseline.name, NAME_LENGTH), ": ", values, ".")
 
 
@@ -153,7 +153,7 @@ def _steps(baseline: Baseline, deviating: Sequence[Deviation], methods: Mapping[
     is_set = any(paths[kind] for kind in paths.keys() - _REMOVED - {ApplyMethod.MISFIT, ApplyMethod.OPEN})
     steps = [
         *(["set the expected values"] if is_set else []),
-        *([f"remove {first_of(unset, MAX_NAMED)}"] if unset else []),
+        *([f"remove {shortlist(unset, MAX_NAMED)}"] if unset else []),
     ]
     if steps:
         yield f"{capital(' and '.join(steps))} on these replicas and restart them. Or change the values in {file}."
@@ -169,12 +169,12 @@ def _steps(baseline: Baseline, deviating: Sequence[Deviation], methods: Mapping[
             if methods[each.path] is ApplyMethod.CHOICE:
                 yield f"Choose a value for {setting_name(each.path)}: {each.allowed_text}."
     if misfits := [setting_name(path) for path in paths[ApplyMethod.MISFIT]]:
-        yield f"{first_of(misfits, MAX_NAMED)}: the baseline has text instead of a number or switch."
+        yield f"{shortlist(misfits, MAX_NAMED)}: the baseline has text instead of a number or switch."
     if names := [setting_name(path) for path in paths[ApplyMethod.OPEN]]:
         sources = dict.fromkeys(each for path in paths[ApplyMethod.OPEN] for each in open_sources(baseline, path))
         verb, them = ("follows", "it") if len(names) == 1 else ("follow", "them")
         yield (
-            f"{first_of(names, MAX_NAMED)} {verb} from {joined([setting_name(each) for each in sources])}, which may "
+            f"{shortlist(names, MAX_NAMED)} {verb} from {joined([setting_name(each) for each in sources])}, which may "
             f"have several values: remove {them} from {file}, or list {them} under `ignored`."
         )
 

@@ -19,7 +19,7 @@ from dashboard.fleet import (
     facts_of_pool,
     has_same_content,
 )
-from dashboard.fleet.formatting import count, first_of, uncapitalized
+from dashboard.fleet.formatting import MOST, count, shortlist, uncapitalized
 from dashboard.fleet.recent import NOTHING_RECENT, RecentEvents
 from dashboard.rules.baseline import unknown_paths
 from dashboard.rules.domain import CERTAIN, ImpactContext, domain_of
@@ -45,7 +45,6 @@ from dashboard.rules.rollout import is_along, remedy_along, rollout_of
 from dashboard.rules.selection import with_kv_cache
 from dashboard.rules.subject import FINGERPRINT, PARTS, FleetSubject, PairSubject, PoolSubject, Subject
 
-MAX_NEEDS = 12  # missing settings that a reason names before it counts the rest
 REASON_LENGTH = 200  # characters of an exception
 ID_DIGITS = 10
 OF_KV_CACHE = frozenset({Family.ROUTING, Family.STORES, Family.CAPACITY})
@@ -242,7 +241,7 @@ def _inapplicable(rule: Rule, change: RuleChange, subject: Subject, file: str) -
         return f"expects.{rule.expects} is not set in {file}."
     domain = subject.domain if isinstance(subject, PoolSubject) else None
     if rule.facts and domain is not None and not any(map(domain.fact, rule.facts)):
-        names = first_of(rule.facts, MAX_NEEDS)
+        names = shortlist(rule.facts, MOST)
         reports = f"reports {names}" if domain.facts else f"is read (option routers in {file})"
         return f"No router of this pool {reports}."
     return None
@@ -263,7 +262,7 @@ def _missing(rule: Rule, needs: Sequence[str], subject: Subject) -> str | None:
     if reporting >= rule.least:
         return None
     total = len(subject.all_replicas)
-    return f"{first_of(needs, MAX_NEEDS)}: reported by {reporting:,} of {count(total, 'replica')}."
+    return f"{shortlist(needs, MOST)}: reported by {reporting:,} of {count(total, 'replica')}."
 
 
 def _finding(

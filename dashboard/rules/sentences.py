@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from dashboard.fleet import SettingValue, State
 from dashboard.fleet.formatting import middle_cut, one_line, setting_text
-from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, join_texts, value
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, join_texts, shortlist_texts, value
 from dashboard.rules.connector_options import EXTRA
 
 MAX_VALUES = 4  # values that a sentence names before it counts the rest
@@ -71,24 +71,14 @@ def name_piece(name: str, length: int = NAME_LENGTH) -> Piece:
     return value(middle_cut(one_line(name), length))
 
 
-def first_texts(
-    texts: Iterable[Text], most: int = MAX_VALUES, more: str = "", between: str = ", ", last: str = " and "
-) -> Text:
-    """Return the first texts as `a, b and 3 more`; `more` is the noun of those that are only counted."""
-    known = list(texts)
-    rest = len(known) - most
-    noun = f" {more}{'s' if rest > 1 else ''}" if more else ""
-    return join_texts([*known[:most], *([write(f"{rest:,} more{noun}")] if rest > 0 else [])], between, last)
-
-
 def names_text(names: Iterable[str], most: int = MAX_VALUES) -> Text:
     """Return the first foreign names as `a, b and 3 more`."""
-    return first_texts([(name_piece(each),) for each in names], most)
+    return shortlist_texts([(name_piece(each),) for each in names], most)
 
 
 def sides_text(sides: Iterable[tuple[Text, int]], noun: str = "value") -> Text:
     """Return values with their numbers of replicas: `16 on 2, 32 on 1 and 2 more values`."""
-    return first_texts([write(text, f" on {number:,}") for text, number in sides], more=noun)
+    return shortlist_texts([write(text, f" on {number:,}") for text, number in sides], MAX_VALUES, noun)
 
 
 def names_of(setting: SettingValue) -> Text:

@@ -6,12 +6,11 @@ from datetime import date, timedelta
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare.traits import NAMING
-from dashboard.fleet.formatting import count, first_of
+from dashboard.fleet.formatting import SOME, count, shortlist
 from dashboard.rules.findings import Finding, Suppression
 from dashboard.rules.policy import suppress
 
 DAYS = 90  # of an acceptance, unless another date is chosen
-MOST_NAMED = 4  # findings that a preview names
 
 
 def scopes(fleet: Fleet, finding: Finding) -> Mapping[str, Suppression]:
@@ -21,7 +20,7 @@ def scopes(fleet: Fleet, finding: Finding) -> Mapping[str, Suppression]:
     found = {}
     if members:
         names = tuple(each.name for each in members)
-        found[f"only {first_of(names, MOST_NAMED)}"] = replace(entry, replicas=names)
+        found[f"only {shortlist(names, SOME)}"] = replace(entry, replicas=names)
         common = set.intersection(*(set(each.labels.items()) for each in members))
         for key, text in sorted(common):
             if key not in NAMING:
@@ -48,5 +47,5 @@ def covered_text(fleet: Fleet, finding: Finding, entry: Suppression) -> str:
     texts = ["The entry suppresses this finding" + (f" except on {count(len(left), 'replica')}." if left else ".")]
     if others:
         named = [f"{each.rule} in {', '.join(each.pools) or 'the fleet'}" for each in others]
-        texts.append(f"It also suppresses {count(len(others), 'finding')}: {first_of(named, MOST_NAMED)}.")
+        texts.append(f"It also suppresses {count(len(others), 'finding')}: {shortlist(named, SOME)}.")
     return " ".join(texts)

@@ -19,7 +19,7 @@ from dashboard.analysis.changes.models import (
 )
 from dashboard.capacity.outliers import TOLERANCE
 from dashboard.fleet import State
-from dashboard.fleet.formatting import NOT_KNOWN, count, first_of, iso, setting_text, short, short_id, size
+from dashboard.fleet.formatting import MANY, NOT_KNOWN, count, iso, setting_text, short, short_id, shortlist, size
 from dashboard.fleet.pieces import Kind, Link, Piece, plain, section
 from dashboard.rules.findings import Finding
 from dashboard.views import changes_entries as entries
@@ -52,8 +52,6 @@ MOST_POOLS = 40  # of the capacity table
 
 EMPTY = "-"
 MOST_ENTRIES = 40  # of one list; the appendix and the JSON document have all
-MOST_PATHS = 6  # settings that a sentence names
-MOST_NAMES = 8  # replicas that a sentence or a cell names
 
 
 def changes_report(changes: Changes, before: Context, after: Context, between: EventSummary | None = None) -> View:
@@ -142,12 +140,12 @@ def _settings(changes: Changes, sides: SideLinks, table: Table) -> Iterator[Bloc
     else:
         yield Paragraph(plain(f"No settings changed on {count(settings.compared, 'replica')}."))
     if settings.ignored:
-        yield Paragraph(plain(f"Changed but ignored by fleet.yaml: {first_of(settings.ignored, MOST_PATHS)}."))
+        yield Paragraph(plain(f"Changed but ignored by fleet.yaml: {shortlist(settings.ignored, MANY)}."))
     before, after = set(settings.unread_before), set(settings.unread_after)
     for when, unread in (("on both sides", before & after), ("before", before - after), ("after", after - before)):
         if unread:
             start = f"Not compared (unreachable {when}): {count(len(unread), 'replica')} ("
-            yield Paragraph((Piece(start), *sides.replicas(unread, MOST_NAMES), Piece(").")))
+            yield Paragraph((Piece(start), *sides.replicas(unread, MANY), Piece(").")))
 
 
 def _one_sided(changes: Changes, sides: SideLinks) -> Iterator[Section]:
@@ -174,7 +172,7 @@ def _replicas(changes: Changes, sides: SideLinks, table: Table) -> Iterator[Bloc
         yield Paragraph(plain("No replica was added, removed or known to have restarted."))
     if unknown := changes.replicas.start_unknown:
         start = f"Restart unknown: no start time reported by {count(len(unknown), 'replica')} ("
-        yield Paragraph((Piece(start), *sides.replicas(unknown, MOST_NAMES), Piece(").")))
+        yield Paragraph((Piece(start), *sides.replicas(unknown, MANY), Piece(").")))
 
 
 def _capacity(changes: Changes, sides: SideLinks, table: Table) -> Iterator[Block]:
@@ -292,7 +290,7 @@ def settings_table(groups: Sequence[SettingGroup], sides: SideLinks) -> Table:
         return sides.link(Kind.SETTING, row.path, row.pool) if row.pool else None
 
     def which(row: Any) -> Cell:
-        return list_cell(first_of(map(brief, row.replicas), MOST_NAMES), row.replicas)
+        return list_cell(shortlist(map(brief, row.replicas), MANY), row.replicas)
 
     fields = (
         Field("pool", "Pool", missing=text.NO_POOL),

@@ -16,7 +16,7 @@ from dashboard.analysis.changes.models import (
 )
 from dashboard.compare.prefix import short_name
 from dashboard.fleet import ReplicaState, SettingChange
-from dashboard.fleet.formatting import STATE_WORDS, count, first_of, middle_cut, one_line, setting_text
+from dashboard.fleet.formatting import MANY, MOST, STATE_WORDS, count, middle_cut, one_line, setting_text, shortlist
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, plain, to_plain
 from dashboard.fleet.sightings import Sighting
 from dashboard.rules.findings import Finding, OutcomeKind
@@ -30,8 +30,6 @@ from dashboard.views.pages import LIVE, SNAPSHOT, choices_of
 
 LONGEST_PATH = 120  # characters of a setting's path
 MOST_CHANGES = 6  # settings that an entry lists; the appendix has all
-MOST_NAMES = 8  # replicas or settings that a line names
-MOST_LINES = 12  # pools, or kinds of settings, that an entry lists
 FINDING_NAMES = 4  # replicas that a sentence on a finding names
 NEW, FIXED, NOT_EVALUATED, CHANGED = "new", "fixed", "not evaluated", "changed"  # what happened to a finding
 LIVING = ((SNAPSHOT, LIVE),)  # the choices that leave a snapshot or a past time
@@ -103,7 +101,7 @@ def finding_entries(change: str, found: Iterable[OneSidedFinding | PersistingFin
             rule_title(rule), Style.MUTED, sides.link(Kind.RULE, rule, is_before=change in {FIXED, NOT_EVALUATED})
         )
         pools = pools_of(same)
-        where = [plain(f"In {first_of(map(brief, pools), MOST_LINES)}.")] if len(pools) > MOST_POOLS else []
+        where = [plain(f"In {shortlist(map(brief, pools), MOST)}.")] if len(pools) > MOST_POOLS else []
         items.append(Entry(tone, head_of(same), side_of(same, sides.names), ((named,), *lines, *where)))
     columns = (Column("change"), *COLUMNS, Column("what_changed"))
     return Entries(tuple(items), Table("finding-changes", "Findings that changed", columns, tuple(rows)))
@@ -178,11 +176,11 @@ def _group(same: Sequence[SettingGroup], sides: SideLinks) -> Entry:
     members: list[Text] = []
     for each in same:
         where = "" if is_one else f"{text.group_text(each)}: "
-        names = sides.replicas(each.replicas, MOST_NAMES if is_one else MOST_NAMED)
+        names = sides.replicas(each.replicas, MANY if is_one else MOST_NAMED)
         members.append((Piece(f"{where}{text.restarts_text(each)} "), *names))
     lines = (
         *_first(changes, MOST_CHANGES, "and {}, in the appendix", "setting"),
-        *_first(members, MOST_LINES, "and in {}", "pool"),
+        *_first(members, MOST, "and in {}", "pool"),
     )
     head = (Piece(members_text, Style.STRONG), Piece(f": {text.change_text(first.changes[0])}{rest}"))
     return Entry(Tone.PLAIN, head, text.cohorts_text(first) if is_one else "", lines)
@@ -207,9 +205,9 @@ def one_sided_entry(title: str, when: str, found: Iterable[OneSidedSettings]) ->
         before, after = map(text.pool_name, each.pools)
         pool = after if before == after else f"{before}, now {after}"
         where = f"{count(len(each.replicas), 'replica')} of {pool}"
-        paths = first_of((brief(short_name(path)) for path in each.paths), MOST_NAMES)
+        paths = shortlist((brief(short_name(path)) for path in each.paths), MANY)
         lines.append(plain(f"{count(len(each.paths), 'setting')} on {where}, {STATE_WORDS[each.why]} {when}: {paths}."))
-    listed = _first(lines, MOST_LINES, "and {}", "group")
+    listed = _first(lines, MOST, "and {}", "group")
     return Entry(Tone.UNKNOWN, plain(f"{title} (change unknown)"), lines=listed)
 
 
@@ -239,9 +237,9 @@ def _replicas(verb: str, tone: Tone, found: Sequence[ReplicaSide], sides: SideLi
     by_pool: dict[str, list[str]] = defaultdict(list)
     for each in found:
         by_pool[text.pool_name(each.replica.pool)].append(each.replica.id)
-    lines: list[Text] = [(Piece(f"{pool}: "), *sides.replicas(ids, MOST_NAMES)) for pool, ids in by_pool.items()]
+    lines: list[Text] = [(Piece(f"{pool}: "), *sides.replicas(ids, MANY)) for pool, ids in by_pool.items()]
     head = (Piece(count(len(found), "replica"), Style.STRONG), Piece(f" {verb}"))
-    return Entry(tone, head, lines=_first(lines, MOST_LINES, "and in {}", "pool"))
+    return Entry(tone, head, lines=_first(lines, MOST, "and in {}", "pool"))
 
 
 def rank_entries(ranks: Iterable[RankChange], sides: SideLinks) -> Entries:

@@ -11,7 +11,7 @@ from dashboard.analysis.changes.models import Changes, CohortCount, PoolCapacity
 from dashboard.capacity.sums import PoolCapacity
 from dashboard.compare.prefix import PREFIX_PATHS, short_name
 from dashboard.fleet import Basis, SettingChange
-from dashboard.fleet.formatting import count, exact, first_of, iso, joined, one_line, setting_text
+from dashboard.fleet.formatting import SOME, count, exact, iso, joined, one_line, setting_text, shortlist
 from dashboard.fleet.pieces import Piece, Style, Text, join_texts, page, plain, section, to_plain
 from dashboard.fleet.times import write_time
 from dashboard.views.blocks import Block, Cell, Column, Figure, Paragraph, Section, Table, Tone, list_cell
@@ -25,7 +25,6 @@ HEADLINE_CLAUSES = 3
 WITH_TENTHS = 0.0995  # shares below are written with a tenth of a percent
 RANGE = "range"
 MOST_ROWS = 100  # of the list; exports have all
-MOST_NAMES = 4  # replicas that a row names
 MOST_CHANGES = 2  # settings that a row names
 OF_FINDINGS = {
     EventKind.FINDING_BEGAN: "Finding began",
@@ -99,7 +98,7 @@ def _row(event: Event) -> tuple[Cell, ...]:
     return (
         Cell(when_text(event), link=moment),
         _change(event),
-        Cell(first_of(map(brief, event.pools), MOST_NAMES)),
+        Cell(shortlist(map(brief, event.pools), SOME)),
         list_cell(which, names)._replace(pieces=_which(event)) if names else Cell(which),
         Cell(to_plain(_detail(event)), pieces=_detail(event)),
     )
@@ -144,7 +143,7 @@ def _which(event: Event) -> Text:
     choices = ((AT, write_time((event.after or event.at).replace(microsecond=0))),)
     if event.kind is not EventKind.REMOVED:
         choices = ((AT, write_time(event.at.replace(microsecond=0))),)
-    return replica_text((key for key, _ in event.replicas), dict(event.replicas), MOST_NAMES, lambda _: choices)
+    return replica_text((key for key, _ in event.replicas), dict(event.replicas), SOME, lambda _: choices)
 
 
 def _detail(event: Event) -> Text:

@@ -14,7 +14,7 @@ from dashboard.compare.columns import REFERENCE_NOTE, MatrixColumn
 from dashboard.compare.hashes import SharingCause
 from dashboard.compare.sharing import MOST_COHORTS
 from dashboard.fleet import Cohort, Pool, Replica
-from dashboard.fleet.formatting import count, first_of, iso, setting_text
+from dashboard.fleet.formatting import MOST, SOME, count, iso, setting_text, shortlist
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, plain
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.views.blocks import (
@@ -63,8 +63,6 @@ CHOSEN_POOL = "chosen replicas"  # the pool that stands for them
 SHARING, SETTINGS, DECIDING = "prefix-sharing", "settings", "deciding-settings"
 DECIDES = "What decides prefix sharing"
 NOT_REPEATED = "Other settings that decide it are in the table above."
-MOST_NAMED = 12  # replicas of one cohort by name
-MOST_SETTINGS = 4  # that distinguish a cohort
 MEASURED_IN_PART = "hash alike where measured"  # as the sentence about the pool says
 
 
@@ -122,7 +120,7 @@ def chosen_report(
     return View(
         title="Compare",
         headline=f"{count(len(ids), 'replica')} compared",
-        lead=first_of(named, MOST_CHOSEN),
+        lead=shortlist(named, MOST_CHOSEN),
         context=context_of(
             fleet, name=name, filters=[(CHOSEN, ", ".join(ids)), *_filters(choice._replace(by_replica=False))]
         ),
@@ -259,12 +257,12 @@ def cohorts_table(
 
     def distinguished_by(cohort: Cohort) -> Cell:
         settings = [f"{path} = {setting_text(*value)}" for path, value in cohort.distinguishing.items()]
-        return list_cell(first_of(settings, MOST_SETTINGS) or none, settings)
+        return list_cell(shortlist(settings, SOME) or none, settings)
 
     def names(cohort: Cohort) -> Cell:
         own = names_of(cohort.replicas, {each: replicas[each].name for each in cohort.replicas})
         incomplete = f"; {len(cohort.read_in_part):,} with incomplete data" if cohort.read_in_part else ""
-        return list_cell(first_of(map(brief, own), MOST_NAMED) + incomplete, own)
+        return list_cell(shortlist(map(brief, own), MOST) + incomplete, own)
 
     fields = [
         Field(

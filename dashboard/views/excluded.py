@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Replica, ReplicaState
-from dashboard.fleet.formatting import FAILURE_WORDS, count, first_of, iso, one_line
+from dashboard.fleet.formatting import FAILURE_WORDS, MANY, MOST, count, iso, one_line, shortlist
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, join_texts, page, plain, to_plain
 from dashboard.rules.findings import Finding
 from dashboard.views import pages
@@ -26,9 +26,7 @@ from dashboard.views.since import SINCE, since_cell
 from dashboard.views.table import Field, to_data, to_table
 
 MOST_GROUPS = 24  # of replicas that are unreadable for the same reason
-MOST_NAMED = 12  # replicas that one entry names
 MOST_ROWS = 100  # of a table
-MOST_PATHS = 8  # ignored settings that a cell names
 PARTIAL_REASON = "Answers, but its cache configuration could not be read."
 _SUPPRESSED = (Column("Finding"), Column("Where"), Column("Suppressed by"), Column("Until"), Column("Reason"))
 
@@ -101,13 +99,13 @@ def ignored_table(fleet: Fleet) -> Table | None:
     fields = (
         Field("name", "Pool", lambda pool: brief(pool.name), link=lambda pool: Link(Kind.POOL, pool.name)),
         Field("", "Differences", value=lambda pool: len(pool.ignored), is_number=True),
-        Field("", "Settings", lambda pool: first_of(pool.ignored, MOST_PATHS), lambda pool: tuple(pool.ignored)),
+        Field("", "Settings", lambda pool: shortlist(pool.ignored, MANY), lambda pool: tuple(pool.ignored)),
     )
     return to_table(own, fields, "ignored", "Ignored differences", most=MOST_ROWS) if own else None
 
 
 def _unread(state: ReplicaState, kind: str, why: str, members: Sequence[Replica]) -> Entry:
-    names = replica_text([each.id for each in members], {each.id: each.name for each in members}, MOST_NAMED)
+    names = replica_text([each.id for each in members], {each.id: each.name for each in members}, MOST)
     strong = (piece._replace(style=Style.STRONG) for piece in names)
     head = (*strong, Piece(f" {state}{f' · {kind}' if kind else ''}", Style.MUTED))
     side = count(len(members), "replica") if len(members) > 1 else ""
@@ -120,7 +118,7 @@ def _unread(state: ReplicaState, kind: str, why: str, members: Sequence[Replica]
 def _suppressed(listed: ListedFinding, names: Mapping[str, str]) -> tuple[Cell, ...]:
     finding = listed.finding
     in_order = [brief(name) for each in finding.cohorts for name in names_of(each.replicas, names)]
-    many = "" if are_few(finding) else first_of(in_order, MOST_NAMED)
+    many = "" if are_few(finding) else shortlist(in_order, MOST)
     where = " · ".join(filter(None, (where_of(finding), to_plain(side_of([finding], names)), many)))
     what = f"{finding.severity}: {finding.rule} {finding.sentence}"
     return (

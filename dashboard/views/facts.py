@@ -5,14 +5,12 @@ from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Basis, FailureKind, Replica, ReplicaState, Source
-from dashboard.fleet.formatting import count, end_cut, first_of
+from dashboard.fleet.formatting import FEW, SOME, count, end_cut, shortlist
 from dashboard.rules.findings import OutcomeKind
 
 PROVIDER = "install or load the provider"
 CREDENTIALS = "set a valid API key"
-MOST_NAMES = 3  # replicas that a hint names
 LONGEST_NAME = 60
-MOST_REASONS = 4  # why target lists could not be read
 LONGEST_REASON = 200  # characters of one
 INEXACT = (Basis.ASSUMED, Basis.UNKNOWN)
 
@@ -81,7 +79,7 @@ def _incomplete_pools(fleet: Fleet) -> frozenset[str | None]:
 def _names(replicas: Sequence[Replica], fleet: Fleet) -> str:
     if len(replicas) == len(fleet.replicas) > 1:
         return f"all {count(len(replicas), 'replica')}"
-    return first_of((end_cut(each.name, LONGEST_NAME) for each in replicas), MOST_NAMES)
+    return shortlist((end_cut(each.name, LONGEST_NAME) for each in replicas), FEW)
 
 
 def no_list_read(unread_lists: Sequence[str]) -> str:
@@ -90,4 +88,4 @@ def no_list_read(unread_lists: Sequence[str]) -> str:
 
 
 def list_reasons(unread_lists: Sequence[str]) -> str:
-    return first_of((end_cut(each.rstrip("."), LONGEST_REASON) for each in unread_lists), MOST_REASONS)
+    return shortlist((end_cut(each.rstrip("."), LONGEST_REASON) for each in unread_lists), SOME)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Note, Replica, cohort_letters
-from dashboard.fleet.formatting import count, first_of, iso, joined, natural
+from dashboard.fleet.formatting import count, iso, joined, natural, shortlist
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, join_texts, plain, replica, section
 from dashboard.fleet.sightings import Sighting
 from dashboard.rules.catalogue import BY_ID
@@ -253,7 +253,7 @@ def replica_lines(findings: Sequence[Finding], names: Mapping[str, str]) -> list
     if len(findings) == 1 and are_few(findings[0]):
         return []
     replicas = _replicas(findings)
-    shown = first_of(map(brief, names_of(replicas, names)), MOST_PLACES)
+    shown = shortlist(map(brief, names_of(replicas, names)), MOST_PLACES)
     return [_labelled("Replicas", plain(f"{count(len(replicas), 'replica')}: {shown}."))]
 
 
@@ -310,7 +310,7 @@ def _others(groups: Sequence[FindingGroup]) -> list[Text]:
 
 
 def _first_places(pools: Iterable[str]) -> str:
-    return first_of(map(brief, pools), MOST_PLACES)
+    return shortlist(map(brief, pools), MOST_PLACES)
 
 
 def _labelled(label: str, line: Text) -> Text:

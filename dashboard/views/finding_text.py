@@ -8,7 +8,7 @@ from typing import Any
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Note, ReplicaState
-from dashboard.fleet.formatting import count, first_of, iso
+from dashboard.fleet.formatting import SOME, count, iso, shortlist
 from dashboard.fleet.pieces import Piece, Style, Text
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.rules.catalogue import BY_ID, places
@@ -21,7 +21,6 @@ from dashboard.views.table import Field, plain_value, to_data
 MOST_PLACES = 12  # pools or replicas that a line names
 MUCH_UNKNOWN = 4  # a list marks a finding that was not evaluated on a quarter of the replicas or more
 FINDINGS = "findings"  # one file has the findings of all lists
-MOST_NAMES = 4  # replicas or pools that a line names; the rest is counted
 OR = "or"  # between snippets of which one is enough
 _CODE = re.compile(r"`([^`]+)`")
 
@@ -47,7 +46,7 @@ def severity_counts(findings: Iterable[Finding]) -> str:
 
 
 def first_names(names: Iterable[str]) -> str:
-    return first_of(names, MOST_NAMES)
+    return shortlist(names, SOME)
 
 
 def where(finding: Finding) -> str:
@@ -71,18 +70,18 @@ def cohorts_text(finding: Finding) -> str:
 
 
 def replicas_text(finding: Finding, names: Mapping[str, str]) -> str:
-    """Return the cohorts with names: `B x2 (chat-16 and chat-17), C x1 (chat-18)`; at most MOST_NAMES names.
+    """Return the cohorts with names: `B x2 (chat-16 and chat-17), C x1 (chat-18)`; at most SOME names.
 
     `names` is by replica id. The smallest cohorts are named first.
     """
     several = has_several_pools(finding.cohorts)
-    left, shown = MOST_NAMES, {}
+    left, shown = SOME, {}
     for share in sorted(finding.cohorts, key=lambda each: each.number):
         shown[share] = min(left, share.number)
         left -= shown[share]
     texts = []
     for share in finding.cohorts:
-        named = f" ({first_of(names_of(share.replicas, names), shown[share])})" if shown[share] else ""
+        named = f" ({shortlist(names_of(share.replicas, names), shown[share])})" if shown[share] else ""
         texts.append(f"{_cohort(share, several=several)}{named}")
     return ", ".join(texts) or "no replica"
 
@@ -293,7 +292,7 @@ def tags(finding: Finding) -> Text:
 
 def where_of(finding: Finding) -> str:
     """Return the place of a finding: its pool, its pair, or the pools of a rule on the whole fleet."""
-    return first_of(map(brief, places(finding)), MOST_PLACES)
+    return shortlist(map(brief, places(finding)), MOST_PLACES)
 
 
 def note_lines(note: Note | None, before: Note | None = None) -> tuple[Text, ...]:

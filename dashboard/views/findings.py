@@ -6,8 +6,21 @@ from dataclasses import replace
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Note, State
-from dashboard.fleet.formatting import STATE_WORDS, count, first_of, middle_cut, natural, one_line, whole_text
-from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, join_texts, page, plain, pool, replica
+from dashboard.fleet.formatting import STATE_WORDS, count, middle_cut, natural, one_line, shortlist, whole_text
+from dashboard.fleet.pieces import (
+    Kind,
+    Link,
+    Piece,
+    Style,
+    Text,
+    cohort,
+    join_texts,
+    page,
+    plain,
+    pool,
+    replica,
+    shortlist_texts,
+)
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Evidence, Finding, OutcomeKind, Remedy, Severity
 from dashboard.views import pages
@@ -164,7 +177,7 @@ def findings_table(known: FindingList) -> Table:
     """Return all active findings, a row each, the worst first."""
 
     def replicas_of(row: ListedFinding) -> str:
-        return first_of(map(brief, names_of(row.finding.replicas, known.names)), MOST_NAMED)
+        return shortlist(map(brief, names_of(row.finding.replicas, known.names)), MOST_NAMED)
 
     has_since = any(each.sighting for each in known.active)
     fields = (
@@ -275,12 +288,9 @@ def _replicas(finding: Finding, known: FindingList) -> tuple[Block, ...]:
 def _same(known: FindingList, listed: ListedFinding, choices: Choices) -> tuple[Block, ...]:
     others = known.same_in_other_pools(listed)
     links: list[Text] = [
-        (Piece(where_of(each.finding), link=Link(Kind.FINDING, each.key, choices=choices)),)
-        for each in others[:MOST_POOLS]
+        (Piece(where_of(each.finding), link=Link(Kind.FINDING, each.key, choices=choices)),) for each in others
     ]
-    more = len(others) - MOST_POOLS
-    links += [plain(f"{more:,} more")] if more > 0 else []
-    return (Paragraph((Piece("Same finding in "), *join_texts(links), Piece("."))),) if others else ()
+    return (Paragraph((Piece("Same finding in "), *shortlist_texts(links, MOST_POOLS), Piece("."))),) if others else ()
 
 
 def _remarks(fleet: Fleet, finding: Finding) -> list[Paragraph]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import middle_cut, natural, one_line
-from dashboard.fleet.pieces import Kind, Link, Piece, Text, join_texts, plain
+from dashboard.fleet.pieces import Kind, Link, Piece, Text, shortlist_texts
 
 MOST_NAMED = 3  # replicas named in a list; more are counted
 LONGEST_NAME = 40  # characters of a name in a list or an anchor: it is foreign, and can be of any length
@@ -41,10 +41,9 @@ def replica_text(
     """Return the names of replicas as links: `a, b and 12 more`. `choices` are parameters of their URLs."""
     ids = in_natural_order(replicas, names)
     named = [
-        (Piece(brief(names.get(each, each)), link=Link(Kind.REPLICA, each, choices=choices(each))),)
-        for each in ids[:most]
+        (Piece(brief(names.get(each, each)), link=Link(Kind.REPLICA, each, choices=choices(each))),) for each in ids
     ]
-    return join_texts([*named, *([plain(f"{len(ids) - most:,} more")] if len(ids) > most else [])])
+    return shortlist_texts(named, most)
 
 
 def slug(name: str) -> str:

@@ -23,7 +23,7 @@ from dashboard.compare import (
 from dashboard.compare.hashes import SharingCause
 from dashboard.compare.prefix import CACHING_PATH, SEED_PATHS
 from dashboard.fleet import Document, Pool, Replica
-from dashboard.fleet.formatting import count, first_of, natural
+from dashboard.fleet.formatting import FEW, count, natural, shortlist
 from dashboard.fleet.pieces import Text
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.rules.domain import Domain
@@ -38,7 +38,6 @@ from dashboard.views.names import brief
 from dashboard.views.sharing import SPLIT, severity
 from dashboard.vllm.value_origin import is_set
 
-MOST_NAMED = 3  # replicas that are not compared, by name
 WHY_UNKNOWN = "arguments not reported, see docs/config-api.md, or setting not in the field reference"
 _SEVERITIES = frozenset(Severity)
 
@@ -290,5 +289,5 @@ def _unreachable(members: Sequence[Replica]) -> list[str]:
     missing = [brief(replica.name) for replica in members if not replica.fresh]
     if not missing:
         return []
-    named = f"{len(missing):,} replicas" if len(missing) > MOST_NAMED else first_of(missing, MOST_NAMED)
+    named = f"{len(missing):,} replicas" if len(missing) > FEW else shortlist(missing, FEW)
     return [f"Not compared (unreachable): {named}."]

@@ -10,7 +10,17 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.sums import capacity_of
 from dashboard.fleet import ProbeResult, Replica, ReplicaState, Setting, Source, formatting
 from dashboard.fleet.formatting import count, iso, middle_cut, one_line, setting_text
-from dashboard.fleet.pieces import Age, Kind, Link, Piece, Style, Text, join_texts, page, plain, section
+from dashboard.fleet.pieces import (
+    Age,
+    Kind,
+    Link,
+    Piece,
+    Style,
+    Text,
+    page,
+    section,
+    shortlist_texts,
+)
 from dashboard.rules.findings import tally_replicas
 from dashboard.rules.sentences import capital
 from dashboard.views import pages
@@ -242,10 +252,9 @@ def _notices(fleet: Fleet, replica: Replica) -> list[Block]:
 
 
 def _unrecognized(parts: Sequence[str]) -> Text:
-    named = [(Piece(middle_cut(one_line(each), LONGEST_NAME), Style.CODE),) for each in parts[:MOST_UNKNOWN]]
-    hidden = len(parts) - MOST_UNKNOWN
+    named = [(Piece(middle_cut(one_line(each), LONGEST_NAME), Style.CODE),) for each in parts]
     title = Piece(f"{count(len(parts), 'part')} of its replies not recognized: ", Style.STRONG)
-    return (title, *join_texts([*named, *([plain(f"{hidden:,} more")] if hidden > 0 else [])]), Piece("."))
+    return (title, *shortlist_texts(named, MOST_UNKNOWN), Piece("."))
 
 
 def _findings(fleet: Fleet, replica: Replica) -> tuple[Section, ...]:

@@ -12,8 +12,8 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.sums import GIB
 from dashboard.compare.prefix import canonical_digests, digests
 from dashboard.fleet import Basis, Engine, Replica, Setting, State, formatting
-from dashboard.fleet.formatting import at_most, count, first_of, middle_cut, one_line, size
-from dashboard.fleet.pieces import Piece, Style, Text, join_texts, plain
+from dashboard.fleet.formatting import FEW, MOST, at_most, count, middle_cut, one_line, shortlist, size
+from dashboard.fleet.pieces import Piece, Style, Text, plain, shortlist_texts
 from dashboard.views.blocks import Block, Paragraph, Section, Tone, quiet_paragraph
 from dashboard.views.capacity import ranks_table
 from dashboard.views.capacity_blocks import NO_DEVICES
@@ -22,8 +22,6 @@ from dashboard.views.names import slug
 from dashboard.views.table import Field, to_table
 
 MOST_ROWS = 64  # of one table: eight GPUs on eight DP ranks
-MOST_NAMES = 12
-MOST_REASONS = 3
 LONGEST = 60  # characters of a foreign text
 LONGEST_REASON = 200
 SEED = "seed_policy"  # reported by the provider only
@@ -209,20 +207,14 @@ def _no_fingerprint(engines: Sequence[Engine]) -> str:
     silent = [engine for engine in engines if engine.fingerprint is None or engine.fingerprint.engine is None]
     found = [engine.fingerprint.reason for engine in silent if engine.fingerprint and engine.fingerprint.reason]
     reasons = [middle_cut(one_line(reason), LONGEST_REASON).rstrip(".") for reason in dict.fromkeys(found)]
-    why = first_of(reasons, MOST_REASONS) or "reason not reported"
+    why = shortlist(reasons, FEW) or "reason not reported"
     if len(silent) == len(engines):
         return f"No fingerprint: {why}."
-    ranks = first_of((f"{engine.dp_rank}" for engine in silent), MOST_NAMES)
+    ranks = shortlist((f"{engine.dp_rank}" for engine in silent), MOST)
     return f"No fingerprint on rank {ranks}: {why}."
 
 
 def _names(names: Sequence[str], nothing: str) -> Text:
     if not names:
         return (Piece(nothing, Style.MUTED),)
-    hidden = len(names) - MOST_NAMES
-    shown = [(Piece(_cut(name), Style.CODE),) for name in names[:MOST_NAMES]]
-    return join_texts([*shown, *([plain(f"{hidden:,} more")] if hidden > 0 else [])])
-
-
-def _cut(text: str) -> str:
-    return middle_cut(one_line(text), LONGEST)
+    return shortlist_texts([(Piece(middle_cut(one_line(name), LONGEST), Style.CODE),) for name in names], MOST)

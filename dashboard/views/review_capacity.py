@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.fleet.formatting import count, first_of
+from dashboard.fleet.formatting import MOST, count, shortlist
 from dashboard.fleet.pieces import Piece, Style, page, plain
 from dashboard.views.blocks import Block, Paragraph, Section
 from dashboard.views.capacity import outlier_entries, pools_table, ranks_table
@@ -20,7 +20,6 @@ TITLE = "Capacity by pool"
 MEASURE = Measure.TOKENS
 MOST_OUTLIERS = 12  # ranks named one by one
 MOST_CHARTS = 8  # pools with a chart, those with the least KV cache first
-MOST_NAMED = 12  # pools that a sentence names
 
 
 def capacity_parts(fleet: Fleet, notes: tuple[Block, ...]) -> tuple[Section, tuple[Section, ...]]:
@@ -58,7 +57,7 @@ def _alike(pools: Mapping[str, pd.DataFrame]) -> list[list[str]]:
 def _pool(fleet: Fleet, alike: Sequence[str], ranks: pd.DataFrame) -> Section:
     """Return the charts of pools that are alike; a page folds them, for its table of pools has the same numbers."""
     first, *others = alike
-    named = first_of(map(brief, others), MOST_NAMED)
+    named = shortlist(map(brief, others), MOST)
     same = [Paragraph(plain(f"The same in {named}."))] if others else []
     more = f" and {len(others):,} more like it" if others else ""
     return Section(
@@ -76,4 +75,4 @@ def _without_chart(pools: Mapping[str, pd.DataFrame], uneven: Sequence[Sequence[
         yield Paragraph(plain(f"{count(left, 'more pool')} with uneven ranks: see the appendix."))
     even = [brief(name) for name, ranks in pools.items() if len(ranks) and not is_uneven(ranks)]
     if even:
-        yield Paragraph(plain(f"Even ranks, no chart: {first_of(even, MOST_NAMED)}."))
+        yield Paragraph(plain(f"Even ranks, no chart: {shortlist(even, MOST)}."))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare import PREFIX_PATHS, Matrix, Share
 from dashboard.fleet import Pool
-from dashboard.fleet.formatting import count, first_of
+from dashboard.fleet.formatting import MOST, count, shortlist
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Block, Paragraph, Section
@@ -32,7 +32,6 @@ DIFFERENCES = "differences"
 TITLE = "Differences by pool"
 MOST_ROWS = 8  # settings of one pool that no finding names; the appendix has all
 MOST_POOLS = 24  # different ways to differ; more are counted
-MOST_NAMED = 12  # pools that a sentence names
 
 
 class DifferingPools(NamedTuple):
@@ -134,7 +133,7 @@ def _pool(fleet: Fleet, differing: DifferingPools) -> Section:
     text = head_text(pool, members, fleet.inspection.domains.get(pool.name))
     blocks: list[Block] = [Paragraph((Piece(text, Style.MUTED),))]
     if len(differing.pools) > 1:
-        others = first_of([brief(each.name) for each in differing.pools[1:]], MOST_NAMED)
+        others = shortlist([brief(each.name) for each in differing.pools[1:]], MOST)
         blocks.append(Paragraph(plain(f"{others} differ in the same way; {brief(pool.name)} is shown.")))
     if found.sharing.share is not Share.YES:
         blocks.append(sharing_band(found))
@@ -161,7 +160,7 @@ def _without_differences(fleet: Fleet) -> Iterator[str]:
         yield "There is no pool to compare."
     uniform = [pool.name for pool in fleet.pools if len(pool.cohorts) == 1]
     if uniform:
-        yield f"{count(len(uniform), 'uniform pool')}: {first_of(map(brief, uniform), MOST_NAMED)}."
+        yield f"{count(len(uniform), 'uniform pool')}: {shortlist(map(brief, uniform), MOST)}."
     tallies = fleet.inspection.tallies
     found = []
     for name in uniform:
@@ -169,6 +168,6 @@ def _without_differences(fleet: Fleet) -> Iterator[str]:
         if words := ", ".join(f"{number:,} {severity}" for number, severity in counts if number):
             found.append(f"{brief(name)} ({words})")
     if found:
-        yield f"Uniform pools with findings: {first_of(found, MOST_NAMED)}."
+        yield f"Uniform pools with findings: {shortlist(found, MOST)}."
     if unread := [pool.name for pool in fleet.pools if not pool.cohorts]:
-        yield f"Unknown (nothing was read): {first_of(map(brief, unread), MOST_NAMED)}."
+        yield f"Unknown (nothing was read): {shortlist(map(brief, unread), MOST)}."

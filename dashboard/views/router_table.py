@@ -8,12 +8,11 @@ from typing import Any
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare.encoding import lookup_value
 from dashboard.fleet import Cohort, FactName, Pool, RouterConfig, RouterFact, facts_of_pool
-from dashboard.fleet.formatting import first_of, iso
+from dashboard.fleet.formatting import SOME, iso, shortlist
 from dashboard.rules.routing.blocks import BLOCK_SIZE, tokens_of_block
 from dashboard.views.blocks import Block, Cell, Section, Tone
 from dashboard.views.table import Field, to_table
 
-MOST_LISTED = 5  # entries of a list that a cell names
 NOTHING = "-"
 LABELS = {
     FactName.BLOCK_SIZE: "block_size (tokens)",
@@ -43,7 +42,7 @@ def _value_cell(fact: RouterFact) -> Cell:
     loaded = json.loads(fact.value)
     if not isinstance(loaded, list):
         return Cell(_text(loaded))
-    named = first_of(map(_text, loaded), MOST_LISTED)
+    named = shortlist(map(_text, loaded), SOME)
     return Cell(named or NOTHING, hint=", ".join(map(_text, loaded[:100])))
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Replica, SettingValue, State, cohort_letters
-from dashboard.fleet.formatting import count, end_cut, first_of, setting_text
+from dashboard.fleet.formatting import FEW, count, end_cut, setting_text, shortlist
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, join_texts, plain, replica, to_plain
 from dashboard.rules.findings import Finding, Severity
 from dashboard.views.blocks import Cell, Column, Paragraph, Section, Table, Tone, View
@@ -20,7 +20,6 @@ from dashboard.vllm.value_origin import ValueOrigin, setting_arguments, value_or
 from dashboard.vllm.versions import is_unsupported
 
 VALUES, REPLICAS, DECLARED = "values", "setting-replicas", "declared"  # anchors of the sections
-MOST_NAMES = 3  # replicas that a row names
 MOST_ROWS = 1_000
 COMMAND_LINE = "command_line"  # the source of an argument that is not named
 ORIGIN_NOTE = " Only the configuration API reports which arguments were given (docs/config-api.md)."
@@ -121,7 +120,7 @@ def _lead(known: Sequence[PoolValue]) -> str:
     missing = sum(len(each.replicas) for each in known if not each.is_reported)
     values = count(len({each.value for each in reported}), "value")
     parts = [f"{values} in {count(len(by_pool), 'pool')}"] if reported else []
-    parts += [f"different in {first_of(differing, MOST_NAMES)}"] if differing else []
+    parts += [f"different in {shortlist(differing, FEW)}"] if differing else []
     parts += [f"{'not' if parts else 'Not'} reported by {count(missing, 'replica')}"] if missing else []
     return f"{'; '.join(parts)}." if parts else ""
 
@@ -186,7 +185,7 @@ def _value_fields(path: str, fleet: Fleet | None = None) -> tuple[Field, ...]:
 
 def _names(known: PoolValue) -> Cell:
     """Return the first replicas as links, the number of the others, and the cohorts of all."""
-    first = known.replicas[:MOST_NAMES]
+    first = known.replicas[:FEW]
     more = len(known.replicas) - len(first)
     names = join_texts([(replica(each.name, each.id),) for each in first], last=", " if more else " and ")
     cohorts = f" ({', '.join(known.cohorts)})" if known.cohorts else ""

@@ -8,14 +8,12 @@ from dashboard.compare import PREFIX_PATHS, Share, SharingVerdict
 from dashboard.compare.encoding import is_comparable
 from dashboard.compare.prefix import DECIDING_PATHS, VERSION_PATH
 from dashboard.fleet import Difference, Pool, Replica, ReplicaState
-from dashboard.fleet.formatting import count, first_of
+from dashboard.fleet.formatting import MOST, SOME, count, shortlist
 from dashboard.rules.domain import Domain, Router, Store
 from dashboard.rules.findings import Finding, Inspection, Severity
 from dashboard.rules.subject import FINGERPRINT
 
-MOST_LETTERS = 4  # cohorts named in a table's cell
 MOST_GROUPS = 8  # lines of the list of groups; the rest is counted
-MOST_MEMBERS = 12  # cohorts of one group, before the rest is counted
 MOST_VERSIONS = 2  # versions that are named; of more, the lowest and the highest
 SHARE_WORDS = {Share.YES: "yes", Share.NO: "no", Share.PARTLY: "partly", Share.UNKNOWN: "unknown"}
 SPLIT = {Share.NO, Share.PARTLY}
@@ -64,13 +62,13 @@ def short_text(verdict: SharingVerdict) -> str:
         return "probably not shared" if verdict.is_doubted else _unknown(verdict)
     if not verdict.is_certain:
         return "versions differ"
-    split = [f"{first_of(verdict.split, MOST_LETTERS)}: hashes differ within"] if verdict.split else []
+    split = [f"{shortlist(verdict.split, SOME)}: hashes differ within"] if verdict.split else []
     return "; ".join([*split, *_differing(verdict)]) or "cohorts differ"
 
 
 def group_lines(verdict: SharingVerdict) -> list[str]:
     """List the cohorts that hash alike, the group with the largest cohort first, and the exceptions."""
-    groups = [first_of(letters, MOST_MEMBERS) for letters in verdict.groups if len(letters) > 1]
+    groups = [shortlist(letters, MOST) for letters in verdict.groups if len(letters) > 1]
     lines = [f"{group} hash alike" for group in groups[:MOST_GROUPS]]
     if (more := len(groups) - MOST_GROUPS) > 0:
         lines.append(f"{count(more, 'more group')} of cohorts that hash alike")
@@ -83,13 +81,13 @@ def _exceptions(verdict: SharingVerdict) -> Iterator[str]:
     silent = [each.letter for each in verdict.cohorts if not each.is_reporting]
     partly = [each.letter for each in verdict.cohorts if each.silent and each.is_reporting and each.letter not in split]
     if alone:
-        yield f"{first_of(alone, MOST_MEMBERS)} {'shares' if len(alone) == 1 else 'share'} with no other whole cohort"
+        yield f"{shortlist(alone, MOST)} {'shares' if len(alone) == 1 else 'share'} with no other whole cohort"
     if split:
-        yield f"not all replicas of {first_of(split, MOST_MEMBERS)} share with each other"
+        yield f"not all replicas of {shortlist(split, MOST)} share with each other"
     if silent and len(silent) < len(verdict.cohorts):
-        yield f"block hashes of {first_of(silent, MOST_MEMBERS)} are not reported"
+        yield f"block hashes of {shortlist(silent, MOST)} are not reported"
     if partly:
-        yield f"block hashes of {first_of(partly, MOST_MEMBERS)} are not reported by all replicas"
+        yield f"block hashes of {shortlist(partly, MOST)} are not reported by all replicas"
 
 
 def _explained(findings: Iterable[Finding]) -> frozenset[str]:
@@ -105,7 +103,7 @@ def _differing(verdict: SharingVerdict) -> list[str]:
     others = [each for each in verdict.cohorts if each is not base and each.letter not in verdict.split]
     apart = [each.letter for each in others if verdict.cell(base, each).share is Share.NO]
     verb = "differs" if len(apart) == 1 else "differ"
-    return [f"{first_of(apart, MOST_LETTERS)} {verb} from {base.letter}"] if apart else []
+    return [f"{shortlist(apart, SOME)} {verb} from {base.letter}"] if apart else []
 
 
 def _is_tie(difference: Difference) -> bool:

@@ -19,7 +19,7 @@ from dashboard.fleet import (
     Source,
     SourceStatus,
 )
-from dashboard.fleet.formatting import count, first_of, iso, joined
+from dashboard.fleet.formatting import MANY, count, iso, joined, shortlist
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, join_texts, page, plain, replica, to_plain
 from dashboard.rules.catalogue import ALL_RULES, RULE_SET
 from dashboard.rules.domain import CERTAIN, Domain
@@ -186,7 +186,7 @@ def _history_section(options: Options, status: HistoryStatus | None) -> Section:
     if status.follows:
         blocks.append(Paragraph(plain("Another instance polls and records. This one shows its polls.")))
     if status.limited:
-        text = f"Changes of {first_of(status.limited, 10)} are not recorded until 0:00 UTC: too many today."
+        text = f"Changes of {shortlist(status.limited, 10)} are not recorded until 0:00 UTC: too many today."
         blocks.append(Paragraph(plain(text), Tone.WARNING))
     last = iso(status.recorded_at) if status.recorded_at else "none since the start"
     failed = f" {count(status.failures, 'poll')} not recorded since the start." if status.failures else ""
@@ -316,7 +316,7 @@ def _versions_section(fleet: Fleet) -> Section:
     lines = [
         f"Rule set {RULE_SET}: {len(ALL_RULES)} rules.",
         f"Field reference: vLLM {known[0]} to {known[-1]}.",
-        f"Versions in this fleet: {first_of(versions, 10)}." if versions else "No replica reported its version.",
+        f"Versions in this fleet: {shortlist(versions, MANY)}." if versions else "No replica reported its version.",
     ]
     rules = Paragraph((Piece("Rules by outcome are on "), Piece("Findings", link=page(pages.FINDINGS)), Piece(".")))
     return Section("versions", "Rules and versions", (*(Paragraph(plain(each)) for each in lines), rules))

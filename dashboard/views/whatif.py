@@ -9,7 +9,7 @@ from dashboard.analysis.whatif.paste import ChangeGroup, Paste, PlannedChange
 from dashboard.analysis.whatif.result import CapacityForecast, WhatIf
 from dashboard.compare.baseline import value_text
 from dashboard.fleet import Basis
-from dashboard.fleet.formatting import count, exact, first_of, joined, middle_cut, one_line, short
+from dashboard.fleet.formatting import SOME, count, exact, joined, middle_cut, one_line, short, shortlist
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, join_texts, plain, value
 from dashboard.rules.apply_method import IMAGE_FIRST, ApplyMethod, removable_text
 from dashboard.rules.findings import Finding, Severity
@@ -31,7 +31,6 @@ MOST_NAMES = 12  # replicas of a group by name
 MOST_RANKS = 200  # rows of the table of DP ranks
 OPEN_GROUPS = 6  # groups that a page does not fold
 MOST_CHANGES = 3  # settings of a group that its title names before it counts the rest
-MOST_WORDS = 4  # replicas or settings that a sentence names
 ANOTHER_LINE = " \\\n"  # all flags can be pasted behind `vllm serve`, one a line
 LONGEST = 60  # characters of a name or path in a sentence
 NOTHING_TO_PASTE = "Nothing to paste."
@@ -311,7 +310,7 @@ def _change_text(change: PlannedChange) -> str:
 
 
 def _some(words: Iterable[str]) -> str:
-    return first_of(map(_cut, words), MOST_WORDS)
+    return shortlist(map(_cut, words), SOME)
 
 
 def _cut(name: str) -> str:

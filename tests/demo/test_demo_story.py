@@ -20,7 +20,7 @@ def test_forty_two_replicas_in_five_pools() -> None:
     assert pools == {"chat-70b": 17, "gemma-27b": 8, "prefill": 2, "decode": 8, "qwen3-8b": 7}
 
 
-def test_addresses_and_names_are_unique_and_fewer_replicas_are_the_first_of_the_fleet() -> None:
+def test_addresses_and_names_are_unique_and_fewer_replicas_are_the_shortlist_the_fleet() -> None:
     assert default_fleet(5) == FLEET[:5]
     for fleet in (FLEET, default_fleet(1000)):
         assert len({replica.address for replica in fleet}) == len(fleet)

@@ -8,7 +8,7 @@ from tests.findings_builder import finding
 DOCUMENT = document()
 
 
-def test_only_the_first_of_very_many_replicas_are_listed() -> None:
+def test_only_the_shortlist_very_many_replicas_are_listed() -> None:
     built = fleet(alike("chat", MOST_ROWS + 2, DOCUMENT), [DOCUMENT])
     (section,) = replicas_section(built, "version", built.replicas)
     table = section.blocks[0]

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from dashboard.compare.encoding import lookup_value
 from dashboard.fleet import Replica, Setting, SettingValue, Source, State
-from dashboard.fleet.pieces import join_texts, value
+from dashboard.fleet.pieces import join_texts, shortlist_texts, value
 from dashboard.rules.differences import extended, pool_differences
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.selection import evidence_of
-from dashboard.rules.sentences import ADAPTERS, MAX_VALUES, first_texts, name_piece, names_text, setting_piece, write
+from dashboard.rules.sentences import ADAPTERS, MAX_VALUES, name_piece, names_text, setting_piece, write
 from dashboard.rules.subject import PoolSubject, setting_value
 from vllm_fleet_provider.shared.spelling import canonical_text
 
@@ -177,7 +177,11 @@ def _missing_adapters(
     modules = " ".join(shlex.quote(f"{name}={_adapter_path(name, asked)}") for name in names[:MAX_VALUES])
     return Draft(
         tuple(sorted(each.id for each in replicas)),
-        write(f"LoRA {kind} ", first_texts(shown), f" {verb} not loaded; requests for {them} fail with 404."),
+        write(
+            f"LoRA {kind} ",
+            shortlist_texts(shown, MAX_VALUES),
+            f" {verb} not loaded; requests for {them} fail with 404.",
+        ),
         tuple(_adapter_evidence(replicas, asked)),
         Remedy(
             f"Load {them} on each of these replicas at its own address, and at start so that restarts keep {them}. "

@@ -8,7 +8,7 @@ from dashboard.compare.holders import Holders
 from dashboard.compare.pool import is_majority
 from dashboard.compare.prefix import HashSeed, SeedKind, is_fixed, seed_number
 from dashboard.fleet import SettingChange, SettingValue, State
-from dashboard.fleet.formatting import count, first_of
+from dashboard.fleet.formatting import count, shortlist
 from dashboard.fleet.pieces import Text, value
 from dashboard.rules import remedy
 from dashboard.rules.differences import capitalized, deviation, differences, majority, tie
@@ -180,7 +180,7 @@ def _groups_text(found: Sequence[DigestGroup]) -> str:
     if max(sizes) == 1:
         text = f"{total:,} replicas hash the same tokens differently; no two of them share prefixes"
     else:
-        named = first_of([f"{size:,}" for size in sizes], MAX_VALUES)
+        named = shortlist([f"{size:,}" for size in sizes], MAX_VALUES)
         text = f"{total:,} replicas form {len(found):,} groups ({named}) with different hashes of the same tokens"
     return f"{text}; nor do the data-parallel ranks of {split:,} of them" if split else text
 

@@ -16,7 +16,7 @@ from dashboard.compare.prefix import (
     known_values,
 )
 from dashboard.fleet import Setting, SettingValue, State
-from dashboard.fleet.formatting import first_of, uncapitalized
+from dashboard.fleet.formatting import shortlist, uncapitalized
 from dashboard.rules import remedy
 from dashboard.rules.domain import SeedPolicy
 from dashboard.rules.findings import Evidence, Remedy, Snippet
@@ -101,7 +101,7 @@ def causes_of(seeds: Iterable[HashSeed]) -> str:
     causes = []
     for path, form in ((VERSION, "before vLLM 0.29 ({})"), (HASH_ALGORITHM, "with {}")):
         if values := dict.fromkeys(to_text(seed.value) for seed in known if seed.path == path):
-            causes.append(form.format(first_of(values, MAX_VALUES)))
+            causes.append(form.format(shortlist(values, MAX_VALUES)))
     return " and ".join(causes)
 
 

@@ -10,9 +10,7 @@ from urllib.parse import urlsplit
 
 from dashboard.config import PrometheusAuthorization
 from dashboard.fleet import Credentials, Target, TargetAccess
-from dashboard.fleet.formatting import first_of, one_line
-
-MOST_NAMED = 3  # targets of a sentence
+from dashboard.fleet.formatting import FEW, one_line, shortlist
 
 # Longer than any API key or JWT; limits the reading of a wrong file (a log, a device).
 MAX_KEY_BYTES = 8192
@@ -119,9 +117,9 @@ def key_warnings(targets: Iterable[Target]) -> str:
         and target.id.startswith("http://")
         and not _is_loopback(urlsplit(target.id).hostname or "")
     )
-    named = first_of(map(one_line, exposed), MOST_NAMED)
+    named = shortlist(map(one_line, exposed), FEW)
     sent = [f"API key sent over plain http, readable on the network: {named}. Use https."] if exposed else []
-    return " ".join([*missing[:MOST_NAMED], *sent])
+    return " ".join([*missing[:FEW], *sent])
 
 
 def _is_loopback(host: str) -> bool:

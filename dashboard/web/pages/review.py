@@ -10,7 +10,7 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
-from dashboard.fleet.formatting import first_of
+from dashboard.fleet.formatting import FEW, shortlist
 from dashboard.fleet.pools import Notes
 from dashboard.store.metadata import READ_ONLY, StoredSnapshot
 from dashboard.store.reviews import REVIEW, EarlierSnapshots, LastReview, NoLastReview, earlier, last_review, opened
@@ -41,7 +41,6 @@ PROBLEM = "freeze_review_problem"
 SAVED = "Notes save automatically (when a field is left, or with Ctrl+Enter)."
 WHY_FREEZE = "Notes belong to a snapshot, so they keep their context when the fleet changes."
 NO_REVIEW = ""  # no snapshot to compare with
-MOST_POOLS = 3  # that the label of a field names
 
 NoteItems = tuple[tuple[str, Note], ...]  # notes as a part of a cache's key
 
@@ -136,7 +135,7 @@ def _topic(entry: Entry, group: Sequence[ListedFinding], labels: Counter[str]) -
     found = [each.finding for each in group]
     pools = dict.fromkeys(pool for each in found for pool in each.pools)
     names = [_plain(brief(pool)) for pool in pools]
-    label = f"{found[0].rule} in {first_of(names, MOST_POOLS)}" if pools else found[0].rule
+    label = f"{found[0].rule} in {shortlist(names, FEW)}" if pools else found[0].rule
     labels[label] += 1
     numbered = label if labels[label] == 1 else f"{label}, {labels[label]}"
     return NoteTopic(tuple(dict.fromkeys(each.id for each in found)), numbered, draw.html_of([Entries((entry,))]))
