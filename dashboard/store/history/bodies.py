@@ -14,7 +14,7 @@ from pydantic_core import from_json, to_json
 from sqlalchemy import Connection, Row, select
 
 from dashboard.errors import HistoryError
-from dashboard.store.history.parts import ReplicaParts, StoredReplica
+from dashboard.store.history.parts import RecordedReplica
 from dashboard.store.history.schema import body
 
 MOST_PARAMETERS = 500  # of one statement; SQLite before 3.32 takes 999
@@ -156,14 +156,12 @@ def _joined(base: Mapping[str, Any], change: Mapping[str, Any]) -> bytes:
     return json.dumps(whole, separators=(",", ":")).encode() if "ascii" in change else to_json(whole)
 
 
-def stored_replicas(connection: Connection, rows: Sequence[Mapping[Any, Any]]) -> list[StoredReplica]:
-    """Return the parts of replicas of which spans or pins are the rows."""
+def recorded_replicas(connection: Connection, rows: Sequence[Mapping[Any, Any]]) -> list[RecordedReplica]:
+    """Return the replicas of which these are the spans."""
     bodies = read_bodies(connection, {row[name] for row in rows for name in ("process", "answers")})
     return [
-        StoredReplica(
-            ReplicaParts(bodies[row["process"]], bodies[row["answers"]], row["times"]),
-            row["document"],
-            row["observed_at"],
+        RecordedReplica(
+            bodies[row["process"]], bodies[row["answers"]], row["times"], row["document"], row["observed_at"]
         )
         for row in rows
     ]

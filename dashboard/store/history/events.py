@@ -14,7 +14,7 @@ from dashboard.analysis.changes.events import BETWEEN_POOLS, Event, EventKind
 from dashboard.analysis.changes.settings import document_changes
 from dashboard.capacity.sums import capacity_of
 from dashboard.fleet import Document, SettingChange
-from dashboard.store.history.bodies import chunks, read_bodies, stored_replicas
+from dashboard.store.history.bodies import chunks, read_bodies, recorded_replicas
 from dashboard.store.history.parts import read_parts
 from dashboard.store.history.schema import document_span, finding_span, fleet_span, poll, replica, replica_span, watch
 
@@ -160,7 +160,7 @@ class _EventReader:
         rows = {row["id"]: row for each in pairs.values() for pair in each for row in pair}
         if len(rows) > MOST_MEASURED:
             return {}
-        stored = stored_replicas(self._connection, list(rows.values()))
+        stored = recorded_replicas(self._connection, list(rows.values()))
         # One by one: a fleet has a replica once.
         read = [read_parts(self._shell, self._until, [each]).replicas[0] for each in stored]
         known = {key: capacity_of([one]) for key, one in zip(rows, read, strict=True)}

@@ -36,18 +36,12 @@ NESTED = (list, dict)  # values that have no hash
 KnownSettings = dict[Hashable, tuple[str, Setting]]  # path and setting by what is stored of them
 
 
-class ReplicaParts(NamedTuple):
-    """A replica as JSON without times, and the times of its answers."""
+class RecordedReplica(NamedTuple):
+    """A replica as JSON without times, the times of its answers, and two columns of its span."""
 
     process: bytes
     answers: bytes
     times: str
-
-
-class StoredReplica(NamedTuple):
-    """The parts of a replica and the columns of its span."""
-
-    parts: ReplicaParts
     document: str | None
     observed_at: datetime | None
 
@@ -58,7 +52,7 @@ def fleet_part(fleet: Fleet, at: datetime) -> bytes:
     return to_json({name: part for name, part in whole.items() if name not in FLEET_TIMES})
 
 
-def replica_parts(fleet: Fleet, replicas: Sequence[Replica], at: datetime) -> Iterator[ReplicaParts]:
+def replica_parts(fleet: Fleet, replicas: Sequence[Replica], at: datetime) -> Iterator[RecordedReplica]:
     """Yield the parts of replicas of a fleet."""
     fleet = replace(fleet, sightings=NO_SIGHTINGS)  # else each batch would write all of them
     for first in range(0, len(replicas), BATCH):
@@ -69,19 +63,16 @@ def replica_parts(fleet: Fleet, replicas: Sequence[Replica], at: datetime) -> It
             for row in whole[name]:
                 lists[row.pop("replica")][name].append(row)
         for written, one in zip(whole["replicas"], batch, strict=True):
-            yield ReplicaParts(*split_replica(written, lists[one.id]), probe_times(fleet.as_read(one).probes))
+            parts = {name: part for name, part in (*written.items(), *lists[one.id].items()) if name not in COLUMNS}
+            parts["probes"] = [
+                {name: part for name, part in each.items() if name not in TIMES} for each in parts["probes"]
+            ]
+            process = to_json({name: parts.pop(name) for name in PROCESS})
+            times = _times(fleet.as_read(one).probes)
+            yield RecordedReplica(process, to_json(parts), times, one.document, one.observed_at)
 
 
-def split_replica(written: Mapping[str, Any], lists: Mapping[str, list[Any]]) -> tuple[bytes, bytes]:
-    """Return a replica of a document, with its rows of other lists, as process and answers."""
-    parts = {name: part for name, part in (*written.items(), *lists.items()) if name not in COLUMNS}
-    probes = ({name: part for name, part in each.items() if name not in TIMES} for each in parts["probes"])
-    parts["probes"] = list(probes)
-    process = to_json({name: parts.pop(name) for name in PROCESS})
-    return process, to_json(parts)
-
-
-def probe_times(probes: Iterable[ProbeResult]) -> str:
+def _times(probes: Iterable[ProbeResult]) -> str:
     """Return the times of answers as JSON: microseconds since 1970, microseconds until the answer, bytes."""
     rows = [
         ((each.observed_at - EPOCH) // MICROSECOND, round(each.elapsed_seconds * 1e6), each.size_bytes)
@@ -98,7 +89,7 @@ def _written(fleet: Fleet, replicas: Sequence[Replica], at: datetime) -> dict[st
 
 
 def read_parts(
-    shell: bytes, at: datetime, replicas: Sequence[StoredReplica] = (), documents: Mapping[str, bytes] | None = None
+    shell: bytes, at: datetime, replicas: Sequence[RecordedReplica] = (), documents: Mapping[str, bytes] | None = None
 ) -> Fleet:
     """Return the fleet of parts without secrets, nothing derived yet; raise HistoryError for parts that are none.
 
@@ -135,12 +126,12 @@ def read_notes(shell: bytes) -> tuple[str, ...]:
     return tuple(from_json(shell)["notes"])
 
 
-def _add(whole: dict[str, Any], stored: StoredReplica) -> dict[str, Any]:
+def _add(whole: dict[str, Any], stored: RecordedReplica) -> dict[str, Any]:
     """Add a replica without its identity settings, and return these."""
-    written = {**from_json(stored.parts.process), **from_json(stored.parts.answers), **dict.fromkeys(COLUMNS)}
+    written = {**from_json(stored.process), **from_json(stored.answers), **dict.fromkeys(COLUMNS)}
     for name in LISTS:
         whole[name] += [{**row, "replica": written["replica"]} for row in written.pop(name)]
-    for probe, (observed, elapsed, size) in zip(written["probes"], json.loads(stored.parts.times), strict=True):
+    for probe, (observed, elapsed, size) in zip(written["probes"], json.loads(stored.times), strict=True):
         observed_at = (EPOCH + timedelta(microseconds=observed)).isoformat()
         probe |= dict(zip(TIMES, (observed_at, elapsed / 1e6, size), strict=True))
     identity: dict[str, Any] = written[IDENTITY]

@@ -16,7 +16,7 @@ from dashboard.fleet.formatting import iso, setting_text
 from dashboard.fleet.sightings import Sightings
 from dashboard.fleet.times import EPOCH, MICROSECOND
 from dashboard.garbage import uncollected
-from dashboard.store.history.bodies import read_bodies, stored_replicas
+from dashboard.store.history.bodies import read_bodies, recorded_replicas
 from dashboard.store.history.database import Database
 from dashboard.store.history.events import read_events, rule_set_at, sorted_events
 from dashboard.store.history.lasting import SIGHTING, key_of, sighting_of
@@ -150,7 +150,7 @@ class HistoryReader:
         new = [row for row in rows if row["id"] not in self._replicas]
         for first in range(0, len(new), BATCH):
             batch = new[first : first + BATCH]
-            read = read_parts(shell, at, stored_replicas(connection, batch)).replicas
+            read = read_parts(shell, at, recorded_replicas(connection, batch)).replicas
             self._replicas |= {row["id"]: one for row, one in zip(batch, read, strict=True)}
         self._replicas = {row["id"]: self._replicas[row["id"]] for row in rows}
         return tuple(

@@ -13,7 +13,7 @@ from dashboard.analysis.assembly import Fleet, assemble
 from dashboard.fleet import Document, ProbeResult, Replica, has_same_content
 from dashboard.fleet.formatting import iso
 from dashboard.store.history.bodies import Content
-from dashboard.store.history.parts import ReplicaParts
+from dashboard.store.history.parts import RecordedReplica
 from dashboard.store.history.schema import replica, replica_span
 
 MOST_CHANGES = 200  # on a day (UTC)
@@ -53,7 +53,7 @@ def _is_same_answer(now: ProbeResult, then: ProbeResult) -> bool:
     return sources[0] == sources[1] and _ANSWER(now) == _ANSWER(then)
 
 
-def replica_contents(pool: str | None, parts: ReplicaParts) -> tuple[Content, Content]:
+def replica_contents(pool: str | None, parts: RecordedReplica) -> tuple[Content, Content]:
     """Return process and answers, each in the group of similar ones."""
     return Content(parts.process, group=f"process {pool}"), Content(parts.answers, group=f"answers {pool}")
 
