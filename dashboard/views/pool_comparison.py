@@ -136,7 +136,8 @@ def compare_chosen(
         matrix=_filter_origin(
             replace(matrix, rows=tuple(sorted(matrix.rows, key=lambda row: rank(row.path)))),
             choice.origin,
-            _SettingOrigins(fleet.documents, members.values()),
+            fleet.documents,
+            members.values(),
         ),
         sightings=difference_sightings(fleet, pool),
         cohort_sightings=cohort_sightings(fleet, pool),
@@ -156,25 +157,20 @@ def cohort_sightings(fleet: Fleet, pool: Pool) -> dict[str, Sighting]:
     return {each.letter: seen for each in pool.cohorts if (seen := known.get((pool.name, each.document)))}
 
 
-class _SettingOrigins:
-    """Whether the replicas of a pool set their settings. Replicas with equal documents and arguments count once."""
-
-    def __init__(self, documents: Mapping[str, Document], members: Iterable[Replica]) -> None:
-        variants = {(each.document, each.version, each.set_arguments) for each in members if each.document}
-        self._known = [(documents[str(key)].settings, version, given) for key, version, given in variants]
-
-    def of(self, path: str) -> set[bool | None]:
-        """Return whether the replicas that report a setting set it: True, False, None where it is unknown."""
-        return {is_set(path, version, given) for settings, version, given in self._known if path in settings}
-
-
-def _filter_origin(matrix: Matrix, chosen: OriginFilter, origins: _SettingOrigins) -> Matrix:
+def _filter_origin(
+    matrix: Matrix, chosen: OriginFilter, documents: Mapping[str, Document], members: Iterable[Replica]
+) -> Matrix:
     """Return the rows with the chosen origin, and how many have another or an unknown one."""
     if chosen is OriginFilter.ANY:
         return matrix
+    variants = {(str(each.document), each.version, each.set_arguments) for each in members if each.document}
     kept, unknown = [], 0
     for row in matrix.rows:
-        found = origins.of(row.path)
+        found = {
+            is_set(row.path, version, arguments)  # None where it is unknown
+            for key, version, arguments in variants
+            if row.path in documents[key].settings
+        }
         if chosen is OriginFilter.UNSET and (not row.differs or True in found):
             continue
         if None in found and True not in found:
