@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Replica, ReplicaState
@@ -11,8 +12,6 @@ from dashboard.rules.findings import Finding
 from dashboard.views import pages
 from dashboard.views.blocks import (
     Block,
-    Cell,
-    Column,
     Entries,
     Entry,
     Paragraph,
@@ -28,7 +27,6 @@ from dashboard.views.table import Field, to_data, to_table
 MOST_GROUPS = 24  # of replicas that are unreadable for the same reason
 MOST_ROWS = 100  # of a table
 PARTIAL_REASON = "Answers, but its cache configuration could not be read."
-_SUPPRESSED = (Column("Finding"), Column("Where"), Column("Suppressed by"), Column("Until"), Column("Reason"))
 
 
 def state_tone(state: ReplicaState) -> Tone:
@@ -72,15 +70,25 @@ def suppressed_blocks(fleet: Fleet, known: FindingList) -> tuple[Block, ...]:
     if not known.suppressed:
         return (Paragraph(plain("No suppressed findings.")), *notes)
     found = sorted(known.suppressed, key=lambda each: _texts(each.finding)[1])
-    left = len(found) - MOST_ROWS
-    rows = [_suppressed(each, known.names) for each in found[:MOST_ROWS]]
-    columns: tuple[Column, ...] = _SUPPRESSED
+    fields = [
+        Field(
+            "",
+            "Finding",
+            lambda row: _finding_text(row.finding),
+            tone=lambda row: Tone(row.finding.severity),
+            link=_link,
+        ),
+        Field("", "Where", lambda row: _where(row.finding, known.names)),
+        Field("", "Suppressed by", lambda row: _texts(row.finding)[0]),
+        Field("", "Until", lambda row: _texts(row.finding)[1]),
+        Field("", "Reason", lambda row: _texts(row.finding)[2]),
+    ]
     if any(each.sighting for each in found):
-        columns = (*columns, SINCE)
-        rows = [(*row, since_cell(each.sighting)) for row, each in zip(rows, found, strict=False)]
-    note = f"{left:,} more not listed." if left > 0 else ""
+        fields.append(Field("", SINCE.title, lambda row: since_cell(row.sighting)))
+    rest = "{:,} more not listed.".format
+    table = to_table(found, fields, "suppressed", "Suppressed findings", most=MOST_ROWS, rest=rest)
     data = _suppressed_data((each.finding for each in found), known)
-    return (Table("suppressed", "Suppressed findings", columns, tuple(rows), note, lambda: data), *notes)
+    return (replace(table, for_programs=lambda: data), *notes)
 
 
 def ignored_blocks(fleet: Fleet) -> tuple[Paragraph, ...]:
@@ -115,16 +123,18 @@ def _unread(state: ReplicaState, kind: str, why: str, members: Sequence[Replica]
     return Entry(state_tone(state), head, side, tuple(lines))
 
 
-def _suppressed(listed: ListedFinding, names: Mapping[str, str]) -> tuple[Cell, ...]:
-    finding = listed.finding
+def _link(listed: ListedFinding) -> Link:
+    return Link(Kind.FINDING, listed.key)
+
+
+def _finding_text(finding: Finding) -> str:
+    return f"{finding.severity}: {finding.rule} {finding.sentence}"
+
+
+def _where(finding: Finding, names: Mapping[str, str]) -> str:
     in_order = [brief(name) for each in finding.cohorts for name in names_of(each.replicas, names)]
     many = "" if are_few(finding) else shortlist(in_order, MOST)
-    where = " · ".join(filter(None, (where_of(finding), to_plain(side_of([finding], names)), many)))
-    what = f"{finding.severity}: {finding.rule} {finding.sentence}"
-    return (
-        Cell(what, Tone(finding.severity), link=Link(Kind.FINDING, listed.key)),
-        *map(Cell, (where, *_texts(finding))),
-    )
+    return " · ".join(filter(None, (where_of(finding), to_plain(side_of([finding], names)), many)))
 
 
 def _texts(finding: Finding) -> tuple[str, str, str]:

@@ -3,7 +3,6 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from dashboard.fleet.formatting import count, middle_cut, one_line
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text
@@ -11,11 +10,12 @@ from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Inspection, Outcome, OutcomeKind
 from dashboard.rules.registry import Rule
-from dashboard.views.blocks import Block, Cell, Column, Entries, Entry, Paragraph, Section, Table, Tone, list_cell
+from dashboard.views.blocks import Block, Cell, Entries, Entry, Paragraph, Section, Table, Tone, list_cell
 from dashboard.views.finding_list import FindingFilter
 from dashboard.views.finding_text import rule_title, with_code
 from dashboard.views.names import brief
 from dashboard.views.summary import every_outcome
+from dashboard.views.table import Field, to_table
 
 MOST_PLACES = 3  # pools that a cell names
 MOST_REASONS, MOST_DETAILS = 2, 3  # reasons of one rule, the most frequent first, and what follows their colon
@@ -45,24 +45,28 @@ def outcome_table(inspection: Inspection, kind: OutcomeKind, chosen: FindingFilt
     """
     chosen = chosen or FindingFilter()
     by_rule = _by_rule(each for each in every_outcome(inspection) if each.kind is kind and _is_kept(each, chosen))
-    is_passed = kind is OutcomeKind.PASSED
-    rows = tuple(
-        (
-            Cell(rule_title(rule), link=Link(Kind.RULE, rule), hint=_problem(rule)),
-            Cell(BY_ID[rule].family if rule in BY_ID else ""),
-            list_cell(_places(own), (each.subject for each in own)),
-            Cell(_unreported(own), Tone.UNKNOWN if any(each.silent for each in own) else Tone.PLAIN)
-            if is_passed
-            else list_cell(_reasons(own), dict.fromkeys(each.reason for each in own)),
-        )
-        for rule, own in sorted(by_rule.items())
-    )
-    last = Column("Not reported by") if is_passed else Column("Reason", key="Why not")
-    columns = (Column("Rule"), Column("Family"), Column("Where"), last)
+    if not by_rule:
+        return None
+    fields = [
+        Field(
+            "",
+            "Rule",
+            lambda rule: Cell(rule_title(rule), hint=_problem(rule)),
+            link=lambda rule: Link(Kind.RULE, rule),
+        ),
+        Field("", "Family", lambda rule: BY_ID[rule].family if rule in BY_ID else "", is_shown_only=True),
+        Field("", "Where", lambda rule: list_cell(_places(by_rule[rule]), (each.subject for each in by_rule[rule]))),
+    ]
+    if kind is OutcomeKind.PASSED:
+        fields.append(Field("", "Not reported by", lambda rule: _unreported(by_rule[rule])))
+    else:
+        fields.append(Field("", "Reason", lambda rule: _reason_cell(by_rule[rule]), key="Why not"))
     name = SKIPPED if kind is OutcomeKind.SKIPPED else f"rules-{kind.value.replace(' ', '-')}"
-    table = Table(name, f"{kind.capitalize()} rules", columns, rows)
-    data = replace(table, columns=(columns[0], *columns[2:]), rows=tuple((row[0], *row[2:]) for row in rows))
-    return replace(table, for_programs=lambda: data) if rows else None
+    return to_table(sorted(by_rule), fields, name, f"{kind.capitalize()} rules")
+
+
+def _reason_cell(outcomes: Sequence[Outcome]) -> Cell:
+    return list_cell(_reasons(outcomes), dict.fromkeys(each.reason for each in outcomes))
 
 
 def _by_rule(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
@@ -113,9 +117,10 @@ def _reasons(outcomes: Sequence[Outcome]) -> str:
     return " ".join([*texts, *([f"{count(more, 'more reason')}."] if more > 0 else [])])
 
 
-def _unreported(outcomes: Sequence[Outcome]) -> str:
+def _unreported(outcomes: Sequence[Outcome]) -> Cell:
     unknown, total = sum(each.unknown for each in outcomes), sum(each.total for each in outcomes)
-    return f"{unknown:,} of {count(total, 'replica')}" if unknown else "–"
+    text = f"{unknown:,} of {count(total, 'replica')}" if unknown else "–"
+    return Cell(text, Tone.UNKNOWN if any(each.silent for each in outcomes) else Tone.PLAIN)
 
 
 def rule_section(rule: Rule, here: ImpactContext | None = None) -> Section:
