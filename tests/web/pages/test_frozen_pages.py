@@ -161,11 +161,6 @@ def test_the_banner_has_what_an_earlier_rule_set_found(frozen: str) -> None:
     assert "evaluated by" not in html(visit("snapshots"))
 
 
-def test_a_snapshot_without_raw_answers_says_when_they_are_kept(frozen: str) -> None:
-    shown = html(on("replica", snapshot=frozen, tab="Probes"))
-    assert "No raw answers: only snapshots that were frozen here have them." in shown
-
-
 def test_a_pinned_snapshot_shows_its_raw_answers(tmp_path: Path, demo_fleet: Fleet) -> None:
     show_with_snapshots(demo_fleet, Snapshots(tmp_path), at=AT)
     replica = demo_fleet.replicas[3]

@@ -69,7 +69,7 @@ def test_a_recorded_poll_is_on_status_and_in_the_metrics_and_no_header_has_a_war
     assert status.recorded_at == service.current().polled_at
     assert "History not recorded" not in html(visit())
     assert f"Last recorded poll: {status.recorded_at:%Y-%m-%dT%H:%M:%S}Z." in html(visit("status"))
-    assert metrics().keys() == {"follower", "failures_total", "last_recorded_timestamp_seconds"}
+    assert metrics().keys() == {"follower", "failures_total", "last_recorded_timestamp_seconds", "size_bytes"}
     assert metrics()["failures_total"] == 0
 
 

@@ -14,6 +14,7 @@ from dashboard.store.snapshots import Snapshots
 from tests import builders
 from tests.builders import HOSTILE, NOW
 from tests.page_runner import freeze, html, opened, rerun, show_with_snapshots, visit
+from tests.store.folders import damage
 
 
 @pytest.fixture
@@ -80,20 +81,13 @@ def test_hostile_names_stay_text() -> None:
         assert "<img" not in page
 
 
-def test_a_damaged_file_is_a_warning_below_the_others(tmp_path: Path) -> None:
-    show_with_snapshots(builders.story(), tmp_path / "kept")
-    freeze(builders.story())
-    (tmp_path / "kept" / "0123456789abcdef0123456789abcdef.json.gz").write_bytes(b"nonsense")
+def test_a_damaged_snapshot_is_a_warning_below_the_others(live: Fleet) -> None:
+    freeze(live)
+    key = freeze(earlier(1), "damaged")
+    damage(service.snapshots(), key, metadata=b"{")
     page = html(visit("snapshots"))
 
-    assert page.index("Ops review") < page.index("0123456789abcdef0123456789abcdef was changed after freezing")
-
-
-def test_a_folder_that_cannot_be_read_has_the_option_to_change(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    show_with_snapshots(builders.story(), tmp_path / "file")
-
-    assert "data_folder in fleet.yaml" in html(visit("snapshots"))
+    assert page.index("Ops review") < page.index(f"The name and notes of snapshot {key} are damaged")
 
 
 @pytest.mark.parametrize(
