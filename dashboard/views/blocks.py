@@ -195,13 +195,6 @@ def data_cell(value: DataValue | None) -> Cell:
     return Cell("", value=value)
 
 
-def data_table(
-    name: str, caption: str, columns: tuple[Column, ...], rows: Iterable[Iterable[DataValue | None]]
-) -> Table:
-    """Return a table for programs only."""
-    return Table(name, caption, columns, tuple(tuple(map(data_cell, row)) for row in rows))
-
-
 def value_of(cell: Cell, column: Column) -> DataValue | None:
     """Return the value of a cell for programs; None if it is unknown."""
     if cell.value is not None:

@@ -13,7 +13,7 @@ from dashboard.compare import MAJORITY, lay_out
 from dashboard.fleet.formatting import FORMULA_STARTS, csv_cell
 from dashboard.fleet.sightings import Sighting
 from dashboard.render.csv_table import matrix_csv, to_table_csv
-from dashboard.views.blocks import Cell, Column, Table, data_table, list_cell, number_cell
+from dashboard.views.blocks import Cell, Column, Table, data_cell, list_cell, number_cell
 from tests.builders import HOSTILE, POLLED_AT, hostile, story
 from tests.sample_reports import CONTEXT
 
@@ -51,7 +51,7 @@ def test_a_list_is_whole_and_a_yes_is_a_word() -> None:
     text = to_table_csv(Table("t", "T", columns, (cut,)), CONTEXT)
 
     assert text.endswith('\nwho,paste,is_rollout\n"a, b, c",\'--x 1,true\n')
-    assert to_table_csv(data_table("t", "T", columns[:1], [[None]]), CONTEXT).endswith('\nwho\n""\n')
+    assert to_table_csv(Table("t", "T", columns[:1], ((data_cell(None),),)), CONTEXT).endswith('\nwho\n""\n')
 
 
 def test_pandas_reads_it() -> None:
