@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.config import Options
 from dashboard.errors import HistoryError, SnapshotError
 from dashboard.store import packing
 from dashboard.store import snapshots as storing
@@ -20,6 +21,7 @@ from dashboard.store.history import database as opening
 from dashboard.store.history.database import Database
 from dashboard.store.history.retention import KEPT, prune
 from dashboard.store.metadata import LONGEST_NAME, SnapshotList
+from dashboard.store.opening import configured_snapshots
 from dashboard.store.packing import packed
 from dashboard.store.snapshots import Snapshots
 from tests.builders import HOSTILE, NOW
@@ -334,3 +336,16 @@ def test_freezing_in_many_threads_gives_one_snapshot(store: Snapshots) -> None:
 
     assert len(found) == 6
     assert [each.id for each in store.all()] == [*set(found)]
+
+
+def test_without_a_history_snapshots_are_in_the_database_that_it_would_have(tmp_path: Path) -> None:
+    options = Options.model_validate({"data_folder": tmp_path / "data", "history": {"enabled": False}})
+    store = configured_snapshots(options)
+    key = store.freeze(a_fleet(), "x", NOW).id
+
+    history = Recorded(tmp_path / "data")
+    with pytest.raises(HistoryError, match="none was recorded yet"):
+        history.reader.fleet_at(NOW)
+    history.record(built(at(1), polled_at=AT))
+    assert history.reader.fleet_at(AT).fleet.name == "prod"
+    assert [each.id for each in store.all()] == [key]

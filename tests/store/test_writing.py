@@ -1,11 +1,14 @@
 """A file is written whole or not at all."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from dashboard.store.writing import write_whole
+from dashboard.store import writing
+from dashboard.store.writing import LOCK, locked, write_whole
 
 
 def test_a_new_file_is_private_for_every_umask(tmp_path: Path) -> None:
@@ -64,3 +67,20 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"a\.json"):
         write_whole(folder, b"x")
     assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
+    holding = f"import fcntl, os; fd = os.open({str(tmp_path / LOCK)!r}, os.O_RDWR | os.O_CREAT); "
+    holding += "fcntl.flock(fd, fcntl.LOCK_EX); print('held', flush=True); os.kill(os.getpid(), 9)"
+    killed = subprocess.run([sys.executable, "-c", holding], check=False, capture_output=True, text=True)
+
+    assert killed.stdout == "held\n"
+    with locked(tmp_path):
+        pass
+
+
+def test_a_lock_that_is_never_released_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "LOCK_SECONDS", 0.0)
+    with locked(tmp_path), pytest.raises(OSError, match="another process has locked it for more than 0 s"):  # noqa: SIM117
+        with locked(tmp_path):
+            pass

@@ -87,14 +87,16 @@ class BodyWriter:
             return None
         change, base = min(changes, key=lambda each: len(to_json(each[0])))
         most = FEW_CHANGES if len(bases) < MOST_BASES else MANY_CHANGES
-        is_ascii = content.json.isascii() and _joined(base.parsed, change) != content.json
-        change |= {"ascii": True} if is_ascii else {}
-        if len(to_json(change)) > most * len(content.json) or _joined(base.parsed, change) != content.json:
+        if len(to_json(change)) > most * len(content.json):
+            return None
+        spellings = (change, {**change, "ascii": True})
+        exact = next((each for each in spellings if _joined(base.parsed, each) == content.json), None)
+        if exact is None:
             return None
         bases.remove(base)
         bases.append(base)  # the last one used
         self._bases.move_to_end(content.group)
-        return {"base": base.id, "content": compress(to_json(change), base.json)}
+        return {"base": base.id, "content": compress(to_json(exact), base.json)}
 
     def _add_base(self, content: Content, key: int) -> None:
         bases = self._bases.setdefault(content.group, [])
