@@ -1,14 +1,20 @@
-"""What a view does not count, and why: unreachable replicas, suppressed findings, ignored settings."""
+"""What a view does not count, and why: unreachable replicas, suppressed findings, ignored settings.
+
+Accepting a finding: the entry for fleet.yaml that suppresses it until a date, and what else it would cover.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import date, timedelta
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.compare.traits import NAMING
 from dashboard.fleet import Replica, ReplicaState
-from dashboard.fleet.formatting import FAILURE_WORDS, MANY, MOST, count, iso, one_line, shortlist
+from dashboard.fleet.formatting import FAILURE_WORDS, MANY, MOST, SOME, count, iso, one_line, shortlist
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, join_texts, page, plain, to_plain
-from dashboard.rules.findings import Finding
+from dashboard.rules.findings import Finding, Suppression
+from dashboard.rules.policy import suppress
 from dashboard.views import pages
 from dashboard.views.blocks import (
     Block,
@@ -26,6 +32,7 @@ from dashboard.views.table import Field, to_data, to_table
 
 MOST_GROUPS = 24  # of replicas that are unreadable for the same reason
 MOST_ROWS = 100  # of a table
+DAYS = 90  # of an acceptance, unless another date is chosen
 PARTIAL_REASON = "Answers, but its cache configuration could not be read."
 
 
@@ -166,3 +173,41 @@ def _expired(findings: Iterable[Finding], known: FindingList) -> Iterator[Entrie
     )
     if items:
         yield Entries(items, findings_data(found, known.names, known.sightings))
+
+
+def scopes(fleet: Fleet, finding: Finding) -> Mapping[str, Suppression]:
+    """Return what an entry can cover, by its name on the page: replicas, common labels, the pool, or every pool."""
+    entry = Suppression(finding.rule, "", "", date.max, finding.pools[0] if len(finding.pools) == 1 else None)
+    members = [each for each in fleet.replicas if each.id in finding.replicas]
+    found = {}
+    if members:
+        names = tuple(each.name for each in members)
+        found[f"only {shortlist(names, SOME)}"] = replace(entry, replicas=names)
+        common = set.intersection(*(set(each.labels.items()) for each in members))
+        for key, text in sorted(common):
+            if key not in NAMING:
+                found[f"replicas with {key}={text}"] = replace(entry, labels={key: text})
+    found[f"pool {entry.pool}" if entry.pool else "every pool"] = entry
+    return found
+
+
+def default_until(today: date) -> date:
+    """Return the last day of an acceptance from today."""
+    return today + timedelta(days=DAYS)
+
+
+def covered_text(fleet: Fleet, finding: Finding, entry: Suppression) -> str:
+    """Return which active findings the entry would suppress, in other pools too, and what would stay active."""
+    replicas = {each.id: each for each in fleet.replicas}
+    result = suppress(
+        fleet.inspection.findings, [entry], entry.until, replicas, lambda each, part: replace(each, replicas=part)
+    )
+    this = (finding.id, finding.subject)
+    own = [each for each in result.suppressed if (each.id, each.subject) == this]
+    others = [each for each in result.suppressed if (each.id, each.subject) != this]
+    left = set(finding.replicas).difference(*(each.replicas for each in own))
+    texts = ["The entry suppresses this finding" + (f" except on {count(len(left), 'replica')}." if left else ".")]
+    if others:
+        named = [f"{each.rule} in {', '.join(each.pools) or 'the fleet'}" for each in others]
+        texts.append(f"It also suppresses {count(len(others), 'finding')}: {shortlist(named, SOME)}.")
+    return " ".join(texts)

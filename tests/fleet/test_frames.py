@@ -12,6 +12,7 @@ from dashboard.fleet.frames import FRAMES, NO_FRAMES
 from dashboard.fleet.sightings import Sighting, Sightings
 from tests.builders import GIB, POLLED_AT, alike, devices, document, engine, fleet, replica, story
 from tests.findings_builder import finding, suppression, with_findings
+from tests.polled_fleets import at, built
 
 HOSTILE = "<script>alert(1)</script> **b** \x1b[31m\n\u202e=1+1,'\"\\"
 
@@ -46,21 +47,21 @@ def test_a_replica_is_a_row_with_its_cohort() -> None:
 
 def test_every_frame_has_its_columns_and_types_with_and_without_rows() -> None:
     numbers = {"replicas": 40, "settings": 136, "engines": 39, "devices": 117, "kv_cache_groups": 0, "findings": 16}
-    for built in (story(), empty_fleet("prod")):
+    for known in (story(), empty_fleet("prod")):
         for name, columns in FRAMES.items():
-            found = getattr(built.frames, name)
+            found = getattr(known.frames, name)
             assert {column: str(dtype) for column, dtype in found.dtypes.items()} == {
                 column: dtype for column, (dtype, _) in columns.items()
             }
-            assert len(found) == (numbers[name] if built.replicas else 0)
+            assert len(found) == (numbers[name] if known.replicas else 0)
 
 
 def test_a_finding_is_a_row_with_its_replicas_and_since_when_it_is_there() -> None:
-    built = fleet([replica("a"), replica("b")])
-    one, quiet = finding(built, ["a", "b"]), finding(built, ["b"], id="2", suppression=suppression())
+    two = fleet([replica("a"), replica("b")])
+    one, quiet = finding(two, ["a", "b"]), finding(two, ["b"], id="2", suppression=suppression())
     sighting = Sighting(POLLED_AT, POLLED_AT)
     known = replace(
-        with_findings(built, one, suppressed=(quiet,)), sightings=Sightings(findings={one.fingerprint: sighting})
+        with_findings(two, one, suppressed=(quiet,)), sightings=Sightings(findings={one.fingerprint: sighting})
     )
     rows = known.frames.findings
 
@@ -69,13 +70,20 @@ def test_a_finding_is_a_row_with_its_replicas_and_since_when_it_is_there() -> No
     assert rows.loc[0, "since"] == pd.Timestamp(POLLED_AT)
 
 
-def test_frames_are_built_once_and_shared_by_copies_of_the_fleet_with_the_same_replicas() -> None:
-    built = story()
-    later = replace(built, generation=built.generation + 1)
+def test_a_poll_builds_no_frames() -> None:
+    first = built(at(1), at(2))
+    later = built(at(1), at(2), before=first)
 
-    assert later.frames.engines is built.frames.engines
-    assert replace(built, replicas=built.replicas[:1]).frames.engines is not built.frames.engines
-    assert replace(built, frames=NO_FRAMES) == built
+    assert [set(vars(each.frames)) & FRAMES.keys() for each in (first, later)] == [set(), set()]
+
+
+def test_frames_are_built_once_and_shared_by_copies_of_the_fleet_with_the_same_replicas() -> None:
+    known = story()
+    later = replace(known, generation=known.generation + 1)
+
+    assert later.frames.engines is known.frames.engines
+    assert replace(known, replicas=known.replicas[:1]).frames.engines is not known.frames.engines
+    assert replace(known, frames=NO_FRAMES) == known
 
 
 def test_a_rank_is_a_row_with_its_digests_its_devices_and_its_groups() -> None:

@@ -11,7 +11,7 @@ import yaml
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.config import load_options, policy_of
 from dashboard.config.suppressions import suppression_yaml
-from dashboard.views.acceptance import covered_text, default_until, scopes
+from dashboard.views.excluded import covered_text, default_until, scopes
 from tests.builders import NOW, alike, document, fleet, replica
 
 SIZE = "cache_config.block_size"

@@ -17,7 +17,7 @@ from dashboard.fleet.formatting import count, iso, one_line
 from dashboard.rules.findings import Family, Severity, Suppression
 from dashboard.store.acceptances import save_acceptance
 from dashboard.views import pages
-from dashboard.views.acceptance import covered_text, default_until, scopes
+from dashboard.views.excluded import covered_text, default_until, scopes
 from dashboard.views.finding_list import (
     SORT_TEXTS,
     SORTS,
