@@ -93,7 +93,7 @@ RANKS = (
         is_number=True,
     ),
     Field("", "Requests", requests_text, attrgetter("requests"), is_number=True),
-    Field("gib", "KV GiB", lambda rank: f"{rank.gib:,.1f}", is_number=True),
+    Field("gib", "KV GiB", "{:,.1f}", is_number=True),
     Field("naive_tokens", NAIVE, is_number=True, term="naive tokens", key="Blocks × size"),
     Field("basis", "Basis", lambda rank: rank.basis if rank.counts else f"{rank.basis}, not counted", term="basis"),
     Field("device", "Device", lambda rank: short_device(brief(rank.device))),

@@ -24,6 +24,14 @@ NO_NUMBER_OF_GPUS = "Number of GPUs not reported; only the bytes on each GPU are
 NO_REQUESTS = "KV cache groups not reported and the model is not uniform: known at its own length only."
 NOT_SERVED_AT_LENGTH = "Not served: the length is above max_model_len."
 NOT_REPORTED = "Not reported."
+EXACT_BELOW = 100  # requests from here on are whole numbers
+NEAR = 0.005  # share by which two token counts may differ and still be called equal
+HALF_DIGIT = 0.0005  # of three: 999.6 k is 1.00 M
+MOST_POOLS = 3  # pools named in one sentence
+MOST_NAMED = 4  # ranks named in one line, and reasons of upper bounds
+MUCH = 1.95  # the factor from which "2.0 x too much" is clearer than a percentage
+NOT_SERVED = "not served"
+_SCALES = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 MOST_DEVICES = 2  # kinds named for one pool
 _BESIDE_THE_MODEL = re.compile(r"^(NVIDIA|AMD Instinct|AMD) |[- ](SXM|PCIe|HBM|NVL|\d+ ?GB).*$")
 
@@ -34,16 +42,6 @@ class Measure(StrEnum):
     TOKENS = "tokens"
     GIB = "GiB"
     REQUESTS = "requests"
-
-
-EXACT_BELOW = 100  # requests from here on are whole numbers
-NEAR = 0.005  # share by which two token counts may differ and still be called equal
-HALF_DIGIT = 0.0005  # of three: 999.6 k is 1.00 M
-MOST_POOLS = 3  # pools named in one sentence
-MOST_NAMED = 4  # ranks named in one line, and reasons of upper bounds
-MUCH = 1.95  # the factor from which "2.0 x too much" is clearer than a percentage
-NOT_SERVED = "not served"
-_SCALES = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 
 
 def amount(number: float, measure: Measure) -> str:

@@ -16,6 +16,7 @@ from dashboard.views.finding_text import answered
 NO_PAIR = "No prefill pool has a decode pool of the same model."
 NO_REPLICA = "No replica reports its configuration."
 NO_RULE = "No rule was evaluated"
+MOST_NAMES = 3  # pools of a sentence by name
 SEVERITY_TERMS = {
     Severity.CRITICAL: ("critical finding", "critical findings"),
     Severity.WARNING: ("warning", "warnings"),
@@ -34,9 +35,6 @@ class RuleCoverage(NamedTuple):
     skipped: int
     errors: int
     not_applicable: int
-
-
-MOST_NAMES = 3  # pools of a sentence by name
 
 
 class FleetSummary(NamedTuple):
