@@ -1,6 +1,6 @@
 """URLs: of pages, of what a text names, and the choices in them. Names of pages and of choices: `views/pages.py`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from dashboard.fleet.formatting import one_line
 from dashboard.fleet.pieces import Kind, Link
 from dashboard.views import pages
 
@@ -173,6 +174,14 @@ def read_choice(name: str, options: Sequence[str], *, default: str | None = None
 def draw_segments(label: str, name: str, options: Sequence[str]) -> str:
     """Draw a segmented control that is bound to the URL; return the selected option."""
     return str(st.segmented_control(label, options, **bind(name, options), required=True))
+
+
+def draw_select(
+    label: str, name: str, options: Sequence[str], width: int, format_option: Callable[[str], str] = one_line
+) -> str | None:
+    """Draw a select box that is bound to the URL; None for the first option, which is everything."""
+    shown = st.selectbox(label, options, **bind(name, options), format_func=format_option, width=width)
+    return None if shown in {None, options[0]} else str(shown)
 
 
 def _read(name: str, options: Sequence[str] | None, *, fallback: str | bool) -> str | bool:

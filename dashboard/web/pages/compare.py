@@ -117,7 +117,7 @@ def choose(pool: Pool, names: Mapping[str, str], baseline: Baseline | None) -> M
     search = st.text_input("Search", **links.bind(pages.SEARCH), placeholder="path or value", live=True, width=150)
     sections = {path.partition(".")[0] for cohort in pool.cohorts for path in cohort.settings}
     options = [EVERY_SECTION, *sorted(sections)]
-    section = st.selectbox("Section", options, **links.bind(pages.SECTION, options), format_func=one_line, width=165)
+    section = links.draw_select("Section", pages.SECTION, options, 165)
     reference = _choose_reference(pool, names, baseline)
     origin = choose_origin()
     columns = COHORTS
@@ -125,7 +125,7 @@ def choose(pool: Pool, names: Mapping[str, str], baseline: Baseline | None) -> M
         columns = links.draw_segments("Columns", pages.COLUMNS, (COHORTS, REPLICAS))
     return MatrixChoice(
         only_differences=rows != ALL,
-        section=None if section in {None, EVERY_SECTION} else section,
+        section=section,
         search=search or "",
         reference=parse_reference(reference, pool, baseline),
         by_replica=columns == REPLICAS,

@@ -1,7 +1,6 @@
 """Findings: causes, replicas, impact and fixes, the worst first."""
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
@@ -93,9 +92,9 @@ def choose(fleet: Fleet, known: FindingList) -> FindingFilter:
             format_func=lambda each: each if each == EVERY else f"{each} {counts.get(Severity(each), 0):,}",
             help=TERMS["severity"],
         )
-        family = _select("Family", pages.FAMILY, [EVERY, *Family], 160)
-        pool = _select("Pool", pages.POOL, [EVERY_POOL, *(pool.name for pool in fleet.pools)], 190)
-        rule = _select("Rule", pages.RULE, [EVERY_RULE, *known.rules], 220, rule_title)
+        family = links.draw_select("Family", pages.FAMILY, [EVERY, *Family], 160)
+        pool = links.draw_select("Pool", pages.POOL, [EVERY_POOL, *(pool.name for pool in fleet.pools)], 190)
+        rule = links.draw_select("Rule", pages.RULE, [EVERY_RULE, *known.rules], 220, rule_title)
         new = choose_new(fleet)
         search = st.text_input(
             "Search", **links.bind(pages.SEARCH), placeholder="replica, setting or words", width=200, live=True
@@ -211,15 +210,6 @@ def draw_rules(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> None:
             label_visibility="collapsed",
         )
         draw.draw_blocks(rules_blocks(fleet, known, chosen, str(shown)), "rules")
-
-
-def _select(
-    label: str, name: str, options: list[str], width: int, format_option: Callable[[str], str] = one_line
-) -> str | None:
-    """Draw a select box; None for the first option, which is everything."""
-    bound = links.bind(name, options)
-    shown = st.selectbox(label, options, **bound, width=width, format_func=format_option)
-    return None if shown in {None, options[0]} else str(shown)
 
 
 def _choices() -> tuple[tuple[str, str], ...]:

@@ -72,12 +72,10 @@ def choose_settings(comparison: ReplicaComparison) -> SettingChoice:
             "Search", **links.bind(pages.SETTING), placeholder="setting or value", width=260, live=True
         )
         sections = [ALL_SECTIONS, *sorted(comparison.rows["section"].unique())]
-        section = st.selectbox("Section", sections, **links.bind(pages.SECTION, sections), width=230)
+        section = links.draw_select("Section", pages.SECTION, sections, 230)
         has_differences = bool(comparison.differences)
         only = st.toggle("Only differences", **links.bind(pages.SHOW, default=False), disabled=not has_differences)
-    return SettingChoice(
-        None if section in {None, ALL_SECTIONS} else section, search or "", bool(only and has_differences)
-    )
+    return SettingChoice(section, search or "", bool(only and has_differences))
 
 
 def draw_setting(path: str, setting: Setting) -> None:

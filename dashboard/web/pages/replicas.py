@@ -44,10 +44,10 @@ def choose(fleet: Fleet) -> ReplicaChoice:
         "Search", **links.bind(pages.SEARCH), placeholder="any column or label", width=260, live=True
     )
     pools = [ALL_POOLS, *(pool.name for pool in fleet.pools)]
-    pool = st.selectbox("Pool", pools, **links.bind(pages.POOL, pools), format_func=one_line, width=250)
+    pool = links.draw_select("Pool", pages.POOL, pools, 250)
     state = links.draw_segments("State", pages.STATE, [ALL_STATES, *(each.value for each in ReplicaState), INCOMPLETE])
     return ReplicaChoice(
-        pool=None if pool in {None, ALL_POOLS} else pool,
+        pool=pool,
         state=None if state == ALL_STATES else state,
         search=search or "",
     )

@@ -12,7 +12,6 @@ from dashboard.views.timeline import with_timeline
 from dashboard.web import draw, empty, links, markup, share, state, timeline
 from dashboard.web.state import shared
 
-ALL = {pages.POOL: "all pools", pages.VERSION: "all versions", pages.ROLE: "all roles"}
 EVERY_PATH = ""  # no setting in the URL: the search
 
 
@@ -45,21 +44,15 @@ def choose(fleet: Fleet, *, has_path: bool) -> SettingFilter:
     versions = sorted({each.version for each in fleet.replicas if each.version}, key=natural)
     return SettingFilter(
         search or "",
-        _select("Pool", pages.POOL, [each.name for each in fleet.pools]),
-        _select("vLLM", pages.VERSION, versions),
-        _select("Role", pages.ROLE, sorted({str(each.role) for each in fleet.replicas})),
+        links.draw_select("Pool", pages.POOL, ["all pools", *(each.name for each in fleet.pools)], 170),
+        links.draw_select("vLLM", pages.VERSION, ["all versions", *versions], 170),
+        links.draw_select("Role", pages.ROLE, ["all roles", *sorted({str(each.role) for each in fleet.replicas})], 170),
         st.text_input("Label", **links.bind(pages.LABEL), placeholder="key=value", width=170, live=True) or "",
     )
 
 
 def _path_text(path: str) -> str:
     return one_line(path) if path != EVERY_PATH else "all settings"
-
-
-def _select(label: str, name: str, values: list[str]) -> str | None:
-    options = [ALL[name], *values]
-    chosen = st.selectbox(label, options, **links.bind(name, options), format_func=one_line, width=170)
-    return None if chosen in {None, ALL[name]} else chosen
 
 
 def draw_page() -> None:
