@@ -120,7 +120,6 @@ def tolerance_text(tolerance: Tolerance) -> str:
 
 
 def value_text(value: SettingValue) -> str:
-    """Write a value for a sentence."""
     return "not set" if value.state is State.NULL else setting_text(value.value, value.state)
 
 
@@ -130,7 +129,6 @@ def agreed_paths(baseline: Baseline) -> tuple[str, ...]:
 
 
 def is_ignored(baseline: Baseline, path: str) -> bool:
-    """Return whether the baseline ignores a path."""
     return any(fnmatchcase(path, glob) for glob in baseline.ignored)
 
 

@@ -109,7 +109,6 @@ def replica_columns(
 
 
 def baseline_column(baseline: Baseline) -> MatrixColumn:
-    """Return the column of a baseline."""
     return MatrixColumn(ReferenceKind.BASELINE.value, f"baseline {baseline.name}", 0, (), REFERENCE_NOTE, 0, None)
 
 

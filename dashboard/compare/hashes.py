@@ -128,7 +128,6 @@ class CohortHashes:
 
     @property
     def is_off(self) -> bool:
-        """Whether its settings say that no blocks are hashed."""
         return _hashes_no_blocks(self.values)
 
     @property

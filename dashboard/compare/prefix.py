@@ -61,7 +61,6 @@ class HashSeed(NamedTuple):
 
 
 def short_name(path: str) -> str:
-    """Return the name of a setting without its section."""
     return "vLLM version" if path == VERSION_PATH else path.rpartition(".")[2]
 
 

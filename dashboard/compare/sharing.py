@@ -70,12 +70,10 @@ class SharingVerdict:
         return tuple(self.known.values()) if len(self.cohorts) <= MOST_COHORTS else ()
 
     def cell(self, one: CohortHashes, other: CohortHashes) -> SharingCell:
-        """Return the cell of two cohorts that were compared, in either order."""
         return self.known.get((one.letter, other.letter)) or self.known[other.letter, one.letter]
 
     @property
     def is_off(self) -> bool:
-        """Whether prefix caching is off everywhere."""
         return bool(self.cohorts) and all(each.is_off and not each.digests for each in self.cohorts)
 
     @property
@@ -95,7 +93,6 @@ class SharingVerdict:
 
     @property
     def is_measured(self) -> bool:
-        """Whether block hashes decide any of it."""
         return _is_measured(self.cohorts)
 
     @property
@@ -154,7 +151,6 @@ class SharingVerdict:
 
     @property
     def silent(self) -> int:
-        """How many replicas do not report their block hashes."""
         return self.unread + sum(each.silent for each in self.cohorts)
 
 
@@ -295,7 +291,6 @@ def _cause_of_other_seeds(one: CohortHashes, other: CohortHashes) -> tuple[Shari
 
 
 def _split_cause(cohort: CohortHashes) -> SharingCause:
-    """Return why the replicas of a cohort hash differently."""
     if not cohort.digests:
         return SharingCause.CACHING_OFF
     if cohort.has_random_seeds:

@@ -182,7 +182,6 @@ def removable_flags(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def removable_text(flags: Iterable[str]) -> str:
-    """Return why flags can be removed."""
     return f"Remove {joined(list(flags))} where set: vLLM derives the value from the settings above."
 
 

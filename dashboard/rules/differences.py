@@ -78,7 +78,6 @@ def majority(holders: Holders) -> SettingValue | None:
 def deviation(
     compared: HoldersByPath, contrasts: Sequence[SettingChange], replicas: tuple[str, ...], consequence: str = ""
 ) -> Draft:
-    """Return replicas that differ from the majority."""
     text = write(_contrasts_text(compared, contrasts), f". {consequence}" if consequence else "", ".")
     return Draft(replicas, text, contrast_evidence(compared, contrasts, replicas), use_majority(contrasts))
 
@@ -228,10 +227,8 @@ def extended(text: Text, *more: str | Piece | Text) -> Text:
 
 
 def code(name: str) -> str:
-    """Return a name in code style, for a remedy."""
     return name if name == setting_name("version") else f"`{name}`"
 
 
 def capitalized(text: Text) -> Text:
-    """Return a text with a capital first letter."""
     return (text[0]._replace(text=capital(text[0].text)), *text[1:])

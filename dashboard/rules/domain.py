@@ -106,7 +106,6 @@ class Domain:
         return next((each for each in self.facts if each.name is name), None)
 
     def read(self, name: FactName) -> Any:
-        """Return the same as native JSON."""
         found = self.fact(name)
         return None if found is None else json.loads(found.value)
 

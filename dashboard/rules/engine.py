@@ -57,11 +57,9 @@ class _FleetData(NamedTuple):
     letters: Mapping[str, str]
 
     def pools_of(self, replicas: Sequence[str]) -> tuple[str, ...]:
-        """Return the pools of some replicas, sorted."""
         return tuple(sorted({pool for each in replicas if (pool := self.replicas[each].pool)}))
 
     def cohorts_of(self, replicas: Sequence[str]) -> tuple[CohortShare, ...]:
-        """Group some replicas by pool and cohort."""
         members: dict[tuple[str, str], list[str]] = defaultdict(list)
         for each in replicas:
             members[self.replicas[each].pool or "", self.letters.get(each, "")].append(each)
@@ -157,7 +155,6 @@ def _run(
     policy: Policy,
     before: Mapping[SubjectKey, Evaluation],
 ) -> Mapping[SubjectKey, Evaluation]:
-    """Evaluate every rule on each of its subjects."""
     everything = tuple(sorted(fleet.replicas.values(), key=lambda each: each.id))
     by_scope: Mapping[Scope, Sequence[Subject]] = {
         Scope.POOL: subjects,

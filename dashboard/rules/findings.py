@@ -124,7 +124,6 @@ class Draft:
 
     @property
     def sentence(self) -> str:
-        """Return its text without styles."""
         return to_plain(self.text)
 
 
@@ -159,7 +158,6 @@ class CohortShare(NamedTuple):
 
     @property
     def number(self) -> int:
-        """Count its replicas."""
         return len(self.replicas)
 
 
@@ -189,7 +187,6 @@ class Finding(Draft):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Return the settings in its evidence, each once."""
         return tuple(dict.fromkeys(each.path for each in self.evidence))
 
     @property
@@ -231,7 +228,6 @@ class Outcome(NamedTuple):
 
     @property
     def is_evaluated(self) -> bool:
-        """Return whether the rule has a result."""
         return self.kind in {OutcomeKind.PASSED, OutcomeKind.FAILED}
 
     @property

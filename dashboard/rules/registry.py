@@ -70,7 +70,6 @@ class Rule:
 
     @property
     def family(self) -> Family:
-        """Return the family that the first two letters of its id name."""
         return FAMILIES[self.id[:2]]
 
     def severity_in(
@@ -166,7 +165,6 @@ def _impacts(sections: Mapping[str, str]) -> Iterator[tuple[ImpactContext, Sever
 
 
 def flowing(text: str) -> str:
-    """Join the lines of each paragraph."""
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text.strip()) if paragraph)
 
 

@@ -68,7 +68,6 @@ def declaration(pool: str, *lines: str) -> Snippet:
 
 
 def is_default(path: str, value: SettingValue) -> bool:
-    """Return whether a variable's value is its default."""
     return value.value in DEFAULTS.get(path, ())
 
 

@@ -38,7 +38,6 @@ def setting_name(path: str) -> str:
 
 
 def setting_piece(path: str) -> Piece:
-    """Return a setting's name as a piece that leads to it."""
     style = Style.PLAIN if path == "version" else Style.CODE
     return Piece(setting_name(path), style, Link(Kind.SETTING, path))
 
@@ -82,10 +81,8 @@ def sides_text(sides: Iterable[tuple[Text, int]], noun: str = "value") -> Text:
 
 
 def names_of(setting: SettingValue) -> Text:
-    """Return a JSON list of names as text."""
     return join_texts((name_piece(name),) for name in json.loads(setting.value))
 
 
 def capital(text: str) -> str:
-    """Return text with a capital first letter."""
     return text[:1].upper() + text[1:]

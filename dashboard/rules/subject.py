@@ -36,7 +36,6 @@ FINGERPRINT = "replicas.fingerprint"  # the digests of the block hashes that a r
 
 
 def group_by_native(values: Mapping[str, Any]) -> Holders:
-    """Turn replica -> native JSON into value -> replicas."""
     return group_by_value({replica: setting_value(value) for replica, value in values.items()})
 
 
@@ -73,7 +72,6 @@ class PoolSubject:
     _identity_paths: frozenset[str] = field(init=False)  # of any member
 
     def __post_init__(self) -> None:
-        """Decide which replicas are evaluated."""
         read = [each for each in self.all_replicas if each.document is not None]
         members = tuple(each for each in read if each.fresh) or tuple(read)
         by_document: dict[str, list[str]] = defaultdict(list)
@@ -101,17 +99,14 @@ class PoolSubject:
 
     @property
     def name(self) -> str:
-        """Return the pool's name."""
         return self.pool.name
 
     @property
     def pools(self) -> tuple[str, ...]:
-        """Return the names of the pools that it covers."""
         return (self.pool.name,)
 
     @property
     def unread(self) -> int:
-        """Return how many replicas are not evaluated."""
         return len(self.all_replicas) - len(self.members)
 
     @property
@@ -120,26 +115,21 @@ class PoolSubject:
 
     @property
     def known_contexts(self) -> frozenset[ImpactContext]:
-        """Return those that are not assumed."""
         return self.domain.known_contexts
 
     @property
     def served_model_names(self) -> set[str]:
-        """Return the model names that any member serves."""
         return {name for each in self.members for name in each.served_model_names}
 
     def is_ignored(self, path: str) -> bool:
-        """Return whether fleet.yaml excludes a path from comparison."""
         return any(fnmatchcase(path, glob) for glob in self.ignore)
 
     def only(self, replicas: Collection[str]) -> "PoolSubject":
-        """Return the pool with these members alone."""
         wanted = frozenset(replicas)
         kept = tuple(member for member in self.members if member.id in wanted)
         return self if len(kept) == len(self.members) else replace(self, all_replicas=kept)
 
     def without(self, replicas: Collection[str]) -> "PoolSubject":
-        """Return the pool without these members."""
         return self.only({member.id for member in self.members}.difference(replicas)) if replicas else self
 
     def values(self, path: str, meaning: MeaningOf | None = None) -> Holders:
@@ -164,7 +154,6 @@ class PoolSubject:
         return next((json.loads(each.value) for each in values), None)
 
     def settings(self, replica: Replica) -> Mapping[str, Setting]:
-        """Return all comparable settings of a member."""
         return self.documents[str(replica.document)].settings
 
     def of_documents(self, read: Callable[[Mapping[str, Setting]], T]) -> dict[str, T]:
@@ -282,17 +271,14 @@ class FleetSubject:
 
     @property
     def unread(self) -> int:
-        """Return how many replicas are not evaluated."""
         return len(self.all_replicas) - sum(len(each.members) for each in self.subjects)
 
     @property
     def contexts(self) -> frozenset[ImpactContext]:
-        """Return the impact contexts of any pool."""
         return frozenset({ImpactContext.MODEL}).union(*(each.contexts for each in self.subjects))
 
     @property
     def known_contexts(self) -> frozenset[ImpactContext]:
-        """Return those that are known of any pool."""
         return frozenset({ImpactContext.MODEL}).union(*(each.known_contexts for each in self.subjects))
 
     def identity(self, path: str) -> Mapping[str, Any]:
@@ -300,7 +286,6 @@ class FleetSubject:
         return {replica: value for each in self.subjects for replica, value in each.identity(path).items()}
 
     def reporting(self, need: str) -> int:
-        """Count the replicas that report a need."""
         return sum(each.reporting(need) for each in self.subjects)
 
     def missing(self, needs: Sequence[str]) -> int:
@@ -313,7 +298,6 @@ class PairSubject(FleetSubject):
     """The prefill and the decode pool of one model."""
 
     def __init__(self, prefill: PoolSubject, decode: PoolSubject) -> None:
-        """Name it by both pools."""
         pools = (prefill.name, decode.name)
         super().__init__((prefill, decode), prefill.all_replicas + decode.all_replicas, " + ".join(pools), pools)
 
@@ -327,11 +311,9 @@ class PairSubject(FleetSubject):
 
     @property
     def sides(self) -> tuple[PoolSubject, ...]:
-        """Return both pools: prefill, decode."""
         return self.subjects
 
     def is_ignored(self, path: str) -> bool:
-        """Return whether fleet.yaml excludes a path from comparison."""
         return self.prefill.is_ignored(path)
 
     def reporting(self, need: str) -> int:

@@ -45,12 +45,10 @@ def empty_is_unset(value: SettingValue, _: Mapping[str, Setting]) -> SettingValu
 
 
 def unset_is_false(value: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
-    """Count a switch that is not set as off."""
     return NO if value.state is State.NULL else value
 
 
 def unset_is_true(value: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
-    """Count a switch that is not set as on."""
     return YES if value.state is State.NULL else value
 
 

@@ -246,7 +246,6 @@ def contradict(one: Mapping[str, Setting], other: Mapping[str, Setting]) -> bool
 
 @lru_cache(maxsize=REMEMBERED)
 def decides(path: str) -> bool:
-    """Return whether a setting decides capacity."""
     return any(fnmatchcase(path, glob) for glob in DECIDES_CAPACITY)
 
 

@@ -110,7 +110,6 @@ class _Lookup:
         self._documents = after.documents
 
     def is_unknown(self, finding: Finding) -> bool:
-        """Return whether some evidence of a finding is unknown after the restart."""
         return any(self._is_lost(replica, rows) for replica, rows in self._rows(finding).items())
 
     def is_reduced(self, one: Finding, other: Finding) -> bool:
@@ -138,7 +137,6 @@ class _Lookup:
         return any(not self._is_known(self._after[replica], path) for path in others) or (bool(routes) and not others)
 
     def _is_known(self, replica: Replica, path: str) -> bool:
-        """Return whether a path of evidence is known after the restart."""
         if path == FINGERPRINT or path.startswith(MEASURED):
             return path.startswith(MEASURED[0]) and not self._is_changed(replica)
         is_kept = path.startswith(STAYING) or path in replica.identity

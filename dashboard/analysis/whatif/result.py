@@ -83,7 +83,6 @@ class WhatIf:
 
     @property
     def restarts(self) -> tuple[str, ...]:
-        """Return the replicas that would restart."""
         return tuple(sorted(replica for group in self.groups for replica in group.replicas))
 
 
@@ -103,7 +102,6 @@ class _Plan(NamedTuple):
 
     @property
     def restarting(self) -> tuple[Replica, ...]:
-        """Return the members that differ from the target."""
         return tuple(each for each in self.members if self.changes.get(str(each.document)))
 
 
@@ -238,7 +236,6 @@ def _undecided(plan: _Plan, found: Sequence[SettingChange]) -> Mapping[str, Appl
 
 
 def _reverted(plan: _Plan) -> Rollout | None:
-    """Return the rollout that some replicas would revert."""
     rollout = plan.fleet.inspection.rollouts.get(plan.pool.name)
     if rollout is None:
         return None
@@ -266,7 +263,6 @@ def _unreported(plan: _Plan) -> tuple[str, ...]:
 
 
 def _notes(plan: _Plan, after: Fleet) -> Iterator[str]:
-    """Yield sentences on what is unknown until the restart."""
     if loaded := [each for each in plan.restarting if each.adapters]:
         these = "a replica" if len(loaded) == 1 else f"{count(len(loaded), 'replica')}"
         yield f"LoRA adapters of {these} must be loaded again."
