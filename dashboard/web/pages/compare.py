@@ -7,12 +7,11 @@ import streamlit as st
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.whatif.result import WhatIf, converge
-from dashboard.compare import BASELINE, MAJORITY, Matrix, Reference, parse_reference
+from dashboard.compare import BASELINE, MAJORITY, Reference, parse_reference
 from dashboard.config.baseline_file import baseline_yaml, find_source
 from dashboard.fleet import Baseline, Pool
 from dashboard.fleet.formatting import middle_cut, natural, one_line
 from dashboard.fleet.pieces import Kind, Link
-from dashboard.fleet.sightings import Sighting
 from dashboard.render.csv_table import matrix_csv
 from dashboard.views import pages
 from dashboard.views.compare import compare_report, deciding_section, settings_section, sharing_section
@@ -22,6 +21,7 @@ from dashboard.views.help import TERMS
 from dashboard.views.names import brief
 from dashboard.views.pool_comparison import (
     MatrixChoice,
+    PoolComparison,
     compare_chosen,
     coverage_text,
     equal_text,
@@ -53,20 +53,14 @@ NO_WHAT_IF = "What-if needs a second cohort or a baseline: the differences are i
 
 
 class PoolContent(NamedTuple):
-    """A pool as chosen: its sections prepared, and its matrix with notes for the CSV.
+    """A pool as chosen: compared, its sections prepared, and notes for the CSV. `equal` is a text on equal settings."""
 
-    `is_good`: all replicas share prefixes; `is_split`: engines of one cohort report different block hashes.
-    """
-
+    found: PoolComparison
     band: draw.PreparedPieces
     table: draw.PreparedPieces
     deciding: draw.PreparedPieces
     equal: str
-    matrix: Matrix
-    sightings: Mapping[str, Sighting]
     notes: tuple[str, ...]
-    is_good: bool
-    is_split: bool
 
 
 @shared(max_entries=24, has_times=True)
@@ -76,15 +70,12 @@ def shown(fleet: Fleet, pool_name: str, choice: MatrixChoice) -> PoolContent:
     members = members_of(fleet, pool)
     found = compare_chosen(fleet, pool, choice)
     return PoolContent(
+        found=found,
         band=draw.prepare(sharing_section(found).blocks),
         table=draw.prepare(settings_section(pool, members, found, choice).blocks),
         deciding=draw.prepare_sections((*deciding_section(pool, members, found), *router_section(fleet, pool))),
         equal=equal_text(pool, found.matrix, members),
-        matrix=found.matrix,
-        sightings=found.sightings,
         notes=(coverage_text(fleet), hidden_text(pool, found.matrix, members)),
-        is_good=found.kind == "good",
-        is_split=bool(found.sharing.split),
     )
 
 
@@ -173,13 +164,13 @@ def offer_baseline(fleet: Fleet, pool: Pool, reference: Reference) -> None:
     )
 
 
-def draw_matrix(found: PoolContent) -> Link | None:
+def draw_matrix(content: PoolContent) -> Link | None:
     """Draw the settings with the button that copies them; return what was clicked."""
     pieces = [
         each._replace(html=f'{each.html}<div class="foot">{draw.COPY}</div>')
         if isinstance(each, draw.MatrixHtml)
         else each
-        for each in found.table
+        for each in content.table
     ]
     return draw.draw_prepared(tuple(pieces), "compare_settings")
 
@@ -287,10 +278,11 @@ def draw_page() -> None:
     band = st.container(key="band")
     with st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small"):
         choice = choose(pool, names, fleet.policy.baseline(name))
-        found = shown(fleet, name, choice)
+        content = shown(fleet, name, choice)
+        found = content.found
         st.download_button(
             "CSV",
-            data=lambda: matrix_csv(found.matrix, found.notes, names, found.sightings),
+            data=lambda: matrix_csv(found.matrix, content.notes, names, found.sightings),
             file_name=f"{links.make_file_name(fleet.name, name, *pages.choices_of(fleet).values())}.csv",
             mime="text/csv",
             on_click="ignore",
@@ -298,24 +290,23 @@ def draw_page() -> None:
         )
         offer_baseline(fleet, pool, choice.reference)
     with band:
-        draw.draw_prepared(found.band, "compare_band")
+        draw.draw_prepared(content.band, "compare_band")
     clicked = None
     if found.matrix.rows:
-        clicked = draw_matrix(found)
+        clicked = draw_matrix(content)
     elif not pool.cohorts and any(member.fresh for member in members):
         empty.no_settings_reported("pool")
     elif choice.is_filtered:
         empty.filter_hides_all(unmatched_text(found.matrix, choice), links.to(pages.COMPARE, pool=name))
     elif sum(len(cohort.replicas) for cohort in pool.cohorts) > 1:
-        empty.all_equal(
-            "No difference:" if found.is_good else "No setting differs:", found.equal, is_good=found.is_good
-        )
+        is_good = found.kind == "good"  # all replicas share prefixes
+        empty.all_equal("No difference:" if is_good else "No setting differs:", content.equal, is_good=is_good)
     else:
-        empty.too_few_replicas(found.notes[-1])
+        empty.too_few_replicas(content.notes[-1])
 
-    clicked = draw.draw_prepared(found.deciding, "compare_deciding") or clicked
+    clicked = draw.draw_prepared(content.deciding, "compare_deciding") or clicked
     past = timeline.draw_pools(fleet, [name], pool)
-    what = draw_whatif(fleet, pool, is_split=found.is_split)
+    what = draw_whatif(fleet, pool, is_split=bool(found.sharing.split))
     snapshot = state.snapshot_name()
     share.offer(
         lambda: with_timeline(compare_report(fleet, pool.name, choice, what=what, name=snapshot), past),
