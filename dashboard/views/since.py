@@ -61,10 +61,9 @@ def short_pieces(sighting: Sighting | None) -> Text:
     """
     if sighting is None:
         return ()
-    time = Piece(iso(sighting.since), Style.MUTED, age=Age(sighting.since))
     if sighting.absent_at is not None:
-        return (time,)
-    return (Piece("before ", Style.MUTED, age=Age(sighting.since, "over ")), time)
+        return (Piece(iso(sighting.since), Style.MUTED, age=Age(sighting.since)),)
+    return (Piece(f"before {iso(sighting.since)}", Style.MUTED, age=Age(sighting.since, "over {}")),)
 
 
 def since_pieces(sighting: Sighting | None, before: str = " · ") -> Text:
