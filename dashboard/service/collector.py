@@ -183,7 +183,7 @@ class Collector:
 
     def _shown_status(self) -> HistoryStatus | None:
         """Return what pages show of the history's state."""
-        return self.recorder.status._replace(recorded_at=None, failures=0) if self.recorder else None
+        return self.recorder.status._replace(recorded_at=None, failures=0, size_bytes=None) if self.recorder else None
 
     def _recorded(self, fleet: Fleet, polled_at: datetime, seconds: float) -> Sightings:
         """Record the poll, which took so long, in the history; return its sightings."""
