@@ -8,10 +8,10 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.documents.load import read_snapshot
 from dashboard.store.history.database import Database
 from dashboard.store.history.reader import HistoryReader
-from dashboard.store.history.writer import HistoryWriter
 from dashboard.store.packing import content_of
 from tests.analysis.changes.sides import NEW, chat, fleet
 from tests.builders import NOW, POLLED_AT
+from tests.store.history.recorded import Recorded
 
 HOUR = timedelta(hours=1)
 # Polls. At three hours ago all are alike; at two chat-04 differs; at one it does not, and chat-05 is there.
@@ -33,12 +33,11 @@ def fleet_at(time: datetime) -> Fleet:
 
 def recorded(folder: Path) -> Database:
     """Record the polls in a folder."""
-    database = Database(f"sqlite:///{folder / 'history.db'}")
-    writer = HistoryWriter(database)
+    history = Recorded(folder)
     for time, due in DUE.items():
-        writer.record(fleet_at(time), time + due)
-    writer.close()
-    return database
+        history.record(fleet_at(time), due)
+    history.writer.close()
+    return history.database
 
 
 def show_with_history(folder: Path) -> Database:

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -33,11 +34,13 @@ from dashboard.fleet.replies import FILE_SCHEME
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sightings
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.engine import inspect_fleet
-from dashboard.rules.findings import Inspection
+from dashboard.rules.findings import FindingLives, Inspection
 from dashboard.rules.policy import Policy
+from dashboard.rules.unconfirmed import add_unconfirmed
 from dashboard.vllm.facts import read_document, read_replica
 
 NO_CAPACITY = capacity_of(())
+NO_LIVES = FindingLives()
 FRESH_INTERVALS = 3  # a replica that was not read within three polls is stale; one that is only scraped: STALE_SECONDS
 
 
@@ -54,8 +57,9 @@ class Fleet:
     same content: pages without times are equal if `generation` and `since` are. `snapshot` is the id of the frozen
     snapshot that it was opened from, `past` the time at which it was asked of the history. `discovery_errors` are
     sentences on sources of targets that cannot be read. `routers` are what routers reported. `recent` is what the last
-    polls saw, `sightings` are from the history. `scraped_at` is when Prometheus last scraped each replica that was not
-    asked, in seconds since 1970: see `read_at`. `frames` are its dataframes.
+    polls saw, `sightings` are from the history, `lives` of polls that followed each other. `scraped_at` is when
+    Prometheus last scraped each replica that was not asked, in seconds since 1970: see `read_at`. `frames` are its
+    dataframes.
     """
 
     name: str
@@ -78,6 +82,7 @@ class Fleet:
     routers: tuple[RouterConfig, ...] = ()
     recent: RecentEvents = NOTHING_RECENT
     sightings: Sightings = field(default=NO_SIGHTINGS, compare=False)
+    lives: FindingLives = field(default=NO_LIVES, compare=False)
     scraped_at: Mapping[str, float] = field(default_factory=dict)
     frames: Frames = field(default=NO_FRAMES, compare=False, repr=False)
 
@@ -215,8 +220,8 @@ def _has_same_findings(fleet: Fleet, before: Fleet) -> bool:
     if before.polled_at is None or fleet.polled_at is None or before.inspection.rollouts or fleet.recent.rollouts:
         return False
     same_day = before.polled_at.date() == fleet.polled_at.date()
-    names = ("policy", "ignored", "routers", "recent")
-    return same_day and all(getattr(before, name) == getattr(fleet, name) for name in names)
+    names = ("policy", "ignored", "routers", "recent", "inspection.unconfirmed")
+    return same_day and all(attrgetter(name)(before) == attrgetter(name)(fleet) for name in names)
 
 
 def only_pool(fleet: Fleet, name: str) -> Fleet:
@@ -239,7 +244,8 @@ def only_pool(fleet: Fleet, name: str) -> Fleet:
     )
     if fleet.polled_at is None:
         return part
-    part = inspected(part, fleet.polled_at, before=fleet)
+    unconfirmed = tuple(each for each in fleet.inspection.unconfirmed if each.pools == (name,))
+    part = inspected(replace(part, inspection=Inspection(unconfirmed)), fleet.polled_at, before=fleet)
     return replace(part, inspection=replace(part.inspection, notes=fleet.inspection.notes))
 
 
@@ -274,10 +280,12 @@ def inspected(fleet: Fleet, at: datetime, today: date | None = None, before: Fle
     """Return the fleet with the findings of all rules, and with the verdicts on KV transfer, which depend on them.
 
     `at` decides whether a rollout is still in progress, `today` which suppressions are expired: by default the day of
-    `at`. What the fleet `before` found in equal pools is reused: the result is the same without it.
+    `at`. Findings of the fleet that are unconfirmed stay. What the fleet `before` found in equal pools is reused: the
+    result is the same without it.
     """
     same_policy = before is not None and before.policy == fleet.policy
     known = before.inspection.evaluated if before is not None and same_policy else {}
+    unconfirmed = fleet.inspection.unconfirmed
     inspection = inspect_fleet(
         ALL_RULES,
         fleet.pools,
@@ -291,7 +299,11 @@ def inspected(fleet: Fleet, at: datetime, today: date | None = None, before: Fle
         fleet.routers,
         fleet.recent,
     )
-    return replace(fleet, inspection=inspection, transfers=_transfers(fleet, inspection, before))
+    transfers = _transfers(fleet, inspection, before)
+    inspection = add_unconfirmed(
+        inspection, unconfirmed, ALL_RULES, fleet.pools, fleet.replicas, fleet.policy, today or at.date()
+    )
+    return replace(fleet, inspection=inspection, transfers=transfers)
 
 
 def _transfers(fleet: Fleet, inspection: Inspection, before: Fleet | None) -> Mapping[str, TransferVerdict]:

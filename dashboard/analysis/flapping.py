@@ -1,24 +1,21 @@
-"""Watches polls for what flaps: restarts, values that return, findings that come and go; and for rollouts."""
+"""Watches polls for what flaps: restarts, values that return, findings that came again; and for rollouts."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.end_proof import EndProof
+from dashboard.analysis.assembly import NO_LIVES, Fleet
+from dashboard.analysis.lifecycle import recurrences, window
 from dashboard.analysis.value_history import ValueHistory
 from dashboard.fleet import Pool, Replica
-from dashboard.fleet.recent import RecentEvents, Recurrence, SeenRollout
-from dashboard.rules.catalogue import BY_ID
-from dashboard.rules.findings import Finding
+from dashboard.fleet.recent import RecentEvents, SeenRollout
+from dashboard.rules.findings import FindingLives
 from dashboard.rules.identity.flapping import ALTERNATES, RECURS, RESTARTS
-from dashboard.rules.policy import Policy, RuleChange
 from dashboard.vllm.versions import build
 
 VERSIONS = 2  # of a pool in a rollout
 # A start counts as a restart if it is later than the last poll that saw the former one, up to this: clocks differ.
 CLOCK_DIFFERENCE = timedelta(minutes=1)
-MOST_FINDINGS = 5_000  # that came lately, or that no poll could see the end of; more have values of each poll
 
 
 class _PodStart(NamedTuple):
@@ -40,21 +37,17 @@ class Watch:
         self._values = ValueHistory()
         self._versions: dict[str, dict[str, str]] = {}
         self._rollouts: dict[str, SeenRollout] = {}
-        self._present: Mapping[str, Finding] | None = None  # by fingerprint
-        self._recurrences: dict[str, Recurrence] = {}
 
     def resume(self, fleet: Fleet) -> None:
         """Go on after the last fleet of a former process."""
         if fleet.polled_at is not None:
             self.observe(fleet, fleet.polled_at)
-            self.observe_findings(fleet)
             self._since = fleet.recent.since or self._since
             self._starts |= fleet.recent.starts
             self._rollouts |= fleet.recent.rollouts
-            self._recurrences |= fleet.recent.recurrences
 
-    def observe(self, fleet: Fleet, at: datetime) -> RecentEvents:
-        """Return what happened lately, with a fleet of which nothing is inspected yet."""
+    def observe(self, fleet: Fleet, at: datetime, lives: FindingLives = NO_LIVES) -> RecentEvents:
+        """Return what happened lately, with a fleet of which nothing is inspected yet; `lives` are of the last poll."""
         self._since = self._since or at
         starts, values = (at - window(fleet.policy, rule) for rule in (RESTARTS, ALTERNATES))
         for each in fleet.replicas:
@@ -66,37 +59,13 @@ class Watch:
         self._seen = {key: seen for key, seen in self._seen.items() if key in known or seen.at > starts}
         self._values.observe(fleet.replicas, fleet.documents, at)
         self._observe_rollouts(fleet, at)
-        since = at - window(fleet.policy, RECURS)
-        self._recurrences = {
-            key: each._replace(times=kept)
-            for key, each in self._recurrences.items()
-            if (kept := _after(each.times, since))
-        }
         return RecentEvents(
             self._since,
             {key: its for key, its in self._starts.items() if len(its) > 1},
             self._values.alternations(values),
             dict(self._rollouts),
-            {key: each for key, each in self._recurrences.items() if len(each.times) > 1},
+            recurrences(lives, at - window(fleet.policy, RECURS)),
         )
-
-    def observe_findings(self, fleet: Fleet) -> None:
-        """Take note of findings that were not there at the last poll; one that a poll cannot see is still there."""
-        findings = {each.fingerprint: each for each in fleet.inspection.findings if each.rule != RECURS}
-        unseen, before = dict[str, Finding](), self._present
-        if before is not None and fleet.polled_at is not None:
-            for key in findings.keys() - before.keys():
-                found, known = findings[key], self._recurrences.get(key)
-                times = (*(known.times if known else ()), fleet.polled_at)
-                self._recurrences[key] = Recurrence(found.rule, found.pools, found.replicas, times)
-            proof = EndProof(fleet)
-            unseen = {
-                key: each
-                for key, each in before.items()
-                if key not in findings and not proof.covers(each.rule, each.pools, each.replicas)
-            }
-        self._present = dict([*unseen.items()][-MOST_FINDINGS:]) | findings
-        self._recurrences = _latest(self._recurrences)
 
     def _observe_replica(self, replica: Replica, at: datetime) -> None:
         key, pod, start = replica.id, replica.labels.get("pod", ""), replica.started_at
@@ -123,12 +92,6 @@ class Watch:
         self._versions, self._rollouts = versions, rollouts
 
 
-def window(policy: Policy, rule: str) -> timedelta:
-    """Return the option `minutes` of a rule."""
-    change = policy.rules.get(rule, RuleChange())
-    return timedelta(minutes={**BY_ID[rule].parameters, **change.parameters}["minutes"])
-
-
 def _versions(pool: Pool, replicas: dict[str, Replica], before: dict[str, str]) -> dict[str, str]:
     """Return the version of each replica; one that does not answer has that of before."""
     known = {}
@@ -153,14 +116,6 @@ def _rollout(now: dict[str, str], before: dict[str, str], seen: SeenRollout | No
         return SeenRollout(old, new, at, at)
     moved = any(version == seen.new != before.get(key) for key, version in now.items())
     return seen._replace(last=at) if moved else seen
-
-
-def _latest(found: dict[str, Recurrence]) -> dict[str, Recurrence]:
-    """Return at most `MOST_FINDINGS`: those that came again, then the latest."""
-    if len(found) <= MOST_FINDINGS:
-        return found
-    ordered = sorted(found.items(), key=lambda each: (len(each[1].times) > 1, each[1].times[-1]))
-    return dict(ordered[-MOST_FINDINGS:])
 
 
 def _after(times: Iterable[datetime], since: datetime) -> tuple[datetime, ...]:

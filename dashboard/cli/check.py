@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,7 +10,7 @@ import typer
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, inspected
-from dashboard.analysis.changes.comparison import extent_in, finding_changes
+from dashboard.analysis.changes.comparison import spread_findings
 from dashboard.cli.fleets import (
     LIVE,
     CommandHistory,
@@ -29,7 +28,6 @@ from dashboard.cli.terminal import WRONG_USAGE, fail, is_terminal, put, say, wid
 from dashboard.config import DEFAULT_FILE, FILE_VARIABLE, Options, policy_of
 from dashboard.fleet import Baseline
 from dashboard.fleet.formatting import count, iso
-from dashboard.fleet.sightings import Sighting
 from dashboard.render.export import CHECK_WRITERS, CheckFormat, CheckResult
 from dashboard.render.verdict import verdict_of
 from dashboard.rules.baseline import shown_part
@@ -131,31 +129,19 @@ def _only_new(fleet: Fleet, since: str, history: CommandHistory) -> tuple[Fleet,
             say(gap_text(past.gap))
     sightings, is_same_rules = newest.fleet.sightings.findings, newest.rule_set == RULE_SET
     found = fleet.inspection.findings
-    is_new = {each.id: _is_new(sightings.get(each.fingerprint), start, otherwise=is_same_rules) for each in found}
-    spread = _spread(before.fleet, fleet) - {key for key, is_one in is_new.items() if is_one}
-    new = [each for each in found if is_new[each.id] or each.id in spread]
+    new_ids = set()
+    for each in found:
+        sighting = sightings.get(each.fingerprint)
+        if sighting.is_new_since(start) if sighting else is_same_rules:
+            new_ids.add(each.id)
+    spread = spread_findings(before.fleet, fleet) - new_ids
+    new = [each for each in found if each.id in new_ids | spread]
     part = replace(fleet, inspection=replace(fleet.inspection, findings=tuple(new)))
     known = count(len(found) - len(new), "finding")
     rules = "" if is_same_rules else f" or found by rule set {RULE_SET} only"
     left = f"{known} left out: there before {iso(start)}{rules}." if len(new) < len(found) else ""
     more = f"{count(len(spread), 'finding is', 'findings are')} not new, but on more replicas than at {iso(start)}."
     return part, " ".join(filter(None, (left, more if spread else "")))
-
-
-def _is_new(sighting: Sighting | None, start: datetime, *, otherwise: bool) -> bool:
-    return otherwise if sighting is None else sighting.is_new_since(start)
-
-
-def _spread(before: Fleet, after: Fleet) -> set[str]:
-    """Return the ids of findings that are on more replicas than before, and on a larger share, outside of rollouts."""
-    found = set()
-    for each in finding_changes(before, after).persisting:
-        pools, there = each.after.pools, len(each.before.replicas)
-        extent = extent_in(after, pools, there + len(each.spread) - len(each.left))
-        is_rolling = not after.inspection.rollouts.keys().isdisjoint(pools)
-        if not is_rolling and extent.exceeds(extent_in(before, pools, there)):
-            found.add(each.after.id)
-    return found
 
 
 def _saved(text: str, options: Options, config: Path | None, given: Sequence[Baseline], history: str | None) -> Fleet:

@@ -113,6 +113,7 @@ def _finding_object(finding: Finding, names: Mapping[str, str], sighting: Sighti
         "expired": suppression_object(finding.expired, "number"),
         "assumptions": finding.assumptions,
         "severity_behind": dict(finding.severity_behind),
+        "seen_at": finding.seen_at,
         **sighted(sighting),
     }
 

@@ -6,8 +6,10 @@ With `--full` the document has all that rules look at, so that `read_snapshot` m
 import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.sharing_text import cause_text, sharing_text
@@ -30,7 +32,7 @@ from dashboard.fleet.pieces import to_plain
 from dashboard.fleet.recent import RecentEvents
 from dashboard.fleet.sightings import Sightings
 from dashboard.rules.catalogue import RULE_SET
-from dashboard.rules.findings import Confidence
+from dashboard.rules.findings import Confidence, Finding, Inspection
 from dashboard.rules.policy import Policy
 from dashboard.vllm.canonical import SHORT
 
@@ -80,6 +82,7 @@ def fleet_json(fleet: Fleet, generated_at: datetime, *, full: bool = False, inde
             "policy": _policy_object(fleet.policy),
             "recent": _recent_object(fleet.recent),
             "sightings": _sightings_object(fleet.sightings),
+            "unconfirmed": unconfirmed_object(fleet.inspection),
             "rule_set": RULE_SET,
         }
     return write_json(document, indent)
@@ -252,6 +255,18 @@ def _recent_object(recent: RecentEvents) -> dict[str, Any]:
         "rollouts": {pool: rollout._asdict() for pool, rollout in recent.rollouts.items()},
         "recurrences": {finding: each._asdict() for finding, each in recent.recurrences.items()},
     }
+
+
+@cache
+def finding_adapter() -> TypeAdapter[tuple[Finding, ...]]:
+    """Return what writes and reads whole findings; made at the first one, because that takes time."""
+    return TypeAdapter(tuple[Finding, ...])
+
+
+def unconfirmed_object(inspection: Inspection) -> list[Any]:
+    """Return the findings that last although the poll could not see them, as JSON that only this program reads."""
+    found = inspection.unconfirmed
+    return list(finding_adapter().dump_python(found, mode="json")) if found else []
 
 
 def _sightings_object(sightings: Sightings) -> dict[str, Any]:

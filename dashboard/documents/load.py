@@ -18,6 +18,7 @@ from dashboard.documents.secrets import clean_fleet
 from dashboard.errors import SnapshotError, UnreadableError
 from dashboard.fleet import Document
 from dashboard.fleet.formatting import end_cut
+from dashboard.rules.findings import Inspection
 from dashboard.vllm.merging import version_of
 from dashboard.vllm.reading import SAVED_FLEET, json_fault, node_count
 
@@ -68,7 +69,8 @@ def read_saved(raw: bytes) -> tuple[Fleet, datetime]:
     names = ("ignored", "policy", "discovery_errors", "routers", "recent", "sightings")
     derived_from = {name: saved[name] for name in names}
     at = saved["data_as_of"]
-    return Fleet(saved["fleet"], 1, at, replicas, documents, (), **derived_from), at
+    inspection = Inspection(saved["unconfirmed"])  # the other findings are found again
+    return Fleet(saved["fleet"], 1, at, replicas, documents, (), inspection=inspection, **derived_from), at
 
 
 def check_size(raw: bytes) -> None:

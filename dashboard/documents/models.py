@@ -1,14 +1,16 @@
 """What the JSON of a saved fleet is read as: each object by its keys, in strict types, as a value of the product."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from typing import Annotated, Any, get_type_hints
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter
+from pydantic_core import from_json
 from typing_extensions import TypedDict
 
-from dashboard.documents.fleet import MOST_KNOWN, SCHEMA_VERSION
+from dashboard.documents.fleet import MOST_KNOWN, SCHEMA_VERSION, finding_adapter
 from dashboard.fleet import (
     Argument,
     Baseline,
@@ -30,12 +32,14 @@ from dashboard.fleet import (
     Tolerance,
     WorkerMemory,
 )
+from dashboard.fleet.pieces import Kind, Piece
 from dashboard.fleet.recent import Alternation, RecentEvents, Recurrence, SeenRollout
 from dashboard.fleet.sightings import Sighting, Sightings
 from dashboard.rules.domain import Expectations, PoolDeclaration
-from dashboard.rules.findings import Suppression
+from dashboard.rules.findings import Evidence, Finding, Suppression
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.vllm.canonical import is_short, spelled
+from vllm_fleet_provider.shared.redaction import redact
 from vllm_fleet_provider.shared.spelling import canonical_text
 from vllm_fleet_provider.shared.types import Count, Moment
 
@@ -87,6 +91,24 @@ def _read_sightings(
         for pools in (cohorts, differences)
     )
     return Sightings(**values, cohorts=next(by_pool), differences=next(by_pool))
+
+
+def _read_unconfirmed(objects: tuple[Any, ...]) -> tuple[Finding, ...]:
+    """Return the findings that a poll could not see; without links to other sites, and none that quotes a secret."""
+    return tuple(
+        replace(finding, text=tuple(map(_without_site, finding.text)))
+        for finding in (finding_adapter().validate_python(objects) if objects else ())
+        if finding.seen_at is not None and not any(map(_is_secret, finding.evidence))
+    )
+
+
+def _without_site(piece: Piece) -> Piece:
+    return piece._replace(link=None) if piece.link is not None and piece.link.kind is Kind.WEB else piece
+
+
+def _is_secret(evidence: Evidence) -> bool:
+    value = from_json(evidence.value) if evidence.value else None
+    return bool(redact(value, evidence.path) != value)
 
 
 def object_of(make: Callable[..., Any], keys: Mapping[str, Any], *, without: tuple[str, ...] = ()) -> Any:
@@ -177,13 +199,14 @@ RECENT = type_of(
     starts=keyed(many(Time)),
     alternations=keyed(many(type_of(Alternation, values=many(Native)))),
     rollouts=keyed(type_of(SeenRollout)),
-    recurrences=keyed(type_of(Recurrence, times=many(Time))),
+    recurrences=keyed(type_of(Recurrence, times=keyed(many(Time)))),
 )
 BY_POOL = keyed(keyed(SIGHTING))
 SIGHTINGS = object_of(
     _read_sightings,
     {"findings": keyed(SIGHTING), "replicas": keyed(SIGHTING), "cohorts": BY_POOL, "differences": BY_POOL},
 )
+UNCONFIRMED = Annotated[tuple[Any, ...], AfterValidator(_read_unconfirmed)]
 FLEET = object_of(
     dict,
     {
@@ -201,6 +224,7 @@ FLEET = object_of(
         "policy": POLICY,
         "recent": RECENT,
         "sightings": SIGHTINGS,
+        "unconfirmed": UNCONFIRMED,
         "rule_set": int,
     },
 )

@@ -26,12 +26,14 @@ class SeenRollout(NamedTuple):
 
 
 class Recurrence(NamedTuple):
-    """A finding that came several times: its rule, its pools, the replicas that it had last, and when it came."""
+    """A finding that came to one replica several times: its rule, its pools, and when it came, by replica.
+
+    The times of a finding without replicas are under "".
+    """
 
     rule: str
     pools: tuple[str, ...]
-    replicas: tuple[str, ...]
-    times: tuple[datetime, ...]
+    times: Mapping[str, tuple[datetime, ...]]
 
 
 @dataclass(frozen=True, slots=True)

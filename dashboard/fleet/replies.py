@@ -150,14 +150,15 @@ class SourceStatus(NamedTuple):
 class ReceiverStatus(NamedTuple):
     """A receiver of notifications: its host, its last success (UTC), how many wait for it, and why it fails now.
 
-    `kind` is alertmanager, webhook or slack; `name` is empty for an Alertmanager.
+    `kind` is alertmanager, webhook or slack; `name` is empty for an Alertmanager. `pending` is None where another
+    instance notifies.
     """
 
     kind: str
     name: str
     host: str
     succeeded_at: datetime | None = None
-    pending: int = 0
+    pending: int | None = 0
     error: str | None = None
 
 

@@ -9,12 +9,9 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.changes.comparison import Extent
-from dashboard.analysis.end_proof import EndProof
 from dashboard.fleet.formatting import count, end_cut, visible
 from dashboard.rules.catalogue import places
-from dashboard.rules.findings import Finding, Severity
-from dashboard.rules.identity.flapping import RECURS, came_again
+from dashboard.rules.findings import Extent, Finding, Severity
 from dashboard.views.finding_text import paste_lines, replicas_text, rule_title, suppressions
 
 MOST_POOLS = 100  # with alerts of their own, as /metrics has series; served models make pools
@@ -102,9 +99,9 @@ def alerts_of(fleet: Fleet, at: datetime) -> dict[AlertKey, Alert]:
     return {key: _alert(fleet, key, same, names, at) for key, same in found.items()}
 
 
-def advance(known: Alerts, now: Alerts, fleet: Fleet, at: datetime) -> AlertChanges:
-    """Return what the poll at `at` changed, whose alerts are `now`. What it could not see has not ended."""
-    firing, new = {}, []
+def compare_alerts(known: Alerts, now: Alerts, fleet: Fleet, at: datetime) -> AlertChanges:
+    """Return what the poll at `at` changed, whose alerts are `now`: an alert lasts while findings of it do."""
+    firing, new, ended = {}, [], []
     for key, alert in now.items():
         before = known.get(key)
         firing[key] = alert if before is None else _continued(before, alert)
@@ -112,29 +109,13 @@ def advance(known: Alerts, now: Alerts, fleet: Fleet, at: datetime) -> AlertChan
             new.append(firing[key])
     hidden = {each.fingerprint: each for each in fleet.inspection.suppressed}
     moved = {digest for each in now.values() for digest in each.fingerprints}
-    ended, proof = [], EndProof(fleet)
     for key, alert in known.items():
-        if key in now:
-            continue
-        has_moved = not moved.isdisjoint(alert.fingerprints)  # to another severity or label of the pool
-        suppressed = [hidden[digest] for digest in alert.fingerprints if digest in hidden]
-        is_suppressed = len(suppressed) == len(alert.fingerprints)  # also where its replicas cannot be read
-        if has_moved or is_suppressed or has_ended(alert, fleet, proof):
+        if key not in now:
             end = alert.with_changes(until=max(at, alert.since), event=AlertEvent.RESOLVED)
+            suppressed = [hidden[digest] for digest in alert.fingerprints if digest in hidden]
+            has_moved = not moved.isdisjoint(alert.fingerprints)  # to another severity or label of the pool
             ended.append(_suppressed(end, suppressed) if suppressed and not has_moved else end)
-        else:
-            firing[key] = alert
     return AlertChanges(firing, tuple(new), tuple(ended))
-
-
-def has_ended(alert: Alert, fleet: Fleet, proof: EndProof) -> bool:
-    """Return whether an alert without findings ended: not while RECURS reports that they come and go."""
-    path = came_again(alert.rule)
-    comes_and_goes = any(
-        each.rule == RECURS and path in each.paths and not {*alert.pools}.isdisjoint(each.pools)
-        for each in fleet.inspection.findings
-    )
-    return not comes_and_goes and proof.covers(alert.rule, alert.pools, alert.replicas)
 
 
 def _pool_label(finding: Finding, own: set[str]) -> str:
@@ -165,8 +146,8 @@ def _continued(before: Alert, alert: Alert) -> Alert:
 
 
 def _alert(fleet: Fleet, key: AlertKey, same: Sequence[Finding], names: Mapping[str, str], at: datetime) -> Alert:
-    """Return the alert of some findings. The history knows since when, else `at` is its begin."""
-    known, first, listed = fleet.sightings.findings, same[0], same[:MOST_LISTED]
+    """Return the alert of some findings, since the first of them began; `at` where their lives are not known."""
+    known, first, listed = fleet.lives.lives, same[0], same[:MOST_LISTED]
     more = len(same) - len(listed)
     title, sentence = rule_title(key.rule), end_cut(first.sentence, MOST_SENTENCE)
     summary = sentence if len(same) == 1 else f"{count(len(same), 'finding')}, such as: {sentence}"
@@ -177,7 +158,7 @@ def _alert(fleet: Fleet, key: AlertKey, same: Sequence[Finding], names: Mapping[
         cluster=_cluster(fleet, key, same),
         pool=key.pool,
         severity=first.severity,
-        since=min((seen.since for each in same if (seen := known.get(each.fingerprint))), default=at),
+        since=min((known[each.fingerprint].sighting.since for each in same if each.fingerprint in known), default=at),
         at=at,
         finding=first.id,
         fingerprints=tuple(sorted({each.fingerprint for each in same})),

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.changes.comparison import extent_in
+from dashboard.analysis.lifecycle import extent_in
 from dashboard.config import WebhookOptions
 from dashboard.errors import HistoryError
 from dashboard.fleet.formatting import end_cut
-from dashboard.notify.alerts import Alert, AlertEvent, AlertKey, Alerts, advance
+from dashboard.notify.alerts import Alert, AlertEvent, AlertKey, Alerts, compare_alerts
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.store.history.outbox import AlertRow, Notification, Outbox, RowKey
 
@@ -50,7 +50,7 @@ def announce(
     were replaced or added. While a pool is in a rollout, what follows the rollout and what spread waits, and the end of
     what follows it now. What a new rule set finds first is not new.
     """
-    step = advance({key: each.alert for key, each in states.items()}, now, fleet, at)
+    step = compare_alerts({key: each.alert for key, each in states.items()}, now, fleet, at)
     rolling = {end_cut(pool) for pool in fleet.inspection.rollouts}
     following = {digest for each in now.values() if each.is_rollout for digest in each.fingerprints}
     after: dict[AlertKey, AlertState] = {}
@@ -126,7 +126,7 @@ class Announcer:
         }
         unknown = self._webhooks.keys() - self._receivers
         notifications = [
-            Notification(receiver, alert.key, alert.model_dump_json())
+            Notification(receiver, alert.key, alert.model_dump_json(), is_end=alert.until is not None)
             for receiver, options in self._webhooks.items()
             for alert in (_notified(found.states) if receiver in unknown else found.alerts)
             if alert.severity.rank <= options.min_severity.rank

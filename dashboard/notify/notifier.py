@@ -11,7 +11,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.config import AlertmanagerOptions, Options, WebhookOptions
 from dashboard.errors import HistoryError
 from dashboard.fleet import ReceiverStatus
-from dashboard.notify.alerts import Alert, AlertKey, Alerts, advance, alerts_of
+from dashboard.notify.alerts import Alert, AlertKey, Alerts, alerts_of, compare_alerts
 from dashboard.notify.announcing import Announcer
 from dashboard.notify.bodies import LIFE_INTERVALS, alertmanager_body, links_of
 from dashboard.notify.receivers import FAILED, OK, AlertmanagerReceiver, Outcomes, WebhookReceiver
@@ -35,14 +35,14 @@ class Notifier:
         self.outcomes: Outcomes = Counter()
         self._options = options
         self._clock = clock
-        self._is_collector = False
+        self._is_collector = self._follows = False  # until the first poll
         self._alerts: tuple[Inspection | None, Alerts] = (None, {})
         self._pushed = PushedAlerts()
         self._alertmanagers: tuple[AlertmanagerReceiver, ...] = ()
         self._webhooks: tuple[WebhookReceiver, ...] = ()
         self._outbox: Outbox | None = None
         self._announcer: Announcer | None = None
-        self._pending: Mapping[str, int] = {}
+        self._pending: Mapping[str, int] = {}  # by label of a webhook
         self._problem: str | None = None  # why webhooks get nothing
         self._look = asyncio.Event()
         self._sending: dict[AlertmanagerReceiver | WebhookReceiver, asyncio.Task[None]] = {}
@@ -69,13 +69,14 @@ class Notifier:
     def receivers(self) -> tuple[ReceiverStatus, ...]:
         """Return the status of each receiver, in the order of the options."""
         webhooks = (each.status(self._pending.get(each.options.label, 0), self._problem) for each in self._webhooks)
-        return (*(each.status() for each in self._alertmanagers), *webhooks)
+        found = (*(each.status() for each in self._alertmanagers), *webhooks)
+        return tuple(each._replace(pending=None) for each in found) if self._follows else found
 
     def polled(self, fleet: Fleet, *, is_collector: bool = True, problem: str | None = None) -> None:
         """Hear of a poll. Only the collector sends; `problem` is why the history did not record the poll."""
-        self._is_collector = is_collector
+        self._is_collector, self._follows = is_collector, not is_collector
         if not is_collector:  # the one that is knows more, until this one is again
-            self._pushed, self._announcer = PushedAlerts(), None
+            self._pushed, self._announcer, self._problem = PushedAlerts(), None, None
         elif fleet.polled_at is not None and self._options.notify.has_receivers:
             try:
                 self._hear(fleet, fleet.polled_at, problem)
@@ -184,7 +185,7 @@ class PushedAlerts:
 
     def polled(self, now: Alerts, fleet: Fleet, at: datetime) -> None:
         """Hear of the poll at `at`, whose alerts are `now`."""
-        step = advance(self._firing, now, fleet, at)
+        step = compare_alerts(self._firing, now, fleet, at)
         self._firing = step.firing
         self._ended |= {each.key: each for each in step.ended}
         self._ended = {key: each for key, each in self._ended.items() if key not in step.firing}

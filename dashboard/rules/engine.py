@@ -39,7 +39,7 @@ from dashboard.rules.findings import (
     Suppression,
     UnevaluatedReplicas,
 )
-from dashboard.rules.policy import Policy, RuleChange, matches_any, suppress
+from dashboard.rules.policy import Policy, RuleChange, SuppressionResult, matches_any, suppress
 from dashboard.rules.registry import Rule, Scope
 from dashboard.rules.rollout import is_along, remedy_along, rollout_of
 from dashboard.rules.selection import with_kv_cache
@@ -50,7 +50,7 @@ ID_DIGITS = 10
 OF_KV_CACHE = frozenset({Family.ROUTING, Family.STORES, Family.CAPACITY})
 
 
-class _FleetData(NamedTuple):
+class FleetData(NamedTuple):
     """The fleet's data that a finding needs: replicas and cohort letters by replica id."""
 
     replicas: Mapping[str, Replica]
@@ -86,26 +86,33 @@ def inspect_fleet(
     `routers` are what routers reported, `recent` is what happened lately.
     """
     subjects = _pool_subjects(pools, replicas, documents, policy, now, ignore, routers, recent)
-    fleet = _FleetData({each.id: each for each in replicas}, cohort_letters(pools))
+    fleet = FleetData({each.id: each for each in replicas}, cohort_letters(pools))
     evaluated = _run(rules, subjects, fleet, policy, before or {})
     outcomes = [each for one in evaluated.values() for each in one.outcomes]
     findings = [each for one in evaluated.values() for each in one.findings]
-    fleet_wide = {each.id for each in rules if each.scope is Scope.FLEET}
-
-    def narrowed(finding: Finding, part: tuple[str, ...]) -> Finding:
-        pools = fleet.pools_of(part) if finding.rule in fleet_wide else finding.pools
-        return replace(finding, pools=pools, replicas=part, cohorts=fleet.cohorts_of(part))
-
-    result = suppress(findings, policy.suppressions, today or now.date(), fleet.replicas, narrowed)
+    result = suppressed_by(findings, rules, fleet, policy, today or now.date())
     return Inspection(
-        findings=_worst_first(result.active, rules),
-        suppressed=_worst_first(result.suppressed, rules),
+        findings=worst_first(result.active, rules),
+        suppressed=worst_first(result.suppressed, rules),
         outcomes=tuple(sorted(outcomes, key=lambda each: (each.rule, each.subject))),
         domains={each.name: each.domain for each in subjects},
         rollouts={each.name: each.rollout for each in subjects if each.rollout is not None},
         notes=tuple(_notes(policy, result.unused, subjects)),
         evaluated=evaluated,
     )
+
+
+def suppressed_by(
+    findings: Iterable[Finding], rules: Iterable[Rule], fleet: FleetData, policy: Policy, today: date
+) -> SuppressionResult:
+    """Apply the suppressions of a policy."""
+    fleet_wide = {each.id for each in rules if each.scope is Scope.FLEET}
+
+    def narrowed(finding: Finding, part: tuple[str, ...]) -> Finding:
+        pools = fleet.pools_of(part) if finding.rule in fleet_wide else finding.pools
+        return replace(finding, pools=pools, replicas=part, cohorts=fleet.cohorts_of(part))
+
+    return suppress(findings, policy.suppressions, today, fleet.replicas, narrowed)
 
 
 def _pool_subjects(
@@ -151,7 +158,7 @@ def _pairs(subjects: Sequence[PoolSubject]) -> Iterator[PairSubject]:
 def _run(
     rules: Sequence[Rule],
     subjects: Sequence[PoolSubject],
-    fleet: _FleetData,
+    fleet: FleetData,
     policy: Policy,
     before: Mapping[SubjectKey, Evaluation],
 ) -> Mapping[SubjectKey, Evaluation]:
@@ -171,7 +178,7 @@ def _run(
 
 
 def _run_on(
-    subject: Subject, rules: Sequence[Rule], fleet: _FleetData, policy: Policy, known: Evaluation | None
+    subject: Subject, rules: Sequence[Rule], fleet: FleetData, policy: Policy, known: Evaluation | None
 ) -> Evaluation:
     """Evaluate rules on a subject, unless nothing that they use of it changed."""
     inputs, replicas = subject.inputs, subject.all_replicas
@@ -269,7 +276,7 @@ def _finding(
     worst: tuple[ImpactContext, Severity],
     override: Severity | None,
     subject: Subject,
-    fleet: _FleetData,
+    fleet: FleetData,
 ) -> Finding:
     """Complete a draft. An assumption limits its severity to warning, unless the operator set that.
 
@@ -358,7 +365,8 @@ def own_values(draft: Draft) -> list[tuple[str, str]]:
     return sorted((each.path, each.value) for each in own)
 
 
-def _worst_first(findings: Iterable[Finding], rules: Sequence[Rule]) -> tuple[Finding, ...]:
+def worst_first(findings: Iterable[Finding], rules: Sequence[Rule]) -> tuple[Finding, ...]:
+    """Sort findings: the worst first, of equally bad ones those of the first family."""
     place = {rule.id: list(Family).index(rule.family) for rule in rules}
 
     def key(each: Finding) -> tuple[object, ...]:
@@ -371,8 +379,7 @@ def _worst_first(findings: Iterable[Finding], rules: Sequence[Rule]) -> tuple[Fi
 def _notes(policy: Policy, unused: Sequence[Suppression], subjects: Sequence[PoolSubject]) -> Iterator[str]:
     pools = [each.name for each in subjects]
     for each in unused:
-        entry = f"suppress[{each.number - 1}] in {each.file or policy.file} ({each.rule}, {each.owner})"
-        yield f"{entry} matches no finding; remove it."
+        yield unused_note(each, policy)
     for glob in policy.pools:
         if not matches_any(glob, pools):
             yield f"pools.{glob} in {policy.file} matches no pool; correct or remove it."
@@ -380,3 +387,10 @@ def _notes(policy: Policy, unused: Sequence[Suppression], subjects: Sequence[Poo
         if not matches_any(baseline.pool, pools):
             yield f"pool {baseline.pool} in {baseline.file} matches no pool; correct it or remove the baseline."
         yield from unknown_paths(baseline, [each for each in subjects if each.baseline is baseline])
+
+
+def unused_note(suppression: Suppression, policy: Policy) -> str:
+    """Return the note on a suppression that matches nothing."""
+    file = suppression.file or policy.file
+    entry = f"suppress[{suppression.number - 1}] in {file} ({suppression.rule}, {suppression.owner})"
+    return f"{entry} matches no finding; remove it."

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from dashboard.fleet import JsonText, Replica, State
 from dashboard.fleet.pieces import Text, to_plain
-from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
+from dashboard.fleet.sightings import Sighting
 from dashboard.rules.domain import Domain, ImpactContext
 
 FINGERPRINT_DIGITS = 16
@@ -168,6 +168,7 @@ class Finding(Draft):
     `id` is the same in every poll while rule, pools and values are. `unknown` counts the replicas of the subject that
     do not report the settings that it names. `expired` is a suppression that ended. `context` is the impact context of
     `why`. `severity_behind` lists the routers behind which it would be worse, where the pool's router is not declared.
+    `seen_at` is the last poll that found it, where this one cannot prove its end; None: this one found it.
     """
 
     id: str
@@ -184,6 +185,7 @@ class Finding(Draft):
     expired: Suppression | None = None
     context: ImpactContext | None = None
     severity_behind: tuple[tuple[ImpactContext, Severity], ...] = ()
+    seen_at: datetime | None = None
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -305,6 +307,51 @@ class Inspection:
         object.__setattr__(self, "tally", _tally(self.findings, len({each.rule for each in silent})))
         object.__setattr__(self, "tallies", tallies)
 
+    @property
+    def unconfirmed(self) -> tuple[Finding, ...]:
+        """Return the findings that last although this poll could not see them."""
+        return tuple(each for each in (*self.findings, *self.suppressed) if each.seen_at is not None)
+
+
+class Extent(NamedTuple):
+    """On how many of the replicas of its pools a finding is."""
+
+    replicas: int
+    total: int
+
+    def exceeds(self, other: Extent) -> bool:
+        """Return whether these are more replicas and a larger share than another time: a larger pool is no spread."""
+        return self.replicas > other.replicas and self.replicas * other.total > other.replicas * self.total
+
+
+@dataclass(frozen=True, slots=True)
+class FindingLife:
+    """The life of the findings with one fingerprint: see `analysis/lifecycle.py`, which alone advances it.
+
+    `findings` are those of the last poll that could see them. `replicas` are the ids of theirs, and of those that were
+    not read since. `sighting` has its begin, since when it lasts, and the last poll without it. `extent` is None while
+    a pool of it is in a rollout. `times` are the polls at which it lately came to each replica, under "" where it has
+    none. `ended` is the first poll without it; None while it lasts.
+    """
+
+    rule: str
+    pools: tuple[str, ...]
+    replicas: frozenset[str]
+    findings: tuple[Finding, ...]
+    sighting: Sighting
+    extent: Extent | None = None
+    times: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
+    ended: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FindingLives:
+    """The lives of findings by fingerprint, after the poll `at` with this rule set: those that last, or came lately."""
+
+    at: datetime | None = None
+    rule_set: int = 0
+    lives: Mapping[str, FindingLife] = field(default_factory=dict)
+
 
 def tally_replicas(inspection: Inspection, replicas: Iterable[Replica]) -> Mapping[str, Tally]:
     """Count active findings per replica; unknown is 1 for a replica that is stale or unreachable."""
@@ -313,20 +360,6 @@ def tally_replicas(inspection: Inspection, replicas: Iterable[Replica]) -> Mappi
         for replica in finding.replicas:
             found[replica].append(finding)
     return {each.id: _tally(found[each.id], int(not each.fresh)) for each in replicas}
-
-
-def first_seen(
-    inspection: Inspection,
-    at: datetime,
-    before: Mapping[str, datetime],
-    recorded: Mapping[str, Sighting] = NO_SIGHTINGS.findings,
-) -> Mapping[str, datetime]:
-    """Return since when each active finding is there, by its fingerprint, at the poll `at`.
-
-    The history decides, where it `recorded` the finding; else this process, whose last result is `before`.
-    """
-    present = {finding.fingerprint for finding in inspection.findings}
-    return {each: recorded[each].since if each in recorded else before.get(each, at) for each in present}
 
 
 def _tally(findings: Iterable[Finding], unknown: int) -> Tally:

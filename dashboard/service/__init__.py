@@ -168,11 +168,6 @@ def age_limit_seconds() -> float:
     return INTERVALS_UNTIL_STALE * interval_seconds() + timeout
 
 
-def findings_since() -> Mapping[str, datetime]:
-    """Return since when each active finding is there, by its fingerprint; empty without a collector."""
-    return _current.collector.findings_since if _current.collector else {}
-
-
 def options() -> Options | None:
     """Return the options in force; None without a collector."""
     return _current.collector.options if _current.collector else None

@@ -6,20 +6,21 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
-from dashboard.analysis.assembly import FRESH_INTERVALS, Fleet, Observe, build_fleet, empty_fleet, keep_recent
+from dashboard.analysis.assembly import FRESH_INTERVALS, NO_LIVES, Fleet, Observe, build_fleet, empty_fleet, keep_recent
 from dashboard.analysis.flapping import Watch
+from dashboard.analysis.lifecycle import with_lives
 from dashboard.config import Options, policy_of
 from dashboard.config.reload import OptionsFiles
 from dashboard.fleet import RouterConfig, Snapshot, SourceStatus, has_same_content
 from dashboard.fleet.sightings import Sightings
 from dashboard.garbage import give_back, limit_arenas, uncollected
-from dashboard.rules.findings import first_seen
 from dashboard.rules.policy import Policy
 from dashboard.sources.discovery import Discovery, DiscoveryResult
 from dashboard.sources.http.credentials import key_warnings
@@ -87,14 +88,14 @@ class Collector:
         """Send nothing yet. `clock` gives UTC times; `recorder` records each poll."""
         self.options = options
         self.fleet = empty_fleet(options.name)
-        self.findings_since: Mapping[str, datetime] = {}
         self.progress = Progress()
         self.files = OptionsFiles(options, clock)
         self._prepare(options)
         self.recorder = recorder
         self._clock = clock
         self._policy = policy_of(options)
-        self._watch: Watch | None = None  # None: to go on where the last fleet ended
+        self._watch: Watch | None = None  # None: to go on where the last fleet ended, with its lives
+        self._lives = NO_LIVES
         self.discovery = Discovery(options)
         self.notifier: Notifier | None = None  # until a receiver is configured
         self._tasks: list[asyncio.Task[None]] = []
@@ -172,14 +173,13 @@ class Collector:
                 self._watch = None
             return False
         if followed.polled_at is not None and followed.polled_at != self.fleet.polled_at:
-            self._show(_numbered(followed, self.fleet), followed.polled_at, followed.sightings)
+            self._show(_numbered(followed, self.fleet), followed.sightings)
         return True
 
-    def _show(self, fleet: Fleet, polled_at: datetime, sightings: Sightings) -> None:
+    def _show(self, fleet: Fleet, sightings: Sightings) -> None:
         """Show a fleet with its sightings. New ones are a new generation."""
         is_new = fleet.generation == self.fleet.generation and sightings != self.fleet.sightings
         self.fleet = replace(fleet, sightings=sightings, generation=fleet.generation + is_new)
-        self.findings_since = first_seen(fleet.inspection, polled_at, self.findings_since, sightings.findings)
 
     def _shown_status(self) -> HistoryStatus | None:
         """Return what pages show of the history's state."""
@@ -249,11 +249,12 @@ class Collector:
     def _watching(self) -> Watch:
         """Return what watches the polls of this process, after those of the history or the instance before it."""
         if self._watch is None:
-            self._watch = Watch()
+            self._watch, self._lives = Watch(), NO_LIVES
             is_first = self.fleet.polled_at is None
             last = self.recorder.last_fleet(self._clock()) if is_first and self.recorder else self.fleet
             if last is not None:
                 self._watch.resume(last)
+                self._lives = last.lives
         return self._watch
 
     async def _refresh(self, began: float) -> None:
@@ -269,13 +270,12 @@ class Collector:
         if (warnings := key_warnings(found.targets)) != self._key_warnings and warnings:
             log.warning("%s", warnings)
         self._key_warnings = warnings
-        shown = self.fleet
-        fleet = _derive(
-            self.options, self._policy, found, snapshots, routers, polled_at, warnings, shown, watch.observe
-        )
-        fleet = _numbered(fleet, shown)
-        watch.observe_findings(fleet)
-        self._show(fleet, polled_at, self._recorded(fleet, polled_at, time.monotonic() - began))
+        shown, lives = self.fleet, self._lives
+        observe = partial(watch.observe, lives=lives)
+        fleet = _derive(self.options, self._policy, found, snapshots, routers, polled_at, warnings, shown, observe)
+        fleet = _numbered(with_lives(fleet, lives), shown)
+        self._lives = fleet.lives
+        self._show(fleet, self._recorded(fleet, polled_at, time.monotonic() - began))
         seconds, progress = time.monotonic() - began, self.progress
         self.progress = replace(progress, polls=progress.polls + 1, seconds_sum=progress.seconds_sum + seconds)
         if progress.polls == 0:

@@ -108,6 +108,8 @@ def remarks(finding: Finding, inspection: Inspection | None = None) -> list[str]
     sentences = []
     if (ended := finding.expired) is not None:
         sentences.append(f"Suppression by {ended.owner} expired on {ended.until} ({ended.reason}).")
+    if finding.seen_at is not None:
+        sentences.append(f"Not confirmed: last seen at {iso(finding.seen_at)}; what it is on was not read since.")
     if finding.is_rollout and inspection is None:
         sentences.append("Follows the rollout in this pool: one severity lower.")
     elif finding.is_rollout and inspection is not None:
@@ -285,6 +287,7 @@ def tags(finding: Finding) -> Text:
     words += [str(finding.confidence)] if finding.confidence is Confidence.DERIVED else []
     words += ["rollout"] if finding.is_rollout else []
     words += ["suppression expired"] if finding.expired else []
+    words += ["not confirmed"] if finding.seen_at else []
     if finding.unknown * MUCH_UNKNOWN >= max(finding.total, 1):
         words.append(f"unknown on {finding.unknown:,} of {finding.total:,}")
     return tuple(piece for word in words for piece in (Piece(" "), Piece(word, Style.TAG)))

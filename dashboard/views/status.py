@@ -141,7 +141,7 @@ def _receivers_section(receivers: Sequence[ReceiverStatus]) -> Iterator[Section]
         Field("kind", "Receiver"),
         Field("", "Name", lambda row: row.name or NOTHING),
         Field("", "Host", lambda row: row.host or NOTHING),
-        Field("pending", "Pending", is_number=True),
+        Field("pending", "Pending", is_number=True, missing=NOTHING),
         Field("succeeded_at", "Last success", missing=NOTHING),
         _error("error"),
     )

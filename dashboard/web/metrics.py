@@ -159,7 +159,8 @@ def _notification_metrics() -> Iterable[Metric]:
     receivers = service.receivers()
     for kind in sorted({each.kind for each in receivers}):
         own = [each for each in receivers if each.kind == kind]
-        pending.add_metric([kind], sum(each.pending for each in own))
+        if waiting := [each.pending for each in own if each.pending is not None]:
+            pending.add_metric([kind], sum(waiting))
         if times := [each.succeeded_at for each in own if each.succeeded_at]:
             succeeded.add_metric([kind], max(times).timestamp())
     yield from (sent, pending, succeeded)
@@ -202,9 +203,10 @@ def _finding_metrics(fleet: Fleet, label: Callable[[str | None], str]) -> Iterab
     counts: Counter[tuple[str, str, str, str]] = Counter()
     oldest: dict[tuple[str, str, str], float] = {}
     clusters = _clusters(fleet, label)
-    since, now = service.findings_since(), service.now()
+    now = service.now()
     for finding in fleet.inspection.findings:
-        seen = since.get(finding.fingerprint, now).timestamp()
+        life = fleet.lives.lives.get(finding.fingerprint)
+        seen = (life.sighting.since if life else now).timestamp()
         for pool in finding.pools or (None,):
             severity, name = str(finding.severity), label(pool)
             counts[severity, finding.rule, clusters[name], name] += 1

@@ -7,18 +7,15 @@ from typing import Any
 
 import pytest
 
-from dashboard.analysis import flapping
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.analysis.flapping import Watch
 from dashboard.documents.load import read_snapshot
 from dashboard.fleet import Document, Replica
 from dashboard.fleet.recent import Alternation, RecentEvents, SeenRollout
-from dashboard.rules.findings import Inspection
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.store.packing import content_of
 from tests import builders
 from tests.builders import NOW
-from tests.findings_builder import finding
 
 POLL = timedelta(minutes=1)
 PATH = "cache_config.block_size"
@@ -160,64 +157,6 @@ def test_a_rollout_that_stands_still_is_a_finding_and_excuses_nothing() -> None:
     standing = inspected(fleet, moment(2) + timedelta(hours=7)).inspection
     assert "ID-14" in {each.rule for each in standing.findings}
     assert not standing.rollouts
-
-
-SPLIT, ALIKE = [one("chat-1"), one("chat-2", 32), one("chat-3")], [one("chat-1"), one("chat-2"), one("chat-3")]
-
-
-def test_a_finding_that_comes_and_goes_is_one_finding() -> None:
-    watch = Watch()
-    for number in range(8):
-        fleet = fleet_of(SPLIT if number % 2 else ALIKE, number)
-        fleet = inspected(replace(fleet, recent=watch.observe(fleet, moment(number))), moment(number))
-        watch.observe_findings(fleet)
-
-    (known,) = [each for each in fleet.recent.recurrences.values() if each.rule == "RT-01"]
-    assert known.times == (moment(1), moment(3), moment(5))  # that of this poll counts at the next one
-    recurring = [each for each in fleet.inspection.findings if each.rule == "ID-15" and "RT-01" in each.sentence]
-    assert [each.sentence for each in recurring] == ["RT-01 was found 3 times within 60 minutes."]
-
-
-def test_a_finding_that_polls_could_not_see_did_not_come_again() -> None:
-    watch = Watch()
-    for number in range(6):
-        fleet = inspected(fleet_of(SPLIT, number), moment(number))
-        if number % 2:
-            unread = tuple(replace(each, fresh=False) for each in fleet.replicas)
-            fleet = replace(fleet, replicas=unread, inspection=Inspection())
-        recent = watch.observe(fleet, moment(number))
-        watch.observe_findings(fleet)
-    assert recent.recurrences == {}
-
-
-def test_findings_of_the_first_poll_may_be_old() -> None:
-    watch = Watch()
-    for number in range(3):
-        fleet = inspected(fleet_of(SPLIT, number), moment(number))
-        recent = watch.observe(fleet, moment(number))
-        watch.observe_findings(fleet)
-    assert recent.recurrences == {}
-
-
-def test_findings_with_values_of_each_poll_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flapping, "MOST_FINDINGS", 9)
-    watch, base = Watch(), fleet_of(ALIKE)
-    recurring = finding(base, ["chat-1"])
-    for number in range(40):
-        new = [finding(base, ["chat-1"], rule=f"X-{number}-{place}") for place in range(3)]
-        found = Inspection(findings=(*new, *([recurring] if number % 2 else [])))
-        is_read = number < 20
-        replicas = tuple(replace(each, fresh=is_read) for each in base.replicas)
-        fleet = replace(base, replicas=replicas, polled_at=moment(number), inspection=found)
-        watch.observe_findings(fleet)
-        if is_read:
-            recent = watch.observe(fleet, moment(number))
-
-    (known,) = recent.recurrences.values()
-    assert (known.rule, len(known.times)) == ("RT-01", 10)
-    assert len(watch._recurrences) == 9
-    assert watch._present
-    assert len(watch._present) <= 9 + 4
 
 
 def test_another_process_goes_on_where_the_last_one_ended() -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from dashboard.analysis.assembly import Fleet, build_fleet
+from dashboard.analysis.assembly import NO_LIVES, Fleet, build_fleet
 from dashboard.analysis.flapping import Watch
 from dashboard.fleet import ProbeResult, Snapshot, Target
 from tests.benchmarks import bench_core
@@ -138,9 +138,15 @@ def main() -> int:
 
 
 def _built(snapshots: list[Snapshot], at: datetime, before: Fleet | None, watch: Watch) -> Fleet:
-    fleet = build_fleet("bench", snapshots, polled_at=at, interval=POLL, before=before, observe=watch.observe)
-    watch.observe_findings(fleet)
-    return fleet
+    lives = before.lives if before else NO_LIVES
+    return build_fleet(
+        "bench",
+        snapshots,
+        polled_at=at,
+        interval=POLL,
+        before=before,
+        observe=lambda fleet, at: watch.observe(fleet, at, lives),
+    )
 
 
 def _seconds(work: Callable[[], object]) -> float:

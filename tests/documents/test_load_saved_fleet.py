@@ -238,7 +238,7 @@ def test_what_earlier_polls_and_routers_reported_is_restored() -> None:
             starts={"http://a:1": (AT,)},
             alternations={"http://a:1": (Alternation("a.b", 3, ("1", '"x"', "null")),)},
             rollouts={"chat": SeenRollout("0.32.0", "0.33.0", AT, AT)},
-            recurrences={"f": Recurrence("RT-01", ("chat",), ("http://a:1",), (AT, AT + INTERVAL))},
+            recurrences={"f": Recurrence("RT-01", ("chat",), {"http://a:1": (AT, AT + INTERVAL)})},
         ),
         "sightings": Sightings({"f": seen}, {"http://a:1": seen}, {("eu/chat", "d"): seen}, {("chat", "a.b"): seen}),
         "discovery_errors": ("a.json: not JSON.",),

@@ -4,7 +4,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.assembly import NO_LIVES, Fleet
+from dashboard.analysis.lifecycle import with_lives
 from dashboard.notify.alerts import Alert, alerts_of
 from dashboard.rules.findings import Finding, Rollout, Severity
 from tests import builders, findings_builder
@@ -27,6 +28,14 @@ def poll(number: float, *findings: Finding, fleet: Fleet = FLEET, **more: Any) -
     """The fleet of one poll with these findings."""
     found = findings_builder.with_findings(fleet, *findings, **more)
     return replace(found, polled_at=NOW + number * POLL)
+
+
+def lived(*fleets: Fleet) -> list[Fleet]:
+    """These polls one after another, each with the lives of its findings."""
+    found: list[Fleet] = []
+    for fleet in fleets:
+        found.append(with_lives(fleet, found[-1].lives if found else NO_LIVES))
+    return found
 
 
 def lost(fleet: Fleet, *names: str) -> Fleet:

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.assembly import NO_LIVES, Fleet
+from dashboard.analysis.lifecycle import with_lives
 from dashboard.config import Options
 from dashboard.notify.notifier import Notifier
 
@@ -16,10 +17,12 @@ class Running:
     """A notifier that runs."""
 
     def __init__(self, notifier: Notifier, loop: asyncio.AbstractEventLoop) -> None:
-        self.notifier, self._loop = notifier, loop
+        self.notifier, self._loop, self._lives = notifier, loop, NO_LIVES
 
     def polled(self, fleet: Fleet, **more: Any) -> None:
-        """Hear of a poll, and return afterwards."""
+        """Hear of a poll with the lives of its findings, and return afterwards."""
+        fleet = with_lives(fleet, self._lives)
+        self._lives = fleet.lives
         self.call(lambda: self.notifier.polled(fleet, **more))
 
     def call(self, function: Callable[[], None]) -> None:

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.fleet.sightings import Sighting, Sightings
 from dashboard.notify.alerts import (
     MOST_LISTED,
     MOST_POOLS,
@@ -15,13 +14,14 @@ from dashboard.notify.alerts import (
     AlertChanges,
     AlertEvent,
     AlertKey,
-    advance,
     alerts_of,
+    compare_alerts,
 )
-from dashboard.rules.findings import Finding, OutcomeKind
+from dashboard.rules.findings import Finding
+from dashboard.rules.policy import Policy
 from tests import builders, findings_builder
 from tests.builders import NOW
-from tests.notify.polls import CRITICAL, DOCUMENT, FLEET, INFO, POLL, WARNING, alerts, lost, poll, problem
+from tests.notify.polls import CRITICAL, DOCUMENT, FLEET, INFO, POLL, WARNING, alerts, lived, lost, poll, problem
 
 BLOCKS = AlertKey("RT-01", "chat", "critical")
 
@@ -30,9 +30,9 @@ def steps(*fleets: Fleet) -> list[AlertChanges]:
     """What each poll of a sequence changed."""
     found: list[AlertChanges] = []
     known: dict[AlertKey, Alert] = {}
-    for fleet in fleets:
+    for fleet in lived(*fleets):
         assert fleet.polled_at is not None
-        found.append(advance(known, alerts_of(fleet, fleet.polled_at), fleet, fleet.polled_at))
+        found.append(compare_alerts(known, alerts_of(fleet, fleet.polled_at), fleet, fleet.polled_at))
         known = found[-1].firing
     return found
 
@@ -137,12 +137,12 @@ def test_an_alert_begins_lasts_and_ends_at_once() -> None:
     assert (ended.since, ended.until, ended.event) == (NOW + POLL, NOW + 3 * POLL, AlertEvent.RESOLVED)
 
 
-def test_the_history_knows_since_when() -> None:
-    found = problem()
-    seen = Sightings(findings={found.fingerprint: Sighting(NOW - 9 * POLL, NOW - 4 * POLL)})
-    (alert,) = alerts(replace(poll(0, found), sightings=seen))
+def test_an_alert_begins_with_the_first_of_its_findings() -> None:
+    further = problem(path="cache_config.cache_dtype")
+    *_, last = lived(poll(0), poll(1, problem()), poll(2, problem(), further))
+    (alert,) = alerts(last)
 
-    assert (alert.since, alert.at) == (NOW - 4 * POLL, NOW)
+    assert (alert.since, alert.at) == (NOW + POLL, NOW + 2 * POLL)
 
 
 def test_while_an_alert_lasts_its_text_changes_and_its_begin_does_not() -> None:
@@ -180,8 +180,8 @@ def test_a_suppressed_alert_ends_as_suppressed_with_owner_and_date_in_place_of_w
 
 
 def test_a_suppression_ends_an_alert_also_while_its_replica_cannot_be_read() -> None:
-    hidden = replace(problem(), suppression=findings_builder.suppression())
-    (ended,) = steps(poll(0, problem()), poll(1, fleet=lost(FLEET, "chat-01"), suppressed=(hidden,)))[-1].ended
+    gone = replace(lost(FLEET, "chat-01"), policy=Policy(suppressions=(findings_builder.suppression(),)))
+    (ended,) = steps(poll(0, problem()), poll(1, fleet=gone))[-1].ended
 
     assert ended.event is AlertEvent.SUPPRESSED
 
@@ -199,7 +199,7 @@ def test_an_alert_whose_label_of_the_pool_is_another_now_ends_also_while_its_rep
     fleet = poll(1, problem(), fleet=lost(FLEET, "chat-01"))
     (now,) = alerts(fleet)
     before = now.with_changes(pool="fleet")
-    step = advance({before.key: before}, {now.key: now}, fleet, NOW + POLL)
+    step = compare_alerts({before.key: before}, {now.key: now}, fleet, NOW + POLL)
 
     assert ([*step.firing], [each.pool for each in step.ended]) == ([BLOCKS], ["fleet"])
 
@@ -212,33 +212,12 @@ def test_nothing_ends_while_a_replica_of_it_cannot_be_read() -> None:
     assert [each.key for each in ended.ended] == [BLOCKS]
 
 
-def test_nothing_ends_in_a_poll_that_read_nothing_or_while_a_source_of_targets_fails() -> None:
-    nothing = lost(FLEET, *[each.name for each in FLEET.replicas])
-    unread = replace(FLEET, replicas=(), discovery_errors=("targets.json: No such file or directory",))
-    other = [each for each in FLEET.replicas if each.name != "chat-01"]
-    partly = replace(FLEET, replicas=tuple(other), discovery_errors=("targets.json: No such file",))
-
-    for fleet in (nothing, unread, partly):
-        assert [*steps(poll(0, problem()), poll(1, fleet=fleet))[-1].firing] == [BLOCKS]
-    removed = replace(partly, discovery_errors=())
-    assert steps(poll(0, problem()), poll(1, fleet=removed))[-1].firing == {}
-
-
-def test_nothing_ends_because_its_rule_raised_an_error() -> None:
-    raised = (findings_builder.outcome(kind=OutcomeKind.ERROR),)
-    assert [*steps(poll(0, problem()), poll(1, outcomes=raised))[-1].firing] == [BLOCKS]
-
-
-def test_a_finding_that_comes_and_goes_is_one_alert_until_it_stays_away() -> None:
+def test_an_alert_ends_when_its_finding_ends_although_it_comes_and_goes() -> None:
     recurs = problem(rule="ID-15", path="findings.RT-01", severity=INFO)
-    other = problem(rule="ID-15", path="findings.CP-06", severity=INFO)
-    elsewhere = problem("embed-01", rule="ID-15", path="findings.RT-01", severity=INFO)
+    back = steps(poll(0, problem()), poll(1, recurs), poll(2, problem(), recurs), poll(3, recurs))
 
-    assert BLOCKS in steps(poll(0, problem()), poll(1, recurs))[-1].firing
-    assert BLOCKS not in steps(poll(0, problem()), poll(1, other, elsewhere))[-1].firing
-    back = steps(poll(0, problem()), poll(1, recurs), poll(2, problem(), recurs), poll(3, recurs), poll(4))
-    assert [len(each.new) for each in back] == [1, 1, 0, 0, 0]
-    assert BLOCKS in {each.key for each in back[-1].ended}
+    assert [[each.rule for each in step.new] for step in back] == [["RT-01"], ["ID-15"], ["RT-01"], []]
+    assert [[each.rule for each in step.ended] for step in back] == [[], ["RT-01"], [], ["RT-01"]]
 
 
 def test_a_clock_that_jumps_back_never_ends_an_alert_before_its_begin() -> None:

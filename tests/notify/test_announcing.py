@@ -11,7 +11,7 @@ from dashboard.notify.alerts import alerts_of
 from dashboard.notify.announcing import AlertState, Knowledge, announce
 from tests import builders
 from tests.builders import NOW
-from tests.notify.polls import DOCUMENT, FLEET, INFO, POLL, WARNING, alerts, lost, poll, problem, rolling
+from tests.notify.polls import DOCUMENT, FLEET, INFO, POLL, WARNING, alerts, lived, lost, poll, problem, rolling
 
 Told = list[tuple[str, str]]
 
@@ -20,7 +20,7 @@ def told(*fleets: Fleet, new_rule_set_at: int | None = None) -> list[Told]:
     """What each poll of a sequence announces: event and severity."""
     found: list[Told] = []
     known: Any = {}
-    for number, fleet in enumerate(fleets):
+    for number, fleet in enumerate(lived(*fleets)):
         assert fleet.polled_at is not None
         now = alerts_of(fleet, fleet.polled_at)
         step = announce(known, now, fleet, fleet.polled_at, is_new_rule_set=number == new_rule_set_at)

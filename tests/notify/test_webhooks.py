@@ -195,9 +195,9 @@ def test_a_history_that_fails_delays_messages_and_is_named(server: HostileServer
 def test_an_internal_error_ends_neither_the_polling_nor_later_notifications(
     server: HostileServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    broken = replace(poll(0, problem()), inspection=None)  # type: ignore[arg-type]
+    broken = replace(poll(0, problem()), lives=None)  # type: ignore[arg-type]
     with running(options(server, tmp_path, "slack"), Clock()) as own:
-        own.polled(broken)
+        own.call(lambda: own.notifier.polled(broken))
         own.polled(poll(1, problem()))
         wait_for(lambda: len(server.asked) == 1)
     assert "a poll was not announced" in caplog.text

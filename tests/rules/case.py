@@ -180,7 +180,7 @@ def _recent(fields: Mapping[str, Any] | None) -> RecentEvents:
             for pool, (old, new, *hours) in fields.get("rollouts", {}).items()
         },
         recurrences={
-            rule: Recurrence(rule, ("chat",), tuple(builders.replica(each).id for each in replicas), times(number))
+            rule: Recurrence(rule, ("chat",), {each and builders.replica(each).id: times(number) for each in replicas})
             for rule, (number, replicas) in fields.get("recurrences", {}).items()
         },
     )

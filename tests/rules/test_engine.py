@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from dashboard.fleet.pieces import plain
-from dashboard.fleet.sightings import Sighting
 from dashboard.rules.domain import ImpactContext, PoolDeclaration, Router
 from dashboard.rules.findings import (
     CohortShare,
@@ -22,14 +21,12 @@ from dashboard.rules.findings import (
     Suppression,
     Tally,
     UnevaluatedReplicas,
-    first_seen,
     tally_replicas,
 )
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.rules.registry import Rule, Scope, rule
 from dashboard.rules.subject import FleetSubject, PairSubject, PoolSubject
 from tests import builders
-from tests.findings_builder import finding
 from tests.rules import case
 
 BLOCKS = "cache_config.block_size"
@@ -381,23 +378,3 @@ def test_findings_and_unknowns_are_counted_per_replica_per_pool_and_for_the_flee
     assert by_replica["http://chat-5:8000"] == Tally(unknown=1)
     assert Tally(warning=2, info=1).worst is WARNING
     assert Tally(unknown=3).worst is None
-
-
-def test_a_finding_keeps_the_time_since_which_it_is_there_while_it_stays() -> None:
-    """Whatever else is found, and whatever its values are. After it was absent its time begins anew."""
-    fleet, at = builders.story(), builders.NOW
-    old, new = finding(fleet), finding(fleet, rule="RT-02")
-    both, later = Inspection(findings=(replace(old, id="another value"), new)), at + timedelta(minutes=5)
-    since = first_seen(both, later, first_seen(Inspection(findings=(old,)), at, {}))
-
-    assert since == {old.fingerprint: at, new.fingerprint: later}
-    assert set(first_seen(both, later, first_seen(Inspection(), later, since)).values()) == {later}
-
-
-def test_the_history_knows_better_than_this_process_since_when_a_finding_is_there() -> None:
-    fleet, at = builders.story(), builders.NOW
-    old, new = finding(fleet), finding(fleet, rule="RT-02")
-    recorded = {old.fingerprint: Sighting(at - timedelta(days=9), at - timedelta(days=2))}
-    since = first_seen(Inspection(findings=(old, new)), at, {old.fingerprint: at - timedelta(days=1)}, recorded)
-
-    assert since == {old.fingerprint: at - timedelta(days=2), new.fingerprint: at}

@@ -17,7 +17,18 @@ from dashboard.config import Options, load_options
 from dashboard.demo import default_fleet, in_thread, targets
 from dashboard.fleet import ReplicaState
 from dashboard.fleet.pieces import plain
-from dashboard.rules.findings import Finding, Inspection, Outcome, OutcomeKind, Remedy, Rollout, Severity
+from dashboard.fleet.sightings import Sighting
+from dashboard.rules.findings import (
+    Finding,
+    FindingLife,
+    FindingLives,
+    Inspection,
+    Outcome,
+    OutcomeKind,
+    Remedy,
+    Rollout,
+    Severity,
+)
 from dashboard.web.metrics import MAX_POOLS, NAME_ENDS, NEW_POOLS, OTHER_POOLS, PoolNames, metrics_text
 from tests.docs_pages import docs_page
 from tests.frozen import AT
@@ -195,26 +206,31 @@ def test_a_pool_of_a_cluster_has_both_labels(demo_fleet: Fleet) -> None:
     assert series(fleet, "vllm_fleet_oldest_finding_timestamp_seconds")[f'{{{east},severity="critical"}}']
 
 
-def test_the_collector_keeps_since_when_it_finds_each_finding() -> None:
+def test_the_collector_keeps_the_lives_of_findings_from_poll_to_poll() -> None:
     times = (AT + timedelta(milliseconds=number) for number in count())
     with in_thread(default_fleet()) as demo:
         listed = [{"url": each["targets"][0], "labels": each["labels"]} for each in targets(demo.fleet, demo.port)]
         options = Options.model_validate({"targets": listed[:12]})
         collector = service.Collector(options, clock=lambda: next(times))
         asyncio.run(collector._refresh(0.0))
-        first = dict(collector.findings_since)
+        first = collector.fleet.lives.lives
         asyncio.run(collector._refresh(0.0))
 
-    assert set(collector.findings_since) == {each.fingerprint for each in collector.fleet.inspection.findings}
-    assert len(set(first) & set(collector.findings_since)) > 3
-    assert {**collector.findings_since, **first} == {**first, **collector.findings_since}
+    found, lives = collector.fleet.inspection.findings, collector.fleet.lives.lives
+    assert {each.fingerprint for each in found} <= lives.keys()
+    assert len(first.keys() & lives.keys()) > 3
+    assert {key: lives[key].sighting for key in first} == {key: each.sighting for key, each in first.items()}
 
 
 def test_the_oldest_finding_of_a_pool_and_severity_has_its_time(demo_fleet: Fleet) -> None:
     old, new = found = [replace(finding("chat-70b"), rule=rule) for rule in ("RT-01", "RT-02")]
     service._current.collector = collector = service.Collector(Options())
     collector.fleet = inspected(demo_fleet, findings=found)
-    collector.findings_since = {old.fingerprint: AT, new.fingerprint: AT + timedelta(minutes=1)}
+    lives = {
+        each.fingerprint: FindingLife(each.rule, each.pools, frozenset(), (each,), Sighting(at, at))
+        for each, at in ((old, AT), (new, AT + timedelta(minutes=1)))
+    }
+    collector.fleet = replace(collector.fleet, lives=FindingLives(AT, 1, lives))
 
     assert exported("vllm_fleet_oldest_finding_timestamp_seconds") == {
         '{cluster="",pool="chat-70b",severity="critical"}': AT.timestamp()
@@ -280,6 +296,11 @@ def test_metrics_count_notifications_by_kind_of_receiver_without_their_urls(work
         wait_for(lambda: [each.succeeded_at is not None for each in service.receivers()] == [False, True])
         wait_for(lambda: service.notification_outcomes()["alertmanager", "failed"] >= 1)
         metrics = metrics_text(PoolNames()).decode()
+        collector = service._current.collector
+        assert collector is not None
+        assert collector.notifier is not None
+        collector.notifier.polled(collector.fleet, is_collector=False)
+        assert "vllm_fleet_notifications_pending{" not in metrics_text(PoolNames()).decode(), "another one notifies"
 
     assert 'vllm_fleet_notifications_total{outcome="ok",receiver_kind="slack"} 1.0' in metrics
     assert 'vllm_fleet_notifications_total{outcome="ok",receiver_kind="alertmanager"} 0.0' in metrics

@@ -18,6 +18,7 @@ from dashboard.analysis.changes.models import (
     ReplicaPair,
     ReplicaSide,
 )
+from dashboard.analysis.lifecycle import extent_in
 from dashboard.capacity.outliers import TOLERANCE
 from dashboard.capacity.sums import capacity_of
 from dashboard.compare.encoding import is_comparable, lookup_setting
@@ -31,17 +32,6 @@ from dashboard.rules.subject import FINGERPRINT
 
 RAN = frozenset({OutcomeKind.FAILED, OutcomeKind.PASSED})
 ENGINES, DEVICES = "engines.", "devices."  # prefixes of evidence paths that are no settings, before a field's name
-
-
-class Extent(NamedTuple):
-    """On how many of the replicas of its pools a finding is."""
-
-    replicas: int
-    total: int
-
-    def exceeds(self, other: "Extent") -> bool:
-        """Return whether these are more replicas and a larger share than another time: a larger pool is no spread."""
-        return self.replicas > other.replicas and self.replicas * other.total > other.replicas * self.total
 
 
 class _WholeFinding(NamedTuple):
@@ -188,12 +178,6 @@ def _known_ranks(replicas: Iterable[Replica]) -> set[tuple[str, int]]:
     }
 
 
-def extent_in(fleet: Fleet, pools: Collection[str], replicas: int) -> Extent:
-    """Return the extent of what is on so many replicas of some pools; without pools of the whole fleet."""
-    total = sum(len(each.replicas) for each in fleet.pools if each.name in pools) if pools else len(fleet.replicas)
-    return Extent(replicas, total)
-
-
 def finding_changes(before: Fleet, after: Fleet) -> FindingChanges:
     then, now = _Side(before), _Side(after)
     same = _same_findings(then, now)
@@ -203,6 +187,18 @@ def finding_changes(before: Fleet, after: Fleet) -> FindingChanges:
         no_longer_found=tuple(_one_sided(each, then, now) for key, each in then.found.items() if key in gone),
         persisting=tuple(_persisting(same[key], key, then, now) for key in now.found if key in same),
     )
+
+
+def spread_findings(before: Fleet, after: Fleet) -> set[str]:
+    """Return the ids of findings that are on more replicas than before, and on a larger share, outside of rollouts."""
+    found = set()
+    for each in finding_changes(before, after).persisting:
+        pools, there = each.after.pools, len(each.before.replicas)
+        extent = extent_in(after, pools, there + len(each.spread) - len(each.left))
+        is_rolling = not after.inspection.rollouts.keys().isdisjoint(pools)
+        if not is_rolling and extent.exceeds(extent_in(before, pools, there)):
+            found.add(each.after.id)
+    return found
 
 
 def _same_findings(then: _Side, now: _Side) -> dict[str, str]:

@@ -207,6 +207,7 @@ def _fleet_after(plan: _Plan, ranks: Mapping[str, Sequence[RankForecast]]) -> Fl
     documents = {key: known[key] for key in sorted({each.document for each in replicas if each.document})}
     after = Fleet(fleet.name, fleet.generation, fleet.polled_at, tuple(replicas), documents, ())
     after = replace(after, ignored=fleet.ignored, policy=fleet.policy, snapshot=fleet.snapshot, past=fleet.past)
+    after = replace(after, inspection=fleet.inspection)  # what it cannot see stays
     return assemble(after, fleet.polled_at, before=fleet)
 
 

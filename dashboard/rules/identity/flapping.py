@@ -18,11 +18,6 @@ STARTS = "replicas.restarts"
 REPEATED = '"repeated"'  # in place of a number: ids depend on values
 
 
-def came_again(rule_id: str) -> str:
-    """Return the path in the evidence of RECURS on findings of a rule."""
-    return f"findings.{rule_id}"
-
-
 def _unwatched(pool: PoolSubject) -> Iterator[UnevaluatedReplicas]:
     if pool.recent.since is None:
         yield UnevaluatedReplicas((), ONE_POLL)
@@ -165,7 +160,10 @@ def rollout_stalled(pool: PoolSubject) -> Iterator[Draft | UnevaluatedReplicas]:
 
 @rule(RECURS, least=1)
 def finding_recurs(pool: PoolSubject, *, times: int = 3, minutes: int = 60) -> Iterator[Draft | UnevaluatedReplicas]:
-    """Pools have a finding that came several times in a short time, and went in between.
+    """Replicas have a finding that came several times in a short time, and went in between.
+
+    Each replica is counted alone: a rolling restart makes no replica unreachable twice. Of a finding without replicas
+    the pool is counted.
 
     Why it matters:
         - any pool (info): Something changes back and forth. At any one time the list of findings shows one side of it.
@@ -184,13 +182,19 @@ def finding_recurs(pool: PoolSubject, *, times: int = 3, minutes: int = 60) -> I
         few minutes.
     """
     yield from _unwatched(pool)
-    for each in sorted(pool.recent.recurrences.values()):
-        if len(each.times) >= max(times, 1):
-            known = {one.id for one in pool.all_replicas}
-            replicas = tuple(one for one in each.replicas if one in known)
+    known = {each.id for each in pool.all_replicas} | {""}
+    found = sorted(pool.recent.recurrences.values(), key=lambda each: (each.rule, sorted(each.times)))
+    for recurrence in found:
+        often = {key: len(its) for key, its in recurrence.times.items() if len(its) >= max(times, 1) and key in known}
+        if often:
+            replicas = tuple(sorted(filter(None, often)))
+            where = f" on {count(len(replicas), 'replica')}" if len(replicas) > 1 else ""
             yield Draft(
                 replicas,
-                write(value(each.rule), f" was found {count(len(each.times), 'time')} within {minutes:,} minutes."),
-                (Evidence(came_again(each.rule), REPEATED, State.REPORTED, replicas),),
+                write(
+                    value(recurrence.rule),
+                    f" was found {count(max(often.values()), 'time')}{where} within {minutes:,} minutes.",
+                ),
+                (Evidence(f"findings.{recurrence.rule}", REPEATED, State.REPORTED, replicas),),
                 Remedy("Compare the times before and after on Changes, and end what changes back and forth."),
             )

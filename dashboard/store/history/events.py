@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 from pydantic_core import from_json
 from sqlalchemy import Connection, Table, func, or_, select
 
-from dashboard.analysis.changes.comparison import Extent, is_beyond
+from dashboard.analysis.changes.comparison import is_beyond
 from dashboard.analysis.changes.events import BETWEEN_POOLS, Event, EventKind
 from dashboard.analysis.changes.settings import document_changes
 from dashboard.capacity.sums import capacity_of
 from dashboard.fleet import Document, SettingChange
+from dashboard.rules.findings import Extent
 from dashboard.store.history.bodies import chunks, read_bodies, recorded_replicas
 from dashboard.store.history.parts import read_parts
 from dashboard.store.history.schema import document_span, finding_span, fleet_span, poll, replica, replica_span, watch

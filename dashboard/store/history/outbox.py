@@ -27,11 +27,15 @@ class AlertRow(NamedTuple):
 
 
 class Notification(NamedTuple):
-    """An alert for a receiver, as JSON. It replaces one on the same alert that is in no message yet."""
+    """An alert for a receiver, as JSON, or its end. What is in no message yet of the same alert it replaces.
+
+    Only its begin does not replace an end: a receiver that knows the alert gets both, or it would begin twice.
+    """
 
     receiver: str
     key: RowKey
     content: str
+    is_end: bool = False
 
 
 class Message(NamedTuple):
@@ -87,10 +91,13 @@ class Outbox:
                 if row is not None:
                     connection.execute(alert.insert().values(**_columns(key), state=row.state, content=row.content))
             for each in notifications:
-                waits = notification.c.message.is_(None) & (notification.c.receiver == each.receiver)
-                connection.execute(delete(notification).where(waits, *_is(notification, each.key)))
-                values = {**_columns(each.key), "receiver": each.receiver, "content": each.content}
-                connection.execute(notification.insert().values(**values))
+                c = notification.c
+                replaced = [c.message.is_(None), c.receiver == each.receiver, *_is(notification, each.key)]
+                if not each.is_end:
+                    replaced.append(c.is_end.is_(False))
+                connection.execute(delete(notification).where(*replaced))
+                own = {"receiver": each.receiver, "is_end": each.is_end, "content": each.content}
+                connection.execute(notification.insert().values(**_columns(each.key), **own))
             for receiver in receivers:
                 _note(connection, receiver, NO_POOL, now)
             connection.execute(delete(meta).where(meta.c.key == RULE_SET_KEY))

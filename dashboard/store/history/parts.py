@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from pydantic_core import from_json, to_json
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.documents.fleet import fleet_json
+from dashboard.documents.fleet import fleet_json, unconfirmed_object
 from dashboard.documents.load import read_saved
 from dashboard.documents.models import LISTS, make_setting
 from dashboard.documents.secrets import clean_fleet, clean_settings
@@ -47,8 +47,9 @@ class RecordedReplica(NamedTuple):
 
 
 def fleet_part(fleet: Fleet, at: datetime) -> bytes:
-    """Return what belongs to no replica as JSON: options in force, notes, sources that cannot be read, rule set."""
+    """Return what belongs to no replica as JSON: options in force, notes, rule set, unconfirmed findings, and so on."""
     whole = _written(fleet, (), at)
+    whole["unconfirmed"] = unconfirmed_object(fleet.inspection)
     return to_json({name: part for name, part in whole.items() if name not in FLEET_TIMES})
 
 
@@ -119,11 +120,6 @@ def read_parts(
     )
     kept = {key: Document(key, version_of(settings), settings) for key, settings in read.items()}
     return replace(saved, replicas=placed, documents=kept)
-
-
-def read_notes(shell: bytes) -> tuple[str, ...]:
-    """Return the notes of a `fleet_part`."""
-    return tuple(from_json(shell)["notes"])
 
 
 def _add(whole: dict[str, Any], stored: RecordedReplica) -> dict[str, Any]:

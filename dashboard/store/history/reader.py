@@ -5,10 +5,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from pydantic_core import from_json
 from sqlalchemy import Connection, Table, or_, select
 
 from dashboard.analysis.assembly import Fleet, assemble
 from dashboard.analysis.changes.events import Event, gap_event
+from dashboard.analysis.lifecycle import resumed
 from dashboard.analysis.timeline import Period, Timeline, bounded, merged, moves
 from dashboard.errors import HistoryError
 from dashboard.fleet import Document, Gap, Replica
@@ -20,7 +22,7 @@ from dashboard.store.history.bodies import read_bodies, recorded_replicas
 from dashboard.store.history.database import Database
 from dashboard.store.history.events import read_events, rule_set_at, sorted_events
 from dashboard.store.history.lasting import SIGHTING, key_of, sighting_of
-from dashboard.store.history.parts import BATCH, read_notes, read_parts
+from dashboard.store.history.parts import BATCH, read_parts
 from dashboard.store.history.replica_rows import limit_text
 from dashboard.store.history.schema import (
     cohort_span,
@@ -97,10 +99,14 @@ class HistoryReader:
                 for row in rows
                 if (since := row["limited_at"]) is not None and since <= at and since.date() == at.date()
             ]
-            notes = replace(fleet.inspection, notes=(*read_notes(shell), *limits))
+        whole = from_json(shell)
         self._before = fleet = replace(
-            fleet, inspection=notes, generation=-((at - EPOCH) // MICROSECOND), sightings=sightings
+            fleet,
+            inspection=replace(fleet.inspection, notes=(*whole["notes"], *limits)),
+            generation=-((at - EPOCH) // MICROSECOND),
+            sightings=sightings,
         )
+        fleet = replace(fleet, lives=resumed(fleet, whole["rule_set"]))
         return RecordedFleet(fleet, gap)
 
     def first_poll(self) -> datetime | None:

@@ -208,7 +208,7 @@ alert = Table(
     Column("content", Text, nullable=False),
 )
 
-# An alert that a receiver is to get. Those with one `message` are sent together; null: in no message yet.
+# An alert that a receiver is to get, or its end. Those with one `message` are sent together; null: in no message yet.
 notification = Table(
     "notification",
     METADATA,
@@ -216,6 +216,7 @@ notification = Table(
     Column("receiver", Text, nullable=False, index=True),
     *_alert_key(is_primary=False),
     Column("message", String(20), index=True),
+    Column("is_end", Boolean, nullable=False),
     Column("content", Text, nullable=False),
 )
 

@@ -6,21 +6,19 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlalchemy import Connection, Table, delete, select, update
+from sqlalchemy import Connection, Table, select, update
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.changes.comparison import extent_in
 from dashboard.analysis.changes.events import BETWEEN_POOLS
-from dashboard.analysis.end_proof import EndProof
 from dashboard.documents.fleet import settings_json
 from dashboard.fleet import Pool, Replica
 from dashboard.fleet.formatting import iso
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting, Sightings
 from dashboard.fleet.times import EPOCH
 from dashboard.rules.catalogue import RULE_SET, places
-from dashboard.rules.findings import Finding
+from dashboard.rules.findings import Finding, FindingLife
 from dashboard.store.history.bodies import BodyWriter, Content, chunks
 from dashboard.store.history.clock import ClockError
 from dashboard.store.history.database import Database
@@ -47,7 +45,6 @@ from dashboard.store.history.schema import (
     document_span,
     finding_span,
     fleet_span,
-    meta,
     poll,
     replica,
     replica_span,
@@ -55,7 +52,6 @@ from dashboard.store.history.schema import (
 )
 
 PRUNE_PAUSE = timedelta(hours=1)  # after the start and after everything old was deleted; then a step at each poll
-RULE_SET_KEY = "rule_set"  # which rules evaluated the last poll
 _ANSWER = attrgetter("path", "source", "status", "failure")
 
 
@@ -121,14 +117,6 @@ class HistoryWriter:
         opened.close()
 
 
-class _FindingPlace(NamedTuple):
-    """Where a rule found something. Of a finding of an earlier process the replicas are not known."""
-
-    rule: str
-    pools: Sequence[str]
-    replicas: Sequence[str] = ()
-
-
 class _RecordedState:
     """What was recorded last, in memory, and the connection to record more."""
 
@@ -138,19 +126,11 @@ class _RecordedState:
         self._bodies = BodyWriter()
         self._before: Fleet | None = None  # as recorded by this process
         self._replicas: dict[ReplicaKey, Replica] = {}
-        self._found: dict[str, list[_FindingPlace]] = {}  # findings of the last poll by fingerprint
-        self._unseen: dict[str, list[_FindingPlace]] = {}  # those of earlier polls that may not have ended
         with connection.begin():
             self._last = last_watch(connection)
-            self._rule_set = connection.scalar(select(meta.c.value).where(meta.c.key == RULE_SET_KEY))
             self._open = {table: open_spans(connection, table) for table in SPANS}
             rows = connection.execute(select(replica.c.address, replica.c.pod, replica.c.id))
             self._ids: dict[ReplicaKey, int] = {(address, pod): key for address, pod, key in rows}
-            c = finding_span.c
-            for key, rule, subject in connection.execute(
-                select(c.fingerprint, c.rule, c.subject).where(c.to_at.is_(None))
-            ):
-                self._unseen[key] = [_FindingPlace(rule, subject.split(BETWEEN_POOLS))]
             self._limit = ChangeLimit()
             if self._last is not None:
                 self._limit.load(connection, self._last.to_at)
@@ -200,7 +180,8 @@ class _RecordedState:
 
     def _record_fleet(self, fleet: Fleet, at: datetime) -> None:
         before = self._before
-        names = ("policy", "ignored", "discovery_errors", "routers", "recent", "name", "inspection.notes")
+        inspection = ("inspection.notes", "inspection.unconfirmed")
+        names = ("policy", "ignored", "discovery_errors", "routers", "recent", "name", *inspection)
         if before is not None and all(attrgetter(name)(before) == attrgetter(name)(fleet) for name in names):
             return
         shell = fleet_part(replace(fleet, sightings=NO_SIGHTINGS), at)  # those are columns of spans
@@ -290,28 +271,17 @@ class _RecordedState:
         self._change(difference_span, dict.fromkeys(keys, ()), paths, at)
 
     def _record_findings(self, fleet: Fleet, at: datetime) -> None:
-        """Record findings. Those that a poll cannot see go on until one proves that they ended."""
-        is_same = self._before is not None and self._before.inspection is fleet.inspection
-        if is_same and not self._unseen:
+        """Record findings, also those that the poll could not see. What their spans have of their lives is as it is."""
+        if self._before is not None and self._before.inspection is fleet.inspection:
             return
         found: dict[str, list[Finding]] = defaultdict(list)
         for each in (*fleet.inspection.findings, *fleet.inspection.suppressed):
             found[each.fingerprint].append(each)
-        rows = {key: _finding_columns(fleet, same) for key, same in found.items()}
-        names = STATES[finding_span.name]
-        states: dict[str, Hashable] = {key: tuple(row[name] for name in names) for key, row in rows.items()}
-        gone = {key: same for key, same in (self._found | self._unseen).items() if key not in found}
-        self._found = {
-            key: [_FindingPlace(each.rule, each.pools, each.replicas) for each in same] for key, same in found.items()
-        }
-        proof = EndProof(fleet)
-        self._unseen = {key: same for key, same in gone.items() if not all(proof.covers(*each) for each in same)}
-        states |= {key: self._open[finding_span][key].state for key in self._unseen}
-        self._change(finding_span, states, {key: {**rows[key], "fingerprint": key} for key in rows}, at)
-        if self._rule_set != str(RULE_SET):
-            self._rule_set = str(RULE_SET)
-            self._connection.execute(delete(meta).where(meta.c.key == RULE_SET_KEY))
-            self._connection.execute(meta.insert().values(key=RULE_SET_KEY, value=self._rule_set))
+        lives, names = fleet.lives.lives, STATES[finding_span.name]
+        rows = {key: {**_finding_columns(same, lives.get(key)), "fingerprint": key} for key, same in found.items()}
+        states = {key: tuple(row[name] for name in names) for key, row in rows.items()}
+        sightings = {key: lives[key].sighting for key in rows if key in lives}
+        self._change(finding_span, states, rows, at, sightings)
 
     def _record_poll(self, fleet: Fleet, at: datetime, due: datetime) -> LastWatch:
         counts = fleet.coverage
@@ -329,9 +299,14 @@ class _RecordedState:
         return [key for key, state in states.items() if key not in opened or opened[key].state != state]
 
     def _change(
-        self, table: Table, states: Mapping[Any, Hashable], rows: Mapping[Any, dict[str, Any]], at: datetime
+        self,
+        table: Table,
+        states: Mapping[Any, Hashable],
+        rows: Mapping[Any, dict[str, Any]],
+        at: datetime,
+        sighted: Mapping[Any, Sighting] = NO_SIGHTINGS.findings,
     ) -> None:
-        """End the spans that are not in `states`, and begin the new ones."""
+        """End the spans that are not in `states`, and begin the new ones: with the sightings that are known of them."""
         opened = self._open[table]
         ended = [each.id for key, each in opened.items() if key not in states or states[key] != each.state]
         last_seen = self._last.to_at if self._last else at
@@ -340,7 +315,7 @@ class _RecordedState:
             self._connection.execute(these.values(to_at=at, last_seen=last_seen))
         new = self._new(table, states)
         if new:
-            sightings = self._sight(table, {key: rows[key] for key in new}, at) if table in KEYS else {}
+            sightings = self._sight(table, {key: rows[key] for key in new}, at, sighted) if table in KEYS else {}
             added = [{"from_at": at, **rows[key], **(sightings[key]._asdict() if sightings else {})} for key in new]
             statement = table.insert().returning(table.c.id, sort_by_parameter_order=True)
             ids = self._connection.scalars(statement, added).all()
@@ -351,14 +326,18 @@ class _RecordedState:
             self._open[table] = {key: begun.get(key) or opened[key] for key in states}
             self._has_changed = True
 
-    def _sight(self, table: Table, rows: Mapping[Any, dict[str, Any]], at: datetime) -> dict[Any, Sighting]:
+    def _sight(
+        self, table: Table, rows: Mapping[Any, dict[str, Any]], at: datetime, sighted: Mapping[Any, Sighting]
+    ) -> dict[Any, Sighting]:
         """Return the sighting of each span that begins: that of the span before, else a new one."""
         known = {key: each.sighting for key, each in self._open[table].items() if each.sighting and key in rows}
         names = {key: tuple(row[name] for name in KEYS[table]) for key, row in rows.items() if key not in known}
         first = first_seen(self._connection, table, names.values())
-        was_looked_for = table is not finding_span or self._rule_set == str(RULE_SET)
-        absent_at = self._last.to_at if self._last and was_looked_for else None
-        return known | {key: Sighting(first.get(name, at), at, absent_at) for key, name in names.items()}
+        new = Sighting(at, at, self._last.to_at if self._last and table is not finding_span else None)
+        begun = {key: sighted.get(key, new) for key in names}
+        return known | {
+            key: each._replace(first_seen=first.get(names[key], each.first_seen)) for key, each in begun.items()
+        }
 
     def _all_sightings(self) -> Sightings:
         replicas, findings, cohorts, differences = (
@@ -372,15 +351,13 @@ def _are_the_same(pools: Sequence[Pool], before: Sequence[Pool]) -> bool:
     return len(pools) == len(before) and all(now is then for now, then in zip(pools, before, strict=True))
 
 
-def _finding_columns(fleet: Fleet, same: Sequence[Finding]) -> dict[str, Any]:
+def _finding_columns(same: Sequence[Finding], life: FindingLife | None) -> dict[str, Any]:
     """Return the columns of findings with one fingerprint: the worst active one, else the worst suppressed one."""
     first = min(same, key=lambda each: (each.suppression is not None, each.severity.rank))
-    is_rolling = not fleet.inspection.rollouts.keys().isdisjoint(first.pools)
-    replicas = {replica for each in same for replica in each.replicas}
-    extent = (None, None) if is_rolling else extent_in(fleet, first.pools, len(replicas))
+    extent = life.extent if life else None
     return {
-        "replicas": extent[0],
-        "total": extent[1],
+        "replicas": extent and extent.replicas,
+        "total": extent and extent.total,
         "rule": first.rule,
         "subject": storable(BETWEEN_POOLS.join(places(first))),
         "severity": str(first.severity),

@@ -6,7 +6,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.assembly import NO_LIVES, Fleet
+from dashboard.analysis.lifecycle import with_lives
 from dashboard.fleet.sightings import NO_SIGHTINGS
 from dashboard.store.history.database import Database
 from dashboard.store.history.reader import HistoryReader
@@ -24,16 +25,22 @@ class Recorded:
         self.database = Database(f"sqlite:///{folder / 'history.db'}")
         self.writer = HistoryWriter(self.database)
         self.reader = HistoryReader(self.database)
+        self._lives = NO_LIVES
 
     def record(self, fleet: Fleet, due: timedelta = DUE) -> Fleet:
         """Record a fleet, and return it with its sightings."""
         assert fleet.polled_at is not None
-        return replace(fleet, sightings=self.writer.record(fleet, fleet.polled_at + due))
+        at, fleet = fleet.polled_at, with_lives(fleet, self._lives)
+        recorded = replace(fleet, sightings=self.writer.record(fleet, at + due))
+        self._lives = fleet.lives
+        return recorded
 
     def restart(self) -> None:
         """End the dashboard, and start it again."""
         self.writer.close()
         self.reader = HistoryReader(self.database)
+        if self._lives.at is not None:
+            self._lives = self.reader.fleet_at(self._lives.at).fleet.lives
 
     def rows(self, table: str) -> int:
         with self.database.read() as connection:

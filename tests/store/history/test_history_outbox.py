@@ -41,7 +41,7 @@ def test_what_waits_for_a_removed_receiver_is_deleted(outbox: Outbox) -> None:
 
 def test_a_later_notification_on_an_alert_replaces_one_that_is_in_no_message(outbox: Outbox) -> None:
     waiting(outbox, Notification("hook", BLOCKS, "begin"), Notification("hook", HASHES, "begin"))
-    waiting(outbox, Notification("hook", BLOCKS, "end"))
+    waiting(outbox, Notification("hook", BLOCKS, "end", is_end=True))
     message = outbox.next_message("hook", NOW)
     assert message is not None
     assert message.contents == ("begin", "end")
@@ -50,6 +50,21 @@ def test_a_later_notification_on_an_alert_replaces_one_that_is_in_no_message(out
     assert outbox.next_message("hook", NOW) == message, "a message that was begun stays as it is"
     outbox.confirm(message, NOW)
     assert outbox.pending() == {"hook": 1}
+
+
+def test_a_receiver_that_was_down_gets_the_end_between_two_begins(outbox: Outbox) -> None:
+    waiting(outbox, Notification("hook", BLOCKS, "begin"))
+    begun = outbox.next_message("hook", NOW)
+    assert begun is not None
+    for number in range(3):
+        waiting(outbox, Notification("hook", BLOCKS, f"end {number}", is_end=True))
+        waiting(outbox, Notification("hook", BLOCKS, f"begin {number}"))
+
+    assert outbox.pending() == {"hook": 3}, "however often it came and went"
+    outbox.confirm(begun, NOW)
+    rest = outbox.next_message("hook", NOW + MINUTE)
+    assert rest is not None
+    assert (*begun.contents, *rest.contents) == ("begin", "end 2", "begin 2")
 
 
 def test_a_pool_has_one_message_a_minute_also_when_the_clock_jumps_back(outbox: Outbox) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.events import EventKind
-from dashboard.analysis.end_proof import EndProof
+from dashboard.analysis.lifecycle import EndProof
 from dashboard.fleet.sightings import Sighting
 from dashboard.rules.catalogue import RULE_SET
 from tests.captured import AT
@@ -98,7 +98,7 @@ def test_another_severity_goes_on_with_the_stay(history: Recorded) -> None:
 def test_what_a_new_set_of_rules_finds_may_be_older(history: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     polled(history, ALONE, 0)
     history.restart()
-    monkeypatch.setattr("dashboard.store.history.writer.RULE_SET", RULE_SET + 1)
+    monkeypatch.setattr("dashboard.analysis.lifecycle.RULE_SET", RULE_SET + 1)
     seen = polled(history, PAIR, 1).sightings
 
     new = {each.fingerprint for each in PAIR.inspection.findings} - {
