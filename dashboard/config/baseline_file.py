@@ -51,7 +51,6 @@ def _quoted(text: str) -> str:
 
 
 def _comment(text: str) -> str:
-    """Write a text as a comment of one line."""
     kept = _ESCAPED.sub(lambda match: match[0] if match[0] in {'"', "\\"} else " ", text)
     return f"# {kept}".rstrip()
 

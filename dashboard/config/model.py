@@ -252,7 +252,6 @@ class Options(Part):
 
     @property
     def has_target_sources(self) -> bool:
-        """Return whether an option lists targets."""
         return any(getattr(self, name) for name in TARGET_SOURCES)
 
     @property
@@ -261,7 +260,6 @@ class Options(Part):
         return self.history.enabled and (self.history.has_url or not self.read_only)
 
     def with_targets(self, targets: tuple[TargetOptions, ...]) -> Self:
-        """Return the options with these targets only."""
         return self.model_copy(update={**dict.fromkeys(TARGET_SOURCES, ()), "targets": targets})
 
     def with_prometheus(self, url: str) -> Self:
@@ -284,7 +282,6 @@ class Options(Part):
         return self._agreed
 
     def with_agreed(self, baselines: tuple[Baseline, ...]) -> Self:
-        """Return a copy with these baselines."""
         return self._with("_agreed", baselines)
 
     @property
@@ -293,7 +290,6 @@ class Options(Part):
         return self._accepted
 
     def with_accepted(self, entries: tuple[SuppressOptions, ...]) -> Self:
-        """Return a copy with these entries of `suppressions_file`."""
         return self._with("_accepted", entries)
 
     def _with(self, name: str, read: object) -> Self:

@@ -53,7 +53,6 @@ _OPENING = threading.Lock()
 
 
 def start(options: Options) -> None:
-    """Start the collector of this process."""
     stop()
     recorder = None
     if options.has_history:
@@ -102,7 +101,6 @@ def current() -> Fleet:
 
 
 def snapshots() -> "Snapshots":
-    """Return the frozen snapshots of this process."""
     if _current.snapshots is None:
         _current.snapshots = configured_snapshots(Options())
     return _current.snapshots
@@ -158,7 +156,6 @@ def now() -> datetime:
 
 
 def interval_seconds() -> float:
-    """Return the time between polls."""
     return _current.collector.options.poll.interval_seconds if _current.collector else 15.0
 
 

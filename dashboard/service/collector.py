@@ -54,7 +54,6 @@ class Progress:
 
 
 def utc_now() -> datetime:
-    """Return the time of the wall clock."""
     return datetime.now(UTC)
 
 

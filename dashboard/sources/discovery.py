@@ -50,7 +50,6 @@ class StaticTargets:
     kind = "static"
 
     def __init__(self, options: Options) -> None:
-        """List the addresses of the options file."""
         credentials = options.credentials
         targets = [
             Target(each.url, each.labels, _credentials(each.credentials, credentials)) for each in options.targets
@@ -69,7 +68,6 @@ class SourceReads:
     """The reads of one source, one after the other: a slow one goes on while replicas are polled."""
 
     def __init__(self, source: TargetSource) -> None:
-        """Read nothing yet."""
         self.source = source
         self.listings: Sequence[Listing] = ()  # of the last read
         self.was_read = False
@@ -89,7 +87,6 @@ class SourceReads:
             yield SourceStatus(each.name, self.source.kind, ids, self._succeeded.get(each.name), each.failure)
 
     async def close(self) -> None:
-        """Abort a read, and close the source."""
         if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -174,7 +171,6 @@ class Discovery:
         return target
 
     async def aclose(self) -> None:
-        """Close every source."""
         for each in (*self._unused, *self._readings.values()):
             await each.close()
 

@@ -35,7 +35,6 @@ class FileSd:
     kind = "file_sd"
 
     def __init__(self, options: FileSdOptions, credentials: Credentials | None) -> None:
-        """Read no file yet."""
         self.name = ", ".join(options.files)
         self._options = options
         self._credentials = credentials

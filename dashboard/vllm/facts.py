@@ -54,7 +54,6 @@ ComputeEngines: TypeAlias = Callable[[Document, tuple[EngineReport, ...], tuple[
 
 
 def read_document(snapshot: Snapshot) -> Document:
-    """Return the merged settings of one replica."""
     return merge(_settings(sorted(snapshot.probes.values(), key=_trust)))[0]
 
 

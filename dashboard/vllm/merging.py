@@ -54,7 +54,6 @@ def document_id(settings: Mapping[str, Setting]) -> str:
 
 
 def version_of(settings: Mapping[str, Setting]) -> str | None:
-    """Return the reported vLLM version."""
     version = settings.get("version")
     return str(json.loads(version.value)) if version else None
 

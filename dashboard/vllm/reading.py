@@ -37,7 +37,6 @@ SAVED_FLEET = Budget(256 * MIB, 5_000_000)  # 5,000 replicas have 4.5 million no
 
 
 def budget_of(path: str) -> Budget:
-    """Return the limits of the answer to a path."""
     return METRICS if path == "/metrics" else ANSWER
 
 

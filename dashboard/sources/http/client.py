@@ -123,7 +123,6 @@ class Patience:
         self._next = asyncio.get_running_loop().call_at(self._due, self._beat)
 
     def stop(self) -> None:
-        """End the measurement."""
         if self._next is not None:
             self._next.cancel()
 
@@ -182,7 +181,6 @@ class Client:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close all connections."""
         self._patience.stop()
         for transport in self._transports.values():
             await transport.aclose()

@@ -79,7 +79,6 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
         return answer
 
     async def aclose(self) -> None:
-        """Close all connections."""
         await self._session.close()
 
 

@@ -60,7 +60,6 @@ class Api:
     """The API server, for one read."""
 
     def __init__(self, client: Client, access: Access, deadline: Deadline) -> None:
-        """Ask until the deadline."""
         self._client = client
         self._access = access
         self._deadline = deadline

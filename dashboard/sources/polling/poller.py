@@ -187,7 +187,6 @@ class Visit:
     etags: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin with the known ETags."""
         self.etags = dict(self.cache.etags)
 
     async def run(self) -> ReplicaCache:
@@ -256,7 +255,6 @@ class Visit:
         return failures.too_costly(endpoint, READ_SECONDS) if self.read_seconds > READ_SECONDS else None
 
     def _read(self, probe: Probe, answer: Answer, at: datetime, elapsed: float) -> ProbeResult:
-        """Return the result with the answer's reply or failure."""
         began = time.thread_time()
         read = answer.failure or self.reader.read(probe, failures.Endpoint(self.target.id, probe.path), answer.body)
         failure, reply = (read, None) if isinstance(read, Failure) else (None, read.reply)

@@ -35,7 +35,6 @@ class PrometheusServer:
     """Asks by `client`, a new one at each poll. `by` are the labels of the series that are asked for at each poll."""
 
     def __init__(self, options: PrometheusOptions, by: Sequence[str]) -> None:
-        """Ask nothing yet."""
         self._options = options
         self._by = by
         self._is_split = False

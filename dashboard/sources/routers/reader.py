@@ -57,7 +57,6 @@ class RouterReader:
     """All `routers` of the options."""
 
     def __init__(self, routers: Sequence[RouterOptions], limits: PollOptions) -> None:
-        """Ask nothing yet."""
         self._limits = limits
         self._last: dict[RouterOptions, list[RouterConfig]] = {each: [] for each in routers}
 
@@ -102,7 +101,6 @@ class RouterReader:
             ]
 
     async def _ask(self, client: Client, options: RouterOptions, url: str, deadline: Deadline) -> list[RouterReply]:
-        """Return what each path of a router answers."""
         own, kind = options.authorization, KINDS[options.kind]
         reads, absent = [], []
         for path, reader in kind.probes.items():
