@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
+from dashboard.analysis.changes.models import Changes
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import iso
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain, section
@@ -60,7 +61,7 @@ def new_parts(
     shown = [each for each in view.parts if not each.is_appendix and (each.anchor == RANGE or not changes.is_empty)]
     title = f"New since {iso(before.past.at)}" if before.past else TITLE
     part = Section(
-        NEW, title, (head, *notes), (*_settled(fleet, before, before_notes), *nested(map(_since, shown), NEW))
+        NEW, title, (head, *notes), (*_settled(changes, before, before_notes), *nested(map(_since, shown), NEW))
     )
     everything = page(CHANGES, **{FROM: side_of(before), TO: side_of(fleet)})
     cut = nested((each for each in view.parts if each.anchor in CUT), NEW)
@@ -104,14 +105,9 @@ def _since(part: Section) -> Section:
     return replace(part, title=title, is_exported_only=part.anchor in ON_CHANGES)
 
 
-def _settled(fleet: Fleet, before: Fleet, before_notes: Mapping[str, Note]) -> tuple[Section, ...]:
+def _settled(changes: Changes, before: Fleet, before_notes: Mapping[str, Note]) -> tuple[Section, ...]:
     """Return the notes of the last review on findings that are no longer found."""
-    known = {each.id for each in (*fleet.inspection.findings, *fleet.inspection.suppressed)}
-    gone = [
-        each
-        for each in (*before.inspection.findings, *before.inspection.suppressed)
-        if each.id in before_notes and each.id not in known
-    ]
+    gone = [each.finding for each in changes.findings.no_longer_found if each.finding.id in before_notes]
     items = tuple(_settled_entry(each, before_notes[each.id]) for each in gone)
     rows = ((f"{where_of(each)} {each.sentence}", each, before_notes[each.id]) for each in gone)
     data = noted_data(rows, replica_names(before), before.sightings.findings, name="settled", caption=NO_LONGER_FOUND)

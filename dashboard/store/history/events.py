@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from dashboard.store.history.bodies import chunks, read_bodies, recorded_replica
 from dashboard.store.history.parts import read_parts
 from dashboard.store.history.schema import document_span, finding_span, fleet_span, poll, replica, replica_span, watch
 
+ROLLING = timedelta(hours=1)  # the longest time between the restarts of two replicas that are one event
 MOST_MEASURED = 200  # spans of restarts whose capacity is read: each takes a millisecond
 SpanRow = Mapping[Any, Any]
 
@@ -52,7 +53,26 @@ def read_events(connection: Connection, since: datetime, until: datetime) -> lis
     bodies = read_bodies(connection, {row["body"] for row in rows})
     shells = [(row, bodies[row["body"]]) for row in rows]
     reading = _EventReader(connection, shells[-1][1] if shells else b"", since, until)
-    return sorted([*reading.rule_sets(shells), *reading.replicas(), *reading.findings()], key=_place)
+    return sorted([*reading.rule_sets(shells), *_rolling(reading.replicas()), *reading.findings()], key=_place)
+
+
+def _rolling(events: Iterable[Event]) -> Iterator[Event]:
+    """Yield events, equal restarts of one replica of a pool after another as one: from the first to the last."""
+    rolling: dict[tuple[object, ...], Event] = {}
+    for event in sorted(events, key=_place):
+        key, before = (event.pools, event.changes), rolling.get((event.pools, event.changes))
+        if event.kind is not EventKind.RESTARTED:
+            yield event
+        elif before is None or event.at - before.at > ROLLING or not {*event.replicas}.isdisjoint(before.replicas):
+            if before is not None:
+                yield before
+            rolling[key] = event
+        else:
+            counted = [each.tokens for each in (before, event) if each.tokens]
+            tokens = (sum(old for old, _ in counted), sum(new for _, new in counted)) if counted else None
+            replicas = tuple(sorted((*before.replicas, *event.replicas)))
+            rolling[key] = before._replace(at=event.at, replicas=replicas, tokens=tokens)
+    yield from rolling.values()
 
 
 def rule_set_at(connection: Connection, at: datetime) -> int:

@@ -197,3 +197,24 @@ def test_without_the_time_of_older_polls_the_last_poll_before_is_not_known(tmp_p
 
     assert {each.after for each in events if each.kind is EventKind.RESTARTED} == {None}
     assert events[-1].after == MENDED, "a gap is kept as long as its watches"
+
+
+def restarting(number: int, start: datetime) -> Fleet:
+    """A pool of five replicas of which the first ones were started again, a poll after the other."""
+    starts = [start + place * POLL if place <= number else start - POLL for place in range(1, 6)]
+    return fleet(*[one for place, at in enumerate(starts, 1) for one in chat(1, first=place, started_at=at)])
+
+
+def test_a_rolling_restart_of_any_size_is_one_event(history: Recorded) -> None:
+    (event,) = record(history, *[restarting(number, POLLED_AT) for number in range(6)])
+
+    names = [f"chat-{number:02}" for number in range(1, 6)]
+    assert found([event]) == [("restarted", POLLED_AT + 5 * POLL, POLLED_AT, names, "")]
+
+
+def test_a_replica_that_restarts_again_is_another_event(history: Recorded) -> None:
+    events = record(history, *[fleet(*chat(1, started_at=POLLED_AT + number * POLL)) for number in range(3)])
+
+    assert found(events) == [
+        ("restarted", POLLED_AT + number * POLL, POLLED_AT + (number - 1) * POLL, ["chat-01"], "") for number in (1, 2)
+    ]
