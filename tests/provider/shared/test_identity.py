@@ -7,7 +7,13 @@ import pytest
 
 from dashboard.fleet import Source
 from dashboard.vllm.fields import flatten_config, read_config
-from vllm_fleet_provider.shared.identity import comparable_part, is_folder, is_identity_path
+from vllm_fleet_provider.shared.identity import (
+    comparable_part,
+    is_folder,
+    is_identity_path,
+    is_partly_identity,
+    split_identity,
+)
 from vllm_fleet_provider.shared.paths import flatten
 
 
@@ -115,6 +121,24 @@ def test_addresses_in_lists_of_connector_options_are_identity() -> None:
         f"{EXTRA}.secondary_tiers.0.port": "1",
         f"{EXTRA}.secondary_tiers.1.port": "2",
     }
+
+
+def test_a_section_without_other_settings_stays_and_one_with_others_has_these() -> None:
+    taken, kept = {"cache_config.num_gpu_blocks": 7, "load_config.download_dir": "/a"}, {"cache_config.block_size": 16}
+
+    assert split_identity(taken | kept, {}) == (kept | {"load_config": {}}, {}, taken)
+
+
+@pytest.mark.parametrize("both", [({"x" * 401: 1}, {}), ({}, {"x" * 401: 1})], ids=["path", "variable"])
+def test_a_name_that_is_too_long_is_refused(both: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    with pytest.raises(ValueError, match="more than 400 characters"):
+        split_identity(*both)
+
+
+def test_only_text_in_a_setting_of_files_has_a_part() -> None:
+    assert comparable_part("model_config.model", None) is None
+    assert is_partly_identity("model_config.model")
+    assert not is_partly_identity("model_config.dtype")
 
 
 def test_options_below_a_path_that_is_too_long_are_not_split() -> None:
