@@ -32,16 +32,16 @@ from dashboard.views.findings import findings_table, severity_parts
 from dashboard.views.help import ALL_TERMS, glossary
 from dashboard.views.overview import calm_paragraph, more_words, overview_figures
 from dashboard.views.replicas import replica_rows, replicas_table
-from dashboard.views.review_agreed import agreed_part, noted_data
-from dashboard.views.review_capacity import CAPACITY, capacity_parts
-from dashboard.views.review_differences import (
+from dashboard.views.review_notes import NEW, agreed_part, new_parts, noted_data
+from dashboard.views.review_pools import (
+    CAPACITY,
     DIFFERENCES,
+    capacity_parts,
     differences_part,
     differing_pools,
     full_differences,
     has_recent,
 )
-from dashboard.views.review_new import NEW, new_parts
 from dashboard.views.rules import error_blocks, outcome_table
 from dashboard.views.since import ANYTHING, NEWEST_FIRST, Recency
 from dashboard.views.summary import FleetSummary, fleet_title, rules_text, summarize

@@ -25,7 +25,7 @@ from dashboard.views.overview import overview_report
 from dashboard.views.replica import replica_report
 from dashboard.views.replicas import ReplicaChoice, replica_rows, replicas_data, replicas_report
 from dashboard.views.review import FINDINGS, agenda_counts, review_report
-from dashboard.views.review_differences import DIFFERENCES
+from dashboard.views.review_pools import DIFFERENCES
 from dashboard.views.since import NEWEST_FIRST, Recency
 from tests.builders import NOW, POLLED_AT, alike, document, fleet, replica, story
 from tests.findings_builder import finding, inspected_story, sighted, with_findings

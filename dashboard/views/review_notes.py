@@ -1,6 +1,6 @@
-"""What is new since the last review, as a section of the review."""
+"""The notes of a review in one list, and what is new since the last review."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dashboard.analysis.assembly import Fleet
@@ -8,12 +8,16 @@ from dashboard.analysis.changes import changes_between
 from dashboard.analysis.changes.models import Changes
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import iso
-from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain, section
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain, section, to_plain
+from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.rules.findings import Finding
 from dashboard.store.reviews import NoLastReview
+from dashboard.views import pages
 from dashboard.views.blocks import (
     Block,
+    Cell,
     Chart,
+    Column,
     DifferenceTable,
     Entries,
     Entry,
@@ -22,21 +26,94 @@ from dashboard.views.blocks import (
     Section,
     Table,
     Tone,
+    data_cell,
 )
 from dashboard.views.changes import changes_report
 from dashboard.views.changes_text import RANGE, EventSummary
 from dashboard.views.context import context_of
-from dashboard.views.finding_text import note_lines, where_of
+from dashboard.views.finding_list import (
+    FindingList,
+    ListedFinding,
+    bundled,
+    finding_anchor,
+    group_findings,
+    head_of,
+    replica_lines,
+    side_of,
+)
+from dashboard.views.finding_text import COLUMNS, finding_row, note_lines, rule_title, where_of
 from dashboard.views.names import replica_names
-from dashboard.views.pages import CHANGES, FROM, TO, side_of
-from dashboard.views.review_agreed import noted_data
+from dashboard.views.pages import CHANGES, FROM, TO
 
+AGREED = "agreed"
+AGREED_TITLE = "Notes"
+_COLUMNS = (Column("owner"), Column("note"), Column("at"), Column("about"), *COLUMNS)
+_NO_FINDING = (data_cell(None),) * len(COLUMNS)
+
+EntryFinding = tuple[Entry, Finding | None]  # an entry without notes, and the finding that it is about
 NEW = "new"
-TITLE = "New since the last review"
+NEW_TITLE = "New since the last review"
 NO_LONGER_FOUND = "Noted at the last review, no longer found"
 SINCE = ("findings", "settings", "replicas", "capacity")  # sections whose titles the review has, too
 ON_CHANGES = ("at-a-glance", "replicas", "capacity")  # sections that a page leaves to the page Changes
 CUT = ("setting-changes", "rank-changes")  # appendices of lists that are cut
+
+
+def agreed_part(
+    known: FindingList, agenda: Sequence[Section], suppressed: str, notes: Mapping[str, Note]
+) -> tuple[Section, ...]:
+    """Return the notes on findings, the worst first, then those on sections of the agenda; empty without notes.
+
+    `suppressed` is the anchor of the section of suppressed findings.
+    """
+    about: dict[str, EntryFinding] = dict(_findings(known, suppressed, notes))
+    for each in agenda:
+        about[each.anchor] = (Entry(Tone.PLAIN, (Piece(each.title, Style.STRONG, section(each.anchor)),)), None)
+    for key in notes:
+        about.setdefault(key, (Entry(Tone.PLAIN, plain(f"Finding no longer found: {key}")), None))
+    found = [(*about[key], notes[key]) for key in about if key in notes]
+    items = tuple(
+        Entry(entry.tone, entry.head, entry.side, entry.lines, notes=note_lines(note)) for entry, _, note in found
+    )
+    rows = ((to_plain(entry.head), finding, note) for entry, finding, note in found)
+    data = noted_data(rows, known.names, known.sightings)
+    return (Section(AGREED, AGREED_TITLE, (Entries(items, data),)),) if items else ()
+
+
+def noted_data(
+    rows: Iterable[tuple[str, Finding | None, Note]],
+    names: Mapping[str, str],
+    sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings,
+    *,
+    name: str = AGREED,
+    caption: str = AGREED_TITLE,
+) -> Table:
+    """Return notes for programs, a row each: what it is about, the finding where it is one, and the note."""
+    return Table(name, caption, _COLUMNS, tuple(_row(*each, names, sightings) for each in rows))
+
+
+def _row(
+    about: str, finding: Finding | None, note: Note, names: Mapping[str, str], sightings: Mapping[str, Sighting]
+) -> tuple[Cell, ...]:
+    own = (note.owner, note.text, iso(note.at) if note.at else "", about)
+    return (*map(data_cell, own), *(finding_row(finding, names, sightings) if finding else _NO_FINDING))
+
+
+def _findings(known: FindingList, suppressed: str, notes: Mapping[str, Note]) -> Iterator[tuple[str, EntryFinding]]:
+    """Yield each finding with a note by its id; its head leads to the entry that has all about it."""
+    for listed, anchor in (*_places(known), *((each, suppressed) for each in known.suppressed)):
+        finding = listed.finding
+        if finding.id in notes:
+            lines = ((Piece(rule_title(finding.rule), Style.MUTED),), *replica_lines([finding], known.names))
+            side = side_of([finding], known.names)
+            yield finding.id, (Entry(Tone(finding.severity), head_of([finding], section(anchor)), side, lines), finding)
+
+
+def _places(known: FindingList) -> Iterator[tuple[ListedFinding, str]]:
+    """Yield each finding with the anchor of its entry, which may be about several."""
+    for bundle in bundled(group_findings(known.active)):
+        for group in bundle:
+            yield from ((each, finding_anchor(bundle[0][0].key)) for each in group)
 
 
 def new_parts(
@@ -51,7 +128,7 @@ def new_parts(
     `between` is what happened since.
     """
     if isinstance(before, NoLastReview):
-        return Section(NEW, TITLE, (Paragraph(plain(before)), *notes)), ()
+        return Section(NEW, NEW_TITLE, (Paragraph(plain(before)), *notes)), ()
     changes = changes_between(before, fleet)
     view = changes_report(changes, context_of(before), context_of(fleet), between)
     since = f"Data of the last review: {iso(before.polled_at)}. " if before.polled_at else ""
@@ -59,11 +136,11 @@ def new_parts(
         since = f"Compared with {iso(before.past.at)}, last poll {iso(before.polled_at)}. "
     head = Paragraph((Piece(since, Style.MUTED), Piece(f"{view.headline}.", Style.STRONG), Piece(f" {view.lead}")))
     shown = [each for each in view.parts if not each.is_appendix and (each.anchor == RANGE or not changes.is_empty)]
-    title = f"New since {iso(before.past.at)}" if before.past else TITLE
+    title = f"New since {iso(before.past.at)}" if before.past else NEW_TITLE
     part = Section(
         NEW, title, (head, *notes), (*_settled(changes, before, before_notes), *nested(map(_since, shown), NEW))
     )
-    everything = page(CHANGES, **{FROM: side_of(before), TO: side_of(fleet)})
+    everything = page(CHANGES, **{FROM: pages.side_of(before), TO: pages.side_of(fleet)})
     cut = nested((each for each in view.parts if each.anchor in CUT), NEW)
     return part, tuple(replace(each, is_appendix=True, link=everything) for each in cut)
 

@@ -1,8 +1,10 @@
-"""In which settings the replicas of each pool differ, as a section of the review; what many pools share once."""
+"""The pools in a review: their differences, and their KV cache capacity, ranks with less first."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
+
+import pandas as pd
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare import PREFIX_PATHS, Matrix, Share
@@ -11,9 +13,13 @@ from dashboard.fleet.formatting import MOST, count, shortlist
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Block, Paragraph, Section
+from dashboard.views.capacity import outlier_entries, pools_table, ranks_table
+from dashboard.views.capacity_blocks import is_uneven, pool_blocks, ranks_by_pool, slug_of
+from dashboard.views.capacity_text import Measure, lead, pools_of, ranks_of, title
 from dashboard.views.compare import cohorts_table, difference_table, sharing_band
 from dashboard.views.names import brief, replica_names, slugs
-from dashboard.views.pages import COMPARE
+from dashboard.views.pages import CAPACITY as CAPACITY_PAGE
+from dashboard.views.pages import COMPARE, POOL
 from dashboard.views.pool_comparison import (
     PoolComparison,
     compare_chosen,
@@ -28,8 +34,13 @@ from dashboard.views.sharing import pools_by_urgency, severity
 from dashboard.views.since import ANYTHING, Recency, newest, newest_first
 from dashboard.views.summary import is_split
 
+CAPACITY = "capacity"
+CAPACITY_TITLE = "Capacity by pool"
+MEASURE = Measure.TOKENS
+MOST_OUTLIERS = 12  # ranks named one by one
+MOST_CHARTS = 8  # pools with a chart, those with the least KV cache first
 DIFFERENCES = "differences"
-TITLE = "Differences by pool"
+DIFFERENCES_TITLE = "Differences by pool"
 MOST_ROWS = 8  # settings of one pool that no finding names; the appendix has all
 MOST_POOLS = 24  # different ways to differ; more are counted
 
@@ -63,15 +74,15 @@ def differing_pools(fleet: Fleet, recency: Recency = ANYTHING) -> tuple[Differin
         pools.sort(key=lambda each: newest_first(newest(difference_sightings(fleet, each).values())))
     for pool in pools:
         named = worst_by_path(fleet.inspection, pool.name)
-        rows = tuple(
-            (each.path, each.majority, tuple((value.value, value.state, value.cohorts) for value in each.values))
-            for each in pool.differences
-        )
+        rows = []
+        for each in pool.differences:
+            values = each.values  # noqa: PD011  of no frame
+            rows.append((each.path, each.majority, tuple((one.value, one.state, one.cohorts) for one in values)))
         seen = difference_sightings(fleet, pool)
         recent = tuple(each.path for each in pool.differences if recency.keeps(seen.get(each.path)))
         letters = tuple(cohort.letter for cohort in pool.cohorts)
         kind = severity(fleet.sharing[pool.name], named)
-        groups.setdefault((rows, recent, letters, kind, tuple(sorted(named.items()))), []).append(pool)
+        groups.setdefault((tuple(rows), recent, letters, kind, tuple(sorted(named.items()))), []).append(pool)
     return tuple(_differing(fleet, alike, names[alike[0].name], recency) for alike in groups.values())
 
 
@@ -105,7 +116,9 @@ def differences_part(
     if left := differing[MOST_POOLS:]:
         lines.append(f"{count(sum(len(each.pools) for each in left), 'more pool')} differ in other ways.")
     blocks = (*(Paragraph(plain(line)) for line in lines), *notes)
-    return Section(DIFFERENCES, TITLE, blocks, tuple(_pool(fleet, each) for each in differing[:MOST_POOLS]))
+    return Section(
+        DIFFERENCES, DIFFERENCES_TITLE, blocks, tuple(_differences_of(fleet, each) for each in differing[:MOST_POOLS])
+    )
 
 
 def full_differences(fleet: Fleet, differing: Iterable[DifferingPools]) -> tuple[Section, ...]:
@@ -127,7 +140,7 @@ def full_differences(fleet: Fleet, differing: Iterable[DifferingPools]) -> tuple
     return (appendix,) if tables else ()
 
 
-def _pool(fleet: Fleet, differing: DifferingPools) -> Section:
+def _differences_of(fleet: Fleet, differing: DifferingPools) -> Section:
     pool, found, slug = differing.pools[0], differing.found, differing.slug
     members = members_of(fleet, pool)
     text = head_text(pool, members, fleet.inspection.domains.get(pool.name))
@@ -171,3 +184,59 @@ def _without_differences(fleet: Fleet) -> Iterator[str]:
         yield f"Uniform pools with findings: {shortlist(found, MOST)}."
     if unread := [pool.name for pool in fleet.pools if not pool.cohorts]:
         yield f"Unknown (nothing was read): {shortlist(map(brief, unread), MOST)}."
+
+
+def capacity_parts(fleet: Fleet, notes: tuple[Block, ...]) -> tuple[Section, tuple[Section, ...]]:
+    """Return the section of the review, and its appendix with every rank."""
+    ranks = ranks_of(fleet)
+    pools = ranks_by_pool(fleet, ranks)
+    uneven = _alike({name: own for name, own in pools.items() if is_uneven(own)})
+    text = f" {lead(ranks, fleet.total.silent)}"
+    head = Paragraph((Piece(f"{title(ranks)}.", Style.STRONG), Piece(text)))
+    sums = pools_of(fleet, ranks, None)
+    ordered = pd.concat(pools.values()) if pools else ranks[:0]
+    blocks = (
+        head,
+        *notes,
+        *outlier_entries(ordered[ordered["off"].notna()], MEASURE, MOST_OUTLIERS, has_pools=len(pools) > 1),
+        *([pools_table(sums, None)] if sums else []),
+        *_without_chart(pools, uneven),
+    )
+    charts = tuple(_capacity_of(fleet, names, pools[names[0]]) for names in uneven[:MOST_CHARTS])
+    table = ranks_table(ordered, "all-ranks", "All DP ranks")
+    link = page(CAPACITY_PAGE)
+    appendix = (Section("all-ranks", "All DP ranks", (table,), is_appendix=True, link=link),) if table.rows else ()
+    return Section(CAPACITY, CAPACITY_TITLE, blocks, charts), appendix
+
+
+def _alike(pools: Mapping[str, pd.DataFrame]) -> list[list[str]]:
+    """Group pools whose ranks have the same KV cache, cohort by cohort."""
+    groups: dict[object, list[str]] = {}
+    for name, ranks in pools.items():
+        same = ranks[["letter", "kv_cache_size_tokens", "basis", "counts"]].fillna({"kv_cache_size_tokens": 0})
+        groups.setdefault(tuple(sorted(same.itertuples(index=False, name=None))), []).append(name)
+    return list(groups.values())
+
+
+def _capacity_of(fleet: Fleet, alike: Sequence[str], ranks: pd.DataFrame) -> Section:
+    """Return the charts of pools that are alike; a page folds them, for its table of pools has the same numbers."""
+    first, *others = alike
+    named = shortlist(map(brief, others), MOST)
+    same = [Paragraph(plain(f"The same in {named}."))] if others else []
+    more = f" and {len(others):,} more like it" if others else ""
+    return Section(
+        f"capacity-{slug_of(fleet, first)}",
+        f"KV cache of {brief(first)}{more}",
+        (*same, *pool_blocks(fleet, first, ranks)),
+        is_aside=True,
+        link=page(CAPACITY_PAGE, **{POOL: first}),
+    )
+
+
+def _without_chart(pools: Mapping[str, pd.DataFrame], uneven: Sequence[Sequence[str]]) -> Iterator[Block]:
+    """Yield which pools have no chart, and why."""
+    if left := sum(map(len, uneven[MOST_CHARTS:])):
+        yield Paragraph(plain(f"{count(left, 'more pool')} with uneven ranks: see the appendix."))
+    even = [brief(name) for name, ranks in pools.items() if len(ranks) and not is_uneven(ranks)]
+    if even:
+        yield Paragraph(plain(f"Even ranks, no chart: {shortlist(even, MOST)}."))
