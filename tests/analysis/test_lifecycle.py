@@ -15,7 +15,7 @@ from dashboard.analysis.lifecycle import EndProof, recurrences, resumed
 from dashboard.documents.load import read_snapshot
 from dashboard.fleet.sightings import Sighting
 from dashboard.rules.catalogue import RULE_SET
-from dashboard.rules.findings import Extent, Finding, FindingLife, OutcomeKind, Suppression
+from dashboard.rules.findings import Extent, Finding, FindingLife, Inspection, OutcomeKind, Suppression
 from dashboard.rules.policy import Policy
 from dashboard.store.packing import content_of
 from tests import builders, findings_builder
@@ -117,6 +117,16 @@ def test_what_cannot_be_seen_is_evaluated_again_with_the_fleet() -> None:
     again = inspected(replace(last, policy=Policy()), NOW + POLL)
 
     assert KEY in {each.fingerprint for each in again.inspection.unconfirmed}
+
+
+def test_what_was_found_again_and_what_no_rule_finds_any_more_are_left_out() -> None:
+    found = inspected(replace(builders.story(), inspection=Inspection()), NOW)
+    seen = tuple(replace(each, seen_at=NOW) for each in found.inspection.findings)
+    before = Inspection((*seen, replace(seen[0], rule="XX-99")))
+
+    again = inspected(replace(found, inspection=before), NOW)
+    assert seen
+    assert again.inspection.findings == found.inspection.findings
 
 
 def test_a_saved_fleet_has_what_its_poll_could_not_see_and_quotes_no_secret() -> None:
