@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic_core import from_json, to_json
@@ -21,6 +22,7 @@ MOST_PARAMETERS = 500  # of one statement; SQLite before 3.32 takes 999
 T = TypeVar("T")
 LEVEL = 6  # zlib's own default
 MOST_BYTES = 32 * 2**20  # of a body, unpacked; an answer has 1 MiB at most
+WINDOW = 1 << zlib.MAX_WBITS  # of zlib: what it sees of a base
 MOST_BASES, MOST_GROUPS = 4, 64  # bases of a group, and groups, that a writer knows
 # A body with more than this share of changes is a new base; with all bases only one with most of it changed.
 FEW_CHANGES, MANY_CHANGES = 0.1, 0.9
@@ -41,7 +43,7 @@ class Content:
 
 
 class BodyBase(NamedTuple):
-    """A body that is stored whole: its row, JSON, and parsed JSON."""
+    """A body that is stored whole: its row, JSON, and a large one's parsed JSON."""
 
     id: int
     json: bytes
@@ -78,16 +80,27 @@ class BodyWriter:
     def _change(self, content: Content) -> dict[str, Any] | None:
         """Return the columns of a body that is stored as the change of a base; None for one that is stored whole.
 
-        A group has more than one base: replicas of a pool may have different settings, and a rollout changes many.
+        zlib finds what a small one shares with its base, but of a large base it sees the end only: then it is the
+        difference of the JSON. A group has more than one base: a pool may have different settings, and a rollout
+        changes many.
         """
         bases = self._bases.get(content.group, [])
-        written = from_json(content.json) if bases else None
-        changes = [(difference(each.parsed, written), each) for each in bases if isinstance(written, dict)]
-        if not changes:
+        if len(content.json) <= WINDOW:
+            for base in bases:
+                if len(base.json) <= WINDOW:
+                    return {"base": base.id, "content": compress(content.json, base.json)}
+        large = [each for each in bases if len(each.json) > WINDOW]
+        written = from_json(content.json) if large else None
+        if not isinstance(written, dict):
             return None
-        change, base = min(changes, key=lambda each: len(to_json(each[0])))
-        most = FEW_CHANGES if len(bases) < MOST_BASES else MANY_CHANGES
-        if len(to_json(change)) > most * len(content.json):
+        found: list[tuple[int, dict[str, Any], BodyBase]] = []
+        for base in reversed(large):
+            change = difference(base.parsed, written)
+            found.append((len(to_json(change)), change, base))
+            if found[-1][0] <= FEW_CHANGES * len(content.json):
+                break
+        size, change, base = min(found, key=itemgetter(0))
+        if size > (FEW_CHANGES if len(bases) < MOST_BASES else MANY_CHANGES) * len(content.json):
             return None
         spellings = (change, {**change, "ascii": True})
         exact = next((each for each in spellings if _joined(base.parsed, each) == content.json), None)
@@ -100,7 +113,8 @@ class BodyWriter:
 
     def _add_base(self, content: Content, key: int) -> None:
         bases = self._bases.setdefault(content.group, [])
-        bases.append(BodyBase(key, content.json, from_json(content.json)))
+        parsed = from_json(content.json) if len(content.json) > WINDOW else None
+        bases.append(BodyBase(key, content.json, parsed))
         del bases[:-MOST_BASES]
         self._bases.move_to_end(content.group)
         while len(self._bases) > MOST_GROUPS:
@@ -112,7 +126,8 @@ def read_bodies(connection: Connection, ids: Collection[int]) -> dict[int, bytes
     rows = _rows(connection, ids)
     bases = _rows(connection, {row.base for row in rows.values() if row.base is not None} - rows.keys())
     whole = {key: _read(row) for key, row in {**bases, **rows}.items() if row.base is None}
-    parsed = {key: from_json(whole[key]) for key in {row.base for row in rows.values()} & whole.keys()}
+    large = {row.base for row in rows.values() if len(whole.get(row.base, b"")) > WINDOW}
+    parsed = {key: from_json(whole[key]) for key in large}
     return {
         key: whole[key] if row.base is None else _read(row, whole.get(row.base, b""), parsed.get(row.base))
         for key, row in rows.items()
@@ -122,7 +137,7 @@ def read_bodies(connection: Connection, ids: Collection[int]) -> dict[int, bytes
 def _read(row: Row[Any], base: bytes = b"", parsed: Any = None) -> bytes:
     with suppress(*DAMAGE):
         content = decompress(row.content, base)
-        content = _joined(parsed, from_json(content)) if base else content
+        content = _joined(parsed, from_json(content)) if len(base) > WINDOW else content
         if hashlib.sha256(content).digest() == row.sha:
             return content
     raise HistoryError(f"The history is damaged: body {row.id} was changed or cut; restore a copy of the history.")
@@ -171,13 +186,13 @@ def recorded_replicas(connection: Connection, rows: Sequence[Mapping[Any, Any]])
 
 def compress(content: bytes, base: bytes = b"") -> bytes:
     """Compress JSON with the end of a similar one as zlib's dictionary (RFC 1950, 2.2)."""
-    compressor = zlib.compressobj(LEVEL, zdict=base[-(1 << zlib.MAX_WBITS) :]) if base else zlib.compressobj(LEVEL)
+    compressor = zlib.compressobj(LEVEL, zdict=base[-WINDOW:]) if base else zlib.compressobj(LEVEL)
     return compressor.compress(content) + compressor.flush()
 
 
 def decompress(content: bytes, base: bytes = b"") -> bytes:
     """Return what was compressed with a base; raise ValueError or zlib.error where it is damaged or too large."""
-    reader = zlib.decompressobj(zdict=base[-(1 << zlib.MAX_WBITS) :]) if base else zlib.decompressobj()
+    reader = zlib.decompressobj(zdict=base[-WINDOW:]) if base else zlib.decompressobj()
     read = reader.decompress(content, MOST_BYTES + 1)
     if len(read) > MOST_BYTES or not reader.eof:
         raise ValueError("too large, or cut off")
