@@ -5,8 +5,9 @@ The end of a column's name is its unit, such as `_bytes`; a missing value is NA.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import attrgetter, is_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -310,8 +311,20 @@ def findings_frame(findings: Iterable[Any], sightings: Sightings = NO_SIGHTINGS)
 
 def rows_of(frame: pd.DataFrame) -> Iterator[Any]:
     """Yield the rows of a frame as named tuples, with None in place of NA."""
-    known = frame.astype(object)
-    yield from known.where(frame.notna(), None).itertuples(index=False, name="Row")
+    if not len(frame):
+        return
+    import pandas as pd  # noqa: PLC0415  commands that read no frame do not load it
+
+    columns = [
+        [None if value is pd.NA or value != value else value for value in column.tolist()]  # noqa: PLR0124  NaN, NaT
+        for _, column in frame.items()
+    ]
+    yield from map(_row_type(tuple(frame.columns))._make, zip(*columns, strict=True))
+
+
+@lru_cache(maxsize=64)
+def _row_type(names: tuple[str, ...]) -> Any:
+    return namedtuple("Row", names)  # noqa: PYI024  its fields are known when it runs
 
 
 def _plain(value: Any) -> Any:

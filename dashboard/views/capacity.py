@@ -32,6 +32,7 @@ from dashboard.views.capacity_blocks import (
     charts,
     device_chart,
     device_gauges,
+    devices_of,
     memory_blocks,
     notes,
     pools_chart,
@@ -138,7 +139,8 @@ def capacity_report(
         parts.insert(0, _by_pool(sums, measure))
         pool = None  # for the heading
     else:
-        bars = [_pool(fleet, each, own, measure, per, most) for each, own in shown.items()]
+        devices = devices_of(fleet, pd.concat(shown.values()) if shown else ranks)
+        bars = [_pool(fleet, each, own, devices.get(each), measure, per, most) for each, own in shown.items()]
         tables = [_ranks(fleet, each, own) for each, own in shown.items() if len(own)]
         parts = [*bars, *parts, *tables]
     held = fleet.total if pool is None else fleet.capacity[pool]
@@ -156,12 +158,25 @@ def order_pools(fleet: Fleet) -> tuple[str, ...]:
     return tuple(ranks_by_pool(fleet, ranks_of(fleet)))
 
 
-def _pool(fleet: Fleet, pool: str, ranks: pd.DataFrame, measure: Measure, per: str, most: int) -> Section:
-    blocks = _devices(fleet, pool, ranks, most) if per == GPU else _bars(fleet, pool, ranks, measure, most)
+def _pool(
+    fleet: Fleet,
+    pool: str,
+    ranks: pd.DataFrame,
+    devices: pd.DataFrame | None,
+    measure: Measure,
+    per: str,
+    most: int,
+) -> Section:
+    if per == GPU:
+        blocks = _devices(fleet, pool, ranks, devices, most)
+    else:
+        blocks = _bars(fleet, pool, ranks, devices, measure, most)
     return Section(f"pool-{slug_of(fleet, pool)}", brief(pool), blocks)
 
 
-def _bars(fleet: Fleet, pool: str, ranks: pd.DataFrame, measure: Measure, most: int) -> tuple[Block, ...]:
+def _bars(
+    fleet: Fleet, pool: str, ranks: pd.DataFrame, devices: pd.DataFrame | None, measure: Measure, most: int
+) -> tuple[Block, ...]:
     head: tuple[Block, ...] = (*charts(fleet, pool, ranks, most), quiet_paragraph(PER_RANK_NOTE))
     if ranks["value"].isna().all():
         why = most_common_reason(ranks) or "No engine data."
@@ -169,16 +184,18 @@ def _bars(fleet: Fleet, pool: str, ranks: pd.DataFrame, measure: Measure, most: 
     left: tuple[Block, ...] = (*head, *notes(fleet, pool, ranks))
     found = outlier_entries(ranks[ranks["off"].notna()], measure)
     return (
-        Columns((left, (device_gauges(fleet, pool, ranks),)), WIDTHS),
+        Columns((left, (device_gauges(fleet, pool, ranks, devices),)), WIDTHS),
         *found,
         *memory_blocks(fleet, pool, ranks),
     )
 
 
-def _devices(fleet: Fleet, pool: str, ranks: pd.DataFrame, most: int) -> tuple[Block, ...]:
-    chart = device_chart(fleet, pool, ranks, most)
-    if chart is None:
+def _devices(
+    fleet: Fleet, pool: str, ranks: pd.DataFrame, devices: pd.DataFrame | None, most: int
+) -> tuple[Block, ...]:
+    if devices is None:
         return (Paragraph(plain(NO_DEVICES), Tone.UNKNOWN),)
+    chart = device_chart(fleet, pool, devices, most)
     several = TICKS_NOTE if any("·" in bar.tick for bar in chart.bars) else ""
     return (chart, quiet_paragraph(PER_GPU_NOTE + several), *(Paragraph(text) for text in not_counted(ranks)))
 

@@ -1,5 +1,6 @@
 """KV cache capacity as blocks: bars, outliers, tables of ranks and pools, shares of device memory."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from typing import Any
@@ -57,8 +58,10 @@ NO_DEVICES = "Devices not reported. The provider reports devices and KV cache by
 
 def ranks_by_pool(fleet: Fleet, ranks: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return the ranks of each pool; pools with the most short ranks come first."""
-    found = {pool.name: ranks[ranks["pool"] == pool.name] for pool in fleet.pools}
-    return dict(sorted(found.items(), key=lambda item: -int((item[1]["off"] < 0).sum())))
+    known = dict(iter(ranks.groupby("pool")))
+    short = Counter(ranks["pool"][ranks["off"] < 0])
+    names = sorted((pool.name for pool in fleet.pools), key=lambda name: -short[name])
+    return {name: known.get(name, ranks[:0]) for name in names}
 
 
 def is_uneven(ranks: pd.DataFrame) -> bool:
@@ -105,20 +108,18 @@ def charts(fleet: Fleet, pool: str, ranks: pd.DataFrame, most: int = PRINTED_BAR
     return tuple(found)
 
 
-def devices_of(fleet: Fleet, ranks: pd.DataFrame) -> pd.DataFrame:
-    """Return the devices of ranks whose memory is reported: the frame `devices` beside their rank."""
-    devices = fleet.frames.devices.rename(columns={"name": "device_name", "rank": "device_rank"})
-    devices = devices.drop(columns=["pool", "cohort", "counts", "kv_cache_bytes"])
+def devices_of(fleet: Fleet, ranks: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return by pool the devices of ranks whose memory is reported: the frame `devices` beside their rank."""
+    devices = fleet.frames.devices.drop(columns=["pool", "cohort", "counts", "kv_cache_bytes"])
+    devices = devices.rename(columns={"name": "device_name", "rank": "device_rank"})
     devices["is_only"] = ~devices.duplicated(["replica", "dp_rank"], keep=False)
     found = ranks.merge(devices, on=["replica", "dp_rank"])
-    return found[(found["total_memory_bytes"] > 0).fillna(value=False).astype(bool)].reset_index(drop=True)
+    found = found[(found["total_memory_bytes"] > 0).fillna(value=False).astype(bool)]
+    return {str(pool): own.reset_index(drop=True) for pool, own in found.groupby("pool")}
 
 
-def device_chart(fleet: Fleet, pool: str, ranks: pd.DataFrame, most: int = BARS) -> Chart | None:
-    """Return the KV cache of each device of a pool, in GiB, inside its memory; None where none is reported."""
-    found = devices_of(fleet, ranks)
-    if found.empty:
-        return None
+def device_chart(fleet: Fleet, pool: str, found: pd.DataFrame, most: int = BARS) -> Chart:
+    """Return the KV cache of each device of a pool, in GiB, inside its memory."""
     held = found["kv_cache_bytes_per_device"]
     counted = [each.kv_cache_bytes_per_device if each.counts else None for each in rows_of(found)]
     off = {each.place: each.share for each in outliers(list(found["device_name"]), counted)}
@@ -230,29 +231,27 @@ def _part_bars(name: str, own: Parts, usual: Parts) -> Iterator[Bar]:
             starts[place] += parts[part]
 
 
-def device_gauges(fleet: Fleet, pool: str, ranks: pd.DataFrame) -> Gauges | Paragraph:
+def device_gauges(fleet: Fleet, pool: str, ranks: pd.DataFrame, devices: pd.DataFrame | None) -> Gauges | Paragraph:
     """Return the share of device memory that the KV cache has, an item per kind; outliers have their own.
 
     An item counts the devices with reported KV cache bytes, as the pools' GiB do.
     """
-    counted = ranks[ranks["counts"]]
-    found = devices_of(fleet, counted)
-    if found.empty:
+    found = [] if devices is None else list(rows_of(devices[devices["counts"]]))
+    if not found:
         return quiet_paragraph(NO_DEVICES)
-    found["kind"] = [short_device(brief(name)) for name in found["device_name"]]
-    found["held"] = found["kv_cache_bytes_per_device"]
-    kinds = list(zip(found["kind"], found["total_memory_bytes"], strict=True))
-    apart = [outlier.place for outlier in outliers(kinds, [each.held for each in rows_of(found)])]
+    kinds = [(short_device(brief(each.device_name)), each.total_memory_bytes) for each in found]
+    held = [each.kv_cache_bytes_per_device for each in found]
+    apart = {outlier.place for outlier in outliers(kinds, held)}
     items = []
-    for kind, total in dict.fromkeys(kinds):
-        own = found[(found["kind"] == kind) & (found["total_memory_bytes"] == total)]
-        sizes = own["held"].drop(apart, errors="ignore")
-        known = list(sizes.dropna())
-        items.append(_gauge(f"{kind} ×{len(known) or len(sizes):,}", median(known) if known else None, total))
-    items += [_gauge(_device_name(each), each.held, each.total_memory_bytes) for each in rows_of(found.loc[apart])]
+    for kind in dict.fromkeys(kinds):
+        sizes = [size for place, size in enumerate(held) if kinds[place] == kind and place not in apart]
+        known = [size for size in sizes if size is not None]
+        items.append(_gauge(f"{kind[0]} ×{len(known) or len(sizes):,}", median(known) if known else None, kind[1]))
+    items += [_gauge(_device_name(found[place]), held[place], kinds[place][1]) for place in sorted(apart)]
     more = f" {len(items) - MOST_GAUGES:,} more per GPU." if len(items) > MOST_GAUGES else ""
-    reporting = len(found[found["held"].fillna(0) > 0].drop_duplicates(["replica", "dp_rank"]))
-    some = "" if reporting == len(counted) else f" Reported by {reporting:,} of {count(len(counted), 'rank')}."
+    reporting = len({(each.replica, each.dp_rank) for each in found if each.kv_cache_bytes_per_device})
+    counted = int(ranks["counts"].sum())
+    some = "" if reporting == counted else f" Reported by {reporting:,} of {count(counted, 'rank')}."
     note = f"Solid: KV cache. The rest: weights, activations, graphs, other processes.{some}{more}"
     caption = f"{brief(pool)}: {SHARE_TITLE}"
     return Gauges(f"device-memory-{slug_of(fleet, pool)}", caption, SHARE_TITLE, tuple(items[:MOST_GAUGES]), note)
