@@ -8,9 +8,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
-from dashboard.analysis.assembly import Fleet, inspected
-from dashboard.capacity.sums import capacity_of
-from dashboard.compare import compare_pool, sharing_verdict
+from dashboard.analysis.assembly import Fleet, assemble
+from dashboard.compare import compare_pool
 from dashboard.fleet import (
     Basis,
     Device,
@@ -174,20 +173,20 @@ def probe(path: str = "/metrics", *, source: Source = Source.METRICS, **more: An
 
 
 def fleet(
-    replicas: Iterable[Replica] = (), documents: Iterable[Document] = (), *, ignore: tuple[str, ...] = (), **more: Any
+    replicas: Iterable[Replica] = (),
+    documents: Iterable[Document] = (),
+    *,
+    ignore: tuple[str, ...] = (),
+    name: str = "prod-eu",
+    polled_at: datetime = POLLED_AT,
+    **more: Any,
 ) -> Fleet:
-    """A fleet with comparison and findings. Every call makes a new generation."""
-    members = tuple(replicas)
+    """A fleet as `assemble` makes it of a poll. Every call makes a new generation. `more` are its other fields."""
     known = {each.id: each for each in documents}
-    pools = compared(members, known, ignore)
-    by_id = {each.id: each for each in members}
-    sharing = {each.name: sharing_verdict(each, by_id, known) for each in pools}
-    given = {"name": "prod-eu", "generation": next(_GENERATIONS), "polled_at": POLLED_AT, "ignored": ignore}
-    by_pool = {each.name: [by_id[key] for key in each.replicas] for each in pools}
-    capacity = {name: capacity_of(held, name) for name, held in by_pool.items()}
-    given |= {"sharing": sharing, "capacity": capacity, "total": capacity_of(members)}
-    built = Fleet(**{**given, "replicas": members, "documents": known, "pools": pools, **more})
-    return built if "inspection" in more else inspected(built, NOW)
+    read = Fleet(name, next(_GENERATIONS), polled_at, tuple(replicas), known, (), ignored=ignore)
+    made_before = {"policy", "routers", "recent", "sightings", "lives"} & more.keys()
+    read = replace(read, **{each: more.pop(each) for each in made_before})
+    return replace(assemble(read, polled_at), **more)
 
 
 def compared(
@@ -198,12 +197,10 @@ def compared(
     for member in members:
         if member.pool:
             by_name.setdefault(member.pool, []).append(member)
-    return tuple(_compared(name, held, documents, ignore) for name, held in by_name.items())
-
-
-def _compared(name: str, members: list[Replica], documents: Mapping[str, Document], ignore: tuple[str, ...]) -> Pool:
-    pool = compare_pool(name, members[0].role, members, documents, ignore=ignore)
-    return replace(pool, cluster=members[0].labels.get("cluster", ""))
+    return tuple(
+        replace(compare_pool(name, own[0].role, own, documents, ignore), cluster=own[0].labels.get("cluster", ""))
+        for name, own in by_name.items()
+    )
 
 
 def alike(pool: str, number: int, document: Document, *, first: int = 1, **more: Any) -> list[Replica]:

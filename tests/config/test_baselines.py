@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.config import load_options, policy_of
-from dashboard.config.baselines import merge_baselines, read_baseline
-from dashboard.errors import OptionsError
+from dashboard.config.baselines import read_baseline
 from dashboard.fleet import Baseline, Tolerance
 from tests.config.mistakes import mistakes_of
 
@@ -113,11 +112,9 @@ def test_a_value_is_a_number_only_where_its_spelling_is_canonical(text: str, exp
             "version: 2\npool: ' '\nexpected: {a: 1}\n",
             ["1: version: unknown value; expected '1'", "2: pool: empty; write the name of a pool, or a glob"],
         ),
-        (f"version: 1\npool: {'p' * 201}\nexpected: {{a: 1}}", ["2: pool: longer than 200 characters; shorten it"]),
         (f"{BEGIN}expect:\n  a: 1\n", ["3: expect: unknown key; did you mean expected?"]),
         (BEGIN, [NOTHING]),
         (f"{BEGIN}expected: {{}}\n", [NOTHING]),
-        (f"{BEGIN}expected: [a]\n", ["3: expected: not a mapping; write lines of `key: value`"]),
         (f"{BEGIN}expected:\n  '': 1\n", ["4: expected.: empty; write a string or remove the key"]),
         (
             f"{BEGIN}expected:\n  a.api_key: sk-1234\n",
@@ -136,17 +133,6 @@ def test_a_value_is_a_number_only_where_its_spelling_is_canonical(text: str, exp
             ],
         ),
         (
-            f"{BEGIN}tolerated:\n  a: {{at_least: 1, at_mots: 2}}\n",
-            ["4: tolerated.a.at_mots: unknown key; did you mean at_most?"],
-        ),
-        (
-            f"{BEGIN}tolerated:\n  a:\n    any_of: []\n  b: {{any_of: 3}}\n",
-            [
-                "5: tolerated.a.any_of: empty; write at least one entry",
-                "6: tolerated.b.any_of: not a list; begin each entry with `- `",
-            ],
-        ),
-        (
             f"{BEGIN}tolerated:\n  a: {{any_of: [1], at_least: 1}}\n",
             ["4: tolerated.a: any_of and a range; keep one of them"],
         ),
@@ -158,7 +144,6 @@ def test_a_value_is_a_number_only_where_its_spelling_is_canonical(text: str, exp
             f"{BEGIN}tolerated:\n  a: {{at_least: low, at_most: true}}\n",
             [f"4: tolerated.a.{end}: expected a number such as 0.9" for end in ("at_least", "at_most")],
         ),
-        (f"{BEGIN}expected: {{a: 1}}\nignored: a.*\n", ["4: ignored: not a list; begin each entry with `- `"]),
         (f"{BEGIN}expected: {{a: 1}}\nignored:\n  - a.*\n  - [b]\n", ["6: ignored[1]: expected a string"]),
     ],
 )
@@ -216,10 +201,3 @@ def test_a_missing_file_is_a_mistake_at_its_origin(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("FLEET_BASELINES", '["none.yaml"]')
     (mistake,) = mistakes_of("name: mine\n")
     assert mistake.startswith("environment variable FLEET_BASELINES: baselines[0]: no file matches none.yaml; ")
-
-
-def test_two_different_baselines_of_one_pool_are_refused() -> None:
-    own, given = (Baseline("a", "chat", {"a": value}, file=file) for value, file in (("1", "a.yaml"), ("2", "x.yaml")))
-
-    with pytest.raises(OptionsError, match=r"^x\.yaml: pool: chat already has a baseline in a\.yaml; keep one$"):
-        merge_baselines((own,), (given,))

@@ -20,7 +20,6 @@ from dashboard.config import (
 )
 from dashboard.fleet import RouterKind
 from dashboard.rules.domain import Router
-from dashboard.sources.routers.reader import KINDS
 
 EXAMPLE = Path(__file__).parents[2] / "fleet.example.yaml"
 
@@ -61,11 +60,6 @@ def test_the_examples_of_routers_are_of_every_kind_and_of_every_place() -> None:
     assert [each.authorization.token_env for each in routers if each.authorization] == [None, "LLM_D_TOKEN"]
 
 
-def test_the_ports_in_the_example_are_those_of_the_programs() -> None:
-    line = next(each for each in EXAMPLE.read_text().splitlines() if each.startswith("    port: 9090"))
-    assert re.findall(r"\d+", line.partition("kind:")[2]) == [str(each.port) for each in KINDS.values()]
-
-
 def test_the_examples_of_rules_are_about_the_pool_and_the_replica_of_the_targets() -> None:
     target = load_options(EXAMPLE).targets[1]
     policy = policy_of(load_options(EXAMPLE))
@@ -86,7 +80,3 @@ def test_every_key_about_rules_has_a_comment_beside_or_above_it() -> None:
 
     assert len(places) >= 18
     assert [lines[at] for at in places if "#" not in lines[at] and "#" not in lines[at - 1]] == []
-
-
-def test_the_example_would_show_a_new_option() -> None:
-    assert {"interval_seconds", "token_env", "files", "ignore", "seed_policy", "until"} <= set(keys(Options))

@@ -90,12 +90,10 @@ def test_environment_variables_override_the_file_unless_empty(monkeypatch: pytes
         ("name: ''", f"name: {EMPTY}"),
         ("name: " + "x" * 101, "name: longer than 100 characters; shorten it"),
         ("poll: {interval_seconds: soon}", "poll.interval_seconds: expected a number such as 15"),
-        ("poll: {interval_seconds: []}", "poll.interval_seconds: expected a number such as 15"),
         ("poll: {interval_seconds: nan}", "poll.interval_seconds: expected a finite number such as 15"),
         ("poll: {interval_seconds: 0.5}", "poll.interval_seconds: too small; the minimum is 1"),
         ("poll: {interval_seconds: 1e9}", "poll.interval_seconds: too large; the maximum is 86400"),
         ("poll: {connections: 2.5}", "poll.connections: expected a whole number such as 100"),
-        ("poll: {connections: {}}", "poll.connections: expected a whole number such as 100"),
         ("poll: {max_answer_bytes: 1000000000}", "poll.max_answer_bytes: too large; the maximum is 268435456"),
         (
             "poll: {probe_timeout_seconds: 30}",
@@ -147,74 +145,26 @@ def test_environment_variables_override_the_file_unless_empty(monkeypatch: pytes
             "kubernetes: [{selector: a, keep_labels: ['a b']}]",
             "kubernetes[0].keep_labels[0]: not the key of a label in Kubernetes; write one such as llm-d.ai/role",
         ),
-        (
-            "kubernetes: [{selector: a, namespace: A_B}]",
-            "kubernetes[0].namespace: not a name of Kubernetes; write lower case letters, digits, - and .",
-        ),
         ("routers: [{url: a}]", "routers[0].kind: missing"),
         ("routers: [{kind: envoy, url: a}]", f"routers[0].kind: unknown value; expected {KINDS_OF_ROUTERS}"),
         (
             "routers: [{kind: llm-d}]",
             "routers[0]: url, inference_pool, selector or config_file is needed; set one of them",
         ),
-        *(
-            (
-                f"routers: [{{kind: llm-d, {places}}}]",
-                "routers[0]: url, inference_pool and selector exclude each other; keep one",
-            )
-            for places in (
-                "url: a, inference_pool: b",
-                "url: a, selector: b",
-                "inference_pool: a, selector: b",
-                "url: a, inference_pool: b, selector: c",
-            )
+        (
+            "routers: [{kind: llm-d, inference_pool: a, selector: b}]",
+            "routers[0]: url, inference_pool and selector exclude each other; keep one",
         ),
         *(
             (
                 f"routers: [{{kind: {kind}, {places}}}]",
                 "routers[0]: inference_pool and config_file are of llm-d only; set url or selector",
             )
-            for kind, places in (
-                ("dynamo", "inference_pool: a"),
-                ("lmcache", "config_file: a"),
-                ("mooncake", "url: a, config_file: b"),
-                ("production-stack", "selector: a, config_file: b"),
-            )
+            for kind, places in (("dynamo", "inference_pool: a"), ("lmcache", "config_file: a"))
         ),
         ("routers: [{kind: llm-d, url: a, pools: []}]", "routers[0].pools: empty; write at least one entry"),
         ("routers: [{kind: llm-d, url: a, pools: chat}]", f"routers[0].pools: {NOT_A_LIST}"),
         ("routers: [{kind: llm-d, url: a, pool: chat}]", "routers[0].pool: unknown key; did you mean pools?"),
-        (
-            "routers: [{kind: llm-d, url: 'http://u:hunter2@h'}]",
-            "routers[0].url: '***@h' contains credentials; use token_env or token_file, and write http://host:port",
-        ),
-        (
-            "routers: [{kind: llm-d, inference_pool: A_B}]",
-            "routers[0].inference_pool: not a name of Kubernetes; write lower case letters, digits, - and .",
-        ),
-        (
-            "routers: [{kind: llm-d, selector: a, namespace: A_B}]",
-            "routers[0].namespace: not a name of Kubernetes; write lower case letters, digits, - and .",
-        ),
-        (
-            "routers: [{kind: llm-d, selector: 'a=$b'}]",
-            "routers[0].selector: not a label selector; write one such as app=vllm,tier!=test",
-        ),
-        ("routers: [{kind: llm-d, selector: a, port: 0}]", "routers[0].port: too small; the minimum is 1"),
-        ("routers: [{kind: llm-d, selector: a, port: 70000}]", "routers[0].port: too large; the maximum is 65535"),
-        (
-            "routers: [{kind: llm-d, selector: a, scheme: ftp}]",
-            "routers[0].scheme: unknown value; expected 'http' or 'https'",
-        ),
-        (
-            'routers: [{kind: llm-d, config_file: "a\\0b"}]',
-            "routers[0].config_file: contains a null character; write the path of a file",
-        ),
-        (
-            "routers: [{kind: llm-d, url: a, authorization: {token_env: A, token_file: b}}]",
-            "routers[0].authorization: token_env and token_file are both set; keep one",
-        ),
-        ("prometheus: {url: 'http://p'}", f"prometheus: {NOT_A_LIST}"),
         (
             "prometheus: [{url: 'http://p/?hunter2'}]",
             "prometheus[0].url: 'http://p/…' has a query or a fragment; write http://host:port",
@@ -223,7 +173,6 @@ def test_environment_variables_override_the_file_unless_empty(monkeypatch: pytes
             "prometheus: [{url: p, selector: 'up == 1'}]",
             'prometheus[0].selector: not label matchers of PromQL; write some such as {job="vllm"}',
         ),
-        ("prometheus: [{url: p, scheme: ftp}]", "prometheus[0].scheme: unknown value; expected 'http' or 'https'"),
         (
             "prometheus: [{url: p, authorization: {username: me}}]",
             "prometheus[0].authorization: password_file is missing; set both or none",
@@ -296,7 +245,6 @@ def test_environment_variables_override_the_file_unless_empty(monkeypatch: pytes
         ("pools: {router: {rooter: none}}", "pools.router.rooter: unknown key; did you mean router?"),
         ("pools: {chat: {router: hash}}", f"pools.chat.router: unknown value; expected {ROUTERS}"),
         ("pools: {chat: {disaggregated: maybe}}", "pools.chat.disaggregated: expected true or false"),
-        ("pools: {chat: {disaggregated: []}}", "pools.chat.disaggregated: expected true or false"),
         (
             "pools: {chat: {expects: {block_size: large}}}",
             "pools.chat.expects.block_size: expected a whole number such as 16",
@@ -305,18 +253,13 @@ def test_environment_variables_override_the_file_unless_empty(monkeypatch: pytes
             "pools: {chat: {expects: {event_topic: 'kv@{hots}'}}}",
             "pools.chat.expects.event_topic: unknown placeholder; only {host}, {port} and {model} are allowed",
         ),
-        ("rules: [RT-01]", f"rules: {NOT_A_MAPPING}"),
-        ("rules: {RT-01: off}", f"rules.RT-01: {NOT_A_MAPPING}"),
         ("rules: {RT_01: {}}", "rules.RT_01: unknown rule; did you mean RT-01?"),
         ("rules: {rt12: {}}", "rules.rt12: unknown rule; did you mean RT-12?"),
-        ("rules: {XT-01: {}}", "rules.XT-01: unknown rule; did you mean RT-01?"),
         ("rules: {ID-04: {}}", "rules.ID-04: unknown rule; there are ID-01 to ID-03 and ID-05 to ID-17"),
         ("rules: {sh-9: {}}", "rules.sh-9: unknown rule; there are SH-01 to SH-07"),
         ("rules: {RT-01: {}, rt-01: {}}", "rules.rt-01: duplicate RT-01; keep one"),
-        ("rules: {Rt-01: {}, rt-01: {}}", "rules.rt-01: duplicate RT-01; keep one"),
         ("rules: {block-size-difers: {}}", "rules.block-size-difers: unknown rule; did you mean RT-01?"),
         ("rules: {everything: {}}", "rules.everything: unknown rule; see `python -m dashboard rules`"),
-        ("rules: {RT-01: {enabeld: true}}", "rules.RT-01.enabeld: unknown key; did you mean enabled?"),
         (
             "rules: {rt-01: {severity: high}}",
             "rules.RT-01.severity: unknown value; expected 'critical', 'warning' or 'info'",
@@ -330,7 +273,6 @@ def test_environment_variables_override_the_file_unless_empty(monkeypatch: pytes
             "rules.RT-01.parameters.tolerance: unknown parameter; RT-01 has none",
         ),
         (f"suppress: [{SUPPRESSED}, pools: a}}]", "suppress[0].pools: unknown key; did you mean pool?"),
-        (f"suppress: [{SUPPRESSED}, replicas: []}}]", "suppress[0].replicas: empty; write at least one entry"),
         (f"suppress: [{SUPPRESSED}, labels: {{}}}}]", "suppress[0].labels: empty; write at least one entry"),
         (
             "suppress: [{rule: RT01, owner: a, reason: b, until: 2026-12-31}]",
@@ -346,7 +288,7 @@ def test_environment_variables_override_the_file_unless_empty(monkeypatch: pytes
                 f"suppress: [{{rule: RT-01, owner: a, reason: b, until: {text}}}]",
                 "suppress[0].until: expected a date such as 2026-12-31",
             )
-            for text in ("soon", "2026-02-30", "31.12.2026", "2026-12-31T00:00", "20261231", "1772323200", "[]")
+            for text in ("soon", "2026-02-30", "20261231", "1772323200", "[]")
         ),
     ],
 )

@@ -2,14 +2,15 @@
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dashboard.demo.describe import Speaks
 from tests.demo.conftest import FLEET, NOW, answer_of, process_of
-from tests.shapes import unlike
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 PLUGIN = "/plugins/llm-d-server-introspection"
@@ -90,3 +91,22 @@ def test_server_info_and_metrics_report_the_same_cache_configuration() -> None:
     line = next(line for line in page.splitlines() if line.startswith("vllm:cache_config_info{"))
     labels = dict(re.findall(r'(\w+)="([^"]*)"', line))
     assert labels == {name: str(value) for name, value in cache.items()} | {"engine": "0"}
+
+
+def unlike(one: Any, other: Any, path: str = "") -> Iterator[str]:
+    """Yield the paths with different keys or types. Null and empty values match everything."""
+    if one in (None, [], {}) or other in (None, [], {}):
+        return
+    if type(one) is not type(other):
+        yield path
+    elif isinstance(one, dict):
+        yield from (f"{path}.{key}" for key in one.keys() ^ other.keys())
+        for key in one.keys() & other.keys():
+            yield from unlike(one[key], other[key], f"{path}.{key}")
+    elif isinstance(one, list):
+        yield from unlike(_item(one), _item(other), f"{path}[]")
+
+
+def _item(values: list[Any]) -> Any:
+    """Return one item with the keys of all."""
+    return {key: value for item in values for key, value in item.items()} if isinstance(values[0], dict) else values[0]

@@ -5,7 +5,6 @@ import io
 import re
 from datetime import timedelta
 
-import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +13,7 @@ from dashboard.fleet.formatting import FORMULA_STARTS, csv_cell
 from dashboard.fleet.sightings import Sighting
 from dashboard.render.csv_table import matrix_csv, to_table_csv
 from dashboard.views.blocks import Cell, Column, Table, data_cell, list_cell, number_cell
-from tests.builders import HOSTILE, POLLED_AT, hostile, story
+from tests.builders import HOSTILE, POLLED_AT, story
 from tests.sample_reports import CONTEXT
 
 COLUMNS = (Column("pool"), Column("tokens", is_number=True))
@@ -54,12 +53,6 @@ def test_a_list_is_whole_and_a_yes_is_a_word() -> None:
     assert to_table_csv(Table("t", "T", columns[:1], ((data_cell(None),),)), CONTEXT).endswith('\nwho\n""\n')
 
 
-def test_pandas_reads_it() -> None:
-    frame = pd.read_csv(io.StringIO(to_table_csv(table((Cell("a"), number_cell("5 tokens", 5))), CONTEXT)), comment="#")
-
-    assert frame.to_dict("records") == [{"pool": "a", "tokens": 5}]
-
-
 @given(st.text(max_size=30))
 def test_no_cell_begins_like_a_formula_or_breaks_its_row(text: str) -> None:
     columns = (Column("pool"), Column("replicas"))
@@ -92,14 +85,6 @@ def test_no_text_begins_like_a_formula_or_breaks_a_row(text: str) -> None:
 
     assert not cell.lstrip().startswith(FORMULA_STARTS) or re.fullmatch(r"-[0-9.]+(e[+-]?[0-9]+)?", cell, re.IGNORECASE)
     assert cell.isprintable()
-
-
-def test_a_hostile_fleet_keeps_its_rows() -> None:
-    """As many fields in every row as there are columns."""
-    built = hostile()
-    lines = parsed(matrix_csv(lay_out(built.pools[0], built.documents, MAJORITY).table(only_differences=False)))
-
-    assert {len(line) for line in lines} == {3}
 
 
 def test_the_last_columns_have_since_when_a_setting_differs() -> None:

@@ -47,14 +47,6 @@ def test_the_summary_is_first_and_the_worst_findings_follow() -> None:
     assert [line.split(" ")[0] for line in rest] == ["::error", "::error", "::warning", "::warning", "::notice"]
 
 
-def test_the_same_finding_in_several_pools_is_one_annotation() -> None:
-    _, both, _ = lines(fleet(finding(), finding(subject="b", sentence="Block size is 8."), finding("RT-05")))
-
-    assert both.startswith("::error title=RT-01 block-size-differs in chat and b::chat, B x2 (chat-3 and chat-4): ")
-    assert "%0Ab, B x2 (chat-3 and chat-4): Block size is 8.%0AWhy: " in both
-    assert both.count("--block-size 16") == 1
-
-
 def test_a_yaml_snippet_is_shown_once_and_a_flag_always() -> None:
     remedy = Remedy("x.", (Snippet("yaml", "a: 1"), Snippet("flag", "--a")))
     _, first, second = lines(fleet(finding(remedy=remedy), finding(severity=Severity.WARNING, remedy=remedy)))

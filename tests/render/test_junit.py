@@ -92,14 +92,6 @@ def test_a_suppressed_finding_is_skipped_and_with_a_milder_one_both_are_in_the_o
     assert (both[0], both[2].count("Block size is 32")) == ("", 2)
 
 
-def test_low_coverage_is_a_failure() -> None:
-    tag, attributes, text = case(written(fleet(down=1)), "enough replicas answered")
-
-    assert tag == "failure"
-    assert attributes["message"].startswith("only 4 of 5 answered")
-    assert text == "lost-1: Nothing listens there."
-
-
 def test_foreign_text_stays_within_the_schema() -> None:
     root = written(evil(), None)
 

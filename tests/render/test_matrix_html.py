@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.compare import MAJORITY, Matrix, lay_out
+from dashboard.compare import MAJORITY, lay_out
 from dashboard.fleet.sightings import Sighting
 from dashboard.render.html import HtmlWriter
 from dashboard.render.matrix import COHORT_COLOURS, colour
@@ -81,17 +81,6 @@ def test_each_cell_has_a_column_head_and_a_row_head_and_each_column_its_size() -
     ("html", "path", "parts"),
     [
         pytest.param(
-            drawn(story()),
-            SIZE,
-            [
-                '<td>16</td><td class="differs">32<span class="said"> differs</span></td><td>16</td>',
-                '<span class="glyph differs" aria-hidden="true" title="differs">≠</span>',
-                '<span class="said">differs</span>',
-                '<span class="mute">cache_config.<wbr></span>block_size</th>',
-            ],
-            id="a difference has a class, a sign and a word",
-        ),
-        pytest.param(
             drawn(partly(3, 2, 2)),
             "a.b",
             [
@@ -116,25 +105,10 @@ def test_each_cell_has_a_column_head_and_a_row_head_and_each_column_its_size() -
             drawn(one_each("a.b", ["a_b", "c"], 1)), "a.b", ["&#34;a_b&#34;, &#34;c&#34;"], id="a short value"
         ),
         pytest.param(
-            drawn(one_each("model_config.seed", 0, 1)),
-            "model_config.seed",
-            ['class="differs"', '<span class="said"> no majority</span>', 'aria-hidden="true" title="no majority"'],
-            id="without a majority every value is marked",
-        ),
-        pytest.param(
             drawn(one_each("seed_policy", "default", "random")),
             "seed_policy",
             ['title="seed_policy">seed_policy</th>'],
             id="a path without a section",
-        ),
-        pytest.param(
-            drawn(story(), show_all=True),
-            "model_config.dtype",
-            [
-                '<span class="glyph same" aria-hidden="true" title="all equal">=</span>',
-                '<span class="said">all equal</span>',
-            ],
-            id="an equal setting has a sign and a word",
         ),
         pytest.param(
             drawn(partly(3, 1), as_replicas=True, show_all=True),
@@ -197,12 +171,6 @@ def test_the_number_of_columns_is_limited() -> None:
 def test_the_colours_of_letters_repeat() -> None:
     assert [colour(letter) for letter in "ABCDEFG"] == [*range(COHORT_COLOURS), 0]
     assert colour("AA") == 26 % COHORT_COLOURS
-
-
-def test_a_matrix_without_rows_is_a_table_without_rows() -> None:
-    empty = Matrix(columns=(), rows=(), sections=(), equal=0, uncompared=0, identity=0, ignored=0, filtered=0)
-
-    assert "<tbody></tbody>" in written(DifferenceTable("none", "none", empty, {}))
 
 
 CAME = Sighting(POLLED_AT, POLLED_AT, POLLED_AT - timedelta(minutes=1))

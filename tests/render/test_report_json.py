@@ -16,14 +16,12 @@ from dashboard.views.blocks import (
     Column,
     Entries,
     Table,
-    Tone,
     View,
     list_cell,
     number_cell,
 )
-from tests.builders import story
 from tests.docs_pages import schema
-from tests.sample_reports import attack, differences, report
+from tests.sample_reports import attack, report
 
 
 def document(of: View) -> dict[str, Any]:
@@ -35,22 +33,6 @@ def document(of: View) -> dict[str, Any]:
 def block(of: Block) -> dict[str, Any]:
     (only,) = document(report(of))["parts"][0]["blocks"]
     return dict(only)
-
-
-def test_a_table_has_columns_rows_and_marks() -> None:
-    columns = (Column("pool"), Column("tokens", is_number=True, unit="%"))
-    rows = ((Cell("a"), Cell("−1 %", Tone.WARNING, value=-1)), (Cell("b", letter="B"), Cell("not known")))
-    found = block(Table("pools", "Pools", columns, rows, "note"))
-
-    assert found["columns"] == [
-        {"title": "pool", "is_number": False, "unit": ""},
-        {"title": "tokens", "is_number": True, "unit": "%"},
-    ]
-    assert found["rows"] == [["a", -1], ["b", None]]
-    assert found["marks"] == [
-        {"row": 0, "column": 1, "tone": "warning", "letter": ""},
-        {"row": 1, "column": 0, "tone": "plain", "letter": "B"},
-    ]
 
 
 def test_what_people_are_told_less_of_is_whole() -> None:
@@ -65,18 +47,6 @@ def test_what_people_are_told_less_of_is_whole() -> None:
     ]
     assert (listed["table"]["name"], listed["table"]["rows"]) == ("whole", [[["a", "b"], True, 0.5]])
     assert block(Entries(()))["table"] is None
-
-
-def test_differences_are_values_by_path_and_column() -> None:
-    found = block(differences(story()))
-    row = next(each for each in found["rows"] if each["path"] == "cache_config.block_size")
-    other = next(each for each in found["rows"] if each["path"] == "model_config.max_logprobs")
-
-    assert [column["key"] for column in found["columns"]] == ["A", "B", "C"]
-    assert found["columns"][1]["replicas"] == ["http://chat-70b-17:8000"]
-    assert (row["severity"], other["severity"]) == ("critical", None)
-    assert row["cells"][:2] == [{"value": 16, "state": "same"}, {"value": 32, "state": "differs"}]
-    assert found["notes"] == ["9 equal, 41 identity"]
 
 
 def test_a_chart_has_numbers_and_unknown_ones_are_null() -> None:

@@ -55,12 +55,6 @@ def written(*blocks: Block) -> str:
         (Paragraph((Piece("is "), Piece("a\nb", Style.CODE))), "is a<br>b"),
         (Paragraph((Piece("is "), Piece("$x$", Style.CODE))), "is \\$\u200bx\\$"),
         (Paragraph((Piece("is "), Piece("a|b", Style.CODE))), "is `a|b`"),
-        (Paragraph(plain("- a")), "\\- a"),
-        (Paragraph(plain("+ a")), "\\+ a"),
-        (Paragraph(plain("===")), "\\==="),
-        (Paragraph(plain("1) a")), "1\\) a"),
-        (Paragraph(plain("    a")), "a"),
-        (Paragraph(plain("a - b")), "a - b"),
         (Paragraph(plain("x"), Tone.WARNING), "▲ warning: x"),
         (Paragraph(plain("A warning"), Tone.WARNING), "▲ A warning"),
         (

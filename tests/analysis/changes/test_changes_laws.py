@@ -128,7 +128,7 @@ def test_real_and_hostile_servers_equal_themselves_and_the_reverse_comparison_re
 def test_the_order_of_both_sides_is_known() -> None:
     assert not between(chat(1), chat(1)).after_is_older
     assert changes_between(fleet(polled_at=NOW), fleet(polled_at=NOW - timedelta(1))).after_is_older
-    assert not changes_between(fleet(polled_at=None, inspection=story().inspection), fleet()).after_is_older
+    assert not changes_between(replace(fleet(), polled_at=None), fleet()).after_is_older
 
 
 @pytest.mark.parametrize("side", ["before", "after"])
