@@ -23,6 +23,9 @@ class Sum(NamedTuple):
     at_most: bool
 
 
+NO_SUM = Sum(None, 0, at_most=False)
+
+
 class PoolCapacity(NamedTuple):
     """KV cache of the fresh replicas of a pool or a fleet, each process once, without ranks that sleep.
 
@@ -107,7 +110,7 @@ def _add_up(values: Iterable[tuple[float | None, bool]]) -> Sum:
     """Add up known values, each with whether it is an upper bound."""
     known = [(value, at_most) for value, at_most in values if value is not None]
     if not known:
-        return Sum(None, 0, at_most=False)
+        return NO_SUM
     return Sum(sum(value for value, _ in known), len(known), at_most=any(at_most for _, at_most in known))
 
 

@@ -7,9 +7,10 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.whatif.after import RankForecast
 from dashboard.analysis.whatif.paste import ChangeGroup, Paste, PlannedChange
 from dashboard.analysis.whatif.result import CapacityForecast, WhatIf
+from dashboard.capacity.sums import Sum
 from dashboard.compare.baseline import value_text
 from dashboard.fleet import Basis
-from dashboard.fleet.formatting import SOME, count, exact, joined, middle_cut, one_line, short, shortlist
+from dashboard.fleet.formatting import NOT_KNOWN, SOME, count, exact, joined, middle_cut, one_line, short, shortlist
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, join_texts, plain, value
 from dashboard.rules.apply_method import IMAGE_FIRST, ApplyMethod, removable_text
 from dashboard.rules.findings import Finding, Severity
@@ -235,9 +236,9 @@ def change_text(rank: RankForecast) -> str:
 
 def total_text(capacity: CapacityForecast) -> str:
     """Return the KV cache of the pool before and after, and how many ranks are unknown or unchanged."""
-    now = _total(capacity.before, capacity.unknown_before, is_bound=capacity.is_bound)
-    then = _total(capacity.after, capacity.unknown_after, is_bound=capacity.is_bound_after)
-    about = "about " if any(rank.least != rank.most for rank in capacity.ranks) else ""
+    now = _total(capacity.before, capacity.unknown_before)
+    then = _total(capacity.after, capacity.unknown_after)
+    about = "about " if capacity.after.known and any(rank.least != rank.most for rank in capacity.ranks) else ""
     rest = f" {count(capacity.unchanged, 'other DP rank')} unchanged." if capacity.unchanged else ""
     return f"Pool: {now} now, {about}{then} after.{rest}"
 
@@ -292,9 +293,11 @@ def limits(what: WhatIf, names: Mapping[str, str]) -> Sequence[str]:
     return [*notes, *what.notes]
 
 
-def _total(tokens: int, unknown: int, *, is_bound: bool) -> str:
+def _total(tokens: Sum, unknown: int) -> str:
+    if tokens.value is None:
+        return NOT_KNOWN
     rest = f" ({count(unknown, 'DP rank')} unknown)" if unknown else ""
-    return f"{exact(tokens, Basis.ASSUMED if is_bound else Basis.REPORTED)} tokens{rest}"
+    return f"{exact(int(tokens.value), Basis.ASSUMED if tokens.at_most else Basis.REPORTED)} tokens{rest}"
 
 
 def _counted(findings: Iterable[Finding]) -> str:

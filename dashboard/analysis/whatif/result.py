@@ -1,7 +1,7 @@
 """What would change if a pool converged to one of its cohorts or to its baseline. Nothing is ever applied."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import NamedTuple
@@ -12,13 +12,12 @@ from dashboard.analysis.assembly import Fleet, assemble
 from dashboard.analysis.whatif.after import VERSION, EngineForecasts, RankForecast, document_after, replica_after
 from dashboard.analysis.whatif.findings import FindingForecast, RouterChange, forecast_findings, router_changes
 from dashboard.analysis.whatif.paste import ChangeGroup, in_turn, planned_changes
-from dashboard.capacity.sums import capacity_of
+from dashboard.capacity.sums import NO_SUM, Sum, capacity_of
 from dashboard.compare.baseline import agreed_paths, agreed_settings, deviations, usual_values
 from dashboard.compare.cohorts import merge_rows
 from dashboard.compare.encoding import NULL, lookup_value
 from dashboard.fleet import (
     Baseline,
-    Basis,
     Cohort,
     Document,
     Pool,
@@ -38,20 +37,19 @@ from dashboard.rules.identity.coverage import vllm_version_differs
 class CapacityForecast:
     """KV cache of a pool in tokens. `ranks` are those that may change, `unchanged` counts the others.
 
-    `before` and `after` are sums over known ranks; `unknown_before` and `unknown_after` count the others. `least` and
-    `most` bound the change of ranks that are known on both sides.
+    `before` and `after` are sums over known ranks; `unknown_before` and `unknown_after` count the others. The sum after
+    is an upper bound where that of the unchanged ranks is one: a forecast is a median. `least` and `most` bound the
+    change of ranks that are known on both sides.
     """
 
     ranks: tuple[RankForecast, ...] = ()
     unchanged: int = 0
-    before: int = 0
-    after: int = 0
+    before: Sum = NO_SUM
+    after: Sum = NO_SUM
     unknown_before: int = 0
     unknown_after: int = 0
     least: int = 0
     most: int = 0
-    is_bound: bool = False  # the sum before contains upper bounds
-    is_bound_after: bool = False  # the sum after contains upper bounds of unchanged ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +111,12 @@ def converge(fleet: Fleet, pool: str, target: str | Baseline) -> WhatIf:
     """
     plan = _plan(fleet, pool, target)
     ranks = _ranks(plan)
-    after = _fleet_after(plan, ranks)
+    restarted = {
+        each.id: replica_after(each, plan.documents[key], plan.changes[key], ranks[each.id])
+        for each in plan.restarting
+        for key in [str(each.document)]
+    }
+    after = _fleet_after(plan, restarted)
     reverted = _reverted(plan)
     found = forecast_findings(fleet, after, pool, [each.id for each in plan.restarting])
     if reverted:  # a rollout that is reverted is not fixed
@@ -125,7 +128,7 @@ def converge(fleet: Fleet, pool: str, target: str | Baseline) -> WhatIf:
         total=len(plan.members),
         groups=tuple(_groups(plan)),
         findings=found,
-        capacity=summed(plan.members, ranks),
+        capacity=_capacity(plan.members, ranks, restarted),
         fleet=after,
         silent=_silent(plan),
         unread=tuple(each.id for each in plan.members if each.document is None),
@@ -194,15 +197,11 @@ def _ranks(plan: _Plan) -> Mapping[str, Sequence[RankForecast]]:
     }
 
 
-def _fleet_after(plan: _Plan, ranks: Mapping[str, Sequence[RankForecast]]) -> Fleet:
+def _fleet_after(plan: _Plan, restarted: Mapping[str, Replica]) -> Fleet:
     fleet = plan.fleet
-    changed = {}
-    for each in plan.restarting:
-        key = str(each.document)
-        changed[each.id] = replica_after(each, plan.documents[key], plan.changes[key], ranks[each.id])
-    if fleet.polled_at is None or not changed:
+    if fleet.polled_at is None or not restarted:
         return fleet
-    replicas = [changed.get(each.id, each) for each in fleet.replicas]
+    replicas = [restarted.get(each.id, each) for each in fleet.replicas]
     known = {**fleet.documents, **{each.id: each for each in plan.documents.values()}}
     documents = {key: known[key] for key in sorted({each.document for each in replicas if each.document})}
     after = Fleet(fleet.name, fleet.generation, fleet.polled_at, tuple(replicas), documents, ())
@@ -277,24 +276,28 @@ def _notes(plan: _Plan, after: Fleet) -> Iterator[str]:
         yield "The state of the rollout is unknown until the restart."
 
 
-def summed(members: Iterable[Replica], changed: Mapping[str, Sequence[RankForecast]]) -> CapacityForecast:
-    """Add up a pool before and after. `changed` is by replica; stale ones are not counted, each process once."""
+def _capacity(
+    members: Sequence[Replica], ranks: Mapping[str, Sequence[RankForecast]], restarted: Mapping[str, Replica]
+) -> CapacityForecast:
+    """Add up a pool before and after. Both arguments are by replica; stale ones and second addresses add nothing."""
     counted = [each for each in members if each.is_counted]
-    ranks = [rank for each in counted for rank in changed.get(each.id, ())]
-    adding = [rank for each in counted for rank in changed.get(each.id, ())[: len(each.adding_engines)]]
-    unchanged = [each for each in counted if not changed.get(each.id)]
-    same = capacity_of(unchanged)
-    tokens, unknown, is_bound = int(same.tokens.value or 0), same.unknown, same.tokens.at_most
-    known = [rank for rank in adding if rank.before is not None and rank.after is not None]
+    changed = [rank for each in counted for rank in ranks.get(each.id, ())]
+    same = capacity_of(each for each in counted if not ranks.get(each.id))
+    after = capacity_of(restarted.get(each.id, each) for each in counted).tokens
+    adding = {(each.id, engine.dp_rank) for each in counted for engine in each.adding_engines}
+    spans = [
+        (rank.least - rank.before, rank.most - rank.before)
+        for rank in changed
+        if (rank.replica, rank.dp_rank) in adding
+        if rank.before is not None and rank.least is not None and rank.most is not None
+    ]
     return CapacityForecast(
-        ranks=tuple(ranks),
+        ranks=tuple(changed),
         unchanged=same.ranks,
-        before=tokens + sum(rank.before or 0 for rank in adding),
-        after=tokens + sum(rank.after or 0 for rank in adding),
-        unknown_before=unknown + sum(rank.before is None for rank in ranks),
-        unknown_after=unknown + sum(rank.after is None for rank in ranks),
-        least=sum((rank.least or 0) - (rank.before or 0) for rank in known),
-        most=sum((rank.most or 0) - (rank.before or 0) for rank in known),
-        is_bound=is_bound or any(rank.before_basis is Basis.ASSUMED for rank in ranks),
-        is_bound_after=is_bound,
+        before=capacity_of(counted).tokens,
+        after=after._replace(at_most=same.tokens.at_most),
+        unknown_before=same.unknown + sum(rank.before is None for rank in changed),
+        unknown_after=same.unknown + sum(rank.after is None for rank in changed),
+        least=sum(least for least, _ in spans),
+        most=sum(most for _, most in spans),
     )

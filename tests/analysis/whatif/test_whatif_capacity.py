@@ -7,6 +7,7 @@ import pytest
 from dashboard.analysis.whatif.after import decides
 from dashboard.analysis.whatif.result import CapacityForecast, converge
 from dashboard.fleet import Baseline, Basis, Engine
+from dashboard.views.whatif import total_text
 from tests.analysis.whatif.pools import LARGER, pool_of
 from tests.builders import alike, devices, document, engine, fleet, replica
 
@@ -41,7 +42,7 @@ def test_the_forecast_is_the_median_of_identical_engines_on_the_same_device() ->
 
     assert (rank.before, rank.after, rank.after_basis, rank.peers) == (700, 1_100, Basis.ASSUMED, 3)
     assert (rank.least, rank.most, found.least, found.most) == (1_000, 1_200, 300, 500)
-    assert (found.before, found.after, found.unchanged) == (9_000, 9_400, 4)
+    assert (found.before.value, found.after.value, found.unchanged) == (9_000, 9_400, 4)
     assert "3 identical engines on NVIDIA H100" in rank.reason
 
 
@@ -55,7 +56,7 @@ def test_a_sum_that_ranks_share_counts_once_per_replica() -> None:
     what = converge(fleet([*members, per_rank, odd], [USUAL, ODD]), "chat", "A")
     after = next(each for each in what.fleet.replicas if each.name == "chat-9")
 
-    assert (what.capacity.before, what.capacity.after) == (4_700, 5_000)
+    assert (what.capacity.before.value, what.capacity.after.value) == (4_700, 5_000)
     assert (what.capacity.least, what.capacity.most) == (300, 300)
     assert [(each.after, each.peers) for each in what.capacity.ranks] == [(1_000, 3), (1_000, 3)]
     assert sum(each.kv_cache_size_tokens or 0 for each in after.adding_engines) == 1_000
@@ -94,6 +95,7 @@ def test_settings_that_need_memory_or_lay_it_out_decide_the_capacity(path: str) 
 def test_without_identical_engines_the_capacity_is_unknown(found: CapacityForecast, reason: str) -> None:
     assert [(rank.after, rank.after_basis, rank.reason) for rank in found.ranks] == [(None, Basis.UNKNOWN, reason)]
     assert (found.unknown_after, found.least, found.most) == (1, 0, 0)
+    assert found.after.known == 3
 
 
 def test_engines_with_another_share_of_memory_are_not_identical() -> None:
@@ -114,7 +116,7 @@ def test_upper_bounds_are_used_only_if_there_are_no_known_tokens() -> None:
     bounds = capacity(LARGER, others={"engines": (BOUND,)})
 
     assert (rank.after, rank.peers) == (4_000, 1)
-    assert (bounds.ranks[0].after, bounds.ranks[0].peers, bounds.is_bound_after) == (9_000, 3, True)
+    assert (bounds.ranks[0].after, bounds.ranks[0].peers, bounds.after.at_most) == (9_000, 3, True)
 
 
 def test_a_process_with_two_addresses_counts_once() -> None:
@@ -145,5 +147,20 @@ def test_stale_replicas_are_used_only_if_none_is_fresh() -> None:
 def test_the_change_of_the_sum_is_within_its_bounds() -> None:
     found = capacity(LARGER, engines=(engine(500),))
 
-    assert found.least <= found.after - found.before <= found.most
-    assert found.after - found.before == 1_200_000 - 500
+    change = int((found.after.value or 0) - (found.before.value or 0))
+    assert found.least <= change <= found.most
+    assert change == 1_200_000 - 500
+
+
+def test_a_sum_without_a_known_rank_is_unknown_and_ranks_that_sleep_add_nothing() -> None:
+    none = of_members(replica("chat-1", document=USUAL, engines=()), replica("chat-9", document=ODD, engines=()))
+    asleep = engine(500)._replace(sleep_level=1)
+    odd = replica("chat-9", document=ODD, engines=(asleep, engine(700, dp_rank=1)))
+    found = of_members(*alike("chat", 3, USUAL), odd)
+
+    assert (none.before.value, none.after.value, total_text(none)) == (
+        None,
+        None,
+        "Pool: not known now, not known after.",
+    )
+    assert (found.before.value, found.least) == (3 * 1_200_000 + 700, 1_200_000 - 700)
