@@ -51,7 +51,7 @@ from dashboard.views.pool_comparison import (
     uncovered_text,
     unmatched_text,
 )
-from dashboard.views.router_table import router_section
+from dashboard.views.pool_text import router_section
 from dashboard.views.sharing import ABOUT, SHARE_WORDS, SPLIT, group_lines
 from dashboard.views.since import since_cell
 from dashboard.views.table import Field, to_table

@@ -16,9 +16,9 @@ from dashboard.views.finding_text import rule_title
 from dashboard.views.names import replica_names, replica_text
 from dashboard.views.pages import COMPARE, CONVERGE, POOL, REFERENCE, SETTINGS
 from dashboard.views.pool_comparison import cohort_sightings, difference_sightings, findings_by_path
+from dashboard.views.pool_text import trait_paragraphs
 from dashboard.views.setting import origin_text, origins_text
 from dashboard.views.since import since_paragraphs
-from dashboard.views.trait_text import trait_paragraphs
 from dashboard.vllm.field_reference import known_sentences
 
 MOST_TEXTS = 10  # reported texts of a value of which only a part is compared

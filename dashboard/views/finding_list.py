@@ -15,7 +15,6 @@ from dashboard.fleet.sightings import Sighting
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import CohortShare, Family, Finding, Inspection, Remedy, Severity
 from dashboard.views.blocks import Entries, Entry, Tone
-from dashboard.views.domain_text import context_text
 from dashboard.views.finding_text import (
     MOST_PLACES,
     are_few,
@@ -31,6 +30,7 @@ from dashboard.views.finding_text import (
     with_code,
 )
 from dashboard.views.names import brief, in_natural_order, names_of, replica_names
+from dashboard.views.pool_text import context_text
 from dashboard.views.since import NEWEST_FIRST, Recency, newest, newest_first, since_pieces, whole_since_pieces
 
 MOST_TOP = 8  # groups in the list of top findings

@@ -14,8 +14,8 @@ from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.rules.catalogue import BY_ID, places
 from dashboard.rules.findings import CohortShare, Confidence, Finding, Inspection, OutcomeKind, Remedy, Severity
 from dashboard.views.blocks import Cell, Table
-from dashboard.views.domain_text import BASES, rollout_text
 from dashboard.views.names import MOST_NAMED, brief, in_natural_order, names_of
+from dashboard.views.pool_text import BASES, rollout_text
 from dashboard.views.table import Field, plain_value, to_data
 
 MOST_PLACES = 12  # pools or replicas that a line names

@@ -26,7 +26,6 @@ from dashboard.rules.findings import Evidence, Finding, OutcomeKind, Remedy, Sev
 from dashboard.views import pages
 from dashboard.views.blocks import Banner, Block, Cell, Column, Entries, Entry, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
-from dashboard.views.domain_text import context_text
 from dashboard.views.excluded import ignored_blocks, ignored_table, suppressed_blocks
 from dashboard.views.finding_list import (
     EITHER,
@@ -44,6 +43,7 @@ from dashboard.views.finding_list import (
 from dashboard.views.finding_text import FINDINGS, findings_data, remarks, rule_title, tags, where_of, with_code
 from dashboard.views.help import COHORT, SEVERITY, glossary
 from dashboard.views.names import MOST_NAMED, brief, in_natural_order, names_of
+from dashboard.views.pool_text import context_text, trait_paragraphs
 from dashboard.views.rules import error_blocks, outcome_table, rule_section
 from dashboard.views.setting import affected_section
 from dashboard.views.since import SINCE, since_cell, since_paragraphs
@@ -55,7 +55,6 @@ from dashboard.views.summary import (
     no_findings_text,
 )
 from dashboard.views.table import Field, to_table
-from dashboard.views.trait_text import trait_paragraphs
 
 MOST_REPLICAS = 60  # of one finding by name
 MOST_POOLS = 24  # other pools with the same finding

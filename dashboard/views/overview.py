@@ -39,7 +39,6 @@ from dashboard.views.sharing import (
     suppressed_pools,
     versions_text,
 )
-from dashboard.views.sorting import sort_table
 from dashboard.views.summary import (
     FleetSummary,
     fleet_lead,
@@ -49,7 +48,7 @@ from dashboard.views.summary import (
     summarize,
     tally_text,
 )
-from dashboard.views.table import Field, to_table
+from dashboard.views.table import Field, sort_table, to_table
 
 MOST_COHORTS = 6  # named in a cell; more are counted
 NUMBERS, POOLS, FIRST, UNREAD = "numbers", "pools", "first", "not-read"  # anchors

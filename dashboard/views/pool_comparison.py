@@ -32,9 +32,9 @@ from dashboard.rules.subject import FINGERPRINT
 from dashboard.views.blocks import MOST_COLUMNS
 from dashboard.views.capacity_text import device_words
 from dashboard.views.context import as_of
-from dashboard.views.domain_text import shared_texts
 from dashboard.views.finding_text import answered
 from dashboard.views.names import brief
+from dashboard.views.pool_text import shared_texts
 from dashboard.views.sharing import SPLIT, severity
 from dashboard.vllm.value_origin import is_set
 

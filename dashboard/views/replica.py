@@ -35,11 +35,11 @@ from dashboard.views.blocks import (
     quiet_paragraph,
 )
 from dashboard.views.context import context_of
-from dashboard.views.domain_text import shared_texts
 from dashboard.views.excluded import reason
 from dashboard.views.finding_list import bundled, full_entries, group_findings, list_findings
 from dashboard.views.help import BASIS, COHORT, REFERENCE, glossary
 from dashboard.views.names import brief, replica_names, replica_text
+from dashboard.views.pool_text import shared_texts
 from dashboard.views.replica_engines import engines_section
 from dashboard.views.replica_settings import (
     EVERY_SETTING,

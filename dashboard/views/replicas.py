@@ -19,9 +19,8 @@ from dashboard.views.help import COHORT, POOL, glossary
 from dashboard.views.pages import REPLICAS
 from dashboard.views.replica_settings import pool_differences
 from dashboard.views.since import since_cell
-from dashboard.views.sorting import REVERSED, link_head, sort_name, sort_names
 from dashboard.views.summary import replicas_title, summarize
-from dashboard.views.table import LONGEST, Field, to_data, to_table
+from dashboard.views.table import LONGEST, REVERSED, Field, link_head, sort_name, sort_names, to_data, to_table
 from dashboard.vllm.merging import TRUST
 
 TABLE = "replicas"  # anchor of the section with the table

@@ -27,10 +27,9 @@ from dashboard.store.history.status import HistoryStatus
 from dashboard.views import pages
 from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Table, Tone, View, number_cell
 from dashboard.views.context import context_of
-from dashboard.views.domain_text import BASES
 from dashboard.views.excluded import reason
 from dashboard.views.facts import CREDENTIALS, FACTS, PROVIDER, Fact, is_locked
-from dashboard.views.router_table import routers_blocks
+from dashboard.views.pool_text import BASES, routers_blocks
 from dashboard.views.table import Field, to_data, to_table
 from dashboard.vllm.field_reference import known_versions
 from vllm_fleet_provider.shared.redaction import redact

@@ -12,26 +12,31 @@
 A row is a named tuple of the frame, with None in place of NA. Rows may also be other objects, such as probes.
 To convert a table: write one field for each column of the page and each column of its twin for programs, join those
 that are one, and delete both functions of rows. Filter, sort and add columns on the frame before.
+
+A reader sorts a table by a click on a head; the sort is in the URL.
 """
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
-from dashboard.fleet.formatting import iso, middle_cut, one_line
+from dashboard.fleet.formatting import NOT_KNOWN, iso, middle_cut, natural, one_line
 from dashboard.fleet.frames import rows_of
-from dashboard.fleet.pieces import Link
-from dashboard.views.blocks import Cell, Column, DataValue, Table, Tone
+from dashboard.fleet.pieces import Link, page
+from dashboard.views.blocks import Cell, Column, DataValue, Table, Tone, value_of
+from dashboard.views.pages import SORT
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Rows: TypeAlias = "pd.DataFrame | Iterable[Any]"
 LONGEST = 200  # characters of a foreign text in a cell
+ASCENDING, DESCENDING = "ascending", "descending"
+REVERSED = "-"  # before the name of a sort: from its largest value
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,3 +149,43 @@ def _text(value: Any, number: str) -> str:
 
 def _cells(rows: Rows, fields: Sequence[Field]) -> tuple[tuple[Cell, ...], ...]:
     return tuple(tuple(field.cell(row) for field in fields) for row in (rows_of(rows) if _is_frame(rows) else rows))
+
+
+def sort_name(title: str) -> str:
+    return "-".join(title.lower().split())
+
+
+def sort_names(titles: Iterable[str]) -> list[str]:
+    """Return the values of the URL that sort by one of these columns."""
+    return [f"{sign}{sort_name(each)}" for each in titles for sign in ("", REVERSED)]
+
+
+def sort_table(table: Table, sort: str, shown: str) -> Table:
+    """Return a table sorted by a column, with heads that lead to the page `shown` sorted by theirs.
+
+    Cells without a value are last in both directions. Tones ascend from the worst. An empty `sort` keeps the order.
+    """
+    columns = tuple(link_head(each, sort, shown) for each in table.columns)
+    rows = table.rows
+    for place, column in enumerate(columns):
+        if column.order:
+            known = [row for row in table.rows if _has_value(row[place], column)]
+            known.sort(key=lambda row: _key(row[place], column), reverse=column.order == DESCENDING)
+            rows = (*known, *(row for row in table.rows if not _has_value(row[place], column)))
+    return replace(table, columns=columns, rows=rows)
+
+
+def link_head(column: Column, sort: str, shown: str) -> Column:
+    """Return a column whose head leads to the page `shown` sorted by it, reversed where it is sorted by it already."""
+    own = sort_name(column.title)
+    order = {own: ASCENDING, f"{REVERSED}{own}": DESCENDING}.get(sort, "")
+    following = f"{REVERSED}{own}" if order == ASCENDING else own
+    return column._replace(link=page(shown, **{SORT: following}), order=order)
+
+
+def _has_value(cell: Cell, column: Column) -> bool:
+    return cell.text not in {"", NOT_KNOWN} and value_of(cell, column) is not None
+
+
+def _key(cell: Cell, column: Column) -> tuple[object, ...]:
+    return (value_of(cell, column),) if column.is_number else (list(Tone).index(cell.tone), natural(cell.text))

@@ -32,7 +32,7 @@ from dashboard.views.blocks import (
     value_of,
 )
 from dashboard.views.chosen_columns import MOST_CHOSEN, write_chosen
-from dashboard.views.sorting import ASCENDING, DESCENDING
+from dashboard.views.table import ASCENDING, DESCENDING
 from dashboard.web import charts, links, markup, state
 
 ROW, HEAD, TALLEST = 35, 37, 702  # px of a large table

@@ -28,7 +28,7 @@ from dashboard.views.replicas import (
     replicas_data,
     replicas_report,
 )
-from dashboard.views.sorting import sort_name
+from dashboard.views.table import sort_name
 from tests.builders import HASHING, HOSTILE, NOW, POLLED_AT, alike, document, down, fleet, replica, story
 from tests.findings_builder import finding, with_findings
 from tests.views.walking import part, tables_of, text_of

@@ -31,7 +31,7 @@ from dashboard.views.pool_comparison import (
     pool_named,
     unmatched_text,
 )
-from dashboard.views.router_table import router_section
+from dashboard.views.pool_text import router_section
 from dashboard.views.timeline import with_timeline
 from dashboard.views.whatif import whatif_section
 from dashboard.web import draw, empty, links, markup, share, state, timeline

@@ -8,7 +8,7 @@ from dashboard.views import pages
 from dashboard.views.blocks import Entries, View
 from dashboard.views.overview import FIRST, NUMBERS, POOLS, UNREAD, overview_report, pools_table
 from dashboard.views.sharing import pools_by_urgency
-from dashboard.views.sorting import sort_names
+from dashboard.views.table import sort_names
 from dashboard.views.timeline import with_timeline
 from dashboard.web import draw, empty, links, share, state, timeline
 from dashboard.web.state import shared

@@ -23,7 +23,7 @@ from dashboard.views.replicas import (
     replicas_data,
     replicas_report,
 )
-from dashboard.views.sorting import ASCENDING, DESCENDING, REVERSED, sort_name
+from dashboard.views.table import ASCENDING, DESCENDING, REVERSED, sort_name
 from dashboard.web import draw, empty, links, share, state
 from dashboard.web.draw import ARROWS
 from dashboard.web.state import shared

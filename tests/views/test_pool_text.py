@@ -1,15 +1,19 @@
-"""The sentence on what replicas of a finding or a cohort share."""
+"""What replicas of a pool share: traits, and its router and KV store with how they are known."""
 
+from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from dashboard.fleet.pieces import Style, to_plain
+from dashboard.rules.domain import ImpactContext, Origin, Router, Store
 from dashboard.views.blocks import Block, Paragraph
 from dashboard.views.compare_dialogs import cohort_blocks
 from dashboard.views.finding_list import list_findings
 from dashboard.views.findings import finding_section
-from dashboard.views.trait_text import LONGEST, trait_paragraphs
+from dashboard.views.pool_text import LONGEST, domain_text, trait_paragraphs
 from tests.builders import HOSTILE, NOW, document, down, fleet, replica
-from tests.findings_builder import finding, with_findings
+from tests.findings_builder import DOMAIN, finding, with_findings
 
 ODD = {"cache_config.block_size": 32}
 USUAL = document()
@@ -50,3 +54,28 @@ def test_foreign_labels_are_cut_on_one_line_and_a_label_started_is_a_label() -> 
 
 def test_without_a_trait_there_is_no_sentence() -> None:
     assert trait_paragraphs(fleet(OLD, [USUAL]), [each.id for each in OLD[:2]], ["chat"]) == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "context", "words"),
+    [
+        (
+            {"router": Router.KV_EVENTS, "router_basis": Origin.DETECTED},
+            ImpactContext.KV_EVENTS,
+            "Router: kv-events (detected); if not, declare it under pools in fleet.yaml.",
+        ),
+        (
+            {"kv_store": Store.LMCACHE, "kv_store_basis": Origin.READ},
+            ImpactContext.KV_STORE,
+            "KV store: lmcache (read).",
+        ),
+        (
+            {"disaggregated": True, "disaggregated_basis": Origin.DECLARED},
+            ImpactContext.DISAGGREGATED,
+            "Prefill and decode: separate (fleet.yaml).",
+        ),
+        ({}, ImpactContext.MODEL, ""),
+    ],
+)
+def test_an_impact_context_has_its_source(change: dict[str, object], context: ImpactContext, words: str) -> None:
+    assert domain_text(replace(DOMAIN, **change), context) == words  # type: ignore[arg-type]
