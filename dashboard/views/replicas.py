@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -26,49 +27,13 @@ from dashboard.vllm.merging import TRUST
 TABLE = "replicas"  # anchor of the section with the table
 MOST_ROWS = 5_000
 SEVERITIES = tuple(map(str, Severity))
-TITLES = (
-    *("Replica", "State", "Pool", "vLLM", "Findings", "Differs in", "Since", "Reason", "Source", "Read", "Role"),
-    *("Started", "Address"),
-)
 SHORT = ("Replica", "State", "Pool", "vLLM", "Findings", "Differs in", "Since")  # columns of the short table
 NOTE = (
     "Findings: worst severity, number of findings with it (×), number of milder ones (+). "
     "Differs in: settings that differ from the majority of the pool."
 )
-SEARCHED = (
-    "id",
-    "labels",
-    "pool",
-    "role",
-    "state",
-    "failure",
-    "detail",
-    "version",
-    "cohort",
-    "best_answer",
-    "worst",
-)
-CSV_COLUMNS = (
-    *("id", "name", "pool", "role", "state", "reason", "version", "started_at", "observed_at", "document", "cohort"),
-    *("best_answer", "differences", "worst", *SEVERITIES, "labels", *Sighting._fields),
-)
-
-
+SEARCHED = ["id", "labels", "pool", "role", "state", "failure", "detail", "version", "cohort", "best_answer", "worst"]
 INCOMPLETE = "incomplete"  # as a state: down or partial
-SORTED_BY = {
-    "Replica": "name",
-    "State": "state",
-    "Pool": "pool",
-    "vLLM": "version",
-    "Findings": "worst",
-    "Differs in": "differences",
-    "Since": "since",
-    "Source": "best_answer",
-    "Read": "observed_at",
-    "Role": "role",
-    "Started": "started_at",
-    "Address": "id",
-}  # title -> column of the rows
 
 
 class ReplicaChoice(NamedTuple):
@@ -90,6 +55,68 @@ class ReplicaChoice(NamedTuple):
 
 
 EVERY_REPLICA = ReplicaChoice()
+
+
+def _cut(text: str | None) -> str:
+    return middle_cut(one_line(text or ""), LONGEST)
+
+
+def _findings_cell(row: Any) -> str | Cell:
+    """Return the worst severity, how many findings have it, and how many are milder: `critical ×2 +5`."""
+    if not row.worst:
+        return ""
+    number = getattr(row, row.worst)
+    milder = sum(getattr(row, name) for name in SEVERITIES) - number
+    text = f"{row.worst}{f' ×{number:,}' if number > 1 else ''}{f' +{milder:,}' if milder else ''}"
+    return Cell(text, Tone(row.worst))
+
+
+FIELDS = (
+    Field(
+        "name",
+        "Replica",
+        lambda row: Cell(_cut(row.name), letter=_cut(row.cohort)),
+        link=lambda row: Link(Kind.REPLICA, row.id),
+        is_shown_only=True,
+    ),
+    Field("name"),
+    Field(
+        "state",
+        "State",
+        lambda row: f"{row.state}, {row.failure}" if row.failure else row.state,
+        attrgetter("state"),
+        lambda row: state_tone(ReplicaState(row.state)),
+        key="state",
+    ),
+    Field("pool", "Pool", value=attrgetter("pool"), key="pool"),
+    Field("version", "vLLM", value=attrgetter("version"), key="version"),
+    Field("worst", "Findings", _findings_cell, attrgetter("worst"), key="worst"),
+    *(Field(name, is_number=True) for name in SEVERITIES),
+    Field("differences", "Differs in", is_number=True, key="differences"),
+    Field(
+        "since",
+        "Since",
+        lambda row: since_cell(Sighting(row.first_seen, row.since, row.absent_at)),
+        is_shown_only=True,
+    ),
+    Field("detail", "Reason", is_shown_only=True),
+    Field("reason"),
+    Field("best_answer", "Source", value=attrgetter("best_answer"), key="best_answer"),
+    Field(
+        "observed_at",
+        "Read",
+        lambda row: Cell(formatting.iso(row.observed_at), age=Age(row.observed_at)),
+        missing="never",
+        is_shown_only=True,
+    ),
+    Field("observed_at"),
+    Field("role", "Role", key="role"),
+    Field("started_at", "Started", key="started_at"),
+    Field("id", "Address", value=attrgetter("id"), is_code=True, key="id"),
+    *map(Field, ("document", "cohort", "labels", *Sighting._fields)),
+)
+TITLES = tuple(field.title for field in FIELDS if field.title)
+SORTED_BY = {field.title: field.name for field in FIELDS if field.title not in {"", "Reason"}}  # to column of the rows
 SORTS = sort_names(SORTED_BY)
 
 
@@ -109,23 +136,19 @@ def replicas_report(
     shown = set(rows["id"])
     unread = unread_entries(each for each in summary.unread if each.id in shown)
     none = Paragraph(plain("No replica matches the filters."))
+    filters = {key: each if isinstance(each, str) else ", ".join(each or ()) for key, each in choice._asdict().items()}
     table: Block = replicas_table(rows, choice.columns, choice.sort) if len(rows) else none
     return View(
         title="Replicas",
         headline=replicas_title(summary),
         lead=f"{len(rows):,} of {count(summary.replicas, 'replica')} shown, {count(summary.pools, 'pool')}.",
-        context=context_of(fleet, name=name, filters=_filters(choice)),
+        context=context_of(fleet, name=name, filters=[(key, text) for key, text in filters.items() if text]),
         parts=(
             *([Section("not-read", "Unreachable or partial", unread, is_exported_only=True)] if unread else []),
             Section(TABLE, "Replicas", (table,)),
             glossary((POOL, COHORT)),
         ),
     )
-
-
-def _filters(choice: ReplicaChoice) -> list[tuple[str, str]]:
-    texts = {key: each if isinstance(each, str) else ", ".join(each or ()) for key, each in choice._asdict().items()}
-    return [(key, text) for key, text in texts.items() if text]
 
 
 def replica_rows(fleet: Fleet) -> pd.DataFrame:
@@ -225,66 +248,24 @@ def replicas_table(
     unused |= set() if rows["detail"].ne("").any() else {"Reason"}
     unused |= set() if rows["since"].notna().any() else {"Since"}
     titles = {TITLES[0], *(SHORT if is_short else chosen or TITLES)} - unused
-    fields = [field for field in _fields() if field.title in titles]
+    fields = [field for field in FIELDS if field.title in titles]
     table = to_table(rows, fields, "replicas", "Replicas", NOTE, most=MOST_ROWS, is_large=not is_short)
+    table = replace(table, for_programs=lambda: replicas_data(rows))
     if sort is None:
         return table
     heads = (link_head(each, sort, REPLICAS) if each.title in SORTED_BY else each for each in table.columns)
     return replace(table, columns=tuple(heads))
 
 
-def _fields() -> tuple[Field, ...]:
-    return (
-        Field("name", "Replica", lambda row: Cell(_cut(row.name), letter=_cut(row.cohort)), link=_replica_link),
-        Field("state", "State", _state_text, tone=lambda row: state_tone(ReplicaState(row.state))),
-        Field("pool", "Pool"),
-        Field("version", "vLLM"),
-        Field("worst", "Findings", _findings_cell),
-        Field("differences", "Differs in", is_number=True),
-        Field("since", "Since", lambda row: since_cell(Sighting(row.first_seen, row.since, row.absent_at))),
-        Field("detail", "Reason"),
-        Field("best_answer", "Source", key="Best answer"),
-        Field(
-            "observed_at",
-            "Read",
-            lambda row: Cell(formatting.iso(row.observed_at), age=Age(row.observed_at)),
-            missing="never",
-        ),
-        Field("role", "Role"),
-        Field("started_at", "Started"),
-        Field("id", "Address", is_code=True),
-    )
-
-
 def replicas_data(rows: pd.DataFrame) -> Table:
-    """Return these rows for programs: times in ISO 8601, severities as numbers of findings."""
-    fields = [Field(name, is_number=name in {"differences", *SEVERITIES}) for name in CSV_COLUMNS]
-    return to_data(rows, fields, "replicas", "Replicas")
+    """Return these rows for programs, with every column: times in ISO 8601, severities as numbers of findings."""
+    return to_data(rows, FIELDS, "replicas", "Replicas")
 
 
 def best_source(sources: Sequence[Source]) -> str | None:
     """Return the most trusted source that answered; None without any."""
     best = min(sources, key=TRUST.__getitem__, default=None)
     return formatting.SOURCE_WORDS[best] if best is not None else None
-
-
-def _replica_link(row: Any) -> Link:
-    return Link(Kind.REPLICA, row.id)
-
-
-def _state_text(row: Any) -> str:
-    return f"{row.state}, {row.failure}" if row.failure else row.state
-
-
-def _findings_cell(row: Any) -> str | Cell:
-    """Return the worst severity, how many findings have it, and how many are milder: `critical ×2 +5`."""
-    if not row.worst:
-        return ""
-    number = getattr(row, row.worst)
-    milder = sum(getattr(row, name) for name in SEVERITIES) - number
-    return Cell(
-        f"{row.worst}{f' ×{number:,}' if number > 1 else ''}{f' +{milder:,}' if milder else ''}", Tone(row.worst)
-    )
 
 
 def _detail(replica: Replica) -> str:
@@ -294,7 +275,3 @@ def _detail(replica: Replica) -> str:
 
 def _texts(values: Any) -> "pd.Series[Any]":
     return pd.Series(list(values), dtype="string")
-
-
-def _cut(text: str | None) -> str:
-    return middle_cut(one_line(text or ""), LONGEST)

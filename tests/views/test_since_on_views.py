@@ -188,7 +188,7 @@ def test_replicas_have_a_sortable_column_and_all_times_in_their_csv() -> None:
     table = _table(replicas_report(built, ReplicaChoice(sort="-since")))
     place = titles(table).index("Since")
     data = replicas_data(replica_rows(built))
-    times = {row[0].value: [cell.value for cell in row[-3:]] for row in data.rows}
+    times = {row[titles(data).index("Address")].value: [cell.value for cell in row[-3:]] for row in data.rows}
 
     assert sorted_by == [[first, second], [second, first]]
     assert [row[place].text for row in table.rows[:3]] == ["2026-03-02T10:42:05Z", f"before {iso(ALWAYS.since)}", ""]
