@@ -195,7 +195,7 @@ def kept(fleet: Fleet, before: Fleet, tmp_path_factory: pytest.TempPathFactory) 
 def texts_of(app: AppTest) -> dict[str, str]:
     """Return a page and its exports as text."""
     offered = app.session_state[share.OFFERED]
-    files = {each: written(offered.view(), each) for each in EXPORTED} if offered else {}
+    files = {each: written(offered(), each) for each in EXPORTED} if offered else {}
     return {"page": html(app) + repr(app), **{each: _text(content) for each, content in files.items()}}
 
 

@@ -100,18 +100,6 @@ class AllowedHosts(NamedTuple):
         return False
 
 
-class RequestRefusal(NamedTuple):
-    """Why a request is refused, and the entry of `allowed_hosts` that would allow it, if any."""
-
-    why: str
-    entry: str = ""
-
-    def __str__(self) -> str:
-        """Return one line: cause and action."""
-        option = f"set allowed_hosts: [{self.entry}] in fleet.yaml (FLEET_ALLOWED_HOSTS={self.entry}) and restart"
-        return f"{self.why} If {self.entry} is a name of this dashboard, {option}." if self.entry else self.why
-
-
 def site_of(authority: str) -> Site | None:
     """Return host and port of a Host header; None where it is malformed."""
     match = _AUTHORITY.fullmatch(authority)
@@ -131,9 +119,10 @@ def origin_of(text: str) -> RequestOrigin | None:
     return RequestOrigin(scheme, host, match["port"] or _DEFAULT_PORTS[scheme])
 
 
-def refusal(method: str, path: str, headers: Headers, allowed: AllowedHosts, scheme: str) -> RequestRefusal | None:
-    """Return why a request is refused, or None. The method of a websocket is empty; `scheme` is of the connection.
+def refusal(method: str, path: str, headers: Headers, allowed: AllowedHosts, scheme: str) -> str:
+    """Return why a request is refused, and what to do; empty where it is not.
 
+    The method of a websocket is empty; `scheme` is of the connection.
     Browsers send an Origin with every websocket and every method but GET and HEAD: it is required there. Over plain
     http its scheme may be https: a proxy that speaks TLS hides it.
     """
@@ -141,22 +130,25 @@ def refusal(method: str, path: str, headers: Headers, allowed: AllowedHosts, sch
     site = site_of(hosts[0]) if len(hosts) == 1 else None
     if path not in PROBES:
         if site is None:
-            return RequestRefusal("The Host header is missing or malformed.")
+            return "The Host header is missing or malformed."
         if not allowed.has_host(site.host):
-            return RequestRefusal(f"Host {site.host} is not allowed.", site.host)
+            return f"Host {site.host} is not allowed. {_how_to_allow(site.host)}"
     if not origins:
-        return None if method in READING else RequestRefusal("An Origin header is required.")
+        return "" if method in READING else "An Origin header is required."
     origin = origin_of(origins[0]) if len(origins) == 1 else None
     if origin is None:
-        return RequestRefusal("The Origin header is malformed.")
+        return "The Origin header is malformed."
     is_same_site = site is not None and origin.is_of(site)
     if (is_same_site or allowed.has_origin(origin, site)) and (origin.scheme == "https" or scheme not in TLS):
-        return None
-    entry = "" if ":" in origin.host else origin.authority  # an entry has no IPv6 address
-    why = (
-        f"Origin {origin.scheme}://{origin.authority} differs from the Host of this request: a proxy must forward Host."
-    )
-    return RequestRefusal(why, entry)
+        return ""
+    name = f"{origin.scheme}://{origin.authority}"
+    why = f"Origin {name} differs from the Host of this request: a proxy must forward Host."
+    return why if ":" in origin.host else f"{why} {_how_to_allow(origin.authority)}"  # an entry has no IPv6 address
+
+
+def _how_to_allow(entry: str) -> str:
+    option = f"set allowed_hosts: [{entry}] in fleet.yaml (FLEET_ALLOWED_HOSTS={entry}) and restart"
+    return f"If {entry} is a name of this dashboard, {option}."
 
 
 def security_headers(frame_ancestors: Sequence[str] = (), page: str = "") -> dict[str, str]:
@@ -210,7 +202,7 @@ class Edge:
 
         request = scope.get("method", ""), scope["path"], Headers(scope=scope)
         refused = refusal(*request, self._allowed, scope.get("scheme", "http"))
-        if refused is None:
+        if not refused:
             peer = PEER_HEADER.lower().encode()
             passed = [(name, value) for name, value in scope["headers"] if name not in {b"origin", peer}]
             address = scope["client"][0] if scope.get("client") else ""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 from types import FrameType, TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 import h11
 import uvicorn
@@ -134,26 +134,14 @@ class Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-class RecordKind(NamedTuple):
-    """What records are counted by. Their texts are left out: some contain the values that a visitor sent."""
+def kind_of(record: logging.LogRecord) -> str:
+    """Return what a record is counted by: its logger and place, and the type and place of its exception.
 
-    logger: str
-    place: str  # of the call that logs
-    error: str = ""
-    raised_at: str = ""
-
-    def __str__(self) -> str:
-        """Return the kind as it is logged."""
-        return f"{self.logger} ({self.place}{f': {self.error} at {self.raised_at}' if self.error else ''})"
-
-
-def kind_of(record: logging.LogRecord) -> RecordKind:
-    """Return the kind of a record: its logger and place, and the type and place of its exception."""
-    place = f"{Path(record.pathname).name}:{record.lineno}"
+    Its text is left out: some contain the values that a visitor sent.
+    """
     error, _, traceback = record.exc_info or (None, None, None)
-    return (
-        RecordKind(record.name, place, error.__name__, _place(traceback)) if error else RecordKind(record.name, place)
-    )
+    raised = f": {error.__name__} at {_place(traceback)}" if error else ""
+    return f"{record.name} ({Path(record.pathname).name}:{record.lineno}{raised})"
 
 
 def _place(traceback: TracebackType | None) -> str:
@@ -171,8 +159,8 @@ class LogLimit(logging.Filter):
         """Create an empty count. `clock` gives seconds."""
         super().__init__()
         self._clock = clock
-        self._counts: Counter[RecordKind] = Counter()
-        self._suppressed: Counter[RecordKind] = Counter()
+        self._counts: Counter[str] = Counter()
+        self._suppressed: Counter[str] = Counter()
         self._ends_at = 0.0
         self._lock = Lock()
 

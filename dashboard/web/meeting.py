@@ -1,8 +1,7 @@
 """Meeting mode: larger type, no updates, and an agenda with keys for each section."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import streamlit as st
 
@@ -28,14 +27,6 @@ _component = st.components.v2.component(
 )
 
 
-class Item(NamedTuple):
-    """One section on the agenda: the key of its container, its title, and the number of its items."""
-
-    key: str
-    title: str
-    amount: str = ""
-
-
 def draw(page: str) -> None:
     """Draw the bar of a meeting; outside Review it links back there. Escape ends the meeting."""
     place = st.empty()  # always: without it the browser would remount what follows
@@ -48,9 +39,13 @@ def draw(page: str) -> None:
             _mount(f'<nav class="agenda back-to-review" aria-label="Meeting">{back}{_LEAVE}</nav>', ())
 
 
-def draw_agenda(items: Sequence[Item]) -> None:
-    """Draw the agenda above the sections; a meeting adds its keys."""
-    entries = "".join(_entry(number, item) for number, item in enumerate(items, 1))
+def draw_agenda(titles: Mapping[str, str]) -> None:
+    """Draw the agenda above the sections, which have their titles as HTML by the keys of their containers."""
+    entries = "".join(
+        f'<li><button type="button" data-key="{markup.text(key)}"><span class="number">{number}</span> '
+        f"{title}</button></li>"
+        for number, (key, title) in enumerate(titles.items(), 1)
+    )
     keys = f'{_KEYS_BUTTON}{_LEAVE}<p class="keys" id="meeting-keys" hidden>{_keys()}</p>' if state.is_meeting() else ""
     html = (
         f"{_snapshot_html() if state.is_meeting() else ''}"
@@ -58,7 +53,7 @@ def draw_agenda(items: Sequence[Item]) -> None:
         '<div class="said" aria-live="polite"></div>'
     )
     with st.container(key="agenda"):
-        _mount(html, items)
+        _mount(html, titles)
 
 
 def draw_switch() -> None:
@@ -84,17 +79,8 @@ def _snapshot_html() -> str:
     return f'<p class="shown"><span>{markup.text(what)}</span> · {markup.text(when)}</p>'
 
 
-def _mount(html: str, items: Sequence[Item]) -> None:
-    data = {"html": html, "items": [{"key": item.key} for item in items], "meeting": state.is_meeting()}
-    _component(key="agenda_keys", data=data)
-
-
-def _entry(number: int, item: Item) -> str:
-    amount = f' <span class="amount">{markup.text(item.amount)}</span>' if item.amount else ""
-    return (
-        f'<li><button type="button" data-key="{markup.text(item.key)}"><span class="number">{number}</span> '
-        f"{markup.text(item.title)}{amount}</button></li>"
-    )
+def _mount(html: str, keys: Iterable[str]) -> None:
+    _component(key="agenda_keys", data={"html": html, "keys": list(keys), "meeting": state.is_meeting()})
 
 
 def _keys() -> str:

@@ -25,9 +25,9 @@ function leave() {
 }
 
 class Agenda {
-  constructor(root, items) {
+  constructor(root, keys) {
     this.root = root;
-    this.all = items.map((item) => item.key);
+    this.all = keys;
   }
 
   // The sections drawn so far: the agenda is mounted first.
@@ -174,7 +174,7 @@ export default function ({ data, parentElement }) {
   root.fleetEnd?.();
   const ended = new AbortController();
   const on = (target, name, act, capture = false) => target.addEventListener(name, act, { signal: ended.signal, capture });
-  const agenda = new Agenda(root, data.items);
+  const agenda = new Agenda(root, data.keys);
   on(root, "click", (event) => {
     const key = event.target.closest("[data-key]")?.dataset.key;
     if (key) agenda.go(agenda.keys.indexOf(key));

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from importlib.util import find_spec
 from threading import Lock
-from typing import NamedTuple, cast
+from typing import cast
 
 import streamlit as st
 
@@ -20,27 +20,13 @@ from dashboard.web import links, markup, sessions
 from dashboard.web.sides import Sides
 
 # Keys of the session.
-OFFERED, FROZEN, NAME = "offered_view", "frozen_just_now", "freeze_name"
+OFFERED, HAS_CHARTS, NAME = "offered_view", "offers_charts", "freeze_name"  # a view that is built for a download
+FROZEN = "frozen_just_now"  # the generation of the fleet and its snapshot, or why there is none
 COPY_LINK = (
     '<button type="button" class="copy-link" data-copy-url>Copy link to the live page</button>'  # by navigate.js
 )
 PDF_LIBRARY = "weasyprint"  # an optional extra
 _PDF_TURN = Lock()
-
-
-class FreezeResult(NamedTuple):
-    """The last freeze: the snapshot or why there is none, and the generation of the frozen fleet."""
-
-    generation: int
-    stored: StoredSnapshot | None = None
-    problem: str = ""
-
-
-class Offer(NamedTuple):
-    """What Share exports of the page of this run."""
-
-    view: Callable[[], View]
-    has_charts: bool
 
 
 def begin() -> None:
@@ -50,7 +36,7 @@ def begin() -> None:
 
 def offer(view: Callable[[], View], *, charts: bool = False) -> None:
     """Offer a view for export, which is built when a file is downloaded. `charts`: it has charts."""
-    st.session_state[OFFERED] = Offer(view, charts)
+    st.session_state[OFFERED], st.session_state[HAS_CHARTS] = view, charts
 
 
 def draw(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
@@ -96,17 +82,17 @@ def _draw_freeze(fleet: Fleet, title: str, url_of: Callable[[str], str], page: s
     default = default_name("", fleet.name, fleet.polled_at)
     st.text_input("Name", key=NAME, placeholder=default, max_chars=LONGEST_NAME)
     st.button("Freeze", key="freeze", type="primary", on_click=_freeze, args=(fleet,))
-    done = cast("FreezeResult | None", st.session_state.get(FROZEN))
-    if done is None or done.generation != fleet.generation:
+    generation, done = st.session_state.get(FROZEN, (None, ""))
+    if generation != fleet.generation:
         return
-    if done.stored is None:
-        st.html(markup.notice("warning", markup.text(done.problem)))
-    else:
-        sidecar = done.stored.metadata
-        st.html(f"<p>Frozen as {markup.bold(sidecar.name or UNNAMED)}, {data_time(sidecar)}.</p>")
-        if done.stored.problem:
-            st.html(markup.notice("warning", markup.text(done.stored.problem)))
-        _draw_snapshot_link(page, done.stored.id, url_of(done.stored.id))
+    stored = done if isinstance(done, StoredSnapshot) else None
+    if stored:
+        name = markup.bold(stored.metadata.name or UNNAMED)
+        st.html(f"<p>Frozen as {name}, {data_time(stored.metadata)}.</p>")
+    if problem := stored.problem if stored else done:
+        st.html(markup.notice("warning", markup.text(problem)))
+    if stored:
+        _draw_snapshot_link(page, stored.id, url_of(stored.id))
 
 
 def _freeze(fleet: Fleet) -> None:
@@ -116,9 +102,9 @@ def _freeze(fleet: Fleet) -> None:
             stored = service.snapshots().freeze(fleet, name, service.now())
             line["snapshot"] = stored.id
     except SnapshotError as error:
-        st.session_state[FROZEN] = FreezeResult(fleet.generation, problem=str(error))
+        st.session_state[FROZEN] = fleet.generation, str(error)
     else:
-        st.session_state[FROZEN] = FreezeResult(fleet.generation, stored)
+        st.session_state[FROZEN] = fleet.generation, stored
 
 
 def _in_snapshot(page: str, key: str) -> str:
@@ -142,11 +128,13 @@ def base_url(url: str, page: str) -> str:
 
 def _draw_export(file_name: str) -> None:
     """Draw the export, if the page offers one."""
-    offered = cast("Offer | None", st.session_state.get(OFFERED))
-    if offered is None:
+    view = cast("Callable[[], View] | None", st.session_state.get(OFFERED))
+    if view is None:
         return
     st.html(markup.section("Export this page"))
-    formats = [each for each in Format if _is_available(each, offered)]
+    formats = [each for each in Format if each is not Format.PDF or find_spec(PDF_LIBRARY) is not None]
+    if not st.session_state[HAS_CHARTS]:
+        formats.remove(Format.SVG)
     selected = st.segmented_control(
         "Format",
         formats,
@@ -162,7 +150,7 @@ def _draw_export(file_name: str) -> None:
     output = Format(selected)
     st.download_button(
         f"Download {EXPORTS[output].label}",
-        data=lambda: _exported(offered, output),
+        data=lambda: _exported(view, output),
         file_name=f"{file_name}.{EXPORTS[output].suffix}",
         on_click="ignore",
         key="export",
@@ -170,13 +158,7 @@ def _draw_export(file_name: str) -> None:
     )
 
 
-def _exported(offered: Offer, output: Format) -> bytes:
+def _exported(view: Callable[[], View], output: Format) -> bytes:
     """Return the file of a page. A PDF of a large fleet takes 0.6 GB: one at a time is made."""
     with _PDF_TURN if output is Format.PDF else nullcontext():
-        return written(offered.view(), output)
-
-
-def _is_available(output: Format, offered: Offer) -> bool:
-    if output is Format.PDF:
-        return find_spec(PDF_LIBRARY) is not None
-    return offered.has_charts or output is not Format.SVG
+        return written(view(), output)

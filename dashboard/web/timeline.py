@@ -13,6 +13,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.timeline import Period
 from dashboard.errors import HistoryError
 from dashboard.fleet import Pool, Replica
+from dashboard.fleet.pieces import Kind, Link
 from dashboard.fleet.times import write_time
 from dashboard.render.svg_timeline import draw_times
 from dashboard.store.history.reader import HistoryReader
@@ -53,40 +54,33 @@ class Window(NamedTuple):
     shown: datetime | None
 
 
-class Place(NamedTuple):
-    """The page that a timeline is on: its name and the choices that lead to it, and the pool of its changes."""
-
-    page: str
-    choices: tuple[tuple[str, str], ...] = ()
-    pool: str | None = None
-
-
+# The `place` of a timeline is the link to its page with the choices that lead to it; its pool is that of the changes.
 BlockReader = Callable[[HistoryReader, Window], tuple[Block, ...]]
 
 
 def draw_pools(fleet: Fleet, pools: Sequence[str], pool: Pool | None = None) -> tuple[Block, ...]:
     """Draw the cohorts of all pools, or of one, in an expander; return them once they are drawn, for an export."""
     name = pool.name if pool else None
-    place = Place(pages.COMPARE, ((pages.POOL, name),), name) if name else Place(pages.OVERVIEW)
+    place = Link(Kind.PAGE, pages.COMPARE, name, ((pages.POOL, name),)) if name else Link(Kind.PAGE, pages.OVERVIEW)
     return _fold(fleet, place, partial(_pools, fleet, tuple(pools), name, place))
 
 
 def draw_replica(fleet: Fleet, one: Replica) -> tuple[Block, ...]:
     """Draw settings, state, version and restarts of a replica in an expander; return them for an export."""
-    place = Place(pages.REPLICA_PAGE, ((pages.REPLICA, one.id),), one.pool)
+    place = Link(Kind.PAGE, pages.REPLICA_PAGE, one.pool or "", ((pages.REPLICA, one.id),))
     return _fold(fleet, place, partial(_replica, fleet, one.id, one.pool, place))
 
 
 def draw_setting(fleet: Fleet, path: str, pool: str | None) -> tuple[Block, ...]:
     """Draw the values of a setting in a pool, or in all, in an expander; return them for an export."""
-    place = Place(pages.SETTINGS, ((pages.PATH, path),))
+    place = Link(Kind.PAGE, pages.SETTINGS, choices=((pages.PATH, path),))
     return _fold(fleet, place, partial(_setting, fleet, path, pool, place))
 
 
 def draw_setting_of_pool(fleet: Fleet, path: str, pool: Pool) -> None:
     """Draw the values of a setting in a pool, in a dialog: its range is that of the page."""
     if _has_history(fleet):
-        place = Place(pages.COMPARE, ((pages.POOL, pool.name), (pages.PATH, path)), pool.name)
+        place = Link(Kind.PAGE, pages.COMPARE, pool.name, ((pages.POOL, pool.name), (pages.PATH, path)))
         window = _window(fleet, links.read_choice(pages.RANGE, list(RANGES), default=_default(fleet)))
         st.html(markup.section(f"{TITLE}, {RANGE_WORDS[window.name]}"))
         _draw(partial(_setting, fleet, path, pool.name, place), window, place, "timeline_dialog")
@@ -94,7 +88,7 @@ def draw_setting_of_pool(fleet: Fleet, path: str, pool: Pool) -> None:
 
 @shared(max_entries=8)
 def _pools(
-    fleet: Fleet, pools: tuple[str, ...], pool: str | None, place: Place, _reader: HistoryReader, window: Window
+    fleet: Fleet, pools: tuple[str, ...], pool: str | None, place: Link, _reader: HistoryReader, window: Window
 ) -> tuple[Block, ...]:
     timeline = _reader.timeline(window.period, pool)
     return pool_blocks(fleet, timeline, pools, _here(place, window), window.shown)
@@ -102,7 +96,7 @@ def _pools(
 
 @shared(max_entries=16)
 def _replica(
-    fleet: Fleet, replica: str, pool: str | None, place: Place, _reader: HistoryReader, window: Window
+    fleet: Fleet, replica: str, pool: str | None, place: Link, _reader: HistoryReader, window: Window
 ) -> tuple[Block, ...]:
     timeline = _reader.replica_timeline(window.period, replica)
     return replica_blocks(fleet, pool, timeline, _here(place, window), window.shown)
@@ -110,15 +104,15 @@ def _replica(
 
 @shared(max_entries=16)
 def _setting(
-    fleet: Fleet, path: str, pool: str | None, place: Place, _reader: HistoryReader, window: Window
+    fleet: Fleet, path: str, pool: str | None, place: Link, _reader: HistoryReader, window: Window
 ) -> tuple[Block, ...]:
     pools = [pool] if pool else [each.name for each in fleet.pools]
     timeline = _reader.setting_timeline(window.period, path, pools[0] if len(pools) == 1 else None)
     return setting_blocks(path, timeline, pools, _here(place, window), window.shown)
 
 
-def _here(place: Place, window: Window) -> LinkAt:
-    return here_at(place.page, window.name, **dict(place.choices))
+def _here(place: Link, window: Window) -> LinkAt:
+    return here_at(place.key, window.name, **dict(place.choices))
 
 
 def _has_history(fleet: Fleet) -> bool:
@@ -132,12 +126,12 @@ def _has_history(fleet: Fleet) -> bool:
         return False
 
 
-def _fold(fleet: Fleet, place: Place, read: BlockReader) -> tuple[Block, ...]:
+def _fold(fleet: Fleet, place: Link, read: BlockReader) -> tuple[Block, ...]:
     """Draw an expander, and a timeline in it once it is open; it is open where the URL names a range."""
     if not _has_history(fleet):
         return ()
     is_open = pages.RANGE in st.query_params
-    with st.expander(TITLE, expanded=is_open, key=f"timeline_{place.page}", on_change="rerun") as aside:
+    with st.expander(TITLE, expanded=is_open, key=f"timeline_{place.key}", on_change="rerun") as aside:
         if not aside.open:
             return ()
         bound = links.bind(pages.RANGE, list(RANGES), default=_default(fleet))
@@ -180,7 +174,7 @@ def _shown(fleet: Fleet) -> datetime | None:
     return fleet.polled_at if fleet.snapshot is not None else None
 
 
-def _draw(read: BlockReader, window: Window, place: Place, key: str) -> tuple[Block, ...]:
+def _draw(read: BlockReader, window: Window, place: Link, key: str) -> tuple[Block, ...]:
     reader = service.history()
     if reader is None:
         return ()
@@ -193,15 +187,17 @@ def _draw(read: BlockReader, window: Window, place: Place, key: str) -> tuple[Bl
     if not isinstance(chart, TimeChart):
         draw.draw_blocks(blocks, key)
         return ()
-    at = links.live(place.page, **dict(place.choices), **{pages.RANGE: window.name})
+    at = links.live(place.key, **dict(place.choices), **{pages.RANGE: window.name})
     _component(key=f"{key}_chart", data={"html": _html(chart, place), "at": at})
     st.html(draw.folded_html(Section("timeline-tables", AS_TABLES, tuple(rest), is_aside=True)))
     return blocks
 
 
-def _html(chart: TimeChart, place: Place) -> str:
+def _html(chart: TimeChart, place: Link) -> str:
     since, until = (write_time(each.replace(microsecond=0)) for each in chart.period)
-    address = markup.text(links.live(pages.CHANGES, **{pages.FROM: since, pages.TO: until, pages.POOL: place.pool}))
+    address = markup.text(
+        links.live(pages.CHANGES, **{pages.FROM: since, pages.TO: until, pages.POOL: place.pool or None})
+    )
     whole = f'href="{address}" data-whole="{address}" data-text="{CHANGES_LINK}"'
     return (
         f'<div class="drawing times">{draw_times(chart, is_wide=True)}</div>'

@@ -210,7 +210,7 @@ def _page(page: str, choices: dict[str, str], begin: str = "") -> Iterator[tuple
     offered = app.session_state[OFFERED]
     if offered is None or (begin and page != "changes"):  # the page of snapshots; what pages without a history have
         return
-    report = offered.view()
+    report = offered()
     yield f"{name}.json", _json(written(report, Format.JSON))
     if page not in TABULAR or choices.keys() - {"pool"}:
         return

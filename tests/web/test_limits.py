@@ -289,7 +289,7 @@ def test_the_number_of_suppressed_records_is_logged_after_the_period(
     limit.report()
 
     assert caplog.messages[MOST_RECORDS:] == [f"Suppressed 7 records of {kind} in 60 s"]
-    assert str(kind).startswith("tests.flood (test_limits.py:")
+    assert kind.startswith("tests.flood (test_limits.py:")
 
 
 @pytest.mark.usefixtures("limit")
@@ -313,7 +313,7 @@ def test_the_kind_of_a_traceback_has_its_exception(
     limit.report()
 
     assert ": TypeError at test_limits.py:" in caplog.messages[-1]
-    assert kind_of(caplog.records[-2]).raised_at == ""
+    assert kind_of(caplog.records[-2]).endswith(": ValueError at )")
 
 
 @pytest.mark.usefixtures("limit")

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
-from typing import NamedTuple
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -35,13 +34,6 @@ from dashboard.web.state import stamp
 FILTERS = (pages.POOL, pages.PATH, pages.REPLICA)
 ALL_POOLS = "all pools"
 MOST_LOOKED_UP = 20  # polls whose findings a filter reads: each takes 0.1 s at 1,000 replicas
-
-
-class ChangesContent(NamedTuple):
-    """The view, and its sections prepared; appendices are folded."""
-
-    view: View
-    pieces: draw.PreparedPieces
 
 
 def choose(sides: Sides) -> ChangeFilter:
@@ -85,11 +77,11 @@ def draw_changes(sides: Sides, wanted: ChangeFilter, head: DeltaGenerator) -> No
         st.html(markup.notice("warning", markup.text(error)))
         events = None
     names = sides.before.name, sides.after.name
-    found = shown(before, after, names, wanted, None if events is None else sides.range, events or ())
-    share.offer(lambda: found.view)
+    view, pieces = shown(before, after, names, wanted, None if events is None else sides.range, events or ())
+    share.offer(lambda: view)
     with head:
-        draw.draw_head(found.view)
-    draw.draw_prepared(found.pieces, "changes")
+        draw.draw_head(view)
+    draw.draw_prepared(pieces, "changes")
 
 
 @st.cache_resource(max_entries=6, show_spinner=False, hash_funcs={Fleet: stamp})
@@ -107,8 +99,8 @@ def shown(
     wanted: ChangeFilter,
     between: tuple[datetime, datetime] | None,
     _events: tuple[Event, ...],
-) -> ChangesContent:
-    """Compare two fleets; every session that compares them shares the result."""
+) -> tuple[View, draw.PreparedPieces]:
+    """Return the comparison of two fleets, and its sections prepared, appendices folded; sessions share the result."""
     fleets = [before, after]
     changes = changes_between(filter_fleet(before, wanted), filter_fleet(after, wanted))
     begun = begun_between(_events, wanted, fleets)
@@ -121,7 +113,7 @@ def shown(
     happened = what_happened(events, *between, skipped) if between else None
     view = changes_report(changes, contexts[0], contexts[1], happened)
     folded = (draw.FoldedSection(each.title, draw.prepare(each.blocks)) for each in view.parts if each.is_appendix)
-    return ChangesContent(view, (*draw.prepare_sections(view.parts), *folded))
+    return view, (*draw.prepare_sections(view.parts), *folded)
 
 
 def draw_page() -> None:

@@ -32,7 +32,6 @@ from dashboard.views.review_notes import NEW
 from dashboard.views.since import NEWEST_FIRST, Recency, has_history, range_start, range_words, ranges_of
 from dashboard.views.snapshots import describe_snapshot
 from dashboard.web import draw, links, markup, meeting, sessions, share, state
-from dashboard.web.meeting import Item
 from dashboard.web.pages import review_notes
 from dashboard.web.state import shared
 
@@ -53,28 +52,25 @@ class NoteTopic(NamedTuple):
     html: str
 
 
-class Topics(NamedTuple):
-    """The entries of one severity, folded or under a heading."""
-
-    title: str
-    heading: str
-    is_folded: bool
-    topics: tuple[NoteTopic, ...]
-
-
 class AgendaSection(NamedTuple):
-    """One section of the agenda, prepared; `listed` are its entries on findings."""
+    """One section of the agenda, prepared; `listed` are its entries on findings by the part that has them."""
 
     anchor: str
     title: str
     amount: int
     pieces: draw.PreparedPieces
-    listed: tuple[Topics, ...]
+    listed: tuple[tuple[Section, tuple[NoteTopic, ...]], ...]
 
     @property
     def key(self) -> str:
         """Return the key of its container."""
         return f"review_{self.anchor.replace('-', '_')}"
+
+    @property
+    def agenda_title(self) -> str:
+        """Return its title on the agenda and the number of its items as HTML."""
+        amount = f' <span class="amount">{self.amount:,}</span>' if self.amount else ""
+        return f"{markup.text(AGENDA[self.anchor])}{amount}"
 
 
 class Review(NamedTuple):
@@ -114,11 +110,7 @@ def _section(
         title=section.title,
         amount=counts.get(section.anchor, 0),
         pieces=(*draw.prepare(section.blocks), *draw.prepare_sections(others, 3)),
-        listed=tuple(
-            Topics(each.title, draw.heading_of(each, 3), each.is_aside, topics)
-            for each in section.parts
-            if (topics := listed[each.anchor])
-        ),
+        listed=tuple((each, topics) for each in section.parts if (topics := listed[each.anchor])),
     )
 
 
@@ -157,13 +149,6 @@ def report(fleet: Fleet, last: LastReview, recency: Recency) -> View:
         missing=last.missing,
         recency=recency,
         name=stored.metadata.name if stored else "",
-    )
-
-
-def draw_agenda(sections: tuple[AgendaSection, ...]) -> None:
-    """Draw the agenda with a link to every section."""
-    meeting.draw_agenda(
-        [Item(each.key, AGENDA[each.anchor], f"{each.amount:,}" if each.amount else "") for each in sections]
     )
 
 
@@ -276,23 +261,23 @@ def draw_title(section: AgendaSection, head: str) -> None:
 def draw_body(section: AgendaSection, snapshot: str | None, notes: Notes) -> None:
     """Draw a section; on a snapshot each entry on findings, and the section itself, has fields for a note."""
     draw.draw_prepared(section.pieces, section.key)
-    for topics in section.listed:
-        _draw_topics(topics, snapshot, notes)
+    for part, topics in section.listed:
+        _draw_topics(part, topics, snapshot, notes)
     if snapshot is not None:
         with st.container(key=f"whole_{section.anchor}"):
             _draw_note(snapshot, section.anchor, "this section", notes.get(section.anchor))
 
 
-def _draw_topics(topics: Topics, snapshot: str | None, notes: Notes) -> None:
+def _draw_topics(part: Section, topics: Sequence[NoteTopic], snapshot: str | None, notes: Notes) -> None:
     """Draw the entries of one severity; folded ones are open where there is a note on them."""
-    if not topics.is_folded:
-        st.html(topics.heading)
-    is_noted = any(each in notes for topic in topics.topics for each in topic.ids)
-    with st.expander(topics.title, expanded=is_noted) if topics.is_folded else st.container():
+    if not part.is_aside:
+        st.html(draw.heading_of(part, 3))
+    is_noted = any(each in notes for topic in topics for each in topic.ids)
+    with st.expander(part.title, expanded=is_noted) if part.is_aside else st.container():
         if snapshot is None:
-            st.html("".join(topic.html for topic in topics.topics))
+            st.html("".join(topic.html for topic in topics))
             return
-        for topic in topics.topics:
+        for topic in topics:
             _draw_topic(topic, snapshot, notes)
 
 
@@ -331,7 +316,7 @@ def draw_page() -> None:
     recency = chosen_recency(fleet)
     shown = review(fleet, last.fleet, last.noted, last.missing, recency)
 
-    draw_agenda(shown.sections)
+    meeting.draw_agenda({each.key: each.agenda_title for each in shown.sections})
     draw_controls(fleet)
     for section in shown.sections:
         with st.container(key=section.key):

@@ -1,7 +1,6 @@
 """The fields for notes of a review: owner and text, saved with the snapshot when a field is left."""
 
 from datetime import datetime
-from typing import NamedTuple
 
 import streamlit as st
 
@@ -12,29 +11,22 @@ from dashboard.fleet.formatting import iso
 from dashboard.store.metadata import LONGEST_NAME, LONGEST_NOTE
 from dashboard.web import markup, sessions, state
 
+# Keys of the session: the two fields of a note, the last note seen on disk, the unsaved note, the remark.
+PREFIX = "note {} {} "  # the snapshot, and what the note is about
+TEXT, OWNER, SEEN, UNSAVED, REMARK = "text", "owner", "seen", "unsaved", "remark"
 NOTHING = Note("")
 BOTH_KEPT = "Edited by two people at the same time: both texts are kept."
 TOO_LONG = f"With the other person's text the note exceeds {LONGEST_NOTE:,} characters. Shorten it."
 
 
-class _SessionKeys(NamedTuple):
-    """Session keys of one note: its two fields, the last note seen on disk, the unsaved note, the remark."""
-
-    text: str
-    owner: str
-    seen: str
-    unsaved: str
-    remark: str
-
-
 def draw(snapshot: str, about: str, label: str, stored: Note | None) -> None:
     """Draw the fields of one note. `label` is our own text; `stored` is the saved note."""
-    names = _names(snapshot, about)
-    _follow(names, stored or NOTHING)
+    prefix = PREFIX.format(snapshot, about)
+    _follow(prefix, stored or NOTHING)
     with st.container(key=f"note_{about}", gap="xxsmall"):
         st.text_input(
             f"Owner of {label}",
-            key=names.owner,
+            key=prefix + OWNER,
             placeholder="Owner",
             max_chars=LONGEST_NAME,
             on_change=_save,
@@ -43,7 +35,7 @@ def draw(snapshot: str, about: str, label: str, stored: Note | None) -> None:
         )
         st.text_area(
             f"Note on {label}",
-            key=names.text,
+            key=prefix + TEXT,
             placeholder="What was agreed",
             max_chars=LONGEST_NOTE,
             height="content",
@@ -51,7 +43,7 @@ def draw(snapshot: str, about: str, label: str, stored: Note | None) -> None:
             args=(snapshot, about),
             label_visibility="collapsed",
         )
-        _draw_remark(names, stored, snapshot, about)
+        _draw_remark(prefix, stored, snapshot, about)
 
 
 def merged(base: Note, theirs: Note, mine: Note) -> Note:
@@ -66,36 +58,32 @@ def _merged(base: str, theirs: str, mine: str, between: str) -> str:
     return theirs if mine in {base, ""} else f"{theirs}{between}{mine}"
 
 
-def _names(snapshot: str, about: str) -> _SessionKeys:
-    return _SessionKeys(*(f"note {snapshot} {about} {part}" for part in _SessionKeys._fields))
-
-
-def _follow(names: _SessionKeys, stored: Note) -> None:
+def _follow(prefix: str, stored: Note) -> None:
     """Show the saved note where it is new to this session; an unsaved one is never overwritten."""
     session = st.session_state
-    unsaved: Note | None = session.get(names.unsaved)
-    is_new = session.get(names.seen) != stored and unsaved is None
+    unsaved: Note | None = session.get(prefix + UNSAVED)
+    is_new = session.get(prefix + SEEN) != stored and unsaved is None
     shown = unsaved or stored
-    for name, value in ((names.text, shown.text), (names.owner, shown.owner)):
+    for name, value in ((prefix + TEXT, shown.text), (prefix + OWNER, shown.owner)):
         # Rewriting an equal value (saved without surrounding space) would interrupt typing. Streamlit drops the state
         # of fields that another page does not draw.
         if name not in session or (is_new and session[name].strip() != value):
             session[name] = value
     if is_new:
-        session[names.seen] = stored
+        session[prefix + SEEN] = stored
 
 
 def _save(snapshot: str, about: str) -> None:
     """Save the note, merged with a concurrent edit; after a failed write the session keeps it."""
-    names, session = _names(snapshot, about), st.session_state
-    mine = Note(session[names.text].strip(), session[names.owner].strip(), service.now())
+    prefix, session = PREFIX.format(snapshot, about), st.session_state
+    mine = Note(session[prefix + TEXT].strip(), session[prefix + OWNER].strip(), service.now())
     try:
-        note = _write(snapshot, about, session.get(names.seen, NOTHING), mine)
+        note = _write(snapshot, about, session.get(prefix + SEEN, NOTHING), mine)
     except SnapshotError as error:
-        session[names.unsaved], session[names.remark] = mine, str(error)
+        session[prefix + UNSAVED], session[prefix + REMARK] = mine, str(error)
         return
-    session[names.unsaved] = None
-    session[names.remark] = BOTH_KEPT if note[:2] != mine[:2] else ""
+    session[prefix + UNSAVED] = None
+    session[prefix + REMARK] = BOTH_KEPT if note[:2] != mine[:2] else ""
 
 
 def _write(snapshot: str, about: str, base: Note, mine: Note) -> Note:
@@ -109,10 +97,10 @@ def _write(snapshot: str, about: str, base: Note, mine: Note) -> Note:
     return note
 
 
-def _draw_remark(names: _SessionKeys, stored: Note | None, snapshot: str, about: str) -> None:
+def _draw_remark(prefix: str, stored: Note | None, snapshot: str, about: str) -> None:
     """Draw the result of the last save below the fields: its time, or why it failed."""
-    remark = str(st.session_state.get(names.remark) or "")
-    if st.session_state.get(names.unsaved) is not None:
+    remark = str(st.session_state.get(prefix + REMARK) or "")
+    if st.session_state.get(prefix + UNSAVED) is not None:
         st.html(f'<p class="saved" role="alert">{markup.glyph("warning", "")} Not saved. {markup.text(remark)}</p>')
         st.button("Save again", key=f"save_{about}", on_click=_save, args=(snapshot, about))
         return

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple, cast
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -95,7 +94,8 @@ def draw_compare(known: Sequence[StoredSnapshot]) -> None:
 
 # Keys of the session.
 TO_DELETE = "snapshot_to_delete"
-IMPORTED, ROUND = "imported", "import_round"  # the result of the last import, and the number of imports
+IMPORTED, REFUSED = "imported", "refused_files"  # of the last import: descriptions of snapshots by id, and the rest
+ROUND = "import_round"  # the number of imports
 
 BROWSER_SECONDS = 0.2  # until the browser has drawn "Checking": reading a large file blocks the interpreter for seconds
 FLEET_NAME = "imported"  # of saved answers without a different name
@@ -113,13 +113,6 @@ _HOW = (
     '<p class="mute">Select files, then <b>Import</b> below them: it checks the files, freezes the fleet and opens '
     "it.</p>"
 )
-
-
-class ImportReport(NamedTuple):
-    """The result of an import: id and description of each snapshot, and the files that were refused."""
-
-    frozen: tuple[tuple[str, str], ...]
-    refused: tuple[RefusedFile, ...]
 
 
 def draw_dialog() -> None:
@@ -255,22 +248,27 @@ def draw_import() -> None:
             _draw_busy(status, f"Checking and freezing {many} …")
             time.sleep(BROWSER_SECONDS)
             waiting = partial(_draw_busy, status, f"Waiting for another import, then checking {many} …")
-            st.session_state[IMPORTED] = _import(files, name or FLEET_NAME, waiting)
+            st.session_state[IMPORTED], st.session_state[REFUSED] = _import(files, name or FLEET_NAME, waiting)
             st.session_state[ROUND] = st.session_state.get(ROUND, 0) + 1
             st.rerun()
-    if (result := cast("ImportReport | None", st.session_state.get(IMPORTED))) is not None:
-        _draw_result(result)
+    if IMPORTED in st.session_state:
+        _draw_result(st.session_state[IMPORTED], st.session_state[REFUSED])
 
 
 def _draw_busy(place: DeltaGenerator, text: str) -> None:
     place.html(f'<p class="busy" role="status">{text}</p>')
 
 
-def _import(files: Sequence[UploadedFile], name: str, wait: Callable[[], None]) -> ImportReport:
-    """Freeze the fleets of the files; `wait` is called where another import is being read."""
+def _import(
+    files: Sequence[UploadedFile], name: str, wait: Callable[[], None]
+) -> tuple[dict[str, str], list[RefusedFile]]:
+    """Freeze the fleets of the files; `wait` is called where another import is being read.
+
+    Return the description of each snapshot by its id, and the files that were refused.
+    """
     live, at = service.current(), service.now()
     visitor = sessions.visitor()  # the page may be closed before the files are read
-    frozen: list[tuple[str, str]] = []
+    frozen: dict[str, str] = {}
     try:
         contents = [File(each.name, each.getvalue()) for each in files]
         fleets, found = import_files(contents, at, name, policy=live.policy, ignore=live.ignored, wait=wait)
@@ -287,25 +285,22 @@ def _import(files: Sequence[UploadedFile], name: str, wait: Callable[[], None]) 
         except SnapshotError as error:
             refused.append(RefusedFile(file or name, str(error)))
         else:
-            frozen.append((stored.id, f"{stored.metadata.name}: {count(sidecar.targets, 'replica')}"))
-    return ImportReport(tuple(frozen), tuple(refused))
+            frozen[stored.id] = f"{stored.metadata.name}: {count(sidecar.targets, 'replica')}"
+    return frozen, refused
 
 
-def _draw_result(result: ImportReport) -> None:
+def _draw_result(frozen: dict[str, str], refused: list[RefusedFile]) -> None:
     """Open the fleet where it is the only one and no file was refused; else list fleets and refused files."""
-    if not result.refused and len(result.frozen) == 1:
-        st.session_state[IMPORTED] = None
-        links.open_url(links.live(pages.OVERVIEW, snapshot=result.frozen[0][0]))
+    if not refused and len(frozen) == 1:
+        del st.session_state[IMPORTED]
+        links.open_url(links.live(pages.OVERVIEW, snapshot=next(iter(frozen))))
         return
-    for key, description in result.frozen:
+    for key, description in frozen.items():
         opened = markup.link(links.live(pages.OVERVIEW, snapshot=key), "open it")
         glyph = markup.glyph("good", "good:")
         st.html(markup.notice("good", f"{glyph} {markup.bold(description)}, frozen as {markup.code(key)}: {opened}"))
-    if result.refused:
-        rows = [
-            ("warning", f"{markup.code(each.name)}<small>{markup.text(each.why)}</small>", "")
-            for each in result.refused
-        ]
+    if refused:
+        rows = [("warning", f"{markup.code(each.name)}<small>{markup.text(each.why)}</small>", "") for each in refused]
         more = len(rows) - MOST_REFUSED
         foot = f'<div class="foot">and {count(more, "more file")}</div>' if more > 0 else ""
         title = f"{count(len(rows), 'file')} refused"

@@ -216,7 +216,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("kept")
 def test_the_export_has_the_headline_and_the_context_of_the_page() -> None:
     app = visit("changes")
-    view = app.session_state[share.OFFERED].view()
+    view = app.session_state[share.OFFERED]()
 
     assert escape(view.headline) in written(view, Format.HTML).decode()
     assert context_line(view.context) == footer(app).strip()

@@ -128,7 +128,7 @@ def test_pool_setting_and_replica_filter_the_comparison_and_the_range(
 
     assert len(shown) == rows
     assert [text for row, text in zip(reversed(shown), texts, strict=False) if text not in row] == []
-    view = app.session_state[share.OFFERED].view()
+    view = app.session_state[share.OFFERED]()
     (name, value) = next(iter(url.items()))
     assert f"filters: {name}={value}" in context_line(view.context)
     assert f"{name}={value}" in text_of(html(app).rpartition('<footer class="context">')[2])
@@ -184,7 +184,7 @@ def test_a_moment_is_swapped_and_shared_with_its_filters() -> None:
 def test_a_long_list_is_cut_and_counted_and_exports_have_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dashboard.views.changes_text.MOST_ROWS", 2)
     app = changes(NINE, ELEVEN)
-    view = app.session_state[share.OFFERED].view()
+    view = app.session_state[share.OFFERED]()
 
     assert len(between(app)) == 2
     assert "4 earlier entries not listed" in html(app)

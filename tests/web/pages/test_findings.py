@@ -334,7 +334,7 @@ def test_the_choice_of_what_is_new_is_in_the_url_and_filters_the_list_and_its_ex
 
     assert address(app, pages.NEW) == "1h"
     assert shown_keys(app) == ["RT01"]
-    assert app.session_state[OFFERED].view().context.filters == (("new_since", "2026-03-02T10:42:05Z"),)
+    assert app.session_state[OFFERED]().context.filters == (("new_since", "2026-03-02T10:42:05Z"),)
     assert "new=1h" in entries(app)[0]
     assert shown_keys(open_page(with_times(), "findings", new="24h", sort="-since")) == ["RT01", "RT02"]
 
@@ -345,7 +345,7 @@ def test_a_url_may_name_any_period_for_what_is_new() -> None:
 
     assert (choice.value, choice.options[-1]) == ("6h", "last 6 hours")
     assert shown_keys(app) == ["RT01", "RT02"]
-    assert app.session_state[OFFERED].view().context.filters == (("new_since", "2026-03-02T05:42:05Z"),)
+    assert app.session_state[OFFERED]().context.filters == (("new_since", "2026-03-02T05:42:05Z"),)
     assert "Ignored invalid URL parameter" not in html(app)
     assert "Ignored invalid URL parameter <code>new=6x</code>." in html(open_page(with_times(), "findings", new="6x"))
 

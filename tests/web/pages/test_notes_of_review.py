@@ -227,7 +227,7 @@ def test_the_exported_review_has_its_notes_and_those_of_the_last_one(reviewed: R
     last = frozen(reviewed.store, earlier(reviewed.fleet))
     reviewed.store.note(last, reviewed.finding, Note("Then.", "ana", LAST_WEEK))
     reviewed.store.note(reviewed.key, reviewed.finding, Note("Now.", "bo", NOW))
-    view = reviewed.open().session_state["offered_view"].view()
+    view = reviewed.open().session_state["offered_view"]()
 
     assert view.context.name == "Weekly"
     assert [text for text in ("'Now.'", "'Then.'") if text not in repr(view)] == []

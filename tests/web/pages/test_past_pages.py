@@ -172,7 +172,7 @@ def test_a_review_that_is_frozen_opens_its_snapshot() -> None:
 @pytest.mark.parametrize("output", [Format.HTML, Format.MARKDOWN, Format.JSON])
 def test_every_export_has_the_time_and_the_last_poll(output: Format) -> None:
     app = visit("findings", at=TEN)
-    view = app.session_state[share.OFFERED].view()
+    view = app.session_state[share.OFFERED]()
     content = written(view, output).decode()
 
     assert "history at 2026-03-02T10:00Z" in context_line(view.context)

@@ -228,5 +228,5 @@ def test_the_review_filters_by_what_is_new_and_sorts_by_it_as_the_url_says() -> 
     assert (address(app, pages.NEW), address(app, pages.SORT)) == ("1h", "-since")
     assert "1 of 4 findings shown: new since 2026-03-02T10:42:05Z." in html(app)
     assert html(app).count('<li class="critical"') < every
-    assert app.session_state[OFFERED].view().context.filters[0] == ("new_since", "2026-03-02T10:42:05Z")
+    assert app.session_state[OFFERED]().context.filters[0] == ("new_since", "2026-03-02T10:42:05Z")
     assert "findings shown: new since 2026-03-02T11:12:05Z." in html(open_page(built, "review", new="30m"))

@@ -17,7 +17,7 @@ from dashboard.fleet.formatting import iso
 from dashboard.render.export import Format, written
 from dashboard.store.history.database import Database
 from dashboard.store.history.reader import HistoryReader
-from dashboard.web.share import OFFERED
+from dashboard.web.share import HAS_CHARTS, OFFERED
 from tests.e2e.frozen_fleets import STORY, frozen
 from tests.page_runner import address, html, open_page, rerun, visit
 from tests.store.history.recorded import Recorded
@@ -157,12 +157,12 @@ def test_a_history_that_cannot_be_read_is_a_sentence(fleet: Fleet, tmp_path: Pat
 
 
 def test_an_export_has_the_timeline_that_the_page_shows() -> None:
-    closed, shown = (visit(**url).session_state[OFFERED] for url in ({}, {"range": "7d"}))
-    with zipfile.ZipFile(BytesIO(written(shown.view(), Format.SVG))) as archive:
+    closed, shown = (visit(**url).session_state for url in ({}, {"range": "7d"}))
+    with zipfile.ZipFile(BytesIO(written(shown[OFFERED](), Format.SVG))) as archive:
         drawing = archive.read("timeline.svg").decode()
 
     assert "Replicas per cohort" in drawing
     assert "rollout 0.31.0" in drawing
-    assert (closed.has_charts, shown.has_charts) == (False, True)
-    assert "Replicas per cohort" not in written(closed.view(), Format.HTML).decode()
-    assert "<figcaption>Replicas per cohort</figcaption>" in written(shown.view(), Format.HTML).decode()
+    assert (closed[HAS_CHARTS], shown[HAS_CHARTS]) == (False, True)
+    assert "Replicas per cohort" not in written(closed[OFFERED](), Format.HTML).decode()
+    assert "<figcaption>Replicas per cohort</figcaption>" in written(shown[OFFERED](), Format.HTML).decode()
