@@ -73,29 +73,14 @@ class MatrixRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """The rows and columns of a table, and how many paths are hidden, by reason.
+    """A compared pool in columns, `rows` chosen by `band` or `table`, and how many paths these hide, by reason.
+
+    Per path `codes` has one code for each cohort or replica, `silent` the replicas of a cohort without it. `values` are
+    those of the reference. `baseline` is set where it is the reference: it has the first column.
 
     `uncompared` paths are reported by fewer than two fresh replicas; `filtered` ones are excluded by search, section
     or origin, `unknown_origin` ones because their origin is unknown. `sections` are the first path segments to choose
     from.
-    """
-
-    columns: tuple[MatrixColumn, ...]
-    rows: tuple[MatrixRow, ...]
-    sections: tuple[str, ...]
-    equal: int
-    uncompared: int
-    identity: int
-    ignored: int
-    filtered: int
-    unknown_origin: int = 0
-
-
-@dataclass(frozen=True)
-class MatrixLayout:
-    """A compared pool laid out in columns: per path `codes` has one code a column, `silent` the replicas without it.
-
-    `values` are those of the reference. `baseline` is set where it is the reference: it has the first column.
     """
 
     pool: Pool
@@ -105,12 +90,19 @@ class MatrixLayout:
     values: Mapping[str, SettingValue]
     marks_ties: bool
     baseline: Baseline | None
+    rows: tuple[MatrixRow, ...] = ()
+    sections: tuple[str, ...] = ()
+    equal: int = 0
+    uncompared: int = 0
+    filtered: int = 0
+    unknown_origin: int = 0
 
-    def band(self, paths: Sequence[str]) -> Matrix:
+    def band(self, paths: Sequence[str]) -> "Matrix":
         """Return the rows of some paths, without ignored ones."""
-        return self._matrix([self._row(path, short_name(path)) for path in paths if path not in self.pool.ignored])
+        rows = tuple(self._row(path, short_name(path)) for path in paths if path not in self.pool.ignored)
+        return replace(self, rows=rows, sections=_sections(rows))
 
-    def table(self, *, only_differences: bool = True, section: str | None = None, search: str = "") -> Matrix:
+    def table(self, *, only_differences: bool = True, section: str | None = None, search: str = "") -> "Matrix":
         """Return the pool's differences in their order, then, unless `only_differences`, all other paths.
 
         A path with a cell that differs from the reference is always a row, for example of a stale replica. Ignored
@@ -120,8 +112,8 @@ class MatrixLayout:
         others = sorted(set(self.codes).difference(differing, self.pool.ignored))
         shown = [path for path in others if not only_differences or self._differs(path)]
         listed = [self._row(path, path) for path in (*differing, *shown)]
-        kept = [row for row in listed if section in {None, _section(row.path)} and _matches(row, search)]
-        found = replace(self._matrix(kept), sections=_sections(listed), filtered=len(listed) - len(kept))
+        kept = tuple(row for row in listed if section in {None, _section(row.path)} and _matches(row, search))
+        found = replace(self, rows=kept, sections=_sections(listed), filtered=len(listed) - len(kept))
         if not only_differences:
             return found
         extra = listed[len(differing) :] if self.baseline else []
@@ -130,14 +122,22 @@ class MatrixLayout:
         hidden = reported - len(differing) - len(extra) - len(self.pool.ignored)
         return replace(found, equal=equal, uncompared=hidden - equal)
 
-    def differing(self, place: int, paths: Sequence[str]) -> list[str]:
-        """Return those of some paths of which a column has another value than the reference."""
-        own = {path: self.codes[path][place] for path in paths}
-        return [path for path, code in own.items() if code >= NULL and self._is_same(path, code) is False]
+    @property
+    def _compared(self) -> tuple[MatrixColumn, ...]:
+        """The cohorts or replicas, without the baseline."""
+        return self.columns[1:] if self.baseline else self.columns
 
-    def _matrix(self, rows: Sequence[MatrixRow]) -> Matrix:
-        columns = ((baseline_column(self.baseline),) if self.baseline else ()) + self.columns
-        return Matrix(columns, tuple(rows), _sections(rows), 0, 0, self.pool.identity, len(self.pool.ignored), 0)
+    def with_notes(self, reference: Reference) -> "Matrix":
+        """Note at each cohort the settings that differ from the reference, in the order of the rows."""
+        first = [difference.path for difference in self.pool.differences]
+        paths = first + sorted(set(self.codes).difference(first, self.pool.ignored))
+        columns = [*self.columns[: len(self.columns) - len(self._compared)]]
+        for place, column in enumerate(self._compared):
+            own = {path: self.codes[path][place] for path in paths if self.codes[path][place] >= NULL}
+            differing = [path for path, code in own.items() if self._is_same(path, code) is False]
+            ties = self.marks_ties and not own.keys() <= self.values.keys()
+            columns.append(with_note(self.pool, column, reference, differing, ties=ties))
+        return replace(self, columns=tuple(columns))
 
     def _is_same(self, path: str, code: int) -> bool | None:
         """Return whether a value matches the reference; None where the reference has no value of the path."""
@@ -152,7 +152,7 @@ class MatrixLayout:
         return False in same or (self.marks_ties and None in same)
 
     def _row(self, path: str, label: str) -> MatrixRow:
-        codes = self.codes.get(path) or [MISSING] * len(self.columns)
+        codes = self.codes.get(path) or [MISSING] * len(self._compared)
         silent = self.silent.get(path) or [0] * len(codes)
         choices = choices_text(self.baseline, path) if self.baseline else ""
         has_reference = path in self.values or bool(choices)
@@ -163,7 +163,7 @@ class MatrixLayout:
         elif self.baseline is not None:
             state = CellState.SAME if choices else CellState.UNKNOWN
             cells.append(MatrixCell(state, canonical_text(choices or NO_EXPECTATION)))
-        for code, column, missing in zip(codes, self.columns, silent, strict=True):
+        for code, column, missing in zip(codes, self._compared, silent, strict=True):
             if code < NULL:
                 state = CellState(VALUELESS[code or missing_code(column.version, path)])
                 cells.append(MatrixCell(state, ""))
@@ -174,7 +174,7 @@ class MatrixLayout:
         return MatrixRow(path, label, tuple(cells), differs=self._differs(path), tie=tie)
 
     def _is_compared(self, row: MatrixRow) -> bool:
-        pairs = zip(row.cells[1:], self.columns, strict=True)
+        pairs = zip(row.cells[1:], self._compared, strict=True)
         reporting = sum(
             column.count if cell.reported_by is None else cell.reported_by for cell, column in pairs if cell.value
         )
@@ -188,8 +188,11 @@ def lay_out(
     *,
     baseline: Baseline | None = None,
     as_replicas: Collection[str] | None = None,
-) -> MatrixLayout:
-    """Lay out a compared pool: a column per cohort, or per replica of `as_replicas`. `baseline` is the pool's."""
+) -> Matrix:
+    """Return a compared pool without rows: a column per cohort, or per replica of `as_replicas`.
+
+    `baseline` is the pool's.
+    """
     expected = baseline if reference.kind is ReferenceKind.BASELINE else None
     if as_replicas is None:
         columns = cohort_columns(pool, documents)
@@ -200,28 +203,16 @@ def lay_out(
     paths = [*pool.table.paths, *added]
     codes = np.array(rows_of(pool, columns, table), dtype=np.int32).reshape(len(columns), len(paths))
     silent = _silent(pool, table) if as_replicas is None and any(each.read_in_part for each in pool.cohorts) else None
-    layout = MatrixLayout(
+    matrix = Matrix(
         pool=pool,
-        columns=columns,
+        columns=(baseline_column(expected), *columns) if expected else columns,
         codes=dict(zip(paths, codes.T.tolist(), strict=True)),
         silent={} if silent is None else dict(zip(paths, silent.T.tolist(), strict=True)),
         values=reference_values(pool, reference, expected),
         marks_ties=reference.kind is ReferenceKind.MAJORITY,
         baseline=expected,
     )
-    return layout if as_replicas is not None else _with_notes(layout, reference)
-
-
-def _with_notes(layout: MatrixLayout, reference: Reference) -> MatrixLayout:
-    """Note at each cohort's column the settings that differ from the reference, in the order of the rows."""
-    first = [difference.path for difference in layout.pool.differences]
-    paths = first + sorted(set(layout.codes).difference(first, layout.pool.ignored))
-    open_paths = [path for path in paths if path not in layout.values] if layout.marks_ties else []
-    columns = []
-    for place, column in enumerate(layout.columns):
-        ties = any(layout.codes[path][place] >= NULL for path in open_paths)
-        columns.append(with_note(layout.pool, column, reference, layout.differing(place, paths), ties=ties))
-    return replace(layout, columns=tuple(columns))
+    return matrix if as_replicas is not None else matrix.with_notes(reference)
 
 
 def _added_paths(pool: Pool, baseline: Baseline) -> list[str]:

@@ -121,7 +121,7 @@ class HtmlWriter:
     def _differences(self, table: DifferenceTable, under: str) -> Markup:
         is_interactive = table.is_interactive and self._is_page  # its rows open by a click, other ones have links
         paths = [row.path for row in table.matrix.rows] if self._is_page and not table.is_interactive else []
-        addresses = {path: self._address_of(Link(Kind.SETTING, path, table.pool)) for path in paths}
+        addresses = {path: self._address_of(Link(Kind.SETTING, path, table.matrix.pool.name)) for path in paths}
         inside = self._call("matrix", table, addresses, is_interactive)
         hidden = len(table.matrix.columns) - MOST_COLUMNS
         notes = [*table.notes, *([f"{count(hidden, 'more column')}, in the CSV of this table."] if hidden > 0 else [])]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from dashboard.compare import Matrix
+from dashboard.compare import Matrix, MatrixRow
 from dashboard.fleet.pieces import Age, Link, Piece, Style, Text, to_plain
 from dashboard.fleet.sightings import Sighting
 from dashboard.views.context import Context
@@ -208,7 +208,7 @@ class DifferenceTable:
 
     `sightings` are by path, `column_sightings` by the key of a column; both are empty without a history.
 
-    On a page its settings are links to the page Compare of `pool`; where it `is_interactive`, its cells are clicked.
+    On a page its settings are links to the page Compare of its pool; where it `is_interactive`, its cells are clicked.
     """
 
     name: str
@@ -217,10 +217,14 @@ class DifferenceTable:
     names: Mapping[str, str]
     kinds: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    pool: str = ""
     is_interactive: bool = False
     sightings: Mapping[str, Sighting] = field(default_factory=dict)
     column_sightings: Mapping[str, Sighting] = field(default_factory=dict)
+
+    def with_rows(self, rows: Iterable[MatrixRow]) -> DifferenceTable:
+        matrix = replace(self.matrix, rows=tuple(rows))
+        seen = {row.path: self.sightings[row.path] for row in matrix.rows if row.path in self.sightings}
+        return replace(self, matrix=matrix, sightings=seen)
 
 
 class Bar(NamedTuple):

@@ -7,9 +7,9 @@ from types import MappingProxyType
 
 from dashboard.analysis.assembly import Fleet, only_replicas
 from dashboard.analysis.kv_transfer import transfer_text
-from dashboard.analysis.sharing_text import cause_text
+from dashboard.analysis.sharing_text import cause_text, sharing_text
 from dashboard.analysis.whatif.result import WhatIf
-from dashboard.compare import MAJORITY, Matrix, Reference, ReferenceKind, Share, SharingCell, SharingVerdict
+from dashboard.compare import MAJORITY, Reference, ReferenceKind, Share, SharingCell, SharingVerdict
 from dashboard.compare.columns import REFERENCE_NOTE, MatrixColumn
 from dashboard.compare.hashes import SharingCause
 from dashboard.compare.sharing import MOST_COHORTS
@@ -37,11 +37,11 @@ from dashboard.views.names import brief, names_of, slug
 from dashboard.views.pages import CHOSEN, COLUMNS, ORIGIN, POOL, SEARCH, SECTION, SHOW
 from dashboard.views.pages import REFERENCE as REFERENCE_CHOICE
 from dashboard.views.pool_comparison import (
+    DECIDES,
     ONLY_DIFFERENCES,
     ORIGIN_WORDS,
     MatrixChoice,
     OriginFilter,
-    PoolComparison,
     compare_chosen,
     equal_text,
     head_text,
@@ -50,9 +50,10 @@ from dashboard.views.pool_comparison import (
     pool_named,
     uncovered_text,
     unmatched_text,
+    worst_by_path,
 )
 from dashboard.views.pool_text import router_section
-from dashboard.views.sharing import ABOUT, SHARE_WORDS, SPLIT, group_lines
+from dashboard.views.sharing import ABOUT, SHARE_WORDS, SPLIT, group_lines, severity
 from dashboard.views.since import since_cell
 from dashboard.views.table import Field, to_table
 from dashboard.views.whatif import whatif_section
@@ -61,7 +62,6 @@ NO_NOTES: Mapping[str, str] = MappingProxyType({})
 CHOSEN_POOL = "chosen replicas"  # the pool that stands for them
 # Anchors of the sections that a page draws around its controls.
 SHARING, SETTINGS, DECIDING = "prefix-sharing", "settings", "deciding-settings"
-DECIDES = "What decides prefix sharing"
 NOT_REPEATED = "Other settings that decide it are in the table above."
 MEASURED_IN_PART = "hash alike where measured"  # as the sentence about the pool says
 
@@ -72,17 +72,17 @@ def compare_report(
     """Return how the replicas of a pool differ, as chosen. `what` is a what-if, `name` is the snapshot's."""
     own = pool_named(fleet, pool)
     members = members_of(fleet, own)
-    found = compare_chosen(fleet, own, choice)
-    cohorts = cohorts_table(own, {each.id: each for each in members}, slug(pool), found.cohort_sightings)
+    settings, deciding = compare_chosen(fleet, own, choice)
+    cohorts = cohorts_table(own, {each.id: each for each in members}, slug(pool), settings.column_sightings)
     return View(
         title="Compare",
         headline=own.name,
         lead=head_text(own, members, fleet.inspection.domains.get(pool)),
         context=context_of(fleet, name=name, filters=[(POOL, own.name), *_filters(choice)]),
         parts=(
-            sharing_section(found),
-            settings_section(own, members, found, choice),
-            *deciding_section(own, members, found),
+            sharing_section(fleet, own),
+            settings_section(settings, members, choice),
+            *deciding_section(fleet, settings, deciding),
             *router_section(fleet, own),
             Section("cohorts", "Cohorts", (cohorts,), is_exported_only=True),
             _findings(fleet, own),
@@ -114,7 +114,7 @@ def chosen_report(
     pools = {each.id: each.pool or "no pool" for each in fleet.replicas}
     members = members_of(part, pool)
     heads = {each: ", ".join(filter(None, (pools[each], notes.get(each, "")))) for each in ids}
-    found = _with_notes(compare_chosen(part, pool, choice, ids), heads)
+    settings, deciding = (_with_notes(each, heads) for each in compare_chosen(part, pool, choice, ids))
     names = {each.id: each.name for each in members}
     named = [f"{names[each]} ({pools[each]})" for each in ids]
     return View(
@@ -125,21 +125,20 @@ def chosen_report(
             fleet, name=name, filters=[(CHOSEN, ", ".join(ids)), *_filters(choice._replace(by_replica=False))]
         ),
         parts=(
-            settings_section(pool, members, found, choice),
-            *deciding_section(pool, members, found, has_cohorts=False),
+            settings_section(settings, members, choice),
+            *deciding_section(part, settings, deciding, has_cohorts=False),
         ),
     )
 
 
-def _with_notes(found: PoolComparison, notes: Mapping[str, str]) -> PoolComparison:
+def _with_notes(table: DifferenceTable, notes: Mapping[str, str]) -> DifferenceTable:
     """Note the pool of each replica at its column; a cohort's letter means nothing among replicas of several pools."""
 
     def noted(column: MatrixColumn) -> MatrixColumn:
         reference = ", reference" if column.note == REFERENCE_NOTE else ""
         return replace(column, note=f"{notes[column.key]}{reference}", cohort="")
 
-    prefix, matrix = (replace(each, columns=tuple(map(noted, each.columns))) for each in (found.prefix, found.matrix))
-    return found._replace(prefix=prefix, matrix=matrix)
+    return replace(table, matrix=replace(table.matrix, columns=tuple(map(noted, table.matrix.columns))))
 
 
 def _filters(choice: MatrixChoice) -> list[tuple[str, str]]:
@@ -154,42 +153,41 @@ def _filters(choice: MatrixChoice) -> list[tuple[str, str]]:
     return [(key, value) for key, value in choices.items() if value]
 
 
-def sharing_section(found: PoolComparison) -> Section:
+def sharing_section(fleet: Fleet, pool: Pool) -> Section:
     """Return which cohorts share prefixes, in sentences, the worst first; and whether KV cache can be transferred."""
-    transfer = found.transfer
-    line = (Paragraph(transfer_text(transfer, found.sharing.pool.name)),) if transfer is not None else ()
-    return Section(SHARING, "Prefix sharing", (sharing_band(found), *line))
+    transfer = fleet.transfers.get(pool.name)
+    line = (Paragraph(transfer_text(transfer, pool.name)),) if transfer is not None else ()
+    return Section(SHARING, "Prefix sharing", (sharing_band(fleet, pool), *line))
 
 
 def deciding_section(
-    pool: Pool, members: list[Replica], found: PoolComparison, *, has_cohorts: bool = True
+    fleet: Fleet, settings: DifferenceTable, deciding: DifferenceTable, *, has_cohorts: bool = True
 ) -> tuple[Section, ...]:
     """Return the cohorts against each other, and the settings that decide prefix sharing; empty without any.
 
-    Rows of the settings table are not repeated. `has_cohorts` is False where the columns have no cohort letters.
+    Rows of the `settings` are not repeated. `has_cohorts` is False where the columns have no cohort letters.
     """
-    blocks = [*sharing_blocks(found.sharing, slug(pool.name), found.kind)] if has_cohorts else []
-    shown = {row.path for row in found.matrix.rows}
-    left = replace(found.prefix, rows=tuple(row for row in found.prefix.rows if row.path not in shown))
-    if pool.cohorts and left.rows:
-        names = {each.id: each.name for each in members}
-        name = f"prefix-settings-{slug(pool.name)}"
-        notes = (NOT_REPEATED,) if len(left.rows) < len(found.prefix.rows) else ()
-        table = difference_table(found, left, pool, names, name=name, caption=DECIDES, notes=notes)
-        blocks.append(replace(table, is_interactive=True))
+    pool = settings.matrix.pool
+    blocks: list[Block] = []
+    if has_cohorts:
+        blocks += sharing_blocks(fleet.sharing[pool.name], slug(pool.name), sharing_kind(fleet, pool))
+    shown = {row.path for row in settings.matrix.rows}
+    left = deciding.with_rows(row for row in deciding.matrix.rows if row.path not in shown)
+    if pool.cohorts and left.matrix.rows:
+        notes = (NOT_REPEATED,) if len(left.matrix.rows) < len(deciding.matrix.rows) else ()
+        blocks.append(replace(left, notes=notes, is_interactive=True))
     return (Section(DECIDING, DECIDES, tuple(blocks)),) if blocks else ()
 
 
-def settings_section(pool: Pool, members: list[Replica], found: PoolComparison, choice: MatrixChoice) -> Section:
+def settings_section(settings: DifferenceTable, members: list[Replica], choice: MatrixChoice) -> Section:
     """Return the settings of a pool as chosen."""
-    if not found.matrix.rows:
-        text = unmatched_text(found.matrix, choice) if choice.is_filtered else equal_text(pool, found.matrix, members)
+    matrix = settings.matrix
+    if not matrix.rows:
+        text = unmatched_text(matrix, choice) if choice.is_filtered else equal_text(matrix, members)
         return Section(SETTINGS, "Settings", (Paragraph(plain(text)),))
-    names = {each.id: each.name for each in members}
-    notes = (hidden_text(pool, found.matrix, members), *uncovered_text(found.matrix, found.named))
-    name, caption = f"settings-{slug(pool.name)}", f"Settings of {pool.name}"
-    table = difference_table(found, found.matrix, pool, names, name=name, caption=caption, notes=notes)
-    return Section(SETTINGS, "Settings", (replace(table, is_interactive=True),))
+    notes = (hidden_text(matrix, members), *uncovered_text(settings))
+    table = replace(settings.with_rows(matrix.rows), notes=notes, is_interactive=True)
+    return Section(SETTINGS, "Settings", (table,))
 
 
 def _findings(fleet: Fleet, pool: Pool) -> Section:
@@ -202,9 +200,15 @@ def _findings(fleet: Fleet, pool: Pool) -> Section:
     return Section("findings", title, (block,), is_exported_only=True)
 
 
-def sharing_band(found: PoolComparison) -> Paragraph:
+def sharing_band(fleet: Fleet, pool: Pool) -> Paragraph:
     """Return which cohorts share prefixes, values set as code."""
-    return Paragraph(found.text, Tone(found.kind))
+    members = {each.id: each for each in members_of(fleet, pool)}
+    return Paragraph(sharing_text(fleet.sharing[pool.name], members), Tone(sharing_kind(fleet, pool)))
+
+
+def sharing_kind(fleet: Fleet, pool: Pool) -> str:
+    """Return the severity of the verdict on sharing."""
+    return severity(fleet.sharing[pool.name], worst_by_path(fleet.inspection, pool.name))
 
 
 def sharing_blocks(sharing: SharingVerdict, slug: str, kind: str) -> tuple[Block, ...]:
@@ -293,28 +297,3 @@ def _sighting_time(sightings: Mapping[str, Sighting], place: int, cohort: Cohort
     seen = sightings.get(cohort.letter)
     time = seen[place] if seen else None
     return iso(time) if time else None
-
-
-def difference_table(
-    found: PoolComparison,
-    matrix: Matrix,
-    pool: Pool,
-    names: Mapping[str, str],
-    *,
-    name: str,
-    caption: str,
-    notes: Sequence[str] = (),
-) -> DifferenceTable:
-    """Return a matrix of a pool; settings of findings are marked with their severity."""
-    kinds = {path: str(kind) for path, kind in found.named.items()}
-    return DifferenceTable(
-        name,
-        caption,
-        matrix,
-        names,
-        kinds,
-        (*notes,),
-        pool.name,
-        sightings={row.path: found.sightings[row.path] for row in matrix.rows if row.path in found.sightings},
-        column_sightings=found.cohort_sightings,
-    )

@@ -7,8 +7,6 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.kv_transfer import TransferVerdict
-from dashboard.analysis.sharing_text import sharing_text
 from dashboard.compare import (
     BASELINE,
     MAJORITY,
@@ -24,20 +22,20 @@ from dashboard.compare.hashes import SharingCause
 from dashboard.compare.prefix import CACHING_PATH, SEED_PATHS
 from dashboard.fleet import Document, Pool, Replica
 from dashboard.fleet.formatting import FEW, count, natural, shortlist
-from dashboard.fleet.pieces import Text
-from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
+from dashboard.fleet.sightings import Sighting
 from dashboard.rules.domain import Domain
 from dashboard.rules.findings import Finding, Inspection, Severity
 from dashboard.rules.subject import FINGERPRINT
-from dashboard.views.blocks import MOST_COLUMNS
+from dashboard.views.blocks import MOST_COLUMNS, DifferenceTable
 from dashboard.views.capacity_text import device_words
 from dashboard.views.context import as_of
 from dashboard.views.finding_text import answered
-from dashboard.views.names import brief
+from dashboard.views.names import brief, slug
 from dashboard.views.pool_text import shared_texts
 from dashboard.views.sharing import SPLIT, severity
 from dashboard.vllm.value_origin import is_set
 
+DECIDES = "What decides prefix sharing"
 WHY_UNKNOWN = "arguments not reported, see docs/config-api.md, or setting not in the field reference"
 _SEVERITIES = frozenset(Severity)
 
@@ -76,73 +74,45 @@ class MatrixChoice(NamedTuple):
 ONLY_DIFFERENCES = MatrixChoice()
 
 
-class PoolComparison(NamedTuple):
-    """A pool as chosen: `prefix` has the rows that decide prefix sharing, `matrix` the settings.
-
-    `kind` is the severity of the verdict on sharing. `named` has the worst severity of the settings of findings, and
-    `kind` of those that differ and split the pool. `sightings` are those of the pool's differences by path,
-    `cohort_sightings` those of its cohorts by letter. `transfer` is the verdict on KV transfer where there
-    is any.
-    """
-
-    sharing: SharingVerdict
-    text: Text
-    kind: str
-    named: Mapping[str, Severity]
-    prefix: Matrix
-    matrix: Matrix
-    sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings
-    cohort_sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings
-    transfer: TransferVerdict | None = None
-
-
 def compare_chosen(
     fleet: Fleet, pool: Pool, choice: MatrixChoice = ONLY_DIFFERENCES, order: Sequence[str] = ()
-) -> PoolComparison:
-    """Compare a pool as chosen; rows of findings come first, the worst on top.
+) -> tuple[DifferenceTable, DifferenceTable]:
+    """Return the settings of a pool as chosen, rows of findings first, the worst on top; and the prefix band.
 
+    A setting has the worst severity of its findings; one that differs and splits the pool at least that of the verdict.
     Columns of replicas have the `order` of their ids, by default that of their names; the reference is the first.
     """
     members = {replica.id: replica for replica in members_of(fleet, pool)}
     by_name = order or sorted(pool.replicas, key=lambda replica: natural(members[replica].name))
     as_replicas = sorted(by_name, key=lambda replica: (ReferenceKind.REPLICA, replica) != choice.reference)
-    seeds = [path for path in SEED_PATHS if any(path in cohort.settings for cohort in pool.cohorts)]
-    layout = lay_out(
+    matrix = lay_out(
         pool,
         fleet.documents,
         choice.reference,
         baseline=fleet.policy.baseline(pool.name),
         as_replicas=as_replicas if choice.by_replica else None,
     )
-    prefix = layout.band((*PREFIX_PATHS, *seeds))
-    matrix = layout.table(only_differences=choice.only_differences, section=choice.section, search=choice.search)
-    hashes = hash_row(FINGERPRINT, pool, choice.reference, prefix.columns, members)
-    sharing = fleet.sharing[pool.name]
+    listed = matrix.table(only_differences=choice.only_differences, section=choice.section, search=choice.search)
     found = worst_by_path(fleet.inspection, pool.name)
+    sharing = fleet.sharing[pool.name]
     kind = severity(sharing, found)
-    named = (
-        {**dict.fromkeys(_splitting_paths(pool, sharing), Severity(kind)), **found} if kind in _SEVERITIES else found
-    )
-
-    def rank(path: str) -> int:
-        return named[path].rank if path in named else len(Severity)
-
-    return PoolComparison(
-        sharing=sharing,
-        text=sharing_text(sharing, members),
-        kind=kind,
-        named=named,
-        prefix=replace(prefix, rows=(*prefix.rows, hashes)) if hashes else prefix,
-        matrix=_filter_origin(
-            replace(matrix, rows=tuple(sorted(matrix.rows, key=lambda row: rank(row.path)))),
-            choice.origin,
-            fleet.documents,
-            members.values(),
-        ),
+    if kind in _SEVERITIES:
+        found = {**dict.fromkeys(_splitting_paths(pool, sharing), Severity(kind)), **found}
+    rows = sorted(listed.rows, key=lambda row: found[row.path].rank if row.path in found else len(Severity))
+    settings = DifferenceTable(
+        f"settings-{slug(pool.name)}",
+        f"Settings of {pool.name}",
+        _filter_origin(replace(listed, rows=tuple(rows)), choice.origin, fleet.documents, members.values()),
+        {each.id: each.name for each in members.values()},
+        found,
         sightings=difference_sightings(fleet, pool),
-        cohort_sightings=cohort_sightings(fleet, pool),
-        transfer=fleet.transfers.get(pool.name),
+        column_sightings=cohort_sightings(fleet, pool),
     )
+    seeds = [path for path in SEED_PATHS if any(path in cohort.settings for cohort in pool.cohorts)]
+    band = matrix.band((*PREFIX_PATHS, *seeds))
+    if hashes := hash_row(FINGERPRINT, pool, choice.reference, band.columns, members):
+        band = replace(band, rows=(*band.rows, hashes))
+    return settings, replace(settings, name=f"prefix-settings-{slug(pool.name)}", caption=DECIDES, matrix=band)
 
 
 def difference_sightings(fleet: Fleet, pool: Pool) -> dict[str, Sighting]:
@@ -221,14 +191,15 @@ def head_text(pool: Pool, members: Sequence[Replica], domain: Domain | None) -> 
     return " · ".join(filter(None, parts))
 
 
-def uncovered_text(matrix: Matrix, named: Mapping[str, Severity]) -> list[str]:
+def uncovered_text(table: DifferenceTable) -> list[str]:
     """Return what grey differences mean, where there are any."""
-    is_any = any(row.differs and row.path not in named for row in matrix.rows)
+    is_any = any(row.differs and row.path not in table.kinds for row in table.matrix.rows)
     return ["Grey: no rule covers this setting."] if is_any else []
 
 
-def equal_text(pool: Pool, matrix: Matrix, members: Sequence[Replica]) -> str:
+def equal_text(matrix: Matrix, members: Sequence[Replica]) -> str:
     """Return how much of a pool without differences was compared, and what was not."""
+    pool = matrix.pool
     parts = [f"{count(pool.equal, 'setting')} compared"]
     parts += [f"{matrix.uncompared:,} reported by one replica only"] if matrix.uncompared else []
     parts += [f"{len(pool.ignored):,} ignored by fleet.yaml"] if pool.ignored else []
@@ -253,8 +224,9 @@ def _unknown_origin(matrix: Matrix) -> list[str]:
     return [f"{count(number, 'setting')} hidden: origin unknown ({WHY_UNKNOWN})."] if number else []
 
 
-def hidden_text(pool: Pool, matrix: Matrix, members: Sequence[Replica]) -> str:
+def hidden_text(matrix: Matrix, members: Sequence[Replica]) -> str:
     """Return how many settings differ, what the table hides, and which replicas are not compared."""
+    pool = matrix.pool
     differ = len(pool.differences)
     total = differ + pool.equal + matrix.uncompared + pool.identity + len(pool.ignored)
     hidden = [

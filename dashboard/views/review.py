@@ -109,7 +109,7 @@ def review_report(
             glossary(ALL_TERMS),
             *_appendices(fleet, known),
             *all_ranks,
-            *full_differences(fleet, differing),
+            *full_differences(differing),
             *all_changes,
             *_skipped(fleet),
         ),

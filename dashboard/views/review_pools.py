@@ -7,21 +7,20 @@ from typing import NamedTuple
 import pandas as pd
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.compare import PREFIX_PATHS, Matrix, Share
+from dashboard.compare import PREFIX_PATHS, Share
 from dashboard.fleet import Pool
 from dashboard.fleet.formatting import MOST, count, shortlist
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain
 from dashboard.rules.findings import Severity
-from dashboard.views.blocks import Block, Paragraph, Section
+from dashboard.views.blocks import Block, DifferenceTable, Paragraph, Section
 from dashboard.views.capacity import outlier_entries, pools_table, ranks_table
 from dashboard.views.capacity_blocks import is_uneven, pool_blocks, ranks_by_pool, slug_of
 from dashboard.views.capacity_text import Measure, lead, pools_of, ranks_of, title
-from dashboard.views.compare import cohorts_table, difference_table, sharing_band
-from dashboard.views.names import brief, replica_names, slugs
+from dashboard.views.compare import cohorts_table, sharing_band
+from dashboard.views.names import brief, slugs
 from dashboard.views.pages import CAPACITY as CAPACITY_PAGE
 from dashboard.views.pages import COMPARE, POOL
 from dashboard.views.pool_comparison import (
-    PoolComparison,
     compare_chosen,
     difference_sightings,
     head_text,
@@ -50,8 +49,8 @@ class DifferingPools(NamedTuple):
 
     pools: tuple[Pool, ...]
     slug: str
-    found: PoolComparison
-    shown: Matrix
+    found: DifferenceTable
+    shown: DifferenceTable
 
     @property
     def title(self) -> str:
@@ -62,7 +61,7 @@ class DifferingPools(NamedTuple):
     @property
     def hidden(self) -> int:
         """Return how many rows only the appendix has."""
-        return len(self.found.matrix.rows) - len(self.shown.rows)
+        return len(self.found.matrix.rows) - len(self.shown.matrix.rows)
 
 
 def differing_pools(fleet: Fleet, recency: Recency = ANYTHING) -> tuple[DifferingPools, ...]:
@@ -95,13 +94,13 @@ def has_recent(fleet: Fleet, pool: Pool, recency: Recency) -> bool:
 
 def _differing(fleet: Fleet, pools: Sequence[Pool], slug: str, recency: Recency) -> DifferingPools:
     """Compare the first pool: rows of findings and of prefix sharing, then the first ones of the rest."""
-    found = compare_chosen(fleet, pools[0])
+    found, _ = compare_chosen(fleet, pools[0])
     rows = tuple(row for row in found.matrix.rows if recency.keeps(found.sightings.get(row.path)))
     if recency.is_newest_first:
         rows = tuple(sorted(rows, key=lambda row: newest_first(found.sightings.get(row.path))))
-    main = {row.path for row in rows if row.path in found.named or row.path in PREFIX_PATHS}
+    main = {row.path for row in rows if row.path in found.kinds or row.path in PREFIX_PATHS}
     others = [row.path for row in rows if row.path not in main][: max(MOST_ROWS - len(main), 0)]
-    shown = replace(found.matrix, rows=tuple(row for row in rows if row.path in main.union(others)))
+    shown = found.with_rows(row for row in rows if row.path in main.union(others))
     return DifferingPools(tuple(pools), slug, found, shown)
 
 
@@ -121,15 +120,11 @@ def differences_part(
     )
 
 
-def full_differences(fleet: Fleet, differing: Iterable[DifferingPools]) -> tuple[Section, ...]:
+def full_differences(differing: Iterable[DifferingPools]) -> tuple[Section, ...]:
     """Return the appendix with all rows of the pools whose tables were cut; empty where none was."""
-    names = replica_names(fleet)
     tables = tuple(
-        difference_table(
-            each.found,
-            each.found.matrix,
-            each.pools[0],
-            names,
+        replace(
+            each.found.with_rows(each.found.matrix.rows),
             name=f"all-settings-{each.slug}",
             caption=f"All settings that differ in {each.title}",
         )
@@ -148,21 +143,18 @@ def _differences_of(fleet: Fleet, differing: DifferingPools) -> Section:
     if len(differing.pools) > 1:
         others = shortlist([brief(each.name) for each in differing.pools[1:]], MOST)
         blocks.append(Paragraph(plain(f"{others} differ in the same way; {brief(pool.name)} is shown.")))
-    if found.sharing.share is not Share.YES:
-        blocks.append(sharing_band(found))
+    if fleet.sharing[pool.name].share is not Share.YES:
+        blocks.append(sharing_band(fleet, pool))
     more = [f"{count(differing.hidden, 'more setting')}: see the appendix."] if differing.hidden else []
     blocks.append(
-        difference_table(
-            found,
+        replace(
             differing.shown,
-            pool,
-            {each.id: each.name for each in members},
             name=f"settings-{slug}",
             caption=f"Settings that differ in {brief(pool.name)}",
-            notes=(*more, hidden_text(pool, found.matrix, members), *uncovered_text(differing.shown, found.named)),
+            notes=(*more, hidden_text(found.matrix, members), *uncovered_text(differing.shown)),
         )
     )
-    cohorts = cohorts_table(pool, {each.id: each for each in members}, slug, found.cohort_sightings)
+    cohorts = cohorts_table(pool, {each.id: each for each in members}, slug, found.column_sightings)
     part = Section(f"cohorts-{slug}", cohorts.caption, (cohorts,), is_exported_only=True)
     return Section(f"pool-{slug}", differing.title, tuple(blocks), (part,), link=Link(Kind.POOL, pool.name))
 

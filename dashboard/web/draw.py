@@ -130,7 +130,7 @@ def _section_pieces(sections: Iterable[Section], level: int) -> Iterator[Prepare
 
 def _prepared(block: Block) -> PreparedPiece:
     if isinstance(block, DifferenceTable) and block.is_interactive:
-        return MatrixHtml(html_of([block]), block.pool)
+        return MatrixHtml(html_of([block]), block.matrix.pool.name)
     is_drawn = isinstance(block, Chart | Columns) or (isinstance(block, Table) and block.is_large)
     return block if is_drawn else html_of([block])
 

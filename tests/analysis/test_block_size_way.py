@@ -98,8 +98,8 @@ def test_few_types_hold_a_polled_value_on_its_way_to_the_cell() -> None:
         ]
         fleet = build_fleet("prod", snapshots, polled_at=AT, interval=timedelta(seconds=15))
         pool = fleet.pools[0]
-        compared = compare_chosen(fleet, pool, ONLY_DIFFERENCES)
-        section = settings_section(pool, members_of(fleet, pool), compared, ONLY_DIFFERENCES)
+        settings, _ = compare_chosen(fleet, pool, ONLY_DIFFERENCES)
+        section = settings_section(settings, members_of(fleet, pool), ONLY_DIFFERENCES)
         page = HtmlWriter(lambda _: "", is_page=True).sections([section])
 
     assert str(VALUE) in page

@@ -7,7 +7,7 @@ from dashboard.compare import BASELINE, MAJORITY, lay_out
 from dashboard.fleet import Baseline
 from dashboard.fleet.pieces import Kind, Style, to_plain
 from dashboard.views.blocks import Block, Cell, Entries, Paragraph, Table, Tone
-from dashboard.views.compare import sharing_band, sharing_blocks
+from dashboard.views.compare import sharing_band, sharing_blocks, sharing_kind
 from dashboard.views.compare_dialogs import cohort_blocks, setting_blocks
 from dashboard.views.pool_comparison import (
     MatrixChoice,
@@ -30,7 +30,7 @@ def test_a_pool_without_differences_may_deviate_from_its_baseline(expected: str,
     baseline = Baseline("agreed", "chat", {BLOCK_SIZE: expected})
     matrix = lay_out(POOL, UNIFORM.documents, BASELINE, baseline=baseline).table()
 
-    assert hidden_text(POOL, matrix, []).startswith(f"0 of 17 settings differ. {number} from the baseline agreed.")
+    assert hidden_text(matrix, []).startswith(f"0 of 17 settings differ. {number} from the baseline agreed.")
 
 
 @pytest.mark.parametrize(("number", "named"), [(1, "r0"), (3, "r0, r1 and r2"), (4, "4 replicas")])
@@ -38,7 +38,7 @@ def test_replicas_that_are_not_compared_are_named_and_many_are_counted(number: i
     matrix = lay_out(POOL, UNIFORM.documents, MAJORITY).table()
     missing = [down(f"r{place}") for place in range(number)]
 
-    assert equal_text(POOL, matrix, missing) == f"17 settings compared. Not compared (unreachable): {named}."
+    assert equal_text(matrix, missing) == f"17 settings compared. Not compared (unreachable): {named}."
 
 
 def test_filters_that_hide_everything_are_named() -> None:
@@ -62,7 +62,7 @@ def test_the_band_has_bold_claims_and_values_as_code() -> None:
     documents = [document(), document({"cache_config.prefix_caching_hash_algo": HOSTILE})]
     members = [*alike("chat", 3, documents[0]), replica("chat-9", document=documents[1])]
     split = fleet(members, documents, policy=HASHING)
-    band = sharing_band(compare_chosen(split, split.pools[0]))
+    band = sharing_band(split, split.pools[0])
 
     assert band.tone is Tone.CRITICAL
     assert "B" in [piece.text for piece in band.line if piece.style is Style.STRONG]
@@ -70,8 +70,8 @@ def test_the_band_has_bold_claims_and_values_as_code() -> None:
 
 
 def sharing(shown: Fleet) -> tuple[Block, ...]:
-    found = compare_chosen(shown, shown.pools[0])
-    return sharing_blocks(found.sharing, "chat", found.kind)
+    pool = shown.pools[0]
+    return sharing_blocks(shown.sharing[pool.name], "chat", sharing_kind(shown, pool))
 
 
 def cells(shown: Fleet) -> list[list[Cell]]:
@@ -96,12 +96,12 @@ def test_verdict_cells_and_the_settings_of_the_cause_have_one_colour(changed: di
     documents = [document(), document(changed)]
     members = [*alike("chat", 3, documents[0]), replica("chat-9", document=documents[1])]
     shown = fleet(members, documents, policy=HASHING)
-    found = compare_chosen(shown, shown.pools[0])
+    settings, _ = compare_chosen(shown, shown.pools[0])
+    band = sharing_band(shown, shown.pools[0])
     (path,) = changed
 
     tones = {cell.tone for row in cells(shown) for cell in row if cell.text.startswith("no")}
-    assert tones == {sharing_band(found).tone}
-    assert str(found.named[path]) == found.kind
+    assert tones == {band.tone} == {Tone(settings.kinds[path])}
 
 
 def test_hashes_that_not_all_replicas_report_are_alike_in_the_sentence_and_in_the_table() -> None:
@@ -112,9 +112,8 @@ def test_hashes_that_not_all_replicas_report_are_alike_in_the_sentence_and_in_th
     shown = fleet(
         [*members, replica("odd", pool="chat", document=document({BLOCK_SIZE: 32}))], [SAME, document({BLOCK_SIZE: 32})]
     )
-    found = compare_chosen(shown, shown.pools[0])
 
-    assert "hash alike (measured on 2 of 4 replicas)" in to_plain(found.text)
+    assert "hash alike (measured on 2 of 4 replicas)" in to_plain(sharing_band(shown, shown.pools[0]).line)
     assert cells(shown)[0][0].text == "hash alike where measured"
 
 

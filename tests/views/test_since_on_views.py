@@ -242,7 +242,9 @@ def test_the_review_sorts_pools_and_settings_by_their_newest_difference() -> Non
     built = replace(built, sightings=replace(NO_SIGHTINGS, differences=later))
     report = review_report(built, recency=Recency(is_newest_first=True))
 
-    assert [(each.pool, each.matrix.rows[0].path) for each in matrices(report, DIFFERENCES)] == [("other", SEQS)]
+    assert [(each.matrix.pool.name, each.matrix.rows[0].path) for each in matrices(report, DIFFERENCES)] == [
+        ("other", SEQS)
+    ]
     assert part(report, DIFFERENCES).parts[0].title == "other and 1 more like it"
     assert report.context.filters == (("sort", "-since"),)
 

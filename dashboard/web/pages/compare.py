@@ -1,27 +1,34 @@
 """Compare: how the replicas of one pool differ, setting by setting."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import streamlit as st
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.whatif.result import WhatIf, converge
-from dashboard.compare import BASELINE, MAJORITY, Reference, parse_reference
+from dashboard.compare import BASELINE, MAJORITY, Reference, Share, parse_reference
 from dashboard.config.baseline_file import baseline_yaml, find_source
 from dashboard.fleet import Baseline, Pool
 from dashboard.fleet.formatting import middle_cut, natural, one_line
 from dashboard.fleet.pieces import Kind, Link
 from dashboard.render.csv_table import matrix_csv
 from dashboard.views import pages
-from dashboard.views.compare import compare_report, deciding_section, settings_section, sharing_section
+from dashboard.views.blocks import DifferenceTable
+from dashboard.views.compare import (
+    DECIDING,
+    SETTINGS,
+    SHARING,
+    compare_report,
+    deciding_section,
+    settings_section,
+    sharing_section,
+)
 from dashboard.views.compare_dialogs import cohort_blocks, setting_blocks
 from dashboard.views.context import context_line, context_of
 from dashboard.views.help import TERMS
 from dashboard.views.names import brief
 from dashboard.views.pool_comparison import (
     MatrixChoice,
-    PoolComparison,
     compare_chosen,
     coverage_text,
     equal_text,
@@ -52,31 +59,18 @@ LEAD = "Shows which replicas restart, which findings would be fixed or new, and 
 NO_WHAT_IF = "What-if needs a second cohort or a baseline: the differences are inside the one cohort."
 
 
-class PoolContent(NamedTuple):
-    """A pool as chosen: compared, its sections prepared, and notes for the CSV. `equal` is a text on equal settings."""
-
-    found: PoolComparison
-    band: draw.PreparedPieces
-    table: draw.PreparedPieces
-    deciding: draw.PreparedPieces
-    equal: str
-    notes: tuple[str, ...]
-
-
 @shared(max_entries=24, has_times=True)
-def shown(fleet: Fleet, pool_name: str, choice: MatrixChoice) -> PoolContent:
-    """Compare a pool as chosen; sessions with the same choice share the result."""
+def shown(
+    fleet: Fleet, pool_name: str, choice: MatrixChoice
+) -> tuple[DifferenceTable, Mapping[str, draw.PreparedPieces]]:
+    """Compare a pool as chosen: its settings, and the sections prepared, by anchor. Sessions share the result."""
     pool = pool_named(fleet, pool_name)
-    members = members_of(fleet, pool)
-    found = compare_chosen(fleet, pool, choice)
-    return PoolContent(
-        found=found,
-        band=draw.prepare(sharing_section(found).blocks),
-        table=draw.prepare(settings_section(pool, members, found, choice).blocks),
-        deciding=draw.prepare_sections((*deciding_section(pool, members, found), *router_section(fleet, pool))),
-        equal=equal_text(pool, found.matrix, members),
-        notes=(coverage_text(fleet), hidden_text(pool, found.matrix, members)),
-    )
+    settings, deciding = compare_chosen(fleet, pool, choice)
+    return settings, {
+        SHARING: draw.prepare(sharing_section(fleet, pool).blocks),
+        SETTINGS: draw.prepare(settings_section(settings, members_of(fleet, pool), choice).blocks),
+        DECIDING: draw.prepare_sections((*deciding_section(fleet, settings, deciding), *router_section(fleet, pool))),
+    }
 
 
 def choose_pool(pools: Sequence[str]) -> str | None:
@@ -164,13 +158,13 @@ def offer_baseline(fleet: Fleet, pool: Pool, reference: Reference) -> None:
     )
 
 
-def draw_matrix(content: PoolContent) -> Link | None:
+def draw_matrix(prepared: draw.PreparedPieces) -> Link | None:
     """Draw the settings with the button that copies them; return what was clicked."""
     pieces = [
         each._replace(html=f'{each.html}<div class="foot">{draw.COPY}</div>')
         if isinstance(each, draw.MatrixHtml)
         else each
-        for each in content.table
+        for each in prepared
     ]
     return draw.draw_prepared(tuple(pieces), "compare_settings")
 
@@ -278,11 +272,13 @@ def draw_page() -> None:
     band = st.container(key="band")
     with st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small"):
         choice = choose(pool, names, fleet.policy.baseline(name))
-        content = shown(fleet, name, choice)
-        found = content.found
+        settings, prepared = shown(fleet, name, choice)
+        matrix = settings.matrix
         st.download_button(
             "CSV",
-            data=lambda: matrix_csv(found.matrix, content.notes, names, found.sightings),
+            data=lambda: matrix_csv(
+                matrix, (coverage_text(fleet), hidden_text(matrix, members)), names, settings.sightings
+            ),
             file_name=f"{links.make_file_name(fleet.name, name, *pages.choices_of(fleet).values())}.csv",
             mime="text/csv",
             on_click="ignore",
@@ -290,23 +286,24 @@ def draw_page() -> None:
         )
         offer_baseline(fleet, pool, choice.reference)
     with band:
-        draw.draw_prepared(content.band, "compare_band")
+        draw.draw_prepared(prepared[SHARING], "compare_band")
     clicked = None
-    if found.matrix.rows:
-        clicked = draw_matrix(content)
+    if matrix.rows:
+        clicked = draw_matrix(prepared[SETTINGS])
     elif not pool.cohorts and any(member.fresh for member in members):
         empty.no_settings_reported("pool")
     elif choice.is_filtered:
-        empty.filter_hides_all(unmatched_text(found.matrix, choice), links.to(pages.COMPARE, pool=name))
+        empty.filter_hides_all(unmatched_text(matrix, choice), links.to(pages.COMPARE, pool=name))
     elif sum(len(cohort.replicas) for cohort in pool.cohorts) > 1:
-        is_good = found.kind == "good"  # all replicas share prefixes
-        empty.all_equal("No difference:" if is_good else "No setting differs:", content.equal, is_good=is_good)
+        is_good = fleet.sharing[name].share is Share.YES
+        head = "No difference:" if is_good else "No setting differs:"
+        empty.all_equal(head, equal_text(matrix, members), is_good=is_good)
     else:
-        empty.too_few_replicas(content.notes[-1])
+        empty.too_few_replicas(hidden_text(matrix, members))
 
-    clicked = draw.draw_prepared(content.deciding, "compare_deciding") or clicked
+    clicked = draw.draw_prepared(prepared[DECIDING], "compare_deciding") or clicked
     past = timeline.draw_pools(fleet, [name], pool)
-    what = draw_whatif(fleet, pool, is_split=bool(found.sharing.split))
+    what = draw_whatif(fleet, pool, is_split=bool(fleet.sharing[name].split))
     snapshot = state.snapshot_name()
     share.offer(
         lambda: with_timeline(compare_report(fleet, pool.name, choice, what=what, name=snapshot), past),
