@@ -6,7 +6,6 @@ from dashboard.compare.baseline import value_text
 from dashboard.compare.hashes import CohortHashes, Share, SharingCause, same_conditions
 from dashboard.compare.prefix import (
     MODEL_PATH,
-    SHARING_PATHS,
     VERSION_PATH,
     differing_paths,
     random_seed_cause,
@@ -15,6 +14,7 @@ from dashboard.compare.prefix import (
 from dashboard.compare.sharing import (
     MEASURABLE,
     MOST_COHORTS,
+    SHARING_PATHS,
     SharingCell,
     SharingVerdict,
     differing_settings,

@@ -11,21 +11,17 @@ from typing import NamedTuple
 
 from dashboard.compare.encoding import lookup_value
 from dashboard.fleet import Engine, Setting, SettingValue, State
-from dashboard.vllm.lookahead import LOOKAHEAD
 from dashboard.vllm.versions import VERSION, reports_change
 
 VERSION_PATH = VERSION
 CACHING_PATH = "cache_config.enable_prefix_caching"
 ALGORITHM_PATH = "cache_config.prefix_caching_hash_algo"
 LENGTH_PATHS = ("cache_config.block_size", "cache_config.hash_block_size", "cache_config.prefix_match_unit")
-# The inputs of a block's hash, and the settings that decide where a block ends (vllm/config/cache.py,
-# vllm/v1/core/kv_cache_utils.py); the version, because both change between releases.
+# The rows of the prefix band, and what stands first wherever settings are listed. What decides the verdict on sharing
+# is listed beside it (compare/sharing.py).
 PREFIX_PATHS = (VERSION_PATH, CACHING_PATH, ALGORITHM_PATH, *LENGTH_PATHS)
-# With the lookahead, which is derived for most documents and therefore no row of the matrix.
-SHARING_PATHS = (*PREFIX_PATHS, LOOKAHEAD)
 SEED_POLICY_PATH, SEED_PATH = "seed_policy", "env.PYTHONHASHSEED"  # only the provider reports the policy
 SEED_PATHS = (SEED_POLICY_PATH, SEED_PATH)
-DECIDING_PATHS = (*SHARING_PATHS, *SEED_PATHS)
 # Equal hashes name equal tokens. Replicas share a prefix only if they also run the same weights, and allocate blocks of
 # the same tokens: one hash names 64 tokens here and 128 there where a match unit is finer than the block.
 BLOCK_SIZE_PATH = LENGTH_PATHS[0]

@@ -10,11 +10,11 @@ from dashboard.compare.hashes import CohortHashes, Share, SharingCause, cohort_h
 from dashboard.compare.holders import document_values
 from dashboard.compare.prefix import (
     ALGORITHM_PATH,
+    CACHING_PATH,
     CONNECTOR_PATH,
-    DECIDING_PATHS,
     LENGTH_PATHS,
+    SEED_PATHS,
     SEED_POLICY_PATH,
-    SHARING_PATHS,
     VERSION_PATH,
     WEIGHTS_PATHS,
     differing_paths,
@@ -27,6 +27,13 @@ from dashboard.vllm.versions import EARLIEST, is_unsupported
 
 MOST_COHORTS = 12  # a matrix of more cannot be read, and its cells grow with their square
 MEASURABLE = 2  # engines at least: one engine alone measures nothing
+
+# What decides the verdict without block hashes, in the order of its conditions. The inputs of a block's hash, and the
+# settings that decide where a block ends (vllm/config/cache.py, vllm/v1/core/kv_cache_utils.py); the lookahead is
+# derived for most documents.
+HASH_PATHS = (CACHING_PATH, ALGORITHM_PATH, *LENGTH_PATHS, LOOKAHEAD)
+SHARING_PATHS = (VERSION_PATH, *HASH_PATHS)  # the version, because both change between releases
+DECIDING_PATHS = (*SHARING_PATHS, *SEED_PATHS)
 
 
 class SharingCell(NamedTuple):
@@ -248,7 +255,7 @@ def _equal_hashes(one: CohortHashes, other: CohortHashes, silent: int) -> Sharin
 def _derived(one: CohortHashes, other: CohortHashes, silent: int) -> SharingCell:
     """Compare two cohorts by their settings, where block hashes are not reported: take the first cause that applies."""
     is_pair = one is not other or one.replicas > 1
-    settings = differing_paths(one.values, other.values, [path for path in SHARING_PATHS if path != VERSION_PATH])
+    settings = differing_paths(one.values, other.values, HASH_PATHS)
     condition = same_conditions(one, other)
     versions = differing_paths(one.values, other.values, [VERSION_PATH])
     causes: tuple[tuple[bool, Share, SharingCause, tuple[str, ...]], ...] = (

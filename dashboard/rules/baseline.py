@@ -7,7 +7,7 @@ from typing import cast
 
 from dashboard.compare.baseline import Deviation, agreed_paths, deviations, usual_values
 from dashboard.compare.encoding import lookup_setting
-from dashboard.compare.prefix import PREFIX_PATHS
+from dashboard.compare.sharing import SHARING_PATHS
 from dashboard.fleet import Baseline, Setting, Source
 from dashboard.fleet.formatting import count, joined, middle_cut, one_line, shortlist
 from dashboard.fleet.pieces import Text, shortlist_texts, value
@@ -82,7 +82,7 @@ def deviates_from_baseline(pool: PoolSubject) -> Iterator[Draft]:
     alike: dict[tuple[bool, tuple[Deviation, ...]], list[str]] = defaultdict(list)
     for replica, deviating in own.items():
         for is_hashing in (True, False):
-            if part := tuple(each for each in deviating if (each.path in PREFIX_PATHS) is is_hashing):
+            if part := tuple(each for each in deviating if (each.path in SHARING_PATHS) is is_hashing):
                 alike[is_hashing, part].append(replica)
     for (is_hashing, part), replicas in alike.items():
         typical = min(replicas, key=lambda each: any(one.path == VERSION for one in own[each]))

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.compare import PREFIX_PATHS, Share, SharingVerdict
+from dashboard.compare import Share, SharingVerdict
 from dashboard.compare.encoding import is_comparable
-from dashboard.compare.prefix import DECIDING_PATHS, VERSION_PATH
+from dashboard.compare.prefix import VERSION_PATH
+from dashboard.compare.sharing import DECIDING_PATHS
 from dashboard.fleet import Difference, Pool, Replica, ReplicaState
 from dashboard.fleet.formatting import MOST, SOME, count, shortlist
 from dashboard.rules.domain import Domain, Router, Store
@@ -96,7 +97,7 @@ def _explained(findings: Iterable[Finding]) -> frozenset[str]:
 
 def _differing(verdict: SharingVerdict) -> list[str]:
     """Name the cohorts that do not share with the one that others are compared with."""
-    deciding = [each for each in verdict.pool.differences if each.path in PREFIX_PATHS]
+    deciding = [each for each in verdict.pool.differences if each.path in DECIDING_PATHS]
     if deciding and not verdict.is_measured and all(map(_is_tie, deciding)):
         return ["cohorts differ, no majority"]
     base = verdict.base

@@ -10,7 +10,7 @@ from typing import Any
 from dashboard.analysis.whatif.after import decides, document_after, replica_after
 from dashboard.compare.encoding import lookup_value
 from dashboard.compare.equality import NOT_SET
-from dashboard.compare.prefix import PREFIX_PATHS
+from dashboard.compare.sharing import DECIDING_PATHS
 from dashboard.fleet import Document, Replica, SettingChange, SettingValue, State
 from dashboard.rules.apply_method import FOLLOWS_FROM
 from dashboard.rules.capacity.graphs import LARGEST, SIZES
@@ -101,7 +101,7 @@ def applied(
 def _restarted(replica: Replica, document: Document, changes: Sequence[SettingChange], values: Values) -> Replica:
     """Return a replica after its restart: its hashes stay, unless a setting that decides them changed."""
     restarted = replica_after(replica, document, changes, ())
-    if not values.keys().isdisjoint((*PREFIX_PATHS, *_HASHING)) or any(map(decides, values)):
+    if not values.keys().isdisjoint(DECIDING_PATHS) or any(map(decides, values)):
         restarted = replace(restarted, engines=(), kv_cache_groups=())
     else:
         restarted = replace(restarted, engines=replica.engines)
