@@ -56,13 +56,6 @@ def config(demo: DemoServer, tmp_path: Path) -> Path:
     return file
 
 
-def test_poll_as_json_prints_the_document_and_nothing_else(addresses: list[str]) -> None:
-    document: dict[str, Any] = json.loads(run("poll", "--format", "json", *addresses).stdout)
-
-    assert document["coverage"] == {"targets": FEW, "up": FEW, "partial": 0, "down": 0}
-    assert "documents" not in document
-
-
 @pytest.mark.parametrize("command", ["poll", "check"])
 def test_the_last_line_is_what_would_answer_the_unknown(command: str) -> None:
     """On standard error where programs read the output."""
@@ -156,13 +149,6 @@ def test_an_impossible_restart_is_wrong_usage(text: str) -> None:
 
     assert done.exit_code == 2
     assert done.stderr.startswith("exit 2: wrong usage: --restart: ")
-
-
-def test_each_of_several_restarts_is_checked_and_planned() -> None:
-    done = run("demo", "--restart", "127.9.9.9:32:5", "--restart", "127.1.0.3:32:60")
-
-    assert done.exit_code == 2
-    assert "no replica at 127.9.9.9" in done.stderr
 
 
 def test_serve_shows_the_fleet_of_the_options(config: Path) -> None:
