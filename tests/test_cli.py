@@ -297,6 +297,7 @@ CLIENTS = {"aiohttp", "httpx2"}
         (["rules", "RT-01"], HEAVY | CLIENTS),
         (["poll", "--help"], HEAVY),
         (["check", "--help"], HEAVY),
+        (["settings", "--help"], HEAVY),
     ],
 )
 def test_a_command_imports_no_heavy_packages_that_it_does_not_need(command: list[str], heavy: set[str]) -> None:

@@ -34,12 +34,14 @@ from dashboard.views.blocks import (
     View,
     flat_blocks,
 )
-from dashboard.views.context import Context, context_line, short_parts
+from dashboard.views.context import context_line, short_parts
 from dashboard.views.help import TERMS
 from dashboard.views.since import short_pieces, since_text
 from dashboard.views.time_chart import TimeChart
 
-BLOCK_STYLES = Path(__file__).with_name("blocks.css").read_text(encoding="utf-8")
+BLOCK_STYLES, REPORT_STYLES = (
+    Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("blocks.css", "report.css")
+)
 LONGEST = 4_000  # characters of one text: a foreign value can be a megabyte
 LONGEST_SNIPPET = 40_000
 SHORT = 40  # characters of a cell that is never broken on a screen
@@ -59,7 +61,6 @@ _BREAKS = re.compile(r"(?<=\d) (?=[^\W\d])|(?<=[≤≥~]) (?=\d)")  # between a 
 # Nothing may be fetched or run; style sheets only from the file itself.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 LONGEST_FOOT = 120  # characters of the context at the foot of a printed page
-_ASCII = 0x80
 _ASCII = 0x80
 
 AddressOf = Callable[[Link], str]
@@ -292,13 +293,15 @@ def to_html(view: View) -> str:
         return f"#{link.anchor}" if link.anchor in sections or link.anchor in entries else ""
 
     writer = HtmlWriter(address_of, is_page=False, anchors=entries)
-    foot = f"@page {{ @bottom-left {{ content: {css_string(text_of_foot(view.context))}; }} }}\n"
+    foot = (
+        f"@page {{ @bottom-left {{ content: {css_string(' · '.join(short_parts(view.context))[:LONGEST_FOOT])}; }} }}\n"
+    )
     page = template("report.html").render(
         view=view,
         policy=POLICY,
         created=iso(view.context.data_as_of) if view.context.data_as_of else "",
         context=context_line(view.context),
-        style=Markup(_style() + foot),  # noqa: S704  # css_string leaves no character that ends a style sheet
+        style=Markup(BLOCK_STYLES + REPORT_STYLES + foot),  # noqa: S704  # css_string leaves no character that ends a style sheet
         body=writer.sections(view.parts),
     )
     return without_commands(page + "\n")
@@ -310,13 +313,3 @@ def css_string(foreign: str) -> str:
         char if ord(char) < _ASCII and (char.isalnum() or char in " .,-") else f"\\{ord(char):x} " for char in foreign
     )
     return f'"{"".join(tame)}"'
-
-
-def text_of_foot(context: Context) -> str:
-    """Return the short form of a context, for the foot of every printed page."""
-    return " · ".join(short_parts(context))[:LONGEST_FOOT]
-
-
-@cache
-def _style() -> str:
-    return BLOCK_STYLES + Path(__file__).with_name("report.css").read_text(encoding="utf-8")

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from html import escape
 
 from dashboard.fleet.formatting import end_cut, middle_cut
-from dashboard.render.matrix import COHORT_COLOURS
 from dashboard.render.matrix import colour as cohort_place
 from dashboard.views.blocks import Tone
 
@@ -103,7 +102,7 @@ def label(
 
 def place_of(letter: str) -> int:
     """Return the place of a letter among the cohort colours; the first for what is none."""
-    return cohort_place(letter) % COHORT_COLOURS if letter.isascii() and letter.isupper() and letter.isalpha() else 0
+    return cohort_place(letter) if letter.isascii() and letter.isupper() and letter.isalpha() else 0
 
 
 def fit(text: str, room: float, size: float) -> str:

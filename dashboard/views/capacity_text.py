@@ -1,13 +1,13 @@
 """KV cache capacity of a fleet as rows and as text: each DP rank, the sums of each pool, and what is unknown."""
 
+from __future__ import annotations
+
 import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.engines import RequestsAtLength, requests_at
@@ -18,6 +18,9 @@ from dashboard.fleet.formatting import count
 from dashboard.fleet.frames import rows_of
 from dashboard.fleet.pieces import Piece, Text
 from dashboard.views.names import brief
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 NO_BYTES = "KV cache bytes not reported. The provider reports them; stock vLLM does not."
 NO_NUMBER_OF_GPUS = "Number of GPUs not reported; only the bytes on each GPU are known."
@@ -253,6 +256,8 @@ def ranks_of(
     length (None). `counts`: no sum and no median has ranks of stale replicas, second addresses of a process, and ranks
     that sleep. `device` is the name of most of its devices, and `peers` the kind of device that it is compared with.
     """
+    import pandas as pd  # noqa: PLC0415  commands that read no frame do not load it
+
     replicas = fleet.replicas if of is None else of
     every = [(replica, engine) for replica in replicas for engine in replica.engines]
     requests = [_requests(fleet, replica, engine, length) for replica, engine in every]
@@ -306,6 +311,8 @@ def with_peers(ranks: pd.DataFrame) -> pd.DataFrame:
 
     Peers are of one pool and one kind of device; where a rank's own is not reported, of the only kind of its pool.
     """
+    import pandas as pd  # noqa: PLC0415  commands that read no frame do not load it
+
     rows = list(rows_of(ranks))
     kinds: dict[str | None, set[str]] = defaultdict(set)
     for rank in rows:

@@ -1,9 +1,10 @@
 """The page Settings: any setting over the whole fleet, found by path or value, and the page of one setting."""
 
+from __future__ import annotations
+
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import State
@@ -16,6 +17,9 @@ from dashboard.views.context import context_of
 from dashboard.views.setting import EVERY_SETTING, VALUES, SettingFilter, matches, pool_values, setting_report
 from dashboard.views.table import Field, to_table
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 MOST_PATHS = 200  # settings that a search lists
 LONGEST = 60  # characters of a value in the list of settings
 
@@ -25,6 +29,8 @@ def setting_values(fleet: Fleet, choice: SettingFilter = EVERY_SETTING) -> pd.Da
 
     Pools with the same documents are one kind: `pools` is their number, `replicas` that of their replicas with it.
     """
+    import pandas as pd  # noqa: PLC0415  commands that read no frame do not load it
+
     chosen = [each for each in fleet.replicas if each.pool and each.document and matches(each, choice)]
     by_pool: dict[str, Counter[str]] = defaultdict(Counter)
     for each in chosen:
@@ -81,6 +87,8 @@ def _filters(choice: SettingFilter, path: str) -> Iterator[tuple[str, str]]:
 
 def found_settings(rows: pd.DataFrame, search: str = "") -> pd.DataFrame:
     """Return one row per setting that matches: differing pools first, then an equal last name, then by path."""
+    import pandas as pd  # noqa: PLC0415  commands that read no frame do not load it
+
     words = search.lower().split()
     for word in words:
         rows = rows[rows["text"].str.contains(word, regex=False)]

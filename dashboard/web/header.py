@@ -14,6 +14,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.config.reload import ReloadStatus
 from dashboard.fleet import formatting
 from dashboard.fleet.times import write_time
+from dashboard.render.html import css_string
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.store.history.status import HistoryStatus
 from dashboard.store.metadata import StoredSnapshot
@@ -51,7 +52,7 @@ def draw(fleet: Fleet, page: str, sides: Sides | None = None) -> DeltaGenerator:
     """
     meeting = _MEETING if state.is_meeting() else ""
     still = _STILL if state.is_screenshot() else ""
-    st.html(f"<style>:root{{--fleet:{to_css_string(fleet.name)}}}{meeting}{still}</style>")
+    st.html(f"<style>:root{{--fleet:{css_string(fleet.name)}}}{meeting}{still}</style>")
     with st.container(key="navigate"):
         now = state.age_reference() if page != pages.REVIEW else None  # a review is kept: it has times
         clock = {"now": now.timestamp() * 1000} if now else {}
@@ -145,11 +146,6 @@ def history_html(status: HistoryStatus) -> str:
         glyph = markup.glyph("warning", "warning:")
         return markup.notice("warning", f"{glyph} {markup.bold('History not recorded.')} {markup.text(status.problem)}")
     return markup.notice("info", f"{markup.glyph('info', 'info:')} {FOLLOWS}")
-
-
-def to_css_string(text: str) -> str:
-    """Return any text as a CSS string: every character but ASCII letters and digits as its code point."""
-    return '"{}"'.format("".join(c if c.isascii() and c.isalnum() else f"\\{ord(c):x} " for c in text))
 
 
 def draw_banner(page: str) -> None:

@@ -11,10 +11,6 @@ SHORTEST_JUMP = timedelta(minutes=1)  # less is the work of NTP
 TRUST = timedelta(minutes=10)  # after which a clock that jumped ahead is right: the machine was paused
 
 
-class ClockError(HistoryError):
-    """The time of a poll cannot be right; the poll is not recorded."""
-
-
 def boot_seconds() -> float:
     """Return the time since the boot, which no setting of the wall clock changes, and which counts a suspend."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
@@ -30,7 +26,7 @@ class JumpGuard:
         self._suspect: tuple[datetime, datetime] | None = None  # the time before the jump, and when it is trusted
 
     def check(self, at: datetime, due: datetime) -> None:
-        """Raise ClockError for a poll after a jump ahead; once the clock keeps its time, it is trusted.
+        """Raise HistoryError for a poll after a jump ahead; once the clock keeps its time, it is trusted.
 
         Jumps back are found in the history itself: its last poll is later.
         """
@@ -45,7 +41,7 @@ class JumpGuard:
                 self._suspect = None
         if self._suspect is not None and at < self._suspect[1]:
             since, until = self._suspect
-            raise ClockError(
+            raise HistoryError(
                 f"Not recorded: the clock jumped ahead after {iso(since)}; "
                 f"polls are recorded again from {clock(until)} if it stays. Check NTP."
             )

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Table, select, update
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.events import BETWEEN_POOLS
 from dashboard.documents.fleet import settings_json
+from dashboard.errors import HistoryError
 from dashboard.fleet import Pool, Replica
 from dashboard.fleet.formatting import iso
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting, Sightings
@@ -20,7 +21,6 @@ from dashboard.fleet.times import EPOCH
 from dashboard.rules.catalogue import RULE_SET, places
 from dashboard.rules.findings import Finding, FindingLife
 from dashboard.store.history.bodies import BodyWriter, Content, chunks
-from dashboard.store.history.clock import ClockError
 from dashboard.store.history.database import Database
 from dashboard.store.history.lasting import STATES, LastWatch, OpenSpan, first_seen, last_watch, open_spans
 from dashboard.store.history.parts import fleet_part, replica_parts
@@ -139,7 +139,7 @@ class _RecordedState:
 
     def record(self, fleet: Fleet, at: datetime, due: datetime) -> None:
         if self._last is not None and at <= self._last.to_at:
-            raise ClockError(
+            raise HistoryError(
                 f"Not recorded: the last poll in the history is of {iso(self._last.to_at)}, later than this one. "
                 "Correct the clock; if it was ahead then, delete those polls with history prune --after TIME."
             )

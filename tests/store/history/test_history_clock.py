@@ -7,7 +7,7 @@ import pytest
 
 from dashboard.config import Options
 from dashboard.errors import HistoryError
-from dashboard.store.history.clock import TRUST, ClockError, JumpGuard, boot_seconds
+from dashboard.store.history.clock import TRUST, JumpGuard, boot_seconds
 from dashboard.store.history.recording import Recorder
 from dashboard.store.history.retention import rewind
 from tests.captured import AT
@@ -30,7 +30,7 @@ class Boot:
         self.seconds += passed.total_seconds()
         try:
             self.guard.check(clock, clock + DUE)
-        except ClockError:
+        except HistoryError:
             return False
         return True
 
@@ -80,7 +80,7 @@ def test_polls_of_the_future_are_deleted_and_recording_goes_on(tmp_path: Path) -
     history.record(later(FLEET, POLL))
     history.record(later(built(at(2), at(4)), DAY))
     history.record(later(built(at(5)), DAY + POLL))
-    with pytest.raises(ClockError, match="delete those polls with history prune --after TIME"):
+    with pytest.raises(HistoryError, match="delete those polls with history prune --after TIME"):
         history.record(later(FLEET, 2 * POLL))
 
     assert rewind(history.database, FLEET.name, AT + POLL) == 2
