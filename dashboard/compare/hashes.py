@@ -1,12 +1,17 @@
-"""The block hashes of a cohort and the settings that decide them; what cohorts with equal hashes need to share."""
+"""Who hashes blocks alike, by the digests that engines report: replicas in groups, and the hashes of a cohort.
+
+What cohorts with equal hashes need to share prefixes.
+"""
 
 import json
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
 from dashboard.compare.equality import WEIGHTS, Revision, is_same_revision, loaded_revision
+from dashboard.compare.holders import Holders, group_by_value
 from dashboard.compare.prefix import (
     BLOCK_SIZE_PATH,
     CACHING_PATH,
@@ -23,11 +28,13 @@ from dashboard.compare.prefix import (
     differing_paths,
     hash_seed,
 )
-from dashboard.fleet import Cohort, Engine, Replica, State
+from dashboard.fleet import Cohort, Engine, Replica, SettingValue, State
 from dashboard.vllm.versions import is_unsupported
 from vllm_fleet_provider.shared.identity import is_folder
 
 _OFF = "false"
+Digests = frozenset[str]
+Hashes = Mapping[str, Digests]  # replica -> digests of its engines
 
 
 class Share(StrEnum):
@@ -77,6 +84,56 @@ class BlockSizes(NamedTuple):
 
     sizes: tuple[int, ...]
     is_whole: bool
+
+
+def digests(engines: Sequence[Engine]) -> frozenset[str] | None:
+    """Return the `engine` digests of a replica; None where an engine reports none.
+
+    Engines with equal digests give equal tokens equal block hashes. With several digests its own ranks cannot share.
+    """
+    found = [engine.fingerprint.engine if engine.fingerprint else None for engine in engines]
+    return frozenset(filter(None, found)) if found and None not in found else None
+
+
+def canonical_digests(engines: Sequence[Engine]) -> frozenset[str] | None:
+    """Return the `canonical` digests, which do not depend on the block length; None where an engine reports none."""
+    found = [engine.fingerprint.canonical if engine.fingerprint else None for engine in engines]
+    return frozenset(filter(None, found)) if found and None not in found else None
+
+
+class DigestGroup(NamedTuple):
+    """Replicas with the same digests. With several digests the ranks of each replica differ."""
+
+    digests: Digests
+    replicas: tuple[str, ...]
+
+
+def group_by_hashes(hashes: Hashes, replicas: Collection[str]) -> list[DigestGroup]:
+    """Group replicas with the same hashes, the largest group first; those that report none are left out."""
+    known: dict[Digests, list[str]] = defaultdict(list)
+    for replica in sorted(replicas):
+        if replica in hashes:
+            known[hashes[replica]].append(replica)
+    found = [DigestGroup(digests, tuple(ids)) for digests, ids in known.items()]
+    return sorted(found, key=lambda group: (-len(group.replicas), sorted(group.digests)))
+
+
+def same_hashes(hashes: Hashes, replicas: Collection[str]) -> frozenset[str]:
+    """Return all replicas with the hashes of any of these."""
+    wanted = {hashes[each] for each in replicas if each in hashes}
+    return frozenset(replica for replica, digests in hashes.items() if digests in wanted)
+
+
+def count_equal_hashes_as_one(holders: Holders, hashes: Hashes, first: SettingValue | None = None) -> Holders:
+    """Count values as one where their replicas have the same hashes: `first` if among them, else the most frequent."""
+    if len(holders) <= 1:
+        return holders
+    place = {value: number for number, value in enumerate(holders)} | ({first: -1} if first is not None else {})
+    values = {replica: value for value, replicas in holders.items() for replica in replicas}
+    for group in group_by_hashes(hashes, values):
+        common = min((values[replica] for replica in group.replicas), key=lambda value: place[value])
+        values |= dict.fromkeys(group.replicas, common)
+    return group_by_value(values)
 
 
 @dataclass(frozen=True, slots=True)

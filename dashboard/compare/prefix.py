@@ -5,12 +5,12 @@ vLLM hashes each block together with its parent; the first parent is made from a
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
 from dashboard.compare.encoding import lookup_value
-from dashboard.fleet import Engine, Setting, SettingValue, State
+from dashboard.fleet import Setting, SettingValue, State
 from dashboard.vllm.versions import VERSION, reports_change
 
 VERSION_PATH = VERSION
@@ -95,19 +95,6 @@ def is_fixed(algorithm: SettingValue) -> bool:
     return _starts_with(algorithm, FIXED_WITH)
 
 
-def digests(engines: Sequence[Engine]) -> frozenset[str] | None:
-    """Return the `engine` digests of a replica; None where an engine reports none.
-
-    Engines with equal digests give equal tokens equal block hashes. With several digests its own ranks cannot share.
-    """
-    return _all_known([engine.fingerprint.engine if engine.fingerprint else None for engine in engines])
-
-
-def canonical_digests(engines: Sequence[Engine]) -> frozenset[str] | None:
-    """Return the `canonical` digests, which do not depend on the block length; None where an engine reports none."""
-    return _all_known([engine.fingerprint.canonical if engine.fingerprint else None for engine in engines])
-
-
 def _unseeded(values: Values, policy: str | None, *, is_certain: bool) -> HashSeed | None:
     """Return the seed that vLLM chooses: by the reported policy, else by the version and the algorithm."""
     version, algorithm = values.get(VERSION_PATH), values.get(ALGORITHM_PATH)
@@ -137,8 +124,3 @@ def _starts_with(algorithm: SettingValue, name: str) -> bool:
 
 def _text(values: Values, path: str) -> str:
     return str(json.loads(values[path].value)) if path in values else ""
-
-
-def _all_known(found: Sequence[str | None]) -> frozenset[str] | None:
-    known = frozenset(digest for digest in found if digest is not None)
-    return known if found and None not in found else None

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from dashboard.compare.encoding import NULL, codes_of, is_comparable, lookup_setting, lookup_value
 from dashboard.compare.equality import NOT_SET, MeaningOf
+from dashboard.compare.hashes import Digests, Hashes, canonical_digests
 from dashboard.compare.holders import Holders, by_frequency, group_by_value
-from dashboard.compare.prefix import canonical_digests
 from dashboard.fleet import Baseline, Document, Engine, Pool, Replica, Setting, SettingValue, State
 from dashboard.fleet.recent import NOTHING_RECENT, RecentEvents
 from dashboard.rules.domain import Domain, ImpactContext
@@ -25,7 +25,7 @@ from dashboard.vllm.versions import is_unsupported
 from vllm_fleet_provider.shared.identity import EVENT_PARTS, is_partly_identity
 from vllm_fleet_provider.shared.spelling import canonical_text
 
-DigestsOf = Callable[[Sequence[Engine]], frozenset[str] | None]  # of compare/prefix.py
+DigestsOf = Callable[[Sequence[Engine]], Digests | None]  # of compare/hashes.py
 
 T = TypeVar("T")
 _ID = attrgetter("id")
@@ -210,13 +210,13 @@ class PoolSubject:
         counted = (member for member in self.members if not member.is_second_address)
         return [(member, engine) for member in counted for engine in member.engines]
 
-    def fingerprints(self, read: DigestsOf = canonical_digests) -> Mapping[str, frozenset[str]]:
+    def fingerprints(self, read: DigestsOf = canonical_digests) -> Hashes:
         """Return per member the digests of its engines' block hashes, independent of block length; one if they agree.
 
         Members of which an engine reports none are left out. With `read=digests`: the digests at their block length.
         """
-        known: dict[int, frozenset[str] | None] = {}  # members with equal engines share them
-        found: dict[str, frozenset[str]] = {}
+        known: dict[int, Digests | None] = {}  # members with equal engines share them
+        found: dict[str, Digests] = {}
         for member in self.members:
             key = id(member.engines)
             if key not in known:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.sums import GIB
-from dashboard.compare.prefix import canonical_digests, digests
+from dashboard.compare.hashes import canonical_digests, digests
 from dashboard.fleet import Basis, Engine, Replica, Setting, State, formatting
 from dashboard.fleet.formatting import FEW, MOST, at_most, count, middle_cut, one_line, shortlist, size
 from dashboard.fleet.pieces import Piece, Style, Text, plain, shortlist_texts

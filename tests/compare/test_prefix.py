@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from dashboard.compare.hashes import canonical_digests, digests
 from dashboard.compare.prefix import (
     ALGORITHM_PATH,
     PREFIX_PATHS,
@@ -14,8 +15,6 @@ from dashboard.compare.prefix import (
     VERSION_PATH,
     SeedKind,
     Values,
-    canonical_digests,
-    digests,
     hash_seed,
     known_values,
     random_seed_cause,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dashboard.analysis.assembly import Fleet, build_fleet
+from dashboard.compare.hashes import group_by_hashes, same_hashes
 from dashboard.compare.prefix import SeedKind
 from dashboard.fleet import EngineFingerprint, FactName, RouterConfig, RouterFact, RouterKind, Source
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
@@ -16,7 +17,7 @@ from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import Confidence, Family, Inspection, OutcomeKind, Severity
 from dashboard.rules.policy import Policy
 from dashboard.rules.routing.hash_seed import seed_of
-from dashboard.rules.routing.hashes import MAX_GROUPS, group_by_hashes, same_hashes
+from dashboard.rules.routing.hashes import MAX_GROUPS
 from dashboard.rules.subject import FINGERPRINT
 from tests import builders, captured
 from tests.captured import Capture

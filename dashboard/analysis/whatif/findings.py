@@ -9,6 +9,7 @@ from typing import NamedTuple
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.comparison import finding_changes
 from dashboard.compare.encoding import lookup_value
+from dashboard.compare.hashes import count_equal_hashes_as_one
 from dashboard.compare.holders import Holders
 from dashboard.fleet import Replica, SettingValue
 from dashboard.rules.catalogue import BY_ID
@@ -16,7 +17,7 @@ from dashboard.rules.domain import Router, SeedPolicy
 from dashboard.rules.findings import Finding
 from dashboard.rules.routing.blocks import BLOCK_SIZE, tokens_of_block
 from dashboard.rules.routing.hash_seed import SEED_POLICY
-from dashboard.rules.routing.hashes import HASH_ALGORITHM, count_equal_hashes_as_one
+from dashboard.rules.routing.hashes import HASH_ALGORITHM
 from dashboard.rules.selection import caching
 from dashboard.rules.subject import FINGERPRINT, PoolSubject
 

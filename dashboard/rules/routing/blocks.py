@@ -8,8 +8,8 @@ from typing import Any
 
 from dashboard.compare.encoding import lookup_setting
 from dashboard.compare.equality import NOT_SET
+from dashboard.compare.hashes import count_equal_hashes_as_one, digests
 from dashboard.compare.holders import Holders
-from dashboard.compare.prefix import digests
 from dashboard.fleet import Basis, FactName, Replica, Setting, SettingValue, State
 from dashboard.fleet.pieces import value
 from dashboard.rules import remedy
@@ -18,7 +18,6 @@ from dashboard.rules.differences import pool_differences
 from dashboard.rules.domain import Router
 from dashboard.rules.findings import Confidence, Draft, Remedy, Severity, Snippet, UnevaluatedReplicas
 from dashboard.rules.registry import rule
-from dashboard.rules.routing.hashes import count_equal_hashes_as_one
 from dashboard.rules.selection import PREFIX_CACHING, caching, evidence_of, expectation
 from dashboard.rules.sentences import MAX_VALUES, write
 from dashboard.rules.subject import PoolSubject

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from dashboard.compare.equality import NOT_SET
+from dashboard.compare.hashes import DigestGroup, Hashes, group_by_hashes, same_hashes
 from dashboard.compare.holders import Holders
 from dashboard.compare.pool import is_majority
 from dashboard.compare.prefix import HashSeed, SeedKind, is_fixed, seed_number
@@ -19,11 +20,7 @@ from dashboard.rules.routing import hash_seed as seeding
 from dashboard.rules.routing.hash_seed import FROM_VARIABLE, SEED, SEED_POLICY, UNSEEDED, VARIABLE, Seeds, of_kind
 from dashboard.rules.routing.hashes import (
     HASH_ALGORITHM,
-    DigestGroup,
-    Hashes,
     digest_evidence,
-    group_by_hashes,
-    same_hashes,
     wanted_algorithm,
 )
 from dashboard.rules.selection import VERSION, caching, evidence_of, expectation, most_used_version

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 
+from dashboard.compare.hashes import group_by_hashes
 from dashboard.compare.prefix import (
     DEFAULT,
     ENVIRONMENT,
@@ -20,7 +21,7 @@ from dashboard.fleet.formatting import shortlist, uncapitalized
 from dashboard.rules import remedy
 from dashboard.rules.domain import SeedPolicy
 from dashboard.rules.findings import Evidence, Remedy, Snippet
-from dashboard.rules.routing.hashes import HASH_ALGORITHM, group_by_hashes, wanted_algorithm
+from dashboard.rules.routing.hashes import HASH_ALGORITHM, wanted_algorithm
 from dashboard.rules.selection import VERSION, evidence_of, most_used_version
 from dashboard.rules.sentences import MAX_VALUES, to_text
 from dashboard.rules.subject import PoolSubject

@@ -1,12 +1,11 @@
-"""RT-05, and which replicas compute the same block hashes, by the digests that their engines report."""
+"""RT-05: replicas use different hash algorithms. Those with equal hashes count as one."""
 
 import json
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
-from dashboard.compare.holders import Holders, group_by_value
+from dashboard.compare.hashes import Hashes, count_equal_hashes_as_one, group_by_hashes
+from dashboard.compare.holders import Holders
 from dashboard.fleet import SettingValue, State
 from dashboard.rules import remedy
 from dashboard.rules.differences import code, differences, majority
@@ -16,46 +15,8 @@ from dashboard.rules.selection import caching, expectation
 from dashboard.rules.sentences import setting_name, setting_piece, to_text, value_piece, write
 from dashboard.rules.subject import FINGERPRINT, PoolSubject, setting_value
 
-Digests = frozenset[str]
-Hashes = Mapping[str, Digests]  # replica -> digests of its engines (PoolSubject.fingerprints)
-
 HASH_ALGORITHM = "cache_config.prefix_caching_hash_algo"
 MAX_GROUPS = 50  # groups whose digests are in the evidence; the sentence counts all
-
-
-class DigestGroup(NamedTuple):
-    """Replicas with the same digests. With several digests the ranks of each replica differ."""
-
-    digests: Digests
-    replicas: tuple[str, ...]
-
-
-def group_by_hashes(hashes: Hashes, replicas: Collection[str]) -> list[DigestGroup]:
-    """Group replicas with the same hashes, the largest group first; those that report none are left out."""
-    known: dict[Digests, list[str]] = defaultdict(list)
-    for replica in sorted(replicas):
-        if replica in hashes:
-            known[hashes[replica]].append(replica)
-    found = [DigestGroup(digests, tuple(ids)) for digests, ids in known.items()]
-    return sorted(found, key=lambda group: (-len(group.replicas), sorted(group.digests)))
-
-
-def same_hashes(hashes: Hashes, replicas: Collection[str]) -> frozenset[str]:
-    """Return all replicas with the hashes of any of these."""
-    wanted = {hashes[each] for each in replicas if each in hashes}
-    return frozenset(replica for replica, digests in hashes.items() if digests in wanted)
-
-
-def count_equal_hashes_as_one(holders: Holders, hashes: Hashes, first: SettingValue | None = None) -> Holders:
-    """Count values as one where their replicas have the same hashes: `first` if among them, else the most frequent."""
-    if len(holders) <= 1:
-        return holders
-    place = {value: number for number, value in enumerate(holders)} | ({first: -1} if first is not None else {})
-    values = {replica: value for value, replicas in holders.items() for replica in replicas}
-    for group in group_by_hashes(hashes, values):
-        common = min((values[replica] for replica in group.replicas), key=lambda value: place[value])
-        values |= dict.fromkeys(group.replicas, common)
-    return group_by_value(values)
 
 
 def digest_evidence(hashes: Hashes, replicas: Collection[str], *, is_reference: bool = False) -> Iterator[Evidence]:
