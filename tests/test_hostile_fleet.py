@@ -16,7 +16,7 @@ from dashboard.documents.fleet import fleet_json
 from dashboard.fleet import Replica, ReplicaState
 from dashboard.render.terminal import to_terminal
 from dashboard.sources.polling.poller import Poller
-from dashboard.views.poll import poll_view
+from dashboard.views.command_line import poll_view
 from tests.frozen import AT
 from tests.page_runner import html, open_page
 from tests.sources.polling.hostile import BAD_ANSWERS, HostileServer, answers, changed_metrics, everywhere

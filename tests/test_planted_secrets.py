@@ -35,7 +35,7 @@ from dashboard.sources.discovery import discover_once
 from dashboard.sources.polling.probes import PROBES
 from dashboard.store.packing import content_of, unpacked
 from dashboard.store.snapshots import Snapshots
-from dashboard.views.poll import poll_view
+from dashboard.views.command_line import poll_view
 from dashboard.web import share
 from tests.builders import NOW
 from tests.page_runner import EVERY_PAGE, drop, freeze, html, show_with_snapshots, visit

@@ -17,8 +17,8 @@ from dashboard.cli.targets import (
 from dashboard.cli.terminal import UNREAD, is_terminal, put, say, width
 from dashboard.documents.fleet import fleet_json
 from dashboard.render.terminal import to_terminal
+from dashboard.views.command_line import poll_view
 from dashboard.views.facts import unknown_hint
-from dashboard.views.poll import poll_view
 
 
 def poll(

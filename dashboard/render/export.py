@@ -24,7 +24,7 @@ from dashboard.render.terminal import to_terminal
 from dashboard.render.verdict import Verdict
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Chart, DifferenceTable, Entries, PlainBlock, Section, Table, View, flat_blocks
-from dashboard.views.check import check_view
+from dashboard.views.command_line import check_view
 from dashboard.views.context import context_line
 from dashboard.views.time_chart import TimeChart
 

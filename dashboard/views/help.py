@@ -1,14 +1,15 @@
 """The page Help: what each page answers, how to use it, keys; and the terms, which exports explain at their end."""
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from operator import itemgetter
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.outliers import TOLERANCE
 from dashboard.fleet.pieces import Piece, Style, page, plain
 from dashboard.views import pages
-from dashboard.views.blocks import Cell, Column, Paragraph, Section, Table, View, quiet_paragraph
+from dashboard.views.blocks import Paragraph, Section, View, quiet_paragraph
 from dashboard.views.context import context_of
+from dashboard.views.table import Field, to_table
 
 TERMS: Mapping[str, str] = {
     "replica": "One vLLM API server behind one address.",
@@ -46,67 +47,55 @@ REPLICA, POOL, COHORT, LETTERS, REFERENCE = "replica", "pool", "cohort", "A ×14
 SEVERITY, SUPPRESSED, PREFIXES = "severity", "suppressed", "prefix sharing"
 RANK, CAPACITY, BASIS, REQUESTS, OUTLIER = "DP rank", "capacity", "basis", "requests", "outlier"
 ALL_TERMS = (
-    REPLICA,
-    POOL,
-    COHORT,
-    LETTERS,
-    REFERENCE,
-    SEVERITY,
-    SUPPRESSED,
-    PREFIXES,
-    RANK,
-    CAPACITY,
-    BASIS,
-    REQUESTS,
-    OUTLIER,
+    *(REPLICA, POOL, COHORT, LETTERS, REFERENCE, SEVERITY, SUPPRESSED, PREFIXES),
+    *(RANK, CAPACITY, BASIS, REQUESTS, OUTLIER),
 )
 
 
-class HelpTopic(NamedTuple):
-    """The help on a page: the question that it answers, and sentences on its use."""
-
-    question: str
-    use: str
-
-
-TOPICS: Mapping[str, HelpTopic] = {
-    pages.OVERVIEW: HelpTopic(
+TOPICS: Mapping[str, tuple[str, str]] = {  # of each page: the question that it answers, and its use
+    pages.OVERVIEW: (
         "Is the fleet healthy, and what is first?",
         "Pools with problems are first; a click on a head sorts them. Each figure opens what it counts.",
     ),
-    pages.FINDINGS: HelpTopic(
+    pages.FINDINGS: (
         "What is wrong, on which replicas, with which effect and fix?",
-        "A finding has its evidence, remedy, rule, and the form to accept it until a date. With a history it has its "
-        "age, and New keeps what came in the last hour, 24 h or 7 days. The lists below have the rules that passed, "
-        "were skipped (with the reason) or do not apply.",
+        (
+            "A finding has its evidence, remedy, rule, and the form to accept it until a date. With a history it has "
+            "its age, and New keeps what came in the last hour, 24 h or 7 days. The lists below have the rules that "
+            "passed, were skipped (with the reason) or do not apply."
+        ),
     ),
-    pages.COMPARE: HelpTopic(
+    pages.COMPARE: (
         "Which settings differ within a pool, and can its replicas share prefixes?",
-        "A column is a cohort or a replica, the reference is first. A click on a value shows its replicas, its origin "
-        "and what vLLM declares. What if shows the effect of converging to another cohort or the baseline.",
+        (
+            "A column is a cohort or a replica, the reference is first. A click on a value shows its replicas, its "
+            "origin and what vLLM declares. What if shows the effect of converging to another cohort or the baseline."
+        ),
     ),
-    pages.CAPACITY: HelpTopic(
+    pages.CAPACITY: (
         "How much KV cache do each rank, GPU and pool have?",
         "Hatched bars are upper bounds. A rank that is short has its memory by part next to the median engine.",
     ),
-    pages.REPLICAS: HelpTopic(
+    pages.REPLICAS: (
         "Which replicas exist, and what does each of them report?",
         "A click on a name opens the replica; ticks compare up to 12. A replica that is down opens on its probes.",
     ),
-    pages.SETTINGS: HelpTopic(
+    pages.SETTINGS: (
         "What value does any setting have, on every replica of the fleet?",
         "The rarest value of a pool is first. The origin says whether an argument set it, with the provider.",
     ),
-    pages.REVIEW: HelpTopic(
+    pages.REVIEW: (
         "What does a meeting have to know and to decide?",
         "Share freezes the fleet; notes and owners are kept with the snapshot. The meeting mode has larger type.",
     ),
-    pages.SNAPSHOTS: HelpTopic(
+    pages.SNAPSHOTS: (
         "What was the state before, and what has changed since?",
-        "A snapshot opens every page unchanged, Time in the header a past time. Changes compares any two of "
-        "a snapshot, a time and the live fleet, and lists what happened in between.",
+        (
+            "A snapshot opens every page unchanged, Time in the header a past time. Changes compares any two of "
+            "a snapshot, a time and the live fleet, and lists what happened in between."
+        ),
     ),
-    pages.STATUS: HelpTopic(
+    pages.STATUS: (
         "Where do targets come from, what is in force, and which facts are missing?",
         "Assumptions have the line for fleet.yaml that declares them. Coverage says what reveals a missing fact.",
     ),
@@ -116,6 +105,9 @@ KEYS = (
     ("Esc", "close a dialog or a tooltip"),
     ("Enter", "open the focused cell"),
 )
+FIRST, SECOND = itemgetter(0), itemgetter(1)
+KEY_FIELDS = (Field("", "Key", FIRST, is_code=True), Field("", "Use", SECOND))
+TERM_FIELDS = (Field("", "Term", FIRST), Field("", "Meaning", SECOND))
 
 
 def glossary(terms: Iterable[str]) -> Section:
@@ -127,33 +119,28 @@ def glossary(terms: Iterable[str]) -> Section:
 def help_report(fleet: Fleet, about: str | None = None, *, name: str = "") -> View:
     """Return the help; the page `about`, if it has a topic, is first."""
     order = sorted(TOPICS, key=lambda each: each != about)
+    keys = Section("keys", "Keys", (to_table(KEYS, KEY_FIELDS, "keys", "Keys"),))
     return View(
         title="Help",
         headline="Help",
         lead="Read-only towards replicas: only GET requests. Every choice on a page is in its URL.",
         context=context_of(fleet, name=name),
-        parts=(*map(_topic, order), _keys(), _terms()),
+        parts=(*map(_topic, order), keys, _terms()),
     )
 
 
 def _topic(name: str) -> Section:
-    topic = TOPICS[name]
+    question, use = TOPICS[name]
     opened = Piece(pages.TITLES[name], Style.STRONG, page(name))
-    blocks = (Paragraph((opened, Piece(f": {topic.question}"))), quiet_paragraph(topic.use))
+    blocks = (Paragraph((opened, Piece(f": {question}"))), quiet_paragraph(use))
     return Section(f"help-{name or 'overview'}", pages.TITLES[name], blocks)
 
 
-def _keys() -> Section:
-    rows = tuple((Cell(key), Cell(use)) for key, use in KEYS)
-    return Section("keys", "Keys", (Table("keys", "Keys", (Column("Key", is_code=True), Column("Use")), rows),))
-
-
 def _terms() -> Section:
-    rows = tuple((Cell(term), Cell(text)) for term, text in TERMS.items())
     rules = (
         Piece("Every rule has a page: see the lists on "),
         Piece("Findings", link=page(pages.FINDINGS)),
         Piece("."),
     )
-    table = Table("terms", "Terms", (Column("Term"), Column("Meaning")), rows)
+    table = to_table(TERMS.items(), TERM_FIELDS, "terms", "Terms")
     return Section("terms", "Terms", (table, Paragraph(rules), Paragraph(plain("Options: fleet.example.yaml."))))

@@ -85,13 +85,6 @@ class ReplicaData(NamedTuple):
     engines: Section
 
 
-class RawAnswer(NamedTuple):
-    """A raw answer to show: indented JSON, or text. `note` is about what is left out."""
-
-    text: str
-    note: str
-
-
 def replica_data(fleet: Fleet, replica_id: str) -> ReplicaData:
     """Return what is derived of one replica. Raises KeyError where the fleet has none with this id."""
     replica = {each.id: each for each in fleet.replicas}[replica_id]
@@ -143,8 +136,11 @@ def replica_report(
     )
 
 
-def raw_answer(probe: ProbeResult) -> RawAnswer:
-    """Return a redacted answer to show: JSON is indented, undecodable bytes are replaced."""
+def raw_answer(probe: ProbeResult) -> tuple[str, str]:
+    """Return a redacted answer to show, and a note on what is left out.
+
+    JSON is indented, undecodable bytes are replaced.
+    """
     text = probe.raw.decode("utf-8", errors="replace")
     with suppress(ValueError, RecursionError):
         text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
@@ -154,7 +150,7 @@ def raw_answer(probe: ProbeResult) -> RawAnswer:
         notes.append(f"Only used lines are kept: {lines} of an answer of {probe.size_bytes:,} bytes.")
     if len(text) > LONGEST_RAW:
         notes.append(f"The first {LONGEST_RAW:,} of {len(text):,} characters.")
-    return RawAnswer(text[:LONGEST_RAW], " ".join(notes))
+    return text[:LONGEST_RAW], " ".join(notes)
 
 
 def in_order(probes: Sequence[ProbeResult]) -> list[ProbeResult]:

@@ -24,8 +24,6 @@ STATES = {State.REPORTED: "reported", State.NULL: "not set", **formatting.STATE_
 DIFFERS, NO_MAJORITY = "≠ ", "≠ no majority"
 SAME, NOT_COMPARED = "same", "not compared"
 IDENTITY_NOTE = "Identity settings must or may differ per replica. They are never compared."
-
-
 PROVIDER_PATH = "/inference/v1/config"
 INSTALL = f"pip install --no-deps vllm_fleet_provider-{__version__}-py3-none-any.whl"
 # A shell takes these names literally. Other reported text is never part of a command line.
@@ -75,21 +73,14 @@ FIELDS = (
 )
 
 
-class MajorityDifference(NamedTuple):
-    """A setting that differs from the majority of the pool. `majority` is None where no value has one."""
-
-    path: str
-    majority: SettingValue | None
-
-
 class ReplicaComparison(NamedTuple):
-    """A replica's pool, its differences from the pool's majority, and its settings as rows.
+    """A replica's pool, the majority of each setting that differs from it (None: no value has one), all as rows.
 
     `compared` counts the settings that another replica of the pool reports, `of_pool` those of any replica of it.
     """
 
     pool: Pool | None
-    differences: tuple[MajorityDifference, ...]
+    differences: Mapping[str, SettingValue | None]
     rows: pd.DataFrame
     compared: int
     of_pool: int
@@ -107,10 +98,9 @@ EVERY_SETTING = SettingChoice()
 
 
 def compare_with_pool(fleet: Fleet, replica: Replica) -> ReplicaComparison:
-    """Compare the settings of a replica with those of its pool."""
     pool = next((pool for pool in fleet.pools if pool.name == replica.pool), None)
     document = fleet.documents.get(replica.document or "")
-    differences = majority_differences(pool, document) if pool and document else ()
+    differences = majority_differences(pool, document) if pool and document else {}
     settings = fleet.frames.settings
     own = settings[settings["document"] == (replica.document or "")]
     ids = {each.document for each in fleet.replicas if each.pool == replica.pool and each.id != replica.id}
@@ -121,25 +111,25 @@ def compare_with_pool(fleet: Fleet, replica: Replica) -> ReplicaComparison:
     return ReplicaComparison(pool, differences, rows, compared, len({*own["path"], *others["path"]}))
 
 
-def majority_differences(pool: Pool, document: Document) -> tuple[MajorityDifference, ...]:
-    """Return the differences of a pool in which a document does not have the value of the majority.
+def majority_differences(pool: Pool, document: Document) -> dict[str, SettingValue | None]:
+    """Return the majority of each difference of a pool in which a document does not have its value.
 
-    Settings that it does not report are left out. Where no value has a majority, every value is a difference.
+    Settings that it does not report are left out. Where no value has a majority, every value differs from None.
     """
-    found = []
+    found = {}
     for difference in pool.differences:
         setting = lookup_setting(document.settings, difference.path)
         if setting is None or not is_comparable(setting.state):
             continue
         majority = difference.majority
         if majority is None or (setting.value, setting.state) != (majority.value, majority.state):
-            found.append(MajorityDifference(difference.path, majority))
-    return tuple(found)
+            found[difference.path] = majority
+    return found
 
 
-def count_differences(differences: Sequence[MajorityDifference]) -> int:
+def count_differences(differences: Mapping[str, SettingValue | None]) -> int:
     """Count the differences from a majority; without a majority no side differs."""
-    return sum(each.majority is not None for each in differences)
+    return sum(majority is not None for majority in differences.values())
 
 
 def pool_differences(
@@ -155,7 +145,7 @@ def pool_differences(
 
 
 def setting_rows(
-    rows: pd.DataFrame, differences: Sequence[MajorityDifference], reported: Collection[str] = ()
+    rows: pd.DataFrame, differences: Mapping[str, SettingValue | None], reported: Collection[str] = ()
 ) -> pd.DataFrame:
     """Return the settings of a document, differences first, with section, majority and `text` to search in.
 
@@ -164,7 +154,10 @@ def setting_rows(
     rows = rows.reset_index(drop=True)
     states = [State(each) for each in rows["state"]]
     texts = [formatting.whole_text(value, state) for value, state in zip(rows["value"], states, strict=True)]
-    majority = {each.path: _majority(each.majority) for each in differences}
+    majority = {
+        path: f"{DIFFERS}{setting_text(value.value, value.state)}" if value else NO_MAJORITY
+        for path, value in differences.items()
+    }
     others = {
         path: formatting.NOT_KNOWN if not is_comparable(state) else SAME if path in reported else NOT_COMPARED
         for path, state in zip(rows["path"], states, strict=True)
@@ -194,7 +187,6 @@ def filter_settings(rows: pd.DataFrame, choice: SettingChoice) -> pd.DataFrame:
 
 
 def settings_blocks(replica: Replica, comparison: ReplicaComparison, choice: SettingChoice) -> tuple[Block, ...]:
-    """Return the table of the settings that match the filters."""
     total = len(comparison.rows)
     if not total:
         return (Paragraph(plain("Settings never read. The probes show the reason."), Tone.UNKNOWN),)
@@ -206,7 +198,6 @@ def settings_blocks(replica: Replica, comparison: ReplicaComparison, choice: Set
 
 
 def identity_blocks(replica: Replica) -> tuple[Block, ...]:
-    """Return the labels and the identity settings of a replica."""
     rows = [(f"label {key}", text, "fleet.yaml") for key, text in sorted(replica.labels.items())]
     rows += [
         (path, _one_line(text, setting.value, setting.state), formatting.SOURCE_WORDS[setting.source])
@@ -225,51 +216,39 @@ def _one_line(text: str, value: str, state: State) -> str:
     return middle_cut(one_line(value if "\n" in text and state is State.REPORTED else text), LONGEST)
 
 
-def _majority(majority: SettingValue | None) -> str:
-    return f"{DIFFERS}{setting_text(majority.value, majority.state)}" if majority else NO_MAJORITY
+def install_instructions(replica: Replica, settings: Mapping[str, Setting]) -> tuple[str, tuple[str, ...]] | None:
+    """Return how to install the provider: lines for a shell, and remarks as sentences.
 
-
-class Instructions(NamedTuple):
-    """Lines for a shell, and remarks as sentences."""
-
-    lines: str
-    remarks: tuple[str, ...]
-
-
-def install_instructions(replica: Replica, settings: Mapping[str, Setting]) -> Instructions | None:
-    """Return how to install the provider; None where it answers, may be locked, or the replica is down."""
+    None where it answers, may be locked, or the replica is down.
+    """
     is_locked = any(probe.path.startswith(PROVIDER_PATH) and probe.failure for probe in replica.probes)
     if Source.PROVIDER in replica.sources or replica.state is ReplicaState.DOWN or is_locked:
         return None
     older = (OLDER,) if is_older(replica.version) else ()
     setting = settings.get(PLUGINS)
     is_known = setting is not None and setting.state in {State.REPORTED, State.NULL}
-    names = _plugin_names(json.loads(setting.value)) if setting is not None and is_known else None
+    names = None
+    if setting is not None and is_known:
+        value = json.loads(setting.value)
+        listed = ",".join(name for name in (value if isinstance(value, list) else [value]) if isinstance(name, str))
+        names = listed if _NAMES.fullmatch(listed) else None
     if names and PROVIDER in names.split(","):
-        return Instructions(INSTALL, (NAMED, *older))
+        return INSTALL, (NAMED, *older)
     if names:
         command, remark = f"export VLLM_PLUGINS={names},{PROVIDER}", KEPT
     else:
         command, remark = PROVIDER_COMMAND, UNSET if setting is not None and setting.state is State.NULL else UNKNOWN
-    return Instructions(f"{INSTALL}\n{command}", (remark, NO_ANSWER, KUBERNETES, *older))
+    return f"{INSTALL}\n{command}", (remark, NO_ANSWER, KUBERNETES, *older)
 
 
 def provider_sections(replica: Replica, settings: Mapping[str, Setting]) -> tuple[Section, ...]:
-    """Return the section with the instructions; empty where there are none."""
     instructions = install_instructions(replica, settings)
     if instructions is None:
         return ()
-    remarks = (Piece(" ".join(instructions.remarks), Style.MUTED),)
+    lines, remarks = instructions
     blocks = (
         Paragraph(plain(ABOUT)),
-        Entries((Entry(Tone.PLAIN, HOW, snippets=(instructions.lines,)),)),
-        Paragraph(remarks),
+        Entries((Entry(Tone.PLAIN, HOW, snippets=(lines,)),)),
+        quiet_paragraph(" ".join(remarks)),
     )
     return (Section("provider", "Install the provider on this replica", blocks, is_aside=True),)
-
-
-def _plugin_names(value: Any) -> str | None:
-    """Return the names as the variable has them, from the list that vLLM reports."""
-    listed = value if isinstance(value, list) else [value]
-    names = ",".join(each for each in listed if isinstance(each, str))
-    return names if _NAMES.fullmatch(names) else None

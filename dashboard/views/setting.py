@@ -11,7 +11,7 @@ from dashboard.fleet import Replica, SettingValue, State, cohort_letters
 from dashboard.fleet.formatting import FEW, count, end_cut, setting_text, shortlist
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, join_texts, plain, replica, to_plain
 from dashboard.rules.findings import Finding, Severity
-from dashboard.views.blocks import Cell, Column, Paragraph, Section, Table, Tone, View
+from dashboard.views.blocks import Cell, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import Context
 from dashboard.views.pool_comparison import worst_by_path
 from dashboard.views.table import Field, to_data, to_table
@@ -56,7 +56,7 @@ class PoolValue(NamedTuple):
 
     @property
     def is_reported(self) -> bool:
-        """Return whether the replicas report a value, null included."""
+        """Whether the replicas report a value, null included."""
         return self.value.state not in {State.ABSENT, State.UNSUPPORTED}
 
 
@@ -128,13 +128,12 @@ def _lead(known: Sequence[PoolValue]) -> str:
 def _values_section(fleet: Fleet, path: str, known: Sequence[PoolValue]) -> Section:
     if not known:
         return Section(VALUES, "Values", (Paragraph(plain("No replica matches the filters.")),))
-    note = "The most frequent value of a pool is last." + (ORIGIN_NOTE if _lacks_arguments(known) else "")
+    lacks_arguments = any(
+        replica.set_arguments is None for each in known if each.is_reported for replica in each.replicas
+    )
+    note = "The most frequent value of a pool is last." + (ORIGIN_NOTE if lacks_arguments else "")
     table = to_table(known, _value_fields(path, fleet), "settings", f"Values of {path}", note)
     return Section(VALUES, "Values", (table,))
-
-
-def _lacks_arguments(known: Iterable[PoolValue]) -> bool:
-    return any(replica.set_arguments is None for each in known if each.is_reported for replica in each.replicas)
 
 
 def values_data(path: str, known: Iterable[PoolValue]) -> Table:
@@ -281,18 +280,16 @@ def declared_section(path: str) -> Section:
     if not known:
         why = "not a variable of vLLM" if path.startswith("env.") else "no vLLM version declares it"
         return Section(DECLARED, "Field reference", (Paragraph(plain(f"Not in the field reference: {why}.")),))
-    columns = (
-        Column("vLLM"),
-        Column("Type", is_code=True),
-        Column("Default", is_code=True),
-        Column("Flag", is_code=True),
-    )
-    rows = tuple(
-        (Cell(versions), Cell(each.type), Cell(default_text(each)), Cell(" ".join(each.flags) or _variable(path)))
-        for versions, each in zip(_spans(known), known, strict=True)
+    variable = path.removeprefix("env.") if path.startswith("env.") else ""
+    fields = (
+        Field("", "vLLM", lambda row: _span(*row)),
+        Field("", "Type", lambda row: row[0].type, is_code=True),
+        Field("", "Default", lambda row: default_text(row[0]), is_code=True),
+        Field("", "Flag", lambda row: " ".join(row[0].flags) or variable, is_code=True),
     )
     note = "Read from vLLM's source: the newest patch of each minor version since 0.12."
-    table = Table("field-reference", "Declared by vLLM", columns, rows, note)
+    rows = zip(known, [*known[1:], None], strict=True)
+    table = to_table(rows, fields, "field-reference", "Declared by vLLM", note)
     sentence = known_sentences().get(path)
     return Section(DECLARED, "Field reference", (*([Paragraph(plain(sentence))] if sentence else []), table))
 
@@ -304,15 +301,7 @@ def default_text(declared: Declaration) -> str:
     return setting_text(declared.default, State.NULL if json.loads(declared.default) is None else State.REPORTED)
 
 
-def _spans(known: tuple[Declaration, ...]) -> Iterator[str]:
-    for each, following in zip(known, [*known[1:], None], strict=True):
-        if each.until:
-            yield each.since if each.since == each.until else f"{each.since} to {each.until}"
-        elif following is None:
-            yield f"{each.since} and newer"
-        else:
-            yield f"{each.since} to before {following.since}"
-
-
-def _variable(path: str) -> str:
-    return path.removeprefix("env.") if path.startswith("env.") else ""
+def _span(declared: Declaration, following: Declaration | None) -> str:
+    if declared.until:
+        return declared.since if declared.since == declared.until else f"{declared.since} to {declared.until}"
+    return f"{declared.since} to before {following.since}" if following else f"{declared.since} and newer"

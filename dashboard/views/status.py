@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,12 +23,12 @@ from dashboard.fleet import (
 from dashboard.fleet.formatting import MANY, count, iso, joined, shortlist
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, join_texts, page, plain, replica, to_plain
 from dashboard.rules.catalogue import ALL_RULES, RULE_SET
-from dashboard.rules.domain import CERTAIN, Domain
+from dashboard.rules.domain import CERTAIN, Domain, Origin
 from dashboard.store.history.status import HistoryStatus
 from dashboard.views import pages
-from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Table, Tone, View, number_cell
+from dashboard.views.blocks import Block, Cell, Paragraph, Section, Tone, View
 from dashboard.views.context import context_of
-from dashboard.views.excluded import reason
+from dashboard.views.excluded import reason, state_tone
 from dashboard.views.facts import CREDENTIALS, FACTS, PROVIDER, Fact, is_locked
 from dashboard.views.pool_text import BASES, routers_blocks
 from dashboard.views.table import Field, to_data, to_table
@@ -86,10 +87,6 @@ def _headline(fleet: Fleet, sources: Sequence[SourceStatus]) -> str:
     return ", ".join([*parts, f"{counts.answered:,} of {count(counts.targets, 'target')} answered"])
 
 
-def _target_link(row: LabelConflict) -> Link:
-    return Link(Kind.REPLICA, row.target)
-
-
 def _error(name: str) -> Field:
     return Field(
         "",
@@ -117,7 +114,9 @@ def _sources_section(fleet: Fleet, sources: Sequence[SourceStatus]) -> Section:
 def _conflicts_section(fleet: Fleet, conflicts: Sequence[LabelConflict]) -> Iterator[Section]:
     names = {each.id: each.name for each in fleet.replicas}
     fields = (
-        Field("", "Target", lambda row: names.get(row.target, row.target), link=_target_link),
+        Field(
+            "", "Target", lambda row: names.get(row.target, row.target), link=lambda row: Link(Kind.REPLICA, row.target)
+        ),
         Field("label", "Label"),
         Field("value", "Value in use"),
         Field("source", "From"),
@@ -159,7 +158,12 @@ def _targets_sections(fleet: Fleet, sources: Sequence[SourceStatus]) -> Iterator
     fields = (
         Field("name", "Target", lambda row: row.name, link=lambda row: Link(Kind.REPLICA, row.id)),
         Field("id", "Address", lambda row: row.id),
-        Field("state", "State", lambda row: f"{row.state}{', stale' if row.target_stale else ''}", tone=_tone),
+        Field(
+            "state",
+            "State",
+            lambda row: f"{row.state}{', stale' if row.target_stale else ''}",
+            tone=lambda row: Tone.UNKNOWN if row.target_stale else state_tone(row.state),
+        ),
         Field("", "Last success", lambda row: iso(at) if (at := fleet.read_at(row)) else NOTHING),
         Field("", "Error", lambda row: NOTHING if row.state is ReplicaState.UP else reason(row)),
         Field("", "Source", lambda row: joined(listed_by[row.id]) or NOTHING),
@@ -171,12 +175,7 @@ def _targets_sections(fleet: Fleet, sources: Sequence[SourceStatus]) -> Iterator
         yield Section("targets", "Targets", (table,))
 
 
-def _tone(replica: Replica) -> Tone:
-    return Tone.PLAIN if replica.state is ReplicaState.UP and not replica.target_stale else Tone.UNKNOWN
-
-
 def _history_section(options: Options, status: HistoryStatus | None) -> Section:
-    """Say whether polls are recorded, and why not."""
     if status is None:
         action = "set history.url, url_env or url_file" if options.history.enabled else "set history.enabled: true"
         cause = "read_only is set" if options.history.enabled else "history.enabled is false"
@@ -193,12 +192,17 @@ def _history_section(options: Options, status: HistoryStatus | None) -> Section:
 
 
 def _options_section(options: Options, reload: ReloadStatus | None) -> Section:
-    columns = (Column("Option", is_code=True), Column("Value", is_code=True), Column("Default", is_code=True))
     defaults = dict(_leaves(Options().model_dump(mode="json")))
-    rows = []
-    for path, found in _leaves(redact(options.model_dump(mode="json"))):
-        default = "" if defaults.get(path, ()) == found else _json(defaults.get(path))
-        rows.append((Cell(path), Cell(_json(found)), Cell(default if path in defaults else "")))
+    fields = (
+        Field("", "Option", lambda row: row[0], is_code=True),
+        Field("", "Value", lambda row: _json(row[1]), is_code=True),
+        Field(
+            "",
+            "Default",
+            lambda row: _json(defaults[row[0]]) if defaults.get(row[0], row[1]) != row[1] else "",
+            is_code=True,
+        ),
+    )
     blocks: list[Block] = []
     if reload is not None:
         blocks.append(Paragraph(plain(f"{options.file}, loaded {iso(reload.loaded_at)}.")))
@@ -206,7 +210,7 @@ def _options_section(options: Options, reload: ReloadStatus | None) -> Section:
         if late := reload.restart_required:
             blocks.append(Paragraph(plain(f"Restart required: {joined(list(late))}."), Tone.INFO))
     note = "A default is shown where the value differs from it. Secrets are redacted."
-    table = Table("options", "Options", columns, tuple(rows), note)
+    table = to_table(_leaves(redact(options.model_dump(mode="json"))), fields, "options", "Options", note)
     return Section("options", "Options in force", (*blocks, table), is_aside=True)
 
 
@@ -227,26 +231,31 @@ def _domains_section(fleet: Fleet) -> Section:
     domains = sorted(fleet.inspection.domains.items(), key=lambda each: (not each[1].assumptions, each[0]))
     if not domains:
         return Section("assumptions", "Assumptions", (Paragraph(plain("No pool was read.")),))
-    columns = (Column("Pool"), *map(Column, SHARED.values()), Column("To declare it", is_code=True))
-    rows = tuple(_domain_row(pool, domain) for pool, domain in domains)
-    note = f"Correct the values and write the line below pools: in {fleet.policy.file}."
-    return Section("assumptions", "Assumptions", (Table("assumptions", "Shared by a pool", columns, rows, note),))
-
-
-def _domain_row(pool: str, domain: Domain) -> tuple[Cell, ...]:
-    texts = {key: str(getattr(domain, key)) for key in SHARED}
-    texts["disaggregated"] = texts["disaggregated"].lower()
-    bases = {key: getattr(domain, f"{key}_basis") for key in SHARED}
-    is_undeclared = {key: key == "router" and basis not in CERTAIN for key, basis in bases.items()}
-    missing = ", ".join(f"{key}: {texts[key]}" for key, basis in bases.items() if basis not in CERTAIN)
-    return (
-        Cell(pool, link=Link(Kind.POOL, pool)),
-        *(
-            Cell(texts[key], Tone.WARNING if is_undeclared[key] else Tone.PLAIN, note=BASES[basis])
-            for key, basis in bases.items()
-        ),
-        Cell(f"{json.dumps(pool)}: {{{missing}}}" if missing else NOTHING),
+    fields = (
+        Field("", "Pool", lambda row: row[0], link=lambda row: Link(Kind.POOL, row[0])),
+        *(Field("", title, partial(_shared_cell, key=key)) for key, title in SHARED.items()),
+        Field("", "To declare it", _declaration, is_code=True),
     )
+    note = f"Correct the values and write the line below pools: in {fleet.policy.file}."
+    table = to_table(domains, fields, "assumptions", "Shared by a pool", note)
+    return Section("assumptions", "Assumptions", (table,))
+
+
+def _shared(domain: Domain, key: str) -> tuple[str, Origin]:
+    """Return a value of a pool as fleet.yaml has it, and how it is known."""
+    return str(getattr(domain, key)).lower(), getattr(domain, f"{key}_basis")
+
+
+def _shared_cell(row: tuple[str, Domain], key: str) -> Cell:
+    text, basis = _shared(row[1], key)
+    return Cell(text, Tone.WARNING if key == "router" and basis not in CERTAIN else Tone.PLAIN, note=BASES[basis])
+
+
+def _declaration(row: tuple[str, Domain]) -> str:
+    pool, domain = row
+    shared = {key: _shared(domain, key) for key in SHARED}
+    missing = ", ".join(f"{key}: {text}" for key, (text, basis) in shared.items() if basis not in CERTAIN)
+    return f"{json.dumps(pool)}: {{{missing}}}" if missing else NOTHING
 
 
 def _coverage_section(fleet: Fleet) -> Section:
@@ -254,42 +263,39 @@ def _coverage_section(fleet: Fleet) -> Section:
     for each in fleet.replicas:
         missing = tuple(fact for fact in FACTS if not fact.is_known(each))
         groups[missing, each.same_digest_as is not None].append(each)
-    columns = (
-        Column("Replicas", is_number=True),
-        Column("Names"),
-        Column("Known"),
-        Column("Missing"),
-        Column("To reveal it"),
+    rows = [(missing, members) for (missing, _), members in groups.items()]
+    rows.sort(key=lambda row: (-len(row[0]), -len(row[1])))
+    fields = (
+        Field("", "Replicas", value=lambda row: len(row[1]), is_number=True),
+        Field("", "Names", lambda row: _names_cell(row[1])),
+        Field("", "Known", lambda row: ", ".join(fact.name for fact in FACTS if fact not in row[0]) or NOTHING),
+        Field(
+            "",
+            "Missing",
+            lambda row: ", ".join(fact.name for fact in row[0]) or NOTHING,
+            tone=lambda row: Tone.UNKNOWN if row[0] else Tone.PLAIN,
+        ),
+        Field("", "To reveal it", lambda row: "; ".join(_steps(*row)) or NOTHING),
     )
-    ordered = sorted(groups.items(), key=lambda item: (-len(item[0][0]), -len(item[1])))
-    rows = tuple(_coverage_row(missing, members) for (missing, _), members in ordered)
     facts = (
         Field("name", key="replica"),
         Field("id", key="address"),
         *(Field("", key=fact.name, value=partial(_known_text, fact)) for fact in FACTS),
     )
+    table = to_table(rows, fields, "coverage", "Facts that replicas report")
     data = to_data(fleet.replicas, facts, "coverage", "Facts by replica")
-    table = Table("coverage", "Facts that replicas report", columns, rows, for_programs=lambda: data)
-    return Section("coverage", "Coverage", (table,))
+    return Section("coverage", "Coverage", (replace(table, for_programs=lambda: data),))
 
 
 def _known_text(fact: Fact, row: Replica) -> str:
     return str(fact.is_known(row)).lower()
 
 
-def _coverage_row(missing: tuple[Fact, ...], members: Sequence[Replica]) -> tuple[Cell, ...]:
+def _names_cell(members: Sequence[Replica]) -> Cell:
     names = join_texts([(replica(each.name, each.id),) for each in members[:MOST_NAMES]], last=", ")
     more = len(members) - MOST_NAMES
     shown = (*names, *([Piece(f" and {more:,} more", Style.MUTED)] if more > 0 else []))
-    known = [fact.name for fact in FACTS if fact not in missing]
-    steps = _steps(missing, members)
-    return (
-        number_cell(f"{len(members):,}", len(members)),
-        Cell(to_plain(shown), pieces=shown),
-        Cell(", ".join(known) or NOTHING),
-        Cell(", ".join(fact.name for fact in missing) or NOTHING, Tone.UNKNOWN if missing else Tone.PLAIN),
-        Cell("; ".join(steps) or NOTHING),
-    )
+    return Cell(to_plain(shown), pieces=shown)
 
 
 def _steps(missing: Iterable[Fact], members: Sequence[Replica]) -> list[str]:

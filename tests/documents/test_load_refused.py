@@ -20,7 +20,7 @@ from dashboard.documents.load import read_snapshot
 from dashboard.documents.models import reader_of_fleets
 from dashboard.errors import SnapshotError
 from dashboard.render.terminal import to_terminal
-from dashboard.views.poll import poll_view
+from dashboard.views.command_line import poll_view
 from tests.captured import AT, capture
 from tests.saved_fleets import built_of_captures, saved
 

@@ -37,10 +37,9 @@ from dashboard.rules.findings import Severity
 from dashboard.store.snapshots import Snapshots
 from dashboard.views.changes import changes_report
 from dashboard.views.changes_text import sentences
-from dashboard.views.check import check_view
+from dashboard.views.command_line import check_view, poll_view
 from dashboard.views.context import context_line, context_of
 from dashboard.views.pages import OVERVIEW
-from dashboard.views.poll import poll_view
 from dashboard.views.time_chart import TimeChart
 from dashboard.views.timeline import here_at, pool_blocks
 from dashboard.web.metrics import PoolNames, metrics_text

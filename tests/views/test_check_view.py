@@ -9,7 +9,7 @@ from dashboard.render.markdown import MOST_CHARACTERS, to_markdown
 from dashboard.render.terminal import to_terminal
 from dashboard.rules.domain import Origin, Router
 from dashboard.rules.findings import CohortShare, OutcomeKind, Remedy, Snippet
-from dashboard.views.check import check_view
+from dashboard.views.command_line import check_view
 from tests.inspected_fleets import EVIL, domain, evil, finding, fleet, outcome, suppression
 
 ACTION = "What to do: Give these replicas the same block size."

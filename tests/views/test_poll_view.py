@@ -5,7 +5,7 @@ from dataclasses import replace
 from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.fleet import Basis
 from dashboard.render.terminal import to_terminal
-from dashboard.views.poll import poll_view
+from dashboard.views.command_line import poll_view
 from tests.builders import document, down, fleet, replica
 
 

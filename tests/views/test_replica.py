@@ -347,7 +347,7 @@ def test_instructions_keep_the_plugins_and_never_run_reported_text(
     found = install_instructions(replica(), {"env.VLLM_PLUGINS": plugins} if plugins else {})
 
     assert found
-    assert (found.lines.splitlines(), found.remarks) == (lines, remarks)
+    assert (found[0].splitlines(), found[1]) == (lines, remarks)
 
 
 @pytest.mark.parametrize(("version", "is_old"), [("0.20.2", True), ("0.33.1", False), ("custom", False)])
@@ -355,7 +355,7 @@ def test_an_old_vllm_gets_a_remark(version: str, is_old: bool) -> None:  # noqa:
     found = install_instructions(replica(version=version), {})
 
     assert found
-    assert (OLDER in found.remarks) is is_old
+    assert (OLDER in found[1]) is is_old
 
 
 def test_instructions_are_left_out_where_the_provider_answers_or_may_be_locked() -> None:

@@ -14,7 +14,6 @@ from dashboard.views.replica_settings import (
     NOT_COMPARED,
     SAME,
     TOP,
-    MajorityDifference,
     SettingChoice,
     compare_with_pool,
     filter_settings,
@@ -34,16 +33,13 @@ SETTINGS = {
     "model_config.token": Setting('"x"', State.REDACTED, Source.SERVER_INFO),
     "model_config.seed": setting(None),
 }
-DIFFERENCES = (
-    MajorityDifference("model_config.dtype", None),
-    MajorityDifference("cache_config.block_size", SettingValue("16", State.REPORTED)),
-)
+DIFFERENCES = {"model_config.dtype": None, "cache_config.block_size": SettingValue("16", State.REPORTED)}
 
 
 def differing(one: Document) -> dict[str, SettingValue | None]:
     """Return the differences of a document from four equal ones, by path."""
     (pool,) = fleet([*alike("chat", 4, USUAL), replica("odd", document=OTHER)], [USUAL, OTHER]).pools
-    return {each.path: each.majority for each in majority_differences(pool, one)}
+    return majority_differences(pool, one)
 
 
 def test_every_value_that_is_not_the_majority_is_a_difference() -> None:
@@ -59,7 +55,7 @@ def test_every_value_that_is_not_the_majority_is_a_difference() -> None:
 def test_in_a_tie_every_value_is_marked_and_no_replica_differs() -> None:
     tied = fleet([replica("a", document=USUAL), replica("b", document=OTHER)], [USUAL, OTHER])
 
-    assert [each.majority for each in majority_differences(tied.pools[0], USUAL)] == [None, None]
+    assert list(majority_differences(tied.pools[0], USUAL).values()) == [None, None]
     assert pool_differences(tied.pools, tied.documents) == {("chat", USUAL.id): 0, ("chat", OTHER.id): 0}
 
 
@@ -68,7 +64,7 @@ def test_a_section_that_is_null_differs_in_its_leaves() -> None:
     null = document({**base, "kv_events_config": None}, base={})
     (pool,) = fleet([*alike("chat", 4, USUAL), replica("odd", document=null)], [USUAL, null]).pools
 
-    assert [each.path for each in majority_differences(pool, null)] == ["kv_events_config.publisher"]
+    assert list(majority_differences(pool, null)) == ["kv_events_config.publisher"]
 
 
 def rows(reported: tuple[str, ...] = ()) -> dict[str, Mapping[Hashable, Any]]:

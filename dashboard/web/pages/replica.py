@@ -103,10 +103,10 @@ def draw_raw_answer(fleet: Fleet, replica: Replica) -> None:
     )
     if selected not in answers:
         return
-    answer = raw_answer(answers[selected])
-    if answer.note:
-        st.html(f'<div class="foot">{markup.text(answer.note)}</div>')
-    st.html(markup.pasted(answer.text, f"Raw answer of {selected}"))
+    text, note = raw_answer(answers[selected])
+    if note:
+        st.html(f'<div class="foot">{markup.text(note)}</div>')
+    st.html(markup.pasted(text, f"Raw answer of {selected}"))
 
 
 def _with_answers(fleet: Fleet, replica: Replica) -> Sequence[ProbeResult]:

@@ -1,0 +1,167 @@
+"""What `check` and `poll` print: findings with cause and fix; replicas, then each pool with what differs in it."""
+
+from collections.abc import Mapping, Sequence
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.sharing_text import sharing_text
+from dashboard.capacity.sums import capacity_of
+from dashboard.fleet import Pool, Replica, ReplicaState, State, cohort_letters
+from dashboard.fleet.formatting import NOT_KNOWN, at_most, count, end_cut, setting_text
+from dashboard.fleet.pieces import Piece, Style, Text, plain
+from dashboard.rules.findings import Finding, OutcomeKind, Severity
+from dashboard.views import finding_text
+from dashboard.views.blocks import Cell, Column, Entries, Entry, Paragraph, Section, Table, Tone, View
+from dashboard.views.context import context_of
+from dashboard.views.finding_list import EITHER, has_alternatives
+from dashboard.views.finding_text import with_code
+from dashboard.views.names import replica_names
+from dashboard.views.summary import SEVERITY_TERMS, findings_lead, findings_title, rule_coverage
+from dashboard.views.table import Field, to_table
+
+SKIPPED = "{}, as not enough replicas report their settings. `--format json` lists each with the reason."
+MOST_LINES = 50  # of one section below the findings; the rest is counted
+PAGES = "`python -m dashboard rules ID` prints the page of a rule, such as `python -m dashboard rules RT-01`."
+MOST_DIFFERENCES = 12  # of a pool; the rest is counted
+TONES = {ReplicaState.UP: Tone.GOOD, ReplicaState.PARTIAL: Tone.WARNING, ReplicaState.DOWN: Tone.CRITICAL}
+VALUES = frozenset({State.REPORTED, State.NULL, State.REDACTED})
+
+
+def check_view(fleet: Fleet, left_out: str = "") -> View:
+    """Return all findings of a fleet, and what was not evaluated or not counted; `left_out` names what is not new."""
+    inspection, names = fleet.inspection, replica_names(fleet)
+    entries = [
+        (
+            finding.severity,
+            _entry(finding, names, finding_text.same_as(finding, earlier, names) if earlier else None),
+        )
+        for finding, earlier in finding_text.with_earlier(inspection.findings)
+    ]
+    sections = [
+        Section(f"severity-{severity}", count(len(own), *SEVERITY_TERMS[severity]), (Entries(own),))
+        for severity in Severity
+        if (own := tuple(entry for each, entry in entries if each is severity))
+    ]
+    lists = (
+        ("assumptions", "Assumptions (not configured)", finding_text.assumptions(inspection)),
+        ("rollouts", "Rollouts", finding_text.rollouts(inspection)),
+        ("suppressed", "Suppressed", finding_text.suppressed(inspection, names)),
+        ("errors", "Rule errors", finding_text.reasons_of(inspection, OutcomeKind.ERROR)),
+        ("warnings", "Warnings", inspection.notes),
+        ("unreachable", "Unreachable", finding_text.unreachable(fleet)),
+    )
+    sections += [_list(anchor, heading, lines) for anchor, heading, lines in lists if lines]
+    if skipped := rule_coverage(inspection).skipped:
+        sections.append(Section("skipped", "Skipped", (Paragraph(with_code(SKIPPED.format(count(skipped, "rule")))),)))
+    if inspection.findings:
+        sections.append(Section("rules", "Rules", (Paragraph(with_code(PAGES)),)))
+    return View(
+        title="vLLM fleet",
+        headline=f"{fleet.name}: {findings_title(inspection, are_new=bool(left_out))}",
+        lead=f"{findings_lead(fleet)}. {left_out}".rstrip(),
+        context=context_of(fleet),
+        parts=tuple(sections),
+    )
+
+
+def _entry(finding: Finding, names: Mapping[str, str], same_as: str | None) -> Entry:
+    advice = [_labelled("Why it matters", finding.why)] if finding.why else []
+    advice.append(_labelled("What to do", finding.remedy.sentence))
+    snippets = () if same_as else tuple(each.text for each in finding.remedy.snippets)
+    return Entry(
+        tone=Tone(finding.severity),
+        head=(Piece(finding_text.rule_title(finding.rule), Style.STRONG), Piece(f" in {finding_text.where(finding)}")),
+        side=finding_text.replicas_text(finding, names),
+        lines=(
+            plain(finding.sentence),
+            *([plain(same_as)] if same_as else advice),
+            *map(plain, finding_text.remarks(finding)),
+            *([plain(EITHER)] if snippets and has_alternatives(finding.remedy) else []),
+        ),
+        snippets=snippets,
+    )
+
+
+def _labelled(label: str, text: str) -> Text:
+    return (Piece(f"{label}: ", Style.STRONG), *with_code(text))
+
+
+def _list(anchor: str, heading: str, lines: Sequence[str]) -> Section:
+    hidden = len(lines) - MOST_LINES
+    shown = [*lines[:MOST_LINES], *([f"and {hidden:,} more"] if hidden > 0 else [])]
+    return Section(anchor, heading, (Entries(tuple(Entry(Tone.PLAIN, plain(each)) for each in shown)),))
+
+
+def poll_view(fleet: Fleet) -> View:
+    """Return the state of a fleet: its replicas and its pools."""
+    counts, replicas = fleet.coverage, {each.id: each for each in fleet.replicas}
+    return View(
+        title="vLLM fleet",
+        headline=f"{fleet.name}: {counts.answered:,} of {counts.targets:,} answered",
+        lead=f"{counts.up:,} up, {counts.partial:,} partial, {counts.down:,} down.",
+        context=context_of(fleet),
+        parts=(
+            Section("replicas", "Replicas", (_replicas(fleet),)),
+            *(_pool(fleet, pool, place, replicas) for place, pool in enumerate(fleet.pools)),
+        ),
+    )
+
+
+def _replicas(fleet: Fleet) -> Table:
+    cohorts = cohort_letters(fleet.pools)
+    fields = (
+        Field("name", "replica", lambda row: row.name),
+        Field("", "pool", lambda row: end_cut(row.pool or "-", 40)),
+        Field("state", "state", tone=lambda row: TONES[row.state]),
+        Field("", "cohort", lambda row: cohorts.get(row.id, "-")),
+        Field("", "vLLM", lambda row: end_cut(row.version or "-", 20)),
+        Field("", "KV tokens", _tokens, is_number=True),
+        Field("", "reason", _reason),
+    )
+    return to_table(fleet.replicas, fields, "replicas", "Replicas")
+
+
+def _reason(replica: Replica) -> str:
+    """Return the failure's sentence, without the address where that is the replica's name."""
+    detail = replica.failure.detail if replica.failure else ""
+    text = detail.removeprefix(f"{replica.name} ")
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def _tokens(replica: Replica) -> str:
+    """Return the sum of a replica's ranks, and of how many where not of all."""
+    found = capacity_of([replica])
+    if not found.ranks:
+        return "-"
+    of_some = f" ({found.tokens.known:,} of {found.ranks:,} ranks)" if found.tokens.known and found.unknown else ""
+    return f"{NOT_KNOWN if found.tokens.value is None else at_most(f'{found.tokens.value:,}', found.basis)}{of_some}"
+
+
+def _pool(fleet: Fleet, pool: Pool, place: int, replicas: Mapping[str, Replica]) -> Section:
+    cohorts = ", ".join(f"{each.letter} x{len(each.replicas)}" for each in pool.cohorts) or "not read"
+    sharing = sharing_text(fleet.sharing[pool.name], replicas)
+    differences = _differences(pool, place, replicas) if pool.differences else Paragraph(plain(_no_difference(pool)))
+    return Section(f"pool-{place}", f"{end_cut(pool.name, 80)}  {cohorts}", (Paragraph(sharing), differences))
+
+
+def _no_difference(pool: Pool) -> str:
+    read = sum(len(cohort.replicas) for cohort in pool.cohorts)
+    if read < 2:  # noqa: PLR2004  # it takes two to differ
+        return f"Not compared: {count(read, 'replica')} read."
+    return f"No differences in {count(pool.equal, 'setting')} that at least two replicas report."
+
+
+def _differences(pool: Pool, place: int, replicas: Mapping[str, Replica]) -> Table:
+    heads = [
+        f"{each.letter} x{len(each.replicas)}"
+        + (f" {end_cut(replicas[each.replicas[0]].name, 30)}" if len(each.replicas) == 1 else "")
+        for each in pool.cohorts
+    ]
+    rows = []
+    for difference in pool.differences[:MOST_DIFFERENCES]:
+        values = {letter: each for each in difference.values if each.state in VALUES for letter in each.cohorts}
+        cells = [values.get(cohort.letter) for cohort in pool.cohorts]
+        texts = (setting_text(each.value, each.state) if each else "not reported" for each in cells)
+        rows.append((Cell(difference.path), *map(Cell, texts)))
+    hidden = len(pool.differences) - MOST_DIFFERENCES
+    note = f"and {count(hidden, 'more difference')}" if hidden > 0 else ""
+    return Table(f"differences-{place}", "Differences", tuple(map(Column, ("setting", *heads))), tuple(rows), note)
