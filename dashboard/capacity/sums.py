@@ -4,10 +4,9 @@ Everything that shows a sum reads it here, or adds up the column of ranks that `
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from dashboard.capacity.formula import KEEPS_ALL
 from dashboard.fleet import Basis, Engine, Replica
 
 GIB = 2**30
@@ -31,9 +30,9 @@ class PoolCapacity(NamedTuple):
 
     `requests` have each rank's own length; of a common length, `not_served` ranks take none. `basis` is the weakest of
     the tokens. `naive` is the naive estimate of the ranks that report their tokens, `naive_of` the tokens they report.
-    `window` is (KV cache groups that do not keep every token, all groups) of the first of them. `reasons` are why
-    numbers are assumed or unknown, the most frequent first. `noun` is the word for one device. `whole`: bytes and
-    devices are known of all ranks; else they are lower bounds. `silent` replicas are stale or report no ranks.
+    `reasons` are why numbers are assumed or unknown, the most frequent first. `noun` is the word for one device.
+    `whole`: bytes and devices are known of all ranks; else they are lower bounds. `silent` replicas are stale or
+    report no ranks.
     """
 
     name: str
@@ -45,7 +44,6 @@ class PoolCapacity(NamedTuple):
     basis: Basis
     naive: int | None
     naive_of: int | None
-    window: tuple[int, int]
     reasons: tuple[str, ...]
     devices: int
     noun: str
@@ -83,7 +81,7 @@ def capacity_of(replicas: Iterable[Replica], name: str = "") -> PoolCapacity:
         is_in_another = engine.shares_sum and engine not in replica.adding_engines
         for values, value in ((tokens, engine.kv_cache_size_tokens), (requests, engine.max_concurrency)):
             values.append((0 if is_in_another and value is not None else value, is_bound))
-    reporting = [(replica, engine) for replica, engine in ranks if _reports_both(engine)]
+    reporting = [engine for _, engine in ranks if _reports_both(engine)]
     reasons = Counter(engine.reason for _, engine in ranks if engine.reason)
     size = _add_up((engine.kv_cache_bytes, False) for _, engine in ranks)  # the provider reports them: no upper bounds
     bases = {engine.basis for _, engine in ranks if engine.kv_cache_size_tokens is not None}
@@ -95,9 +93,8 @@ def capacity_of(replicas: Iterable[Replica], name: str = "") -> PoolCapacity:
         bytes=size,
         not_served=0,
         basis=max(bases, key=_WEAKNESS.index, default=Basis.UNKNOWN),
-        naive=sum(engine.naive_tokens or 0 for _, engine in reporting) if reporting else None,
-        naive_of=sum(engine.kv_cache_size_tokens or 0 for _, engine in reporting) if reporting else None,
-        window=_window(reporting),
+        naive=sum(engine.naive_tokens or 0 for engine in reporting) if reporting else None,
+        naive_of=sum(engine.kv_cache_size_tokens or 0 for engine in reporting) if reporting else None,
         reasons=tuple(reason for reason, _ in reasons.most_common()),
         devices=sum(len(replica.devices) for replica in counted),
         noun=device_noun(device.name for replica in counted for device in replica.devices),
@@ -122,11 +119,3 @@ def device_noun(names: Iterable[str]) -> str:
 def _reports_both(engine: Engine) -> bool:
     is_exact = engine.basis in {Basis.REPORTED, Basis.DERIVED}
     return is_exact and engine.naive_tokens is not None and engine.kv_cache_size_tokens is not None
-
-
-def _window(ranks: Sequence[tuple[Replica, Engine]]) -> tuple[int, int]:
-    for replica, engine in ranks:
-        groups = [group for group in replica.kv_cache_groups if group.dp_rank == engine.dp_rank]
-        if groups:
-            return sum(group.spec_type not in KEEPS_ALL for group in groups), len(groups)
-    return 0, 0

@@ -59,6 +59,7 @@ from dashboard.views.capacity_text import (
     short_device,
     sum_text,
     title,
+    window_texts,
 )
 from dashboard.views.context import context_of
 from dashboard.views.help import BASIS, REQUESTS, glossary
@@ -134,7 +135,7 @@ def capacity_report(
     shown = {each: own for each, own in ranks_by_pool(fleet, ranks).items() if pool in {None, each}}
     most = PRINTED_BARS if pool is None else BARS
     links = {key: text for key, text in chosen.items() if key != "per" or text == GPU}
-    parts = [Section("pools", "Pools", (pools_table(sums, length, links),))]
+    parts = [Section("pools", "Pools", (pools_table(fleet, sums, length, links),))]
     if per == POOL:
         parts.insert(0, _by_pool(sums, measure))
         pool = None  # for the heading
@@ -240,12 +241,20 @@ def ranks_table(ranks: pd.DataFrame, name: str, caption: str) -> Table:
     )
 
 
-def pools_table(pools: Sequence[PoolCapacity], length: int | None, choices: Mapping[str, str] | None = None) -> Table:
+def pools_table(
+    fleet: Fleet, pools: Sequence[PoolCapacity], length: int | None, choices: Mapping[str, str] | None = None
+) -> Table:
     """Return a row per pool with its sums and the naive estimate; `choices` are those of the links to each pool.
 
     Programs also read of how many ranks each sum is.
     """
     requests = f"Requests at {length_words(length)}"
+    windows = window_texts(fleet)
+
+    def naive_cell(pool: PoolCapacity) -> Cell:
+        misleads, text = naive_text(pool, windows.get(pool.name, ""))
+        return Cell(text, Tone.WARNING if misleads else Tone.PLAIN)
+
     fields = (
         Field(
             "name",
@@ -270,19 +279,13 @@ def pools_table(pools: Sequence[PoolCapacity], length: int | None, choices: Mapp
         Field("gib.known", key="Ranks with KV GiB", is_number=True),
         Field("basis", "Basis", attrgetter("basis.value"), term="basis"),
         Field("naive", key="Naive tokens", is_number=True),
-        Field("", NAIVE, _naive_cell, term="naive tokens", is_shown_only=True),
-        Field("", value=lambda pool: naive_text(pool)[1], key=NAIVE),
+        Field("", NAIVE, naive_cell, term="naive tokens"),
     )
     return to_table(pools, fields, "capacity-of-pools", "KV cache capacity of the pools")
 
 
 def _gib_cell(pool: PoolCapacity) -> Cell:
     return Cell(sum_text(pool.gib, Measure.GIB), note=_some(pool.gib.known, pool.ranks))
-
-
-def _naive_cell(pool: PoolCapacity) -> Cell:
-    misleads, text = naive_text(pool)
-    return Cell(text, Tone.WARNING if misleads else Tone.PLAIN)
 
 
 def _outlier(rank: Any, *, has_pools: bool) -> Entry:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.engines import RequestsAtLength, requests_at
+from dashboard.capacity.formula import KEEPS_ALL
 from dashboard.capacity.outliers import TOLERANCE, medians, outliers, tied
 from dashboard.capacity.sums import GIB, PoolCapacity, Sum
 from dashboard.fleet import Basis, Engine, Replica, formatting, pieces
@@ -175,8 +176,20 @@ def ranks_text(pool: PoolCapacity) -> str:
     return f"{pool.ranks:,}" if pool.tokens.known == pool.ranks else f"{pool.tokens.known:,} of {pool.ranks:,} known"
 
 
-def naive_text(pool: PoolCapacity) -> tuple[bool, str]:
-    """Return whether the naive estimate of a pool misleads, and by how much."""
+def window_texts(fleet: Fleet) -> dict[str, str]:
+    """Return how many KV cache groups do not keep every token, by pool: those of its first rank that counts."""
+    engines = fleet.frames.engines
+    groups = fleet.frames.kv_cache_groups.merge(engines.loc[engines["counts"], ["replica", "dp_rank"]])
+    groups = groups.merge(groups.drop_duplicates("pool")[["replica", "dp_rank"]])
+    less = (~groups["spec_type"].isin(KEEPS_ALL)).groupby(groups["pool"]).agg(["sum", "size"])
+    return {
+        pool: f": {number} of {total} KV cache groups keep only a window or a state"
+        for pool, number, total in less[less["sum"] > 0].itertuples()
+    }
+
+
+def naive_text(pool: PoolCapacity, why: str = "") -> tuple[bool, str]:
+    """Return whether the naive estimate of a pool misleads, and by how much. `why` may be that of `window_texts`."""
     if pool.naive is None or not pool.naive_of:
         return False, pool.reasons[0] if pool.reasons else "Unknown: no rank reports both."
     ratio = pool.naive / pool.naive_of
@@ -185,8 +198,6 @@ def naive_text(pool: PoolCapacity) -> tuple[bool, str]:
         return False, f"equal{where}"
     if ratio < 1:
         return True, f"{pool.naive:,}: {(1 - ratio) * 100:.0f} % too little{where}"
-    less, groups = pool.window
-    why = f": {less} of {groups} KV cache groups keep only a window or a state" if less else ""
     much = f"{ratio:.1f} × too much" if ratio >= MUCH else f"{(ratio - 1) * 100:.0f} % too much"
     return True, f"{pool.naive:,}: {much}{where}{why}"
 

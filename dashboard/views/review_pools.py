@@ -191,7 +191,7 @@ def capacity_parts(fleet: Fleet, notes: tuple[Block, ...]) -> tuple[Section, tup
         head,
         *notes,
         *outlier_entries(ordered[ordered["off"].notna()], MEASURE, MOST_OUTLIERS, has_pools=len(pools) > 1),
-        *([pools_table(sums, None)] if sums else []),
+        *([pools_table(fleet, sums, None)] if sums else []),
         *_without_chart(pools, uneven),
     )
     charts = tuple(_capacity_of(fleet, names, pools[names[0]]) for names in uneven[:MOST_CHARTS])

@@ -3,7 +3,7 @@
 import pytest
 
 from dashboard.capacity.sums import GIB, Sum, capacity_of
-from dashboard.fleet import Basis, KVCacheGroup
+from dashboard.fleet import Basis
 from tests.builders import devices, down, engine, replica
 
 UNKNOWN = engine(None, basis=Basis.UNKNOWN, kv_cache_bytes=None, reason="Because.")
@@ -13,10 +13,6 @@ SECOND_ADDRESS = (  # one process behind two addresses, such as a load balancer'
 )
 # Both engines report the sum of both: the capacity of each is bounded by it.
 SHARED_SUM = tuple(engine(1_572_864, basis=Basis.ASSUMED, dp_rank=rank, shares_sum=True) for rank in (0, 1))
-HYBRID = (
-    KVCacheGroup(0, 0, "full_attention", 16, 65_536, 8),
-    KVCacheGroup(0, 1, "sliding_window", 16, 65_536, 8, sliding_window=1024),
-)
 
 
 def test_ranks_add_up() -> None:
@@ -51,11 +47,6 @@ def test_the_naive_estimate_is_compared_with_reported_tokens_only() -> None:
     found = capacity_of([exact, replica("b", engines=(engine(5_000, basis=Basis.ASSUMED),))])
 
     assert (found.naive, found.naive_of) == (630, 100)
-
-
-def test_groups_that_do_not_keep_every_token_are_counted() -> None:
-    assert capacity_of([replica("a", kv_cache_groups=HYBRID)]).window == (1, 2)
-    assert capacity_of([replica("a")]).window == (0, 0)
 
 
 def test_stale_replicas_and_second_addresses_add_nothing() -> None:

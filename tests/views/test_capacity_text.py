@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from dashboard.capacity.sums import capacity_of
-from dashboard.fleet import Basis, Replica
+from dashboard.fleet import Basis, KVCacheGroup, Replica
 from dashboard.fleet.frames import rows_of
 from dashboard.views import capacity_text
 from dashboard.views.capacity_text import Measure, ranks_of
@@ -156,6 +156,23 @@ def test_the_naive_estimate_is_compared_with_reported_tokens(
     one = engine(tokens, naive_tokens=naive, basis=basis, reason="Because." if basis is Basis.ASSUMED else None)
 
     assert capacity_text.naive_text(capacity_of([replica(engines=(one,))])) == expected
+
+
+def test_groups_that_do_not_keep_every_token_are_counted_of_the_first_rank_that_counts() -> None:
+    groups = (
+        KVCacheGroup(0, 0, "full_attention", 16, 65_536, 8),
+        KVCacheGroup(0, 1, "sliding_window", 16, 65_536, 8, sliding_window=1024),
+    )
+    hybrids = [replica(f"chat-{number}", kv_cache_groups=groups, fresh=number > 0) for number in range(3)]
+    uniform = replica("embed-1", pool="embed", kv_cache_groups=groups[:1])
+
+    assert capacity_text.window_texts(fleet([*hybrids, uniform])) == {
+        "chat": ": 1 of 2 KV cache groups keep only a window or a state"
+    }
+    assert capacity_text.window_texts(fleet([replica("a")])) == {}
+    assert capacity_text.naive_text(capacity_of([replica(engines=(engine(1000, naive_tokens=6300),))]), ": why")[1] == (
+        "6,300: 6.3 × too much: why"
+    )
 
 
 @pytest.mark.parametrize(

@@ -25,17 +25,6 @@ def without_code(text: str) -> str:
     return re.sub(r"(?<![\\`])`[^`\n]+`", "", outside)
 
 
-def test_a_finding_has_rule_place_replicas_sentence_cause_fix_and_what_to_type() -> None:
-    assert lines(finding())[3:9] == [
-        "1 critical finding:",
-        "    ✖ critical  RT-01 block-size-differs in chat  [B x2 (chat-3 and chat-4)]",
-        "        Block size is 32 instead of 16, which 2 of 4 replicas have.",
-        "        Why it matters: The router never finds what these replicas hold.",
-        f"        {ACTION}",
-        "            --block-size 16",
-    ]
-
-
 def test_cause_and_fix_are_shown_once_and_referred_to_afterwards() -> None:
     alone = finding(replicas=("http://chat-1:8000",), cohorts=(CohortShare("chat", "A", ("http://chat-1:8000",)),))
     shown = lines(finding(), finding(subject="other"), finding("CO-01"), alone)

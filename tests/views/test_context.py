@@ -9,16 +9,6 @@ BEFORE = Context("prod", POLLED_AT, 39, 40, snapshot="3fa9c01b2e", name="Monday"
 LIVE = Context("prod", NOW, 38, 40, rule_set=2, program_version="1")
 
 
-def test_a_shared_fleet_name_is_written_once() -> None:
-    assert context_parts(compared(BEFORE, LIVE)) == (
-        "prod",
-        "before: snapshot 3fa9c01b2e “Monday”, data as of 2026-03-02T11:42:05Z, 39 of 40 answered",
-        "after: not frozen, data as of 2026-03-02T11:42:13Z, 38 of 40 answered",
-        "vllm-fleet-dashboard 1",
-        "rule set 2",
-    )
-
-
 def test_each_side_has_its_own_fleet_name() -> None:
     parts = context_parts(compared(replace(BEFORE, fleet="old"), LIVE))
 

@@ -13,14 +13,6 @@ def text(of: Fleet, *, colour: bool = False) -> str:
     return to_terminal(poll_view(of), width=200, colour=colour)
 
 
-def test_every_replica_has_a_line_with_its_state_that_does_not_end_with_blanks(demo_fleet: Fleet) -> None:
-    lines = text(demo_fleet).splitlines()
-
-    for each in demo_fleet.replicas:
-        assert any(line.strip().startswith(each.name) and f" {each.state} " in line for line in lines)
-    assert [line for line in lines if line != line.rstrip()] == []
-
-
 def test_a_pool_without_two_replicas_to_compare_says_so() -> None:
     one = document()
 
@@ -47,10 +39,3 @@ def test_control_characters_and_markup_of_strangers_are_shown_as_text(demo_fleet
     assert "\x1b[31m[bold]" not in shown
     assert "[bold]evil[/bold]" in shown
     assert "\u202e" not in shown
-
-
-def test_differences_beyond_the_first_dozen_are_counted(demo_fleet: Fleet) -> None:
-    pool = next(each for each in demo_fleet.pools if each.name == "chat-70b")
-    many = replace(pool, differences=pool.differences[:1] * 20)
-
-    assert "and 8 more differences" in text(replace(demo_fleet, pools=(many,)))

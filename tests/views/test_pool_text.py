@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from dashboard.fleet.pieces import Style, to_plain
-from dashboard.rules.domain import ImpactContext, Origin, Router, Store
+from dashboard.rules.domain import ImpactContext, Origin, Router
 from dashboard.views.blocks import Block, Paragraph
 from dashboard.views.compare_dialogs import cohort_blocks
 from dashboard.views.finding_list import list_findings
@@ -63,11 +63,6 @@ def test_without_a_trait_there_is_no_sentence() -> None:
             {"router": Router.KV_EVENTS, "router_basis": Origin.DETECTED},
             ImpactContext.KV_EVENTS,
             "Router: kv-events (detected); if not, declare it under pools in fleet.yaml.",
-        ),
-        (
-            {"kv_store": Store.LMCACHE, "kv_store_basis": Origin.READ},
-            ImpactContext.KV_STORE,
-            "KV store: lmcache (read).",
         ),
         (
             {"disaggregated": True, "disaggregated_basis": Origin.DECLARED},

@@ -69,11 +69,6 @@ def test_the_options_in_force_are_shown_without_the_url_of_a_webhook() -> None:
     assert "SESAME7QX" not in repr(shown)
 
 
-def test_without_receivers_there_is_no_table_of_them() -> None:
-    view = status_report(built(), options=OPTIONS)
-    assert "notifications" not in {part.anchor for part in view.parts}
-
-
 def test_each_source_has_its_targets_its_last_success_and_its_error() -> None:
     known = built()
     ids = tuple(each.id for each in known.replicas)

@@ -37,20 +37,14 @@ def test_where_nothing_is_unknown_there_is_no_hint() -> None:
 @pytest.mark.parametrize(
     ("members", "names"),
     [
-        ([*several(2), provided("own")], "chat-1 and chat-2"),
         ([*several(5), provided("own")], "chat-1, chat-2, chat-3 and 2 more"),
         (several(4), "all 4 replicas"),
-        (several(1), "chat-1"),
     ],
 )
 def test_a_skipped_rule_is_answered_by_the_provider(members: list[Replica], names: str) -> None:
     assert unknown_hint(fleet(*members, outcomes=[SKIPPED])) == (
         f"To answer what is unknown: install or load the provider on {names}."
     )
-
-
-def test_with_the_provider_everywhere_there_is_no_hint() -> None:
-    assert unknown_hint(fleet(provided("a"), provided("b"), outcomes=[SKIPPED])) == ""
 
 
 def test_only_pools_with_something_unknown_count() -> None:
