@@ -98,7 +98,6 @@ _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 def short_id(snapshot: str) -> str:
-    """Return the digits of a snapshot's id that are shown."""
     return snapshot[:SHORT_ID]
 
 
@@ -154,7 +153,6 @@ def csv_cell(text: str) -> str:
 
 
 def uncapitalized(text: str) -> str:
-    """Lower-case the first letter."""
     return f"{text[:1].lower()}{text[1:]}"
 
 

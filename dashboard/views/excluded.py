@@ -16,15 +16,8 @@ from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, join_texts, p
 from dashboard.rules.findings import Finding, Suppression
 from dashboard.rules.policy import suppress
 from dashboard.views import pages
-from dashboard.views.blocks import (
-    Block,
-    Entries,
-    Entry,
-    Paragraph,
-    Table,
-    Tone,
-)
-from dashboard.views.finding_list import FindingList, ListedFinding, side_of
+from dashboard.views.blocks import Block, Entries, Entry, Paragraph, Table, Tone
+from dashboard.views.finding_list import FindingList, side_of
 from dashboard.views.finding_text import are_few, finding_fields, findings_data, remarks, where_of
 from dashboard.views.names import brief, names_of, replica_text
 from dashboard.views.since import SINCE, since_cell
@@ -42,7 +35,6 @@ def state_tone(state: ReplicaState) -> Tone:
 
 
 def reason(replica: Replica) -> str:
-    """Return why a replica is down or partial."""
     return replica.failure.detail if replica.failure else PARTIAL_REASON
 
 
@@ -81,9 +73,9 @@ def suppressed_blocks(fleet: Fleet, known: FindingList) -> tuple[Block, ...]:
         Field(
             "",
             "Finding",
-            lambda row: _finding_text(row.finding),
+            lambda row: f"{row.finding.severity}: {row.finding.rule} {row.finding.sentence}",
             tone=lambda row: Tone(row.finding.severity),
-            link=_link,
+            link=lambda row: Link(Kind.FINDING, row.key),
         ),
         Field("", "Where", lambda row: _where(row.finding, known.names)),
         Field("", "Suppressed by", lambda row: _texts(row.finding)[0]),
@@ -94,7 +86,14 @@ def suppressed_blocks(fleet: Fleet, known: FindingList) -> tuple[Block, ...]:
         fields.append(Field("", SINCE.title, lambda row: since_cell(row.sighting)))
     rest = "{:,} more not listed.".format
     table = to_table(found, fields, "suppressed", "Suppressed findings", most=MOST_ROWS, rest=rest)
-    data = _suppressed_data((each.finding for each in found), known)
+    columns = (
+        *finding_fields(known.names, known.sightings),
+        Field("suppression.owner", key="owner"),
+        Field("suppression.until", value=lambda finding: f"{finding.suppression.until}", key="until"),
+        Field("suppression.reason", key="reason"),
+    )
+    findings = [each.finding for each in found]
+    data = to_data(findings, columns, "suppressed", "Suppressed findings")
     return (replace(table, for_programs=lambda: data), *notes)
 
 
@@ -130,14 +129,6 @@ def _unread(state: ReplicaState, kind: str, why: str, members: Sequence[Replica]
     return Entry(state_tone(state), head, side, tuple(lines))
 
 
-def _link(listed: ListedFinding) -> Link:
-    return Link(Kind.FINDING, listed.key)
-
-
-def _finding_text(finding: Finding) -> str:
-    return f"{finding.severity}: {finding.rule} {finding.sentence}"
-
-
 def _where(finding: Finding, names: Mapping[str, str]) -> str:
     in_order = [brief(name) for each in finding.cohorts for name in names_of(each.replicas, names)]
     many = "" if are_few(finding) else shortlist(in_order, MOST)
@@ -148,16 +139,6 @@ def _texts(finding: Finding) -> tuple[str, str, str]:
     """Return owner, last day and reason of a suppression."""
     by = finding.suppression
     return (brief(by.owner), f"{by.until}", one_line(by.reason)) if by else ("", "", "")
-
-
-def _suppressed_data(found: Iterable[Finding], known: FindingList) -> Table:
-    fields = (
-        *finding_fields(known.names, known.sightings),
-        Field("suppression.owner", key="owner"),
-        Field("suppression.until", value=lambda finding: f"{finding.suppression.until}", key="until"),
-        Field("suppression.reason", key="reason"),
-    )
-    return to_data([each for each in found if each.suppression], fields, "suppressed", "Suppressed findings")
 
 
 def _expired(findings: Iterable[Finding], known: FindingList) -> Iterator[Entries]:

@@ -124,18 +124,19 @@ def routers_blocks(routers: Iterable[RouterConfig]) -> tuple[Block, ...]:
         Field("kind", "Kind"),
         Field("", "Pools", lambda router: ", ".join(router.pools)),
         Field("", "Facts", value=lambda router: len(router.facts), is_number=True),
-        Field("", "Last read", _last_read),
-        Field("", "Error", _error_cell),
+        Field(
+            "",
+            "Last read",
+            lambda router: iso(max(fact.observed_at for fact in router.facts)) if router.facts else NOTHING,
+        ),
+        Field(
+            "",
+            "Error",
+            lambda router: "; ".join(router.failures) or NOTHING,
+            tone=lambda router: Tone.WARNING if router.failures else Tone.PLAIN,
+        ),
     )
     return (to_table(known, fields, "routers", "Routers and stores"),) if known else ()
-
-
-def _last_read(router: RouterConfig) -> str:
-    return iso(max(fact.observed_at for fact in router.facts)) if router.facts else NOTHING
-
-
-def _error_cell(router: RouterConfig) -> Cell:
-    return Cell("; ".join(router.failures), Tone.WARNING) if router.failures else Cell(NOTHING)
 
 
 def trait_paragraphs(fleet: Fleet, group: Collection[str], pools: Collection[str]) -> tuple[Paragraph, ...]:

@@ -10,30 +10,11 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.sums import capacity_of
 from dashboard.fleet import ProbeResult, Replica, ReplicaState, Setting, Source, formatting
 from dashboard.fleet.formatting import count, iso, middle_cut, one_line, setting_text
-from dashboard.fleet.pieces import (
-    Age,
-    Kind,
-    Link,
-    Piece,
-    Style,
-    Text,
-    page,
-    section,
-    shortlist_texts,
-)
+from dashboard.fleet.pieces import Age, Kind, Link, Piece, Style, page, section, shortlist_texts
 from dashboard.rules.findings import tally_replicas
 from dashboard.rules.sentences import capital
 from dashboard.views import pages
-from dashboard.views.blocks import (
-    Block,
-    Figure,
-    Figures,
-    Paragraph,
-    Section,
-    Tone,
-    View,
-    quiet_paragraph,
-)
+from dashboard.views.blocks import Block, Figure, Figures, Paragraph, Section, Tone, View, quiet_paragraph
 from dashboard.views.context import context_of
 from dashboard.views.excluded import reason
 from dashboard.views.finding_list import bundled, full_entries, group_findings, list_findings
@@ -66,11 +47,9 @@ HEAD = ("numbers", "findings", "contradictions")
 SETTINGS, ENGINES, IDENTITY, PROBES, PROVIDER = "settings", "engines", "identity", "probes", "provider"
 CONTRADICTIONS = (
     Field("path", "Setting", lambda row: middle_cut(row.path, LONGEST_NAME), is_code=True),
-    Field("kept", "Used", lambda each: setting_text(each.kept.value, each.kept.state), is_code=True, key="Kept"),
+    Field("kept", "Used", lambda each: setting_text(*each.kept[:2]), is_code=True, key="Kept"),
     Field("kept", "Source", lambda each: formatting.SOURCE_WORDS[each.kept.source], key="said by"),
-    Field(
-        "other", "Not used", lambda each: setting_text(each.other.value, each.other.state), is_code=True, key="Not kept"
-    ),
+    Field("other", "Not used", lambda each: setting_text(*each.other[:2]), is_code=True, key="Not kept"),
     Field("other", "Its source", lambda each: formatting.SOURCE_WORDS[each.other.source], key="said by"),
 )
 
@@ -239,18 +218,12 @@ def _notices(fleet: Fleet, replica: Replica) -> list[Block]:
         text = (Piece(title, Style.STRONG), Piece(" Same instance_id: "), *others, Piece(". Capacity is counted once."))
         notices.append(Paragraph(text, Tone.WARNING))
     if unknown := sorted({what for probe in replica.probes if probe.reply for what in probe.reply.not_understood}):
-        notices.append(Paragraph(_unrecognized(unknown), Tone.INFO))
-    domain = fleet.inspection.domains.get(replica.pool or "")
-    return [
-        *notices,
-        *([quiet_paragraph(f"{capital(', '.join(shared_texts(domain)))}.")] if domain else []),
-    ]
-
-
-def _unrecognized(parts: Sequence[str]) -> Text:
-    named = [(Piece(middle_cut(one_line(each), LONGEST_NAME), Style.CODE),) for each in parts]
-    title = Piece(f"{count(len(parts), 'part')} of its replies not recognized: ", Style.STRONG)
-    return (title, *shortlist_texts(named, MOST_UNKNOWN), Piece("."))
+        named = [(Piece(middle_cut(one_line(each), LONGEST_NAME), Style.CODE),) for each in unknown]
+        head = Piece(f"{count(len(unknown), 'part')} of its replies not recognized: ", Style.STRONG)
+        notices.append(Paragraph((head, *shortlist_texts(named, MOST_UNKNOWN), Piece(".")), Tone.INFO))
+    if domain := fleet.inspection.domains.get(replica.pool or ""):
+        notices.append(quiet_paragraph(f"{capital(', '.join(shared_texts(domain)))}."))
+    return notices
 
 
 def _findings(fleet: Fleet, replica: Replica) -> tuple[Section, ...]:
@@ -274,11 +247,8 @@ def _contradictions(replica: Replica) -> list[Section]:
         return []
     title = f"Sources disagree on {count(len(replica.contradictions), 'setting')}"
     note = "The value of the more trusted source is used."
-    return [
-        Section(
-            "contradictions", title, (to_table(replica.contradictions, CONTRADICTIONS, "contradictions", title, note),)
-        )
-    ]
+    table = to_table(replica.contradictions, CONTRADICTIONS, "contradictions", title, note)
+    return [Section("contradictions", title, (table,))]
 
 
 def _probes(replica: Replica) -> tuple[Block, ...]:

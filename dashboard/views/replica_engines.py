@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import pandas as pd
 
@@ -48,21 +47,15 @@ RANK = Field("dp_rank", "DP rank", lambda row: str(row.dp_rank))
 
 
 def engines_section(fleet: Fleet, replica: Replica, settings: Mapping[str, Setting]) -> Section:
-    """Return what is known of the engines of a replica."""
     parts = (
-        ("ranks", "Engines", _engines(fleet, replica)),
-        ("block-hashes", "Block hashes", _hashes(fleet, replica, settings)),
-        ("devices", "Devices", _devices(fleet, replica)),
-        ("kv-cache-groups", "KV cache groups", _groups(fleet, replica)),
+        Section("ranks", "Engines", _engines(fleet, replica)),
+        Section("block-hashes", "Block hashes", _hashes(fleet, replica, settings)),
+        Section("devices", "Devices", _devices(fleet, replica)),
+        Section("kv-cache-groups", "KV cache groups", _groups(fleet, replica)),
     )
     served = (Piece("Served as "), *_names(replica.served_model_names, formatting.NOT_KNOWN))
     adapters = (Piece(". LoRA adapters: "), *_names(tuple(replica.adapters), "none"), Piece("."))
-    return Section(
-        "engines",
-        "Engines and devices",
-        (Paragraph((*served, *adapters)),),
-        tuple(Section(anchor, title, blocks) for anchor, title, blocks in parts),
-    )
+    return Section("engines", "Engines and devices", (Paragraph((*served, *adapters)),), parts)
 
 
 def comparable_replicas(replica: Replica, replicas: Iterable[Replica]) -> tuple[Replica, ...]:
@@ -94,13 +87,6 @@ def hash_comparison(engines: Sequence[Engine], others: Sequence[Replica], seed: 
     return Paragraph(plain(f"{words}."), Tone.GOOD if same == len(known) else Tone.INFO)
 
 
-def seed_policy(settings: Mapping[str, Setting]) -> str | None:
-    """Return how vLLM chooses the hash seed; None where it is not reported."""
-    setting = settings.get(SEED)
-    policy = json.loads(setting.value) if setting is not None and setting.state is State.REPORTED else None
-    return policy if isinstance(policy, str) else None
-
-
 def _engines(fleet: Fleet, replica: Replica) -> tuple[Block, ...]:
     if not replica.engines:
         return (quiet_paragraph(NO_ENGINES),)
@@ -113,10 +99,18 @@ def _engines(fleet: Fleet, replica: Replica) -> tuple[Block, ...]:
         RANK,
         _number("num_gpu_blocks", "Blocks"),
         _number("block_size", "Block size", term="block size"),
-        _number("kv_cache_size_tokens", "KV tokens", _tokens_text),
+        _number(
+            "kv_cache_size_tokens",
+            "KV tokens",
+            lambda row: at_most(f"{row.kv_cache_size_tokens:,}", Basis(row.basis)),
+        ),
         _number("naive_tokens", "Naive estimate", term="naive tokens"),
         _number("max_model_len", "max_model_len"),
-        _number("max_concurrency", "Requests of max_model_len", _requests_text),
+        _number(
+            "max_concurrency",
+            "Requests of max_model_len",
+            lambda row: at_most(f"{row.max_concurrency:,.2f}", Basis(row.basis)),
+        ),
         _number("kv_gib", "KV GiB", "{:,.1f}"),
         _number("gib_per_device", "KV GiB per device", "{:,.1f}"),
         Field("basis", "Basis", term="basis"),
@@ -130,7 +124,9 @@ def _engines(fleet: Fleet, replica: Replica) -> tuple[Block, ...]:
 def _hashes(fleet: Fleet, replica: Replica, settings: Mapping[str, Setting]) -> tuple[Block, ...]:
     if all(engine.fingerprint is None for engine in replica.engines):
         return (quiet_paragraph(NO_HASHES),)
-    seed = seed_policy(settings)
+    setting = settings.get(SEED)
+    policy = json.loads(setting.value) if setting is not None and setting.state is State.REPORTED else None
+    seed = policy if isinstance(policy, str) else None
     comparison = hash_comparison(replica.engines, comparable_replicas(replica, fleet.replicas), seed)
     rows = _rows(fleet.frames.engines, replica)
     if rows[["fingerprint_engine", "fingerprint_canonical"]].isna().to_numpy().all():
@@ -193,14 +189,6 @@ def _groups(fleet: Fleet, replica: Replica) -> tuple[Block, ...]:
 
 def _rows(frame: pd.DataFrame, replica: Replica) -> pd.DataFrame:
     return frame[frame["replica"] == replica.id].reset_index(drop=True)
-
-
-def _tokens_text(row: Any) -> str:
-    return at_most(f"{row.kv_cache_size_tokens:,}", Basis(row.basis))
-
-
-def _requests_text(row: Any) -> str:
-    return at_most(f"{row.max_concurrency:,.2f}", Basis(row.basis))
 
 
 def _no_fingerprint(engines: Sequence[Engine]) -> str:
