@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from itertools import count
 from typing import Any
 
@@ -213,6 +214,11 @@ def alike(pool: str, number: int, document: Document, *, first: int = 1, **more:
 
 def story() -> Fleet:
     """Five pools: one split in three, two that agree, one in an upgrade; one replica down, one read in part."""
+    return replace(_story(), generation=next(_GENERATIONS))
+
+
+@cache  # it takes longer than most pages
+def _story() -> Fleet:
     chat = document()
     hashed = document({"cache_config.prefix_caching_hash_algo": "xxhash", "cache_config.kv_offloading_size": 64})
     blocks = document(

@@ -2,16 +2,20 @@
 
 import os
 import re
+import sqlite3
 import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from sqlalchemy import Connection
 from streamlit.components.v2 import manifest_scanner
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.store.history.database import Database
 from tests.frozen import frozen_fleet
 from tests.serving import ROOT
 
@@ -48,6 +52,30 @@ def _component_scan_is_cached() -> Iterator[None]:
         scan = cache(manifest_scanner.scan_component_manifests)
         patch.setattr(manifest_scanner, "scan_component_manifests", scan)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _schema_is_made_once() -> Iterator[None]:
+    """Copy the schema into each new SQLite file: Alembic takes longer to make it than most tests."""
+    migrate, template = Database._migrate, sqlite3.connect(":memory:", check_same_thread=False)
+    is_made = False
+
+    def copied(self: Database, connection: Connection) -> None:
+        nonlocal is_made
+        file: Any = connection.connection.driver_connection
+        if self.file is None or self._version(connection) is not None:
+            migrate(self, connection)
+        elif is_made:
+            template.backup(file)
+        else:
+            migrate(self, connection)
+            file.backup(template)
+            is_made = True
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Database, "_migrate", copied)
+        yield
+    template.close()
 
 
 @pytest.fixture(scope="session", autouse=True)
