@@ -7,35 +7,24 @@ Sources: `owned_by` of /v1/models in sgl-project/sglang (srt/entrypoints/openai/
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from dashboard.errors import UnreadableError
 
-
-class OtherServer(NamedTuple):
-    """A server: its name, `owned_by` of its models, and the beginning of its metrics."""
-
-    name: str
-    owner: str | None
-    metrics: bytes
-
-
-SERVERS = (
-    OtherServer("SGLang", "sglang", b"sglang:"),
-    OtherServer("Text Generation Inference", None, b"tgi_"),
-    OtherServer("llama.cpp", "llamacpp", b"llamacpp:"),
-    OtherServer("TensorRT-LLM", "tensorrt_llm", b"trtllm_"),
-    OtherServer("LMDeploy", "lmdeploy", b"lmdeploy:"),
-)
-BY_OWNER = {each.owner: each for each in SERVERS if each.owner}
-BY_METRICS = {each.metrics: each for each in SERVERS}
+BY_OWNER = {"sglang": "SGLang", "llamacpp": "llama.cpp", "tensorrt_llm": "TensorRT-LLM", "lmdeploy": "LMDeploy"}
+BY_METRICS = {  # by the beginning of the names
+    b"sglang:": "SGLang",
+    b"tgi_": "Text Generation Inference",
+    b"llamacpp:": "llama.cpp",
+    b"trtllm_": "TensorRT-LLM",
+    b"lmdeploy:": "LMDeploy",
+}
 METRIC = re.compile(rb"^(?:# (?:HELP|TYPE) )?(%b)" % b"|".join(map(re.escape, BY_METRICS)), re.MULTILINE)
 
 
 def refuse_owner(owners: Iterable[str | None]) -> None:
     """Raise UnreadableError where all models belong to one other server: a gateway in front of vLLM lists several."""
-    if len(found := set(owners)) == 1 and (server := BY_OWNER.get(found.pop() or "")):
-        raise _refused(server)
+    if len(found := set(owners)) == 1 and (name := BY_OWNER.get(found.pop() or "")):
+        raise _refused(name)
 
 
 def refuse_metrics(page: bytes) -> None:
@@ -44,7 +33,5 @@ def refuse_metrics(page: bytes) -> None:
         raise _refused(BY_METRICS[match[1]])
 
 
-def _refused(server: OtherServer) -> UnreadableError:
-    return UnreadableError(
-        "not_vllm", f"Not vLLM ({server.name}): it is compared with nothing. Remove it from the targets."
-    )
+def _refused(name: str) -> UnreadableError:
+    return UnreadableError("not_vllm", f"Not vLLM ({name}): it is compared with nothing. Remove it from the targets.")

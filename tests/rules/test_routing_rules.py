@@ -9,14 +9,12 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet, build_fleet
 from dashboard.compare.hashes import group_by_hashes, same_hashes
-from dashboard.compare.prefix import SeedKind
 from dashboard.fleet import EngineFingerprint, FactName, RouterConfig, RouterFact, RouterKind, Source
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.domain import Expectations, PoolDeclaration, Router, SeedPolicy
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import Confidence, Family, Inspection, OutcomeKind, Severity
 from dashboard.rules.policy import Policy
-from dashboard.rules.routing.hash_seed import seed_of
 from dashboard.rules.routing.hashes import MAX_GROUPS
 from dashboard.rules.subject import FINGERPRINT
 from tests import builders, captured
@@ -105,29 +103,6 @@ def test_a_declared_seed_replaces_the_assumption_of_random_seeds() -> None:
     declared = PoolDeclaration(expects=Expectations(seed_policy=SeedPolicy.ENVIRONMENT))
     assert not inspected(fleet, declared=declared).findings
     assert not inspected(fleet, declared=PoolDeclaration()).findings, "the router is only assumed"
-
-
-@pytest.mark.parametrize(
-    ("settings", "kind"),
-    [
-        ({"version": "0.28.9", ALGORITHM: "sha256"}, SeedKind.RANDOM),
-        ({"version": "0.29.0", ALGORITHM: "sha256"}, SeedKind.FIXED),
-        ({"version": "0.29.0", ALGORITHM: "sha256_cbor"}, SeedKind.FIXED),
-        ({"version": "0.29.0", ALGORITHM: "xxhash"}, SeedKind.RANDOM),
-        ({"version": "0.12.0"}, SeedKind.RANDOM),
-        ({"version": "0.12.0", SEED: "0"}, SeedKind.SEED),
-        ({"version": "nightly", ALGORITHM: "xxhash_cbor"}, SeedKind.RANDOM),
-        ({"version": "nightly", ALGORITHM: "sha256"}, None),
-        ({"version": "0.32.0"}, None),
-        ({"version": "0.32.0", ALGORITHM: "builtin"}, None),
-    ],
-)
-def test_the_hash_seed_follows_from_version_algorithm_and_variable(
-    settings: dict[str, Any], kind: SeedKind | None
-) -> None:
-    seed = seed_of(builders.document(settings, base={}).settings)
-
-    assert (seed.kind if seed else None) == kind
 
 
 @pytest.mark.parametrize(

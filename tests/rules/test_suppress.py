@@ -144,13 +144,6 @@ def test_the_first_unexpired_suppression_applies_and_the_last_expired_one_is_mar
     assert result.unused == []
 
 
-def test_unused_suppressions_are_those_that_match_no_finding() -> None:
-    unused = [suppression(pool="embed"), suppression(until=YESTERDAY, replicas=("chat-4",))]
-    covered_by_another = suppression(replicas=("chat-0",), number=2)
-
-    assert applied([found("chat-0")], suppression(pool="chat"), covered_by_another, *unused).unused == unused
-
-
 @pytest.mark.parametrize(
     ("limits", "is_suppressed"),
     [

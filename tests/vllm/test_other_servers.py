@@ -7,7 +7,7 @@ import pytest
 from dashboard.errors import UnreadableError
 from dashboard.fleet import FailureKind, ReplicaState
 from dashboard.fleet.replies import Failure, Reply, Source
-from dashboard.vllm.other_servers import SERVERS
+from dashboard.vllm.other_servers import BY_METRICS, BY_OWNER
 from dashboard.vllm.reading import read
 from tests.captured import METRICS, MODELS, VERSION
 from tests.vllm.test_facts import metrics, probe, seen
@@ -21,10 +21,8 @@ def models(*owners: str | None) -> bytes:
     return json.dumps({"object": "list", "data": cards}).encode()
 
 
-@pytest.mark.parametrize("name", [each.name for each in SERVERS])
-def test_another_server_is_recognised_by_its_metrics(name: str) -> None:
-    prefix = next(each.metrics for each in SERVERS if each.name == name)
-
+@pytest.mark.parametrize(("prefix", "name"), BY_METRICS.items())
+def test_another_server_is_recognised_by_its_metrics(prefix: bytes, name: str) -> None:
     for page in (PAGE % (prefix, prefix, prefix), b"%sup 1\n" % prefix):
         with pytest.raises(UnreadableError, match=r"^Not vLLM \(.*compared with nothing. Remove it") as caught:
             read(METRICS, page)
@@ -45,7 +43,7 @@ def test_a_page_of_vllm_may_have_metrics_of_another_server() -> None:
     assert read(METRICS, b"sglang:a 1\nvllm:b 1\nprocess_start_time_seconds 1.7e9\n").reply.started_at
 
 
-@pytest.mark.parametrize("owner", [each.owner for each in SERVERS if each.owner])
+@pytest.mark.parametrize("owner", BY_OWNER)
 def test_another_server_is_recognised_by_the_owner_of_all_its_models(owner: str) -> None:
     with pytest.raises(UnreadableError) as caught:
         read(MODELS, models(owner, owner))

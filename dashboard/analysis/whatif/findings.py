@@ -152,19 +152,11 @@ class _Lookup:
         )
 
 
-class _NeededSetting(NamedTuple):
-    """A setting that some routers depend on, and the name of its expectation (`domain.Expectations`)."""
-
-    path: str
-    expects: str
-    routers: frozenset[Router]
-
-
-# The routers of RT-02, RT-05 and RT-06.
+# Settings that some routers depend on (RT-02, RT-05, RT-06), and the names of their expectations.
 NEEDED = (
-    _NeededSetting(BLOCK_SIZE, "block_size", frozenset({Router.PREFIX_HASH, Router.KV_EVENTS, Router.APPROXIMATE})),
-    _NeededSetting(HASH_ALGORITHM, "hash_algorithm", frozenset({Router.PREFIX_HASH})),
-    _NeededSetting(SEED_POLICY, "seed_policy", frozenset({Router.PREFIX_HASH})),
+    (BLOCK_SIZE, "block_size", {Router.PREFIX_HASH, Router.KV_EVENTS, Router.APPROXIMATE}),
+    (HASH_ALGORITHM, "hash_algorithm", {Router.PREFIX_HASH}),
+    (SEED_POLICY, "seed_policy", {Router.PREFIX_HASH}),
 )
 
 
@@ -177,16 +169,16 @@ def router_changes(before: Fleet, after: Fleet, pool: str) -> tuple[RouterChange
         return ()
     now, then = _caching(before, pool), _caching(after, pool)
     changes = []
-    for needed in NEEDED:
-        is_declared = getattr(then.domain.expects, needed.expects) is not None
-        if then.domain.router not in needed.routers or is_declared or then.is_ignored(needed.path):
+    for path, expects, routers in NEEDED:
+        is_declared = getattr(then.domain.expects, expects) is not None
+        if then.domain.router not in routers or is_declared or then.is_ignored(path):
             continue
-        if (wanted := _only_value(_values(then, needed.path))) is None:
+        if (wanted := _only_value(_values(then, path))) is None:
             continue
-        values = _values(now, needed.path, wanted)
+        values = _values(now, path, wanted)
         usual = next((value for value in values if value != wanted), None)
         if usual is not None and 2 * len(values.get(wanted, ())) <= sum(map(len, values.values())):
-            changes.append(RouterChange(needed.expects, usual, wanted))
+            changes.append(RouterChange(expects, usual, wanted))
     return tuple(changes)
 
 
