@@ -279,7 +279,8 @@ def pools_table(
         Field("gib.known", key="Ranks with KV GiB", is_number=True),
         Field("basis", "Basis", attrgetter("basis.value"), term="basis"),
         Field("naive", key="Naive tokens", is_number=True),
-        Field("", NAIVE, naive_cell, term="naive tokens"),
+        Field("", NAIVE, naive_cell, term="naive tokens", is_shown_only=True),
+        Field("", value=lambda pool: naive_cell(pool).text, key=NAIVE),
     )
     return to_table(pools, fields, "capacity-of-pools", "KV cache capacity of the pools")
 
