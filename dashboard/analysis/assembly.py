@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from dashboard.analysis.kv_transfer import TransferVerdict, kv_transfer, transferring_pools
-from dashboard.analysis.reuse import in_order, renewed, shared_engines
+from dashboard.analysis.reuse import in_order, is_compared_alike, renewed, shared_engines
 from dashboard.capacity.sums import PoolCapacity, capacity_of
 from dashboard.compare import SharingVerdict, compare_pool, sharing_verdict
 from dashboard.fleet import (
@@ -185,7 +185,10 @@ def assemble(read: Fleet, at: datetime, *, before: Fleet | None = None, observe:
         if pool is not None and (is_same or has_same_content(own, members_before[name])):
             sharing[name], capacity[name] = known.sharing[name], known.capacity[name]
         else:
-            pool, sharing[name], capacity[name] = _derive_pool(name, own, read.documents, read.ignored)
+            if pool is None or not is_compared_alike(own, members_before[name]):
+                pool = _compared(name, own, read.documents, read.ignored)
+            sharing[name] = sharing_verdict(pool, {each.id: each for each in own}, read.documents)
+            capacity[name] = capacity_of(own, name)
         pools.append(pool)
     fleet = replace(
         read,
@@ -203,16 +206,14 @@ def assemble(read: Fleet, at: datetime, *, before: Fleet | None = None, observe:
     return inspected(fleet, at, before=before)
 
 
-def _derive_pool(
+def _compared(
     name: str, replicas: Sequence[Replica], documents: Mapping[str, Document], ignored: Sequence[str]
-) -> tuple[Pool, SharingVerdict, PoolCapacity]:
-    """Compare the replicas of a pool, decide which share prefixes, and sum up their KV cache."""
+) -> Pool:
     roles = Counter(each.role for each in replicas)
     role = min(roles, key=lambda each: (-roles[each], each))  # of most replicas; on a tie the first by name
     clusters = {each.labels.get(CLUSTER, "") for each in replicas}
     pool = compare_pool(name, role, replicas, documents, ignored)
-    pool = replace(pool, cluster=clusters.pop() if len(clusters) == 1 else "")
-    return pool, sharing_verdict(pool, {each.id: each for each in replicas}, documents), capacity_of(replicas, name)
+    return replace(pool, cluster=clusters.pop() if len(clusters) == 1 else "")
 
 
 def _has_same_findings(fleet: Fleet, before: Fleet) -> bool:
@@ -254,7 +255,7 @@ def only_replicas(fleet: Fleet, ids: Collection[str], name: str) -> Fleet:
     replicas = in_order([replace(each, pool=name) for each in fleet.replicas if each.id in ids], ())
     used = {each.document for each in replicas}
     documents = {key: document for key, document in fleet.documents.items() if key in used}
-    pool, sharing, capacity = _derive_pool(name, replicas, documents, fleet.ignored)
+    pool, capacity = _compared(name, replicas, documents, fleet.ignored), capacity_of(replicas, name)
     found = [
         replace(each, pools=(name,)) for each in fleet.inspection.findings if not set(each.replicas).isdisjoint(ids)
     ]
@@ -265,7 +266,7 @@ def only_replicas(fleet: Fleet, ids: Collection[str], name: str) -> Fleet:
         replicas,
         documents,
         (pool,),
-        sharing={name: sharing},
+        sharing={name: sharing_verdict(pool, {each.id: each for each in replicas}, documents)},
         capacity={name: capacity},
         total=capacity,
         ignored=fleet.ignored,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from operator import is_
+from operator import attrgetter, is_
 
 from dashboard.capacity.engines import engines_of
 from dashboard.fleet import (
@@ -19,6 +19,7 @@ from dashboard.fleet import (
 from dashboard.vllm.canonical import RecentResults
 from dashboard.vllm.facts import is_fresh, read_at
 
+_COMPARED = attrgetter("id", "document", "fresh", "role", "labels")
 _engines: RecentResults[tuple[Engine, ...]] = RecentResults()
 
 
@@ -75,6 +76,14 @@ def shared_engines(
         )
 
     return _engines.get((document.id, reports, groups), with_fingerprints)
+
+
+def is_compared_alike(replicas: Sequence[Replica], before: Sequence[Replica]) -> bool:
+    """Return whether all that comparing a pool reads of its replicas is equal. Most restarts change nothing else."""
+    return len(replicas) == len(before) and all(
+        now is then or (_COMPARED(now) == _COMPARED(then) and len(now.identity) == len(then.identity))
+        for now, then in zip(replicas, before, strict=True)
+    )
 
 
 def in_order(replicas: Iterable[Replica], before: Sequence[Replica]) -> tuple[Replica, ...]:

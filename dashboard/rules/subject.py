@@ -70,6 +70,7 @@ class PoolSubject:
     _by_document: dict[str, tuple[str, ...]] = field(init=False)
     _by_version: dict[str | None, frozenset[str]] = field(init=False)
     _identity_paths: frozenset[str] = field(init=False)  # of any member
+    _identities: dict[str, Mapping[str, Any]] = field(init=False)  # by path: `needs` and the rule read the same
 
     def __post_init__(self) -> None:
         read = [each for each in self.all_replicas if each.document is not None]
@@ -90,6 +91,7 @@ class PoolSubject:
         self._by_document = {key: tuple(held) for key, held in by_document.items()}
         self._by_version = {version: frozenset(held) for version, held in versions.items()}
         self._identity_paths = frozenset().union(*(each.identity for each in members))
+        self._identities = {}
         self.copies = frozenset(each.id for each in members if each.same_digest_as)
 
     @property
@@ -188,6 +190,11 @@ class PoolSubject:
 
         Members that report nothing are left out.
         """
+        if path not in self._identities:
+            self._identities[path] = self._read_identity(path)
+        return self._identities[path]
+
+    def _read_identity(self, path: str) -> Mapping[str, Any]:
         # Digests cover the comparable part only: a member with the settings of another replica reports no whole value.
         copies = self.copies if is_partly_identity(path) else ()
         found: dict[str, Any] = {}
