@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, field_validator
 from dashboard.compare.equality import without_owner
 from dashboard.fleet import Role
 from dashboard.rules import baseline, remedy
-from dashboard.rules.behaviour import development_mode, prompts, requests, weights
+from dashboard.rules.behaviour import development_mode, requests, weights
 from dashboard.rules.capacity import devices, graphs, kv_cache
 from dashboard.rules.differences import pair_differences, pool_differences
 from dashboard.rules.disaggregation import handshake, options, roles, transfer
@@ -23,7 +23,7 @@ from dashboard.rules.identity import components, coverage, engines, flapping
 from dashboard.rules.registry import Page, Rule, Scope, flowing
 from dashboard.rules.routing import blocks, events, hash_root, hashes, prefix_caching, replay, router_facts
 from dashboard.rules.selection import caching, publishing
-from dashboard.rules.stores import lmcache, mooncake, sharing
+from dashboard.rules.stores import connectors, sharing
 from dashboard.rules.subject import PairSubject, PoolSubject, setting_value
 from dashboard.rules.value_equivalence import MEANINGS, names_as_one
 
@@ -32,8 +32,8 @@ RULE_SET = 10
 MODULES = (
     *(blocks, events, hash_root, hashes, prefix_caching, replay, router_facts),
     *(handshake, options, roles, transfer),
-    *(lmcache, mooncake, sharing),
-    *(development_mode, prompts, requests, weights),
+    *(connectors, sharing),
+    *(development_mode, requests, weights),
     *(devices, graphs, kv_cache),
     *(components, coverage, engines, flapping),
     baseline,
