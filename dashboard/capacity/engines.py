@@ -68,7 +68,6 @@ def engines_of(
     groups: Sequence[KVCacheGroup],
     settings: Mapping[str, Setting],
 ) -> tuple[Engine, ...]:
-    """Return the capacity of each engine that a replica reports."""
     options = _options(settings)
     reports = _with_the_rest(reports)
     total = reports[0].blocks_of_all if len(reports) > 1 else None

@@ -107,7 +107,6 @@ def concurrency(num_gpu_blocks: int, groups: Sequence[KVCacheGroup], load: Load)
 
 
 def blocks_per_request(group: KVCacheGroup, load: Load) -> Need:
-    """Return the blocks that one request takes in a group."""
     if group.spec_type in KEEPS_ALL:
         return _all_tokens(group, load)
     if group.spec_type in ENCODER_ONLY:

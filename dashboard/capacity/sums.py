@@ -52,7 +52,6 @@ class PoolCapacity(NamedTuple):
 
     @property
     def gib(self) -> Sum:
-        """The bytes in GiB."""
         return self.bytes._replace(value=None if self.bytes.value is None else self.bytes.value / GIB)
 
     @property

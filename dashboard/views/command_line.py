@@ -92,7 +92,6 @@ def _list(anchor: str, heading: str, lines: Sequence[str]) -> Section:
 
 
 def poll_view(fleet: Fleet) -> View:
-    """Return the state of a fleet: its replicas and its pools."""
     counts, replicas = fleet.coverage, {each.id: each for each in fleet.replicas}
     return View(
         title="vLLM fleet",

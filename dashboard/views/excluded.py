@@ -98,7 +98,6 @@ def suppressed_blocks(fleet: Fleet, known: FindingList) -> tuple[Block, ...]:
 
 
 def ignored_blocks(fleet: Fleet) -> tuple[Paragraph, ...]:
-    """Return which settings fleet.yaml ignores, and in how many pools they differ."""
     if not fleet.ignored:
         return ()
     pools = sum(bool(each.ignored) for each in fleet.pools)
@@ -108,7 +107,6 @@ def ignored_blocks(fleet: Fleet) -> tuple[Paragraph, ...]:
 
 
 def ignored_table(fleet: Fleet) -> Table | None:
-    """Return the ignored differences, a row for each pool; None without any."""
     own = [pool for pool in fleet.pools if pool.ignored]
     fields = (
         Field("name", "Pool", lambda pool: brief(pool.name), link=lambda pool: Link(Kind.POOL, pool.name)),
@@ -136,13 +134,11 @@ def _where(finding: Finding, names: Mapping[str, str]) -> str:
 
 
 def _texts(finding: Finding) -> tuple[str, str, str]:
-    """Return owner, last day and reason of a suppression."""
     by = finding.suppression
     return (brief(by.owner), f"{by.until}", one_line(by.reason)) if by else ("", "", "")
 
 
 def _expired(findings: Iterable[Finding], known: FindingList) -> Iterator[Entries]:
-    """Yield the findings whose suppression expired, in one list."""
     found = [each for each in findings if each.expired]
     items = tuple(
         Entry(
@@ -173,7 +169,6 @@ def scopes(fleet: Fleet, finding: Finding) -> Mapping[str, Suppression]:
 
 
 def default_until(today: date) -> date:
-    """Return the last day of an acceptance from today."""
     return today + timedelta(days=DAYS)
 
 

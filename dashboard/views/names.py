@@ -13,22 +13,18 @@ _OTHER = re.compile(r"[^a-z0-9]+")
 
 
 def brief(name: str) -> str:
-    """Return a name on one line, cut to LONGEST_NAME."""
     return middle_cut(one_line(name), LONGEST_NAME)
 
 
 def in_natural_order(replicas: Iterable[str], names: Mapping[str, str]) -> list[str]:
-    """Return ids of replicas in natural order of their names."""
     return sorted(replicas, key=lambda each: natural(names.get(each, each)))
 
 
 def names_of(replicas: Iterable[str], names: Mapping[str, str]) -> list[str]:
-    """Return the names of replicas in natural order."""
     return [names.get(each, each) for each in in_natural_order(replicas, names)]
 
 
 def replica_names(fleet: Fleet) -> dict[str, str]:
-    """Return the name of each replica by its id."""
     return {each.id: each.name for each in fleet.replicas}
 
 

@@ -53,7 +53,6 @@ def shared_texts(domain: Domain) -> list[str]:
 
 
 def rollout_text(rollout: Rollout) -> str:
-    """Return the progress of a rollout, and its effect on the severity of findings."""
     moved = f"{len(rollout.replicas):,} of {count(rollout.total, 'replica')}"
     return (
         f"Rollout {rollout.old} → {rollout.new}: {moved} moved, the last one started {iso(rollout.last)}. "

@@ -206,7 +206,6 @@ def _difference_figure(replica: Replica, comparison: ReplicaComparison) -> Figur
 
 
 def _notices(fleet: Fleet, replica: Replica) -> list[Block]:
-    """Return what limits the data below, and what the pool shares."""
     notices: list[Block] = []
     if not replica.fresh and replica.observed_at is not None and (replica.document or replica.engines):
         read_at = Piece(iso(replica.observed_at), age=Age(replica.observed_at))
@@ -267,7 +266,6 @@ def _probes(replica: Replica) -> tuple[Block, ...]:
 
 
 def _probe_result(probe: ProbeResult) -> tuple[str, str]:
-    """Return the outcome of a probe, and what there is to say about it."""
     if probe.failure is not None:
         detail = middle_cut(one_line(probe.failure.detail), LONGEST_RESULT)
         return f"✕ {formatting.FAILURE_WORDS[probe.failure.kind]}", detail

@@ -59,7 +59,6 @@ def engines_section(fleet: Fleet, replica: Replica, settings: Mapping[str, Setti
 
 
 def comparable_replicas(replica: Replica, replicas: Iterable[Replica]) -> tuple[Replica, ...]:
-    """Return the other fresh replicas of its pool, each process once."""
     same = {replica.id, *replica.same_process}
     return tuple(each for each in replicas if each.pool == replica.pool and each.id not in same and each.is_counted)
 

@@ -212,7 +212,6 @@ def identity_blocks(replica: Replica) -> tuple[Block, ...]:
 
 
 def _one_line(text: str, value: str, state: State) -> str:
-    """Return a value on one line; objects as compact JSON."""
     return middle_cut(one_line(value if "\n" in text and state is State.REPORTED else text), LONGEST)
 
 

@@ -79,7 +79,6 @@ def setting_report(
 
 
 def matches(replica: Replica, choice: SettingFilter) -> bool:
-    """Return whether the filters but the search keep a replica."""
     labels = " ".join(f"{key}={text}" for key, text in replica.labels.items()).lower()
     return (
         (choice.pool in {None, replica.pool} or fnmatchcase(replica.pool or "", choice.pool or ""))
@@ -183,7 +182,6 @@ def _value_fields(path: str, fleet: Fleet | None = None) -> tuple[Field, ...]:
 
 
 def _names(known: PoolValue) -> Cell:
-    """Return the first replicas as links, the number of the others, and the cohorts of all."""
     first = known.replicas[:FEW]
     more = len(known.replicas) - len(first)
     names = join_texts([(replica(each.name, each.id),) for each in first], last=", " if more else " and ")
@@ -239,7 +237,6 @@ def setting_value(fleet: Fleet, replica: Replica, path: str) -> SettingValue:
 
 
 def replicas_section(fleet: Fleet, path: str, replicas: Sequence[Replica]) -> tuple[Section, ...]:
-    """Return these replicas with their values of a setting; empty without any."""
     return (Section(REPLICAS, "Replicas", (_table(fleet, replicas, path),)),) if replicas else ()
 
 
@@ -275,7 +272,6 @@ def _table(fleet: Fleet, replicas: Sequence[Replica], path: str, affected: Mappi
 
 
 def declared_section(path: str) -> Section:
-    """Return what a setting does, and what vLLM declares of it by version."""
     known = declarations(path)
     if not known:
         why = "not a variable of vLLM" if path.startswith("env.") else "no vLLM version declares it"

@@ -36,7 +36,6 @@ class Recency(NamedTuple):
 
     @property
     def choices(self) -> list[tuple[str, str]]:
-        """Return what was chosen as text, under the names of the URL."""
         sort = [(SORT, NEWEST_FIRST)] if self.is_newest_first else []
         return [*([("new_since", iso(self.new_since))] if self.new_since else []), *sort]
 
@@ -108,7 +107,6 @@ def newest(sightings: Iterable[Sighting | None]) -> Sighting | None:
 
 
 def has_history(fleet: Fleet) -> bool:
-    """Return whether a history recorded the fleet."""
     return fleet.sightings != NO_SIGHTINGS
 
 

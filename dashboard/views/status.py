@@ -299,7 +299,6 @@ def _names_cell(members: Sequence[Replica]) -> Cell:
 
 
 def _steps(missing: Iterable[Fact], members: Sequence[Replica]) -> list[str]:
-    """Return what reveals the missing facts, each step once."""
     if not missing:
         return []
     if all(each.failure and each.failure.kind is FailureKind.NOT_VLLM for each in members):

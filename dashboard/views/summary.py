@@ -235,7 +235,6 @@ def findings_title(inspection: Inspection, *, are_new: bool = False) -> str:
 
 
 def findings_lead(fleet: Fleet) -> str:
-    """Return the counts of rules, replicas, suppressions, and of configuration warnings."""
     inspection = fleet.inspection
     parts = [rules_text(inspection), answered(fleet)]
     parts += [f"{len(inspection.suppressed):,} suppressed"] if inspection.suppressed else []

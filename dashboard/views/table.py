@@ -67,12 +67,10 @@ class Field:
 
     @property
     def column(self) -> Column:
-        """Return the head of the column."""
         title, key = (self.title, self.key) if self.title else (self.key or self.name, "")
         return Column(title, self.is_number, self.is_code, self.unit, self.term, key, self.is_hash)
 
     def cell(self, row: Any) -> Cell:
-        """Return the cell of a row."""
         known = attrgetter(self.name)(row) if self.name else None
         value = self.value(row) if self.value else plain_value(known) if self.is_number or not self.title else None
         if not self.title:
@@ -156,7 +154,6 @@ def sort_name(title: str) -> str:
 
 
 def sort_names(titles: Iterable[str]) -> list[str]:
-    """Return the values of the URL that sort by one of these columns."""
     return [f"{sign}{sort_name(each)}" for each in titles for sign in ("", REVERSED)]
 
 

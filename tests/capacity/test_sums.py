@@ -84,6 +84,7 @@ def test_sums_without_bytes_or_devices_of_some_are_lower_bounds() -> None:
 
     assert capacity_of([replica("a")]).whole
     assert not capacity_of([replica("a"), stock]).whole
+    assert capacity_of([replica("a"), stock]).unsized == 1
 
 
 def test_a_cpu_is_a_device_and_not_a_gpu() -> None:

@@ -6,10 +6,19 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import State
-from dashboard.views.blocks import Tone
-from dashboard.views.setting import EVERY_SETTING, VALUES, SettingFilter, pool_values, setting_json
+from dashboard.views.blocks import Table, Tone
+from dashboard.views.setting import (
+    EVERY_SETTING,
+    MOST_ROWS,
+    VALUES,
+    SettingFilter,
+    affected_section,
+    pool_values,
+    replicas_section,
+    setting_json,
+)
 from dashboard.views.settings import found_settings, setting_values, settings_report
-from tests.builders import alike, document, down, fleet, replica
+from tests.builders import alike, document, down, fleet, replica, story
 from tests.findings_builder import finding, with_findings
 from tests.views.walking import part, tables_of, text_of
 
@@ -170,3 +179,20 @@ def test_json_has_native_values_and_null_where_nothing_is_reported() -> None:
     assert content["declared"][0]["since"] == "0.12.0"
     assert json.loads(json.dumps(content)) == content
     assert {each["value"] for each in setting_json("x", pool_values(mixed(), "x"))["values"]} == {None}
+
+
+def test_of_very_many_replicas_the_first_are_listed() -> None:
+    built = fleet(alike("chat", MOST_ROWS + 2, USUAL), [USUAL])
+    (section,) = replicas_section(built, "version", built.replicas)
+    table = section.blocks[0]
+
+    assert isinstance(table, Table)
+    assert (len(table.rows), table.note) == (MOST_ROWS, "2 more are not listed.")
+
+
+def test_a_finding_without_a_setting_has_no_values() -> None:
+    built = story()
+    table = affected_section(built, finding(built, evidence=())).blocks[0]
+
+    assert isinstance(table, Table)
+    assert [each.title for each in table.columns] == ["Replica", "Affected", "Pool", "Cohort"]
