@@ -3,7 +3,7 @@
 import asyncio
 import copy
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -55,22 +55,16 @@ GROUPS = [{"targets": ["a:1", "b"], "labels": {"pool": "chat", "__scheme__": "ht
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[HostileServer]:
-    with HostileServer() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, server: HostileServer) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, module_server: HostileServer) -> Path:
     folder = tmp_path_factory.mktemp("foreign")
-    write_kubeconfig(folder / "kubeconfig", server.address)
+    write_kubeconfig(folder / "kubeconfig", module_server.address)
     return folder
 
 
 @pytest.fixture(scope="module")
-def objects(server: HostileServer) -> Mapping[str, Any]:
+def objects(module_server: HostileServer) -> Mapping[str, Any]:
     """What the API server answers, by path."""
-    cluster = Cluster(server)
+    cluster = Cluster(module_server)
     pod = cluster.add_pod("a", "10.0.0.1", {"app": "vllm", "pod-template-hash": "7"})
     pod["metadata"]["annotations"] = {"llm-d.ai/active-ports": "8000,http"}
     pod["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "name": "a-7", "controller": True}]

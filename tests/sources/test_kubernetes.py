@@ -3,7 +3,6 @@
 import asyncio
 import json
 from base64 import b64encode
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,21 +35,10 @@ JSON = st.recursive(
 )
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[HostileServer]:
-    with HostileServer() as server:
-        yield server
-
-
 @pytest.fixture
 def cluster(server: HostileServer, tmp_path: Path) -> Cluster:
     write_kubeconfig(tmp_path / "kubeconfig", server.address)
     return Cluster(server)
-
-
-@pytest.fixture
-def kubeconfig(tmp_path: Path) -> Path:
-    return tmp_path / "kubeconfig"
 
 
 def source(kubeconfig: Path, **more: Any) -> Kubernetes:

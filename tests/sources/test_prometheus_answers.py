@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -33,12 +33,6 @@ def series(instance: str, age: float = 0.0, *, is_down: bool = False, **labels: 
 
 def success(*result: Any, **more: Any) -> bytes:
     return json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}, **more}).encode()
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[HostileServer]:
-    with HostileServer() as server:
-        yield server
 
 
 def source(server: HostileServer, **more: Any) -> Prometheus:

@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -35,12 +35,6 @@ AT = datetime.fromtimestamp(NOW, UTC)
 HOUR = 3600.0
 PATH = "/api/v1/query"
 PAGE = next(line for line in (CAPTURE / "metrics.txt").read_bytes().splitlines() if line.startswith(b"vllm:cache"))
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[HostileServer]:
-    with HostileServer() as server:
-        yield server
 
 
 def series(instance: str, age: float = 0.0, *, clock: float = NOW, **labels: str) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import socket
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
@@ -33,11 +32,10 @@ async def wants_a_key(exchange: Exchange) -> None:
 
 
 @pytest.fixture
-def replica(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostileServer]:
+def replica(server: HostileServer, monkeypatch: pytest.MonkeyPatch) -> HostileServer:
     monkeypatch.setenv("KEY", KEY)
-    with HostileServer() as server:
-        server.routes["/v1/models"] = wants_a_key
-        yield server
+    server.routes["/v1/models"] = wants_a_key
+    return server
 
 
 def options(inventory: HostileServer, names: list[str], **more: Any) -> Options:

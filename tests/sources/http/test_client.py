@@ -27,12 +27,6 @@ SOON = 0.2
 HERE = Path(__file__).parent
 
 
-@pytest.fixture
-def server() -> Iterator[HostileServer]:
-    with HostileServer() as running:
-        yield running
-
-
 def ask(
     target: Target, *paths: str, seconds: float = PLENTY, key: ApiKey | None = None, last: bool = False
 ) -> list[Answer]:

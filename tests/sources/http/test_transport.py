@@ -31,10 +31,9 @@ def not_connected(number: int) -> aiohttp.ClientConnectorError:
     return aiohttp.ClientConnectorError(SOMEWHERE, OSError(number, "text of the system"))
 
 
-def test_the_client_of_httpx2_sends_and_reads_through_the_transport() -> None:
-    with HostileServer() as server:
-        server.routes["/a"] = answers(b'{"b": 1}', headers=["Content-Type: application/json", "X-A: 1", "X-A: 2"])
-        response = send("POST", f"{server.address}/a?q=%20c", b"body")
+def test_the_client_of_httpx2_sends_and_reads_through_the_transport(server: HostileServer) -> None:
+    server.routes["/a"] = answers(b'{"b": 1}', headers=["Content-Type: application/json", "X-A: 1", "X-A: 2"])
+    response = send("POST", f"{server.address}/a?q=%20c", b"body")
 
     (asked,) = server.asked
     assert (asked.path, asked.body, asked.headers["host"]) == ("/a?q=%20c", b"body", f"127.0.0.1:{server.port}")
@@ -43,23 +42,20 @@ def test_the_client_of_httpx2_sends_and_reads_through_the_transport() -> None:
 
 
 @pytest.mark.parametrize("path", ["/a%2Fb", "/a/%C3%A4", "/a?q=a+b%26c&d=%7B%7D", "/a%20b?x"])
-def test_an_address_is_sent_as_it_is_written(path: str) -> None:
-    with HostileServer() as server:
-        send("GET", f"{server.address}{path}")
-
+def test_an_address_is_sent_as_it_is_written(server: HostileServer, path: str) -> None:
+    send("GET", f"{server.address}{path}")
     assert [asked.path for asked in server.asked] == [path]
 
 
-def test_an_end_before_or_within_the_body_is_a_read_error() -> None:
+def test_an_end_before_or_within_the_body_is_a_read_error(server: HostileServer) -> None:
     async def cut(exchange: Exchange) -> None:
         await exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nbegin")
         exchange.close()
 
-    with HostileServer() as server:
-        server.routes |= {"/before": hangs_up, "/within": cut}
-        for path in server.routes:
-            with pytest.raises(httpx2.ReadError):
-                send("GET", f"{server.address}{path}")
+    server.routes |= {"/before": hangs_up, "/within": cut}
+    for path in server.routes:
+        with pytest.raises(httpx2.ReadError):
+            send("GET", f"{server.address}{path}")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -27,12 +27,6 @@ AT = datetime(2026, 3, 2, 11, 42, tzinfo=UTC)
 GOOD = 40
 LATENCY_SECONDS = 0.6
 LIMITS = PollOptions()
-
-
-@pytest.fixture
-def server() -> Iterator[HostileServer]:
-    with HostileServer() as running:
-        yield running
 
 
 def late(body: bytes) -> Callable[[Exchange], Awaitable[None]]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import tracemalloc
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -47,12 +47,6 @@ NEEDED = {  # configurations, for probes that are sent only after one
     "/plugins/llm-d-server-introspection/config": (CAPTURE.parent / "gemma3_plugin" / "plg_config.json").read_bytes(),
     "/plugins/vllm-server-introspection/config": (CAPTURE.parent / "gemma3_plugin" / "plg_config.json").read_bytes(),
 }
-
-
-@pytest.fixture
-def server() -> Iterator[HostileServer]:
-    with HostileServer() as running:
-        yield running
 
 
 def poll(targets: Sequence[Target], limits: PollOptions = LIMITS) -> dict[str, Snapshot]:

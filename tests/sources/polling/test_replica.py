@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -101,9 +101,8 @@ class Clocked:
 
 
 @pytest.fixture
-def clocked() -> Iterator[Clocked]:
-    with HostileServer() as server:
-        yield Clocked(server)
+def clocked(server: HostileServer) -> Clocked:
+    return Clocked(server)
 
 
 def failed_kinds(snapshot: Snapshot) -> dict[str, FailureKind]:

@@ -2,10 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,12 +21,6 @@ limits = st.builds(
     replica_timeout_seconds=st.just(0.1),
     probe_timeout_seconds=st.just(0.1),
 )
-
-
-@pytest.fixture
-def server() -> Iterator[HostileServer]:
-    with HostileServer() as running:
-        yield running
 
 
 @given(names, limits)

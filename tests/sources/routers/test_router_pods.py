@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -34,16 +34,9 @@ CHOSEN = {"inference_pool": "llm-pool"}
 WHERE = "kubernetes/llm-d/llm-pool"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[HostileServer]:
-    with HostileServer() as server:
-        yield server
-
-
 @pytest.fixture
 def cluster(server: HostileServer, tmp_path: Path) -> Cluster:
     """Return the objects of llm-d's chart, with two router pods of which one has ended, and the router itself."""
-    server.routes.clear()
     write_kubeconfig(tmp_path / "kubeconfig", server.address)
     cluster = Cluster(server)
     cluster.add(f"{POOLS}/llm-pool", json.loads(fixture("k8s_inferencepool.json")))
@@ -57,11 +50,6 @@ def cluster(server: HostileServer, tmp_path: Path) -> Cluster:
     server.routes["/debug/plugins/state"] = answers(fixture("llmd_plugins_state_precise.json"))
     server.routes["/metrics"] = answers(fixture("llmd_metrics.txt"))
     return cluster
-
-
-@pytest.fixture
-def kubeconfig(tmp_path: Path) -> Path:
-    return tmp_path / "kubeconfig"
 
 
 def reader(cluster: Cluster, kubeconfig: Path, **options: Any) -> RouterReader:

@@ -1,7 +1,6 @@
 """Routers at a URL or in a file: facts with source and time, and a sentence for each source that fails."""
 
 import asyncio
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -23,19 +22,6 @@ LATER = AT + timedelta(minutes=5)
 LIMITS = PollOptions(probe_timeout_seconds=5)
 STATE, METRICS = "/debug/plugins/state", "/metrics"
 SECRET = "hunter2-hunter2"
-
-
-@pytest.fixture(scope="module")
-def hostile() -> Iterator[HostileServer]:
-    with HostileServer() as server:
-        yield server
-
-
-@pytest.fixture
-def server(hostile: HostileServer) -> HostileServer:
-    hostile.routes.clear()
-    hostile.asked.clear()
-    return hostile
 
 
 @pytest.fixture
