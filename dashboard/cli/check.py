@@ -23,12 +23,12 @@ from dashboard.cli.fleets import (
     recorded_at,
     since_of,
 )
-from dashboard.cli.targets import ConfigOption, PollResult, PrometheusOption, TargetsArgument, options_of, polled
+from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, options_of, polled
 from dashboard.cli.terminal import WRONG_USAGE, fail, is_terminal, put, say, width, wrong
 from dashboard.config import DEFAULT_FILE, FILE_VARIABLE, Options, policy_of
 from dashboard.fleet import Baseline
 from dashboard.fleet.formatting import count, iso
-from dashboard.render.export import CHECK_WRITERS, CheckFormat, CheckResult
+from dashboard.render.export import CheckFormat, written_check
 from dashboard.render.verdict import verdict_of
 from dashboard.rules.baseline import shown_part
 from dashboard.rules.catalogue import RULE_SET
@@ -91,18 +91,28 @@ def check(
         options_of(config, target, snapshot=snapshot, prometheus=prometheus),
         given_baselines(baseline or ()),
     )
-    fleet, unread_lists = (
-        PollResult(_saved(snapshot, options, config, given, history))
-        if snapshot
-        else polled(options.with_agreed(all_baselines(options.agreed, given)))
-    )
+    if snapshot:
+        fleet = _saved(snapshot, options, config, given, history)
+    else:
+        fleet = polled(options.with_agreed(all_baselines(options.agreed, given)))
+    unread_lists = () if snapshot else fleet.discovery_errors
     left_out = ""
     if since:
         fleet, left_out = _only_new(fleet, since, CommandHistory(options, history))
     level = None if fail_on == "never" else Severity(fail_on)
     verdict = verdict_of(fleet, level, min_coverage, unread_lists, tuple(each.file for each in given), left_out)
-    checked = CheckResult(fleet, verdict, level, service.utc_now(), _options_path(config), width(), is_terminal())
-    put(CHECK_WRITERS[output](checked))
+    put(
+        written_check(
+            output,
+            fleet,
+            verdict,
+            level,
+            at=service.utc_now(),
+            options=_options_path(config),
+            width=width(),
+            colour=is_terminal(),
+        )
+    )
     hint = unknown_hint(fleet)
     if hint and output is CheckFormat.TABLE:
         put(f"{hint}\n")

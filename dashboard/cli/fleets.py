@@ -145,11 +145,10 @@ def _opened(text: str | None, options: Options, option: str, history: str | None
 
 
 def _live(text: str | None, options: Options, option: str) -> Fleet:
-    fleet, unread_lists = polled(options, takes_addresses=text is None)
+    fleet = polled(options, takes_addresses=text is None)
     if not fleet.replicas:
-        no_targets(
-            unread_lists, WRONG_USAGE, "no targets" if text is None else _with_option(text, option, "no targets")
-        )
+        why = "no targets" if text is None else _with_option(text, option, "no targets")
+        no_targets(fleet.discovery_errors, WRONG_USAGE, why)
     return fleet
 
 

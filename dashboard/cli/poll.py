@@ -37,9 +37,9 @@ def poll(
     Exit code 0 also with unreachable replicas, which the output lists; 2 for wrong usage or options, or no targets;
     3 where no target list can be read.
     """
-    whole, unread_lists = polled(options_of(config, target, prometheus=prometheus))
+    whole = polled(options_of(config, target, prometheus=prometheus))
     if not whole.replicas:
-        no_targets(unread_lists, UNREAD)
+        no_targets(whole.discovery_errors, UNREAD)
     (fleet,) = select_pool([whole], pool, unknown="--pool: there is no pool")
     hint = unknown_hint(fleet)
     if output == "json":

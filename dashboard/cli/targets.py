@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, NamedTuple, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -38,13 +38,6 @@ TargetsArgument = Annotated[
 ]
 
 
-class PollResult(NamedTuple):
-    """A poll of the command line; `unread_lists` has a sentence per unreadable list of targets."""
-
-    fleet: Fleet
-    unread_lists: tuple[str, ...] = ()
-
-
 def options_of(
     config: Path | None,
     targets: Iterable[str] | None = None,
@@ -71,10 +64,10 @@ def options_of(
     return options.with_targets(given) if given else options
 
 
-def polled(options: Options, *, takes_addresses: bool = True) -> PollResult:
+def polled(options: Options, *, takes_addresses: bool = True) -> Fleet:
     """Poll every target once. Problems go to standard error; `takes_addresses`: whether the command does.
 
-    Without targets the failures of their sources are the reason with which a command ends.
+    Without targets the failures of their sources, the fleet's `discovery_errors`, are the reason why a command ends.
     """
     found = discover_once(options)
     for failure in found.failures if found.targets else ():
@@ -93,7 +86,7 @@ def polled(options: Options, *, takes_addresses: bool = True) -> PollResult:
         if router.failures:
             whys = (each.removeprefix(f"{router.name}: ").rstrip(".") for each in router.failures)
             say(f"Router {router.name}: {'; '.join(dict.fromkeys(whys))}.")
-    return PollResult(fleet, found.failures)
+    return fleet
 
 
 def no_targets(unread_lists: Sequence[str], code: int, otherwise: str = "no targets") -> NoReturn:

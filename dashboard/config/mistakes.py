@@ -88,7 +88,9 @@ def _type_at(options: type[BaseModel], place: OptionPath) -> Any:
     found: Any = options
     for part in place:
         fields = _fields(found)
-        found = _without_none(fields[part] if fields else _of_entries(found))
+        # X of `tuple[X, ...]` or `dict[str, X]`
+        inner = fields[part] if fields else next(each for each in reversed(get_args(found)) if each is not Ellipsis)
+        found = get_args(inner)[0] if isinstance(inner, UnionType) else inner  # X of `X | None`
     return found
 
 
@@ -97,16 +99,6 @@ def _fields(found: Any) -> Mapping[Any, Any]:
     if hasattr(found, "model_fields"):
         return {name: field.annotation for name, field in found.model_fields.items()}
     return {} if get_args(found) else found.__annotations__
-
-
-def _without_none(annotation: Any) -> Any:
-    """Return X of `X | None`."""
-    return get_args(annotation)[0] if isinstance(annotation, UnionType) else annotation
-
-
-def _of_entries(annotation: Any) -> Any:
-    """Return X of `tuple[X, ...]` or `dict[str, X]`."""
-    return next(each for each in reversed(get_args(annotation)) if each is not Ellipsis)
 
 
 def dotted(place: OptionPath) -> str:

@@ -3,8 +3,7 @@
 import re
 from collections.abc import Mapping, Sized
 from datetime import date
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
 from typing_extensions import TypedDict
@@ -63,13 +62,8 @@ NUMBERS = (int, float)  # a bool is neither
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
-class HashAlgorithm(StrEnum):
-    """What vLLM hashes blocks with (PrefixCachingHashAlgo in vllm/config/cache.py)."""
-
-    SHA256 = "sha256"
-    SHA256_CBOR = "sha256_cbor"
-    XXHASH = "xxhash"
-    XXHASH_CBOR = "xxhash_cbor"
+# What vLLM hashes blocks with (PrefixCachingHashAlgo in vllm/config/cache.py).
+HashAlgorithm: TypeAlias = Literal["sha256", "sha256_cbor", "xxhash", "xxhash_cbor"]
 
 
 def _known_rule(text: str) -> str:

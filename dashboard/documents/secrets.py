@@ -9,7 +9,10 @@ from vllm_fleet_provider.shared.redaction import MAY_HOLD_SECRETS, redact, redac
 
 def clean_fleet(saved: Any) -> Any:
     """Return the JSON object of a saved fleet without secrets."""
-    readers = {"documents": _clean_documents, "replicas": _clean_replicas}
+    readers = {
+        "documents": lambda part: _clean_parts(part, lambda _, settings: _clean_settings(settings)),
+        "replicas": _clean_replicas,
+    }
     return redact_known(_clean_parts(saved, lambda name, part: readers.get(name, redact)(part)))
 
 
@@ -22,10 +25,6 @@ def clean_text(text: str) -> str:
     """Return a written text without secrets."""
     clean: str = redact_known(redact_text(text))
     return clean
-
-
-def _clean_documents(saved: Any) -> Any:
-    return _clean_parts(saved, lambda _, settings: _clean_settings(settings))
 
 
 def _clean_replicas(saved: Any) -> Any:

@@ -62,30 +62,34 @@ class CheckFormat(StrEnum):
     GITHUB = "github"
 
 
-class CheckResult(NamedTuple):
-    """A fleet and its verdict, at which time, from which file of options, and the terminal that shows it."""
-
-    fleet: Fleet
-    verdict: Verdict
-    fail_on: Severity | None
-    at: datetime
-    options: str = "fleet.yaml"
-    width: int = 120
-    colour: bool = False
-
-
 def written(view: View, output: Format) -> bytes:
     """Return a view in a format; raise ReportError where PDF cannot be written. The same view gives the same bytes."""
     return EXPORTS[output].write(view)
 
 
-def _check_view(result: CheckResult) -> View:
-    return check_view(result.fleet, result.verdict.left_out)
-
-
-def _check_json(result: CheckResult) -> str:
-    found = findings_json(result.fleet, result.at, left_out=result.verdict.left_out, indent=2)
-    return f"{found.decode()}\n"
+def written_check(
+    output: CheckFormat,
+    fleet: Fleet,
+    verdict: Verdict,
+    fail_on: Severity | None,
+    *,
+    at: datetime,
+    options: str,
+    width: int,
+    colour: bool,
+) -> str:
+    """Return a fleet and its verdict in a format; `options` is the path of the options, `width` the terminal's."""
+    match output:
+        case CheckFormat.JSON:
+            return f"{findings_json(fleet, at, left_out=verdict.left_out, indent=2).decode()}\n"
+        case CheckFormat.JUNIT:
+            return to_junit(fleet, fail_on, verdict)
+        case CheckFormat.SARIF:
+            return to_sarif(fleet, verdict, options)
+        case CheckFormat.GITHUB:
+            return to_github_annotations(fleet, verdict)
+    view = check_view(fleet, verdict.left_out)
+    return to_markdown(view) if output is CheckFormat.MARKDOWN else to_terminal(view, width=width, colour=colour)
 
 
 def _zip(files: dict[str, str]) -> bytes:
@@ -96,10 +100,6 @@ def _zip(files: dict[str, str]) -> bytes:
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, text.encode())
     return out.getvalue()
-
-
-def _tables_zip(view: View) -> bytes:
-    return _zip({f"{each.name}.csv": to_table_csv(each, view.context) for each in _tables(view)})
 
 
 def _charts_zip(view: View) -> bytes:
@@ -152,15 +152,11 @@ EXPORTS: Mapping[Format, Export] = {
     Format.HTML: Export("HTML", "html", lambda view: to_html(view).encode()),
     Format.PDF: Export("PDF", "pdf", lambda view: to_pdf(to_html(view))),
     Format.MARKDOWN: Export("Markdown", "md", lambda view: to_markdown(view).encode(), is_text=True),
-    Format.CSV: Export("CSV", "csv.zip", _tables_zip),
+    Format.CSV: Export(
+        "CSV",
+        "csv.zip",
+        lambda view: _zip({f"{each.name}.csv": to_table_csv(each, view.context) for each in _tables(view)}),
+    ),
     Format.JSON: Export("JSON", "json", lambda view: to_report_json(view).encode(), is_text=True),
     Format.SVG: Export("SVG", "svg.zip", _charts_zip),
-}
-CHECK_WRITERS: Mapping[CheckFormat, Callable[[CheckResult], str]] = {
-    CheckFormat.TABLE: lambda each: to_terminal(_check_view(each), width=each.width, colour=each.colour),
-    CheckFormat.JSON: _check_json,
-    CheckFormat.MARKDOWN: lambda each: to_markdown(_check_view(each)),
-    CheckFormat.JUNIT: lambda each: to_junit(each.fleet, each.fail_on, each.verdict),
-    CheckFormat.SARIF: lambda each: to_sarif(each.fleet, each.verdict, each.options),
-    CheckFormat.GITHUB: lambda each: to_github_annotations(each.fleet, each.verdict),
 }

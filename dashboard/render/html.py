@@ -170,7 +170,8 @@ def _environment() -> Environment:
         cell_text=cell_text,
         commas=_commas,
         classes=lambda table: [_class_of(column, place, table) for place, column in enumerate(table.columns)],
-        exact=_exact,
+        # A key that a script reads back: hidden characters as their number.
+        exact=lambda key: Markup(HIDDEN.sub(lambda found: f"&#{ord(found.group())};", str(escape(key)))),  # noqa: S704
         first_rows=lambda rows: rows if len(rows) <= FIRST_ROWS + FEW else rows[:FIRST_ROWS],
         first_columns=lambda matrix: matrix.columns[:MOST_COLUMNS],
         lines=lambda text: Markup("<br>").join(_clean(line) for line in text.split("\n")),
@@ -201,11 +202,6 @@ def _breakable(text: str) -> Markup:
     if len(shown) <= UNBROKEN:
         return escape(shown)
     return escape(shown).replace(",", Markup(",<wbr>")).replace("_", Markup("_<wbr>"))
-
-
-def _exact(key: str) -> Markup:
-    """Escape a key that a script reads back: hidden characters as their number."""
-    return Markup(HIDDEN.sub(lambda found: f"&#{ord(found.group())};", str(escape(key))))  # noqa: S704  # escaped
 
 
 def _path(path: str) -> Markup:

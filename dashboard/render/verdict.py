@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.fleet import Replica, ReplicaState
+from dashboard.fleet import ReplicaState
 from dashboard.fleet.formatting import count, end_cut, joined
 from dashboard.rules.baseline import deviates_from_baseline
 from dashboard.rules.catalogue import places
@@ -164,7 +164,11 @@ def _too_little(fleet: Fleet, min_coverage: float, unread_lists: Sequence[str]) 
         return f"{nothing}, nothing was checked"
     if unread_lists and min_coverage > 0:
         return f"{count(len(unread_lists), 'target list')} could not be read ({list_reasons(unread_lists)})"
-    locked = [each for each in fleet.replicas if each.state is ReplicaState.PARTIAL and _lacks_key(each)]
+    locked = [  # settings behind an API key that were not read from a replica with equal digests either
+        each
+        for each in fleet.replicas
+        if each.state is ReplicaState.PARTIAL and is_locked(each) and each.same_digest_as is None
+    ]
     if (counts.answered - len(locked)) * 100 >= min_coverage * counts.targets:
         return ""
     down = [each for each in fleet.replicas if each.state is ReplicaState.DOWN]
@@ -175,11 +179,6 @@ def _too_little(fleet: Fleet, min_coverage: float, unread_lists: Sequence[str]) 
         if replicas
     )
     return f"only {answered(fleet)}{without}, below --min-coverage {min_coverage:g} % ({reasons})"
-
-
-def _lacks_key(replica: Replica) -> bool:
-    """Return whether settings of a replica are behind an API key, and were not read from one with equal digests."""
-    return is_locked(replica) and replica.same_digest_as is None
 
 
 def _undeclared(findings: Iterable[Finding], fail_on: Severity | None) -> list[str]:

@@ -112,7 +112,9 @@ class Collector:
         if self._thread is None:
             sys.setswitchinterval(SWITCH_SECONDS)
             limit_arenas()
-            self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
+            self._thread = threading.Thread(
+                target=lambda: asyncio.run(self._poll_until_stopped()), name="collector", daemon=True
+            )
             self._thread.start()
             self._running.wait(STOP_SECONDS)  # else a stop that follows at once would find no loop
 
@@ -131,9 +133,6 @@ class Collector:
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop may have ended by itself
                 self._loop.call_soon_threadsafe(self._reload.set)
-
-    def _run(self) -> None:
-        asyncio.run(self._poll_until_stopped())
 
     async def _poll_until_stopped(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -1,6 +1,5 @@
 """The simulated fleet over real HTTP."""
 
-import asyncio
 import http.client
 import json
 import re
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.demo import DemoServer, Restart, default_fleet, in_thread, running
+from dashboard.demo import DemoServer, default_fleet, in_thread
 from dashboard.demo.describe import Behaviour, Speaks
 from tests.demo.conftest import FLEET, NOW
 
@@ -122,14 +121,6 @@ def test_a_restart_changes_block_size_identity_start_and_counters() -> None:
         assert _get(server, "127.1.0.2", "/metrics")[2] == other[2]
 
 
-def test_restarts_happen_while_the_fleet_is_served() -> None:
-    async def scenario() -> bytes:
-        async with running(default_fleet(1), port=0, restarts=[Restart(0, "127.1.0.1", 64)]) as server:
-            return (await asyncio.to_thread(_get, server, "127.1.0.1", "/metrics"))[2]
-
-    assert b',block_size="64",' in asyncio.run(scenario())
-
-
 def test_a_connection_answers_pipelined_requests(served: DemoServer) -> None:
     with socket.create_connection(("127.1.0.1", served.port), timeout=5) as connection:
         connection.sendall(b"GET /version HTTP/1.1\r\n\r\n" * 2 + b"GET /load HTTP/1.0\r\n\r\n")
@@ -150,13 +141,6 @@ def test_an_invalid_request_closes_the_connection(served: DemoServer, head: byte
     with socket.create_connection(("127.1.0.1", served.port), timeout=5) as connection:
         connection.sendall(head)
         assert _is_dropped(connection)
-
-
-def test_a_port_that_is_in_use_is_an_error_with_its_address() -> None:
-    with in_thread(default_fleet(2)[1:]) as server:
-        message = rf"cannot listen on 127\.1\.0\.2:{server.port}: "
-        with pytest.raises(OSError, match=message), in_thread(default_fleet(2), port=server.port):
-            raise AssertionError("it listens")
 
 
 def test_a_stopped_fleet_drops_connections_and_refuses_new_ones() -> None:
