@@ -309,8 +309,8 @@ def findings_frame(findings: Iterable[Any], sightings: Sightings = NO_SIGHTINGS)
     return _frame(FINDINGS, rows)
 
 
-def rows_of(frame: pd.DataFrame) -> Iterator[Any]:
-    """Yield the rows of a frame as named tuples, with None in place of NA."""
+def rows_of(frame: pd.DataFrame, more: Mapping[str, Sequence[Any]] = NOTHING) -> Iterator[Any]:
+    """Yield the rows of a frame as named tuples, with None in place of NA. They also have the columns `more`."""
     if not len(frame):
         return
     import pandas as pd  # noqa: PLC0415  commands that read no frame do not load it
@@ -319,7 +319,7 @@ def rows_of(frame: pd.DataFrame) -> Iterator[Any]:
         [None if value is pd.NA or value != value else value for value in column.tolist()]  # noqa: PLR0124  NaN, NaT
         for _, column in frame.items()
     ]
-    yield from map(_row_type(tuple(frame.columns))._make, zip(*columns, strict=True))
+    yield from map(_row_type((*frame.columns, *more))._make, zip(*columns, *more.values(), strict=True))
 
 
 @lru_cache(maxsize=64)

@@ -1,16 +1,13 @@
 """The page Capacity: KV cache per DP rank, per GPU and per pool, outliers, and what is unknown."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
-
-import pandas as pd
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.sums import PoolCapacity
 from dashboard.fleet import Basis, formatting
 from dashboard.fleet.formatting import NOT_KNOWN
-from dashboard.fleet.frames import rows_of
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain
 from dashboard.views.blocks import (
     Block,
@@ -37,7 +34,6 @@ from dashboard.views.capacity_blocks import (
     notes,
     pools_chart,
     ranks_by_pool,
-    slug_of,
 )
 from dashboard.views.capacity_text import (
     NOT_SERVED,
@@ -63,7 +59,7 @@ from dashboard.views.capacity_text import (
 )
 from dashboard.views.context import context_of
 from dashboard.views.help import BASIS, REQUESTS, glossary
-from dashboard.views.names import brief
+from dashboard.views.names import brief, slugs
 from dashboard.views.table import Field, to_data, to_table
 
 MOST_OUTLIERS = 6  # named one by one; the table of ranks has all
@@ -73,7 +69,7 @@ RANKS = (
     Field(
         "name",
         "Replica",
-        lambda rank: Cell(brief(rank.name), letter=rank.letter, value=rank.name),
+        lambda rank: Cell(brief(rank.name), letter=rank.cohort or "", value=rank.name),
         link=lambda rank: Link(Kind.REPLICA, rank.replica),
     ),
     Field("dp_rank", "DP rank", is_number=True, term="DP rank"),
@@ -132,23 +128,34 @@ def capacity_report(
     }
     chosen = {key: text for key, text in choices.items() if text}
     filters = [*([("pool", pool)] if pool else []), *chosen.items()]
-    shown = {each: own for each, own in ranks_by_pool(fleet, ranks).items() if pool in {None, each}}
-    most = PRINTED_BARS if pool is None else BARS
+    by_pool = ranks_by_pool(fleet, ranks)
+    shown = by_pool if pool is None else {pool: by_pool[pool]}
     links = {key: text for key, text in chosen.items() if key != "per" or text == GPU}
     parts = [Section("pools", "Pools", (pools_table(fleet, sums, length, links),))]
     if per == POOL:
         parts.insert(0, _by_pool(sums, measure))
         pool = None  # for the heading
     else:
-        devices = devices_of(fleet, pd.concat(shown.values()) if shown else ranks)
-        bars = [_pool(fleet, each, own, devices.get(each), measure, per, most) for each, own in shown.items()]
-        tables = [_ranks(fleet, each, own) for each, own in shown.items() if len(own)]
+        devices = devices_of(fleet, [rank for own in shown.values() for rank in own])
+        anchors = slugs(each.name for each in fleet.pools)
+        most = PRINTED_BARS if pool is None else BARS
+        bars, tables = [], []
+        for named, own in shown.items():
+            slug, on_devices = anchors[named], devices[named]
+            if per == GPU:
+                blocks = _devices(named, slug, own, on_devices, most)
+            else:
+                blocks = _bars(fleet, named, slug, own, on_devices, measure, most)
+            bars.append(Section(f"pool-{slug}", brief(named), blocks))
+            if own:
+                table = ranks_table(own, f"ranks-{slug}", f"DP ranks of {brief(named)}")
+                tables.append(Section(table.name, table.caption, (table,), is_aside=True))
         parts = [*bars, *parts, *tables]
     held = fleet.total if pool is None else fleet.capacity[pool]
     return View(
         title="Capacity",
-        headline=title(ranks) if pool is None else pool_title(pool, ranks),
-        lead=lead(ranks if pool is None else ranks[ranks["pool"] == pool], held.silent),
+        headline=title(ranks) if pool is None else pool_title(pool, by_pool[pool]),
+        lead=lead(ranks if pool is None else by_pool[pool], held.silent),
         context=context_of(fleet, name=name, filters=filters),
         parts=(*parts, glossary((BASIS, REQUESTS))),
     )
@@ -159,68 +166,49 @@ def order_pools(fleet: Fleet) -> tuple[str, ...]:
     return tuple(ranks_by_pool(fleet, ranks_of(fleet)))
 
 
-def _pool(
+def _bars(
     fleet: Fleet,
     pool: str,
-    ranks: pd.DataFrame,
-    devices: pd.DataFrame | None,
+    slug: str,
+    ranks: Sequence[Any],
+    devices: Sequence[tuple[Any, Any]],
     measure: Measure,
-    per: str,
     most: int,
-) -> Section:
-    if per == GPU:
-        blocks = _devices(fleet, pool, ranks, devices, most)
-    else:
-        blocks = _bars(fleet, pool, ranks, devices, measure, most)
-    return Section(f"pool-{slug_of(fleet, pool)}", brief(pool), blocks)
-
-
-def _bars(
-    fleet: Fleet, pool: str, ranks: pd.DataFrame, devices: pd.DataFrame | None, measure: Measure, most: int
 ) -> tuple[Block, ...]:
-    head: tuple[Block, ...] = (*charts(fleet, pool, ranks, most), quiet_paragraph(PER_RANK_NOTE))
-    if ranks["value"].isna().all():
+    if any(rank.value is not None for rank in ranks):
+        head: tuple[Block, ...] = (*charts(pool, slug, ranks, most), quiet_paragraph(PER_RANK_NOTE))
+    else:
         why = most_common_reason(ranks) or "No engine data."
         head = (Paragraph((Piece(f"No {measure} to draw. ", Style.STRONG), Piece(why)), Tone.UNKNOWN),)
     left: tuple[Block, ...] = (*head, *notes(fleet, pool, ranks))
-    found = outlier_entries(ranks[ranks["off"].notna()], measure)
     return (
-        Columns((left, (device_gauges(fleet, pool, ranks, devices),)), WIDTHS),
-        *found,
-        *memory_blocks(fleet, pool, ranks),
+        Columns((left, (device_gauges(pool, slug, ranks, devices),)), WIDTHS),
+        *outlier_entries(ranks, measure),
+        *memory_blocks(fleet, slug, ranks),
     )
 
 
 def _devices(
-    fleet: Fleet, pool: str, ranks: pd.DataFrame, devices: pd.DataFrame | None, most: int
+    pool: str, slug: str, ranks: Sequence[Any], devices: Sequence[tuple[Any, Any]], most: int
 ) -> tuple[Block, ...]:
-    if devices is None:
+    if not devices:
         return (Paragraph(plain(NO_DEVICES), Tone.UNKNOWN),)
-    chart = device_chart(fleet, pool, devices, most)
+    chart = device_chart(pool, slug, devices, most)
     several = TICKS_NOTE if any("·" in bar.tick for bar in chart.bars) else ""
     return (chart, quiet_paragraph(PER_GPU_NOTE + several), *(Paragraph(text) for text in not_counted(ranks)))
 
 
 def _by_pool(sums: Sequence[PoolCapacity], measure: Measure) -> Section:
     chart = pools_chart(sums, measure)
-    if chart is None:
-        return Section(
-            "by-pool", "KV cache by pool", (Paragraph(plain(f"No pool reports its {measure}."), Tone.UNKNOWN),)
-        )
-    return Section("by-pool", "KV cache by pool", (chart, quiet_paragraph(PER_POOL_NOTE)))
-
-
-def _ranks(fleet: Fleet, pool: str, ranks: pd.DataFrame) -> Section:
-    caption = f"DP ranks of {brief(pool)}"
-    table = ranks_table(ranks, f"ranks-{slug_of(fleet, pool)}", caption)
-    return Section(table.name, caption, (table,), is_aside=True)
+    none = Paragraph(plain(f"No pool reports its {measure}."), Tone.UNKNOWN)
+    return Section("by-pool", "KV cache by pool", (chart, quiet_paragraph(PER_POOL_NOTE)) if chart else (none,))
 
 
 def outlier_entries(
-    ranks: pd.DataFrame, measure: Measure, most: int = MOST_OUTLIERS, *, has_pools: bool = False
+    ranks: Iterable[Any], measure: Measure, most: int = MOST_OUTLIERS, *, has_pools: bool = False
 ) -> tuple[Entries, ...]:
     """List outliers, the furthest first; empty where there is none. `has_pools`: each is named with its pool."""
-    order = list(rows_of(ranks.loc[ranks["off"].abs().sort_values(ascending=False, kind="stable").index]))
+    order = sorted((rank for rank in ranks if rank.off is not None), key=lambda rank: -abs(rank.off))
     items = [_outlier(rank, has_pools=has_pools) for rank in order[:most]]
     if len(order) > most:
         items.append(Entry(Tone.WARNING, plain(f"{len(order) - most:,} more, in the table of ranks")))
@@ -235,7 +223,7 @@ def outlier_entries(
     return (Entries(tuple(items), to_data(order, fields, "outliers", "Outliers among the DP ranks")),) if items else ()
 
 
-def ranks_table(ranks: pd.DataFrame, name: str, caption: str) -> Table:
+def ranks_table(ranks: Iterable[Any], name: str, caption: str) -> Table:
     return to_table(
         ranks, RANKS, name, caption, most=MOST_ROWS, rest="{:,} more ranks are not listed.".format, is_large=True
     )

@@ -1,11 +1,10 @@
 """KV cache capacity as blocks: bars, outliers, tables of ranks and pools, shares of device memory."""
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import median
 from typing import Any
-
-import pandas as pd
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.memory import MemoryPart, Parts, main_cause, memory_parts, usual_parts
@@ -34,6 +33,7 @@ from dashboard.views.blocks import (
 from dashboard.views.capacity_text import (
     NEAR,
     Measure,
+    is_short,
     not_drawn,
     percent,
     rank_name,
@@ -44,7 +44,7 @@ from dashboard.views.capacity_text import (
     tick_texts,
     value_text,
 )
-from dashboard.views.names import brief, slugs
+from dashboard.views.names import brief
 
 BARS = 240  # of one chart: about five pixels each on a wide screen
 PRINTED_BARS = 48  # of one chart in a report of many pools: a page of paper
@@ -52,49 +52,43 @@ MOST_GAUGES = 6
 SHARE_TITLE = "KV share of device memory"
 MEMORY_WIDTHS = (1.5, 1)  # of the bars by part, and of the table at their right
 NO_MEMORY = "Memory by part not reported. Provider 1.2 reports it where vLLM measured it (docs/config-api.md)."
+MEMORY_COLUMNS = ("This rank", "Median", "Difference")
 MEMORY_NOTE = "Measured by the worker at its start; not yet verified on a GPU. The parts add up to the device."
 NO_DEVICES = "Devices not reported. The provider reports devices and KV cache bytes; stock vLLM reports neither."
 
 
-def ranks_by_pool(fleet: Fleet, ranks: pd.DataFrame) -> dict[str, pd.DataFrame]:
+def ranks_by_pool(fleet: Fleet, ranks: Iterable[Any]) -> dict[str, list[Any]]:
     """Return the ranks of each pool; pools with the most short ranks come first."""
-    known = dict(iter(ranks.groupby("pool")))
-    short = Counter(ranks["pool"][ranks["off"] < 0])
-    names = sorted((pool.name for pool in fleet.pools), key=lambda name: -short[name])
-    return {name: known.get(name, ranks[:0]) for name in names}
+    known: dict[str, list[Any]] = {pool.name: [] for pool in fleet.pools}
+    for rank in ranks:
+        if rank.pool is not None:
+            known[rank.pool].append(rank)
+    return dict(sorted(known.items(), key=lambda item: -sum(map(is_short, item[1]))))
 
 
-def is_uneven(ranks: pd.DataFrame) -> bool:
+def is_uneven(ranks: Sequence[Any]) -> bool:
     """Return whether a rank is an outlier, or ranks that count have clearly different numbers of tokens."""
-    held = ranks["kv_cache_size_tokens"][ranks["counts"]].dropna()
-    held = held[held > 0]
-    return bool(ranks["off"].notna().any() or (len(held) and held.max() > held.min() * (1 + NEAR)))
+    held = [rank.kv_cache_size_tokens for rank in ranks if rank.counts and rank.kv_cache_size_tokens]
+    return any(rank.off is not None for rank in ranks) or bool(held and max(held) > min(held) * (1 + NEAR))
 
 
-def pool_blocks(fleet: Fleet, pool: str, ranks: pd.DataFrame, most: int = PRINTED_BARS) -> tuple[Block, ...]:
-    """Return a chart for each kind of device of a pool, and what the bars do not show."""
-    return (*charts(fleet, pool, ranks, most), *notes(fleet, pool, ranks))
-
-
-def notes(fleet: Fleet, pool: str, ranks: pd.DataFrame) -> list[Paragraph]:
-    silent = [each for each in fleet.replicas if each.pool == pool and not each.engines]
+def notes(fleet: Fleet, pool: str, ranks: Sequence[Any]) -> list[Paragraph]:
+    """Return what the bars of a pool do not show."""
+    silent = [replica for replica in fleet.replicas if replica.pool == pool and not replica.engines]
     return [Paragraph(_quiet(text)) for text in not_drawn(ranks, silent)]
 
 
-def slug_of(fleet: Fleet, pool: str) -> str:
-    return slugs(each.name for each in fleet.pools)[pool]
-
-
-def charts(fleet: Fleet, pool: str, ranks: pd.DataFrame, most: int = PRINTED_BARS) -> tuple[Chart, ...]:
+def charts(pool: str, slug: str, ranks: Sequence[Any], most: int = PRINTED_BARS) -> tuple[Chart, ...]:
     """Return the bars of a pool's ranks, a chart for each kind of device: only these have one median."""
     found = []
-    for nth, (_, own) in enumerate(ranks.groupby("peers")):
-        shown = list(rows_of(_least(own, own["value"], most)))
+    for nth, peers in enumerate(sorted({rank.peers for rank in ranks})):
+        own = [rank for rank in ranks if rank.peers == peers]
+        shown = _least(own, [rank.value for rank in own], most)
         first = shown[0]
         device = short_device(brief(first.device))
         found.append(
             Chart(
-                name=f"capacity-{slug_of(fleet, pool)}{f'-{nth + 1}' if nth else ''}",
+                name=f"capacity-{slug}{f'-{nth + 1}' if nth else ''}",
                 title=f"{brief(pool)}: KV cache by DP rank{f', {device}' if device else ''}",
                 unit=str(first.measure),
                 bars=tuple(map(_rank_bar, shown)),
@@ -108,30 +102,34 @@ def charts(fleet: Fleet, pool: str, ranks: pd.DataFrame, most: int = PRINTED_BAR
     return tuple(found)
 
 
-def devices_of(fleet: Fleet, ranks: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return by pool the devices of ranks whose memory is reported: the frame `devices` beside their rank."""
-    devices = fleet.frames.devices.drop(columns=["pool", "cohort", "counts", "kv_cache_bytes"])
-    devices = devices.rename(columns={"name": "device_name", "rank": "device_rank"})
-    devices["is_only"] = ~devices.duplicated(["replica", "dp_rank"], keep=False)
-    found = ranks.merge(devices, on=["replica", "dp_rank"])
-    found = found[(found["total_memory_bytes"] > 0).fillna(value=False).astype(bool)]
-    return {str(pool): own.reset_index(drop=True) for pool, own in found.groupby("pool")}
+def devices_of(fleet: Fleet, ranks: Sequence[Any]) -> dict[str, list[tuple[Any, Any]]]:
+    """Return by pool the devices of ranks whose memory is reported: pairs of a rank and its device."""
+    frame = fleet.frames.devices
+    devices: dict[tuple[str, int], list[Any]] = defaultdict(list)
+    for device in rows_of(frame[frame["replica"].isin({rank.replica for rank in ranks})]):
+        devices[device.replica, device.dp_rank].append(device)
+    found: dict[str, list[tuple[Any, Any]]] = defaultdict(list)
+    for rank in ranks:
+        own = devices[rank.replica, rank.dp_rank]
+        found[rank.pool] += [(rank, device) for device in own if device.total_memory_bytes]
+    return found
 
 
-def device_chart(fleet: Fleet, pool: str, found: pd.DataFrame, most: int = BARS) -> Chart:
+def device_chart(pool: str, slug: str, found: Sequence[tuple[Any, Any]], most: int = BARS) -> Chart:
     """Return the KV cache of each device of a pool, in GiB, inside its memory."""
-    held = found["kv_cache_bytes_per_device"]
-    counted = [each.kv_cache_bytes_per_device if each.counts else None for each in rows_of(found)]
-    off = {each.place: each.share for each in outliers(list(found["device_name"]), counted)}
-    found["device_off"] = pd.array([off.get(place) for place in range(len(found))], dtype="Float64")
-    shown = _least(found, held.fillna(0), most).sort_values("device_name", kind="stable")
-    noun = device_noun(found["device_name"])
+    held = [rank.kv_cache_bytes_per_device for rank, _ in found]
+    counted = [size if rank.counts else None for size, (rank, _) in zip(held, found, strict=True)]
+    names = [device.name for _, device in found]
+    off = {outlier.place: outlier.share for outlier in outliers(names, counted)}
+    places: list[int] = _least(range(len(found)), [size or 0 for size in held], most)
+    places.sort(key=names.__getitem__)
+    noun = device_noun(names)
     return Chart(
-        name=f"devices-{slug_of(fleet, pool)}",
+        name=f"devices-{slug}",
         title=f"{brief(pool)}: KV cache in the memory of each {noun}",
         unit=str(Measure.GIB),
-        bars=tuple(map(_device_bar, rows_of(shown))),
-        more=len(found) - len(shown),
+        bars=tuple(_device_bar(*found[place], off.get(place)) for place in places),
+        more=len(found) - len(places),
         ticks=_ticks(Measure.GIB),
     )
 
@@ -153,20 +151,25 @@ def pools_chart(pools: Sequence[PoolCapacity], measure: Measure) -> Chart | None
     return Chart("capacity-pools", "KV cache by pool", str(measure), tuple(bars), ticks=_ticks(measure))
 
 
-def memory_blocks(fleet: Fleet, pool: str, ranks: pd.DataFrame) -> tuple[Block, ...]:
+def memory_blocks(fleet: Fleet, slug: str, ranks: Sequence[Any]) -> tuple[Block, ...]:
     """Return the memory of the shortest rank by part beside the median engine of its kind; empty where not reported."""
-    less = ranks[ranks["off"] < 0]
-    if less.empty:
+    less = list(filter(is_short, ranks))
+    if not less:
         return ()
-    (short,) = rows_of(less.nsmallest(1, "off"))
-    peers = ranks[(ranks["peers"] == short.peers) & ranks["counts"]]
-    known = _parts_by_rank(fleet, peers)
+    short = min(less, key=lambda rank: rank.off)
+    peers = {(rank.replica, rank.dp_rank) for rank in ranks if rank.peers == short.peers and rank.counts}
+    known = {
+        (replica.id, engine.dp_rank): parts
+        for replica in fleet.replicas
+        if replica.pool == short.pool
+        for engine in replica.engines
+        if (replica.id, engine.dp_rank) in peers and (parts := memory_parts(engine, replica.devices))
+    }
     own = known.get((short.replica, short.dp_rank))
     if own is None:
         return (quiet_paragraph(NO_MEMORY),)
     usual = usual_parts(tuple(known.values()))
     name = rank_name(short)
-    slug = slug_of(fleet, pool)
     chart = Chart(
         name=f"memory-{slug}",
         title=f"Memory of {name} by part, beside the median engine",
@@ -175,26 +178,13 @@ def memory_blocks(fleet: Fleet, pool: str, ranks: pd.DataFrame) -> tuple[Block, 
         ticks=_ticks(Measure.GIB),
         is_wide=False,
     )
-    columns = (
-        Column("Part"),
-        *(Column(each, is_number=True, unit="GiB") for each in ("This rank", "Median", "Difference")),
-    )
     rows = tuple(
         (Cell(capital(part)), *(number_cell(_gib_text(size), size / GIB) for size in sizes))
         for part, sizes in ((part, (own[part], usual[part], own[part] - usual[part])) for part in MemoryPart)
     )
+    columns = (Column("Part"), *(Column(title, is_number=True, unit="GiB") for title in MEMORY_COLUMNS))
     table = Table(f"memory-{slug}", f"Memory of {name}", columns, rows, MEMORY_NOTE)
     return (Paragraph(_cause_text(name, own, usual)), Columns(((chart,), (table,)), MEMORY_WIDTHS))
-
-
-def _parts_by_rank(fleet: Fleet, ranks: pd.DataFrame) -> dict[tuple[str, int], Parts]:
-    wanted = set(zip(ranks["replica"], ranks["dp_rank"], strict=True))
-    return {
-        (replica.id, engine.dp_rank): parts
-        for replica in fleet.replicas
-        for engine in replica.engines
-        if (replica.id, engine.dp_rank) in wanted and (parts := memory_parts(engine, replica.devices))
-    }
 
 
 def _gib_text(size: int) -> str:
@@ -231,39 +221,48 @@ def _part_bars(name: str, own: Parts, usual: Parts) -> Iterator[Bar]:
             starts[place] += parts[part]
 
 
-def device_gauges(fleet: Fleet, pool: str, ranks: pd.DataFrame, devices: pd.DataFrame | None) -> Gauges | Paragraph:
+def device_gauges(pool: str, slug: str, ranks: Sequence[Any], devices: Iterable[tuple[Any, Any]]) -> Gauges | Paragraph:
     """Return the share of device memory that the KV cache has, an item per kind; outliers have their own.
 
     An item counts the devices with reported KV cache bytes, as the pools' GiB do.
     """
-    found = [] if devices is None else list(rows_of(devices[devices["counts"]]))
+    found = [(rank, device) for rank, device in devices if rank.counts]
     if not found:
         return quiet_paragraph(NO_DEVICES)
-    kinds = [(short_device(brief(each.device_name)), each.total_memory_bytes) for each in found]
-    held = [each.kv_cache_bytes_per_device for each in found]
-    apart = {outlier.place for outlier in outliers(kinds, held)}
+    kinds = [(short_device(brief(device.name)), device.total_memory_bytes) for _, device in found]
+    held = [rank.kv_cache_bytes_per_device for rank, _ in found]
+    apart = sorted(outlier.place for outlier in outliers(kinds, held))
+    alike: dict[tuple[str, int], list[int | None]] = {kind: [] for kind in kinds}
+    for place, kind in enumerate(kinds):
+        if place not in apart:
+            alike[kind].append(held[place])
     items = []
-    for kind in dict.fromkeys(kinds):
-        sizes = [size for place, size in enumerate(held) if kinds[place] == kind and place not in apart]
+    for (name, memory), sizes in alike.items():
         known = [size for size in sizes if size is not None]
-        items.append(_gauge(f"{kind[0]} ×{len(known) or len(sizes):,}", median(known) if known else None, kind[1]))
-    items += [_gauge(_device_name(found[place]), held[place], kinds[place][1]) for place in sorted(apart)]
+        items.append(_gauge(f"{name} ×{len(known) or len(sizes):,}", median(known) if known else None, memory))
+    of_rank = Counter((rank.replica, rank.dp_rank) for rank, _ in found)
+    for place in apart:
+        rank, device = found[place]
+        is_only = of_rank[rank.replica, rank.dp_rank] == 1
+        name = rank_name(rank) + ("" if is_only else f", {device_noun([device.name])} {device.rank}")
+        items.append(_gauge(name, held[place], device.total_memory_bytes))
     more = f" {len(items) - MOST_GAUGES:,} more per GPU." if len(items) > MOST_GAUGES else ""
-    reporting = len({(each.replica, each.dp_rank) for each in found if each.kv_cache_bytes_per_device})
-    counted = int(ranks["counts"].sum())
+    reporting = len({(rank.replica, rank.dp_rank) for rank, _ in found if rank.kv_cache_bytes_per_device})
+    counted = sum(rank.counts for rank in ranks)
     some = "" if reporting == counted else f" Reported by {reporting:,} of {count(counted, 'rank')}."
     note = f"Solid: KV cache. The rest: weights, activations, graphs, other processes.{some}{more}"
     caption = f"{brief(pool)}: {SHARE_TITLE}"
-    return Gauges(f"device-memory-{slug_of(fleet, pool)}", caption, SHARE_TITLE, tuple(items[:MOST_GAUGES]), note)
+    return Gauges(f"device-memory-{slug}", caption, SHARE_TITLE, tuple(items[:MOST_GAUGES]), note)
 
 
 def _quiet(text: Sequence[Piece]) -> tuple[Piece, ...]:
     return tuple(each._replace(style=Style.MUTED) if each.style is Style.PLAIN else each for each in text)
 
 
-def _least(ranks: pd.DataFrame, values: "pd.Series[Any]", most: int) -> pd.DataFrame:
-    """Return the rows with the least values and, with room left, with unknown ones: short ranks matter most."""
-    return ranks.loc[values.sort_values(kind="stable").index[:most].sort_values()]
+def _least(items: Sequence[Any], values: Sequence[float | None], most: int) -> list[Any]:
+    """Return the items with the least values and, with room left, with unknown ones: short ranks matter most."""
+    order = sorted(range(len(items)), key=lambda place: math.inf if (value := values[place]) is None else value)
+    return [items[place] for place in sorted(order[:most])]
 
 
 def _ticks(measure: Measure) -> Callable[[Sequence[float]], Sequence[str]]:
@@ -275,18 +274,18 @@ def _rank_bar(rank: Any) -> Bar:
     lines.append(f"{value_text(rank)} {rank.measure}{f' ({percent(rank.off)} off the median)' if rank.off else ''}")
     lines += [f"basis: {rank.basis}"] if rank.measure is Measure.TOKENS else []
     lines += [short_device(brief(rank.device))] if rank.device else []
-    lines += [f"cohort {rank.letter}"] if rank.letter else []
+    lines += [f"cohort {rank.cohort}"] if rank.cohort else []
     lines += [] if rank.counts else ["not counted: stale, or second address of one process"]
     label = rank_name(rank) + ("" if rank.counts else ", not counted")
     return _bar(rank, label, rank.value, f"{rank.dp_rank}", lines, rank.off)._replace(is_at_most=rank.is_bound)
 
 
-def _device_bar(device: Any) -> Bar:
-    held, name = device.kv_cache_bytes_per_device, brief(device.name)
-    tick = f"{device.device_rank}" if device.is_alone else f"{device.dp_rank}·{device.device_rank}"
+def _device_bar(rank: Any, device: Any, off: float | None) -> Bar:
+    held, name = rank.kv_cache_bytes_per_device, brief(rank.name)
+    tick = f"{device.rank}" if rank.is_alone else f"{rank.dp_rank}·{device.rank}"
     memory = _held_of(held, device.total_memory_bytes)
-    lines = [f"{name}, rank {device.dp_rank}, device {device.device_rank}", memory, brief(device.device_name)]
-    bar = _bar(device, f"{name}, {tick}", None if held is None else held / GIB, tick, lines, device.device_off)
+    lines = [f"{name}, rank {rank.dp_rank}, device {device.rank}", memory, brief(device.name)]
+    bar = _bar(rank, f"{name}, {tick}", None if held is None else held / GIB, tick, lines, off)
     return bar._replace(whole=device.total_memory_bytes / GIB)
 
 
@@ -295,7 +294,7 @@ def _bar(rank: Any, label: str, value: float | None, tick: str, hover: Sequence[
     return Bar(
         label=label,
         value=value,
-        letter=rank.letter,
+        letter=rank.cohort or "",
         mark=percent(off) if off is not None else "",
         tone=Tone.WARNING if off is not None else Tone.PLAIN,
         link=Link(Kind.REPLICA, rank.replica),
@@ -314,8 +313,3 @@ def _held_of(held: float | None, total: int | None) -> str:
     """Return `46.4 of 80 GiB`."""
     of = f"{total / GIB:,.1f}".removesuffix(".0") + " GiB" if total else formatting.NOT_KNOWN
     return f"{held / GIB:,.1f} of {of}" if held is not None else f"{formatting.NOT_KNOWN} of {of}"
-
-
-def _device_name(device: Any) -> str:
-    name = rank_name(device)
-    return name if device.is_only else f"{name}, {device_noun([device.device_name])} {device.device_rank}"

@@ -7,7 +7,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.engines import RequestsAtLength, requests_at
@@ -19,9 +19,6 @@ from dashboard.fleet.formatting import count
 from dashboard.fleet.frames import rows_of
 from dashboard.fleet.pieces import Piece, Text
 from dashboard.views.names import brief
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 NO_BYTES = "KV cache bytes not reported. The provider reports them; stock vLLM does not."
 NO_NUMBER_OF_GPUS = "Number of GPUs not reported; only the bytes on each GPU are known."
@@ -101,39 +98,39 @@ def rank_name(rank: Any) -> str:
     return brief(rank.name) if rank.is_alone else f"{brief(rank.name)}, rank {rank.dp_rank}"
 
 
-def title(ranks: pd.DataFrame) -> str:
+def title(ranks: Sequence[Any]) -> str:
     """Return the capacity of a fleet in one sentence: `Two ranks have less KV cache than their peers`."""
-    known = ranks[ranks["counts"] & ranks["value"].notna()]
-    if known.empty:
-        return "No engine data" if ranks.empty else "KV cache capacity: not reported"
-    off = ranks["off"].dropna()
-    if len(off):
-        less = int((off < 0).sum())
+    known = [rank for rank in ranks if rank.counts and rank.value is not None]
+    if not known:
+        return "KV cache capacity: not reported" if ranks else "No engine data"
+    off = [rank.off for rank in ranks if rank.off is not None]
+    if off:
+        less = sum(share < 0 for share in off)
         number, word = (less, "less") if less else (len(off), "more")
         noun, have, their = ("rank", "has", "its peers") if number == 1 else ("ranks", "have", "their peers")
         ranks_word = formatting.in_words(number)
         return f"{ranks_word[:1].upper()}{ranks_word[1:]} {noun} {have} {word} KV cache than {their}"
-    if tied(list(zip(known["pool"], known["peers"], strict=True)), list(known["value"])):
+    if tied([(rank.pool, rank.peers) for rank in known], [rank.value for rank in known]):
         return "Ranks of one pool differ, without a majority"
     return "All ranks are close to the median of their peers"
 
 
-def pool_title(pool: str, ranks: pd.DataFrame) -> str:
+def pool_title(pool: str, ranks: Sequence[Any]) -> str:
     """Return the capacity of one pool: `chat: two ranks have less KV cache than their peers`."""
-    text = title(ranks[ranks["pool"] == pool]).replace(" of one pool", "")
+    text = title(ranks).replace(" of one pool", "")
     return f"{brief(pool)}: {text if text.startswith('KV') else formatting.uncapitalized(text)}"
 
 
-def lead(ranks: pd.DataFrame, silent: int) -> str:
+def lead(ranks: Sequence[Any], silent: int) -> str:
     """Return the consequence, and how many ranks are known. `silent` counts replicas without engine data."""
-    counted = ranks[ranks["counts"]]
-    known = int(counted["value"].notna().sum())
+    counted = [rank for rank in ranks if rank.counts]
+    known = sum(rank.value is not None for rank in counted)
     if not known:
         return most_common_reason(counted)
     of = count(len(counted), "rank")
     of = f"{of} known" if known == len(counted) else f"{known:,} of {of} known"
     of += f"; {count(silent, 'replica')} without engine data" if silent else ""
-    pools = Counter(ranks["pool"][ranks["off"] < 0].fillna("no pool"))
+    pools = Counter(rank.pool or "no pool" for rank in ranks if is_short(rank))
     if not pools:
         return f"No rank is more than {TOLERANCE * 100:.0f} % off the median of its pool and device. {of}."
     named = [brief(pool) for pool, _ in pools.most_common(MOST_POOLS)]
@@ -142,9 +139,14 @@ def lead(ranks: pd.DataFrame, silent: int) -> str:
     return f"{formatting.joined(named + rest)}: under even load {first} first. {of}."
 
 
-def most_common_reason(ranks: pd.DataFrame) -> str:
+def is_short(rank: Any) -> bool:
+    """Return whether a rank has much less than the median of its peers."""
+    return rank.off is not None and rank.off < 0
+
+
+def most_common_reason(ranks: Sequence[Any]) -> str:
     """Return why most ranks have no value; empty where there is no rank."""
-    reasons = Counter(map(unknown_reason, rows_of(ranks[ranks["value"].isna()])))
+    reasons = Counter(unknown_reason(rank) for rank in ranks if rank.value is None)
     return reasons.most_common(1)[0][0] if reasons else ""
 
 
@@ -218,14 +220,15 @@ def parse_length(text: str) -> int | None:
     return int(digits) * factor or None
 
 
-def not_drawn(ranks: pd.DataFrame, silent: Sequence[Replica]) -> Iterator[Text]:
+def not_drawn(ranks: Sequence[Any], silent: Sequence[Replica]) -> Iterator[Text]:
     """Yield what bars of these ranks do not show. `silent` are replicas without engine data."""
-    bounds = ranks["reason"][ranks["value"].notna() & ranks["is_bound"]].fillna("").value_counts()
-    for reason, number in bounds.head(MOST_NAMED).items():
+    bounds = Counter(rank.reason or "" for rank in ranks if rank.value is not None and rank.is_bound)
+    for reason, number in bounds.most_common(MOST_NAMED):
         yield pieces.plain(f"Hatched bars ({count(number, 'rank')}) are upper bounds. {reason}")
     unknown: dict[str, list[Any]] = defaultdict(list)
-    for rank in rows_of(ranks[ranks["value"].isna()]):
-        unknown[unknown_reason(rank)].append(rank)
+    for rank in ranks:
+        if rank.value is None:
+            unknown[unknown_reason(rank)].append(rank)
     for reason, own in sorted(unknown.items(), key=lambda item: -len(item[1])):
         yield (Piece(f"{count(len(own), 'rank')} unknown ({reason.removesuffix('.')}): "), *_names(own))
     if silent:
@@ -233,15 +236,11 @@ def not_drawn(ranks: pd.DataFrame, silent: Sequence[Replica]) -> Iterator[Text]:
     yield from not_counted(ranks)
 
 
-def not_counted(ranks: pd.DataFrame) -> Iterator[Text]:
+def not_counted(ranks: Sequence[Any]) -> Iterator[Text]:
     """Yield the ranks that are drawn pale, and why no sum and no median includes them."""
-    pale = ranks[~ranks["counts"]]
-    for reason, own in (
-        ("stale", pale[~pale["is_fresh"]]),
-        ("second address of one process", pale[pale["is_fresh"]]),
-    ):
-        if len(own):
-            yield (Piece(f"Pale bars are not counted ({reason}): "), *_names(rows_of(own)))
+    for reason, is_fresh in (("stale", False), ("second address of one process", True)):
+        if pale := [rank for rank in ranks if not rank.counts and rank.is_fresh is is_fresh]:
+            yield (Piece(f"Pale bars are not counted ({reason}): "), *_names(pale))
 
 
 def _names(ranks: Iterable[Any]) -> Text:
@@ -260,44 +259,55 @@ def _first(named: Sequence[tuple[str, str]]) -> Text:
 
 def ranks_of(
     fleet: Fleet, length: int | None = None, measure: Measure = Measure.TOKENS, of: Sequence[Replica] | None = None
-) -> pd.DataFrame:
-    """Return the frame `engines` with what is shown of each DP rank; only those `of` some replicas have no peers.
+) -> list[Any]:
+    """Return the rows of the frame `engines` with what is shown of each DP rank; those `of` some replicas lack peers.
 
     `value` is in the `measure`, an upper bound where it `is_bound`. Requests have `length` tokens, or each rank's own
     length (None). `counts`: no sum and no median has ranks of stale replicas, second addresses of a process, and ranks
-    that sleep. `device` is the name of most of its devices, and `peers` the kind of device that it is compared with.
+    that sleep. `device` is the name of most of its devices. Its peers are of one pool and one kind of device
+    (`peers`; if its own is not reported, the only one of its pool): `usual` is their median, `off` an outlier's share
+    above it.
     """
-    import pandas as pd  # noqa: PLC0415  commands that read no frame do not load it
-
     replicas = fleet.replicas if of is None else of
     every = [(replica, engine) for replica in replicas for engine in replica.engines]
     requests = [_requests(fleet, replica, engine, length) for replica, engine in every]
-    frames = fleet.frames
-    ids = [replica.id for replica in replicas]
-    ranks = frames.engines if of is None else frames.engines[frames.engines["replica"].isin(ids)].reset_index(drop=True)
-    columns: dict[str, tuple[str, list[Any]]] = {
-        "name": ("string", [replica.name for replica, _ in every]),
-        "is_alone": ("bool", [len(replica.engines) == 1 for replica, _ in every]),
-        "is_fresh": ("bool", [replica.fresh for replica, _ in every]),
-        "requests": ("object", [each.requests for each in requests]),
-        "is_served": ("bool", [each.served for each in requests]),
-        "is_requests_bound": ("bool", [each.at_most for each in requests]),
-        "measure": ("object", [measure] * len(every)),
-    }
-    ranks = ranks.assign(**{name: pd.Series(values, dtype=dtype) for name, (dtype, values) in columns.items()})
-    ranks = ranks.assign(letter=ranks["cohort"].fillna(""), gib=ranks["kv_cache_bytes"] / GIB)
-    is_assumed = (ranks["basis"] == Basis.ASSUMED).astype(bool)
+    gib = [None if engine.kv_cache_bytes is None else engine.kv_cache_bytes / GIB for _, engine in every]
     if measure is Measure.TOKENS:
-        ranks = ranks.assign(value=ranks["kv_cache_size_tokens"], is_bound=is_assumed)
+        values: list[Any] = [engine.kv_cache_size_tokens for _, engine in every]
+        bounds = [engine.basis is Basis.ASSUMED for _, engine in every]
     elif measure is Measure.GIB:  # the provider reports bytes, which are no bounds
-        ranks = ranks.assign(value=ranks["gib"], is_bound=False)
+        values, bounds = gib, [False] * len(every)
     else:
-        ranks = ranks.assign(value=ranks["requests"], is_bound=ranks["is_requests_bound"])
-    kinds = frames.devices.value_counts(["replica", "dp_rank", "name"]).reset_index()
-    kinds = kinds.sort_values(["count", "name"], ascending=[False, True]).drop_duplicates(["replica", "dp_rank"])
-    found = ranks[["replica", "dp_rank"]].merge(kinds, how="left", on=["replica", "dp_rank"])["name"]
-    ranks = ranks.assign(device=found.fillna("").array, usual=math.nan, off=math.nan)
-    return with_peers(ranks) if of is None else ranks
+        values, bounds = [each.requests for each in requests], [each.at_most for each in requests]
+    devices = _most_devices(replicas)
+    columns: dict[str, list[Any]] = {
+        "name": [replica.name for replica, _ in every],
+        "is_alone": [len(replica.engines) == 1 for replica, _ in every],
+        "is_fresh": [replica.fresh for replica, _ in every],
+        "requests": [each.requests for each in requests],
+        "is_served": [each.served for each in requests],
+        "is_requests_bound": [each.at_most for each in requests],
+        "measure": [measure] * len(every),
+        "gib": gib,
+        "value": values,
+        "is_bound": bounds,
+        "device": [devices.get((replica.id, engine.dp_rank), "") for replica, engine in every],
+    }
+    frame = fleet.frames.engines
+    if of is not None:
+        frame = frame[frame["replica"].isin([replica.id for replica in of])]
+    counted = [value if counts else None for value, counts in zip(values, frame["counts"], strict=True)]
+    counted = counted if of is None else [None] * len(every)
+    return list(rows_of(frame, columns | _peers([replica.pool for replica, _ in every], columns["device"], counted)))
+
+
+def _most_devices(replicas: Iterable[Replica]) -> dict[tuple[str, int], str]:
+    """Return the name of most devices of each rank, by the id of its replica and its number."""
+    kinds = Counter((replica.id, device.dp_rank, device.name) for replica in replicas for device in replica.devices)
+    found: dict[tuple[str, int], str] = {}
+    for (replica, rank, name), _ in sorted(kinds.items(), key=lambda item: (-item[1], item[0][2])):
+        found.setdefault((replica, rank), name)
+    return found
 
 
 def _requests(fleet: Fleet, replica: Replica, engine: Engine, length: int | None) -> RequestsAtLength:
@@ -317,44 +327,42 @@ def unknown_reason(rank: Any) -> str:
     return NO_REQUESTS if rank.measure is Measure.REQUESTS else NOT_REPORTED
 
 
-def with_peers(ranks: pd.DataFrame) -> pd.DataFrame:
-    """Return ranks compared with their peers: the `usual` value is the median, `off` an outlier's share above it.
-
-    Peers are of one pool and one kind of device; where a rank's own is not reported, of the only kind of its pool.
-    """
-    import pandas as pd  # noqa: PLC0415  commands that read no frame do not load it
-
-    rows = list(rows_of(ranks))
+def _peers(
+    pools: Sequence[str | None], devices: Sequence[str], counted: Sequence[float | None]
+) -> dict[str, list[Any]]:
+    """Return the columns of ranks compared with their peers. `counted` are the values of those that count."""
     kinds: dict[str | None, set[str]] = defaultdict(set)
-    for rank in rows:
-        kinds[rank.pool].update([rank.device] if rank.device else [])
+    for pool, device in zip(pools, devices, strict=True):
+        kinds[pool].update([device] if device else [])
     only = {pool: min(found) if len(found) == 1 else "" for pool, found in kinds.items()}
-    peers = [rank.device or only[rank.pool] for rank in rows]
-    together = [(rank.pool, own) for rank, own in zip(rows, peers, strict=True)]
-    values = [rank.value if rank.counts else None for rank in rows]
-    middle = medians(together, values)
-    off = {outlier.place: outlier.share for outlier in outliers(together, values)}
-    return ranks.assign(
-        peers=peers,
-        usual=pd.array([middle.get(each) for each in together], dtype="Float64"),
-        off=pd.array([off.get(place) for place in range(len(ranks))], dtype="Float64"),
-    )
+    peers = [device or only[pool] for pool, device in zip(pools, devices, strict=True)]
+    together = list(zip(pools, peers, strict=True))
+    middle = medians(together, counted)
+    off = {outlier.place: outlier.share for outlier in outliers(together, counted)}
+    return {
+        "peers": peers,
+        "usual": [middle.get(each) for each in together],
+        "off": [off.get(place) for place in range(len(peers))],
+    }
 
 
-def pools_of(fleet: Fleet, ranks: pd.DataFrame, length: int | None) -> tuple[PoolCapacity, ...]:
+def pools_of(fleet: Fleet, ranks: Iterable[Any], length: int | None) -> tuple[PoolCapacity, ...]:
     """Return the sums of the pools with ranks that count; requests of a common `length` are added up from `ranks`."""
     found = tuple(held for pool in fleet.pools if (held := fleet.capacity[pool.name]).ranks)
     if length is None:
         return found
-    counted = ranks[ranks["counts"]]
-    return tuple(_at_length(held, counted[counted["pool"] == held.name]) for held in found)
+    counted: dict[str | None, list[Any]] = defaultdict(list)
+    for rank in ranks:
+        if rank.counts:
+            counted[rank.pool].append(rank)
+    return tuple(_at_length(held, counted[held.name]) for held in found)
 
 
-def _at_length(held: PoolCapacity, ranks: pd.DataFrame) -> PoolCapacity:
-    known = ranks[ranks["requests"].notna()]
-    requests = sum(known["requests"][known["adds"]]) if len(known) else None
-    total = Sum(requests, len(known), at_most=bool(known["is_requests_bound"].any()))
-    return held._replace(requests=total, not_served=int((~ranks["is_served"]).sum()))
+def _at_length(held: PoolCapacity, ranks: Sequence[Any]) -> PoolCapacity:
+    known = [rank for rank in ranks if rank.requests is not None]
+    requests = sum(rank.requests for rank in known if rank.adds) if known else None
+    total = Sum(requests, len(known), at_most=any(rank.is_requests_bound for rank in known))
+    return held._replace(requests=total, not_served=sum(not rank.is_served for rank in ranks))
 
 
 def sum_of(held: PoolCapacity, measure: Measure) -> Sum:

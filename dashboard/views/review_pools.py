@@ -2,9 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
-
-import pandas as pd
+from typing import Any, NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare import PREFIX_PATHS, Share
@@ -14,7 +12,7 @@ from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Block, DifferenceTable, Paragraph, Section
 from dashboard.views.capacity import outlier_entries, pools_table, ranks_table
-from dashboard.views.capacity_blocks import is_uneven, pool_blocks, ranks_by_pool, slug_of
+from dashboard.views.capacity_blocks import charts, is_uneven, notes, ranks_by_pool
 from dashboard.views.capacity_text import Measure, lead, pools_of, ranks_of, title
 from dashboard.views.compare import cohorts_table, sharing_band
 from dashboard.views.names import brief, slugs
@@ -75,7 +73,7 @@ def differing_pools(fleet: Fleet, recency: Recency = ANYTHING) -> tuple[Differin
         named = worst_by_path(fleet.inspection, pool.name)
         rows = []
         for each in pool.differences:
-            values = each.values  # noqa: PD011  of no frame
+            values = each.values
             rows.append((each.path, each.majority, tuple((one.value, one.state, one.cohorts) for one in values)))
         seen = difference_sightings(fleet, pool)
         recent = tuple(each.path for each in pool.differences if recency.keeps(seen.get(each.path)))
@@ -186,46 +184,47 @@ def capacity_parts(fleet: Fleet, notes: tuple[Block, ...]) -> tuple[Section, tup
     text = f" {lead(ranks, fleet.total.silent)}"
     head = Paragraph((Piece(f"{title(ranks)}.", Style.STRONG), Piece(text)))
     sums = pools_of(fleet, ranks, None)
-    ordered = pd.concat(pools.values()) if pools else ranks[:0]
+    ordered = [rank for own in pools.values() for rank in own]
     blocks = (
         head,
         *notes,
-        *outlier_entries(ordered[ordered["off"].notna()], MEASURE, MOST_OUTLIERS, has_pools=len(pools) > 1),
+        *outlier_entries(ordered, MEASURE, MOST_OUTLIERS, has_pools=len(pools) > 1),
         *([pools_table(fleet, sums, None)] if sums else []),
         *_without_chart(pools, uneven),
     )
-    charts = tuple(_capacity_of(fleet, names, pools[names[0]]) for names in uneven[:MOST_CHARTS])
+    uneven_pools = tuple(_capacity_of(fleet, names, pools[names[0]]) for names in uneven[:MOST_CHARTS])
     table = ranks_table(ordered, "all-ranks", "All DP ranks")
     link = page(CAPACITY_PAGE)
     appendix = (Section("all-ranks", "All DP ranks", (table,), is_appendix=True, link=link),) if table.rows else ()
-    return Section(CAPACITY, CAPACITY_TITLE, blocks, charts), appendix
+    return Section(CAPACITY, CAPACITY_TITLE, blocks, uneven_pools), appendix
 
 
-def _alike(pools: Mapping[str, pd.DataFrame]) -> list[list[str]]:
+def _alike(pools: Mapping[str, Sequence[Any]]) -> list[list[str]]:
     """Group pools whose ranks have the same KV cache, cohort by cohort."""
     groups: dict[object, list[str]] = {}
     for name, ranks in pools.items():
-        same = ranks[["letter", "kv_cache_size_tokens", "basis", "counts"]].fillna({"kv_cache_size_tokens": 0})
-        groups.setdefault(tuple(sorted(same.itertuples(index=False, name=None))), []).append(name)
+        same = [(rank.cohort or "", rank.kv_cache_size_tokens or 0, rank.basis, rank.counts) for rank in ranks]
+        groups.setdefault(tuple(sorted(same)), []).append(name)
     return list(groups.values())
 
 
-def _capacity_of(fleet: Fleet, alike: Sequence[str], ranks: pd.DataFrame) -> Section:
+def _capacity_of(fleet: Fleet, alike: Sequence[str], ranks: Sequence[Any]) -> Section:
     """Return the charts of pools that are alike; a page folds them, for its table of pools has the same numbers."""
     first, *others = alike
     named = shortlist(map(brief, others), MOST)
     same = [Paragraph(plain(f"The same in {named}."))] if others else []
     more = f" and {len(others):,} more like it" if others else ""
+    slug = slugs(pool.name for pool in fleet.pools)[first]
     return Section(
-        f"capacity-{slug_of(fleet, first)}",
+        f"capacity-{slug}",
         f"KV cache of {brief(first)}{more}",
-        (*same, *pool_blocks(fleet, first, ranks)),
+        (*same, *charts(first, slug, ranks), *notes(fleet, first, ranks)),
         is_aside=True,
         link=page(CAPACITY_PAGE, **{POOL: first}),
     )
 
 
-def _without_chart(pools: Mapping[str, pd.DataFrame], uneven: Sequence[Sequence[str]]) -> Iterator[Block]:
+def _without_chart(pools: Mapping[str, Sequence[Any]], uneven: Sequence[Sequence[str]]) -> Iterator[Block]:
     """Yield which pools have no chart, and why."""
     if left := sum(map(len, uneven[MOST_CHARTS:])):
         yield Paragraph(plain(f"{count(left, 'more pool')} with uneven ranks: see the appendix."))

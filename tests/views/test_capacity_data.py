@@ -6,7 +6,6 @@ import pytest
 
 from dashboard.capacity.sums import GIB, PoolCapacity
 from dashboard.fleet import Basis, Engine, KVCacheGroup, Replica
-from dashboard.fleet.frames import rows_of
 from dashboard.views.capacity_text import (
     NO_BYTES,
     NO_NUMBER_OF_GPUS,
@@ -35,7 +34,7 @@ HYBRID = (
 
 
 def ranks(*members: Replica, length: int | None = None, measure: Measure = Measure.TOKENS) -> list[Any]:
-    return list(rows_of(ranks_of(fleet(members, [DOCUMENT]), length, measure)))
+    return ranks_of(fleet(members, [DOCUMENT]), length, measure)
 
 
 def sums(*members: Replica, length: int | None = None) -> tuple[PoolCapacity, ...]:
@@ -52,7 +51,7 @@ def test_a_rank_has_its_cohort_and_the_kind_of_most_of_its_devices() -> None:
     mixed = (*devices(1, "L40S", dp_rank=1), *devices(3, "H200", dp_rank=1)[1:])
     found = ranks(replica("a", document=DOCUMENT, engines=(engine(), engine(dp_rank=1)), devices=mixed))
 
-    assert [(rank.dp_rank, rank.letter, rank.device, rank.counts) for rank in found] == [
+    assert [(rank.dp_rank, rank.cohort, rank.device, rank.counts) for rank in found] == [
         (0, "A", "", True),
         (1, "A", "H200", True),
     ]

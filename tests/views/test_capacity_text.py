@@ -1,13 +1,12 @@
 """Capacity as text: numbers with unit and bound, the title, the lead, outliers and the naive estimate."""
 
 from dataclasses import replace
+from typing import Any
 
-import pandas as pd
 import pytest
 
 from dashboard.capacity.sums import capacity_of
 from dashboard.fleet import Basis, KVCacheGroup, Replica
-from dashboard.fleet.frames import rows_of
 from dashboard.views import capacity_text
 from dashboard.views.capacity_text import Measure, ranks_of
 from tests.builders import alike, document, engine, fleet, replica
@@ -63,7 +62,7 @@ def test_an_axis_has_one_scale(marks: tuple[float, ...], measure: Measure, texts
     assert capacity_text.tick_texts(marks, measure) == texts
 
 
-def ranks(*tokens: int | None, basis: Basis = Basis.REPORTED) -> pd.DataFrame:
+def ranks(*tokens: int | None, basis: Basis = Basis.REPORTED) -> list[Any]:
     """Ranks of one pool with these tokens."""
     members = [
         replica(f"chat-{place}", document=DOCUMENT, engines=(engine(held, basis=basis, reason="Because."),))
@@ -99,7 +98,7 @@ def test_the_title_is_the_state_of_the_fleet(tokens: list[int | None], title: st
     ],
 )
 def test_the_title_of_a_pool_is_about_its_own_ranks(pool: str, tokens: list[int | None], title: str) -> None:
-    assert capacity_text.pool_title(pool, ranks(*tokens)) == title
+    assert capacity_text.pool_title(pool, [rank for rank in ranks(*tokens) if rank.pool == pool]) == title
 
 
 @pytest.mark.parametrize(
@@ -132,7 +131,7 @@ def _short_pool(name: str) -> list[Replica]:
 
 
 def test_an_outlier_is_compared_with_the_median() -> None:
-    *_, low, high = rows_of(ranks(100, 100, 100, 100, 100, 80, 120, basis=Basis.ASSUMED))
+    *_, low, high = ranks(100, 100, 100, 100, 100, 80, 120, basis=Basis.ASSUMED)
 
     assert capacity_text.outlier_sentence(low) == "≤ 80 tokens, 20 % less than the median (100)"
     assert capacity_text.outlier_sentence(high) == "≤ 120 tokens, 20 % more than the median (100)"
