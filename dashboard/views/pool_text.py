@@ -1,7 +1,7 @@
 """What the replicas of a pool share: its router, KV store and rollout with how they are known, and traits of some."""
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 from functools import partial
 from itertools import groupby, islice
 from typing import Any
@@ -16,7 +16,7 @@ from dashboard.rules.domain import CERTAIN, Domain, ImpactContext, Origin, Store
 from dashboard.rules.findings import Finding, Inspection, Rollout
 from dashboard.rules.routing.blocks import BLOCK_SIZE, tokens_of_block
 from dashboard.rules.sentences import capital
-from dashboard.views.blocks import Block, Cell, Paragraph, Section, Tone
+from dashboard.views.blocks import Cell, Paragraph, Section, Tone
 from dashboard.views.names import brief
 from dashboard.views.table import Field, to_table
 
@@ -115,9 +115,10 @@ def _fact_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def routers_blocks(routers: Iterable[RouterConfig]) -> tuple[Block, ...]:
+def routers_section(routers: Sequence[RouterConfig]) -> tuple[Section, ...]:
     """Return all routers of the options: where, for which pools, how much they report, and what cannot be read."""
-    known = tuple(routers)
+    if not routers:
+        return ()
     fields = (
         Field("name", "Router", lambda router: router.name),
         Field("kind", "Kind"),
@@ -135,7 +136,7 @@ def routers_blocks(routers: Iterable[RouterConfig]) -> tuple[Block, ...]:
             tone=lambda router: Tone.WARNING if router.failures else Tone.PLAIN,
         ),
     )
-    return (to_table(known, fields, "routers", "Routers and stores"),) if known else ()
+    return (Section("routers", "Routers", (to_table(routers, fields, "routers", "Routers and stores"),)),)
 
 
 def trait_paragraphs(fleet: Fleet, group: Collection[str], pools: Collection[str]) -> tuple[Paragraph, ...]:

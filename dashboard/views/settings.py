@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dashboard.analysis.assembly import Fleet
@@ -65,7 +64,8 @@ def settings_report(
 
     `rows` are those of `setting_values` for the same filters, where they are known.
     """
-    context = context_of(fleet, name=name, filters=[(key, text) for key, text in _filters(choice, path) if text])
+    filters = {"path": path, **choice._asdict()}
+    context = context_of(fleet, name=name, filters=[(key, text) for key, text in filters.items() if text])
     if path:
         return setting_report(fleet, path, tuple(pool_values(fleet, path, choice)), context, has_replicas=has_replicas)
     rows = found_settings(setting_values(fleet, choice) if rows is None else rows, choice.search)
@@ -78,11 +78,6 @@ def settings_report(
         context=context,
         parts=(Section(VALUES, "Settings", (_found_table(fleet, rows, choice),)),),
     )
-
-
-def _filters(choice: SettingFilter, path: str) -> Iterator[tuple[str, str]]:
-    yield "path", path
-    yield from ((key, text or "") for key, text in choice._asdict().items())
 
 
 def found_settings(rows: pd.DataFrame, search: str = "") -> pd.DataFrame:

@@ -30,7 +30,7 @@ from dashboard.views.blocks import Block, Cell, Paragraph, Section, Tone, View
 from dashboard.views.context import context_of
 from dashboard.views.excluded import reason, state_tone
 from dashboard.views.facts import CREDENTIALS, FACTS, PROVIDER, Fact, is_locked
-from dashboard.views.pool_text import BASES, routers_blocks
+from dashboard.views.pool_text import BASES, routers_section
 from dashboard.views.table import Field, to_data, to_table
 from dashboard.vllm.field_reference import known_versions
 from vllm_fleet_provider.shared.redaction import redact
@@ -64,7 +64,7 @@ def status_report(
     live: tuple[Section, ...] = ()
     if options is not None:
         listed = (_sources_section(fleet, sources), *_conflicts_section(fleet, conflicts))
-        listed += (*_routers_section(fleet), *_receivers_section(receivers))
+        listed += (*routers_section(fleet.routers), *_receivers_section(receivers))
         live = (
             _history_section(options, history),
             _options_section(options, reload),
@@ -127,11 +127,6 @@ def _conflicts_section(fleet: Fleet, conflicts: Sequence[LabelConflict]) -> Iter
         note = f"The source that is listed first wins. At most {MOST_CONFLICTS} are listed."
         table = to_table(conflicts, fields, "conflicts", "Labels on which sources disagree", note)
         yield Section("conflicts", table.caption, (table,))
-
-
-def _routers_section(fleet: Fleet) -> Iterator[Section]:
-    if blocks := routers_blocks(fleet.routers):
-        yield Section("routers", "Routers", blocks)
 
 
 def _receivers_section(receivers: Sequence[ReceiverStatus]) -> Iterator[Section]:
