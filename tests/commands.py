@@ -1,8 +1,11 @@
 """Commands run in this process."""
 
+from typing import Any
+
 from typer.testing import CliRunner, Result
 
 from dashboard.cli import cli
+from dashboard.demo import DemoServer, targets
 
 BLOCK_SIZE_FAILS = "exit 1: 1 critical finding (RT-01 in chat-70b); --fail-on critical."
 
@@ -23,3 +26,8 @@ def assert_wrong_usage(done: Result, why: str) -> None:
     assert last_line(done).startswith("exit 2: wrong ")
     assert why in last_line(done)
     assert ".." not in last_line(done).replace("../", "")
+
+
+def demo_targets(demo: DemoServer) -> list[dict[str, Any]]:
+    """Return the replicas of a simulated fleet as `targets` of the options."""
+    return [{"url": each["targets"][0], "labels": each["labels"]} for each in targets(demo.fleet, demo.port)]

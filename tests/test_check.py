@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from dashboard.demo import DemoServer, default_fleet, in_thread, targets
+from dashboard.demo import DemoServer, default_fleet, in_thread
 from dashboard.rules.catalogue import ALL_RULES
 from tests.builders import story
-from tests.commands import BLOCK_SIZE_FAILS, assert_wrong_usage, last_line, run
+from tests.commands import BLOCK_SIZE_FAILS, assert_wrong_usage, demo_targets, last_line, run
 from tests.saved_fleets import saved
 from tests.serving import free_port
 
@@ -30,15 +30,10 @@ def demo() -> Iterator[DemoServer]:
 
 def written(folder: Path, demo: DemoServer | None, **more: Any) -> str:
     """Write fleet.yaml with the demo's replicas and their router, and RT-01 as the only enabled rule."""
-    listed = (
-        [{"url": entry["targets"][0], "labels": entry["labels"]} for entry in targets(demo.fleet, demo.port)]
-        if demo
-        else []
-    )
     off = {rule.id: {"enabled": False} for rule in ALL_RULES if rule.id != "RT-01"}
     options = {
         "name": "mine",
-        "targets": listed,
+        "targets": demo_targets(demo) if demo else [],
         "pools": {"*": {"router": "kv-events"}},
         **more,
         "rules": {**off, **more.get("rules", {})},

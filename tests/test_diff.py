@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dashboard.demo import default_fleet, in_thread, targets
+from dashboard.demo import default_fleet, in_thread
 from tests.analysis.changes.sides import LATER, NEW, RESTARTED, chat, fleet
 from tests.builders import down
-from tests.commands import assert_wrong_usage, last_line, run
+from tests.commands import assert_wrong_usage, demo_targets, last_line, run
 from tests.saved_fleets import saved
 from tests.store.folders import configured_store
 
@@ -101,9 +101,7 @@ def test_wrong_usage_is_one_sentence(folder: Path, arguments: list[str], why: st
 def test_live_is_compared_with_a_saved_poll(folder: Path) -> None:
     """One replica of the simulated fleet restarts with a different block size between the two polls."""
     with in_thread(default_fleet(FEW)) as server:
-        entries = targets(server.fleet, server.port)
-        listed = [{"url": each["targets"][0], "labels": each["labels"]} for each in entries]
-        (folder / "fleet.yaml").write_text(yaml.safe_dump({"name": "mine", "targets": listed}))
+        (folder / "fleet.yaml").write_text(yaml.safe_dump({"name": "mine", "targets": demo_targets(server)}))
         polled = run("poll", "--format", "json", "--full").stdout
         (folder / "monday.json").write_text(polled)
         server.restart(server.fleet[0].address, block_size=32)

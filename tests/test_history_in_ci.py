@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from dashboard import service
 from dashboard.config import load_options
-from dashboard.demo import default_fleet, in_thread, targets
+from dashboard.demo import default_fleet, in_thread
 from dashboard.fleet import Replica
 from dashboard.render.export import CheckFormat
 from dashboard.rules.catalogue import ALL_RULES, RULE_SET
@@ -27,7 +27,7 @@ from dashboard.store.history.recording import Recorder
 from dashboard.web import server
 from tests.analysis.changes.sides import NEW, OLD, chat, fleet
 from tests.builders import alike
-from tests.commands import BLOCK_SIZE_FAILS, assert_wrong_usage, last_line, run
+from tests.commands import BLOCK_SIZE_FAILS, assert_wrong_usage, demo_targets, last_line, run
 from tests.past_fleets import FIRST, LAST, ODD, fleet_at, recorded, show_with_history
 from tests.saved_fleets import saved
 from tests.serving import free_port, wait_for
@@ -314,7 +314,7 @@ def test_a_check_of_polled_replicas_fails_on_the_new_finding_alone(
     """The last replica came after the last recorded poll, with another block size."""
     off = {rule.id: {"enabled": False} for rule in ALL_RULES if rule.id != "RT-01"}
     with in_thread(default_fleet(FEW)) as demo:
-        entries = [{"url": each["targets"][0], "labels": each["labels"]} for each in targets(demo.fleet, demo.port)]
+        entries = demo_targets(demo)
         pools = {"*": {"router": "kv-events"}}
         written = {"name": "mine", "rules": off, "pools": pools, "history": {"enabled": True}, "targets": entries}
         file = working_folder / "fleet.yaml"

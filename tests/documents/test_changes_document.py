@@ -11,8 +11,8 @@ from dashboard.analysis.changes import changes_between
 from dashboard.analysis.changes.models import Changes
 from dashboard.documents.changes import changes_json
 from dashboard.views.changes_text import sentences
-from tests.analysis.changes.sides import BLOCK_SIZE, NEW, between, chat, fleet
-from tests.builders import document, engine, hostile, story
+from tests.analysis.changes.sides import NEW, between, chat, fleet
+from tests.builders import engine, hostile, story
 from tests.docs_pages import schema
 
 ODD = [*chat(3), *chat(1, NEW, first=4)]
@@ -45,11 +45,3 @@ def test_the_capacity_has_both_sides_and_every_changed_rank() -> None:
         "after": 600_000,
         "at_most": False,
     }
-
-
-def test_settings_that_only_one_side_reports_have_a_reason() -> None:
-    less = document(base={"version": "0.32.0", BLOCK_SIZE: 16})
-    found = written(between(chat(1), chat(1, less), less))["settings"]
-
-    assert found["groups"] == found["newly_reported"] == []
-    assert found["no_longer_reported"][0]["why"] == "absent"

@@ -2,24 +2,21 @@
 
 import json
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import jsonschema
 import pytest
 
-from dashboard.analysis.assembly import Fleet, inspected
+from dashboard.analysis.assembly import Fleet
 from dashboard.documents.findings import findings_json
 from dashboard.fleet import State
-from dashboard.rules.domain import Expectations, PoolDeclaration, Router, SeedPolicy, Store
-from dashboard.rules.findings import CohortShare, Evidence, Finding, Inspection, Outcome, OutcomeKind, Suppression
-from dashboard.rules.policy import Policy
+from dashboard.rules.findings import CohortShare, Evidence, Finding, Inspection, Outcome, OutcomeKind
 from tests import builders, inspected_fleets
 from tests.docs_pages import schema
 
 AT = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 ODD, REST = "http://chat-0:8000", tuple(f"http://chat-{number}:8000" for number in range(1, 4))
-ANA = Suppression("RT-01", "ana", "a test of sizes", date(2026, 12, 1), pool="chat", number=3)
 SIZES = (
     Evidence("cache_config.block_size", "32", State.REPORTED, (ODD,)),
     Evidence("cache_config.block_size", "16", State.REPORTED, REST, is_reference=True),
@@ -27,17 +24,16 @@ SIZES = (
 FINDING = inspected_fleets.finding(replicas=(ODD,), cohorts=(CohortShare("chat", "B", (ODD,)),), evidence=SIZES)
 
 
-def fleet_of(inspection: Inspection | None = None, policy: Policy | None = None) -> Fleet:
-    """Four replicas of one pool with findings; with another inspection if one is given."""
+def fleet_of(inspection: Inspection) -> Fleet:
+    """Four replicas of one pool with what rules found."""
     documents = [builders.document({"cache_config.block_size": size}) for size in (32, 16, 16, 16)]
     members = [builders.replica(f"chat-{number}", document=each) for number, each in enumerate(documents)]
-    fleet = inspected(replace(builders.fleet(members, documents), policy=policy or Policy()), builders.NOW)
-    found = replace(inspection, domains=fleet.inspection.domains) if inspection else fleet.inspection
-    return replace(fleet, inspection=found)
+    fleet = builders.fleet(members, documents)
+    return replace(fleet, inspection=replace(inspection, domains=fleet.inspection.domains))
 
 
-def document(inspection: Inspection | None = None, policy: Policy | None = None) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(findings_json(fleet_of(inspection, policy), AT))
+def document(inspection: Inspection) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(findings_json(fleet_of(inspection), AT))
     jsonschema.validate(found, schema("findings"))
     return found
 
@@ -71,32 +67,6 @@ def test_missing_pools_and_cohorts_are_null_and_a_reference_names_no_replicas() 
 
     assert written(unread)["cohorts"] == [{"pool": None, "cohort": None, "count": 1}]
     assert [(row["count"], row["replicas"]) for row in rows] == [(1, [ODD]), (3, None)]
-
-
-def test_a_suppressed_finding_has_its_suppression_and_is_not_in_the_tally() -> None:
-    found = document(Inspection(suppressed=(replace(FINDING, suppression=ANA),)))
-    entry = {"owner": "ana", "reason": "a test of sizes", "until": "2026-12-01", "number": 3}
-
-    assert (found["findings"], [each["suppression"] for each in found["suppressed"]]) == ([], [entry])
-    assert found["tally"] == {"critical": 0, "warning": 0, "info": 0, "unknown": 0}
-
-
-def test_a_domain_has_a_basis_for_each_of_its_parts() -> None:
-    expects = Expectations(block_size=16, hash_algorithm="sha256_cbor", seed_policy=SeedPolicy.ENVIRONMENT)
-    policy = Policy(pools={"chat": PoolDeclaration(router=Router.KV_EVENTS, kv_store=Store.MOONCAKE, expects=expects)})
-    (pool,) = document(policy=policy)["pools"]
-
-    assert pool["domain"] == {
-        "router": {"value": "kv-events", "basis": "declared"},
-        "kv_store": {"value": "mooncake", "basis": "declared"},
-        "disaggregated": {"value": False, "basis": "assumed"},
-        "expects": {
-            "block_size": 16,
-            "hash_algorithm": "sha256_cbor",
-            "seed_policy": "environment",
-            "event_topic": None,
-        },
-    }
 
 
 def test_outcomes_of_a_rule_are_grouped_by_kind_and_reason_with_the_worst_first() -> None:

@@ -1,18 +1,16 @@
 """The JSON document of a fleet; that of the simulated fleet is a golden file (poll.json)."""
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import jsonschema
 import pytest
 
-from dashboard.analysis.assembly import Fleet, build_fleet
+from dashboard.analysis.assembly import Fleet
 from dashboard.documents.findings import findings_json
 from dashboard.documents.fleet import fleet_json
-from tests.captured import INFERENCE_CONFIG, capture, snapshot
 from tests.docs_pages import schema
-from tests.provider_answers import fingerprint, with_provider
 
 AT = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -67,14 +65,3 @@ def test_full_adds_the_documents_identity_settings_and_probes(full: dict[str, An
     assert one["identity"]["cache_config.num_gpu_blocks"]["value"] > 0
     assert one["probes"][0]["path"] == "/metrics"
     assert (bool(one["served_model_names"]), one["fresh"]) == (True, True)
-
-
-def test_an_engine_has_its_fingerprint_and_a_probe_its_source() -> None:
-    answers = with_provider(capture("llama_dp2"), fingerprints=("one root", None))
-    fleet = build_fleet("prod", [snapshot(answers)], polled_at=AT, interval=timedelta(seconds=30))
-    found = json.loads(fleet_json(fleet, AT, full=True))
-    digests = [fingerprint("one root", 128), fingerprint(None, 128)]
-
-    assert [engine["fingerprint"] for engine in found["engines"]] == digests
-    assert [(each["tensor_parallel_rank"], each["compute_units"]) for each in found["devices"]] == [(0, 1), (0, 1)]
-    assert {each["path"]: each["source"] for each in found["replicas"][0]["probes"]}[INFERENCE_CONFIG] == "provider"
