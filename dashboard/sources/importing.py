@@ -24,9 +24,9 @@ from dashboard.fleet import Failure, ProbeResult, Snapshot, Target
 from dashboard.fleet.formatting import middle_cut, one_line
 from dashboard.fleet.replies import FILE_SCHEME
 from dashboard.rules.policy import Policy
+from dashboard.sources import child
 from dashboard.sources.http.failures import Endpoint
 from dashboard.sources.polling.probes import BY_PATH, INFERENCE_CONFIG, METRICS, PROBES, SERVER_CONFIG, Reader
-from dashboard.store import child
 from dashboard.store.metadata import ExportMetadata, SnapshotMetadata, describe_fleet, read_export_metadata
 from dashboard.store.packing import GZIP_MAGIC, content_of, unpacked
 from dashboard.vllm import reading

@@ -23,7 +23,6 @@ from dashboard.documents.secrets import clean_text
 from dashboard.errors import HistoryError, SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import one_line
-from dashboard.store import child
 from dashboard.store.history.database import Database, NoHistoryError, file_database
 from dashboard.store.history.schema import snapshot, snapshot_answers
 from dashboard.store.metadata import (
@@ -55,13 +54,9 @@ from dashboard.store.packing import (
     time_of,
     unpacked,
 )
-from dashboard.vllm.reading import node_count
 
 ID = re.compile(rf"[0-9a-f]{{{ID_DIGITS}}}")
 _DIGITS = re.compile(rf"[0-9a-f]{{0,{ID_DIGITS}}}")
-# 1,000 replicas have 0.9 million nodes; a larger snapshot is opened in a process of its own first. A node takes 120
-# bytes there, and 240 in a hostile file.
-TRIAL_NODES, NODE_BYTES = 1_200_000, 200
 SLOW_SECONDS = 1.0  # a server that is gone is noticed after seconds, and a page asks several times
 GONE_SECONDS = 5.0
 ANSWERS_BYTES = 2 * 2**20  # of raw answers that are compressed together: those of replicas are alike
@@ -260,15 +255,7 @@ class Snapshots:
         return SnapshotError(f"There is no snapshot “{typed:.40}” here; {why}.")
 
     def _content(self, key: str) -> bytes:
-        """Return the content as it was frozen; a large one was opened in a limited process first."""
-        content = self._unpacked(key)
-        nodes = node_count(content, TRIAL_NODES)
-        if nodes > TRIAL_NODES:
-            memory = max(child.MEMORY_BYTES, NODE_BYTES * nodes)
-            child.run_limited("dashboard.store.child", lambda: content, memory_bytes=memory)
-        return content
-
-    def _unpacked(self, key: str) -> bytes:
+        """Return the content as it was frozen, within the limits of `check_frozen_size`."""
         row = self._row(key, snapshot.c.sha, snapshot.c.content)
         damaged = f"Snapshot {key} is damaged: its content was changed after freezing. Delete it, or restore a copy."
         if not isinstance(row.content, bytes) or hashlib.sha256(row.content).digest() != row.sha:
@@ -281,7 +268,7 @@ class Snapshots:
 
     def _is_whole(self, key: str) -> bool:
         try:
-            return bool(self._unpacked(key))
+            return bool(self._content(key))
         except SnapshotError:
             return False
 

@@ -1,9 +1,9 @@
-"""What a limited process prints or dies of: `python -m tests.sources.importing.hungry`, started by `store.child`."""
+"""What a limited process prints or dies of: `python -m tests.sources.importing.hungry`, started by `sources.child`."""
 
 import resource
 import sys
 
-from dashboard.store import child
+from dashboard.sources import child
 
 if __name__ == "__main__":
     child.limit()

@@ -1,8 +1,7 @@
-"""Imports and large snapshots are read by a process of its own, with limited memory and seconds."""
+"""Imports are read by a process of its own, with limited memory and seconds."""
 
 import gzip
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -10,12 +9,10 @@ from threading import Event
 
 import pytest
 
-from dashboard.analysis.assembly import Fleet
 from dashboard.config import Options, policy_of
-from dashboard.documents.load import read_snapshot
 from dashboard.errors import SnapshotError
+from dashboard.sources import child
 from dashboard.sources.importing import File, import_files, imported
-from dashboard.store import child, snapshots
 from dashboard.store.metadata import describe_fleet
 from dashboard.store.packing import content_of
 from dashboard.store.snapshots import Snapshots
@@ -179,20 +176,3 @@ def test_the_nodes_of_a_snapshot_are_limited(tmp_path: Path) -> None:
     content = b"[" + b'{"":{}},' * 1_300_000 + b"1]"
     with pytest.raises(SnapshotError, match="more than 5,000,000 JSON nodes; save one pool at a time"):
         Snapshots(tmp_path).keep(content, describe_fleet(built_of_captures(capture("llama")), "x", AT))
-
-
-def test_a_large_snapshot_opens_where_a_limited_process_can_open_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = Snapshots(tmp_path)
-    fleet = built_of_captures(capture("llama"))
-    stored = store.freeze(fleet, "x", AT)
-    monkeypatch.setattr(snapshots, "TRIAL_NODES", 10)
-    assert same(store.fleet(stored.id), read_snapshot(content_of(fleet)))
-    monkeypatch.setattr(child, "MEMORY_BYTES", 50_000_000)
-    with pytest.raises(SnapshotError, match="Reading it takes more than 50 MB"):
-        store.fleet(stored.id)
-
-
-def same(one: Fleet, other: Fleet) -> bool:
-    return replace(one, snapshot=None, generation=0).replicas == replace(other, generation=0).replicas

@@ -15,7 +15,7 @@ from dashboard.config import Options
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import iso
-from dashboard.store import child
+from dashboard.sources import child
 from dashboard.store.metadata import READ_ONLY
 from dashboard.store.packing import content_of, packed
 from dashboard.store.snapshots import Snapshots
@@ -205,7 +205,7 @@ def test_an_import_that_waits_too_long_for_another_one_is_refused(monkeypatch: p
         shown.append(html(drop(visit("snapshots"), ("chat-1.json", LLAMA))))
         return b""
 
-    child.run_limited("dashboard.store.child", import_meanwhile)
+    child.run_limited("tests.sources.importing.hungry", import_meanwhile)
 
     assert child.BUSY in shown[0].partition("1 file refused")[2]
     assert service.snapshots().all() == ()

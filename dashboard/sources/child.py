@@ -1,7 +1,4 @@
-"""A process with limited memory and time, for documents from elsewhere.
-
-Run as a program, it opens a snapshot to see whether that works.
-"""
+"""A process with limited memory and time, for documents from elsewhere."""
 
 import os
 import resource
@@ -32,7 +29,6 @@ def run_limited(
     module: str,
     sent: Callable[[], bytes],
     *,
-    memory_bytes: int = MEMORY_BYTES,
     wait: Callable[[], None] = lambda: None,
 ) -> bytes:
     """Run a module that calls `limit` first, with what `sent` returns as its input; return its output.
@@ -41,7 +37,7 @@ def run_limited(
     SnapshotError for another exit, beyond the limits, and where too many wait.
     """
     container = container_memory()
-    memory = memory_bytes if container is None else min(memory_bytes, container // CONTAINER_SHARE)
+    memory = MEMORY_BYTES if container is None else min(MEMORY_BYTES, container // CONTAINER_SHARE)
     with _turn(wait):
         return _run(module, sent(), memory)
 
@@ -107,11 +103,3 @@ def limit() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-if __name__ == "__main__":
-    limit()
-    from dashboard.documents.load import read_snapshot
-
-    with suppress(SnapshotError):  # the caller opens it again and reports the error
-        read_snapshot(sys.stdin.buffer.read())
