@@ -9,7 +9,7 @@ from dashboard.cli.targets import ConfigOption, options_of
 from dashboard.cli.terminal import FAILED, fail, put, wrong
 from dashboard.config import Options
 from dashboard.fleet.formatting import count, one_line
-from dashboard.notify.trial import ReceiverTrial, try_receivers
+from dashboard.notify.sending import ReceiverTrial, try_receivers
 
 
 def alert_test(config: ConfigOption = None) -> None:

@@ -1,20 +1,22 @@
 """One request to a receiver, within limits. Neither its answer nor its URL, which may be a secret, gets into a log."""
 
 import json
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
-from dashboard.config import AlertmanagerOptions, WebhookOptions
+from dashboard.config import AlertmanagerOptions, Options, WebhookOptions
 from dashboard.fleet.formatting import FAILURE_WORDS, end_cut, one_line
 from dashboard.notify.alerts import Alert
-from dashboard.notify.bodies import Links, slack_body, webhook_body
+from dashboard.notify.bodies import Links, alertmanager_body, links_of, slack_body, webhook_body
+from dashboard.rules.findings import Severity
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import ApiKey, authorized
 from dashboard.sources.http.failures import endpoint_of
 
 ALERTS = "/api/v2/alerts"
+TEST = "TEST"  # the rule and the pool of a test alert
 ALERTMANAGER, WEBHOOK, SLACK = "alertmanager", "webhook", "slack"
 SEND_SECONDS = 10.0
 MAX_ANSWER_BYTES = 4 * 2**10
@@ -123,3 +125,44 @@ def _seconds(retry_after: str | None) -> float | None:
         except (ValueError, TypeError, OverflowError):
             return None
     return max(seconds, 0.0)
+
+
+class ReceiverTrial(NamedTuple):
+    """What a receiver answered."""
+
+    kind: str
+    name: str
+    host: str
+    answer: ReceiverAnswer
+
+
+def trial_alert(fleet: str, now: datetime) -> Alert:
+    """Return the alert that is sent."""
+    text = "This is a test of notifications. Nothing is wrong."
+    return Alert(
+        fleet=end_cut(fleet),
+        cluster="",
+        rule=TEST,
+        pool=TEST.lower(),
+        severity=Severity.INFO,
+        since=now,
+        at=now,
+        finding="",
+        fingerprints=(),
+        pools=(),
+        replicas=(),
+        annotations={"title": "Test", "summary": text, "description": text, "action": "Nothing to do."},
+    )
+
+
+async def try_receivers(options: Options, now: datetime) -> AsyncIterator[ReceiverTrial]:
+    """Send the test alert to each receiver, and yield what it answered."""
+    notify, links = options.notify, links_of(options.notify)
+    alert = trial_alert(options.name, now)
+    body = alertmanager_body([alert], now, timedelta(seconds=notify.resend_seconds), links)
+    async with client() as http:
+        for each in notify.alertmanagers:
+            yield ReceiverTrial(ALERTMANAGER, "", host_of(each), await push(http, each, body))
+        for one in notify.webhooks:
+            answer = await deliver(http, one, [alert], links, f"test-{now:%Y%m%d%H%M%S}")
+            yield ReceiverTrial(kind_of(one), one.label, host_of(one), answer)
