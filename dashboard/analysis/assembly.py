@@ -58,8 +58,8 @@ class Fleet:
     snapshot that it was opened from, `past` the time at which it was asked of the history. `discovery_errors` are
     sentences on sources of targets that cannot be read. `routers` are what routers reported. `recent` is what the last
     polls saw, `sightings` are from the history, `lives` of polls that followed each other. `scraped_at` is when
-    Prometheus last scraped each replica that was not asked, in seconds since 1970: see `read_at`. `frames` are its
-    dataframes.
+    Prometheus last scraped each replica that was not asked, in seconds since 1970: see `read_at`. `unrecorded` says
+    which changes the history lacks, `frames` are its dataframes.
     """
 
     name: str
@@ -78,6 +78,7 @@ class Fleet:
     since: datetime | None = None
     snapshot: str | None = None
     past: PastTime | None = None
+    unrecorded: tuple[str, ...] = ()
     discovery_errors: tuple[str, ...] = ()
     routers: tuple[RouterConfig, ...] = ()
     recent: RecentEvents = NOTHING_RECENT

@@ -30,7 +30,7 @@ def findings_json(fleet: Fleet, generated_at: datetime, *, left_out: str = "", i
         "pools": [pool_object(fleet, pool) for pool in fleet.pools],
         **findings_of(fleet),
         "outcomes": list(_outcomes(fleet.inspection.outcomes)),
-        "notes": fleet.inspection.notes,
+        "notes": [*fleet.inspection.notes, *fleet.unrecorded],
     }
     return write_json(document, indent)
 

@@ -58,7 +58,7 @@ def fleet_json(fleet: Fleet, generated_at: datetime, *, full: bool = False, inde
         "schema_version": SCHEMA_VERSION,
         **findings.head_of(fleet, generated_at),
         "ignored": fleet.ignored,
-        "notes": fleet.inspection.notes,
+        "notes": [*fleet.inspection.notes, *fleet.unrecorded],
         "discovery_errors": fleet.discovery_errors,
         "routers": [_router_object(router) for router in fleet.routers],
         "replicas": [

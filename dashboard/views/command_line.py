@@ -46,7 +46,7 @@ def check_view(fleet: Fleet, left_out: str = "") -> View:
         ("rollouts", "Rollouts", finding_text.rollouts(inspection)),
         ("suppressed", "Suppressed", finding_text.suppressed(inspection, names)),
         ("errors", "Rule errors", finding_text.reasons_of(inspection, OutcomeKind.ERROR)),
-        ("warnings", "Warnings", inspection.notes),
+        ("warnings", "Warnings", [*inspection.notes, *fleet.unrecorded]),
         ("unreachable", "Unreachable", finding_text.unreachable(fleet)),
     )
     sections += [_list(anchor, heading, lines) for anchor, heading, lines in lists if lines]

@@ -65,7 +65,8 @@ def unread_entries(replicas: Iterable[Replica], most: int = MOST_GROUPS) -> tupl
 def suppressed_blocks(fleet: Fleet, known: FindingList) -> tuple[Block, ...]:
     """Return the suppressed findings, the first to expire first, expired suppressions, and entries without effect."""
     expired = _expired(fleet.inspection.findings, known)
-    notes: tuple[Block, ...] = (*expired, *(Paragraph(plain(note), Tone.WARNING) for note in fleet.inspection.notes))
+    warnings = (*fleet.inspection.notes, *fleet.unrecorded)
+    notes: tuple[Block, ...] = (*expired, *(Paragraph(plain(note), Tone.WARNING) for note in warnings))
     if not known.suppressed:
         return (Paragraph(plain("No suppressed findings.")), *notes)
     found = sorted(known.suppressed, key=lambda each: _texts(each.finding)[1])

@@ -94,15 +94,16 @@ class HistoryReader:
         with self._database.undamaged():
             saved = replace(read_parts(shell, at), replicas=replicas, documents=documents)
             fleet = assemble(saved, at, before=self._before)
-            limits = [
+            unrecorded = tuple(
                 limit_text(row["name"], since)
                 for row in rows
                 if (since := row["limited_at"]) is not None and since <= at and since.date() == at.date()
-            ]
+            )
         whole = from_json(shell)
         self._before = fleet = replace(
             fleet,
-            inspection=replace(fleet.inspection, notes=(*whole["notes"], *limits)),
+            inspection=replace(fleet.inspection, notes=tuple(whole["notes"])),
+            unrecorded=unrecorded,
             generation=-((at - EPOCH) // MICROSECOND),
             sightings=sightings,
         )
