@@ -17,7 +17,7 @@ from dashboard.demo.describe import DemoReplica, targets
 from dashboard.demo.server import DemoServer, in_thread
 from dashboard.demo.story import HOUR, default_fleet
 from dashboard.sources.discovery import Discovery, discover_once
-from dashboard.store.history.status import HistoryStatus
+from dashboard.store.opening import HistoryStatus
 from tests.serving import wait_for
 from tests.sources.polling.hostile import HostileServer, answers
 

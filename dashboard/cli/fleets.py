@@ -34,10 +34,8 @@ from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import ApiKey
 from dashboard.sources.http.failures import Endpoint
 from dashboard.sources.importing import unwrapped
-from dashboard.store.history.past import PastFleets
-from dashboard.store.metadata import SHORTEST, TYPE_MORE, read_export_metadata
-from dashboard.store.opening import configured_history, configured_snapshots
-from dashboard.store.packing import id_of
+from dashboard.store.opening import PastFleets, configured_history, configured_snapshots
+from dashboard.store.packing import SHORTEST, TYPE_MORE, id_of, read_export_metadata
 from dashboard.store.writing import write_whole
 from dashboard.views.context import gap_text
 

@@ -16,8 +16,7 @@ from dashboard.store.history.database import Database
 from dashboard.store.history.reader import HistoryReader
 from dashboard.store.history.recording import configured_database, configured_retention
 from dashboard.store.history.retention import prune, rewind, stats_of
-from dashboard.store.metadata import describe_fleet, export_bytes
-from dashboard.store.packing import content_of
+from dashboard.store.packing import content_of, describe_fleet, export_bytes
 from dashboard.store.writing import write_whole
 from dashboard.views.context import gap_text
 

@@ -18,10 +18,7 @@ from dashboard.fleet import LabelConflict, ReceiverStatus, SourceStatus
 from dashboard.fleet.times import end_of_second, write_time
 from dashboard.garbage import give_back, uncollected
 from dashboard.service.collector import Collector, Progress, poll_once, utc_now
-from dashboard.store.history.clock import JumpGuard
-from dashboard.store.history.past import PastFleets
-from dashboard.store.history.status import HistoryStatus
-from dashboard.store.opening import configured_history, configured_snapshots
+from dashboard.store.opening import HistoryStatus, JumpGuard, PastFleets, configured_history, configured_snapshots
 
 if TYPE_CHECKING:  # it imports SQLAlchemy, 0.2 s that few commands need
     from dashboard.store.history.reader import HistoryReader

@@ -26,7 +26,7 @@ from dashboard.sources.discovery import Discovery, DiscoveryResult
 from dashboard.sources.http.credentials import key_warnings
 from dashboard.sources.polling.by_digest import DigestPoller
 from dashboard.sources.routers import RouterReader
-from dashboard.store.history.status import HistoryStatus
+from dashboard.store.opening import HistoryStatus
 from vllm_fleet_provider.shared.redaction import also_redact
 
 if TYPE_CHECKING:  # it imports SQLAlchemy, 0.2 s that few commands need

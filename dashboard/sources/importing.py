@@ -27,8 +27,15 @@ from dashboard.rules.policy import Policy
 from dashboard.sources import child
 from dashboard.sources.http.failures import Endpoint
 from dashboard.sources.polling.probes import BY_PATH, INFERENCE_CONFIG, METRICS, PROBES, SERVER_CONFIG, Reader
-from dashboard.store.metadata import ExportMetadata, SnapshotMetadata, describe_fleet, read_export_metadata
-from dashboard.store.packing import GZIP_MAGIC, content_of, unpacked
+from dashboard.store.packing import (
+    GZIP_MAGIC,
+    ExportMetadata,
+    SnapshotMetadata,
+    content_of,
+    describe_fleet,
+    read_export_metadata,
+    unpacked,
+)
 from dashboard.vllm import reading
 from dashboard.vllm.reading import excerpt, json_fault, node_count
 from vllm_fleet_provider.shared import redaction

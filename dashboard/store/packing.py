@@ -1,14 +1,29 @@
-"""Snapshots as bytes: packed, and identified by their hash."""
+"""Snapshots as bytes: packed, identified by their hash, and with their metadata.
+
+An export has name, notes and time of freezing as a gzip comment: unpacking it gives the frozen content alone, whose
+hash is the id.
+"""
 
 import gzip
 import hashlib
 import zlib
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Literal, NamedTuple
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
 from dashboard.documents.fleet import fleet_json
 from dashboard.documents.load import MAX_BYTES, check_size, read_snapshot, without_secrets
+from dashboard.documents.secrets import clean_text
 from dashboard.errors import SnapshotError
+from dashboard.fleet import Note
+from dashboard.fleet.formatting import NUMBER_WORDS, one_line, safe_json
+from dashboard.fleet.pools import Notes
+from dashboard.rules.catalogue import RULE_SET
+from vllm_fleet_provider.shared.types import Moment
 
 ID_DIGITS = 32  # hexadecimal, 128 bits against forged ids; the first ones are enough to type
 MOST_BYTES = 96 * 2**20  # of JSON: 1,000 replicas have 16 MB, and each MiB takes 40 ms to open
@@ -16,6 +31,17 @@ GZIP_MAGIC = b"\x1f\x8b"
 # The header of a gzip file, RFC 1952, 2.3: ten bytes, the fourth has the flags.
 _HEADER_BYTES, _FLAGS_AT = 10, 3
 _COMMENT = 0x10
+LONGEST_NAME = 80
+LONGEST_NOTE = 4_000
+MOST_NOTES = 10_000  # one each for the findings of a very large fleet
+NOTES_BYTES = 8 * 2**20  # of a name and notes: two thousand of the longest ones
+SHORTEST = 4  # digits of an id that are enough where they are unique
+TYPE_MORE = f"type at least {NUMBER_WORDS[SHORTEST]} digits of its id"
+NO_ID = (
+    f"names are not looked up. An id has {ID_DIGITS} digits, 0-9 and a-f, and its first ones are enough; "
+    "to open a snapshot by its name, click the name in the table of Snapshots"
+)
+READ_ONLY = "Snapshots are read-only here (option read_only)."
 _LEVEL = 6  # gzip's own default: 1,000 replicas with all settings take 4 to 5 MB
 
 
@@ -86,3 +112,181 @@ def clean_content(content: bytes) -> bytes:
     """
     clean = without_secrets(content)
     return content if clean == content else content_of(read_snapshot(clean))
+
+
+class NotePart(BaseModel):
+    """A note in a file."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    text: str = Field(max_length=LONGEST_NOTE)
+    owner: str = Field(default="", max_length=LONGEST_NAME)
+    at: Moment | None = None
+
+
+class SnapshotMetadata(BaseModel):
+    """Name, notes, and the columns of a list of snapshots. Counts are those at the time of freezing."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    schema_version: Literal[1] = 1
+    name: str = Field(max_length=LONGEST_NAME)
+    frozen_at: Moment
+    imported_at: Moment | None = None  # of a snapshot that was frozen elsewhere
+    fleet: str
+    data_as_of: Moment
+    saved_answers: bool = False  # the data's time is then that of the import
+    answered: int
+    targets: int
+    critical: int
+    warning: int
+    info: int
+    program_version: str
+    rule_set: int
+    notes: dict[str, NotePart] = Field(default_factory=dict, max_length=MOST_NOTES)
+
+
+class ExportMetadata(BaseModel):
+    """Name, notes and time of freezing in an exported file; empty in a file without them."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    name: str = Field(default="", max_length=LONGEST_NAME)
+    parts: dict[str, NotePart] = Field(default_factory=dict, max_length=MOST_NOTES, alias="notes")
+    frozen_at: Moment | None = None
+
+    @property
+    def notes(self) -> Notes:
+        """Return the notes by subject."""
+        return notes_of(self.parts)
+
+
+class StoredSnapshot(NamedTuple):
+    """One snapshot, as in a list. `problem` is why its name and notes cannot be read."""
+
+    id: str
+    metadata: SnapshotMetadata
+    size_bytes: int
+    problem: str = ""
+
+    @property
+    def notes(self) -> Notes:
+        """Return its notes by subject."""
+        return notes_of(self.metadata.notes)
+
+
+class SnapshotList(NamedTuple):
+    """The snapshots, and a sentence for each unreadable one."""
+
+    snapshots: tuple[StoredSnapshot, ...]
+    damaged: tuple[str, ...]
+
+
+def describe_fleet(fleet: Fleet, name: str, at: datetime) -> SnapshotMetadata:
+    """Return the metadata of a fleet that is frozen at `at`."""
+    counts, found = fleet.coverage, fleet.inspection.tally
+    return SnapshotMetadata(
+        name=tidy_name(name),
+        frozen_at=at,
+        fleet=fleet.name,
+        data_as_of=time_of(fleet),
+        saved_answers=fleet.is_saved_answers,
+        answered=counts.answered,
+        targets=counts.targets,
+        critical=found.critical,
+        warning=found.warning,
+        info=found.info,
+        program_version=__version__,
+        rule_set=RULE_SET,
+    )
+
+
+def with_name(metadata: SnapshotMetadata, name: str) -> SnapshotMetadata:
+    """Return the metadata with a different name."""
+    return metadata.model_copy(update={"name": tidy_name(name)})
+
+
+def tidy_name(name: str) -> str:
+    """Return a name as one line that fits in a list."""
+    return " ".join(one_line(name).split())[:LONGEST_NAME]
+
+
+def part_of(note: Note) -> NotePart:
+    """Return a note for a file; raise SnapshotError where it is too long."""
+    try:
+        return NotePart(**note._asdict())
+    except ValidationError:
+        raise SnapshotError(
+            f"The note is too long: the limit is {LONGEST_NOTE:,} characters, and {LONGEST_NAME} for its owner. "
+            "Shorten it."
+        ) from None
+
+
+def notes_of(parts: Mapping[str, NotePart]) -> Notes:
+    """Return the notes of a file, by subject."""
+    return {about: Note(part.text, part.owner, part.at) for about, part in parts.items()}
+
+
+def clean_metadata(metadata: SnapshotMetadata) -> SnapshotMetadata:
+    """Return the metadata without secrets."""
+    texts = {"name": clean_text(metadata.name), "fleet": clean_text(metadata.fleet)}
+    return metadata.model_copy(update={**texts, "notes": clean_notes(metadata.notes)})
+
+
+def clean_notes(notes: Mapping[str, NotePart]) -> dict[str, NotePart]:
+    """Return notes without secrets."""
+    return {
+        about: note.model_copy(update={"text": clean_text(note.text), "owner": clean_text(note.owner)})
+        for about, note in notes.items()
+    }
+
+
+def read_metadata(key: str, raw: bytes) -> SnapshotMetadata:
+    """Return the metadata in a row; raise SnapshotError where they are damaged: there may still be notes in them."""
+    try:
+        if len(raw) <= NOTES_BYTES:
+            return SnapshotMetadata.model_validate_json(raw)
+    except (TypeError, ValueError):
+        pass
+    raise SnapshotError(
+        f"The name and notes of snapshot {key} are damaged in the database; restore a copy of it. "
+        "They are never overwritten."
+    )
+
+
+def metadata_bytes(key: str, metadata: SnapshotMetadata) -> bytes:
+    """Return metadata for a row; raise SnapshotError where it is more than is read again."""
+    if len(metadata.notes) > MOST_NOTES:
+        raise SnapshotError(f"Snapshot {key} has more than {MOST_NOTES:,} notes; delete some.")
+    content = safe_json(metadata.model_dump_json().encode())
+    if len(content) > NOTES_BYTES:
+        raise SnapshotError(
+            f"The notes of snapshot {key} take more than {NOTES_BYTES // 2**20} MiB; shorten this one or delete others."
+        )
+    return content
+
+
+def with_export_metadata(metadata: SnapshotMetadata, export: ExportMetadata) -> SnapshotMetadata:
+    """Return the metadata of an import, with the notes of the file.
+
+    An impossible time of freezing, before the data or after the import, is ignored.
+    """
+    times = {}
+    if export.frozen_at is not None and metadata.data_as_of <= export.frozen_at <= metadata.frozen_at:
+        times = {"frozen_at": export.frozen_at, "imported_at": metadata.frozen_at}
+    return metadata.model_copy(update={"notes": export.parts, **times})
+
+
+def export_bytes(content: bytes, metadata: SnapshotMetadata) -> bytes:
+    """Return a snapshot as one file; the same snapshot with the same name and notes gives the same bytes."""
+    export = ExportMetadata(name=metadata.name, notes=metadata.notes, frozen_at=metadata.frozen_at)
+    return commented(packed(content), export.model_dump_json(by_alias=True).encode())
+
+
+def read_export_metadata(raw: bytes) -> ExportMetadata:
+    """Return the metadata in a file, without secrets; empty for a file that is no export. It is foreign text."""
+    try:
+        export = ExportMetadata.model_validate_json(comment_of(raw, NOTES_BYTES))
+    except ValidationError:
+        return ExportMetadata()
+    return export.model_copy(update={"name": clean_text(export.name), "parts": clean_notes(export.parts)})

@@ -9,7 +9,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.pools import Notes
-from dashboard.store.metadata import StoredSnapshot
+from dashboard.store.packing import StoredSnapshot
 
 if TYPE_CHECKING:  # it imports SQLAlchemy, 0.2 s that few commands need
     from dashboard.store.snapshots import Snapshots

@@ -25,7 +25,9 @@ from dashboard.fleet import Note
 from dashboard.fleet.formatting import one_line
 from dashboard.store.history.database import Database, NoHistoryError, file_database
 from dashboard.store.history.schema import snapshot, snapshot_answers
-from dashboard.store.metadata import (
+from dashboard.store.packing import (
+    ID_DIGITS,
+    MOST_BYTES,
     NO_ID,
     READ_ONLY,
     SHORTEST,
@@ -34,25 +36,21 @@ from dashboard.store.metadata import (
     SnapshotList,
     SnapshotMetadata,
     StoredSnapshot,
-    clean_metadata,
-    describe_fleet,
-    export_bytes,
-    metadata_bytes,
-    part_of,
-    read_metadata,
-    with_export_metadata,
-    with_name,
-)
-from dashboard.store.packing import (
-    ID_DIGITS,
-    MOST_BYTES,
     check_frozen_size,
     clean_content,
+    clean_metadata,
     content_of,
+    describe_fleet,
+    export_bytes,
     id_of,
+    metadata_bytes,
     packed,
+    part_of,
+    read_metadata,
     time_of,
     unpacked,
+    with_export_metadata,
+    with_name,
 )
 
 ID = re.compile(rf"[0-9a-f]{{{ID_DIGITS}}}")

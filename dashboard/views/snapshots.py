@@ -6,7 +6,7 @@ from datetime import datetime
 from dashboard.fleet.formatting import count, iso, one_line, short_id, size
 from dashboard.fleet.pieces import Piece, Style, Text, join_texts, page, plain
 from dashboard.rules.findings import Tally
-from dashboard.store.metadata import SnapshotMetadata, StoredSnapshot
+from dashboard.store.packing import SnapshotMetadata, StoredSnapshot
 from dashboard.views import pages
 from dashboard.views.blocks import Cell, Column, Table, number_cell
 from dashboard.views.context import AS_OF, IMPORTED

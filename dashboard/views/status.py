@@ -24,7 +24,7 @@ from dashboard.fleet.formatting import MANY, count, iso, joined, shortlist
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, join_texts, page, plain, replica, to_plain
 from dashboard.rules.catalogue import ALL_RULES, RULE_SET
 from dashboard.rules.domain import CERTAIN, Domain, Origin
-from dashboard.store.history.status import HistoryStatus
+from dashboard.store.opening import HistoryStatus
 from dashboard.views import pages
 from dashboard.views.blocks import Block, Cell, Paragraph, Section, Tone, View
 from dashboard.views.context import context_of

@@ -16,8 +16,8 @@ from dashboard.fleet import formatting
 from dashboard.fleet.times import write_time
 from dashboard.render.html import css_string
 from dashboard.rules.catalogue import RULE_SET
-from dashboard.store.history.status import HistoryStatus
-from dashboard.store.metadata import StoredSnapshot
+from dashboard.store.opening import HistoryStatus
+from dashboard.store.packing import StoredSnapshot
 from dashboard.views import pages
 from dashboard.views.context import Context, as_of_text, context_of, context_parts, gap_text, version_parts
 from dashboard.views.finding_text import answered

@@ -14,7 +14,7 @@ from dashboard.capacity.sums import capacity_of
 from dashboard.fleet import Replica, ReplicaState
 from dashboard.fleet.formatting import end_cut
 from dashboard.rules.findings import OutcomeKind
-from dashboard.store.history.status import HistoryStatus
+from dashboard.store.opening import HistoryStatus
 
 MAX_POOLS = 100  # with series of their own; served models make pools, so their number has no limit
 NEW_POOLS = 10  # names an hour, after those of the first poll

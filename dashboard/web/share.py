@@ -12,7 +12,7 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.render.export import EXPORTS, Format, written
-from dashboard.store.metadata import LONGEST_NAME, READ_ONLY, StoredSnapshot
+from dashboard.store.packing import LONGEST_NAME, READ_ONLY, StoredSnapshot
 from dashboard.views import pages
 from dashboard.views.blocks import View
 from dashboard.views.snapshots import UNNAMED, data_time, default_name

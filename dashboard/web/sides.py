@@ -12,7 +12,7 @@ from dashboard.analysis.changes.events import range_between
 from dashboard.errors import DashboardError, HistoryError, SnapshotError
 from dashboard.fleet.formatting import one_line
 from dashboard.fleet.times import EXAMPLE, is_time, write_time
-from dashboard.store.metadata import StoredSnapshot
+from dashboard.store.packing import StoredSnapshot
 from dashboard.views import pages
 from dashboard.views.context import Context, compared, context_of
 from dashboard.views.snapshots import describe_snapshot

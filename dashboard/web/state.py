@@ -12,7 +12,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.errors import DashboardError, HistoryError, SnapshotError
 from dashboard.fleet.formatting import end_cut, one_line
 from dashboard.fleet.times import parse_time
-from dashboard.store.metadata import StoredSnapshot
+from dashboard.store.packing import StoredSnapshot
 from dashboard.views import pages
 from dashboard.web import links
 

@@ -8,8 +8,15 @@ from pathlib import Path
 import pytest
 
 from dashboard.fleet import Note
-from dashboard.store.metadata import MOST_BYTES, ExportMetadata, read_export_metadata
-from dashboard.store.packing import commented, id_of, packed, unpacked
+from dashboard.store.packing import (
+    NOTES_BYTES,
+    ExportMetadata,
+    commented,
+    id_of,
+    packed,
+    read_export_metadata,
+    unpacked,
+)
 from dashboard.store.snapshots import Snapshots
 from tests import builders
 from tests.builders import NOW, POLLED_AT
@@ -75,7 +82,7 @@ def test_the_same_name_and_notes_give_the_same_bytes(export: bytes, tmp_path: Pa
         commented(SIMPLE, b'{"name": "' + b"x" * 81 + b'"}'),
         commented(SIMPLE, b"[" * 100_000),
         commented(SIMPLE, b'{"notes": {"x": {"text": "' + b"x" * 4_001 + b'"}}}'),
-        commented(SIMPLE, b'{"name": "' + b" " * MOST_BYTES + b'"}'),
+        commented(SIMPLE, b'{"name": "' + b" " * NOTES_BYTES + b'"}'),
         commented(SIMPLE, b'{"name": "cut"}')[:20],
         commented(SIMPLE, b'{"name": "x", "frozen_at": "yesterday"}'),
         commented(SIMPLE, b'{"name": "x", "frozen_at": 1e300}'),

@@ -8,8 +8,8 @@ import pytest
 
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
-from dashboard.store import metadata as snapshot_metadata
-from dashboard.store.metadata import LONGEST_NAME, LONGEST_NOTE, MOST_BYTES, MOST_NOTES, read_export_metadata
+from dashboard.store import packing
+from dashboard.store.packing import LONGEST_NAME, LONGEST_NOTE, MOST_NOTES, NOTES_BYTES, read_export_metadata
 from dashboard.store.snapshots import Snapshots
 from tests.builders import HOSTILE, NOW
 from tests.store.folders import a_fleet, column, damage, full_disk
@@ -28,7 +28,7 @@ def test_a_too_long_note_is_refused(store: Snapshots, key: str, note: Note) -> N
 @pytest.mark.parametrize(
     "content",
     [
-        b"", b"[]", b"\xff", b"[" * 100_000, b'{"name": 3}', b'{"schema_version": 2}', b" " * (MOST_BYTES + 1), 3,
+        b"", b"[]", b"\xff", b"[" * 100_000, b'{"name": 3}', b'{"schema_version": 2}', b" " * (NOTES_BYTES + 1), 3,
     ],
 )  # fmt: skip
 def test_unreadable_notes_are_reported_and_never_overwritten(store: Snapshots, key: str, content: bytes | int) -> None:
@@ -53,7 +53,7 @@ def test_unreadable_notes_are_reported_and_never_overwritten(store: Snapshots, k
 def test_the_size_of_notes_is_limited(store: Snapshots, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Larger ones are not read."""
     note, size = Note("x" * LONGEST_NOTE), len(column(store, key, "metadata"))
-    monkeypatch.setattr(snapshot_metadata, "MOST_BYTES", size + 5 * LONGEST_NOTE)
+    monkeypatch.setattr(packing, "NOTES_BYTES", size + 5 * LONGEST_NOTE)
     for number in range(4):
         store.note(key, f"{number}", note)
     with pytest.raises(SnapshotError, match=f"The notes of snapshot {key} take more than 0 MiB; shorten this one or"):

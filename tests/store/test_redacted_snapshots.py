@@ -9,8 +9,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.documents.findings import findings_json
 from dashboard.documents.fleet import fleet_json
 from dashboard.documents.load import without_secrets
-from dashboard.store.metadata import NotePart, describe_fleet, read_export_metadata
-from dashboard.store.packing import clean_content, content_of, unpacked
+from dashboard.store.packing import NotePart, clean_content, content_of, describe_fleet, read_export_metadata, unpacked
 from dashboard.store.snapshots import Snapshots
 from tests.builders import NOW
 from tests.saved_fleets import built_of_captures

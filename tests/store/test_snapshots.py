@@ -20,9 +20,8 @@ from dashboard.store import snapshots as storing
 from dashboard.store.history import database as opening
 from dashboard.store.history.database import Database
 from dashboard.store.history.retention import KEPT, prune
-from dashboard.store.metadata import LONGEST_NAME, SnapshotList
 from dashboard.store.opening import configured_snapshots
-from dashboard.store.packing import packed
+from dashboard.store.packing import LONGEST_NAME, SnapshotList, packed
 from dashboard.store.snapshots import Snapshots
 from tests.builders import HOSTILE, NOW
 from tests.captured import AT

@@ -21,9 +21,7 @@ from dashboard.garbage import uncollected
 from dashboard.store.history.bodies import read_bodies, recorded_replicas
 from dashboard.store.history.database import Database
 from dashboard.store.history.events import read_events, rule_set_at, sorted_events
-from dashboard.store.history.lasting import SIGHTING, key_of, sighting_of
 from dashboard.store.history.parts import BATCH, read_parts
-from dashboard.store.history.replica_rows import limit_text
 from dashboard.store.history.schema import (
     cohort_span,
     difference_span,
@@ -34,6 +32,7 @@ from dashboard.store.history.schema import (
     replica_span,
     watch,
 )
+from dashboard.store.history.spans import SIGHTING, key_of, limit_text, sighting_of
 from dashboard.store.history.timeline import (
     contradicts,
     read_cohorts,

@@ -9,12 +9,11 @@ from dashboard.config import Options
 from dashboard.errors import DashboardError, HistoryError
 from dashboard.fleet.formatting import iso
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sightings
-from dashboard.store.history.clock import JumpGuard
 from dashboard.store.history.database import DamagedRowsError, Database, OtherWriterError, file_database
 from dashboard.store.history.reader import HistoryReader
 from dashboard.store.history.retention import Retention
-from dashboard.store.history.status import HistoryStatus
 from dashboard.store.history.writer import HistoryWriter
+from dashboard.store.opening import HistoryStatus, JumpGuard
 
 log = logging.getLogger(__name__)
 

@@ -22,20 +22,7 @@ from dashboard.rules.catalogue import RULE_SET, places
 from dashboard.rules.findings import Finding, FindingLife
 from dashboard.store.history.bodies import BodyWriter, Content, chunks
 from dashboard.store.history.database import Database
-from dashboard.store.history.lasting import STATES, LastWatch, OpenSpan, first_seen, last_watch, open_spans
 from dashboard.store.history.parts import fleet_part, replica_parts
-from dashboard.store.history.replica_rows import (
-    ChangeLimit,
-    ReplicaKey,
-    changed_bytes,
-    is_same,
-    replica_columns,
-    replica_contents,
-    replica_key,
-    replica_state,
-    storable,
-    with_replicas,
-)
 from dashboard.store.history.retention import KEPT, Retention, disk_bytes, prune_step
 from dashboard.store.history.schema import (
     KEYS,
@@ -50,9 +37,26 @@ from dashboard.store.history.schema import (
     replica_span,
     watch,
 )
+from dashboard.store.history.spans import (
+    STATES,
+    ChangeLimit,
+    LastWatch,
+    OpenSpan,
+    ReplicaKey,
+    changed_bytes,
+    first_seen,
+    is_same,
+    last_watch,
+    open_spans,
+    replica_columns,
+    replica_contents,
+    replica_key,
+    replica_state,
+    storable,
+    with_replicas,
+)
 
 PRUNE_PAUSE = timedelta(hours=1)  # after the start and after everything old was deleted; then a step at each poll
-_ANSWER = attrgetter("path", "source", "status", "failure")
 
 
 class HistoryWriter:

@@ -12,7 +12,7 @@ from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import FEW, shortlist
 from dashboard.fleet.pools import Notes
-from dashboard.store.metadata import READ_ONLY, StoredSnapshot
+from dashboard.store.packing import READ_ONLY, StoredSnapshot
 from dashboard.store.reviews import REVIEW, EarlierSnapshots, LastReview, NoLastReview, earlier, last_review, opened
 from dashboard.views import pages
 from dashboard.views.blocks import Entries, Entry, Paragraph, Section, View

@@ -8,7 +8,7 @@ from dashboard import service
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import iso
-from dashboard.store.metadata import LONGEST_NAME, LONGEST_NOTE
+from dashboard.store.packing import LONGEST_NAME, LONGEST_NOTE
 from dashboard.web import markup, sessions, state
 
 # Keys of the session: the two fields of a note, the last note seen on disk, the unsaved note, the remark.

@@ -13,7 +13,7 @@ from dashboard.errors import SnapshotError
 from dashboard.fleet.formatting import count, iso
 from dashboard.fleet.times import is_time
 from dashboard.sources.importing import File, RefusedFile, import_files
-from dashboard.store.metadata import LONGEST_NAME, READ_ONLY, SnapshotList, StoredSnapshot, with_name
+from dashboard.store.packing import LONGEST_NAME, READ_ONLY, SnapshotList, StoredSnapshot, with_name
 from dashboard.store.reviews import earlier, last_review
 from dashboard.views import pages
 from dashboard.views.snapshots import UNNAMED, data_time, default_name, freeze_times, search_snapshots, snapshots_table

@@ -13,8 +13,7 @@ from dashboard.config import Options, policy_of
 from dashboard.errors import SnapshotError
 from dashboard.sources import child
 from dashboard.sources.importing import File, import_files, imported
-from dashboard.store.metadata import describe_fleet
-from dashboard.store.packing import content_of
+from dashboard.store.packing import content_of, describe_fleet
 from dashboard.store.snapshots import Snapshots
 from tests.captured import SERVER_INFO, capture
 from tests.saved_fleets import built_of_captures

@@ -7,9 +7,9 @@ import pytest
 
 from dashboard.config import Options
 from dashboard.errors import HistoryError
-from dashboard.store.history.clock import TRUST, JumpGuard, boot_seconds
 from dashboard.store.history.recording import Recorder
 from dashboard.store.history.retention import rewind
+from dashboard.store.opening import TRUST, JumpGuard, boot_seconds
 from tests.captured import AT
 from tests.polled_fleets import at, built, unreachable
 from tests.store.history.recorded import DUE, POLL, Recorded, later, shown

@@ -7,7 +7,7 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.rules.policy import Policy
-from dashboard.store.history import replica_rows
+from dashboard.store.history import spans
 from dashboard.store.history.retention import stats_of
 from tests import builders
 from tests.captured import AT
@@ -26,7 +26,7 @@ def poll(number: int, day: int = 0) -> Fleet:
 def test_beyond_the_limit_a_replica_stays_as_it_was_recorded_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replica_rows, "MOST_CHANGES", 3)
+    monkeypatch.setattr(spans, "MOST_CHANGES", 3)
     history = Recorded(tmp_path)
     for number in range(8):
         history.record(poll(number))
@@ -53,7 +53,7 @@ def test_beyond_the_limit_a_replica_stays_as_it_was_recorded_last(
 
 
 def test_after_a_restart_the_changes_of_the_day_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica_rows, "MOST_CHANGES", 3)
+    monkeypatch.setattr(spans, "MOST_CHANGES", 3)
     history = Recorded(tmp_path)
     for number in range(6):
         history.record(poll(number))

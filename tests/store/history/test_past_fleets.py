@@ -11,8 +11,8 @@ from dashboard import service
 from dashboard.config import Options
 from dashboard.errors import HistoryError
 from dashboard.fleet import Gap, PastTime
-from dashboard.store.history.past import PastFleets
 from dashboard.store.history.reader import HistoryReader
+from dashboard.store.opening import PastFleets
 from tests import builders
 from tests.builders import NOW
 from tests.past_fleets import FIRST, LAST, MENDED, ODD, fleet_at, recorded, show_with_history

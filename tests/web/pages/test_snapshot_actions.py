@@ -16,8 +16,7 @@ from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import iso
 from dashboard.sources import child
-from dashboard.store.metadata import READ_ONLY
-from dashboard.store.packing import content_of, packed
+from dashboard.store.packing import READ_ONLY, content_of, packed
 from dashboard.store.snapshots import Snapshots
 from dashboard.web import sessions
 from tests import builders
