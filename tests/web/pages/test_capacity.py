@@ -1,7 +1,6 @@
 """Capacity: the KV cache of each DP rank, GPU and pool, with its controls."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,15 +9,12 @@ from streamlit.testing.v1 import AppTest
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Basis
 from dashboard.views.capacity_blocks import NO_DEVICES
-from dashboard.views.capacity_text import NO_BYTES
 from dashboard.web.charts import DARK, LIGHT
 from tests.builders import alike, document, down, engine, fleet, hostile, replica
 from tests.page_runner import html, open_page, opened, rerun
 
 DOCUMENT = document()
 UNKNOWN = engine(None, basis=Basis.UNKNOWN, kv_cache_bytes=None, naive_tokens=None, reason="Blocks not reported.")
-SECOND_ADDRESS = replica("z", fresh=False, same_process=("http://chat-00:8000",))
-WITHOUT_ENGINES = (down("gone"), replica("old", fresh=False), replica("mute", engines=()))
 
 
 def uneven() -> Fleet:
@@ -50,42 +46,7 @@ def bars(app: AppTest) -> int:
             "<code>&lt;b&gt;long&lt;/b&gt;</code> is not a length in tokens, such as 32768 or 32k. ",
             id="an invalid length",
         ),
-        pytest.param(
-            uneven(),
-            {"measure": "requests", "length": "256k"},
-            0,
-            "No requests to draw.",
-            id="a length that no rank serves",
-        ),
-        pytest.param(
-            fleet([*alike("chat", 4, DOCUMENT), SECOND_ADDRESS, *WITHOUT_ENGINES], [DOCUMENT]),
-            {},
-            6,
-            "4 ranks known; 3 replicas without engine data.",
-            id="replicas without engine data",
-        ),
         pytest.param(fleet([replica(devices=())]), {"per": "GPU"}, 0, NO_DEVICES, id="devices not reported"),
-        pytest.param(
-            fleet([replica(engines=(UNKNOWN,), devices=())]),
-            {},
-            0,
-            "<b>No tokens to draw. </b>Blocks not reported.",
-            id="capacity not reported",
-        ),
-        pytest.param(
-            fleet([replica(engines=(UNKNOWN,))]),
-            {"per": "pool"},
-            0,
-            "No pool reports its tokens.",
-            id="no pool reports",
-        ),
-        pytest.param(
-            fleet([replica(engines=(engine(kv_cache_bytes=None, kv_cache_bytes_per_device=None),), devices=())]),
-            {"measure": "GiB"},
-            0,
-            NO_BYTES,
-            id="stock vLLM reports no bytes",
-        ),
         pytest.param(fleet([down("gone", pool="chat")]), {}, 0, "<h1>chat: no engine data</h1>", id="all unreachable"),
         pytest.param(fleet([down(pool=None)]), {}, 0, "No pools to compare", id="no pool"),
     ],
@@ -106,14 +67,6 @@ def test_per_gpu_the_kv_cache_is_drawn_within_the_memory_in_gib() -> None:
     assert "One bar per device" in html(app)
     assert [each.key for each in app.segmented_control if each.key in {"per", "measure"}] == ["per"]
     assert "measure=requests&amp;per=GPU" in html(app)
-
-
-def test_one_rank_has_no_median_and_many_have_few_labels() -> None:
-    one, many = (open_page(fleet(alike("chat", number, DOCUMENT), [DOCUMENT]), "capacity") for number in (1, 200))
-
-    assert "shapes" not in figure(one)["layout"]
-    assert bars(many) == 200
-    assert len(figure(many)["layout"]["xaxis"]["ticktext"]) <= 25
 
 
 def clicked(app: AppTest, key: str, selection: dict[str, Any]) -> list[str]:
@@ -151,12 +104,3 @@ def test_hostile_names_stay_text() -> None:
         assert "<script" not in html(app)
         assert "<img" not in html(app)
         assert "<script" not in json.dumps(figure(app)["layout"])
-
-
-def test_a_second_address_of_one_process_is_pale_and_not_counted() -> None:
-    first, second = alike("chat", 2, DOCUMENT)
-    pair = [replace(first, same_process=(second.id,)), replace(second, same_process=(first.id,))]
-    app = open_page(fleet(pair, [DOCUMENT]), "capacity")
-
-    assert "second address of one process" in html(app)
-    assert '<td class="number">1,200,000</td>' in html(app)

@@ -76,13 +76,6 @@ def test_by_default_the_newest_poll_is_compared_with_the_snapshot_before_it(kept
     assert [text for text in texts if text not in page] == []
 
 
-def test_a_changed_setting_links_to_its_values_after_the_change(kept: Kept) -> None:
-    url = f"compare?pool=chat&amp;path={BLOCK_SIZE}"
-
-    assert url in html(visit("changes"))
-    assert f"{url}&amp;snapshot={kept.before}" in html(visit("changes", **{"from": "live", "to": kept.before}))
-
-
 def test_a_fixed_finding_links_to_the_fleet_that_had_it(tmp_path: Path) -> None:
     odd, usual = builders.document({BLOCK_SIZE: 32}), builders.document()
     members = [*builders.alike("chat", 3, usual), builders.replica("chat-04", pool="chat", document=odd)]

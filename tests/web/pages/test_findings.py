@@ -5,7 +5,6 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from dashboard.views import pages
 from dashboard.views.finding_list import list_findings
 from dashboard.views.summary import NO_PAIR
 from dashboard.web.share import OFFERED
-from tests.builders import HOSTILE, NOW, POLLED_AT, alike, document, down, fleet, hostile, replica, story
+from tests.builders import HOSTILE, NOW, POLLED_AT, down, fleet, hostile, replica, story
 from tests.findings_builder import (
     BLOCK_SIZE,
     evidence,
@@ -45,16 +44,6 @@ ENTRY = re.compile(r'<li class="(critical|warning|info)"([^>]*)><div class="how"
 def entries(app: AppTest) -> list[str]:
     """The entries of the list as HTML, in order."""
     return [found.group() for found in ENTRY.finditer(html(app))]
-
-
-def many(number: int, sentence: str = "Block size is 32 in {}.") -> Fleet:
-    """Many pools with one finding each."""
-    shared = document()
-    members = [each for index in range(number) for each in alike(f"pool-{index:03}", 2, shared)]
-    built = fleet(members, [shared])
-    names = (f"pool-{index:03}" for index in range(number))
-    found = (finding(built, [f"{name}-01"], id=f"{name}x", sentence=sentence.format(name)) for name in names)
-    return with_findings(built, *found)
 
 
 def attacked() -> Fleet:
@@ -198,18 +187,6 @@ def test_a_filter_that_only_suppressed_findings_match_says_so() -> None:
     assert '<a href="findings">Clear filters</a>' in shown
 
 
-def test_no_findings_says_what_that_is_based_on() -> None:
-    kinds = (OutcomeKind.PASSED, OutcomeKind.PASSED, OutcomeKind.SKIPPED)
-    outcomes = tuple(outcome(f"XX-{number:02}", kind=kind) for number, kind in zip(count(), kinds, strict=False))
-    app = open_page(with_findings(story(), outcomes=outcomes), "findings")
-    shown = html(app)
-
-    assert "<h1>No findings</h1>" in shown
-    assert "<b>No findings.</b> 2 rules evaluated." in shown
-    assert "1 rule skipped. 1 replica did not answer." in shown
-    assert "search" not in [each.key for each in app.text_input]
-
-
 @pytest.mark.parametrize(
     ("built", "title"),
     [
@@ -268,17 +245,6 @@ def test_a_finding_that_does_not_exist_is_reported_above_the_list() -> None:
     assert "Finding not found." in html(app)
     assert len(entries(app)) == 2
     assert "What to do" not in html(app)
-
-
-def test_the_parts_of_a_finding_that_a_suppression_divided_have_separate_urls() -> None:
-    built = story()
-    first = finding(built, ["chat-70b-16"], expired=suppression())
-    both = with_findings(built, first, finding(built, ["chat-70b-17"]))
-    second = open_page(both, "findings", finding="0123456789.2")
-
-    assert "http%3A%2F%2Fchat-70b-16" in html(open_page(both, "findings", finding="0123456789")).split("Evidence")[0]
-    assert "<b>1 replica</b> of" in html(second)
-    assert ["aria-current" in each for each in entries(second)] == [False, True]
 
 
 def test_the_lists_of_rules_have_their_counts_and_the_filters_apply() -> None:

@@ -2,15 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
 from dashboard.analysis.assembly import Fleet, empty_fleet
-from dashboard.fleet import Basis, FailureKind, ReplicaState, Source
-from dashboard.rules.domain import Router, Store
-from dashboard.rules.findings import Inspection
-from tests.builders import HOSTILE, SAME_KV, alike, devices, document, down, fleet, hashing, hostile, replica, story
+from dashboard.fleet import Basis
+from tests.builders import HOSTILE, SAME_KV, alike, document, fleet, hashing, hostile, replica, story
 from tests.page_runner import html, open_page
 
 DOCUMENT = document()
@@ -26,30 +23,6 @@ def test_equal_settings_with_different_block_hashes_are_a_problem() -> None:
     assert "Not all replicas share prefixes in chat." in shown
     assert "no difference" not in shown
     assert shown.index('href="compare?pool=chat">') < shown.index('href="compare?pool=calm">')
-
-
-def test_prefixes_of_a_pool_without_router_and_store_are_not_in_the_headline() -> None:
-    members = [replica(f"chat-{index}", document=DOCUMENT, engines=hashing(f"root {index}")) for index in range(2)]
-    split = fleet(members, [DOCUMENT])
-    routed = split.inspection.domains["chat"]
-    alone = replace(routed, router=Router.NONE, kv_store=Store.NONE)
-    pages = [
-        html(open_page(replace(split, generation=number, inspection=Inspection(domains={"chat": domain}))))
-        for number, domain in enumerate((routed, alone), 2)
-    ]
-
-    assert ["Not all replicas share prefixes" in page for page in pages] == [True, False]
-    assert "not needed (A: hashes differ within)" in pages[1]
-
-
-def test_a_fleet_without_findings_has_no_glyph_of_a_severity() -> None:
-    shown = html(open_page(fleet(alike("chat", 3, DOCUMENT, sources=(Source.METRICS,)), [DOCUMENT])))
-
-    assert "<h1>No critical findings or warnings</h1>" in shown
-    assert shown.count("No findings") == 2
-    assert "No findings from " in shown
-    assert not re.search('class="glyph (critical|warning)"', shown)
-    assert "Incomplete data" not in shown
 
 
 def test_many_pools_are_folded_after_the_worst() -> None:
@@ -74,18 +47,6 @@ def test_many_pools_are_folded_after_the_worst() -> None:
         ),
         pytest.param(fleet(), ("No replicas configured", "fleet.yaml"), (), id="without targets"),
         pytest.param(
-            fleet([down("chat-1", pool=None), down("chat-2", pool=None, kind=FailureKind.DNS)]),
-            ("<h1>No replica answered</h1>", "down · connection refused", "down · name not found"),
-            (),
-            id="all unreachable",
-        ),
-        pytest.param(
-            fleet([down("chat-1"), down("chat-2")]),
-            ("Incomplete data",),
-            ("Top findings", "No finding"),
-            id="all of a pool unreachable",
-        ),
-        pytest.param(
             fleet([replica(f"chat-{index}", pool=None) for index in range(2)]),
             ("<h1>No pools to compare</h1>", "no replica reports a model", "labels: {pool: chat}"),
             ("found nothing",),
@@ -101,19 +62,6 @@ def test_many_pools_are_folded_after_the_worst() -> None:
             ('class="notice good"',),
             id="no settings reported",
         ),
-        pytest.param(
-            fleet([replica("chat-1", document=DOCUMENT, state=ReplicaState.PARTIAL)], [DOCUMENT]),
-            ("1 partial", "its cache configuration could not be read"),
-            (),
-            id="partial without a failed probe",
-        ),
-        pytest.param(
-            fleet([down(f"chat-{index}", pool=None) for index in range(100)]),
-            ("88 more", ">100 replicas</div>"),
-            (),
-            id="equal failures are one entry",
-        ),
-        pytest.param(fleet([replica(devices=devices(2, "cpu"))]), ("2 devices",), ("2 GPUs",), id="CPUs"),
         pytest.param(
             hostile(), ("&lt;script&gt;alert(1)&lt;/script&gt;",), ("<script>", "<img", HOSTILE), id="hostile names"
         ),

@@ -79,7 +79,7 @@ def test_a_comparison_of_past_times_is_still() -> None:
     assert is_still(on("changes", at=TEN, **{"from": TEN, "to": IN_GAP}))
 
 
-@pytest.mark.parametrize("page", WITH_BANNER)
+@pytest.mark.parametrize("page", ["overview", "review", "snapshots"])
 def test_a_gap_is_named_on_every_page_and_in_its_footer(page: str) -> None:
     shown = html(on(page, at=IN_GAP))
 

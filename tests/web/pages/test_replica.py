@@ -2,9 +2,8 @@
 
 import pytest
 
-from dashboard.fleet import EngineFingerprint, Failure, FailureKind, Replica, Reply, Source
-from dashboard.views.replica_settings import INSTALL
-from tests.builders import HOSTILE, document, down, engine, fleet, hostile, probe, replica, setting, story
+from dashboard.fleet import Failure, FailureKind, Replica, Reply, Source
+from tests.builders import HOSTILE, document, down, fleet, hostile, probe, replica, story
 from tests.page_runner import copied, html, open_page, rerun
 
 DOCUMENT = document()
@@ -106,35 +105,6 @@ def test_a_hostile_raw_answer_is_text() -> None:
     app.selectbox(key="raw").set_value("/metrics")
 
     assert copied(rerun(app))[0] == HOSTILE
-
-
-def test_without_the_provider_instructions_are_folded_at_the_end() -> None:
-    reported = document({"env.VLLM_PLUGINS": ["mine"]})
-    one = replica(document=reported)
-    app = open_page(fleet([one], [reported]), "replica", replica=one.id)
-    (fold,) = app.expander
-
-    assert (fold.label, fold.proto.expanded) == ("Install the provider on this replica", False)
-    assert f"{INSTALL}\nexport VLLM_PLUGINS=mine,fleet_config</code>" in html(app)
-
-
-def test_with_the_provider_digests_are_shown_to_copy() -> None:
-    reported = document({"seed_policy": setting("default", source=Source.PROVIDER)})
-    members = [
-        replica(
-            name,
-            document=reported,
-            engines=(engine(fingerprint=EngineFingerprint("c0ffee", "f00d")),),
-            sources=(Source.PROVIDER,),
-        )
-        for name in ("a", "b", "c")
-    ]
-    app = open_page(fleet(members, [reported]), "replica", replica=members[0].id)
-    page = html(app)
-
-    assert not app.expander
-    assert "Same block hashes as 2 of 2 other replicas of the pool." in page
-    assert '<code class="digest" title="f00d">f00d</code>' in page
 
 
 def test_foreign_text_is_never_markup() -> None:

@@ -10,13 +10,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dashboard.analysis.assembly import Fleet, inspected
-from dashboard.fleet import FailureKind, Note, Source
+from dashboard.fleet import Note, Source
 from dashboard.rules.findings import Suppression
 from dashboard.rules.policy import Policy
 from dashboard.store.snapshots import Snapshots
 from dashboard.views import pages
 from dashboard.web.share import OFFERED
-from tests.builders import HOSTILE, NOW, alike, document, down, engine, fleet, hostile, replica, story
+from tests.builders import HOSTILE, NOW, alike, document, engine, fleet, hostile, replica, story
 from tests.findings_builder import inspected_story, sighted
 from tests.page_runner import (
     WEEK,
@@ -33,16 +33,6 @@ from tests.page_runner import (
 from tests.store.folders import damage
 
 DOCUMENT, ODD = document(), document({"cache_config.block_size": 32})
-AGENDA = ["Status", "New", "Findings", "Differences", "Capacity", "Unreachable or partial", "Suppressed"]
-TITLES = [
-    "critical findings; 1 replica is down</h1>",
-    "New since the last review</h2>",
-    "Findings</h2>",
-    "Differences by pool</h2>",
-    "Capacity by pool</h2>",
-    "Unreachable or partial</h2>",
-    "Suppressed</h2>",
-]
 FIRST = "First review of this fleet"
 MEETING_TYPE = "font-size: 20.25px"
 
@@ -81,20 +71,6 @@ def test_a_snapshot_that_is_no_review_is_compared_only_if_it_is_chosen(store: Sn
     app.selectbox[0].set_value(other)
     assert f"from={other}&amp;to=live" in html(rerun(app))
     assert address(app, "from") == other
-
-
-def test_changes_since_the_last_review_are_grouped_by_cohort(store: Snapshots) -> None:
-    """Three replicas were restarted with a different block size: one entry, and the new finding."""
-    before = fleet(alike("chat", 10, DOCUMENT), [DOCUMENT])
-    after = fleet([*alike("chat", 7, DOCUMENT), *alike("chat", 3, ODD, first=8)], [DOCUMENT, ODD])
-    frozen(store, earlier(before))
-    shown = html(review(after, store))
-    finding = "<code>block_size</code> is <code>32</code>; 7 of 10 replicas use <code>16</code>."
-
-    assert "3 of 10 replicas of chat" in shown
-    assert "block_size 16 -&gt; 32" in shown
-    assert finding in shown[: shown.index("Differences by pool</h2>")]
-    assert FIRST not in shown
 
 
 @pytest.mark.parametrize(
@@ -146,18 +122,6 @@ def test_suppressions_are_ordered_by_their_end_with_expired_ones_last(store: Sna
             ("<h1>No rule was evaluated</h1>", "No settings compared: no pool reports its configuration."),
             (),
             id="no settings reported",
-        ),
-        pytest.param(
-            fleet([down(f"chat-{n}", pool=None, kind=FailureKind.DNS, detail="No such name.") for n in range(30)]),
-            ("<h1>No replica answered</h1>", "No such name.", "30 replicas"),
-            (),
-            id="all unreachable",
-        ),
-        pytest.param(
-            fleet([replica(f"r{n}", pool=f"pool-{n:03}", document=DOCUMENT) for n in range(100)], [DOCUMENT]),
-            ("<summary>and 85 more</summary>",),
-            (),
-            id="many pools are folded",
         ),
     ],
 )

@@ -71,33 +71,12 @@ def test_a_uniform_pool_needs_a_baseline(demo_fleet: Fleet) -> None:
     assert "<b>No replica would restart</b>: 3 replicas already match baseline agreed" in html(app)
 
 
-def test_reverting_a_rollout_is_the_first_warning(demo_fleet: Fleet) -> None:
-    """Where the version changes, only the image is open; everything else is folded."""
-    shown = html(open_page(demo_fleet, "compare", pool="gemma-27b", converge="A"))
-    warning = "<b>Reverts a rollout</b>: gemma-27b is in rollout <code>0.32.0</code> → <code>0.32.1</code>"
-    onward = open_page(demo_fleet, "compare", pool="gemma-27b", converge="C")
-    later = next(each for each in onward.expander if each.label == "After the restart, look again")
-
-    assert shown.index(warning) < shown.index("2 of 8 replicas would restart")
-    assert "Reverts a rollout" not in html(onward)
-    assert snippets(later)[0] == "--enable-prefix-caching"
-
-
 def test_the_baseline_is_the_first_option_by_its_name() -> None:
     app = open_page(with_baseline(story()), "compare", pool="chat-70b", converge="baseline")
 
     assert app.selectbox(key="converge").options[1] == "baseline agreed"
     assert "<b>1 of 18 replicas would restart</b>; " in html(app)
     assert "--block-size 16" in snippets(app)
-
-
-def test_many_groups_are_folded() -> None:
-    usual = document()
-    odd = [document({"model_config.max_logprobs": number}) for number in range(1, 9)]
-    members = [replica(f"odd-{number}", pool="chat", document=each) for number, each in enumerate(odd)]
-    app = open_page(fleet([*alike("chat", 3, usual), *members], [usual, *odd]), "compare", pool="chat", converge="A")
-
-    assert "2 more groups" in [each.label for each in app.expander]
 
 
 def test_hostile_names_and_values_stay_text() -> None:
