@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import plotly.graph_objects as go
 
 from dashboard.render.matrix import colour
-from dashboard.render.svg_chart import amount, described
+from dashboard.render.svg_chart import amount
 from dashboard.views.blocks import Bar, Chart, Tone
 from dashboard.web import markup
 from dashboard.web.markup import text as escape
@@ -110,10 +110,6 @@ def figure_of(chart: Chart, colours: Palette) -> go.Figure:
     labels = [_label(chart, places, colours)] if has_median else []
     layout["annotations"] = [*labels, *map(_name, axis.names), *_letters(bars, places, colours)]
     return go.Figure({"data": traces, "layout": layout})
-
-
-def describe(chart: Chart) -> str:
-    return described(chart)
 
 
 def positions(groups: Sequence[str]) -> tuple[float, ...]:

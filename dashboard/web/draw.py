@@ -16,6 +16,7 @@ from dashboard.fleet.formatting import age
 from dashboard.fleet.pieces import Kind, Link
 from dashboard.render.csv_table import LETTERS
 from dashboard.render.html import HtmlWriter
+from dashboard.render.svg_chart import described
 from dashboard.views import pages
 from dashboard.views.blocks import (
     SIGNS,
@@ -64,7 +65,6 @@ def folded_html(section: Section) -> str:
 
 
 def draw_head(view: View) -> None:
-    """Draw the headline and the lead of a view."""
     st.html(markup.heading(markup.text(view.headline), markup.text(view.lead)))
 
 
@@ -111,7 +111,6 @@ def prepare(blocks: Iterable[Block]) -> PreparedPieces:
 
 
 def heading_of(section: Section, level: int = 2) -> str:
-    """Return the heading of a section as HTML."""
     return str(_writer().heading(section, level))
 
 
@@ -152,7 +151,6 @@ def draw_blocks(blocks: Iterable[Block], key: str) -> Link | None:
 
 
 def draw_prepared(pieces: PreparedPieces, key: str) -> Link | None:
-    """Draw what was prepared and return the link that was clicked."""
     clicked = None
     for place, piece in enumerate(pieces):
         if isinstance(piece, str):
@@ -195,7 +193,7 @@ def _draw_chart(chart: Chart, key: str) -> Link | None:
             on_select="rerun",
             selection_mode="points",
             config={"displayModeBar": False},
-            alt=charts.describe(chart),
+            alt=described(chart),
         )
     points = event["selection"]["points"]
     place = points[0].get("customdata", [None])[0] if points else None

@@ -39,7 +39,6 @@ def nothing_configured() -> None:
 
 
 def no_data_yet() -> None:
-    """Draw that the first poll is still running."""
     _draw("Waiting for the first poll", "This page updates when the poll ends.")
 
 
@@ -79,12 +78,10 @@ def no_settings_reported(where: str) -> None:
 
 
 def no_such_pool(name: str) -> None:
-    """Draw that the pool of the URL does not exist."""
     _draw(f"Pool “{name}” not found", "No replica belongs to this pool now. Select another one above.")
 
 
 def no_such_page() -> None:
-    """Draw that the page of the URL does not exist."""
     overview = markup.link(links.live(pages.OVERVIEW), "Overview")
     _draw("Page not found", "This dashboard has no page at this URL.", overview)
 
@@ -98,7 +95,6 @@ def no_such_fleet(why: str) -> None:
 
 
 def same_twice() -> None:
-    """Draw that both sides of a comparison are the same fleet."""
     _draw("Both sides are the same fleet", "Select another one above.")
 
 
@@ -122,7 +118,6 @@ def draw_guide() -> None:
 
 
 def guide_html() -> str:
-    """Return the guide: three sentences."""
     findings = markup.link(links.to(pages.FINDINGS), "Findings")
     compare = markup.link(links.to(pages.COMPARE), "Compare")
     pools = "A pool groups interchangeable replicas. A cohort is a set of replicas with identical settings; A is the "

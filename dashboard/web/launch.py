@@ -168,7 +168,6 @@ def _until_signal(reload: Callable[[], None]) -> Iterator[None]:
 
 
 def _has_terminal() -> bool:
-    """Return whether this process has a controlling terminal."""
     try:
         os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
     except OSError:

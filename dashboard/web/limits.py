@@ -96,7 +96,6 @@ class Connection(H11Protocol):
             self._expect(self.head_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the time limit."""
         self._expect(None)
         super().connection_lost(exc)
 

@@ -22,12 +22,10 @@ def text(value: object) -> str:
 
 
 def bold(value: object) -> str:
-    """Return a value in bold."""
     return f"<b>{text(value)}</b>"
 
 
 def code(value: object) -> str:
-    """Return a value in monospace."""
     return f"<code>{text(value)}</code>"
 
 
@@ -71,7 +69,6 @@ def heading(title: str, sentence: str = "") -> str:
 
 
 def section(title: str) -> str:
-    """Return the heading of a section."""
     return f"<h2>{text(title)}</h2>"
 
 

@@ -32,7 +32,6 @@ class PoolNames:
     """
 
     def __init__(self) -> None:
-        """Know no names yet."""
         self._seen: dict[str, datetime] = {}
         self._admitted: dict[str, datetime] = {}  # within the last hour, without those of the first poll
 
@@ -57,7 +56,6 @@ class PoolNames:
 
 
 def metrics_text(pools: PoolNames) -> bytes:
-    """Return the metrics in Prometheus text format."""
     registry = CollectorRegistry()
     registry.register(_Metrics(pools))
     return generate_latest(registry)

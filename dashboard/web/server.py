@@ -78,7 +78,6 @@ async def _tidy_forever(*tasks: Callable[[], None]) -> None:
 
 
 def _in_thread(function: Callable[..., Made], *args: Any) -> asyncio.Future[Made]:
-    """Run a function in a thread of the API."""
     return asyncio.get_running_loop().run_in_executor(_API, function, *args)
 
 
@@ -95,12 +94,10 @@ async def healthz(_request: Request) -> Response:
 
 
 async def livez(_request: Request) -> Response:
-    """Answer 200: the process serves."""
     return JSONResponse({"status": "ok"})
 
 
 async def readyz(_request: Request) -> Response:
-    """Answer 200 once a poll completed, however old; else 503."""
     is_ready = service.current().polled_at is not None
     return JSONResponse({"status": "ok" if is_ready else "starting"}, status_code=200 if is_ready else 503)
 
@@ -174,7 +171,6 @@ async def not_found(_request: Request) -> Response:
 
 
 def routes() -> list[Route]:
-    """Return the routes besides the pages."""
     return [
         Route("/healthz", healthz),
         Route("/livez", livez),

@@ -30,7 +30,6 @@ _PDF_TURN = Lock()
 
 
 def begin() -> None:
-    """Forget the offer of the last run."""
     st.session_state[OFFERED] = None
 
 

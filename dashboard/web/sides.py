@@ -39,7 +39,6 @@ class ChangesSide(NamedTuple):
 
     @property
     def is_live(self) -> bool:
-        """Whether it is the newest poll."""
         return self.id == pages.LIVE
 
 
@@ -63,7 +62,6 @@ class Sides(NamedTuple):
 
     @property
     def live(self) -> Fleet | None:
-        """Return the fleet of the live side, if one is compared."""
         return next((each.fleet for each in (self.before, self.after) if each.is_live), None) if self.both else None
 
     @property
@@ -93,7 +91,6 @@ def settle(page: str) -> Sides | None:
 
 
 def settled() -> Sides:
-    """Return the two sides of this run, on the page Changes."""
     return cast("Sides", st.session_state[SETTLED])
 
 

@@ -50,7 +50,6 @@ def begin_run() -> Fleet:
 
 
 def fleet() -> Fleet:
-    """Return the fleet that this run shows."""
     return cast("Fleet", st.session_state[FLEET])
 
 
@@ -96,7 +95,6 @@ def age_reference() -> datetime | None:
 
 
 def is_frozen() -> bool:
-    """Return whether a snapshot or a past time is shown."""
     return bool(pages.choices_of(fleet()))
 
 
@@ -111,7 +109,6 @@ def is_meeting() -> bool:
 
 
 def is_paused() -> bool:
-    """Return whether the reader paused the page."""
     return bool(st.session_state.get(PAUSED))
 
 

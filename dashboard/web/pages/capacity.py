@@ -16,10 +16,7 @@ OWN = "own length"  # each replica's own max_model_len
 LENGTHS = (OWN, "4k", "8k", "32k", "128k")
 
 
-@shared(max_entries=4)
-def pool_names(fleet: Fleet) -> tuple[str, ...]:
-    """Return the pools of a fleet, those with the most short ranks first."""
-    return order_pools(fleet)
+pool_names = shared(max_entries=4)(order_pools)
 
 
 @shared(max_entries=32)

@@ -117,7 +117,6 @@ def shown(
 
 
 def draw_page() -> None:
-    """Draw the page."""
     head = st.container()
     sides = settled()
     wanted = choose(sides)

@@ -40,7 +40,6 @@ def chosen_view(
 
 
 def choose_origin() -> OriginFilter:
-    """Draw the choice of settings by their origin, and return it."""
     bound = links.bind(pages.ORIGIN, list(OriginFilter))
     chosen = st.selectbox(
         "Origin", list(OriginFilter), **bound, format_func=lambda key: ORIGIN_WORDS[key], width=195, help=ORIGIN_HELP
@@ -49,7 +48,6 @@ def choose_origin() -> OriginFilter:
 
 
 def draw_chosen(shown: Fleet, text: str) -> None:
-    """Draw the comparison of the replicas that the URL names."""
     columns = chosen_columns(text)
     opened, problems = _open_snapshots({each.snapshot: None for each in columns if each.snapshot})
     fleet = with_snapshots(shown, columns, opened)

@@ -223,7 +223,6 @@ def open_clicked(clicked: Link) -> None:
 
 
 def close() -> None:
-    """Remove the open dialog from the URL."""
     for name in (pages.PATH, pages.COHORT):
         st.query_params.pop(name, None)
 
@@ -247,7 +246,6 @@ def _draw_setting(fleet: Fleet, pool: Pool, path: str) -> None:
 
 
 def draw_page() -> None:
-    """Draw the page."""
     fleet = state.fleet()
     if not fleet.pools:
         empty.nothing_answered()

@@ -9,7 +9,6 @@ from dashboard.web.pages.findings import known_findings
 
 
 def draw_page() -> None:
-    """Draw the page."""
     fleet = state.fleet()
     with st.container(key="search_box"):
         text = st.text_input("Search", **links.bind(pages.SEARCH), placeholder="chat-7, block_size, RT-01", live=True)

@@ -58,20 +58,11 @@ _reveal = st.components.v2.component(
 )
 
 
-@shared(max_entries=4)
-def known_findings(fleet: Fleet) -> FindingList:
-    """Return the findings of a fleet; sessions that show it share the result."""
-    return list_findings(fleet)
-
-
-@shared(max_entries=16)
-def counted_rules(fleet: Fleet, chosen: FindingFilter) -> dict[str, int]:
-    """Return the number of rows of each list of rules."""
-    return rule_counts(fleet, chosen)
+known_findings = shared(max_entries=4)(list_findings)
+counted_rules = shared(max_entries=16)(rule_counts)
 
 
 def draw_head(fleet: Fleet) -> None:
-    """Draw headline and lead, and which rules raised an error."""
     inspection = fleet.inspection
     head = markup.heading(markup.text(findings_title(inspection)), markup.text(findings_lead(fleet)))
     st.html(head + draw.html_of(error_blocks(inspection)))
@@ -244,7 +235,6 @@ def _draw_list(fleet: Fleet, known: FindingList, chosen: FindingFilter, opened: 
 
 
 def draw_page() -> None:
-    """Draw the page."""
     fleet = state.fleet()
     if not fleet.pools and not fleet.inspection.findings:
         empty.nothing_answered()

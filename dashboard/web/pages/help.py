@@ -8,7 +8,6 @@ from dashboard.web import draw, share, state
 
 
 def draw_page() -> None:
-    """Draw the page."""
     about = st.query_params.get(pages.ABOUT, "").removeprefix("overview")
     view = help_report(state.fleet(), about, name=state.snapshot_name())
     draw.draw_head(view)

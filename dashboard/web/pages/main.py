@@ -21,7 +21,6 @@ NOT_FOUND = "Page not found"
 
 
 def main() -> None:
-    """Draw the header and the page of the URL."""
     fleet = state.begin_run()
     page = _navigate()
     compared = sides.settle(page.url_path)

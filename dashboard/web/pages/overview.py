@@ -5,7 +5,7 @@ import streamlit as st
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState
 from dashboard.views import pages
-from dashboard.views.blocks import Entries, View
+from dashboard.views.blocks import Entries
 from dashboard.views.overview import FIRST, NUMBERS, POOLS, UNREAD, overview_report, pools_table
 from dashboard.views.sharing import pools_by_urgency
 from dashboard.views.table import sort_names
@@ -16,20 +16,15 @@ from dashboard.web.state import shared
 BY_URGENCY = ""  # no sort in the URL
 
 
-@shared(max_entries=8, has_times=True)
-def overview_view(fleet: Fleet, name: str, sort: str) -> View:
-    """Return the view of a fleet. `name` is the snapshot's, `sort` that of the table of pools."""
-    return overview_report(fleet, name, sort)
+overview_view = shared(max_entries=8, has_times=True)(overview_report)
 
 
 @shared(max_entries=4, has_times=True)
 def pool_order(fleet: Fleet) -> tuple[str, ...]:
-    """Return the names of the pools, those with problems first."""
     return tuple(pool.name for pool in pools_by_urgency(fleet))
 
 
 def draw_page() -> None:
-    """Draw the page."""
     fleet = state.fleet()
     empty.draw_guide()
     sort = links.read_choice(

@@ -49,7 +49,6 @@ def known_data(fleet: Fleet, replica: str) -> ReplicaData | None:
 
 
 def draw_unknown(replica: str | None) -> None:
-    """Draw that the URL names no replica of this fleet."""
     title = "Replica not found" if replica else "No replica selected"
     name = markup.code(middle_cut(one_line(replica), 80)) if replica else ""
     sentence = f"This fleet has no target {name}." if replica else "Select one from the list."
@@ -64,7 +63,6 @@ def draw_head(view: View) -> None:
 
 
 def choose_settings(comparison: ReplicaComparison) -> SettingChoice:
-    """Draw the filters of the settings and return their choice."""
     if comparison.rows.empty:
         return SettingChoice()
     with st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small"):
@@ -79,12 +77,10 @@ def choose_settings(comparison: ReplicaComparison) -> SettingChoice:
 
 
 def draw_setting(path: str, setting: Setting) -> None:
-    """Draw the whole value of one setting."""
     st.html(markup.code(path) + markup.pasted(whole_text(setting.value, setting.state), path))
 
 
 def draw_raw_answer(fleet: Fleet, replica: Replica) -> None:
-    """Draw the raw answer of the probe that the reader selects."""
     if not replica.probes:
         return
     try:
@@ -118,7 +114,6 @@ def _with_answers(fleet: Fleet, replica: Replica) -> Sequence[ProbeResult]:
 
 
 def draw_page() -> None:
-    """Draw the page."""
     fleet = state.fleet()
     asked = st.query_params.get(pages.REPLICA)
     data = known_data(fleet, asked) if asked else None

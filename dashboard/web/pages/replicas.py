@@ -32,14 +32,10 @@ ALL_POOLS, ALL_STATES = "all pools", "all"  # options of the controls
 WORST_FIRST = ""  # no sort in the URL
 
 
-@shared(max_entries=4, has_times=True)
-def known_rows(fleet: Fleet) -> pd.DataFrame:
-    """Return the rows of one fleet."""
-    return replica_rows(fleet)
+known_rows = shared(max_entries=4, has_times=True)(replica_rows)
 
 
 def choose(fleet: Fleet) -> ReplicaChoice:
-    """Draw search, pool and state, and return their choice."""
     search = st.text_input(
         "Search", **links.bind(pages.SEARCH), placeholder="any column or label", width=260, live=True
     )
@@ -82,7 +78,6 @@ def _sort_text(sort: str) -> str:
 
 
 def draw_page() -> None:
-    """Draw the page."""
     fleet = state.fleet()
     head = st.container()
     rows = known_rows(fleet)

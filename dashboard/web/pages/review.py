@@ -63,7 +63,6 @@ class AgendaSection(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Return the key of its container."""
         return f"review_{self.anchor.replace('-', '_')}"
 
     @property
@@ -198,7 +197,6 @@ def _choices(known: EarlierSnapshots, fleet: Fleet) -> tuple[dict[str, StoredSna
 
 
 def chosen_recency(fleet: Fleet) -> Recency:
-    """Return which findings and differences the URL chooses."""
     start = range_start(fleet, links.read_choice(pages.NEW, _ranges(fleet)))
     return Recency(start, links.read_choice(pages.SORT, _sorts(fleet)) == NEWEST_FIRST)
 
@@ -253,11 +251,6 @@ def _choose_last(known: EarlierSnapshots, last: LastReview, fleet: Fleet) -> Non
             st.html(f'<p class="foot">{markup.link(url, "All changes")}</p>')
 
 
-def draw_title(section: AgendaSection, head: str) -> None:
-    """Draw the heading of a section; the first one has the head of the page."""
-    st.html(head if section.anchor == STATUS else markup.section(section.title))
-
-
 def draw_body(section: AgendaSection, snapshot: str | None, notes: Notes) -> None:
     """Draw a section; on a snapshot each entry on findings, and the section itself, has fields for a note."""
     draw.draw_prepared(section.pieces, section.key)
@@ -307,7 +300,6 @@ def _quotes(notes: Iterable[Note]) -> Iterator[str]:
 
 
 def draw_page() -> None:
-    """Draw the page."""
     fleet = state.fleet()
     known = earlier(service.snapshots(), fleet)
     last = chosen_last(known, fleet)
@@ -320,7 +312,7 @@ def draw_page() -> None:
     draw_controls(fleet)
     for section in shown.sections:
         with st.container(key=section.key):
-            draw_title(section, shown.head)
+            st.html(shown.head if section.anchor == STATUS else markup.section(section.title))
             if section.anchor == NEW:
                 draw_last(known, last, fleet)
             elif section.anchor == FINDINGS:

@@ -1,6 +1,5 @@
 """Settings: any setting over the whole fleet, and its values on every replica."""
 
-import pandas as pd
 import streamlit as st
 
 from dashboard.analysis.assembly import Fleet
@@ -15,10 +14,7 @@ from dashboard.web.state import shared
 EVERY_PATH = ""  # no setting in the URL: the search
 
 
-@shared(max_entries=16)
-def filtered_values(fleet: Fleet, filters: SettingFilter) -> pd.DataFrame:
-    """Return the values of the replicas of one fleet that match filters."""
-    return setting_values(fleet, filters)
+filtered_values = shared(max_entries=16)(setting_values)
 
 
 @shared(max_entries=4)
@@ -56,7 +52,6 @@ def _path_text(path: str) -> str:
 
 
 def draw_page() -> None:
-    """Draw the page."""
     fleet = state.fleet()
     if not fleet.pools:
         empty.nothing_answered()

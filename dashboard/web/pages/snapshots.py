@@ -36,7 +36,6 @@ def read() -> SnapshotList | None:
 
 
 def draw_empty() -> None:
-    """Draw what a snapshot is, and how to create one."""
     how = READ_ONLY if service.snapshots().read_only else HOW
     st.html(f'<div class="empty"><h2>No snapshots</h2><p>{WHAT} {how}</p></div>')
 
@@ -116,7 +115,6 @@ _HOW = (
 
 
 def draw_dialog() -> None:
-    """Open the dialog of the snapshot that the URL names."""
     key = st.query_params.get(pages.MANAGE)
     if key is None:
         return
@@ -308,7 +306,6 @@ def _draw_result(frozen: dict[str, str], refused: list[RefusedFile]) -> None:
 
 
 def draw_page() -> None:
-    """Draw the page."""
     found = read()
     if found is not None and (found.snapshots or found.damaged):
         draw_head(found)

@@ -6,7 +6,6 @@ from dashboard.web import draw, share, state
 
 
 def draw_page() -> None:
-    """Draw the page."""
     fleet, name = state.fleet(), state.snapshot_name()
     if state.is_frozen():
         view = status_report(fleet, name=name)
