@@ -82,7 +82,7 @@ screenshots: $(VENV)/dev.stamp  ## Take the committed screenshots again, and sho
 golden: $(VENV)/dev.stamp  ## Write the committed outputs in tests/golden again
 	@$(BIN)/python -m tests.tools.golden
 
-docs: $(VENV)/run.stamp  ## Write docs/*.schema.json and docs/rules again
+docs: $(VENV)/run.stamp  ## Write docs/rules and the other generated pages of docs/ again
 	@$(BIN)/python -m tests.tools.write_docs
 
 grafana: $(VENV)/dev.stamp  ## Write the dashboard for Grafana in deploy/grafana again
