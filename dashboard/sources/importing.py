@@ -10,8 +10,9 @@ import json
 import pickle
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -110,13 +111,6 @@ class RefusedFile(NamedTuple):
     why: str
 
 
-class AnswerKey(NamedTuple):
-    """What a file is: the answer of `replica` to `path`, or a saved fleet."""
-
-    replica: str
-    path: str
-
-
 def shown(name: str) -> str:
     """Return a file's name on one line, without secrets: it is foreign text."""
     return middle_cut(one_line(redaction.redact_text(name)).strip(), LONGEST_NAME) or "a file without a name"
@@ -156,26 +150,27 @@ def unwrapped(raw: bytes, most: int) -> bytes:
     return content
 
 
-def answer_of(name: str, content: bytes, named: Collection[str] = ()) -> AnswerKey:
-    """Return what a file is, by name, else by content; raise SnapshotError with the reason where neither decides.
+def answer_of(name: str, content: bytes, named: Collection[str] = ()) -> tuple[str, str]:
+    """Return the replica and the path that a file answers, by name, else by content; the path may be SAVED_FLEET.
 
-    The part of its name before the path is the replica, with its dots. Without a path, the replica is the longest of
-    `named` that the name continues after a dot, else the whole name.
+    Raise SnapshotError with the reason where neither decides. The part of its name before the path is the replica, with
+    its dots. Without a path, the replica is the longest of `named` that the name continues after a dot, else the whole
+    name.
     """
     if answer := _from_name(name):
         return answer
     parts = _parts(name)
     begun = (".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1))
     replica = next((each for each in begun if each in named), ".".join(parts))
-    return AnswerKey(replica or UNNAMED, _from_content(content))
+    return replica or UNNAMED, _from_content(content)
 
 
-def _from_name(name: str) -> AnswerKey | None:
+def _from_name(name: str) -> tuple[str, str] | None:
     """Return the replica and the longest path at the end of a name."""
     parts = _parts(name)
     for start in range(len(parts)):
         if path := _PATHS.get(".".join(parts[start:]).lower().translate(_SPELLED)):
-            return AnswerKey(".".join(parts[:start]) or UNNAMED, path)
+            return ".".join(parts[:start]) or UNNAMED, path
     return None
 
 
@@ -304,21 +299,37 @@ def imported(
     A file of answers has no time of its own: their data is as of `at`. Their fleet gets `name`, `policy` and `ignore`.
     A saved fleet has its own time, name and policy.
     """
-    answers = _Answers(at)
-    named = {answer.replica for file in files if (answer := _from_name(file.name))}
+    reader = Reader()
+    named = {answer[0] for file in files if (answer := _from_name(file.name))}
+    file_of: dict[tuple[str, str], str] = {}  # by replica and path
+    probes: dict[str, dict[str, ProbeResult]] = defaultdict(dict)  # by replica
     fleets: list[ImportedFleet] = []
     refused: list[RefusedFile] = []
     for file, content in _within_limits(files, refused):
         try:
-            answer = answer_of(file.name, content, named)
-            if answer.path == SAVED_FLEET:
+            replica, path = answer_of(file.name, content, named)
+            if path == SAVED_FLEET:
                 carried = read_export_metadata(file.content)
                 fleets.append(ImportedFleet(shown(file.name), read_snapshot(content), carried))
-            else:
-                answers.add(shown(file.name), answer, content)
+                continue
         except SnapshotError as error:
             refused.append(RefusedFile(shown(file.name), str(error)))
-    if snapshots := answers.snapshots():
+            continue
+        if path in probes[replica]:
+            why = f"{file_of[replica, path]} already has the answer of {replica} to {path}; "
+            why += "name each file after its replica, as in chat-1.server_info.json."
+            refused.append(RefusedFile(shown(file.name), why))
+            continue
+        file_of[replica, path] = shown(file.name)
+        result = probes[replica][path] = _read_answer(reader, replica, path, content, at)
+        if result.failure:
+            refused.append(RefusedFile(shown(file.name), refusal_of(path, result.failure.detail, content)))
+    snapshots = [
+        Snapshot(Target(f"{FILE_SCHEME}{replica}", {"name": replica}), at, _with_model(results))
+        for replica, results in probes.items()
+        if any(each.reply for each in results.values())
+    ]
+    if snapshots:
         built = build_fleet(name, snapshots, polled_at=at, interval=_INTERVAL, ignore=ignore, policy=policy)
         fleets.append(ImportedFleet("", built, ExportMetadata()))
     return Import(tuple(fleets), tuple(refused))
@@ -345,39 +356,13 @@ def _within_limits(files: Sequence[File], refused: list[RefusedFile]) -> Iterabl
         yield file, content
 
 
-@dataclass(slots=True)
-class _Answers:
-    """The answers read so far, by replica and path, with the file of each."""
-
-    at: datetime
-    reader: Reader = field(default_factory=Reader)
-    probes: dict[str, dict[str, ProbeResult]] = field(default_factory=dict)
-    files: dict[AnswerKey, str] = field(default_factory=dict)
-
-    def add(self, file: str, answer: AnswerKey, content: bytes) -> None:
-        """Read one answer; raise SnapshotError for an unreadable or a duplicate one."""
-        if answer in self.files:
-            raise SnapshotError(
-                f"{self.files[answer]} already has the answer of {answer.replica} to {answer.path}; "
-                "name each file after its replica, as in chat-1.server_info.json."
-            )
-        self.files[answer] = file
-        probe = BY_PATH[answer.path]
-        read = self.reader.read(probe, Endpoint(f"{FILE_SCHEME}{answer.replica}", answer.path), content)
-        result = ProbeResult(answer.path, probe.source, self.at, 0.0, size_bytes=len(content))
-        results = self.probes.setdefault(answer.replica, {})
-        if isinstance(read, Failure):
-            results[answer.path] = replace(result, failure=read, raw=excerpt(content))
-            raise SnapshotError(refusal_of(answer.path, read.detail, content))
-        results[answer.path] = replace(result, reply=read.reply, raw=read.raw)
-
-    def snapshots(self) -> list[Snapshot]:
-        """Return one snapshot per replica with at least one readable answer."""
-        return [
-            Snapshot(Target(f"{FILE_SCHEME}{name}", {"name": name}), self.at, _with_model(results))
-            for name, results in self.probes.items()
-            if any(each.reply for each in results.values())
-        ]
+def _read_answer(reader: Reader, replica: str, path: str, content: bytes, at: datetime) -> ProbeResult:
+    probe = BY_PATH[path]
+    read = reader.read(probe, Endpoint(f"{FILE_SCHEME}{replica}", path), content)
+    result = ProbeResult(path, probe.source, at, 0.0, size_bytes=len(content))
+    if isinstance(read, Failure):
+        return replace(result, failure=read, raw=excerpt(content))
+    return replace(result, reply=read.reply, raw=read.raw)
 
 
 def _with_model(results: dict[str, ProbeResult]) -> dict[str, ProbeResult]:

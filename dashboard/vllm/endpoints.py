@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import Field, RootModel, field_validator
+from pydantic import Field, TypeAdapter, field_validator
 
 from vllm_fleet_provider.shared.types import Count, Devices, KVCacheGroups, LimitedText, Size, Wire
 
@@ -73,8 +73,8 @@ class KVEventSource(Wire):
     topic: LimitedText | None = None
 
 
-class KVEventSourcesReply(RootModel[Annotated[dict[Count, KVEventSource], Field(max_length=MAX_RANKS)]]):
-    """DP rank to publisher; `{}` when nothing is published: events are off, or their publisher is `null`."""
+# DP rank to publisher; `{}` when nothing is published: events are off, or their publisher is `null`.
+KV_EVENT_SOURCES = TypeAdapter(Annotated[dict[Count, KVEventSource], Field(max_length=MAX_RANKS)])
 
 
 class KVCacheReply(Wire):

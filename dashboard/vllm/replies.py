@@ -8,9 +8,9 @@ from typing import Any
 from dashboard.errors import UnreadableError
 from dashboard.fleet import EngineReport, Reply, Setting, Source
 from dashboard.vllm.endpoints import (
+    KV_EVENT_SOURCES,
     MAX_RANKS,
     KVCacheReply,
-    KVEventSourcesReply,
     PluginConfigReply,
     PluginDevicesReply,
     ServedModelsReply,
@@ -60,7 +60,7 @@ def _name_pairs(names: Sequence[str]) -> list[tuple[str, Any]]:
 
 def read_kv_event_sources(payload: Any) -> Reply:
     """GET /kv_event_sources. The first rank is read for all; `{}` means that nothing is published."""
-    sources = KVEventSourcesReply.model_validate(payload).root
+    sources = KV_EVENT_SOURCES.validate_python(payload)
     first = sources[min(sources)].model_dump(exclude_unset=True) if sources else {}
     nothing = [] if sources else [("kv_events_config", None)]
     settings, identity = settings_of(first, Source.KV_EVENT_SOURCES, nothing)

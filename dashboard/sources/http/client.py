@@ -151,15 +151,6 @@ class Patience:
         self.start()
 
 
-class _ConnectionKey(NamedTuple):
-    """What requests that share connections have in common."""
-
-    is_secure: bool
-    ca_file: Path | None
-    trust: ssl.SSLContext | None
-    is_named: bool
-
-
 class Client:
     """An HTTP client; its requests and responses are httpx2's. They go straight to the transport.
 
@@ -171,7 +162,7 @@ class Client:
         self._max_answer_bytes = max_answer_bytes
         self._max_headers = max_headers
         self._patience = Patience()
-        self._transports: dict[_ConnectionKey, AiohttpTransport] = {}
+        self._transports: dict[tuple[object, ...], AiohttpTransport] = {}  # by the arguments of _transport
 
     async def __aenter__(self) -> Self:
         """Start the clock; connections open on demand."""
@@ -235,10 +226,11 @@ class Client:
         certificate. `is_named`: only a source names the address; it is not asked where it is reserved.
         """
         key = key or ApiKey()
-        secure = endpoint.server.startswith("https://")
-        ca_file = ca_file if secure else None
         try:
-            transport = self._transport(_ConnectionKey(secure, ca_file, trust if secure else None, is_named))
+            if endpoint.server.startswith("https://"):
+                transport = self._transport(ca_file, trust, is_secure=True, is_named=is_named)
+            else:
+                transport = self._transport(None, None, is_secure=False, is_named=is_named)
         except OSError:  # also ssl.SSLError, for a file without certificates
             return Answer(failure=failures.ca_unreadable(endpoint, ca_file))
         try:
@@ -261,16 +253,18 @@ class Client:
             )
         return await _Exchange(endpoint, key, limit, self._patience, etag).run(transport, request, seconds)
 
-    def _transport(self, place: _ConnectionKey) -> AiohttpTransport:
-        """Return the transport that trusts `trust`, `ca_file`, or this machine's CAs."""
-        if place not in self._transports:
-            trust = place.trust
-            if trust is None and place.is_secure:
-                trust = load_trust(Trust(place.ca_file))
-            self._transports[place] = AiohttpTransport(
-                connections=self._connections, max_headers=self._max_headers, trust=trust, is_named=place.is_named
+    def _transport(
+        self, ca_file: Path | None, trust: ssl.SSLContext | None, *, is_secure: bool, is_named: bool
+    ) -> AiohttpTransport:
+        """Return the transport that trusts `trust`, `ca_file`, or this machine's CAs; requests alike share it."""
+        key = (ca_file, trust, is_secure, is_named)
+        if key not in self._transports:
+            if trust is None and is_secure:
+                trust = load_trust(Trust(ca_file))
+            self._transports[key] = AiohttpTransport(
+                connections=self._connections, max_headers=self._max_headers, trust=trust, is_named=is_named
             )
-        return self._transports[place]
+        return self._transports[key]
 
 
 class _Exchange:
