@@ -206,10 +206,6 @@ def test_a_series_that_is_scraped_no_more_is_stale(server: HostileServer) -> Non
     assert [(name, stale) for name, _, stale in found] == [("http://a:1", False), ("http://b:1", True)]
 
 
-def test_a_replica_that_prometheus_cannot_reach_is_a_target(server: HostileServer) -> None:
-    assert of_series(server, series("a:1", is_down=True)) == [("http://a:1", {"job": "vllm"}, False)]
-
-
 def test_an_address_belongs_to_the_pod_that_was_scraped_last(server: HostileServer) -> None:
     old = series("a:1", 100, pod="old", node="n1", pool="x"), series("a:1", 101, pod="old", scheme="1")
     new = series("a:1", 1, pod="new"), series("a:1", is_down=True, pod="old")

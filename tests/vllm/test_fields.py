@@ -66,14 +66,6 @@ def test_copies_inside_the_speculative_section_are_left_out_except_for_the_draft
     assert identity == {}
 
 
-def test_equal_replicas_share_one_mapping() -> None:
-    def replica(instance: str) -> Any:
-        return flatten_config({"instance_id": instance, "cache_config": {"block_size": 16}}, {}, Source.SERVER_INFO)
-
-    assert replica("1")[0] is replica("2")[0]
-    assert replica("1")[1] != replica("2")[1]
-
-
 @pytest.mark.parametrize(
     "config",
     [{"a": dict.fromkeys(map(str, range(MAX_SETTINGS + 1)))}, {"_a": dict.fromkeys(map(str, range(MAX_SETTINGS + 1)))}],

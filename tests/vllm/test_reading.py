@@ -12,7 +12,7 @@ from dashboard.errors import UnreadableError
 from dashboard.fleet import State
 from dashboard.fleet.formatting import HIDDEN
 from dashboard.sources.polling.probes import PROBES
-from dashboard.vllm.reading import EXCERPT_LIMIT, RAW_LIMIT, SENTENCE_LIMIT, excerpt, read
+from dashboard.vllm.reading import EXCERPT_LIMIT, RAW_LIMIT, SENTENCE_LIMIT, Reading, excerpt, read
 from dashboard.vllm.replies import READERS
 from tests.captured import (
     INFERENCE_CONFIG,
@@ -43,6 +43,15 @@ def refusal(path: str, body: bytes) -> UnreadableError:
     assert 0 < len(caught.value.detail) <= SENTENCE_LIMIT
     assert not HIDDEN.search(caught.value.detail)
     return caught.value
+
+
+def read_or_refused(path: str, body: bytes) -> Reading | None:
+    """Return the reading of any body, None for one that is refused with a sentence."""
+    try:
+        return read(path, body)
+    except UnreadableError:
+        refusal(path, body)
+        return None
 
 
 def test_every_probe_has_a_reader() -> None:
@@ -230,10 +239,7 @@ def test_an_excerpt_is_limited_and_has_no_control_characters() -> None:
 
 @given(st.sampled_from(PATHS), st.binary(max_size=200))
 def test_reading_any_bytes_gives_a_reply_or_an_unreadable_error(path: str, body: bytes) -> None:
-    try:
-        assert read(path, body).reply is not None
-    except UnreadableError:
-        refusal(path, body)
+    read_or_refused(path, body)
     assert len(excerpt(body)) <= EXCERPT_LIMIT
 
 
@@ -277,21 +283,13 @@ SMALL[SERVER_INFO] = {
 @given(st.sampled_from(sorted(SMALL)), st.integers(1, 120), json_values)
 def test_a_real_answer_with_any_part_replaced_is_read_or_refused(path: str, place: int, value: Any) -> None:
     body = json.dumps(_mutated(SMALL[path], place, value)).encode()
-    try:
-        first, second = read(path, body), read(path, body)
-    except UnreadableError:
-        refusal(path, body)
-    else:
-        assert first == second
+    assert read_or_refused(path, body) == read_or_refused(path, body)
 
 
 @given(st.sampled_from(sorted(SMALL)), json_values)
 def test_reading_any_json_gives_a_reply_or_an_unreadable_error(path: str, value: Any) -> None:
-    body = json.dumps(value).encode()
-    try:
-        assert read(path, body).raw
-    except UnreadableError:
-        refusal(path, body)
+    reading = read_or_refused(path, json.dumps(value).encode())
+    assert reading is None or reading.raw
 
 
 @given(
@@ -301,11 +299,8 @@ def test_reading_any_json_gives_a_reply_or_an_unreadable_error(path: str, value:
     )
 )
 def test_reading_any_label_text_gives_a_reply_or_an_unreadable_error(labels: dict[str, str]) -> None:
-    body = f"vllm:cache_config_info{{{rendered(labels)}}} 1.0\n".encode()
-    try:
-        assert read(METRICS, body).reply.engines
-    except UnreadableError:
-        refusal(METRICS, body)
+    reading = read_or_refused(METRICS, f"vllm:cache_config_info{{{rendered(labels)}}} 1.0\n".encode())
+    assert reading is None or reading.reply.engines
 
 
 def test_the_same_body_gives_an_equal_reply_and_shares_its_settings() -> None:

@@ -142,11 +142,8 @@ def test_each_target_gets_its_own_key_only(
 
 
 def test_a_missing_key_fails_the_protected_probe_only(server: HostileServer) -> None:
-    async def guarded(exchange: Exchange) -> None:
-        await exchange.reply(b'{"error":"Unauthorized"}', 401)
-
     target = server.replica("locked")
-    server.routes["/locked/v1/models"] = guarded
+    server.routes["/locked/v1/models"] = answers(b'{"error":"Unauthorized"}', 401)
     snapshots = poll([replace(target, credentials=Credentials(token_env="FLEET_TEST_NO_SUCH_KEY"))])
     failed = {path: result.failure for path, result in snapshots["locked"].probes.items() if result.failure}
     assert list(failed) == ["/v1/models"]

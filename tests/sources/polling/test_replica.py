@@ -165,11 +165,6 @@ class TestAdapters:
         assert paths == WITH_MODELS
         assert adapters(snapshot) == {"sql": "/sql"}
 
-    def test_several_api_processes_are_asked_for_their_models_at_every_poll(self, clocked: Clocked) -> None:
-        clocked.answer("/metrics", without_start_time((CAPTURE / "metrics.txt").read_bytes()))
-        clocked.poll()
-        assert clocked.poll()[1] == WITH_MODELS
-
     def test_models_that_failed_are_asked_for_until_they_answer(self, clocked: Clocked) -> None:
         clocked.server.routes["/a/v1/models"] = answers(b"", 503)
         clocked.poll()
@@ -296,10 +291,6 @@ class TestETag:
             assert failed_kinds(snapshot) == {SERVER_INFO: FailureKind.DECODE}
         assert "if-none-match" not in {name for each in clocked.server.asked for name in each.headers}
 
-    def test_304_without_an_etag_is_a_failure(self, clocked: Clocked) -> None:
-        clocked.server.routes["/a/server_info"] = answers(b"", 304)
-        assert failed_kinds(clocked.poll()[0]) == {SERVER_INFO: FailureKind.STATUS}
-
 
 class TestRestart:
     def test_another_start_time_clears_the_state(self, clocked: Clocked) -> None:
@@ -386,15 +377,6 @@ class TestPartlyFailed:
         assert failed_kinds(snapshot) == {SERVER_INFO: FailureKind.DECODE}
         assert result.reply is not None
         assert (result.observed_at, result.raw) == (said_at, b"<html>")
-
-    def test_a_later_answer_replaces_the_failure(self, clocked: Clocked) -> None:
-        body = (CAPTURE / "models.json").read_bytes()
-        clocked.answer("/metrics", (CAPTURE / "metrics.txt").read_bytes() + LORA)
-        clocked.poll()
-        clocked.server.routes["/a/v1/models"] = answers(b"", 503)
-        assert failed_kinds(clocked.poll()[0]) == {"/v1/models": FailureKind.STATUS}
-        clocked.answer("/v1/models", body)
-        assert failed_kinds(clocked.poll()[0]) == {}
 
     def test_replies_that_need_a_failed_probe_are_kept_with_its_failure(self, clocked: Clocked) -> None:
         captures = CAPTURE.parent / "gemma3_plugin"

@@ -22,7 +22,7 @@ from tests.sources.kubernetes_api import (
     Cluster,
     write_kubeconfig,
 )
-from tests.sources.polling.hostile import BAD_ANSWERS, HostileServer, answers, missing
+from tests.sources.polling.hostile import BAD_ANSWERS, HostileServer, answers
 from tests.sources.routers.fixture_files import fixture
 
 AT = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
@@ -213,12 +213,6 @@ def test_a_pool_that_leads_to_no_pod_is_a_sentence(
     cluster.add_service("bare", None)
     cluster.add_service("idle", {"app": "idle"})
     assert read(reader(cluster, kubeconfig, **CHOSEN)).failures == (f"{WHERE}: {sentence}",)
-
-
-def test_a_pool_that_is_not_there_is_a_sentence(cluster: Cluster, kubeconfig: Path) -> None:
-    cluster.server.routes[f"{POOLS}/llm-pool"] = missing
-    found = read(reader(cluster, kubeconfig, **CHOSEN))
-    assert found.failures == (f"{WHERE}: the namespace llm-d has no inferencepools/llm-pool",)
 
 
 @pytest.mark.parametrize("name", BAD_ANSWERS)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dashboard.errors import UnreadableError
 from dashboard.fleet import FactName
 from dashboard.rules.domain import Store
-from dashboard.sources.routers.stores import CONF, read_conf, read_master, read_status, read_version
+from dashboard.sources.routers.stores import read_conf, read_master, read_status, read_version
 from tests.sources.routers.fixture_files import fixture, obeys_the_law
 from tests.strategies import json_named
 
@@ -22,10 +22,6 @@ LMCACHE = {FactName.KV_STORE: Store.LMCACHE, FactName.CHUNK_SIZE: 256}
 )
 def test_conf_has_the_size_of_a_chunk_and_the_hash_algorithm(file: str, algorithm: str) -> None:
     assert read_conf(fixture(file)) == {**LMCACHE, FactName.KEY_ALGORITHM: algorithm}
-
-
-def test_the_reader_asks_for_no_option_that_may_hold_a_secret() -> None:
-    assert CONF == "/conf?names=chunk_size,pre_caching_hash_algorithm"
 
 
 def test_status_of_the_multiprocess_server_has_what_is_in_force() -> None:
