@@ -13,7 +13,7 @@ from dashboard.analysis.changes.comparison import is_beyond
 from dashboard.analysis.changes.events import BETWEEN_POOLS, Event, EventKind
 from dashboard.analysis.changes.settings import document_changes
 from dashboard.capacity.sums import capacity_of
-from dashboard.fleet import Document, SettingChange
+from dashboard.fleet import Document, ReplicaState, SettingChange
 from dashboard.rules.findings import Extent
 from dashboard.store.history.bodies import chunks, read_bodies, recorded_replicas
 from dashboard.store.history.parts import read_parts
@@ -127,21 +127,34 @@ class _EventReader:
             )
 
     def _replica_changes(self) -> Iterator[tuple[datetime, _ReplicaChange, SpanRow, SpanRow | None]]:
-        """Yield, of each replica, when what changed, with its span and the one before."""
+        """Yield, of each replica, when what changed, with its span and the one before.
+
+        That it was not up for less than ROLLING until a restart is part of the restart.
+        """
         by_replica: dict[int, list[SpanRow]] = defaultdict(list)
         for row in _rows_between(self._connection, replica_span, self._since, self._until):
             by_replica[row["replica_id"]].append(row)
         for rows in by_replica.values():
             before: SpanRow | None = None
             started, document = None, None  # as last reported
+            away: list[tuple[datetime, _ReplicaChange, SpanRow, SpanRow | None]] = []  # its states since it was up
             for row in rows:
                 if row["from_at"] > self._since:
                     if before is None or before["to_at"] != row["from_at"]:
+                        yield from away
+                        away = []
                         yield row["from_at"], _ReplicaChange(EventKind.ADDED, row["pool"]), row, None
                     else:
-                        for change in _changes(before, row, started, document):
-                            yield row["from_at"], change, row, before
+                        at, changes = row["from_at"], list(_changes(before, row, started, document))
+                        away += [(at, each, row, before) for each in changes if each.kind is EventKind.STATE]
+                        yield from ((at, each, row, before) for each in changes if each.kind is not EventKind.STATE)
+                        if row["state"] == ReplicaState.UP:
+                            is_restart = any(each.kind is EventKind.RESTARTED for each in changes)
+                            if away and not (is_restart and at - away[0][0] <= ROLLING):
+                                yield from away
+                            away = []
                 before, started, document = row, row["started_at"] or started, row["document"] or document
+            yield from away
             yield from self._removals(rows)
 
     def _removals(self, rows: Sequence[SpanRow]) -> Iterator[tuple[datetime, _ReplicaChange, SpanRow, SpanRow | None]]:

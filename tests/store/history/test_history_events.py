@@ -212,6 +212,20 @@ def test_a_rolling_restart_of_any_size_is_one_event(history: Recorded) -> None:
     assert found([event]) == [("restarted", POLLED_AT + 5 * POLL, POLLED_AT, names, "")]
 
 
+@pytest.mark.parametrize(("polls", "states"), [(1, []), (120, []), (121, ["down (refused)", "up"])])
+def test_a_replica_that_is_down_until_its_restart_only_restarts(
+    history: Recorded, polls: int, states: list[str]
+) -> None:
+    """One that was down for more than an hour is news."""
+    gone = replace(builders.down("chat-03"), document=OLD.id, fresh=False, started_at=None)
+    start = POLLED_AT + polls * POLL
+    restarted = fleet(*chat(2), *chat(1, first=3, started_at=start))
+    events = record(history, fleet(*chat(3)), *[fleet(*chat(2), gone)] * polls, restarted)
+
+    assert [each.now for each in events if each.kind is EventKind.STATE] == states
+    assert [each.at for each in events if each.kind is EventKind.RESTARTED] == [start + POLL]
+
+
 def test_a_replica_that_restarts_again_is_another_event(history: Recorded) -> None:
     events = record(history, *[fleet(*chat(1, started_at=POLLED_AT + number * POLL)) for number in range(3)])
 
