@@ -97,14 +97,19 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """A list of statements, each with its tone. `data` is the table for programs.
+    """A list of statements, each with its tone. `for_programs` makes the table for programs.
 
     `is_grid`: a page draws tone, head with the first line, `where` and side of an entry as columns.
     """
 
     items: tuple[Entry, ...]
-    data: Table | None = None
+    for_programs: Callable[[], Table] | None = field(default=None, compare=False)
     is_grid: bool = False
+
+    @property
+    def data(self) -> Table | None:
+        """Return the table for programs, where it is another one than the items."""
+        return self.for_programs() if self.for_programs else None
 
 
 class Column(NamedTuple):

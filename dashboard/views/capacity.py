@@ -220,7 +220,8 @@ def outlier_entries(
         Field("usual", key="Median", is_number=True),
         Field("off", value=lambda rank: in_percent(rank.off), key="To the median", unit="%", is_number=True),
     )
-    return (Entries(tuple(items), to_data(order, fields, "outliers", "Outliers among the DP ranks")),) if items else ()
+    caption = "Outliers among the DP ranks"
+    return (Entries(tuple(items), lambda: to_data(order, fields, "outliers", caption)),) if items else ()
 
 
 def ranks_table(ranks: Iterable[Any], name: str, caption: str) -> Table:

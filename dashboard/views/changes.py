@@ -135,7 +135,7 @@ def _cut(listed: Entries, where: str) -> tuple[Block, ...]:
 def _settings(changes: Changes, sides: SideLinks, table: Table) -> Iterator[Block]:
     settings = changes.settings
     if settings.groups:
-        listed = replace(entries.setting_entries(settings.groups, sides), data=table.data)
+        listed = replace(entries.setting_entries(settings.groups, sides), for_programs=lambda: table.data)
         yield from _cut(listed, "in the appendix")
     else:
         yield Paragraph(plain(f"No settings changed on {count(settings.compared, 'replica')}."))
@@ -160,14 +160,14 @@ def _one_sided(changes: Changes, sides: SideLinks) -> Iterator[Section]:
         if found
     ]
     if listed:
-        block = Entries(tuple(listed), one_sided_table(settings, sides))
+        block = Entries(tuple(listed), partial(one_sided_table, settings, sides))
         yield Section("one-sided", "Reported on one side only", (block,), is_aside=True)
 
 
 def _replicas(changes: Changes, sides: SideLinks, table: Table) -> Iterator[Block]:
     listed = entries.replica_entries(changes, sides)
     if listed.items:
-        yield replace(listed, data=table.data)
+        yield replace(listed, for_programs=lambda: table.data)
     else:
         yield Paragraph(plain("No replica was added, removed or known to have restarted."))
     if unknown := changes.replicas.start_unknown:
@@ -179,7 +179,7 @@ def _capacity(changes: Changes, sides: SideLinks, table: Table) -> Iterator[Bloc
     capacity = changes.capacity
     yield capacity_table(changes, sides)
     if capacity.ranks:
-        yield replace(entries.rank_entries(capacity.ranks, sides), data=table.data)
+        yield replace(entries.rank_entries(capacity.ranks, sides), for_programs=lambda: table.data)
     else:
         ranks = count(capacity.compared, "compared rank")
         yield Paragraph(plain(f"No change above {TOLERANCE * 100:.0f} % on {ranks}."))

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from dashboard.analysis.changes.models import (
@@ -21,10 +22,10 @@ from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, plain, to_pla
 from dashboard.fleet.sightings import Sighting
 from dashboard.rules.findings import Finding, OutcomeKind
 from dashboard.views import changes_text as text
-from dashboard.views.blocks import Cell, Column, Entries, Entry, Table, Tone, data_cell
+from dashboard.views.blocks import Column, Entries, Entry, Table, Tone, data_cell
 from dashboard.views.excluded import state_tone
 from dashboard.views.finding_list import MOST_POOLS, head_of, side_of
-from dashboard.views.finding_text import COLUMNS, finding_row, pools_of, rule_title, suppressions
+from dashboard.views.finding_text import COLUMNS, finding_fields, pools_of, rule_title, suppressions
 from dashboard.views.names import MOST_NAMED, brief, replica_text
 from dashboard.views.pages import LIVE, SNAPSHOT, choices_of
 
@@ -78,7 +79,7 @@ def sides_of(changes: Changes) -> SideLinks:
 def finding_entries(change: str, found: Iterable[OneSidedFinding | PersistingFinding], sides: SideLinks) -> Entries:
     """List findings of one kind of `change`, the same one in several pools once; `data` has a row each."""
     grouped: dict[tuple[str, str, Tone, tuple[Text, ...]], list[Finding]] = defaultdict(list)
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[Finding, tuple[Text, ...]]] = []
     for each in found:
         if isinstance(each, PersistingFinding):
             finding, tone = each.after, Tone(each.after.severity)
@@ -88,13 +89,7 @@ def finding_entries(change: str, found: Iterable[OneSidedFinding | PersistingFin
             tone = Tone(finding.severity) if change == NEW else TONES[each.other_side]
             lines = tuple(_one_sided(each, sides, is_new=change == NEW))
         grouped[finding.rule, finding.sentence, tone, lines].append(finding)
-        rows.append(
-            (
-                data_cell(change),
-                *finding_row(finding, sides.names, sides.sightings),
-                data_cell(tuple(map(to_plain, lines))),
-            )
-        )
+        rows.append((finding, lines))
     items = []
     for (rule, _, tone, lines), same in grouped.items():
         named = Piece(
@@ -103,8 +98,17 @@ def finding_entries(change: str, found: Iterable[OneSidedFinding | PersistingFin
         pools = pools_of(same)
         where = [plain(f"In {shortlist(map(brief, pools), MOST)}.")] if len(pools) > MOST_POOLS else []
         items.append(Entry(tone, head_of(same), side_of(same, sides.names), ((named,), *lines, *where)))
+    return Entries(tuple(items), partial(_finding_changes, change, rows, sides))
+
+
+def _finding_changes(change: str, rows: Iterable[tuple[Finding, tuple[Text, ...]]], sides: SideLinks) -> Table:
+    fields = finding_fields(sides.names, sides.sightings)
+    cells = []
+    for finding, lines in rows:
+        of_finding = (field.cell(finding) for field in fields)
+        cells.append((data_cell(change), *of_finding, data_cell(tuple(map(to_plain, lines)))))
     columns = (Column("change"), *COLUMNS, Column("what_changed"))
-    return Entries(tuple(items), Table("finding-changes", "Findings that changed", columns, tuple(rows)))
+    return Table("finding-changes", "Findings that changed", columns, tuple(cells))
 
 
 def _one_sided(found: OneSidedFinding, sides: SideLinks, *, is_new: bool) -> Iterator[Text]:

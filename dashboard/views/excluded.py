@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
+from functools import partial
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare.traits import NAMING
@@ -58,8 +59,10 @@ def unread_entries(replicas: Iterable[Replica], most: int = MOST_GROUPS) -> tupl
     items = [_unread(*key, members) for key, members in list(groups.items())[:most]]
     if rest := sum(map(len, list(groups.values())[most:])):
         items.append(Entry(Tone.UNKNOWN, (Piece(count(rest, "more replica"), link=page(pages.REPLICAS)),)))
-    data = to_data((each for own in groups.values() for each in own), UNREAD, "not-read", "Unreachable or partial")
-    return (Entries(tuple(items), data),) if items else ()
+    every = [replica for own in groups.values() for replica in own]
+    return (
+        (Entries(tuple(items), partial(to_data, every, UNREAD, "not-read", "Unreachable or partial")),) if items else ()
+    )
 
 
 def suppressed_blocks(fleet: Fleet, known: FindingList) -> tuple[Block, ...]:
@@ -150,7 +153,7 @@ def _expired(findings: Iterable[Finding], known: FindingList) -> Iterator[Entrie
         for each in found
     )
     if items:
-        yield Entries(items, findings_data(found, known.names, known.sightings))
+        yield Entries(items, partial(findings_data, found, known.names, known.sightings))
 
 
 def scopes(fleet: Fleet, finding: Finding) -> Mapping[str, Suppression]:

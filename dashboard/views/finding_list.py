@@ -181,7 +181,7 @@ def brief_entries(groups: Iterable[FindingGroup], names: Mapping[str, str], *, i
         lines = () if is_linked else (with_code(first.why), *map(plain, limits))
         items.append(Entry(Tone(first.severity), head_of(findings, link), side, lines))
         every += group
-    return Entries(tuple(items), findings_data(_findings(every), names, sightings_of(every)))
+    return Entries(tuple(items), lambda: findings_data(_findings(every), names, sightings_of(every)))
 
 
 def full_entries(
@@ -204,7 +204,7 @@ def full_entries(
         ids = [each.finding.id for group in bundle for each in group]
         lines = [line for key in ids for line in note_lines(notes.get(key), before_notes.get(key))]
         items.append(replace(_full(bundle, names, fleet.inspection), notes=tuple(dict.fromkeys(lines))))
-    return Entries(tuple(items), findings_data(_findings(every), names, sightings_of(every)))
+    return Entries(tuple(items), lambda: findings_data(_findings(every), names, sightings_of(every)))
 
 
 def sightings_of(listed: Iterable[ListedFinding]) -> dict[str, Sighting]:

@@ -13,7 +13,7 @@ from dashboard.fleet.pieces import Piece, Style, Text
 from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.rules.catalogue import BY_ID, places
 from dashboard.rules.findings import CohortShare, Confidence, Finding, Inspection, OutcomeKind, Remedy, Severity
-from dashboard.views.blocks import Cell, Table
+from dashboard.views.blocks import Table
 from dashboard.views.names import MOST_NAMED, brief, in_natural_order, names_of
 from dashboard.views.pool_text import BASES, rollout_text
 from dashboard.views.table import Field, plain_value, to_data
@@ -272,13 +272,6 @@ def finding_fields(
 
 
 COLUMNS = tuple(each.column for each in finding_fields({}))
-
-
-def finding_row(
-    finding: Finding, names: Mapping[str, str], sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings
-) -> tuple[Cell, ...]:
-    """Return the cells of one finding, in a table for programs that has other columns as well."""
-    return tuple(each.cell(finding) for each in finding_fields(names, sightings))
 
 
 def tags(finding: Finding) -> Text:

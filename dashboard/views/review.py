@@ -119,7 +119,7 @@ def review_report(
 def _notes_on(notes: Mapping[str, Note], before_notes: Mapping[str, Note], anchor: str) -> tuple[Block, ...]:
     lines = note_lines(notes.get(anchor), before_notes.get(anchor))
     head = (Piece("Notes on this section", Style.MUTED),)
-    return (Entries((Entry(Tone.PLAIN, head, notes=lines),), noted_data((), {})),) if lines else ()
+    return (Entries((Entry(Tone.PLAIN, head, notes=lines),), lambda: noted_data((), {})),) if lines else ()
 
 
 def _suppressed(fleet: Fleet, known: FindingList, notes: tuple[Block, ...]) -> Section:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
@@ -15,7 +16,6 @@ from dashboard.store.reviews import NoLastReview
 from dashboard.views import pages
 from dashboard.views.blocks import (
     Block,
-    Cell,
     Chart,
     Column,
     DifferenceTable,
@@ -41,7 +41,7 @@ from dashboard.views.finding_list import (
     replica_lines,
     side_of,
 )
-from dashboard.views.finding_text import COLUMNS, finding_row, note_lines, rule_title, where_of
+from dashboard.views.finding_text import COLUMNS, finding_fields, note_lines, rule_title, where_of
 from dashboard.views.names import replica_names
 from dashboard.views.pages import CHANGES, FROM, TO
 
@@ -75,8 +75,8 @@ def agreed_part(
     items = tuple(
         Entry(entry.tone, entry.head, entry.side, entry.lines, notes=note_lines(note)) for entry, _, note in found
     )
-    rows = ((to_plain(entry.head), finding, note) for entry, finding, note in found)
-    data = noted_data(rows, known.names, known.sightings)
+    rows = [(to_plain(entry.head), finding, note) for entry, finding, note in found]
+    data = partial(noted_data, rows, known.names, known.sightings)
     return (Section(AGREED, AGREED_TITLE, (Entries(items, data),)),) if items else ()
 
 
@@ -89,14 +89,12 @@ def noted_data(
     caption: str = AGREED_TITLE,
 ) -> Table:
     """Return notes for programs, a row each: what it is about, the finding where it is one, and the note."""
-    return Table(name, caption, _COLUMNS, tuple(_row(*each, names, sightings) for each in rows))
-
-
-def _row(
-    about: str, finding: Finding | None, note: Note, names: Mapping[str, str], sightings: Mapping[str, Sighting]
-) -> tuple[Cell, ...]:
-    own = (note.owner, note.text, iso(note.at) if note.at else "", about)
-    return (*map(data_cell, own), *(finding_row(finding, names, sightings) if finding else _NO_FINDING))
+    fields, cells = finding_fields(names, sightings), []
+    for about, finding, note in rows:
+        own = (note.owner, note.text, iso(note.at) if note.at else "", about)
+        of_finding = tuple(field.cell(finding) for field in fields) if finding else _NO_FINDING
+        cells.append((*map(data_cell, own), *of_finding))
+    return Table(name, caption, _COLUMNS, tuple(cells))
 
 
 def _findings(known: FindingList, suppressed: str, notes: Mapping[str, Note]) -> Iterator[tuple[str, EntryFinding]]:
@@ -163,11 +161,13 @@ def _nested(block: Block, prefix: str) -> Block:
     if isinstance(block, Figures):
         items = (each._replace(link=_link(each.link, prefix)) for each in block.items)
         return Figures(tuple(items))
-    if isinstance(block, Entries):
-        return replace(block, data=block.data and replace(block.data, name=f"{prefix}-{block.data.name}"))
-    if isinstance(block, Table) and block.for_programs:
-        data = replace(block.data, name=f"{prefix}-{block.data.name}")
-        block = replace(block, for_programs=lambda: data)
+    if isinstance(block, Entries | Table) and (make := block.for_programs):
+
+        def renamed() -> Table:
+            data = make()
+            return replace(data, name=f"{prefix}-{data.name}")
+
+        block = replace(block, for_programs=renamed)
     if isinstance(block, Table | DifferenceTable | Chart):
         return replace(block, name=f"{prefix}-{block.name}")
     return block
@@ -186,8 +186,9 @@ def _settled(changes: Changes, before: Fleet, before_notes: Mapping[str, Note]) 
     """Return the notes of the last review on findings that are no longer found."""
     gone = [each.finding for each in changes.findings.no_longer_found if each.finding.id in before_notes]
     items = tuple(_settled_entry(each, before_notes[each.id]) for each in gone)
-    rows = ((f"{where_of(each)} {each.sentence}", each, before_notes[each.id]) for each in gone)
-    data = noted_data(rows, replica_names(before), before.sightings.findings, name="settled", caption=NO_LONGER_FOUND)
+    rows = [(f"{where_of(each)} {each.sentence}", each, before_notes[each.id]) for each in gone]
+    names, sightings = replica_names(before), before.sightings.findings
+    data = partial(noted_data, rows, names, sightings, name="settled", caption=NO_LONGER_FOUND)
     return (Section("settled", NO_LONGER_FOUND, (Entries(items, data),)),) if items else ()
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.whatif.after import RankForecast
@@ -88,7 +89,7 @@ def _findings(what: WhatIf, names: Mapping[str, str]) -> Iterator[Section]:
             rule = Piece(rule_title(each.rule), Style.MUTED, Link(Kind.RULE, each.rule))
             side, lines = side_of([each], names), ((rule,), *replica_lines([each], names))
             items.append(Entry(Tone(each.severity), each.text, side, lines))
-        data = findings_data(found, names, name=f"what-if-{kind}", caption=title)
+        data = partial(findings_data, found, names, name=f"what-if-{kind}", caption=title)
         yield Section(f"what-if-{kind}", f"{title}: {count(len(found), 'finding')}", (Entries(tuple(items), data),))
 
 

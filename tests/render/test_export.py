@@ -56,7 +56,7 @@ def test_tables_of_one_name_are_one_file_with_each_row_once_unless_their_columns
     """The critical findings, the warnings, then all of them in an appendix: one file of findings."""
     one, two = ((Cell(text),) for text in ("one", "two"))
     columns = (Column("sentence"),)
-    first = Entries((), Table("findings", "Findings", columns, (one,)))
+    first = Entries((), lambda: Table("findings", "Findings", columns, (one,)))
     other = Table("findings", "Others", (Column("else"),), (two,))
     both = Table("findings", "All", columns, (one, two))
     people = Table("all", "All", (Column("Finding"),), (), for_programs=lambda: both)

@@ -40,7 +40,7 @@ def test_what_people_are_told_less_of_is_whole() -> None:
     who = (list_cell("a and 1 more", ("a", "b")), Cell("", value=True), number_cell("½", 0.5))
     columns = (Column("who"), Column("is_rollout"), Column("share", is_number=True))
     whole = Table("whole", "Whole", columns, (who,))
-    listed = block(Entries((), whole))
+    listed = block(Entries((), lambda: whole))
 
     assert block(Table("short", "Short", (Column("x"),), (), for_programs=lambda: whole))["rows"] == [
         [["a", "b"], True, 0.5]
