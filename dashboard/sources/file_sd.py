@@ -9,7 +9,7 @@ from dashboard.config import FileSdOptions
 from dashboard.config.document import MAX_DOCUMENT_BYTES
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials
-from dashboard.sources.groups import make_targets, read_groups
+from dashboard.sources.groups import read_targets
 from dashboard.sources.source import Listing, keep_targets
 
 _Stamp = tuple[int, int, int]  # of a file that was read: time of change in ns, size in bytes, inode
@@ -56,7 +56,8 @@ class FileSd:
         except OSError as error:
             return keep_targets(last, error.strerror or "unreadable"), None
         try:
-            groups = read_groups(raw, is_json=path.endswith(".json"))
+            is_json = path.endswith(".json")
+            targets = read_targets(raw, path, self._options.labels, self._credentials, is_json=is_json)
         except UnreadableError as error:
             return keep_targets(last, error.detail), stamp
-        return Listing(path, tuple(make_targets(path, groups, self._options.labels, self._credentials))), stamp
+        return Listing(path, targets), stamp

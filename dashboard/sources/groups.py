@@ -1,8 +1,8 @@
 """Groups of targets in Prometheus' shape, as its file_sd and http_sd have them."""
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 from dashboard.config import MAX_LABEL_CHARACTERS
 from dashboard.config.address import replica_id, shown
@@ -14,27 +14,31 @@ MAX_TARGETS = 50_000  # per file: ten times the largest fleet that this program 
 _META = "__"  # Prometheus drops labels with this prefix after relabelling
 
 
-class TargetGroup(NamedTuple):
-    """Addresses with common labels. An address that is not a string is None; `scheme` is that of `__scheme__`."""
+def read_targets(
+    raw: bytes, place: str, labels: Mapping[str, str], credentials: Credentials | None, *, is_json: bool
+) -> tuple[Target, ...]:
+    """Return the targets of a whole file; labels of a group win over `labels`. An invalid address is a failed target.
 
-    addresses: tuple[str | None, ...]
-    labels: Mapping[str, str]
-    scheme: str | None
-
-
-def make_targets(
-    place: str, groups: list[TargetGroup], labels: Mapping[str, str], credentials: Credentials | None
-) -> Iterator[Target]:
-    """Yield the targets of a place; labels of a group win over `labels`. An invalid address is a failed target."""
+    Raise UnreadableError with a sentence for another shape.
+    """
+    groups = _read_json(raw) if is_json else _read_yaml(raw)
+    if not isinstance(groups, list):
+        raise UnreadableError("schema", "not a list of groups {targets: [...], labels: {...}}")
+    targets: list[Target] = []
     for number, group in enumerate(groups, 1):
-        own = {**labels, **group.labels}
-        for position, address in enumerate(group.addresses, 1):
-            if address is None:
+        written = _labels(group, f"group {number}")
+        if len(targets) + len(group["targets"]) > MAX_TARGETS:
+            raise UnreadableError("schema", f"more than {MAX_TARGETS:,} targets")
+        scheme = written.get("__scheme__")
+        own = {**labels, **{name: text for name, text in written.items() if not name.startswith(_META)}}
+        for position, address in enumerate(group["targets"], 1):
+            if isinstance(address, str):
+                whole = f"{scheme}://{address}" if scheme and "://" not in address else address
+                targets.append(make_target(whole, own, credentials))
+            else:
                 failure = Failure(FailureKind.TARGET, "this entry is no text; write host:port")
-                yield Target(f"{place}: group {number}, target {position}", own, failure=failure)
-                continue
-            whole = f"{group.scheme}://{address}" if group.scheme and "://" not in address else address
-            yield make_target(whole, own, credentials)
+                targets.append(Target(f"{place}: group {number}, target {position}", own, failure=failure))
+    return tuple(targets)
 
 
 def make_target(address: str, labels: Mapping[str, str], credentials: Credentials | None) -> Target:
@@ -43,17 +47,6 @@ def make_target(address: str, labels: Mapping[str, str], credentials: Credential
         return Target(replica_id(address), labels, credentials)
     except ValueError as error:
         return Target(shown(address), labels, failure=Failure(FailureKind.TARGET, str(error)))
-
-
-def read_groups(raw: bytes, *, is_json: bool) -> list[TargetGroup]:
-    """Read a whole file. Raise UnreadableError with a sentence for another shape."""
-    value = _read_json(raw) if is_json else _read_yaml(raw)
-    if not isinstance(value, list):
-        raise UnreadableError("schema", "not a list of groups {targets: [...], labels: {...}}")
-    groups = [_group(each, f"group {number}") for number, each in enumerate(value, 1)]
-    if sum(len(group.addresses) for group in groups) > MAX_TARGETS:
-        raise UnreadableError("schema", f"more than {MAX_TARGETS:,} targets")
-    return groups
 
 
 def _read_yaml(raw: bytes) -> Any:
@@ -78,19 +71,15 @@ def _read_json(raw: bytes) -> Any:
         raise UnreadableError("decode", "not JSON of this shape: nested too deep") from None
 
 
-def _group(value: Any, where: str) -> TargetGroup:
+def _labels(value: Any, where: str) -> dict[str, str]:
+    """Return the labels of a group, also those that Prometheus drops."""
     if not isinstance(value, dict) or not isinstance(value.get("targets"), list):
         raise UnreadableError("schema", f"{where} is not a mapping with a list of targets")
     written = {} if value.get("labels") is None else value["labels"]
     if not isinstance(written, dict):
         raise UnreadableError("schema", f"{where} has labels that are not a mapping")
     named = ((_text(name, where), each) for name, each in written.items() if each not in (None, ""))
-    labels = {name: _text(each, f"{where}, label {name!r:.60}") for name, each in named}
-    return TargetGroup(
-        addresses=tuple(each if isinstance(each, str) else None for each in value["targets"]),
-        labels={name: text for name, text in labels.items() if not name.startswith(_META)},
-        scheme=labels.get("__scheme__"),
-    )
+    return {name: _text(each, f"{where}, label {name!r:.60}") for name, each in named}
 
 
 def _text(value: Any, where: str) -> str:

@@ -11,7 +11,7 @@ from dashboard.config import HttpSdOptions, PollOptions
 from dashboard.config.document import MAX_DOCUMENT_BYTES
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials
-from dashboard.sources.groups import make_targets, read_groups
+from dashboard.sources.groups import read_targets
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import ApiKey, find
 from dashboard.sources.http.failures import endpoint_of, plain
@@ -75,8 +75,7 @@ class HttpSd:
             said = f"{self._endpoint.where} answered {self._endpoint.path} with {sent}"
             return keep_targets(self._listing, f"{said}; serve application/json, as Prometheus requires")
         try:
-            groups = read_groups(answer.body, is_json=True)
+            targets = read_targets(answer.body, self.name, self._options.labels, self._credentials, is_json=True)
         except UnreadableError as error:
             return keep_targets(self._listing, error.detail)
-        targets = make_targets(self._listing.name, groups, self._options.labels, self._credentials)
-        return Listing(self._listing.name, tuple(targets))
+        return Listing(self.name, targets)

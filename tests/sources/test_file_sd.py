@@ -15,7 +15,7 @@ from dashboard.config.document import MAX_DOCUMENT_BYTES
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials, FailureKind, Target
 from dashboard.sources.file_sd import FileSd
-from dashboard.sources.groups import MAX_TARGETS, TargetGroup, read_groups
+from dashboard.sources.groups import MAX_TARGETS, read_targets
 
 
 @pytest.fixture(autouse=True)
@@ -34,6 +34,10 @@ def group(*addresses: object, **labels: str) -> object:
 
 def file_sd(*files: str, **labels: str) -> FileSd:
     return FileSd(FileSdOptions(files=files, labels=labels), Credentials(token_env="TOKEN"))
+
+
+def targets_of(raw: bytes, *, is_json: bool) -> tuple[Target, ...]:
+    return read_targets(raw, "place", {}, None, is_json=is_json)
 
 
 def read(found: FileSd) -> tuple[list[Target], list[str]]:
@@ -140,13 +144,14 @@ def test_only_regular_files_are_opened(folder: Path) -> None:
 def test_json_and_yaml_give_the_same_groups() -> None:
     as_json = b'\xef\xbb\xbf[{"targets": ["a:1", "b"], "labels": {"rack": 1.10, "spare": true, "none": null, "x": ""}}]'
     as_yaml = b"- targets: ['a:1', b]\n  labels:\n    rack: 1.10\n    spare: true\n    none:\n    x: ''\n"
-    expected = [TargetGroup(("a:1", "b"), {"rack": "1.10", "spare": "true"}, None)]
-    assert read_groups(as_json, is_json=True) == read_groups(as_yaml, is_json=False) == expected
+    labels = {"rack": "1.10", "spare": "true"}
+    expected = (Target("http://a:1", labels), Target("http://b:80", labels))
+    assert targets_of(as_json, is_json=True) == targets_of(as_yaml, is_json=False) == expected
 
 
 def test_half_a_surrogate_pair_is_replaced() -> None:
-    group = read_groups(b'[{"targets": [], "labels": {"\\ud800": "\\udfff!"}}]', is_json=True)[0]
-    assert group.labels == {"?": "?!"}
+    (target,) = targets_of(b'[{"targets": ["a"], "labels": {"\\ud800": "\\udfff!"}}]', is_json=True)
+    assert target.labels == {"?": "?!"}
 
 
 @pytest.mark.parametrize(
@@ -176,7 +181,7 @@ def test_half_a_surrogate_pair_is_replaced() -> None:
 )
 def test_another_shape_is_refused_with_a_sentence(raw: bytes, is_json: bool, sentence: str) -> None:  # noqa: FBT001
     with pytest.raises(UnreadableError) as caught:
-        read_groups(raw, is_json=is_json)
+        targets_of(raw, is_json=is_json)
     assert caught.value.detail == sentence
 
 
@@ -191,8 +196,8 @@ foreign = st.recursive(
 
 @given(foreign)
 def test_any_json_is_refused_or_gives_text_labels(value: object) -> None:
-    groups: list[TargetGroup] = []
+    targets: tuple[Target, ...] = ()
     with suppress(UnreadableError):
-        groups = read_groups(json.dumps([{"targets": ["a"], "labels": value}, value]).encode(), is_json=True)
-    labels = [pair for group in groups for pair in group.labels.items()]
+        targets = targets_of(json.dumps([{"targets": ["a"], "labels": value}, value]).encode(), is_json=True)
+    labels = [pair for target in targets for pair in target.labels.items()]
     assert all(not name.startswith("__") and f"{name}={text}".encode() for name, text in labels)
