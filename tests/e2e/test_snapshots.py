@@ -124,21 +124,6 @@ def test_the_banner_leads_to_the_same_page_of_the_live_fleet_whose_links_are_liv
     expect(page).to_have_url(f"{served.url}/capacity?screenshot=1")
 
 
-def test_a_snapshot_page_sends_no_requests(page: Page, served: Served) -> None:
-    """A live page checks for a newer fleet every few seconds; a snapshot page does not."""
-    visit(page, f"{served.url}/?snapshot={served.key}")
-    sent: list[object] = []
-    page.on("websocket", lambda _: sent.append("opened"))
-    page.evaluate(
-        """() => { window.asked = 0; const send = WebSocket.prototype.send;
-        WebSocket.prototype.send = function (...values) { window.asked += 1; return send.apply(this, values); } }"""
-    )
-    page.wait_for_timeout(6_500)  # a live page sends every five seconds
-
-    assert page.evaluate("window.asked") == 0
-    assert sent == []
-
-
 def test_a_snapshot_made_by_share_opens_by_its_link(page: Page, served: Served) -> None:
     visit(page, f"{served.url}/findings?severity=warning")
     page.get_by_role("button", name="Share").click()

@@ -76,7 +76,14 @@ class Client:
 @asynccontextmanager
 async def serving(protocol: type[Connection], limit: int | None = None) -> AsyncIterator[Client]:
     config = uvicorn.Config(
-        answer, port=0, http=protocol, ws="websockets-sansio", lifespan="off", limit_concurrency=limit, log_config=None
+        answer,
+        port=0,
+        http=protocol,
+        ws="websockets-sansio",
+        lifespan="off",
+        limit_concurrency=limit,
+        timeout_keep_alive=1,  # whole seconds
+        log_config=None,
     )
     server = Server(config, stop_seconds=60)
     config.load()
