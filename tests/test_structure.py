@@ -1,7 +1,9 @@
-"""The shape of the code: how deep the calls go that build a page's view."""
+"""The shape of the code: how deep the calls go that build a page's view, and one name for each class."""
 
+import ast
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -12,6 +14,7 @@ import pytest
 
 import dashboard
 from tests.frozen import frozen_fleet
+from tests.serving import ROOT
 from tests.views.test_every_view import VIEWS, fleets
 
 PRODUCT = str(Path(dashboard.__file__).parent)
@@ -59,3 +62,15 @@ def test_a_view_is_built_without_deep_chains_of_calls(view: str) -> None:
         VIEWS[view](fleet)
 
     assert len(chain) <= DEEPEST, " > ".join(chain)
+
+
+def test_no_two_classes_share_a_name() -> None:
+    """The simulated fleet and the provider included: who searches for a name finds one class."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for file in (path for folder in ("dashboard", "vllm_fleet_provider") for path in (ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places[node.name.lstrip("_")].append(str(file.relative_to(ROOT)))
+
+    assert len(places) > 300
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
