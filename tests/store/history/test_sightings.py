@@ -9,7 +9,6 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.events import EventKind
-from dashboard.analysis.lifecycle import EndProof
 from dashboard.fleet.sightings import Sighting
 from dashboard.rules.catalogue import RULE_SET
 from tests.captured import AT
@@ -140,14 +139,3 @@ def test_a_finding_that_was_mended_in_an_outage_ends_at_the_first_poll_that_sees
 
 def findings_of(fleet: Fleet) -> list[str]:
     return [each.fingerprint for each in fleet.inspection.findings]
-
-
-def test_an_end_is_seen_although_one_of_many_replicas_is_lost_at_the_same_time() -> None:
-    """It is not where most replicas were lost: the others have nothing to be compared with."""
-    many = built(*(at(number, labels=CHAT) for number in range(1, 5)))
-    odd = many.replicas[3].id
-
-    assert EndProof(lost(many, 1)).covers("RT-01", ["chat"], [odd])
-    assert EndProof(lost(many, 2)).covers("RT-01", ["chat"], [odd])
-    assert not EndProof(lost(many, 3)).covers("RT-01", ["chat"], [odd])
-    assert not EndProof(lost(many, 1)).covers("RT-01", ["chat"], [many.replicas[0].id])
