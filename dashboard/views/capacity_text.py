@@ -178,16 +178,19 @@ def ranks_text(pool: PoolCapacity) -> str:
     return f"{pool.ranks:,}" if pool.tokens.known == pool.ranks else f"{pool.tokens.known:,} of {pool.ranks:,} known"
 
 
-def window_texts(fleet: Fleet) -> dict[str, str]:
+def window_texts(fleet: Fleet) -> dict[str | None, str]:
     """Return how many KV cache groups do not keep every token, by pool: those of its first rank that counts."""
-    engines = fleet.frames.engines
-    groups = fleet.frames.kv_cache_groups.merge(engines.loc[engines["counts"], ["replica", "dp_rank"]])
-    groups = groups.merge(groups.drop_duplicates("pool")[["replica", "dp_rank"]])
-    less = (~groups["spec_type"].isin(KEEPS_ALL)).groupby(groups["pool"]).agg(["sum", "size"])
-    return {
-        pool: f": {number} of {total} KV cache groups keep only a window or a state"
-        for pool, number, total in less[less["sum"] > 0].itertuples()
-    }
+    found: dict[str | None, str] = {}
+    for replica in fleet.replicas:
+        if replica.pool in found or not replica.is_counted:
+            continue
+        awake = {engine.dp_rank for engine in replica.engines if engine.sleep_level is None}
+        groups = [group for group in replica.kv_cache_groups if group.dp_rank in awake]
+        if own := [group for group in groups if group.dp_rank == groups[0].dp_rank]:
+            less = sum(group.spec_type not in KEEPS_ALL for group in own)
+            text = f": {less} of {len(own)} KV cache groups keep only a window or a state"
+            found[replica.pool] = text if less else ""
+    return {pool: text for pool, text in found.items() if text}
 
 
 def naive_text(pool: PoolCapacity, why: str = "") -> tuple[bool, str]:
