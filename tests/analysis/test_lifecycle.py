@@ -263,3 +263,14 @@ def test_every_poll_has_the_findings_whose_lives_last(polls: list[tuple[list[Fin
         assert {each.fingerprint for each in found} <= lasting
         assert all(each.sighting.since <= fleet.lives.at for each in fleet.lives.lives.values() if fleet.lives.at)
     assert all(each.ended for each in lived(*fleets, poll(99))[-1].lives.lives.values())
+
+
+@pytest.mark.parametrize(
+    ("now", "earlier", "expected"),
+    [((3, 4), (2, 4), True), ((2, 4), (2, 4), False), ((3, 8), (2, 4), False), ((4, 8), (2, 4), False)],
+)
+def test_a_finding_spreads_to_more_replicas_and_a_larger_share(
+    now: tuple[int, int], earlier: tuple[int, int], *, expected: bool
+) -> None:
+    """A pool that grew has more replicas with it, and not a worse problem."""
+    assert Extent(*now).exceeds(Extent(*earlier)) is expected
