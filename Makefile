@@ -11,6 +11,7 @@ VLLM ?= .vllm
 VLLM_VERSION ?= 0.32.0 0.33.0
 UV := 0.13.9# resolves requirements.lock
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+WAITING := 4# processes for tests of pages, processes and databases: they wait more than they compute
 PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile
 WHOLLY_COVERED := vllm_fleet_provider/*,vllm_fleet_provider/shared/*,dashboard/vllm/*,dashboard/compare/*,dashboard/capacity/*,dashboard/rules/*
 BUILT := build *.egg-info vllm_fleet_provider/build vllm_fleet_provider/*.egg-info
@@ -51,7 +52,7 @@ test: $(VENV)/dev.stamp  ## All tests, in Chromium too
 	$(PYTEST) --cov --cov-report= -m "not vllm and not deploy and not no_cover"
 	@$(BIN)/coverage report --format=total --precision=1
 	@$(BIN)/coverage report --fail-under=100 --include='$(WHOLLY_COVERED)'
-	$(PYTEST) -m "not vllm and not deploy and no_cover"
+	$(PYTEST) --numprocesses=$(WAITING) -m "not vllm and not deploy and no_cover"
 
 fix: $(VENV)/dev.stamp  ## Format, and fix what the linter can fix
 	$(BIN)/ruff format .

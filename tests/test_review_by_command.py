@@ -56,7 +56,7 @@ def report(*arguments: str, output: str = "markdown") -> Result:
 def downloaded(current: Fleet, store: Snapshots, key: str, **url: str) -> bytes:
     """Return the HTML export of the page Review of a snapshot."""
     app = review(current, store, snapshot=key, **url)
-    return written(app.session_state["offered_view"].view(), Format.HTML)
+    return written(app.session_state["offered_view"](), Format.HTML)
 
 
 @pytest.mark.usefixtures("last")
