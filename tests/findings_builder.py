@@ -9,8 +9,8 @@ from typing import Any
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import State, cohort_letters
+from dashboard.fleet.history import Sighting, Sightings
 from dashboard.fleet.pieces import plain
-from dashboard.fleet.sightings import Sighting, Sightings
 from dashboard.rules.domain import Domain, ImpactContext, Origin, Router, Store
 from dashboard.rules.findings import (
     CohortShare,

@@ -29,9 +29,8 @@ from dashboard.fleet import (
     with_answers,
 )
 from dashboard.fleet.frames import NO_FRAMES, Frames
-from dashboard.fleet.recent import NOTHING_RECENT, RecentEvents
+from dashboard.fleet.history import NO_SIGHTINGS, NOTHING_RECENT, RecentEvents, Sightings
 from dashboard.fleet.replies import FILE_SCHEME
-from dashboard.fleet.sightings import NO_SIGHTINGS, Sightings
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import FindingLives, Inspection

@@ -8,7 +8,7 @@ from dashboard.analysis.assembly import NO_LIVES, Fleet
 from dashboard.analysis.lifecycle import recurrences, window
 from dashboard.analysis.value_history import ValueHistory
 from dashboard.fleet import Pool, Replica
-from dashboard.fleet.recent import RecentEvents, SeenRollout
+from dashboard.fleet.history import RecentEvents, SeenRollout
 from dashboard.rules.findings import FindingLives
 from dashboard.rules.identity.flapping import ALTERNATES, RECURS, RESTARTS
 from dashboard.vllm.versions import build

@@ -9,8 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.fleet.recent import Recurrence
-from dashboard.fleet.sightings import Sighting
+from dashboard.fleet.history import Recurrence, Sighting
 from dashboard.rules.catalogue import ALL_RULES, BY_ID, RULE_SET
 from dashboard.rules.findings import Extent, Finding, FindingLife, FindingLives, OutcomeKind
 from dashboard.rules.identity.flapping import RECURS

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from dashboard.compare.encoding import is_comparable
 from dashboard.fleet import Document, JsonText, Replica, Setting
-from dashboard.fleet.recent import Alternation
+from dashboard.fleet.history import Alternation
 
 LONGEST_VALUE = 200  # characters of a value that is kept whole; the captures have at most 266
 BEGINNING = 60  # characters of a longer one, with its digest

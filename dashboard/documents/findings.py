@@ -12,7 +12,7 @@ from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
 from dashboard.documents import native, pick, write_json
 from dashboard.fleet import PastTime, Pool
-from dashboard.fleet.sightings import Sighting
+from dashboard.fleet.history import Sighting
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.domain import Domain
 from dashboard.rules.findings import Evidence, Finding, Outcome, OutcomeKind, Rollout, Suppression

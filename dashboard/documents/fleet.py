@@ -28,9 +28,8 @@ from dashboard.fleet import (
     Setting,
     cohort_letters,
 )
+from dashboard.fleet.history import RecentEvents, Sightings
 from dashboard.fleet.pieces import to_plain
-from dashboard.fleet.recent import RecentEvents
-from dashboard.fleet.sightings import Sightings
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import Confidence, Finding, Inspection
 from dashboard.rules.policy import Policy

@@ -32,9 +32,8 @@ from dashboard.fleet import (
     Tolerance,
     WorkerMemory,
 )
+from dashboard.fleet.history import Alternation, RecentEvents, Recurrence, SeenRollout, Sighting, Sightings
 from dashboard.fleet.pieces import Kind, Piece
-from dashboard.fleet.recent import Alternation, RecentEvents, Recurrence, SeenRollout
-from dashboard.fleet.sightings import Sighting, Sightings
 from dashboard.rules.domain import Expectations, PoolDeclaration
 from dashboard.rules.findings import Evidence, Finding, Suppression
 from dashboard.rules.policy import Policy, RuleChange

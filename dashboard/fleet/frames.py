@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from dashboard.fleet.formatting import STALE_TARGET
+from dashboard.fleet.history import NO_SIGHTINGS, Sightings
 from dashboard.fleet.pools import Document, Engine, Pool, Replica, cohort_letters, last_read
-from dashboard.fleet.sightings import NO_SIGHTINGS, Sightings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dashboard.compare import Matrix, MatrixColumn
 from dashboard.fleet.formatting import FORMULA, csv_cell, one_line, plain_value
+from dashboard.fleet.history import NO_SIGHTINGS, Sighting
 from dashboard.fleet.pieces import to_plain
-from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.render.matrix import cell_text, is_cohort
 from dashboard.views.blocks import (
     Cell,

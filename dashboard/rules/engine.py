@@ -20,7 +20,7 @@ from dashboard.fleet import (
     has_same_content,
 )
 from dashboard.fleet.formatting import MOST, count, shortlist, uncapitalized
-from dashboard.fleet.recent import NOTHING_RECENT, RecentEvents
+from dashboard.fleet.history import NOTHING_RECENT, RecentEvents
 from dashboard.rules.baseline import unknown_paths
 from dashboard.rules.domain import CERTAIN, ImpactContext, domain_of
 from dashboard.rules.findings import (

@@ -12,8 +12,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from dashboard.fleet import JsonText, Replica, State
+from dashboard.fleet.history import Sighting
 from dashboard.fleet.pieces import Text, to_plain
-from dashboard.fleet.sightings import Sighting
 from dashboard.rules.domain import Domain, ImpactContext
 
 FINGERPRINT_DIGITS = 16

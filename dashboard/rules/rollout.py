@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from dashboard.compare.holders import Holders
 from dashboard.fleet import Replica
-from dashboard.fleet.recent import SeenRollout
+from dashboard.fleet.history import SeenRollout
 from dashboard.rules.findings import Draft, Remedy, Rollout
 from dashboard.vllm.versions import build
 

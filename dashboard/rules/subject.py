@@ -17,7 +17,7 @@ from dashboard.compare.equality import NOT_SET, MeaningOf
 from dashboard.compare.hashes import Digests, Hashes, canonical_digests
 from dashboard.compare.holders import Holders, by_frequency, group_by_value
 from dashboard.fleet import Baseline, Document, Engine, Pool, Replica, Setting, SettingValue, State
-from dashboard.fleet.recent import NOTHING_RECENT, RecentEvents
+from dashboard.fleet.history import NOTHING_RECENT, RecentEvents
 from dashboard.rules.domain import Domain, ImpactContext
 from dashboard.rules.findings import Rollout
 from dashboard.vllm.lookahead import LOOKAHEAD

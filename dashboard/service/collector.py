@@ -19,7 +19,7 @@ from dashboard.analysis.lifecycle import with_lives
 from dashboard.config import Options, policy_of
 from dashboard.config.reload import OptionsFiles
 from dashboard.fleet import RouterConfig, Snapshot, SourceStatus, has_same_content
-from dashboard.fleet.sightings import Sightings
+from dashboard.fleet.history import Sightings
 from dashboard.garbage import give_back, limit_arenas, uncollected
 from dashboard.rules.policy import Policy
 from dashboard.sources.discovery import Discovery, DiscoveryResult

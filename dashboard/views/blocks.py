@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from dashboard.compare import Matrix, MatrixRow
+from dashboard.fleet.history import Sighting
 from dashboard.fleet.pieces import Age, Link, Piece, Style, Text, to_plain
-from dashboard.fleet.sightings import Sighting
 from dashboard.views.context import Context
 from dashboard.views.time_chart import TimeChart
 

@@ -18,8 +18,8 @@ from dashboard.analysis.changes.models import (
 from dashboard.compare.prefix import short_name
 from dashboard.fleet import ReplicaState, SettingChange
 from dashboard.fleet.formatting import MANY, MOST, STATE_WORDS, count, middle_cut, one_line, setting_text, shortlist
+from dashboard.fleet.history import Sighting
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, plain, to_plain
-from dashboard.fleet.sightings import Sighting
 from dashboard.rules.findings import Finding, OutcomeKind
 from dashboard.views import changes_text as text
 from dashboard.views.blocks import Column, Entries, Entry, Table, Tone, data_cell

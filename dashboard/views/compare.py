@@ -15,8 +15,8 @@ from dashboard.compare.hashes import SharingCause
 from dashboard.compare.sharing import MOST_COHORTS
 from dashboard.fleet import Cohort, Pool, Replica
 from dashboard.fleet.formatting import MOST, SOME, count, iso, setting_text, shortlist
+from dashboard.fleet.history import NO_SIGHTINGS, Sighting
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, plain
-from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.views.blocks import (
     Block,
     Cell,

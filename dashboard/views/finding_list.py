@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Note, Replica, cohort_letters
 from dashboard.fleet.formatting import count, iso, joined, natural, shortlist
+from dashboard.fleet.history import Sighting
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, join_texts, plain, replica, section
-from dashboard.fleet.sightings import Sighting
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import CohortShare, Family, Finding, Inspection, Remedy, Severity
 from dashboard.views.blocks import Entries, Entry, Tone

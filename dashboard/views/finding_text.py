@@ -9,8 +9,8 @@ from typing import Any
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Note, ReplicaState
 from dashboard.fleet.formatting import SOME, count, iso, shortlist
+from dashboard.fleet.history import NO_SIGHTINGS, Sighting
 from dashboard.fleet.pieces import Piece, Style, Text
-from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.rules.catalogue import BY_ID, places
 from dashboard.rules.findings import CohortShare, Confidence, Finding, Inspection, OutcomeKind, Remedy, Severity
 from dashboard.views.blocks import Table

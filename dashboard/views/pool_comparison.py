@@ -22,7 +22,7 @@ from dashboard.compare.hashes import SharingCause
 from dashboard.compare.prefix import CACHING_PATH, SEED_PATHS
 from dashboard.fleet import Document, Pool, Replica
 from dashboard.fleet.formatting import FEW, count, natural, shortlist
-from dashboard.fleet.sightings import Sighting
+from dashboard.fleet.history import Sighting
 from dashboard.rules.domain import Domain
 from dashboard.rules.findings import Finding, Inspection, Severity
 from dashboard.rules.subject import FINGERPRINT

@@ -10,8 +10,8 @@ import pandas as pd
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Replica, ReplicaState, Role, Source, formatting
 from dashboard.fleet.formatting import STALE_TARGET, count, middle_cut, natural, one_line
+from dashboard.fleet.history import Sighting
 from dashboard.fleet.pieces import Age, Kind, Link, plain
-from dashboard.fleet.sightings import Sighting
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Block, Cell, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of

@@ -9,8 +9,8 @@ from dashboard.analysis.changes import changes_between
 from dashboard.analysis.changes.models import Changes
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import iso
+from dashboard.fleet.history import NO_SIGHTINGS, Sighting
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain, section, to_plain
-from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.rules.findings import Finding
 from dashboard.store.reviews import NoLastReview
 from dashboard.views import pages

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import clock, count, iso, uncapitalized
+from dashboard.fleet.history import NO_SIGHTINGS, Sighting
 from dashboard.fleet.pieces import Age, Piece, Style, Text, to_plain
-from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.fleet.times import PERIODS, parse_period
 from dashboard.views.blocks import Cell, Column, Paragraph, data_cell
 from dashboard.views.pages import SORT

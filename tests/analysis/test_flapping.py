@@ -11,7 +11,7 @@ from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.analysis.flapping import Watch
 from dashboard.documents.load import read_snapshot
 from dashboard.fleet import Document, Replica
-from dashboard.fleet.recent import Alternation, RecentEvents, SeenRollout
+from dashboard.fleet.history import Alternation, RecentEvents, SeenRollout
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.store.packing import content_of
 from tests import builders

@@ -13,7 +13,7 @@ from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.analysis.flapping import Watch
 from dashboard.analysis.lifecycle import EndProof, recurrences, resumed
 from dashboard.documents.load import read_snapshot
-from dashboard.fleet.sightings import Sighting
+from dashboard.fleet.history import Sighting
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import Extent, Finding, FindingLife, Inspection, OutcomeKind, Suppression
 from dashboard.rules.policy import Policy

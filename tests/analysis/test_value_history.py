@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from dashboard.analysis import value_history
 from dashboard.analysis.flapping import Watch
 from dashboard.analysis.value_history import ValueHistory
-from dashboard.fleet.recent import Alternation
+from dashboard.fleet.history import Alternation
 from tests import builders
 from tests.analysis.test_flapping import fleet_of, moment
 from tests.builders import NOW

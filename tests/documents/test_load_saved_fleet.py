@@ -25,8 +25,7 @@ from dashboard.fleet import (
     State,
     Tolerance,
 )
-from dashboard.fleet.recent import Alternation, RecentEvents, Recurrence, SeenRollout
-from dashboard.fleet.sightings import Sighting, Sightings
+from dashboard.fleet.history import Alternation, RecentEvents, Recurrence, SeenRollout, Sighting, Sightings
 from dashboard.rules.domain import Expectations, PoolDeclaration, Router, SeedPolicy, Store
 from dashboard.rules.findings import Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange

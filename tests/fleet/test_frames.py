@@ -9,7 +9,7 @@ from dashboard.analysis.assembly import empty_fleet
 from dashboard.fleet import Basis, EngineFingerprint, Failure, FailureKind, KVCacheGroup
 from dashboard.fleet.formatting import STALE_TARGET
 from dashboard.fleet.frames import FRAMES, NO_FRAMES
-from dashboard.fleet.sightings import Sighting, Sightings
+from dashboard.fleet.history import Sighting, Sightings
 from tests.builders import GIB, POLLED_AT, alike, devices, document, engine, fleet, replica, story
 from tests.findings_builder import finding, suppression, with_findings
 from tests.polled_fleets import at, built

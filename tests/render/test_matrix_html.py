@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare import MAJORITY, lay_out
-from dashboard.fleet.sightings import Sighting
+from dashboard.fleet.history import Sighting
 from dashboard.render.html import HtmlWriter
 from dashboard.render.matrix import COHORT_COLOURS, colour
 from dashboard.views.blocks import MOST_COLUMNS, DifferenceTable

@@ -33,7 +33,7 @@ from dashboard.fleet import (
     Source,
     State,
 )
-from dashboard.fleet.recent import NOTHING_RECENT, Alternation, RecentEvents, Recurrence, SeenRollout
+from dashboard.fleet.history import NOTHING_RECENT, Alternation, RecentEvents, Recurrence, SeenRollout
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.domain import Expectations, PoolDeclaration, Router, SeedPolicy, Store, domain_of
 from dashboard.rules.engine import inspect_fleet

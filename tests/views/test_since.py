@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
+from dashboard.fleet.history import Sighting
 from dashboard.fleet.pieces import Age, Text, to_plain
-from dashboard.fleet.sightings import Sighting
 from dashboard.views.blocks import value_of
 from dashboard.views.since import (
     SIGHTING_COLUMNS,

@@ -10,8 +10,8 @@ import pytest
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.analysis.changes import changes_between
 from dashboard.fleet.formatting import iso
+from dashboard.fleet.history import NO_SIGHTINGS, Sighting
 from dashboard.fleet.pieces import to_plain
-from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
 from dashboard.render.export import Format, written
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import DifferenceTable, Entries, Section, Table, View

@@ -16,8 +16,8 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.config import Options, load_options
 from dashboard.demo import default_fleet, in_thread, targets
 from dashboard.fleet import ReplicaState
+from dashboard.fleet.history import Sighting
 from dashboard.fleet.pieces import plain
-from dashboard.fleet.sightings import Sighting
 from dashboard.rules.findings import (
     Finding,
     FindingLife,

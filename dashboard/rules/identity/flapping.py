@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from dashboard.fleet import SettingValue, State
 from dashboard.fleet.formatting import count, iso
+from dashboard.fleet.history import Alternation
 from dashboard.fleet.pieces import value
-from dashboard.fleet.recent import Alternation
 from dashboard.rules.findings import Draft, Evidence, Remedy, UnevaluatedReplicas
 from dashboard.rules.registry import rule
 from dashboard.rules.sentences import name_piece, setting_label, values_text, write

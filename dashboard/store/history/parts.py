@@ -19,7 +19,7 @@ from dashboard.documents.secrets import clean_fleet, clean_settings
 from dashboard.errors import HistoryError, SnapshotError, UnreadableError
 from dashboard.fleet import Document, ProbeResult, Replica, Setting
 from dashboard.fleet.formatting import iso
-from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting
+from dashboard.fleet.history import NO_SIGHTINGS, Sighting
 from dashboard.fleet.times import EPOCH, MICROSECOND
 from dashboard.rules.findings import Inspection
 from dashboard.vllm.merging import version_of

@@ -15,7 +15,7 @@ from dashboard.analysis.timeline import Period, Timeline, bounded, merged, moves
 from dashboard.errors import HistoryError
 from dashboard.fleet import Document, Gap, Replica
 from dashboard.fleet.formatting import iso, setting_text
-from dashboard.fleet.sightings import Sightings
+from dashboard.fleet.history import Sightings
 from dashboard.fleet.times import EPOCH, MICROSECOND
 from dashboard.garbage import uncollected
 from dashboard.store.history.bodies import read_bodies, recorded_replicas

@@ -8,7 +8,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.config import Options
 from dashboard.errors import DashboardError, HistoryError
 from dashboard.fleet.formatting import iso
-from dashboard.fleet.sightings import NO_SIGHTINGS, Sightings
+from dashboard.fleet.history import NO_SIGHTINGS, Sightings
 from dashboard.store.history.database import DamagedRowsError, Database, OtherWriterError, file_database
 from dashboard.store.history.reader import HistoryReader
 from dashboard.store.history.retention import Retention

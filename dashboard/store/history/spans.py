@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Table, func, select, tuple_
 from dashboard.analysis.assembly import Fleet, assemble
 from dashboard.fleet import Document, ProbeResult, Replica, has_same_content
 from dashboard.fleet.formatting import iso
-from dashboard.fleet.sightings import Sighting
+from dashboard.fleet.history import Sighting
 from dashboard.store.history.bodies import Content, chunks
 from dashboard.store.history.parts import RecordedReplica
 from dashboard.store.history.schema import (

@@ -16,7 +16,7 @@ from dashboard.documents.fleet import settings_json
 from dashboard.errors import HistoryError
 from dashboard.fleet import Pool, Replica
 from dashboard.fleet.formatting import iso
-from dashboard.fleet.sightings import NO_SIGHTINGS, Sighting, Sightings
+from dashboard.fleet.history import NO_SIGHTINGS, Sighting, Sightings
 from dashboard.fleet.times import EPOCH
 from dashboard.rules.catalogue import RULE_SET, places
 from dashboard.rules.findings import Finding, FindingLife

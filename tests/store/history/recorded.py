@@ -8,7 +8,7 @@ from typing import Any
 
 from dashboard.analysis.assembly import NO_LIVES, Fleet
 from dashboard.analysis.lifecycle import with_lives
-from dashboard.fleet.sightings import NO_SIGHTINGS
+from dashboard.fleet.history import NO_SIGHTINGS
 from dashboard.store.history.database import Database
 from dashboard.store.history.reader import HistoryReader
 from dashboard.store.history.writer import HistoryWriter

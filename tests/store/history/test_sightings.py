@@ -9,7 +9,7 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.events import EventKind
-from dashboard.fleet.sightings import Sighting
+from dashboard.fleet.history import Sighting
 from dashboard.rules.catalogue import RULE_SET
 from tests.captured import AT
 from tests.polled_fleets import at, built
