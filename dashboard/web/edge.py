@@ -170,50 +170,46 @@ def middleware(options: Options, address: Callable[[], str], page: Path) -> Midd
     headers = security_headers(options.frame_ancestors, html)
     scripts = tuple(each.name for each in page.parent.glob("static/js/*.js"))
 
-    def edge(app: ASGIApp) -> Edge:
-        return Edge(FirstPaint(app, html, scripts), AllowedHosts(options.allowed_hosts, address().lower()), headers)
+    def edge(app: ASGIApp) -> ASGIApp:
+        allowed = AllowedHosts(options.allowed_hosts, address().lower())
+        return guarded(with_first_paint(app, html, scripts), allowed, headers)
 
     return Middleware(edge)
 
 
-class Edge:
-    """ASGI middleware: answers 403 to a foreign Host or Origin, and adds the security headers."""
+def guarded(app: ASGIApp, allowed: AllowedHosts, headers: Mapping[str, str]) -> ASGIApp:
+    """Return an app that answers 403 to a foreign Host or Origin; every answer gets `headers`.
 
-    def __init__(self, app: ASGIApp, allowed: AllowedHosts, headers: Mapping[str, str]) -> None:
-        """Wrap `app`; every answer gets `headers`."""
-        self._app = app
-        self._allowed = allowed
-        self._headers = headers
+    Streamlit gets no Origin, because it would look up its own name to check it, and the peer address as a header,
+    because it has no other access to it.
+    """
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse a request, or pass it on.
-
-        Streamlit gets no Origin, because it would look up its own name to check it, and the peer address as a header,
-        because it has no other access to it.
-        """
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in {"http", "websocket"}:
-            await self._app(scope, receive, send)
+            await app(scope, receive, send)
             return
 
         async def send_secured(message: Message) -> None:
             if message["type"] in {"http.response.start", "websocket.http.response.start"}:
-                MutableHeaders(scope=message).update(self._headers)
+                MutableHeaders(scope=message).update(headers)
             await send(message)
 
         request = scope.get("method", ""), scope["path"], Headers(scope=scope)
-        refused = refusal(*request, self._allowed, scope.get("scheme", "http"))
+        refused = refusal(*request, allowed, scope.get("scheme", "http"))
         if not refused:
             peer = PEER_HEADER.lower().encode()
             passed = [(name, value) for name, value in scope["headers"] if name not in {b"origin", peer}]
             address = scope["client"][0] if scope.get("client") else ""
-            await self._app({**scope, "headers": [*passed, (peer, address.encode())]}, receive, send_secured)
+            await app({**scope, "headers": [*passed, (peer, address.encode())]}, receive, send_secured)
             return
         log.warning("403: %s", refused)
-        answer = PlainTextResponse(f"{refused}\n", status_code=403)
+        response = PlainTextResponse(f"{refused}\n", status_code=403)
         if scope["type"] == "http":
-            await answer(scope, receive, send_secured)
+            await response(scope, receive, send_secured)
         else:
-            await WebSocket(scope, receive, send_secured).send_denial_response(answer)
+            await WebSocket(scope, receive, send_secured).send_denial_response(response)
+
+    return answer
 
 
 def with_look(page: str, preloads: tuple[str, ...] = ()) -> str:
@@ -225,27 +221,22 @@ def with_look(page: str, preloads: tuple[str, ...] = ()) -> str:
     return page.replace(BODY, f"{BODY}{links}<style>{LOOK}</style>", 1)
 
 
-class FirstPaint:
-    """ASGI middleware: where the app answers with `page`, answers with the page and its look."""
+def with_first_paint(app: ASGIApp, page: str, scripts: tuple[str, ...] = ()) -> ASGIApp:
+    """Return an app that, where `app` answers with `page`, answers with the page and its look.
 
-    def __init__(self, app: ASGIApp, page: str, scripts: tuple[str, ...] = ()) -> None:
-        """Wrap `app`. `scripts` are the file names of Streamlit's scripts."""
-        self._app = app
-        self._plain = page.encode()
-        self._looked = with_look(page, tuple(each for each in scripts if each.startswith(SCRIPTS))).encode()
-        self._packed = gzip.compress(self._looked)
+    `scripts` are the file names of Streamlit's scripts. A browser that asks for a page gets no 304: Streamlit's
+    validators do not change when the styles do. The app gets no Accept-Encoding: its own page has to be recognized.
+    """
+    plain = page.encode()
+    whole = with_look(page, tuple(each for each in scripts if each.startswith(SCRIPTS))).encode()
+    packed = gzip.compress(whole)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on.
-
-        A browser that asks for a page gets no 304: Streamlit's validators do not change when the styles do. The app
-        gets no Accept-Encoding: its own page has to be recognized.
-        """
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or "text/html" not in Headers(scope=scope).get("accept", ""):
-            await self._app(scope, receive, send)
+            await app(scope, receive, send)
             return
         is_packed = "gzip" in Headers(scope=scope).get("accept-encoding", "")
-        looked = self._packed if is_packed else self._looked
+        looked = packed if is_packed else whole
         start: Message | None = None
 
         async def send_looked(message: Message) -> None:
@@ -254,7 +245,7 @@ class FirstPaint:
                 start = message
                 return
             if start is not None:  # the first part of the body shows whether it is the page
-                if message.get("body") == self._plain:
+                if message.get("body") == plain:
                     headers = MutableHeaders(scope=start)
                     for name in ("etag", "last-modified", "accept-ranges"):
                         del headers[name]
@@ -268,4 +259,6 @@ class FirstPaint:
             await send(message)
 
         headers = [(name, value) for name, value in scope["headers"] if name not in DROPPED]
-        await self._app({**scope, "headers": headers}, receive, send_looked)
+        await app({**scope, "headers": headers}, receive, send_looked)
+
+    return answer

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from dashboard.config import Options
 from dashboard.web import edge, server
-from dashboard.web.edge import LOOK, FirstPaint
+from dashboard.web.edge import LOOK, with_first_paint
 
 LISTED = ("fleet.example.com", "*.corp.example.com", "gate.example.com:8443")
 MINE = "http://127.0.0.1:8501"
@@ -212,7 +212,11 @@ def test_streamlit_gets_no_origin_and_the_real_peer() -> None:
 
     sent = [(b"host", b"localhost"), (b"origin", b"http://localhost"), (b"x-fleet-peer", b"192.0.2.1")]
     scope = {"type": "http", "method": "POST", "path": "/", "headers": sent, "client": ("10.0.0.7", 1234)}
-    asyncio.run(edge.Edge(app, edge.AllowedHosts(), {})(scope, app, app))
+
+    async def call() -> None:
+        await edge.guarded(app, edge.AllowedHosts(), {})(scope, app, app)
+
+    asyncio.run(call())
 
     assert seen == [[(b"host", b"localhost"), (b"x-fleet-peer", b"10.0.0.7")]]
 
@@ -233,7 +237,7 @@ async def report(request: Request) -> Response:
 
 
 def get_page(path: str, headers: Mapping[str, str]) -> httpx2.Response:
-    app = FirstPaint(Starlette(routes=[Route("/report", report), Route("/{any}", page)]), INDEX, SCRIPTS)
+    app = with_first_paint(Starlette(routes=[Route("/report", report), Route("/{any}", page)]), INDEX, SCRIPTS)
 
     async def ask() -> httpx2.Response:
         transport: Any = httpx2.ASGITransport(app)
