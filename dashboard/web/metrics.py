@@ -4,9 +4,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
 from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 from dashboard import __version__, service
 from dashboard.analysis.assembly import Fleet
@@ -25,15 +26,20 @@ POOL = ("cluster", "pool")  # labels: the pool's is its key, `cluster/name`
 STATES = (ReplicaState.UP, ReplicaState.PARTIAL, ReplicaState.DOWN)
 
 
-class PoolNames:
-    """The pools that have series of their own: a replica that renames its model makes a new one at each restart.
+class FleetMetrics(Collector):
+    """The metrics, with the pools that have series of their own.
 
-    The first MAX_POOLS have; later at most NEW_POOLS an hour. A name ends once no poll has had it for an hour.
+    A replica that renames its model makes a new pool at each restart. So the first MAX_POOLS have series; later at most
+    NEW_POOLS an hour. A name ends once no poll has had it for an hour.
     """
 
     def __init__(self) -> None:
         self._seen: dict[str, datetime] = {}
         self._admitted: dict[str, datetime] = {}  # within the last hour, without those of the first poll
+
+    def text(self) -> bytes:
+        """Return the metrics in Prometheus text format."""
+        return generate_latest(self)
 
     def label(self, names: Sequence[str], now: datetime) -> Callable[[str | None], str]:
         """Return the label of a pool, given the names of all pools of the newest poll in their order."""
@@ -53,19 +59,6 @@ class PoolNames:
                     self._admitted[name] = now
         own = {name: end_cut(name) for name in names if name in self._seen}
         return lambda pool: own.get(pool, OTHER_POOLS) if pool else NO_POOL
-
-
-def metrics_text(pools: PoolNames) -> bytes:
-    registry = CollectorRegistry()
-    registry.register(_Metrics(pools))
-    return generate_latest(registry)
-
-
-class _Metrics:
-    """Reads the values at each scrape."""
-
-    def __init__(self, pools: PoolNames) -> None:
-        self._pools = pools
 
     def collect(self) -> Iterable[Metric]:
         progress, fleet = service.progress(), service.current()
@@ -101,9 +94,10 @@ class _Metrics:
         if (history := service.history_status()) is not None:
             yield from _history_metrics(history)
         if fleet.polled_at is not None:
-            label = self._pools.label([pool.name for pool in fleet.pools], service.now())
-            yield from _pool_metrics(fleet, label)
-            yield from _finding_metrics(fleet, label)
+            label = self.label([pool.name for pool in fleet.pools], service.now())
+            clusters = _clusters(fleet, label)
+            yield from _pool_metrics(fleet, label, clusters)
+            yield from _finding_metrics(fleet, label, clusters)
             age = (service.now() - fleet.polled_at).total_seconds()
             yield _gauge("data_age_seconds", "Age of the last complete poll.", age)
 
@@ -170,11 +164,10 @@ def _clusters(fleet: Fleet, label: Callable[[str | None], str]) -> Mapping[str, 
     return clusters | {OTHER_POOLS: "", NO_POOL: ""}
 
 
-def _pool_metrics(fleet: Fleet, label: Callable[[str | None], str]) -> Iterable[Metric]:
+def _pool_metrics(fleet: Fleet, label: Callable[[str | None], str], clusters: Mapping[str, str]) -> Iterable[Metric]:
     """Count the replicas and tokens of each pool. Of pools that share a series, cohorts are those of the worst."""
     cohorts = _family("pool_cohorts", "Cohorts of a pool: sets of replicas with identical settings.", *POOL)
     rollouts = _family("pool_rollout", "Whether a rollout is in progress in a pool.", *POOL)
-    clusters = _clusters(fleet, label)
     is_rollout = fleet.inspection.rollouts.__contains__
     by_badness = sorted(fleet.pools, key=lambda pool: (not is_rollout(pool.name), len(pool.cohorts)))
     for name, pool in sorted({label(pool.name): pool for pool in by_badness}.items()):
@@ -197,10 +190,9 @@ def _pool_metrics(fleet: Fleet, label: Callable[[str | None], str]) -> Iterable[
     yield tokens
 
 
-def _finding_metrics(fleet: Fleet, label: Callable[[str | None], str]) -> Iterable[Metric]:
+def _finding_metrics(fleet: Fleet, label: Callable[[str | None], str], clusters: Mapping[str, str]) -> Iterable[Metric]:
     counts: Counter[tuple[str, str, str, str]] = Counter()
     oldest: dict[tuple[str, str, str], float] = {}
-    clusters = _clusters(fleet, label)
     now = service.now()
     for finding in fleet.inspection.findings:
         life = fleet.lives.lives.get(finding.fingerprint)

@@ -22,7 +22,7 @@ from dashboard.errors import HistoryError, OptionsError
 from dashboard.fleet.times import EXAMPLE, parse_since, parse_time
 from dashboard.views import pages
 from dashboard.web.limits import LogLimit, raise_descriptor_limit
-from dashboard.web.metrics import PoolNames, metrics_text
+from dashboard.web.metrics import FleetMetrics
 
 WRONG_OPTIONS = 2  # exit code
 TIDY_SECONDS = 5.0
@@ -104,10 +104,10 @@ async def readyz(_request: Request) -> Response:
 
 def _metrics() -> Callable[[Request], Awaitable[Response]]:
     """Return a route with the metrics of this program in Prometheus text format."""
-    pools = PoolNames()
+    metrics = FleetMetrics()
 
     async def answer(_request: Request) -> Response:
-        return Response(metrics_text(pools), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+        return Response(metrics.text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
     return answer
 

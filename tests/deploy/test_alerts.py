@@ -13,7 +13,7 @@ import yaml
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.rules.catalogue import BY_ID
-from dashboard.web.metrics import PoolNames, metrics_text
+from dashboard.web.metrics import FleetMetrics
 from tests.serving import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -37,7 +37,7 @@ def promtool(*arguments: str | Path) -> str:
 def exported(demo_fleet: Fleet) -> Iterator[set[str]]:
     """The names of all metrics."""
     service.put(demo_fleet)
-    yield set(re.findall(r"^# TYPE (\S+)", metrics_text(PoolNames()).decode(), re.MULTILINE))
+    yield set(re.findall(r"^# TYPE (\S+)", FleetMetrics().text().decode(), re.MULTILINE))
     service.stop()
 
 

@@ -42,7 +42,7 @@ from dashboard.views.context import context_line, context_of
 from dashboard.views.pages import OVERVIEW
 from dashboard.views.time_chart import TimeChart
 from dashboard.views.timeline import here_at, pool_blocks
-from dashboard.web.metrics import PoolNames, metrics_text
+from dashboard.web.metrics import FleetMetrics
 from dashboard.web.share import OFFERED
 from tests.captured import capture
 from tests.e2e.frozen_store import fleet_before
@@ -80,7 +80,7 @@ def outputs(name: str) -> Iterator[tuple[str, str]]:
         yield from _notifications(fleet)
         yield "chat-70b.baseline.yaml", _baseline(fleet, "chat-70b", "A")
         service.put(fleet, AT)
-        yield "metrics.txt", metrics_text(PoolNames()).decode()
+        yield "metrics.txt", FleetMetrics().text().decode()
     service.put(fleet, fleet.polled_at)
     for page, choices in _addresses(fleet):
         yield from _page(page, choices)

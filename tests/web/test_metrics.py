@@ -29,7 +29,7 @@ from dashboard.rules.findings import (
     Rollout,
     Severity,
 )
-from dashboard.web.metrics import MAX_POOLS, NAME_ENDS, NEW_POOLS, OTHER_POOLS, PoolNames, metrics_text
+from dashboard.web.metrics import MAX_POOLS, NAME_ENDS, NEW_POOLS, OTHER_POOLS, FleetMetrics
 from tests.docs_pages import docs_page
 from tests.frozen import AT
 from tests.saved_fleets import built_of_captures
@@ -70,13 +70,13 @@ def series(fleet: Fleet, name: str) -> dict[str, float]:
 
 
 def exported(name: str) -> dict[str, float]:
-    lines = [line for line in metrics_text(PoolNames()).decode().splitlines() if re.match(rf"{name}[{{ ]", line)]
+    lines = [line for line in FleetMetrics().text().decode().splitlines() if re.match(rf"{name}[{{ ]", line)]
     return {line.rpartition(" ")[0].removeprefix(name): float(line.rpartition(" ")[2]) for line in lines}
 
 
 def test_metrics_count_replicas_and_pools_and_have_the_age_of_the_data(demo_fleet: Fleet) -> None:
     service.put(demo_fleet, AT + timedelta(seconds=7))
-    lines = metrics_text(PoolNames()).decode().splitlines()
+    lines = FleetMetrics().text().decode().splitlines()
 
     up = sum(replica.state == "up" for replica in demo_fleet.replicas)
     assert f'vllm_fleet_replicas{{state="up"}} {float(up)}' in lines
@@ -110,7 +110,7 @@ def test_pools_beyond_a_hundred_share_a_series(demo_fleet: Fleet) -> None:
         assert len(series(service.current(), f"vllm_fleet_{name}")) == 101
 
 
-def own_names(pools: PoolNames, names: list[str], now: datetime) -> list[str]:
+def own_names(pools: FleetMetrics, names: list[str], now: datetime) -> list[str]:
     """The names that have series of their own."""
     label = pools.label(names, now)
     return [name for name in names if label(name) == name]
@@ -118,7 +118,7 @@ def own_names(pools: PoolNames, names: list[str], now: datetime) -> list[str]:
 
 def test_new_names_of_pools_are_limited_each_hour() -> None:
     """A replica that renames its model at each restart made 13,000 series a day."""
-    pools = PoolNames()
+    pools = FleetMetrics()
     first = [f"p{number:03}" for number in range(50)]
     assert own_names(pools, first, AT) == first
     renamed = [own_names(pools, [*first, f"r{minute}"], AT + timedelta(minutes=minute))[50:] for minute in range(60)]
@@ -128,7 +128,7 @@ def test_new_names_of_pools_are_limited_each_hour() -> None:
 
 
 def test_a_name_ends_once_no_poll_has_had_it_for_an_hour() -> None:
-    pools = PoolNames()
+    pools = FleetMetrics()
     many = [f"p{number:03}" for number in range(MAX_POOLS)]
     assert own_names(pools, many, AT) == many
     soon, later = AT + NAME_ENDS / 2, AT + NAME_ENDS
@@ -255,16 +255,16 @@ def test_metrics_report_the_last_reload_by_the_names_of_prometheus(tmp_path: Pat
     file.write_text("name: mine\npoll: {interval_seconds: 3600}\n")
     service.start(load_options(file))
     (loaded,) = re.findall(
-        r"\nvllm_fleet_config_last_reload_success_timestamp_seconds (\S+)\n", metrics_text(PoolNames()).decode()
+        r"\nvllm_fleet_config_last_reload_success_timestamp_seconds (\S+)\n", FleetMetrics().text().decode()
     )
     assert (status := service.reload_status()) is not None
     assert datetime.fromtimestamp(float(loaded), UTC) == status.loaded_at
-    assert "vllm_fleet_config_last_reload_successful 1.0" in metrics_text(PoolNames()).decode()
+    assert "vllm_fleet_config_last_reload_successful 1.0" in FleetMetrics().text().decode()
 
     file.write_text("name: [")
     assert (collector := service._current.collector) is not None
     assert not collector.files.reload()
-    assert "vllm_fleet_config_last_reload_successful 0.0" in metrics_text(PoolNames()).decode()
+    assert "vllm_fleet_config_last_reload_successful 0.0" in FleetMetrics().text().decode()
 
 
 def test_metrics_count_the_targets_of_each_source_and_say_when_it_was_read(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_metrics_count_the_targets_of_each_source_and_say_when_it_was_read(tmp_p
     listed.write_text('[{"targets": ["127.0.0.1:1", "127.0.0.1:2"]}]')
     service.start(Options.model_validate({"file_sd": [{"files": [str(listed), str(listed), str(lost)]}]}))
     wait_for(lambda: service.progress().polls >= 1)
-    metrics = metrics_text(PoolNames()).decode()
+    metrics = FleetMetrics().text().decode()
 
     assert metrics.count(f'vllm_fleet_source_targets{{source="{listed}"}} 2.0') == 1
     assert f'vllm_fleet_source_targets{{source="{lost}"}} 0.0' in metrics
@@ -295,12 +295,12 @@ def test_metrics_count_notifications_by_kind_of_receiver_without_their_urls(work
         service.start(Options.model_validate(options))
         wait_for(lambda: [each.succeeded_at is not None for each in service.receivers()] == [False, True])
         wait_for(lambda: service.notification_outcomes()["alertmanager", "failed"] >= 1)
-        metrics = metrics_text(PoolNames()).decode()
+        metrics = FleetMetrics().text().decode()
         collector = service._current.collector
         assert collector is not None
         assert collector.notifier is not None
         collector.notifier.polled(collector.fleet, is_collector=False)
-        assert "vllm_fleet_notifications_pending{" not in metrics_text(PoolNames()).decode(), "another one notifies"
+        assert "vllm_fleet_notifications_pending{" not in FleetMetrics().text().decode(), "another one notifies"
 
     assert 'vllm_fleet_notifications_total{outcome="ok",receiver_kind="slack"} 1.0' in metrics
     assert 'vllm_fleet_notifications_total{outcome="ok",receiver_kind="alertmanager"} 0.0' in metrics
