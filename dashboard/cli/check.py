@@ -60,7 +60,7 @@ def check(
             help="The lowest severity that fails. Critical: something is broken now; a warning can be intended."
         ),
     ] = "critical",
-    output: Annotated[CheckFormat, typer.Option("--format", help="Output format.")] = CheckFormat.TABLE,
+    output: Annotated[CheckFormat, typer.Option("--format", help="Output format.")] = "table",
     min_coverage: Annotated[
         float,
         typer.Option(metavar="PERCENT", min=0, max=100, help="Minimum share of targets that answer, also partially."),
@@ -114,7 +114,7 @@ def check(
         )
     )
     hint = unknown_hint(fleet)
-    if hint and output is CheckFormat.TABLE:
+    if hint and output == "table":
         put(f"{hint}\n")
     elif hint:
         say(hint)
@@ -130,21 +130,22 @@ def _only_new(fleet: Fleet, since: str, history: CommandHistory) -> tuple[Fleet,
     """
     now = fleet.polled_at or service.utc_now()
     start = since_of(since, now, "--since")
-    before, newest = recorded_at(history, start), recorded_at(history, min(now, service.utc_now()))
-    check_is_of(newest.fleet, fleet)
-    if newest.fleet.polled_at is None or newest.fleet.polled_at < start:
+    before, _ = recorded_at(history, start)
+    newest, rule_set = recorded_at(history, min(now, service.utc_now()))
+    check_is_of(newest, fleet)
+    if newest.polled_at is None or newest.polled_at < start:
         fail(f"exit {WRONG_USAGE}: The history has no poll since {iso(start)}.", WRONG_USAGE)
-    for past in (before.fleet.past, newest.fleet.past):
+    for past in (before.past, newest.past):
         if past and past.gap:
             say(gap_text(past.gap))
-    sightings, is_same_rules = newest.fleet.sightings.findings, newest.rule_set == RULE_SET
+    sightings, is_same_rules = newest.sightings.findings, rule_set == RULE_SET
     found = fleet.inspection.findings
     new_ids = set()
     for each in found:
         sighting = sightings.get(each.fingerprint)
         if sighting.is_new_since(start) if sighting else is_same_rules:
             new_ids.add(each.id)
-    spread = spread_findings(before.fleet, fleet) - new_ids
+    spread = spread_findings(before, fleet) - new_ids
     new = [each for each in found if each.id in new_ids | spread]
     part = replace(fleet, inspection=replace(fleet.inspection, findings=tuple(new)))
     known = count(len(found) - len(new), "finding")

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 from urllib.parse import urlencode
 
 import typer
@@ -28,14 +28,13 @@ from dashboard.documents.load import MAX_BYTES, read_snapshot
 from dashboard.errors import DashboardError, HistoryError, OptionsError, SnapshotError
 from dashboard.fleet import Baseline, Gap, PastTime
 from dashboard.fleet.formatting import end_cut, one_line
-from dashboard.fleet.pools import Notes
 from dashboard.fleet.times import EXAMPLE, is_time, parse_since, parse_time, write_time
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import ApiKey
 from dashboard.sources.http.failures import Endpoint
 from dashboard.sources.importing import unwrapped
 from dashboard.store.opening import PastFleets, configured_history, configured_snapshots
-from dashboard.store.packing import SHORTEST, TYPE_MORE, id_of, read_export_metadata
+from dashboard.store.packing import SHORTEST, TYPE_MORE, ExportMetadata, id_of, read_export_metadata
 from dashboard.store.writing import write_whole
 from dashboard.views.context import gap_text
 
@@ -89,14 +88,6 @@ OTHER_FORMS = {"": ("live",), "--since": ("a period (24h, 7d)",)}
 _DIGITS = re.compile(r"[0-9a-fA-F]+")
 
 
-class NotedFleet(NamedTuple):
-    """A fleet, and the name and notes of its snapshot; empty where it was not frozen."""
-
-    fleet: Fleet
-    name: str
-    notes: Notes
-
-
 def fleet_of(text: str | None, options: Options, *, option: str = "", history: str | None = None) -> Fleet:
     """Return the fleet that `text` names, with the findings of its time; exit with 2 where there is none.
 
@@ -107,19 +98,21 @@ def fleet_of(text: str | None, options: Options, *, option: str = "", history: s
     return _opened(text, options, option, history)[0]
 
 
-def noted_fleet(text: str | None, options: Options, *, option: str = "", history: str | None = None) -> NotedFleet:
+def noted_fleet(
+    text: str | None, options: Options, *, option: str = "", history: str | None = None
+) -> tuple[Fleet, ExportMetadata]:
     """Return the same with the snapshot's name and notes: those in its file, else those of the folder."""
     fleet, raw = _opened(text, options, option, history)
     export = read_export_metadata(raw)
     if export.name or export.notes or fleet.snapshot is None:
-        return NotedFleet(fleet, export.name, export.notes)
+        return fleet, export
     try:
         stored = configured_snapshots(options).get(fleet.snapshot)
     except SnapshotError:
-        return NotedFleet(fleet, "", {})
+        return fleet, export
     if stored.problem:
         say(stored.problem)
-    return NotedFleet(fleet, stored.metadata.name, stored.notes)
+    return fleet, ExportMetadata(name=stored.metadata.name, notes=stored.metadata.notes)
 
 
 def _opened(text: str | None, options: Options, option: str, history: str | None) -> tuple[Fleet, bytes]:
@@ -207,13 +200,6 @@ HistoryOption = Annotated[
 ]
 
 
-class EvaluatedFleet(NamedTuple):
-    """A fleet of the history, and the rule set that evaluated it when it was recorded."""
-
-    fleet: Fleet
-    rule_set: int
-
-
 class CommandHistory:
     """The history of `--history`, else of the options. Every error is a HistoryError."""
 
@@ -222,14 +208,14 @@ class CommandHistory:
         self._url = (url or "").rstrip("/")
         self._past = PastFleets(partial(configured_history, options, url), most=1)
 
-    def at(self, time: datetime | None) -> EvaluatedFleet:
-        """Return the fleet as it was last polled at a time, None for the newest poll."""
+    def at(self, time: datetime | None) -> tuple[Fleet, int]:
+        """Return the fleet as last polled at a time, None for the newest poll, and the rule set of its recording."""
         if time is not None and time > service.utc_now():
             raise HistoryError(f"{write_time(time)} is in the future.")
         if self._is_api:
             return self._asked(time)
         when = time or service.utc_now()
-        return EvaluatedFleet(self._past.at(when), self._past.reader().rule_set_at(when))
+        return self._past.at(when), self._past.reader().rule_set_at(when)
 
     def between(self, since: datetime, until: datetime, name: str) -> EventPeriod | None:
         """Return what happened to a fleet of this name; None where the history is that of another one."""
@@ -242,7 +228,7 @@ class CommandHistory:
             return None
         return EventPeriod(self._past.reader().events(since, until), since, until)
 
-    def _asked(self, time: datetime | None) -> EvaluatedFleet:
+    def _asked(self, time: datetime | None) -> tuple[Fleet, int]:
         choices = {"at": write_time(time)} if time else {}
         raw = asyncio.run(self._get("fleet", {**choices, "full": "true"}))
         with self._reading():
@@ -250,7 +236,7 @@ class CommandHistory:
             if time is not None:
                 past = from_json(asyncio.run(self._get("findings", choices))).get("past") or {}
                 fleet = replace(fleet, past=PastTime(time, _gap(past.get("gap"))))
-        return EvaluatedFleet(fleet, written["rule_set"])
+        return fleet, written["rule_set"]
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -300,7 +286,7 @@ def check_is_of(past: Fleet, fleet: Fleet) -> None:
 
 def past_fleet(text: str, options: Options, history: str | None, *, option: str = "") -> Fleet:
     """Return the fleet of a written time; exit with 2 where it is none, or the history does not cover it."""
-    fleet = recorded_at(CommandHistory(options, history), time_of(text, option)).fleet
+    fleet, _ = recorded_at(CommandHistory(options, history), time_of(text, option))
     if fleet.past and fleet.past.gap:
         say(gap_text(fleet.past.gap))
     return fleet
@@ -308,7 +294,7 @@ def past_fleet(text: str, options: Options, history: str | None, *, option: str 
 
 def newest_fleet(options: Options, history: str | None) -> Fleet:
     """Return the newest fleet of the history; exit with 2 where there is none."""
-    fleet = recorded_at(CommandHistory(options, history), None).fleet
+    fleet, _ = recorded_at(CommandHistory(options, history), None)
     if fleet.past and fleet.past.gap:
         say(gap_text(fleet.past.gap))
     return replace(fleet, past=None)
@@ -326,8 +312,11 @@ def happened_between(before: Fleet, after: Fleet, options: Options, history: str
         return None
 
 
-def recorded_at(history: CommandHistory, time: datetime | None) -> EvaluatedFleet:
-    """Return the fleet of a time, None for the newest; exit with 2 where the history does not cover it."""
+def recorded_at(history: CommandHistory, time: datetime | None) -> tuple[Fleet, int]:
+    """Return the fleet of a time, None for the newest, and the rule set of its recording.
+
+    Exit with 2 where the history does not cover the time.
+    """
     try:
         return history.at(time)
     except HistoryError as error:

@@ -24,7 +24,7 @@ from dashboard.config import Options
 from dashboard.errors import ReportError
 from dashboard.fleet.formatting import size
 from dashboard.fleet.times import is_period, is_time, write_time
-from dashboard.render.export import EXPORTS, Format, written
+from dashboard.render.export import Format, written
 from dashboard.store.opening import configured_snapshots
 from dashboard.store.reviews import LastReview, NoLastReview, earlier, last_review, opened
 from dashboard.views.changes_text import what_happened
@@ -66,20 +66,20 @@ def report(
     Exit code 0 for a written report, whatever its findings; 2 for wrong usage or options, or without targets.
     """
     kind = Format(output)
-    if file is None and not EXPORTS[kind].is_text and is_terminal():
-        wrong(f"-o is missing: name the output file for {EXPORTS[kind].label}")
+    if file is None and not kind.is_text and is_terminal():
+        wrong(f"-o is missing: name the output file for {kind.label}")
     if snapshot == since == STANDARD_INPUT:
         wrong("-: valid for one of the two fleets only")
     options = options_of(config, target, snapshot=snapshot, prometheus=prometheus)
-    fleet, name, notes = noted_fleet(snapshot or None, options, option="--snapshot", history=history)
+    fleet, noted = noted_fleet(snapshot or None, options, option="--snapshot", history=history)
     last = _named(since, fleet, options, history) if since else _last(fleet, options, is_part=bool(target))
     happened = happened_between(last.fleet, fleet, options, history) if last.fleet else None
     view = review_report(
         fleet,
         before=last.fleet,
-        notes=notes,
+        notes=noted.notes,
         before_notes=last.notes,
-        name=name,
+        name=noted.name,
         missing=last.missing,
         between=what_happened(*happened) if happened else None,
     )
@@ -91,7 +91,7 @@ def report(
         put(content)
     else:
         write_file("-o", file, content)
-    say(f"{file or 'standard output'}: the review of {fleet.name}, {EXPORTS[kind].label}, {size(len(content))}.")
+    say(f"{file or 'standard output'}: the review of {fleet.name}, {kind.label}, {size(len(content))}.")
 
 
 def _named(since: str, fleet: Fleet, options: Options, history: str | None) -> LastReview:
@@ -106,8 +106,8 @@ def _named(since: str, fleet: Fleet, options: Options, history: str | None) -> L
         past = past_fleet(write_time(start), options, history, option="--since")
         check_is_of(past, fleet)
         return LastReview(fleet=past)
-    before, _, notes = noted_fleet(since, options, option="--since", history=history)
-    return LastReview(fleet=before, noted=tuple(notes.items()))
+    before, noted = noted_fleet(since, options, option="--since", history=history)
+    return LastReview(fleet=before, noted=tuple(noted.notes.items()))
 
 
 def _last(fleet: Fleet, options: Options, *, is_part: bool) -> LastReview:

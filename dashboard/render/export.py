@@ -2,11 +2,11 @@
 
 import io
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Literal
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.documents.findings import findings_json
@@ -31,8 +31,12 @@ from dashboard.views.time_chart import TimeChart
 _NEW_YEAR_1980 = (1980, 1, 1, 0, 0, 0)  # the first time that a zip file can hold: no clock, so the same bytes
 
 
+# What the findings of a fleet can be written as.
+CheckFormat = Literal["table", "json", "markdown", "junit", "sarif", "github"]
+
+
 class Format(StrEnum):
-    """What a report can be written as."""
+    """What a view can be written as."""
 
     HTML = "html"
     PDF = "pdf"
@@ -41,30 +45,36 @@ class Format(StrEnum):
     JSON = "json"
     SVG = "svg"
 
+    @property
+    def label(self) -> str:
+        return "Markdown" if self is Format.MARKDOWN else self.upper()
 
-class Export(NamedTuple):
-    """One format of a view: its label, how its file's name ends, and what writes it. `is_text`: fit for a terminal."""
+    @property
+    def suffix(self) -> str:
+        """Return how a file's name ends: tables and charts are as many as a view has, so they are one zip file."""
+        return {Format.MARKDOWN: "md", Format.CSV: "csv.zip", Format.SVG: "svg.zip"}.get(self, self.value)
 
-    label: str
-    suffix: str
-    write: Callable[[View], bytes]
-    is_text: bool = False
-
-
-class CheckFormat(StrEnum):
-    """What the findings of a fleet can be written as."""
-
-    TABLE = "table"
-    JSON = "json"
-    MARKDOWN = "markdown"
-    JUNIT = "junit"
-    SARIF = "sarif"
-    GITHUB = "github"
+    @property
+    def is_text(self) -> bool:
+        """Return whether it is fit for a terminal."""
+        return self in {Format.MARKDOWN, Format.JSON}
 
 
 def written(view: View, output: Format) -> bytes:
     """Return a view in a format; raise ReportError where PDF cannot be written. The same view gives the same bytes."""
-    return EXPORTS[output].write(view)
+    match output:
+        case Format.HTML:
+            return to_html(view).encode()
+        case Format.PDF:
+            return to_pdf(to_html(view))
+        case Format.MARKDOWN:
+            return to_markdown(view).encode()
+        case Format.CSV:
+            return _zip({f"{each.name}.csv": to_table_csv(each, view.context) for each in _tables(view)})
+        case Format.JSON:
+            return to_report_json(view).encode()
+        case Format.SVG:
+            return _charts_zip(view)
 
 
 def written_check(
@@ -80,16 +90,16 @@ def written_check(
 ) -> str:
     """Return a fleet and its verdict in a format; `options` is the path of the options, `width` the terminal's."""
     match output:
-        case CheckFormat.JSON:
+        case "json":
             return f"{findings_json(fleet, at, left_out=verdict.left_out, indent=2).decode()}\n"
-        case CheckFormat.JUNIT:
+        case "junit":
             return to_junit(fleet, fail_on, verdict)
-        case CheckFormat.SARIF:
+        case "sarif":
             return to_sarif(fleet, verdict, options)
-        case CheckFormat.GITHUB:
+        case "github":
             return to_github_annotations(fleet, verdict)
     view = check_view(fleet, verdict.left_out)
-    return to_markdown(view) if output is CheckFormat.MARKDOWN else to_terminal(view, width=width, colour=colour)
+    return to_markdown(view) if output == "markdown" else to_terminal(view, width=width, colour=colour)
 
 
 def _zip(files: dict[str, str]) -> bytes:
@@ -145,18 +155,3 @@ def _blocks(parts: Iterable[Section]) -> Iterator[tuple[Section, PlainBlock]]:
     for part in parts:
         yield from ((part, block) for block in flat_blocks(part.blocks))
         yield from _blocks(part.parts)
-
-
-# Tables and charts are as many as the view has: they are one zip file.
-EXPORTS: Mapping[Format, Export] = {
-    Format.HTML: Export("HTML", "html", lambda view: to_html(view).encode()),
-    Format.PDF: Export("PDF", "pdf", lambda view: to_pdf(to_html(view))),
-    Format.MARKDOWN: Export("Markdown", "md", lambda view: to_markdown(view).encode(), is_text=True),
-    Format.CSV: Export(
-        "CSV",
-        "csv.zip",
-        lambda view: _zip({f"{each.name}.csv": to_table_csv(each, view.context) for each in _tables(view)}),
-    ),
-    Format.JSON: Export("JSON", "json", lambda view: to_report_json(view).encode(), is_text=True),
-    Format.SVG: Export("SVG", "svg.zip", _charts_zip),
-}

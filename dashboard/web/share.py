@@ -11,7 +11,7 @@ import streamlit as st
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
-from dashboard.render.export import EXPORTS, Format, written
+from dashboard.render.export import Format, written
 from dashboard.store.packing import LONGEST_NAME, READ_ONLY, StoredSnapshot
 from dashboard.views import pages
 from dashboard.views.blocks import View
@@ -138,7 +138,7 @@ def _draw_export(file_name: str) -> None:
         "Format",
         formats,
         default=Format.HTML,
-        format_func=lambda each: EXPORTS[each].label,
+        format_func=lambda each: each.label,
         key="export_format",
         required=True,
     )
@@ -148,9 +148,9 @@ def _draw_export(file_name: str) -> None:
         )
     output = Format(selected)
     st.download_button(
-        f"Download {EXPORTS[output].label}",
+        f"Download {output.label}",
         data=lambda: _exported(view, output),
-        file_name=f"{file_name}.{EXPORTS[output].suffix}",
+        file_name=f"{file_name}.{output.suffix}",
         on_click="ignore",
         key="export",
         help="A large fleet takes some seconds.",

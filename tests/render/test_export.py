@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dashboard.fleet.pieces import plain
-from dashboard.render.export import EXPORTS, Format, written
+from dashboard.render.export import Format, written
 from dashboard.views.blocks import Cell, Chart, Column, Entries, Entry, Section, Table, Tone
 from tests.sample_reports import meeting
 
@@ -23,10 +23,6 @@ def held(content: bytes) -> dict[str, str]:
 @pytest.mark.parametrize("output", CHEAP)
 def test_the_same_report_gives_the_same_bytes(output: Format) -> None:
     assert written(meeting(), output) == written(meeting(), output)
-
-
-def test_every_format_has_a_name_for_its_file() -> None:
-    assert set(EXPORTS) == set(Format)
 
 
 def test_every_table_list_and_chart_is_a_file_with_the_context() -> None:
