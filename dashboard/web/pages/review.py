@@ -56,7 +56,7 @@ class AgendaSection(NamedTuple):
     """One section of the agenda, prepared; `listed` are its entries on findings by the part that has them."""
 
     anchor: str
-    title: str
+    heading: str  # HTML
     amount: int
     pieces: draw.PreparedPieces
     listed: tuple[tuple[Section, tuple[NoteTopic, ...]], ...]
@@ -72,17 +72,14 @@ class AgendaSection(NamedTuple):
         return f"{markup.text(AGENDA[self.anchor])}{amount}"
 
 
-class Review(NamedTuple):
-    """The page: its head, its sections in the order of the agenda, and links to what an export has as appendices."""
-
-    head: str
-    sections: tuple[AgendaSection, ...]
-    appendix: str
-
-
 @shared(max_entries=4)
-def review(fleet: Fleet, before: Fleet | None, noted: NoteItems, missing: NoLastReview, recency: Recency) -> Review:
-    """Prepare the review of a fleet; sessions with the same fleets and notes share the result."""
+def review(
+    fleet: Fleet, before: Fleet | None, noted: NoteItems, missing: NoLastReview, recency: Recency
+) -> tuple[tuple[AgendaSection, ...], str]:
+    """Return the sections in the order of the agenda, and links to what an export has as appendices.
+
+    Sessions with the same fleets and notes share the result.
+    """
     view = review_report(fleet, before=before, before_notes=dict(noted), missing=missing, recency=recency)
     listed = [each for each in list_findings(fleet).active if recency.keeps(each.sighting)]
     if recency.is_newest_first:
@@ -91,22 +88,20 @@ def review(fleet: Fleet, before: Fleet | None, noted: NoteItems, missing: NoLast
     counts = agenda_counts(fleet, recency)
     targets = [(each.title, links.address(each.link)) for each in view.parts if each.is_appendix and each.link]
     appendix = " · ".join(markup.link(url, markup.text(title)) for title, url in targets if url)
-    return Review(
-        head=markup.heading(markup.text(view.headline), markup.text(view.lead)),
-        sections=tuple(_section(each, counts, groups) for each in view.parts if each.anchor in AGENDA),
-        appendix=f'<p class="foot">All of it: {appendix}</p>' if appendix else "",
-    )
+    head = markup.heading(markup.text(view.headline), markup.text(view.lead))
+    sections = tuple(_section(each, head, counts, groups) for each in view.parts if each.anchor in AGENDA)
+    return sections, f'<p class="foot">All of it: {appendix}</p>' if appendix else ""
 
 
 def _section(
-    section: Section, counts: Mapping[str, int], groups: Mapping[str, Sequence[ListedFinding]]
+    section: Section, head: str, counts: Mapping[str, int], groups: Mapping[str, Sequence[ListedFinding]]
 ) -> AgendaSection:
     labels = Counter[str]()
     listed = {each.anchor: _topics(each, groups, labels) for each in section.parts}
     others = [each for each in section.parts if not listed[each.anchor]]
     return AgendaSection(
         anchor=section.anchor,
-        title=section.title,
+        heading=head if section.anchor == STATUS else markup.section(section.title),
         amount=counts.get(section.anchor, 0),
         pieces=(*draw.prepare(section.blocks), *draw.prepare_sections(others, 3)),
         listed=tuple((each, topics) for each in section.parts if (topics := listed[each.anchor])),
@@ -306,17 +301,17 @@ def draw_page() -> None:
     stored = state.stored()
     notes = stored.notes if stored else {}
     recency = chosen_recency(fleet)
-    shown = review(fleet, last.fleet, last.noted, last.missing, recency)
+    sections, appendix = review(fleet, last.fleet, last.noted, last.missing, recency)
 
-    meeting.draw_agenda({each.key: each.agenda_title for each in shown.sections})
+    meeting.draw_agenda({each.key: each.agenda_title for each in sections})
     draw_controls(fleet)
-    for section in shown.sections:
+    for section in sections:
         with st.container(key=section.key):
-            st.html(shown.head if section.anchor == STATUS else markup.section(section.title))
+            st.html(section.heading)
             if section.anchor == NEW:
                 draw_last(known, last, fleet)
             elif section.anchor == FINDINGS:
                 draw_recency(fleet)
             draw_body(section, fleet.snapshot, notes)
-    st.html(shown.appendix)
+    st.html(appendix)
     share.offer(lambda: report(fleet, last, recency))
