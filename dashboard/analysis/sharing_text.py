@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from dashboard.compare.baseline import value_text
-from dashboard.compare.hashes import CohortHashes, Share, SharingCause, same_conditions
+from dashboard.compare.hashes import CohortHashes, Share, SharingCause, SharingCell, same_conditions
 from dashboard.compare.prefix import (
     MODEL_PATH,
     VERSION_PATH,
@@ -15,7 +15,6 @@ from dashboard.compare.sharing import (
     MEASURABLE,
     MOST_COHORTS,
     SHARING_PATHS,
-    SharingCell,
     SharingVerdict,
     differing_settings,
     unreported_settings,

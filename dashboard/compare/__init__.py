@@ -1,12 +1,12 @@
 """Compares the replicas of one pool: cohorts, differences, the matrix, and prefix sharing."""
 
 from dashboard.compare.columns import BASELINE, MAJORITY, MatrixColumn, Reference, ReferenceKind, parse_reference
-from dashboard.compare.hashes import Share
+from dashboard.compare.hashes import Share, SharingCell
 from dashboard.compare.holders import Holders, holders
 from dashboard.compare.matrix import CellState, Matrix, MatrixCell, MatrixRow, hash_row, lay_out
 from dashboard.compare.pool import compare_pool
 from dashboard.compare.prefix import PREFIX_PATHS
-from dashboard.compare.sharing import SharingCell, SharingVerdict, sharing_verdict
+from dashboard.compare.sharing import SharingVerdict, sharing_verdict
 
 __all__ = [
     "BASELINE",

@@ -35,6 +35,7 @@ from vllm_fleet_provider.shared.identity import is_folder
 _OFF = "false"
 Digests = frozenset[str]
 Hashes = Mapping[str, Digests]  # replica -> digests of its engines
+DigestGroups = dict[Digests, tuple[str, ...]]  # digests -> replicas that report them; several: ranks differ
 
 
 class Share(StrEnum):
@@ -68,12 +69,21 @@ class SharingCause(StrEnum):
     NOT_MEASURED = "not measured"
 
 
-class Condition(NamedTuple):
-    """Whether replicas with equal hashes share prefixes, and why they do not or it is unknown. `paths`: see a cell."""
+class SharingCell(NamedTuple):
+    """A cohort and another one, or itself. `paths` are the settings of the cause: that differ, or are not reported.
 
+    `is_measured`: block hashes prove it (confidence reported), else settings (derived). `ways` counts the distinct
+    hashes, `silent` the replicas that do not report theirs.
+    """
+
+    one: str
+    other: str
     share: Share
     cause: SharingCause = SharingCause.EQUAL_HASHES
     paths: tuple[str, ...] = ()
+    is_measured: bool = False
+    ways: int = 0
+    silent: int = 0
 
 
 class BlockSizes(NamedTuple):
@@ -101,21 +111,14 @@ def canonical_digests(engines: Sequence[Engine]) -> frozenset[str] | None:
     return frozenset(filter(None, found)) if found and None not in found else None
 
 
-class DigestGroup(NamedTuple):
-    """Replicas with the same digests. With several digests the ranks of each replica differ."""
-
-    digests: Digests
-    replicas: tuple[str, ...]
-
-
-def group_by_hashes(hashes: Hashes, replicas: Collection[str]) -> list[DigestGroup]:
-    """Group replicas with the same hashes, the largest group first; those that report none are left out."""
+def group_by_hashes(hashes: Hashes, replicas: Collection[str]) -> DigestGroups:
+    """Group replicas with the same digests, the largest group first; those that report none are left out."""
     known: dict[Digests, list[str]] = defaultdict(list)
     for replica in sorted(replicas):
         if replica in hashes:
             known[hashes[replica]].append(replica)
-    found = [DigestGroup(digests, tuple(ids)) for digests, ids in known.items()]
-    return sorted(found, key=lambda group: (-len(group.replicas), sorted(group.digests)))
+    order = sorted(known, key=lambda digests: (-len(known[digests]), sorted(digests)))
+    return {digests: tuple(known[digests]) for digests in order}
 
 
 def same_hashes(hashes: Hashes, replicas: Collection[str]) -> frozenset[str]:
@@ -130,9 +133,9 @@ def count_equal_hashes_as_one(holders: Holders, hashes: Hashes, first: SettingVa
         return holders
     place = {value: number for number, value in enumerate(holders)} | ({first: -1} if first is not None else {})
     values = {replica: value for value, replicas in holders.items() for replica in replicas}
-    for group in group_by_hashes(hashes, values):
-        common = min((values[replica] for replica in group.replicas), key=lambda value: place[value])
-        values |= dict.fromkeys(group.replicas, common)
+    for group in group_by_hashes(hashes, values).values():
+        common = min((values[replica] for replica in group), key=lambda value: place[value])
+        values |= dict.fromkeys(group, common)
     return group_by_value(values)
 
 
@@ -258,49 +261,57 @@ def _hashes_nothing(engine: Engine) -> bool:
     return mark is not None and not mark.engine and bool(mark.reason)
 
 
-def same_conditions(one: CohortHashes, other: CohortHashes) -> Condition:
-    """Return whether two cohorts run the same weights and allocate blocks of the same lengths: the worst of both."""
+def same_conditions(one: CohortHashes, other: CohortHashes) -> SharingCell:
+    """Return whether two cohorts with equal hashes share prefixes: with the same weights in blocks of the same lengths.
+
+    Of both conditions the worse one counts.
+    """
     if one is other and one.replicas == 1:
-        return Condition(Share.YES)
+        return SharingCell(one.letter, other.letter, Share.YES)
     found = (_same_weights(one, other), _same_blocks(one, other))
     return min(found, key=lambda each: (Share.NO, Share.UNKNOWN, Share.YES).index(each.share))
 
 
-def _same_weights(one: CohortHashes, other: CohortHashes) -> Condition:
+def _same_weights(one: CohortHashes, other: CohortHashes) -> SharingCell:
     """Compare the models, a mirror or a copy being the same, and their revisions; a folder has none."""
-    both = (one, other)
+    letters = one.letter, other.letter
     differing = differing_paths(one.weights, other.weights, WEIGHTS_PATHS)
     if MODEL_PATH in differing:
         # A folder may contain the model with a different name.
-        names = [each.values[MODEL_PATH] for each in both]
+        names = [each.values[MODEL_PATH] for each in (one, other)]
         is_proof = all("/" in name.value for name in names)
         cause = SharingCause.WEIGHTS if is_proof else SharingCause.WEIGHTS_UNKNOWN
-        return Condition(Share.NO if is_proof else Share.UNKNOWN, cause, (MODEL_PATH,))
+        return SharingCell(*letters, Share.NO if is_proof else Share.UNKNOWN, cause, (MODEL_PATH,))
     if differing:
-        return Condition(Share.NO, SharingCause.WEIGHTS, differing)
+        return SharingCell(*letters, Share.NO, SharingCause.WEIGHTS, differing)
     if one.revision is not None and other.revision is not None and not (one.has_folder or other.has_folder):
         is_same = is_same_revision(one.revision, other.revision)
         if is_same is False:
-            return Condition(Share.NO, SharingCause.WEIGHTS, (REVISION_PATH,))
+            return SharingCell(*letters, Share.NO, SharingCause.WEIGHTS, (REVISION_PATH,))
         lacking: tuple[str, ...] = () if is_same else (REVISION_PATH,)
     else:
         lacking = tuple(path for path in (MODEL_PATH, REVISION_PATH) if lacks(one, path) or lacks(other, path))
-    return Condition(Share.UNKNOWN, SharingCause.WEIGHTS_UNKNOWN, lacking) if lacking else Condition(Share.YES)
+    if lacking:
+        return SharingCell(*letters, Share.UNKNOWN, SharingCause.WEIGHTS_UNKNOWN, lacking)
+    return SharingCell(*letters, Share.YES)
 
 
-def _same_blocks(one: CohortHashes, other: CohortHashes) -> Condition:
+def _same_blocks(one: CohortHashes, other: CohortHashes) -> SharingCell:
     """Compare the lengths of the blocks that replicas allocate for each KV cache group."""
+    letters = one.letter, other.letter
     if paths := differing_paths(one.values, other.values, (BLOCK_SIZE_PATH,)):
-        return Condition(Share.NO, SharingCause.BLOCKS, paths)
+        return SharingCell(*letters, Share.NO, SharingCause.BLOCKS, paths)
     blocks = one.blocks | other.blocks
     known = [each for each in blocks if each is not None]
     whole = {each.sizes for each in known if each.is_whole}
     smallest = {each.sizes[0] for each in known}
     if len(whole) > 1 or len(smallest) > 1:
-        return Condition(Share.NO, SharingCause.BLOCKS)
+        return SharingCell(*letters, Share.NO, SharingCause.BLOCKS)
     has_others = any(len(sizes) > 1 for sizes in whole)  # that a replica which reports no groups may lack
     is_open = None in blocks or (has_others and not all(each.is_whole for each in known))
-    return Condition(Share.UNKNOWN, SharingCause.BLOCKS_UNKNOWN) if is_open else Condition(Share.YES)
+    if is_open:
+        return SharingCell(*letters, Share.UNKNOWN, SharingCause.BLOCKS_UNKNOWN)
+    return SharingCell(*letters, Share.YES)
 
 
 def lacks(cohort: CohortHashes, path: str) -> bool:

@@ -3,10 +3,17 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from typing import NamedTuple
 
 from dashboard.compare.encoding import is_comparable
-from dashboard.compare.hashes import CohortHashes, Share, SharingCause, cohort_hashes, lacks, same_conditions
+from dashboard.compare.hashes import (
+    CohortHashes,
+    Share,
+    SharingCause,
+    SharingCell,
+    cohort_hashes,
+    lacks,
+    same_conditions,
+)
 from dashboard.compare.holders import document_values
 from dashboard.compare.prefix import (
     ALGORITHM_PATH,
@@ -34,23 +41,6 @@ MEASURABLE = 2  # engines at least: one engine alone measures nothing
 HASH_PATHS = (CACHING_PATH, ALGORITHM_PATH, *LENGTH_PATHS, LOOKAHEAD)
 SHARING_PATHS = (VERSION_PATH, *HASH_PATHS)  # the version, because both change between releases
 DECIDING_PATHS = (*SHARING_PATHS, *SEED_PATHS)
-
-
-class SharingCell(NamedTuple):
-    """A cohort and another one, or itself. `paths` are the settings of the cause: that differ, or are not reported.
-
-    `is_measured`: block hashes prove it (confidence reported), else settings (derived). `ways` counts the distinct
-    hashes, `silent` the replicas that do not report theirs.
-    """
-
-    one: str
-    other: str
-    share: Share
-    cause: SharingCause
-    paths: tuple[str, ...] = ()
-    is_measured: bool = False
-    ways: int = 0
-    silent: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,11 +233,10 @@ def differing_settings(cohorts: Iterable[CohortHashes]) -> tuple[str, ...]:
 
 def _equal_hashes(one: CohortHashes, other: CohortHashes, silent: int) -> SharingCell:
     """Compare two cohorts with equal hashes: they share if weights and blocks are the same too."""
-    share, cause, paths = same_conditions(one, other)
-    cell = SharingCell(one.letter, other.letter, share, cause, paths, False, ways=1, silent=silent)
-    if silent and share is not Share.NO:
+    cell = same_conditions(one, other)._replace(ways=1, silent=silent)
+    if silent and cell.share is not Share.NO:
         return cell._replace(share=Share.UNKNOWN, cause=SharingCause.SOME_SILENT, paths=())
-    if share is Share.YES:
+    if cell.share is Share.YES:
         return cell._replace(paths=differing_settings([one, other]), is_measured=True)
     return cell
 
@@ -262,7 +251,7 @@ def _derived(one: CohortHashes, other: CohortHashes, silent: int) -> SharingCell
         (one.is_off or other.is_off, Share.NO, SharingCause.CACHING_OFF, ()),
         (is_pair and (one.is_random or other.is_random), Share.NO, SharingCause.RANDOM_SEED, ()),
         (bool(settings), Share.NO, SharingCause.SETTINGS, settings),
-        (condition.share is Share.NO, *condition),
+        (condition.share is Share.NO, Share.NO, condition.cause, condition.paths),
         (is_pair and (one.is_maybe_random or other.is_maybe_random), Share.UNKNOWN, SharingCause.MAYBE_RANDOM, ()),
         (bool(versions), Share.UNKNOWN, SharingCause.VERSIONS, versions),
         (True, Share.UNKNOWN, SharingCause.NOT_MEASURED, ()),

@@ -1,10 +1,10 @@
 """RT-06: replicas have different hash seeds. Hashes that engines computed decide, settings where none are reported."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from dashboard.compare.equality import NOT_SET
-from dashboard.compare.hashes import DigestGroup, Hashes, group_by_hashes, same_hashes
+from dashboard.compare.hashes import DigestGroups, Hashes, group_by_hashes, same_hashes
 from dashboard.compare.holders import Holders
 from dashboard.compare.pool import is_majority
 from dashboard.compare.prefix import HashSeed, SeedKind, is_fixed, seed_number
@@ -139,9 +139,9 @@ def _differing_hashes(pool: PoolSubject, hashes: Hashes, seeds: Seeds | None = N
     known = seeding.seeds_of(pool) if seeds is None else seeds
     for members in _comparable(pool):
         found = group_by_hashes(hashes, members)
-        replicas = {replica for group in found for replica in group.replicas}
+        replicas = {replica for group in found.values() for replica in group}
         own = {replica: seed for replica, seed in known.items() if replica in replicas}
-        is_different = len(found) > 1 or any(len(group.digests) > 1 for group in found)
+        is_different = len(found) > 1 or any(len(digests) > 1 for digests in found)
         if is_different and not any(seeding.is_left_to_algorithm(each, wanted) for each in own.values()):
             yield _different_hashes(pool.only(replicas), hashes, found, own)
 
@@ -155,10 +155,10 @@ def _comparable(pool: PoolSubject) -> list[Collection[str]]:
     return [part.intersection(own) for part in parts for own in (ahead.values() if len(ahead) > 1 else (everyone,))]
 
 
-def _different_hashes(pool: PoolSubject, hashes: Hashes, found: Sequence[DigestGroup], seeds: Seeds) -> Draft:
+def _different_hashes(pool: PoolSubject, hashes: Hashes, found: DigestGroups, seeds: Seeds) -> Draft:
     """Return the members that hash differently from most; all where most have random seeds or ranks differ."""
     everyone = tuple(member.id for member in pool.members)
-    digests, largest = found[0]
+    digests, largest = next(iter(found.items()))
     has_random = not of_kind(seeds, SeedKind.RANDOM).keys().isdisjoint(largest)
     most = largest if len(digests) == 1 and is_majority(len(largest), len(everyone)) and not has_random else ()
     odd = tuple(each for each in everyone if each not in set(most))
@@ -167,10 +167,10 @@ def _different_hashes(pool: PoolSubject, hashes: Hashes, found: Sequence[DigestG
     return Draft(odd, text, (*rows, *seeding.seed_evidence(pool, odd, most)), _hash_remedy(pool, seeds))
 
 
-def _groups_text(found: Sequence[DigestGroup]) -> str:
+def _groups_text(found: DigestGroups) -> str:
     """Return which replicas cannot share prefixes, by numbers: the evidence has the groups."""
-    sizes = [len(group.replicas) for group in found]
-    total, split = sum(sizes), sum(len(group.replicas) for group in found if len(group.digests) > 1)
+    sizes = [len(group) for group in found.values()]
+    total, split = sum(sizes), sum(len(group) for digests, group in found.items() if len(digests) > 1)
     if len(found) == 1:
         where = "this replica" if total == 1 else f"each of {total:,} replicas"
         return f"Data-parallel ranks of {where} hash the same tokens differently and share no prefixes"

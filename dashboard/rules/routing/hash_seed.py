@@ -53,9 +53,11 @@ def seeds_of(pool: PoolSubject) -> Seeds:
 def _sharing(pool: PoolSubject) -> set[str]:
     """Return the members with the hashes of another process, of the same replica or another."""
     processes = {each.id: 0 if each.is_second_address else len(each.engines) for each in pool.members}
-    found = group_by_hashes(pool.fingerprints(), processes)
-    same = [each.replicas for each in found if len(each.digests) == 1 and sum(processes[r] for r in each.replicas) > 1]
-    return {replica for replicas in same for replica in replicas}
+    sharing: set[str] = set()
+    for digests, replicas in group_by_hashes(pool.fingerprints(), processes).items():
+        if len(digests) == 1 and sum(processes[replica] for replica in replicas) > 1:
+            sharing.update(replicas)
+    return sharing
 
 
 def seed_of(settings: Mapping[str, Setting]) -> HashSeed | None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from itertools import islice
 
 from dashboard.compare.hashes import Hashes, count_equal_hashes_as_one, group_by_hashes
 from dashboard.compare.holders import Holders
@@ -21,10 +22,9 @@ MAX_GROUPS = 50  # groups whose digests are in the evidence; the sentence counts
 
 def digest_evidence(hashes: Hashes, replicas: Collection[str], *, is_reference: bool = False) -> Iterator[Evidence]:
     """Yield the digests of these replicas, one row a group."""
-    for group in group_by_hashes(hashes, replicas)[:MAX_GROUPS]:
-        digests = sorted(group.digests)
-        value = json.dumps(digests[0] if len(digests) == 1 else digests)
-        yield Evidence(FINGERPRINT, value, State.REPORTED, group.replicas, is_reference=is_reference)
+    for digests, members in islice(group_by_hashes(hashes, replicas).items(), MAX_GROUPS):
+        value = json.dumps(min(digests) if len(digests) == 1 else sorted(digests))
+        yield Evidence(FINGERPRINT, value, State.REPORTED, members, is_reference=is_reference)
 
 
 # kv-events is before any pool: of equal severities the first reason counts.
