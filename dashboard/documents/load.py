@@ -20,9 +20,9 @@ from dashboard.fleet import Document
 from dashboard.fleet.formatting import end_cut
 from dashboard.rules.findings import Inspection
 from dashboard.vllm.merging import version_of
-from dashboard.vllm.reading import SAVED_FLEET, json_fault, node_count
+from dashboard.vllm.reading import SAVED_FLEET_BYTES, SAVED_FLEET_NODES, json_fault, node_count
 
-MAX_BYTES = SAVED_FLEET.max_bytes  # 1,000 replicas of the benchmark take 23 MB, indented
+MAX_BYTES = SAVED_FLEET_BYTES  # 1,000 replicas of the benchmark take 23 MB, indented
 COMMAND = "poll --format json --full"
 LONGEST = 400  # characters of what a sentence quotes of the file
 
@@ -78,8 +78,8 @@ def check_size(raw: bytes) -> None:
     limit = ""
     if len(raw) > MAX_BYTES:
         limit = f"is larger than the limit of {MAX_BYTES // 2**20} MiB"
-    elif node_count(raw, SAVED_FLEET.max_nodes) > SAVED_FLEET.max_nodes:
-        limit = f"has more than {SAVED_FLEET.max_nodes:,} JSON nodes"
+    elif node_count(raw, SAVED_FLEET_NODES) > SAVED_FLEET_NODES:
+        limit = f"has more than {SAVED_FLEET_NODES:,} JSON nodes"
     if limit:
         raise SnapshotError(f"The snapshot {limit}; save one pool at a time, with {COMMAND} --pool.")
 

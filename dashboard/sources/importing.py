@@ -121,7 +121,7 @@ def opened(file: File) -> bytes:
     content = unwrapped(file.content, MAX_FILE_BYTES)
     if content.lstrip()[:1] == b"<":
         raise SnapshotError("It is a web page or XML, not an answer of vLLM; query the replica, not a proxy.")
-    most = reading.SAVED_FLEET.max_nodes
+    most = reading.SAVED_FLEET_NODES
     if node_count(content, most) > most:
         raise SnapshotError(f"It has more than {most:,} JSON nodes; {SMALLER}")
     return content

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, field_validator
 
+from vllm_fleet_provider.shared.inference_config import ParallelismInfo, SchedulerInfo
 from vllm_fleet_provider.shared.types import Count, Devices, KVCacheGroups, LimitedText, Size, Wire
 
 
@@ -105,24 +106,6 @@ class PluginKVCache(Wire):
     enable_prefix_caching: bool | None = None
 
 
-class PluginScheduler(Wire):
-    """Limits of the scheduler."""
-
-    max_num_seqs: Count | None = None
-    max_num_batched_tokens: Count | None = None
-    enable_chunked_prefill: bool | None = None
-    policy: LimitedText | None = None
-
-
-class PluginParallelism(Wire):
-    """Sizes and the DP rank."""
-
-    tensor_parallel_size: Size | None = None
-    pipeline_parallel_size: Size | None = None
-    data_parallel_size: Size | None = None
-    data_parallel_rank: Count | None = None
-
-
 class PluginFeatures(Wire):
     """On or off, without details."""
 
@@ -141,12 +124,12 @@ class PluginKVTransfer(Wire):
 
 
 class PluginConfigReply(Wire):
-    """GET .../config."""
+    """GET .../config: its scheduler and parallelism have the names of the configuration API, and fewer fields."""
 
     model: PluginModel
     kv_cache: PluginKVCache = Field(default_factory=PluginKVCache)
-    scheduler: PluginScheduler = Field(default_factory=PluginScheduler)
-    parallelism: PluginParallelism = Field(default_factory=PluginParallelism)
+    scheduler: SchedulerInfo = Field(default_factory=SchedulerInfo)
+    parallelism: ParallelismInfo = Field(default_factory=ParallelismInfo)
     features: PluginFeatures = Field(default_factory=PluginFeatures)
     kv_transfer: PluginKVTransfer | None = None
 

@@ -22,22 +22,16 @@ _STRUCTURE = (b",", b":", b"{", b"[")
 _STRING = re.compile(rb'"[^"]*"')
 
 
-class Budget(NamedTuple):
-    """Limits of a document: bytes, and nodes (values and field names)."""
-
-    max_bytes: int
-    max_nodes: int
-
-
-# The largest recorded answer has 34 KB and 2,400 nodes; /v1/models has 45 nodes for each LoRA adapter, and the
-# provider sends 20,000 settings at most.
-ANSWER = Budget(MIB, 50_000)
-METRICS = Budget(256 * MIB, 0)  # text, read by line; a page of 64 engines has 4.5 MB, and poll.max_answer_bytes is less
-SAVED_FLEET = Budget(256 * MIB, 5_000_000)  # 5,000 replicas have 4.5 million nodes
+# Limits of documents in bytes and in nodes: values and field names. The largest recorded answer has 34 KB and 2,400
+# nodes; /v1/models has 45 nodes for each LoRA adapter, and the provider sends 20,000 settings at most.
+ANSWER_BYTES, ANSWER_NODES = MIB, 50_000
+METRICS_BYTES = 256 * MIB  # text, read by line; a page of 64 engines has 4.5 MB, and poll.max_answer_bytes is less
+SAVED_FLEET_BYTES, SAVED_FLEET_NODES = 256 * MIB, 5_000_000  # 5,000 replicas have 4.5 million nodes
 
 
-def budget_of(path: str) -> Budget:
-    return METRICS if path == "/metrics" else ANSWER
+def max_bytes(path: str) -> int:
+    """Return the limit of the answer to a path."""
+    return METRICS_BYTES if path == "/metrics" else ANSWER_BYTES
 
 
 def node_count(content: bytes, most: int) -> int:
@@ -119,11 +113,9 @@ def _read(path: str, body: bytes) -> Reading:
         if clean != used:  # names of labels and of the model, too
             reply, _ = read_metrics(clean.encode())
         return Reading(reply, clean.encode()[:RAW_LIMIT])
-    most = budget_of(path).max_nodes
-    if node_count(body, most) > most:
-        raise UnreadableError(
-            "too_large", f"{path} answers with more than {most:,} JSON nodes; check that a vLLM server answers there"
-        )
+    if node_count(body, ANSWER_NODES) > ANSWER_NODES:
+        limit = f"more than {ANSWER_NODES:,} JSON nodes"
+        raise UnreadableError("too_large", f"{path} answers with {limit}; check that a vLLM server answers there")
     answer = _parse(path, body)
     payload = redact(answer)
     raw = to_json(payload)

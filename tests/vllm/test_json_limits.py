@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic_core import from_json
 
 from dashboard.errors import UnreadableError
-from dashboard.vllm.reading import ANSWER, json_fault, node_count, parse_json, read
+from dashboard.vllm.reading import ANSWER_BYTES, ANSWER_NODES, json_fault, node_count, parse_json, read
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 JSON = st.recursive(
@@ -45,8 +45,8 @@ def test_strings_are_not_counted_as_structure(text: str) -> None:
 def test_every_capture_takes_less_than_a_tenth_of_its_budget() -> None:
     for file in CAPTURES.glob("*/*/*.json"):
         content = file.read_bytes()
-        assert node_count(content, 0) < ANSWER.max_nodes / 10, file
-        assert len(content) < ANSWER.max_bytes / 10, file
+        assert node_count(content, 0) < ANSWER_NODES / 10, file
+        assert len(content) < ANSWER_BYTES / 10, file
 
 
 def test_an_answer_with_too_many_nodes_is_refused() -> None:

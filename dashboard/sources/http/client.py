@@ -19,7 +19,7 @@ from dashboard.sources.http.credentials import ApiKey, grant
 from dashboard.sources.http.failures import Endpoint
 from dashboard.sources.http.transport import KNOWN_URLS, AiohttpTransport
 from dashboard.sources.http.trust import Trust, load_trust
-from dashboard.vllm.reading import budget_of
+from dashboard.vllm.reading import max_bytes
 
 # Compressing 50 KB costs the API server of a busy vLLM more than sending them, and excludes compression bombs.
 HEADERS = (
@@ -197,7 +197,7 @@ class Client:
         return await self.fetch(
             Endpoint(target.id, path),
             seconds,
-            limit=min(self._max_answer_bytes, budget_of(path).max_bytes),
+            limit=min(self._max_answer_bytes, max_bytes(path)),
             key=grant(target, key) if key else None,
             ca_file=target.credentials.ca_file if target.credentials else None,
             is_named=target.access is not TargetAccess.LISTED,
