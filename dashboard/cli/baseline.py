@@ -1,5 +1,6 @@
 """The command `baseline`: a pool's settings as a file to edit."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -9,10 +10,10 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.cli.fleets import SnapshotOption, describe_os_error, fleet_of, write_file
 from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, options_of
 from dashboard.cli.terminal import no_such_pool, put, say, wrong, wrong_options
-from dashboard.config.baseline_file import BaselineSource, baseline_yaml, configurable, find_source, update_baseline
+from dashboard.config.baseline_file import baseline_yaml, configurable, find_settings, update_baseline
 from dashboard.config.baselines import read_baseline
 from dashboard.config.document import MAX_DOCUMENT_BYTES
-from dashboard.fleet import Baseline, Pool, ReplicaState
+from dashboard.fleet import Baseline, Pool, ReplicaState, Setting
 from dashboard.fleet.formatting import SOME, count, middle_cut, one_line, shortlist
 from dashboard.rules.policy import Policy
 from dashboard.views.context import context_line, context_of
@@ -52,20 +53,20 @@ def baseline(
     options = options_of(config, target, snapshot=snapshot, prometheus=prometheus)
     fleet = fleet_of(snapshot or None, options, option="--snapshot")
     chosen = _pool(fleet, pool)
-    source = find_source(fleet, chosen, of)
-    if source is None or not configurable(source.settings):
+    settings, source = find_settings(fleet, chosen, of) or ({}, "")
+    if not configurable(settings):
         wrong(f"--of {of}: not a cohort or replica of {pool} with settings; there are {_choices(chosen)}")
     if warning := _incomplete_data(fleet, chosen, of):
         say(warning)
     if update is not None:
-        _update(update, pool, source)
+        _update(update, pool, settings, source)
         return
-    text = baseline_yaml(pool, source, context_line=context_line(context_of(fleet)))
+    text = baseline_yaml(pool, settings, source=source, context_line=context_line(context_of(fleet)))
     if output is None:
         put(text)
         return
     write_file("-o", output, text.encode())
-    say(f"{output}: {count(len(configurable(source.settings)), 'setting')} of {source.made_of}.")
+    say(f"{output}: {count(len(configurable(settings)), 'setting')} of {source}.")
 
 
 def _pool(fleet: Fleet, name: str) -> Pool:
@@ -90,18 +91,18 @@ def _incomplete_data(fleet: Fleet, pool: Pool, of: str) -> str:
     return f"Incomplete data, so settings are missing: {shortlist(names, SOME)}. Poll them again before you use it."
 
 
-def _update(file: Path, pool: str, source: BaselineSource) -> None:
+def _update(file: Path, pool: str, settings: Mapping[str, Setting], source: str) -> None:
     text, old = _read(file)
     if Policy(baselines=(old,)).baseline(pool) is None:
         wrong(f"--update {file}: baseline of {old.pool}, not of {pool}")
-    new = update_baseline(text, old, source.settings)
+    new = update_baseline(text, old, settings)
     write_file("--update", file, new.text.encode())
     for path in new.commented:
         comment = middle_cut(one_line(old.comments[path]), LONGEST_COMMENT)
         say(f"{file}: {path} changed; check its comment: # {comment}")
     kinds = (("changed", new.changed), ("added", new.added), ("kept though not reported", new.not_reported))
     parts = [f"{len(paths):,} {what} ({shortlist(paths, SOME)})" for what, paths in kinds if paths]
-    say(f"{file} updated to {source.made_of}: {'; '.join(parts) or 'no changes'}.")
+    say(f"{file} updated to {source}: {'; '.join(parts) or 'no changes'}.")
 
 
 def _read(file: Path) -> tuple[str, Baseline]:

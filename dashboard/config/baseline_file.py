@@ -90,31 +90,27 @@ EMPTY_SECTIONS = (
 )
 
 
-class BaselineSource(NamedTuple):
-    """The settings for a baseline, and their origin as text: `cohort A, 15 replicas`."""
+def find_settings(fleet: Fleet, pool: Pool, chosen: str) -> tuple[Mapping[str, Setting], str] | None:
+    """Return the settings of a cohort (by letter) or a replica (by id or name) of a pool; None without it.
 
-    settings: Mapping[str, Setting]
-    made_of: str
-
-
-def find_source(fleet: Fleet, pool: Pool, chosen: str) -> BaselineSource | None:
-    """Return the settings of a cohort (by letter) or a replica (by id or name) of a pool; None without it."""
+    With them comes their source as text: `cohort A, 15 replicas`.
+    """
     for cohort in pool.cohorts:
         if cohort.letter == chosen:
-            return BaselineSource(cohort.settings, f"cohort {chosen}, {count(len(cohort.replicas), 'replica')}")
+            return cohort.settings, f"cohort {chosen}, {count(len(cohort.replicas), 'replica')}"
     for replica in fleet.replicas:
         if replica.document is not None and replica.id in pool.replicas and chosen in {replica.id, replica.name}:
-            return BaselineSource(fleet.documents[replica.document].settings, f"replica {replica.name}")
+            return fleet.documents[replica.document].settings, f"replica {replica.name}"
     return None
 
 
-def baseline_yaml(pool: str, source: BaselineSource, *, context_line: str) -> str:
+def baseline_yaml(pool: str, settings: Mapping[str, Setting], *, source: str, context_line: str) -> str:
     """Write a pool's baseline: every configurable setting is expected, without secrets and unknown values.
 
-    `context_line` describes the fleet and its time.
+    `source` names where the settings are from, `context_line` the fleet and its time.
     """
-    values = configurable(source.settings)
-    head = [f"Expected settings of pool {pool}. Source: {source.made_of}.", context_line, *HOW_TO]
+    values = configurable(settings)
+    head = [f"Expected settings of pool {pool}. Source: {source}.", context_line, *HOW_TO]
     lines = [_comment(line) for line in head]
     lines += ["version: 1", f"pool: {_quoted(pool)}", *EMPTY_SECTIONS, "expected:" if values else "expected: {}"]
     for number, (_, paths) in enumerate(groupby(sorted(values, key=_order), key=_section)):

@@ -1,6 +1,13 @@
-"""fleet.yaml and the environment become Options, or one sentence per mistake."""
+"""fleet.yaml and the environment become Options, or one sentence per mistake.
 
+While the program runs, changed files are loaded again; wrong ones keep the last good options.
+"""
+
+import glob
+import logging
 import os
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +27,11 @@ FILE_VARIABLE = "FLEET_CONFIG"
 RULES = "rules"  # the key with ids of rules
 _DELIMITER = "__"
 _NEARLY = 0.8  # similarity of a misspelled name: FLEET_READONLY, not FLEET_PORT
+# The server reads these once, when it starts.
+RESTART_REQUIRED = ("data_folder", "history", "read_only", "allowed_hosts", "frame_ancestors")
+Stamp = tuple[int, int, int] | None  # time of change in ns, size in bytes, inode; None: missing
+
+log = logging.getLogger(__name__)
 
 
 class _Environment(Options, BaseSettings):
@@ -30,21 +42,6 @@ class _Environment(Options, BaseSettings):
     )
 
 
-class _OptionOrigins(NamedTuple):
-    """The origins of values: the environment's override the file's."""
-
-    file: Path
-    document: YamlDocument
-    environment: dict[str, Any]
-
-    def locate(self, place: OptionPath) -> tuple[int, str]:
-        """Return the line of a value in the file, 0 for the environment, and its origin as text."""
-        if _has_place(self.environment, place):
-            return 0, f"environment variable {_variable(place)}"
-        line = self.document.line(place)
-        return line, f"{self.file}:{line}"
-
-
 def load_options(path: Path | None = None) -> Options:
     """Return the options of this file, else of that in FLEET_CONFIG, else of an existing ./fleet.yaml.
 
@@ -53,21 +50,31 @@ def load_options(path: Path | None = None) -> Options:
     named = path or (Path(os.environ[FILE_VARIABLE]) if os.environ.get(FILE_VARIABLE) else None)
     file = named or Path(DEFAULT_FILE)
     document = _spelled(_read(file)) if named or file.exists() else YamlDocument(None, {}, ())
-    origins = _OptionOrigins(file, document, _with_rule_ids(_environment()))
+    environment = _with_rule_ids(_environment())
+
+    def locate(place: OptionPath) -> tuple[int, str]:
+        """Return the line of a value in the file, 0 for the environment, and its origin as text."""
+        if _has_place(environment, place):
+            return 0, f"environment variable {_variable(place)}"
+        line = document.line(place)
+        return line, f"{file}:{line}"
+
     mistakes = [Mistake(line, f"{file}:{line}: {text}") for line, text in document.mistakes]
     unknown = _unknown_variables()
     try:
-        values = _merged(document.value or {}, origins.environment)
+        values = _merged(document.value or {}, environment)
         options = Options.model_validate(values, context={"folder": file.parent, "path": file})
     except ValidationError as error:
         for each in error.errors():
-            line, origin = origins.locate(each["loc"][:-1] if each["type"] == "missing" else each["loc"])
+            line, origin = locate(each["loc"][:-1] if each["type"] == "missing" else each["loc"])
             mistakes.append(Mistake(line, f"{origin}: {describe_error(each, Options)}"))
     if unknown or mistakes:
         raise OptionsError(*unknown, *(text for _, text in sorted(mistakes)))
-    places = [("baselines", number) for number in range(len(options.baselines))]
-    origin_texts = [f"{origins.locate(place)[1]}: {dotted(place)}" for place in places]
-    options = options.with_agreed(load_baselines(zip(origin_texts, options.baselines, strict=True), file.parent))
+    patterns = []
+    for number, pattern in enumerate(options.baselines):
+        place = ("baselines", number)
+        patterns.append((f"{locate(place)[1]}: {dotted(place)}", pattern))
+    options = options.with_agreed(load_baselines(patterns, file.parent))
     return options.with_accepted(load_suppressions(options.suppressions_file)) if options.suppressions_file else options
 
 
@@ -150,3 +157,83 @@ def _variable(place: OptionPath) -> str:
     stems = [PREFIX + _DELIMITER.join(map(str, place[:length])).upper() for length in range(len(place), 0, -1)]
     names = {name.upper() + _DELIMITER: name for name in sorted(os.environ)}
     return next(names[name] for stem in stems for name in names if name.startswith(stem + _DELIMITER))
+
+
+class ReloadStatus(NamedTuple):
+    """The last reload: when the options in force were loaded (UTC), and the mistakes of a later try.
+
+    `restart_required` names the options whose new values apply after a restart.
+    """
+
+    loaded_at: datetime
+    mistakes: tuple[str, ...] = ()
+    restart_required: tuple[str, ...] = ()
+
+
+class OptionsFiles:
+    """The options in force, and the files that they come from: fleet.yaml, baselines, suppressions."""
+
+    def __init__(self, options: Options, clock: Callable[[], datetime]) -> None:
+        """Begin with these options, which were just loaded. `clock` gives UTC times."""
+        self.options = options
+        self.status = ReloadStatus(clock())
+        self._clock = clock
+        self._had_file = options.path.exists()
+        self._loaded = self._seen = self._stamps()
+
+    def check(self) -> bool:
+        """Reload files that changed; return whether the options did.
+
+        A file is read once two checks see it alike: one that is still being written is left alone.
+        """
+        stamps = self._stamps()
+        is_settled, self._seen = stamps == self._seen, stamps
+        return is_settled and stamps != self._loaded and self.reload()
+
+    def reload(self) -> bool:
+        """Load the files now; return whether the options changed. Mistakes are logged and kept in `status`."""
+        before = self.options
+        self._loaded = self._stamps()
+        try:
+            found = self._load()
+        except OptionsError as error:
+            folder = f"{self.options.path.parent}/"
+            mistakes = tuple(each.replace(folder, "") for each in error.mistakes)
+            self.status = self.status._replace(mistakes=mistakes)
+            log.warning("reload failed, the last good options stay: %s", "; ".join(error.mistakes))
+            return False
+        had_mistakes = bool(self.status.mistakes)
+        late = tuple(name for name in RESTART_REQUIRED if getattr(found, name) != getattr(before, name))
+        self.options = found.model_copy(update={name: getattr(before, name) for name in late})
+        self.status = ReloadStatus(self._clock(), restart_required=late)
+        self._had_file = self._had_file or found.path.exists()
+        level = logging.WARNING if had_mistakes else logging.INFO  # the end of a failure is as visible as its begin
+        log.log(level, "options reloaded%s", f"; restart required: {', '.join(late)}" if late else "")
+        return self.options != before
+
+    def _load(self) -> Options:
+        """Load the file; raise OptionsError for a wrong, missing or empty one: an editor may have truncated it."""
+        path, stamp = self.options.path, _stamp(self.options.path)
+        if stamp is None and not self._had_file:
+            return load_options()
+        if stamp is not None and stamp[1] == 0:
+            raise OptionsError(f"{path}:1: empty; write the options again")
+        return load_options(path)
+
+    def _stamps(self) -> Mapping[Path, Stamp]:
+        return {path: _stamp(path) for path in self._paths()}
+
+    def _paths(self) -> Iterator[Path]:
+        yield self.options.path
+        if self.options.suppressions_file is not None:
+            yield self.options.suppressions_file
+        for pattern in self.options.baselines:
+            yield from map(Path, glob.glob(pattern))  # noqa: PTH207  Path.glob takes no absolute pattern
+
+
+def _stamp(path: Path) -> Stamp:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.analysis.changes.events import EventPeriod
 from dashboard.config import Options
-from dashboard.config.reload import ReloadStatus
+from dashboard.config.load import ReloadStatus
 from dashboard.errors import HistoryError
 from dashboard.fleet import LabelConflict, ReceiverStatus, SourceStatus
 from dashboard.fleet.times import end_of_second, write_time

@@ -17,7 +17,7 @@ from dashboard.analysis.assembly import FRESH_INTERVALS, NO_LIVES, Fleet, Observ
 from dashboard.analysis.flapping import Watch
 from dashboard.analysis.lifecycle import with_lives
 from dashboard.config import Options, policy_of
-from dashboard.config.reload import OptionsFiles
+from dashboard.config.load import OptionsFiles
 from dashboard.fleet import RouterConfig, Snapshot, SourceStatus, has_same_content
 from dashboard.fleet.history import Sightings
 from dashboard.garbage import give_back, limit_arenas, uncollected

@@ -9,7 +9,7 @@ from typing import Any
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.config import TARGET_SOURCES, Options
-from dashboard.config.reload import ReloadStatus
+from dashboard.config.load import ReloadStatus
 from dashboard.fleet import (
     MOST_CONFLICTS,
     FailureKind,

@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
-from dashboard.config.reload import ReloadStatus
+from dashboard.config.load import ReloadStatus
 from dashboard.fleet import formatting
 from dashboard.fleet.times import write_time
 from dashboard.render.html import css_string

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from dashboard.compare.baseline import deviations
 from dashboard.config.baseline_file import (
     LONGEST_KEY,
-    BaselineSource,
     Update,
     baseline_yaml,
     configurable,
@@ -52,8 +51,8 @@ ignored:
 """
 
 
-def write(settings: Mapping[str, Setting], pool: str = "chat", made_of: str = "cohort A, 3 replicas") -> str:
-    return baseline_yaml(pool, BaselineSource(settings, made_of), context_line="prod · not frozen")
+def write(settings: Mapping[str, Setting], pool: str = "chat", source: str = "cohort A, 3 replicas") -> str:
+    return baseline_yaml(pool, settings, source=source, context_line="prod · not frozen")
 
 
 def read(text: str) -> Baseline:
@@ -131,7 +130,7 @@ def test_the_source_of_a_baseline_never_deviates_from_it(values: dict[str, Any],
     if not settings or not pool.strip():
         return
 
-    baseline = read(write(settings, pool, made_of=pool))
+    baseline = read(write(settings, pool, source=pool))
 
     known = {path for path, each in settings.items() if each.state in {State.REPORTED, State.NULL}}
     assert (baseline.pool, set(baseline.expected)) == (pool, known)
@@ -149,7 +148,7 @@ def normal(path: str, value: Any) -> Setting | None:
 
 @given(texts)
 def test_any_text_about_the_source_stays_a_comment(text: str) -> None:
-    made = baseline_yaml("chat", BaselineSource(settings_of({"seed": 0}), text), context_line=text)
+    made = baseline_yaml("chat", settings_of({"seed": 0}), source=text, context_line=text)
 
     content = {"version": 1, "pool": "chat", "tolerated": None, "ignored": None, "expected": {"seed": 0}}
     assert yaml.safe_load(made) == content

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.config import load_options, policy_of
-from dashboard.config.reload import OptionsFiles, ReloadStatus
+from dashboard.config.load import OptionsFiles, ReloadStatus
 
 pytestmark = pytest.mark.usefixtures("working_folder")
 

@@ -17,7 +17,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
 from dashboard.analysis.changes.events import EventPeriod
 from dashboard.analysis.timeline import Period, Timeline
-from dashboard.config.baseline_file import baseline_yaml, find_source
+from dashboard.config.baseline_file import baseline_yaml, find_settings
 from dashboard.documents.changes import changes_json
 from dashboard.documents.events import events_json
 from dashboard.documents.findings import findings_json
@@ -158,9 +158,10 @@ def _notifications(fleet: Fleet) -> Iterator[tuple[str, str]]:
 
 def _baseline(fleet: Fleet, name: str, letter: str) -> str:
     (pool,) = (each for each in fleet.pools if each.name == name)
-    source = find_source(fleet, pool, letter)
-    assert source is not None
-    return baseline_yaml(name, source, context_line=context_line(context_of(fleet)))
+    found = find_settings(fleet, pool, letter)
+    assert found is not None
+    settings, source = found
+    return baseline_yaml(name, settings, source=source, context_line=context_line(context_of(fleet)))
 
 
 def _addresses(fleet: Fleet) -> Iterator[tuple[str, dict[str, str]]]:

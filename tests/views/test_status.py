@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
 from dashboard.config import Options
-from dashboard.config.reload import ReloadStatus
+from dashboard.config.load import ReloadStatus
 from dashboard.fleet import LabelConflict, ReceiverStatus, Source, SourceStatus
 from dashboard.views.blocks import Paragraph, Table, View
 from dashboard.views.facts import PROVIDER

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dashboard import service
-from dashboard.config.reload import ReloadStatus
+from dashboard.config.load import ReloadStatus
 from dashboard.fleet import formatting
 from dashboard.web import header
 from dashboard.web.header import line_html, reload_html, stale_targets_html

@@ -7,7 +7,7 @@ import streamlit as st
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.whatif.result import WhatIf, converge
 from dashboard.compare import BASELINE, MAJORITY, Reference, Share, parse_reference
-from dashboard.config.baseline_file import baseline_yaml, find_source
+from dashboard.config.baseline_file import baseline_yaml, find_settings
 from dashboard.fleet import Baseline, Pool
 from dashboard.fleet.formatting import middle_cut, natural, one_line
 from dashboard.fleet.pieces import Kind, Link
@@ -143,17 +143,18 @@ def _choose_reference(pool: Pool, names: Mapping[str, str], baseline: Baseline |
 
 def offer_baseline(fleet: Fleet, pool: Pool, reference: Reference) -> None:
     """Draw the download of a baseline file; nothing where no replica of the pool was ever read."""
-    source = find_source(fleet, pool, reference.key or LARGEST)
-    if source is None:
+    found = find_settings(fleet, pool, reference.key or LARGEST)
+    if found is None:
         return
+    settings, source = found
     st.download_button(
         "Baseline",
-        data=lambda: baseline_yaml(pool.name, source, context_line=context_line(context_of(fleet))),
+        data=lambda: baseline_yaml(pool.name, settings, source=source, context_line=context_line(context_of(fleet))),
         file_name=f"{links.make_file_name(pool.name)}.yaml",
         mime="application/yaml",
         key="baseline_offer",
         on_click="ignore",
-        help=f"Settings of {middle_cut(source.made_of, LONGEST_NAME)} as a baseline file. Edit it and name it under "
+        help=f"Settings of {middle_cut(source, LONGEST_NAME)} as a baseline file. Edit it and name it under "
         "baselines in fleet.yaml: every replica is then compared with it.",
     )
 
