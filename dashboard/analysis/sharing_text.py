@@ -290,7 +290,8 @@ def _cause(cell: SharingCell, own: CohortHashes, other: CohortHashes) -> Text:
 
 def _sizes(cohort: CohortHashes) -> str:
     """Write the lengths of the blocks that a cohort allocates: `64`, `16 and 256`."""
-    return joined([f"{size:,}" for size in sorted({size for each in cohort.blocks if each for size in each.sizes})])
+    sizes = {size for sizes in (*cohort.group_sizes, cohort.block_sizes) for size in sizes if size is not None}
+    return joined([f"{size:,}" for size in sorted(sizes)])
 
 
 def _settings(paths: Iterable[str], own: CohortHashes, other: CohortHashes) -> Text:

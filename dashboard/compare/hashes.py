@@ -86,16 +86,6 @@ class SharingCell(NamedTuple):
     silent: int = 0
 
 
-class BlockSizes(NamedTuple):
-    """The tokens of the blocks that a replica allocates, smallest first: one size, or one for each KV cache group.
-
-    `is_whole`: it reports its groups. Else only `block_size` is known, which is that of the smallest.
-    """
-
-    sizes: tuple[int, ...]
-    is_whole: bool
-
-
 def digests(engines: Sequence[Engine]) -> frozenset[str] | None:
     """Return the `engine` digests of a replica; None where an engine reports none.
 
@@ -145,9 +135,10 @@ class CohortHashes:
 
     `digests`: per `engine` digest the ids of its replicas; `canonical` ones are empty where one is missing. `engines`
     report a digest, `off` engines hash no blocks. Of `replicas`, `reporting` report anything and `silent` not
-    everything. `blocks` are those of its replicas, None where unknown. `revision` is the loaded one of its model, None
-    where unknown; with `has_folder` it counts for nothing. `weights` are the other settings that decide the weights, as
-    they count for a comparison. `seed` is that of the hashes by the settings.
+    everything. `group_sizes` are the block sizes of replicas that report their KV cache groups, smallest first;
+    `block_sizes` those of the others, which report that of the smallest group, or None. `revision` is the loaded one of
+    its model, None where unknown; with `has_folder` it counts for nothing. `weights` are the other settings that decide
+    the weights, as they count for a comparison. `seed` is that of the hashes by the settings.
     """
 
     letter: str
@@ -159,7 +150,8 @@ class CohortHashes:
     off: int
     reporting: int
     silent: int
-    blocks: frozenset[BlockSizes | None]
+    group_sizes: frozenset[tuple[int, ...]]
+    block_sizes: frozenset[int | None]
     revision: Revision | None
     has_folder: bool
     weights: Values
@@ -220,6 +212,7 @@ def cohort_hashes(cohort: Cohort, replicas: Mapping[str, Replica], values: Value
     revision = loaded_revision(cohort.settings) if REVISION_PATH in values else None
     names = [whole for each in engines if (whole := replicas[each].identity.get(MODEL_PATH)) is not None]
     canonical = [mark.canonical for own_marks in marks.values() for mark in own_marks]
+    groups = [_group_sizes(replicas[key]) for key in engines]
     values = values if revision is None else {**values, REVISION_PATH: revision.value}
     return CohortHashes(
         letter=cohort.letter,
@@ -231,7 +224,8 @@ def cohort_hashes(cohort: Cohort, replicas: Mapping[str, Replica], values: Value
         off=sum(off.values()),
         reporting=sum(bool(marks[key] or off[key]) for key in engines),
         silent=sum(not own or len(marks[key]) + off[key] < len(own) for key, own in engines.items()),
-        blocks=frozenset(_blocks(replicas[key], values) for key in engines),
+        group_sizes=frozenset(filter(None, groups)),
+        block_sizes=frozenset() if all(groups) else frozenset({_block_size(values)}),
         revision=revision,
         has_folder=any(is_folder(json.loads(whole.value)) for whole in names),
         weights={path: meaning(values[path], cohort.settings) for path, meaning in WEIGHTS.items() if path in values},
@@ -245,14 +239,15 @@ def _hashes_no_blocks(values: Values) -> bool:
     return CACHING_PATH in values and values[CACHING_PATH].value == _OFF and not has_connector
 
 
-def _blocks(replica: Replica, values: Values) -> BlockSizes | None:
-    """Return the blocks of a replica's first engine: by its KV cache groups, else by `block_size`."""
-    first = min((each.dp_rank for each in replica.kv_cache_groups), default=0)
-    sizes = {each.block_size for each in replica.kv_cache_groups if each.dp_rank == first}
-    if sizes:
-        return BlockSizes(tuple(sorted(sizes)), is_whole=True)
+def _group_sizes(replica: Replica) -> tuple[int, ...]:
+    """Return the distinct block sizes of the KV cache groups of a replica's first engine, smallest first."""
+    first = min((group.dp_rank for group in replica.kv_cache_groups), default=0)
+    return tuple(sorted({group.block_size for group in replica.kv_cache_groups if group.dp_rank == first}))
+
+
+def _block_size(values: Values) -> int | None:
     size = json.loads(values[BLOCK_SIZE_PATH].value) if BLOCK_SIZE_PATH in values else None
-    return BlockSizes((size,), is_whole=False) if isinstance(size, int) else None
+    return size if isinstance(size, int) else None
 
 
 def _hashes_nothing(engine: Engine) -> bool:
@@ -301,15 +296,12 @@ def _same_blocks(one: CohortHashes, other: CohortHashes) -> SharingCell:
     letters = one.letter, other.letter
     if paths := differing_paths(one.values, other.values, (BLOCK_SIZE_PATH,)):
         return SharingCell(*letters, Share.NO, SharingCause.BLOCKS, paths)
-    blocks = one.blocks | other.blocks
-    known = [each for each in blocks if each is not None]
-    whole = {each.sizes for each in known if each.is_whole}
-    smallest = {each.sizes[0] for each in known}
-    if len(whole) > 1 or len(smallest) > 1:
+    group_sizes, block_sizes = one.group_sizes | other.group_sizes, one.block_sizes | other.block_sizes
+    smallest = {sizes[0] for sizes in group_sizes} | (block_sizes - {None})
+    if len(group_sizes) > 1 or len(smallest) > 1:
         return SharingCell(*letters, Share.NO, SharingCause.BLOCKS)
-    has_others = any(len(sizes) > 1 for sizes in whole)  # that a replica which reports no groups may lack
-    is_open = None in blocks or (has_others and not all(each.is_whole for each in known))
-    if is_open:
+    has_others = any(len(sizes) > 1 for sizes in group_sizes)  # that a replica which reports no groups may lack
+    if None in block_sizes or (has_others and block_sizes):
         return SharingCell(*letters, Share.UNKNOWN, SharingCause.BLOCKS_UNKNOWN)
     return SharingCell(*letters, Share.YES)
 
