@@ -5,7 +5,7 @@ import json
 import zlib
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
@@ -113,8 +113,7 @@ class BodyWriter:
 
     def _add_base(self, content: Content, key: int) -> None:
         bases = self._bases.setdefault(content.group, [])
-        parsed = from_json(content.json) if len(content.json) > WINDOW else None
-        bases.append(BodyBase(key, content.json, parsed))
+        bases.append(_base(key, content.json))
         del bases[:-MOST_BASES]
         self._bases.move_to_end(content.group)
         while len(self._bases) > MOST_GROUPS:
@@ -123,24 +122,67 @@ class BodyWriter:
 
 def read_bodies(connection: Connection, ids: Collection[int]) -> dict[int, bytes]:
     """Return bodies by their id; raise HistoryError for a damaged one."""
+    rows, bases = _with_bases(connection, ids)
+    return {key: bases[key].json if key in bases else _read(row, bases.get(row.base)) for key, row in rows.items()}
+
+
+def read_members(connection: Connection, ids: Collection[int], name: str) -> dict[int, dict[str, Any]]:
+    """Return, by their id, bodies that are objects with one of their members only, if they have it.
+
+    Raise HistoryError for a damaged one. The hash of a large body that is stored as a change is not compared: to join
+    it takes most of the time, and zlib has a checksum of the change.
+    """
+    rows, bases = _with_bases(connection, ids)
+    found = {}
+    for key, row in rows.items():
+        base = bases.get(row.base)
+        with _damaged(row):
+            if key in bases:
+                found[key] = _member(bases[key].parsed or from_json(bases[key].json), name)
+            elif base is None or base.parsed is None:
+                found[key] = _member(from_json(_read(row, base)), name)
+            else:
+                change = from_json(decompress(row.content, base.json))
+                parts = {part: _member(change.get(part, {}), name) for part in ("set", "within")}
+                found[key] = join(_member(base.parsed, name), {**change, **parts})
+    return found
+
+
+def _member(written: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {name: written[name]} if name in written else {}
+
+
+def _with_bases(connection: Connection, ids: Collection[int]) -> tuple[dict[int, Row[Any]], dict[int, BodyBase]]:
+    """Return the rows of bodies, and the bases that they refer to."""
     rows = _rows(connection, ids)
-    bases = _rows(connection, {row.base for row in rows.values() if row.base is not None} - rows.keys())
-    whole = {key: _read(row) for key, row in {**bases, **rows}.items() if row.base is None}
-    large = {row.base for row in rows.values() if len(whole.get(row.base, b"")) > WINDOW}
-    parsed = {key: from_json(whole[key]) for key in large}
-    return {
-        key: whole[key] if row.base is None else _read(row, whole.get(row.base, b""), parsed.get(row.base))
-        for key, row in rows.items()
-    }
+    wanted = {row.base for row in rows.values() if row.base is not None}
+    missing = _rows(connection, wanted - rows.keys())
+    return rows, {key: _base(key, _read(rows.get(key) or missing[key])) for key in wanted}
 
 
-def _read(row: Row[Any], base: bytes = b"", parsed: Any = None) -> bytes:
-    with suppress(*DAMAGE):
-        content = decompress(row.content, base)
-        content = _joined(parsed, from_json(content)) if len(base) > WINDOW else content
-        if hashlib.sha256(content).digest() == row.sha:
-            return content
-    raise HistoryError(f"The history is damaged: body {row.id} was changed or cut; restore a copy of the history.")
+def _base(key: int, content: bytes) -> BodyBase:
+    return BodyBase(key, content, from_json(content) if len(content) > WINDOW else None)
+
+
+def _read(row: Row[Any], base: BodyBase | None = None) -> bytes:
+    with _damaged(row):
+        content = decompress(row.content, base.json if base else b"")
+        if base is not None and base.parsed is not None:
+            content = _joined(base.parsed, from_json(content))
+        if hashlib.sha256(content).digest() != row.sha:
+            raise ValueError("another body")
+    return content
+
+
+@contextmanager
+def _damaged(row: Row[Any]) -> Iterator[None]:
+    """Raise HistoryError for what a damaged row causes."""
+    try:
+        yield
+    except DAMAGE:
+        raise HistoryError(
+            f"The history is damaged: body {row.id} was changed or cut; restore a copy of the history."
+        ) from None
 
 
 def difference(base: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,11 +1,10 @@
 """Timelines of a history: the database counts, so that a period of any length has a bounded number of rows."""
 
-import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
@@ -29,7 +28,7 @@ from dashboard.fleet import SettingValue, State
 from dashboard.fleet.formatting import count
 from dashboard.fleet.times import EPOCH, MICROSECOND
 from dashboard.rules.findings import Severity
-from dashboard.store.history.bodies import chunks, read_bodies
+from dashboard.store.history.bodies import chunks, read_bodies, read_members
 from dashboard.store.history.parts import read_parts
 from dashboard.store.history.schema import (
     cohort_span,
@@ -46,8 +45,6 @@ ONE: ColumnElement[int] = literal_column("1", BigInteger)
 MOST_ROWS = 2_000  # of marks: the newest
 MOST_DOCUMENTS = 200  # whose value of a setting is read; each takes 0.1 ms
 NO_VALUE = SettingValue("null", State.ABSENT)
-SETTING_KEYS = {"value", "state", "source"}  # of a setting in a document
-_DECODER = json.JSONDecoder()
 STATE, VERSION, DOCUMENT = "state", "version", "document"  # what the timeline of a replica shows
 
 SqlCondition = ColumnElement[bool]
@@ -149,16 +146,11 @@ def read_values(
     for some in chunks(documents[:MOST_DOCUMENTS]):
         rows = connection.execute(select(c.document, c.body).where(c.document.in_(some)))
         bodies |= {row.document: row.body for row in rows}
-    read = read_bodies(connection, set(bodies.values()))
-    parts = {document: _setting_of(read[body], path) for document, body in bodies.items()}
-    texts = sorted({each for each in parts.values() if each})  # documents share values
-    written = {str(place): b"{%s:%s}" % (json.dumps(path).encode(), text) for place, text in enumerate(texts)}
-    known = read_parts(next(iter(shell.values())), until, documents=written).documents if written else {}
-    values = {text: known[str(place)].settings[path] for place, text in enumerate(texts)}
-    return {
-        document: SettingValue(values[text].value, values[text].state) if text else NO_VALUE
-        for document, text in parts.items()
-    }
+    read = read_members(connection, set(bodies.values()), path)
+    contents = {document: to_json(read[body]) for document, body in bodies.items()}
+    known = read_parts(next(iter(shell.values())), until, documents=contents).documents if contents else {}
+    settings = {document: each.settings.get(path) for document, each in known.items()}
+    return {document: SettingValue(each.value, each.state) if each else NO_VALUE for document, each in settings.items()}
 
 
 def contradicts(connection: Connection, document: str, other: str) -> bool:
@@ -176,19 +168,6 @@ def _settings(connection: Connection, document: str) -> dict[str, Any]:
     bodies = read_bodies(connection, connection.scalars(query).all())
     settings: dict[str, Any] = from_json(next(iter(bodies.values()), b"{}"))
     return settings
-
-
-def _setting_of(content: bytes, path: str) -> bytes:
-    """Return the JSON of one setting of a document, empty without it: a tenth of the cost of reading all."""
-    text, key = content.decode(), f"{json.dumps(path)}:"
-    place = text.find(key)
-    while place >= 0:
-        begin = place + len(key)
-        value, end = _DECODER.raw_decode(text, begin)
-        if isinstance(value, dict) and value.keys() == SETTING_KEYS:  # else a key within a value
-            return text[begin:end].encode()
-        place = text.find(key, begin)
-    return b""
 
 
 def _last(table: Table) -> Select[Any]:
