@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime
 from functools import wraps
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import streamlit as st
 
@@ -24,15 +24,6 @@ PROBLEM = "fleet_problem"
 LONGEST = 40  # characters of a time in the URL that a sentence quotes
 
 F = TypeVar("F", bound="Callable[..., Any]")
-
-
-class PageEndError(Exception):
-    """A page ended early: it has nothing more to show."""
-
-
-def end_page() -> NoReturn:
-    """End the page before its last line; header and footer are still drawn, which `st.stop` would prevent."""
-    raise PageEndError
 
 
 def begin_run() -> Fleet:

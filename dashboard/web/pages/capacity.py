@@ -30,7 +30,7 @@ def draw_page() -> None:
     fleet = state.fleet()
     if not fleet.pools:
         empty.nothing_answered()
-        state.end_page()
+        return
 
     head = st.container()
     pools, measures = pool_names(fleet), [each.value for each in Measure]

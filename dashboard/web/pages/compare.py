@@ -250,18 +250,18 @@ def draw_page() -> None:
     fleet = state.fleet()
     if not fleet.pools:
         empty.nothing_answered()
-        state.end_page()
+        return
 
     if replicas := st.query_params.get(pages.CHOSEN):
         chosen.draw_chosen(fleet, replicas)
-        state.end_page()
+        return
 
     with st.container(key="pool_head", horizontal=True, vertical_alignment="center"):
         title = st.container()
         name = choose_pool(pool_order(fleet))
     if name is None:
         empty.no_such_pool(st.query_params[pages.POOL])
-        state.end_page()
+        return
     pool = pool_named(fleet, name)
     members = members_of(fleet, pool)
     names = {member.id: member.name for member in members}

@@ -238,7 +238,7 @@ def draw_page() -> None:
     fleet = state.fleet()
     if not fleet.pools and not fleet.inspection.findings:
         empty.nothing_answered()
-        state.end_page()
+        return
 
     known = known_findings(fleet)
     draw_head(fleet)

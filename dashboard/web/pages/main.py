@@ -1,7 +1,6 @@
 """The script behind every page: navigation, the header, the page itself, and the footer."""
 
 import re
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Literal
@@ -34,7 +33,7 @@ def main() -> None:
         header.draw_banner(page.url_path)
     warnings, body, footer = st.container(), st.container(key="body"), st.container()
     try:
-        with body, suppress(state.PageEndError):
+        with body:
             _draw(page, fleet)
     finally:  # also under an error
         with warnings:

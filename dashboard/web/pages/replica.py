@@ -119,7 +119,7 @@ def draw_page() -> None:
     data = known_data(fleet, asked) if asked else None
     if data is None:
         draw_unknown(asked)
-        state.end_page()
+        return
 
     head = st.container()
     first = TABS[-1 if data.replica.document is None else 0]  # probes show why a replica was not read

@@ -101,7 +101,7 @@ def draw_page() -> None:
     share.offer(lambda: replicas_report(fleet, choice, rows=rows, name=name))
     if shown.empty:
         empty.filter_hides_all(f"{count(len(rows), 'replica')} hidden.", links.to(pages.REPLICAS))
-        state.end_page()
+        return
     (table,) = (each for each in view.parts if each.anchor == TABLE)
     clicked = draw.draw_blocks(table.blocks, "replicas")
     if clicked:

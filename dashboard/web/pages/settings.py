@@ -55,7 +55,7 @@ def draw_page() -> None:
     fleet = state.fleet()
     if not fleet.pools:
         empty.nothing_answered()
-        state.end_page()
+        return
 
     head = st.container()
     with st.container(key="filters", horizontal=True, vertical_alignment="bottom", gap="small"):
