@@ -10,7 +10,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Basis
 from dashboard.views.capacity_blocks import NO_DEVICES
 from dashboard.web.charts import DARK, LIGHT
-from tests.builders import alike, document, down, engine, fleet, hostile, replica
+from tests.builders import alike, document, down, engine, fleet, replica
 from tests.page_runner import html, open_page, opened, rerun
 
 DOCUMENT = document()
@@ -96,11 +96,3 @@ def test_charts_follow_the_theme(theme: str, colours: Any) -> None:
     rerun(app)
 
     assert figure(app)["layout"]["font"]["color"] == colours.ink
-
-
-def test_hostile_names_stay_text() -> None:
-    for per in ("DP rank", "GPU", "pool"):
-        app = open_page(hostile(), "capacity", per=per)
-        assert "<script" not in html(app)
-        assert "<img" not in html(app)
-        assert "<script" not in json.dumps(figure(app)["layout"])

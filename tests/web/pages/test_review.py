@@ -10,13 +10,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dashboard.analysis.assembly import Fleet, inspected
-from dashboard.fleet import Note, Source
+from dashboard.fleet import Source
 from dashboard.rules.findings import Suppression
 from dashboard.rules.policy import Policy
 from dashboard.store.snapshots import Snapshots
 from dashboard.views import pages
 from dashboard.web.share import OFFERED
-from tests.builders import HOSTILE, NOW, alike, document, engine, fleet, hostile, replica, story
+from tests.builders import NOW, alike, document, engine, fleet, replica, story
 from tests.findings_builder import inspected_story, sighted
 from tests.page_runner import (
     WEEK,
@@ -132,17 +132,6 @@ def test_the_review_of_an_unusual_fleet(
 
     assert [text for text in present if text not in shown] == []
     assert [text for text in absent if text in shown] == []
-
-
-def test_hostile_names_values_and_notes_stay_text(store: Snapshots) -> None:
-    live = hostile()
-    store.note(frozen(store, earlier(live), HOSTILE), "fine", Note(HOSTILE, HOSTILE[:80]))
-    key = frozen(store, live, HOSTILE)
-    store.note(key, "fine", Note(HOSTILE, HOSTILE[:80], NOW))
-    shown = html(review(live, store, snapshot=key))
-
-    assert "<script" not in shown
-    assert "<img" not in shown
 
 
 def test_the_button_starts_a_meeting_with_larger_type_and_keys(store: Snapshots) -> None:

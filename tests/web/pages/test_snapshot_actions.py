@@ -17,7 +17,6 @@ from dashboard.fleet import Note
 from dashboard.fleet.formatting import iso
 from dashboard.sources import child
 from dashboard.store.packing import READ_ONLY, content_of, packed
-from dashboard.store.snapshots import Snapshots
 from dashboard.web import sessions
 from tests import builders
 from tests.builders import HOSTILE, NOW
@@ -27,14 +26,6 @@ from tests.saved_fleets import built_of_captures
 from tests.store.folders import column, damage
 
 LLAMA = capture("llama").answers[SERVER_INFO]
-
-
-@pytest.fixture
-def live(tmp_path: Path) -> Fleet:
-    """The story, with snapshots in files and in a history."""
-    fleet = builders.story()
-    show_with_snapshots(fleet, Snapshots(tmp_path / "kept"))
-    return fleet
 
 
 def press(app: AppTest, key: str) -> AppTest:

@@ -10,19 +10,10 @@ from streamlit.testing.v1 import AppTest
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.fleet import Note
-from dashboard.store.snapshots import Snapshots
 from tests import builders
 from tests.builders import HOSTILE, NOW
 from tests.page_runner import freeze, html, opened, rerun, show_with_snapshots, visit
 from tests.store.folders import damage
-
-
-@pytest.fixture
-def live(tmp_path: Path) -> Fleet:
-    """The story, with snapshots in files and in a history."""
-    fleet = builders.story()
-    show_with_snapshots(fleet, Snapshots(tmp_path / "kept"))
-    return fleet
 
 
 def earlier(days: int) -> Fleet:
@@ -70,15 +61,6 @@ def test_the_newest_data_is_first_and_many_snapshots_have_a_search() -> None:
 
     assert page.count("Export, manage") == 1
     assert ">review of day-7<" in page
-
-
-@pytest.mark.usefixtures("live")
-def test_hostile_names_stay_text() -> None:
-    freeze(builders.hostile(), HOSTILE)
-    for url in ({}, {"manage": service.snapshots().all()[0].id}):
-        page = html(visit("snapshots", **url))
-        assert "<script>" not in page
-        assert "<img" not in page
 
 
 def test_a_damaged_snapshot_is_a_warning_below_the_others(live: Fleet) -> None:

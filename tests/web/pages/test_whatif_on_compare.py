@@ -11,7 +11,7 @@ from streamlit.testing.v1.element_tree import Block
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.fleet import Baseline
 from dashboard.rules.policy import Policy
-from tests.builders import HOSTILE, NOW, alike, document, fleet, replica, story
+from tests.builders import NOW, alike, document, fleet, story
 from tests.page_runner import html, open_page, rerun
 
 
@@ -77,13 +77,3 @@ def test_the_baseline_is_the_first_option_by_its_name() -> None:
     assert app.selectbox(key="converge").options[1] == "baseline agreed"
     assert "<b>1 of 18 replicas would restart</b>; " in html(app)
     assert "--block-size 16" in snippets(app)
-
-
-def test_hostile_names_and_values_stay_text() -> None:
-    own = [document({"model_config.tokenizer": HOSTILE, HOSTILE: index}) for index in range(2)]
-    members = [replica(f"{HOSTILE}{index}", pool=HOSTILE, document=each) for index, each in enumerate(own)]
-    shown = html(open_page(fleet(members, own), "compare", pool=HOSTILE, converge="A"))
-
-    assert "1 of 2 replicas would restart" in shown
-    assert "<script>" not in shown
-    assert "<img" not in shown
