@@ -341,18 +341,23 @@ def _flat(block: PlainBlock | Gauges | Banner) -> PlainBlock:
 class Section:
     """A part of a view under its own heading. `anchor` is unique in the view: lower case letters, digits, dashes.
 
+    `content` are its blocks, or makes them when they are read: pages link to the tables of most appendices.
     `is_appendix`: for reference, at the end of an export on a new page. `is_aside`: a page folds it.
     `is_exported_only`: not on the page.
     """
 
     anchor: str
     title: str
-    blocks: tuple[Block, ...]
+    content: tuple[Block, ...] | Callable[[], tuple[Block, ...]]
     parts: tuple[Section, ...] = ()
     is_appendix: bool = False
     is_aside: bool = False
     is_exported_only: bool = False
     link: Link | None = None
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        return self.content() if callable(self.content) else self.content
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ def what_happened(events: Sequence[Event], since: datetime, until: datetime, ski
         text = (
             f"Not listed: {count(skipped, 'earlier finding')} that began and ended in between. Choose a shorter range."
         )
-        listed = replace(listed, blocks=(Paragraph(plain(text), Tone.UNKNOWN), *listed.blocks))
+        listed = replace(listed, content=(Paragraph(plain(text), Tone.UNKNOWN), *listed.blocks))
     return EventSummary(figure, words, listed)
 
 

@@ -1,5 +1,6 @@
 """The page Replicas: every replica in one table, the worst first, and its CSV."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
@@ -188,11 +189,11 @@ def replica_rows(fleet: Fleet) -> pd.DataFrame:
 
 def findings_by_replica(fleet: Fleet) -> pd.DataFrame:
     """Return the number of active findings of each severity, a row per replica, in the order of the fleet."""
-    findings = fleet.frames.findings
-    active = findings[~findings["is_suppressed"]].explode("replicas")
-    counts = pd.crosstab(active["replicas"], active["severity"])
+    counts = Counter(
+        (replica, finding.severity.value) for finding in fleet.inspection.findings for replica in finding.replicas
+    )
     ids = [replica.id for replica in fleet.replicas]
-    return counts.reindex(index=ids, columns=list(SEVERITIES), fill_value=0).astype("int64")
+    return pd.DataFrame({each: [counts[id_, each] for id_ in ids] for each in SEVERITIES}, index=ids, dtype="int64")
 
 
 def chosen_rows(rows: pd.DataFrame, choice: ReplicaChoice) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Note, ReplicaState
@@ -193,7 +193,7 @@ def _folded(part: Section, keys: Mapping[str, str]) -> Section:
         for block in part.blocks
     )
     link = page(pages.FINDINGS, part.anchor, severity=severity)
-    return replace(part, blocks=blocks, link=link, is_aside=severity == Severity.INFO)
+    return replace(part, content=blocks, link=link, is_aside=severity == Severity.INFO)
 
 
 def _linked(entry: Entry, fold: str, keys: Mapping[str, str]) -> Entry:
@@ -221,11 +221,12 @@ def _appendices(fleet: Fleet, known: FindingList) -> list[Section]:
     """Return all findings, where entries are about several, and all replicas."""
     sections = []
     if len(bundled(group_findings(known.active))) < len(known.active):
-        sections.append(Section("all-findings", "All findings", (findings_table(known),), is_appendix=True))
+        findings = cache(lambda: (findings_table(known),))
+        sections.append(Section("all-findings", "All findings", findings, is_appendix=True))
     if fleet.replicas:
-        table = replicas_table(replica_rows(fleet), is_short=True)
+        replicas = cache(lambda: (replicas_table(replica_rows(fleet), is_short=True),))
         link = page(pages.REPLICAS)
-        sections.append(Section("all-replicas", "All replicas", (table,), is_appendix=True, link=link))
+        sections.append(Section("all-replicas", "All replicas", replicas, is_appendix=True, link=link))
     return sections
 
 

@@ -149,7 +149,7 @@ def nested(sections: Iterable[Section], prefix: str) -> tuple[Section, ...]:
         replace(
             each,
             anchor=f"{prefix}-{each.anchor}",
-            blocks=tuple(_nested(block, prefix) for block in each.blocks),
+            content=tuple(_nested(block, prefix) for block in each.blocks),
             parts=nested(each.parts, prefix),
             is_appendix=False,
         )

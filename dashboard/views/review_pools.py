@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, NamedTuple
 
 from dashboard.analysis.assembly import Fleet
@@ -193,9 +194,9 @@ def capacity_parts(fleet: Fleet, notes: tuple[Block, ...]) -> tuple[Section, tup
         *_without_chart(pools, uneven),
     )
     uneven_pools = tuple(_capacity_of(fleet, names, pools[names[0]]) for names in uneven[:MOST_CHARTS])
-    table = ranks_table(ordered, "all-ranks", "All DP ranks")
+    table = cache(lambda: (ranks_table(ordered, "all-ranks", "All DP ranks"),))
     link = page(CAPACITY_PAGE)
-    appendix = (Section("all-ranks", "All DP ranks", (table,), is_appendix=True, link=link),) if table.rows else ()
+    appendix = (Section("all-ranks", "All DP ranks", table, is_appendix=True, link=link),) if ordered else ()
     return Section(CAPACITY, CAPACITY_TITLE, blocks, uneven_pools), appendix
 
 

@@ -113,8 +113,9 @@ def test_the_same_fleet_gives_the_same_bytes_in_every_format_and_foreign_text_is
     own = context_of(fleets()[kind])
     html = to_html(report)
 
-    assert again == report
     assert to_html(again) == html
+    assert to_markdown(again) == to_markdown(report)
+    assert to_report_json(again) == to_report_json(report)
     assert "<script" not in html
     assert "<img" not in html
     assert HOSTILE not in to_markdown(report)

@@ -66,7 +66,7 @@ def text_of(content: Any) -> str:
 def anchors_led_to(content: Any) -> set[str]:
     """Every anchor that a piece or a figure leads to."""
     if is_dataclass(content):
-        return {anchor for each in fields(content) for anchor in anchors_led_to(getattr(content, each.name))}
+        return {anchor for value in _values(content) for anchor in anchors_led_to(value)}
     if hasattr(content, "_fields"):
         own = {content.anchor} - {""} if hasattr(content, "anchor") else set()
         return own.union(*(anchors_led_to(each) for each in content))
@@ -83,13 +83,19 @@ def _lines(content: Any) -> Iterator[str]:
     elif isinstance(content, DifferenceTable):
         yield from (content.caption, *(row.label for row in content.matrix.rows), *content.notes)
     elif is_dataclass(content):
-        for each in fields(content):
-            yield from _lines(getattr(content, each.name))
+        for value in _values(content):
+            yield from _lines(value)
     elif isinstance(content, tuple) and content and all(hasattr(each, "style") for each in content):
         yield "".join(each.text for each in content)
     elif isinstance(content, tuple | list):
         for each in content:
             yield from _lines(each)
+
+
+def _values(content: Any) -> list[Any]:
+    """The values of a dataclass; of a section its blocks, also where they are made when they are read."""
+    names = [each.name for each in fields(content)]
+    return [getattr(content, "blocks" if name == "content" else name) for name in names]
 
 
 def places_of(report: View) -> set[str]:
