@@ -27,7 +27,7 @@ define INSTALL
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run check test deploy-check fix bench test-vllm bench-vllm screenshots golden docs grafana field-reference lock wheel clean
+.PHONY: help demo run check test deploy-check fix bench test-vllm bench-vllm screenshots golden docs field-reference lock wheel clean
 
 help:  ## This list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -85,9 +85,6 @@ golden: $(VENV)/dev.stamp  ## Write the committed outputs in tests/golden again
 
 docs: $(VENV)/run.stamp  ## Write docs/rules and the other generated pages of docs/ again
 	@$(BIN)/python -m tests.tools.write_docs
-
-grafana: $(VENV)/dev.stamp  ## Write the dashboard for Grafana in deploy/grafana again
-	@$(BIN)/python -m tests.tools.grafana
 
 field-reference: $(VENV)/dev.stamp  ## Read the source of every vLLM version and write dashboard/vllm/field_reference.json again
 	@$(BIN)/python -m tests.tools.field_reference
