@@ -14,6 +14,7 @@ from dashboard.analysis.assembly import Fleet, only_pool
 from dashboard.cli.terminal import fail, no_such_pool, say, wrong, wrong_options
 from dashboard.config import Options, TargetOptions, load_options
 from dashboard.errors import OptionsError
+from dashboard.garbage import collect_rarely
 from dashboard.sources.discovery import discover_once, replica_id
 from dashboard.sources.http.credentials import key_warnings
 from dashboard.views.facts import no_list_read
@@ -69,6 +70,7 @@ def polled(options: Options, *, takes_addresses: bool = True) -> Fleet:
 
     Without targets the failures of their sources, the fleet's `discovery_errors`, are the reason why a command ends.
     """
+    collect_rarely()
     found = discover_once(options)
     for failure in found.failures if found.targets else ():
         say(failure)

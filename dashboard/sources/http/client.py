@@ -35,6 +35,7 @@ GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 COMPRESSED = frozenset({"gzip", "x-gzip", "deflate"})
 ETAG = re.compile(r'(?:W/)?"[!#-~]{1,200}"')  # RFC 9110, section 8.8.3, without bytes beyond ASCII
 T = TypeVar("T")
+KNOWN_PATHS = 256  # those of replicas are 14
 BEAT_SECONDS = 0.05  # a later beat shows that the event loop was busy
 
 
@@ -67,6 +68,12 @@ def _plain_headers(more: tuple[tuple[bytes, bytes], ...]) -> httpx2.Headers:
 def _parse_url(text: str) -> httpx2.URL:
     """Raise httpx2.InvalidURL, or UnicodeError for half of a surrogate pair."""
     return httpx2.URL(text)
+
+
+@lru_cache(maxsize=KNOWN_PATHS)
+def _quote(path: str) -> bytes:
+    """Return a path and its query as they are sent; raise as `_parse_url` does."""
+    return httpx2.URL(f"http://server{path}").raw_path
 
 
 class BodyTooLargeError(Exception):
@@ -234,14 +241,19 @@ class Client:
         except OSError:  # also ssl.SSLError, for a file without certificates
             return Answer(failure=failures.ca_unreadable(endpoint, ca_file))
         try:
-            url = _parse_url(endpoint.server + endpoint.path + endpoint.query)
+            url = _parse_url(endpoint.server)  # each once: all replicas have the same paths
+            path = _quote(endpoint.path + endpoint.query)
         except (httpx2.InvalidURL, UnicodeError):
             return Answer(failure=failures.no_address(endpoint))
         data = json if form is None else form
         method = "GET" if data is None else "POST"
         # A stream, not `content`: the transport adds Host and Content-Length.
         request = httpx2.Request(
-            method, url, headers=_plain_headers(tuple(headers)), stream=httpx2.ByteStream(data or b"")
+            method,
+            url,
+            headers=_plain_headers(tuple(headers)),
+            stream=httpx2.ByteStream(data or b""),
+            extensions={"target": path},
         )
         if key.token is not None:
             request.headers["Authorization"] = f"{key.scheme} {key.token}"

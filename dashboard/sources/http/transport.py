@@ -30,7 +30,8 @@ HEADERS_TOO_LARGE = ("Too many headers", "Got more than")
 class AiohttpTransport(httpx2.AsyncBaseTransport):
     """Sends requests of httpx2: no redirects, no cookies, no proxies from the environment.
 
-    Answers stay as they were sent: a compressed one is not unpacked.
+    The extension `target` of a request is the path, quoted, that follows its URL. Answers stay as they were sent: a
+    compressed one is not unpacked.
     """
 
     def __init__(
@@ -61,11 +62,14 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
         if self._is_named and request.url.host.rstrip(".") in METADATA_NAMES:
             raise NotConnectedError(FailureKind.TARGET, request.url.host)
         stream = request.stream
+        url = str(request.url)
+        if path := request.extensions.get("target"):
+            url = url.rstrip("/") + path.decode("ascii")
         body = b"".join(stream) if isinstance(stream, httpx2.ByteStream) else await request.aread()
         try:
             response = await self._session.request(
                 request.method,
-                _to_yarl(str(request.url)),
+                _to_yarl(url),
                 headers=[(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw],
                 data=body or None,
                 allow_redirects=False,
