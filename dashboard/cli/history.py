@@ -14,7 +14,7 @@ from dashboard.fleet.formatting import count, iso, size
 from dashboard.fleet.times import end_of_second
 from dashboard.store.history.database import Database
 from dashboard.store.history.reader import HistoryReader
-from dashboard.store.history.recording import configured_database, configured_retention
+from dashboard.store.history.recording import configured_database
 from dashboard.store.history.retention import prune, rewind, stats_of
 from dashboard.store.packing import content_of, describe_fleet, export_bytes
 from dashboard.store.writing import write_whole
@@ -89,7 +89,7 @@ def prune_history(
         if after:
             deleted = rewind(database, options.name, time_of(after, "--after"))
         else:
-            for number in prune(database, service.utc_now(), configured_retention(options)):
+            for number in prune(database, service.utc_now(), options.history):
                 deleted += number
     except HistoryError as error:
         fail(f"exit {FAILED}: {count(deleted, rows)} deleted. {error}")
@@ -113,7 +113,8 @@ def export(
     database = _database(config)
     time = time_of(at, "--at") if at else service.utc_now()
     try:
-        fleet, gap = HistoryReader(database).fleet_at(end_of_second(time))
+        reader = HistoryReader(database)
+        fleet, (_, gap) = reader.fleet_at(end_of_second(time)), reader.poll_at(end_of_second(time))
     except HistoryError as error:
         fail(f"exit {FAILED}: {error}")
     try:

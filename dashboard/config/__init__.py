@@ -1,7 +1,7 @@
 """What the operator sets: fleet.yaml and environment variables, read once, frozen, unknown keys refused."""
 
 from dashboard.config.load import FILE_VARIABLE, load_options
-from dashboard.config.model import DEFAULT_FILE, TARGET_SOURCES, Options, PollOptions, policy_of
+from dashboard.config.model import DEFAULT_FILE, TARGET_SOURCES, HistoryOptions, Options, PollOptions, policy_of
 from dashboard.config.notify import AlertmanagerOptions, NotifyOptions, WebhookOptions
 from dashboard.config.rules import MAX_LABEL_CHARACTERS, PoolOptions, RuleOptions, SuppressOptions
 from dashboard.config.sources import (
@@ -25,6 +25,7 @@ __all__ = [
     "CredentialsOptions",
     "DnsSdOptions",
     "FileSdOptions",
+    "HistoryOptions",
     "HttpSdOptions",
     "KubernetesOptions",
     "NotifyOptions",

@@ -101,7 +101,7 @@ class PastFleets:
         for known, fleet in self._known.items():
             if known[0] == polled_at:
                 return fleet
-        return reader.fleet_at(polled_at).fleet
+        return reader.fleet_at(polled_at)
 
 
 class HistoryStatus(NamedTuple):

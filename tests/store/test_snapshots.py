@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.config import Options
+from dashboard.config import HistoryOptions, Options
 from dashboard.errors import HistoryError, SnapshotError
 from dashboard.store import packing
 from dashboard.store import snapshots as storing
 from dashboard.store.history import database as opening
 from dashboard.store.history.database import Database
-from dashboard.store.history.retention import KEPT, prune
+from dashboard.store.history.retention import prune
 from dashboard.store.opening import configured_snapshots
 from dashboard.store.packing import LONGEST_NAME, SnapshotList, packed
 from dashboard.store.snapshots import Snapshots
@@ -319,7 +319,7 @@ def test_polls_and_freezes_at_the_same_time_lose_none_and_pruning_keeps_snapshot
 
     assert failed == []
     assert history.rows("poll") == 20
-    list(prune(history.database, NOW + timedelta(days=5000), KEPT))
+    list(prune(history.database, NOW + timedelta(days=5000), HistoryOptions()))
     assert len(store.all()) == 15
 
 
@@ -346,5 +346,5 @@ def test_without_a_history_snapshots_are_in_the_database_that_it_would_have(tmp_
     with pytest.raises(HistoryError, match="none was recorded yet"):
         history.reader.fleet_at(NOW)
     history.record(built(at(1), polled_at=AT))
-    assert history.reader.fleet_at(AT).fleet.name == "prod"
+    assert history.reader.fleet_at(AT).name == "prod"
     assert [each.id for each in store.all()] == [key]

@@ -25,21 +25,12 @@ SpanRow = Mapping[Any, Any]
 
 
 class _ReplicaChange(NamedTuple):
-    """What changed of one replica between two spans; `documents` where its settings did."""
+    """A change of one replica, as an event without its name: its span, the one before, and both documents."""
 
-    kind: EventKind
-    pool: str | None
-    documents: tuple[str, str] | None = None
-    before: str = ""
-    now: str = ""
-
-
-class _EventGroup(NamedTuple):
-    """What replicas of one event have in common."""
-
-    at: datetime
-    change: _ReplicaChange
-    settings: tuple[SettingChange, ...]
+    event: Event
+    row: SpanRow
+    before: SpanRow | None = None
+    documents: tuple[str, str] | None = None  # where its settings did
 
 
 def read_events(connection: Connection, since: datetime, until: datetime) -> list[Event]:
@@ -102,32 +93,22 @@ class _EventReader:
     def replicas(self) -> Iterator[Event]:
         """Yield what happened to replicas; those with the same change at the same poll are one event."""
         found = list(self._replica_changes())
-        settings = self._setting_changes({each.documents for _, each, _, _ in found if each.documents})
-        grouped: dict[_EventGroup, list[tuple[SpanRow, SpanRow | None]]] = defaultdict(list)
-        for at, each, row, then in found:
-            changes = settings.get(each.documents, ()) if each.documents else ()
-            grouped[_EventGroup(at, each._replace(documents=None), changes)].append((row, then))
+        settings = self._setting_changes({each.documents for each in found if each.documents})
+        grouped: dict[Event, list[_ReplicaChange]] = defaultdict(list)
+        for each in found:
+            grouped[each.event._replace(changes=settings.get(each.documents, ()))].append(each)
         tokens = self._tokens(grouped)
-        for same, members in grouped.items():
-            at, change, changes = same
+        for event, same in grouped.items():
             # Without changes: the same settings, reported in another way, and other facts of the process.
-            if (change.kind is EventKind.CAPACITY and same not in tokens) or (
-                change.kind is EventKind.SETTINGS and not changes
+            if (event.kind is EventKind.CAPACITY and event not in tokens) or (
+                event.kind is EventKind.SETTINGS and not event.changes
             ):
                 continue
-            yield self._event(
-                change.kind,
-                at,
-                pools=() if change.pool is None else (change.pool,),
-                replicas=tuple(sorted((row["address"], row["name"]) for row, _ in members)),
-                changes=changes,
-                before=change.before,
-                now=change.now,
-                tokens=tokens.get(same),
-            )
+            replicas = tuple(sorted((each.row["address"], each.row["name"]) for each in same))
+            yield event._replace(replicas=replicas, tokens=tokens.get(event))
 
-    def _replica_changes(self) -> Iterator[tuple[datetime, _ReplicaChange, SpanRow, SpanRow | None]]:
-        """Yield, of each replica, when what changed, with its span and the one before.
+    def _replica_changes(self) -> Iterator[_ReplicaChange]:
+        """Yield what changed of each replica.
 
         That it was not up for less than ROLLING until a restart is part of the restart.
         """
@@ -137,32 +118,55 @@ class _EventReader:
         for rows in by_replica.values():
             before: SpanRow | None = None
             started, document = None, None  # as last reported
-            away: list[tuple[datetime, _ReplicaChange, SpanRow, SpanRow | None]] = []  # its states since it was up
+            away: list[_ReplicaChange] = []  # its states since it was up
             for row in rows:
                 if row["from_at"] > self._since:
                     if before is None or before["to_at"] != row["from_at"]:
                         yield from away
                         away = []
-                        yield row["from_at"], _ReplicaChange(EventKind.ADDED, row["pool"]), row, None
+                        yield _ReplicaChange(self._of_pool(EventKind.ADDED, row["from_at"], row), row)
                     else:
-                        at, changes = row["from_at"], list(_changes(before, row, started, document))
-                        away += [(at, each, row, before) for each in changes if each.kind is EventKind.STATE]
-                        yield from ((at, each, row, before) for each in changes if each.kind is not EventKind.STATE)
+                        changes = list(self._changes(before, row, started, document))
+                        away += [each for each in changes if each.event.kind is EventKind.STATE]
+                        yield from (each for each in changes if each.event.kind is not EventKind.STATE)
                         if row["state"] == ReplicaState.UP:
-                            is_restart = any(each.kind is EventKind.RESTARTED for each in changes)
-                            if away and not (is_restart and at - away[0][0] <= ROLLING):
+                            is_restart = any(each.event.kind is EventKind.RESTARTED for each in changes)
+                            if away and not (is_restart and row["from_at"] - away[0].event.at <= ROLLING):
                                 yield from away
                             away = []
                 before, started, document = row, row["started_at"] or started, row["document"] or document
             yield from away
-            yield from self._removals(rows)
+            for row in self._ends(rows):
+                yield _ReplicaChange(self._of_pool(EventKind.REMOVED, row["to_at"], row), row)
 
-    def _removals(self, rows: Sequence[SpanRow]) -> Iterator[tuple[datetime, _ReplicaChange, SpanRow, SpanRow | None]]:
+    def _changes(
+        self, before: SpanRow, row: SpanRow, started: datetime | None, document: str | None
+    ) -> Iterator[_ReplicaChange]:
+        """Yield what changed between two spans that follow each other; `started` and `document` were last reported."""
+        at, now = row["from_at"], row["document"]
+        is_restarted = None not in {started, row["started_at"]} and started != row["started_at"]
+        documents = (document, now) if document and now and document != now else None
+        if is_restarted:
+            yield _ReplicaChange(self._of_pool(EventKind.RESTARTED, at, row), row, before, documents)
+        elif documents is not None:
+            yield _ReplicaChange(self._of_pool(EventKind.SETTINGS, at, row), row, before, documents)
+        elif before["process"] != row["process"]:
+            yield _ReplicaChange(self._of_pool(EventKind.CAPACITY, at, row), row, before)
+        if before["state"] != row["state"]:
+            reason = f" ({row['reason']})" if row["reason"] else ""
+            state = self._of_pool(EventKind.STATE, at, row, before=before["state"], now=f"{row['state']}{reason}")
+            yield _ReplicaChange(state, row, before)
+
+    def _of_pool(self, kind: EventKind, at: datetime, row: SpanRow, **texts: str) -> Event:
+        return self._event(kind, at, pools=() if row["pool"] is None else (row["pool"],), **texts)
+
+    def _ends(self, rows: Sequence[SpanRow]) -> Iterator[SpanRow]:
+        """Yield, of the spans of one thing, those that ended in the range without another one that follows."""
         following = [row["from_at"] for row in rows[1:]]
         for row, then in zip(rows, [*following, None], strict=True):
             end = row["to_at"]
             if end is not None and self._since < end <= self._until and end != then:
-                yield end, _ReplicaChange(EventKind.REMOVED, row["pool"]), row, None
+                yield row
 
     def _setting_changes(self, wanted: set[tuple[str, str]]) -> dict[tuple[str, str] | None, tuple[SettingChange, ...]]:
         """Return which settings differ between documents, pair by pair."""
@@ -183,13 +187,15 @@ class _EventReader:
         contents = {document: read[key] for document, key in bodies.items()}
         return read_parts(self._shell, self._until, documents=contents).documents if contents else {}
 
-    def _tokens(
-        self, grouped: Mapping[_EventGroup, Sequence[tuple[SpanRow, SpanRow | None]]]
-    ) -> dict[_EventGroup, tuple[int, int]]:
+    def _tokens(self, grouped: Mapping[Event, Sequence[_ReplicaChange]]) -> dict[Event, tuple[int, int]]:
         """Return the KV tokens before and after of changes where they clearly differ; of too many restarts none."""
         pairs = {
-            same: [(then, row) for row, then in members if then is not None and then["process"] != row["process"]]
-            for same, members in grouped.items()
+            event: [
+                (each.before, each.row)
+                for each in same
+                if each.before is not None and each.before["process"] != each.row["process"]
+            ]
+            for event, same in grouped.items()
         }
         rows = {row["id"]: row for each in pairs.values() for pair in each for row in pair}
         if len(rows) > MOST_MEASURED:
@@ -227,9 +233,8 @@ class _EventReader:
                         spread = self._finding(EventKind.SPREAD, row["from_at"], row)
                         yield spread._replace(spread=(extent.replicas, now.replicas))
                 before, extent = row, _extent(row) or extent
-            for row, then in zip(rows, [*(each["from_at"] for each in rows[1:]), None], strict=True):
-                if (end := row["to_at"]) is not None and self._since < end <= self._until and end != then:
-                    yield self._finding(EventKind.FINDING_ENDED, end, row)
+            for row in self._ends(rows):
+                yield self._finding(EventKind.FINDING_ENDED, row["to_at"], row)
 
     def _finding(self, kind: EventKind, at: datetime, row: SpanRow) -> Event:
         return self._event(
@@ -261,22 +266,6 @@ class _EventReader:
             return ends[1].to_at if len(ends) > 1 else None
         last: datetime | None = self._connection.scalar(select(func.max(poll.c.at)).where(poll.c.at < at))
         return last
-
-
-def _changes(before: SpanRow, row: SpanRow, started: datetime | None, document: str | None) -> Iterator[_ReplicaChange]:
-    """Yield what changed between two spans that follow each other; `started` and `document` were last reported."""
-    pool = row["pool"]
-    is_restarted = None not in {started, row["started_at"]} and started != row["started_at"]
-    documents = (document, row["document"]) if document and row["document"] and document != row["document"] else None
-    if is_restarted:
-        yield _ReplicaChange(EventKind.RESTARTED, pool, documents)
-    elif documents is not None:
-        yield _ReplicaChange(EventKind.SETTINGS, pool, documents)
-    elif before["process"] != row["process"]:
-        yield _ReplicaChange(EventKind.CAPACITY, pool)
-    if before["state"] != row["state"]:
-        reason = f" ({row['reason']})" if row["reason"] else ""
-        yield _ReplicaChange(EventKind.STATE, pool, before=before["state"], now=f"{row['state']}{reason}")
 
 
 def _extent(row: SpanRow) -> Extent | None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic_core import from_json
 from sqlalchemy import Connection, Table, or_, select
@@ -58,13 +58,6 @@ REPLICA_COLUMNS = (
 )
 
 
-class RecordedFleet(NamedTuple):
-    """The fleet as it was last polled at a time, and the gap that the time is in."""
-
-    fleet: Fleet
-    gap: Gap | None
-
-
 class HistoryReader:
     """Reads a history, also next to its writer. Documents and replicas of the last fleet are kept for the next one."""
 
@@ -76,14 +69,14 @@ class HistoryReader:
         self._before: Fleet | None = None
 
     @uncollected()
-    def fleet_at(self, time: datetime) -> RecordedFleet:
+    def fleet_at(self, time: datetime) -> Fleet:
         """Return the fleet of the last poll at a time or before; raise HistoryError before the first.
 
         Settings, states and capacity are those of the poll. Of a fresh replica the time of its answers is that of the
         poll, except where its state began then; times of single answers are those of the beginning.
         """
         with self._database.read() as connection, connection.begin():
-            at, gap = self._poll_at(connection, time)
+            at, _ = self._poll_at(connection, time)
             (row,) = _rows_at(connection, fleet_span, at)
             shell = read_bodies(connection, [row["body"]])[row["body"]]
             documents = self._documents_at(connection, shell, at)
@@ -106,8 +99,7 @@ class HistoryReader:
             generation=-((at - EPOCH) // MICROSECOND),
             sightings=sightings,
         )
-        fleet = replace(fleet, lives=resumed(fleet, whole["rule_set"]))
-        return RecordedFleet(fleet, gap)
+        return replace(fleet, lives=resumed(fleet, whole["rule_set"]))
 
     def first_poll(self) -> datetime | None:
         """Return the time of the first poll; None before it."""

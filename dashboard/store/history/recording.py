@@ -2,7 +2,7 @@
 
 import logging
 import os
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.config import Options
@@ -11,7 +11,6 @@ from dashboard.fleet.formatting import iso
 from dashboard.fleet.history import NO_SIGHTINGS, Sightings
 from dashboard.store.history.database import DamagedRowsError, Database, OtherWriterError, file_database
 from dashboard.store.history.reader import HistoryReader
-from dashboard.store.history.retention import Retention
 from dashboard.store.history.writer import HistoryWriter
 from dashboard.store.opening import HistoryStatus, JumpGuard
 
@@ -37,12 +36,6 @@ def configured_database(options: Options) -> Database:
     else:
         return file_database(options.data_folder)
     return Database(url)
-
-
-def configured_retention(options: Options) -> Retention:
-    """Return how long the options keep spans and polls, and the most bytes of them."""
-    kept = options.history
-    return Retention(timedelta(days=kept.keep_spans_days), timedelta(days=kept.keep_polls_days), kept.max_bytes)
 
 
 class Recorder:
@@ -82,7 +75,7 @@ class Recorder:
     def last_fleet(self, now: datetime) -> Fleet | None:
         """Return this fleet at the last poll in the history; None where there is none, or it cannot be read."""
         try:
-            fleet = HistoryReader(configured_database(self._options)).fleet_at(now).fleet
+            fleet = HistoryReader(configured_database(self._options)).fleet_at(now)
         except DamagedRowsError as error:
             log.warning("the last recorded poll was not read; flapping and rollouts begin anew: %s", error)
             return None
@@ -99,9 +92,9 @@ class Recorder:
             writer.open(name, now)
         except OtherWriterError:
             self._reader = self._reader or HistoryReader(writer.database)
-            fleet, gap = self._reader.fleet_at(now)
+            fleet = self._reader.fleet_at(now)
             writer.database.check_fleet(fleet.name, name)
-            if gap is not None:
+            if (gap := self._reader.poll_at(now)[1]) is not None:
                 raise HistoryError(
                     f"The instance that records the history has recorded no poll since {iso(gap.since)}; restart it."
                 ) from None
@@ -130,8 +123,7 @@ class Recorder:
 
     def _writing(self) -> HistoryWriter:
         if self._writer is None:
-            database = configured_database(self._options)
-            self._writer = HistoryWriter(database, configured_retention(self._options))
+            self._writer = HistoryWriter(configured_database(self._options), self._options.history)
         return self._writer
 
     def _report(self, error: Exception | None, at: datetime | None) -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, select, text, update
 from sqlalchemy.exc import OperationalError
 
+from dashboard.config import HistoryOptions
 from dashboard.store.history.database import Database
 from dashboard.store.history.schema import (
     BODY_REFERENCES,
@@ -33,17 +34,6 @@ ROW_BYTES = 200
 OVERSIZE_STEP = timedelta(hours=6)  # of the oldest spans, which are deleted together
 
 
-class Retention(NamedTuple):
-    """How long ended spans and polls are kept, and the most bytes of the history without snapshots; None: any."""
-
-    spans: timedelta = timedelta(days=400)
-    polls: timedelta = timedelta(days=30)
-    most_bytes: int | None = None
-
-
-KEPT = Retention()
-
-
 class Stats(NamedTuple):
     """The size of a history: rows and bytes by table, bytes on the disk (None: unknown), its first and last poll.
 
@@ -57,21 +47,22 @@ class Stats(NamedTuple):
     last: datetime | None
 
 
-def prune(database: Database, now: datetime, retention: Retention) -> Iterator[int]:
+def prune(database: Database, now: datetime, options: HistoryOptions) -> Iterator[int]:
     """Delete what is older than its time; yield the number of rows of each step. Raise HistoryError on failure."""
     with database.maintained() as connection:
-        while number := prune_step(connection, now, retention):
+        while number := prune_step(connection, now, options):
             yield number
 
 
-def prune_step(connection: Connection, now: datetime, retention: Retention) -> int:
+def prune_step(connection: Connection, now: datetime, options: HistoryOptions) -> int:
     """Delete some old rows in one transaction; return their number, 0 at the end.
 
     Where the history is too large, spans that ended first are deleted before their time, and then what they alone used.
     """
     with connection.begin():
-        deleted = _delete_old(connection, now - retention.spans, now - retention.polls)
-        if deleted or retention.most_bytes is None or history_bytes(connection) <= retention.most_bytes:
+        spans, polls = (timedelta(days=days) for days in (options.keep_spans_days, options.keep_polls_days))
+        deleted = _delete_old(connection, now - spans, now - polls)
+        if deleted or history_bytes(connection) <= options.max_bytes:
             return deleted
         first = [connection.scalar(select(func.min(table.c.to_at))) for table in SPANS]
         until = min((each for each in first if each is not None), default=now) + OVERSIZE_STEP

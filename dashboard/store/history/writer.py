@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Table, select, update
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.events import BETWEEN_POOLS
+from dashboard.config import HistoryOptions
 from dashboard.documents.fleet import settings_json
 from dashboard.errors import HistoryError
 from dashboard.fleet import Pool, Replica
@@ -23,7 +24,7 @@ from dashboard.rules.findings import Finding, FindingLife
 from dashboard.store.history.bodies import BodyWriter, Content, chunks
 from dashboard.store.history.database import Database
 from dashboard.store.history.parts import fleet_part, replica_parts
-from dashboard.store.history.retention import KEPT, Retention, disk_bytes, prune_step
+from dashboard.store.history.retention import disk_bytes, prune_step
 from dashboard.store.history.schema import (
     KEYS,
     SPANS,
@@ -62,10 +63,10 @@ PRUNE_PAUSE = timedelta(hours=1)  # after the start and after everything old was
 class HistoryWriter:
     """Records polls. After an error it opens the database again, and reads what was recorded last."""
 
-    def __init__(self, database: Database, retention: Retention = KEPT) -> None:
+    def __init__(self, database: Database, options: HistoryOptions | None = None) -> None:
         """Open nothing yet."""
         self.database = database
-        self.retention = retention
+        self.options = options or HistoryOptions()
         self.size_bytes: int | None = None  # after the last recorded poll
         self.limited: tuple[str, ...] = ()  # names of replicas with changes at it that are not recorded
         self._prune_at = EPOCH
@@ -83,7 +84,7 @@ class HistoryWriter:
         with self._closed_on_error():
             state = self._writing(fleet.name, fleet.polled_at)
             state.record(fleet, fleet.polled_at, due)
-            if fleet.polled_at >= self._prune_at and not state.prune(fleet.polled_at, self.retention):
+            if fleet.polled_at >= self._prune_at and not state.prune(fleet.polled_at, self.options):
                 self._prune_at = fleet.polled_at + PRUNE_PAUSE
             self.size_bytes, self.limited = state.size_of(self.database), state.limited
             return state.sightings
@@ -159,8 +160,8 @@ class _RecordedState:
         if self._has_changed:
             self.sightings, self._has_changed = self._all_sightings(), False
 
-    def prune(self, at: datetime, retention: Retention) -> int:
-        deleted = prune_step(self._connection, at, retention)
+    def prune(self, at: datetime, options: HistoryOptions) -> int:
+        deleted = prune_step(self._connection, at, options)
         if deleted:
             self._bodies = BodyWriter()  # a base may be deleted
         return deleted

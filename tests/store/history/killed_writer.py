@@ -83,7 +83,7 @@ def main(folder: Path, times: int, *, freezes: bool) -> None:
         number = polls
         last = fleet_of(number - 1)
         assert last.polled_at is not None
-        assert shown(history.reader.fleet_at(last.polled_at).fleet) == shown(last)
+        assert shown(history.reader.fleet_at(last.polled_at)) == shown(last)
     print(in_the_middle, number)
 
 

@@ -40,7 +40,7 @@ class Recorded:
         self.writer.close()
         self.reader = HistoryReader(self.database)
         if self._lives.at is not None:
-            self._lives = self.reader.fleet_at(self._lives.at).fleet.lives
+            self._lives = self.reader.fleet_at(self._lives.at).lives
 
     def rows(self, table: str) -> int:
         with self.database.read() as connection:

@@ -89,7 +89,7 @@ def test_polls_of_the_future_are_deleted_and_recording_goes_on(tmp_path: Path) -
     assert [history.rows(name) for name in ("poll", "watch", "replica_span")] == [3, 1, 3]
     for each in (FLEET, later(FLEET, POLL), now):
         assert each.polled_at is not None
-        assert shown(history.reader.fleet_at(each.polled_at).fleet) == shown(each)
+        assert shown(history.reader.fleet_at(each.polled_at)) == shown(each)
 
 
 def test_nothing_is_deleted_while_a_dashboard_records(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_the_fleet_of_each_poll_is_the_one_that_was_recorded(story: list[Step]) 
 
         for fleet in (*recorded, *reversed(recorded)):
             assert fleet.polled_at is not None
-            read = history.reader.fleet_at(fleet.polled_at).fleet
+            read = history.reader.fleet_at(fleet.polled_at)
             assert shown(read) == shown(fleet)
             assert read.inspection.notes == fleet.inspection.notes
             assert read.sightings == fleet.sightings
@@ -120,7 +120,7 @@ def restored(fleet: Fleet, folder: Path) -> tuple[bytes, bytes]:
     history = Recorded(folder)
     recorded = history.record(fleet)
     assert fleet.polled_at is not None
-    read = history.reader.fleet_at(fleet.polled_at).fleet
+    read = history.reader.fleet_at(fleet.polled_at)
     history.writer.close()
     return content_of(recorded), content_of(read)
 
@@ -130,7 +130,7 @@ def test_a_past_fleet_shows_no_secret_that_was_not_known_when_it_was_recorded(tm
     recorded = history.record(read_snapshot(content))
     assert recorded.polled_at is not None
 
-    read = history.reader.fleet_at(recorded.polled_at).fleet
+    read = history.reader.fleet_at(recorded.polled_at)
     assert SECRET.encode() not in content_of(read)
     assert shown(read) == shown(read_snapshot(content))
 
@@ -158,7 +158,7 @@ def test_equal_numbers_of_other_kinds_stay_settings_of_their_own(tmp_path: Path)
     recorded = history.record(builders.fleet(replicas, documents))
     assert recorded.polled_at is not None
 
-    read = history.reader.fleet_at(recorded.polled_at).fleet.documents
+    read = history.reader.fleet_at(recorded.polled_at).documents
     assert [read[each.id].settings["x"].value for each in documents] == ["1", "true", '"1"', "[1]", "[true]"]
 
 
@@ -181,7 +181,7 @@ def test_the_last_answer_of_a_fresh_replica_has_the_time_of_the_poll_and_a_stale
     history.record(first)
     history.record(later(first, POLL))
 
-    fresh, stale = history.reader.fleet_at(AT + POLL).fleet.replicas
+    fresh, stale = history.reader.fleet_at(AT + POLL).replicas
     assert fresh.observed_at == AT + POLL
     assert stale.observed_at == AT - 10 * INTERVAL
 
@@ -191,7 +191,7 @@ def test_the_last_answer_of_a_stale_replica_may_become_later(tmp_path: Path) -> 
     fleets = [polled(Step(("stale",), Policy(), (), (), POLL, False), AT + number * POLL) for number in range(2)]
     for fleet in [history.record(each) for each in fleets]:
         assert fleet.polled_at is not None
-        assert shown(history.reader.fleet_at(fleet.polled_at).fleet) == shown(fleet)
+        assert shown(history.reader.fleet_at(fleet.polled_at)) == shown(fleet)
 
 
 def test_another_answer_of_one_path_alone_is_recorded(tmp_path: Path) -> None:
@@ -208,4 +208,4 @@ def test_another_answer_of_one_path_alone_is_recorded(tmp_path: Path) -> None:
     ]
     for fleet in [history.record(each) for each in fleets]:
         assert fleet.polled_at is not None
-        assert shown(history.reader.fleet_at(fleet.polled_at).fleet) == shown(fleet)
+        assert shown(history.reader.fleet_at(fleet.polled_at)) == shown(fleet)

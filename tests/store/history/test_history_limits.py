@@ -33,14 +33,14 @@ def test_beyond_the_limit_a_replica_stays_as_it_was_recorded_last(
 
     assert history.rows("replica_span") == 2 + 3
     assert history.writer.limited == ("10.0.0.0:8000",)
-    fifth, seventh = (history.reader.fleet_at(AT + number * POLL).fleet for number in (4, 7))
+    fifth, seventh = (history.reader.fleet_at(AT + number * POLL) for number in (4, 7))
     sentence = (
         "10.0.0.0:8000 changed more than 3 times a day, the most that the history records: its changes from "
         "2026-03-02T11:44:05Z until the end of that day are missing."
     )
     assert [each.unrecorded for each in (fifth, seventh)] == [(sentence,), (sentence,)]
     assert not any(sentence in each.inspection.notes for each in (fifth, seventh)), "no configuration warning"
-    assert shown(history.reader.fleet_at(AT + 3 * POLL).fleet) == shown(poll(3))
+    assert shown(history.reader.fleet_at(AT + 3 * POLL)) == shown(poll(3))
     blocks = [each.documents[each.replicas[0].document or ""].settings for each in (poll(3), seventh)]
     assert blocks[0] == blocks[1]
     assert [each.severity for each in seventh.inspection.findings] == [
@@ -49,7 +49,7 @@ def test_beyond_the_limit_a_replica_stays_as_it_was_recorded_last(
 
     history.record(poll(9, day=1))
     assert not history.writer.limited
-    assert shown(history.reader.fleet_at(AT + DAY + 9 * POLL).fleet) == shown(poll(9, day=1))
+    assert shown(history.reader.fleet_at(AT + DAY + 9 * POLL)) == shown(poll(9, day=1))
 
 
 def test_after_a_restart_the_changes_of_the_day_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,7 +70,7 @@ def test_reading_goes_on_next_to_the_writer_and_changes_nothing(history: Recorde
         history.database.reported(),
     ):
         connection.exec_driver_sql("DELETE FROM poll")
-    assert shown(history.reader.fleet_at(FLEET.polled_at).fleet) == shown(FLEET)
+    assert shown(history.reader.fleet_at(FLEET.polled_at)) == shown(FLEET)
 
 
 def test_a_second_connection_of_the_process_leaves_the_locks_of_the_writer(history: Recorded) -> None:
@@ -165,7 +165,7 @@ def test_a_locked_database_is_a_gap_and_recording_goes_on(history: Recorded, mon
     history.record(after)
     (gap,) = history.reader.gaps(FLEET.polled_at, FLEET.polled_at + 10 * POLL)
     assert (gap.since, gap.until) == (FLEET.polled_at, after.polled_at)
-    assert history.reader.fleet_at(FLEET.polled_at + 5 * POLL).gap == gap
+    assert history.reader.poll_at(FLEET.polled_at + 5 * POLL)[1] == gap
 
 
 def test_a_full_disk_loses_one_poll_only(history: Recorded) -> None:
@@ -179,7 +179,7 @@ def test_a_full_disk_loses_one_poll_only(history: Recorded) -> None:
     last = later(grown, POLL)
     assert last.polled_at is not None
     history.record(last)
-    assert shown(history.reader.fleet_at(last.polled_at).fleet) == shown(last)
+    assert shown(history.reader.fleet_at(last.polled_at)) == shown(last)
     assert history.rows("poll") == 2
 
 
@@ -301,7 +301,7 @@ def test_a_history_that_cannot_be_written_is_read(unwritable: Path) -> None:
     unwritable.chmod(0o555)
     assert FLEET.polled_at is not None
     with as_another_user():
-        assert shown(history.reader.fleet_at(FLEET.polled_at).fleet) == shown(FLEET)
+        assert shown(history.reader.fleet_at(FLEET.polled_at)) == shown(FLEET)
         with refused(
             "The history history.db cannot be used: Permission denied; make its folder writable, or set "
             "history.enabled: false."

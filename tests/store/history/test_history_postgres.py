@@ -15,11 +15,12 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from dashboard.analysis.timeline import Period
+from dashboard.config import HistoryOptions
 from dashboard.errors import HistoryError, SnapshotError
 from dashboard.fleet import Note
 from dashboard.store.history.database import Database
 from dashboard.store.history.reader import HistoryReader
-from dashboard.store.history.retention import Retention, history_bytes, prune, stats_of
+from dashboard.store.history.retention import history_bytes, prune, stats_of
 from dashboard.store.history.schema import METADATA
 from dashboard.store.history.writer import HistoryWriter
 from dashboard.store.packing import content_of
@@ -86,7 +87,7 @@ def test_two_dashboards_share_a_history_and_survive_the_end_of_the_server(server
     recorded = replace(fleet, sightings=first.record(fleet, fleet.polled_at + DUE))
     with pytest.raises(HistoryError, match=r"^Another process records the history postgres at localhost; end it"):
         second.record(fleet, fleet.polled_at + DUE)
-    assert content_of(reader.fleet_at(fleet.polled_at).fleet) == content_of(recorded)
+    assert content_of(reader.fleet_at(fleet.polled_at)) == content_of(recorded)
 
     first.close()
     second.record(later(fleet, POLL), fleet.polled_at + POLL + DUE)
@@ -100,7 +101,7 @@ def test_two_dashboards_share_a_history_and_survive_the_end_of_the_server(server
     assert stats_of(database).rows["poll"] == 3
     (gap,) = reader.gaps(fleet.polled_at, fleet.polled_at + 9 * POLL)
     assert (gap.since, gap.until) == (fleet.polled_at + POLL, fleet.polled_at + 9 * POLL)
-    assert sum(prune(database, fleet.polled_at + timedelta(days=40), Retention())) == 3
+    assert sum(prune(database, fleet.polled_at + timedelta(days=40), HistoryOptions())) == 3
     with database.read() as connection:
         assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
 
@@ -115,7 +116,7 @@ def test_texts_that_postgresql_does_not_store_are_replaced_in_columns_only(serve
     history.writer.close()
 
     assert fleet.polled_at is not None
-    found = HistoryReader(history.database).fleet_at(fleet.polled_at).fleet
+    found = HistoryReader(history.database).fleet_at(fleet.polled_at)
     (read,) = found.replicas
     assert found.sightings.replicas[read.id].since == fleet.polled_at
     assert (read.name, read.pool) == ("a\0b", "c\0d")

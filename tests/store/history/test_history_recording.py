@@ -2,7 +2,6 @@
 
 import logging
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,8 @@ from dashboard.demo.server import in_thread
 from dashboard.demo.story import default_fleet
 from dashboard.errors import HistoryError, OptionsError
 from dashboard.store.history.reader import HistoryReader
-from dashboard.store.history.recording import Recorder, configured_database, configured_retention
-from dashboard.store.history.retention import Retention, stats_of
+from dashboard.store.history.recording import Recorder, configured_database
+from dashboard.store.history.retention import stats_of
 from dashboard.store.history.schema import fleet_span
 from tests.captured import AT
 from tests.polled_fleets import at, built
@@ -56,7 +55,7 @@ def test_a_started_dashboard_records_its_polls_in_the_folder_of_snapshots() -> N
     assert stats_of(database).rows["poll"] >= 2
     assert stats_of(database).rows["watch"] == 1
     assert last.polled_at is not None
-    read = HistoryReader(database).fleet_at(last.polled_at).fleet
+    read = HistoryReader(database).fleet_at(last.polled_at)
     assert [each.document for each in read.replicas] == [each.document for each in last.replicas]
 
 
@@ -120,7 +119,6 @@ def test_a_relative_file_is_in_the_folder_of_the_options(working_folder: Path) -
     loaded = load_options(file)
 
     assert configured_database(loaded).file == working_folder / "in" / "kept" / "h.db"
-    assert configured_retention(loaded) == Retention(timedelta(days=7), timedelta(days=30), 10**9)
 
 
 @pytest.mark.parametrize(

@@ -5,17 +5,18 @@ from pathlib import Path
 
 import pytest
 
+from dashboard.config import HistoryOptions
 from dashboard.errors import HistoryError
 from dashboard.rules.policy import Policy
 from dashboard.store.history import retention as pruning
-from dashboard.store.history.retention import Retention, history_bytes, prune, stats_of
+from dashboard.store.history.retention import history_bytes, prune, stats_of
 from dashboard.store.snapshots import Snapshots
 from tests.captured import AT
 from tests.store.history.recorded import POLL, Recorded, shown
 from tests.store.history.test_history_law import Step, polled
 
 DAY = timedelta(days=1)
-KEPT = Retention(spans=10 * DAY, polls=2 * DAY)
+KEPT = HistoryOptions(keep_spans_days=10, keep_polls_days=2)
 STORY = (("llama", "refused"), ("llama_dp2", "llama"), ("llama_dp2", "blocks"))
 
 
@@ -49,7 +50,7 @@ def test_ended_spans_are_deleted_with_the_bodies_that_nothing_uses(
     assert set(steps) == {1, 2}
     assert 0 < history.rows("body") < bodies
     assert history.rows("replica_span") == 2
-    assert shown(history.reader.fleet_at(AT + 30 * DAY).fleet) == shown(last)
+    assert shown(history.reader.fleet_at(AT + 30 * DAY)) == shown(last)
     assert list(prune(history.database, AT + 30 * DAY, KEPT)) == []
 
 
@@ -57,21 +58,19 @@ def test_a_history_that_is_too_large_loses_what_ended_first(history: Recorded) -
     last, now = AT + 2 * DAY, AT + 3 * DAY
     snapshots = Snapshots(history.database.file.parent) if history.database.file else None
     assert snapshots is not None
-    snapshots.freeze(history.reader.fleet_at(AT).fleet, "kept", now)
+    snapshots.freeze(history.reader.fleet_at(AT), "kept", now)
     with history.database.read() as connection:
         size = history_bytes(connection)
 
     def kept(most: int) -> int:
-        list(prune(history.database, now, Retention(most_bytes=most)))
+        list(prune(history.database, now, KEPT.model_copy(update={"keep_spans_days": 400, "max_bytes": most})))
         return history.rows("replica_span")
 
     spans = history.rows("replica_span")
     assert kept(size) == spans
     assert kept(size - 1) < spans
     assert kept(1) == 2, "what lasts is kept"
-    assert shown(history.reader.fleet_at(last).fleet) == shown(
-        polled(Step(STORY[-1], Policy(), (), (), POLL, False), last)
-    )
+    assert shown(history.reader.fleet_at(last)) == shown(polled(Step(STORY[-1], Policy(), (), (), POLL, False), last))
     assert len(snapshots.all()) == 1
 
 
@@ -84,11 +83,11 @@ def test_what_a_poll_after_pruning_brings_back_is_stored_again(history: Recorded
     except HistoryError:  # the base of a difference was deleted: the next poll stores it whole
         recorded = history.record(again)
 
-    assert shown(history.reader.fleet_at(AT + 30 * DAY).fleet) == shown(recorded)
+    assert shown(history.reader.fleet_at(AT + 30 * DAY)) == shown(recorded)
 
 
 def test_the_writer_prunes_by_itself(history: Recorded) -> None:
-    history.writer.retention = KEPT
+    history.writer.options = KEPT
     for number in range(10):
         at = AT + 30 * DAY + number * POLL
         history.record(polled(Step(STORY[-1], Policy(), (), (), POLL, False), at))
@@ -99,7 +98,7 @@ def test_the_writer_prunes_by_itself(history: Recorded) -> None:
 
 def test_nothing_is_deleted_in_the_first_hour_when_the_clock_may_be_wrong(history: Recorded) -> None:
     history.restart()
-    history.writer.retention = KEPT
+    history.writer.options = KEPT
     for minutes in (0, 59):
         at = AT + 4_000 * DAY + timedelta(minutes=minutes)
         history.record(polled(Step(STORY[-1], Policy(), (), (), POLL, False), at))
@@ -125,4 +124,4 @@ def test_a_time_before_the_oldest_kept_span_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(HistoryError, match=r"has no poll at .* or before; the first one is of"):
         history.reader.fleet_at(AT + DAY)
-    assert history.reader.fleet_at(AT + 2 * DAY).gap is None
+    assert history.reader.poll_at(AT + 2 * DAY)[1] is None

@@ -76,10 +76,10 @@ def test_what_returns_begins_a_new_stay_and_keeps_its_first_sighting(
         last = polled(history, fleet, number)
 
     assert set(last.sightings.differences.values()) == {Sighting(moment(1), moment(4), moment(3))}
-    assert set(history.reader.fleet_at(moment(1)).fleet.sightings.differences.values()) == {
+    assert set(history.reader.fleet_at(moment(1)).sightings.differences.values()) == {
         Sighting(moment(1), moment(1), moment(0))
     }
-    assert history.reader.fleet_at(moment(2)).fleet.sightings.differences == {}
+    assert history.reader.fleet_at(moment(2)).sightings.differences == {}
 
 
 def test_another_severity_goes_on_with_the_stay(history: Recorded) -> None:
@@ -120,7 +120,7 @@ def test_an_outage_ends_no_finding(history: Recorded, restart: Callable[[Recorde
     for number, fleet in enumerate(polls):
         restart(history)
         last = polled(history, fleet, number)
-        assert history.reader.fleet_at(moment(number)).fleet.sightings.findings == last.sightings.findings
+        assert history.reader.fleet_at(moment(number)).sightings.findings == last.sightings.findings
     new = {each.fingerprint for each in PAIR.inspection.findings} - set(findings_of(ALONE))
 
     assert {last.sightings.findings[each] for each in new} == {Sighting(moment(1), moment(1), moment(0))}
