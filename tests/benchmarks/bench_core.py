@@ -9,36 +9,25 @@ from __future__ import annotations
 import gc
 import json
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet, build_fleet, inspected
-from dashboard.fleet import ProbeResult, Snapshot, Target
+from dashboard.fleet import Snapshot
 from dashboard.rules.catalogue import ALL_RULES
-from dashboard.sources.polling.probes import BY_PATH
 from dashboard.views.setting import SettingFilter
 from dashboard.views.settings import setting_values, settings_report
 from dashboard.vllm import canonical
 from dashboard.vllm.reading import read
-from tests.benchmarks.table import Row, print_table
+from tests.benchmarks.measures import ROUNDS, Row, best, print_table
+from tests.captured import AT, INFERENCE_CONFIG, METRICS, MODELS, SERVER_INFO, VERSION, capture
+from tests.captured import snapshot as captured_snapshot
 
-CAPTURE = Path(__file__).parents[2] / "tests" / "captures" / "0.32.0" / "llama"
-FILES = {
-    "/metrics": "metrics.txt",
-    "/version": "version.json",
-    "/v1/models": "models.json",
-    "/server_info?config_format=json": "server_info.json",
-    "/inference/v1/config?full=true": "inference_config.json",
-}
-SERVER_INFO = "/server_info?config_format=json"
+PATHS = (METRICS, VERSION, MODELS, SERVER_INFO, INFERENCE_CONFIG)
 FEW, MANY, DOCUMENTS, POOLS = 1_000, 5_000, 40, 8
-ROUNDS = 5
 SECONDS, GROWTH, TIMES_JSON = 0.5, 2.5, 3.3  # the budgets; the last one is 0.5 ms where json.loads takes 0.15 ms
 SEARCH = 0.1  # seconds of a search
-AT = datetime(2026, 3, 2, 11, 42, 5, tzinfo=UTC)
 
 
 def main() -> int:
@@ -53,7 +42,7 @@ def main() -> int:
     bodies = [_server_info(json.loads(answers[SERVER_INFO]), number) for number in range(FEW)]
     parsing = best(lambda: [json.loads(body) for body in bodies])
     reading = best(lambda: [read(SERVER_INFO, body) for body in bodies])
-    metrics = best(lambda: [read("/metrics", answers["/metrics"]) for _ in range(FEW)])
+    metrics = best(lambda: [read(METRICS, answers[METRICS]) for _ in range(FEW)])
     rows = (
         (f"fleet of {FEW:,} replicas in {DOCUMENTS} documents, first poll, s", few_first, SECONDS),
         (f"fleet of {MANY:,} in the same {DOCUMENTS}, first poll, times the above", many_first / few_first, GROWTH),
@@ -69,7 +58,7 @@ def main() -> int:
             TIMES_JSON,
         ),
         (
-            f"{FEW:,} /metrics of {len(answers['/metrics']) / 1000:.0f} KB, known, times the same",
+            f"{FEW:,} /metrics of {len(answers[METRICS]) / 1000:.0f} KB, known, times the same",
             metrics / parsing,
             TIMES_JSON,
         ),
@@ -117,33 +106,17 @@ def _evaluate(snapshots: Sequence[Snapshot]) -> float:
     return best(lambda: inspected(fleet, AT))
 
 
-def best(work: Callable[[], object]) -> float:
-    """Return the minimum processor time of several rounds, in seconds."""
-
-    def once() -> float:
-        began = time.process_time()
-        work()
-        return time.process_time() - began
-
-    return min(once() for _ in range(ROUNDS))
-
-
 def captured() -> Mapping[str, bytes]:
     """Return the answers of the captured server by path."""
-    return {path: (CAPTURE / name).read_bytes() for path, name in FILES.items()}
+    answers = capture("llama").answers
+    return {path: answers[path] for path in PATHS}
 
 
 def snapshot(number: int, answers: Mapping[str, bytes], turn: int = 0) -> Snapshot:
     """Return the snapshot of replica `number`: one of the documents of this turn, with its own identity settings."""
     bodies = {**answers, SERVER_INFO: _server_info(json.loads(answers[SERVER_INFO]), number, turn)}
-    probes = {path: _result(path, body) for path, body in bodies.items()}
     labels = {"pool": f"pool-{number % POOLS}", "zone": f"z{number % 3}"}
-    return Snapshot(Target(f"http://10.1.{number // 250}.{number % 250}:8000", labels), AT, probes)
-
-
-def _result(path: str, body: bytes) -> ProbeResult:
-    reading = read(path, body)
-    return ProbeResult(path, BY_PATH[path].source, AT, 0.01, 200, len(body), reading.raw, reading.reply)
+    return captured_snapshot(bodies, target=f"http://10.1.{number // 250}.{number % 250}:8000", labels=labels)
 
 
 def _server_info(info: dict[str, Any], number: int, turn: int = 0) -> bytes:

@@ -5,10 +5,7 @@ its identity settings, its blocks and the memory of its devices; the documents o
 """
 
 import gc
-import resource
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -22,8 +19,9 @@ from dashboard.views.pages import OVERVIEW
 from dashboard.views.time_chart import TimeChart
 from dashboard.views.timeline import here_at, pool_blocks
 from dashboard.vllm.merging import document_id
-from tests.benchmarks.bench_core import AT, DOCUMENTS, FEW, captured, fleet_of, snapshot
-from tests.benchmarks.table import Row, print_table
+from tests.benchmarks.bench_core import DOCUMENTS, FEW, captured, fleet_of, snapshot
+from tests.benchmarks.measures import Row, best, peak_bytes, print_table, processor_seconds
+from tests.captured import AT
 from tests.store.history.recorded import Recorded, later
 
 WEEKS, STEPS = 52, 4  # each rollout replaces a quarter of the replicas between two polls
@@ -41,14 +39,14 @@ def main() -> int:
     gc.freeze()
     with TemporaryDirectory() as folder:
         history = Recorded(Path(folder))
-        before = _memory()
-        first = _seconds(lambda: history.record(base))
+        before = peak_bytes()
+        first = processor_seconds(lambda: history.record(base))
         same = min(_recording(history, _as_polled(base, number)) for number in range(1, 9))
         polls = [_as_polled(restarted if number % 2 else base, number) for number in range(9, 15)]
         changes = [_recording(history, fleet) for fleet in polls]
         changes.append(_recording(history, _as_polled(_rolled_out(base, range(100, 200), 2, AT), 20)))
-        writing = _memory() - before
-        opened = _seconds(lambda: history.reader.fleet_at(AT))
+        writing = peak_bytes() - before
+        opened = processor_seconds(lambda: history.reader.fleet_at(AT))
         history.writer.close()
     with TemporaryDirectory() as folder:
         history = Recorded(Path(folder))
@@ -67,16 +65,16 @@ def main() -> int:
         size = file.stat().st_size
         spans = history.rows("replica_span")
         times = [AT + timedelta(weeks=week, days=3) for week in (10, 11, 40, 39, 51)]
-        cold = _seconds(lambda: history.reader.fleet_at(times[0]))
-        costs = [_seconds(lambda each=each: history.reader.fleet_at(each)) for each in times[1:]]  # type: ignore[misc]
+        cold = processor_seconds(lambda: history.reader.fleet_at(times[0]))
+        costs = [processor_seconds(lambda each=each: history.reader.fleet_at(each)) for each in times[1:]]  # type: ignore[misc]
         near = min(
-            _seconds(lambda minutes=minutes: history.reader.fleet_at(times[-1] + timedelta(minutes=minutes)))  # type: ignore[misc]
+            processor_seconds(lambda minutes=minutes: history.reader.fleet_at(times[-1] + timedelta(minutes=minutes)))  # type: ignore[misc]
             for minutes in range(1, 6)
         )
         period = Period(AT + timedelta(weeks=WEEKS) - timedelta(days=90), AT + timedelta(weeks=WEEKS))
         one = fleet.replicas[0].id
         timelines = [
-            min(_seconds(work) for _ in range(3))
+            best(work, 3)
             for work in (
                 lambda: history.reader.timeline(period),
                 lambda: history.reader.replica_timeline(period, one),
@@ -84,7 +82,7 @@ def main() -> int:
             )
         ]
         found, names = history.reader.timeline(period), [each.name for each in fleet.pools]
-        drawing = min(_seconds(lambda: _drawn(fleet, found, names)) for _ in range(3))
+        drawing = best(lambda: _drawn(fleet, found, names), 3)
     print(f"{FEW:,} replicas in {DOCUMENTS} documents of {len(next(iter(base.documents.values())).settings)} settings;")
     print(f"first poll {first:.2f} s, first fleet {opened:.2f} s, in the year {cold:.2f} s; {spans:,} spans\n")
     return print_table(
@@ -178,19 +176,8 @@ def _add_polls(history: Recorded, at: datetime) -> None:
         connection.exec_driver_sql("INSERT INTO poll (at, due, answered, total) VALUES (?, ?, ?, ?)", rows)
 
 
-def _seconds(work: Callable[[], object]) -> float:
-    began = time.process_time()
-    work()
-    return time.process_time() - began
-
-
 def _recording(history: Recorded, fleet: Fleet) -> float:
-    return _seconds(lambda: history.record(fleet))
-
-
-def _memory() -> int:
-    """The most memory of this process until now, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return processor_seconds(lambda: history.record(fleet))
 
 
 if __name__ == "__main__":

@@ -1,22 +1,20 @@
 """How fast 1,000 and 5,000 replicas are asked, as ratios: nginx serves captured answers on loopback addresses.
 
-Run it with `python tests/benchmarks/bench_network.py`; it needs nginx and Linux, where all of 127.0.0.0/8 is local.
+Run it with `python -m tests.benchmarks.bench_network`; it needs nginx.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
-import os
 import resource
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -24,15 +22,14 @@ from typing import NamedTuple
 import aiohttp
 import httpx2
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
-
-from dashboard.analysis.assembly import Fleet, build_fleet  # noqa: E402
-from dashboard.config import PollOptions  # noqa: E402
-from dashboard.fleet import Target  # noqa: E402
-from dashboard.sources.http.client import Client  # noqa: E402
-from dashboard.sources.polling.poller import Poller  # noqa: E402
-from dashboard.sources.polling.probes import PROBES  # noqa: E402
+from dashboard.analysis.assembly import Fleet, build_fleet
+from dashboard.config import PollOptions
+from dashboard.fleet import Target
+from dashboard.sources.http.client import Client
+from dashboard.sources.polling.poller import Poller
+from dashboard.sources.polling.probes import PROBES
+from tests.benchmarks.nginx import nginx
+from tests.serving import ROOT
 
 CAPTURE = ROOT / "tests" / "captures" / "0.32.0" / "llama"
 REPLICAS, MANY = 1_000, 5_000  # MANY: of later polls
@@ -53,19 +50,9 @@ FILES = {
     "/server_info": "server_info.json",
     "/inference/v1/config": "inference_config.json",
 }
-NGINX = """
-daemon off; worker_processes 1; pid nginx.pid; error_log /dev/null;
-events {{ worker_connections 8192; }}
-http {{
-  allow 127.0.0.0/8; deny all; access_log off;
-  sendfile on; tcp_nopush on; keepalive_timeout 60; keepalive_requests 100000;
-  client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi;
-  uwsgi_temp_path uwsgi; scgi_temp_path scgi;
-  open_file_cache max=100; default_type application/json;
-  etag off;
-  server {{ listen 0.0.0.0:{port} backlog=4096; {locations} location / {{ return 404 '{{"detail":"Not Found"}}'; }} }}
-}}
-"""
+KEPT_ALIVE = (
+    "sendfile on; tcp_nopush on; keepalive_timeout 60; keepalive_requests 100000; open_file_cache max=100; etag off;"
+)
 LIMITS = PollOptions(
     interval_seconds=1,  # later polls are spread over a quarter of it
     probe_timeout_seconds=60,
@@ -85,47 +72,25 @@ class Cost(NamedTuple):
     cpu: float
 
 
-@contextlib.contextmanager
-def nginx() -> Iterator[int]:
-    """Serve the capture on every loopback address; give the port."""
-    with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
-        free.bind(("", 0))
-        port = free.getsockname()[1]
-        free.close()
-        for name in FILES.values():
-            shutil.copyfile(CAPTURE / name, Path(folder) / name)  # nginx's worker may not read the repository
-        shutil.copyfile(PROVIDER, Path(folder) / "provider.json")
-        for name in (
-            "server_info.json",
-            "provider.json",
-        ):  # replicas of one capture are one process behind many addresses
-            content = (Path(folder) / name).read_text()
-            (Path(folder) / name).write_text(content.replace("instance_id", "instance"))
-        Path(folder).chmod(0o755)
+@contextmanager
+def serving() -> Iterator[int]:
+    """Serve the capture on every loopback address, and with our provider below WITH_PROVIDER; yield the port."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for file in FILES.values():
+            shutil.copyfile(CAPTURE / file, folder / file)  # nginx's worker may not read the repository
+        shutil.copyfile(PROVIDER, folder / "provider.json")
+        for file in ("server_info.json", "provider.json"):  # with equal ids they are one process with many addresses
+            content = (folder / file).read_text()
+            (folder / file).write_text(content.replace("instance_id", "instance"))
         provided = {**FILES, "/inference/v1/config": "provider.json"}
         locations = " ".join(
-            f"location = {prefix}{path} {{ alias {folder}/{name}; {'etag on;' if name == 'provider.json' else ''} }}"
+            f"location = {prefix}{path} {{ alias {folder}/{file}; {'etag on;' if file == 'provider.json' else ''} }}"
             for prefix, files in (("", FILES), (WITH_PROVIDER, provided))
-            for path, name in files.items()
+            for path, file in files.items()
         )
-        config = Path(folder) / "nginx.conf"
-        config.write_text(NGINX.format(port=port, locations=locations))
-        program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin") or sys.exit("nginx is not installed")
-        with subprocess.Popen([program, "-p", folder, "-c", str(config)]) as server:
-            try:
-                _wait_for(port)
-                yield port
-            finally:
-                server.terminate()
-
-
-def _wait_for(port: int) -> None:
-    for _ in range(100):
-        with contextlib.suppress(OSError):
-            socket.create_connection(("127.0.0.1", port)).close()
-            return
-        time.sleep(0.05)
-    sys.exit("nginx did not start")
+        with nginx(folder, locations, KEPT_ALIVE) as port:
+            yield port
 
 
 async def _fan_out(targets: Sequence[Target], ask: Callable[[Target], Awaitable[None]], workers: int) -> None:
@@ -233,7 +198,7 @@ def poll_command(targets: Sequence[Target]) -> Cost:
 
 def main() -> int:
     """Print the table; return 1 when a budget is exceeded."""
-    with nginx() as port:
+    with serving() as port:
         many = [Target(f"http://127.1.{i // 250}.{i % 250 + 1}:{port}") for i in range(MANY)]
         targets = many[:REPLICAS]
         aio = _best(lambda: plain_aiohttp(targets))

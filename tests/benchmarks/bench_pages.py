@@ -6,11 +6,9 @@ fleet in this one. Processor time and memory are read from /proc.
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -22,9 +20,8 @@ from playwright.sync_api import Browser
 
 from dashboard.demo import default_fleet, in_thread, targets
 from dashboard.demo.describe import Behaviour
-from tests.benchmarks.table import Row, print_table
+from tests.benchmarks.measures import Row, print_table, process_megabytes, served
 from tests.browser import chromium, settle, tab, visit
-from tests.serving import free_port, started, wait_until_healthy
 
 REPLICAS = 1_000
 SESSIONS = 20
@@ -44,10 +41,12 @@ BUDGETS = {"drawn": 1.0, "sessions": 15.0, "memory": 400.0, "memory of three": 5
 def main() -> int:
     """Print the table; return 1 if a budget is exceeded."""
     with ExitStack() as stack:
-        url, pid = _served(stack)
+        fleet = [each for each in default_fleet(2 * REPLICAS) if each.behaviour is Behaviour.NORMAL][:REPLICAS]
+        server = stack.enter_context(in_thread(fleet))
+        url, pid = stack.enter_context(served({"name": "bench"}, targets(fleet, server.port)))
         browser = stack.enter_context(chromium())
         rows = [_page_row(browser, url, page) for page in (*LIVE, WHAT_IF)]
-        rows.append(Row("memory of the server, MB", _memory(pid), BUDGETS["memory"]))
+        rows.append(Row("memory of the server, MB", process_megabytes(pid), BUDGETS["memory"]))
         rows += _saved(browser, url, pid)
         alone = _busy(pid)
         with ExitStack() as tabs:
@@ -55,25 +54,9 @@ def main() -> int:
                 visit(tabs.enter_context(tab(browser)), f"{url}/")
             together = _busy(pid)
         rows.append(Row(f"{SESSIONS} open sessions, % of a core above none", together - alone, BUDGETS["sessions"]))
-        rows.append(Row("memory after them, MB", _memory(pid), BUDGETS["memory of three"]))
+        rows.append(Row("memory after them, MB", process_megabytes(pid), BUDGETS["memory of three"]))
         print(f"polling alone takes {alone:.1f} % of a core ({REPLICAS:,} replicas every 15 s)")
     return print_table(rows)
-
-
-def _served(stack: ExitStack) -> tuple[str, int]:
-    """Start a simulated fleet and its dashboard; return the URL and the process id."""
-    fleet = [each for each in default_fleet(2 * REPLICAS) if each.behaviour is Behaviour.NORMAL][:REPLICAS]
-    server = stack.enter_context(in_thread(fleet))
-    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    (folder / "targets.json").write_text(json.dumps(targets(fleet, server.port)))
-    config = folder / "fleet.yaml"
-    options = {"name": "bench", "file_sd": [{"files": ["targets.json"]}], "data_folder": str(folder / "data")}
-    config.write_text(json.dumps(options))
-    port = free_port()
-    command = [sys.executable, "-m", "dashboard", "serve", "--config", str(config), "--port", str(port)]
-    process = stack.enter_context(started(command))
-    wait_until_healthy(f"http://127.0.0.1:{port}")
-    return f"http://127.0.0.1:{port}", process.pid
 
 
 def _saved(browser: Browser, url: str, pid: int) -> list[Row]:
@@ -81,7 +64,7 @@ def _saved(browser: Browser, url: str, pid: int) -> list[Row]:
     with _others(url) as waits:
         first = _freeze(browser, url)
     rows = [Row("longest wait of others while one freezes, s", max(waits), BUDGETS["stall"])]
-    rows.append(Row("memory after freezing once, MB", _memory(pid), BUDGETS["memory"]))
+    rows.append(Row("memory after freezing once, MB", process_megabytes(pid), BUDGETS["memory"]))
     time.sleep(NEXT_POLL_SECONDS)
     second = _freeze(browser, url)
     with _others(url) as waits, tab(browser) as page:
@@ -89,7 +72,7 @@ def _saved(browser: Browser, url: str, pid: int) -> list[Row]:
     rows.append(Row("longest wait of others while one opens, s", max(waits), BUDGETS["stall"]))
     rows += [_page_row(browser, url, f"{page}&snapshot={first}".replace("review&", "review?")) for page in FROZEN]
     rows.append(_page_row(browser, url, f"/changes?from={first}&to={second}"))
-    rows.append(Row("memory with two opened, MB", _memory(pid), BUDGETS["memory of three"]))
+    rows.append(Row("memory with two opened, MB", process_megabytes(pid), BUDGETS["memory of three"]))
     return rows
 
 
@@ -158,11 +141,6 @@ def _busy(pid: int) -> float:
 def _ticks(pid: int) -> int:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])
-
-
-def _memory(pid: int) -> float:
-    line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS"))
-    return int(line.split()[1]) * 1024 / 1e6
 
 
 if __name__ == "__main__":

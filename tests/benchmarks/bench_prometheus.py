@@ -21,10 +21,10 @@ from typing import Any
 from dashboard.config import Options
 from dashboard.service import Collector
 from tests.benchmarks.bench_pages import drawn
+from tests.benchmarks.measures import Row, print_table, process_megabytes, served
 from tests.benchmarks.scraped_replicas import DOCUMENTS, FEW, INTERVAL_SECONDS, MANY, scraped
-from tests.benchmarks.table import Row, print_table
 from tests.browser import chromium
-from tests.serving import free_port, started, wait_until_healthy
+from tests.serving import started
 
 ROUNDS = 4  # the best counts: what disturbs a measurement only ever adds to it
 POLL_SECONDS = 15.0  # the default
@@ -58,7 +58,7 @@ def main() -> int:
         name = f"a poll of {MANY:,}, s; {TIMES} x that of {FEW:,} + {SECONDS_A_REPLICA * 1e6:.0f} µs a replica"
         rows = [
             Row(name, many, TIMES * few + SECONDS_A_REPLICA * MANY),
-            *_served(stack, server.url, folder),
+            *_overview_rows(server.url),
         ]
     return print_table(rows)
 
@@ -91,26 +91,13 @@ async def _poll_when_asked(url: str, selector: str) -> None:
         print(json.dumps({"seconds": seconds, "up": collector.fleet.coverage.up}), flush=True)
 
 
-def _served(stack: ExitStack, url: str, folder: Path) -> list[Row]:
+def _overview_rows(url: str) -> list[Row]:
     """Serve the dashboard of all replicas; return the time of its Overview, and its memory after some polls."""
-    config = folder / "fleet.yaml"
-    options = {"prometheus": [{"url": url}], "data_folder": str(folder / "data")}
-    config.write_text(json.dumps(options))
-    port = free_port()
-    command = [sys.executable, "-m", "dashboard", "serve", "--config", str(config), "--port", str(port)]
-    process = stack.enter_context(started(command))
-    wait_until_healthy(f"http://127.0.0.1:{port}")
-    with chromium() as browser:
-        seconds = drawn(browser, f"http://127.0.0.1:{port}/")
-    return [
-        Row(f"Overview of {MANY:,} drawn warm, s", seconds, OVERVIEW),
-        Row("most memory of the server, MB", _most_memory(process.pid), MEMORY),
-    ]
-
-
-def _most_memory(pid: int) -> float:
-    line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
-    return int(line.split()[1]) * 1024 / 1e6
+    with served({"prometheus": [{"url": url}]}) as (address, pid), chromium() as browser:
+        return [
+            Row(f"Overview of {MANY:,} drawn warm, s", drawn(browser, f"{address}/"), OVERVIEW),
+            Row("most memory of the server, MB", process_megabytes(pid, "VmHWM"), MEMORY),
+        ]
 
 
 if __name__ == "__main__":

@@ -19,9 +19,9 @@ from dashboard.render.html import to_html
 from dashboard.store.packing import content_of, packed
 from dashboard.views.review import review_report
 from dashboard.vllm import canonical
-from tests.benchmarks.bench_core import AT, DOCUMENTS, FEW, POOLS, best, captured, first_poll, fleet_of, snapshot
-from tests.benchmarks.table import Row, print_table
-from tests.captured import INFERENCE_CONFIG, capture
+from tests.benchmarks.bench_core import DOCUMENTS, FEW, POOLS, captured, first_poll, fleet_of, snapshot
+from tests.benchmarks.measures import Row, best, print_table
+from tests.captured import AT, INFERENCE_CONFIG, capture
 from tests.provider_answers import provider_answer
 
 POOL = "pool-0"

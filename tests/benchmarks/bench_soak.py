@@ -12,7 +12,6 @@ import json
 import random
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
@@ -27,8 +26,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from dashboard.demo import default_fleet, in_thread, targets
 from dashboard.demo.describe import Behaviour
-from dashboard.web import launch
-from tests.serving import free_port, started, wait_until_healthy
+from tests.benchmarks.measures import process_megabytes, process_status, served
 from tests.sources.polling.hostile import (
     CAPTURE,
     Exchange,
@@ -74,7 +72,8 @@ def run(minutes: float = MINUTES, steady: int = 0) -> int:
     """Do what `main` does."""
     with ExitStack() as stack:
         listed = _steady_fleet(stack, steady) if steady else _churning_fleet(stack)
-        url, pid = _served(stack, listed, 1.0 if steady else INTERVAL_SECONDS)
+        poll = {"interval_seconds": 1.0 if steady else INTERVAL_SECONDS, "replica_timeout_seconds": 5}
+        url, pid = stack.enter_context(served({"name": "soak", "poll": poll}, listed))
         if steady:
             samples = asyncio.run(_watched(url, pid, sessions=0, enough=lambda last: last.polls >= POLLS_OF_AN_HOUR))
         else:
@@ -158,25 +157,6 @@ def _restarts(server: HostileServer, name: str, pool: int) -> None:
         server.routes[f"/{name}/v1/models"] = answers(json.dumps({"data": [card]}).encode())
 
 
-def _served(stack: ExitStack, listed: list[dict[str, object]], interval: float) -> tuple[str, int]:
-    """Start a dashboard; return its address and process."""
-    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    (folder / "targets.json").write_text(json.dumps(listed))
-    options = {
-        "name": "soak",
-        "file_sd": [{"files": ["targets.json"]}],
-        "data_folder": str(folder / "data"),
-        "poll": {"interval_seconds": interval, "replica_timeout_seconds": 5},
-    }
-    config = folder / "fleet.yaml"
-    config.write_text(json.dumps(options))
-    port = free_port()
-    command = launch.server_command("127.0.0.1", port)
-    process = stack.enter_context(started(command, environment=launch.environment(config)))
-    wait_until_healthy(f"http://127.0.0.1:{port}")
-    return f"http://127.0.0.1:{port}", process.pid
-
-
 async def _watched(url: str, pid: int, *, sessions: int, enough: Callable[[Sample], bool]) -> list[Sample]:
     """Sample the server until it is enough, while sessions look around."""
     began = time.monotonic()
@@ -203,15 +183,13 @@ async def _watched(url: str, pid: int, *, sessions: int, enough: Callable[[Sampl
 
 
 def _sample(url: str, pid: int, minute: float) -> Sample:
-    proc = Path(f"/proc/{pid}")
-    status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
     page = httpx2.get(f"{url}/metrics", timeout=30, trust_env=False).text
     polls = next(each for each in text_string_to_metric_families(page) if each.name == "vllm_fleet_polls")
     return Sample(
         minute,
-        int(status["VmRSS"].split()[0]) * 1024 / 1e6,
-        len(list((proc / "fd").iterdir())),
-        int(status["Threads"]),
+        process_megabytes(pid),
+        len(list(Path(f"/proc/{pid}/fd").iterdir())),
+        int(process_status(pid)["Threads"]),
         int(polls.samples[0].value),
     )
 

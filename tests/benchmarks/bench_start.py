@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from tests.benchmarks.table import Row, print_table
+from tests.benchmarks.measures import Row, print_table
 from tests.serving import ROOT
 
 TIMES = 5

@@ -8,10 +8,9 @@ replicas restart with other blocks. Nothing is asked over a network.
 import gc
 import random
 import re
-import resource
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -22,8 +21,9 @@ from dashboard.analysis.assembly import NO_LIVES, Fleet, build_fleet
 from dashboard.analysis.flapping import Watch
 from dashboard.fleet import ProbeResult, Snapshot, Target
 from tests.benchmarks import bench_core
-from tests.benchmarks.bench_core import AT, FEW, captured
-from tests.benchmarks.table import Row, print_table
+from tests.benchmarks.bench_core import FEW, captured
+from tests.benchmarks.measures import Row, peak_bytes, print_table, processor_seconds
+from tests.captured import AT
 from tests.store.history.recorded import Recorded
 
 POLL = timedelta(seconds=60)
@@ -96,7 +96,7 @@ def main() -> int:
     week, watch, began = Week(), Watch(), time.monotonic()
     gc.collect()
     gc.freeze()
-    before, fleet, quiet, building = _memory(), None, [], 0.0
+    before, fleet, quiet, building = peak_bytes(), None, [], 0.0
     with TemporaryDirectory() as folder:
         history = Recorded(Path(folder))
         for at, snapshots in week.polls():
@@ -110,14 +110,14 @@ def main() -> int:
                 quiet.append(ended - built)
             fleet = recorded
         history.writer.close()
-        minutes, memory = (time.monotonic() - began) / 60, _memory() - before
+        minutes, memory = (time.monotonic() - began) / 60, peak_bytes() - before
         file = history.database.file
         assert file is not None
         size = file.stat().st_size
         reader = history.reader
-        first = _seconds(lambda: reader.fleet_at(AT + timedelta(days=1)))
-        near = [_seconds(lambda n=n: reader.fleet_at(AT + timedelta(days=1, hours=n))) for n in range(1, 6)]  # type: ignore[misc]
-        far = [_seconds(lambda n=n: reader.fleet_at(AT + timedelta(days=n))) for n in (3, 6)]  # type: ignore[misc]
+        first = processor_seconds(lambda: reader.fleet_at(AT + timedelta(days=1)))
+        near = [processor_seconds(lambda n=n: reader.fleet_at(AT + timedelta(days=1, hours=n))) for n in range(1, 6)]  # type: ignore[misc]
+        far = [processor_seconds(lambda n=n: reader.fleet_at(AT + timedelta(days=n))) for n in (3, 6)]  # type: ignore[misc]
         rows = {name: history.rows(name) for name in ("poll", "replica_span", "cohort_span", "finding_span", "body")}
     quiet.sort()
     print(f"{POLLS:,} polls of {FEW:,} replicas, {len(ROLLOUTS)} rollouts, {CHURN:.0%} restarts a day")
@@ -147,17 +147,6 @@ def _built(snapshots: list[Snapshot], at: datetime, before: Fleet | None, watch:
         before=before,
         observe=lambda fleet, at: watch.observe(fleet, at, lives),
     )
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    began = time.process_time()
-    work()
-    return time.process_time() - began
-
-
-def _memory() -> int:
-    """The most memory of this process until now, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 if __name__ == "__main__":

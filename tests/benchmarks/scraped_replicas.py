@@ -4,8 +4,6 @@ Each has the series that the dashboard reads, and the answers of one of the docu
 local there.
 """
 
-import os
-import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +16,7 @@ from dashboard.demo.answers import DemoProcess
 from dashboard.demo.describe import Configuration, DemoReplica
 from dashboard.demo.pages import render
 from dashboard.demo.story import CHAT_SETTINGS, H100, LLAMA_70B, PROVIDER
-from tests.serving import free_port, started
+from tests.benchmarks.nginx import nginx
 from tests.sources.prometheus_server import prometheus
 
 MANY, FEW, DOCUMENTS, POOLS = 10_000, 1_000, 60, 8
@@ -33,21 +31,6 @@ PATHS = {
     "/kv_event_sources": "",
     "/inference/v1/config": "full=true",
 }
-NGINX = """
-daemon off; worker_processes 1; pid nginx.pid; error_log /dev/null;
-events {{ worker_connections 16384; }}
-http {{
-  allow 127.0.0.0/8; deny all; access_log off; keepalive_timeout 0;
-  client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi;
-  uwsgi_temp_path uwsgi; scgi_temp_path scgi; default_type application/json;
-  server {{
-    listen 0.0.0.0:{port} backlog=4096;
-    location = /metrics {{ alias {folder}/metrics/$server_addr; default_type "text/plain; version=0.0.4"; }}
-    {locations}
-    location / {{ return 404 '{{"detail":"Not Found"}}'; }}
-  }}
-}}
-"""
 
 
 class Replicas:
@@ -133,17 +116,14 @@ def scraped(folder: Path) -> Iterator[Scraped]:
     """Serve and scrape the replicas. The first FEW have the label part="few"."""
     served = folder / "served"
     served.mkdir()
-    folder.chmod(0o755)  # nginx's worker is another user
     replicas = Replicas(served)
-    program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
-    assert program, "nginx is missing: tests/tools/install-debian nginx=nginx-light installs it"
-    port = free_port()
-    locations = " ".join(
-        f"location = {path} {{ alias {served}/documents/$server_addr/{file_of(path)}; }}" for path in PATHS
-    )
-    (folder / "nginx.conf").write_text(NGINX.format(port=port, folder=served, locations=locations))
-    nginx = started([program, "-p", str(folder), "-c", str(folder / "nginx.conf")])
-    with nginx, prometheus(folder, _groups(port), f"{INTERVAL_SECONDS}s") as url:
+    metrics = f'alias {served}/metrics/$server_addr; default_type "text/plain; version=0.0.4";'
+    locations = [f"location = /metrics {{ {metrics} }}"]
+    locations += [f"location = {path} {{ alias {served}/documents/$server_addr/{file_of(path)}; }}" for path in PATHS]
+    with (
+        nginx(folder, " ".join(locations), "keepalive_timeout 0;") as port,
+        prometheus(folder, _groups(port), f"{INTERVAL_SECONDS}s") as url,
+    ):
         server = Scraped(replicas, url)
         server.wait_for_scrapes()
         yield server

@@ -47,13 +47,13 @@ def options(
 
 
 def check(config: Path, *more: str, environment: Mapping[str, str] | None = None) -> Checked:
-    done = _run("check", config, "--format", "json", *more, environment=environment)
+    done = run("check", config, "--format", "json", *more, environment=environment)
     return Checked(json.loads(done.stdout)["findings"], done.returncode, done.stderr.splitlines()[-1])
 
 
 def poll(config: Path, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Poll once, everything of it as JSON."""
-    done = _run("poll", config, "--format", "json", "--full", environment=environment)
+    done = run("poll", config, "--format", "json", "--full", environment=environment)
     done.check_returncode()
     document: dict[str, Any] = json.loads(done.stdout)
     return document
@@ -61,12 +61,13 @@ def poll(config: Path, environment: Mapping[str, str] | None = None) -> dict[str
 
 def printed(command: str, config: Path, environment: Mapping[str, str] | None = None) -> list[str]:
     """Return the lines of a command's table, which is its standard output."""
-    return _run(command, config, environment=environment).stdout.splitlines()
+    return run(command, config, environment=environment).stdout.splitlines()
 
 
-def _run(
-    command: str, config: Path, *more: str, environment: Mapping[str, str] | None
+def run(
+    command: str, config: Path, *more: str, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
+    """Run a command of the dashboard from the project's folder."""
     line = [sys.executable, "-m", "dashboard", command, "--config", str(config), *more]
     environ = {**os.environ, **(environment or {})}
     return subprocess.run(line, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,8 +12,8 @@ from typing import Any, NamedTuple
 from playwright.sync_api import Page, expect
 
 from tests.browser import settle, visit
+from tests.live.dashboard_runs import run
 from tests.live.servers import Kind, Server
-from tests.serving import ROOT
 
 NAMES = ("chat-1", "chat-2")
 ODD = ("--block-size", "32", "--prefix-caching-hash-algo", "sha256_cbor")
@@ -64,12 +62,11 @@ class Desk:
         port = self.ports[NAMES.index(name)]
         return Kind(name, "llama", ("--served-model-name", "chat", *more), DEVELOPMENT, port=port)
 
-    def run(self, *arguments: str) -> Ran:
-        """Run a command of the dashboard from the project's folder."""
-        command = [sys.executable, "-m", "dashboard", *arguments, "--config", str(self.config)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
-        errors = done.stderr.decode().splitlines() or [""]
-        return Ran(done.returncode, done.stdout.decode(), errors[-1])
+    def run(self, command: str, *arguments: str) -> Ran:
+        """Run a command of the dashboard."""
+        done = run(command, self.config, *arguments)
+        errors = done.stderr.splitlines() or [""]
+        return Ran(done.returncode, done.stdout, errors[-1])
 
     def reported(self, key: str, output: str) -> bytes:
         """Return the report of a snapshot, as a file."""

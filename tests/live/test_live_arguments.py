@@ -2,17 +2,14 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.live.dashboard_runs import options, poll
+from tests.live.dashboard_runs import options, poll, run
 from tests.live.servers import CONFIG, Kind, Server, running
-from tests.serving import ROOT
 from vllm_fleet_provider.switch import NAME
 
 pytestmark = [pytest.mark.vllm, pytest.mark.vllm_each]
@@ -67,9 +64,7 @@ def config(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_each_value_is_set_default_or_derived_as_the_server_was_started(config: Path) -> None:
     found = {}
     for path in ORIGINS:
-        command = [sys.executable, "-m", "dashboard", "settings", path, "--config", str(config), "--format", "json"]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-        (value,) = json.loads(done.stdout)["values"]
+        (value,) = json.loads(run("settings", config, path, "--format", "json").stdout)["values"]
         (found[path],) = value["origins"]
 
     assert found == ORIGINS

@@ -1,12 +1,21 @@
-"""`vllm_fleet_config_info` of live servers: one series per engine, equal where the configuration is equal."""
+"""`vllm_fleet_config_info` of live servers: one series per engine, equal where the configuration is equal.
 
-from collections.abc import Iterator
+Through a real Prometheus that scrapes them the findings are those of a direct poll, with one question for each digest.
+"""
+
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from dashboard import service
+from dashboard.analysis.assembly import Fleet
+from dashboard.config import Options
+from dashboard.rules.findings import OutcomeKind
+from dashboard.sources.discovery import discover_once
 from dashboard.vllm.metrics import parse_metrics
 from tests.live.servers import CONFIG, Kind, Server, running
+from tests.sources.prometheus_server import prometheus, wait_for_result
 from vllm_fleet_provider.shared.digests import EngineDigests, digest_answer
 from vllm_fleet_provider.shared.inference_config import InferenceConfigReply
 from vllm_fleet_provider.shared.redaction import redact
@@ -19,7 +28,9 @@ SINGLE = (
     Kind("one", "llama", plugins=PLUGINS),
     Kind("another", "llama", plugins=PLUGINS),
     Kind("other-algorithm", "llama", ("--prefix-caching-hash-algo", "sha256_cbor"), plugins=PLUGINS),
+    Kind("without-provider", "llama", plugins=()),
 )
+PROVIDED = 3
 # Without VLLM_CPU_SIM_MULTI_NUMA vLLM 0.33 needs a memory node per engine.
 SEVERAL = Kind(
     "several",
@@ -53,14 +64,14 @@ def several(venv: Path, site: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def test_servers_with_equal_options_export_equal_digests(servers: list[Server]) -> None:
-    one, another, _ = map(exported, servers)
+    one, another = map(exported, servers[:2])
 
     assert one == another
     assert all(one[0][1:])
 
 
 def test_a_server_with_another_hash_algorithm_has_another_block_hash_and_document(servers: list[Server]) -> None:
-    (one,), _, (other,) = map(exported, servers)
+    (one,), _, (other,) = map(exported, servers[:PROVIDED])
 
     assert one.block_hash != other.block_hash
     assert one.document != other.document
@@ -68,7 +79,7 @@ def test_a_server_with_another_hash_algorithm_has_another_block_hash_and_documen
 
 
 def test_the_dashboard_computes_the_same_from_the_answer(servers: list[Server], several: Server) -> None:
-    for server in servers:
+    for server in servers[:PROVIDED]:
         assert exported(server) == (computed(server, 0),)
     assert exported(several) == (computed(several, 0), computed(several, 1))
 
@@ -88,3 +99,48 @@ def test_ranks_of_one_server_differ_in_their_block_hash_only(several: Server) ->
     assert one._replace(engine=1, block_hash=None) == other._replace(block_hash=None)
     assert one.block_hash != other.block_hash
     assert all(one[1:])
+
+
+@pytest.fixture(scope="module")
+def url(servers: Sequence[Server], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    listed = [{"targets": [each.url.removeprefix("http://") for each in servers], "labels": {"pool": "live"}}]
+    with prometheus(tmp_path_factory.mktemp("prometheus"), listed) as url:
+        wait_for_result(url, "vllm_fleet_config_info", lambda found: len(found) == PROVIDED)
+        wait_for_result(url, "vllm:cache_config_info", lambda found: len(found) == len(servers))
+        yield url
+
+
+def polled(**options: object) -> Fleet:
+    whole = Options.model_validate(options)
+    return service.poll_once(whole, discover_once(whole))
+
+
+def through(url: str, direct: str) -> Fleet:
+    return polled(prometheus=[{"url": url, "direct": direct}])
+
+
+def findings(fleet: Fleet) -> set[tuple[str, str, tuple[str, ...]]]:
+    return {(each.rule, str(each.severity), each.replicas) for each in fleet.inspection.findings}
+
+
+@pytest.fixture(scope="module")
+def expected(servers: Sequence[Server]) -> Fleet:
+    return polled(targets=[{"url": each.url, "labels": {"pool": "live"}} for each in servers])
+
+
+def test_a_poll_through_prometheus_has_the_findings_of_a_direct_one(url: str, expected: Fleet) -> None:
+    assert findings(expected)
+    assert findings(through(url, "always")) == findings(expected)
+
+
+@pytest.mark.parametrize("direct", ["missing", "never"])
+def test_one_replica_of_each_digest_is_asked_and_no_finding_is_new(url: str, expected: Fleet, direct: str) -> None:
+    fleet = through(url, direct)
+    copied = [each for each in fleet.replicas if each.same_digest_as]
+    rules = {each.rule for each in fleet.inspection.findings}
+    skipped = {each.rule for each in fleet.inspection.outcomes if each.kind is OutcomeKind.SKIPPED}
+
+    assert len(copied) == 1
+    assert len({each.document for each in fleet.replicas}) == len({each.document for each in expected.replicas})
+    assert rules <= {each.rule for each in expected.inspection.findings}
+    assert {each.rule for each in expected.inspection.findings} - rules <= skipped | {"CP-01"}
