@@ -8,7 +8,7 @@ from types import MappingProxyType
 from dashboard.analysis.assembly import Fleet, only_replicas
 from dashboard.analysis.kv_transfer import transfer_text
 from dashboard.analysis.sharing_text import cause_text, sharing_text
-from dashboard.analysis.whatif.result import WhatIf
+from dashboard.analysis.whatif import WhatIf
 from dashboard.compare import MAJORITY, Reference, ReferenceKind, Share, SharingCell, SharingVerdict
 from dashboard.compare.columns import REFERENCE_NOTE, MatrixColumn
 from dashboard.compare.hashes import SharingCause

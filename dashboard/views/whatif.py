@@ -5,12 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.whatif import WhatIf
 from dashboard.analysis.whatif.after import RankForecast
-from dashboard.analysis.whatif.paste import ChangeGroup, Paste, PlannedChange
-from dashboard.analysis.whatif.result import CapacityForecast, WhatIf
-from dashboard.capacity.sums import Sum
+from dashboard.analysis.whatif.findings import EXPECTATIONS
+from dashboard.analysis.whatif.paste import ChangeGroup, Paste
+from dashboard.capacity.sums import PoolCapacity
 from dashboard.compare.baseline import value_text
-from dashboard.fleet import Basis
+from dashboard.fleet import Basis, SettingChange
 from dashboard.fleet.formatting import NOT_KNOWN, SOME, count, exact, joined, middle_cut, one_line, short, shortlist
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, join_texts, plain, value
 from dashboard.rules.apply_method import IMAGE_FIRST, ApplyMethod, removable_text
@@ -62,8 +63,8 @@ def whatif_section(fleet: Fleet, what: WhatIf) -> Section:
     blocks = [Paragraph(each, Tone.WARNING) for each in cautions(what)]
     blocks.append(Paragraph(summary(what), Tone.INFO if what.groups else Tone.GOOD))
     blocks += [Paragraph(plain(each), Tone.UNKNOWN) for each in limits(what, names)]
-    if what.findings.unchanged:
-        blocks.append(Paragraph(plain(f"{count(what.findings.unchanged, 'finding')} of this pool unchanged.")))
+    if what.unchanged:
+        blocks.append(Paragraph(plain(f"{count(what.unchanged, 'finding')} of this pool unchanged.")))
     if what.groups:
         blocks.append(Paragraph(plain("Read-only: paste the changes and restart the replicas yourself.")))
     groups = [_group(each, number, what.pool, names) for number, each in enumerate(what.groups, 1)]
@@ -75,12 +76,16 @@ def whatif_section(fleet: Fleet, what: WhatIf) -> Section:
 
 def _findings(what: WhatIf, names: Mapping[str, str]) -> Iterator[Section]:
     """Yield the findings that would be new, fixed or on other replicas, or that only the restart decides."""
+    changes = what.changes.findings
+    new, fixed, unknown = (
+        [each.finding for each in found] for found in (changes.new, changes.fixed, changes.not_evaluated)
+    )
     for kind, title, found in (
-        ("new", "New", what.findings.new),
-        ("spread", "On more replicas", what.findings.spread),
-        ("fixed", "Fixed", what.findings.fixed),
-        ("eased", "On fewer replicas", what.findings.reduced),
-        ("open", "Known only after the restart", what.findings.unknown),
+        ("new", "New", new),
+        ("spread", "On more replicas", what.spread),
+        ("fixed", "Fixed", fixed),
+        ("eased", "On fewer replicas", what.reduced),
+        ("open", "Known only after the restart", unknown),
     ):
         if not found:
             continue
@@ -94,7 +99,7 @@ def _findings(what: WhatIf, names: Mapping[str, str]) -> Iterator[Section]:
 
 
 def _capacity(what: WhatIf, names: Mapping[str, str]) -> Iterator[Section]:
-    ranks = what.capacity.ranks
+    ranks = what.ranks
     if not ranks:
         return
     fields = (
@@ -118,7 +123,7 @@ def _capacity(what: WhatIf, names: Mapping[str, str]) -> Iterator[Section]:
     )
     more = len(ranks) - MOST_RANKS
     rest = f" {count(more, 'more DP rank')} not listed." if more > 0 else ""
-    name, note = f"what-if-{slug(what.pool)}-kv-cache", f"{total_text(what.capacity)}{rest}"
+    name, note = f"what-if-{slug(what.pool)}-kv-cache", f"{total_text(what)}{rest}"
     table = to_table(ranks[:MOST_RANKS], fields, name, "KV cache per DP rank before and after", note)
     yield Section("what-if-kv-cache", "KV cache", (table,))
 
@@ -142,7 +147,7 @@ def _group(group: ChangeGroup, number: int, pool: str, names: Mapping[str, str])
         Field("path", "Setting", link=lambda row: Link(Kind.SETTING, row.path, pool), is_code=True),
         Field("", "Now", lambda row: value_text(row.before), is_code=True),
         Field("", "After", lambda row: value_text(row.after), key="Then", is_code=True),
-        Field("", "How", lambda row: METHOD_WORDS[row.how]),
+        Field("", "How", lambda row: METHOD_WORDS[group.methods[row.path]]),
     )
     table = to_table(group.changes, fields, f"what-if-settings-{number}", "Settings that would change")
     parts.append(Section(f"{anchor}-settings", f"Settings ({len(group.changes):,})", (table,), is_aside=True))
@@ -174,15 +179,15 @@ def cautions(what: WhatIf) -> Iterator[Text]:
     if what.router:
         changes = join_texts(
             (
-                Piece(f"{each.expects.replace('_', ' ')} "),
+                Piece(f"{EXPECTATIONS[each.path].replace('_', ' ')} "),
                 value(value_text(each.before)),
                 Piece(" → "),
                 value(value_text(each.after)),
             )
             for each in what.router
         )
-        options = joined([f"expects.{each.expects}" for each in what.router])
-        end = f". No rule checks this, because {_cut(what.fleet.policy.file)} does not declare {options}."
+        options = joined([f"expects.{EXPECTATIONS[each.path]}" for each in what.router])
+        end = f". No rule checks this, because {_cut(what.changes.after.policy.file)} does not declare {options}."
         yield (Piece("Reconfigure a prefix-aware router", Style.STRONG), Piece(": "), *changes, Piece(end))
 
 
@@ -192,25 +197,26 @@ def summary(what: WhatIf) -> Text:
         read = count(what.total - len(what.unread), "replica")
         claim = Piece("No replica would restart", Style.STRONG)
         return (claim, Piece(f": {read} already match {target_text(what)}."))
-    found = what.findings
+    found = what.changes.findings
+    fixed, new = (_counted(each.finding for each in side) for side in (found.fixed, found.new))
     parts = [f"{what.matching:,} of {what.total:,} already match {target_text(what)}"] if what.matching else []
-    parts.append(f"{_counted(found.fixed) or 'no finding'} fixed, {_counted(found.new) or 'none'} new")
-    parts += [f"{_counted(found.spread)} on more replicas"] if found.spread else []
-    parts += [f"{len(found.unknown):,} known only after the restart"] if found.unknown else []
+    parts.append(f"{fixed or 'no finding'} fixed, {new or 'none'} new")
+    parts += [f"{_counted(what.spread)} on more replicas"] if what.spread else []
+    parts += [f"{len(found.not_evaluated):,} known only after the restart"] if found.not_evaluated else []
     claim = Piece(f"{len(what.restarts):,} of {count(what.total, 'replica')} would restart", Style.STRONG)
-    return (claim, Piece(f"; {'; '.join([*parts, capacity_text(what.capacity)])}."))
+    return (claim, Piece(f"; {'; '.join([*parts, capacity_text(what)])}."))
 
 
-def capacity_text(capacity: CapacityForecast) -> str:
+def capacity_text(what: WhatIf) -> str:
     """Return how the pool's KV cache changes, as the end of a sentence."""
-    known = [rank for rank in capacity.ranks if rank.before is not None and rank.after is not None]
-    unknown = len(capacity.ranks) - len(known)
-    if not capacity.ranks:
+    known = [rank for rank in what.ranks if rank.before is not None and rank.after is not None]
+    unknown = len(what.ranks) - len(known)
+    if not what.ranks:
         return "KV cache unchanged"
     if not known:
         return f"KV cache unknown on {count(unknown, 'DP rank')}"
     rest = f", unknown on {count(unknown, 'DP rank')}" if unknown else ""
-    span = span_text(capacity.least, capacity.most, is_short=True)
+    span = span_text(*what.change_of_tokens, is_short=True)
     return f"KV cache {span} tokens, based on identical engines{rest}"
 
 
@@ -235,19 +241,20 @@ def change_text(rank: RankForecast) -> str:
     return span_text(rank.least - rank.before, rank.most - rank.before)
 
 
-def total_text(capacity: CapacityForecast) -> str:
+def total_text(what: WhatIf) -> str:
     """Return the KV cache of the pool before and after, and how many ranks are unknown or unchanged."""
-    now = _total(capacity.before, capacity.unknown_before)
-    then = _total(capacity.after, capacity.unknown_after)
-    about = "about " if capacity.after.known and any(rank.least != rank.most for rank in capacity.ranks) else ""
-    rest = f" {count(capacity.unchanged, 'other DP rank')} unchanged." if capacity.unchanged else ""
-    return f"Pool: {now} now, {about}{then} after.{rest}"
+    after = what.capacity.after
+    about = "about " if after.tokens.known and any(rank.least != rank.most for rank in what.ranks) else ""
+    unchanged = after.ranks - len(what.ranks)
+    rest = f" {count(unchanged, 'other DP rank')} unchanged." if unchanged else ""
+    return f"Pool: {_total(what.capacity.before)} now, {about}{_total(after)} after.{rest}"
 
 
 def group_text(group: ChangeGroup) -> str:
     """Write the changes of a group: `2 replicas: block_size 32 → 16`."""
     order = {ApplyMethod.IMAGE: 0, ApplyMethod.FOLLOWS: 2}
-    changes = list(map(_change_text, sorted(group.changes, key=lambda each: order.get(each.how, 1))))
+    in_order = sorted(group.changes, key=lambda each: order.get(group.methods[each.path], 1))
+    changes = list(map(_change_text, in_order))
     more = len(changes) - MOST_CHANGES
     words = [*changes[:MOST_CHANGES], *([count(more, "more setting")] if more > 0 else [])]
     return f"{count(len(group.replicas), 'replica')}: {joined(words)}"
@@ -266,7 +273,7 @@ def pasted(paste: Paste) -> list[tuple[str, str]]:
 
 def paste_notes(group: ChangeGroup) -> Sequence[str]:
     """Return what cannot simply be pasted for a group now."""
-    if any(each.how is ApplyMethod.IMAGE for each in group.changes) and len(group.changes) > 1:
+    if group.paths(ApplyMethod.IMAGE) and len(group.changes) > 1:
         return [IMAGE_FIRST] if group.paste.image else [IMAGE_FIRST, NOTHING_TO_PASTE]
     return later_notes(group)
 
@@ -276,7 +283,7 @@ def later_notes(group: ChangeGroup) -> Sequence[str]:
     paste = group.later or group.paste
     notes = [removable_text(paste.optional)] if paste.optional else []
     for method, note in NOTES.items():
-        if paths := [each.path for each in group.changes if each.how is method]:
+        if paths := group.paths(method):
             notes.append(note.format(_some(paths)))
     return [*notes, NOTHING_TO_PASTE] if paste.is_empty else notes
 
@@ -294,10 +301,11 @@ def limits(what: WhatIf, names: Mapping[str, str]) -> Sequence[str]:
     return [*notes, *what.notes]
 
 
-def _total(tokens: Sum, unknown: int) -> str:
+def _total(capacity: PoolCapacity) -> str:
+    tokens = capacity.tokens
     if tokens.value is None:
         return NOT_KNOWN
-    rest = f" ({count(unknown, 'DP rank')} unknown)" if unknown else ""
+    rest = f" ({count(capacity.unknown, 'DP rank')} unknown)" if capacity.unknown else ""
     return f"{exact(int(tokens.value), Basis.ASSUMED if tokens.at_most else Basis.REPORTED)} tokens{rest}"
 
 
@@ -308,7 +316,7 @@ def _counted(findings: Iterable[Finding]) -> str:
     return joined([count(numbers[severity], word) for severity, word in words.items() if numbers[severity]])
 
 
-def _change_text(change: PlannedChange) -> str:
+def _change_text(change: SettingChange) -> str:
     name = _cut(change.path.removeprefix("env.").rpartition(".")[2] or change.path)
     return f"{name} {value_text(change.before)} → {value_text(change.after)}"
 

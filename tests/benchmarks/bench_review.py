@@ -12,7 +12,7 @@ from typing import Any
 
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.analysis.changes import changes_between
-from dashboard.analysis.whatif.result import converge
+from dashboard.analysis.whatif import converge
 from dashboard.documents.load import read_snapshot
 from dashboard.fleet import Baseline, Snapshot
 from dashboard.render.html import to_html

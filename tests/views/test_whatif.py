@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.changes.models import FindingChanges, OneSidedFinding, OtherSideStatus
+from dashboard.analysis.whatif import WhatIf, converge
 from dashboard.analysis.whatif.after import RankForecast
-from dashboard.analysis.whatif.findings import FindingForecast
 from dashboard.analysis.whatif.paste import ChangeGroup, Paste
-from dashboard.analysis.whatif.result import CapacityForecast, WhatIf, converge
 from dashboard.fleet import Baseline, Basis, Tolerance
 from dashboard.fleet.pieces import Piece, Style, to_plain
 from dashboard.render.html import to_html
@@ -21,7 +21,7 @@ from dashboard.views.whatif import MOST_RANKS, whatif_section
 from tests.analysis.whatif.pools import LARGER, pool_of
 from tests.builders import HASHING, HOSTILE, alike, document, down, engine, fleet, replica
 
-RANK = RankForecast("http://chat-9:8000", 0, 700, Basis.REPORTED, "", 1_100, Basis.ASSUMED, 3, 1_000, 1_200)
+RANK = RankForecast("http://chat-9:8000", 0, 700, Basis.REPORTED, "", 1_100, 1_000, 1_200)
 UNKNOWN = RankForecast("http://chat-9:8000", 0, 700, Basis.ASSUMED, "Device not reported.")
 VERSION, LIMIT = {"version": "0.31.0"}, {"model_config.max_logprobs": 5}
 ENDPOINTS, TOKENS = "compilation_config.compile_ranges_endpoints", "scheduler_config.max_num_batched_tokens"
@@ -63,18 +63,15 @@ def test_the_summary_of_a_baseline_names_no_cohort_and_that_of_a_matching_pool_c
 
 
 @pytest.mark.parametrize(
-    ("capacity", "words"),
+    ("ranks", "words"),
     [
-        (CapacityForecast(), "KV cache unchanged"),
-        (CapacityForecast((UNKNOWN,)), "KV cache unknown on 1 DP rank"),
-        (
-            CapacityForecast((RANK, UNKNOWN), least=300, most=500),
-            "KV cache +300 to +500 tokens, based on identical engines, unknown on 1 DP rank",
-        ),
+        ((), "KV cache unchanged"),
+        ((UNKNOWN,), "KV cache unknown on 1 DP rank"),
+        ((RANK, UNKNOWN), "KV cache +300 to +500 tokens, based on identical engines, unknown on 1 DP rank"),
     ],
 )
-def test_the_capacity_is_a_range_or_unknown(capacity: CapacityForecast, words: str) -> None:
-    assert text.capacity_text(capacity) == words
+def test_the_capacity_is_a_range_or_unknown(ranks: tuple[RankForecast, ...], words: str) -> None:
+    assert text.capacity_text(replace(converge(pool_of({}), "chat", "A"), ranks=ranks)) == words
 
 
 def test_flags_are_one_command_with_a_line_each() -> None:
@@ -198,13 +195,15 @@ def test_a_pool_that_matches_has_no_further_sections(demo_fleet: Fleet) -> None:
 def test_a_finding_without_replicas_and_a_group_without_snippets_are_written() -> None:
     before = pool_of({"cache_config.hash_block_size": 32})
     without = replace(pool_of(LIMIT).inspection.findings[0], replicas=())
-    what = replace(converge(before, "chat", "A"), findings=FindingForecast(new=(without,)))
+    what = converge(before, "chat", "A")
+    new = FindingChanges(new=(OneSidedFinding(without, is_suppressed=False, other_side=OtherSideStatus.EVALUATED),))
+    what = replace(what, changes=replace(what.changes, findings=new))
     part = whatif_section(before, what)
-    new = part.parts[0].blocks[0]
+    listed = part.parts[0].blocks[0]
 
     assert "Nothing to paste." in paragraphs(part.parts[-1])
-    assert isinstance(new, Entries)
-    assert len(new.items[-1].lines) == 1
+    assert isinstance(listed, Entries)
+    assert len(listed.items[-1].lines) == 1
 
 
 def test_many_ranks_and_groups_are_cut_and_counted() -> None:

@@ -90,7 +90,7 @@ REMEMBERED = 4096  # paths; a configuration has some 600
 class RankForecast(NamedTuple):
     """KV cache of one DP rank in tokens, before and after; None is unknown.
 
-    `after` is the median of `peers` identical engines on the same device: assumed, between `least` and `most`.
+    `after` is the median of identical engines on the same device: assumed, between `least` and `most`.
     """
 
     replica: str
@@ -99,8 +99,6 @@ class RankForecast(NamedTuple):
     before_basis: Basis
     reason: str
     after: int | None = None
-    after_basis: Basis = Basis.UNKNOWN
-    peers: int = 0
     least: int | None = None
     most: int | None = None
 
@@ -173,68 +171,80 @@ def replica_after(
     )
 
 
-class EngineForecasts:
-    """Forecasts of engines, looked up once per document and device. `staying` are replicas that do not restart."""
+def forecast_ranks(
+    restarting: Iterable[Replica],
+    staying: Iterable[Replica],
+    documents: Mapping[str, Document],
+    after: Mapping[str, Document],
+    changes: Mapping[str, Sequence[SettingChange]],
+) -> Mapping[str, Sequence[RankForecast]]:
+    """Return the forecast of each rank by replica; none where no setting that decides capacity changes.
 
-    def __init__(self, staying: Iterable[Replica], documents: Mapping[str, Document]) -> None:
-        """Keep the fresh replicas among those that stay, or all if none is fresh."""
-        read = [each for each in staying if each.document is not None and not each.is_second_address]
-        self._staying = [each for each in read if each.fresh] or read
-        self._documents = documents
-        self._peers: dict[tuple[str, tuple[str, ...], bool], tuple[int, ...]] = {}
-
-    def ranks(self, replica: Replica, after: Document, changes: Sequence[SettingChange]) -> tuple[RankForecast, ...]:
-        """Return the forecast of each rank of a replica; none if no setting that decides capacity changes."""
-        changed = {each.path for each in changes}
-        if not any(decides(path) for path in changed):
-            return ()
+    Peers are the fresh ones of the replicas that stay, or all of them if none is fresh. `after` and `changes` are by
+    the ids of the documents now.
+    """
+    read = [each for each in staying if each.document is not None and not each.is_second_address]
+    read = [each for each in read if each.fresh] or read
+    peers: dict[tuple[str, tuple[str, ...], bool], Sequence[int]] = {}
+    forecasts: dict[str, list[RankForecast]] = {}
+    for replica in restarting:
+        document = after[str(replica.document)]
+        changed = {each.path for each in changes[str(replica.document)]}
+        ranks = forecasts[replica.id] = []
+        if not any(map(decides, changed)):
+            continue
         if not replica.engines:
-            return (RankForecast(replica.id, 0, None, Basis.UNKNOWN, "No engine data."),)
-        return tuple(self._rank(replica, engine, after, has_other_ranks=RANKS in changed) for engine in replica.engines)
+            ranks.append(RankForecast(replica.id, 0, None, Basis.UNKNOWN, "No engine data."))
+        for engine in replica.engines:
+            names = devices_of(replica, engine.dp_rank)
+            tokens: Sequence[int] = ()
+            if RANKS in changed:
+                reason = "The number of DP ranks changes."
+            elif not names:
+                reason = "Device not reported."
+            else:
+                kind = (document.id, names, engine.shares_sum)
+                if kind not in peers:
+                    peers[kind] = _peer_tokens(read, documents, document, names, shares_sum=engine.shares_sum)
+                tokens = peers[kind]
+                shown = joined([middle_cut(one_line(name), LONGEST_NAME) for name in names])
+                reason = f"No identical engine on {shown} reports its tokens."
+                if tokens:
+                    reason = f"Based on {count(len(tokens), 'identical engine')} on {shown}."
+            ranks.append(_forecast(replica.id, engine, reason, tokens))
+    return forecasts
 
-    def _rank(self, replica: Replica, engine: Engine, after: Document, *, has_other_ranks: bool) -> RankForecast:
-        names = devices_of(replica, engine.dp_rank)
-        rank = RankForecast(
-            replica.id, engine.dp_rank, engine.kv_cache_size_tokens, engine.basis, "Device not reported."
-        )
-        if has_other_ranks:
-            return rank._replace(reason="The number of DP ranks changes.")
-        if not names:
-            return rank
-        key = (after.id, names, engine.shares_sum)
-        if key not in self._peers:
-            self._peers[key] = self._tokens(after, names, shares_sum=engine.shares_sum)
-        tokens = self._peers[key]
-        shown = joined([middle_cut(one_line(name), LONGEST_NAME) for name in names])
-        if not tokens:
-            return rank._replace(reason=f"No identical engine on {shown} reports its tokens.")
-        return rank._replace(
-            after=int(median(tokens)),
-            after_basis=Basis.ASSUMED,
-            peers=len(tokens),
-            least=min(tokens),
-            most=max(tokens),
-            reason=f"Based on {count(len(tokens), 'identical engine')} on {shown}.",
-        )
 
-    def _tokens(self, after: Document, names: tuple[str, ...], *, shares_sum: bool) -> tuple[int, ...]:
-        """Return the tokens of engines with such a document on these devices; upper bounds only if all are.
+def _forecast(replica: str, engine: Engine, reason: str, tokens: Sequence[int]) -> RankForecast:
+    now = RankForecast(replica, engine.dp_rank, engine.kv_cache_size_tokens, engine.basis, reason)
+    return now._replace(after=int(median(tokens)), least=min(tokens), most=max(tokens)) if tokens else now
 
-        With `shares_sum`: those of engines that report one sum per replica.
-        """
-        keys = {str(each.document) for each in self._staying}
-        same = {key for key in keys if not contradict(after.settings, self._documents[key].settings)}
-        known = [
-            (engine.kv_cache_size_tokens, engine.basis)
-            for replica in self._staying
-            if replica.document in same
-            for engine in replica.adding_engines
-            if engine.kv_cache_size_tokens is not None
-            and engine.shares_sum is shares_sum
-            and devices_of(replica, engine.dp_rank) == names
-        ]
-        sure = [each for each in known if each[1] is not Basis.ASSUMED] or known
-        return tuple(tokens for tokens, _ in sure)
+
+def _peer_tokens(
+    staying: Sequence[Replica],
+    documents: Mapping[str, Document],
+    after: Document,
+    names: tuple[str, ...],
+    *,
+    shares_sum: bool,
+) -> Sequence[int]:
+    """Return the tokens of engines with such a document on these devices; upper bounds only if all are.
+
+    With `shares_sum`: those of engines that report one sum per replica.
+    """
+    keys = {str(replica.document) for replica in staying}
+    same = {key for key in keys if not contradict(after.settings, documents[key].settings)}
+    known = [
+        (engine.kv_cache_size_tokens, engine.basis)
+        for replica in staying
+        if replica.document in same
+        for engine in replica.adding_engines
+        if engine.kv_cache_size_tokens is not None
+        and engine.shares_sum is shares_sum
+        and devices_of(replica, engine.dp_rank) == names
+    ]
+    sure = [each for each in known if each[1] is not Basis.ASSUMED] or known
+    return tuple(tokens for tokens, _ in sure)
 
 
 def contradict(one: Mapping[str, Setting], other: Mapping[str, Setting]) -> bool:
@@ -265,7 +275,7 @@ def engines_after(replica: Replica, ranks: Sequence[RankForecast], after: Docume
             kv_cache_bytes_per_device=None,
             naive_tokens=None,
             max_model_len=load.max_model_len if load else None,
-            basis=rank.after_basis,
+            basis=Basis.UNKNOWN if rank.after is None else Basis.ASSUMED,
             reason=rank.reason,
             shares_sum=engine.shares_sum,
         )

@@ -2,16 +2,17 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.changes.comparison import finding_changes
+from dashboard.analysis.changes.comparison import ENGINES
+from dashboard.analysis.changes.models import FindingChanges, OtherSideStatus, PersistingFinding
 from dashboard.compare.encoding import lookup_value
 from dashboard.compare.hashes import count_equal_hashes_as_one
 from dashboard.compare.holders import Holders
-from dashboard.fleet import Replica, SettingValue
+from dashboard.fleet import Document, Replica, SettingChange, SettingValue
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.domain import Router, SeedPolicy
 from dashboard.rules.findings import Finding
@@ -23,144 +24,101 @@ from dashboard.rules.subject import FINGERPRINT, PoolSubject
 
 ADAPTERS = "adapters"
 # Prefixes of evidence paths: what a running engine measured or loaded is lost with its process.
-MEASURED = ("engines.", "kv_cache_groups", ADAPTERS)
+MEASURED = (ENGINES, "kv_cache_groups", ADAPTERS)
 # Evidence that a restart does not change.
 STAYING = ("devices", "replicas.")
 ROUTE = "/"  # prefix of a route that answered: follows from settings, where these are reported
 
 
-@dataclass(frozen=True, slots=True)
-class FindingForecast:
-    """Findings that would be fixed, new, on more replicas (`spread`), on fewer (`reduced`), or unknown.
+def known_changes(changes: FindingChanges, before: Fleet, after: Fleet, restarted: Collection[str]) -> FindingChanges:
+    """Return the changes of findings as far as they are known before the restart; suppressed ones are left out.
 
-    `spread` and `reduced` are findings as they would be; `unchanged` counts the other findings of the pool.
+    What a finding of a replica rests on can be lost with its process: the finding is then not evaluated, or the replica
+    unread. A finding of which only less is known persists.
     """
-
-    fixed: tuple[Finding, ...] = ()
-    new: tuple[Finding, ...] = ()
-    spread: tuple[Finding, ...] = ()
-    reduced: tuple[Finding, ...] = ()
-    unknown: tuple[Finding, ...] = ()
-    unchanged: int = 0
-
-
-class RouterChange(NamedTuple):
-    """A new common value of a pool that its router depends on.
-
-    `expects` is the option of fleet.yaml, under the pool's `expects`, that would declare it and is not set.
-    """
-
-    expects: str
-    before: SettingValue
-    after: SettingValue
-
-
-def forecast_findings(before: Fleet, after: Fleet, pool: str, restarted: Collection[str]) -> FindingForecast:
-    """Compare the findings of a fleet before and after some replicas of a pool restarted.
-
-    A finding is fixed only if all its evidence is known afterwards, else it is unknown. Suppressed ones are left out.
-    """
-    lookup = _Lookup(before, after, frozenset(restarted))
-    changes = finding_changes(before, after)
-    lost = [each.finding for each in changes.no_longer_found if not each.is_suppressed]
-    new = [each.finding for each in changes.new if not each.is_suppressed]
-    both = [
-        (each.before, each.after)
-        for each in changes.persisting
-        if not each.is_suppressed_before and not each.is_suppressed_after
-    ]
-    restated = list(_restated(lost, new))
-    same_before, same_after = ({side[place].id for side in restated} for place in (0, 1))
-    lost = [each for each in lost if each.id not in same_before]
-    unknown = {each.id for each in lost if lookup.is_unknown(each)}
-    spread = [other for one, other in both if not set(other.replicas) <= set(one.replicas)]
-    reduced = [(one, other) for one, other in (*both, *restated) if lookup.is_reduced(one, other)]
-    moved = {each.id for each in (*spread, *(one for one, _ in reduced))}
-    return FindingForecast(
-        fixed=tuple(each for each in lost if each.id not in unknown),
-        new=tuple(each for each in new if each.id not in same_after),
-        spread=tuple(spread),
-        reduced=tuple(other for _, other in reduced),
-        unknown=tuple(each for each in lost if each.id in unknown),
-        unchanged=sum(pool in one.pools and one.id not in moved for one, _ in (*both, *restated)),
+    lost = partial(
+        _lost_on,
+        before={each.id: each for each in before.replicas if each.id in restarted},
+        after={each.id: each for each in after.replicas if each.id in restarted},
+        documents=after.documents,
+    )
+    new = [each for each in changes.new if not each.is_suppressed]
+    persisting = [each for each in changes.persisting if not each.is_suppressed_before and not each.is_suppressed_after]
+    gone = []
+    for each in changes.no_longer_found:
+        if each.is_suppressed:
+            continue
+        same = next((other for other in new if _is_restated(each.finding, other.finding)), None)
+        if same is not None:
+            new.remove(same)
+            left = set(each.finding.replicas) - set(same.finding.replicas)
+            persisting.append(PersistingFinding(each.finding, same.finding, left=tuple(sorted(left))))
+        else:
+            status = OtherSideStatus.NOT_EVALUATED if lost(each.finding) else OtherSideStatus.EVALUATED
+            gone.append(replace(each, other_side=status))
+    return FindingChanges(
+        new=tuple(new),
+        no_longer_found=tuple(gone),
+        persisting=tuple(
+            replace(each, unread=tuple(sorted(lost(each.before).intersection(each.left)))) for each in persisting
+        ),
     )
 
 
-def _restated(lost: Iterable[Finding], new: Iterable[Finding]) -> Iterator[tuple[Finding, Finding]]:
-    """Yield pairs of one finding with different ids: less is known, on the same replicas or some of them."""
-    left = list(new)
-    for one in lost:
-        same = (each for each in left if _is_restated(one, each))
-        if (other := next(same, None)) is not None:
-            left.remove(other)
-            yield one, other
-
-
 def _is_restated(one: Finding, other: Finding) -> bool:
+    """Return whether both are one finding of which less is known: on the same replicas or some of them."""
     rows = [{(each.path, each.value) for each in side.evidence if not each.is_reference} for side in (one, other)]
     is_same_rule = (one.rule, one.subject) == (other.rule, other.subject)
     return is_same_rule and set(other.replicas) <= set(one.replicas) and not rows[0].isdisjoint(rows[1])
 
 
-class _Lookup:
-    """The replicas that restart, before and after."""
+def _lost_on(
+    finding: Finding, before: Mapping[str, Replica], after: Mapping[str, Replica], documents: Mapping[str, Document]
+) -> set[str]:
+    """Return the restarted replicas of which some evidence of a finding is not known afterwards.
 
-    def __init__(self, before: Fleet, after: Fleet, restarted: frozenset[str]) -> None:
-        self._before = {each.id: each for each in before.replicas if each.id in restarted}
-        self._after = {each.id: each for each in after.replicas if each.id in restarted}
-        self._documents = after.documents
+    Fingerprints count only if the rule needs them.
+    """
+    paths: dict[str, list[str]] = defaultdict(list)
+    for evidence in finding.evidence:
+        if evidence.path != FINGERPRINT or FINGERPRINT in BY_ID[finding.rule].needs:
+            for replica in before.keys() & evidence.replicas:
+                paths[replica].append(evidence.path)
+    return {replica for replica, own in paths.items() if _is_lost(own, before[replica], after[replica], documents)}
 
-    def is_unknown(self, finding: Finding) -> bool:
-        return any(self._is_lost(replica, rows) for replica, rows in self._rows(finding).items())
 
-    def is_reduced(self, one: Finding, other: Finding) -> bool:
-        """Return whether a finding is known to be fixed on some of its replicas."""
-        rows = self._rows(one)
-        left = set(one.replicas) - set(other.replicas)
-        return bool(left) and not any(self._is_lost(each, rows[each]) for each in left & rows.keys())
-
-    def _rows(self, finding: Finding) -> Mapping[str, list[str]]:
-        """Return the evidence of a finding per replica that restarts; fingerprints only if the rule needs them."""
-        needs = BY_ID[finding.rule].needs
-        rows: dict[str, list[str]] = defaultdict(list)
-        for each in finding.evidence:
-            if each.path != FINGERPRINT or FINGERPRINT in needs:
-                for replica in self._before.keys() & each.replicas:
-                    rows[replica].append(each.path)
-        return rows
-
-    def _is_lost(self, replica: str, paths: list[str]) -> bool:
-        contradicted = {each.path for each in self._before[replica].contradictions}
-        if not contradicted.isdisjoint(paths):
-            return True
-        routes = [path for path in paths if path.startswith(ROUTE)]
-        others = [path for path in paths if not path.startswith(ROUTE)]
-        return any(not self._is_known(self._after[replica], path) for path in others) or (bool(routes) and not others)
-
-    def _is_known(self, replica: Replica, path: str) -> bool:
+def _is_lost(paths: Sequence[str], before: Replica, after: Replica, documents: Mapping[str, Document]) -> bool:
+    if not {each.path for each in before.contradictions}.isdisjoint(paths):
+        return True
+    settings = documents[str(after.document)].settings
+    others = [path for path in paths if not path.startswith(ROUTE)]
+    for path in others:
         if path == FINGERPRINT or path.startswith(MEASURED):
-            return path.startswith(MEASURED[0]) and not self._is_changed(replica)
-        is_kept = path.startswith(STAYING) or path in replica.identity
-        return is_kept or lookup_value(self._documents[str(replica.document)].settings, path) is not None
-
-    def _is_changed(self, replica: Replica) -> bool:
-        """Return whether the KV cache of a replica may change."""
-        before = self._before[replica.id].engines
-        tokens = [engine.kv_cache_size_tokens for engine in replica.engines]
-        return tokens != [engine.kv_cache_size_tokens for engine in before] or any(
-            one.basis is not other.basis for one, other in zip(before, replica.engines, strict=True)
-        )
+            if not path.startswith(ENGINES) or _has_other_tokens(before, after):
+                return True
+        elif not path.startswith(STAYING) and path not in after.identity and lookup_value(settings, path) is None:
+            return True
+    return bool(paths) and not others
 
 
-# Settings that some routers depend on (RT-02, RT-05, RT-06), and the names of their expectations.
-NEEDED = (
-    (BLOCK_SIZE, "block_size", {Router.PREFIX_HASH, Router.KV_EVENTS, Router.APPROXIMATE}),
-    (HASH_ALGORITHM, "hash_algorithm", {Router.PREFIX_HASH}),
-    (SEED_POLICY, "seed_policy", {Router.PREFIX_HASH}),
-)
+def _has_other_tokens(before: Replica, after: Replica) -> bool:
+    """Return whether the KV cache of a replica may change."""
+    return [(each.kv_cache_size_tokens, each.basis) for each in before.engines] != [
+        (each.kv_cache_size_tokens, each.basis) for each in after.engines
+    ]
 
 
-def router_changes(before: Fleet, after: Fleet, pool: str) -> tuple[RouterChange, ...]:
+# Settings that some routers depend on (RT-02, RT-05, RT-06)
+ROUTERS = {
+    BLOCK_SIZE: {Router.PREFIX_HASH, Router.KV_EVENTS, Router.APPROXIMATE},
+    HASH_ALGORITHM: {Router.PREFIX_HASH},
+    SEED_POLICY: {Router.PREFIX_HASH},
+}
+# and the options of fleet.yaml that declare them, under the pool's `expects`.
+EXPECTATIONS = {BLOCK_SIZE: "block_size", HASH_ALGORITHM: "hash_algorithm", SEED_POLICY: "seed_policy"}
+
+
+def router_changes(before: Fleet, after: Fleet, pool: str) -> tuple[SettingChange, ...]:
     """Return the values that become common to the pool and that its router depends on.
 
     Values that fleet.yaml declares of the router are left out: rules compare the pool with them.
@@ -169,8 +127,8 @@ def router_changes(before: Fleet, after: Fleet, pool: str) -> tuple[RouterChange
         return ()
     now, then = _caching(before, pool), _caching(after, pool)
     changes = []
-    for path, expects, routers in NEEDED:
-        is_declared = getattr(then.domain.expects, expects) is not None
+    for path, routers in ROUTERS.items():
+        is_declared = getattr(then.domain.expects, EXPECTATIONS[path]) is not None
         if then.domain.router not in routers or is_declared or then.is_ignored(path):
             continue
         if (wanted := _only_value(_values(then, path))) is None:
@@ -178,7 +136,7 @@ def router_changes(before: Fleet, after: Fleet, pool: str) -> tuple[RouterChange
         values = _values(now, path, wanted)
         usual = next((value for value in values if value != wanted), None)
         if usual is not None and 2 * len(values.get(wanted, ())) <= sum(map(len, values.values())):
-            changes.append(RouterChange(expects, usual, wanted))
+            changes.append(SettingChange(path, usual, wanted))
     return tuple(changes)
 
 

@@ -8,30 +8,21 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from dashboard.fleet import SettingChange, SettingValue
+from dashboard.fleet import SettingChange
 from dashboard.fleet.formatting import one_line
 from dashboard.rules.apply_method import (
     VARIABLE,
     ApplyMethod,
-    apply_methods,
     paths_after_image,
     removable_flags,
     snippet_for,
 )
 from dashboard.rules.remedy import lever
 
+Methods = Mapping[str, ApplyMethod]  # how a setting is changed, by path
 CHART = "the vLLM production-stack chart"
 # Kubernetes replaces $(NAME) in arguments and variables by a variable's value; $$ is a dollar.
 _REFERENCE = re.compile(r"\$(?=\()")
-
-
-class PlannedChange(NamedTuple):
-    """A setting of some replicas before and after, and how it is changed."""
-
-    path: str
-    before: SettingValue
-    after: SettingValue
-    how: ApplyMethod
 
 
 class Paste(NamedTuple):
@@ -56,52 +47,50 @@ class Paste(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChangeGroup:
-    """Replicas with the same changes, with the letters of their cohorts.
+    """Replicas with the same changes, with the letters of their cohorts; `methods` are by path.
 
     `later` may remain to be pasted once they run another image.
     """
 
     replicas: tuple[str, ...]
     letters: tuple[str, ...]
-    changes: tuple[PlannedChange, ...]
+    changes: tuple[SettingChange, ...]
+    methods: Methods
     paste: Paste
     later: Paste | None = None
 
-
-def planned_changes(
-    changes: Sequence[SettingChange], *, derives_sizes: bool, left: Mapping[str, ApplyMethod] | None = None
-) -> tuple[PlannedChange, ...]:
-    """Return how each setting is changed; `derives_sizes` and `left` are of rules/apply_method.py."""
-    found = apply_methods({each.path: each.after for each in changes}, derives_sizes=derives_sizes, left=left)
-    return tuple(PlannedChange(*each, found[each.path]) for each in changes)
+    def paths(self, method: ApplyMethod) -> list[str]:
+        """Return the settings that are changed in this way."""
+        return [each.path for each in self.changes if self.methods[each.path] is method]
 
 
-def in_turn(changes: Sequence[PlannedChange]) -> tuple[Paste, Paste | None]:
+def in_turn(changes: Sequence[SettingChange], methods: Methods) -> tuple[Paste, Paste | None]:
     """Return what to paste first, and what may remain after another image runs."""
-    later = paths_after_image({each.path: each.how for each in changes})
-    rest = paste([each for each in changes if each.path in later])
-    first = paste([each for each in changes if each.path not in later])
+    later = paths_after_image(methods)
+    rest = paste([each for each in changes if each.path in later], methods)
+    first = paste([each for each in changes if each.path not in later], methods)
     return first, None if rest.is_empty and not rest.optional else rest
 
 
-def paste(changes: Sequence[PlannedChange]) -> Paste:
+def paste(changes: Sequence[SettingChange], methods: Methods) -> Paste:
     """Return what to paste for some changes."""
-    flags = tuple(text for each in changes if each.how is ApplyMethod.FLAG and (text := _typed(each)))
+    how = {each: methods[each.path] for each in changes}
+    flags = tuple(text for each in changes if how[each] is ApplyMethod.FLAG and (text := _typed(each)))
     in_environment = {ApplyMethod.VARIABLE, ApplyMethod.NO_VARIABLE}
-    variables = [text for each in changes if each.how in in_environment and (text := _typed(each))]
-    removed = tuple(lever(each.path) for each in changes if each.how is ApplyMethod.NO_FLAG)
-    follows = removable_flags(each.path for each in changes if each.how is ApplyMethod.FOLLOWS)
-    image = next((text for each in changes if each.how is ApplyMethod.IMAGE and (text := _typed(each))), "")
+    variables = [text for each in changes if how[each] in in_environment and (text := _typed(each))]
+    removed = tuple(lever(each.path) for each in changes if how[each] is ApplyMethod.NO_FLAG)
+    follows = removable_flags(each.path for each in changes if how[each] is ApplyMethod.FOLLOWS)
+    image = next((text for each in changes if how[each] is ApplyMethod.IMAGE and (text := _typed(each))), "")
     found = Paste(flags, removed, follows, "\n".join(variables), image)
-    return found if found.is_empty else found._replace(helm=_helm(found, changes))
+    return found if found.is_empty else found._replace(helm=_helm(found, changes, methods))
 
 
-def _typed(change: PlannedChange) -> str:
+def _typed(change: SettingChange) -> str:
     snippet = snippet_for(change.path, change.after)
     return snippet.text if snippet else ""
 
 
-def _helm(content: Paste, changes: Sequence[PlannedChange]) -> str:
+def _helm(content: Paste, changes: Sequence[SettingChange], methods: Methods) -> str:
     """Write values of the chart, helm/values.yaml of vllm-project/production-stack: an entry of modelSpec."""
     entry: dict[str, Any] = {}
     if content.image:
@@ -112,10 +101,10 @@ def _helm(content: Paste, changes: Sequence[PlannedChange]) -> str:
     variables = [
         {"name": name, "value": _literal(shlex.split(text)[1].partition("=")[2])}
         for each in changes
-        if each.how is ApplyMethod.VARIABLE and (name := _name(each.path)) and (text := _typed(each))
+        if methods[each.path] is ApplyMethod.VARIABLE and (name := _name(each.path)) and (text := _typed(each))
     ]
     entry |= {"env": variables} if variables else {}
-    removed = [name for each in changes if each.how is ApplyMethod.NO_VARIABLE and (name := _name(each.path))]
+    removed = [name for each in changes if methods[each.path] is ApplyMethod.NO_VARIABLE and (name := _name(each.path))]
     lines = [f"# Values of {CHART}: put these into the entry of this model."]
     lines += [f"# Remove from its extraArgs: {one_line(' '.join(content.removed))}"] if content.removed else []
     lines += [f"# Remove from its env: {' '.join(removed)}"] if removed else []

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.whatif.result import WhatIf, converge
+from dashboard.analysis.whatif import WhatIf, converge
 from dashboard.compare import BASELINE, MAJORITY, Reference, Share, parse_reference
 from dashboard.config.baseline_file import baseline_yaml, find_settings
 from dashboard.fleet import Baseline, Pool

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.whatif.result import WhatIf
+from dashboard.analysis.whatif import WhatIf
 from tests.builders import alike, document, fleet, replica
 
 LARGER = {"cache_config.block_size": 32}
@@ -27,5 +27,5 @@ def pool_of(
 
 
 def rules(what: WhatIf, name: str) -> list[str]:
-    """Return the rules of the findings in one list of a forecast."""
-    return [each.rule for each in getattr(what.findings, name)]
+    """Return the rules of the findings in one list: new, fixed, not_evaluated."""
+    return [each.finding.rule for each in getattr(what.changes.findings, name)]

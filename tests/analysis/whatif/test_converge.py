@@ -10,7 +10,7 @@ from hypothesis import settings as tried
 from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
-from dashboard.analysis.whatif.result import WhatIf, converge
+from dashboard.analysis.whatif import WhatIf, converge
 from dashboard.compare.baseline import deviations
 from dashboard.documents.fleet import fleet_json
 from dashboard.fleet import Baseline, State, Tolerance
@@ -29,17 +29,17 @@ def paths(fleet: Fleet, pool: str = "chat") -> set[str]:
 
 def moved(what: WhatIf, name: str = "chat-9") -> Any:
     """Return a replica after its restart."""
-    return next(each for each in what.fleet.replicas if each.name == name)
+    return next(each for each in what.changes.after.replicas if each.name == name)
 
 
 def test_converging_to_the_largest_cohort_restarts_the_others_and_changes_no_other_pool(demo_fleet: Fleet) -> None:
     saved = fleet_json(demo_fleet, NOW, full=True)
     what = converge(demo_fleet, "chat-70b", "A")
-    after = what.fleet
+    after = what.changes.after
 
     assert [(group.letters, len(group.replicas)) for group in what.groups] == [(("C",), 1), (("B",), 1)]
     assert rules(what, "fixed") == ["RT-01", "RT-05", "SH-02", "CP-03", "CO-14", "CP-02", "CO-12"]
-    assert rules(what, "new") == rules(what, "unknown") == []
+    assert rules(what, "new") == rules(what, "not_evaluated") == []
     assert (paths(after, "chat-70b"), len(what.unread)) == (set(), 1)
     for one, other in ((after.replicas, demo_fleet.replicas), (after.pools, demo_fleet.pools)):
         assert [each for each in one if "chat-70b" not in {each.name, getattr(each, "pool", "")}] == [
@@ -49,7 +49,8 @@ def test_converging_to_the_largest_cohort_restarts_the_others_and_changes_no_oth
         each for each in demo_fleet.inspection.findings if "chat-70b" not in each.pools
     ]
     suppressed = {each.id for each in demo_fleet.inspection.suppressed}
-    assert suppressed.isdisjoint(each.id for each in (*what.findings.fixed, *what.findings.new))
+    found = what.changes.findings
+    assert suppressed.isdisjoint(each.finding.id for each in (*found.fixed, *found.new))
     assert fleet_json(demo_fleet, NOW, full=True) == saved, "the fleet is not modified"
 
 
@@ -57,7 +58,7 @@ def test_converging_to_the_largest_cohort_restarts_the_others_and_changes_no_oth
 def test_findings_of_unchanged_pools_are_reused_and_are_those_of_all_rules(
     demo_fleet: Fleet, pool: str, letter: str
 ) -> None:
-    after = converge(demo_fleet, pool, letter).fleet
+    after = converge(demo_fleet, pool, letter).changes.after
     known = {key: each.findings for key, each in demo_fleet.inspection.evaluated.items()}
     same = {key for key, each in after.inspection.evaluated.items() if each.findings is known.get(key)}
 
@@ -68,16 +69,16 @@ def test_findings_of_unchanged_pools_are_reused_and_are_those_of_all_rules(
 def test_converging_to_the_wrong_cohort_spreads_its_findings(demo_fleet: Fleet) -> None:
     what = converge(demo_fleet, "chat-70b", "C")
 
-    assert {each.rule: len(each.replicas) for each in what.findings.spread} == {"RT-05": 16, "CO-14": 16}
+    assert {each.rule: len(each.replicas) for each in what.spread} == {"RT-05": 16, "CO-14": 16}
     assert "RT-05" not in rules(what, "fixed")
 
 
 def test_a_pool_with_one_cohort_does_not_change(demo_fleet: Fleet) -> None:
     what = converge(demo_fleet, "deepseek-v3/decode", "A")
 
-    assert (what.groups, what.restarts, what.capacity.ranks) == ((), (), ())
-    assert what.fleet is demo_fleet
-    assert what.findings.unchanged == 2
+    assert (what.groups, what.restarts, what.ranks) == ((), (), ())
+    assert what.changes.after is demo_fleet
+    assert what.unchanged == 2
 
 
 @pytest.mark.parametrize(
@@ -118,10 +119,10 @@ def test_after_converging_only_settings_that_the_target_does_not_report_differ(
     before = fleet(members, documents)
     for cohort in before.pools[0].cohorts:
         what = converge(before, "chat", cohort.letter)
-        assert paths(what.fleet) <= set(what.unreported)
+        assert paths(what.changes.after) <= set(what.unreported)
         assert set(what.restarts).isdisjoint(cohort.replicas)
         same = Baseline("same", "chat", {path: each.value for path, each in cohort.settings.items()})
-        assert converge(what.fleet, "chat", same).restarts == ()
+        assert converge(what.changes.after, "chat", same).restarts == ()
 
 
 @tried(max_examples=FEW)
@@ -132,8 +133,8 @@ def test_after_converging_to_a_baseline_nothing_deviates(kinds: list[dict[str, A
     before = fleet([replica(f"chat-{place}", document=own) for place, own in enumerate(documents)], documents)
     what = converge(before, "chat", agreed)
 
-    assert all(not deviations(agreed, each.settings) for each in what.fleet.documents.values())
-    assert converge(what.fleet, "chat", agreed).restarts == ()
+    assert all(not deviations(agreed, each.settings) for each in what.changes.after.documents.values())
+    assert converge(what.changes.after, "chat", agreed).restarts == ()
 
 
 def test_a_replica_with_incomplete_settings_is_silent_and_does_not_restart(demo_fleet: Fleet) -> None:
@@ -151,7 +152,7 @@ def test_a_baseline_changes_a_value_outside_of_its_range_to_the_nearer_end() -> 
     what = converge(before, "chat", agreed)
 
     assert (what.restarts, what.target, what.is_baseline) == (("http://chat-2:8000",), "agreed", True)
-    assert [each[:3] for each in what.groups[0].changes] == [
+    assert list(what.groups[0].changes) == [
         (UTILIZATION, documents[2].settings[UTILIZATION][:2], ("0.95", State.REPORTED))
     ]
     assert converge(before, "chat", replace(agreed, ignored=("cache_config.*",))).groups == ()
@@ -190,19 +191,21 @@ def test_a_section_that_is_null_gets_the_settings_of_the_target_and_back() -> No
         {"speculative_config.method": "ngram", "speculative_config.model": None}, {"speculative_config": None}
     )
     forth = converge(before, "chat", "B")
-    changed = next(each for each in forth.fleet.documents.values() if "speculative_config.method" in each.settings)
+    changed = next(
+        each for each in forth.changes.after.documents.values() if "speculative_config.method" in each.settings
+    )
 
     assert "speculative_config" not in changed.settings
     assert changed.settings["speculative_config.model"].state is State.NULL
-    assert paths(forth.fleet) == paths(converge(before, "chat", "A").fleet) == set()
+    assert paths(forth.changes.after) == paths(converge(before, "chat", "A").changes.after) == set()
 
 
 def test_another_version_makes_settings_unknown_that_the_target_does_not_report() -> None:
     what = converge(pool_of({"version": "0.31.0", "a_config.of_old": 1}, {"version": "0.32.0"}), "chat", "A")
 
     assert moved(what).version == "0.32.0"
-    assert "a_config.of_old" not in what.fleet.documents[moved(what).document].settings
-    assert what.groups[0].changes[0].how is ApplyMethod.IMAGE
+    assert "a_config.of_old" not in what.changes.after.documents[moved(what).document].settings
+    assert what.groups[0].methods["version"] is ApplyMethod.IMAGE
     assert "A different version has different defaults" in what.notes[0]
 
 

@@ -9,9 +9,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.analysis.whatif.paste import Paste, paste, planned_changes
+from dashboard.analysis.whatif.paste import Paste, paste
 from dashboard.fleet import SettingChange, SettingValue, State
-from dashboard.rules.apply_method import ApplyMethod
+from dashboard.rules.apply_method import ApplyMethod, apply_methods
 from vllm_fleet_provider.shared.spelling import canonical_text
 
 FLAG, FOLLOWS, BY_HAND = ApplyMethod.FLAG, ApplyMethod.FOLLOWS, ApplyMethod.BY_HAND
@@ -24,15 +24,14 @@ def setting_value(value: Any) -> SettingValue:
     return SettingValue(canonical_text(value), state)
 
 
-def changes(wanted: Mapping[str, Any], *, derives_sizes: bool = True) -> Any:
-    """Return the changes to these values, with how each is made."""
-    planned = (SettingChange(path, setting_value("other"), setting_value(value)) for path, value in wanted.items())
-    return planned_changes(tuple(planned), derives_sizes=derives_sizes)
+def methods_of(wanted: Mapping[str, Any], *, derives_sizes: bool = True) -> Mapping[str, ApplyMethod]:
+    return apply_methods({path: setting_value(value) for path, value in wanted.items()}, derives_sizes=derives_sizes)
 
 
 def pasted(wanted: Mapping[str, Any]) -> Paste:
     """Return what to paste to get these values."""
-    return paste(changes(wanted))
+    changes = [SettingChange(path, setting_value("other"), setting_value(value)) for path, value in wanted.items()]
+    return paste(changes, methods_of(wanted))
 
 
 def entry(text: str) -> dict[str, Any]:
@@ -104,12 +103,12 @@ def test_a_setting_is_a_flag_or_follows_from_others_or_is_set_by_hand(
 ) -> None:
     what = pasted(wanted)
 
-    assert [each.how for each in changes(wanted)] == methods
+    assert list(methods_of(wanted).values()) == methods
     assert (what.flags, what.optional, what.is_empty) == (flags, optional, not flags)
 
 
 def test_sizes_of_graphs_that_nothing_explains_are_flags() -> None:
-    assert [each.how for each in changes({BATCH: 256, LARGEST: 512}, derives_sizes=False)] == [FLAG, FLAG]
+    assert set(methods_of({BATCH: 256, LARGEST: 512}, derives_sizes=False).values()) == {FLAG}
 
 
 @given(

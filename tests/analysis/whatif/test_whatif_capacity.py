@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from dashboard.analysis.whatif import WhatIf, converge
 from dashboard.analysis.whatif.after import decides
-from dashboard.analysis.whatif.result import CapacityForecast, converge
 from dashboard.fleet import Baseline, Basis, Engine
 from dashboard.views.whatif import total_text
 from tests.analysis.whatif.pools import LARGER, pool_of
@@ -16,20 +16,21 @@ BOUND = engine(9_000, basis=Basis.ASSUMED)
 RANKS = "parallel_config.data_parallel_size"
 
 
-def capacity(odd: dict[str, Any], usual: dict[str, Any] | None = None, **more: Any) -> CapacityForecast:
-    """Return the forecast for a pool of four replicas if one had the settings of the others."""
-    return converge(pool_of(odd, usual, **more), "chat", "A").capacity
+def one_odd(odd: dict[str, Any], usual: dict[str, Any] | None = None, **more: Any) -> WhatIf:
+    """Return what would change if one of four replicas had the settings of the others."""
+    return converge(pool_of(odd, usual, **more), "chat", "A")
 
 
-def of_members(*members: Any) -> CapacityForecast:
-    """Return the forecast if these replicas converged to the largest cohort."""
-    return converge(fleet(members, [USUAL, ODD]), "chat", "A").capacity
+def of_members(*members: Any) -> WhatIf:
+    """Return what would change if these replicas converged to the largest cohort."""
+    return converge(fleet(members, [USUAL, ODD]), "chat", "A")
 
 
 def test_capacity_is_unchanged_if_no_setting_that_decides_it_changes() -> None:
-    found = capacity({"model_config.max_logprobs": 5})
+    found = one_odd({"model_config.max_logprobs": 5})
 
-    assert (found.ranks, found.unchanged, found.before) == ((), 4, found.after)
+    assert (found.ranks, found.capacity.before) == ((), found.capacity.after)
+    assert total_text(found).endswith(" 4 other DP ranks unchanged.")
 
 
 def test_the_forecast_is_the_median_of_identical_engines_on_the_same_device() -> None:
@@ -40,9 +41,9 @@ def test_the_forecast_is_the_median_of_identical_engines_on_the_same_device() ->
     )
     (rank,) = found.ranks
 
-    assert (rank.before, rank.after, rank.after_basis, rank.peers) == (700, 1_100, Basis.ASSUMED, 3)
-    assert (rank.least, rank.most, found.least, found.most) == (1_000, 1_200, 300, 500)
-    assert (found.before.value, found.after.value, found.unchanged) == (9_000, 9_400, 4)
+    assert (rank.before, rank.after) == (700, 1_100)
+    assert (rank.least, rank.most, found.change_of_tokens) == (1_000, 1_200, (300, 500))
+    assert total_text(found) == "Pool: 9,000 tokens now, about 9,400 tokens after. 4 other DP ranks unchanged."
     assert "3 identical engines on NVIDIA H100" in rank.reason
 
 
@@ -54,11 +55,11 @@ def test_a_sum_that_ranks_share_counts_once_per_replica() -> None:
     per_rank = replica("chat-8", document=USUAL, engines=(engine(500), engine(500, dp_rank=1)))
     odd = replica("chat-9", document=ODD, engines=sharing(700))
     what = converge(fleet([*members, per_rank, odd], [USUAL, ODD]), "chat", "A")
-    after = next(each for each in what.fleet.replicas if each.name == "chat-9")
+    after = next(each for each in what.changes.after.replicas if each.name == "chat-9")
 
-    assert (what.capacity.before.value, what.capacity.after.value) == (4_700, 5_000)
-    assert (what.capacity.least, what.capacity.most) == (300, 300)
-    assert [(each.after, each.peers) for each in what.capacity.ranks] == [(1_000, 3), (1_000, 3)]
+    assert (what.capacity.before.tokens.value, what.capacity.after.tokens.value) == (4_700, 5_000)
+    assert what.change_of_tokens == (300, 300)
+    assert [(each.after, "3 identical engines" in each.reason) for each in what.ranks] == [(1_000, True)] * 2
     assert sum(each.kv_cache_size_tokens or 0 for each in after.adding_engines) == 1_000
 
 
@@ -83,19 +84,19 @@ def test_settings_that_need_memory_or_lay_it_out_decide_the_capacity(path: str) 
 @pytest.mark.parametrize(
     ("found", "reason"),
     [
-        (capacity(LARGER, devices=()), "Device not reported."),
+        (one_odd(LARGER, devices=()), "Device not reported."),
         (
-            capacity(LARGER, devices=devices(4, "NVIDIA A100")),
+            one_odd(LARGER, devices=devices(4, "NVIDIA A100")),
             "No identical engine on NVIDIA A100 reports its tokens.",
         ),
-        (capacity(LARGER, engines=()), "No engine data."),
-        (capacity({**LARGER, RANKS: 2}, {RANKS: 1}), "The number of DP ranks changes."),
+        (one_odd(LARGER, engines=()), "No engine data."),
+        (one_odd({**LARGER, RANKS: 2}, {RANKS: 1}), "The number of DP ranks changes."),
     ],
 )
-def test_without_identical_engines_the_capacity_is_unknown(found: CapacityForecast, reason: str) -> None:
-    assert [(rank.after, rank.after_basis, rank.reason) for rank in found.ranks] == [(None, Basis.UNKNOWN, reason)]
-    assert (found.unknown_after, found.least, found.most) == (1, 0, 0)
-    assert found.after.known == 3
+def test_without_identical_engines_the_capacity_is_unknown(found: WhatIf, reason: str) -> None:
+    assert [(rank.after, rank.reason) for rank in found.ranks] == [(None, reason)]
+    assert (found.capacity.after.unknown, found.change_of_tokens) == (1, (0, 0))
+    assert found.capacity.after.tokens.known == 3
 
 
 def test_engines_with_another_share_of_memory_are_not_identical() -> None:
@@ -107,16 +108,17 @@ def test_engines_with_another_share_of_memory_are_not_identical() -> None:
     agreed = Baseline("agreed", "chat", {"cache_config.block_size": "16"})
     what = converge(fleet(members, documents), "chat", agreed)
 
-    assert [(rank.replica, rank.after) for rank in what.capacity.ranks] == [("http://chat-2:8000", 2_000)]
+    assert [(rank.replica, rank.after) for rank in what.ranks] == [("http://chat-2:8000", 2_000)]
 
 
 def test_upper_bounds_are_used_only_if_there_are_no_known_tokens() -> None:
     known = replica("chat-8", document=USUAL, engines=(engine(4_000), engine(None, dp_rank=1)))
     (rank,) = of_members(*alike("chat", 2, USUAL, engines=(BOUND,)), known, replica("chat-9", document=ODD)).ranks
-    bounds = capacity(LARGER, others={"engines": (BOUND,)})
+    bounds = one_odd(LARGER, others={"engines": (BOUND,)})
 
-    assert (rank.after, rank.peers) == (4_000, 1)
-    assert (bounds.ranks[0].after, bounds.ranks[0].peers, bounds.after.at_most) == (9_000, 3, True)
+    assert (rank.after, "1 identical engine" in rank.reason) == (4_000, True)
+    assert (bounds.ranks[0].after, bounds.capacity.after.tokens.at_most) == (9_000, True)
+    assert "3 identical engines" in bounds.ranks[0].reason
 
 
 def test_a_process_with_two_addresses_counts_once() -> None:
@@ -130,7 +132,7 @@ def test_a_process_with_two_addresses_counts_once() -> None:
 
 
 def test_a_rank_without_devices_of_its_own_uses_those_of_the_replica() -> None:
-    found = capacity(LARGER, engines=(engine(1), engine(2, dp_rank=1)))
+    found = one_odd(LARGER, engines=(engine(1), engine(2, dp_rank=1)))
 
     assert [rank.after for rank in found.ranks] == [1_200_000, 1_200_000]
 
@@ -145,10 +147,12 @@ def test_stale_replicas_are_used_only_if_none_is_fresh() -> None:
 
 
 def test_the_change_of_the_sum_is_within_its_bounds() -> None:
-    found = capacity(LARGER, engines=(engine(500),))
+    found = one_odd(LARGER, engines=(engine(500),))
 
-    change = int((found.after.value or 0) - (found.before.value or 0))
-    assert found.least <= change <= found.most
+    before, after = (int(side.tokens.value or 0) for side in (found.capacity.before, found.capacity.after))
+    least, most = found.change_of_tokens
+    change = after - before
+    assert least <= change <= most
     assert change == 1_200_000 - 500
 
 
@@ -158,9 +162,5 @@ def test_a_sum_without_a_known_rank_is_unknown_and_ranks_that_sleep_add_nothing(
     odd = replica("chat-9", document=ODD, engines=(asleep, engine(700, dp_rank=1)))
     found = of_members(*alike("chat", 3, USUAL), odd)
 
-    assert (none.before.value, none.after.value, total_text(none)) == (
-        None,
-        None,
-        "Pool: not known now, not known after.",
-    )
-    assert (found.before.value, found.least) == (3 * 1_200_000 + 700, 1_200_000 - 700)
+    assert total_text(none) == "Pool: not known now, not known after."
+    assert (found.capacity.before.tokens.value, found.change_of_tokens[0]) == (3 * 1_200_000 + 700, 1_200_000 - 700)

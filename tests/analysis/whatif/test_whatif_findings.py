@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.analysis.whatif.result import WhatIf, converge
+from dashboard.analysis.whatif import WhatIf, converge
 from dashboard.fleet import Baseline, Basis, Contradiction, Source
 from dashboard.rules.findings import Finding
 from tests.analysis.whatif.pools import LARGER, pool_of, rules
@@ -45,21 +45,21 @@ def one_odd(odd: dict[str, Any], usual: dict[str, Any] | None = None, **more: An
 def test_a_finding_is_fixed_only_if_its_evidence_is_known_after_the_restart(
     what: WhatIf, fixed: list[str], unknown: list[str]
 ) -> None:
-    assert (rules(what, "fixed"), rules(what, "unknown")) == (fixed, unknown)
+    assert (rules(what, "fixed"), rules(what, "not_evaluated")) == (fixed, unknown)
 
 
 def test_a_capacity_finding_persists_if_the_capacity_does() -> None:
     what = one_odd(LIMIT, engines=(engine(600_000),))
 
-    assert "CP-01" in [each.rule for each in what.fleet.inspection.findings]
+    assert "CP-01" in [each.rule for each in what.changes.after.inspection.findings]
 
 
 def test_fingerprints_are_unknown_after_a_restart_and_reported_tokens_become_a_forecast() -> None:
     what = one_odd(LARGER, others={"engines": hashing("same")}, engines=hashing("other"))
-    odd = next(each for each in what.fleet.replicas if each.name == "chat-9")
+    odd = next(each for each in what.changes.after.replicas if each.name == "chat-9")
 
     assert [(each.fingerprint, each.basis) for each in odd.engines] == [(None, Basis.ASSUMED)]
-    assert what.capacity.ranks[0].after == what.capacity.ranks[0].before
+    assert what.ranks[0].after == what.ranks[0].before
 
 
 def test_a_setting_that_is_unreported_after_a_restart_makes_its_finding_unknown() -> None:
@@ -74,7 +74,7 @@ def test_a_setting_that_is_unreported_after_a_restart_makes_its_finding_unknown(
     ]
     what = converge(fleet(members, documents), "chat", "A")
 
-    assert any(path in each.paths for each in what.findings.unknown)
+    assert any(path in each.finding.paths for each in what.changes.findings.not_evaluated)
 
 
 def baseline(**settings: Any) -> Baseline:
@@ -96,9 +96,9 @@ def test_a_finding_can_spread_to_more_replicas() -> None:
     before = fleet(members, documents)
     half = Baseline("half", "chat", {"cache_config.block_size": "32"}, ignored=("env.*",))
 
-    assert sizes(converge(before, "chat", baseline(block_size="32", dev_mode="true")).findings.spread) == [("CO-14", 6)]
+    assert sizes(converge(before, "chat", baseline(block_size="32", dev_mode="true")).spread) == [("CO-14", 6)]
     assert "CO-14" in rules(converge(before, "chat", baseline(block_size="16", dev_mode="false")), "fixed")
-    assert sizes(converge(before, "chat", half).findings.spread) == []
+    assert sizes(converge(before, "chat", half).spread) == []
 
 
 def test_a_finding_is_reduced_to_replicas_on_which_it_is_unknown() -> None:
@@ -110,8 +110,8 @@ def test_a_finding_is_reduced_to_replicas_on_which_it_is_unknown() -> None:
         replica("chat-9", document=documents[2]),
     ]
     before = fleet(members, documents)
-    reduced = converge(before, "chat", baseline(dev_mode="false")).findings.reduced
-    other = converge(before, "chat", Baseline("other", "chat", {"model_config.max_logprobs": "20"})).findings
+    reduced = converge(before, "chat", baseline(dev_mode="false")).reduced
+    other = converge(before, "chat", Baseline("other", "chat", {"model_config.max_logprobs": "20"}))
 
     assert [(each.rule, each.replicas) for each in reduced] == [("CO-14", ("http://chat-9:8000",))]
     assert (other.reduced, other.unchanged) == ((), 1)
@@ -130,4 +130,4 @@ def test_the_rollout_of_another_pool_continues() -> None:
     before = fleet(members, [old, new])
 
     assert set(before.inspection.rollouts) == {"one", "two"}
-    assert set(converge(before, "one", "A").fleet.inspection.rollouts) == {"two"}
+    assert set(converge(before, "one", "A").changes.after.inspection.rollouts) == {"two"}

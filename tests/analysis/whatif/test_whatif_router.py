@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.whatif.result import converge
+from dashboard.analysis.whatif import converge
+from dashboard.analysis.whatif.findings import EXPECTATIONS
 from dashboard.fleet import Baseline
 from dashboard.rules.domain import Expectations, PoolDeclaration, Router, SeedPolicy
 from dashboard.rules.policy import Policy
@@ -30,7 +31,9 @@ def behind(router: Router | None, expects: Expectations | None = None) -> Fleet:
 
 def changes(fleet: Fleet, target: str | Baseline, pool: str = "chat") -> list[tuple[str, str, str]]:
     """Return what the router must know: the option, the usual value now, the value of all afterwards."""
-    return [(each.expects, each.before.value, each.after.value) for each in converge(fleet, pool, target).router]
+    return [
+        (EXPECTATIONS[each.path], each.before.value, each.after.value) for each in converge(fleet, pool, target).router
+    ]
 
 
 def test_the_block_size_of_the_simulated_fleet_is_not_declared(demo_fleet: Fleet) -> None:
