@@ -210,13 +210,6 @@ def test_the_right_edge_fades_while_columns_are_out_of_view(browser: Browser, fr
         assert fades(page) == [False, False], "all columns are visible"
 
 
-def test_a_permalink_restores_search_and_dialog(page: Page, frozen_url: str) -> None:
-    visit(page, f"{frozen_url}/compare?pool=chat-70b&search=logprobs&path=model_config.max_logprobs")
-
-    expect(page.get_by_role("dialog")).to_contain_text("max_logprobs")
-    expect(page.get_by_label("Search")).to_have_value("logprobs")
-
-
 def test_the_bar_of_an_outlier_opens_its_replica_and_back_restores_the_page(page: Page, frozen_url: str) -> None:
     """The text above the bar is its deviation: the sixth bar of the pool."""
     visit(page, f"{frozen_url}/capacity?pool=deepseek-v3%2Fdecode&length=32k")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, FloatRect, Page, expect
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.config import load_options
@@ -97,17 +97,6 @@ def test_a_link_opens_in_another_tab_with_the_parameters_of_every_page(page: Pag
             expect(opened.value).to_have_url(re.compile(expected))
         assert page.url == f"{served.url}/?snapshot={served.key}&screenshot=1"
         opened.value.close()
-
-
-def test_a_row_of_the_table_opens_its_replica_in_the_snapshot(page: Page, served: Served) -> None:
-    visit(page, f"{served.url}/replicas?snapshot={served.key}&screenshot=1")
-    table = page.locator("[data-testid=stDataFrame] canvas").first.bounding_box()
-    assert table is not None
-    page.mouse.click(table["x"] + 100, table["y"] + 55)
-
-    expect(page).to_have_url(re.compile("/replica\\?"))
-    assert f"snapshot={served.key}" in page.url
-    assert "screenshot=1" in page.url
 
 
 def test_the_banner_leads_to_the_same_page_of_the_live_fleet_whose_links_are_live(page: Page, served: Served) -> None:
@@ -207,44 +196,34 @@ def test_the_figures_of_changes_link_to_their_sections(page: Page, served: Serve
     expect(page.get_by_role("heading", name=re.compile("removed", re.IGNORECASE))).to_have_count(1)
 
 
+def in_the_header(page: Page, width: int, *selectors: str) -> list[FloatRect]:
+    """The boxes of elements of the header at a width of the window; none overlaps the next one or leaves the page."""
+    page.set_viewport_size({"width": width, "height": 1000})
+    settle(page)
+    boxes = [box for each in selectors if (box := page.locator(each).last.bounding_box()) is not None]
+
+    assert len(boxes) == len(selectors)
+    for left, right in pairwise(boxes):
+        assert left["x"] + left["width"] <= right["x"]
+    assert boxes[-1]["x"] + boxes[-1]["width"] <= width
+    return boxes
+
+
+LINKS, LINE, SHARE, PAUSE = "[data-testid=stTopNavLink]", ".asof", ".st-key-share button", ".st-key-paused"
+
+
 def test_the_header_of_changes_shows_both_sides_without_overlap(page: Page, served: Served, demo_fleet: Fleet) -> None:
     other = served.store.freeze(replace(demo_fleet, polled_at=AT - timedelta(days=9)), "Earlier", AT).id
     visit(page, f"{served.url}/changes?from={other}&to=live")
-    for width in (390, 1024, 1280):
-        page.set_viewport_size({"width": width, "height": 1000})
-        settle(page)
-        boxes = [
-            page.locator(".asof").bounding_box(),
-            page.get_by_role("button", name="Share").bounding_box(),
-        ]
-        if width > 980:
-            boxes.insert(0, page.locator("[data-testid=stTopNavLink]").last.bounding_box())
-        found = [box for box in boxes if box is not None]
-
-        assert len(found) == len(boxes)
-        for left, right in pairwise(found):
-            assert left["x"] + left["width"] <= right["x"]
-        assert found[-1]["x"] + found[-1]["width"] <= width
+    in_the_header(page, 390, LINE, SHARE)
+    for width in (1024, 1280):
+        in_the_header(page, width, LINKS, LINE, SHARE)
 
 
-@pytest.mark.parametrize("is_frozen", [True, False], ids=["frozen", "live"])
-def test_the_header_has_room_for_all_pages_and_controls(page: Page, served: Served, *, is_frozen: bool) -> None:
-    visit(page, f"{served.url}/?snapshot={served.key}" if is_frozen else served.url)
+@pytest.mark.parametrize("controls", [(SHARE,), (SHARE, PAUSE)], ids=["frozen", "live"])
+def test_the_header_has_room_for_all_pages_and_controls(page: Page, served: Served, controls: tuple[str, ...]) -> None:
+    visit(page, served.url if PAUSE in controls else f"{served.url}/?snapshot={served.key}")
     page.add_style_tag(content=':root { --fleet: "production-europe-west-4-inference" !important; }')
     for width in (1024, 1280, 1600):
-        page.set_viewport_size({"width": width, "height": 1000})
-        settle(page)
-        boxes = [
-            page.locator("[data-testid=stTopNavLink]").last.bounding_box(),
-            page.locator(".asof").bounding_box(),
-            page.get_by_role("button", name="Share").bounding_box(),
-        ]
-        if not is_frozen:
-            boxes.append(page.locator(".st-key-paused").bounding_box())
-        found = [box for box in boxes if box is not None]
-
-        assert len(found) == len(boxes)
-        for left, right in pairwise(found):
-            assert left["x"] + left["width"] <= right["x"]
-        assert found[-1]["x"] + found[-1]["width"] <= width
-        assert all(box["y"] + box["height"] <= 46 for box in found)
+        boxes = in_the_header(page, width, LINKS, LINE, *controls)
+        assert all(box["y"] + box["height"] <= 46 for box in boxes)

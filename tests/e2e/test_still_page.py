@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from dashboard.demo import default_fleet, in_thread, targets
-from tests.browser import grow, grow_late, photograph, tab, visit
+from tests.browser import photograph, tab, visit
 from tests.e2e.pictures import looks_like
 from tests.serving import dashboard_on
 
@@ -88,12 +88,3 @@ def test_a_still_page_shows_the_data_time_and_its_links_keep_the_parameter(brows
         page.get_by_role("link", name="Capacity", exact=True).first.click()
         expect(page).to_have_title(re.compile("^Capacity"))
         expect(page).to_have_url(re.compile("screenshot=1"))
-
-
-def test_another_session_sees_the_same_still_page(browser: Browser, frozen_url: str) -> None:
-    with tab(browser) as one, tab(browser) as other:
-        visit(one, f"{frozen_url}/findings?screenshot=1")
-        visit(other, f"{frozen_url}/findings?screenshot=1")
-        is_the_same = looks_like(grow(one))
-
-        assert is_the_same(grow_late(other, is_the_same))

@@ -68,15 +68,6 @@ def row(html: str, path: str) -> str:
     return html[html.index(f'title="{path}"') :].split("</tr>", maxsplit=1)[0]
 
 
-def test_each_cell_has_a_column_head_and_a_row_head_and_each_column_its_size() -> None:
-    reader = Reader(drawn(story()))
-
-    assert [attributes.get("scope") for tag, attributes in reader.tags if tag == "th"] == ["col"] * 4 + ["row"] * 7
-    assert "caption" in {tag for tag, _ in reader.tags}
-    assert "A ×15reference: the majority" in reader.text
-    assert "B ×1 chat-70b-17block_size" in reader.text
-
-
 @pytest.mark.parametrize(
     ("html", "path", "parts"),
     [
@@ -124,12 +115,6 @@ def test_a_row_has_its_values_and_signs(html: str, path: str, parts: list[str]) 
 
 def test_an_unreported_setting_is_not_a_difference() -> None:
     assert 'class="differs"' not in row(drawn(partly(3, 1), show_all=True), "a.b")
-
-
-def test_a_setting_of_a_finding_has_the_mark_of_its_severity() -> None:
-    html = drawn(story(), kinds={SIZE: "critical"})
-
-    assert html.count('<span class="glyph critical" aria-hidden="true" title="differs (critical finding)">') == 1
 
 
 def test_a_column_of_a_replica_has_the_letter_and_colour_of_its_cohort() -> None:

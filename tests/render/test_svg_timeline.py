@@ -164,15 +164,6 @@ def test_a_page_has_room_for_fewer_texts_than_a_file() -> None:
     assert "x" * 105 not in page
 
 
-def test_the_text_of_a_late_mark_is_on_its_left() -> None:
-    late = TimelineMark(
-        MarkKind.ROLLOUT, SINCE + 22 * HOUR, SINCE + 22 * HOUR, ("chat",), "rollout 0.31.0 → 0.32.0 (16/16)"
-    )
-    texts = [each for each in parsed(draw_times(chart(4, marks=(late,)))).iter(f"{SVG}text") if each.text == late.text]
-
-    assert [(each.get("text-anchor"), each.get("dx")) for each in texts] == [("end", "-6")]
-
-
 def test_an_export_has_the_drawing_and_nothing_foreign_is_markup() -> None:
     mark = TimelineMark(MarkKind.ROLLOUT, SINCE, SINCE, (HOSTILE,), HOSTILE)
     html = to_html(with_timeline(overview_report(story()), (chart(4, marks=(mark,)),)))

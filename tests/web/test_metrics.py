@@ -23,8 +23,6 @@ from dashboard.rules.findings import (
     FindingLife,
     FindingLives,
     Inspection,
-    Outcome,
-    OutcomeKind,
     Remedy,
     Rollout,
     Severity,
@@ -153,16 +151,6 @@ def in_rollout(pool: str) -> dict[str, Rollout]:
     return {pool: Rollout(pool, "0.32.0", "0.33.0", (), 2, AT, AT)}
 
 
-def test_each_pool_has_its_cohorts_and_whether_a_rollout_is_in_progress(demo_fleet: Fleet) -> None:
-    fleet = inspected(demo_fleet, rollouts=in_rollout(demo_fleet.pools[0].name))
-
-    assert series(fleet, "vllm_fleet_pool_cohorts") == {
-        f'{{cluster="",pool="{pool.name}"}}': len(pool.cohorts) for pool in fleet.pools
-    }
-    rollouts = series(fleet, "vllm_fleet_pool_rollout")
-    assert list(rollouts.values()) == [1, *[0] * (len(fleet.pools) - 1)]
-
-
 def test_of_pools_that_share_a_series_the_one_outside_of_a_rollout_is_shown(demo_fleet: Fleet) -> None:
     """A rollout in one of them must not hide that another one has several cohorts."""
     several = max(demo_fleet.pools, key=lambda pool: len(pool.cohorts))
@@ -234,19 +222,6 @@ def test_the_oldest_finding_of_a_pool_and_severity_has_its_time(demo_fleet: Flee
 
     assert exported("vllm_fleet_oldest_finding_timestamp_seconds") == {
         '{cluster="",pool="chat-70b",severity="critical"}': AT.timestamp()
-    }
-
-
-def test_every_outcome_of_rules_has_a_series(demo_fleet: Fleet) -> None:
-    kinds = [OutcomeKind.PASSED, OutcomeKind.PASSED, OutcomeKind.NOT_APPLICABLE, OutcomeKind.ERROR]
-    outcomes = tuple(Outcome("RT-01", str(number), (), kind) for number, kind in enumerate(kinds))
-
-    assert series(inspected(demo_fleet, outcomes=outcomes), "vllm_fleet_rules") == {
-        '{outcome="failed"}': 0,
-        '{outcome="error"}': 1,
-        '{outcome="skipped"}': 0,
-        '{outcome="not_applicable"}': 1,
-        '{outcome="passed"}': 2,
     }
 
 
