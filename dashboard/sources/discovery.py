@@ -14,11 +14,10 @@ from typing import NamedTuple
 from dashboard.config import CredentialsOptions, Options
 from dashboard.config.address import AllowedTargets, replica_id
 from dashboard.fleet import MOST_CONFLICTS, Credentials, LabelConflict, SourceStatus, Target, TargetAccess
-from dashboard.sources.file_sd import FileSd
-from dashboard.sources.http_sd import HttpSd
 from dashboard.sources.kubernetes import Kubernetes
 from dashboard.sources.prometheus import Prometheus
 from dashboard.sources.source import Listing, TargetSource, keep_targets
+from dashboard.sources.target_groups import FileSd, HttpSd
 
 __all__ = ["Discovery", "DiscoveryResult", "discover_once", "replica_id"]
 
@@ -60,9 +59,6 @@ class StaticTargets:
     async def read(self) -> list[Listing]:
         return [self._listing] if self._listing.targets else []
 
-    async def close(self) -> None:
-        """Do nothing."""
-
 
 class SourceReads:
     """The reads of one source, one after the other: a slow one goes on while replicas are polled."""
@@ -90,7 +86,6 @@ class SourceReads:
         if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        await self.source.close()
 
     async def _read(self, at: datetime | None) -> None:
         """Read the source. An internal error is a sentence, too: it must not end the poll of all replicas."""

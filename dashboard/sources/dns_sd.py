@@ -12,8 +12,7 @@ from dns.resolver import NXDOMAIN, NoAnswer, NoNameservers, NoResolverConfigurat
 from dashboard.config import DnsSdOptions, PollOptions
 from dashboard.config.address import host_port
 from dashboard.fleet import Credentials
-from dashboard.sources.groups import make_target
-from dashboard.sources.source import Listing, keep_targets
+from dashboard.sources.source import Listing, keep_targets, make_target
 
 
 class DnsSd:
@@ -45,9 +44,6 @@ class DnsSd:
             self._due = self._clock() + self._options.refresh_seconds
             self._listings = list(await asyncio.gather(*map(self._resolve, self._listings)))
         return self._listings
-
-    async def close(self) -> None:
-        """Do nothing: no connection stays open."""
 
     async def _resolve(self, last: Listing) -> Listing:
         kind = self._options.type

@@ -1,11 +1,16 @@
-"""Sources of targets: what each kind implements."""
+"""Sources of targets: what each kind implements, and what all of them use."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from dashboard.fleet import Target
+from dashboard.config.address import replica_id, shown
+from dashboard.errors import UnreadableError
+from dashboard.fleet import Credentials, Failure, FailureKind, Target
+
+MAX_TARGETS = 50_000  # per place: ten times the largest fleet that this program is made for
 
 
 class Listing(NamedTuple):
@@ -38,6 +43,26 @@ class TargetSource(Protocol):
         """Return the targets of each place. Expected failures are data; called before each poll."""
         ...
 
-    async def close(self) -> None:
-        """End what runs between two polls, such as a watch."""
-        ...
+
+def make_target(address: str, labels: Mapping[str, str], credentials: Credentials | None) -> Target:
+    """Return the target of an address, a failed one where it is invalid."""
+    try:
+        return Target(replica_id(address), labels, credentials)
+    except ValueError as error:
+        return Target(shown(address), labels, failure=Failure(FailureKind.TARGET, str(error)))
+
+
+class Deadline:
+    """Ends that many seconds from now. Time of this process counts: what reads answers slowly must not go on."""
+
+    def __init__(self, seconds: float) -> None:
+        """Begin now, by the clock of the running event loop."""
+        self._seconds = seconds
+        self._ends_at = asyncio.get_running_loop().time() + seconds
+
+    def left(self) -> float:
+        """Return the seconds that are left. Raise UnreadableError with a sentence where there are none."""
+        left = self._ends_at - asyncio.get_running_loop().time()
+        if left <= 0:
+            raise UnreadableError("timeout", f"takes longer than {self._seconds:.3g} s to read")
+        return left

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from dashboard.errors import UnreadableError
-from dashboard.sources.deadline import Deadline
+from dashboard.sources.source import Deadline
 
 
 def test_time_in_which_this_process_was_busy_counts() -> None:

@@ -113,9 +113,6 @@ class Slow:
             raise self.error
         return [Listing("place", (Target(f"http://{self.reads}:80"),))]
 
-    async def close(self) -> None:
-        self.may_answer.clear()
-
 
 def with_slow() -> tuple[Discovery, Slow]:
     found, slow = Discovery(Options.model_validate({"targets": ["a"]})), Slow()

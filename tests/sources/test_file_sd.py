@@ -14,8 +14,8 @@ from dashboard.config import FileSdOptions
 from dashboard.config.document import MAX_DOCUMENT_BYTES
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials, FailureKind, Target
-from dashboard.sources.file_sd import FileSd
-from dashboard.sources.groups import MAX_TARGETS, read_targets
+from dashboard.sources.source import MAX_TARGETS
+from dashboard.sources.target_groups import FileSd, read_targets
 
 
 @pytest.fixture(autouse=True)

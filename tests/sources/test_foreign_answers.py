@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 from dashboard.config import FileSdOptions, HttpSdOptions, KubernetesOptions, PollOptions, PrometheusOptions
 from dashboard.config.sources import RouterOptions
 from dashboard.errors import UnreadableError
-from dashboard.sources.file_sd import FileSd
-from dashboard.sources.http_sd import HttpSd
 from dashboard.sources.kubernetes import Kubernetes
 from dashboard.sources.prometheus import Prometheus
 from dashboard.sources.routers.answers import FactValues
@@ -25,6 +23,7 @@ from dashboard.sources.routers.llm_d import read_config, read_state
 from dashboard.sources.routers.reader import KINDS, RouterReader, RouterReply, _facts_of
 from dashboard.sources.routers.stores import read_conf, read_status, read_version
 from dashboard.sources.source import TargetSource
+from dashboard.sources.target_groups import FileSd, HttpSd
 from tests.sources.kubernetes_api import (
     CONFIG_MAPS,
     NAMESPACE,

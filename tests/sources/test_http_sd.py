@@ -9,8 +9,8 @@ import pytest
 from dashboard.config import HttpSdOptions, Options, PollOptions
 from dashboard.fleet import Credentials
 from dashboard.sources.discovery import discover_once
-from dashboard.sources.http_sd import HttpSd
 from dashboard.sources.source import Listing
+from dashboard.sources.target_groups import HttpSd
 from tests.sources.polling.hostile import BAD_ANSWERS, JSON, HostileServer, answers, silent
 
 LIMITS = PollOptions(probe_timeout_seconds=1)

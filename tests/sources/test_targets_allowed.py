@@ -13,10 +13,10 @@ import pytest
 from dashboard.config import KubernetesOptions, Options
 from dashboard.fleet import Credentials, Failure, FailureKind, Snapshot, Target, TargetAccess
 from dashboard.sources.discovery import Discovery, discover_once
-from dashboard.sources.http import reserved
+from dashboard.sources.http import transport
 from dashboard.sources.http.client import Answer, Client
 from dashboard.sources.http.credentials import key_warnings
-from dashboard.sources.http.reserved import is_reserved
+from dashboard.sources.http.transport import is_reserved
 from dashboard.sources.kubernetes.pods import Pod, make_pod_targets
 from dashboard.sources.polling.poller import Poller
 from tests.sources.polling.hostile import JSON, MIB, Exchange, HostileServer, answers
@@ -203,7 +203,7 @@ def test_a_name_that_resolves_to_a_reserved_address_is_refused_at_connect(
 
 
 def test_a_listed_target_may_have_any_address(replica: HostileServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reserved, "METADATA_ADDRESSES", {ip_address("127.0.0.1")})
+    monkeypatch.setattr(transport, "METADATA_ADDRESSES", {ip_address("127.0.0.1")})
     replica.routes["/metrics"] = answers(b"")
     failures = [answer.failure for answer in ask(*(Target(replica.address, access=each) for each in TargetAccess))]
 

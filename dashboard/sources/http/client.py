@@ -17,8 +17,7 @@ from dashboard.fleet import Failure, Target, TargetAccess
 from dashboard.sources.http import failures
 from dashboard.sources.http.credentials import ApiKey, grant
 from dashboard.sources.http.failures import Endpoint
-from dashboard.sources.http.transport import KNOWN_URLS, AiohttpTransport
-from dashboard.sources.http.trust import Trust, load_trust
+from dashboard.sources.http.transport import KNOWN_URLS, AiohttpTransport, Trust, load_trust
 from dashboard.vllm.reading import max_bytes
 
 # Compressing 50 KB costs the API server of a busy vLLM more than sending them, and excludes compression bombs.

@@ -1,12 +1,17 @@
 """httpx2 over aiohttp's connections, within limits: the only module that imports aiohttp.
 
-httpx2's own pool takes ten times as much processor time per request.
+httpx2's own pool takes ten times as much processor time per request. A TLS context is one in this process for the same
+files: loading the CAs of a machine takes 50 ms of processor time.
 """
 
 import errno
+import socket
 import ssl
 from functools import lru_cache
-from typing import Self
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import NamedTuple, Self
 
 import aiohttp
 import httpx2
@@ -14,7 +19,6 @@ from yarl import URL
 
 from dashboard.fleet import FailureKind
 from dashboard.sources.http.failures import HeadersTooLargeError, NotConnectedError
-from dashboard.sources.http.reserved import METADATA_NAMES, ReservedAddressError, open_socket
 
 MAX_HEADER_BYTES = 8190  # per header; aiohttp's own default
 KNOWN_URLS = 16_384  # of 1 KB: one for each of 5,000 replicas, those of their full polls among them
@@ -25,6 +29,24 @@ UNREACHABLE = {
 }
 # aiohttp 3.14 reports these only as text; if it changes, the kind is "protocol".
 HEADERS_TOO_LARGE = ("Too many headers", "Got more than")
+MOST_CONTEXTS = 32  # that are kept: one per CA file, one per kubeconfig
+# Addresses that no source may name: link-local ones, and those where clouds hand out credentials. They are checked when
+# a connection opens, on the address that DNS gave: a name can change its address after a check.
+METADATA_NAMES = ("metadata.google.internal", "metadata.goog")
+METADATA_ADDRESSES = frozenset(
+    map(
+        ip_address,
+        (
+            "fd00:ec2::254",  # AWS; its IPv4 address is link-local, as those of Google and Azure
+            "fd20:ce::254",  # Google
+            "100.100.100.200",  # Alibaba
+            "168.63.129.16",  # Azure's host agent
+            "192.0.0.192",  # Oracle
+        ),
+    )
+)
+NAT64 = IPv6Network("64:ff9b::/96")  # RFC 6052: its last 32 bits are an IPv4 address
+AddressInfo = tuple[int | socket.AddressFamily, int | socket.SocketKind, int, str, tuple[object, ...]]
 
 
 class AiohttpTransport(httpx2.AsyncBaseTransport):
@@ -152,3 +174,88 @@ def _not_connected(error: aiohttp.ClientConnectorError) -> httpx2.TransportError
     if cause.errno == errno.ETIMEDOUT:
         return httpx2.ConnectTimeout(str(error))
     return NotConnectedError(FailureKind.REFUSED, UNREACHABLE.get(cause.errno or 0, ""))
+
+
+class ReservedAddressError(OSError):
+    """A connection to a reserved address was not opened."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(
+            "reserved address"
+        )  # one text for all: of other errors of several addresses aiohttp makes a new one
+        self.address = address
+
+
+def is_reserved(address: str) -> bool:
+    """Return whether an IP address is link-local or that of a cloud's metadata; raise ValueError for another text."""
+    ip = ip_address(address)
+    if isinstance(ip, IPv6Address):
+        ip = ip.ipv4_mapped or (IPv4Address(int(ip) & 2**32 - 1) if ip in NAT64 else ip)
+    return ip.is_link_local or ip in METADATA_ADDRESSES
+
+
+def open_socket(info: AddressInfo) -> socket.socket:
+    """Return a socket for an address of `getaddrinfo`; raise ReservedAddressError for a reserved one."""
+    family, kind, protocol, _, place = info
+    if is_reserved(address := str(place[0])):
+        raise ReservedAddressError(address)
+    return socket.socket(family, kind, protocol)
+
+
+class Trust(NamedTuple):
+    """The CAs that are trusted, this machine's where none is given, and the certificate that is shown to a server.
+
+    `ca_data` is PEM text. `pair` is a certificate and its key, PEM, in place of the files.
+    """
+
+    ca_file: Path | None = None
+    ca_data: str = ""
+    is_checked: bool = True
+    certificate: Path | None = None
+    key: Path | None = None
+    pair: bytes = b""
+
+    @property
+    def files(self) -> tuple[Path | str | None, ...]:
+        """Return the files that a context is loaded from; None for those that are not given."""
+        machine = ssl.get_default_verify_paths()
+        cas = (self.ca_file,) if self.ca_file or self.ca_data else (machine.cafile, machine.capath)
+        return (*cas, self.certificate, self.key)
+
+
+FileState = tuple[int, ...] | None
+
+
+def load_trust(trust: Trust) -> ssl.SSLContext:
+    """Return the context, loaded again only where a file changed; it is shared, so do not change it.
+
+    Raise OSError (also ssl.SSLError) or ValueError for what cannot be read as PEM.
+    """
+    return _load(trust, tuple(map(_state, trust.files)))  # states first: a file that changes meanwhile is loaded again
+
+
+def _state(file: Path | str | None) -> FileState:
+    """Return what changes with a file's content; None where there is none."""
+    if file is None:
+        return None
+    try:
+        found = Path(file).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+@lru_cache(maxsize=MOST_CONTEXTS)
+def _load(trust: Trust, _states: tuple[FileState, ...]) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=trust.ca_file, cadata=trust.ca_data or None)
+    if not trust.is_checked:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if trust.certificate:
+        context.load_cert_chain(trust.certificate, trust.key)
+    elif trust.pair:  # Python's ssl reads files only: data goes through a private one
+        with NamedTemporaryFile(prefix="kubeconfig-") as private:
+            private.write(trust.pair)
+            private.flush()
+            context.load_cert_chain(private.name)
+    return context

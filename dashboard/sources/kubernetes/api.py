@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from dashboard.errors import UnreadableError
-from dashboard.sources.deadline import Deadline
-from dashboard.sources.groups import MAX_TARGETS
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.failures import FORBIDDEN, NOT_FOUND, Endpoint
 from dashboard.sources.kubernetes.access import Access
+from dashboard.sources.source import MAX_TARGETS, Deadline
 from dashboard.sources.values import mapping, mappings, text
 from dashboard.vllm.reading import parse_json
 

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 from dashboard.config import KubernetesOptions, PollOptions
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials, Target
-from dashboard.sources.deadline import Deadline
-from dashboard.sources.groups import MAX_TARGETS
 from dashboard.sources.http.client import Client
 from dashboard.sources.kubernetes.access import find_access
 from dashboard.sources.kubernetes.api import (
@@ -25,7 +23,7 @@ from dashboard.sources.kubernetes.api import (
     Resource,
 )
 from dashboard.sources.kubernetes.pods import MOST_PORTS, OF_SERVICE, Pod, make_pod_targets, make_slice_targets
-from dashboard.sources.source import Listing, keep_targets
+from dashboard.sources.source import MAX_TARGETS, Deadline, Listing, keep_targets
 from dashboard.sources.values import mapping, mappings, port, text, texts
 
 
@@ -73,9 +71,6 @@ class Kubernetes:
             except UnreadableError as error:
                 self._listing = keep_targets(self._listing, error.detail)
         return [self._listing]
-
-    async def close(self) -> None:
-        """Do nothing: no connection stays open."""
 
     async def _find(self, api: Api, namespace: str) -> list[Target]:
         query = await self._query(api, namespace)

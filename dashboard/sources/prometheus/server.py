@@ -8,7 +8,6 @@ from dashboard.config import PrometheusOptions
 from dashboard.errors import UnreadableError
 from dashboard.fleet import FailureKind
 from dashboard.garbage import uncollected
-from dashboard.sources.deadline import Deadline
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import ApiKey, authorized
 from dashboard.sources.http.failures import endpoint_of
@@ -20,6 +19,7 @@ from dashboard.sources.prometheus.answers import (
     replicas_query,
     said_error,
 )
+from dashboard.sources.source import Deadline
 
 NO_KEY = ApiKey(missing="none is given; set authorization of this prometheus entry in fleet.yaml")
 QUERY = "/api/v1/query"

@@ -15,12 +15,10 @@ from dashboard.config import PollOptions, PrometheusOptions
 from dashboard.errors import UnreadableError
 from dashboard.fleet import STALE_SECONDS, Credentials, ScrapedMetrics, Target
 from dashboard.garbage import uncollected
-from dashboard.sources.deadline import Deadline
-from dashboard.sources.groups import MAX_TARGETS, make_target
 from dashboard.sources.http.client import Client
 from dashboard.sources.prometheus.answers import SeriesLabels, VectorSample, as_line, kept_labels
 from dashboard.sources.prometheus.server import PrometheusServer
-from dashboard.sources.source import Listing, keep_targets
+from dashboard.sources.source import MAX_TARGETS, Deadline, Listing, keep_targets, make_target
 from dashboard.vllm.metrics import DIGESTS
 from vllm_fleet_provider.shared.identity import FIELDS
 
@@ -130,9 +128,6 @@ class Prometheus:
             except UnreadableError as error:
                 self._listing = keep_targets(self._listing, error.detail)
         return [self._listing]
-
-    async def close(self) -> None:
-        """Do nothing: no connection stays open."""
 
     async def _list(self, client: Client, deadline: Deadline) -> Listing:
         """Return the listing of complete or partial data; in partial data what lacks stays, marked stale."""

@@ -13,7 +13,6 @@ from dashboard.config.sources import RouterOptions
 from dashboard.errors import UnreadableError
 from dashboard.fleet import RouterConfig, RouterFact, RouterKind
 from dashboard.fleet.formatting import iso, joined, visible
-from dashboard.sources.deadline import Deadline
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import ApiKey, find
 from dashboard.sources.http.failures import FORBIDDEN, NOT_FOUND, Endpoint, no_time
@@ -24,6 +23,7 @@ from dashboard.sources.routers.balancers import DYNAMO, PRODUCTION_STACK
 from dashboard.sources.routers.llm_d import LLM_D, STATE, read_config
 from dashboard.sources.routers.pods import RouterPod, find_pods
 from dashboard.sources.routers.stores import LMCACHE, MOONCAKE
+from dashboard.sources.source import Deadline
 from vllm_fleet_provider.shared.redaction import redact
 from vllm_fleet_provider.shared.spelling import canonical_text
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.sources.http.trust import Trust, load_trust
+from dashboard.sources.http.transport import Trust, load_trust
 from tests.sources.polling.hostile import CERTIFICATE
 
 
