@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dashboard.fleet import Source
-from dashboard.vllm.fields import CONFIG_API, SWITCHES, Meaning
+from dashboard.vllm.fields import CONFIG_API, NEGATED, SWITCHES
 from tests.captured import INFERENCE_CONFIG, MODELS, PLUGIN, SERVER_INFO, VERSION, Capture
 from vllm_fleet_provider.shared.inference_config import SCHEMA_VERSION
 from vllm_fleet_provider.shared.paths import flatten
@@ -76,10 +76,12 @@ def _seed(server: Capture) -> dict[str, Any]:
     """The part of the answer without `fleet`, for captures without a configuration API."""
     config = server.json(SERVER_INFO)["vllm_config"]
     answer: dict[str, Any] = {"model": {"served_model_names": _served(server)}, "kv_cache": {}, "scheduler": {}}
-    for name, path, meaning in CONFIG_API:
+    for name, path in CONFIG_API.items():
         (section, field), (above, below) = name.split("."), path.split(".")
         value = (config[above] or {}).get(below)
-        answer.setdefault(section, {})[field] = not value if meaning is Meaning.NEGATED else value
+        answer.setdefault(section, {})[field] = not value if name in NEGATED else value
+    for field in ("num_cpu_blocks", "kv_offloading_backend"):
+        answer["kv_cache"][field] = config["cache_config"].get(field)
     for switch, above in SWITCHES[Source.CONFIG_API]:
         section, field = switch.split(".")
         answer[section][field] = config[above] is not None

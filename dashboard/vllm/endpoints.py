@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, field_validator
 
-from vllm_fleet_provider.shared.inference_config import ParallelismInfo, SchedulerInfo
+from vllm_fleet_provider.shared.inference_config import KVCacheInfo, ParallelismInfo, SchedulerInfo
 from vllm_fleet_provider.shared.types import Count, Devices, KVCacheGroups, LimitedText, Size, Wire
 
 
@@ -98,14 +98,6 @@ class PluginModel(Wire):
     max_model_len: Size | None = None
 
 
-class PluginKVCache(Wire):
-    """`dtype` is the resolved one, where `cache_config.cache_dtype` says what was requested."""
-
-    gpu_memory_utilization: float | None = None
-    dtype: LimitedText | None = None
-    enable_prefix_caching: bool | None = None
-
-
 class PluginFeatures(Wire):
     """On or off, without details."""
 
@@ -124,10 +116,10 @@ class PluginKVTransfer(Wire):
 
 
 class PluginConfigReply(Wire):
-    """GET .../config: its scheduler and parallelism have the names of the configuration API, and fewer fields."""
+    """GET .../config. Sections with the names of the configuration API have a part of its fields."""
 
     model: PluginModel
-    kv_cache: PluginKVCache = Field(default_factory=PluginKVCache)
+    kv_cache: KVCacheInfo = Field(default_factory=KVCacheInfo)
     scheduler: SchedulerInfo = Field(default_factory=SchedulerInfo)
     parallelism: ParallelismInfo = Field(default_factory=ParallelismInfo)
     features: PluginFeatures = Field(default_factory=PluginFeatures)

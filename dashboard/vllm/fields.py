@@ -1,15 +1,14 @@
 """From foreign fields to settings: which field is which path, and whether both mean the same.
 
 Configuration endpoints have field names of their own. Only a field with the meaning of vLLM's own setting becomes a
-setting and is compared with other sources; the others are listed with their meaning, and are not compared.
+setting and is compared with other sources.
 `/server_info` and our provider's full answer have vLLM's own paths: `read_config` reads these.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from enum import StrEnum
 from hashlib import blake2b
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakValueDictionary
 
 from pydantic_core import to_json
@@ -24,88 +23,70 @@ MAX_SETTINGS = 20_000  # the largest capture has 1,000
 DIGEST_BYTES = 16  # an equal digest of two configurations takes 2^64 tries
 
 
-class Meaning(StrEnum):
-    """How a foreign field relates to the setting of its path."""
-
-    SAME = "same"
-    NEGATED = "negated"  # true here is false there
-    RESOLVED = "resolved"  # the value in force, where the setting is the requested one
-    ENGINE = "engine"  # one engine's number, where the setting may be the sum of all
-
-
-class ForeignField(NamedTuple):
-    """A foreign field by its dotted name, its path, and its meaning."""
-
-    name: str
-    path: str
-    meaning: Meaning = Meaning.SAME
-
-
-def _same(section: str, config: str, names: str) -> tuple[ForeignField, ...]:
-    """Return fields with vLLM's own names, in a section with a different name."""
+def _same(section: str, config: str, names: str) -> dict[str, str]:
+    """Return the paths of fields with vLLM's own names, in a section with a different name."""
     prefix = f"{section}." if section else ""
-    return tuple(ForeignField(f"{prefix}{name}", f"{config}.{name}") for name in names.split())
+    return {f"{prefix}{name}": f"{config}.{name}" for name in names.split()}
 
 
-CONFIG_API = (
-    *_same("model", "model_config", "dtype quantization max_model_len max_logprobs"),
-    ForeignField("kv_cache.num_gpu_blocks", "cache_config.num_gpu_blocks", Meaning.ENGINE),
-    ForeignField("kv_cache.num_cpu_blocks", "cache_config.num_cpu_blocks", Meaning.ENGINE),
-    *_same("kv_cache", "cache_config", "gpu_memory_utilization cache_dtype enable_prefix_caching"),
-    *_same("kv_cache", "cache_config", "prefix_caching_hash_algo"),
-    ForeignField("kv_cache.kv_offloading_backend", "cache_config.kv_offloading_backend", Meaning.RESOLVED),
-    ForeignField("kv_cache.kv_offloading_size_gib", "cache_config.kv_offloading_size"),
-    *_same("scheduler", "scheduler_config", "max_num_batched_tokens max_num_seqs max_num_partial_prefills"),
-    *_same("scheduler", "scheduler_config", "enable_chunked_prefill policy"),
-    *_same("parallelism", "parallel_config", "tensor_parallel_size pipeline_parallel_size data_parallel_size"),
-    *_same("parallelism", "parallel_config", "data_parallel_size_local data_parallel_rank data_parallel_rank_local"),
-    *_same("parallelism", "parallel_config", "data_parallel_master_ip data_parallel_master_port"),
-    *_same("parallelism", "parallel_config", "data_parallel_rpc_port prefill_context_parallel_size"),
-    ForeignField("parallelism.expert_parallel_enabled", "parallel_config.enable_expert_parallel"),
-    *_same("speculative_decoding", "speculative_config", "method num_speculative_tokens"),
-    ForeignField("speculative_decoding.draft_model", "speculative_config.model"),
-    *_same("lora", "lora_config", "max_lora_rank max_loras max_cpu_loras lora_dtype"),
-    ForeignField("hma.enabled", "scheduler_config.disable_hybrid_kv_cache_manager", Meaning.NEGATED),
-)
+NO_HYBRID_CACHE = "scheduler_config.disable_hybrid_kv_cache_manager"
+NEGATED = frozenset({"hma.enabled", "features.hma"})  # true here is false there
+
+# Dotted name of a field -> path of the setting that means the same. Others are no settings: `num_gpu_blocks` and
+# `num_cpu_blocks` are of one engine where the setting may be the sum of all, `kv_offloading_backend` is resolved.
+CONFIG_API: Mapping[str, str] = {
+    **_same("model", "model_config", "dtype quantization max_model_len max_logprobs"),
+    **_same("kv_cache", "cache_config", "gpu_memory_utilization cache_dtype enable_prefix_caching"),
+    **_same("kv_cache", "cache_config", "prefix_caching_hash_algo"),
+    "kv_cache.kv_offloading_size_gib": "cache_config.kv_offloading_size",
+    **_same("scheduler", "scheduler_config", "max_num_batched_tokens max_num_seqs max_num_partial_prefills"),
+    **_same("scheduler", "scheduler_config", "enable_chunked_prefill policy"),
+    **_same("parallelism", "parallel_config", "tensor_parallel_size pipeline_parallel_size data_parallel_size"),
+    **_same("parallelism", "parallel_config", "data_parallel_size_local data_parallel_rank data_parallel_rank_local"),
+    **_same("parallelism", "parallel_config", "data_parallel_master_ip data_parallel_master_port"),
+    **_same("parallelism", "parallel_config", "data_parallel_rpc_port prefill_context_parallel_size"),
+    "parallelism.expert_parallel_enabled": "parallel_config.enable_expert_parallel",
+    **_same("speculative_decoding", "speculative_config", "method num_speculative_tokens"),
+    "speculative_decoding.draft_model": "speculative_config.model",
+    **_same("lora", "lora_config", "max_lora_rank max_loras max_cpu_loras lora_dtype"),
+    "hma.enabled": NO_HYBRID_CACHE,
+}
 # Our provider: the same, and the additions of `fleet`.
-PROVIDER = (
-    *CONFIG_API,
-    *_same("fleet.model", "model_config", "revision code_revision tokenizer tokenizer_revision"),
-    ForeignField("fleet.scheduling.async_scheduling", "scheduler_config.async_scheduling"),
-    ForeignField("fleet.prefix_hashing.hash_block_size", "cache_config.hash_block_size"),
-    ForeignField("fleet.prefix_hashing.match_unit", "cache_config.prefix_match_unit"),
-    ForeignField("fleet.prefix_hashing.alignment", "cache_config.cache_hit_alignment_tokens"),
-    ForeignField("fleet.kv_events.enabled", "kv_events_config.enable_kv_cache_events"),
-    *_same("fleet.kv_events", "kv_events_config", "publisher endpoint topic"),
-    ForeignField("fleet.kv_transfer.connector", "kv_transfer_config.kv_connector"),
-    ForeignField("fleet.kv_transfer.role", "kv_transfer_config.kv_role"),
-    ForeignField("fleet.kv_transfer.engine_id", "kv_transfer_config.engine_id"),
+PROVIDER: Mapping[str, str] = {
+    **CONFIG_API,
+    **_same("fleet.model", "model_config", "revision code_revision tokenizer tokenizer_revision"),
+    "fleet.scheduling.async_scheduling": "scheduler_config.async_scheduling",
+    "fleet.prefix_hashing.hash_block_size": "cache_config.hash_block_size",
+    "fleet.prefix_hashing.match_unit": "cache_config.prefix_match_unit",
+    "fleet.prefix_hashing.alignment": "cache_config.cache_hit_alignment_tokens",
+    "fleet.kv_events.enabled": "kv_events_config.enable_kv_cache_events",
+    **_same("fleet.kv_events", "kv_events_config", "publisher endpoint topic"),
+    "fleet.kv_transfer.connector": "kv_transfer_config.kv_connector",
+    "fleet.kv_transfer.role": "kv_transfer_config.kv_role",
+    "fleet.kv_transfer.engine_id": "kv_transfer_config.engine_id",
+}
+# `model.name` and `kv_cache.dtype` are resolved, where the settings are what was requested.
+PLUGIN: Mapping[str, str] = {
+    **_same("model", "model_config", "dtype quantization max_model_len"),
+    **_same("kv_cache", "cache_config", "gpu_memory_utilization enable_prefix_caching"),
+    **_same("scheduler", "scheduler_config", "max_num_seqs max_num_batched_tokens enable_chunked_prefill policy"),
+    **_same("parallelism", "parallel_config", "tensor_parallel_size pipeline_parallel_size"),
+    **_same("parallelism", "parallel_config", "data_parallel_size data_parallel_rank"),
+    "features.hma": NO_HYBRID_CACHE,
+    **_same("kv_transfer", "kv_transfer_config", "kv_connector kv_role engine_id"),
+}
+# `endpoint` and `replay_endpoint` are the bound ones, with the port of the rank.
+KV_EVENT_SOURCES = _same(
+    "", "kv_events_config", "enable_kv_cache_events publisher buffer_steps hwm max_queue_size topic"
 )
-PLUGIN = (
-    ForeignField("model.name", "model_config.served_model_name", Meaning.RESOLVED),
-    *_same("model", "model_config", "dtype quantization max_model_len"),
-    *_same("kv_cache", "cache_config", "gpu_memory_utilization enable_prefix_caching"),
-    ForeignField("kv_cache.dtype", "cache_config.cache_dtype", Meaning.RESOLVED),
-    *_same("scheduler", "scheduler_config", "max_num_seqs max_num_batched_tokens enable_chunked_prefill policy"),
-    *_same("parallelism", "parallel_config", "tensor_parallel_size pipeline_parallel_size"),
-    *_same("parallelism", "parallel_config", "data_parallel_size data_parallel_rank"),
-    ForeignField("features.hma", "scheduler_config.disable_hybrid_kv_cache_manager", Meaning.NEGATED),
-    *_same("kv_transfer", "kv_transfer_config", "kv_connector kv_role engine_id"),
-)
-KV_EVENT_SOURCES = (
-    *_same("", "kv_events_config", "enable_kv_cache_events publisher buffer_steps hwm max_queue_size topic"),
-    ForeignField("endpoint", "kv_events_config.endpoint", Meaning.RESOLVED),
-    ForeignField("replay_endpoint", "kv_events_config.replay_endpoint", Meaning.RESOLVED),
-)
-# /server_info of the Rust frontend: options of its own. Its variables are text, and only those that are set.
-RUST_FRONTEND = (
-    *_same("", "model_config", "model revision hf_overrides generation_config"),
-    ForeignField("tokenizer", "model_config.tokenizer", Meaning.RESOLVED),
-    ForeignField("max_logprobs", "model_config.max_logprobs", Meaning.RESOLVED),
-    ForeignField("chat_template_content_format", "chat_template_content_format"),
-    ForeignField("transport_mode.Bootstrapped.data_parallel_size", "parallel_config.data_parallel_size"),
-)
-FIELDS: Mapping[Source, tuple[ForeignField, ...]] = {
+# /server_info of the Rust frontend: options of its own. Its variables are text, and only those that are set. Its
+# `tokenizer` and `max_logprobs` are resolved.
+RUST_FRONTEND: Mapping[str, str] = {
+    **_same("", "model_config", "model revision hf_overrides generation_config"),
+    "chat_template_content_format": "chat_template_content_format",
+    "transport_mode.Bootstrapped.data_parallel_size": "parallel_config.data_parallel_size",
+}
+FIELDS: Mapping[Source, Mapping[str, str]] = {
     Source.PROVIDER: PROVIDER,
     Source.CONFIG_API: CONFIG_API,
     Source.PLUGIN: PLUGIN,
@@ -157,13 +138,13 @@ def _read_fields(reply: Mapping[str, Any], source: Source) -> list[tuple[str, An
     off = {section for switch, section in SWITCHES.get(source, ()) if _find(reply, switch) is False}
     off |= {section for head, section in HEADS.get(source, ()) if _find(reply, head) is None}
     pairs: list[tuple[str, Any]] = [(section, None) for section in sorted(off)]
-    for name, path, meaning in FIELDS.get(source, ()):
+    for name, path in FIELDS.get(source, {}).items():
         value = _find(reply, name)
         if value is _MISSING or path.partition(".")[0] in off:
             continue
-        if meaning is Meaning.SAME:
+        if name not in NEGATED:
             pairs.append((path, value))
-        elif meaning is Meaning.NEGATED and value is not None:
+        elif value is not None:
             pairs.append((path, not value))
     return pairs
 

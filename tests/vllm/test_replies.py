@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dashboard.fleet import Device, EngineReport, Reply, Source
-from dashboard.vllm.fields import FIELDS, Meaning, settings_of
+from dashboard.vllm.fields import settings_of
 from dashboard.vllm.reading import read
 from tests.captured import INFERENCE_CONFIG, KV_EVENTS, MODELS, PLUGIN, SERVER_INFO, VERSION, capture
 
@@ -132,18 +132,19 @@ def test_tokens_of_a_plugin_have_its_source() -> None:
     assert reply.source is Source.PLUGIN
 
 
-@pytest.mark.parametrize("source", FIELDS)
-def test_a_foreign_field_is_a_setting_only_with_the_same_meaning(
-    source: Source,
-) -> None:
-    names = [field.name for field in FIELDS[source]]
-    reply: dict[str, Any] = {}
-    for name, path, meaning in FIELDS[source]:
-        if meaning in {Meaning.RESOLVED, Meaning.ENGINE}:
-            section, _, field = name.rpartition(".")
-            (reply.setdefault(section, {}) if section else reply)[field] = path
-
-    assert len(set(names)) == len(names)
+@pytest.mark.parametrize(
+    ("source", "reply"),
+    [
+        *(
+            (source, {"kv_cache": {"num_gpu_blocks": 8, "num_cpu_blocks": 8, "kv_offloading_backend": "native"}})
+            for source in (Source.CONFIG_API, Source.PROVIDER)
+        ),
+        (Source.PLUGIN, {"model": {"name": "chat"}, "kv_cache": {"dtype": "fp8"}}),
+        (Source.KV_EVENT_SOURCES, {"endpoint": "tcp://*:5557", "replay_endpoint": "tcp://*:5558"}),
+        (Source.SERVER_INFO, {"tokenizer": "org/llama", "max_logprobs": 20}),
+    ],
+)
+def test_a_foreign_field_with_another_meaning_is_no_setting(source: Source, reply: dict[str, Any]) -> None:
     assert settings_of(reply, source) == ({}, {})
 
 
@@ -193,5 +194,5 @@ def test_server_info_without_capacity_is_an_engine_of_which_nothing_is_read_json
     )
 
 
-def test_a_section_of_another_type_has_no_settings() -> None:
-    assert settings_of({"model": None, "kv_cache": 5}, Source.CONFIG_API) == ({}, {})
+def test_a_section_of_another_type_and_a_null_that_cannot_be_negated_are_no_settings() -> None:
+    assert settings_of({"model": None, "kv_cache": 5, "hma": {"enabled": None}}, Source.CONFIG_API) == ({}, {})
