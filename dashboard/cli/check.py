@@ -35,7 +35,7 @@ from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import Severity
 from dashboard.rules.policy import Policy
 from dashboard.views.context import gap_text
-from dashboard.views.facts import unknown_hint
+from dashboard.views.excluded import unknown_hint
 
 Level = Literal["critical", "warning", "info", "never"]
 

@@ -18,7 +18,7 @@ from dashboard.cli.terminal import UNREAD, is_terminal, put, say, width
 from dashboard.documents.fleet import fleet_json
 from dashboard.render.terminal import to_terminal
 from dashboard.views.command_line import poll_view
-from dashboard.views.facts import unknown_hint
+from dashboard.views.excluded import unknown_hint
 
 
 def poll(

@@ -2,7 +2,8 @@
 
 import difflib
 import json
-from typing import Annotated, Literal
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -10,13 +11,12 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.cli.fleets import SnapshotOption, fleet_of
 from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, options_of
 from dashboard.cli.terminal import is_terminal, no_such_pool, put, width, wrong
-from dashboard.fleet import Role
+from dashboard.fleet import Role, State
 from dashboard.fleet.formatting import MOST, SOME, natural, shortlist
 from dashboard.render.csv_table import to_table_csv
 from dashboard.render.terminal import to_terminal
-from dashboard.views.setting import SettingFilter, pool_values, setting_json, values_data
-from dashboard.views.settings import settings_report
-from dashboard.vllm.field_reference import known_paths
+from dashboard.views.settings import PoolValue, SettingFilter, pool_values, settings_report, values_data
+from dashboard.vllm.field_reference import declarations, known_paths, known_sentences
 
 
 def settings(
@@ -63,6 +63,34 @@ def settings(
         put(to_table_csv(values_data(path, known), view.context))
     else:
         put(to_terminal(view, width=width(), colour=is_terminal()))
+
+
+def setting_json(path: str, known: Iterable[PoolValue]) -> dict[str, Any]:
+    """Return the values of a setting and its declarations as JSON; `value` is null where it is not reported."""
+    return {
+        "path": path,
+        "description": known_sentences().get(path),
+        "values": [
+            {
+                "pool": each.pool or None,
+                "value": json.loads(each.value.value) if each.value.state is not State.REDACTED else None,
+                "state": str(each.value.state),
+                "replicas": [replica.id for replica in each.replicas],
+                "cohorts": list(each.cohorts),
+                "origins": dict(each.origins),
+            }
+            for each in known
+        ],
+        "declared": [
+            {
+                **each._asdict(),
+                "default": None if each.default is None else json.loads(each.default),
+                "computed": each.computed or None,
+                "flags": list(each.flags),
+            }
+            for each in declarations(path)
+        ],
+    }
 
 
 def _similar(path: str, fleet: Fleet) -> str:

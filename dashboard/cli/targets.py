@@ -17,7 +17,7 @@ from dashboard.errors import OptionsError
 from dashboard.garbage import collect_rarely
 from dashboard.sources.discovery import discover_once, replica_id
 from dashboard.sources.http.credentials import key_warnings
-from dashboard.views.facts import no_list_read
+from dashboard.views.excluded import no_list_read
 from vllm_fleet_provider.shared.redaction import also_redact
 
 TARGETS_HELP = (

@@ -10,7 +10,7 @@ from dashboard.fleet.formatting import count, end_cut, joined
 from dashboard.rules.baseline import deviates_from_baseline
 from dashboard.rules.catalogue import places
 from dashboard.rules.findings import Finding, Outcome, OutcomeKind, Severity
-from dashboard.views.facts import LONGEST_REASON, is_locked, list_reasons, no_list_read
+from dashboard.views.excluded import LONGEST_REASON, is_locked, list_reasons, no_list_read
 from dashboard.views.finding_text import answered, first_names, severity_counts
 
 PASSED, FOUND, UNREAD = 0, 1, 3  # 2 is wrong usage

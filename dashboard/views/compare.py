@@ -1,27 +1,42 @@
-"""The page Compare: how the replicas of one pool differ, and what would change if they did not."""
+"""The page Compare: how the replicas of one pool differ, what its cells open, and what would change if they did not."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
 from dashboard.analysis.assembly import Fleet, only_replicas
 from dashboard.analysis.kv_transfer import transfer_text
-from dashboard.analysis.sharing_text import cause_text, sharing_text
+from dashboard.analysis.sharing_text import sharing_text
 from dashboard.analysis.whatif import WhatIf
-from dashboard.compare import MAJORITY, Reference, ReferenceKind, Share, SharingCell, SharingVerdict
+from dashboard.compare import MAJORITY, Reference, ReferenceKind, holders
 from dashboard.compare.columns import REFERENCE_NOTE, MatrixColumn
-from dashboard.compare.hashes import SharingCause
-from dashboard.compare.sharing import MOST_COHORTS
-from dashboard.fleet import Cohort, Pool, Replica
-from dashboard.fleet.formatting import MOST, SOME, count, iso, setting_text, shortlist
+from dashboard.compare.encoding import lookup_setting
+from dashboard.fleet import Cohort, Pool, Replica, SettingValue, Source, State
+from dashboard.fleet.formatting import (
+    MOST,
+    SOME,
+    SOURCE_WORDS,
+    STATE_WORDS,
+    count,
+    iso,
+    joined,
+    setting_text,
+    shortlist,
+    whole_text,
+)
 from dashboard.fleet.history import NO_SIGHTINGS, Sighting
-from dashboard.fleet.pieces import Kind, Link, Piece, Style, plain
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, page, plain
+from dashboard.rules.findings import Finding
+from dashboard.rules.subject import FINGERPRINT
+from dashboard.views import pages
 from dashboard.views.blocks import (
     Block,
     Cell,
-    Column,
     DifferenceTable,
+    Entries,
+    Entry,
     Paragraph,
     Section,
     Table,
@@ -32,9 +47,10 @@ from dashboard.views.blocks import (
 from dashboard.views.chosen_columns import MOST_CHOSEN
 from dashboard.views.context import context_of
 from dashboard.views.finding_list import FindingFilter, full_entries, group_findings, list_findings
+from dashboard.views.finding_text import rule_title
 from dashboard.views.help import COHORT, REFERENCE, glossary
-from dashboard.views.names import brief, names_of, slug
-from dashboard.views.pages import CHOSEN, COLUMNS, ORIGIN, POOL, SEARCH, SECTION, SHOW
+from dashboard.views.names import brief, names_of, replica_names, replica_text, slug
+from dashboard.views.pages import CHOSEN, COLUMNS, CONVERGE, ORIGIN, POOL, SEARCH, SECTION, SHOW
 from dashboard.views.pages import REFERENCE as REFERENCE_CHOICE
 from dashboard.views.pool_comparison import (
     DECIDES,
@@ -42,8 +58,11 @@ from dashboard.views.pool_comparison import (
     ORIGIN_WORDS,
     MatrixChoice,
     OriginFilter,
+    cohort_sightings,
     compare_chosen,
+    difference_sightings,
     equal_text,
+    findings_by_path,
     head_text,
     hidden_text,
     members_of,
@@ -52,18 +71,18 @@ from dashboard.views.pool_comparison import (
     unmatched_text,
     worst_by_path,
 )
-from dashboard.views.pool_text import router_section
-from dashboard.views.sharing import ABOUT, SHARE_WORDS, SPLIT, group_lines, severity
-from dashboard.views.since import since_cell
+from dashboard.views.pool_text import router_section, sharing_blocks, sharing_severity, trait_paragraphs
+from dashboard.views.settings import origin_text, origins_text
+from dashboard.views.since import since_cell, since_paragraphs
 from dashboard.views.table import Field, to_table
 from dashboard.views.whatif import whatif_section
+from dashboard.vllm.field_reference import known_sentences
 
 NO_NOTES: Mapping[str, str] = MappingProxyType({})
 CHOSEN_POOL = "chosen replicas"  # the pool that stands for them
 # Anchors of the sections that a page draws around its controls.
 SHARING, SETTINGS, DECIDING = "prefix-sharing", "settings", "deciding-settings"
 NOT_REPEATED = "Other settings that decide it are in the table above."
-MEASURED_IN_PART = "hash alike where measured"  # as the sentence about the pool says
 
 
 def compare_report(
@@ -208,49 +227,7 @@ def sharing_band(fleet: Fleet, pool: Pool) -> Paragraph:
 
 def sharing_kind(fleet: Fleet, pool: Pool) -> str:
     """Return the severity of the verdict on sharing."""
-    return severity(fleet.sharing[pool.name], worst_by_path(fleet.inspection, pool.name))
-
-
-def sharing_blocks(sharing: SharingVerdict, slug: str, kind: str) -> tuple[Block, ...]:
-    """Return the cohorts against each other where anything is known; of very many, the groups as lines.
-
-    `kind` is the severity of the verdict: cohorts that do not share have its colour.
-    """
-    about = Paragraph((Piece(ABOUT, Style.MUTED),))
-    if len(sharing.cohorts) > MOST_COHORTS:
-        lines = [Paragraph((Piece(f"{line}."),)) for line in group_lines(sharing)]
-        return (*lines, about) if lines else ()
-    is_split = any(cell.share in SPLIT for cell in sharing.cells)
-    is_measured = any(each.is_reporting for each in sharing.cohorts)
-    is_shown = is_split or (len(sharing.cohorts) > 1 and is_measured)
-    return (_sharing_table(sharing, slug, Tone(kind)), about) if is_shown else ()
-
-
-def _sharing_table(sharing: SharingVerdict, slug: str, worst: Tone) -> Table:
-    is_mixed = len({cell.is_measured for cell in sharing.cells if cell.share is not Share.UNKNOWN}) > 1
-    rows = []
-    for own in sharing.cohorts:
-        row = [Cell("", letter=own.letter)]
-        for other in sharing.cohorts:
-            found = sharing.cell(own, other)
-            is_one = own is other and own.replicas == 1 and found.share not in SPLIT
-            row.append(Cell("one replica") if is_one else _sharing_cell(found, worst, is_mixed=is_mixed))
-        rows.append(tuple(row))
-    return Table(
-        name=f"prefix-sharing-{slug}",
-        caption="Which cohorts can share prefixes",
-        columns=(Column("Can share with"), *(Column(f"{each.letter} ×{each.replicas:,}") for each in sharing.cohorts)),
-        rows=tuple(rows),
-    )
-
-
-def _sharing_cell(cell: SharingCell, worst: Tone, *, is_mixed: bool) -> Cell:
-    source = "" if cell.share is Share.UNKNOWN else "measured" if cell.is_measured else "derived from settings"
-    derived = ", derived" if is_mixed and source and not cell.is_measured else ""
-    hint = ", ".join(filter(None, (source, cause_text(cell))))
-    word = MEASURED_IN_PART if cell.cause is SharingCause.SOME_SILENT else f"{SHARE_WORDS[cell.share]}{derived}"
-    tones = {Share.YES: Tone.GOOD, Share.UNKNOWN: Tone.UNKNOWN}
-    return Cell(word, tones.get(cell.share, worst), hint=hint)
+    return sharing_severity(fleet.sharing[pool.name], worst_by_path(fleet.inspection, pool.name))
 
 
 def cohorts_table(
@@ -297,3 +274,97 @@ def _sighting_time(sightings: Mapping[str, Sighting], place: int, cohort: Cohort
     seen = sightings.get(cohort.letter)
     time = seen[place] if seen else None
     return iso(time) if time else None
+
+
+MOST_TEXTS = 10  # reported texts of a value of which only a part is compared
+MOST_NAMES = 60  # replicas per value; the page Replicas has all
+
+
+def setting_blocks(fleet: Fleet, pool: Pool, path: str) -> tuple[Block, ...]:
+    """Return every value of a setting in a pool, and the findings about it."""
+    replicas = {each.id: each for each in fleet.replicas}
+    every = Piece("values in all pools", link=page(pages.SETTINGS, path=path))
+    where = (Piece(path, Style.CODE), Piece(" in "), Piece(pool.name, Style.STRONG), Piece(" · "), every)
+    head = Paragraph((*where, *plain(f". {sentence}")) if (sentence := known_sentences().get(path)) else where)
+    found = findings_by_path(fleet.inspection, pool.name).get(path, ())
+    since = since_paragraphs(difference_sightings(fleet, pool).get(path), "Differs")
+    findings = (*since, *((Entries(tuple(map(_finding_entry, found))),) if found else ()))
+    if path == FINGERPRINT:
+        hint = plain("Each engine computes these digests: see the page of the replica.")
+        return (head, *findings, Paragraph(hint, Tone.INFO))
+    sources = {
+        key: setting.source
+        for key in pool.documents
+        if (setting := lookup_setting(fleet.documents[key].settings, path))
+    }
+    if not sources:
+        return (head, *findings, Paragraph(plain("Not reported by any replica of this pool."), Tone.INFO))
+    values = []
+    for value, ids in holders(pool, fleet.documents, path).items():
+        values.append(_value_entry(value, [replicas[each] for each in ids], sources, path, pool))
+    return (head, *findings, Entries(tuple(values)))
+
+
+def cohort_blocks(fleet: Fleet, pool: Pool, own: Cohort) -> tuple[Block, ...]:
+    """Return the replicas of a cohort, and the settings that distinguish it."""
+    names = replica_names(fleet)
+    number = Piece(count(len(own.replicas), "replica"), Style.STRONG)
+    blocks: list[Block] = [
+        Paragraph((cohort(own.letter, pool.name), Piece(" "), number, Piece(" of "), Piece(pool.name, Style.STRONG))),
+        *since_paragraphs(cohort_sightings(fleet, pool).get(own.letter)),
+    ]
+    if own.distinguishing:
+        settings = "\n".join(f"{path} = {whole_text(*value)}" for path, value in own.distinguishing.items())
+        label = plain("Fewest settings that distinguish it from all other cohorts")
+        blocks.append(Entries((Entry(Tone.PLAIN, label, snippets=(settings,)),)))
+    blocks.append(Paragraph(replica_text(own.replicas, names, MOST_NAMES)))
+    blocks += trait_paragraphs(fleet, own.replicas, [pool.name])
+    if own.read_in_part:
+        blocks.append(Paragraph((Piece("Incomplete data: "), *replica_text(own.read_in_part, names, MOST_NAMES))))
+    return (*blocks, *_next(pool, own.letter))
+
+
+def _finding_entry(finding: Finding) -> Entry:
+    rule = (Piece(rule_title(finding.rule), Style.MUTED),)
+    head = finding.text
+    return Entry(Tone(finding.severity), head, lines=(rule,), link=Link(Kind.FINDING, finding.id))
+
+
+def _value_entry(
+    value: SettingValue, own: Sequence[Replica], sources: Mapping[str, Source], path: str, pool: Pool
+) -> Entry:
+    """Return a value with the cohorts of its replicas, the replicas, and who reported it. `sources` are by document."""
+    keys = {str(replica.document) for replica in own}
+    letters = [each.letter for each in pool.cohorts if not keys.isdisjoint(each.documents)]
+    head: Text = (
+        *(piece for letter in letters for piece in (cohort(letter, pool.name), Piece(" "))),
+        Piece(count(len(own), "replica"), Style.STRONG),
+    )
+    known = {sources[key] for key in keys if key in sources}
+    if known:
+        words = joined([SOURCE_WORDS[source] for source in Source if source in known])
+        head = (*head, Piece(f" · reported by {words}", Style.MUTED))
+    names = {replica.id: replica.name for replica in own}
+    lines = [replica_text(names, names, MOST_NAMES)]
+    if state := STATE_WORDS.get(value.state):
+        return Entry(Tone.PLAIN, head, lines=(plain(state), *lines))
+    origins = Counter(origin_text(path, value, replica) for replica in own)
+    lines.append(plain(f"Origin: {origins_text(origins.most_common())}."))
+    snippets = [whole_text(*value)]
+    if reported := sorted({replica.identity[path].value for replica in own if path in replica.identity}):
+        snippets.append("\n".join(whole_text(text, State.REPORTED) for text in reported[:MOST_TEXTS]))
+        lines.append(plain("Only the part shown first is compared; the second is as reported."))
+    return Entry(Tone.PLAIN, head, lines=tuple(lines), snippets=tuple(snippets))
+
+
+def _next(pool: Pool, letter: str) -> Iterator[Paragraph]:
+    if len(pool.cohorts) > 1:
+        compared = page(pages.COMPARE, **{POOL: pool.name, REFERENCE_CHOICE: letter})
+        converged = page(pages.COMPARE, **{POOL: pool.name, CONVERGE: letter})
+        yield Paragraph(
+            (
+                Piece(f"Compare with {letter}", link=compared),
+                Piece(" · "),
+                Piece(f"What if all were like {letter}", link=converged),
+            )
+        )

@@ -29,16 +29,16 @@ from dashboard.views.finding_list import brief_entries, list_findings, top_findi
 from dashboard.views.help import BASIS, COHORT, POOL, glossary
 from dashboard.views.names import brief
 from dashboard.views.pool_comparison import worst_by_path
-from dashboard.views.replicas import INCOMPLETE
-from dashboard.views.sharing import (
+from dashboard.views.pool_text import (
     is_doubtful,
     is_needed,
     pools_by_urgency,
-    severity,
-    short_text,
+    sharing_severity,
     suppressed_pools,
+    verdict_text,
     versions_text,
 )
+from dashboard.views.replicas import INCOMPLETE
 from dashboard.views.summary import (
     FleetSummary,
     fleet_lead,
@@ -225,8 +225,8 @@ def _findings_cell(fleet: Fleet, pool: Pool) -> Cell:
 def _sharing(fleet: Fleet, pool: Pool) -> Cell:
     verdict = fleet.sharing[pool.name]
     if not is_needed(fleet.inspection.domains.get(pool.name)):
-        return Cell(f"not needed ({short_text(verdict)})")
-    return Cell(short_text(verdict), Tone(severity(verdict, worst_by_path(fleet.inspection, pool.name))))
+        return Cell(f"not needed ({verdict_text(verdict)})")
+    return Cell(verdict_text(verdict), Tone(sharing_severity(verdict, worst_by_path(fleet.inspection, pool.name))))
 
 
 def _capacity_cell(held: PoolCapacity) -> Cell:

@@ -31,8 +31,7 @@ from dashboard.views.capacity_text import device_words
 from dashboard.views.context import as_of
 from dashboard.views.finding_text import answered
 from dashboard.views.names import brief, slug
-from dashboard.views.pool_text import shared_texts
-from dashboard.views.sharing import SPLIT, severity
+from dashboard.views.pool_text import SPLIT, shared_texts, sharing_severity
 from dashboard.vllm.value_origin import is_set
 
 DECIDES = "What decides prefix sharing"
@@ -95,7 +94,7 @@ def compare_chosen(
     listed = matrix.table(only_differences=choice.only_differences, section=choice.section, search=choice.search)
     found = worst_by_path(fleet.inspection, pool.name)
     sharing = fleet.sharing[pool.name]
-    kind = severity(sharing, found)
+    kind = sharing_severity(sharing, found)
     if kind in _SEVERITIES:
         found = {**dict.fromkeys(_splitting_paths(pool, sharing), Severity(kind)), **found}
     rows = sorted(listed.rows, key=lambda row: found[row.path].rank if row.path in found else len(Severity))

@@ -28,7 +28,7 @@ from dashboard.views.pool_comparison import (
     uncovered_text,
     worst_by_path,
 )
-from dashboard.views.sharing import pools_by_urgency, severity
+from dashboard.views.pool_text import pools_by_urgency, sharing_severity
 from dashboard.views.since import ANYTHING, Recency, newest, newest_first
 from dashboard.views.summary import is_split
 
@@ -79,7 +79,7 @@ def differing_pools(fleet: Fleet, recency: Recency = ANYTHING) -> tuple[Differin
         seen = difference_sightings(fleet, pool)
         recent = tuple(each.path for each in pool.differences if recency.keeps(seen.get(each.path)))
         letters = tuple(cohort.letter for cohort in pool.cohorts)
-        kind = severity(fleet.sharing[pool.name], named)
+        kind = sharing_severity(fleet.sharing[pool.name], named)
         groups.setdefault((tuple(rows), recent, letters, kind, tuple(sorted(named.items()))), []).append(pool)
     return tuple(_differing(fleet, alike, names[alike[0].name], recency) for alike in groups.values())
 

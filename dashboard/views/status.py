@@ -28,8 +28,7 @@ from dashboard.store.opening import HistoryStatus
 from dashboard.views import pages
 from dashboard.views.blocks import Block, Cell, Paragraph, Section, Tone, View
 from dashboard.views.context import context_of
-from dashboard.views.excluded import reason, state_tone
-from dashboard.views.facts import CREDENTIALS, FACTS, PROVIDER, Fact, is_locked
+from dashboard.views.excluded import CREDENTIALS, FACTS, PROVIDER, Fact, is_locked, reason, state_tone
 from dashboard.views.pool_text import BASES, routers_section
 from dashboard.views.table import Field, to_data, to_table
 from dashboard.vllm.field_reference import known_versions

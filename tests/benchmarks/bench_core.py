@@ -16,8 +16,7 @@ from typing import Any
 from dashboard.analysis.assembly import Fleet, build_fleet, inspected
 from dashboard.fleet import Snapshot
 from dashboard.rules.catalogue import ALL_RULES
-from dashboard.views.setting import SettingFilter
-from dashboard.views.settings import setting_values, settings_report
+from dashboard.views.settings import SettingFilter, setting_values, settings_report
 from dashboard.vllm import canonical
 from dashboard.vllm.reading import read
 from tests.benchmarks.measures import ROUNDS, Row, best, print_table

@@ -7,8 +7,7 @@ from dashboard.compare import BASELINE, MAJORITY, lay_out
 from dashboard.fleet import Baseline
 from dashboard.fleet.pieces import Kind, Style, to_plain
 from dashboard.views.blocks import Block, Cell, Entries, Paragraph, Table, Tone
-from dashboard.views.compare import sharing_band, sharing_blocks, sharing_kind
-from dashboard.views.compare_dialogs import cohort_blocks, setting_blocks
+from dashboard.views.compare import cohort_blocks, setting_blocks, sharing_band, sharing_kind
 from dashboard.views.pool_comparison import (
     MatrixChoice,
     compare_chosen,
@@ -17,6 +16,7 @@ from dashboard.views.pool_comparison import (
     hidden_text,
     unmatched_text,
 )
+from dashboard.views.pool_text import sharing_blocks
 from tests.builders import HASHING, HOSTILE, alike, document, down, fleet, hashing, replica, setting, story
 
 SAME = document()

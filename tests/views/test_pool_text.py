@@ -8,7 +8,7 @@ import pytest
 from dashboard.fleet.pieces import Style, to_plain
 from dashboard.rules.domain import ImpactContext, Origin, Router
 from dashboard.views.blocks import Block, Paragraph
-from dashboard.views.compare_dialogs import cohort_blocks
+from dashboard.views.compare import cohort_blocks
 from dashboard.views.finding_list import list_findings
 from dashboard.views.findings import finding_section
 from dashboard.views.pool_text import LONGEST, domain_text, trait_paragraphs

@@ -5,19 +5,21 @@ import json
 import pytest
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.cli.settings import setting_json
 from dashboard.fleet import State
 from dashboard.views.blocks import Table, Tone
-from dashboard.views.setting import (
+from dashboard.views.settings import (
     EVERY_SETTING,
     MOST_ROWS,
     VALUES,
     SettingFilter,
     affected_section,
+    found_settings,
     pool_values,
     replicas_section,
-    setting_json,
+    setting_values,
+    settings_report,
 )
-from dashboard.views.settings import found_settings, setting_values, settings_report
 from tests.builders import alike, document, down, fleet, replica, story
 from tests.findings_builder import finding, with_findings
 from tests.views.walking import part, tables_of, text_of

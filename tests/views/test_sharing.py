@@ -9,7 +9,7 @@ from dashboard.fleet import EngineFingerprint, State
 from dashboard.rules.domain import Router, Store
 from dashboard.rules.findings import Severity
 from dashboard.rules.subject import FINGERPRINT
-from dashboard.views.sharing import group_lines, is_doubtful, is_needed, severity, short_text
+from dashboard.views.pool_text import group_lines, is_doubtful, is_needed, sharing_severity, verdict_text
 from tests.builders import setting, story
 from tests.compare.sharing_pools import BLOCK, CACHING, OFF, SILENT, Cohort, verdict_of
 
@@ -45,7 +45,7 @@ RANDOM, XXHASH = {"seed_policy": "random"}, {"cache_config.prefix_caching_hash_a
     ],
 )
 def test_the_short_text_names_the_cohorts_that_differ(cohorts: Sequence[Cohort], unread: int, expected: str) -> None:
-    assert short_text(verdict_of(*cohorts, unread=unread)) == expected
+    assert verdict_text(verdict_of(*cohorts, unread=unread)) == expected
 
 
 @pytest.mark.parametrize(
@@ -64,12 +64,12 @@ def test_a_verdict_without_findings_has_the_severity_of_its_certainty(
 ) -> None:
     verdict = verdict_of(*cohorts)
 
-    assert severity(verdict, {}) == kind
+    assert sharing_severity(verdict, {}) == kind
     assert (verdict.is_certain, is_doubtful(verdict)) == (unshared, doubtful)
 
 
 def test_a_finding_on_block_hashes_gives_the_verdict_its_severity() -> None:
-    assert severity(verdict_of(({}, ["a", "b"])), {FINGERPRINT: Severity.WARNING}) == "warning"
+    assert sharing_severity(verdict_of(({}, ["a", "b"])), {FINGERPRINT: Severity.WARNING}) == "warning"
 
 
 def test_a_pool_needs_prefix_sharing_if_it_has_a_router_or_a_store() -> None:

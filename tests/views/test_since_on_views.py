@@ -16,8 +16,7 @@ from dashboard.render.export import Format, written
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import DifferenceTable, Entries, Section, Table, View
 from dashboard.views.changes import changes_report
-from dashboard.views.compare import compare_report
-from dashboard.views.compare_dialogs import cohort_blocks, setting_blocks
+from dashboard.views.compare import cohort_blocks, compare_report, setting_blocks
 from dashboard.views.context import context_of
 from dashboard.views.finding_list import FindingFilter, group_findings, list_findings, newest_of, sort_findings
 from dashboard.views.findings import finding_section, findings_report, list_section

@@ -8,7 +8,7 @@ from dashboard.config import Options
 from dashboard.config.load import ReloadStatus
 from dashboard.fleet import LabelConflict, ReceiverStatus, Source, SourceStatus
 from dashboard.views.blocks import Paragraph, Table, View
-from dashboard.views.facts import PROVIDER
+from dashboard.views.excluded import PROVIDER
 from dashboard.views.status import ASK_EACH, status_report
 from tests.builders import NOW, alike, document, down, fleet, replica, story
 

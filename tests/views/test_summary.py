@@ -9,7 +9,7 @@ from dashboard.analysis.assembly import empty_fleet
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import Finding, Inspection, OutcomeKind, Rollout, Tally
 from dashboard.rules.registry import Scope
-from dashboard.views.sharing import suppressed_pools
+from dashboard.views.pool_text import suppressed_pools
 from dashboard.views.summary import (
     NO_PAIR,
     NO_REPLICA,

@@ -8,7 +8,7 @@ import pytest
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Basis, Failure, FailureKind, Replica, Source
 from dashboard.rules.findings import Inspection, Outcome, OutcomeKind
-from dashboard.views.facts import unknown_hint
+from dashboard.views.excluded import unknown_hint
 from tests import builders
 from tests.inspected_fleets import outcome
 

@@ -18,12 +18,13 @@ from dashboard.views.compare import (
     DECIDING,
     SETTINGS,
     SHARING,
+    cohort_blocks,
     compare_report,
     deciding_section,
+    setting_blocks,
     settings_section,
     sharing_section,
 )
-from dashboard.views.compare_dialogs import cohort_blocks, setting_blocks
 from dashboard.views.context import context_line, context_of
 from dashboard.views.help import TERMS
 from dashboard.views.names import brief

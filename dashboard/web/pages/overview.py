@@ -7,7 +7,7 @@ from dashboard.fleet import ReplicaState
 from dashboard.views import pages
 from dashboard.views.blocks import Entries
 from dashboard.views.overview import FIRST, NUMBERS, POOLS, UNREAD, overview_report, pools_table
-from dashboard.views.sharing import pools_by_urgency
+from dashboard.views.pool_text import pools_by_urgency
 from dashboard.views.table import sort_names
 from dashboard.views.timeline import with_timeline
 from dashboard.web import draw, empty, links, share, state, timeline

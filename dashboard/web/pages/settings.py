@@ -5,8 +5,7 @@ import streamlit as st
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import natural, one_line
 from dashboard.views import pages
-from dashboard.views.setting import SettingFilter
-from dashboard.views.settings import setting_values, settings_report
+from dashboard.views.settings import SettingFilter, setting_values, settings_report
 from dashboard.views.timeline import with_timeline
 from dashboard.web import draw, empty, links, markup, share, state, timeline
 from dashboard.web.state import shared
