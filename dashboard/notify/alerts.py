@@ -40,12 +40,20 @@ class AlertEvent(StrEnum):
     SUPPRESSED = "suppressed"  # it ended because a finding of it is suppressed
 
 
+class Knowledge(StrEnum):
+    """What the receivers of messages know of an alert that fires."""
+
+    NOTIFIED = "notified"
+    WAITING = "waiting"  # it follows a rollout in progress
+    SILENT = "silent"  # a new rule set found it first
+
+
 class Alert(BaseModel):
     """Findings of one rule, in one pool, with one severity.
 
     `since` is the first poll that had it, `at` the poll that its text is of, `until` the first poll without it.
     `finding` is the id of its first finding. `event` and `was`, the former severity, are set in messages.
-    `announced` is its largest extent of which messages knew; None: not counted yet.
+    `announced` is its largest extent that messages had; None: not counted yet.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -62,6 +70,7 @@ class Alert(BaseModel):
     pools: tuple[str, ...]
     replicas: tuple[str, ...]
     annotations: dict[str, str]
+    knowledge: Knowledge = Knowledge.SILENT
     announced: Extent | None = None
     is_rollout: bool = False
     until: datetime | None = None
@@ -96,7 +105,8 @@ def alerts_of(fleet: Fleet, at: datetime) -> dict[AlertKey, Alert]:
     for finding in fleet.inspection.findings:
         found[AlertKey(finding.rule, _pool_label(finding, own), finding.severity)].append(finding)
     names = {each.id: each.name for each in fleet.replicas}
-    return {key: _alert(fleet, key, same, names, at) for key, same in found.items()}
+    clusters = {pool.name: pool.cluster for pool in fleet.pools}
+    return {key: _alert(fleet, key, same, names, clusters, at) for key, same in found.items()}
 
 
 def compare_alerts(known: Alerts, now: Alerts, fleet: Fleet, at: datetime) -> AlertChanges:
@@ -140,29 +150,41 @@ def _suppressed(alert: Alert, findings: Sequence[Finding]) -> Alert:
 
 def _continued(before: Alert, alert: Alert) -> Alert:
     """Return an alert that lasts: with its begin, what was announced of it, and the poll of its text."""
-    alert = alert.with_changes(since=before.since, announced=before.announced)
+    alert = alert.with_changes(since=before.since, knowledge=before.knowledge, announced=before.announced)
     is_same = alert == before.with_changes(at=alert.at)
     return before if is_same else alert
 
 
-def _alert(fleet: Fleet, key: AlertKey, same: Sequence[Finding], names: Mapping[str, str], at: datetime) -> Alert:
-    """Return the alert of some findings, since the first of them began; `at` where their lives are not known."""
+def _alert(
+    fleet: Fleet,
+    key: AlertKey,
+    same: Sequence[Finding],
+    names: Mapping[str, str],
+    clusters: Mapping[str, str],
+    at: datetime,
+) -> Alert:
+    """Return the alert of some findings, since the first of them began; `at` where their lives are not known.
+
+    `names` are those of replicas by id, `clusters` those of pools by name.
+    """
     known, first, listed = fleet.lives.lives, same[0], same[:MOST_LISTED]
     more = len(same) - len(listed)
+    pools = _each(pool for finding in same for pool in finding.pools)
+    own = {clusters[pool] for pool in pools if pool in clusters}
     title, sentence = rule_title(key.rule), end_cut(first.sentence, MOST_SENTENCE)
     summary = sentence if len(same) == 1 else f"{count(len(same), 'finding')}, such as: {sentence}"
     lines = [f"{end_cut(each.sentence, MOST_SENTENCE)} ({replicas_text(each, names)})" for each in listed]
     return Alert(
         fleet=end_cut(fleet.name),
         rule=key.rule,
-        cluster=_cluster(fleet, key, same),
+        cluster=end_cut(own.pop()) if len(own) == 1 and key.pool != OTHER_POOLS else "",
         pool=key.pool,
         severity=first.severity,
         since=min((known[each.fingerprint].sighting.since for each in same if each.fingerprint in known), default=at),
         at=at,
         finding=first.id,
         fingerprints=tuple(sorted({each.fingerprint for each in same})),
-        pools=_each(pool for finding in same for pool in finding.pools),
+        pools=pools,
         replicas=_each(replica for finding in same for replica in finding.replicas),
         is_rollout=all(each.is_rollout for each in same),
         annotations={
@@ -175,13 +197,6 @@ def _alert(fleet: Fleet, key: AlertKey, same: Sequence[Finding], names: Mapping[
             "findings": str(len(same)),
         },
     )
-
-
-def _cluster(fleet: Fleet, key: AlertKey, same: Sequence[Finding]) -> str:
-    """Return the cluster that all pools of an alert are in; empty: none, or several."""
-    pools = {pool for finding in same for pool in finding.pools}
-    clusters = {pool.cluster for pool in fleet.pools if pool.name in pools}
-    return end_cut(clusters.pop()) if len(clusters) == 1 and key.pool != OTHER_POOLS else ""
 
 
 def _each(texts: Iterable[str]) -> tuple[str, ...]:

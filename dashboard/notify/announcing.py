@@ -1,9 +1,7 @@
 """What webhooks get: alerts that are new, worse or ended since the last poll, in the outbox until delivered."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from enum import StrEnum
-from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -12,48 +10,26 @@ from dashboard.analysis.lifecycle import extent_in
 from dashboard.config import WebhookOptions
 from dashboard.errors import HistoryError
 from dashboard.fleet.formatting import end_cut
-from dashboard.notify.alerts import Alert, AlertEvent, AlertKey, Alerts, compare_alerts
+from dashboard.notify.alerts import Alert, AlertEvent, AlertKey, Alerts, Knowledge, compare_alerts
 from dashboard.rules.catalogue import RULE_SET
-from dashboard.store.history.outbox import AlertRow, Notification, Outbox, RowKey
+from dashboard.store.history.outbox import Notification, Outbox, RowKey
 
 DAMAGED = "Alerts in the history are damaged; delete the rows of its tables alert and notification."
 
 
-class Knowledge(StrEnum):
-    """What receivers know of an alert that fires."""
-
-    NOTIFIED = "notified"
-    WAITING = "waiting"  # it follows a rollout in progress
-    SILENT = "silent"  # a new rule set found it first
-
-
-class AlertState(NamedTuple):
-    """An alert that fires, and what receivers know of it."""
-
-    alert: Alert
-    knowledge: Knowledge
-
-
-class Announcement(NamedTuple):
-    """The alerts that fire, and those that a message is to have."""
-
-    states: dict[AlertKey, AlertState]
-    alerts: tuple[Alert, ...]
-
-
 def announce(
-    states: Mapping[AlertKey, AlertState], now: Alerts, fleet: Fleet, at: datetime, *, is_new_rule_set: bool = False
-) -> Announcement:
-    """Return what to announce of the poll at `at`, whose alerts are `now`.
+    states: Alerts, now: Alerts, fleet: Fleet, at: datetime, *, is_new_rule_set: bool = False
+) -> tuple[dict[AlertKey, Alert], tuple[Alert, ...]]:
+    """Return the alerts that fire after the poll at `at`, whose alerts are `now`, and those that a message is to have.
 
     An alert is worse on more replicas than ever since it began, and a larger share of its pools: not where replicas
     were replaced or added. While a pool is in a rollout, what follows the rollout and what spread waits, and the end of
     what follows it now. What a new rule set finds first is not new.
     """
-    step = compare_alerts({key: each.alert for key, each in states.items()}, now, fleet, at)
+    step = compare_alerts(states, now, fleet, at)
     rolling = {end_cut(pool) for pool in fleet.inspection.rollouts}
     following = {digest for each in now.values() if each.is_rollout for digest in each.fingerprints}
-    after: dict[AlertKey, AlertState] = {}
+    after: dict[AlertKey, Alert] = {}
     ended = []
     for alert in step.ended:
         before = states[alert.key]
@@ -71,19 +47,14 @@ def announce(
         is_more = alert.announced is not None and extent.exceeds(alert.announced)
         is_new, is_worse = key in new and not is_new_rule_set, is_more and is_settled and not is_new_rule_set
         knowledge, event = _heard(alert, earlier, is_new=is_new, is_worse=is_worse)
-        if alert.announced is None or (is_more and (is_settled or event is not None)):
-            extended = alert.with_changes(announced=extent)
-        else:
-            extended = alert
-        after[key] = AlertState(extended, knowledge)
+        is_counted = alert.announced is None or (is_more and (is_settled or event is not None))
+        after[key] = alert.with_changes(knowledge=knowledge, announced=extent if is_counted else alert.announced)
         if event is not None:
-            begun.append(_compared(extended.with_changes(event=event), former.get((alert.rule, alert.pool))))
-    return Announcement(after, (*begun, *ended))
+            begun.append(_compared(after[key].with_changes(event=event), former.get((alert.rule, alert.pool))))
+    return after, (*begun, *ended)
 
 
-def _heard(
-    alert: Alert, earlier: AlertState | None, *, is_new: bool, is_worse: bool
-) -> tuple[Knowledge, AlertEvent | None]:
+def _heard(alert: Alert, earlier: Alert | None, *, is_new: bool, is_worse: bool) -> tuple[Knowledge, AlertEvent | None]:
     """Return what receivers know of an alert from now on, and why they get a message; None: they get none."""
     before = earlier.knowledge if earlier else Knowledge.WAITING if is_new else Knowledge.SILENT
     if before is Knowledge.WAITING and alert.is_rollout:
@@ -107,7 +78,7 @@ class Announcer:
         """Open nothing yet."""
         self._outbox = outbox
         self._webhooks = {each.label: each for each in webhooks}
-        self._states: dict[AlertKey, AlertState] | None = None
+        self._states: Alerts | None = None
         self._receivers: frozenset[str] = frozenset()
         self._rule_set: int | None = None
 
@@ -120,44 +91,39 @@ class Announcer:
             self._remember()
         states = self._states or {}
         is_upgrade = self._rule_set is not None and self._rule_set < RULE_SET
-        found = announce(states, now, fleet, at, is_new_rule_set=is_upgrade)
-        changed = {
-            key: found.states.get(key) for key in {*states, *found.states} if states.get(key) != found.states.get(key)
-        }
+        firing, alerts = announce(states, now, fleet, at, is_new_rule_set=is_upgrade)
+        changed = {key: firing.get(key) for key in {*states, *firing} if states.get(key) != firing.get(key)}
         unknown = self._webhooks.keys() - self._receivers
         notifications = [
             Notification(receiver, alert.key, alert.model_dump_json(), is_end=alert.until is not None)
             for receiver, options in self._webhooks.items()
-            for alert in (_notified(found.states) if receiver in unknown else found.alerts)
+            for alert in (_notified(firing) if receiver in unknown else alerts)
             if alert.severity.rank <= options.min_severity.rank
         ]
         is_read = any(each.fresh for each in fleet.replicas)  # else a new rule set has found nothing yet
         rule_set = RULE_SET if is_read or self._rule_set is None else self._rule_set
         is_kept = bool(changed or notifications or unknown) or rule_set != self._rule_set
         if is_kept:
-            rows: dict[RowKey, AlertRow | None] = {
-                key: each and AlertRow(each.knowledge, each.alert.model_dump_json()) for key, each in changed.items()
+            rows: dict[RowKey, str | None] = {
+                key: each.model_dump_json() if each else None for key, each in changed.items()
             }
             self._outbox.save(rows, notifications, unknown, rule_set, at)
-        self._states, self._rule_set, self._receivers = found.states, rule_set, frozenset(self._webhooks)
+        self._states, self._rule_set, self._receivers = firing, rule_set, frozenset(self._webhooks)
         return is_kept
 
     def _remember(self) -> None:
         """Read what an earlier process announced."""
         remembered = self._outbox.load(self._webhooks)
         try:
-            self._states = {
-                AlertKey(*key): AlertState(read_alert(row.content), Knowledge(row.state))
-                for key, row in remembered.alerts.items()
-            }
+            self._states = {AlertKey(*key): read_alert(content) for key, content in remembered.alerts.items()}
         except ValueError:
             raise HistoryError(DAMAGED) from None
         self._receivers, self._rule_set = remembered.receivers, remembered.rule_set
 
 
-def _notified(states: Mapping[AlertKey, AlertState]) -> list[Alert]:
-    """Return what a new receiver is told first: everything that fires."""
-    return [each.alert for each in states.values() if each.knowledge is Knowledge.NOTIFIED]
+def _notified(firing: Alerts) -> list[Alert]:
+    """Return what a new receiver gets first: everything that fires."""
+    return [each for each in firing.values() if each.knowledge is Knowledge.NOTIFIED]
 
 
 def read_alert(content: str) -> Alert:

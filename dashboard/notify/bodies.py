@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlencode
 
 from dashboard.config import NotifyOptions
@@ -30,21 +30,6 @@ ENDED_ICONS = {AlertEvent.RESOLVED: ":white_check_mark:", AlertEvent.SUPPRESSED:
 SLACK_PARTS = ("impact", "action")
 
 
-class Links(NamedTuple):
-    """What links begin with: the URL of the dashboard, and that of the folder `docs`; empty where unknown."""
-
-    pages: str = ""
-    docs: str = ""
-
-
-NO_LINKS = Links()
-
-
-def links_of(options: NotifyOptions) -> Links:
-    """Return the links of the options."""
-    return Links(options.external_url or "", options.docs_url or "")
-
-
 def labels_of(alert: Alert) -> dict[str, str]:
     """Return the labels of an alert: what does not change while it lasts."""
     return {
@@ -57,44 +42,46 @@ def labels_of(alert: Alert) -> dict[str, str]:
     }
 
 
-def alertmanager_body(alerts: Iterable[Alert], now: datetime, interval: timedelta, links: Links) -> Any:
+def alertmanager_body(alerts: Iterable[Alert], now: datetime, interval: timedelta, notify: NotifyOptions) -> Any:
     """Return alerts as POST /api/v2/alerts takes them; those that ended too."""
     ends_at = now + LIFE_INTERVALS * interval
     return [
         {
             "labels": labels_of(each),
-            "annotations": annotations_of(each, links),
+            "annotations": annotations_of(each, notify),
             "startsAt": _time(each.since),
             "endsAt": _time(each.until or ends_at),
-            **({"generatorURL": finding_url(each, links)} if links.pages else {}),
+            **({"generatorURL": finding_url(each, notify)} if notify.external_url else {}),
         }
         for each in alerts
     ]
 
 
-def annotations_of(alert: Alert, links: Links) -> dict[str, str]:
+def annotations_of(alert: Alert, notify: NotifyOptions) -> dict[str, str]:
     """Return what is known of an alert beside its labels, each not empty."""
     found = {
         **alert.annotations,
         "since": iso(alert.since),
-        "runbook_url": _runbook_url(alert, links) if alert.finding else "",  # a test has none
-        "dashboard_url": finding_url(alert, links) if links.pages else "",
+        "runbook_url": _runbook_url(alert, notify) if alert.finding else "",  # a test has none
+        "dashboard_url": finding_url(alert, notify) if notify.external_url else "",
     }
     return {name: text for name, text in found.items() if text}
 
 
-def _runbook_url(alert: Alert, links: Links) -> str:
+def _runbook_url(alert: Alert, notify: NotifyOptions) -> str:
     """Return the page of an alert's rule, as deploy/prometheus has it; without docs the findings of the rule."""
-    if links.docs:
-        return f"{links.docs}/rules/{alert.rule}.md"
-    return f"{links.pages}/{pages.FINDINGS}?{urlencode({pages.RULE: alert.rule})}" if links.pages else ""
+    if notify.docs_url:
+        return f"{notify.docs_url}/rules/{alert.rule}.md"
+    return (
+        f"{notify.external_url}/{pages.FINDINGS}?{urlencode({pages.RULE: alert.rule})}" if notify.external_url else ""
+    )
 
 
-def finding_url(alert: Alert, links: Links) -> str:
+def finding_url(alert: Alert, notify: NotifyOptions) -> str:
     """Return the permalink of an alert's first finding, at the poll that its text is of; of a test the page Status."""
     if not alert.finding:
-        return f"{links.pages}/{pages.STATUS}"
-    return f"{links.pages}/{pages.FINDINGS}?{urlencode({pages.FINDING: alert.finding, AT: iso(alert.at)})}"
+        return f"{notify.external_url}/{pages.STATUS}"
+    return f"{notify.external_url}/{pages.FINDINGS}?{urlencode({pages.FINDING: alert.finding, AT: iso(alert.at)})}"
 
 
 def group_key(fleet: str, pool: str) -> str:
@@ -102,10 +89,10 @@ def group_key(fleet: str, pool: str) -> str:
     return f"{{}}:{{fleet={json.dumps(fleet)}, pool={json.dumps(pool)}}}"
 
 
-def webhook_body(alerts: Sequence[Alert], links: Links) -> Any:
+def webhook_body(alerts: Sequence[Alert], notify: NotifyOptions) -> Any:
     """Return a message in version 4 of Alertmanager's webhook body; `alerts` are of one pool, and at least one."""
     labels = [labels_of(each) for each in alerts]
-    annotations = [_webhook_annotations(each, links) for each in alerts]
+    annotations = [_webhook_annotations(each, notify) for each in alerts]
     group = {name: labels[0][name] for name in ("fleet", "pool")}
     return {
         "version": "4",
@@ -116,7 +103,7 @@ def webhook_body(alerts: Sequence[Alert], links: Links) -> Any:
         "groupLabels": group,
         "commonLabels": _common(labels),
         "commonAnnotations": _common(annotations),
-        "externalURL": links.pages,
+        "externalURL": notify.external_url or "",
         "alerts": [
             {
                 "status": RESOLVED if each.until else FIRING,
@@ -124,7 +111,7 @@ def webhook_body(alerts: Sequence[Alert], links: Links) -> Any:
                 "annotations": notes,
                 "startsAt": _time(each.since),
                 "endsAt": _time(each.until) if each.until else NO_END,
-                "generatorURL": finding_url(each, links) if links.pages else "",
+                "generatorURL": finding_url(each, notify) if notify.external_url else "",
                 "fingerprint": label_fingerprint(own),
             }
             for each, own, notes in zip(alerts, labels, annotations, strict=True)
@@ -132,12 +119,12 @@ def webhook_body(alerts: Sequence[Alert], links: Links) -> Any:
     }
 
 
-def slack_body(alerts: Sequence[Alert], links: Links) -> Any:
+def slack_body(alerts: Sequence[Alert], notify: NotifyOptions) -> Any:
     """Return a message for Slack's incoming webhook; `alerts` are of one pool, and at least one."""
     events = Counter(each.event for each in alerts)
     counts = ", ".join(f"{events[event]} {event}" for event in AlertEvent if events[event])
     parts = [f"*{_slack(alerts[0].fleet)} / {_slack(alerts[0].pool)}: {counts}*"]
-    parts += ["\n".join(_slack_lines(each, links)) for each in alerts[:MOST_IN_SLACK]]
+    parts += ["\n".join(_slack_lines(each, notify)) for each in alerts[:MOST_IN_SLACK]]
     parts += ["\n".join(_slack_title(each) for each in alerts[MOST_IN_SLACK:])]
     return {"text": "\n\n".join(filter(None, parts)), "unfurl_links": False}
 
@@ -151,12 +138,12 @@ def label_fingerprint(labels: Mapping[str, str]) -> str:
     return f"{digest:016x}"
 
 
-def _webhook_annotations(alert: Alert, links: Links) -> dict[str, str]:
+def _webhook_annotations(alert: Alert, notify: NotifyOptions) -> dict[str, str]:
     was = {"previous_severity": str(alert.was)} if alert.was else {}
-    return {**annotations_of(alert, links), "event": str(alert.event), **was}
+    return {**annotations_of(alert, notify), "event": str(alert.event), **was}
 
 
-def _slack_lines(alert: Alert, links: Links) -> Iterable[str]:
+def _slack_lines(alert: Alert, notify: NotifyOptions) -> Iterable[str]:
     yield _slack_title(alert)
     yield from map(_slack, alert.annotations.get("description", "").splitlines()[:MOST_SLACK_LINES])
     until = f" until {iso(alert.until)}" if alert.until else ""
@@ -165,8 +152,8 @@ def _slack_lines(alert: Alert, links: Links) -> Iterable[str]:
         yield _slack(alert.annotations.get(SUPPRESSION, ""))
     if not alert.until:
         yield from (_slack(alert.annotations.get(name, "").replace("\n", " ")) for name in SLACK_PARTS)
-    if links.pages:
-        yield f"<{_escaped(finding_url(alert, links))}|Open the finding at {iso(alert.at)}>"
+    if notify.external_url:
+        yield f"<{_escaped(finding_url(alert, notify))}|Open the finding at {iso(alert.at)}>"
 
 
 def _slack_title(alert: Alert) -> str:

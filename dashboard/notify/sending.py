@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
-from dashboard.config import AlertmanagerOptions, Options, WebhookOptions
+from dashboard.config import AlertmanagerOptions, NotifyOptions, Options, WebhookOptions
 from dashboard.fleet.formatting import FAILURE_WORDS, end_cut, one_line
 from dashboard.notify.alerts import Alert
-from dashboard.notify.bodies import Links, alertmanager_body, links_of, slack_body, webhook_body
+from dashboard.notify.bodies import alertmanager_body, slack_body, webhook_body
 from dashboard.rules.findings import Severity
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import ApiKey, authorized
@@ -45,9 +45,9 @@ def kind_of(options: WebhookOptions) -> str:
     return SLACK if options.format == SLACK else WEBHOOK
 
 
-def message_body(options: WebhookOptions, alerts: Sequence[Alert], links: Links) -> Any:
+def message_body(options: WebhookOptions, alerts: Sequence[Alert], notify: NotifyOptions) -> Any:
     """Return a message in the format of a webhook."""
-    return slack_body(alerts, links) if options.format == SLACK else webhook_body(alerts, links)
+    return slack_body(alerts, notify) if options.format == SLACK else webhook_body(alerts, notify)
 
 
 def host_of(options: AlertmanagerOptions | WebhookOptions) -> str:
@@ -72,14 +72,14 @@ async def push(client: Client, options: AlertmanagerOptions, body: Any) -> Recei
 
 
 async def deliver(
-    client: Client, options: WebhookOptions, alerts: Sequence[Alert], links: Links, message: str
+    client: Client, options: WebhookOptions, alerts: Sequence[Alert], notify: NotifyOptions, message: str
 ) -> ReceiverAnswer:
     """Send a message to a webhook; a repeated one has the same id."""
     try:
         address = options.find_url()
     except ValueError as error:
         return ReceiverAnswer(is_accepted=False, text=str(error))
-    return await _post(client, options, address, message_body(options, alerts, links), {"Idempotency-Key": message})
+    return await _post(client, options, address, message_body(options, alerts, notify), {"Idempotency-Key": message})
 
 
 async def _post(
@@ -127,15 +127,6 @@ def _seconds(retry_after: str | None) -> float | None:
     return max(seconds, 0.0)
 
 
-class ReceiverTrial(NamedTuple):
-    """What a receiver answered."""
-
-    kind: str
-    name: str
-    host: str
-    answer: ReceiverAnswer
-
-
 def trial_alert(fleet: str, now: datetime) -> Alert:
     """Return the alert that is sent."""
     text = "This is a test of notifications. Nothing is wrong."
@@ -155,14 +146,14 @@ def trial_alert(fleet: str, now: datetime) -> Alert:
     )
 
 
-async def try_receivers(options: Options, now: datetime) -> AsyncIterator[ReceiverTrial]:
+async def try_receivers(
+    options: Options, now: datetime
+) -> AsyncIterator[tuple[AlertmanagerOptions | WebhookOptions, ReceiverAnswer]]:
     """Send the test alert to each receiver, and yield what it answered."""
-    notify, links = options.notify, links_of(options.notify)
-    alert = trial_alert(options.name, now)
-    body = alertmanager_body([alert], now, timedelta(seconds=notify.resend_seconds), links)
+    notify, alert = options.notify, trial_alert(options.name, now)
+    body = alertmanager_body([alert], now, timedelta(seconds=notify.resend_seconds), notify)
     async with client() as http:
         for each in notify.alertmanagers:
-            yield ReceiverTrial(ALERTMANAGER, "", host_of(each), await push(http, each, body))
+            yield each, await push(http, each, body)
         for one in notify.webhooks:
-            answer = await deliver(http, one, [alert], links, f"test-{now:%Y%m%d%H%M%S}")
-            yield ReceiverTrial(kind_of(one), one.label, host_of(one), answer)
+            yield one, await deliver(http, one, [alert], notify, f"test-{now:%Y%m%d%H%M%S}")

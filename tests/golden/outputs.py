@@ -17,6 +17,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
 from dashboard.analysis.changes.events import EventPeriod
 from dashboard.analysis.timeline import Period, Timeline
+from dashboard.config import NotifyOptions
 from dashboard.config.baseline_file import baseline_yaml, find_settings
 from dashboard.documents.changes import changes_json
 from dashboard.documents.events import events_json
@@ -24,7 +25,7 @@ from dashboard.documents.findings import findings_json
 from dashboard.documents.fleet import fleet_json
 from dashboard.fleet.times import write_time
 from dashboard.notify.alerts import AlertEvent, alerts_of
-from dashboard.notify.bodies import Links, alertmanager_body, slack_body, webhook_body
+from dashboard.notify.bodies import alertmanager_body, slack_body, webhook_body
 from dashboard.render.export import Format, written
 from dashboard.render.github_annotations import to_github_annotations
 from dashboard.render.junit import to_junit
@@ -144,14 +145,14 @@ def _timeline(fleet: Fleet, timeline: Timeline) -> str:
 
 
 def _notifications(fleet: Fleet) -> Iterator[tuple[str, str]]:
-    links = Links("https://fleet.example.com", "https://docs.example.com")
+    notify = NotifyOptions(external_url="https://fleet.example.com", docs_url="https://docs.example.com")
     assert fleet.polled_at is not None
     alerts = list(alerts_of(fleet, fleet.polled_at).values())
     ended = alerts[-1].with_changes(until=AT, event=AlertEvent.RESOLVED)
     for name, body in (
-        ("alertmanager", alertmanager_body([*alerts, ended], AT, timedelta(minutes=1), links)),
-        ("webhook", webhook_body([*alerts, ended], links)),
-        ("slack", slack_body([*alerts, ended], links)),
+        ("alertmanager", alertmanager_body([*alerts, ended], AT, timedelta(minutes=1), notify)),
+        ("webhook", webhook_body([*alerts, ended], notify)),
+        ("slack", slack_body([*alerts, ended], notify)),
     ):
         yield f"notify.{name}.json", json.dumps(body, indent=1, ensure_ascii=False) + "\n"
 

@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dashboard.config import WebhookOptions
+from dashboard.config import NotifyOptions, WebhookOptions
 from dashboard.notify.alerts import Alert, alerts_of
 from dashboard.notify.announcing import Announcer
-from dashboard.notify.bodies import NO_LINKS
-from dashboard.notify.receivers import WebhookReceiver
+from dashboard.notify.notifier import WebhookReceiver
 from dashboard.notify.sending import ReceiverAnswer, client, deliver
 from dashboard.store.history.database import Database
 from dashboard.store.history.outbox import Message, Outbox
@@ -35,7 +34,7 @@ async def run(folder: Path, url: str, *, dies: bool) -> None:
     async with client() as http:
 
         async def send(own: WebhookOptions, alerts: Sequence[Alert], message: Message) -> ReceiverAnswer:
-            answered = await deliver(http, own, alerts, NO_LINKS, message.id)
+            answered = await deliver(http, own, alerts, NotifyOptions(), message.id)
             if dies and answered.is_accepted:
                 os.kill(os.getpid(), signal.SIGKILL)
             return answered

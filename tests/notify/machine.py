@@ -10,7 +10,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.config import WebhookOptions
 from dashboard.notify.alerts import Alert, alerts_of
 from dashboard.notify.announcing import Announcer
-from dashboard.notify.receivers import WebhookReceiver
+from dashboard.notify.notifier import WebhookReceiver
 from dashboard.notify.sending import ReceiverAnswer
 from dashboard.store.history.database import Database
 from dashboard.store.history.outbox import Message, Outbox

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.notify.bodies import NO_LINKS, webhook_body
+from dashboard.config import NotifyOptions
+from dashboard.notify.bodies import webhook_body
 from tests.notify.alertmanager import active, alertmanager
 from tests.notify.polls import FLEET, alerts, poll, problem
 from tests.notify.running import running
@@ -104,7 +105,7 @@ def test_the_webhook_body_has_the_shape_and_the_fingerprint_of_the_real_one(
         own.polled(now(problem()))
         wait_for(lambda: bool(hooks.asked))
     real = json.loads(hooks.asked[0].body)
-    ours = webhook_body(alerts(poll(0, problem())), NO_LINKS)
+    ours = webhook_body(alerts(poll(0, problem())), NotifyOptions())
 
     assert {*ours} == {*real}
     assert {*ours["alerts"][0]} == {*real["alerts"][0]}

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.notify.alerts import alerts_of
-from dashboard.notify.announcing import AlertState, Knowledge, announce
+from dashboard.notify.announcing import announce
 from tests import builders
 from tests.builders import NOW
-from tests.notify.polls import DOCUMENT, FLEET, INFO, POLL, WARNING, alerts, lived, lost, poll, problem, rolling
+from tests.notify.polls import DOCUMENT, FLEET, INFO, POLL, WARNING, lived, lost, poll, problem, rolling
 
 Told = list[tuple[str, str]]
 
@@ -23,9 +23,8 @@ def told(*fleets: Fleet, new_rule_set_at: int | None = None) -> list[Told]:
     for number, fleet in enumerate(lived(*fleets)):
         assert fleet.polled_at is not None
         now = alerts_of(fleet, fleet.polled_at)
-        step = announce(known, now, fleet, fleet.polled_at, is_new_rule_set=number == new_rule_set_at)
-        known = step.states
-        found.append([(str(each.event), str(each.severity)) for each in step.alerts])
+        known, alerts = announce(known, now, fleet, fleet.polled_at, is_new_rule_set=number == new_rule_set_at)
+        found.append([(str(each.event), str(each.severity)) for each in alerts])
     return found
 
 
@@ -50,9 +49,8 @@ def test_a_worse_alert_names_the_former_severity() -> None:
     known: Any = {}
     for fleet in (poll(0, problem(severity=WARNING)), poll(1, problem())):
         assert fleet.polled_at is not None
-        step = announce(known, alerts_of(fleet, fleet.polled_at), fleet, fleet.polled_at)
-        known = step.states
-    assert (step.alerts[0].was, step.alerts[0].since) == (WARNING, NOW + POLL)
+        known, announced = announce(known, alerts_of(fleet, fleet.polled_at), fleet, fleet.polled_at)
+    assert (announced[0].was, announced[0].since) == (WARNING, NOW + POLL)
 
 
 def test_what_follows_a_rollout_waits_until_it_is_over_and_is_forgotten_where_it_ends_with_it() -> None:
@@ -148,16 +146,6 @@ def test_a_larger_pool_with_the_same_finding_on_every_replica_is_no_spread() -> 
 
     assert told(poll(0, TWO, fleet=small), poll(1, THREE)) == [NEW, []]
     assert told(poll(0, ONE, fleet=small), poll(1, THREE)) == [NEW, WORSE]
-
-
-def test_an_alert_of_a_history_before_spreads_were_announced_begins_to_count() -> None:
-    found: list[list[str]] = []
-    known = {each.key: AlertState(each, Knowledge.NOTIFIED) for each in alerts(poll(0, TWO))}
-    for fleet in (poll(1, TWO), poll(2, THREE)):
-        step = announce(known, alerts_of(fleet, NOW), fleet, NOW)
-        known = dict(step.states)
-        found.append([str(each.event) for each in step.alerts])
-    assert found == [[], ["worse"]]
 
 
 SPREADS = st.sets(st.sampled_from(["chat-01", "chat-02", "chat-03"]), min_size=1)

@@ -4,11 +4,10 @@ import json
 from datetime import timedelta
 from urllib.parse import parse_qs, urlsplit
 
+from dashboard.config import NotifyOptions
 from dashboard.notify.alerts import Alert, AlertEvent
 from dashboard.notify.bodies import (
     MOST_IN_SLACK,
-    NO_LINKS,
-    Links,
     alertmanager_body,
     annotations_of,
     finding_url,
@@ -22,7 +21,8 @@ from tests.deploy.test_alerts import ALERTS, BASE
 from tests.notify.polls import POLL, WARNING, alerts, poll, problem
 
 URL = "https://fleet.example.com/vllm"
-LINKS = Links(URL)
+NOTIFY = NotifyOptions(external_url=URL)
+NO_URL = NotifyOptions()
 MINUTE = timedelta(minutes=1)
 
 
@@ -46,30 +46,30 @@ def test_labels_are_what_does_not_change_and_everything_else_is_an_annotation() 
         "fleet": "prod-eu",
     }
     assert labels_of(more) == labels_of(firing())
-    assert annotations_of(firing(), LINKS)["since"] == "2026-03-02T11:42:13Z"
-    assert annotations_of(firing(), LINKS)["runbook_url"] == f"{URL}/findings?rule=RT-01"
+    assert annotations_of(firing(), NOTIFY)["since"] == "2026-03-02T11:42:13Z"
+    assert annotations_of(firing(), NOTIFY)["runbook_url"] == f"{URL}/findings?rule=RT-01"
 
 
 def test_the_runbook_is_the_page_of_the_rule_also_of_a_rule_of_prometheus_and_alerts_have_one_prefix() -> None:
     docs = BASE.removesuffix("/") + "/docs"
-    linked = annotations_of(firing(), Links(URL, docs))["runbook_url"]
+    linked = annotations_of(firing(), NotifyOptions(external_url=URL, docs_url=docs))["runbook_url"]
 
     assert linked == ALERTS["VLLMFleetCriticalFinding"]["annotations"]["runbook_url"].replace(
         "{{ $labels.rule }}", "RT-01"
     )
-    assert annotations_of(firing(), Links(docs=docs))["runbook_url"] == linked
+    assert annotations_of(firing(), NotifyOptions(docs_url=docs))["runbook_url"] == linked
     assert labels_of(firing())["alertname"].startswith("VLLMFleet")
 
 
 def test_an_alert_for_alertmanager_ends_three_intervals_ahead_and_one_that_ended_when_it_did() -> None:
-    first, last = alertmanager_body([firing(), ended()], NOW + MINUTE, MINUTE, LINKS)
+    first, last = alertmanager_body([firing(), ended()], NOW + MINUTE, MINUTE, NOTIFY)
 
     assert (first["startsAt"], first["endsAt"]) == ("2026-03-02T11:42:13.000000Z", "2026-03-02T11:46:13.000000Z")
     assert last["endsAt"] == "2026-03-02T11:42:43.000000Z"
 
 
 def test_the_link_opens_the_finding_at_the_poll_of_its_text() -> None:
-    link = urlsplit(finding_url(firing(), LINKS))
+    link = urlsplit(finding_url(firing(), NOTIFY))
 
     assert (link.netloc, link.path) == ("fleet.example.com", "/vllm/findings")
     assert parse_qs(link.query) == {"finding": ["0123456789"], "at": ["2026-03-02T11:42:13Z"]}
@@ -78,9 +78,9 @@ def test_the_link_opens_the_finding_at_the_poll_of_its_text() -> None:
 def test_without_the_url_of_the_dashboard_there_are_no_links() -> None:
     body = json.dumps(
         [
-            alertmanager_body([firing()], NOW, MINUTE, NO_LINKS),
-            webhook_body([firing()], NO_LINKS),
-            slack_body([firing()], NO_LINKS),
+            alertmanager_body([firing()], NOW, MINUTE, NO_URL),
+            webhook_body([firing()], NO_URL),
+            slack_body([firing()], NO_URL),
         ]
     )
 
@@ -89,12 +89,12 @@ def test_without_the_url_of_the_dashboard_there_are_no_links() -> None:
 
 
 def test_a_webhook_message_is_firing_while_one_of_its_alerts_is() -> None:
-    body = webhook_body([ended(), firing()], LINKS)
+    body = webhook_body([ended(), firing()], NOTIFY)
 
     assert (body["version"], body["status"]) == ("4", "firing")
     assert [each["status"] for each in body["alerts"]] == ["resolved", "firing"]
     assert [each["endsAt"] for each in body["alerts"]] == ["2026-03-02T11:42:43.000000Z", "0001-01-01T00:00:00Z"]
-    assert webhook_body([ended()], LINKS)["status"] == "resolved"
+    assert webhook_body([ended()], NOTIFY)["status"] == "resolved"
     assert body["groupLabels"] == {"fleet": "prod-eu", "pool": "chat"}
     assert body["commonLabels"] == labels_of(firing())
     assert "event" not in body["commonAnnotations"]
@@ -103,14 +103,14 @@ def test_a_webhook_message_is_firing_while_one_of_its_alerts_is() -> None:
 
 def test_a_webhook_message_says_what_it_was_before() -> None:
     worse = firing().with_changes(event=AlertEvent.WORSE, was=WARNING)
-    (only,) = webhook_body([worse], LINKS)["alerts"]
+    (only,) = webhook_body([worse], NOTIFY)["alerts"]
 
     assert (only["annotations"]["event"], only["annotations"]["previous_severity"]) == ("worse", "warning")
 
 
 def test_the_group_key_is_the_same_in_all_messages_of_a_pool() -> None:
-    assert webhook_body([firing()], LINKS)["groupKey"] == webhook_body([ended()], NO_LINKS)["groupKey"]
-    assert webhook_body([firing()], LINKS)["groupKey"] == '{}:{fleet="prod-eu", pool="chat"}'
+    assert webhook_body([firing()], NOTIFY)["groupKey"] == webhook_body([ended()], NO_URL)["groupKey"]
+    assert webhook_body([firing()], NOTIFY)["groupKey"] == '{}:{fleet="prod-eu", pool="chat"}'
 
 
 def test_the_fingerprint_of_no_labels_and_of_one_is_that_of_prometheus() -> None:
@@ -119,7 +119,7 @@ def test_the_fingerprint_of_no_labels_and_of_one_is_that_of_prometheus() -> None
 
 
 def test_a_slack_message_has_what_where_since_when_what_to_do_and_a_link() -> None:
-    assert slack_body([firing()], LINKS)["text"].splitlines() == [
+    assert slack_body([firing()], NOTIFY)["text"].splitlines() == [
         "*prod-eu / chat: 1 new*",
         "",
         ":red_circle: *New: critical, RT-01 block-size-differs*",
@@ -135,16 +135,16 @@ def test_a_message_of_a_spread_says_on_how_many_replicas_it_is_now() -> None:
     (alert,) = alerts(poll(0, problem(), problem("chat-02")))
     worse = alert.with_changes(event=AlertEvent.WORSE)
 
-    assert slack_body([worse], LINKS)["text"].splitlines()[2] == (
+    assert slack_body([worse], NOTIFY)["text"].splitlines()[2] == (
         ":red_circle: *Worse: critical, now on 2 replicas, RT-01 block-size-differs*"
     )
-    (only,) = webhook_body([worse], LINKS)["alerts"]
+    (only,) = webhook_body([worse], NOTIFY)["alerts"]
     assert (only["annotations"]["event"], only["annotations"]["replicas"]) == ("worse", "2")
     assert "previous_severity" not in only["annotations"]
 
 
 def test_a_slack_message_of_an_end_says_until_when() -> None:
-    lines = slack_body([ended()], NO_LINKS)["text"].splitlines()
+    lines = slack_body([ended()], NO_URL)["text"].splitlines()
 
     assert lines[0] == "*prod-eu / chat: 1 resolved*"
     assert lines[2] == ":white_check_mark: *Resolved: critical, RT-01 block-size-differs*"
@@ -154,9 +154,9 @@ def test_a_slack_message_of_an_end_says_until_when() -> None:
 def test_a_message_of_a_suppression_says_so_with_owner_and_date_and_is_resolved_for_alertmanager() -> None:
     line = "Suppressed until 2026-12-24 by ann: canary"
     alert = ended().with_changes(event=AlertEvent.SUPPRESSED, annotations={"title": "RT-01", "suppression": line})
-    lines = slack_body([alert], NO_LINKS)["text"].splitlines()
-    (only,) = webhook_body([alert], NO_LINKS)["alerts"]
-    (pushed,) = alertmanager_body([alert], NOW + MINUTE, MINUTE, NO_LINKS)
+    lines = slack_body([alert], NO_URL)["text"].splitlines()
+    (only,) = webhook_body([alert], NO_URL)["alerts"]
+    (pushed,) = alertmanager_body([alert], NOW + MINUTE, MINUTE, NO_URL)
 
     assert lines[0] == "*prod-eu / chat: 1 suppressed*"
     assert lines[2] == ":no_bell: *Suppressed: critical, RT-01*"
@@ -168,7 +168,7 @@ def test_a_message_of_a_suppression_says_so_with_owner_and_date_and_is_resolved_
 
 def test_foreign_text_makes_no_link_and_no_mention_in_slack() -> None:
     (alert,) = alerts(poll(0, problem(sentence=f"{HOSTILE} <!channel> <https://evil.example|here> &lt;")))
-    text = slack_body([alert.with_changes(pool="<!here>")], LINKS)["text"]
+    text = slack_body([alert.with_changes(pool="<!here>")], NOTIFY)["text"]
 
     assert text.count("<") == 1, "our own link"
     assert "&lt;!channel&gt;" in text
@@ -181,7 +181,7 @@ def test_each_alert_of_a_large_slack_message_is_named() -> None:
         firing().with_changes(rule=f"RT-{number:02}", annotations={"title": f"rule {number:02}"})
         for number in range(40)
     ]
-    text = slack_body(many, LINKS)["text"]
+    text = slack_body(many, NOTIFY)["text"]
 
     assert all(f"rule {number:02}" in text for number in range(40))
     assert text.count("Since") == MOST_IN_SLACK
@@ -191,4 +191,4 @@ def test_each_alert_of_a_large_slack_message_is_named() -> None:
 def test_equal_alerts_give_equal_bytes() -> None:
     stored = Alert.model_validate_json(firing().model_dump_json())
 
-    assert json.dumps(webhook_body([stored], LINKS)) == json.dumps(webhook_body([firing()], LINKS))
+    assert json.dumps(webhook_body([stored], NOTIFY)) == json.dumps(webhook_body([firing()], NOTIFY))

@@ -11,7 +11,7 @@ import pytest
 from dashboard.config import WebhookOptions
 from dashboard.errors import HistoryError
 from dashboard.notify.alerts import Alert
-from dashboard.notify.receivers import WebhookReceiver
+from dashboard.notify.notifier import WebhookReceiver
 from dashboard.notify.sending import ReceiverAnswer
 from dashboard.store.history.database import Database
 from dashboard.store.history.outbox import Message

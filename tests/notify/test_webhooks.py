@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from dashboard.config import WebhookOptions
+from dashboard.config import NotifyOptions, WebhookOptions
 from dashboard.notify import sending
-from dashboard.notify.bodies import NO_LINKS
 from dashboard.notify.sending import ReceiverAnswer, client, deliver
 from dashboard.store.history.database import Database
 from tests.builders import NOW
@@ -206,7 +205,7 @@ def test_an_internal_error_ends_neither_the_polling_nor_later_notifications(
 def test_alerts_that_were_damaged_in_the_history_are_named(server: HostileServer, tmp_path: Path) -> None:
     given = options(server, tmp_path, "slack")
     with sqlite3.connect(tmp_path / "history.db") as connection:
-        connection.execute("INSERT INTO alert VALUES ('RT-01', 'chat', 'critical', 'told', '{}')")
+        connection.execute("INSERT INTO alert VALUES ('RT-01', 'chat', 'critical', '{}')")
     connection.close()
     with running(given, Clock()) as own:
         own.polled(poll(0, problem()))
@@ -221,7 +220,7 @@ def answer_of(server: HostileServer, **more: Any) -> ReceiverAnswer:
     async def send() -> ReceiverAnswer:
         hook = WebhookOptions.model_validate({"url": f"{server.address}{SECRET}?key=SESAME7QX", **more})
         async with client() as http:
-            return await deliver(http, hook, alerts(poll(0, problem())), NO_LINKS, "1")
+            return await deliver(http, hook, alerts(poll(0, problem())), NotifyOptions(), "1")
 
     return asyncio.run(send())
 
@@ -281,7 +280,7 @@ def test_the_url_and_the_key_may_come_from_files(server: HostileServer, tmp_path
 
     async def send(hook: WebhookOptions) -> ReceiverAnswer:
         async with client() as http:
-            return await deliver(http, hook, alerts(poll(0, problem())), NO_LINKS, "1")
+            return await deliver(http, hook, alerts(poll(0, problem())), NotifyOptions(), "1")
 
     hook = WebhookOptions(url_file=tmp_path / "url", authorization={"token_file": tmp_path / "token"})
     assert asyncio.run(send(hook)).is_accepted

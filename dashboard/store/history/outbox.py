@@ -19,13 +19,6 @@ NO_POOL = ""  # in `notified`: since when a receiver is known
 RowKey = tuple[str, str, str]  # rule, pool, severity
 
 
-class AlertRow(NamedTuple):
-    """An alert that fires, as JSON, and what receivers know of it."""
-
-    state: str
-    content: str
-
-
 class Notification(NamedTuple):
     """An alert for a receiver, as JSON, or its end. What is in no message yet of the same alert it replaces.
 
@@ -48,9 +41,9 @@ class Message(NamedTuple):
 
 
 class OutboxState(NamedTuple):
-    """What an earlier process announced, to which receivers, and by which rule set (None: nothing yet)."""
+    """The alerts, as JSON, that an earlier process announced, to whom, and by which rule set (None: nothing yet)."""
 
-    alerts: Mapping[RowKey, AlertRow]
+    alerts: Mapping[RowKey, str]
     receivers: frozenset[str]
     rule_set: int | None
 
@@ -68,28 +61,26 @@ class Outbox:
         with self._database.maintained() as connection, connection.begin():
             for table in (notification, notified):
                 connection.execute(delete(table).where(table.c.receiver.not_in(wanted)))
-            rows = connection.execute(
-                select(alert.c.rule, alert.c.pool, alert.c.severity, alert.c.state, alert.c.content)
-            )
-            known = {(rule, pool, severity): AlertRow(state, content) for rule, pool, severity, state, content in rows}
+            rows = connection.execute(select(alert.c.rule, alert.c.pool, alert.c.severity, alert.c.content))
+            known = {(rule, pool, severity): content for rule, pool, severity, content in rows}
             found = connection.scalars(select(notified.c.receiver).where(notified.c.pool == NO_POOL))
             rule_set = connection.scalar(select(meta.c.value).where(meta.c.key == RULE_SET_KEY))
             return OutboxState(known, frozenset(found), None if rule_set is None else int(rule_set))
 
     def save(
         self,
-        changed: Mapping[RowKey, AlertRow | None],
+        changed: Mapping[RowKey, str | None],
         notifications: Sequence[Notification],
         receivers: Iterable[str],
         rule_set: int,
         now: datetime,
     ) -> None:
-        """Keep what a poll changed: alerts (None: ended), what is to be sent, and who is known from now on."""
+        """Keep what a poll changed: alerts as JSON (None: ended), what is to be sent, and who is known from now on."""
         with self._database.maintained() as connection, connection.begin():
-            for key, row in changed.items():
+            for key, content in changed.items():
                 connection.execute(delete(alert).where(*_is(alert, key)))
-                if row is not None:
-                    connection.execute(alert.insert().values(**_columns(key), state=row.state, content=row.content))
+                if content is not None:
+                    connection.execute(alert.insert().values(**_columns(key), content=content))
             for each in notifications:
                 c = notification.c
                 replaced = [c.message.is_(None), c.receiver == each.receiver, *_is(notification, each.key)]

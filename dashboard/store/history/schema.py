@@ -199,12 +199,11 @@ def _alert_key(*, is_primary: bool) -> list[Column[Any]]:
     return [Column(name, kind, primary_key=is_primary, nullable=False) for name, kind in kinds.items()]
 
 
-# The alerts that fire, for webhooks: `state` is what their receivers know, `content` the alert as JSON.
+# The alerts that fire, for webhooks, as JSON.
 alert = Table(
     "alert",
     METADATA,
     *_alert_key(is_primary=True),
-    Column("state", String(10), nullable=False),
     Column("content", Text, nullable=False),
 )
 
