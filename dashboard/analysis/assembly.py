@@ -36,7 +36,7 @@ from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import FindingLives, Inspection
 from dashboard.rules.policy import Policy
 from dashboard.rules.unconfirmed import add_unconfirmed
-from dashboard.vllm.facts import read_document, read_replica
+from dashboard.vllm.replica import read_document, read_replica
 
 NO_CAPACITY = capacity_of(())
 NO_LIVES = FindingLives()

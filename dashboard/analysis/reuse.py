@@ -17,7 +17,7 @@ from dashboard.fleet import (
     with_answers,
 )
 from dashboard.vllm.canonical import RecentResults
-from dashboard.vllm.facts import is_fresh, read_at
+from dashboard.vllm.replica import is_fresh, read_at
 
 _COMPARED = attrgetter("id", "document", "fresh", "role", "labels")
 _engines: RecentResults[tuple[Engine, ...]] = RecentResults()

@@ -148,7 +148,7 @@ _TO_COLON = re.compile(r"\s*:")
 _REST_OF_LINE = re.compile(r"[^\r\n]*")
 
 
-class Update(NamedTuple):
+class BaselineUpdate(NamedTuple):
     """A baseline's new text, and the paths that were changed, were added, and are expected but not reported.
 
     `commented` are the changed paths with a comment, which may need a change too.
@@ -169,7 +169,7 @@ class _Edit(NamedTuple):
     text: str
 
 
-def update_baseline(text: str, baseline: Baseline, settings: Mapping[str, Setting]) -> Update:
+def update_baseline(text: str, baseline: Baseline, settings: Mapping[str, Setting]) -> BaselineUpdate:
     """Update a baseline file to these settings. `baseline` was read from `text`.
 
     Comments, order, tolerated and ignored settings are kept, and the spelling of unchanged values, also of settings
@@ -196,7 +196,7 @@ def update_baseline(text: str, baseline: Baseline, settings: Mapping[str, Settin
         text = text[: edit.start] + edit.text + text[edit.end :]
     not_reported = tuple(path for path in expected if path not in values)
     commented = tuple(path for path in changed if baseline.comments.get(path))
-    return Update(text, changed, tuple(added), not_reported, commented)
+    return BaselineUpdate(text, changed, tuple(added), not_reported, commented)
 
 
 def _entry(expected: NodePair | None, path: str) -> NodePair:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from dashboard.fleet import FactName, Role, RouterFact, Setting
 from dashboard.rules.connector_options import Connector, connectors, native
-from dashboard.vllm.facts import ENCODER_ROLE
+from dashboard.vllm.replica import ENCODER_ROLE
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)

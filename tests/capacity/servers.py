@@ -6,7 +6,7 @@ from typing import Any
 from dashboard.capacity.engines import engines_of
 from dashboard.fleet import Document, Engine, EngineReport, KVCacheGroup, Replica, Setting, Source
 from dashboard.vllm.canonical import setting
-from dashboard.vllm.facts import read_document, read_replica
+from dashboard.vllm.replica import read_document, read_replica
 from tests.captured import AT, snapshot
 
 BLOCK, LENGTH, BATCHED = (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dashboard.compare.baseline import deviations
 from dashboard.config.baseline_file import (
     LONGEST_KEY,
-    Update,
+    BaselineUpdate,
     baseline_yaml,
     configurable,
     update_baseline,
@@ -65,7 +65,7 @@ def settings_of(values: Mapping[str, Any]) -> dict[str, Setting]:
     return {path: builders.setting(value) for path, value in values.items()}
 
 
-def update(text: str, values: dict[str, Any]) -> Update:
+def update(text: str, values: dict[str, Any]) -> BaselineUpdate:
     """Update a baseline; afterwards nothing deviates."""
     updated = update_baseline(text, read(text), settings_of(values))
     assert deviations(read(updated.text), settings_of(values)) == ()
@@ -169,7 +169,7 @@ def test_derived_settings_are_updated_where_a_baseline_has_them() -> None:
     updated = update(f"{BEGIN}expected:\n  {limit}: 8192\n  {size}: 8192\n", values)
 
     text = f"{BEGIN}expected:\n  {limit}: 2048\n  {size}: 2048\n"
-    assert updated == Update(text, (limit, size), (), ())
+    assert updated == BaselineUpdate(text, (limit, size), (), ())
 
 
 def test_an_update_changes_only_wrong_values_and_keeps_comments_and_order() -> None:
@@ -193,7 +193,7 @@ def test_an_update_changes_only_wrong_values_and_keeps_comments_and_order() -> N
     expected = expected.replace("  # of the template\n  - a\n  - b\n", " [a]  # of the template\n")
     expected = expected.replace("note: |\n    text\n", "note: other\n")
     expected = expected.replace("gone: 1\n", "gone: 1\n\n  lora_config.max_loras: 2\n  lora_config.rank: 8\n")
-    assert updated == Update(
+    assert updated == BaselineUpdate(
         expected,
         changed=("cache_config.block_size", "model_config.stops", "model_config.note"),
         added=("cache_config.new", "lora_config.max_loras", "lora_config.rank"),
@@ -207,7 +207,7 @@ def test_an_update_keeps_ignored_values_and_the_spelling_of_equal_ones() -> None
 
     updated = update(text, {"a.x": 5, "b": 2, "c": 16})
 
-    assert updated == Update(text.replace("b: 1", "b: 2"), ("b",), (), ())
+    assert updated == BaselineUpdate(text.replace("b: 1", "b: 2"), ("b",), (), ())
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from dashboard.fleet.replies import Failure, Reply, Source
 from dashboard.vllm.other_servers import BY_METRICS, BY_OWNER
 from dashboard.vllm.reading import read
 from tests.captured import METRICS, MODELS, VERSION
-from tests.vllm.test_facts import metrics, probe, seen
+from tests.vllm.test_replica import metrics, probe, seen
 
 PAGE = b"# HELP %srequests Requests.\n# TYPE %srequests counter\n%srequests 3\n"
 NOT_VLLM = Failure(FailureKind.NOT_VLLM, "Not vLLM (SGLang): it is compared with nothing. Remove it from the targets.")

@@ -6,9 +6,9 @@ import pytest
 
 from dashboard.analysis.reuse import shared_engines
 from dashboard.fleet import Replica, Setting, Source, State
-from dashboard.vllm.facts import read_document, read_replica
 from dashboard.vllm.lookahead import LOOKAHEAD
 from dashboard.vllm.merging import TOKENS
+from dashboard.vllm.replica import read_document, read_replica
 from tests.captured import AT, INFERENCE_CONFIG, SERVER_INFO, Capture, captures, has_python_api, snapshot
 from tests.provider_answers import PROVIDER_ONLY, provider_body, with_provider
 

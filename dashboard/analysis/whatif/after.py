@@ -14,8 +14,8 @@ from dashboard.capacity.outliers import devices_of
 from dashboard.compare.encoding import lookup_setting, lookup_value
 from dashboard.fleet import Basis, Document, Engine, Replica, Role, Setting, SettingChange, Source
 from dashboard.fleet.formatting import count, joined, middle_cut, one_line
-from dashboard.vllm.facts import ROLE_OF, ROLES
 from dashboard.vllm.merging import document_id, version_of
+from dashboard.vllm.replica import ROLE_OF, ROLES
 
 VERSION = "version"
 ROLE = "kv_transfer_config.kv_role"

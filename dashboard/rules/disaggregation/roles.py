@@ -20,7 +20,7 @@ from dashboard.rules.registry import Scope, rule
 from dashboard.rules.remedy import set_to
 from dashboard.rules.sentences import setting_piece, values_text, write
 from dashboard.rules.subject import FleetSubject, PoolSubject, group_by_native, setting_value
-from dashboard.vllm.facts import ENCODER_ROLE
+from dashboard.vllm.replica import ENCODER_ROLE
 
 PRODUCER, CONSUMER, BOTH = "kv_producer", "kv_consumer", "kv_both"
 LABELS = ("role", "llm-d.ai/role")  # of the target: ours, and llm-d's

@@ -28,7 +28,7 @@ from dashboard.fleet import (
 )
 from dashboard.sources.polling.probes import BY_PATH
 from dashboard.vllm.canonical import setting
-from dashboard.vllm.facts import NO_CACHE, RUST_FRONTEND, read_document, read_replica
+from dashboard.vllm.replica import NO_CACHE, RUST_FRONTEND, read_document, read_replica
 from tests.captured import AT, INFERENCE_CONFIG, METRICS, MODELS, PLUGIN, SERVER_INFO, VERSION, capture, snapshot
 from vllm_fleet_provider.shared.digests import DIGESTS
 
@@ -80,9 +80,9 @@ EMPTY = probe(METRICS, Reply(Source.METRICS))
 def test_a_replica_without_failure_and_with_its_cache_configuration_is_up(
     probes: Iterable[ProbeResult], state: ReplicaState, failure: Failure | None
 ) -> None:
-    facts = seen(*probes)
+    found = seen(*probes)
 
-    assert (facts.state, facts.failure) == (state, failure)
+    assert (found.state, found.failure) == (state, failure)
 
 
 RUST = capture("llama_rust", "0.33.0").answers
@@ -90,11 +90,11 @@ RUST = capture("llama_rust", "0.33.0").answers
 
 @pytest.mark.parametrize("paths", [(METRICS, VERSION, MODELS), (METRICS, VERSION, MODELS, SERVER_INFO), (VERSION,)])
 def test_the_rust_frontend_is_partial_with_the_next_step(paths: tuple[str, ...]) -> None:
-    facts = replica_of(snapshot(RUST, paths))
+    found = replica_of(snapshot(RUST, paths))
 
-    assert (facts.state, facts.failure) == (ReplicaState.PARTIAL, RUST_FRONTEND)
+    assert (found.state, found.failure) == (ReplicaState.PARTIAL, RUST_FRONTEND)
     assert "Start the Python API server" in RUST_FRONTEND.detail
-    assert facts.version == "0.33.0+cpu"
+    assert found.version == "0.33.0+cpu"
 
 
 def test_the_rust_frontend_is_up_where_another_source_reports_the_engine() -> None:
@@ -102,22 +102,22 @@ def test_the_rust_frontend_is_up_where_another_source_reports_the_engine() -> No
 
 
 def test_no_reply_is_down_with_the_failure_of_metrics() -> None:
-    facts = seen(probe(VERSION, failure=KEY), probe(METRICS, failure=REFUSED))
+    found = seen(probe(VERSION, failure=KEY), probe(METRICS, failure=REFUSED))
 
-    assert (facts.state, facts.failure) == (ReplicaState.DOWN, REFUSED)
-    assert (facts.document, facts.observed_at, facts.pool, facts.fresh) == (None, None, None, False)
+    assert (found.state, found.failure) == (ReplicaState.DOWN, REFUSED)
+    assert (found.document, found.observed_at, found.pool, found.fresh) == (None, None, None, False)
 
 
 def test_a_replica_that_is_down_keeps_its_earlier_replies() -> None:
     earlier = AT - timedelta(minutes=9)
     reply = metrics(served_model_names=("chat",), settings=settings(Source.METRICS, cache_config__block_size=16))
 
-    facts = seen(probe(METRICS, reply, REFUSED, at=earlier), probe(SERVER_INFO))
+    found = seen(probe(METRICS, reply, REFUSED, at=earlier), probe(SERVER_INFO))
 
-    assert (facts.state, facts.failure) == (ReplicaState.DOWN, REFUSED)
-    assert (facts.pool, facts.observed_at) == ("chat", earlier)
-    assert facts.document is not None
-    assert facts.sources == (Source.METRICS,)
+    assert (found.state, found.failure) == (ReplicaState.DOWN, REFUSED)
+    assert (found.pool, found.observed_at) == ("chat", earlier)
+    assert found.document is not None
+    assert found.sources == (Source.METRICS,)
 
 
 @pytest.mark.parametrize(
@@ -143,9 +143,9 @@ def test_labels_win_over_reported_pool_and_role(labels: dict[str, str], kv_role:
         served_model_names=("chat", "alias"), settings=settings(Source.METRICS, kv_transfer_config__kv_role=kv_role)
     )
 
-    facts = seen(probe(METRICS, reply), labels=labels)
+    found = seen(probe(METRICS, reply), labels=labels)
 
-    assert (facts.pool, facts.role) == (pool, role)
+    assert (found.pool, found.role) == (pool, role)
 
 
 @pytest.mark.parametrize(
@@ -161,9 +161,9 @@ def test_an_instance_that_only_encodes_has_a_role_of_its_own(path: str, value: A
     known = settings(Source.SERVER_INFO, **{path: value, "kv_transfer_config.kv_role": "kv_producer"})
     reply = metrics(served_model_names=("chat",), settings=known)
 
-    facts = seen(probe(METRICS, reply))
+    found = seen(probe(METRICS, reply))
 
-    assert (facts.role, facts.pool) == (role, f"chat/{role}")
+    assert (found.role, found.pool) == (role, f"chat/{role}")
     assert seen(probe(METRICS, reply), labels={"role": "both"}).role is Role.BOTH
 
 
@@ -209,11 +209,11 @@ def test_devices_and_groups_keep_the_ranks_of_the_provider() -> None:
         kv_cache_groups=(group._replace(dp_rank=2), group._replace(dp_rank=3)),
     )
 
-    facts = seen(probe(METRICS, metrics(EngineReport(0, 8))), probe(INFERENCE_CONFIG, provider))
+    found = seen(probe(METRICS, metrics(EngineReport(0, 8))), probe(INFERENCE_CONFIG, provider))
 
-    assert [engine.dp_rank for engine in facts.engines] == [2, 3]
-    assert facts.devices == provider.devices
-    assert facts.kv_cache_groups == provider.kv_cache_groups
+    assert [engine.dp_rank for engine in found.engines] == [2, 3]
+    assert found.devices == provider.devices
+    assert found.kv_cache_groups == provider.kv_cache_groups
 
 
 @pytest.mark.parametrize(
@@ -230,15 +230,15 @@ def test_devices_and_groups_of_another_source_have_the_rank_of_a_single_engine(
     group = KVCacheGroup(0, 0, "FullAttentionSpec", 16, 4096, 2)
     api = Reply(Source.PLUGIN, devices=(Device(0, 0, "H100"),), kv_cache_groups=(group,))
 
-    facts = seen(probe(METRICS, Reply(Source.METRICS, engines=engines)), probe(f"{PLUGIN}/devices", api))
+    found = seen(probe(METRICS, Reply(Source.METRICS, engines=engines)), probe(f"{PLUGIN}/devices", api))
 
-    assert [each.dp_rank for each in facts.engines] == [each.dp_rank for each in engines]
-    assert facts.devices == (Device(rank, 0, "H100"),)
-    assert facts.kv_cache_groups == (group._replace(dp_rank=rank),)
+    assert [each.dp_rank for each in found.engines] == [each.dp_rank for each in engines]
+    assert found.devices == (Device(rank, 0, "H100"),)
+    assert found.kv_cache_groups == (group._replace(dp_rank=rank),)
 
 
 @given(st.randoms(use_true_random=False), st.sampled_from(["gemma3", "gemma3_plugin", "llama_dp2"]))
-def test_the_order_of_probes_does_not_change_the_facts(random: Any, case: str) -> None:
+def test_the_order_of_probes_does_not_change_the_replica(random: Any, case: str) -> None:
     whole = snapshot(capture(case).answers)
     whole = replace(
         whole,
