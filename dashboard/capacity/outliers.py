@@ -3,20 +3,13 @@
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from statistics import median
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from dashboard.fleet import Replica
 
 TOLERANCE = 0.10  # share of the median; a proposal, no source gives one
 FEWEST = 3  # engines of one kind that make a median worth naming
 _Counts: TypeAlias = Mapping[tuple[Hashable, float], int]  # number of engines by kind and value
-
-
-class Outlier(NamedTuple):
-    """One engine beyond the tolerance: its place in the input, and the share above the median."""
-
-    place: int
-    share: float
 
 
 def devices_of(replica: Replica, dp_rank: int) -> tuple[str, ...]:
@@ -27,10 +20,10 @@ def devices_of(replica: Replica, dp_rank: int) -> tuple[str, ...]:
 
 def outliers(
     kinds: Sequence[Hashable], values: Sequence[float | None], tolerance: float = TOLERANCE
-) -> tuple[Outlier, ...]:
-    """Return the values beyond `tolerance` of the median of their kind; unknown ones are left out.
+) -> Mapping[int, float]:
+    """Return the shares above the median of their kind of the values beyond `tolerance`, by their places.
 
-    A kind that is tied has no outliers.
+    Unknown values are left out, and a kind that is tied has no outliers.
     """
     counts = _count(kinds, values)
     middle = _medians(counts)
@@ -40,9 +33,9 @@ def outliers(
     }
     far = {known: share for known, share in shares.items() if abs(share) > tolerance}
     if not far:
-        return ()
+        return {}
     places = enumerate(zip(kinds, values, strict=True))
-    return tuple(Outlier(place, far[known]) for place, known in places if known in far)
+    return {place: far[known] for place, known in places if known in far}
 
 
 def tied(

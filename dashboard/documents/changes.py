@@ -3,7 +3,7 @@
 No clock: the same fleets give the same bytes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dashboard import __version__
@@ -14,6 +14,7 @@ from dashboard.capacity.sums import PoolCapacity
 from dashboard.documents import pick, write_json
 from dashboard.documents.events import change_object, period_object
 from dashboard.documents.findings import past_object, suppression_object
+from dashboard.fleet import Replica
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import Finding
 
@@ -63,23 +64,27 @@ def _side_object(fleet: Fleet) -> dict[str, Any]:
 
 def _replicas_object(changed: models.ReplicaChanges) -> dict[str, Any]:
     pairs = [
-        {"before": _seen(pair.before), "after": _seen(pair.after), "restarted": pair.restarted}
+        {
+            "before": _seen(pair.before, changed.letters_before),
+            "after": _seen(pair.after, changed.letters_after),
+            "restarted": pair.restarted,
+        }
         for pair in changed.changed
     ]
     return {
-        "added": [_seen(side) for side in changed.added],
-        "removed": [_seen(side) for side in changed.removed],
+        "added": [_seen(replica, changed.letters_after) for replica in changed.added],
+        "removed": [_seen(replica, changed.letters_before) for replica in changed.removed],
         "changed": pairs,
         "stayed": len(changed.both),
         "start_unknown": changed.start_unknown,
     }
 
 
-def _seen(side: models.ReplicaSide) -> dict[str, Any]:
+def _seen(replica: Replica, letters: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "replica": side.replica.id,
-        **pick(side.replica, ("name", "pool", "state", "version", "started_at")),
-        "cohort": side.letter or None,
+        "replica": replica.id,
+        **pick(replica, ("name", "pool", "state", "version", "started_at")),
+        "cohort": letters.get(replica.id),
     }
 
 
@@ -94,8 +99,8 @@ def _settings_object(changed: models.SettingChanges) -> dict[str, Any]:
 
 def _group_object(group: models.SettingGroup) -> dict[str, Any]:
     before, after = (
-        [{"cohort": each.letter or None, "count": each.number} for each in counts]
-        for counts in (group.cohorts_before, group.cohorts_after)
+        [{"cohort": letter or None, "count": number} for letter, number in cohorts.items()]
+        for cohorts in (group.cohorts_before, group.cohorts_after)
     )
     return {
         "pool_before": group.pools[0],

@@ -120,7 +120,7 @@ def device_chart(pool: str, slug: str, found: Sequence[tuple[Any, Any]], most: i
     held = [rank.kv_cache_bytes_per_device for rank, _ in found]
     counted = [size if rank.counts else None for size, (rank, _) in zip(held, found, strict=True)]
     names = [device.name for _, device in found]
-    off = {outlier.place: outlier.share for outlier in outliers(names, counted)}
+    off = outliers(names, counted)
     places: list[int] = _least(range(len(found)), [size or 0 for size in held], most)
     places.sort(key=names.__getitem__)
     noun = device_noun(names)
@@ -231,7 +231,7 @@ def device_gauges(pool: str, slug: str, ranks: Sequence[Any], devices: Iterable[
         return quiet_paragraph(NO_DEVICES)
     kinds = [(short_device(brief(device.name)), device.total_memory_bytes) for _, device in found]
     held = [rank.kv_cache_bytes_per_device for rank, _ in found]
-    apart = sorted(outlier.place for outlier in outliers(kinds, held))
+    apart = sorted(outliers(kinds, held))
     alike: dict[tuple[str, int], list[int | None]] = {kind: [] for kind in kinds}
     for place, kind in enumerate(kinds):
         if place not in apart:

@@ -341,7 +341,7 @@ def _peers(
     peers = [device or only[pool] for pool, device in zip(pools, devices, strict=True)]
     together = list(zip(pools, peers, strict=True))
     middle = medians(together, counted)
-    off = {outlier.place: outlier.share for outlier in outliers(together, counted)}
+    off = outliers(together, counted)
     return {
         "peers": peers,
         "usual": [middle.get(each) for each in together],

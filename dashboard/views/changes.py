@@ -245,21 +245,24 @@ def replicas_table(changes: Changes, sides: SideLinks) -> Table:
     settings = changes.settings.by_replica
     rows: list[dict[str, Any]] = []
     for verb, found in (("added", changes.replicas.added), ("removed", changes.replicas.removed)):
-        for each, letter in found:
+        letters = changes.replicas.letters_before if verb == "removed" else changes.replicas.letters_after
+        for each in found:
+            letter = letters.get(each.id, "")
             row = {"pool": text.pool_name(each.pool), "replica": brief(each.name), "state": verb, "cohort": letter}
             link = sides.link(Kind.REPLICA, each.id, is_before=verb == "removed")
             rows.append({**row, "version": each.version or EMPTY, "restarted": "", "settings": None, "link": link})
+    both_letters = changes.replicas.letters_before, changes.replicas.letters_after
     for pair in changes.replicas.both:
-        key = pair.after.replica.id
+        key = pair.after.id
         number = len(settings.get(key, ()))
         if pair.is_changed or number:
             restarted = "unknown" if pair.restarted is None else "yes" if pair.restarted else "no"
             row = {
-                "pool": _way(pair, lambda side: text.pool_name(side.replica.pool)),
-                "replica": _way(pair, lambda side: brief(side.replica.name)),
-                "state": _way(pair, lambda side: side.replica.state),
-                "version": _way(pair, lambda side: side.replica.version or EMPTY),
-                "cohort": _way(pair, lambda side: side.letter or EMPTY),
+                "pool": _way(pair, lambda replica: text.pool_name(replica.pool)),
+                "replica": _way(pair, lambda replica: brief(replica.name)),
+                "state": _way(pair, lambda replica: replica.state),
+                "version": _way(pair, lambda replica: replica.version or EMPTY),
+                "cohort": _arrow(*(letters.get(key, EMPTY) for letters in both_letters)),
             }
             link = sides.link(Kind.REPLICA, key)
             rows.append({**row, "restarted": restarted, "settings": number or None, "link": link})
@@ -372,7 +375,10 @@ def _is_changed(pool: PoolCapacityChange) -> bool:
 
 def _way(sides: Any, write: Callable[[Any], str]) -> str:
     """Write what both sides have: `A`, or `A -> B` where it differs."""
-    before, after = write(sides.before), write(sides.after)
+    return _arrow(write(sides.before), write(sides.after))
+
+
+def _arrow(before: str, after: str) -> str:
     return after if before == after else f"{before} -> {after}"
 
 

@@ -12,11 +12,10 @@ from dashboard.analysis.changes.models import (
     OtherSideStatus,
     PersistingFinding,
     RankChange,
-    ReplicaSide,
     SettingGroup,
 )
 from dashboard.compare.prefix import short_name
-from dashboard.fleet import ReplicaState, SettingChange
+from dashboard.fleet import Replica, ReplicaState, SettingChange
 from dashboard.fleet.formatting import MANY, MOST, STATE_WORDS, count, middle_cut, one_line, setting_text, shortlist
 from dashboard.fleet.history import Sighting
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, plain, to_plain
@@ -71,7 +70,7 @@ class SideLinks(NamedTuple):
 
 def sides_of(changes: Changes) -> SideLinks:
     before, after = (tuple(choices_of(each).items()) or LIVING for each in (changes.before, changes.after))
-    removed = frozenset(each.replica.id for each in changes.replicas.removed)
+    removed = frozenset(each.id for each in changes.replicas.removed)
     sightings = {**changes.before.sightings.findings, **changes.after.sightings.findings}
     return SideLinks(changes.names, before, after, removed, sightings)
 
@@ -223,12 +222,12 @@ def replica_entries(changes: Changes, sides: SideLinks) -> Entries:
         _replicas("restarted", Tone.PLAIN, [each.after for each in replicas.restarted], sides),
     ]
     for field, verb in FIELD_VERBS.items():
-        ways: dict[tuple[str, ...], list[ReplicaSide]] = defaultdict(list)
+        ways: dict[tuple[str, ...], list[Replica]] = defaultdict(list)
         for pair in replicas.changed:
             if pair.differs_in(field):
-                ways[tuple(text.pool_name(getattr(side.replica, field)) for side in pair)].append(pair.after)
+                ways[tuple(text.pool_name(getattr(replica, field)) for replica in pair)].append(pair.after)
         for (before, after), same in sorted(ways.items(), key=lambda item: (-len(item[1]), item[0])):
-            state = same[0].replica.state
+            state = same[0].state
             tone = Tone.GOOD if state is ReplicaState.UP else state_tone(state)
             entries.append(
                 _replicas(f"{verb}: {before} -> {after}", tone if field == "state" else Tone.PLAIN, same, sides)
@@ -236,11 +235,11 @@ def replica_entries(changes: Changes, sides: SideLinks) -> Entries:
     return Entries(tuple(each for each in entries if each.lines))
 
 
-def _replicas(verb: str, tone: Tone, found: Sequence[ReplicaSide], sides: SideLinks) -> Entry:
+def _replicas(verb: str, tone: Tone, found: Sequence[Replica], sides: SideLinks) -> Entry:
     """Return what happened to how many replicas, and to which, a line for each pool."""
     by_pool: dict[str, list[str]] = defaultdict(list)
     for each in found:
-        by_pool[text.pool_name(each.replica.pool)].append(each.replica.id)
+        by_pool[text.pool_name(each.pool)].append(each.id)
     lines: list[Text] = [(Piece(f"{pool}: "), *sides.replicas(ids, MANY)) for pool, ids in by_pool.items()]
     head = (Piece(count(len(found), "replica"), Style.STRONG), Piece(f" {verb}"))
     return Entry(tone, head, lines=_first(lines, MOST, "and in {}", "pool"))

@@ -1,13 +1,13 @@
 """What changed between two fleets, and the events in between, as sentences. Each format escapes their foreign text."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from dashboard.analysis.changes.events import Event, EventKind
-from dashboard.analysis.changes.models import Changes, CohortCount, PoolCapacityChange, SettingGroup
+from dashboard.analysis.changes.models import Changes, PoolCapacityChange, SettingGroup
 from dashboard.capacity.sums import PoolCapacity
 from dashboard.compare.prefix import PREFIX_PATHS, short_name
 from dashboard.fleet import Basis, SettingChange
@@ -239,9 +239,9 @@ def group_text(group: SettingGroup) -> str:
 def cohorts_text(group: SettingGroup) -> str:
     """Return the cohorts before and after: `A ×37 -> B ×37`, of one replica `A -> B`; empty outside of pools."""
     is_one = len(group.replicas) == 1
-    before, after = (_shares(shares, is_one=is_one) for shares in (group.cohorts_before, group.cohorts_after))
+    before, after = (_cohorts(cohorts, is_one=is_one) for cohorts in (group.cohorts_before, group.cohorts_after))
     if before == after:
-        return after if any(share.letter for share in group.cohorts_after) else ""
+        return after if any(group.cohorts_after) else ""
     return f"{before} -> {after}"
 
 
@@ -355,8 +355,10 @@ def _missing(amount: PoolCapacity) -> str:
     return ", ".join(parts + ([f"bytes of {count(amount.unsized, 'rank')}"] if amount.unsized else []))
 
 
-def _shares(shares: Iterable[CohortCount], *, is_one: bool) -> str:
-    return ", ".join((share.letter or "no cohort") + ("" if is_one else f" ×{share.number:,}") for share in shares)
+def _cohorts(cohorts: Mapping[str, int], *, is_one: bool) -> str:
+    return ", ".join(
+        (letter or "no cohort") + ("" if is_one else f" ×{number:,}") for letter, number in cohorts.items()
+    )
 
 
 def _preference(path: str) -> int:

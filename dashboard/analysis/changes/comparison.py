@@ -16,7 +16,6 @@ from dashboard.analysis.changes.models import (
     RankChange,
     ReplicaChanges,
     ReplicaPair,
-    ReplicaSide,
 )
 from dashboard.analysis.lifecycle import extent_in
 from dashboard.capacity.outliers import TOLERANCE
@@ -77,10 +76,10 @@ class _Side:
         return setting is not None and is_comparable(setting.state)
 
 
-def pairs(before: Fleet, after: Fleet) -> tuple[tuple[Replica, Replica], ...]:
+def pairs(before: Fleet, after: Fleet) -> tuple[ReplicaPair, ...]:
     """Return the replicas of both sides, by id; a second address on both sides is the same process once more."""
     earlier = {replica.id: replica for replica in before.replicas}
-    both = ((earlier[replica.id], replica) for replica in after.replicas if replica.id in earlier)
+    both = (ReplicaPair(earlier[replica.id], replica) for replica in after.replicas if replica.id in earlier)
     return tuple(pair for pair in both if not all(each.is_second_address for each in pair))
 
 
@@ -89,33 +88,27 @@ def is_read(replica: Replica) -> bool:
 
 
 def replica_changes(before: Fleet, after: Fleet) -> ReplicaChanges:
-    old, new = cohort_letters(before.pools), cohort_letters(after.pools)
-    both = (
-        ReplicaPair(ReplicaSide(then, old.get(then.id, "")), ReplicaSide(now, new.get(now.id, "")))
-        for then, now in pairs(before, after)
-    )
     return ReplicaChanges(
-        added=_only(after, before, new),
-        removed=_only(before, after, old),
-        both=tuple(sorted(both, key=lambda each: _place(each.after))),
+        added=_only(after, before),
+        removed=_only(before, after),
+        both=tuple(sorted(pairs(before, after), key=lambda each: _place(each.after))),
+        letters_before=cohort_letters(before.pools),
+        letters_after=cohort_letters(after.pools),
     )
 
 
-def _only(one: Fleet, other: Fleet, letters: Mapping[str, str]) -> tuple[ReplicaSide, ...]:
+def _only(one: Fleet, other: Fleet) -> tuple[Replica, ...]:
     """Return the replicas that the other side has at no address of their process."""
     known = {replica.id for replica in other.replicas}
     found = (
-        ReplicaSide(each, letters.get(each.id, ""))
-        for each in one.replicas
-        if not each.is_second_address and known.isdisjoint((each.id, *each.same_process))
+        each for each in one.replicas if not each.is_second_address and known.isdisjoint((each.id, *each.same_process))
     )
     return tuple(sorted(found, key=_place))
 
 
-def _place(side: ReplicaSide) -> tuple[object, ...]:
+def _place(replica: Replica) -> tuple[object, ...]:
     """Return the sort key: pool and natural order of the name."""
-    each = side.replica
-    return (each.pool is None, each.pool or "", natural(each.name), each.id)
+    return (replica.pool is None, replica.pool or "", natural(replica.name), replica.id)
 
 
 def capacity_changes(before: Fleet, after: Fleet) -> CapacityChanges:

@@ -163,28 +163,21 @@ class FindingChanges:
         return tuple(each for each in self.persisting if each.is_changed)
 
 
-class ReplicaSide(NamedTuple):
-    """A replica on one side, with the letter of its cohort; empty where it was never read."""
-
-    replica: Replica
-    letter: str
-
-
 class ReplicaPair(NamedTuple):
     """A replica of both sides."""
 
-    before: ReplicaSide
-    after: ReplicaSide
+    before: Replica
+    after: Replica
 
     @property
     def restarted(self) -> bool | None:
         """Return whether it restarted; None where a side lacks the start time."""
-        before, after = self.before.replica.started_at, self.after.replica.started_at
+        before, after = self.before.started_at, self.after.started_at
         return None if before is None or after is None else before != after
 
     def differs_in(self, name: str) -> bool:
         """Return whether a field of the replica changed; not if it is a version that one side does not report."""
-        before, after = (getattr(side.replica, name) for side in self)
+        before, after = (getattr(replica, name) for replica in self)
         return before != after and (name != "version" or bool(before and after))
 
     @property
@@ -194,11 +187,16 @@ class ReplicaPair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaChanges:
-    """Replicas that only one side has, and those that both have. A process behind two addresses counts once."""
+    """Replicas that only one side has, and those that both have. A process behind two addresses counts once.
 
-    added: tuple[ReplicaSide, ...] = ()
-    removed: tuple[ReplicaSide, ...] = ()
-    both: tuple[ReplicaPair, ...] = ()
+    `letters_before` and `letters_after` are those of cohorts, by replica id; one that was never read has none.
+    """
+
+    added: tuple[Replica, ...]
+    removed: tuple[Replica, ...]
+    both: tuple[ReplicaPair, ...]
+    letters_before: Mapping[str, str]
+    letters_after: Mapping[str, str]
 
     @property
     def changed(self) -> tuple[ReplicaPair, ...]:
@@ -207,7 +205,7 @@ class ReplicaChanges:
     @property
     def start_unknown(self) -> tuple[str, ...]:
         """Return the replicas that may have restarted: a side lacks the start time."""
-        return tuple(each.after.replica.id for each in self.both if each.restarted is None)
+        return tuple(each.after.id for each in self.both if each.restarted is None)
 
     @property
     def restarted(self) -> tuple[ReplicaPair, ...]:
@@ -215,26 +213,20 @@ class ReplicaChanges:
         return tuple(each for each in self.both if each.restarted)
 
 
-class CohortCount(NamedTuple):
-    """How many of some replicas are in one cohort; the letter is empty where they were never read."""
-
-    letter: str
-    number: int
-
-
 @dataclass(frozen=True, slots=True)
 class SettingGroup:
     """Replicas of one pool with the same changes: most often, one restart.
 
-    `pool_sizes` are the replicas of the pool on each side; `restarted` counts those known to have restarted.
+    `pool_sizes` are the replicas of the pool on each side; `restarted` counts those known to have restarted. The
+    cohorts are numbers of replicas by letter, which is empty where they were never read.
     """
 
     pools: Pools
     changes: tuple[SettingChange, ...]
     replicas: tuple[str, ...]
     pool_sizes: tuple[int, int]
-    cohorts_before: tuple[CohortCount, ...]
-    cohorts_after: tuple[CohortCount, ...]
+    cohorts_before: Mapping[str, int]
+    cohorts_after: Mapping[str, int]
     restarted: int
     start_unknown: int
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.comparison import is_read, pairs
-from dashboard.analysis.changes.models import CohortCount, OneSidedSettings, Pools, SettingChanges, SettingGroup
+from dashboard.analysis.changes.models import OneSidedSettings, Pools, SettingChanges, SettingGroup
 from dashboard.compare.encoding import NULL, encode, missing_code
 from dashboard.compare.equality import BY_PATH, counted
 from dashboard.compare.prefix import PREFIX_PATHS
@@ -169,9 +169,9 @@ def _one_sided(
     return tuple(sorted(groups, key=lambda each: (-len(each.replicas), -len(each.paths), each.paths, each.replicas)))
 
 
-def _cohort_counts(replicas: Iterable[str], letters: Mapping[str, str]) -> tuple[CohortCount, ...]:
+def _cohort_counts(replicas: Iterable[str], letters: Mapping[str, str]) -> Mapping[str, int]:
     numbers = Counter(letters.get(replica, "") for replica in replicas)
-    return tuple(CohortCount(letter, numbers[letter]) for letter in sorted(numbers, key=lambda name: (len(name), name)))
+    return {letter: numbers[letter] for letter in sorted(numbers, key=lambda name: (len(name), name))}
 
 
 def _group_place(group: SettingGroup) -> tuple[object, ...]:

@@ -186,8 +186,8 @@ def _kinds(
     kinds = [numbers[id(key)] for key in keys]
     middle, ties = medians(kinds, tokens, PAIR), tied(kinds, tokens, tolerance, PAIR)
     found: dict[tuple[int, bool | None], list[_OddEngine]] = defaultdict(list)
-    for far in outliers(kinds, tokens, tolerance):
-        found[kinds[far.place], far.share > 0].append(_OddEngine(*known[far.place], tokens[far.place], far.share))
+    for place, share in outliers(kinds, tokens, tolerance).items():
+        found[kinds[place], share > 0].append(_OddEngine(*known[place], tokens[place], share))
     for place, kind in enumerate(kinds) if ties else ():
         if kind in ties:
             found[kind, None].append(_OddEngine(*known[place], tokens[place], tokens[place] / middle[kind] - 1))

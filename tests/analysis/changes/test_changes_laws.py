@@ -94,8 +94,8 @@ def test_the_reverse_comparison_reverses_everything(one: Fleet, other: Fleet) ->
 @given(fleets(), fleets())
 def test_a_fleet_equals_itself_and_each_replica_of_two_fleets_is_counted_once(one: Fleet, other: Fleet) -> None:
     replicas = changes_between(one, other).replicas
-    sides = (*replicas.added, *replicas.removed, *(pair.after for pair in replicas.both))
-    counted = [side.replica.id for side in sides]
+    found = (*replicas.added, *replicas.removed, *(pair.after for pair in replicas.both))
+    counted = [replica.id for replica in found]
 
     assert changes_between(one, one).is_empty
     assert len(counted) == len(set(counted))

@@ -8,22 +8,22 @@ from typing import Any
 import pytest
 
 from dashboard.analysis.changes.comparison import is_beyond
-from dashboard.analysis.changes.models import REPLICA_FIELDS, ReplicaSide
+from dashboard.analysis.changes.models import REPLICA_FIELDS
 from dashboard.capacity.outliers import TOLERANCE
-from dashboard.fleet import Basis
+from dashboard.fleet import Basis, Replica
 from tests.analysis.changes.sides import OLD, RESTARTED, between, chat, ids, one_process
 from tests.builders import GIB, down, engine, replica
 
 
-def names(sides: Iterable[ReplicaSide]) -> list[str]:
-    return [each.replica.name for each in sides]
+def names(replicas: Iterable[Replica]) -> list[str]:
+    return [each.name for each in replicas]
 
 
 def test_a_replica_of_one_side_is_added_or_removed() -> None:
     replicas = between(chat(3), [*chat(2), replica("new", pool="embed", document=OLD)]).replicas
 
     assert (names(replicas.added), names(replicas.removed)) == (["new"], ["chat-03"])
-    assert (replicas.added[0].replica.pool, replicas.removed[0].letter) == ("embed", "A")
+    assert (replicas.added[0].pool, replicas.letters_before[replicas.removed[0].id]) == ("embed", "A")
     assert (len(replicas.both), replicas.changed) == (2, ())
 
 
