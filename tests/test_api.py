@@ -18,7 +18,6 @@ from dashboard.errors import OptionsError, SnapshotError
 from dashboard.fleet.frames import FRAMES
 from dashboard.store.packing import content_of
 from tests.docs_pages import code_blocks, docs_page
-from tests.tools import dataframes
 
 LAZY = "import sys, dashboard, dashboard.cli, vllm_fleet_provider; sys.exit('pandas' in sys.modules)"
 
@@ -33,10 +32,6 @@ def addresses() -> Iterator[list[str]]:
 def empty_folder(tmp_path: Path) -> Iterator[None]:
     with chdir(tmp_path):
         yield
-
-
-def test_the_documented_columns_are_those_of_the_frames() -> None:
-    assert dataframes.PAGE.read_text() == dataframes.page_text(), "run make docs"
 
 
 def test_the_documented_example_runs(addresses: list[str]) -> None:

@@ -18,12 +18,13 @@ from tests.docs_pages import DOCUMENTS, anchors, code_blocks, docs_page, links
 from tests.golden.outputs import FOLDER
 from tests.serving import ROOT
 from tests.tools import command_line
-from tests.tools.write_docs import RULES, rule_pages
+from tests.tools.write_docs import RULES, generated, rule_pages
 from vllm_fleet_provider.switch import ENDPOINTS, NAME, is_named, suggestion
 
-COMMAND = re.compile(
-    r"python3? -m dashboard ((?:poll|check|settings|rules|baseline|report|diff|serve|demo)\b[^\n`#>|]*)"
-)
+COMMAND = re.compile(rf"python3? -m dashboard ((?:{'|'.join(COMMANDS)})\b[^\n`#>|]*)")
+CODE_FILE = re.compile(r"`((?:dashboard|vllm_fleet_provider|tests|deploy|docs)/[\w./-]*)`")
+NAME_IN_FILE = re.compile(r"`(\w+)` (?:of|in) `((?:dashboard|vllm_fleet_provider|tests)/[\w./-]+)`")
+PLACE = re.compile(r"NAME|ID\b")  # such as dashboard/views/NAME.py
 PAGE_NAME = re.compile(r"docs/([\w-]+\.md)(?:#([\w-]+))?")
 README = (ROOT / "README.md").read_text()
 TEXTS = {file: file.read_text() for file in DOCUMENTS}
@@ -31,8 +32,12 @@ WHEEL = f"vllm_fleet_provider-{__version__}-py3-none-any.whl"
 FORBIDDEN = re.compile(r"(?<![\w.])/(?:root|home|tmp|mnt)/")
 
 
-def test_the_page_of_commands_matches_the_help() -> None:
-    assert command_line.PAGE.read_text() == command_line.page_text(), "run make docs"
+def test_what_is_generated_is_what_make_docs_writes() -> None:
+    pages = generated()
+    stale = [file.name for file, text in pages.items() if not file.exists() or file.read_text() != text]
+
+    assert stale == [], "run make docs"
+    assert set(RULES.glob("*.md")) <= pages.keys(), "run make docs"
 
 
 def test_every_command_is_on_that_page() -> None:
@@ -40,14 +45,15 @@ def test_every_command_is_on_that_page() -> None:
 
 
 def test_every_command_in_a_document_is_valid() -> None:
-    group = typer.main.get_command(cli)
     shown = [each.split() for text in TEXTS.values() for each in COMMAND.findall(text)]
     complete = [each for each in shown if "--help" not in each and "[OPTIONS]" not in each]
 
     assert len(complete) > 15
-    for name, *arguments in complete:
-        command = group.get_command(None, name)  # type: ignore[attr-defined]
-        with command.make_context(name, arguments) as context:
+    for words in complete:
+        command, arguments = typer.main.get_command(cli), words
+        while hasattr(command, "get_command"):  # a group: of all commands, or of those of the history
+            command, arguments = command.get_command(None, arguments[0]), arguments[1:]
+        with command.make_context(words[0], arguments) as context:
             assert context.params
 
 
@@ -77,14 +83,6 @@ def test_the_last_step_of_the_ci_example_fails_the_job() -> None:
     assert "never" not in steps[-1]["run"]
 
 
-def test_the_pages_of_rules_match_the_rules() -> None:
-    pages = rule_pages()
-
-    assert {file.name for file in RULES.glob("*.md")} == {file.name for file in pages}, "run make docs"
-    stale = [file.name for file, text in pages.items() if file.read_text() != text]
-    assert stale == [], "run make docs"
-
-
 def test_every_link_has_a_target() -> None:
     texts = TEXTS | rule_pages()
     found = [(file, *link) for file, text in texts.items() for link in links(file, text)]
@@ -94,6 +92,17 @@ def test_every_link_has_a_target() -> None:
     anchored = [(file, target.resolve(), anchor) for file, target, anchor in found if anchor]
     assert len(anchored) > 20
     assert [each for each in anchored if each[2] not in anchors(each[1].read_text())] == []
+
+
+def test_every_file_in_a_document_exists_and_has_the_names_that_it_is_said_to_have() -> None:
+    texts = [" ".join(text.split()) for text in TEXTS.values()]
+    files = {ROOT / file for text in texts for file in CODE_FILE.findall(text) if not PLACE.search(file)}
+    names = {found for text in texts for found in NAME_IN_FILE.findall(text) if not PLACE.search(found[1])}
+
+    assert len(files) > 40
+    assert [file for file in files if not file.exists()] == []
+    assert len(names) > 10
+    assert [(name, file) for name, file in names if not re.search(rf"\b{name}\b", (ROOT / file).read_text())] == []
 
 
 def test_every_page_that_the_program_names_exists() -> None:

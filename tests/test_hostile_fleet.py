@@ -18,7 +18,7 @@ from dashboard.render.terminal import to_terminal
 from dashboard.sources.polling.poller import Poller
 from dashboard.views.command_line import poll_view
 from tests.frozen import AT
-from tests.page_runner import html, open_page
+from tests.page_runner import EVERY_PAGE, html, open_page
 from tests.sources.polling.hostile import BAD_ANSWERS, HostileServer, answers, changed_metrics, everywhere
 
 PAYLOAD = '"><script>alert(1)</script>![x](http://127.0.0.1:1/x.png)[bold]\n\x1b[31m`$x^2$`'
@@ -74,20 +74,18 @@ def test_impossible_sizes_are_a_failure_and_large_ones_are_not(fleet: Fleet) -> 
     assert replica(fleet, "odd-2").engines[0].num_gpu_blocks == 10**9
 
 
-@pytest.mark.parametrize("page", ["overview", "compare", "capacity", "replicas"])
-def test_every_page_opens_and_escapes_foreign_text(fleet: Fleet, page: str) -> None:
-    shown = html(open_page(fleet, page, at=AT))
+@pytest.mark.parametrize(
+    ("page", "url"),
+    [*((page, {}) for page in EVERY_PAGE if page != "replica"), ("compare", {"pool": PAYLOAD})],
+    ids=[*(page for page in EVERY_PAGE if page != "replica"), "the pool with a hostile name"],
+)
+def test_every_page_opens_and_escapes_foreign_text(fleet: Fleet, page: str, url: dict[str, str]) -> None:
+    shown = html(open_page(fleet, page, at=AT, **url))
 
     assert not CLOSING_TAG.search(shown)
 
 
-def test_the_page_of_a_pool_with_a_hostile_name_opens(fleet: Fleet) -> None:
-    shown = html(open_page(fleet, "compare", at=AT, pool=PAYLOAD))
-
-    assert not CLOSING_TAG.search(shown)
-
-
-def test_the_detail_page_of_every_replica_opens(fleet: Fleet) -> None:
+def test_the_page_of_every_replica_opens(fleet: Fleet) -> None:
     for each in fleet.replicas:
         shown = html(open_page(fleet, "replica", at=AT, replica=each.id))
         assert not CLOSING_TAG.search(shown), each.name

@@ -25,14 +25,8 @@ from vllm_fleet_provider.switch import NAME
 
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
 REQUIREMENT = re.compile(r"^[a-z][\w-]*", re.MULTILINE)
-PROJECT = (  # files that the dashboard's wheel is built from, besides the packages
-    "LICENSE",
-    "README.md",
-    "pyproject.toml",
-    "requirements.txt",
-    "requirements-pdf.txt",
-    "requirements-postgres.txt",
-)
+REQUIREMENTS = ("requirements.txt", "requirements-pdf.txt", "requirements-postgres.txt")
+PROJECT = ("LICENSE", "README.md", "pyproject.toml", *REQUIREMENTS)  # the wheel is built from these and the packages
 ANNOTATION_BYTES = 256 << 10  # all of an object's together: k8s.io/apimachinery/pkg/api/validation/objectmeta.go
 BARE = {"PATH": "/usr/bin:/bin"}
 # One GET of a server without engines, to the plugin that vLLM loads by the entry points.
@@ -72,12 +66,8 @@ def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of `pip install --no-deps --target`."""
-    folder = tmp_path_factory.mktemp("site")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder)
-    return folder
+def site(wheel: Path) -> Path:
+    return installed(wheel)
 
 
 @pytest.fixture(scope="module")
@@ -86,16 +76,8 @@ def provider(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def provider_site(provider: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("provider")
-    with zipfile.ZipFile(provider) as archive:
-        archive.extractall(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def metadata(wheel: Path) -> Message:
-    return metadata_of(wheel)
+def provider_site(provider: Path) -> Path:
+    return installed(provider)
 
 
 def built(source: Path, target: Path) -> Path:
@@ -105,6 +87,14 @@ def built(source: Path, target: Path) -> Path:
     )
     assert done.returncode == 0, done.stderr
     return next(target.glob("*.whl"))
+
+
+def installed(wheel: Path) -> Path:
+    """Return the folder of `pip install --no-deps --target`."""
+    folder = wheel.parent / "site"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
 
 
 def held(wheel: Path) -> set[str]:
@@ -158,7 +148,9 @@ def test_the_provider_wheel_has_exactly_its_own_modules(provider: Path) -> None:
     assert held(provider) == of_the_provider()
 
 
-def test_the_wheel_has_name_version_and_license(metadata: Message) -> None:
+def test_the_wheel_has_name_version_and_license(wheel: Path) -> None:
+    metadata = metadata_of(wheel)
+
     assert metadata["Name"] == "vllm-fleet-dashboard"
     assert metadata["Version"] == dashboard.__version__
     assert metadata["License-Expression"] == "Apache-2.0"
@@ -174,15 +166,12 @@ def test_the_provider_wheel_has_name_version_license_and_no_requirements(provide
     assert metadata["Requires-Dist"] is None
 
 
-def test_the_requirements_of_the_dashboard_are_those_of_its_files(metadata: Message) -> None:
+def test_the_requirements_of_the_dashboard_are_those_of_its_files(wheel: Path) -> None:
+    metadata = metadata_of(wheel)
     required = metadata.get_all("Requires-Dist", [])
 
     assert metadata.get_all("Provides-Extra") == ["dashboard", "pdf", "postgres"]
-    by_extra = {
-        "dashboard": "requirements.txt",
-        "pdf": "requirements-pdf.txt",
-        "postgres": "requirements-postgres.txt",
-    }
+    by_extra = dict(zip(("dashboard", "pdf", "postgres"), REQUIREMENTS, strict=True))
     found = {extra: [each for each in required if each.endswith(f'; extra == "{extra}"')] for extra in by_extra}
     assert [each for each in required if not any(each in some for some in found.values())] == []
     for extra, file in by_extra.items():

@@ -36,18 +36,24 @@ def rule_index(rules: Iterable[Rule]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def generated() -> dict[Path, str]:
+    """Return everything that is generated, by file."""
+    return {
+        command_line.PAGE: command_line.page_text(),
+        config_api.OPENAPI: config_api.openapi_text(),
+        config_api.PAGE: config_api.page_text(config_api.PAGE.read_text()),
+        dataframes.PAGE: dataframes.page_text(),
+        **rule_pages(),
+    }
+
+
 def main() -> None:
     """Write all of it, and remove the pages of rules that are no more."""
     RULES.mkdir(exist_ok=True)
-    pages = rule_pages()
+    pages = generated()
     for stale in set(RULES.glob("*.md")) - pages.keys():
         stale.unlink()
-    api = {
-        config_api.OPENAPI: config_api.openapi_text(),
-        config_api.PAGE: config_api.page_text(config_api.PAGE.read_text()),
-    }
-    written = {command_line.PAGE: command_line.page_text(), dataframes.PAGE: dataframes.page_text()}
-    for file, text in {**api, **written, **pages}.items():
+    for file, text in pages.items():
         file.write_text(text)
 
 
