@@ -178,8 +178,8 @@ class StoredSnapshot(NamedTuple):
 class SnapshotList(NamedTuple):
     """The snapshots, and a sentence for each unreadable one."""
 
-    snapshots: tuple[StoredSnapshot, ...]
-    damaged: tuple[str, ...]
+    snapshots: tuple[StoredSnapshot, ...] = ()
+    damaged: tuple[str, ...] = ()
 
 
 def describe_fleet(fleet: Fleet, name: str, at: datetime) -> SnapshotMetadata:

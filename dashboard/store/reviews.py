@@ -9,7 +9,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.pools import Notes
-from dashboard.store.packing import StoredSnapshot
+from dashboard.store.packing import SnapshotList, StoredSnapshot
 
 if TYPE_CHECKING:  # it imports SQLAlchemy, 0.2 s that few commands need
     from dashboard.store.snapshots import Snapshots
@@ -26,13 +26,6 @@ class NoLastReview(StrEnum):
     RECENT = "No earlier review: a snapshot named “Review” is less than 4 hours older and has no notes."
     UNREAD = "The last review cannot be opened, so what is new since then is unknown."
     CHOSEN = "This review is not compared with an earlier one."
-
-
-class EarlierSnapshots(NamedTuple):
-    """The earlier snapshots of a fleet, newest first. `problem` is why none can be read."""
-
-    snapshots: tuple[StoredSnapshot, ...] = ()
-    problem: str = ""
 
 
 class LastReview(NamedTuple):
@@ -53,19 +46,20 @@ class LastReview(NamedTuple):
         return dict(self.noted)
 
 
-def earlier(store: "Snapshots", fleet: Fleet) -> EarlierSnapshots:
-    """Return the snapshots of this fleet whose data is older than its own."""
+def earlier(store: "Snapshots", fleet: Fleet) -> SnapshotList:
+    """Return the snapshots of this fleet whose data is older than its own, newest first; else why none can be read."""
     as_of = fleet.polled_at
     if as_of is None:
-        return EarlierSnapshots()
+        return SnapshotList()
     known = store.all()
-    return EarlierSnapshots(
+    problem = "" if known else store.problem()
+    return SnapshotList(
         tuple(each for each in known if each.metadata.fleet == fleet.name and each.metadata.data_as_of < as_of),
-        problem="" if known else store.problem(),
+        damaged=(problem,) if problem else (),
     )
 
 
-def last_review(known: EarlierSnapshots, fleet: Fleet) -> StoredSnapshot | None:
+def last_review(known: SnapshotList, fleet: Fleet) -> StoredSnapshot | None:
     """Return the newest earlier snapshot that is a review; None without one.
 
     A review has notes, or it is named so and not from the same meeting. Other snapshots are frozen for other reasons.
@@ -83,11 +77,11 @@ def _is_named_review(stored: StoredSnapshot, as_of: datetime | None = None) -> b
     return stored.metadata.name.startswith(REVIEW) and (as_of is None or as_of - stored.metadata.data_as_of >= APART)
 
 
-def opened(known: EarlierSnapshots, stored: StoredSnapshot | None, fleet_of: Callable[[str], Fleet]) -> LastReview:
+def opened(known: SnapshotList, stored: StoredSnapshot | None, fleet_of: Callable[[str], Fleet]) -> LastReview:
     """Open an earlier snapshot with its notes; `fleet_of` opens a snapshot by id and may raise SnapshotError."""
     if stored is None:
-        if known.problem:
-            return _unread(known.problem)
+        if known.damaged:
+            return _unread(known.damaged[0])
         if any(_is_named_review(each) for each in known.snapshots):
             return LastReview(missing=NoLastReview.RECENT)
         return LastReview(missing=NoLastReview.UNMARKED if known.snapshots else NoLastReview.FIRST)

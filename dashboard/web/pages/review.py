@@ -12,8 +12,8 @@ from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import FEW, shortlist
 from dashboard.fleet.pools import Notes
-from dashboard.store.packing import READ_ONLY, StoredSnapshot
-from dashboard.store.reviews import REVIEW, EarlierSnapshots, LastReview, NoLastReview, earlier, last_review, opened
+from dashboard.store.packing import READ_ONLY, SnapshotList, StoredSnapshot
+from dashboard.store.reviews import REVIEW, LastReview, NoLastReview, earlier, last_review, opened
 from dashboard.views import pages
 from dashboard.views.blocks import Entries, Entry, Paragraph, Section, View
 from dashboard.views.finding_list import (
@@ -178,13 +178,13 @@ def _freeze(fleet: Fleet) -> None:
         st.query_params[pages.SNAPSHOT] = stored.id
 
 
-def chosen_last(known: EarlierSnapshots, fleet: Fleet) -> LastReview:
+def chosen_last(known: SnapshotList, fleet: Fleet) -> LastReview:
     """Open the earlier snapshot that the URL names, or the last review."""
     by_id, usual = _choices(known, fleet)
     return opened(known, by_id.get(links.read_choice(pages.FROM, list(by_id), default=usual)), service.frozen)
 
 
-def _choices(known: EarlierSnapshots, fleet: Fleet) -> tuple[dict[str, StoredSnapshot | None], str]:
+def _choices(known: SnapshotList, fleet: Fleet) -> tuple[dict[str, StoredSnapshot | None], str]:
     """Return what a review can be compared with, by id, and the id of the last review; without one nothing."""
     usual = last_review(known, fleet)
     none: dict[str, StoredSnapshot | None] = {} if usual else {NO_REVIEW: None}
@@ -214,7 +214,7 @@ def _sorts(fleet: Fleet) -> list[str]:
     return [WORST_FIRST, NEWEST_FIRST] if has_history(fleet) else [WORST_FIRST]
 
 
-def draw_last(known: EarlierSnapshots, last: LastReview, fleet: Fleet) -> None:
+def draw_last(known: SnapshotList, last: LastReview, fleet: Fleet) -> None:
     """Draw the choice of the last review, and a link to all changes since."""
     if known.snapshots:
         _choose_last(known, last, fleet)
@@ -222,7 +222,7 @@ def draw_last(known: EarlierSnapshots, last: LastReview, fleet: Fleet) -> None:
         st.html(markup.notice("warning", markup.text(last.problem)))
 
 
-def _choose_last(known: EarlierSnapshots, last: LastReview, fleet: Fleet) -> None:
+def _choose_last(known: SnapshotList, last: LastReview, fleet: Fleet) -> None:
     by_id, usual = _choices(known, fleet)
 
     def describe(key: str) -> str:
