@@ -1,6 +1,7 @@
 """Paths of vLLM's settings: from the nested configuration to `cache_config.block_size`."""
 
 from collections.abc import Mapping
+from sys import intern
 from typing import Any
 
 MAX_PATH = 400  # characters; the longest in the captures has 93
@@ -42,7 +43,7 @@ def _flatten(section: Mapping[str, Any], prefix: str, flat: dict[str, Any]) -> N
         if isinstance(value, dict) and value and path not in OBJECTS and len(path) <= MAX_PATH:
             _flatten(value, f"{path}.", flat)
         else:
-            flat[path] = value
+            flat[intern(path)] = value  # 1,000 replicas have the same paths: 10 MB
 
 
 def refuse_overlaps(settings: Mapping[str, Any]) -> None:

@@ -17,7 +17,7 @@ from dashboard.fleet import Failure, Target, TargetAccess
 from dashboard.sources.http import failures
 from dashboard.sources.http.credentials import ApiKey, grant
 from dashboard.sources.http.failures import Endpoint
-from dashboard.sources.http.transport import KNOWN_URLS, AiohttpTransport, Trust, load_trust
+from dashboard.sources.http.transport import AiohttpTransport, Trust, load_trust
 from dashboard.vllm.reading import max_bytes
 
 # Compressing 50 KB costs the API server of a busy vLLM more than sending them, and excludes compression bombs.
@@ -34,6 +34,7 @@ GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 COMPRESSED = frozenset({"gzip", "x-gzip", "deflate"})
 ETAG = re.compile(r'(?:W/)?"[!#-~]{1,200}"')  # RFC 9110, section 8.8.3, without bytes beyond ASCII
 T = TypeVar("T")
+KNOWN_SERVERS = 16_384  # of 1 KB
 KNOWN_PATHS = 256  # those of replicas are 14
 BEAT_SECONDS = 0.05  # a later beat shows that the event loop was busy
 
@@ -63,7 +64,7 @@ def _plain_headers(more: tuple[tuple[bytes, bytes], ...]) -> httpx2.Headers:
     return httpx2.Headers([*HEADERS, *more])
 
 
-@lru_cache(maxsize=KNOWN_URLS)
+@lru_cache(maxsize=KNOWN_SERVERS)
 def _parse_url(text: str) -> httpx2.URL:
     """Raise httpx2.InvalidURL, or UnicodeError for half of a surrogate pair."""
     return httpx2.URL(text)

@@ -21,7 +21,6 @@ from dashboard.fleet import FailureKind
 from dashboard.sources.http.failures import HeadersTooLargeError, NotConnectedError
 
 MAX_HEADER_BYTES = 8190  # per header; aiohttp's own default
-KNOWN_URLS = 16_384  # of 1 KB: one for each of 5,000 replicas, those of their full polls among them
 UNREACHABLE = {
     errno.EHOSTUNREACH: "there is no route to that host",
     errno.ENETUNREACH: "there is no route to that network",
@@ -91,7 +90,7 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
         try:
             response = await self._session.request(
                 request.method,
-                _to_yarl(url),
+                URL(url, encoded=True),  # httpx2 has quoted it
                 headers=[(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw],
                 data=body or None,
                 allow_redirects=False,
@@ -132,12 +131,6 @@ class BodyStream(httpx2.AsyncByteStream):
         """Give the connection back; close it where the body was not read to its end."""
         self._response.release()
         await self._response.wait_for_close()
-
-
-@lru_cache(maxsize=KNOWN_URLS)
-def _to_yarl(text: str) -> URL:
-    """Return the same address: httpx2 has quoted it."""
-    return URL(text, encoded=True)
 
 
 def to_httpx2(error: Exception) -> Exception:
