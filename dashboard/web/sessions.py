@@ -13,9 +13,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit import runtime
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 
+from dashboard import service
+from dashboard.analysis.assembly import Fleet
 from dashboard.errors import DashboardError
 from dashboard.fleet.formatting import iso
-from dashboard.service import utc_now
+from dashboard.store.packing import StoredSnapshot
 from dashboard.web.edge import PEER_HEADER
 
 MIB = 2**20
@@ -133,6 +135,14 @@ def recorded(action: str, who: Mapping[str, str] | None = None, **fields: Any) -
     _write({**line, **fields})
 
 
+def freeze(fleet: Fleet, name: str) -> StoredSnapshot:
+    """Freeze a fleet, and log it; raise SnapshotError where it cannot be written."""
+    with recorded("freeze", name=name) as line:
+        stored = service.snapshots().freeze(fleet, name, service.now())
+        line["snapshot"] = stored.id
+    return stored
+
+
 def _write(line: Mapping[str, Any]) -> None:
     cut = {key: value[:LONGEST_VALUE] if isinstance(value, str) else value for key, value in line.items()}
-    sys.stderr.write(f"{json.dumps({'audit': cut['audit'], 'at': iso(utc_now()), **cut})}\n")
+    sys.stderr.write(f"{json.dumps({'audit': cut['audit'], 'at': iso(service.utc_now()), **cut})}\n")

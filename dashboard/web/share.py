@@ -97,13 +97,9 @@ def _draw_freeze(fleet: Fleet, title: str, url_of: Callable[[str], str], page: s
 def _freeze(fleet: Fleet) -> None:
     name = default_name(st.session_state.get(NAME), fleet.name, fleet.polled_at)
     try:
-        with sessions.recorded("freeze", name=name) as line:
-            stored = service.snapshots().freeze(fleet, name, service.now())
-            line["snapshot"] = stored.id
+        st.session_state[FROZEN] = fleet.generation, sessions.freeze(fleet, name)
     except SnapshotError as error:
         st.session_state[FROZEN] = fleet.generation, str(error)
-    else:
-        st.session_state[FROZEN] = fleet.generation, stored
 
 
 def _in_snapshot(page: str, key: str) -> str:

@@ -166,11 +166,8 @@ def draw_controls(fleet: Fleet) -> None:
 
 def _freeze(fleet: Fleet) -> None:
     """Freeze the fleet and show its snapshot: the URL names it from now on."""
-    name = f"{REVIEW} {service.now():%Y-%m-%d}"
     try:
-        with sessions.recorded("freeze", name=name) as fields:
-            stored = service.snapshots().freeze(fleet, name, service.now())
-            fields["snapshot"] = stored.id
+        stored = sessions.freeze(fleet, f"{REVIEW} {service.now():%Y-%m-%d}")
     except SnapshotError as error:
         st.session_state[PROBLEM] = str(error)
     else:
