@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from sqlalchemy import Connection
 from streamlit.components.v2 import manifest_scanner
 
+from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.store.history.database import Database
 from tests.frozen import frozen_fleet
@@ -99,3 +100,10 @@ def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in [name for name in os.environ if name.upper().startswith("FLEET_") or name == "COLUMNS"]:
         monkeypatch.delenv(name)
     return tmp_path
+
+
+@pytest.fixture
+def service_folder(working_folder: Path) -> Iterator[Path]:
+    """An empty folder for the service of this process, with its history; the service stops in the end."""
+    yield working_folder
+    service.stop()

@@ -21,17 +21,13 @@ from dashboard.store.opening import HistoryStatus
 from tests.serving import wait_for
 from tests.sources.polling.hostile import HostileServer, answers
 
+pytestmark = pytest.mark.usefixtures("service_folder")
+
 
 @pytest.fixture
 def demo() -> Iterator[DemoServer]:
     with in_thread(default_fleet(3)) as server:
         yield server
-
-
-@pytest.fixture(autouse=True)
-def _stopped(working_folder: Path) -> Iterator[None]:  # noqa: ARG001  with its snapshots and its history
-    yield
-    service.stop()
 
 
 def options_for(server: DemoServer, **more: Any) -> Options:

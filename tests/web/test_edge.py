@@ -10,7 +10,6 @@ import pytest
 import streamlit as st
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
@@ -18,6 +17,7 @@ from starlette.routing import Route
 from dashboard.config import Options
 from dashboard.web import edge, server
 from dashboard.web.edge import LOOK, with_first_paint
+from tests.serving import ask
 
 LISTED = ("fleet.example.com", "*.corp.example.com", "gate.example.com:8443")
 MINE = "http://127.0.0.1:8501"
@@ -168,19 +168,10 @@ def test_without_an_origin_only_reading_is_allowed(method: str, is_refused: int)
     assert bool(refusal("localhost", method=method)) == is_refused
 
 
-def ask(host: str, guard: Middleware) -> httpx2.Response:
-    transport = httpx2.ASGITransport(Starlette(routes=server.routes(), middleware=[guard]))
-
-    async def get() -> httpx2.Response:
-        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            return await client.get("/metrics", headers={"host": host})
-
-    return asyncio.run(get())
-
-
 @pytest.mark.parametrize(("host", "status"), [("localhost", 200), ("node-7:8501", 200), ("evil.example", 403)])
 def test_every_answer_has_the_security_headers_and_the_bound_name_is_allowed(host: str, status: int) -> None:
-    answer = ask(host, edge.middleware(Options(), lambda: "Node-7", PAGE))
+    guard = edge.middleware(Options(), lambda: "Node-7", PAGE)
+    answer = ask(Starlette(routes=server.routes(), middleware=[guard]), "/metrics", headers={"host": host})
 
     assert answer.status_code == status
     assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
@@ -238,13 +229,7 @@ async def report(request: Request) -> Response:
 
 def get_page(path: str, headers: Mapping[str, str]) -> httpx2.Response:
     app = with_first_paint(Starlette(routes=[Route("/report", report), Route("/{any}", page)]), INDEX, SCRIPTS)
-
-    async def ask() -> httpx2.Response:
-        transport: Any = httpx2.ASGITransport(app)
-        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            return await client.get(path, headers={"accept-encoding": "identity", **headers})
-
-    return asyncio.run(ask())
+    return ask(app, path, headers={"accept-encoding": "identity", **headers})
 
 
 @pytest.mark.parametrize("encoding", ["identity", "gzip, br"])

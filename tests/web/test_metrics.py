@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -34,11 +33,7 @@ from tests.saved_fleets import built_of_captures
 from tests.serving import wait_for
 from tests.sources.polling.hostile import HostileServer, answers
 
-
-@pytest.fixture(autouse=True)
-def stopped(working_folder: Path) -> Iterator[None]:  # noqa: ARG001  with its history
-    yield
-    service.stop()
+pytestmark = pytest.mark.usefixtures("service_folder")
 
 
 def finding(*pools: str, severity: Severity = Severity.CRITICAL) -> Finding:

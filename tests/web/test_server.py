@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,25 +17,16 @@ from dashboard.store.packing import content_of
 from dashboard.web import server
 from tests import past_fleets
 from tests.frozen import AT
+from tests.serving import ask
 
 API = ["/api/v1/fleet", "/api/v1/findings"]
 
 
-@pytest.fixture(autouse=True)
-def stopped(working_folder: Path) -> Iterator[None]:  # noqa: ARG001  with its history
-    yield
-    service.stop()
+pytestmark = pytest.mark.usefixtures("service_folder")
 
 
 def get(path: str, method: str = "GET") -> httpx2.Response:
-    """Ask the routes as a server would."""
-
-    async def ask() -> httpx2.Response:
-        transport = httpx2.ASGITransport(Starlette(routes=server.routes()))
-        async with httpx2.AsyncClient(transport=transport, base_url="http://dashboard") as client:
-            return await client.request(method, path)
-
-    return asyncio.run(ask())
+    return ask(Starlette(routes=server.routes()), path, method)
 
 
 def test_before_the_first_poll_only_liveness_is_200() -> None:
@@ -71,13 +61,13 @@ def test_few_threads_make_the_documents_of_the_api(demo_fleet: Fleet) -> None:
     """500 requests at once delayed /healthz: each thread takes turns with the event loop."""
     service.put(demo_fleet, AT)
 
-    async def ask() -> tuple[list[int], list[str]]:
+    async def ask_at_once() -> tuple[list[int], list[str]]:
         transport = httpx2.ASGITransport(Starlette(routes=server.routes()))
         async with httpx2.AsyncClient(transport=transport, base_url="http://dashboard") as client:
             answers = await asyncio.gather(*(client.get(API[0]) for _ in range(20)))
         return [each.status_code for each in answers], [each.name for each in threading.enumerate()]
 
-    codes, names = asyncio.run(ask())
+    codes, names = asyncio.run(ask_at_once())
     assert codes == [200] * 20
     assert len([name for name in names if name.startswith("api")]) == server.API_THREADS
     assert [name for name in names if name.startswith("asyncio")] == []

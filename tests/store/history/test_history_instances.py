@@ -1,6 +1,5 @@
 """Several dashboards on one PostgreSQL: the one with the lock polls and records, the others show its polls."""
 
-import asyncio
 import os
 import signal
 from collections.abc import Iterator
@@ -33,7 +32,7 @@ from dashboard.web import server as web
 from tests.captured import AT
 from tests.page_runner import html, visit
 from tests.polled_fleets import at, built
-from tests.serving import free_port, started, wait_for, wait_until_healthy
+from tests.serving import ask, free_port, started, wait_for, wait_until_healthy
 from tests.store.history.recorded import DUE, POLL, later, shown
 from tests.store.history.test_history_postgres import Server
 
@@ -265,9 +264,4 @@ def test_pages_and_probes_of_a_follower_show_the_recorded_fleet(server: Server, 
 
 
 def status_of(path: str) -> int:
-    async def ask() -> httpx2.Response:
-        transport = httpx2.ASGITransport(Starlette(routes=web.routes()))
-        async with httpx2.AsyncClient(transport=transport, base_url="http://dashboard") as client:
-            return await client.get(path)
-
-    return asyncio.run(ask()).status_code
+    return ask(Starlette(routes=web.routes()), path).status_code
